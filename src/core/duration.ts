@@ -1,0 +1,98 @@
+/**
+ * Spans of time as people write them.
+ *
+ * Inside the library a span is a whole number of milliseconds and its name ends in `Ms`. What users
+ * write ("10m") is turned into one at the edge, once, with the name of the option it came from.
+ */
+import { InvalidArgument } from "./errors.ts";
+
+/** Milliseconds, or a text such as "250ms", "10s", "1.5m", "2h", "7d" or "1h30m". */
+export type Duration = number | string;
+
+/** A hundred years: an instant plus any span is still an exact integer on every engine. */
+export const DURATION_MS_MAX = 36_500 * 86_400_000;
+
+const TEXT_LENGTH_MAX = 64;
+
+/** Largest first, which is also the order they are written in. */
+const units = [
+  { name: "d", ms: 86_400_000 },
+  { name: "h", ms: 3_600_000 },
+  { name: "m", ms: 60_000 },
+  { name: "s", ms: 1_000 },
+  { name: "ms", ms: 1 },
+] as const;
+
+/** The span in whole milliseconds. `field` is the option's name as the caller wrote it. */
+export function toMs(
+  field: string,
+  duration: Duration,
+  limits: { min?: number; max?: number } = {},
+): number {
+  const exactMs = typeof duration === "string" ? parse(duration) : duration;
+  if (typeof exactMs !== "number" || !Number.isFinite(exactMs)) {
+    throw new InvalidArgument({
+      field,
+      problem:
+        `${show(duration)} is not a duration. ` +
+        `Write milliseconds (500) or a text such as "250ms", "10s", "1.5m", "2h", "7d" or "1h30m".`,
+    });
+  }
+  const ms = Math.round(exactMs);
+  const { min = 0, max = DURATION_MS_MAX } = limits;
+  if (ms < min) throw outOfRange(field, duration, "least", min);
+  if (ms > max) throw outOfRange(field, duration, "most", max);
+  return ms;
+}
+
+/**
+ * The span for people to read: its largest unit and the one below, such as "1m 30s" or "250ms".
+ * What is smaller is cut off, so an age never reads longer than it is.
+ */
+export function formatMs(ms: number): string {
+  if (!Number.isFinite(ms)) return String(ms);
+  const whole = Math.floor(Math.abs(ms));
+  const largest = units.findIndex((unit) => whole >= unit.ms);
+  if (largest === -1) return "0ms";
+  const parts: string[] = [];
+  let rest = whole;
+  for (const unit of units.slice(largest, largest + 2)) {
+    const count = Math.floor(rest / unit.ms);
+    if (count > 0) parts.push(`${count}${unit.name}`);
+    rest %= unit.ms;
+  }
+  return (ms < 0 ? "-" : "") + parts.join(" ");
+}
+
+/** The milliseconds a text stands for, or null. Each unit at most once, the largest first. */
+function parse(text: string): number | null {
+  if (text.length > TEXT_LENGTH_MAX) return null;
+  const part = /(\d+(?:\.\d+)?)(ms|[smhd]) ?/y; // sticky: reads on where it stopped, no search
+  const trimmed = text.trim();
+  let totalMs = 0;
+  let next = 0;
+  while (part.lastIndex < trimmed.length) {
+    const [, count, name] = part.exec(trimmed) ?? [];
+    const found = units.findIndex((unit) => unit.name === name);
+    const unit = units[found];
+    if (unit === undefined || found < next) return null;
+    totalMs += Number(count) * unit.ms;
+    next = found + 1;
+  }
+  return next === 0 ? null : totalMs;
+}
+
+function outOfRange(
+  field: string,
+  duration: Duration,
+  bound: "least" | "most",
+  ms: number,
+): InvalidArgument {
+  const problem = `must be at ${bound} ${ms} ms (${formatMs(ms)}); it is ${show(duration)}.`;
+  return new InvalidArgument({ field, problem });
+}
+
+function show(given: unknown): string {
+  if (typeof given === "string") return JSON.stringify(given.slice(0, TEXT_LENGTH_MAX));
+  return typeof given === "number" ? String(given) : `A value of type ${typeof given}`;
+}

@@ -1,0 +1,130 @@
+/**
+ * What is kept of whatever a task threw.
+ *
+ * Anything can be thrown: nothing at all, a proxy whose every property throws, a message of a
+ * gigabyte, an error that is its own cause. Recording it must never fail, because then the job
+ * could not be settled.
+ */
+import { inspect } from "node:util";
+
+export interface ErrorRecord {
+  name: string;
+  message: string;
+  code?: string;
+  stack?: string;
+  cause?: ErrorRecord;
+}
+
+export const MESSAGE_LENGTH_MAX = 4_096;
+export const STACK_LENGTH_MAX = 8_192;
+export const CAUSE_DEPTH_MAX = 4;
+
+const NAME_LENGTH_MAX = 256;
+
+/** How many errors of an AggregateError are told in its message. */
+const AGGREGATE_SHOWN_MAX = 3;
+
+/** Describes whatever was thrown. Never throws. */
+export function describeError(thrown: unknown): ErrorRecord {
+  return describe(thrown, []);
+}
+
+export function encodeError(thrown: unknown): string {
+  return JSON.stringify(describeError(thrown));
+}
+
+/** The record of a text made by `encodeError`. Any other text becomes the message of one. */
+export function decodeError(text: string): ErrorRecord {
+  try {
+    // Describing a record gives the same record; of any other JSON it makes one.
+    return describeError(JSON.parse(text));
+  } catch {
+    return { name: "Error", message: clip(text, MESSAGE_LENGTH_MAX) };
+  }
+}
+
+/** `around` holds the errors that have this one as their cause, outermost first. */
+function describe(thrown: unknown, around: readonly unknown[]): ErrorRecord {
+  const message = messageOf(thrown);
+  const record: ErrorRecord = {
+    name: clip(nameOf(thrown), NAME_LENGTH_MAX),
+    message: clip(message, MESSAGE_LENGTH_MAX),
+  };
+  const code = read(thrown, "code");
+  if (typeof code === "string" || typeof code === "number") {
+    record.code = clip(String(code), NAME_LENGTH_MAX);
+  }
+  const stack = read(thrown, "stack");
+  if (typeof stack === "string") {
+    record.stack = clip(shortenWithin(stack, message), STACK_LENGTH_MAX);
+  }
+  const cause = read(thrown, "cause") ?? null;
+  const chain = [...around, thrown];
+  if (cause !== null && chain.length <= CAUSE_DEPTH_MAX && !chain.includes(cause)) {
+    record.cause = describe(cause, chain);
+  }
+  return record;
+}
+
+function nameOf(thrown: unknown): string {
+  const name = read(thrown, "name");
+  if (typeof name === "string" && name !== "") return name;
+  if (thrown === null) return "null";
+  const className = read(read(thrown, "constructor"), "name");
+  const isObject = typeof thrown === "object" || typeof thrown === "function";
+  return isObject && typeof className === "string" && className !== "" ? className : typeof thrown;
+}
+
+function messageOf(thrown: unknown): string {
+  if (typeof thrown === "string") return thrown;
+  const message = read(thrown, "message");
+  if (typeof message !== "string") return show(thrown);
+  return message === "" ? messagesWithin(thrown) : message;
+}
+
+/** A refused connection is an AggregateError without a message; its errors say what happened. */
+function messagesWithin(thrown: unknown): string {
+  const messages: string[] = [];
+  for (let index = 0; index < AGGREGATE_SHOWN_MAX; index++) {
+    const message = read(read(read(thrown, "errors"), index), "message");
+    if (typeof message === "string") messages.push(message.slice(0, MESSAGE_LENGTH_MAX));
+  }
+  return messages.join("; ");
+}
+
+/** A property of anything, or undefined where there is none or it cannot be read. */
+function read(from: unknown, key: string | number): unknown {
+  try {
+    return (from as Record<string | number, unknown> | null | undefined)?.[key];
+  } catch {
+    return undefined;
+  }
+}
+
+function show(thrown: unknown): string {
+  try {
+    return inspect(thrown, {
+      depth: 2,
+      customInspect: false,
+      maxArrayLength: 20,
+      maxStringLength: MESSAGE_LENGTH_MAX,
+      breakLength: Number.POSITIVE_INFINITY,
+    });
+  } catch {
+    return "(what was thrown cannot be shown)";
+  }
+}
+
+/** A stack begins with the message. A long one would leave no room for the frames: cut it too. */
+function shortenWithin(stack: string, message: string): string {
+  if (message.length <= MESSAGE_LENGTH_MAX) return stack;
+  const at = stack.indexOf(message);
+  if (at === -1) return stack;
+  return stack.slice(0, at) + clip(message, MESSAGE_LENGTH_MAX) + stack.slice(at + message.length);
+}
+
+/** PostgreSQL stores no NUL and half a character is none, so both become U+FFFD. */
+function clip(text: string, lengthMax: number): string {
+  const short = text.length > lengthMax ? `${text.slice(0, lengthMax - 1)}…` : text;
+  return short.replaceAll("\0", "\uFFFD").toWellFormed();
+}

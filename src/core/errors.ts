@@ -1,0 +1,297 @@
+/**
+ * Every error the library throws.
+ *
+ * Each has a code that never changes, its facts as fields, a cause where there is one, and a message that says
+ * what happened and what to do about it. Code that catches errors compares codes or classes, never messages.
+ */
+
+export class HoldfastError extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.code = code;
+    this.name = new.target.name;
+  }
+}
+
+// ── What the caller gave us ──────────────────────────────────────────────────────────────────────────────────
+
+/** An option, argument or setting that cannot be used. `field` names it as the caller wrote it. */
+export class InvalidArgument extends HoldfastError {
+  readonly field: string;
+
+  constructor(facts: { field: string; problem: string }, cause?: unknown) {
+    super("INVALID_ARGUMENT", `${facts.field}: ${facts.problem}`, cause);
+    this.field = facts.field;
+  }
+}
+
+/** A value that JSON would silently change or lose. `path` says where it stands, such as `$.items[2].price`. */
+export class NotSerializable extends HoldfastError {
+  readonly path: string;
+
+  constructor(facts: { path: string; problem: string }) {
+    super("NOT_SERIALIZABLE", `${facts.path}: ${facts.problem}`);
+    this.path = facts.path;
+  }
+}
+
+/** A payload, result or report that is larger than its limit. */
+export class TooLarge extends HoldfastError {
+  readonly what: string;
+  readonly bytes: number;
+  readonly bytesMax: number;
+
+  constructor(facts: { what: string; bytes: number; bytesMax: number }) {
+    super(
+      "TOO_LARGE",
+      `The ${facts.what} takes ${facts.bytes} bytes; at most ${facts.bytesMax} are allowed. ` +
+        `Store it elsewhere and pass a reference to it.`,
+    );
+    this.what = facts.what;
+    this.bytes = facts.bytes;
+    this.bytesMax = facts.bytesMax;
+  }
+}
+
+/** An input that the task's own schema refuses. */
+export class InputRejected extends HoldfastError {
+  readonly task: string;
+  readonly issues: readonly { path: string; message: string }[];
+
+  constructor(facts: { task: string; issues: readonly { path: string; message: string }[] }) {
+    const lines = facts.issues.map((issue) => `${issue.path}: ${issue.message}`).join("; ");
+    super("INPUT_REJECTED", `The input of task '${facts.task}' is not valid. ${lines}`);
+    this.task = facts.task;
+    this.issues = facts.issues;
+  }
+}
+
+export class UnknownTask extends HoldfastError {
+  readonly task: string;
+  readonly known: readonly string[];
+
+  constructor(facts: { task: string; known: readonly string[] }) {
+    const known = facts.known.length === 0 ? "none" : facts.known.join(", ");
+    super("UNKNOWN_TASK", `No task is called '${facts.task}' here. Known tasks: ${known}.`);
+    this.task = facts.task;
+    this.known = facts.known;
+  }
+}
+
+// ── What became of a job ─────────────────────────────────────────────────────────────────────────────────────
+
+export class JobNotFound extends HoldfastError {
+  readonly id: string;
+
+  constructor(facts: { id: string }) {
+    super(
+      "JOB_NOT_FOUND",
+      `There is no job ${facts.id}. It was never accepted here, or it finished and was pruned.`,
+    );
+    this.id = facts.id;
+  }
+}
+
+/** The job ended as failed. `error` is the last attempt's error as it was recorded. */
+export class JobFailed extends HoldfastError {
+  readonly id: string;
+  readonly task: string;
+  readonly attempts: number;
+  readonly error: unknown;
+
+  constructor(facts: { id: string; task: string; attempts: number; error: { message: string } }) {
+    super(
+      "JOB_FAILED",
+      `Job ${facts.id} (${facts.task}) failed after ${facts.attempts} attempt(s): ${facts.error.message}`,
+      facts.error,
+    );
+    this.id = facts.id;
+    this.task = facts.task;
+    this.attempts = facts.attempts;
+    this.error = facts.error;
+  }
+}
+
+export class JobCancelled extends HoldfastError {
+  readonly id: string;
+
+  constructor(facts: { id: string }) {
+    super("JOB_CANCELLED", `Job ${facts.id} was cancelled.`);
+    this.id = facts.id;
+  }
+}
+
+/** The result did not arrive in the time the caller gave. The job itself goes on. */
+export class ResultTimeout extends HoldfastError {
+  readonly id: string;
+  readonly waitedMs: number;
+
+  constructor(facts: { id: string; waitedMs: number; status: string }) {
+    super(
+      "RESULT_TIMEOUT",
+      `Job ${facts.id} had no result after ${facts.waitedMs} ms; it is ${facts.status} and goes on.`,
+    );
+    this.id = facts.id;
+    this.waitedMs = facts.waitedMs;
+  }
+}
+
+/** An attempt ran longer than its task allows. */
+export class JobTimeout extends HoldfastError {
+  readonly id: string;
+  readonly timeoutMs: number;
+
+  constructor(facts: { id: string; timeoutMs: number }) {
+    super("JOB_TIMEOUT", `Job ${facts.id} ran longer than its timeout of ${facts.timeoutMs} ms.`);
+    this.id = facts.id;
+    this.timeoutMs = facts.timeoutMs;
+  }
+}
+
+/** The job belongs to somebody else by now. Whatever this worker still does about it is refused. */
+export class LeaseLost extends HoldfastError {
+  readonly id: string;
+  readonly worker: string;
+  readonly epoch: number;
+
+  constructor(facts: { id: string; worker: string; epoch: number }) {
+    super(
+      "LEASE_LOST",
+      `Worker ${facts.worker} no longer owns job ${facts.id} (epoch ${facts.epoch}): the lease ran out, or ` +
+        `it was settled already. Stop working on it; another worker owns or owned it since.`,
+    );
+    this.id = facts.id;
+    this.worker = facts.worker;
+    this.epoch = facts.epoch;
+  }
+}
+
+/** The worker is shutting down and its patience is over: the job is handed back and runs elsewhere. */
+export class ShuttingDown extends HoldfastError {
+  constructor() {
+    super("SHUTTING_DOWN", "The worker is shutting down; the job is handed back, uncharged.");
+  }
+}
+
+/** For tasks to throw: this job cannot succeed, do not try again. */
+export class GiveUp extends HoldfastError {
+  constructor(message: string, cause?: unknown) {
+    super("GIVE_UP", message, cause);
+  }
+}
+
+/** A job was asked to make a move that its state does not allow. */
+export class IllegalMove extends HoldfastError {
+  readonly id: string;
+  readonly status: string;
+  readonly move: string;
+
+  constructor(facts: { id: string; status: string; move: string; allowed: readonly string[] }) {
+    super(
+      "ILLEGAL_MOVE",
+      `Job ${facts.id} is ${facts.status}; '${facts.move}' is for jobs that are ${facts.allowed.join(" or ")}.`,
+    );
+    this.id = facts.id;
+    this.status = facts.status;
+    this.move = facts.move;
+  }
+}
+
+/** A live job holds the key that another one needs. */
+export class KeyTaken extends HoldfastError {
+  readonly key: string;
+  readonly holder: string;
+
+  constructor(facts: { key: string; task: string; holder: string }) {
+    super(
+      "KEY_TAKEN",
+      `The key '${facts.key}' of task '${facts.task}' is held by the live job ${facts.holder}. ` +
+        `Wait for it to finish, or cancel it.`,
+    );
+    this.key = facts.key;
+    this.holder = facts.holder;
+  }
+}
+
+// ── The store ────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The database could not be reached, opened, read or written. Nothing was half-written. */
+export class StoreUnavailable extends HoldfastError {
+  constructor(facts: { problem: string; remedy: string }, cause?: unknown) {
+    super("STORE_UNAVAILABLE", `${facts.problem} ${facts.remedy}`, cause);
+  }
+}
+
+/** The database has no room left. Nothing was half-written. */
+export class StoreFull extends HoldfastError {
+  constructor(facts: { store: string }, cause?: unknown) {
+    super(
+      "STORE_FULL",
+      `No room left to write to ${facts.store}. Nothing was accepted. Free disk space, then try again.`,
+      cause,
+    );
+  }
+}
+
+/** Other processes kept the database locked for longer than we are willing to wait. */
+export class StoreBusy extends HoldfastError {
+  readonly waitedMs: number;
+
+  constructor(facts: { store: string; waitedMs: number }, cause?: unknown) {
+    super(
+      "STORE_BUSY",
+      `${facts.store} was locked by others for ${Math.round(facts.waitedMs)} ms. Nothing was written. ` +
+        `Look for a process that holds a long transaction open.`,
+      cause,
+    );
+    this.waitedMs = facts.waitedMs;
+  }
+}
+
+/** The database refused a write that no move of ours makes. */
+export class StoreRefused extends HoldfastError {
+  constructor(facts: { problem: string }, cause?: unknown) {
+    super("STORE_REFUSED", `The database refused the write: ${facts.problem}`, cause);
+  }
+}
+
+/** The tables are newer than this version of the library and marked as breaking for it. */
+export class SchemaTooNew extends HoldfastError {
+  readonly found: number;
+  readonly supported: number;
+
+  constructor(facts: { found: number; supported: number }) {
+    super(
+      "SCHEMA_TOO_NEW",
+      `The database has schema version ${facts.found}; this version of holdfast knows ${facts.supported}. ` +
+        `Upgrade holdfast in this process.`,
+    );
+    this.found = facts.found;
+    this.supported = facts.supported;
+  }
+}
+
+/** The tables are missing or old, and this process was told not to migrate. */
+export class SchemaTooOld extends HoldfastError {
+  readonly found: number;
+  readonly needed: number;
+
+  constructor(facts: { found: number; needed: number }) {
+    super(
+      "SCHEMA_TOO_OLD",
+      `The database has schema version ${facts.found}; this version of holdfast needs ${facts.needed}. ` +
+        `Run 'holdfast migrate', or open with migrate: true.`,
+    );
+    this.found = facts.found;
+    this.needed = facts.needed;
+  }
+}
+
+/** The object was closed and is used again. */
+export class Closed extends HoldfastError {
+  constructor(facts: { what: string }) {
+    super("CLOSED", `${facts.what} is closed. Open a new one.`);
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * A job's states, the legal moves between them, and what an attempt may come to.
+ *
+ * The moves are one table. The store's guards, the database's triggers, the model in the tests and the diagram in
+ * docs/design/states.md are all read off it.
+ */
+
+export const statuses = [
+  "scheduled",
+  "pending",
+  "processing",
+  "waiting",
+  "retry",
+  "done",
+  "failed",
+  "cancelled",
+] as const;
+
+export type Status = (typeof statuses)[number];
+
+/** Every legal move of a job. */
+export const moves = {
+  promote: { from: ["scheduled", "retry", "waiting"], to: "pending" },
+  claim: { from: ["pending"], to: "processing" },
+  finish: { from: ["processing"], to: "done" },
+  retry: { from: ["processing"], to: "retry" },
+  suspend: { from: ["processing"], to: "waiting" },
+  release: { from: ["processing"], to: "pending" },
+  fail: { from: ["processing"], to: "failed" },
+  cancel: { from: ["scheduled", "pending", "processing", "waiting", "retry"], to: "cancelled" },
+  revive: { from: ["failed", "cancelled"], to: "pending" },
+} as const satisfies Record<string, { from: readonly Status[]; to: Status }>;
+
+export type Move = keyof typeof moves;
+
+export function mayMove(move: Move, from: Status): boolean {
+  const allowed: readonly Status[] = moves[move].from;
+  return allowed.includes(from);
+}
+
+/** A job's state is the table its row stands in. */
+export const home = {
+  pending: "ready",
+  scheduled: "waiting",
+  retry: "waiting",
+  waiting: "waiting",
+  processing: "lease",
+  done: "finished",
+  failed: "finished",
+  cancelled: "finished",
+} as const satisfies Record<Status, string>;
+
+export const finalStatuses = ["done", "failed", "cancelled"] as const satisfies readonly Status[];
+export type FinalStatus = (typeof finalStatuses)[number];
+
+/** The right to write about a claimed job: this job, claimed by this worker, at this epoch. */
+export interface Fence {
+  readonly id: string;
+  readonly worker: string;
+  readonly epoch: number;
+}
+
+/** What became of an attempt. Values are texts encoded by `json.ts`; spans count from the database's now. */
+export type Outcome =
+  | { readonly kind: "done"; readonly result: string | null }
+  | { readonly kind: "retry"; readonly delayMs: number; readonly error: string }
+  | { readonly kind: "failed"; readonly error: string }
+  | { readonly kind: "suspended"; readonly delayMs: number | null }
+  | { readonly kind: "released" }
+  | { readonly kind: "cancelled"; readonly error: string | null };
+
+export interface Settlement extends Fence {
+  readonly outcome: Outcome;
+}
+
+/** One worker's try at a job, as the attempt's history names it. */
+export function traceId(fence: Fence): string {
+  return `${fence.worker}-${fence.id}-${fence.epoch}`;
+}

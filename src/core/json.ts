@@ -1,0 +1,199 @@
+/**
+ * How payloads, results and reports become text and come back.
+ *
+ * What was encoded decodes to the same value. JSON.stringify alone would change or drop much of
+ * what people put into an object (a Date becomes a string, a Map becomes {}, NaN becomes null) and
+ * the task would find out days later, so whatever does not survive is refused at once, with the
+ * path to it.
+ *
+ * One exception: a property whose value is undefined is left out, because optional fields are
+ * everyday TypeScript, and reading them gives undefined either way.
+ */
+import { NotSerializable, TooLarge } from "./errors.ts";
+
+export type Json =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly Json[]
+  | { readonly [key: string]: Json | undefined };
+
+/** What a text may not be larger than, in UTF-8 bytes. `what` names it in the error: "payload". */
+export interface SizeLimit {
+  readonly what: string;
+  readonly bytesMax: number;
+}
+
+export const DEFAULT_PAYLOAD_BYTES_MAX = 256 * 1024;
+
+/** How many arrays and objects may stand inside one another. */
+export const DEPTH_MAX = 64;
+
+/** No character of a text takes more bytes than this for each of its UTF-16 units. */
+const BYTES_PER_UNIT_MAX = 3;
+
+/** A value this many times over its limit is not written out just to learn its size. */
+const HOPELESS_FACTOR = 16;
+
+const SHOWN_KEY_MAX = 64;
+
+/** The value as JSON text, or NotSerializable, or TooLarge. */
+export function encode(value: unknown, limit: SizeLimit): string {
+  const walk: Walk = { ancestors: [], bytesLeast: 0, bytesStop: limit.bytesMax * HOPELESS_FACTOR };
+  const found = flawOf(value, walk);
+  if (found !== null) throw new NotSerializable({ ...found, path: `${found.path}` });
+  // Then the size in the error is a lower bound.
+  if (walk.bytesLeast > walk.bytesStop) throw new TooLarge({ ...limit, bytes: walk.bytesLeast });
+  const text = JSON.stringify(value);
+  if (text.length * BYTES_PER_UNIT_MAX > limit.bytesMax) {
+    const bytes = Buffer.byteLength(text);
+    if (bytes > limit.bytesMax) throw new TooLarge({ ...limit, bytes });
+  }
+  return text;
+}
+
+/** Like `encode`, for tasks that may return nothing: undefined becomes null, that is, no text. */
+export function encodeOptional(value: unknown, limit: SizeLimit): string | null {
+  return value === undefined ? null : encode(value, limit);
+}
+
+/** The value of a text made by `encode`. A key called `__proto__` is a property like any other. */
+export function decode(text: string): unknown {
+  return JSON.parse(text);
+}
+
+/** Something that would not survive, and where it stands. */
+interface Flaw {
+  readonly path: string;
+  readonly problem: string;
+}
+
+interface Walk {
+  /** The arrays and objects around the value, outermost first. */
+  readonly ancestors: object[];
+  /**
+   * What the values seen so far take at least. The walk ends beyond `bytesStop`: an object that
+   * holds another twice, which holds another twice, and so on, unfolds to more than memory holds.
+   */
+  bytesLeast: number;
+  readonly bytesStop: number;
+}
+
+/** The first flaw in the value, or null. */
+function flawOf(value: unknown, walk: Walk): Flaw | null {
+  walk.bytesLeast += 1;
+  switch (typeof value) {
+    case "string":
+      walk.bytesLeast += value.length;
+      return null;
+    case "boolean":
+      return null;
+    case "number":
+      return flawOfNumber(value);
+    case "object":
+      return value === null ? null : flawOfObject(value, walk);
+    case "undefined":
+      return flaw("undefined has no JSON form. Use null.");
+    case "bigint":
+      return flaw("a BigInt has no JSON form. Convert it with String(value).");
+    default:
+      return flaw(`a ${typeof value} has no JSON form.`);
+  }
+}
+
+function flawOfNumber(value: number): Flaw | null {
+  if (!Number.isFinite(value)) return flaw(`${value} has no JSON form.`);
+  if (Object.is(value, -0)) return flaw("-0 would come back as 0. Use 0.");
+  return null;
+}
+
+function flawOfObject(value: object, walk: Walk): Flaw | null {
+  const { ancestors } = walk;
+  if (ancestors.includes(value)) return flaw("refers back to an object around it.");
+  if (ancestors.length === DEPTH_MAX) {
+    return flaw(`is nested more than ${DEPTH_MAX} deep.`);
+  }
+  ancestors.push(value);
+  const found = Array.isArray(value) ? flawOfArray(value, walk) : flawOfRecord(value, walk);
+  ancestors.pop();
+  return found;
+}
+
+function flawOfArray(array: readonly unknown[], walk: Walk): Flaw | null {
+  // Of every realm's arrays only the plain ones inherit from an array.
+  if (!Array.isArray(Object.getPrototypeOf(array))) return flawOfInstance(array);
+  for (let index = 0; index < array.length && walk.bytesLeast <= walk.bytesStop; index++) {
+    const found = flawOf(array[index], walk);
+    if (found !== null) return within(`[${index}]`, found);
+  }
+  if (walk.bytesLeast <= walk.bytesStop && Object.keys(array).length !== array.length) {
+    return flaw("is an array with named properties, which JSON leaves out.");
+  }
+  return flawOfSymbols(array);
+}
+
+function flawOfRecord(record: object, walk: Walk): Flaw | null {
+  if (!isPlain(record)) return flawOfInstance(record);
+  const properties = record as Readonly<Record<string, unknown>>;
+  if (typeof properties["toJSON"] === "function") return flawOfInstance(record);
+  for (const key of Object.keys(properties)) {
+    const value = properties[key];
+    if (value === undefined) continue;
+    if (walk.bytesLeast > walk.bytesStop) return null;
+    walk.bytesLeast += key.length + 3;
+    const found = flawOf(value, walk);
+    if (found !== null) return within(pathOf(key), found);
+  }
+  return flawOfSymbols(record);
+}
+
+function flawOfSymbols(value: object): Flaw | null {
+  const symbols = Object.getOwnPropertySymbols(value);
+  if (symbols.length === 0) return null;
+  return { path: `[${String(symbols[0])}]`, problem: "a key that is a symbol has no JSON form." };
+}
+
+/** The flaw of an object that is more than its own properties. */
+function flawOfInstance(value: object): Flaw {
+  if (value instanceof Date) {
+    return flaw("a Date comes back as a string. Convert it with toISOString().");
+  }
+  if (value instanceof Map || value instanceof Set) {
+    return flaw(`a ${className(value)} has no JSON form. Convert it to an array.`);
+  }
+  if ("toJSON" in value) {
+    return flaw("has a toJSON(), whose result would come back instead. Convert it.");
+  }
+  return flaw(`is an instance of ${className(value)}. Only plain objects come back the same.`);
+}
+
+/** Literals and objects without a prototype, also those of another realm (a test runner's vm). */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype || prototype === null) return true;
+  return (
+    Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, "isPrototypeOf")
+  );
+}
+
+function className(value: object): string {
+  const { constructor } = value;
+  const name = typeof constructor === "function" ? constructor.name : "";
+  return name === "" || name === "Object" ? "another object" : name;
+}
+
+function flaw(problem: string): Flaw {
+  return { path: "", problem };
+}
+
+function within(step: string, inner: Flaw): Flaw {
+  return { path: step + inner.path, problem: inner.problem };
+}
+
+function pathOf(key: string): string {
+  const shown = key.length > SHOWN_KEY_MAX ? `${key.slice(0, SHOWN_KEY_MAX)}…` : key;
+  return /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(shown)
+    ? `.${shown}`
+    : `[${JSON.stringify(shown)}]`;
+}

@@ -1,0 +1,103 @@
+/**
+ * Every background activity is one `once()` that says how long to wait before the next.
+ *
+ * The loop owns the rest: waking early, waiting with jitter, backing off after errors and logging an outage once
+ * instead of at every tick, and stopping. Waking only shortens a wait; it never starts a second `once()` beside
+ * the first.
+ */
+import type { Logger } from "./log.ts";
+import type { Runtime } from "./runtime.ts";
+
+const ERROR_WAIT_MS_FIRST = 50;
+const ERROR_WAIT_MS_MAX = 5_000;
+
+/** Waits vary by this share, so that processes started together do not stay in step. */
+const JITTER = 0.2;
+
+export interface LoopOptions {
+  readonly name: string;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  /** Does a bounded amount of work; resolves to the milliseconds to wait, 0 for none. */
+  readonly once: () => Promise<number>;
+  /** A background loop does not keep the process alive. */
+  readonly background?: boolean;
+}
+
+export class Loop {
+  readonly #options: LoopOptions;
+  readonly #finished: Promise<void>;
+  #wake: (() => void) | null = null;
+  #woken = false;
+  #stopping = false;
+  #failures = 0;
+
+  constructor(options: LoopOptions) {
+    this.#options = options;
+    this.#finished = this.#run();
+  }
+
+  wake(): void {
+    this.#woken = true;
+    this.#wake?.();
+  }
+
+  /** Resolves once the current `once()` has ended. */
+  stop(): Promise<void> {
+    this.#stopping = true;
+    this.#wake?.();
+    return this.#finished;
+  }
+
+  async #run(): Promise<void> {
+    // The first turn starts after whoever made the loop has finished wiring it up.
+    await this.#yield();
+    while (!this.#stopping) {
+      this.#woken = false;
+      const waitMs = await this.#turn();
+      await this.#pause(waitMs);
+    }
+  }
+
+  async #turn(): Promise<number> {
+    const { name, logger, once, runtime } = this.#options;
+    try {
+      const waitMs = await once();
+      if (this.#failures > 0) {
+        logger.info({ loop: name, failures: this.#failures }, `${name}: works again`);
+        this.#failures = 0;
+      }
+      return waitMs * (1 - JITTER * runtime.random());
+    } catch (error) {
+      if (this.#failures === 0)
+        logger.error({ loop: name, err: error }, `${name}: ${String(error)}`);
+      this.#failures += 1;
+      const most = Math.min(ERROR_WAIT_MS_MAX, ERROR_WAIT_MS_FIRST * 2 ** this.#failures);
+      this.#woken = false; // An outage is not shortened by what happens meanwhile.
+      return most * runtime.random() + 1;
+    }
+  }
+
+  async #pause(waitMs: number): Promise<void> {
+    if (waitMs > 0 && !this.#woken && !this.#stopping) await this.#wait(waitMs);
+    // Everything that became ready in the same moment is handled in one go.
+    await this.#yield();
+  }
+
+  #wait(waitMs: number): Promise<void> {
+    const { runtime, background } = this.#options;
+    return new Promise((resolve) => {
+      const done = (): void => {
+        this.#wake = null;
+        timer.cancel();
+        resolve();
+      };
+      const timer = runtime.timer(waitMs, done, background === true ? "background" : undefined);
+      this.#wake = done;
+    });
+  }
+
+  #yield(): Promise<void> {
+    return new Promise((resolve) => this.#options.runtime.afterIo(resolve));
+  }
+}

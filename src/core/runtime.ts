@@ -1,0 +1,63 @@
+/**
+ * Everything that is not a pure function of its arguments: time, timers, randomness.
+ *
+ * The rest of the library receives a Runtime and never touches the globals (a lint rule sees to it), so a
+ * whole run can be simulated from a seed and no test has to wait for a real clock.
+ */
+import { getRandomValues } from "node:crypto";
+
+export interface Runtime {
+  /** Milliseconds since the epoch by the host's clock. It may jump; never measure spans with it. */
+  now(): number;
+  /** Milliseconds on a clock that only goes forward and is the same in every thread of this process. */
+  monotonic(): number;
+  /** Uniform in [0, 1). Not for secrets. */
+  random(): number;
+  /** Fills the bytes with randomness good enough for ids. */
+  fillRandom(bytes: Uint8Array): void;
+  /** Calls back once after `ms`. A background timer does not keep the process alive. */
+  timer(ms: number, call: () => void, kind?: "background"): Timer;
+  /** Calls back once everything that is ready to run has run: lets sockets, timers and signals through. */
+  afterIo(call: () => void): void;
+}
+
+export interface Timer {
+  cancel(): void;
+}
+
+/** The longest span a timer takes; Node fires longer ones at once. */
+export const TIMER_MS_MAX = 2 ** 31 - 1;
+
+const NS_PER_MS = 1e6;
+
+export const systemRuntime: Runtime = {
+  now: () => Date.now(),
+  monotonic: () => Number(process.hrtime.bigint()) / NS_PER_MS,
+  random: () => Math.random(),
+  fillRandom: (bytes) => void getRandomValues(bytes),
+  timer(ms, call, kind) {
+    const handle = setTimeout(call, Math.min(ms, TIMER_MS_MAX));
+    if (kind === "background") handle.unref();
+    return { cancel: () => clearTimeout(handle) };
+  },
+  afterIo: (call) => void setImmediate(call),
+};
+
+/** Resolves after `ms`. With a signal it resolves early when the signal aborts; it never rejects. */
+export function sleep(
+  runtime: Runtime,
+  ms: number,
+  options: { signal?: AbortSignal; kind?: "background" } = {},
+): Promise<void> {
+  const { signal, kind } = options;
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) return resolve();
+    const wake = (): void => {
+      timer.cancel();
+      signal?.removeEventListener("abort", wake);
+      resolve();
+    };
+    const timer = runtime.timer(ms, wake, kind);
+    signal?.addEventListener("abort", wake, { once: true });
+  });
+}

@@ -1,0 +1,132 @@
+/**
+ * A task: the definition that jobs are made from. Its name, the schema of its input, how it is retried, what it does.
+ *
+ * The input is checked twice, when a job is enqueued and again before it runs, because the code on the two sides may be
+ * of different ages. What is stored is the input as the caller gave it, so a schema may transform it freely.
+ */
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { toMs, type Duration } from "./duration.ts";
+import { InputRejected, InvalidArgument } from "./errors.ts";
+import type { Fence } from "./job.ts";
+import { checkName } from "./name.ts";
+import { retryPolicy, type RetryOptions, type RetryPolicy } from "./retry.ts";
+
+export const DEFAULT_QUEUE = "default";
+
+/** What a task's function is told about the job it runs. */
+export interface Context {
+  readonly id: string;
+  readonly task: string;
+  readonly queue: string;
+  /** Which try this is, from 1. */
+  readonly attempt: number;
+  readonly attemptsMax: number;
+  /** Aborts when this worker must stop: timeout, cancelling, shutdown, a lost lease. The reason says which. */
+  readonly signal: AbortSignal;
+  /** Proof of ownership, for anything that checks fences. */
+  readonly fence: Fence;
+  /** `<worker id>-<job id>-<epoch>`: names this attempt in logs and in the attempt's history. */
+  readonly traceId: string;
+  /** The same on every attempt of this job: give it to services that know idempotency keys. */
+  readonly idempotencyKey: string;
+}
+
+/** `Input` is what callers pass, `Result` what they get back. */
+export interface Task<Input = unknown, Result = unknown> {
+  readonly name: string;
+  readonly queue: string;
+  readonly retry: RetryPolicy;
+  readonly timeoutMs: number | null;
+  readonly input: StandardSchemaV1 | null;
+  readonly run: (input: never, ctx: Context) => unknown;
+  /** Exists for the compiler only. */
+  readonly types?: { readonly input: Input; readonly result: Result };
+}
+
+export interface TaskOptions {
+  readonly name: string;
+  /** The queue its jobs go to unless the caller names another. */
+  readonly queue?: string;
+  readonly retry?: RetryOptions;
+  /** How long one attempt may take. Then `ctx.signal` aborts, and the attempt has failed. */
+  readonly timeout?: Duration;
+}
+
+export function defineTask<Schema extends StandardSchemaV1, Result>(
+  definition: TaskOptions & {
+    readonly input: Schema;
+    run(input: StandardSchemaV1.InferOutput<Schema>, ctx: Context): Result | Promise<Result>;
+  },
+): Task<StandardSchemaV1.InferInput<Schema>, Result>;
+export function defineTask<Input, Result>(
+  definition: TaskOptions & {
+    readonly input?: undefined;
+    run(input: Input, ctx: Context): Result | Promise<Result>;
+  },
+): Task<Input, Result>;
+export function defineTask(
+  definition: TaskOptions & {
+    readonly input?: StandardSchemaV1 | undefined;
+    run(input: never, ctx: Context): unknown;
+  },
+): Task {
+  const { name, queue = DEFAULT_QUEUE, retry, timeout, input = null } = definition;
+  if (typeof definition.run !== "function") {
+    throw new InvalidArgument({ field: "run", problem: "a task needs a function to run." });
+  }
+  if (input !== null && typeof input["~standard"]?.validate !== "function") {
+    throw new InvalidArgument({
+      field: "input",
+      problem: "this is not a Standard Schema. Use zod, valibot, arktype or another that is.",
+    });
+  }
+  return {
+    name: checkName("name", name),
+    queue: checkName("queue", queue),
+    retry: retryPolicy(retry),
+    timeoutMs: timeout === undefined ? null : toMs("timeout", timeout, { min: 1 }),
+    input,
+    run: (value, ctx) => definition.run(value, ctx),
+  };
+}
+
+/** The input as the task's schema understands it. Throws InputRejected. Synchronous when the schema is. */
+export function parseInput(task: Task, value: unknown): unknown {
+  if (task.input === null) return value;
+  const checked = task.input["~standard"].validate(value);
+  return checked instanceof Promise
+    ? checked.then((outcome) => accepted(task, outcome))
+    : accepted(task, checked);
+}
+
+function accepted(task: Task, checked: StandardSchemaV1.Result<unknown>): unknown {
+  if (checked.issues === undefined) return checked.value;
+  const issues = checked.issues.map((issue) => ({
+    path: pathText(issue.path ?? []),
+    message: issue.message,
+  }));
+  throw new InputRejected({ task: task.name, issues });
+}
+
+function pathText(path: readonly (PropertyKey | StandardSchemaV1.PathSegment)[]): string {
+  const keys = path.map((part) => (typeof part === "object" ? part.key : part));
+  return keys.reduce<string>(
+    (text, key) => (typeof key === "number" ? `${text}[${key}]` : `${text}.${String(key)}`),
+    "$",
+  );
+}
+
+/** Tasks by name; two of one name would make it a matter of luck which one runs. */
+export function taskMap(tasks: readonly Task[]): Map<string, Task> {
+  const map = new Map<string, Task>();
+  for (const task of tasks) {
+    if (map.has(task.name)) {
+      throw new InvalidArgument({
+        field: "tasks",
+        problem: `two tasks are called '${task.name}'.`,
+      });
+    }
+    map.set(task.name, task);
+  }
+  return map;
+}

@@ -1,0 +1,19 @@
+/** Holdfast: durable jobs in the SQL database you already have. */
+export { openHoldfast, type Holdfast, type HoldfastOptions } from "./worker/holdfast.ts";
+export { defineTask, type Context, type Task, type TaskOptions } from "./core/task.ts";
+export type { Worker, WorkerStatus } from "./worker/worker.ts";
+export type { WorkerOptions } from "./worker/settings.ts";
+export type { WorkerEvents } from "./worker/events.ts";
+export type { Job } from "./queue/job.ts";
+export type { EnqueueOptions } from "./queue/options.ts";
+export type { AttemptView, Jobs, JobView } from "./queue/jobs.ts";
+export type { AcquireOptions, Lease, Leases, Release, Released } from "./queue/leases.ts";
+export type { JobSummary, LeaseRecord, QueueStats, Store } from "./store/store.ts";
+export { openStore } from "./store/open.ts";
+export type { Fence, Status } from "./core/job.ts";
+export type { Duration } from "./core/duration.ts";
+export type { RetryOptions } from "./core/retry.ts";
+export type { ErrorRecord } from "./core/error-record.ts";
+export type { Logger } from "./core/log.ts";
+export type { Runtime } from "./core/runtime.ts";
+export * from "./core/errors.ts";

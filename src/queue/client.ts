@@ -1,0 +1,175 @@
+/** What an application calls to hand over jobs and to see what became of them. */
+import { toMs, type Duration } from "../core/duration.ts";
+import { makeIds } from "../core/id.ts";
+import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
+import type { Logger } from "../core/log.ts";
+import { checkName } from "../core/name.ts";
+import { retryPolicy } from "../core/retry.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
+import { ENQUEUE_BATCH_MAX } from "../store/sql-store.ts";
+import type { Enqueued, NewJob, QueueStats, Store } from "../store/store.ts";
+import { Job } from "./job.ts";
+import { Jobs } from "./jobs.ts";
+import { Leases } from "./leases.ts";
+import { checkOptions, type EnqueueOptions, type Terms } from "./options.ts";
+import { Results } from "./results.ts";
+import { Subscription } from "./subscription.ts";
+
+export interface ClientParts {
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+}
+
+export class Client implements AsyncDisposable {
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly jobs: Jobs;
+  readonly leases: Leases;
+  readonly #newId: () => string;
+  readonly #results: Results;
+  readonly #subscriptions = new Set<Subscription>();
+
+  constructor({ store, runtime, logger }: ClientParts) {
+    this.store = store;
+    this.runtime = runtime;
+    this.logger = logger;
+    this.jobs = new Jobs(store);
+    this.leases = new Leases(store, runtime);
+    this.#newId = makeIds(runtime);
+    this.#results = new Results({ store, runtime, logger });
+  }
+
+  /** Accepts one job. Once this resolves, the job is on disk and will not be lost. */
+  async enqueue<Input, Result>(
+    task: Task<Input, Result>,
+    input: Input,
+    options?: EnqueueOptions,
+  ): Promise<Job<Result>>;
+  /** By name, for callers that do not have the task's code. The worker checks the input. */
+  async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
+  async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
+    const [job] = await this.#enqueueAll(task, [input], () => options);
+    return job as Job<unknown>;
+  }
+
+  /**
+   * Accepts many jobs. Every input is checked before the first is written. Up to 5,000 are accepted together or not
+   * at all; more are written in groups of that size, and an error says how many were accepted.
+   */
+  async enqueueMany<Input, Result>(
+    task: Task<Input, Result>,
+    inputs: Iterable<Input>,
+    options?: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions),
+  ): Promise<Job<Result>[]> {
+    const each =
+      typeof options === "function"
+        ? (input: unknown, index: number) => options(input as Input, index)
+        : () => options ?? {};
+    return (await this.#enqueueAll(task as Task, [...inputs], each)) as Job<Result>[];
+  }
+
+  /**
+   * Calls `hear` when a queue has pending jobs: soon after they arrive, and again every `poll` while some are left. For
+   * workers of your own on `leases`. Returns the function that ends it.
+   */
+  subscribe(
+    queue: string,
+    hear: (queue: string) => void | Promise<void>,
+    options: { readonly poll?: Duration } = {},
+  ): () => Promise<void> {
+    const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
+    const subscription = new Subscription(this, { queue: checkName("queue", queue), hear, pollMs });
+    this.#subscriptions.add(subscription);
+    return async () => {
+      this.#subscriptions.delete(subscription);
+      await subscription.stop();
+    };
+  }
+
+  stats(): Promise<QueueStats[]> {
+    return this.store.stats();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
+    await this.#results.stop();
+    await this.store.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #enqueueAll(
+    task: Task | string,
+    inputs: readonly unknown[],
+    optionsOf: (input: unknown, index: number) => EnqueueOptions,
+  ): Promise<Job<unknown>[]> {
+    const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
+    const checked = typeof task === "string" ? inputs : await checkInputs(task, inputs);
+    const termsOf = remembering((options: EnqueueOptions) => checkOptions(options, defaults));
+    const news = checked.map((input, index): NewJob => {
+      const terms = termsOf(optionsOf(input, index));
+      return newJob(this.#newId(), defaults.name, input, terms);
+    });
+    const enqueued = await this.#write(news);
+    return enqueued.map(
+      (row) => new Job({ ...row, task: defaults.name, jobs: this.jobs, results: this.#results }),
+    );
+  }
+
+  async #write(news: readonly NewJob[]): Promise<Enqueued[]> {
+    const enqueued: Enqueued[] = [];
+    for (let start = 0; start < news.length; start += ENQUEUE_BATCH_MAX) {
+      try {
+        const batch = news.slice(start, start + ENQUEUE_BATCH_MAX);
+        enqueued.push(...(await this.store.enqueue(batch)));
+      } catch (error) {
+        if (start > 0 && error instanceof Error) error.message += ` (${start} jobs were accepted.)`;
+        throw error;
+      }
+    }
+    return enqueued;
+  }
+}
+
+interface Defaults {
+  readonly name: string;
+  readonly queue: string;
+  readonly attempts: number;
+}
+
+function defaultsOf(task: Task): Defaults {
+  return { name: task.name, queue: task.queue, attempts: task.retry.attempts };
+}
+
+function unknownTask(name: string): Defaults {
+  return { name: checkName("task", name), queue: DEFAULT_QUEUE, attempts: retryPolicy().attempts };
+}
+
+const PAYLOAD = { what: "payload", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
+
+function newJob(id: string, task: string, input: unknown, terms: Terms): NewJob {
+  return { ...terms, id, task, payload: encode(input, PAYLOAD) };
+}
+
+/** What is stored is the input as it was given; the schema only has to agree with it. */
+async function checkInputs(task: Task, inputs: readonly unknown[]): Promise<readonly unknown[]> {
+  for (const input of inputs) {
+    const parsed = parseInput(task, input);
+    if (parsed instanceof Promise) await parsed;
+  }
+  return inputs;
+}
+
+/** Bulk calls pass the same options for every job: check them once. */
+function remembering<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
+  let last: { key: Key; value: Value } | null = null;
+  return (key) => {
+    if (last === null || last.key !== key) last = { key, value: make(key) };
+    return last.value;
+  };
+}

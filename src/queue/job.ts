@@ -1,0 +1,41 @@
+/** A job as the one who enqueued it holds it. */
+import type { Duration } from "../core/duration.ts";
+import { JobNotFound } from "../core/errors.ts";
+import type { Status } from "../core/job.ts";
+import type { JobView, Jobs } from "./jobs.ts";
+import type { Results } from "./results.ts";
+
+export class Job<Result> {
+  readonly id: string;
+  readonly task: string;
+  /** False: a live job held the key already, and this is that job. */
+  readonly added: boolean;
+  readonly #jobs: Jobs;
+  readonly #results: Results;
+
+  constructor(parts: { id: string; task: string; added: boolean; jobs: Jobs; results: Results }) {
+    this.id = parts.id;
+    this.task = parts.task;
+    this.added = parts.added;
+    this.#jobs = parts.jobs;
+    this.#results = parts.results;
+  }
+
+  /**
+   * Waits until the job is done and gives its result. Throws JobFailed, JobCancelled, or ResultTimeout when the time
+   * given is over; the job itself goes on then.
+   */
+  result(options: { readonly timeout?: Duration } = {}): Promise<Result> {
+    return this.#results.of(this.id, options) as Promise<Result>;
+  }
+
+  async get(): Promise<JobView> {
+    const job = await this.#jobs.get(this.id);
+    if (job === null) throw new JobNotFound({ id: this.id });
+    return job;
+  }
+
+  cancel(): Promise<Status> {
+    return this.#jobs.cancel(this.id);
+  }
+}

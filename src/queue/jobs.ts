@@ -1,0 +1,86 @@
+/** Jobs looked at from outside: get, list, retry, cancel. */
+import { decodeError, type ErrorRecord } from "../core/error-record.ts";
+import { JobNotFound } from "../core/errors.ts";
+import { statuses, type Status } from "../core/job.ts";
+import { InvalidArgument } from "../core/errors.ts";
+import { decode } from "../core/json.ts";
+import { checkName } from "../core/name.ts";
+import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
+import type { AttemptRecord, JobRecord, JobSummary, ListFilter, Store } from "../store/store.ts";
+import { checkKnown, checkWhole } from "./options.ts";
+
+export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
+  readonly input: unknown;
+  readonly result: unknown;
+  readonly lastError: ErrorRecord | null;
+}
+
+export interface AttemptView extends Omit<AttemptRecord, "error"> {
+  readonly error: ErrorRecord | null;
+}
+
+export const PAGE_MAX = 1_000;
+const PAGE_DEFAULT = 50;
+const LIST_OPTIONS = new Set(["status", "queue", "task", "before", "limit"]);
+
+export class Jobs {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  async get(id: string): Promise<JobView | null> {
+    const record = await this.#store.find(id);
+    if (record === null) return null;
+    const { payload, result, lastError, ...rest } = record;
+    return {
+      ...rest,
+      input: decode(payload),
+      result: result === null ? undefined : decode(result),
+      lastError: lastError === null ? null : decodeError(lastError),
+    };
+  }
+
+  /** Every attempt so far, oldest first, the running one included. */
+  async attempts(id: string): Promise<AttemptView[]> {
+    const records = await this.#store.attempts(id);
+    return records.map((record) => ({
+      ...record,
+      error: record.error === null ? null : decodeError(record.error),
+    }));
+  }
+
+  /** A page of jobs, newest first. Pass the last id of one page as `before` to get the next. */
+  list(options: Partial<ListFilter> = {}): Promise<JobSummary[]> {
+    checkKnown(options, LIST_OPTIONS);
+    const { status, queue, task, limit = PAGE_DEFAULT } = options;
+    if (status !== undefined && !statuses.includes(status)) {
+      throw new InvalidArgument({
+        field: "status",
+        problem: `'${String(status)}' is none. The statuses are: ${statuses.join(", ")}.`,
+      });
+    }
+    if (queue !== undefined) checkName("queue", queue);
+    if (task !== undefined) checkName("task", task);
+    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+    return this.#store.list({ ...options, limit });
+  }
+
+  /** Makes a failed or cancelled job pending again, with `attempts` more tries. */
+  async retry(id: string, options: { readonly attempts?: number } = {}): Promise<void> {
+    const { attempts = retryPolicy().attempts } = options;
+    checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
+    await this.#store.revive(id, attempts);
+  }
+
+  /**
+   * Cancels a job. `cancelled`: it will not run. `processing`: it is running; its worker is told, and the job ends as
+   * cancelled. Any other status: it had finished before.
+   */
+  async cancel(id: string): Promise<Status> {
+    const status = await this.#store.cancel(id);
+    if (status === null) throw new JobNotFound({ id });
+    return status;
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * The lease verbs, for workers of your own shape: acquire, extend, release, reset expired, look.
+ *
+ * They are what Holdfast's own worker stands on, and keep the same promises: one owner at a time, every write fenced,
+ * a lease that runs out leaves a trace.
+ */
+import { toMs, type Duration } from "../core/duration.ts";
+import { encodeError } from "../core/error-record.ts";
+import { InvalidArgument, LeaseLost } from "../core/errors.ts";
+import type { Fence, Outcome } from "../core/job.ts";
+import { DEFAULT_PAYLOAD_BYTES_MAX, decode, encodeOptional } from "../core/json.ts";
+import { checkName } from "../core/name.ts";
+import { backoffMs, retryPolicy } from "../core/retry.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { DEFAULT_QUEUE } from "../core/task.ts";
+import type { LeaseFilter, LeaseRecord, Settled, Store } from "../store/store.ts";
+import { PAGE_MAX } from "./jobs.ts";
+import { checkWhole } from "./options.ts";
+
+export const DEFAULT_LEASE = "30s";
+export const LEASE_MS_MIN = 100;
+export const CLAIM_MAX = 1_000;
+/** After a lease's end, its owner gets this long to arrive before anybody takes the job back. */
+export const DEFAULT_GRACE = "2s";
+/** A job that has cost this many workers their lease is poison. */
+export const DEFAULT_CRASHES_MAX = 3;
+
+export interface AcquireOptions {
+  /** Who acquires: unique for every start of a process, or the fence cannot tell two of them apart. */
+  readonly worker: string;
+  readonly queues?: readonly string[];
+  readonly tasks?: readonly string[];
+  readonly limit?: number;
+  readonly lease?: Duration;
+}
+
+export interface Lease extends Fence {
+  readonly queue: string;
+  readonly task: string;
+  readonly input: unknown;
+  readonly attempt: number;
+  readonly attemptsMax: number;
+  readonly lockedUntil: number;
+}
+
+/** How a lease is given back. */
+export type Release =
+  | { readonly as: "done"; readonly result?: unknown }
+  /** The attempt failed: the job is retried while attempts remain, unless `final`. */
+  | {
+      readonly as: "failed";
+      readonly error: unknown;
+      readonly retryIn?: Duration;
+      readonly final?: boolean;
+    }
+  | { readonly as: "suspended"; readonly for: Duration }
+  /** Handed back uncharged, pending again at once. */
+  | { readonly as: "released" };
+
+export type Released = Pick<Settled, "status" | "attempts"> & {
+  /** When it is tried again; null when it is not. */
+  readonly retryAt: number | null;
+};
+
+export class Leases {
+  readonly #store: Store;
+  readonly #runtime: Runtime;
+
+  constructor(store: Store, runtime: Runtime) {
+    this.#store = store;
+    this.#runtime = runtime;
+  }
+
+  /** Takes pending jobs, each under a lease that nobody else can have at the same time. */
+  async acquire(options: AcquireOptions): Promise<Lease[]> {
+    const { queues = [DEFAULT_QUEUE], tasks, limit = 1, lease = DEFAULT_LEASE } = options;
+    const claimed = await this.#store.claim({
+      worker: checkName("worker", options.worker),
+      queues: queues.map((queue) => checkName("queues", queue)),
+      tasks: tasks === undefined ? null : tasks.map((task) => checkName("tasks", task)),
+      limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
+      leaseMs: toMs("lease", lease, { min: LEASE_MS_MIN }),
+    });
+    return claimed.map(({ payload, priority: _priority, crashes: _crashes, ...job }) => ({
+      ...job,
+      input: decode(payload),
+    }));
+  }
+
+  /** Moves the lease's end to `lease` from now. Throws LeaseLost when it is not ours any more. */
+  async extend(
+    fence: Fence,
+    options: { readonly lease?: Duration } = {},
+  ): Promise<{ lockedUntil: number; cancelRequested: boolean }> {
+    const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
+    const [extended] = await this.#store.extend([fenceOf(fence)], leaseMs);
+    if (extended === undefined) throw new LeaseLost(fence);
+    const { lockedUntil, cancelRequested } = extended;
+    return { lockedUntil, cancelRequested };
+  }
+
+  /**
+   * Gives a job back and says what became of it: for a failed attempt, `retry` with the time, or `failed` when it went to
+   * the dead letters. Throws LeaseLost when the job is not ours any more; nothing was written then.
+   */
+  async release(lease: Fence & { readonly attempt?: number }, release: Release): Promise<Released> {
+    const outcome = this.#outcome(release, lease.attempt ?? 1);
+    const [settled] = await this.#store.settle([{ ...fenceOf(lease), outcome }]);
+    if (settled === undefined) throw new LeaseLost(lease);
+    const { status, attempts, dueAt } = settled;
+    return { status, attempts, retryAt: status === "retry" ? dueAt : null };
+  }
+
+  /** Takes back leases that ran out. A running worker does this by itself. */
+  resetExpired(
+    options: { readonly grace?: Duration; readonly limit?: number } = {},
+  ): Promise<Settled[]> {
+    const { grace = DEFAULT_GRACE, limit = CLAIM_MAX } = options;
+    return this.#store.reclaimExpired({
+      graceMs: toMs("grace", grace),
+      crashesMax: DEFAULT_CRASHES_MAX,
+      limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
+    });
+  }
+
+  active(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
+    return this.#store.leases({ limit: PAGE_MAX, ...filter, state: "active" });
+  }
+
+  expired(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
+    return this.#store.leases({ limit: PAGE_MAX, ...filter, state: "expired" });
+  }
+
+  #outcome(release: Release, attempt: number): Outcome {
+    switch (release.as) {
+      case "done":
+        return { kind: "done", result: encodeOptional(release.result, RESULT) };
+      case "released":
+        return { kind: "released" };
+      case "suspended":
+        return { kind: "suspended", delayMs: toMs("for", release.for) };
+      case "failed": {
+        const error = encodeError(release.error);
+        if (release.final === true) return { kind: "failed", error };
+        const delayMs =
+          release.retryIn === undefined
+            ? backoffMs(retryPolicy(), attempt, this.#runtime.random())
+            : toMs("retryIn", release.retryIn);
+        return { kind: "retry", delayMs, error };
+      }
+      default:
+        throw new InvalidArgument({
+          field: "as",
+          problem: "must be 'done', 'failed', 'suspended' or 'released'.",
+        });
+    }
+  }
+}
+
+export const RESULT = { what: "result", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
+
+function fenceOf({ id, worker, epoch }: Fence): Fence {
+  return { id, worker, epoch };
+}

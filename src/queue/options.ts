@@ -1,0 +1,84 @@
+/** What a caller may say about a job, checked before anything is written. */
+import { toMs, type Duration } from "../core/duration.ts";
+import { InvalidArgument } from "../core/errors.ts";
+import { checkKey, checkName } from "../core/name.ts";
+import { ATTEMPTS_MAX } from "../core/retry.ts";
+import type { NewJob } from "../store/store.ts";
+
+export const PRIORITY_MAX = 32_767;
+
+export interface EnqueueOptions {
+  readonly queue?: string;
+  /** A higher number goes first. Default 0. */
+  readonly priority?: number;
+  /** Not before this much time has passed. */
+  readonly delay?: Duration;
+  /** Not before this moment. */
+  readonly runAt?: Date | number;
+  /** How often it may be tried in all. Default: what the task says. */
+  readonly attempts?: number;
+  /** At most one live job of a task has a key: enqueueing again returns the job that holds it. */
+  readonly key?: string;
+}
+
+export type Terms = Omit<NewJob, "id" | "task" | "payload">;
+
+const KNOWN = new Set(["queue", "priority", "delay", "runAt", "attempts", "key"]);
+
+export function checkOptions(
+  options: EnqueueOptions,
+  defaults: { queue: string; attempts: number },
+): Terms {
+  checkKnown(options, KNOWN);
+  const { queue = defaults.queue, priority = 0, attempts = defaults.attempts, key } = options;
+  return {
+    queue: checkName("queue", queue),
+    priority: checkWhole("priority", priority, { least: -PRIORITY_MAX, most: PRIORITY_MAX }),
+    attemptsMax: checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX }),
+    key: key === undefined ? null : checkKey("key", key),
+    start: startOf(options),
+  };
+}
+
+/** A misspelt option that is silently ignored costs somebody a day. */
+export function checkKnown(options: object, known: ReadonlySet<string>): void {
+  for (const name of Object.keys(options)) {
+    if (known.has(name)) continue;
+    throw new InvalidArgument({
+      field: name,
+      problem: `there is no such option. The options are: ${[...known].join(", ")}.`,
+    });
+  }
+}
+
+export function checkWhole(
+  field: string,
+  value: number,
+  range: { least: number; most: number },
+): number {
+  if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
+  throw new InvalidArgument({
+    field,
+    problem: `must be a whole number from ${range.least} to ${range.most}, not ${String(value)}.`,
+  });
+}
+
+function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {
+  if (delay !== undefined && runAt !== undefined) {
+    throw new InvalidArgument({ field: "delay", problem: "give delay or runAt, not both." });
+  }
+  if (delay !== undefined) {
+    const delayMs = toMs("delay", delay);
+    return delayMs === 0 ? null : { delayMs };
+  }
+  return runAt === undefined ? null : { at: checkInstant("runAt", runAt) };
+}
+
+function checkInstant(field: string, instant: Date | number): number {
+  const at = typeof instant === "number" ? instant : instant.getTime();
+  if (Number.isSafeInteger(at) && at >= 0) return at;
+  throw new InvalidArgument({
+    field,
+    problem: "must be a valid Date, or whole milliseconds since 1970.",
+  });
+}

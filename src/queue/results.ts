@@ -1,0 +1,118 @@
+/**
+ * Waiting for results: all waiters of a process share one query.
+ *
+ * Hints say when to look; a slow poll makes sure that a missed hint costs time and nothing else.
+ */
+import { decodeError } from "../core/error-record.ts";
+import { toMs, type Duration } from "../core/duration.ts";
+import { Closed, JobCancelled, JobFailed, JobNotFound, ResultTimeout } from "../core/errors.ts";
+import { decode } from "../core/json.ts";
+import type { Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import type { Runtime, Timer } from "../core/runtime.ts";
+import type { FinishedRecord, Store } from "../store/store.ts";
+
+const POLL_MS = 1_000;
+/** Ids asked for in one query; more waiters are asked for in turn. */
+const ASK_MAX = 500;
+
+interface Waiter {
+  readonly settle: (finished: FinishedRecord) => void;
+  readonly reject: (error: unknown) => void;
+  timer: Timer | null;
+}
+
+export class Results {
+  readonly #parts: { store: Store; runtime: Runtime; logger: Logger };
+  readonly #waiters = new Map<string, Set<Waiter>>();
+  #loop: Loop | null = null;
+  #unwatch: (() => void) | null = null;
+
+  constructor(parts: { store: Store; runtime: Runtime; logger: Logger }) {
+    this.#parts = parts;
+  }
+
+  async of(id: string, options: { readonly timeout?: Duration }): Promise<unknown> {
+    const { store } = this.#parts;
+    const timeoutMs = options.timeout === undefined ? null : toMs("timeout", options.timeout);
+    const [finished] = await store.findFinished([id]);
+    if (finished !== undefined) return valueOf(finished);
+    if ((await store.find(id)) === null) throw new JobNotFound({ id });
+    return valueOf(await this.#wait(id, timeoutMs));
+  }
+
+  async stop(): Promise<void> {
+    for (const waiter of [...this.#waiters.values()].flatMap((set) => [...set])) {
+      waiter.timer?.cancel();
+      waiter.reject(new Closed({ what: "Holdfast" }));
+    }
+    this.#waiters.clear();
+    await this.#idle();
+  }
+
+  #wait(id: string, timeoutMs: number | null): Promise<FinishedRecord> {
+    return new Promise((settle, reject) => {
+      const waiter: Waiter = { settle, reject, timer: null };
+      const waiters = this.#waiters.get(id) ?? new Set();
+      this.#waiters.set(id, waiters.add(waiter));
+      if (timeoutMs !== null) {
+        waiter.timer = this.#parts.runtime.timer(timeoutMs, () => {
+          waiters.delete(waiter);
+          if (waiters.size === 0) this.#waiters.delete(id);
+          void this.#tooLate(id, timeoutMs).then(reject, reject);
+        });
+      }
+      this.#start();
+    });
+  }
+
+  async #tooLate(id: string, waitedMs: number): Promise<ResultTimeout> {
+    const status = (await this.#parts.store.find(id))?.status ?? "gone";
+    return new ResultTimeout({ id, waitedMs, status });
+  }
+
+  #start(): void {
+    const { store, runtime, logger } = this.#parts;
+    if (this.#loop !== null) return this.#loop.wake();
+    const loop = new Loop({ name: "results", runtime, logger, once: () => this.#look() });
+    this.#loop = loop;
+    this.#unwatch = store.watch((hint) => {
+      if (hint.kind === "finished" || hint.kind === "unknown") loop.wake();
+    });
+  }
+
+  async #look(): Promise<number> {
+    const ids = [...this.#waiters.keys()];
+    for (let start = 0; start < ids.length; start += ASK_MAX) {
+      const found = await this.#parts.store.findFinished(ids.slice(start, start + ASK_MAX));
+      for (const finished of found) this.#answer(finished);
+    }
+    if (this.#waiters.size === 0) void this.#idle();
+    return POLL_MS;
+  }
+
+  #answer(finished: FinishedRecord): void {
+    for (const waiter of this.#waiters.get(finished.id) ?? []) {
+      waiter.timer?.cancel();
+      waiter.settle(finished);
+    }
+    this.#waiters.delete(finished.id);
+  }
+
+  /** Nobody waits: nothing shall run, so that a process that only enqueues can end. */
+  async #idle(): Promise<void> {
+    this.#unwatch?.();
+    this.#unwatch = null;
+    const loop = this.#loop;
+    this.#loop = null;
+    await loop?.stop();
+  }
+}
+
+function valueOf(finished: FinishedRecord): unknown {
+  const { id, task, status, attempts, result, error } = finished;
+  if (status === "cancelled") throw new JobCancelled({ id });
+  if (status === "failed")
+    throw new JobFailed({ id, task, attempts, error: decodeError(error ?? "") });
+  return result === null ? undefined : decode(result);
+}

@@ -1,0 +1,78 @@
+/**
+ * What one database must know. Everything else is written once, above it.
+ *
+ * An engine owns its connections, its transactions, the spelling of its dialect and the few statements that are hot
+ * enough to be written by hand. It turns the driver's errors into ours, and repeats a transaction that the
+ * database asked to repeat; the verbs above never see either.
+ */
+import type { Fence, Settlement } from "../core/job.ts";
+import type { Migration } from "./migrate.ts";
+import type { Sql, SqlValue } from "./sql.ts";
+import type {
+  ClaimedJob,
+  Enqueued,
+  Extended,
+  Hint,
+  NewJob,
+  Settled,
+  StoreAddress,
+  Wanted,
+} from "./store.ts";
+
+export type Row = Record<string, SqlValue>;
+
+export interface Engine {
+  readonly name: string;
+  readonly migrations: readonly Migration[];
+  readonly address: StoreAddress | null;
+
+  /** The database's clock in milliseconds, as a piece of SQL. */
+  now(): Sql;
+
+  /** Reads outside a transaction. */
+  all<T = Row>(query: Sql): Promise<T[]>;
+
+  /** Runs the body in one transaction: committed when it resolves, undone when it rejects. The body may run again. */
+  transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T>;
+
+  hasTable(name: string): Promise<boolean>;
+
+  /** Runs the body in one transaction while no other process migrates, with the table `migration` in place. */
+  migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T>;
+
+  // The hot verbs; their promises are written in store.ts.
+  insert(jobs: readonly NewJob[]): Promise<Enqueued[]>;
+  settleAndClaim(
+    settlements: readonly Settlement[],
+    wanted: Wanted | null,
+  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }>;
+  extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]>;
+
+  /** Hints about what other processes changed. */
+  listen(hear: (hint: Hint) => void): () => void;
+
+  close(): Promise<void>;
+}
+
+export interface Transaction {
+  all<T = Row>(query: Sql): Promise<T[]>;
+  run(query: Sql): Promise<number>;
+  /** Runs a text that is not a statement with values, such as the definition of a table. */
+  script(text: string): Promise<void>;
+
+  /**
+   * Removes rows and returns them, so that whoever gets a row is the only one who does. With `skipLocked`, rows that
+   * another transaction is moving at this moment are left to it.
+   */
+  take<T = Row>(from: Taking): Promise<T[]>;
+
+  insert(table: string, rows: readonly Row[]): Promise<void>;
+}
+
+export interface Taking {
+  readonly table: "ready" | "waiting" | "lease" | "finished";
+  readonly where: Sql;
+  readonly orderBy?: Sql;
+  readonly limit?: number;
+  readonly skipLocked?: boolean;
+}

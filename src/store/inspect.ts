@@ -1,0 +1,147 @@
+/** What the store tells about jobs: reads only, paged by keys, never with a payload unless one job was asked for. */
+import { home, statuses, type Fence, type Status } from "../core/job.ts";
+import type { Engine } from "./engine.ts";
+import { list, nothing, sql, type Sql } from "./sql.ts";
+import type {
+  AttemptRecord,
+  FinishedRecord,
+  JobRecord,
+  JobSummary,
+  LeaseFilter,
+  LeaseRecord,
+  ListFilter,
+  QueueStats,
+} from "./store.ts";
+
+const SUMMARY = sql`
+       s.id, s.queue, s.task, s.status, -s.rank as priority, s.job_key as "key", s.epoch, s.attempts,
+       s.max_attempts as "attemptsMax", s.crashes, s.enqueued_at as "enqueuedAt", s.due_at as "dueAt",
+       s.locked_by as "lockedBy", s.locked_until as "lockedUntil", s.finished_at as "finishedAt"`;
+
+export async function find(engine: Engine, id: string): Promise<JobRecord | null> {
+  const [row] = await engine.all<JobRecord>(sql`
+    select ${SUMMARY}, j.payload, s.result, s.cancel_requested_at as "cancelRequestedAt",
+           coalesce(s.error, (select a.error
+                                from holdfast.attempt a
+                               where a.job_id = s.id
+                                 and a.error is not null
+                               order by a.epoch desc
+                               limit 1)) as "lastError"
+      from holdfast.job_state s
+      join holdfast.job j on j.id = s.id
+     where s.id = ${id}`);
+  return row ?? null;
+}
+
+export function attempts(engine: Engine, id: string): Promise<AttemptRecord[]> {
+  return engine.all<AttemptRecord>(sql`
+    select epoch, attempt, worker, outcome, started_at as "startedAt", ended_at as "endedAt", error
+      from holdfast.attempts
+     where job_id = ${id}
+     order by epoch`);
+}
+
+export async function findFinished(
+  engine: Engine,
+  ids: readonly string[],
+): Promise<FinishedRecord[]> {
+  if (ids.length === 0) return [];
+  return engine.all<FinishedRecord>(sql`
+    select id, task, status, attempts, result, error
+      from holdfast.finished
+     where id in ${list(ids)}`);
+}
+
+/** A page is found in the one table that holds the status (or in `job` for all), then dressed up by id. */
+export function listJobs(engine: Engine, filter: ListFilter): Promise<JobSummary[]> {
+  return engine.all<JobSummary>(sql`
+    select ${SUMMARY}
+      from holdfast.job_state s
+     where s.id in (select p.id
+                      from ${pageSource(filter.status)} p
+                     where ${statusIs(filter.status)}
+                           ${filter.queue === undefined ? nothing : sql`and p.queue = ${filter.queue}`}
+                           ${filter.task === undefined ? nothing : sql`and p.task = ${filter.task}`}
+                           ${filter.before === undefined ? nothing : sql`and p.id < ${filter.before}`}
+                     order by p.id desc
+                     limit ${filter.limit})
+     order by s.id desc`);
+}
+
+const SOURCES = {
+  ready: sql`holdfast.ready`,
+  waiting: sql`holdfast.waiting`,
+  lease: sql`holdfast.lease`,
+  finished: sql`holdfast.finished`,
+};
+
+function pageSource(status: Status | undefined): Sql {
+  return status === undefined ? sql`holdfast.job` : SOURCES[home[status]];
+}
+
+function statusIs(status: Status | undefined): Sql {
+  const several = status !== undefined && ["waiting", "finished"].includes(home[status]);
+  return several ? sql`p.status = ${status}` : sql`1 = 1`;
+}
+
+export function leases(engine: Engine, filter: LeaseFilter): Promise<LeaseRecord[]> {
+  const ended =
+    filter.state === "expired"
+      ? sql`locked_until < ${engine.now()}`
+      : sql`locked_until >= ${engine.now()}`;
+  return engine.all<LeaseRecord>(sql`
+    select id, locked_by as worker, epoch, queue, task, attempts as attempt, claimed_at as "claimedAt",
+           heartbeat_at as "heartbeatAt", locked_until as "lockedUntil",
+           cancel_requested_at as "cancelRequestedAt"
+      from holdfast.lease
+     where ${ended}
+           ${filter.worker === undefined ? nothing : sql`and locked_by = ${filter.worker}`}
+           ${filter.after === undefined ? nothing : sql`and id > ${filter.after}`}
+     order by id
+     limit ${filter.limit}`);
+}
+
+export function cancelRequests(engine: Engine, worker: string): Promise<Fence[]> {
+  return engine.all<Fence>(sql`
+    select id, locked_by as worker, epoch
+      from holdfast.lease
+     where locked_by = ${worker}
+       and cancel_requested_at is not null`);
+}
+
+interface Count {
+  queue: string;
+  status: Status;
+  n: number;
+  oldest: number | null;
+}
+
+export async function stats(engine: Engine): Promise<QueueStats[]> {
+  const rows = await engine.all<Count>(sql`
+    select queue, 'pending' as status, count(*) as n, min(ready_at) as oldest
+      from holdfast.ready
+     group by queue
+     union all
+    select queue, status, count(*), null from holdfast.waiting group by queue, status
+     union all
+    select queue, 'processing', count(*), null from holdfast.lease group by queue
+     union all
+    select queue, status, count(*), null from holdfast.finished group by queue, status`);
+  const queues = new Map<string, QueueStats>();
+  for (const row of rows) queues.set(row.queue, counted(queues.get(row.queue), row));
+  return [...queues.values()].toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
+}
+
+function counted(before: QueueStats | undefined, row: Count): QueueStats {
+  const none = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>;
+  return {
+    queue: row.queue,
+    counts: { ...(before?.counts ?? none), [row.status]: row.n },
+    oldestPendingAt: row.oldest ?? before?.oldestPendingAt ?? null,
+  };
+}
+
+export async function hasPending(engine: Engine, queue: string): Promise<boolean> {
+  const rows = await engine.all(sql`select id from holdfast.ready where queue = ${queue} limit 1`);
+  return rows.length > 0;
+}

@@ -1,0 +1,243 @@
+/**
+ * The moves of jobs that are not hot: each is one transaction that takes rows from one table and puts them into
+ * another. Taking is what decides: whoever took the row moves it, and nobody else can.
+ */
+import { finalStatuses, mayMove, moves, type FinalStatus, type Status } from "../core/job.ts";
+import { IllegalMove, JobNotFound, KeyTaken } from "../core/errors.ts";
+import type { Engine, Row, Transaction } from "./engine.ts";
+import {
+  landAfterCrash,
+  traveller,
+  type AttemptRow,
+  type FinishedRow,
+  type Landing,
+  type LeaseRow,
+  type ReadyRow,
+  type Traveller,
+  type WaitingRow,
+} from "./rows.ts";
+import { list, sql } from "./sql.ts";
+import type { Promoted, Settled } from "./store.ts";
+
+export async function promoteDue(engine: Engine, limit: number): Promise<Promoted & Touched> {
+  const due = await nextDue(engine);
+  if (due === null || due > 0) return { moved: 0, nextInMs: due, queues: [] };
+  const rows = await engine.transaction(async (tx) => {
+    const now = await readNow(engine, tx);
+    const taken = await tx.take<WaitingRow>({
+      table: "waiting",
+      where: sql`due_at <= ${now}`,
+      orderBy: sql`due_at, id`,
+      limit,
+      skipLocked: true,
+    });
+    await putReady(tx, taken, now);
+    return taken;
+  });
+  return { moved: rows.length, nextInMs: await nextDue(engine), queues: queuesOf(rows) };
+}
+
+/** The queues in which jobs became pending: the store tells those who watch. */
+export interface Touched {
+  readonly queues: readonly string[];
+}
+
+async function nextDue(engine: Engine): Promise<number | null> {
+  const [row] = await engine.all<{ wait: number | null }>(
+    sql`select min(due_at) - ${engine.now()} as wait from holdfast.waiting`,
+  );
+  return row?.wait ?? null;
+}
+
+export async function reclaimExpired(
+  engine: Engine,
+  chore: { graceMs: number; crashesMax: number; limit: number },
+): Promise<Settled[]> {
+  const ended = sql`locked_until < ${engine.now()} - ${chore.graceMs}`;
+  const [any] = await engine.all(sql`select id from holdfast.lease where ${ended} limit 1`);
+  if (any === undefined) return [];
+  return engine.transaction(async (tx) => {
+    const now = await readNow(engine, tx);
+    const taken = await tx.take<LeaseRow>({
+      table: "lease",
+      // Asked again under the row's lock: a lease extended in between is not ours to take.
+      where: sql`locked_until < ${now} - ${chore.graceMs}`,
+      limit: chore.limit,
+      skipLocked: true,
+    });
+    const landings = taken.map((lease) => landAfterCrash(lease, chore.crashesMax, now));
+    await put(tx, landings);
+    return taken.map((lease, index) => settled(lease, landings[index] as Landing));
+  });
+}
+
+/** How often a cancel looks again for a job that was between two tables each time. */
+const CANCEL_ROUNDS_MAX = 10;
+
+export async function cancel(engine: Engine, id: string): Promise<Status | null> {
+  for (let round = 0; round < CANCEL_ROUNDS_MAX; round += 1) {
+    const status = await engine.transaction((tx) => cancelWhereItStands(engine, tx, id));
+    if (status !== null) return status;
+    const [known] = await engine.all(sql`select id from holdfast.job where id = ${id}`);
+    if (known === undefined) return null;
+  }
+  return null;
+}
+
+/** Tables in the order in which a job passes through them, so that it cannot slip by behind our back. */
+async function cancelWhereItStands(
+  engine: Engine,
+  tx: Transaction,
+  id: string,
+): Promise<Status | null> {
+  const now = await readNow(engine, tx);
+  for (const table of ["ready", "waiting"] as const) {
+    const [row] = await tx.take<Traveller>({ table, where: sql`id = ${id}` });
+    if (row === undefined) continue;
+    await put(tx, [{ table: "finished", row: cancelled(row, now) }]);
+    return "cancelled";
+  }
+  const marked = await tx.run(sql`
+    update holdfast.lease
+       set cancel_requested_at = coalesce(cancel_requested_at, ${now})
+     where id = ${id}`);
+  if (marked > 0) return "processing";
+  const [ended] = await tx.all<FinishedRow>(
+    sql`select status from holdfast.finished where id = ${id}`,
+  );
+  return ended?.status ?? null;
+}
+
+function cancelled(row: Traveller, now: number): FinishedRow {
+  return {
+    ...traveller(row),
+    status: "cancelled",
+    worker: null,
+    started_at: null,
+    finished_at: now,
+    result: null,
+    error: null,
+  };
+}
+
+/** Revives a finished job. Its last attempt stays in the history, and its epoch goes on from where it was. */
+export function revive(engine: Engine, id: string, attempts: number): Promise<string> {
+  return engine.transaction(async (tx) => {
+    const now = await readNow(engine, tx);
+    const revivable = list(moves.revive.from);
+    const [row] = await tx.take<FinishedRow>({
+      table: "finished",
+      where: sql`id = ${id} and status in ${revivable}`,
+    });
+    if (row === undefined) throw await whyNotRevived(tx, id);
+    if (row.job_key !== null) await holdKey(tx, row, row.job_key);
+    if (row.worker !== null) await tx.insert("attempt", [asRow(lastAttempt(row))]);
+    const allowed = Math.max(row.max_attempts, row.attempts + attempts);
+    const again = { ...row, crashes: 0, max_attempts: allowed };
+    await putReady(tx, [again], now);
+    return row.queue;
+  });
+}
+
+async function whyNotRevived(tx: Transaction, id: string): Promise<Error> {
+  const [row] = await tx.all<{ status: Status }>(
+    sql`select status from holdfast.job_state where id = ${id}`,
+  );
+  if (row === undefined) return new JobNotFound({ id });
+  if (mayMove("revive", row.status)) return new JobNotFound({ id });
+  return new IllegalMove({ id, status: row.status, move: "revive", allowed: moves.revive.from });
+}
+
+async function holdKey(tx: Transaction, row: Traveller, key: string): Promise<void> {
+  const [holder] = await tx.all<{ job_id: string }>(
+    sql`select job_id from holdfast.job_key where task = ${row.task} and job_key = ${key}`,
+  );
+  if (holder !== undefined) throw new KeyTaken({ key, task: row.task, holder: holder.job_id });
+  await tx.insert("job_key", [{ task: row.task, job_key: key, job_id: row.id }]);
+}
+
+function lastAttempt(row: FinishedRow): AttemptRow {
+  return {
+    job_id: row.id,
+    epoch: row.epoch,
+    attempt: row.attempts,
+    worker: row.worker ?? "",
+    outcome: row.status === "cancelled" ? "cancelled" : "failed",
+    started_at: row.started_at ?? row.finished_at,
+    ended_at: row.finished_at,
+    error: row.error,
+  };
+}
+
+export function prune(
+  engine: Engine,
+  chore: { keepMs: Record<FinalStatus, number>; limit: number },
+): Promise<number> {
+  return engine.transaction(async (tx) => {
+    let left = chore.limit;
+    for (const status of finalStatuses) {
+      if (left === 0) break;
+      const rows = await tx.take<{ id: string }>({
+        table: "finished",
+        where: sql`status = ${status} and finished_at < ${engine.now()} - ${chore.keepMs[status]}`,
+        orderBy: sql`finished_at`,
+        limit: left,
+        skipLocked: true,
+      });
+      if (rows.length === 0) continue;
+      left -= rows.length;
+      const ids = list(rows.map((row) => row.id));
+      await tx.run(sql`delete from holdfast.attempt where job_id in ${ids}`);
+      await tx.run(sql`delete from holdfast.job where id in ${ids}`);
+    }
+    return chore.limit - left;
+  });
+}
+
+/** Puts settled rows where they go, and lets go of the keys of jobs that ended. */
+export async function put(tx: Transaction, landings: readonly Landing[]): Promise<void> {
+  for (const landing of landings) {
+    await tx.insert(landing.table, [asRow(landing.row)]);
+    if (landing.table === "finished") await dropKey(tx, landing.row);
+    else await tx.insert("attempt", [asRow(landing.attempt)]);
+  }
+}
+
+async function dropKey(tx: Transaction, row: Traveller): Promise<void> {
+  if (row.job_key === null) return;
+  await tx.run(
+    sql`delete from holdfast.job_key where task = ${row.task} and job_key = ${row.job_key}`,
+  );
+}
+
+async function putReady(tx: Transaction, rows: readonly Traveller[], now: number): Promise<void> {
+  const ready = rows.map((row): ReadyRow => ({ ...traveller(row), ready_at: now }));
+  await tx.insert("ready", ready.map(asRow));
+}
+
+export function settled(lease: LeaseRow, landing: Landing): Settled {
+  return {
+    id: lease.id,
+    worker: lease.locked_by,
+    epoch: lease.epoch,
+    queue: lease.queue,
+    task: lease.task,
+    status: landing.table === "ready" ? "pending" : landing.row.status,
+    attempts: landing.row.attempts,
+    dueAt: landing.table === "waiting" ? landing.row.due_at : null,
+  };
+}
+
+async function readNow(engine: Engine, tx: Transaction): Promise<number> {
+  const [row] = await tx.all<{ now: number }>(sql`select ${engine.now()} as now`);
+  return (row as { now: number }).now;
+}
+
+function queuesOf(rows: readonly Traveller[]): string[] {
+  return [...new Set(rows.map((row) => row.queue))];
+}
+
+/** An interface has no index signature, so it is not a Row to the compiler though it is one in fact. */
+function asRow(row: object): Row {
+  return row as Row;
+}

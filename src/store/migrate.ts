@@ -1,0 +1,67 @@
+/**
+ * Brings a database's tables up to this version of the library.
+ *
+ * Migrations are numbered, go forward only and first add, then (a release later) take away, so that the version
+ * before keeps working beside this one. A migration that it could not survive is marked breaking, and an older
+ * library refuses to work on a database that has one it does not know.
+ */
+import { SchemaTooNew, SchemaTooOld } from "../core/errors.ts";
+import type { Engine, Transaction } from "./engine.ts";
+import { sql } from "./sql.ts";
+import type { Migrated } from "./store.ts";
+
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly breaking: boolean;
+  readonly script: string;
+}
+
+interface Applied {
+  version: number;
+  breaking: number;
+}
+
+export function migrate(engine: Engine): Promise<Migrated> {
+  return engine.migrationLock(async (tx) => {
+    const from = checkNotTooNew(engine, await applied(tx));
+    const missing = engine.migrations.filter((migration) => migration.version > from);
+    for (const migration of missing) {
+      await tx.script(migration.script);
+      await tx.run(sql`
+        insert into holdfast.migration (version, name, breaking, applied_at)
+        values (${migration.version}, ${migration.name}, ${migration.breaking ? 1 : 0}, ${engine.now()})`);
+    }
+    return {
+      from,
+      to: Math.max(from, newest(engine)),
+      applied: missing.map((migration) => migration.name),
+    };
+  });
+}
+
+export async function checkSchema(engine: Engine): Promise<void> {
+  const found = checkNotTooNew(engine, await appliedOrNone(engine));
+  if (found < newest(engine)) throw new SchemaTooOld({ found, needed: newest(engine) });
+}
+
+/** The version the database has; throws when it is one that this library must not touch. */
+function checkNotTooNew(engine: Engine, rows: readonly Applied[]): number {
+  const supported = newest(engine);
+  const found = rows.reduce((version, row) => Math.max(version, row.version), 0);
+  const breaks = rows.some((row) => row.version > supported && row.breaking === 1);
+  if (breaks) throw new SchemaTooNew({ found, supported });
+  return found;
+}
+
+function newest(engine: Engine): number {
+  return engine.migrations.reduce((version, migration) => Math.max(version, migration.version), 0);
+}
+
+function applied(tx: Pick<Transaction, "all">): Promise<Applied[]> {
+  return tx.all<Applied>(sql`select version, breaking from holdfast.migration order by version`);
+}
+
+async function appliedOrNone(engine: Engine): Promise<Applied[]> {
+  return (await engine.hasTable("migration")) ? applied(engine) : [];
+}

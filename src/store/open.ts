@@ -1,0 +1,36 @@
+/** Finds the engine for a URL and opens a store on it. Engines load only when they are asked for. */
+import { InvalidArgument } from "../core/errors.ts";
+import { systemRuntime, type Runtime } from "../core/runtime.ts";
+import { SqlStore } from "./sql-store.ts";
+import type { Store, StoreAddress } from "./store.ts";
+
+export interface StoreOptions {
+  readonly runtime?: Runtime;
+  /** False: a database that does not exist yet is an error instead of a new, empty one. */
+  readonly create?: boolean;
+}
+
+export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
+  const { runtime = systemRuntime, create = true } = options;
+  if (typeof url !== "string" || !url.includes(":")) throw unknownUrl(url);
+  const scheme = url.slice(0, url.indexOf(":"));
+  if (scheme !== "sqlite") throw unknownUrl(url);
+  const { SqliteEngine, sqlitePath } = await import("./sqlite/engine.ts");
+  return new SqlStore(await SqliteEngine.open({ path: sqlitePath(url), runtime, create }));
+}
+
+/** Opens, from another thread, the store that `address` was read from. */
+export async function openStoreAt(address: StoreAddress, runtime: Runtime): Promise<Store> {
+  const { SqliteEngine } = await import("./sqlite/engine.ts");
+  const path = String(address.options["path"]);
+  return new SqlStore(await SqliteEngine.open({ path, runtime, create: false }));
+}
+
+function unknownUrl(url: unknown): InvalidArgument {
+  // The URL may hold a password, so only its scheme is repeated.
+  const scheme = String(url).split(":")[0]?.slice(0, 20) ?? "";
+  return new InvalidArgument({
+    field: "url",
+    problem: `'${scheme}:…' is not a database this version knows. Use sqlite:<file> or sqlite::memory:.`,
+  });
+}

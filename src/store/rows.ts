@@ -1,0 +1,188 @@
+/**
+ * The rows of the state tables, as every engine stores them, and where a row goes when an attempt ends.
+ *
+ * Deciding where is pure and stands here alone, so that engines differ only in how they carry the row.
+ */
+import type { FinalStatus, Outcome } from "../core/job.ts";
+import type { ErrorRecord } from "../core/error-record.ts";
+
+/** What travels with a job from table to table. */
+export interface Traveller {
+  id: string;
+  queue: string;
+  task: string;
+  /** Minus the priority, so that an ascending scan meets the highest priority first. */
+  rank: number;
+  job_key: string | null;
+  epoch: number;
+  attempts: number;
+  crashes: number;
+  max_attempts: number;
+}
+
+export interface ReadyRow extends Traveller {
+  ready_at: number;
+}
+
+export interface WaitingRow extends Traveller {
+  status: "scheduled" | "retry" | "waiting";
+  due_at: number | null;
+}
+
+export interface LeaseRow extends Traveller {
+  locked_by: string;
+  locked_until: number;
+  claimed_at: number;
+  heartbeat_at: number;
+  cancel_requested_at: number | null;
+}
+
+export interface FinishedRow extends Traveller {
+  status: FinalStatus;
+  worker: string | null;
+  started_at: number | null;
+  finished_at: number;
+  result: string | null;
+  error: string | null;
+}
+
+/** An attempt that did not end its job. The one that did is told by `finished`. */
+export interface AttemptRow {
+  job_id: string;
+  epoch: number;
+  attempt: number;
+  worker: string;
+  outcome: "retry" | "suspended" | "released" | "crashed" | "failed" | "cancelled";
+  started_at: number;
+  ended_at: number;
+  error: string | null;
+}
+
+export type Landing =
+  | { table: "finished"; row: FinishedRow }
+  | { table: "waiting"; row: WaitingRow; attempt: AttemptRow }
+  | { table: "ready"; row: ReadyRow; attempt: AttemptRow };
+
+/** Where a settled job goes. A cancel that was asked for wins over whatever the attempt came to. */
+export function land(lease: LeaseRow, outcome: Outcome, now: number): Landing {
+  if (lease.cancel_requested_at !== null) {
+    return finish(lease, now, "cancelled", "error" in outcome ? outcome.error : null);
+  }
+  switch (outcome.kind) {
+    case "done":
+      return finish(lease, now, "done", null, outcome.result);
+    case "failed":
+    case "cancelled":
+      return finish(lease, now, outcome.kind, outcome.error);
+    case "retry":
+      return lease.attempts < lease.max_attempts
+        ? retry(lease, now + outcome.delayMs, attemptRow(lease, now, "retry", outcome.error))
+        : finish(lease, now, "failed", outcome.error);
+    case "suspended":
+      return {
+        table: "waiting",
+        row: {
+          ...traveller(lease),
+          attempts: lease.attempts - 1,
+          status: "waiting",
+          due_at: outcome.delayMs === null ? null : now + outcome.delayMs,
+        },
+        attempt: attemptRow(lease, now, "suspended", null),
+      };
+    case "released":
+      return {
+        table: "ready",
+        row: { ...traveller(lease), attempts: lease.attempts - 1, ready_at: now },
+        attempt: attemptRow(lease, now, "released", null),
+      };
+  }
+}
+
+/** A crashed job is tried again after 1 s, then 2 s, 4 s … so that a killer does not meet its next worker at once. */
+const CRASH_BACKOFF_MS_FIRST = 1_000;
+const CRASH_BACKOFF_MS_MAX = 60_000;
+
+/** Where a job goes whose lease ran out. */
+export function landAfterCrash(lease: LeaseRow, crashesMax: number, now: number): Landing {
+  const crashed = { ...lease, crashes: lease.crashes + 1 };
+  if (lease.cancel_requested_at !== null) return finish(crashed, now, "cancelled", null);
+  const error = crashError(crashed, crashesMax);
+  if (crashed.crashes >= crashesMax || lease.attempts >= lease.max_attempts) {
+    return finish(crashed, now, "failed", error);
+  }
+  const backoffMs = Math.min(CRASH_BACKOFF_MS_MAX, CRASH_BACKOFF_MS_FIRST * 2 ** lease.crashes);
+  return retry(crashed, now + backoffMs, attemptRow(lease, now, "crashed", error));
+}
+
+function crashError(lease: LeaseRow, crashesMax: number): string {
+  const poison = lease.crashes >= crashesMax;
+  const record: ErrorRecord = {
+    name: poison ? "PoisonJob" : "LeaseExpired",
+    code: poison ? "POISON" : "LEASE_EXPIRED",
+    message: poison
+      ? `Every one of ${lease.crashes} workers that ran this job died or lost its lease; it is kept from the next.`
+      : `The lease of worker ${lease.locked_by} ran out: the worker died, froze or lost the database.`,
+  };
+  return JSON.stringify(record);
+}
+
+function finish(
+  lease: LeaseRow,
+  now: number,
+  status: FinalStatus,
+  error: string | null,
+  result: string | null = null,
+): Landing {
+  return {
+    table: "finished",
+    row: {
+      ...traveller(lease),
+      status,
+      worker: lease.locked_by,
+      started_at: lease.claimed_at,
+      finished_at: now,
+      result,
+      error,
+    },
+  };
+}
+
+function retry(lease: LeaseRow, dueAt: number, attempt: AttemptRow): Landing {
+  return {
+    table: "waiting",
+    row: { ...traveller(lease), status: "retry", due_at: dueAt },
+    attempt,
+  };
+}
+
+function attemptRow(
+  lease: LeaseRow,
+  now: number,
+  outcome: AttemptRow["outcome"],
+  error: string | null,
+): AttemptRow {
+  return {
+    job_id: lease.id,
+    epoch: lease.epoch,
+    attempt: lease.attempts,
+    worker: lease.locked_by,
+    outcome,
+    started_at: lease.claimed_at,
+    ended_at: now,
+    error,
+  };
+}
+
+export function traveller(row: Traveller): Traveller {
+  return {
+    id: row.id,
+    queue: row.queue,
+    task: row.task,
+    rank: row.rank,
+    job_key: row.job_key,
+    epoch: row.epoch,
+    attempts: row.attempts,
+    crashes: row.crashes,
+    max_attempts: row.max_attempts,
+  };
+}

@@ -1,0 +1,185 @@
+/** The store on any SQL engine: the hot verbs are the engine's, the rest is written once in this folder. */
+import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
+import type { Engine } from "./engine.ts";
+import * as inspect from "./inspect.ts";
+import * as jobs from "./jobs.ts";
+import { checkSchema, migrate } from "./migrate.ts";
+import type {
+  ClaimedJob,
+  Enqueued,
+  Extended,
+  Hint,
+  LeaseFilter,
+  ListFilter,
+  Migrated,
+  NewJob,
+  Promoted,
+  Settled,
+  Store,
+  StoreAddress,
+  Wanted,
+} from "./store.ts";
+
+/** Rows in one transaction of a bulk enqueue: all of them are accepted or none. */
+export const ENQUEUE_BATCH_MAX = 5_000;
+
+export class SqlStore implements Store {
+  readonly engine: Engine;
+  readonly #listeners = new Set<(hint: Hint) => void>();
+  #stopListening: (() => void) | null = null;
+
+  constructor(engine: Engine) {
+    this.engine = engine;
+  }
+
+  get name(): string {
+    return this.engine.name;
+  }
+
+  get address(): StoreAddress | null {
+    return this.engine.address;
+  }
+
+  migrate(): Promise<Migrated> {
+    return migrate(this.engine);
+  }
+
+  checkSchema(): Promise<void> {
+    return checkSchema(this.engine);
+  }
+
+  async enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {
+    if (news.length === 0) return [];
+    const enqueued = await this.engine.insert(news);
+    this.#hintPending(news.filter((job) => job.start === null));
+    return enqueued;
+  }
+
+  async claim(wanted: Wanted): Promise<ClaimedJob[]> {
+    const { claimed } = await this.engine.settleAndClaim([], wanted);
+    return claimed;
+  }
+
+  async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
+    if (settlements.length === 0) return [];
+    const { settled } = await this.engine.settleAndClaim(settlements, null);
+    this.#hintSettled(settled);
+    return settled;
+  }
+
+  async settleAndClaim(
+    settlements: readonly Settlement[],
+    wanted: Wanted,
+  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+    const turn = await this.engine.settleAndClaim(settlements, wanted);
+    this.#hintSettled(turn.settled);
+    return turn;
+  }
+
+  extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
+    if (fences.length === 0) return Promise.resolve([]);
+    return this.engine.extend(fences, leaseMs);
+  }
+
+  release(fences: readonly Fence[]): Promise<Settled[]> {
+    return this.settle(fences.map((fence) => ({ ...fence, outcome: { kind: "released" } })));
+  }
+
+  async reclaimExpired(chore: {
+    graceMs: number;
+    crashesMax: number;
+    limit: number;
+  }): Promise<Settled[]> {
+    const reclaimed = await jobs.reclaimExpired(this.engine, chore);
+    this.#hintSettled(reclaimed);
+    return reclaimed;
+  }
+
+  async promoteDue(chore: { limit: number }): Promise<Promoted> {
+    const { moved, nextInMs, queues } = await jobs.promoteDue(this.engine, chore.limit);
+    for (const queue of queues) this.#hint({ kind: "pending", queue });
+    return { moved, nextInMs };
+  }
+
+  async cancel(id: string): Promise<Status | null> {
+    const status = await jobs.cancel(this.engine, id);
+    if (status === "processing") this.#hint({ kind: "cancel" });
+    if (status === "cancelled") this.#hint({ kind: "finished" });
+    return status;
+  }
+
+  async revive(id: string, attempts: number): Promise<void> {
+    const queue = await jobs.revive(this.engine, id, attempts);
+    this.#hint({ kind: "pending", queue });
+  }
+
+  prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number> {
+    return jobs.prune(this.engine, chore);
+  }
+
+  find(id: string) {
+    return inspect.find(this.engine, id);
+  }
+
+  attempts(id: string) {
+    return inspect.attempts(this.engine, id);
+  }
+
+  findFinished(ids: readonly string[]) {
+    return inspect.findFinished(this.engine, ids);
+  }
+
+  list(filter: ListFilter) {
+    return inspect.listJobs(this.engine, filter);
+  }
+
+  leases(filter: LeaseFilter) {
+    return inspect.leases(this.engine, filter);
+  }
+
+  cancelRequests(worker: string) {
+    return inspect.cancelRequests(this.engine, worker);
+  }
+
+  stats() {
+    return inspect.stats(this.engine);
+  }
+
+  hasPending(queue: string) {
+    return inspect.hasPending(this.engine, queue);
+  }
+
+  watch(listener: (hint: Hint) => void): () => void {
+    this.#listeners.add(listener);
+    this.#stopListening ??= this.engine.listen((hint) => this.#hint(hint));
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size > 0) return;
+      this.#stopListening?.();
+      this.#stopListening = null;
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#stopListening?.();
+    this.#stopListening = null;
+    this.#listeners.clear();
+    await this.engine.close();
+  }
+
+  #hint(hint: Hint): void {
+    for (const listener of this.#listeners) listener(hint);
+  }
+
+  #hintPending(rows: readonly { queue: string }[]): void {
+    if (this.#listeners.size === 0) return;
+    for (const queue of new Set(rows.map((row) => row.queue)))
+      this.#hint({ kind: "pending", queue });
+  }
+
+  #hintSettled(settled: readonly Settled[]): void {
+    if (this.#listeners.size === 0 || settled.length === 0) return;
+    this.#hint({ kind: "finished" });
+    this.#hintPending(settled.filter((row) => row.status === "pending"));
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * One connection to an SQLite file, made safe to share.
+ *
+ * The driver is synchronous, so a transaction whose body is synchronous cannot be interleaved with anything. One
+ * whose body awaits holds the gate, and everybody else in this process waits for it.
+ *
+ * Waiting for other processes never blocks the event loop: the driver's own busy timeout is off (it would put the
+ * whole thread to sleep), and a locked database is tried again after a random pause that grows.
+ */
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { Closed, StoreBusy } from "../../core/errors.ts";
+import { sleep, type Runtime } from "../../core/runtime.ts";
+import { isBusy, translate } from "./errors.ts";
+
+/** How long a write waits for other processes before it gives up with StoreBusy. */
+const BUSY_MS_MAX = 30_000;
+const BUSY_PAUSE_MS_FIRST = 1;
+const BUSY_PAUSE_MS_MAX = 32;
+
+/** A test's hook: told before and after every statement, so that a process can be killed at each of them. */
+export type Probe = (point: string) => void;
+
+export class Connection {
+  readonly path: string;
+  readonly #db: DatabaseSync;
+  readonly #runtime: Runtime;
+  readonly #probe: Probe | null;
+  readonly #statements = new Map<string, StatementSync>();
+  #gate: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(db: DatabaseSync, options: { path: string; runtime: Runtime; probe: Probe | null }) {
+    this.#db = db;
+    this.path = options.path;
+    this.#runtime = options.runtime;
+    this.#probe = options.probe;
+  }
+
+  /** Prepares a text once. Hot statements keep what they get; the others ask again by text. */
+  prepare(text: string): StatementSync {
+    let statement = this.#statements.get(text);
+    if (statement === undefined) {
+      statement = this.#probe === null ? this.#db.prepare(text) : this.#probed(text, this.#probe);
+      this.#statements.set(text, statement);
+    }
+    return statement;
+  }
+
+  /** Runs `body` once no transaction of this process is open. It may only read. */
+  read<T>(body: () => T): Promise<T> {
+    return this.#whenFree(body);
+  }
+
+  /** Runs `body` in a transaction. The body is synchronous and may run again if the database was locked. */
+  write<T>(body: () => T): Promise<T> {
+    return this.#whenFree(() => {
+      this.exec("begin immediate");
+      try {
+        const value = body();
+        this.exec("commit");
+        return value;
+      } catch (error) {
+        this.#rollback();
+        throw error;
+      }
+    });
+  }
+
+  /** Runs `body` in a transaction that may await. Everybody else in this process waits at the gate. */
+  async transaction<T>(body: () => Promise<T>): Promise<T> {
+    const open = await this.#whenFree(() => {
+      this.exec("begin immediate");
+      const held = Promise.withResolvers<void>();
+      this.#gate = held.promise;
+      return held;
+    });
+    try {
+      const value = await body();
+      this.exec("commit");
+      return value;
+    } catch (error) {
+      this.#rollback();
+      throw translate(error, this.path);
+    } finally {
+      this.#gate = null;
+      open.resolve();
+    }
+  }
+
+  exec(text: string): void {
+    this.#probe?.(`before ${text}`);
+    this.#db.exec(text);
+    this.#probe?.(`after ${text}`);
+  }
+
+  async close(): Promise<void> {
+    while (this.#gate !== null) await this.#gate;
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#statements.clear();
+    this.#db.close();
+  }
+
+  async #whenFree<T>(body: () => T): Promise<T> {
+    const startedAt = this.#runtime.monotonic();
+    for (let tries = 0; ; tries += 1) {
+      while (this.#gate !== null) await this.#gate;
+      if (this.#closed) throw new Closed({ what: `The store ${this.path}` });
+      try {
+        return body();
+      } catch (error) {
+        if (!isBusy(error)) throw translate(error, this.path);
+        const waitedMs = this.#runtime.monotonic() - startedAt;
+        if (waitedMs > BUSY_MS_MAX) throw new StoreBusy({ store: this.path, waitedMs }, error);
+      }
+      const most = Math.min(BUSY_PAUSE_MS_MAX, BUSY_PAUSE_MS_FIRST * 2 ** tries);
+      await sleep(this.#runtime, this.#runtime.random() * most);
+    }
+  }
+
+  #rollback(): void {
+    // SQLite rolls back by itself after some errors (a full disk, for one); then there is nothing to undo.
+    if (this.#db.isTransaction) this.#db.exec("rollback");
+  }
+
+  /** The same statement, with the probe told around every use of it. */
+  #probed(text: string, probe: Probe): StatementSync {
+    const statement = this.#db.prepare(text);
+    const label = text.trim().replaceAll(/\s+/g, " ").slice(0, 60);
+    return new Proxy(statement, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== "function") return member;
+        return (...args: unknown[]): unknown => {
+          const counted = name === "run" || name === "get" || name === "all";
+          if (counted) probe(`before ${label}`);
+          const value: unknown = member.apply(target, args);
+          if (counted) probe(`after ${label}`);
+          return value;
+        };
+      },
+    });
+  }
+}

@@ -1,0 +1,280 @@
+/**
+ * SQLite inside the process, through Node's own driver.
+ *
+ * One writer at a time is SQLite's nature, so every verb is a short BEGIN IMMEDIATE and safety needs no row locks. The
+ * clock is the host's: all processes of one file share it. Other processes' commits show in `data_version`.
+ */
+import { existsSync, statfsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Fence, Settlement } from "../../core/job.ts";
+import { InvalidArgument, StoreUnavailable } from "../../core/errors.ts";
+import type { Runtime } from "../../core/runtime.ts";
+import type { Engine, Row, Taking, Transaction } from "../engine.ts";
+import { Compiler, sql, type Sql } from "../sql.ts";
+import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled, Wanted } from "../store.ts";
+import { Connection, type Probe } from "./connection.ts";
+import { translate } from "./errors.ts";
+import { HotStatements } from "./hot.ts";
+import { migrations } from "./migrations.ts";
+
+export interface SqliteOptions {
+  readonly path: string;
+  readonly runtime: Runtime;
+  readonly create: boolean;
+  readonly probe?: Probe;
+}
+
+/** How often an idle process looks whether another one wrote: 2 µs a look. */
+const WATCH_MS = 10;
+
+/** Older libraries can corrupt a file that several connections write to (the WAL-reset bug). */
+const LIBRARY_OLDEST = [3, 51, 3] as const;
+
+export class SqliteEngine implements Engine {
+  readonly name: string;
+  readonly address: { engine: string; options: { path: string } } | null;
+  readonly migrations = migrations;
+  readonly #connection: Connection;
+  readonly #runtime: Runtime;
+  readonly #compiler = new Compiler({ prefix: "holdfast_", placeholder: () => "?" });
+  #hot: HotStatements | null = null;
+
+  private constructor(connection: Connection, options: SqliteOptions) {
+    this.#connection = connection;
+    this.#runtime = options.runtime;
+    this.name = `sqlite:${options.path}`;
+    const inMemory = options.path === ":memory:";
+    this.address = inMemory ? null : { engine: "sqlite", options: { path: options.path } };
+  }
+
+  static async open(options: SqliteOptions): Promise<SqliteEngine> {
+    const { path, runtime, create, probe = null } = options;
+    if (path !== ":memory:") checkFile(path, create);
+    let db: DatabaseSync;
+    try {
+      db = new DatabaseSync(path, { timeout: 0 });
+    } catch (error) {
+      throw translate(error, path);
+    }
+    const connection = new Connection(db, { path, runtime, probe });
+    try {
+      await connection.read(() => prepareDatabase(db));
+    } catch (error) {
+      await connection.close();
+      throw error;
+    }
+    return new SqliteEngine(connection, options);
+  }
+
+  now(): Sql {
+    return sql`cast(${this.#runtime.now()} as integer)`;
+  }
+
+  all<T = Row>(query: Sql): Promise<T[]> {
+    return this.#connection.read(() => this.#all<T>(query));
+  }
+
+  transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#connection.transaction(() => body(this.#transaction));
+  }
+
+  async hasTable(name: string): Promise<boolean> {
+    const rows = await this.all(
+      sql`select name from sqlite_schema where type = 'table' and name = ${`holdfast_${name}`}`,
+    );
+    return rows.length > 0;
+  }
+
+  migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.transaction(async (tx) => {
+      await tx.script(`
+        create table if not exists holdfast_migration (
+          version     integer primary key,
+          name        text    not null,
+          breaking    integer not null check (breaking in (0, 1)),
+          applied_at  integer not null
+        )`);
+      return body(tx);
+    });
+  }
+
+  insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    return this.#connection.write(() => this.#hotStatements().insert(jobs, this.#runtime.now()));
+  }
+
+  async settleAndClaim(
+    settlements: readonly Settlement[],
+    wanted: Wanted | null,
+  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+    const hot = this.#hotStatements();
+    if (settlements.length === 0 && wanted !== null) {
+      // An idle worker looks without taking the write lock, which it would take from those who have work.
+      const any = await this.#connection.read(() => hot.anyPending(wanted.queues));
+      if (!any) return { settled: [], claimed: [] };
+    }
+    return this.#connection.write(() => {
+      const now = this.#runtime.now();
+      return {
+        settled: hot.settle(settlements, now),
+        claimed: wanted === null ? [] : hot.claim(wanted, now),
+      };
+    });
+  }
+
+  extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
+    return this.#connection.write(() =>
+      this.#hotStatements().extend(fences, leaseMs, this.#runtime.now()),
+    );
+  }
+
+  listen(hear: (hint: Hint) => void): () => void {
+    if (this.address === null) return () => {};
+    const version = this.#connection.prepare("pragma data_version");
+    let seen: unknown = null;
+    let timer = this.#runtime.timer(WATCH_MS, look, "background");
+    const runtime = this.#runtime;
+    const connection = this.#connection;
+    function look(): void {
+      void connection
+        .read(() => version.get()?.["data_version"])
+        .then(
+          (current) => {
+            if (seen !== null && current !== seen) hear({ kind: "unknown" });
+            seen = current;
+          },
+          () => {}, // A hint that cannot be had is no loss: whoever waits also polls.
+        )
+        .then(() => {
+          if (!stopped) timer = runtime.timer(WATCH_MS, look, "background");
+        });
+    }
+    let stopped = false;
+    return () => {
+      stopped = true;
+      timer.cancel();
+    };
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
+  }
+
+  /** Prepared at first use: before the migrations have run there are no tables to prepare against. */
+  #hotStatements(): HotStatements {
+    this.#hot ??= new HotStatements(this.#connection);
+    return this.#hot;
+  }
+
+  #all<T>(query: Sql): T[] {
+    const { text, values } = this.#compiler.compile(query);
+    // The driver's rows have no prototype; copies are plain objects that print and compare like any other.
+    return this.#connection
+      .prepare(text)
+      .all(...values)
+      .map((row) => ({ ...row })) as T[];
+  }
+
+  #run(query: Sql): number {
+    const { text, values } = this.#compiler.compile(query);
+    return Number(this.#connection.prepare(text).run(...values).changes);
+  }
+
+  readonly #transaction: Transaction = {
+    all: async <T>(query: Sql) => this.#all<T>(query),
+    run: async (query) => this.#run(query),
+    script: async (text) => this.#connection.exec(text),
+    take: async <T>(from: Taking) => this.#take<T>(from),
+    insert: async (table, rows) => {
+      for (const row of rows) this.#insertRow(table, row);
+    },
+  };
+
+  #take<T>(from: Taking): T[] {
+    const { where, orderBy = sql`id`, limit = -1 } = from;
+    return this.#all<T>(sql`
+      delete from ${TABLES[from.table]}
+       where id in (select id
+                      from ${TABLES[from.table]}
+                     where ${where}
+                     order by ${orderBy}
+                     limit ${limit})
+      returning *`);
+  }
+
+  #insertRow(table: string, row: Row): void {
+    const columns = Object.keys(row);
+    const marks = columns.map(() => "?").join(", ");
+    const text = `insert into holdfast_${table} (${columns.join(", ")}) values (${marks})`;
+    this.#connection.prepare(text).run(...Object.values(row));
+  }
+}
+
+const TABLES = {
+  ready: sql`holdfast.ready`,
+  waiting: sql`holdfast.waiting`,
+  lease: sql`holdfast.lease`,
+  finished: sql`holdfast.finished`,
+};
+
+export function sqlitePath(url: string): string {
+  const path = url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
+  if (path === ":memory:") return path;
+  if (path === "" || path.startsWith("//")) {
+    throw new InvalidArgument({
+      field: "url",
+      problem:
+        "an SQLite URL names a file (sqlite:shop.db, sqlite:/var/lib/shop.db) or sqlite::memory:.",
+    });
+  }
+  return resolve(path);
+}
+
+function prepareDatabase(db: DatabaseSync): void {
+  const { version } = db.prepare("select sqlite_version() as version").get() as { version: string };
+  checkLibrary(version);
+  db.exec(`
+    pragma journal_mode = wal;
+    pragma synchronous = full;
+    pragma journal_size_limit = 67108864;
+    pragma temp_store = memory;`);
+}
+
+function checkLibrary(version: string): void {
+  const parts = version.split(".").map(Number);
+  const first = LIBRARY_OLDEST.findIndex((oldest, index) => parts[index] !== oldest);
+  if (first === -1 || (parts[first] ?? 0) > (LIBRARY_OLDEST[first] ?? 0)) return;
+  throw new StoreUnavailable({
+    problem: `This Node brings SQLite ${version}, which can damage a file that several connections write to.`,
+    remedy: `Use a Node with SQLite ${LIBRARY_OLDEST.join(".")} or later (any current Node 24 or newer).`,
+  });
+}
+
+const NETWORK_FILE_SYSTEMS = new Map([
+  [0x6969, "NFS"],
+  [0xff534d42, "CIFS"],
+  [0xfe534d42, "SMB2"],
+]);
+
+function checkFile(path: string, create: boolean): void {
+  const folder = dirname(path);
+  if (!existsSync(folder)) {
+    throw new StoreUnavailable({
+      problem: `The folder ${folder} does not exist.`,
+      remedy: "Create it, or name another file.",
+    });
+  }
+  if (!create && !existsSync(path)) {
+    throw new StoreUnavailable({
+      problem: `There is no database at ${path}.`,
+      remedy: "Check the name, or create it with 'holdfast migrate'.",
+    });
+  }
+  const network = NETWORK_FILE_SYSTEMS.get(statfsSync(folder).type);
+  if (network !== undefined) {
+    throw new StoreUnavailable({
+      problem: `${path} is on a network file system (${network}), where SQLite's locks cannot be trusted.`,
+      remedy: "Put the file on a local disk, or use PostgreSQL or MySQL.",
+    });
+  }
+}

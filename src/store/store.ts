@@ -1,0 +1,255 @@
+/**
+ * THE contract: what every store promises, whatever database is under it.
+ *
+ * A job stands in exactly one of four tables (`ready`, `waiting`, `lease`, `finished`), and that table is its
+ * state. Every verb below that changes a job is one atomic move from one table to another. What holds for all:
+ *
+ * - When a promise resolves, the change is committed and survives a crash. When it rejects, nothing was written.
+ * - Time is the database's. Callers pass spans; the store adds them to its own now.
+ * - Whoever writes about a claimed job shows the fence: job, worker, epoch. A fence that is no longer current changes
+ *   nothing, and is missing from what the verb returns.
+ * - Everything is plural: a batch is one transaction. Every batch has a limit.
+ * - Nothing here calls user code, parses a payload or knows a task's retry policy.
+ */
+import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
+
+export interface Store {
+  /** The engine's name and place, fit for a log line: no secrets. */
+  readonly name: string;
+
+  /** Brings the tables up to this version, one process at a time. Safe to call from many at once. */
+  migrate(): Promise<Migrated>;
+  /** Throws unless the tables fit this version of the library. */
+  checkSchema(): Promise<void>;
+
+  /**
+   * Accepts jobs, all or none. A job whose key is held by a live job of the same task is not added: the holder's id
+   * comes back instead. An id that exists already is left as it is, so a call whose answer was lost can be repeated.
+   */
+  enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>;
+
+  /**
+   * Takes up to `limit` pending jobs under leases for one worker: higher priority first, then the longest pending.
+   * Two claims never return the same job at the same epoch. The attempt is charged here.
+   */
+  claim(wanted: Wanted): Promise<ClaimedJob[]>;
+
+  /**
+   * Ends attempts. Returns those that were still ours, and what their jobs became: an attempt that failed with
+   * none left is `failed`, and a job whose cancelling was asked for is `cancelled` whatever the outcome says.
+   */
+  settle(settlements: readonly Settlement[]): Promise<Settled[]>;
+
+  /** Settles, then claims, in one transaction: one commit for a busy worker's whole turn. */
+  settleAndClaim(
+    settlements: readonly Settlement[],
+    wanted: Wanted,
+  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }>;
+
+  /** Moves the end of leases to now + `leaseMs`, never backwards. Returns those that were still ours. */
+  extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]>;
+
+  /** Hands jobs back uncharged: they are pending again at once. Returns those that were still ours. */
+  release(fences: readonly Fence[]): Promise<Settled[]>;
+
+  /**
+   * Takes back leases that ended more than `graceMs` ago. The crash is counted and leaves an attempt row; the job will
+   * be retried, or is failed when no attempt is left or it has crashed `crashesMax` workers.
+   */
+  reclaimExpired(chore: { graceMs: number; crashesMax: number; limit: number }): Promise<Settled[]>;
+
+  /** Makes waiting jobs pending whose time has come, longest due first. Says when the next one is due. */
+  promoteDue(chore: { limit: number }): Promise<Promoted>;
+
+  /**
+   * Cancels a job in whatever state it is. One that is being worked on is marked, and its owner learns it with the
+   * next extension; the answer is then `processing`. A finished job stays what it is. Null: there is no such job.
+   */
+  cancel(id: string): Promise<Status | null>;
+
+  /** Makes a failed or cancelled job pending again and allows it `attempts` more. */
+  revive(id: string, attempts: number): Promise<void>;
+
+  /** Deletes jobs that finished longer ago than their status is kept. Returns how many; call again on a full batch. */
+  prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number>;
+
+  find(id: string): Promise<JobRecord | null>;
+  /** The attempts of a job, oldest first. */
+  attempts(id: string): Promise<AttemptRecord[]>;
+  /** Those of the given jobs that have finished, with their results. */
+  findFinished(ids: readonly string[]): Promise<FinishedRecord[]>;
+  /** Jobs newest first, a page at a time: pass the last id of one page as `before` of the next. */
+  list(filter: ListFilter): Promise<JobSummary[]>;
+  /** Leases that are running, or that ran out and wait to be taken back. Ordered by id; `after` pages on. */
+  leases(filter: LeaseFilter): Promise<LeaseRecord[]>;
+  /** Which of a worker's jobs somebody wants cancelled. */
+  cancelRequests(worker: string): Promise<Fence[]>;
+  stats(): Promise<QueueStats[]>;
+  /** Whether a queue has pending jobs. */
+  hasPending(queue: string): Promise<boolean>;
+
+  /**
+   * Calls back soon after something changed, by this process or another. A hint and nothing more: hints may come late,
+   * twice or not at all, so whoever waits for one also polls.
+   */
+  watch(listener: (hint: Hint) => void): () => void;
+
+  /** How another thread opens this same store; null where it cannot (a database in memory). */
+  readonly address: StoreAddress | null;
+
+  close(): Promise<void>;
+}
+
+export interface NewJob {
+  readonly id: string;
+  readonly queue: string;
+  readonly task: string;
+  readonly payload: string;
+  readonly priority: number;
+  readonly attemptsMax: number;
+  readonly key: string | null;
+  /** Now (null), after a span from the database's now, or at an instant the caller chose. */
+  readonly start: { readonly delayMs: number } | { readonly at: number } | null;
+}
+
+export interface Enqueued {
+  /** The job's own id, or the id of the live job that holds its key. */
+  readonly id: string;
+  readonly added: boolean;
+}
+
+export interface Wanted {
+  readonly worker: string;
+  readonly queues: readonly string[];
+  /** Only jobs of these tasks; null: of any. */
+  readonly tasks: readonly string[] | null;
+  readonly limit: number;
+  readonly leaseMs: number;
+}
+
+export interface ClaimedJob extends Fence {
+  readonly queue: string;
+  readonly task: string;
+  readonly payload: string;
+  readonly priority: number;
+  /** Which charged try this is, from 1. */
+  readonly attempt: number;
+  readonly attemptsMax: number;
+  readonly crashes: number;
+  readonly enqueuedAt: number;
+  readonly lockedUntil: number;
+}
+
+export interface Settled extends Fence {
+  readonly queue: string;
+  readonly task: string;
+  readonly status: Status;
+  readonly attempts: number;
+  /** When a job that will be retried or goes on waiting is due; null: no time was set. */
+  readonly dueAt: number | null;
+}
+
+export interface Extended extends Fence {
+  readonly lockedUntil: number;
+  readonly cancelRequested: boolean;
+}
+
+export interface Promoted {
+  readonly moved: number;
+  /** Milliseconds until the next waiting job is due; null: none has a time. */
+  readonly nextInMs: number | null;
+}
+
+export interface JobSummary {
+  readonly id: string;
+  readonly queue: string;
+  readonly task: string;
+  readonly status: Status;
+  readonly priority: number;
+  readonly key: string | null;
+  readonly epoch: number;
+  readonly attempts: number;
+  readonly attemptsMax: number;
+  readonly crashes: number;
+  readonly enqueuedAt: number;
+  readonly dueAt: number | null;
+  readonly lockedBy: string | null;
+  readonly lockedUntil: number | null;
+  readonly finishedAt: number | null;
+}
+
+export interface JobRecord extends JobSummary {
+  readonly payload: string;
+  readonly result: string | null;
+  readonly lastError: string | null;
+  readonly cancelRequestedAt: number | null;
+}
+
+export interface FinishedRecord {
+  readonly id: string;
+  readonly task: string;
+  readonly status: FinalStatus;
+  readonly attempts: number;
+  readonly result: string | null;
+  readonly error: string | null;
+}
+
+export interface AttemptRecord {
+  readonly epoch: number;
+  readonly attempt: number;
+  readonly worker: string;
+  readonly outcome: string;
+  readonly startedAt: number;
+  readonly endedAt: number | null;
+  readonly error: string | null;
+}
+
+export interface LeaseRecord extends Fence {
+  readonly queue: string;
+  readonly task: string;
+  readonly attempt: number;
+  readonly claimedAt: number;
+  readonly heartbeatAt: number;
+  readonly lockedUntil: number;
+  readonly cancelRequestedAt: number | null;
+}
+
+export interface ListFilter {
+  readonly status?: Status;
+  readonly queue?: string;
+  readonly task?: string;
+  readonly before?: string;
+  readonly limit: number;
+}
+
+export interface LeaseFilter {
+  readonly state: "active" | "expired";
+  readonly worker?: string;
+  readonly after?: string;
+  readonly limit: number;
+}
+
+export interface QueueStats {
+  readonly queue: string;
+  readonly counts: Record<Status, number>;
+  /** Since when the longest pending job has been pending; null: none is. */
+  readonly oldestPendingAt: number | null;
+}
+
+/** What changed: jobs became pending in a queue, something finished, or another process wrote something. */
+export type Hint =
+  | { readonly kind: "pending"; readonly queue: string }
+  | { readonly kind: "finished" }
+  | { readonly kind: "cancel" }
+  | { readonly kind: "unknown" };
+
+export interface StoreAddress {
+  readonly engine: string;
+  readonly options: Record<string, unknown>;
+}
+
+export interface Migrated {
+  readonly from: number;
+  readonly to: number;
+  readonly applied: readonly string[];
+}

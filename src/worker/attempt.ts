@@ -1,0 +1,166 @@
+/**
+ * One try at one job: runs the task and says what became of it, exactly once.
+ *
+ * A task that throws is an outcome like any other. The attempt also ends when its time is over, when the worker shuts
+ * down, or when the task threw where nobody could catch it; what the function does after that is ignored here and
+ * refused by the fence.
+ */
+import { encodeError } from "../core/error-record.ts";
+import { GiveUp, InputRejected, JobCancelled, JobTimeout, LeaseLost } from "../core/errors.ts";
+import { NotSerializable, ShuttingDown, TooLarge } from "../core/errors.ts";
+import { traceId, type Fence, type Outcome } from "../core/job.ts";
+import { decode, encodeOptional } from "../core/json.ts";
+import { backoffMs } from "../core/retry.ts";
+import type { Runtime, Timer } from "../core/runtime.ts";
+import { parseInput, type Context, type Task } from "../core/task.ts";
+import { RESULT } from "../queue/leases.ts";
+import type { ClaimedJob } from "../store/store.ts";
+
+/** After its signal aborted, a task has this long to end by itself before it is left alone. */
+export const ABORT_GRACE_MS = 2_000;
+
+export class Attempt {
+  readonly job: ClaimedJob;
+  readonly task: Task;
+  /** Until when, on the monotonic clock, the lease is ours for certain. */
+  trustedUntil: number;
+  startedAt = 0;
+  /** Set once, when the job turned out to be somebody else's. */
+  lost = false;
+  error: unknown = null;
+  readonly #runtime: Runtime;
+  readonly #onEnd: (attempt: Attempt, outcome: Outcome) => void;
+  readonly #controller = new AbortController();
+  #timer: Timer | null = null;
+  #ended = false;
+
+  constructor(parts: {
+    job: ClaimedJob;
+    task: Task;
+    trustedUntil: number;
+    runtime: Runtime;
+    onEnd: (attempt: Attempt, outcome: Outcome) => void;
+  }) {
+    this.job = parts.job;
+    this.task = parts.task;
+    this.trustedUntil = parts.trustedUntil;
+    this.#runtime = parts.runtime;
+    this.#onEnd = parts.onEnd;
+  }
+
+  get fence(): Fence {
+    const { id, worker, epoch } = this.job;
+    return { id, worker, epoch };
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  start(): void {
+    this.startedAt = this.#runtime.monotonic();
+    const { timeoutMs } = this.task;
+    if (timeoutMs !== null) {
+      const timeout = new JobTimeout({ id: this.job.id, timeoutMs });
+      this.#timer = this.#runtime.timer(timeoutMs, () => this.abort(timeout));
+    }
+    void this.#run().then((outcome) => this.#end(outcome));
+  }
+
+  /** Asks the task to stop; if it does not, the attempt ends without it after a grace. */
+  abort(reason: Error): void {
+    if (this.#ended || this.signal.aborted) return;
+    this.#controller.abort(reason);
+    this.#timer?.cancel();
+    this.#timer = this.#runtime.timer(ABORT_GRACE_MS, () => this.fail(reason));
+  }
+
+  /** Ends the attempt as failed, whatever the task is doing: it threw where only the process could catch it. */
+  fail(error: unknown): void {
+    if (this.#ended) return;
+    if (!this.signal.aborted) this.#controller.abort(error);
+    this.#end(this.#afterFailure(error));
+  }
+
+  async #run(): Promise<Outcome> {
+    try {
+      const parsed = parseInput(this.task, decode(this.job.payload));
+      const input = parsed instanceof Promise ? await parsed : parsed;
+      const result = await this.task.run(input as never, new AttemptContext(this));
+      return { kind: "done", result: encodeOptional(result, RESULT) };
+    } catch (error) {
+      return this.#afterFailure(error);
+    }
+  }
+
+  /** Why the signal aborted says more than what the task threw because of it. */
+  #afterFailure(thrown: unknown): Outcome {
+    const reason: unknown = this.signal.aborted ? this.signal.reason : thrown;
+    this.error = reason;
+    // Both are offers that the fence may refuse: if the job is still ours after all, it goes back uncharged.
+    if (reason instanceof ShuttingDown || reason instanceof LeaseLost) return { kind: "released" };
+    if (reason instanceof JobCancelled) return { kind: "cancelled", error: null };
+    const error = encodeError(reason);
+    if (isHopeless(reason) || this.job.attempt >= this.job.attemptsMax) {
+      return { kind: "failed", error };
+    }
+    const delayMs = backoffMs(this.task.retry, this.job.attempt, this.#runtime.random());
+    return { kind: "retry", delayMs, error };
+  }
+
+  #end(outcome: Outcome): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#timer?.cancel();
+    this.#onEnd(this, outcome);
+  }
+}
+
+/**
+ * The same input meets the same schema next time, and a task whose result cannot be stored has done its work already:
+ * trying again would only do it twice.
+ */
+function isHopeless(reason: unknown): boolean {
+  return (
+    reason instanceof GiveUp ||
+    reason instanceof InputRejected ||
+    reason instanceof NotSerializable ||
+    reason instanceof TooLarge
+  );
+}
+
+class AttemptContext implements Context {
+  readonly #attempt: Attempt;
+
+  constructor(attempt: Attempt) {
+    this.#attempt = attempt;
+  }
+
+  get id(): string {
+    return this.#attempt.job.id;
+  }
+  get task(): string {
+    return this.#attempt.job.task;
+  }
+  get queue(): string {
+    return this.#attempt.job.queue;
+  }
+  get attempt(): number {
+    return this.#attempt.job.attempt;
+  }
+  get attemptsMax(): number {
+    return this.#attempt.job.attemptsMax;
+  }
+  get signal(): AbortSignal {
+    return this.#attempt.signal;
+  }
+  get fence(): Fence {
+    return this.#attempt.fence;
+  }
+  get traceId(): string {
+    return traceId(this.#attempt.job);
+  }
+  get idempotencyKey(): string {
+    return this.#attempt.job.id;
+  }
+}

@@ -1,0 +1,49 @@
+/** What a worker tells about: its jobs' attempts as they start and end, and itself. */
+import { Events } from "../core/events.ts";
+import type { Status } from "../core/job.ts";
+
+export interface JobEvent {
+  readonly id: string;
+  readonly task: string;
+  readonly queue: string;
+  readonly worker: string;
+  readonly epoch: number;
+  readonly attempt: number;
+  readonly traceId: string;
+}
+
+export interface EndEvent extends JobEvent {
+  readonly durationMs: number;
+}
+
+export interface FailureEvent extends EndEvent {
+  readonly error: unknown;
+}
+
+/** Events about a job's end are emitted once the database has it. */
+export interface WorkerEvents {
+  "job:started": JobEvent;
+  "job:completed": EndEvent;
+  /** Every failed attempt; `job:retrying` or `job:dead` follows. */
+  "job:failed": FailureEvent;
+  "job:retrying": FailureEvent & { readonly retryAt: number | null };
+  "job:dead": FailureEvent;
+  "job:cancelled": EndEvent;
+  "job:released": EndEvent;
+  /** The job belongs to somebody else; the task's signal has been aborted. */
+  "lease:lost": JobEvent & { readonly why: string };
+  /** Upkeep took back a lease that had run out: of another worker that died, most likely. */
+  "lease:recovered": {
+    readonly id: string;
+    readonly task: string;
+    readonly queue: string;
+    readonly worker: string;
+    readonly epoch: number;
+    readonly status: Status;
+  };
+  "worker:started": { readonly worker: string };
+  "worker:stopping": { readonly worker: string };
+  "worker:stopped": { readonly worker: string };
+}
+
+export type WorkerEmitter = Events<WorkerEvents>;

@@ -1,0 +1,125 @@
+/** The worker's side of its keeper: a thread where the store allows one, a loop on this thread otherwise. */
+import { once } from "node:events";
+import { MessageChannel, receiveMessageOnPort, Worker as Thread } from "node:worker_threads";
+import { StoreUnavailable } from "../core/errors.ts";
+import type { Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { systemRuntime, type Runtime } from "../core/runtime.ts";
+import type { Store, StoreAddress } from "../store/store.ts";
+import { Keeper, type Held, type KeeperSettings, type Report } from "./keeper.ts";
+import type { FromKeeper, KeeperThreadData, ToKeeper } from "./keeper-thread.ts";
+
+export interface KeeperHost {
+  hold(leases: readonly Held[]): void;
+  limit(id: string, stopAt: number): void;
+  drop(fences: readonly { id: string; epoch: number }[]): void;
+  /** Says that the main thread is alive. */
+  beat(): void;
+  /** Handles reports that have arrived but were not delivered because the event loop was blocked. */
+  catchUp(): void;
+  stop(): Promise<void>;
+}
+
+export interface HostParts {
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly settings: KeeperSettings;
+  readonly report: (report: Report) => void;
+  /** The leases that are held now, for a keeper that takes over from one that died. */
+  readonly held: () => Held[];
+}
+
+export async function startKeeper(parts: HostParts): Promise<KeeperHost> {
+  const { store, runtime, logger } = parts;
+  if (store.address !== null && runtime === systemRuntime) {
+    return startThread(parts, store.address);
+  }
+  logger.info(
+    { store: store.name },
+    "leases are renewed on the main thread: a task that blocks the event loop for a lease will lose its job",
+  );
+  return startLoop(parts);
+}
+
+function startLoop({ store, runtime, logger, settings, report }: HostParts): KeeperHost {
+  let beats = 0;
+  const keeper = new Keeper({ store, runtime, settings, report, progress: () => beats });
+  const loop = new Loop({ name: "keeper", runtime, logger, once: () => keeper.once() });
+  return {
+    hold: (leases) => keeper.hold(leases),
+    limit: (id, stopAt) => keeper.limit(id, stopAt),
+    drop: (fences) => keeper.drop(fences),
+    beat: () => void (beats += 1),
+    catchUp: () => {},
+    stop: () => loop.stop(),
+  };
+}
+
+async function startThread(parts: HostParts, address: StoreAddress): Promise<KeeperHost> {
+  const { settings, logger } = parts;
+  const { port1: port, port2 } = new MessageChannel();
+  const progress = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  const workerData: KeeperThreadData = { address, settings, progress, port: port2 };
+  const thread = new Thread(threadFile(), {
+    workerData,
+    transferList: [port2],
+    name: "holdfast-keeper",
+  });
+  // "ready"; if the thread fails before, its error event rejects instead.
+  await Promise.race([once(port, "message"), once(thread, "exit").then(refuseToStart)]);
+
+  let fallback: KeeperHost | null = null;
+  let stopping = false;
+  thread.on("error", (error) => logger.error({ err: error }, "the keeper's thread failed"));
+  thread.on("exit", () => {
+    if (stopping) return;
+    logger.warn({}, "the keeper's thread ended; leases are renewed on the main thread from now on");
+    fallback = startLoop(parts);
+    fallback.hold(parts.held());
+  });
+  const send = (message: ToKeeper): void => port.postMessage(message);
+  const hear = (message: FromKeeper): void => {
+    if (message.kind === "report") parts.report(message.report);
+    if (message.kind === "log") logger[message.level]({ thread: "keeper" }, message.message);
+  };
+  port.on("message", hear);
+  port.unref(); // The worker's own loops keep the process alive, not its keeper.
+  thread.unref();
+  const counter = new Int32Array(progress);
+  return {
+    hold: (leases) => (fallback === null ? send({ kind: "hold", leases }) : fallback.hold(leases)),
+    limit: (id, stopAt) =>
+      fallback === null ? send({ kind: "limit", id, stopAt }) : fallback.limit(id, stopAt),
+    drop: (fences) => (fallback === null ? send({ kind: "drop", fences }) : fallback.drop(fences)),
+    beat: () => (fallback === null ? void Atomics.add(counter, 0, 1) : fallback.beat()),
+    catchUp() {
+      for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {
+        hear(next.message as FromKeeper);
+      }
+    },
+    async stop() {
+      stopping = true;
+      if (fallback !== null) return fallback.stop();
+      thread.ref();
+      const exited = once(thread, "exit");
+      send({ kind: "stop" });
+      await exited;
+      port.close();
+    },
+  };
+}
+
+/** Sources run as they are in development; the published package has JavaScript only. */
+function threadFile(): URL {
+  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
+  return new URL(`./keeper-thread.${extension}`, import.meta.url);
+}
+
+function refuseToStart(): never {
+  throw new StoreUnavailable({
+    problem: "The thread that renews leases ended before it was ready.",
+    remedy:
+      "Its error stands above in the log; usually the database cannot be opened a second time.",
+  });
+}

@@ -1,0 +1,76 @@
+/** The keeper in a thread of its own. Started by keeper-host.ts, which sends it leases and receives its reports. */
+import { isMainThread, workerData, type MessagePort } from "node:worker_threads";
+import type { Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { systemRuntime } from "../core/runtime.ts";
+import { openStoreAt } from "../store/open.ts";
+import type { StoreAddress } from "../store/store.ts";
+import { Keeper, type Held, type KeeperSettings, type Report } from "./keeper.ts";
+
+export interface KeeperThreadData {
+  readonly address: StoreAddress;
+  readonly settings: KeeperSettings;
+  readonly progress: SharedArrayBuffer;
+  readonly port: MessagePort;
+}
+
+export type ToKeeper =
+  | { readonly kind: "hold"; readonly leases: readonly Held[] }
+  | { readonly kind: "limit"; readonly id: string; readonly stopAt: number }
+  | { readonly kind: "drop"; readonly fences: readonly { id: string; epoch: number }[] }
+  | { readonly kind: "stop" };
+
+export type FromKeeper =
+  | { readonly kind: "ready" }
+  | { readonly kind: "report"; readonly report: Report }
+  | { readonly kind: "log"; readonly level: keyof Logger; readonly message: string };
+
+/** Log lines go through the main thread's logger: there is one, and it may be the user's. */
+function forwardingLogger(send: (message: FromKeeper) => void): Logger {
+  const forward = (level: keyof Logger) => (_facts: object, message: string) =>
+    send({ kind: "log", level, message });
+  return {
+    debug: forward("debug"),
+    info: forward("info"),
+    warn: forward("warn"),
+    error: forward("error"),
+  };
+}
+
+async function main(data: KeeperThreadData): Promise<void> {
+  const { port } = data;
+  const send = (message: FromKeeper): void => port.postMessage(message);
+  const store = await openStoreAt(data.address, systemRuntime);
+  const progress = new Int32Array(data.progress);
+  const keeper = new Keeper({
+    store,
+    runtime: systemRuntime,
+    settings: data.settings,
+    progress: () => Atomics.load(progress, 0),
+    report: (report) => send({ kind: "report", report }),
+  });
+  const loop = new Loop({
+    name: "keeper",
+    runtime: systemRuntime,
+    logger: forwardingLogger(send),
+    once: () => keeper.once(),
+  });
+  port.on("message", (message: ToKeeper) => {
+    switch (message.kind) {
+      case "hold":
+        return keeper.hold(message.leases);
+      case "limit":
+        return keeper.limit(message.id, message.stopAt);
+      case "drop":
+        return keeper.drop(message.fences);
+      case "stop":
+        return void loop
+          .stop()
+          .then(() => store.close())
+          .then(() => port.close());
+    }
+  });
+  send({ kind: "ready" });
+}
+
+if (!isMainThread) await main(workerData as KeeperThreadData);

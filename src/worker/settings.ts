@@ -1,0 +1,118 @@
+/** What a worker can be told, with its defaults, checked before anything starts. */
+import { toMs, type Duration } from "../core/duration.ts";
+import { InvalidArgument } from "../core/errors.ts";
+import type { FinalStatus } from "../core/job.ts";
+import { checkName } from "../core/name.ts";
+import { taskMap, type Task } from "../core/task.ts";
+import {
+  DEFAULT_CRASHES_MAX,
+  DEFAULT_GRACE,
+  DEFAULT_LEASE,
+  LEASE_MS_MIN,
+} from "../queue/leases.ts";
+import { checkKnown, checkWhole } from "../queue/options.ts";
+
+export interface WorkerOptions {
+  readonly tasks: readonly Task<never, unknown>[];
+  /** The first part of the worker's id. Default: "worker". */
+  readonly name?: string;
+  /** Default: the queues that the tasks name. */
+  readonly queues?: readonly string[];
+  /** Jobs at once. Default 10. */
+  readonly concurrency?: number;
+  /** How long a job stays ours without a sign of life. Default 30 s. */
+  readonly lease?: Duration;
+  /** The share of the lease after which it is renewed. Default 0.5. */
+  readonly extendAt?: number;
+  /** How often an idle worker looks even if nothing woke it. Default 10 s. */
+  readonly poll?: Duration;
+  /** How often chores are done: promoting, reclaiming, pruning. Default 1 s. */
+  readonly upkeep?: Duration;
+  /** How long after its end a lease is left alone. Default 2 s. */
+  readonly grace?: Duration;
+  /** After this many lost leases a job is poison. Default 3. */
+  readonly crashes?: number;
+  /** How long a task may block the event loop before its jobs are given up. Default: ten leases. */
+  readonly maxBlock?: Duration;
+  /** How long a stopping worker waits for its jobs. Default 30 s. */
+  readonly shutdown?: Duration;
+  /** How long finished jobs are kept. Default 7 days, failed ones 30. */
+  readonly keep?: Partial<Record<FinalStatus, Duration>>;
+}
+
+export interface WorkerSettings {
+  readonly tasks: ReadonlyMap<string, Task>;
+  readonly name: string;
+  readonly queues: readonly string[];
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly extendAt: number;
+  readonly pollMs: number;
+  readonly upkeepMs: number;
+  readonly graceMs: number;
+  readonly crashesMax: number;
+  readonly blockedMsMax: number;
+  readonly shutdownMs: number;
+  readonly keepMs: Record<FinalStatus, number>;
+}
+
+export const CONCURRENCY_MAX = 1_000;
+export const QUEUES_MAX = 64;
+const CRASHES_MAX = 1_000;
+const BLOCKED_LEASES = 10;
+
+const KNOWN = new Set([
+  ...["tasks", "name", "queues", "concurrency", "lease", "extendAt", "poll", "upkeep", "grace"],
+  ...["crashes", "maxBlock", "shutdown", "keep"],
+]);
+
+export function checkWorkerOptions(options: WorkerOptions): WorkerSettings {
+  checkKnown(options, KNOWN);
+  const tasks = taskMap(checkTasks(options.tasks));
+  const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
+  const { keep = {} } = options;
+  return {
+    tasks,
+    name: checkName("name", options.name ?? "worker"),
+    queues: checkQueues(options.queues ?? [...tasks.values()].map((task) => task.queue)),
+    concurrency: checkWhole("concurrency", options.concurrency ?? 10, {
+      least: 1,
+      most: CONCURRENCY_MAX,
+    }),
+    leaseMs,
+    extendAt: checkShare("extendAt", options.extendAt ?? 0.5),
+    pollMs: toMs("poll", options.poll ?? "10s", { min: 10 }),
+    upkeepMs: toMs("upkeep", options.upkeep ?? "1s", { min: 10 }),
+    graceMs: toMs("grace", options.grace ?? DEFAULT_GRACE),
+    crashesMax: checkWhole("crashes", options.crashes ?? DEFAULT_CRASHES_MAX, {
+      least: 1,
+      most: CRASHES_MAX,
+    }),
+    blockedMsMax: toMs("maxBlock", options.maxBlock ?? leaseMs * BLOCKED_LEASES, { min: leaseMs }),
+    shutdownMs: toMs("shutdown", options.shutdown ?? "30s"),
+    keepMs: {
+      done: toMs("keep.done", keep.done ?? "7d"),
+      cancelled: toMs("keep.cancelled", keep.cancelled ?? "7d"),
+      failed: toMs("keep.failed", keep.failed ?? "30d"),
+    },
+  };
+}
+
+function checkTasks(tasks: readonly Task<never, unknown>[] | undefined): Task[] {
+  if (Array.isArray(tasks) && tasks.length > 0) return tasks as unknown as Task[];
+  throw new InvalidArgument({
+    field: "tasks",
+    problem: "a worker needs at least one task, made with defineTask().",
+  });
+}
+
+function checkQueues(queues: readonly string[]): string[] {
+  const names = [...new Set(queues.map((queue) => checkName("queues", queue)))];
+  if (names.length >= 1 && names.length <= QUEUES_MAX) return names;
+  throw new InvalidArgument({ field: "queues", problem: `name 1 to ${QUEUES_MAX} queues.` });
+}
+
+function checkShare(field: string, share: number): number {
+  if (share >= 0.1 && share <= 0.9) return share;
+  throw new InvalidArgument({ field, problem: `must be from 0.1 to 0.9, not ${String(share)}.` });
+}

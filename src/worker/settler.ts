@@ -1,0 +1,54 @@
+/**
+ * Gathers outcomes until the next turn settles them.
+ *
+ * An outcome that could not be written stays here and is offered again: the store was away, and the fence decides
+ * whether the job is still ours when it comes back.
+ */
+import type { Outcome, Settlement } from "../core/job.ts";
+import type { Settled } from "../store/store.ts";
+import type { Attempt } from "./attempt.ts";
+import { BATCH_MAX } from "./claimer.ts";
+
+export interface Ended {
+  readonly attempt: Attempt;
+  readonly outcome: Outcome;
+}
+
+export class Settler {
+  #ended: Ended[] = [];
+
+  get waiting(): number {
+    return this.#ended.length;
+  }
+
+  add(attempt: Attempt, outcome: Outcome): void {
+    this.#ended.push({ attempt, outcome });
+  }
+
+  take(): Ended[] {
+    return this.#ended.splice(0, BATCH_MAX);
+  }
+
+  putBack(ended: readonly Ended[]): void {
+    this.#ended = [...ended, ...this.#ended];
+  }
+}
+
+export function settlements(ended: readonly Ended[]): Settlement[] {
+  return ended.map(({ attempt, outcome }) => {
+    const { id, worker, epoch } = attempt.job;
+    return { id, worker, epoch, outcome };
+  });
+}
+
+/** Pairs what was offered with what was accepted; null where the fence refused. */
+export function pairUp(
+  ended: readonly Ended[],
+  settled: readonly Settled[],
+): { ended: Ended; settled: Settled | null }[] {
+  const accepted = new Map(settled.map((row) => [row.id, row]));
+  return ended.map((one) => {
+    const row = accepted.get(one.attempt.job.id);
+    return { ended: one, settled: row?.epoch === one.attempt.job.epoch ? row : null };
+  });
+}

@@ -1,0 +1,54 @@
+/**
+ * Errors that a task throws where nobody can catch them: in a timer, in an emitter, in a promise it forgot.
+ *
+ * Node would end the process for them, and every other job with it. Each attempt runs in an async context of its own, so
+ * the error can be traced to the attempt, and fails that one job. Errors that belong to no attempt are not ours: they
+ * go on to the application's own listeners, or end the process as they always did.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { Attempt } from "./attempt.ts";
+
+const running = new AsyncLocalStorage<Attempt>();
+let guards = 0;
+
+export function runTraced(attempt: Attempt): void {
+  running.run(attempt, () => attempt.start());
+}
+
+/** Catches for as long as any worker of this process runs. Returns the function that ends it. */
+export function guardProcess(): () => void {
+  guards += 1;
+  if (guards === 1) {
+    process.on("uncaughtException", onException);
+    process.on("unhandledRejection", onRejection);
+  }
+  return () => {
+    guards -= 1;
+    if (guards === 0) unguard();
+  };
+}
+
+function unguard(): void {
+  process.off("uncaughtException", onException);
+  process.off("unhandledRejection", onRejection);
+}
+
+function onException(error: Error): void {
+  const attempt = running.getStore();
+  if (attempt !== undefined) return attempt.fail(error);
+  if (process.listenerCount("uncaughtException") === 1) endAsUsual(error);
+}
+
+function onRejection(reason: unknown): void {
+  const attempt = running.getStore();
+  if (attempt !== undefined) return attempt.fail(reason);
+  if (process.listenerCount("unhandledRejection") === 1) endAsUsual(reason);
+}
+
+/** Without our listeners the same error ends the process with Node's usual message and exit code. */
+function endAsUsual(error: unknown): void {
+  unguard();
+  process.nextTick(() => {
+    throw error;
+  });
+}

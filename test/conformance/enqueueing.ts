@@ -1,0 +1,235 @@
+/** Accepting jobs: all or none, once each, exactly as they were given. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { StoreRefused } from "../../src/core/errors.ts";
+import type { Group } from "../support/bundle.ts";
+import {
+  claimOne,
+  done,
+  enqueueOne,
+  failed,
+  HOUR_MS,
+  idsOf,
+  mustFind,
+  newJob,
+  pictureOf,
+  settleOne,
+  startOne,
+  statusOf,
+  upTo,
+} from "../support/jobs.ts";
+
+/** JSON as `core/json.ts` writes it: what is no text in some database stands there as an escape. */
+const texts = {
+  "an empty text": "",
+  "quotes and backslashes": String.raw`{"path":"C:\\temp\\\"x\"","sql":"'; drop table job; --"}`,
+  "an escaped NUL": String.raw`{"nul":"a\u0000b"}`,
+  "an escaped lone surrogate": String.raw`{"half":"\ud800","other":"\udfff"}`,
+  "letters of many scripts": '{"text":"Grüße, Καλημέρα, Здравствуй, שלום, 你好, नमस्ते"}',
+  "letters beyond the first plane": '{"text":"👩‍👩‍👧‍👦 𝒳 🜂"}',
+  "marks that normal forms would join": '{"e":"\u0065\u0301","\u00e9":"\u212b"}',
+  "line ends and tabs": '{\r\n\t"a": 1\n}\r',
+  "digits that no double holds": '{"n":12345678901234567890.000000000000000001,"e":1e400}',
+  "blanks at both ends": '  {"a":1}  ',
+  "a quarter of a megabyte": JSON.stringify("é".repeat(128 * 1_024)),
+};
+
+export const enqueueing: Group = (open) => {
+  test("a job that was accepted is pending and has everything it was given", async () => {
+    const { store, clock } = await open();
+    const job = await enqueueOne(store, {
+      queue: "mail",
+      task: "mail.send",
+      payload: '{"to":"ada"}',
+      priority: 7,
+      attemptsMax: 5,
+      key: "ada",
+    });
+
+    assert.deepEqual(await store.find(job.id), {
+      id: job.id,
+      queue: "mail",
+      task: "mail.send",
+      payload: '{"to":"ada"}',
+      priority: 7,
+      attemptsMax: 5,
+      key: "ada",
+      status: "pending",
+      epoch: 0,
+      attempts: 0,
+      crashes: 0,
+      enqueuedAt: clock.now(),
+      dueAt: null,
+      lockedBy: null,
+      lockedUntil: null,
+      finishedAt: null,
+      result: null,
+      lastError: null,
+      cancelRequestedAt: null,
+    });
+  });
+
+  test("a batch is answered in the order it was given", async () => {
+    const { store } = await open();
+    const jobs = [newJob(), newJob({ queue: "mail" }), newJob({ start: { delayMs: 5 } })];
+    const answers = await store.enqueue(jobs.toReversed());
+
+    assert.deepEqual(idsOf(answers), idsOf(jobs).toReversed());
+    assert.ok(answers.every(({ added }) => added));
+  });
+
+  test("an empty batch is accepted", async () => {
+    const { store } = await open();
+    assert.deepEqual(await store.enqueue([]), []);
+  });
+
+  test("a thousand jobs are accepted at once", async () => {
+    const { store } = await open();
+    const jobs = Array.from({ length: 1_000 }, () => newJob());
+    await store.enqueue(jobs);
+
+    const claimed = await store.claim(upTo(1_001));
+    assert.deepEqual(idsOf(claimed), idsOf(jobs));
+  });
+
+  test("a job with a delay is scheduled for that span from now", async () => {
+    const { store, clock } = await open();
+    const { id } = await enqueueOne(store, { start: { delayMs: 1_500 } });
+
+    const job = await mustFind(store, id);
+    assert.equal(job.status, "scheduled");
+    assert.equal(job.dueAt, clock.now() + 1_500);
+  });
+
+  test("a job with an instant is scheduled for that instant", async () => {
+    const { store, clock } = await open();
+    const at = clock.now() + HOUR_MS;
+    const { id } = await enqueueOne(store, { start: { at } });
+
+    const job = await mustFind(store, id);
+    assert.equal(job.status, "scheduled");
+    assert.equal(job.dueAt, at);
+  });
+
+  test("a start that has passed is now", async () => {
+    const { store, clock } = await open();
+    const past = await enqueueOne(store, { start: { at: clock.now() - HOUR_MS } });
+    const now = await enqueueOne(store, { start: { delayMs: 0 } });
+
+    assert.equal(await statusOf(store, past.id), "pending");
+    assert.equal(await statusOf(store, now.id), "pending");
+  });
+
+  test("a scheduled job cannot be claimed before its time", async () => {
+    const { store } = await open();
+    await enqueueOne(store, { start: { delayMs: 1 } });
+    assert.deepEqual(await store.claim(upTo(10)), []);
+  });
+
+  test("an enqueue whose answer was lost can be repeated", async () => {
+    const { store } = await open();
+    const job = await enqueueOne(store);
+
+    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.deepEqual(idsOf(await store.list({ limit: 10 })), [job.id]);
+  });
+
+  test("repeating an enqueue changes nothing about a job that went on since", async () => {
+    const { store } = await open();
+    const job = newJob();
+    const claimed = await startOne(store, job);
+    const before = await pictureOf(store, job.id);
+
+    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await pictureOf(store, job.id), before);
+
+    await settleOne(store, done(claimed));
+    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.equal(await statusOf(store, job.id), "done");
+  });
+
+  test("an id that exists is left as it is, whatever else the call says", async () => {
+    const { store } = await open();
+    const job = await enqueueOne(store, { queue: "mail", payload: '"first"' });
+    const before = await pictureOf(store, job.id);
+    const other = { ...job, queue: "post", payload: '"second"', priority: 9, attemptsMax: 9 };
+
+    assert.deepEqual(await store.enqueue([other]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await pictureOf(store, job.id), before);
+    assert.equal(await store.hasPending("post"), false);
+  });
+
+  test("an id that is twice in one batch is one job", async () => {
+    const { store } = await open();
+    const job = newJob();
+    const answers = await store.enqueue([job, job]);
+
+    assert.deepEqual(answers, [
+      { id: job.id, added: true },
+      { id: job.id, added: false },
+    ]);
+    assert.equal((await store.list({ limit: 10 })).length, 1);
+  });
+
+  test("a job that the database refuses is an error, and not a job that was there before", async () => {
+    const { store } = await open();
+    const job = newJob({ attemptsMax: 0 });
+
+    await assert.rejects(store.enqueue([job]), StoreRefused);
+    assert.equal(await store.find(job.id), null);
+  });
+
+  test("a batch with one job that cannot be stored is refused as a whole", async () => {
+    const { store } = await open();
+    const jobs = [newJob({ key: "ada" }), newJob({ attemptsMax: 0 }), newJob()];
+
+    await assert.rejects(store.enqueue(jobs), StoreRefused);
+    assert.deepEqual(await store.list({ limit: 10 }), []);
+    // Nor is the key of the first held by a job that does not exist.
+    await enqueueOne(store, { key: "ada" });
+  });
+
+  for (const [what, text] of Object.entries(texts)) {
+    test(`a payload, a result and an error with ${what} come back byte for byte`, async () => {
+      const { store } = await open();
+      const first = await startOne(store, { payload: text });
+      assert.equal(first.payload, text);
+      await settleOne(store, done(first, text));
+      const ended = await mustFind(store, first.id);
+      assert.equal(ended.payload, text);
+      assert.equal(ended.result, text);
+
+      const second = await startOne(store);
+      await settleOne(store, failed(second, text));
+      assert.equal((await mustFind(store, second.id)).lastError, text);
+    });
+  }
+
+  const pairs = [
+    ["Q", "q"],
+    ["e", "é"],
+    ["\u00e9", "e\u0301"],
+    ["ß", "ss"],
+    ["a", "a\u200b"],
+    ["1", "01"],
+    ["mail_send", "mail%send"],
+  ] as const;
+  for (const [a, b] of pairs) {
+    test(`names compare as bytes: '${a}' is not '${b}'`, async () => {
+      const { store } = await open();
+      const first = await enqueueOne(store, { queue: a, task: a, key: a });
+      assert.deepEqual(await store.claim(upTo(9, { queues: [b] })), []);
+      assert.deepEqual(await store.claim(upTo(9, { queues: [a], tasks: [b] })), []);
+      assert.equal(await store.hasPending(b), false);
+      assert.deepEqual(await store.list({ queue: b, limit: 9 }), []);
+      assert.deepEqual(await store.list({ task: b, limit: 9 }), []);
+
+      const second = await enqueueOne(store, { queue: b, task: a, key: b });
+      const third = await enqueueOne(store, { queue: b, task: b, key: a });
+      assert.equal((await store.stats()).length, 2);
+      assert.equal((await claimOne(store, { queues: [a], tasks: [a] })).id, first.id);
+      assert.equal((await claimOne(store, { queues: [b], tasks: [b] })).id, third.id);
+      assert.equal((await claimOne(store, { queues: [b], tasks: [a] })).id, second.id);
+    });
+  }
+};

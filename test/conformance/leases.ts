@@ -1,0 +1,364 @@
+/** Holding on to a job, losing it, and what becomes of jobs whose workers died. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ErrorRecord } from "../../src/core/error-record.ts";
+import type { Group } from "../support/bundle.ts";
+import {
+  claimOne,
+  crash,
+  crashAndClaim,
+  CRASHES_MAX,
+  done,
+  enqueueOne,
+  fenceOf,
+  GRACE_MS,
+  HOUR_MS,
+  idsOf,
+  LEASE_MS,
+  mustFind,
+  newJob,
+  nextId,
+  pictureOf,
+  promoteOne,
+  retry,
+  settleOne,
+  sortedIds,
+  startOne,
+  statusOf,
+  sweep,
+  upTo,
+} from "../support/jobs.ts";
+
+export const leases: Group = (open) => {
+  test("extending moves the end of a lease to that span from now", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+    clock.advance(10_000);
+
+    const extended = await store.extend([claimed], LEASE_MS);
+    const lockedUntil = clock.now() + LEASE_MS;
+    assert.deepEqual(extended, [{ ...fenceOf(claimed), lockedUntil, cancelRequested: false }]);
+    assert.equal((await mustFind(store, claimed.id)).lockedUntil, lockedUntil);
+  });
+
+  test("extending never makes a lease shorter", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+
+    const [extended] = await store.extend([claimed], 1_000);
+    assert.equal(extended?.lockedUntil, claimed.lockedUntil);
+    assert.equal((await mustFind(store, claimed.id)).lockedUntil, claimed.lockedUntil);
+  });
+
+  test("extending never makes a lease shorter, even when the clock was set back", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+    clock.set(clock.now() - HOUR_MS);
+
+    const [extended] = await store.extend([claimed], LEASE_MS);
+    assert.equal(extended?.lockedUntil, claimed.lockedUntil);
+  });
+
+  test("extending leaves the attempt, the epoch and the owner as they are", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+    const before = await pictureOf(store, claimed.id);
+    clock.advance(1_000);
+    await store.extend([claimed], LEASE_MS);
+
+    const after = await pictureOf(store, claimed.id);
+    assert.deepEqual({ ...after.job, lockedUntil: claimed.lockedUntil }, before.job);
+    assert.deepEqual(after.attempts, before.attempts);
+  });
+
+  test("extending an empty batch extends nothing", async () => {
+    const { store } = await open();
+    assert.deepEqual(await store.extend([], LEASE_MS), []);
+  });
+
+  test("a mixed batch extends exactly those that are still ours", async () => {
+    const { store, clock } = await open();
+    await store.enqueue([newJob(), newJob(), newJob(), newJob()]);
+    const [kept, settled, stolen, alsoKept] = await store.claim(upTo(4));
+    await settleOne(store, done(settled!));
+    clock.advance(5);
+    const fences = [kept!, settled!, { ...stolen!, epoch: 9 }, alsoKept!];
+
+    const extended = await store.extend(fences, LEASE_MS);
+    assert.deepEqual(sortedIds(extended), sortedIds([kept!, alsoKept!]));
+    assert.equal((await mustFind(store, stolen!.id)).lockedUntil, stolen!.lockedUntil);
+  });
+
+  test("a lease that ran out is its worker's until it is taken back", async () => {
+    const { store, clock } = await open();
+    const extended = await startOne(store);
+    const settled = await startOne(store);
+    clock.advance(HOUR_MS);
+
+    assert.deepEqual(idsOf(await store.extend([extended], LEASE_MS)), [extended.id]);
+    assert.deepEqual(idsOf(await store.settle([done(settled)])), [settled.id]);
+  });
+
+  test("a lease that runs is not taken back", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+    clock.set(claimed.lockedUntil);
+
+    assert.deepEqual(await store.reclaimExpired({ ...sweep, graceMs: 0 }), []);
+    assert.equal(await statusOf(store, claimed.id), "processing");
+  });
+
+  test("a lease that ran out is left alone for the time of grace", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+    clock.set(claimed.lockedUntil + GRACE_MS);
+    assert.deepEqual(await store.reclaimExpired(sweep), []);
+    assert.equal(await statusOf(store, claimed.id), "processing");
+
+    clock.advance(1);
+    assert.deepEqual(idsOf(await store.reclaimExpired(sweep)), [claimed.id]);
+  });
+
+  test("a lease that was extended is not taken back at its first end", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+    clock.advance(LEASE_MS / 2);
+    const [extended] = await store.extend([claimed], LEASE_MS);
+    clock.set(claimed.lockedUntil + GRACE_MS + 1);
+    assert.deepEqual(await store.reclaimExpired(sweep), []);
+
+    clock.set(extended!.lockedUntil + GRACE_MS + 1);
+    assert.deepEqual(idsOf(await store.reclaimExpired(sweep)), [claimed.id]);
+  });
+
+  test("a job that was taken back will be retried, and its crash and attempt are counted", async () => {
+    const bundle = await open();
+    const { store, clock } = bundle;
+    const claimed = await startOne(store);
+
+    const { dueAt, ...taken } = await crash(bundle, claimed);
+    assert.deepEqual(taken, {
+      ...fenceOf(claimed),
+      queue: "default",
+      task: "mail.send",
+      status: "retry",
+      attempts: 1,
+    });
+    assert.ok(dueAt !== null && dueAt >= clock.now());
+    const job = await mustFind(store, claimed.id);
+    assert.equal(job.status, "retry");
+    assert.equal(job.dueAt, dueAt);
+    assert.equal(job.attempts, 1);
+    assert.equal(job.crashes, 1);
+    assert.equal(job.epoch, 1);
+    assert.equal(job.lockedBy, null);
+    assert.equal(job.lockedUntil, null);
+  });
+
+  test("the next worker of a job learns how often it crashed", async () => {
+    const bundle = await open();
+    const first = await startOne(bundle.store, { attemptsMax: 9 });
+    const second = await crashAndClaim(bundle, first, "worker-b");
+
+    assert.equal(second.crashes, 1);
+    assert.equal(second.attempt, 2);
+    assert.equal(second.epoch, 2);
+  });
+
+  test("a crash leaves an attempt with its worker and the reason", async () => {
+    const bundle = await open();
+    const { store, clock } = bundle;
+    const startedAt = clock.now();
+    const claimed = await startOne(store, {}, { worker: "worker-x" });
+    await crash(bundle, claimed);
+
+    const [attempt, ...more] = await store.attempts(claimed.id);
+    assert.deepEqual(more, []);
+    const { error, ...rest } = attempt!;
+    assert.deepEqual(rest, {
+      epoch: 1,
+      attempt: 1,
+      worker: "worker-x",
+      outcome: "crashed",
+      startedAt,
+      endedAt: clock.now(),
+    });
+    const record = JSON.parse(error ?? "null") as ErrorRecord;
+    assert.equal(record.code, "LEASE_EXPIRED");
+    assert.match(record.message, /worker-x/);
+    assert.equal((await mustFind(store, claimed.id)).lastError, error);
+  });
+
+  test("a job that crashed too many workers is kept from the next as poison", async () => {
+    const bundle = await open();
+    const { store, clock } = bundle;
+    let claimed = await startOne(store, { attemptsMax: 50 });
+    for (let crashes = 1; crashes < CRASHES_MAX; crashes += 1) {
+      claimed = await crashAndClaim(bundle, claimed, `worker-${crashes}`);
+    }
+
+    const last = await crash(bundle, claimed);
+    assert.equal(last.status, "failed");
+    const job = await mustFind(store, claimed.id);
+    assert.equal(job.status, "failed");
+    assert.equal(job.crashes, CRASHES_MAX);
+    assert.equal(job.finishedAt, clock.now());
+    assert.equal((JSON.parse(job.lastError ?? "null") as ErrorRecord).code, "POISON");
+    assert.equal((await store.attempts(claimed.id)).length, CRASHES_MAX);
+  });
+
+  test("a failure between two crashes does not make the crashes forgotten", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    const first = await startOne(store, { attemptsMax: 50 });
+    const second = await crashAndClaim(bundle, first, "worker-b");
+    await settleOne(store, retry(second));
+    await promoteOne(bundle, first.id);
+
+    const third = await claimOne(store);
+    assert.equal(third.crashes, 1);
+    await crash(bundle, third);
+    assert.equal((await mustFind(store, first.id)).crashes, 2);
+  });
+
+  test("a job without an attempt left is failed when its worker dies", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    const claimed = await startOne(store, { attemptsMax: 1 });
+
+    const { status, attempts, dueAt } = await crash(bundle, claimed);
+    assert.deepEqual({ status, attempts, dueAt }, { status: "failed", attempts: 1, dueAt: null });
+    const job = await mustFind(store, claimed.id);
+    assert.equal(job.status, "failed");
+    assert.equal(job.crashes, 1);
+    const { code } = JSON.parse(job.lastError ?? "null") as ErrorRecord;
+    assert.equal(code, "LEASE_EXPIRED");
+  });
+
+  test("a job whose cancelling was asked for is cancelled when its worker dies", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    const claimed = await startOne(store);
+    await store.cancel(claimed.id);
+
+    assert.equal((await crash(bundle, claimed)).status, "cancelled");
+    assert.equal(await statusOf(store, claimed.id), "cancelled");
+    assert.deepEqual(await store.promoteDue({ limit: 9 }), { moved: 0, nextInMs: null });
+  });
+
+  test("taking back takes at most its limit", async () => {
+    const { store, clock } = await open();
+    await store.enqueue([newJob(), newJob(), newJob()]);
+    const claimed = await store.claim(upTo(3));
+    clock.advance(LEASE_MS + GRACE_MS + 1);
+
+    const first = await store.reclaimExpired({ ...sweep, limit: 2 });
+    assert.equal(first.length, 2);
+    const second = await store.reclaimExpired({ ...sweep, limit: 2 });
+    assert.deepEqual(sortedIds([...first, ...second]), sortedIds(claimed));
+  });
+
+  test("taking back touches no lease that still runs", async () => {
+    const { store, clock } = await open();
+    const short = await startOne(store, {}, { leaseMs: 1_000 });
+    const long = await startOne(store, {}, { leaseMs: HOUR_MS });
+    const before = await pictureOf(store, long.id);
+    clock.advance(1_000 + GRACE_MS + 1);
+
+    assert.deepEqual(idsOf(await store.reclaimExpired(sweep)), [short.id]);
+    assert.deepEqual(await pictureOf(store, long.id), before);
+  });
+
+  test("sweeps at the same moment take each lease back once", async () => {
+    const { store, clock } = await open();
+    await store.enqueue(Array.from({ length: 12 }, () => newJob()));
+    const claimed = await store.claim(upTo(12));
+    clock.advance(LEASE_MS + GRACE_MS + 1);
+
+    const sweeps = await Promise.all(
+      Array.from({ length: 6 }, () => store.reclaimExpired({ ...sweep, limit: 5 })),
+    );
+    assert.deepEqual(sortedIds(sweeps.flat()), sortedIds(claimed));
+    for (const { id } of claimed) assert.equal((await mustFind(store, id)).crashes, 1);
+  });
+
+  test("of a settlement and a sweep at the same moment one wins, and its word stands", async () => {
+    const { store, clock } = await open();
+    for (let round = 0; round < 5; round += 1) {
+      const queue = `round-${round}`;
+      const claimed = await startOne(store, { queue });
+      clock.advance(LEASE_MS + GRACE_MS + 1);
+
+      const [settled, reclaimed] = await Promise.all([
+        store.settle([done(claimed)]),
+        store.reclaimExpired(sweep),
+      ]);
+      assert.equal(settled.length + reclaimed.length, 1);
+      const expected = settled.length === 1 ? "done" : "retry";
+      assert.equal(await statusOf(store, claimed.id), expected);
+    }
+  });
+
+  test("leases that run and leases that ran out are told apart", async () => {
+    const { store, clock } = await open();
+    const short = await startOne(store, { queue: "mail" }, { worker: "worker-s", leaseMs: 1_000 });
+    const long = await startOne(store, { queue: "mail" }, { worker: "worker-l", leaseMs: 5_000 });
+    const claimedAt = clock.now();
+    clock.set(short.lockedUntil);
+    assert.equal((await store.leases({ state: "expired", limit: 9 })).length, 0);
+    clock.advance(1);
+    await store.extend([long], 9_000);
+    await store.cancel(long.id);
+
+    const record = { queue: "mail", task: "mail.send", attempt: 1, claimedAt };
+    assert.deepEqual(await store.leases({ state: "expired", limit: 9 }), [
+      {
+        ...fenceOf(short),
+        ...record,
+        heartbeatAt: claimedAt,
+        lockedUntil: short.lockedUntil,
+        cancelRequestedAt: null,
+      },
+    ]);
+    assert.deepEqual(await store.leases({ state: "active", limit: 9 }), [
+      {
+        ...fenceOf(long),
+        ...record,
+        heartbeatAt: clock.now(),
+        lockedUntil: clock.now() + 9_000,
+        cancelRequestedAt: clock.now(),
+      },
+    ]);
+  });
+
+  test("leases come by id, a page at a time, for one worker or for all", async () => {
+    const { store } = await open();
+    const jobs = Array.from({ length: 5 }, () => newJob());
+    await store.enqueue(jobs.toReversed());
+    const ofA = await store.claim(upTo(3, { worker: "worker-a" }));
+    await store.claim(upTo(2, { worker: "worker-b" }));
+
+    const first = await store.leases({ state: "active", limit: 2 });
+    const rest = await store.leases({ state: "active", limit: 9, after: first.at(-1)!.id });
+    assert.deepEqual(idsOf([...first, ...rest]), sortedIds(jobs));
+    const own = await store.leases({ state: "active", worker: "worker-a", limit: 9 });
+    assert.deepEqual(idsOf(own), sortedIds(ofA));
+    assert.deepEqual(await store.leases({ state: "active", worker: "worker-c", limit: 9 }), []);
+    assert.deepEqual(await store.leases({ state: "active", after: nextId(), limit: 9 }), []);
+  });
+
+  test("a lease is gone once its job was settled, released or taken back", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    const settled = await startOne(store);
+    await settleOne(store, done(settled));
+    const handedBack = await startOne(store, { queue: "other" });
+    await store.release([handedBack]);
+    const crashed = await startOne(store);
+    await crash(bundle, crashed);
+
+    assert.deepEqual(await store.leases({ state: "active", limit: 9 }), []);
+    assert.deepEqual(await store.leases({ state: "expired", limit: 9 }), []);
+    await enqueueOne(store);
+  });
+};

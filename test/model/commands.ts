@@ -1,0 +1,339 @@
+/**
+ * Everything one can do to a store, as commands with generated arguments.
+ *
+ * Jobs and leases are picked by number among those that exist when the command runs. Spans come from
+ * a short list, so that leases end, retries fall due and instants coincide often.
+ */
+import fc from "fast-check";
+import type { Fence, Outcome, Settlement, Status } from "../../src/core/job.ts";
+import type { NewJob, Settled } from "../../src/store/store.ts";
+import type { Model } from "./model.ts";
+import type { World } from "./world.ts";
+
+type Command = fc.AsyncCommand<Model, World>;
+
+const QUEUES = ["mail", "Mail"];
+const TASKS = ["send", "send "];
+const KEYS = ["k1", "K1"];
+const WORKERS = ["w1", "w2"];
+const SPANS_MS = [0, 1, 100, 1_000, 5_000, 60_000];
+const STATUSES: Status[] = [
+  ...(["scheduled", "pending", "processing", "waiting"] as const),
+  ...(["retry", "done", "failed", "cancelled"] as const),
+];
+const UNKNOWN_ID = "ffffffff-ffff-7fff-8fff-ffffffffffff";
+
+/** Makes a command: what it is called, how its arguments are drawn, what it does with them. */
+function command<Args>(
+  name: string,
+  args: fc.Arbitrary<Args>,
+  body: (args: Args, world: World) => Promise<void>,
+): fc.Arbitrary<Command> {
+  return args.map((drawn) => ({
+    check: () => true,
+    async run(_model, world) {
+      await body(drawn, world);
+      await world.sameState();
+    },
+    toString: () => name,
+  }));
+}
+
+// ── What is drawn ────────────────────────────────────────────────────────────────────────────────
+
+const number = fc.nat({ max: 1_000 });
+const span = fc.constantFrom(...SPANS_MS);
+const limit = fc.constantFrom(0, 1, 2, 3, 100);
+const queue = fc.constantFrom(...QUEUES);
+const task = fc.constantFrom(...TASKS);
+const worker = fc.constantFrom(...WORKERS);
+const rarely = <T>(arb: fc.Arbitrary<T>): fc.Arbitrary<T | null> =>
+  fc.option(arb, { nil: null, freq: 2 });
+
+/** Ids do not come in the order of their making: other processes make them too. */
+const newJob = fc.record({
+  idPrefix: fc.constantFrom("0", "7", "e"),
+  queue,
+  task,
+  priority: fc.constantFrom(-1, 0, 0, 5),
+  attemptsMax: fc.constantFrom(1, 2, 3),
+  key: rarely(fc.constantFrom(...KEYS)),
+  start: rarely(
+    fc.oneof(
+      span.map((delayMs) => ({ delayMs })),
+      fc.constantFrom(-1_000, 0, 1, 1_000).map((fromNowMs) => ({ fromNowMs })),
+    ),
+  ),
+});
+
+const wanted = fc.record({
+  worker,
+  queues: fc.array(queue, { maxLength: 3 }),
+  tasks: rarely(fc.subarray(TASKS, { minLength: 1 })),
+  limit,
+  leaseMs: fc.constantFrom(1, 1_000, 5_000, 30_000),
+});
+
+const error = fc.constantFrom("it broke", "no route");
+const outcome: fc.Arbitrary<Outcome> = fc.oneof(
+  fc.record({ kind: fc.constant("done" as const), result: fc.constantFrom(null, '{"n":1}') }),
+  fc.record({ kind: fc.constant("retry" as const), delayMs: span, error }),
+  fc.record({ kind: fc.constant("failed" as const), error }),
+  fc.record({ kind: fc.constant("suspended" as const), delayMs: fc.option(span) }),
+  fc.record({ kind: fc.constant("released" as const) }),
+  fc.record({ kind: fc.constant("cancelled" as const), error: fc.option(error) }),
+);
+
+/** Mostly a lease that is held; sometimes one of long ago, or one that was never given. */
+const fence = fc.record({
+  number,
+  kind: fc.constantFrom("held", "held", "held", "old", "other worker", "other epoch"),
+});
+const settlements = fc.array(fc.record({ fence, outcome }), { minLength: 1, maxLength: 3 });
+const fences = fc.array(fence, { minLength: 1, maxLength: 3 });
+
+// ── How it is picked ─────────────────────────────────────────────────────────────────────────────
+
+function pickFrom<T>(things: readonly T[], at: number): T | undefined {
+  return things[at % Math.max(1, things.length)];
+}
+
+function pickFence(world: World, drawn: { number: number; kind: string }): Fence[] {
+  const given = drawn.kind === "old" ? world.fences : world.fences.filter(isHeld(world));
+  const picked = pickFrom(given, drawn.number);
+  if (picked === undefined) return [];
+  if (drawn.kind === "other worker") return [{ ...picked, worker: "w3" }];
+  if (drawn.kind === "other epoch") return [{ ...picked, epoch: picked.epoch + 1 }];
+  return [picked];
+}
+
+function isHeld({ model }: World): (fence: Fence) => boolean {
+  return ({ id, worker: by, epoch }) => {
+    const job = model.jobs.get(id);
+    return job?.lockedBy === by && job.epoch === epoch;
+  };
+}
+
+function pickSettlements(
+  world: World,
+  drawn: readonly { fence: { number: number; kind: string }; outcome: Outcome }[],
+): Settlement[] {
+  return drawn.flatMap((one) =>
+    pickFence(world, one.fence).map((picked) => ({ ...picked, outcome: one.outcome })),
+  );
+}
+
+function pickId(world: World, at: number): string {
+  return pickFrom([...world.model.jobs.keys(), UNKNOWN_ID], at) ?? UNKNOWN_ID;
+}
+
+const byId = (a: { id: string }, b: { id: string }): number => (a.id < b.id ? -1 : 1);
+
+// ── The commands ─────────────────────────────────────────────────────────────────────────────────
+
+const enqueue = command(
+  "enqueue",
+  fc.array(newJob, { minLength: 1, maxLength: 3 }),
+  async (drawn, world) => {
+    const news = drawn.map(({ idPrefix, start, ...rest }): NewJob => {
+      const at = world.asked.length.toString().padStart(12, "0");
+      const id = `${idPrefix}0000000-0000-7000-8000-${at}`;
+      const begin =
+        start !== null && "fromNowMs" in start ? { at: world.model.now + start.fromNowMs } : start;
+      const asked = { id, payload: `{"at":${at}}`.replace(/:0+(?=\d)/, ":"), ...rest, start: begin };
+      world.asked.push(asked);
+      return asked;
+    });
+    await enqueueBoth(world, news);
+  },
+);
+
+const enqueueAgain = command(
+  "enqueueAgain",
+  fc.record({ number, changed: rarely(fc.constantFrom(...KEYS)) }),
+  async (drawn, world) => {
+    const before = pickFrom(world.asked, drawn.number);
+    if (before === undefined) return;
+    const changed = drawn.changed === null ? {} : { payload: "[]", key: drawn.changed };
+    if (world.model.jobs.has(before.id)) world.saw("an id that exists enqueued again");
+    await enqueueBoth(world, [{ ...before, ...changed }]);
+  },
+);
+
+async function enqueueBoth(world: World, news: readonly NewJob[]): Promise<void> {
+  const answer = await world.call("enqueue", news);
+  world.same("enqueue", answer, world.model.enqueue(news));
+  world.saw("a key held by a live job", answer.filter(({ id }, at) => id !== news[at]?.id).length);
+}
+
+const claim = command("claim", wanted, async (drawn, world) => {
+  const claimed = await world.call("claim", drawn);
+  world.same("claim", claimed, world.model.claim(drawn));
+  remember(world, claimed);
+});
+
+const settle = command("settle", settlements, async (drawn, world) => {
+  const picked = pickSettlements(world, drawn);
+  const settled = await world.call("settle", picked);
+  sawOutcomes(world, picked, settled);
+  world.same("settle", settled.toSorted(byId), world.model.settle(picked).toSorted(byId));
+});
+
+const settleAndClaim = command(
+  "settleAndClaim",
+  fc.record({ settlements, wanted }),
+  async (drawn, world) => {
+    const picked = pickSettlements(world, drawn.settlements);
+    const { settled, claimed } = await world.call("settleAndClaim", picked, drawn.wanted);
+    sawOutcomes(world, picked, settled);
+    world.same("settle", settled.toSorted(byId), world.model.settle(picked).toSorted(byId));
+    world.same("claim", claimed, world.model.claim(drawn.wanted));
+    remember(world, claimed);
+  },
+);
+
+const release = command("release", fences, async (drawn, world) => {
+  const picked = drawn.flatMap((one) => pickFence(world, one));
+  const asSettlements = picked.map((one) => ({ ...one, outcome: { kind: "released" as const } }));
+  const settled = await world.call("release", picked);
+  sawOutcomes(world, asSettlements, settled);
+  world.same("release", settled.toSorted(byId), world.model.settle(asSettlements).toSorted(byId));
+});
+
+const extend = command("extend", fc.record({ fences, leaseMs: span }), async (drawn, world) => {
+  const picked = drawn.fences.flatMap((one) => pickFence(world, one));
+  const { model } = world;
+  const extended = await world.call("extend", picked, drawn.leaseMs);
+  world.saw("an extension refused", picked.length - extended.length);
+  const over = extended.filter(({ id }) => (model.jobs.get(id)?.lockedUntil ?? 0) < model.now);
+  world.saw("a lease extended after its end", over.length);
+  const expected = model.extend(picked, drawn.leaseMs);
+  world.same("extend", extended.toSorted(byId), expected.toSorted(byId));
+});
+
+const reclaim = command(
+  "reclaimExpired",
+  fc.record({ graceMs: fc.constantFrom(0, 0, 2_000), crashesMax: fc.constantFrom(1, 2, 3), limit }),
+  async (chore, world) => {
+    const taken = (await world.call("reclaimExpired", chore)).toSorted(byId);
+    const ids = taken.map(({ id }) => id);
+    world.same("reclaimExpired", taken, world.model.reclaim(chore, ids).toSorted(byId));
+    for (const { id, status } of taken) {
+      const poison = world.model.jobs.get(id)?.error === "POISON";
+      world.saw(`a lease taken back: ${poison ? "poison" : status}`);
+    }
+  },
+);
+
+const promote = command("promoteDue", limit, async (most, world) => {
+  const promoted = await world.call("promoteDue", { limit: most });
+  world.saw("a job promoted", promoted.moved);
+  world.same("promoteDue", promoted, world.model.promote(most));
+});
+
+const cancel = command("cancel", number, async (at, world) => {
+  const id = pickId(world, at);
+  const met = world.model.jobs.get(id)?.status ?? "no such job";
+  const status = await world.call("cancel", id);
+  world.saw(`a cancel that met: ${met}`);
+  world.same("cancel", status, world.model.cancel(id));
+});
+
+const revive = command(
+  "revive",
+  fc.record({ number, attempts: fc.constantFrom(1, 2) }),
+  async (drawn, world) => {
+    const id = pickId(world, drawn.number);
+    const code = await world.call("revive", id, drawn.attempts).then(() => null, codeOf);
+    world.saw(`a revival: ${code ?? "accepted"}`);
+    world.same("revive", code, world.model.revive(id, drawn.attempts));
+  },
+);
+
+function codeOf(thrown: unknown): string {
+  if (thrown instanceof Error && "code" in thrown) return String(thrown.code);
+  throw thrown;
+}
+
+const prune = command(
+  "prune",
+  fc.record({ keepMs: fc.record({ done: span, failed: span, cancelled: span }), limit }),
+  async (chore, world) => {
+    const pruned = await world.call("prune", chore);
+    const left = new Set((await world.store.list({ limit: 10_000 })).map(({ id }) => id));
+    const gone = [...world.model.jobs.keys()].filter((id) => !left.has(id));
+    world.same("prune", pruned, world.model.prune(chore, gone));
+    world.saw("a job pruned", pruned);
+  },
+);
+
+const advance = command("advance", fc.constantFrom(...SPANS_MS.slice(1)), async (ms, world) => {
+  world.model.now += ms;
+  world.calls.push(`advance(${ms})`);
+});
+
+const look = command(
+  "look",
+  fc.record({
+    number,
+    status: rarely(fc.constantFrom(...STATUSES)),
+    queue: rarely(queue),
+    task: rarely(task),
+    worker: rarely(worker),
+    state: fc.constantFrom("active" as const, "expired" as const),
+    limit,
+  }),
+  async (drawn, world) => {
+    const { store, model } = world;
+    const id = pickId(world, drawn.number);
+    const ids = [id, pickId(world, drawn.number + 1), UNKNOWN_ID];
+    const page = given({ status: drawn.status, queue: drawn.queue, task: drawn.task });
+    for (const before of [{}, { before: id }]) {
+      const filter = { ...page, ...before, limit: drawn.limit };
+      world.same("list", await world.call("list", filter), model.list(filter));
+    }
+    for (const after of [{}, { after: id }]) {
+      const some = given({ worker: drawn.worker });
+      const filter = { ...some, ...after, state: drawn.state, limit: drawn.limit };
+      world.same("leases", await world.call("leases", filter), model.leases(filter));
+    }
+    world.same("find", await store.find(UNKNOWN_ID), null);
+    const finished = (await store.findFinished(ids)).toSorted(byId);
+    world.same("findFinished", finished, model.findFinished(ids).toSorted(byId));
+    for (const name of QUEUES) {
+      const pending = model.list({ queue: name, status: "pending", limit: 1 }).length > 0;
+      world.same("hasPending", await store.hasPending(name), pending);
+    }
+  },
+);
+
+/** Only the fields that were drawn. */
+function given<T extends object>(fields: T): { [field in keyof T]?: NonNullable<T[field]> } {
+  const drawn = Object.entries(fields).filter(([, value]) => value !== null);
+  return Object.fromEntries(drawn) as { [field in keyof T]?: NonNullable<T[field]> };
+}
+
+function remember(world: World, claimed: readonly Fence[]): void {
+  world.fences.push(...claimed.map(({ id, worker: by, epoch }) => ({ id, worker: by, epoch })));
+  world.saw("a job claimed", claimed.length);
+}
+
+function sawOutcomes(
+  world: World,
+  picked: readonly Settlement[],
+  settled: readonly Settled[],
+): void {
+  world.saw("a settlement refused", picked.length - settled.length);
+  for (const { id, epoch, status } of settled) {
+    const asked = picked.find((one) => one.id === id && one.epoch === epoch);
+    world.saw(`a settlement: ${asked?.outcome.kind} became ${status}`);
+  }
+}
+
+/** Those that make things happen come more than once: each entry is drawn as often as any other. */
+export const commands: fc.Arbitrary<Command>[] = [
+  ...[enqueue, enqueue, enqueue, enqueueAgain],
+  ...[claim, claim, claim, claim, settle, settle, settle, settleAndClaim, settleAndClaim],
+  ...[release, extend, reclaim, reclaim, promote, promote],
+  ...[cancel, cancel, revive, revive, prune, advance, advance, advance, look],
+];

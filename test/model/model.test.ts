@@ -1,0 +1,76 @@
+import { ok } from "node:assert/strict";
+import { relative } from "node:path";
+import { test } from "node:test";
+import { SqlStore } from "../../src/store/sql-store.ts";
+import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
+import { runModel, type Plan, type Tally } from "./run.ts";
+import type { OpenStore } from "./world.ts";
+
+const { LONG, HOLDFAST_SEED, HOLDFAST_PATH } = process.env;
+
+const size = LONG === "1" ? { runs: 10_000, commandsMax: 200 } : { runs: 200, commandsMax: 100 };
+const plan: Plan = {
+  ...size,
+  replay:
+    HOLDFAST_SEED === undefined
+      ? null
+      : { seed: Number(HOLDFAST_SEED), path: HOLDFAST_PATH ?? "0" },
+  file: relative(process.cwd(), import.meta.filename),
+};
+
+const openSqlite: OpenStore = async (runtime) => {
+  const engine = await SqliteEngine.open({ path: ":memory:", runtime, create: true });
+  const store = new SqlStore(engine);
+  await store.migrate();
+  return store;
+};
+
+/** What a run that proves something has met. */
+const MUST_MEET = [
+  "a key held by a live job",
+  "an id that exists enqueued again",
+  "a settlement refused",
+  "an extension refused",
+  "a lease extended after its end",
+  "a settlement: done became done",
+  "a settlement: done became cancelled",
+  "a settlement: retry became retry",
+  "a settlement: retry became failed",
+  "a settlement: retry became cancelled",
+  "a settlement: failed became failed",
+  "a settlement: suspended became waiting",
+  "a settlement: suspended became cancelled",
+  "a settlement: released became pending",
+  "a settlement: released became cancelled",
+  "a settlement: cancelled became cancelled",
+  "a lease taken back: retry",
+  "a lease taken back: failed",
+  "a lease taken back: poison",
+  "a lease taken back: cancelled",
+  "a job promoted",
+  "a cancel that met: no such job",
+  "a cancel that met: pending",
+  "a cancel that met: scheduled",
+  "a cancel that met: retry",
+  "a cancel that met: waiting",
+  "a cancel that met: processing",
+  "a cancel that met: done",
+  "a revival: accepted",
+  "a revival: ILLEGAL_MOVE",
+  "a revival: JOB_NOT_FOUND",
+  "a revival: KEY_TAKEN",
+  "a job pruned",
+];
+
+test("SQLite does what the model says, whatever the order of calls", async (t) => {
+  const tally = await runModel(openSqlite, plan);
+  t.diagnostic(`${tally.get("a run") ?? 0} runs, ${tally.get("a call") ?? 0} calls`);
+  if (plan.replay === null) assertMet(tally, (line) => t.diagnostic(line));
+});
+
+function assertMet(tally: Tally, tell: (line: string) => void): void {
+  for (const [what, times] of [...tally].toSorted()) tell(`${times} × ${what}`);
+  for (const what of MUST_MEET) {
+    ok((tally.get(what) ?? 0) > 0, `No run has met: ${what}. They prove less than they should.`);
+  }
+}

@@ -1,0 +1,304 @@
+/**
+ * What the store promises, said a second time and as simply as possible: a map of jobs and a clock.
+ *
+ * There is no I/O, no chance and no code of the product in here (its contract's types are all it
+ * knows), so that a mistake would have to be made twice to go unseen. Who holds a key is not stored
+ * but looked up among the jobs, so it cannot fall out of step with them.
+ *
+ * Where the contract leaves a choice (which of the expired leases a full batch takes), the model is
+ * told what the store chose, refuses what was not allowed, and goes on from there.
+ */
+import type { Fence, FinalStatus, Outcome, Settlement, Status } from "../../src/core/job.ts";
+import type * as contract from "../../src/store/store.ts";
+
+type Open<T> = { -readonly [field in keyof T]: T[field] };
+
+/** One job: everything the store tells about it, and the little that it only shows by what it does. */
+type Job = Open<Omit<contract.JobRecord, "lastError">> & {
+  readyAt: number | null;
+  heartbeatAt: number | null;
+  error: string | null;
+  readonly history: Open<contract.AttemptRecord>[];
+};
+
+/** A job that moves takes nothing along of where it stood, except its counters and its history. */
+const NOWHERE = {
+  dueAt: null,
+  readyAt: null,
+  lockedBy: null,
+  lockedUntil: null,
+  heartbeatAt: null,
+  cancelRequestedAt: null,
+  finishedAt: null,
+  result: null,
+  error: null,
+} satisfies Partial<Job>;
+
+const FINAL: ReadonlySet<Status> = new Set<Status>(["done", "failed", "cancelled"]);
+const CRASH_BACKOFF_MS_FIRST = 1_000;
+const CRASH_BACKOFF_MS_MAX = 60_000;
+
+export class Model {
+  now = 1_700_000_000_000;
+  readonly jobs = new Map<string, Job>();
+
+  enqueue(news: readonly contract.NewJob[]): contract.Enqueued[] {
+    return news.map(({ start, ...asked }) => {
+      if (this.jobs.has(asked.id)) return { id: asked.id, added: false };
+      const holder = this.holder(asked.task, asked.key);
+      if (holder !== null) return { id: holder, added: false };
+      const at = start === null ? this.now : "at" in start ? start.at : this.now + start.delayMs;
+      const counters = { epoch: 0, attempts: 0, crashes: 0, enqueuedAt: this.now };
+      const job: Job = { ...asked, ...counters, ...NOWHERE, status: "pending", history: [] };
+      if (at > this.now) move(job, "scheduled", { dueAt: at });
+      else move(job, "pending", { readyAt: this.now });
+      this.jobs.set(job.id, job);
+      return { id: job.id, added: true };
+    });
+  }
+
+  /** The live job that holds a key. */
+  holder(task: string, key: string | null): string | null {
+    const holds = (job: Job): boolean =>
+      key !== null && job.task === task && job.key === key && !FINAL.has(job.status);
+    return this.#where(holds)[0]?.id ?? null;
+  }
+
+  claim({ worker, queues, tasks, limit, leaseMs }: contract.Wanted): contract.ClaimedJob[] {
+    const wants = (job: Job): boolean =>
+      job.status === "pending" &&
+      queues.includes(job.queue) &&
+      (tasks === null || tasks.includes(job.task));
+    const taken = this.#where(wants).toSorted(inClaimOrder).slice(0, limit);
+    return taken.map((job) => {
+      job.epoch += 1;
+      job.attempts += 1;
+      const lockedUntil = this.now + leaseMs;
+      move(job, "processing", { lockedBy: worker, lockedUntil, heartbeatAt: this.now });
+      const { id, epoch, attempts: attempt, queue, task, payload, priority } = job;
+      const { attemptsMax, crashes, enqueuedAt } = job;
+      const times = { startedAt: this.now, endedAt: null };
+      job.history.push({ epoch, attempt, worker, outcome: "running", ...times, error: null });
+      const told = { queue, task, payload, priority, attempt, attemptsMax, crashes, enqueuedAt };
+      return { id, worker, epoch, ...told, lockedUntil };
+    });
+  }
+
+  settle(settlements: readonly Settlement[]): contract.Settled[] {
+    return settlements.flatMap((settlement) => {
+      const job = this.#held(settlement);
+      if (job === null) return [];
+      this.#land(job, settlement.outcome);
+      return [settled(settlement, job)];
+    });
+  }
+
+  extend(fences: readonly Fence[], leaseMs: number): contract.Extended[] {
+    return fences.flatMap(({ id, worker, epoch }) => {
+      const job = this.#held({ id, worker, epoch });
+      if (job === null) return [];
+      const lockedUntil = Math.max(job.lockedUntil ?? 0, this.now + leaseMs);
+      Object.assign(job, { lockedUntil, heartbeatAt: this.now });
+      const cancelRequested = job.cancelRequestedAt !== null;
+      return [{ id, worker, epoch, lockedUntil, cancelRequested }];
+    });
+  }
+
+  reclaim(chore: { graceMs: number; crashesMax: number; limit: number }, chosen: string[]) {
+    const ended = (job: Job): boolean =>
+      job.lockedUntil !== null && job.lockedUntil < this.now - chore.graceMs;
+    return pick(chosen, this.#where(ended), chore.limit).map((job): contract.Settled => {
+      const fence = { id: job.id, worker: job.lockedBy ?? "", epoch: job.epoch };
+      this.#crash(job, chore.crashesMax);
+      return settled(fence, job);
+    });
+  }
+
+  promote(limit: number): contract.Promoted {
+    const timed = this.#where((job) => job.dueAt !== null).toSorted(byDueTime);
+    const due = timed.filter((job) => dueAt(job) <= this.now).slice(0, limit);
+    for (const job of due) move(job, "pending", { readyAt: this.now });
+    const next = timed[due.length];
+    return { moved: due.length, nextInMs: next === undefined ? null : dueAt(next) - this.now };
+  }
+
+  cancel(id: string): Status | null {
+    const job = this.jobs.get(id);
+    if (job === undefined) return null;
+    if (job.status === "processing") job.cancelRequestedAt ??= this.now;
+    else if (!FINAL.has(job.status)) move(job, "cancelled", { finishedAt: this.now });
+    return job.status;
+  }
+
+  /** Null, or the code of the error. */
+  revive(id: string, attempts: number): string | null {
+    const job = this.jobs.get(id);
+    if (job === undefined) return "JOB_NOT_FOUND";
+    if (job.status !== "failed" && job.status !== "cancelled") return "ILLEGAL_MOVE";
+    if (this.holder(job.task, job.key) !== null) return "KEY_TAKEN";
+    job.attemptsMax = Math.max(job.attemptsMax, job.attempts + attempts);
+    job.crashes = 0;
+    move(job, "pending", { readyAt: this.now });
+    return null;
+  }
+
+  prune({ keepMs, limit }: { keepMs: Record<FinalStatus, number>; limit: number }, chosen: string[]) {
+    const old = (job: Job): boolean =>
+      job.finishedAt !== null && job.finishedAt < this.now - keepMs[job.status as FinalStatus];
+    const pruned = pick(chosen, this.#where(old), limit);
+    for (const { id } of pruned) this.jobs.delete(id);
+    return pruned.length;
+  }
+
+  // ── What it tells ──────────────────────────────────────────────────────────────────────────────
+
+  find(id: string): contract.JobRecord | null {
+    const job = this.jobs.get(id);
+    if (job === undefined) return null;
+    const { readyAt: _, heartbeatAt: __, error: ___, history, ...record } = job;
+    const lastError = history.findLast(({ error }) => error !== null)?.error ?? null;
+    return { ...record, lastError };
+  }
+
+  attempts(id: string): contract.AttemptRecord[] {
+    return this.jobs.get(id)?.history ?? [];
+  }
+
+  findFinished(ids: readonly string[]): contract.FinishedRecord[] {
+    return this.#where((job) => FINAL.has(job.status) && ids.includes(job.id)).map(
+      ({ id, task, status, attempts, result, error }) => {
+        return { id, task, status: status as FinalStatus, attempts, result, error };
+      },
+    );
+  }
+
+  list({ before, limit, ...filter }: contract.ListFilter): contract.JobSummary[] {
+    const found = this.#where((job) => fits(job, filter) && (before === undefined || job.id < before));
+    return found.toSorted(byId).toReversed().slice(0, limit).map(summary);
+  }
+
+  leases({ state, worker, after, limit }: contract.LeaseFilter): contract.LeaseRecord[] {
+    const found = this.#where(
+      ({ id, lockedBy, lockedUntil }) =>
+        lockedUntil !== null &&
+        lockedUntil < this.now === (state === "expired") &&
+        (worker === undefined || lockedBy === worker) &&
+        (after === undefined || id > after),
+    );
+    return found.toSorted(byId).slice(0, limit).map(lease);
+  }
+
+  stats(): contract.QueueStats[] {
+    const queues = new Set(this.#where(() => true).map((job) => job.queue));
+    return [...queues].toSorted().map((queue) => {
+      const jobs = this.#where((job) => job.queue === queue);
+      const since = jobs.flatMap(({ readyAt }) => (readyAt === null ? [] : [readyAt]));
+      const none = { scheduled: 0, pending: 0, processing: 0, waiting: 0, retry: 0 };
+      const counts = { ...none, done: 0, failed: 0, cancelled: 0 };
+      for (const job of jobs) counts[job.status] += 1;
+      return { queue, counts, oldestPendingAt: since.length === 0 ? null : Math.min(...since) };
+    });
+  }
+
+  // ── How an attempt ends ────────────────────────────────────────────────────────────────────────
+
+  #land(job: Job, outcome: Outcome): void {
+    const error = "error" in outcome ? outcome.error : null;
+    const exhausted = outcome.kind === "retry" && job.attempts >= job.attemptsMax;
+    const kind =
+      job.cancelRequestedAt !== null ? "cancelled" : exhausted ? "failed" : outcome.kind;
+    const delayMs = "delayMs" in outcome ? outcome.delayMs : null;
+    const due = { dueAt: delayMs === null ? null : this.now + delayMs };
+    const result = kind === "done" && "result" in outcome ? outcome.result : null;
+    this.#end(job, kind, error);
+    if (kind === "suspended" || kind === "released") job.attempts -= 1;
+    if (kind === "suspended") move(job, "waiting", due);
+    else if (kind === "released") move(job, "pending", { readyAt: this.now });
+    else if (kind === "retry") move(job, "retry", due);
+    else move(job, kind, { finishedAt: this.now, result, error });
+  }
+
+  #crash(job: Job, crashesMax: number): void {
+    const backoffMs = Math.min(CRASH_BACKOFF_MS_MAX, CRASH_BACKOFF_MS_FIRST * 2 ** job.crashes);
+    job.crashes += 1;
+    const poison = job.crashes >= crashesMax;
+    const cancelled = job.cancelRequestedAt !== null;
+    const hopeless = cancelled || poison || job.attempts >= job.attemptsMax;
+    const error = cancelled ? null : poison ? "POISON" : "LEASE_EXPIRED";
+    const final = cancelled ? "cancelled" : "failed";
+    this.#end(job, hopeless ? final : "crashed", error);
+    if (hopeless) move(job, final, { finishedAt: this.now, error });
+    else move(job, "retry", { dueAt: this.now + backoffMs });
+  }
+
+  #end(job: Job, outcome: string, error: string | null): void {
+    Object.assign(job.history.at(-1) ?? {}, { outcome, error, endedAt: this.now });
+  }
+
+  #held({ id, worker, epoch }: Fence): Job | null {
+    const job = this.jobs.get(id);
+    return job?.lockedBy === worker && job.epoch === epoch ? job : null;
+  }
+
+  #where(test: (job: Job) => boolean): Job[] {
+    return [...this.jobs.values()].filter(test);
+  }
+}
+
+function move(job: Job, status: Status, place: Partial<Job>): void {
+  Object.assign(job, NOWHERE, { status }, place);
+}
+
+function settled({ id, worker, epoch }: Fence, job: Job): contract.Settled {
+  const { queue, task, status, attempts } = job;
+  return { id, worker, epoch, queue, task, status, attempts, dueAt: job.dueAt };
+}
+
+function summary(job: Job): contract.JobSummary {
+  const { id, queue, task, status, priority, key, epoch, attempts, attemptsMax } = job;
+  const { crashes, enqueuedAt, dueAt: due, lockedBy, lockedUntil, finishedAt } = job;
+  const counters = { epoch, attempts, attemptsMax, crashes };
+  const times = { enqueuedAt, dueAt: due, lockedUntil, finishedAt };
+  return { id, queue, task, status, priority, key, ...counters, ...times, lockedBy };
+}
+
+function lease({ id, queue, task, epoch, attempts, ...job }: Job): contract.LeaseRecord {
+  const { cancelRequestedAt } = job;
+  const claimedAt = job.history.at(-1)?.startedAt ?? 0;
+  const times = { claimedAt, heartbeatAt: job.heartbeatAt ?? 0, lockedUntil: job.lockedUntil ?? 0 };
+  const fence = { id, worker: job.lockedBy ?? "", epoch };
+  return { ...fence, queue, task, attempt: attempts, ...times, cancelRequestedAt };
+}
+
+/** A batch holds only what was allowed, nothing twice, and is as full as it can be. */
+function pick(chosen: readonly string[], allowed: readonly Job[], limit: number): Job[] {
+  const picked = [...new Set(chosen)].flatMap((id) => allowed.filter((job) => job.id === id));
+  const full = picked.length === Math.min(limit, allowed.length);
+  if (full && picked.length === chosen.length) return picked;
+  const ids = allowed.map((job) => job.id).join(", ");
+  throw new Error(`The store took [${chosen.join(", ")}]; allowed are ${limit} of [${ids}].`);
+}
+
+function fits(job: Job, filter: Pick<contract.ListFilter, "status" | "queue" | "task">): boolean {
+  return (
+    job.status === (filter.status ?? job.status) &&
+    job.queue === (filter.queue ?? job.queue) &&
+    job.task === (filter.task ?? job.task)
+  );
+}
+
+function dueAt(job: Job): number {
+  return job.dueAt ?? Number.POSITIVE_INFINITY;
+}
+
+function byId(a: Job, b: Job): number {
+  return a.id < b.id ? -1 : 1;
+}
+
+function byDueTime(a: Job, b: Job): number {
+  return dueAt(a) - dueAt(b) || byId(a, b);
+}
+
+function inClaimOrder(a: Job, b: Job): number {
+  return b.priority - a.priority || (a.readyAt ?? 0) - (b.readyAt ?? 0) || byId(a, b);
+}

@@ -1,0 +1,157 @@
+/**
+ * The store contract over several processes that have the same database open.
+ *
+ * Every call goes to the next process in turn, so a job is enqueued by one, claimed by another and
+ * settled by a third. What a test sees can only be true if it stands in the database.
+ */
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import * as errors from "../../src/core/errors.ts";
+import type { Hint, Store, StoreAddress } from "../../src/store/store.ts";
+import type { TestClock } from "./runtime.ts";
+import type { Opened, Reply, Request, SentError, Verb } from "./store-process.ts";
+
+const PROGRAM = join(import.meta.dirname, "store-process.ts");
+
+/** Processes that outlive the stores in them: starting one takes longer than most tests. */
+export class StoreProcesses {
+  readonly #members: Member[];
+
+  constructor(count: number) {
+    this.#members = Array.from({ length: count }, () => new Member());
+  }
+
+  /** Opens one database in all of them at once. */
+  async open(url: string, clock: TestClock): Promise<RemoteStore> {
+    const request: Request = { kind: "open", url, now: clock.now() };
+    const opened = await Promise.all(this.#members.map((member) => member.ask(request)));
+    return new RemoteStore(this.#members, clock, opened[0] as Opened);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#members.map((member) => member.stop()));
+  }
+}
+
+/** One child process and the calls that wait for its answer. */
+class Member {
+  readonly #process: ChildProcess;
+  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>();
+  readonly listeners = new Set<(hint: Hint) => void>();
+  #calls = 0;
+
+  constructor() {
+    this.#process = fork(PROGRAM, { execArgv: [], serialization: "advanced" });
+    this.#process.on("message", (reply) => this.#hear(reply as Reply));
+    this.#process.on("exit", (code) => this.#giveUp(code));
+  }
+
+  ask(request: Request): Promise<unknown> {
+    this.#calls += 1;
+    const answer = Promise.withResolvers<unknown>();
+    this.#waiting.set(this.#calls, answer);
+    this.#process.send({ call: this.#calls, request });
+    return answer.promise;
+  }
+
+  async stop(): Promise<void> {
+    const exited = once(this.#process, "exit");
+    this.#process.disconnect();
+    await exited;
+  }
+
+  #hear(reply: Reply): void {
+    if (reply.kind === "hint") {
+      for (const listener of this.listeners) listener(reply.hint);
+      return;
+    }
+    const answer = this.#waiting.get(reply.call);
+    this.#waiting.delete(reply.call);
+    if (reply.kind === "value") answer?.resolve(reply.value);
+    else answer?.reject(revived(reply.error));
+  }
+
+  #giveUp(code: number | null): void {
+    for (const answer of this.#waiting.values()) {
+      answer.reject(new Error(`The store's process ended with code ${code}.`));
+    }
+    this.#waiting.clear();
+  }
+}
+
+/** The same class with the same facts, so that `instanceof` and fields read as if it was thrown here. */
+function revived({ name, message, stack, facts }: SentError): Error {
+  const known: Record<string, unknown> = { ...errors };
+  const family = known[name];
+  const prototype: object =
+    typeof family === "function" ? (family.prototype as object) : Error.prototype;
+  const error = Object.create(prototype) as Error;
+  const hidden = { message: { value: message }, stack: { value: stack } };
+  return Object.assign(Object.defineProperties(error, hidden), facts);
+}
+
+export class RemoteStore implements Store {
+  readonly name: string;
+  readonly address: StoreAddress | null;
+  readonly #members: readonly Member[];
+  readonly #clock: TestClock;
+  readonly #listeners = new Set<(hint: Hint) => void>();
+  #turn = 0;
+
+  constructor(members: readonly Member[], clock: TestClock, opened: Opened) {
+    this.#members = members;
+    this.#clock = clock;
+    this.name = opened.name;
+    this.address = opened.address;
+  }
+
+  readonly migrate = this.#verb("migrate");
+  readonly checkSchema = this.#verb("checkSchema");
+  readonly enqueue = this.#verb("enqueue");
+  readonly claim = this.#verb("claim");
+  readonly settle = this.#verb("settle");
+  readonly settleAndClaim = this.#verb("settleAndClaim");
+  readonly extend = this.#verb("extend");
+  readonly release = this.#verb("release");
+  readonly reclaimExpired = this.#verb("reclaimExpired");
+  readonly promoteDue = this.#verb("promoteDue");
+  readonly cancel = this.#verb("cancel");
+  readonly revive = this.#verb("revive");
+  readonly prune = this.#verb("prune");
+  readonly find = this.#verb("find");
+  readonly attempts = this.#verb("attempts");
+  readonly findFinished = this.#verb("findFinished");
+  readonly list = this.#verb("list");
+  readonly leases = this.#verb("leases");
+  readonly stats = this.#verb("stats");
+  readonly hasPending = this.#verb("hasPending");
+
+  /** One of the processes watches; most of what it hears of was done by the others. */
+  watch(listener: (hint: Hint) => void): () => void {
+    const watcher = this.#members[0] as Member;
+    this.#listeners.add(listener);
+    watcher.listeners.add(listener);
+    if (this.#listeners.size === 1) void watcher.ask({ kind: "watch" });
+    return () => {
+      watcher.listeners.delete(listener);
+      if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return;
+      void watcher.ask({ kind: "unwatch" });
+    };
+  }
+
+  async close(): Promise<void> {
+    for (const listener of this.#listeners) this.#members[0]?.listeners.delete(listener);
+    this.#listeners.clear();
+    await Promise.all(this.#members.map((member) => member.ask({ kind: "close" })));
+  }
+
+  #verb<V extends Verb>(verb: V): Store[V] {
+    const call = (...args: readonly unknown[]): Promise<unknown> => {
+      const member = this.#members[this.#turn % this.#members.length] as Member;
+      this.#turn += 1;
+      return member.ask({ kind: "verb", verb, args, now: this.#clock.now() });
+    };
+    return call as Store[V];
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * A child process that has one store open at a time and runs verbs on it for its parent.
+ *
+ * The other end is `remote-store.ts`. The parent's test clock comes with every call.
+ */
+import { openStore } from "../../src/store/open.ts";
+import type { Hint, Store, StoreAddress } from "../../src/store/store.ts";
+import { testRuntime } from "./runtime.ts";
+
+export type Verb = Exclude<keyof Store, "name" | "address" | "watch" | "close">;
+
+export type Request =
+  | { readonly kind: "open"; readonly url: string; readonly now: number }
+  | { readonly kind: "close" }
+  | { readonly kind: "watch" }
+  | { readonly kind: "unwatch" }
+  | {
+      readonly kind: "verb";
+      readonly verb: Verb;
+      readonly args: readonly unknown[];
+      readonly now: number;
+    };
+
+export type Reply =
+  | { readonly kind: "value"; readonly call: number; readonly value: unknown }
+  | { readonly kind: "error"; readonly call: number; readonly error: SentError }
+  | { readonly kind: "hint"; readonly hint: Hint };
+
+/** An error on its way: its class by name, and every fact it carries. */
+export interface SentError {
+  readonly name: string;
+  readonly message: string;
+  readonly stack: string | undefined;
+  readonly facts: Record<string, unknown>;
+}
+
+export interface Opened {
+  readonly name: string;
+  readonly address: StoreAddress | null;
+}
+
+const runtime = testRuntime({ seed: process.pid });
+let store: Store | null = null;
+let unwatch: (() => void) | null = null;
+
+async function answer(request: Request): Promise<unknown> {
+  if (request.kind === "open") return open(request.url, request.now);
+  if (store === null) throw new Error("No store is open in this process.");
+  switch (request.kind) {
+    case "close":
+      return store.close(); // The closed store stays here: what it says afterwards is part of its contract.
+    case "watch":
+      unwatch = store.watch((hint) => send({ kind: "hint", hint }));
+      return undefined;
+    case "unwatch":
+      unwatch?.();
+      return undefined;
+    case "verb":
+      runtime.clock.set(request.now);
+      return callVerb(store, request);
+  }
+}
+
+async function open(url: string, now: number): Promise<Opened> {
+  runtime.clock.set(now);
+  store = await openStore(url, { runtime });
+  return { name: store.name, address: store.address };
+}
+
+function callVerb(on: Store, { verb, args }: Extract<Request, { kind: "verb" }>): unknown {
+  const method: (...args: never[]) => unknown = on[verb];
+  return Reflect.apply(method, on, args) as unknown;
+}
+
+function describe(error: unknown): SentError {
+  if (!(error instanceof Error)) {
+    return { name: "Error", message: String(error), stack: undefined, facts: {} };
+  }
+  const { name, message, stack } = error;
+  return { name, message, stack, facts: { ...error } };
+}
+
+function send(reply: Reply): void {
+  // The parent may be gone by now; then nobody waits for the answer.
+  if (process.connected) process.send?.(reply);
+}
+
+process.on("message", ({ call, request }: { call: number; request: Request }) => {
+  void answer(request).then(
+    (value) => send({ kind: "value", call, value }),
+    (error: unknown) => send({ kind: "error", call, error: describe(error) }),
+  );
+});
+process.on("disconnect", () => process.exit());

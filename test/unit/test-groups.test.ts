@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { suite, test } from "node:test";
+import { plan } from "../../scripts/test.ts";
+
+/** What would run in a project with these files. */
+function planFor(files: readonly string[], args: readonly string[]): Record<string, number> {
+  const root = mkdtempSync(join(tmpdir(), "holdfast-groups-"));
+  try {
+    for (const file of files) {
+      mkdirSync(dirname(join(root, file)), { recursive: true });
+      writeFileSync(join(root, file), "");
+    }
+    return Object.fromEntries(
+      plan(root, args).map((planned) => [planned.group, planned.files.length]),
+    );
+  } finally {
+    rmSync(root, { recursive: true });
+  }
+}
+
+suite("test groups", () => {
+  const files = [
+    "test/unit/a.test.ts",
+    "test/unit/deep/b.test.ts",
+    "test/unit/fixture.ts",
+    "test/cli/c.test.ts",
+  ];
+
+  test("without a name every group runs, and an empty one is no failure yet", () => {
+    assert.deepEqual(planFor(files, []), { unit: 2, conformance: 0, races: 0, crash: 0, cli: 1 });
+  });
+
+  test("a named group runs alone, and one can be left out", () => {
+    assert.deepEqual(planFor(files, ["cli"]), { cli: 1 });
+    assert.ok(!("unit" in planFor(files, ["--without", "unit"])));
+  });
+
+  test("a named group without a file is refused", () => {
+    assert.throws(() => planFor(files, ["unit", "races"]), /No test file in: races/);
+  });
+
+  test("an unknown group is refused, with the ones there are", () => {
+    assert.throws(() => planFor(files, ["uint"]), /'uint'.*unit, conformance/);
+    assert.throws(() => planFor(files, ["--without", "uint"]), /'uint'/);
+  });
+
+  test("a test file that no group would run is refused", () => {
+    assert.throws(() => planFor([...files, "test/http/d.test.ts"], ["unit"]), /d\.test\.ts/);
+  });
+});

@@ -15,9 +15,12 @@ const ALL_TESTS_LIMIT_MS = 30 * 60_000;
 const CONCURRENCY: Readonly<Record<string, number>> = {
   unit: availableParallelism(),
   conformance: 2,
+  model: 1,
+  worker: 2,
   races: 1,
   crash: 1,
   cli: 2,
+  package: 1,
 };
 
 export interface Planned {

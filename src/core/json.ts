@@ -34,7 +34,7 @@ export const DEPTH_MAX = 64;
 const BYTES_PER_UNIT_MAX = 3;
 
 /** A value this many times over its limit is not written out just to learn its size. */
-const HOPELESS_FACTOR = 16;
+const HOPELESS_FACTOR = 4;
 
 const SHOWN_KEY_MAX = 64;
 
@@ -42,7 +42,7 @@ const SHOWN_KEY_MAX = 64;
 export function encode(value: unknown, limit: SizeLimit): string {
   const walk: Walk = { ancestors: [], bytesLeast: 0, bytesStop: limit.bytesMax * HOPELESS_FACTOR };
   const found = flawOf(value, walk);
-  if (found !== null) throw new NotSerializable({ ...found, path: `${found.path}` });
+  if (found !== null) throw new NotSerializable({ ...found, path: `$${found.path}` });
   // Then the size in the error is a lower bound.
   if (walk.bytesLeast > walk.bytesStop) throw new TooLarge({ ...limit, bytes: walk.bytesLeast });
   const text = JSON.stringify(value);

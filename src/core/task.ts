@@ -43,6 +43,9 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly types?: { readonly input: Input; readonly result: Result };
 }
 
+/** A task of whatever input and result, as a worker takes them. */
+export type AnyTask = Omit<Task, "types">;
+
 export interface TaskOptions {
   readonly name: string;
   /** The queue its jobs go to unless the caller names another. */
@@ -117,7 +120,7 @@ function pathText(path: readonly (PropertyKey | StandardSchemaV1.PathSegment)[])
 }
 
 /** Tasks by name; two of one name would make it a matter of luck which one runs. */
-export function taskMap(tasks: readonly Task[]): Map<string, Task> {
+export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = new Map<string, Task>();
   for (const task of tasks) {
     if (map.has(task.name)) {

@@ -3,7 +3,7 @@ import { toMs, type Duration } from "../core/duration.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import type { FinalStatus } from "../core/job.ts";
 import { checkName } from "../core/name.ts";
-import { taskMap, type Task } from "../core/task.ts";
+import { taskMap, type AnyTask, type Task } from "../core/task.ts";
 import {
   DEFAULT_CRASHES_MAX,
   DEFAULT_GRACE,
@@ -13,7 +13,7 @@ import {
 import { checkKnown, checkWhole } from "../queue/options.ts";
 
 export interface WorkerOptions {
-  readonly tasks: readonly Task<never, unknown>[];
+  readonly tasks: readonly AnyTask[];
   /** The first part of the worker's id. Default: "worker". */
   readonly name?: string;
   /** Default: the queues that the tasks name. */
@@ -98,8 +98,8 @@ export function checkWorkerOptions(options: WorkerOptions): WorkerSettings {
   };
 }
 
-function checkTasks(tasks: readonly Task<never, unknown>[] | undefined): Task[] {
-  if (Array.isArray(tasks) && tasks.length > 0) return tasks as unknown as Task[];
+function checkTasks(tasks: readonly AnyTask[] | undefined): readonly AnyTask[] {
+  if (Array.isArray(tasks) && tasks.length > 0) return tasks;
   throw new InvalidArgument({
     field: "tasks",
     problem: "a worker needs at least one task, made with defineTask().",

@@ -9,7 +9,6 @@ import {
   crashAndClaim,
   CRASHES_MAX,
   done,
-  enqueueOne,
   fenceOf,
   GRACE_MS,
   HOUR_MS,
@@ -359,6 +358,5 @@ export const leases: Group = (open) => {
 
     assert.deepEqual(await store.leases({ state: "active", limit: 9 }), []);
     assert.deepEqual(await store.leases({ state: "expired", limit: 9 }), []);
-    await enqueueOne(store);
   });
 };

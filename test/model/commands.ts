@@ -4,7 +4,7 @@
  * Jobs and leases are picked by number among those that exist when the command runs. Spans come from
  * a short list, so that leases end, retries fall due and instants coincide often.
  */
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { Fence, Outcome, Settlement, Status } from "../../src/core/job.ts";
 import type { NewJob, Settled } from "../../src/store/store.ts";
 import type { Model } from "./model.ts";
@@ -13,7 +13,7 @@ import type { World } from "./world.ts";
 type Command = fc.AsyncCommand<Model, World>;
 
 const QUEUES = ["mail", "Mail"];
-const TASKS = ["send", "send "];
+const TASKS = ["send", "Send"];
 const KEYS = ["k1", "K1"];
 const WORKERS = ["w1", "w2"];
 const SPANS_MS = [0, 1, 100, 1_000, 5_000, 60_000];
@@ -43,12 +43,11 @@ function command<Args>(
 
 const number = fc.nat({ max: 1_000 });
 const span = fc.constantFrom(...SPANS_MS);
-const limit = fc.constantFrom(0, 1, 2, 3, 100);
+const limit = fc.constantFrom(0, 1, 2, 3, 5, 100);
 const queue = fc.constantFrom(...QUEUES);
 const task = fc.constantFrom(...TASKS);
 const worker = fc.constantFrom(...WORKERS);
-const rarely = <T>(arb: fc.Arbitrary<T>): fc.Arbitrary<T | null> =>
-  fc.option(arb, { nil: null, freq: 2 });
+const maybe = <T>(arb: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(arb, { freq: 2 });
 
 /** Ids do not come in the order of their making: other processes make them too. */
 const newJob = fc.record({
@@ -57,8 +56,8 @@ const newJob = fc.record({
   task,
   priority: fc.constantFrom(-1, 0, 0, 5),
   attemptsMax: fc.constantFrom(1, 2, 3),
-  key: rarely(fc.constantFrom(...KEYS)),
-  start: rarely(
+  key: fc.constantFrom(null, null, null, ...KEYS),
+  start: maybe(
     fc.oneof(
       span.map((delayMs) => ({ delayMs })),
       fc.constantFrom(-1_000, 0, 1, 1_000).map((fromNowMs) => ({ fromNowMs })),
@@ -68,10 +67,10 @@ const newJob = fc.record({
 
 const wanted = fc.record({
   worker,
-  queues: fc.array(queue, { maxLength: 3 }),
-  tasks: rarely(fc.subarray(TASKS, { minLength: 1 })),
+  queues: fc.constantFrom(QUEUES, QUEUES, ["mail"], ["Mail", "Mail"], []),
+  tasks: maybe(fc.subarray(TASKS, { minLength: 1 })),
   limit,
-  leaseMs: fc.constantFrom(1, 1_000, 5_000, 30_000),
+  leaseMs: fc.constantFrom(1, 100, 1_000, 30_000),
 });
 
 const error = fc.constantFrom("it broke", "no route");
@@ -99,8 +98,8 @@ function pickFrom<T>(things: readonly T[], at: number): T | undefined {
 }
 
 function pickFence(world: World, drawn: { number: number; kind: string }): Fence[] {
-  const given = drawn.kind === "old" ? world.fences : world.fences.filter(isHeld(world));
-  const picked = pickFrom(given, drawn.number);
+  const choice = drawn.kind === "old" ? world.fences : world.fences.filter(isHeld(world));
+  const picked = pickFrom(choice, drawn.number);
   if (picked === undefined) return [];
   if (drawn.kind === "other worker") return [{ ...picked, worker: "w3" }];
   if (drawn.kind === "other epoch") return [{ ...picked, epoch: picked.epoch + 1 }];
@@ -123,8 +122,11 @@ function pickSettlements(
   );
 }
 
-function pickId(world: World, at: number): string {
-  return pickFrom([...world.model.jobs.keys(), UNKNOWN_ID], at) ?? UNKNOWN_ID;
+function pickId(world: World, at: number, among: readonly Status[] = STATUSES): string {
+  const jobs = [...world.model.jobs.values()];
+  const fitting = jobs.filter(({ status }) => among.includes(status)).map(({ id }) => id);
+  if (fitting.length > 0 && among !== STATUSES) return pickFrom(fitting, at) ?? UNKNOWN_ID;
+  return pickFrom([...jobs.map(({ id }) => id), UNKNOWN_ID], at) ?? UNKNOWN_ID;
 }
 
 const byId = (a: { id: string }, b: { id: string }): number => (a.id < b.id ? -1 : 1);
@@ -140,7 +142,12 @@ const enqueue = command(
       const id = `${idPrefix}0000000-0000-7000-8000-${at}`;
       const begin =
         start !== null && "fromNowMs" in start ? { at: world.model.now + start.fromNowMs } : start;
-      const asked = { id, payload: `{"at":${at}}`.replace(/:0+(?=\d)/, ":"), ...rest, start: begin };
+      const asked = {
+        id,
+        payload: `{"at":${at}}`.replace(/:0+(?=\d)/, ":"),
+        ...rest,
+        start: begin,
+      };
       world.asked.push(asked);
       return asked;
     });
@@ -150,7 +157,7 @@ const enqueue = command(
 
 const enqueueAgain = command(
   "enqueueAgain",
-  fc.record({ number, changed: rarely(fc.constantFrom(...KEYS)) }),
+  fc.record({ number, changed: maybe(fc.constantFrom(...KEYS)) }),
   async (drawn, world) => {
     const before = pickFrom(world.asked, drawn.number);
     if (before === undefined) return;
@@ -231,8 +238,13 @@ const promote = command("promoteDue", limit, async (most, world) => {
   world.same("promoteDue", promoted, world.model.promote(most));
 });
 
-const cancel = command("cancel", number, async (at, world) => {
-  const id = pickId(world, at);
+const cancelled = fc.record({
+  number,
+  among: fc.constantFrom(STATUSES, ["processing" as const], ["waiting" as const, "retry" as const]),
+});
+
+const cancel = command("cancel", cancelled, async (drawn, world) => {
+  const id = pickId(world, drawn.number, drawn.among);
   const met = world.model.jobs.get(id)?.status ?? "no such job";
   const status = await world.call("cancel", id);
   world.saw(`a cancel that met: ${met}`);
@@ -241,9 +253,13 @@ const cancel = command("cancel", number, async (at, world) => {
 
 const revive = command(
   "revive",
-  fc.record({ number, attempts: fc.constantFrom(1, 2) }),
+  fc.record({
+    number,
+    among: fc.constantFrom(STATUSES, ["failed" as const, "cancelled" as const]),
+    attempts: fc.constantFrom(1, 2),
+  }),
   async (drawn, world) => {
-    const id = pickId(world, drawn.number);
+    const id = pickId(world, drawn.number, drawn.among);
     const code = await world.call("revive", id, drawn.attempts).then(() => null, codeOf);
     world.saw(`a revival: ${code ?? "accepted"}`);
     world.same("revive", code, world.model.revive(id, drawn.attempts));
@@ -276,10 +292,10 @@ const look = command(
   "look",
   fc.record({
     number,
-    status: rarely(fc.constantFrom(...STATUSES)),
-    queue: rarely(queue),
-    task: rarely(task),
-    worker: rarely(worker),
+    status: maybe(fc.constantFrom(...STATUSES)),
+    queue: maybe(queue),
+    task: maybe(task),
+    worker: maybe(worker),
     state: fc.constantFrom("active" as const, "expired" as const),
     limit,
   }),
@@ -324,16 +340,32 @@ function sawOutcomes(
   settled: readonly Settled[],
 ): void {
   world.saw("a settlement refused", picked.length - settled.length);
-  for (const { id, epoch, status } of settled) {
-    const asked = picked.find((one) => one.id === id && one.epoch === epoch);
-    world.saw(`a settlement: ${asked?.outcome.kind} became ${status}`);
+  for (const { id, worker: by, epoch, status } of settled) {
+    const asked = picked.find((one) => one.id === id && one.worker === by && one.epoch === epoch);
+    const kind = asked?.outcome.kind ?? "nothing";
+    if (status === "cancelled" && kind !== status) world.saw("an outcome overruled by a cancel");
+    else world.saw(`a settlement: ${kind} became ${status}`);
   }
 }
 
-/** Those that make things happen come more than once: each entry is drawn as often as any other. */
-export const commands: fc.Arbitrary<Command>[] = [
-  ...[enqueue, enqueue, enqueue, enqueueAgain],
-  ...[claim, claim, claim, claim, settle, settle, settle, settleAndClaim, settleAndClaim],
-  ...[release, extend, reclaim, reclaim, promote, promote],
-  ...[cancel, cancel, revive, revive, prune, advance, advance, advance, look],
+/** How often each is drawn. */
+const WEIGHTS: [number, fc.Arbitrary<Command>][] = [
+  [3, enqueue],
+  [1, enqueueAgain],
+  [5, claim],
+  [4, settle],
+  [2, settleAndClaim],
+  [1, release],
+  [1, extend],
+  [4, reclaim],
+  [2, promote],
+  [3, cancel],
+  [2, revive],
+  [1, prune],
+  [3, advance],
+  [1, look],
 ];
+
+export const commands: fc.Arbitrary<Command>[] = WEIGHTS.flatMap(([weight, drawn]) =>
+  Array.from({ length: weight }, () => drawn),
+);

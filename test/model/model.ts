@@ -142,7 +142,10 @@ export class Model {
     return null;
   }
 
-  prune({ keepMs, limit }: { keepMs: Record<FinalStatus, number>; limit: number }, chosen: string[]) {
+  prune(
+    { keepMs, limit }: { keepMs: Record<FinalStatus, number>; limit: number },
+    chosen: string[],
+  ) {
     const old = (job: Job): boolean =>
       job.finishedAt !== null && job.finishedAt < this.now - keepMs[job.status as FinalStatus];
     const pruned = pick(chosen, this.#where(old), limit);
@@ -173,7 +176,9 @@ export class Model {
   }
 
   list({ before, limit, ...filter }: contract.ListFilter): contract.JobSummary[] {
-    const found = this.#where((job) => fits(job, filter) && (before === undefined || job.id < before));
+    const found = this.#where(
+      (job) => fits(job, filter) && (before === undefined || job.id < before),
+    );
     return found.toSorted(byId).toReversed().slice(0, limit).map(summary);
   }
 
@@ -205,8 +210,7 @@ export class Model {
   #land(job: Job, outcome: Outcome): void {
     const error = "error" in outcome ? outcome.error : null;
     const exhausted = outcome.kind === "retry" && job.attempts >= job.attemptsMax;
-    const kind =
-      job.cancelRequestedAt !== null ? "cancelled" : exhausted ? "failed" : outcome.kind;
+    const kind = job.cancelRequestedAt !== null ? "cancelled" : exhausted ? "failed" : outcome.kind;
     const delayMs = "delayMs" in outcome ? outcome.delayMs : null;
     const due = { dueAt: delayMs === null ? null : this.now + delayMs };
     const result = kind === "done" && "result" in outcome ? outcome.result : null;

@@ -2,7 +2,7 @@
  * Runs generated commands against a store and the model, and finds the shortest sequence on which they
  * disagree. Any engine can be given: all it takes is a way to open an empty store on our clock.
  */
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { Model } from "./model.ts";
 import { World, type OpenStore } from "./world.ts";
 import { commands } from "./commands.ts";
@@ -25,7 +25,7 @@ export async function runModel(open: OpenStore, plan: Plan): Promise<Tally> {
   const property = fc.asyncProperty(sequences, (sequence) => runOnce(open, sequence, tally));
   const details = await fc.check(property, {
     numRuns: plan.replay === null ? plan.runs : 1,
-    ...(plan.replay ?? {}),
+    ...plan.replay,
   });
   if (details.failed) throw new Error(report(details, plan.file));
   return tally;
@@ -43,7 +43,9 @@ async function runOnce(
     world.saw("a call", world.calls.length);
   } catch (error) {
     const told = error instanceof Error ? error.message : String(error);
-    throw new Error(`${told}\n\nThe calls so far:\n  ${world.calls.join("\n  ")}`, { cause: error });
+    throw new Error(`${told}\n\nThe calls so far:\n  ${world.calls.join("\n  ")}`, {
+      cause: error,
+    });
   } finally {
     await world.store.close();
   }

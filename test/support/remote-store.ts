@@ -124,6 +124,7 @@ export class RemoteStore implements Store {
   readonly findFinished = this.#verb("findFinished");
   readonly list = this.#verb("list");
   readonly leases = this.#verb("leases");
+  readonly cancelRequests = this.#verb("cancelRequests");
   readonly stats = this.#verb("stats");
   readonly hasPending = this.#verb("hasPending");
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { DURATION_MS_MAX, formatMs, toMs } from "../../src/core/duration.ts";
 import { InvalidArgument } from "../../src/core/errors.ts";
 
@@ -53,7 +53,6 @@ suite("a duration", () => {
     Number.NaN,
     Number.POSITIVE_INFINITY,
     untyped(null),
-    untyped(undefined),
     untyped({}),
     untyped(10n),
   ];
@@ -70,7 +69,7 @@ suite("a duration", () => {
     });
   }
 
-  test("names each unit once, the largest first, so that a slip is not read as something else", () => {
+  test("names each unit once, the largest first, so that a slip is refused", () => {
     for (const given of ["30m1h", "1m1m", "1ms1s"]) {
       assert.throws(() => toMs("wait", given), InvalidArgument);
     }
@@ -107,9 +106,11 @@ suite("a duration", () => {
   });
 
   test("of any text is a whole number of milliseconds within limits, or InvalidArgument", () => {
-    const near = fc.string({ unit: fc.constantFrom(..."0123456789.smhd -") });
+    const near = fc.string({
+      unit: fc.constantFrom("0", "1", "9", ".", "s", "m", "h", "d", " ", "-"),
+    });
     fc.assert(
-      fc.property(fc.oneof(near, fc.string({ unit: "binary" })), (text) => {
+      fc.property(fc.oneof(near, fc.string()), (text) => {
         try {
           const ms = toMs("wait", text);
           assert.ok(Number.isInteger(ms) && ms >= 0 && ms <= DURATION_MS_MAX);

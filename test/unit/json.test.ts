@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { runInNewContext } from "node:vm";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import {
   CAUSE_DEPTH_MAX,
   decodeError,
@@ -19,6 +19,16 @@ import {
   encode,
   encodeOptional,
 } from "../../src/core/json.ts";
+
+class Order {
+  readonly id = 1;
+}
+
+const [Nameless] = [
+  class {
+    readonly id = 1;
+  },
+];
 
 const limit = { what: "payload", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
@@ -48,7 +58,7 @@ function nested(depth: number): unknown {
 suite("a value that is encoded", () => {
   test("decodes to the same value, whatever JSON can hold", () => {
     const text = fc.oneof(
-      fc.string({ unit: "binary" }),
+      fc.string({ unit: fc.nat(0xffff).map((code) => String.fromCodePoint(code)) }),
       fc.string({
         unit: fc.constantFrom("\0", "\uD800", "\uDC00", "\u2028", "\\", '"', "é", "🦀"),
       }),
@@ -117,7 +127,7 @@ suite("a value that would come back changed is refused:", () => {
     "a BigInt": [10n, /BigInt .* String\(value\)/],
     "a symbol": [Symbol("s"), /a symbol has no JSON form/],
     "a function": [() => 1, /a function has no JSON form/],
-    "a class": [class {}, /a function has no JSON form/],
+    "a class": [Order, /a function has no JSON form/],
     "a Date": [new Date(0), /toISOString\(\)/],
     "a Map": [new Map([["a", 1]]), /a Map has no JSON form/],
     "a Set": [new Set([1]), /a Set has no JSON form/],
@@ -128,8 +138,8 @@ suite("a value that would come back changed is refused:", () => {
     "a Buffer": [Buffer.from("x"), /has a toJSON\(\)/],
     "a typed array": [new Uint8Array(1), /an instance of Uint8Array/],
     "a promise": [Promise.resolve(1), /an instance of Promise/],
-    "a class instance": [new (class Order {})(), /an instance of Order/],
-    "an instance of a class without a name": [new (class {})(), /an instance of another object/],
+    "a class instance": [new Order(), /an instance of Order/],
+    "an instance of a class without a name": [new Nameless(), /an instance of another object/],
     "an object that inherits": [Object.create({ a: 1 }), /an instance of another object/],
     "an object that inherits from a bare one": [
       Object.create(Object.create(null) as object),
@@ -142,9 +152,9 @@ suite("a value that would come back changed is refused:", () => {
       Object.defineProperty({}, "toJSON", { value: () => 1 }),
       /has a toJSON\(\)/,
     ],
-    "a boxed number": [Object(1), /an instance of Number/],
-    "a boxed string": [Object("a"), /an instance of String/],
-    "a boxed boolean": [Object(false), /an instance of Boolean/],
+    "a boxed number": [Reflect.construct(Number, [1]), /an instance of Number/],
+    "a boxed string": [Reflect.construct(String, ["a"]), /an instance of String/],
+    "a boxed boolean": [Reflect.construct(Boolean, [false]), /an instance of Boolean/],
   };
   for (const [which, [value, problem]] of Object.entries(cases)) {
     test(`${which}, wherever it stands`, () => {
@@ -247,7 +257,7 @@ suite("the limits of a value", () => {
 
   test("its size counts in UTF-8 bytes, to the byte", () => {
     const fits = { what: "result", bytesMax: 12 };
-    assert.equal(encode("éééé🦀"[0]!.repeat(5), fits), `"ééééé"`);
+    assert.equal(encode("é".repeat(5), fits), `"ééééé"`);
     assert.equal(encode("x".repeat(10), fits), `"xxxxxxxxxx"`);
     assert.throws(() => encode("x".repeat(11), fits), {
       code: "TOO_LARGE",
@@ -345,7 +355,8 @@ suite("what was thrown", () => {
 
   test("says what happened when a connection was refused on every address", () => {
     const refusals = ["connect ECONNREFUSED ::1:5432", "connect ECONNREFUSED 127.0.0.1:5432"];
-    const error = new AggregateError(refusals.map((message) => new Error(message)));
+    const errors = refusals.map((message) => new Error(message));
+    const error = Object.assign(new AggregateError(errors, "Node gives none"), { message: "" });
     assert.equal(describeError(error).message, refusals.join("; "));
   });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { DURATION_MS_MAX } from "../../src/core/duration.ts";
 import { InvalidArgument } from "../../src/core/errors.ts";
 import {

@@ -1,0 +1,64 @@
+/** What the benches share: scratch folders, rounds taken in turn, medians, a table, the machine in a line. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { cpus, tmpdir, totalmem } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+export function scratchFolder(): { path: string } & Disposable {
+  const path = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+export interface Contestant {
+  readonly name: string;
+  /** Does the work once in an empty folder and returns jobs a second. */
+  readonly round: (folder: string) => Promise<number>;
+}
+
+/**
+ * Every contestant once, then every contestant again: noise on the machine meets all of them alike. Returns the
+ * median of each.
+ */
+export async function compete(
+  contestants: readonly Contestant[],
+  rounds: number,
+): Promise<Map<string, number>> {
+  const rates = new Map<string, number[]>(contestants.map(({ name }) => [name, []]));
+  for (let round = 1; round <= rounds; round += 1) {
+    for (const { name, round: run } of contestants) {
+      using folder = scratchFolder();
+      const rate = await run(folder.path);
+      rates.get(name)?.push(rate);
+      process.stderr.write(`  round ${round}/${rounds}  ${name}: ${perSecond(rate)}\n`);
+    }
+  }
+  return new Map([...rates].map(([name, values]) => [name, median(values)]));
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+export function perSecond(rate: number): string {
+  return `${Math.round(rate).toLocaleString("en")}/s`;
+}
+
+export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+  console.log(line(head));
+  console.log(line(head.map(() => "---")));
+  for (const row of rows) console.log(line(row));
+}
+
+export function machine(): string {
+  const { version } = new DatabaseSync(":memory:")
+    .prepare("select sqlite_version() as version")
+    .get() as { version: string };
+  const memory = Math.round(totalmem() / 2 ** 30);
+  const today = new Date().toISOString().slice(0, 10);
+  return (
+    `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), ${memory} GiB, ${process.platform} ` +
+    `${process.arch}, Node ${process.versions.node}, SQLite ${version}, synchronous=FULL, ${today}`
+  );
+}

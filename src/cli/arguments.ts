@@ -1,0 +1,33 @@
+/** Readers of arguments and options. What is wrong with a value is said in a sentence that names the option. */
+import { InvalidArgumentError } from "commander";
+import { BadUsage } from "./failure.ts";
+
+export function wholeNumber(text: string): number {
+  if (/^-?\d+$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("Write a whole number.");
+}
+
+/** A day, or a day and a time. Without a zone it is this machine's. */
+export function instant(text: string): Date {
+  const date = new Date(/^\d{4}-\d\d-\d\d(?:[T ]|$)/.test(text) ? text : Number.NaN);
+  if (!Number.isNaN(date.getTime())) return date;
+  throw new InvalidArgumentError("Write a time such as 2027-01-31T09:00:00Z.");
+}
+
+/** For options that may be given several times, or once with commas. */
+export function names(text: string, before: readonly string[] = []): string[] {
+  return [...before, ...text.split(",")];
+}
+
+/** The value of a JSON text. `source` says where it came from. */
+export function parseJson(text: string, source: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new BadUsage(
+      `${source} is not JSON: ${why}. In a shell, put it in single quotes: '{"to":"ada"}'.`,
+      error,
+    );
+  }
+}

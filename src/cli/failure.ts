@@ -1,0 +1,82 @@
+/** What a command says when it cannot do what it was asked, and the exit code that goes with it. */
+import { inspect } from "node:util";
+import { CommanderError } from "commander";
+import { HoldfastError } from "../core/errors.ts";
+import { printable } from "./table.ts";
+import type { Terminal } from "./terminal.ts";
+
+export const exitCodes = { ok: 0, failed: 1, usage: 2, database: 3, notFound: 4 } as const;
+
+/** The command line cannot be carried out as it stands. */
+export class BadUsage extends HoldfastError {
+  constructor(message: string, cause?: unknown) {
+    super("BAD_USAGE", message, cause);
+  }
+}
+
+/** Some of the jobs that were named could not be helped; the others were. */
+export class SomeFailed extends Error {
+  readonly errors: readonly [unknown, ...unknown[]];
+
+  constructor(errors: readonly [unknown, ...unknown[]]) {
+    super(`${errors.length} failed`);
+    this.errors = errors;
+  }
+}
+
+/** Ctrl-C, or somebody's kill, in the middle. */
+export class Interrupted extends HoldfastError {
+  readonly exitCode: number;
+
+  constructor(facts: { signal: string; exitCode: number }) {
+    super("INTERRUPTED", `Interrupted by ${facts.signal}.`);
+    this.exitCode = facts.exitCode;
+  }
+}
+
+const USAGE_CODES = new Set([
+  ...["BAD_USAGE", "TASKS_NOT_LOADED", "INVALID_ARGUMENT", "UNKNOWN_TASK"],
+  ...["INPUT_REJECTED", "NOT_SERIALIZABLE", "TOO_LARGE"],
+]);
+
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof SomeFailed) return exitCodeOf(error.errors[0]);
+  if (error instanceof Interrupted) return error.exitCode;
+  if (error instanceof CommanderError) return exitCodes.usage;
+  if (!(error instanceof HoldfastError)) return exitCodes.failed;
+  if (USAGE_CODES.has(error.code)) return exitCodes.usage;
+  if (/^(?:STORE|SCHEMA)_/.test(error.code)) return exitCodes.database;
+  return error.code === "JOB_NOT_FOUND" ? exitCodes.notFound : exitCodes.failed;
+}
+
+/** Tells the user on stderr, in a sentence or as JSON, and gives the exit code. `command` is the one that was named. */
+export function report(terminal: Terminal, error: unknown, command: string | null): number {
+  const errors = error instanceof SomeFailed ? error.errors : [error];
+  for (const one of errors) terminal.complain(...linesAbout(terminal, one, command));
+  return exitCodeOf(error);
+}
+
+function linesAbout(terminal: Terminal, error: unknown, command: string | null): string[] {
+  const { code, message } = inWords(error, command);
+  if (terminal.json) return [JSON.stringify({ error: { code, message } })];
+  const debug = terminal.env["HOLDFAST_DEBUG"] === "1" ? [inspect(error)] : [];
+  return [terminal.errorColors.red(printable(message, { lines: true })), ...debug];
+}
+
+function inWords(error: unknown, command: string | null): { code: string; message: string } {
+  if (error instanceof CommanderError) {
+    return { code: "BAD_USAGE", message: aboutUsage(error, command) };
+  }
+  if (error instanceof HoldfastError) return { code: error.code, message: error.message };
+  const words = error instanceof Error ? error.message : String(error);
+  const message = `Something unforeseen happened: ${words}. Set HOLDFAST_DEBUG=1 to see where.`;
+  return { code: "UNEXPECTED", message };
+}
+
+/** Commander says "error: unknown option '--que'" and, on a second line, "(Did you mean --queue?)". */
+function aboutUsage(error: CommanderError, command: string | null): string {
+  const [what = "", ...hints] = error.message.replace(/^error: /, "").split("\n");
+  const sentence = [what.charAt(0).toUpperCase() + what.slice(1), ...hints].join(" ");
+  const help = command === null ? "holdfast --help" : `holdfast ${command} --help`;
+  return `${sentence.replace(/\.$/, "")}. See '${help}'.`;
+}

@@ -1,0 +1,36 @@
+/** SIGINT, SIGTERM and SIGHUP: the first asks a command to come to an end, the second ends it at once. */
+import { constants } from "node:os";
+
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+export type EndSignal = (typeof SIGNALS)[number];
+
+/** What a shell reports for a process that a signal ended. */
+export function exitCodeAfter(signal: EndSignal): number {
+  return 128 + constants.signals[signal];
+}
+
+/** Listens until it is disposed of. `ask` is called once, for the first signal. */
+export function listenForSignals(ask: (signal: EndSignal) => void): Disposable {
+  let asked = false;
+  const hear = (signal: EndSignal): void => {
+    if (asked) return endAtOnce(signal);
+    asked = true;
+    ask(signal);
+  };
+  for (const signal of SIGNALS) process.on(signal, hear);
+  return {
+    [Symbol.dispose]() {
+      for (const signal of SIGNALS) process.off(signal, hear);
+    },
+  };
+}
+
+/** As the signal would have done had nobody listened, so that whoever waits for us sees what ended us. */
+function endAtOnce(signal: EndSignal): void {
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+  // The kernel spares the first process of a container, so that one has to go by itself.
+  // oxlint-disable-next-line unicorn/no-process-exit -- a forced end does not wait for anybody
+  if (process.pid === 1) process.exit(exitCodeAfter(signal));
+}

@@ -1,0 +1,122 @@
+/** Tables for a terminal: aligned, as wide as the terminal at most, cut with … where they must be. */
+
+export interface Column {
+  readonly title: string;
+  readonly align?: "right";
+  /** Gives way when the table is too wide. */
+  readonly flexible?: boolean;
+}
+
+export interface Cell {
+  readonly text: string;
+  /** Colours the cell after it was cut and padded. */
+  readonly paint?: (text: string) => string;
+}
+
+export interface TableOptions {
+  readonly columns: readonly Column[];
+  readonly rows: readonly (readonly (string | Cell)[])[];
+  /** How wide it may be; null: as wide as it likes. */
+  readonly width: number | null;
+  readonly paintTitle?: (text: string) => string;
+}
+
+const FLEXIBLE_MIN = 8;
+
+/** The lines of the table, the titles first. */
+export function table({ columns, rows, width, paintTitle }: TableOptions): string[] {
+  const cells = rows.map((row) => row.map(asCell));
+  const natural = columns.map(({ title }, index) =>
+    Math.max(widthOf(title), ...cells.map((row) => widthOf(row[index]?.text ?? ""))),
+  );
+  const { widths, gap } = fit(columns, natural, width);
+  const line = (row: readonly Cell[]): string =>
+    row
+      .map((cell, index) => laidOut(cell, columns[index], widths[index] ?? 0))
+      .join(" ".repeat(gap))
+      .trimEnd();
+  const titles = columns.map(({ title }): Cell => {
+    return paintTitle === undefined ? { text: title } : { text: title, paint: paintTitle };
+  });
+  return [line(titles), ...cells.map(line)];
+}
+
+/** The flexible columns shrink, the widest first; when that is not enough, the gaps do. */
+function fit(
+  columns: readonly Column[],
+  natural: readonly number[],
+  width: number | null,
+): { widths: number[]; gap: number } {
+  const widths = [...natural];
+  const total = (gap: number): number => sum(widths) + gap * (widths.length - 1);
+  if (width === null || total(2) <= width) return { widths, gap: 2 };
+  while (total(2) > width) {
+    const widest = indexOfWidest(columns, widths);
+    if (widest === -1) break;
+    widths[widest] = (widths[widest] ?? 0) - 1;
+  }
+  return { widths, gap: total(2) <= width ? 2 : 1 };
+}
+
+function indexOfWidest(columns: readonly Column[], widths: readonly number[]): number {
+  const shrinkable = widths.map((width, index) =>
+    columns[index]?.flexible === true && width > FLEXIBLE_MIN ? width : 0,
+  );
+  const most = Math.max(...shrinkable);
+  return most === 0 ? -1 : shrinkable.indexOf(most);
+}
+
+function laidOut(cell: Cell, column: Column | undefined, width: number): string {
+  const text = cut(cell.text, width);
+  const padding = " ".repeat(Math.max(0, width - widthOf(text)));
+  const painted = cell.paint === undefined || text === "" ? text : cell.paint(text);
+  return column?.align === "right" ? padding + painted : painted + padding;
+}
+
+/** The text in at most `width` columns, with … where something is missing. */
+export function cut(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  let short = "";
+  let taken = 0;
+  for (const character of characters(text)) {
+    taken += widthOf(character);
+    if (taken > width - 1) break;
+    short += character;
+  }
+  return `${short}…`;
+}
+
+/** East Asian characters and emoji take two columns. */
+const WIDE =
+  /[\u1100-\u115f\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
+
+const segmenter = new Intl.Segmenter();
+
+/** How many columns a terminal gives the text. */
+export function widthOf(text: string): number {
+  if (/^[ -~]*$/.test(text)) return text.length;
+  return sum(characters(text).map((character) => (WIDE.test(character) ? 2 : 1)));
+}
+
+function characters(text: string): string[] {
+  return [...segmenter.segment(text)].map(({ segment }) => segment);
+}
+
+function asCell(cell: string | Cell): Cell {
+  return typeof cell === "string"
+    ? { text: printable(cell) }
+    : { ...cell, text: printable(cell.text) };
+}
+
+/** What a job brings along could hold commands for the terminal: they are shown, not obeyed. */
+export function printable(text: string, options: { readonly lines?: boolean } = {}): string {
+  const control = options.lines === true ? /[^\P{Cc}\n]/gu : /\p{Cc}/gu;
+  return text.replace(
+    control,
+    (character) => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}

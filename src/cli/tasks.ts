@@ -1,0 +1,73 @@
+/** Loads the tasks that a module of the user's exports. */
+import { statSync } from "node:fs";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { HoldfastError, UnknownTask } from "../core/errors.ts";
+import { taskMap, type Task } from "../core/task.ts";
+
+export class TasksNotLoaded extends HoldfastError {
+  constructor(message: string, cause?: unknown) {
+    super("TASKS_NOT_LOADED", message, cause);
+  }
+}
+
+/** Every task that the module exports: under a name, in an array, or as its default. */
+export async function loadTasks(file: string): Promise<Task[]> {
+  const path = resolve(file);
+  checkIsFile(path);
+  const exported = await importModule(path);
+  const tasks = [...new Set(Object.values(exported).flat())].filter(isTask);
+  if (tasks.length === 0) {
+    throw new TasksNotLoaded(
+      `${path} exports no task. Export what defineTask() returns, under a name or in an array.`,
+    );
+  }
+  taskMap(tasks); // Throws when two have one name.
+  return tasks;
+}
+
+export function findTask(tasks: readonly Task[], name: string): Task {
+  const task = tasks.find((one) => one.name === name);
+  if (task !== undefined) return task;
+  throw new UnknownTask({ task: name, known: tasks.map((one) => one.name) });
+}
+
+function checkIsFile(path: string): void {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) {
+    throw new TasksNotLoaded(`There is no file ${path}. Name your tasks module with --tasks.`);
+  }
+  if (!stats.isFile()) {
+    throw new TasksNotLoaded(`${path} is not a file. Name the module itself with --tasks.`);
+  }
+}
+
+async function importModule(path: string): Promise<Record<string, unknown>> {
+  try {
+    return (await import(pathToFileURL(path).href)) as Record<string, unknown>;
+  } catch (error) {
+    const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    throw new TasksNotLoaded(`${path} could not be loaded${placeOf(error, path)}. ${what}`, error);
+  }
+}
+
+/** A syntax error's stack begins with the file and the line; the message names neither. */
+function placeOf(error: unknown, path: string): string {
+  if (!(error instanceof Error)) return "";
+  const [first = ""] = error.stack?.split("\n") ?? [];
+  const line = /:(\d+)$/.exec(first)?.[1];
+  const named = first.startsWith(path) || first.startsWith(pathToFileURL(path).href);
+  return line !== undefined && named ? ` (line ${line})` : "";
+}
+
+/** By shape, not by class: the module may have brought a copy of the library of its own. */
+function isTask(value: unknown): value is Task {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, queue, retry, run } = value as Partial<Record<keyof Task, unknown>>;
+  return (
+    typeof name === "string" &&
+    typeof queue === "string" &&
+    typeof retry === "object" &&
+    typeof run === "function"
+  );
+}

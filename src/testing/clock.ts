@@ -1,0 +1,122 @@
+/**
+ * A clock for tests: time stands still until the test moves it, and chance comes from a seed.
+ *
+ * Timers fire only while `advance` passes their moment, in the order in which they are due, and
+ * everything that a timer set in motion has come to rest before the next one fires. So a day of
+ * retries takes milliseconds, and the same test sees the same run every time.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { toMs, type Duration } from "../core/duration.ts";
+import { systemRuntime, type Runtime, type Timer } from "../core/runtime.ts";
+
+/** Where a clock begins unless the test says otherwise: a whole second in January 2027. */
+export const START_AT = 1_800_000_000_000;
+
+/** This many turns of the event loop without new work: whatever could run has run. */
+const QUIET_TURNS = 3;
+/** Something that is never at rest must not keep a test from going on. */
+const SETTLE_TURNS_MAX = 10_000;
+
+const DRAWS_SKIPPED = 8;
+
+interface Due {
+  readonly at: number;
+  readonly call: () => void;
+}
+
+export interface TestClockOptions {
+  /** The same seed gives the same waits, the same ids, the same run. Default 1. */
+  readonly seed?: number;
+}
+
+/** A runtime whose time is the test's. `start` is a Date, or milliseconds since 1970. */
+export function testClock(
+  start: Date | number = START_AT,
+  options: TestClockOptions = {},
+): TestClock {
+  return new TestClock(start, options);
+}
+
+export class TestClock implements Runtime {
+  readonly random: () => number;
+  readonly #startAt: number;
+  readonly #timers = new Set<Due>();
+  #passedMs = 0;
+  #afterIo = 0;
+
+  constructor(start: Date | number, { seed = 1 }: TestClockOptions) {
+    this.#startAt = typeof start === "number" ? start : start.getTime();
+    this.random = seededRandom(seed);
+  }
+
+  now(): number {
+    return this.#startAt + this.#passedMs;
+  }
+
+  monotonic(): number {
+    return this.#passedMs;
+  }
+
+  fillRandom(bytes: Uint8Array): void {
+    for (let index = 0; index < bytes.length; index += 1) bytes[index] = this.random() * 256;
+  }
+
+  /** As with Node's own timers, a wait is whole milliseconds and at least one. */
+  timer(ms: number, call: () => void): Timer {
+    const at = this.#passedMs + Math.max(1, Math.trunc(ms));
+    const due: Due = { at, call: AsyncLocalStorage.bind(call) };
+    this.#timers.add(due);
+    return { cancel: () => void this.#timers.delete(due) };
+  }
+
+  afterIo(call: () => void): void {
+    this.#afterIo += 1;
+    systemRuntime.afterIo(() => {
+      this.#afterIo -= 1;
+      call();
+    });
+  }
+
+  /** Lets this much time pass. Resolves when all that happened in it has come to rest. */
+  async advance(duration: Duration): Promise<void> {
+    const until = this.#passedMs + toMs("duration", duration);
+    await this.settle();
+    for (let due = this.#next(until); due !== null; due = this.#next(until)) {
+      this.#timers.delete(due);
+      this.#passedMs = Math.max(this.#passedMs, due.at);
+      due.call();
+      await this.settle();
+    }
+    this.#passedMs = Math.max(this.#passedMs, until);
+  }
+
+  /** Lets everything run that is ready to, without any time passing. */
+  async settle(): Promise<void> {
+    let quiet = 0;
+    for (let turn = 0; turn < SETTLE_TURNS_MAX && quiet < QUIET_TURNS; turn += 1) {
+      await new Promise<void>((resolve) => systemRuntime.afterIo(resolve));
+      quiet = this.#afterIo === 0 ? quiet + 1 : 0;
+    }
+  }
+
+  /** The timer that is due first, and of several that are, the one that was set first. */
+  #next(until: number): Due | null {
+    let first: Due | null = null;
+    for (const due of this.#timers) {
+      if (due.at <= until && (first === null || due.at < first.at)) first = due;
+    }
+    return first;
+  }
+}
+
+/** Uniform in [0, 1): a linear congruential generator, of which the high bits are good enough. */
+function seededRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  const draw = (): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+  // The first draws of neighbouring seeds are neighbours too.
+  for (let skipped = 0; skipped < DRAWS_SKIPPED; skipped += 1) draw();
+  return draw;
+}

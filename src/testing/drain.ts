@@ -1,0 +1,207 @@
+/**
+ * Runs the jobs that are due, here and now, without a worker.
+ *
+ * Each is promoted, claimed, attempted and settled by the code that a worker uses, one after the
+ * other and in claim order, so a test sees what production would do and sees it in the same order
+ * every time. With `skipTime` the test's clock jumps to the next job that waits for its time.
+ */
+import type { ErrorRecord } from "../core/error-record.ts";
+import { HoldfastError, InvalidArgument } from "../core/errors.ts";
+import { makeIds } from "../core/id.ts";
+import { statuses, type Outcome, type Status } from "../core/job.ts";
+import { taskMap, type Task } from "../core/task.ts";
+import { checkKnown } from "../queue/options.ts";
+import type { ClaimedJob, JobSummary, ListFilter, Store } from "../store/store.ts";
+import { Attempt } from "../worker/attempt.ts";
+import type { Holdfast } from "../worker/holdfast.ts";
+import { guardProcess, runTraced } from "../worker/uncaught.ts";
+import { TestClock } from "./clock.ts";
+
+/** A drain that runs more attempts than this is running in circles. */
+export const DRAIN_ATTEMPTS_MAX = 10_000;
+
+/** Nobody renews it, so it lasts for any attempt a test can wait for. */
+const LEASE_MS = 24 * 3_600_000;
+const PROMOTE_BATCH = 500;
+const PAGE = 500;
+
+const KNOWN = new Set(["skipTime"]);
+const WAITING = ["scheduled", "retry", "waiting"] as const satisfies readonly Status[];
+const LIVE = ["pending", "processing", ...WAITING] as const satisfies readonly Status[];
+
+export interface DrainOptions {
+  /** Let the test's clock jump to the next retry or delayed job until all are finished. */
+  readonly skipTime?: boolean;
+}
+
+export interface DrainedJob {
+  readonly id: string;
+  readonly task: string;
+  readonly status: Status;
+  readonly attempts: number;
+  /** What the last attempt failed with; not there when the job is done. */
+  readonly error?: ErrorRecord;
+}
+
+export interface Drained {
+  /** The jobs that ran, in the order of their first attempt, as they stand now. */
+  readonly jobs: readonly DrainedJob[];
+  /**
+   * The jobs that did not run and are not finished, oldest first: of tasks that were not given,
+   * not due yet, or held by a worker.
+   */
+  readonly left: readonly DrainedJob[];
+  /** How many of `jobs` have each status. */
+  readonly totals: Readonly<Record<Status, number>>;
+  /** How many attempts were made. */
+  readonly attempts: number;
+}
+
+/** More attempts were made than any sensible test needs. */
+export class DrainLimit extends HoldfastError {
+  readonly attempts: number;
+
+  constructor(facts: { attempts: number; task: string }) {
+    super(
+      "DRAIN_LIMIT",
+      `The drain ran ${facts.attempts} attempts and there is more to do, next of '${facts.task}'. ` +
+        `Look for a task that enqueues itself, or drain more often.`,
+    );
+    this.attempts = facts.attempts;
+  }
+}
+
+/** Runs every job of these tasks that is due, until none is pending, and says what became of each. */
+export async function drain(
+  holdfast: Holdfast,
+  tasks: readonly Task[],
+  options: DrainOptions = {},
+): Promise<Drained> {
+  checkKnown(options, KNOWN);
+  const { skipTime = false } = options;
+  const clock = skipTime ? checkClock(holdfast) : null;
+  const run = new Drain(holdfast, taskMap(tasks));
+  const unguard = guardProcess();
+  try {
+    await run.runDue();
+    if (clock !== null) while (await run.skipTime(clock)) await run.runDue();
+  } finally {
+    unguard();
+  }
+  return run.summary();
+}
+
+function checkClock({ runtime }: Holdfast): TestClock {
+  if (runtime instanceof TestClock) return runtime;
+  const problem = "only a test clock can skip time: open with openTestHoldfast() or testClock().";
+  throw new InvalidArgument({ field: "skipTime", problem });
+}
+
+class Drain {
+  readonly #holdfast: Holdfast;
+  readonly #tasks: ReadonlyMap<string, Task>;
+  readonly #worker: string;
+  readonly #ran = new Set<string>();
+  #attempts = 0;
+
+  constructor(holdfast: Holdfast, tasks: ReadonlyMap<string, Task>) {
+    this.#holdfast = holdfast;
+    this.#tasks = tasks;
+    this.#worker = `drain-${makeIds(holdfast.runtime)()}`;
+  }
+
+  async runDue(): Promise<void> {
+    for (let job = await this.#claim(); job !== null; job = await this.#claim()) {
+      this.#attempts += 1;
+      this.#ran.add(job.id);
+      await this.#attempt(job);
+    }
+  }
+
+  /** Moves the clock to the next job that waits for its time; false: none of these tasks does. */
+  async skipTime(clock: TestClock): Promise<boolean> {
+    let next: number | null = null;
+    for (const task of this.#tasks.keys()) {
+      for (const status of WAITING) {
+        for await (const { dueAt } of pages(this.#holdfast.store, { task, status })) {
+          if (dueAt !== null && (next === null || dueAt < next)) next = dueAt;
+        }
+      }
+    }
+    if (next === null) return false;
+    await clock.advance(Math.max(0, next - clock.now()));
+    return true;
+  }
+
+  async summary(): Promise<Drained> {
+    const jobs: DrainedJob[] = [];
+    for (const id of this.#ran) jobs.push(...(await this.#describe(id)));
+    const left: DrainedJob[] = [];
+    for (const id of await this.#leftAlone()) left.push(...(await this.#describe(id)));
+    return { jobs, left, totals: countByStatus(jobs), attempts: this.#attempts };
+  }
+
+  async #claim(): Promise<ClaimedJob | null> {
+    const { store } = this.#holdfast;
+    while ((await store.promoteDue({ limit: PROMOTE_BATCH })).moved === PROMOTE_BATCH);
+    const stats = await store.stats();
+    const queues = stats.filter(({ counts }) => counts.pending > 0).map(({ queue }) => queue);
+    const tasks = [...this.#tasks.keys()];
+    const wanted = { worker: this.#worker, queues, tasks, limit: 1, leaseMs: LEASE_MS };
+    const [job] = await store.claim(wanted);
+    if (job === undefined) return null;
+    if (this.#attempts < DRAIN_ATTEMPTS_MAX) return job;
+    await store.release([job]);
+    throw new DrainLimit({ attempts: this.#attempts, task: job.task });
+  }
+
+  async #attempt(job: ClaimedJob): Promise<void> {
+    const { store, runtime } = this.#holdfast;
+    const outcome = await new Promise<Outcome>((resolve) => {
+      const task = this.#tasks.get(job.task) as Task;
+      const onEnd = (_attempt: Attempt, ended: Outcome): void => resolve(ended);
+      const trustedUntil = Number.POSITIVE_INFINITY;
+      runTraced(new Attempt({ job, task, trustedUntil, runtime, onEnd }));
+    });
+    const { id, worker, epoch } = job;
+    await store.settle([{ id, worker, epoch, outcome }]);
+  }
+
+  async #leftAlone(): Promise<string[]> {
+    const ids: string[] = [];
+    for (const status of LIVE) {
+      for await (const { id } of pages(this.#holdfast.store, { status })) {
+        if (!this.#ran.has(id)) ids.push(id);
+      }
+    }
+    return ids.toSorted(); // Ids grow with time.
+  }
+
+  /** None where the job was pruned meanwhile. */
+  async #describe(id: string): Promise<DrainedJob[]> {
+    const job = await this.#holdfast.jobs.get(id);
+    if (job === null) return [];
+    const { task, status, attempts, lastError } = job;
+    const summary = { id, task, status, attempts };
+    return [status === "done" || lastError === null ? summary : { ...summary, error: lastError }];
+  }
+}
+
+async function* pages(
+  store: Store,
+  filter: Pick<ListFilter, "task" | "status">,
+): AsyncGenerator<JobSummary> {
+  let page = await store.list({ ...filter, limit: PAGE });
+  while (page.length > 0) {
+    yield* page;
+    const last = page.at(-1) as JobSummary;
+    page = page.length < PAGE ? [] : await store.list({ ...filter, limit: PAGE, before: last.id });
+  }
+}
+
+function countByStatus(jobs: readonly DrainedJob[]): Record<Status, number> {
+  const totals = Object.fromEntries(statuses.map((status) => [status, 0])) as Drained["totals"];
+  const counted: Record<Status, number> = { ...totals };
+  for (const { status } of jobs) counted[status] += 1;
+  return counted;
+}

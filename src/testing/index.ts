@@ -1,0 +1,11 @@
+/** Published as `holdfast/testing`: what an application's own tests need. */
+export { testClock, type TestClock, type TestClockOptions } from "./clock.ts";
+export {
+  drain,
+  DRAIN_ATTEMPTS_MAX,
+  DrainLimit,
+  type Drained,
+  type DrainedJob,
+  type DrainOptions,
+} from "./drain.ts";
+export { openTestHoldfast, type TestHoldfast, type TestHoldfastOptions } from "./test-holdfast.ts";

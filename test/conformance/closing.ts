@@ -1,0 +1,48 @@
+/** Closing: what was accepted stays, and what comes afterwards is refused. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Closed } from "../../src/core/errors.ts";
+import type { Group } from "../support/bundle.ts";
+import { enqueueOne, newJob, one, pictureOf, startOne } from "../support/jobs.ts";
+
+export const closing: Group = (open) => {
+  test("a closed store says so", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+    await store.close();
+
+    await assert.rejects(store.enqueue([newJob()]), Closed);
+    await assert.rejects(store.claim(one()), Closed);
+    await assert.rejects(store.extend([claimed], 1_000), Closed);
+    await assert.rejects(store.cancel(claimed.id), Closed);
+    await assert.rejects(store.find(claimed.id), Closed);
+    await assert.rejects(store.stats(), Closed);
+  });
+
+  test("closing twice is closing once", async () => {
+    const { store } = await open();
+    await store.close();
+    await store.close();
+  });
+
+  test("what was accepted is there for the next who opens", async (t) => {
+    const { store, alone, another } = await open();
+    if (alone !== null) return t.skip(alone);
+    const claimed = await startOne(store);
+    const pending = await enqueueOne(store);
+    const before = [await pictureOf(store, claimed.id), await pictureOf(store, pending.id)];
+    await store.close();
+
+    const next = await another();
+    assert.deepEqual(
+      [await pictureOf(next, claimed.id), await pictureOf(next, pending.id)],
+      before,
+    );
+  });
+
+  test("a store says where it is, and how another thread opens it", async () => {
+    const { store, alone } = await open();
+    assert.ok(store.name.length > 0);
+    assert.equal(store.address === null, alone !== null);
+  });
+};

@@ -1,0 +1,222 @@
+/** Keys: at most one live job of a task under each, and the key is free again when that job ends. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { finalStatuses, statuses, type FinalStatus } from "../../src/core/job.ts";
+import type { Group } from "../support/bundle.ts";
+import {
+  cancelled,
+  claimOne,
+  crash,
+  crashAndClaim,
+  done,
+  enqueueOne,
+  failed,
+  HOUR_MS,
+  idsOf,
+  jobIn,
+  mustFind,
+  newJob,
+  outcomes,
+  pictureOf,
+  retry,
+  settleOne,
+  startOne,
+  upTo,
+} from "../support/jobs.ts";
+
+const live = statuses.filter((status) => !finalStatuses.includes(status as FinalStatus));
+
+export const keys: Group = (open) => {
+  for (const status of live) {
+    test(`while the holder of a key is ${status}, enqueueing the key again returns it`, async () => {
+      const { store } = await open();
+      const holder = await jobIn(store, status, { key: "order-42" });
+      const before = await pictureOf(store, holder);
+      const late = newJob({ key: "order-42", payload: '"other"', queue: "other" });
+
+      assert.deepEqual(await store.enqueue([late]), [{ id: holder, added: false }]);
+      assert.equal(await store.find(late.id), null);
+      assert.deepEqual(await pictureOf(store, holder), before);
+    });
+  }
+
+  for (const status of finalStatuses) {
+    test(`a ${status} job has let go of its key`, async () => {
+      const { store } = await open();
+      await jobIn(store, status, { key: "order-42" });
+      const next = await enqueueOne(store, { key: "order-42" });
+
+      const late = newJob({ key: "order-42" });
+      assert.deepEqual(await store.enqueue([late]), [{ id: next.id, added: false }]);
+    });
+  }
+
+  for (const status of live.filter((candidate) => candidate !== "processing")) {
+    test(`a ${status} job that is cancelled lets go of its key`, async () => {
+      const { store } = await open();
+      const id = await jobIn(store, status, { key: "order-42" });
+      assert.equal(await store.cancel(id), "cancelled");
+      await enqueueOne(store, { key: "order-42" });
+    });
+  }
+
+  test("a running job whose cancelling was asked for holds its key until it ends", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store, { key: "order-42" });
+    await store.cancel(claimed.id);
+    assert.deepEqual(await store.enqueue([newJob({ key: "order-42" })]), [
+      { id: claimed.id, added: false },
+    ]);
+
+    await settleOne(store, cancelled(claimed));
+    await enqueueOne(store, { key: "order-42" });
+  });
+
+  test("a job that failed because no attempt was left has let go of its key", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store, { key: "order-42", attemptsMax: 1 });
+    assert.equal((await settleOne(store, retry(claimed))).status, "failed");
+    await enqueueOne(store, { key: "order-42" });
+  });
+
+  test("a job whose last worker died has let go of its key", async () => {
+    const bundle = await open();
+    const claimed = await startOne(bundle.store, { key: "order-42", attemptsMax: 1 });
+    assert.equal((await crash(bundle, claimed)).status, "failed");
+    await enqueueOne(bundle.store, { key: "order-42" });
+  });
+
+  test("a job that is retried after a crash still holds its key", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    const claimed = await startOne(store, { key: "order-42" });
+    const again = await crashAndClaim(bundle, claimed, "worker-b");
+    assert.deepEqual(await store.enqueue([newJob({ key: "order-42" })]), [
+      { id: claimed.id, added: false },
+    ]);
+    await settleOne(store, done(again));
+    await enqueueOne(store, { key: "order-42" });
+  });
+
+  test("a job that was pruned has let go of its key", async () => {
+    const { store, clock } = await open();
+    await jobIn(store, "done", { key: "order-42" });
+    clock.advance(1);
+    assert.equal(await store.prune({ keepMs: { done: 0, failed: 0, cancelled: 0 }, limit: 9 }), 1);
+    await enqueueOne(store, { key: "order-42" });
+  });
+
+  test("the same key of two tasks are two keys", async () => {
+    const { store } = await open();
+    const mail = await enqueueOne(store, { task: "mail.send", key: "42" });
+    const ship = await enqueueOne(store, { task: "order.ship", key: "42" });
+
+    const again = [
+      newJob({ task: "mail.send", key: "42" }),
+      newJob({ task: "order.ship", key: "42" }),
+    ];
+    assert.deepEqual(idsOf(await store.enqueue(again)), [mail.id, ship.id]);
+    await store.cancel(mail.id);
+    await enqueueOne(store, { task: "mail.send", key: "42" });
+    assert.deepEqual(await store.enqueue([again[1]!]), [{ id: ship.id, added: false }]);
+  });
+
+  test("a key holds in every queue", async () => {
+    const { store } = await open();
+    const { id } = await enqueueOne(store, { queue: "slow", key: "42" });
+    const other = newJob({ queue: "fast", key: "42" });
+    assert.deepEqual(await store.enqueue([other]), [{ id, added: false }]);
+  });
+
+  test("jobs without a key do not get in one another's way", async () => {
+    const { store } = await open();
+    await enqueueOne(store);
+    await enqueueOne(store);
+    assert.equal((await store.claim(upTo(9))).length, 2);
+  });
+
+  test("a key that is twice in one batch is one job", async () => {
+    const { store } = await open();
+    const [first, second] = [newJob({ key: "42" }), newJob({ key: "42" })];
+    assert.deepEqual(await store.enqueue([first, second]), [
+      { id: first.id, added: true },
+      { id: first.id, added: false },
+    ]);
+    assert.equal(await store.find(second.id), null);
+  });
+
+  test("a key that many enqueue at the same moment is one job", async () => {
+    const { store } = await open();
+    const jobs = Array.from({ length: 9 }, () => newJob({ key: "42" }));
+
+    const answers = (await Promise.all(jobs.map((job) => store.enqueue([job])))).flat();
+    assert.equal(answers.filter(({ added }) => added).length, 1);
+    assert.equal(new Set(idsOf(answers)).size, 1);
+    assert.deepEqual(idsOf(await store.list({ limit: 9 })), [answers[0]!.id]);
+  });
+
+  test("an enqueue with a key whose answer was lost can be repeated", async () => {
+    const { store } = await open();
+    const job = await enqueueOne(store, { key: "42" });
+    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.equal((await mustFind(store, job.id)).key, "42");
+
+    await settleOne(store, done(await claimOne(store)));
+    await enqueueOne(store, { key: "42" });
+  });
+
+  test("repeating the enqueue of a job that ended does not take its key again", async () => {
+    const { store } = await open();
+    const job = newJob({ key: "42" });
+    await settleOne(store, done(await startOne(store, job)));
+
+    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    await enqueueOne(store, { key: "42" });
+  });
+
+  test("repeating the enqueue of a job that ended does not disturb the next holder", async () => {
+    const { store } = await open();
+    const job = newJob({ key: "42" });
+    await settleOne(store, failed(await startOne(store, job)));
+    const next = await enqueueOne(store, { key: "42" });
+    const before = [await pictureOf(store, job.id), await pictureOf(store, next.id)];
+
+    const [answer] = await store.enqueue([job]);
+    assert.equal(answer?.added, false);
+    assert.deepEqual([await pictureOf(store, job.id), await pictureOf(store, next.id)], before);
+  });
+
+  test("an id that exists takes no key that it was not accepted with", async () => {
+    const { store } = await open();
+    const job = await enqueueOne(store);
+
+    assert.deepEqual(await store.enqueue([{ ...job, key: "42" }]), [{ id: job.id, added: false }]);
+    assert.equal((await mustFind(store, job.id)).key, null);
+    await enqueueOne(store, { key: "42" });
+  });
+
+  test("an id that exists keeps its key and takes no other", async () => {
+    const { store } = await open();
+    const job = await enqueueOne(store, { key: "42" });
+
+    assert.deepEqual(await store.enqueue([{ ...job, key: "43" }]), [{ id: job.id, added: false }]);
+    await enqueueOne(store, { key: "43" });
+    assert.deepEqual(await store.enqueue([newJob({ key: "42" })]), [{ id: job.id, added: false }]);
+  });
+
+  for (const { name, settle, status } of outcomes) {
+    test(`a job that was ${name} after it waited for its turn holds its key exactly as long`, async () => {
+      const bundle = await open();
+      const { store, clock } = bundle;
+      const job = await enqueueOne(store, { key: "42", start: { delayMs: HOUR_MS } });
+      clock.advance(HOUR_MS);
+      await store.promoteDue({ limit: 9 });
+      await settleOne(store, settle(await claimOne(store)));
+
+      const ended = finalStatuses.includes(status as FinalStatus);
+      const late = newJob({ key: "42" });
+      const expected = ended ? { id: late.id, added: true } : { id: job.id, added: false };
+      assert.deepEqual(await store.enqueue([late]), [expected]);
+    });
+  }
+};

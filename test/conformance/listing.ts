@@ -1,0 +1,197 @@
+/** Looking: one job, the finished ones, pages of many, and the counts of each queue. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { statuses, type Status } from "../../src/core/job.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { Group } from "../support/bundle.ts";
+import {
+  claimOne,
+  enqueueInTurn,
+  enqueueOne,
+  ERROR,
+  idsOf,
+  jobIn,
+  mustFind,
+  newJob,
+  nextId,
+  sortedIds,
+  startOne,
+} from "../support/jobs.ts";
+
+/** Two jobs in every state, each in a queue of its own so that they do not take one another's place. */
+async function twoInEachState(store: Store): Promise<Record<Status, string[]>> {
+  const ids = {} as Record<Status, string[]>;
+  for (const status of statuses) {
+    ids[status] = [
+      await jobIn(store, status, { queue: `${status}-1` }),
+      await jobIn(store, status, { queue: `${status}-2` }),
+    ];
+  }
+  return ids;
+}
+
+export const listing: Group = (open) => {
+  test("a job that does not exist is not found", async () => {
+    const { store } = await open();
+    await enqueueOne(store);
+    assert.equal(await store.find(nextId()), null);
+    assert.deepEqual(await store.attempts(nextId()), []);
+  });
+
+  for (const status of statuses) {
+    test(`a ${status} job is found with its status and its payload`, async () => {
+      const { store } = await open();
+      const id = await jobIn(store, status, { payload: '"here"' });
+      const job = await mustFind(store, id);
+      assert.equal(job.status, status);
+      assert.equal(job.payload, '"here"');
+    });
+
+    test(`a list of ${status} jobs has all of them and no others, newest first`, async () => {
+      const { store } = await open();
+      const ids = await twoInEachState(store);
+      const listed = await store.list({ status, limit: 99 });
+      assert.deepEqual(idsOf(listed), ids[status].toReversed());
+      assert.ok(listed.every((job) => job.status === status));
+    });
+
+    test(`${status} jobs are listed a page at a time`, async () => {
+      const { store } = await open();
+      const ids = await twoInEachState(store);
+      const [older, newer] = ids[status];
+      assert.deepEqual(idsOf(await store.list({ status, limit: 1 })), [newer]);
+      assert.deepEqual(idsOf(await store.list({ status, limit: 1, before: newer! })), [older]);
+      assert.deepEqual(await store.list({ status, limit: 1, before: older! }), []);
+    });
+  }
+
+  test("a list without a status has jobs in every state, newest first", async () => {
+    const { store } = await open();
+    const ids = Object.values(await twoInEachState(store)).flat();
+    assert.deepEqual(idsOf(await store.list({ limit: 99 })), ids.toSorted().toReversed());
+  });
+
+  test("a listed job says what the job itself says, but for payload, result and error", async () => {
+    const { store } = await open();
+    for (const status of statuses) {
+      const facts = { queue: status, key: `key-${status}`, priority: 3, attemptsMax: 8 };
+      const id = await jobIn(store, status, facts);
+      const job = await mustFind(store, id);
+      const { payload, result, lastError, cancelRequestedAt, ...summary } = job;
+      assert.deepEqual([typeof payload, cancelRequestedAt], ["string", null]);
+      assert.deepEqual(
+        [result !== null, lastError !== null],
+        [status === "done", status === "retry" || status === "failed"],
+      );
+      assert.deepEqual(await store.list({ queue: status, limit: 9 }), [summary]);
+    }
+  });
+
+  test("a list can be of one queue, one task, or both", async () => {
+    const { store } = await open();
+    const a = await enqueueOne(store, { queue: "mail", task: "send" });
+    const b = await enqueueOne(store, { queue: "mail", task: "receive" });
+    const c = await enqueueOne(store, { queue: "post", task: "send" });
+
+    assert.deepEqual(idsOf(await store.list({ queue: "mail", limit: 9 })), [b.id, a.id]);
+    assert.deepEqual(idsOf(await store.list({ task: "send", limit: 9 })), [c.id, a.id]);
+    const both = { queue: "mail", task: "send", limit: 9 };
+    assert.deepEqual(idsOf(await store.list(both)), [a.id]);
+    assert.deepEqual(idsOf(await store.list({ ...both, status: "pending" })), [a.id]);
+    assert.deepEqual(await store.list({ ...both, status: "done" }), []);
+    assert.deepEqual(await store.list({ queue: "nowhere", limit: 9 }), []);
+  });
+
+  test("pages have no gap and no repetition while new jobs arrive", async () => {
+    const { store } = await open();
+    const jobs = Array.from({ length: 23 }, () => newJob());
+    await store.enqueue(jobs);
+
+    const seen: string[] = [];
+    for (;;) {
+      const before = seen.at(-1);
+      const page = await store.list({ limit: 5, ...(before === undefined ? {} : { before }) });
+      if (page.length === 0) break;
+      seen.push(...idsOf(page));
+      await enqueueOne(store);
+      await enqueueOne(store, { start: { delayMs: 9 } });
+    }
+    assert.deepEqual(seen, idsOf(jobs).toReversed());
+  });
+
+  test("pages have no gap and no repetition while jobs go from state to state", async () => {
+    const { store } = await open();
+    const jobs = Array.from({ length: 12 }, () => newJob());
+    await store.enqueue(jobs);
+
+    const seen = idsOf(await store.list({ limit: 5 }));
+    await claimOne(store);
+    await store.cancel(jobs[3]!.id);
+    seen.push(...idsOf(await store.list({ limit: 5, before: seen.at(-1)! })));
+    await claimOne(store);
+    seen.push(...idsOf(await store.list({ limit: 5, before: seen.at(-1)! })));
+    assert.deepEqual(seen, idsOf(jobs).toReversed());
+  });
+
+  test("finished jobs are found by id with their results, and the others are left out", async () => {
+    const { store } = await open();
+    const ids = await twoInEachState(store);
+    const found = await store.findFinished([...Object.values(ids).flat(), nextId()]);
+
+    const ended = { done: ids.done, failed: ids.failed, cancelled: ids.cancelled };
+    assert.deepEqual(sortedIds(found), Object.values(ended).flat().toSorted());
+    const byId = new Map(found.map((record) => [record.id, record]));
+    const facts = { task: "mail.send", attempts: 1, result: null, error: null };
+    for (const [status, [id]] of Object.entries(ended)) {
+      const expected = { ...facts, id, status };
+      if (status === "done") expected.result = '"sent"' as never;
+      if (status === "failed") expected.error = ERROR as never;
+      assert.deepEqual(byId.get(id!), expected);
+    }
+    assert.deepEqual(await store.findFinished([]), []);
+  });
+
+  test("statistics count the jobs of each queue by status", async () => {
+    const bundle = await open();
+    const { store, clock } = bundle;
+    const since = clock.now();
+    await enqueueInTurn(bundle, [{ queue: "b" }, { queue: "b" }]);
+    for (const status of statuses.filter((one) => one !== "pending")) {
+      await jobIn(store, status, { queue: "a" });
+    }
+
+    const none = Object.fromEntries(statuses.map((status) => [status, 0]));
+    const each = Object.fromEntries(statuses.map((status) => [status, 1]));
+    const stats = new Map((await store.stats()).map((queue) => [queue.queue, queue]));
+    assert.deepEqual([...stats.keys()].toSorted(), ["a", "b"]);
+    assert.deepEqual(stats.get("a")?.counts, { ...each, pending: 0 });
+    assert.equal(stats.get("a")?.oldestPendingAt, null);
+    assert.deepEqual(stats.get("b")?.counts, { ...none, pending: 2 });
+    assert.equal(stats.get("b")?.oldestPendingAt, since);
+  });
+
+  test("the oldest pending job counts since it became pending", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+    clock.advance(5_000);
+    await store.release([claimed]);
+    const [queue] = await store.stats();
+    assert.equal(queue?.oldestPendingAt, clock.now());
+  });
+
+  test("an empty database has no queues", async () => {
+    const { store } = await open();
+    assert.deepEqual(await store.stats(), []);
+    assert.equal(await store.hasPending("default"), false);
+  });
+
+  test("a queue has pending jobs exactly while a job of it is pending", async () => {
+    const { store } = await open();
+    for (const status of statuses) {
+      await jobIn(store, status, { queue: status });
+      assert.equal(await store.hasPending(status), status === "pending");
+    }
+    await claimOne(store, { queues: ["pending"] });
+    assert.equal(await store.hasPending("pending"), false);
+  });
+};

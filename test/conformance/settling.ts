@@ -1,0 +1,272 @@
+/** Reporting what became of attempts. What the fence refuses stands in `fencing.ts`. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { StoreRefused } from "../../src/core/errors.ts";
+import type { Group } from "../support/bundle.ts";
+import {
+  cancelled,
+  claimOne,
+  done,
+  enqueueOne,
+  ERROR,
+  failed,
+  fenceOf,
+  mustFind,
+  newJob,
+  one,
+  outcomes,
+  pictureOf,
+  released,
+  retry,
+  settleOne,
+  sortedIds,
+  startOne,
+  statusOf,
+  suspended,
+  upTo,
+} from "../support/jobs.ts";
+
+export const settling: Group = (open) => {
+  test("a completed job keeps its result", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+    clock.advance(250);
+
+    assert.deepEqual(await store.settle([done(claimed, '{"sent":true}')]), [
+      {
+        ...fenceOf(claimed),
+        queue: "default",
+        task: "mail.send",
+        status: "done",
+        attempts: 1,
+        dueAt: null,
+      },
+    ]);
+    const job = await mustFind(store, claimed.id);
+    assert.equal(job.status, "done");
+    assert.equal(job.result, '{"sent":true}');
+    assert.equal(job.finishedAt, clock.now());
+    assert.equal(job.lastError, null);
+    assert.equal(job.lockedBy, null);
+    assert.equal(job.lockedUntil, null);
+  });
+
+  test("a completed job may have no result", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+    await settleOne(store, done(claimed));
+    assert.equal((await mustFind(store, claimed.id)).result, null);
+  });
+
+  test("a failed job keeps its error", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+
+    assert.equal((await settleOne(store, failed(claimed, ERROR))).status, "failed");
+    const job = await mustFind(store, claimed.id);
+    assert.equal(job.status, "failed");
+    assert.equal(job.lastError, ERROR);
+    assert.equal(job.result, null);
+    assert.equal(job.finishedAt, clock.now());
+  });
+
+  test("a job that is to be retried waits for that span from now and keeps the error", async () => {
+    const { store, clock } = await open();
+    const claimed = await startOne(store);
+    clock.advance(40);
+
+    const settled = await settleOne(store, retry(claimed, { delayMs: 7_000, error: ERROR }));
+    const { status, attempts, dueAt } = settled;
+    const expected = { status: "retry", attempts: 1, dueAt: clock.now() + 7_000 };
+    assert.deepEqual({ status, attempts, dueAt }, expected);
+    const job = await mustFind(store, claimed.id);
+    assert.equal(job.status, "retry");
+    assert.equal(job.dueAt, clock.now() + 7_000);
+    assert.equal(job.lastError, ERROR);
+    assert.equal(job.finishedAt, null);
+  });
+
+  test("a suspended job waits, with a time or without one, and its attempt is given back", async () => {
+    const { store, clock } = await open();
+    const timed = await startOne(store);
+    const endless = await startOne(store);
+
+    const first = await settleOne(store, suspended(timed, 60_000));
+    const second = await settleOne(store, suspended(endless, null));
+    assert.equal(first.status, "waiting");
+    assert.equal(first.attempts, 0);
+    assert.equal(first.dueAt, clock.now() + 60_000);
+    assert.equal(second.status, "waiting");
+    assert.equal(second.attempts, 0);
+    assert.equal(second.dueAt, null);
+    assert.equal((await mustFind(store, timed.id)).dueAt, clock.now() + 60_000);
+    assert.equal((await mustFind(store, endless.id)).dueAt, null);
+  });
+
+  test("a released job is pending again at once, and its attempt is given back", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+
+    const [handedBack] = await store.release([claimed]);
+    assert.deepEqual(handedBack, {
+      ...fenceOf(claimed),
+      queue: "default",
+      task: "mail.send",
+      status: "pending",
+      attempts: 0,
+      dueAt: null,
+    });
+    const again = await claimOne(store, { worker: "worker-b" });
+    assert.equal(again.id, claimed.id);
+    assert.equal(again.attempt, 1);
+    assert.equal(again.epoch, 2);
+  });
+
+  test("a job that its worker settles as cancelled is cancelled", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+
+    assert.equal((await settleOne(store, cancelled(claimed, ERROR))).status, "cancelled");
+    const job = await mustFind(store, claimed.id);
+    assert.equal(job.status, "cancelled");
+    assert.equal(job.lastError, ERROR);
+  });
+
+  for (const { name, settle, status } of outcomes) {
+    test(`an attempt that ended as ${name} cannot end again`, async () => {
+      const { store } = await open();
+      const claimed = await startOne(store);
+      await settleOne(store, settle(claimed));
+      const before = await pictureOf(store, claimed.id);
+
+      for (const again of outcomes) {
+        assert.deepEqual(await store.settle([again.settle(claimed)]), []);
+      }
+      assert.deepEqual(await pictureOf(store, claimed.id), before);
+      assert.equal(before.job?.status, status);
+    });
+  }
+
+  test("an attempt that is settled twice in one batch ends once, by the first", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+
+    const settled = await store.settle([done(claimed, '"first"'), failed(claimed)]);
+    assert.equal(settled.length, 1);
+    const job = await mustFind(store, claimed.id);
+    assert.equal(job.status, "done");
+    assert.equal(job.result, '"first"');
+  });
+
+  test("an attempt that is settled by many at the same moment ends once", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+    const words = Array.from({ length: 6 }, (_, index) => `"${index}"`);
+
+    const answers = await Promise.all(words.map((word) => store.settle([done(claimed, word)])));
+    const winners = words.filter((_, index) => answers[index]!.length === 1);
+    assert.equal(winners.length, 1);
+    assert.equal((await mustFind(store, claimed.id)).result, winners[0]);
+  });
+
+  test("an empty batch settles nothing", async () => {
+    const { store } = await open();
+    assert.deepEqual(await store.settle([]), []);
+    assert.deepEqual(await store.release([]), []);
+  });
+
+  test("a mixed batch settles exactly those that are still ours", async () => {
+    const { store } = await open();
+    await store.enqueue(Array.from({ length: 8 }, () => newJob()));
+    const mine = await store.claim(upTo(6, { worker: "worker-a" }));
+    const [theirs, alsoTheirs] = await store.claim(upTo(2, { worker: "worker-b" }));
+    const [gone, ...rest] = mine;
+    await store.release([gone!]);
+
+    const settled = await store.settle([
+      done(gone!),
+      ...rest.map((claimed, index) => outcomes[index]!.settle(claimed)),
+      done({ ...theirs!, worker: "worker-a" }),
+      done({ ...alsoTheirs!, epoch: 2 }),
+    ]);
+    assert.deepEqual(sortedIds(settled), sortedIds(rest));
+    for (const [index, { id }] of rest.entries()) {
+      assert.equal(await statusOf(store, id), outcomes[index]!.status);
+    }
+    assert.equal(await statusOf(store, theirs!.id), "processing");
+    assert.equal(await statusOf(store, alsoTheirs!.id), "processing");
+  });
+
+  test("a mixed batch hands back exactly those that are still ours", async () => {
+    const { store } = await open();
+    await store.enqueue([newJob(), newJob(), newJob()]);
+    const [kept, gone, stolen] = await store.claim(upTo(3));
+    await settleOne(store, done(gone!));
+
+    const handedBack = await store.release([gone!, { ...stolen!, worker: "worker-b" }, kept!]);
+    assert.deepEqual(sortedIds(handedBack), [kept!.id]);
+    assert.equal(await statusOf(store, stolen!.id), "processing");
+  });
+
+  test("a batch with one outcome that cannot be stored changes nothing at all", async () => {
+    const { store } = await open();
+    await store.enqueue([newJob({ key: "ada" }), newJob(), newJob()]);
+    const claimed = await store.claim(upTo(3));
+    const before = await Promise.all(claimed.map(({ id }) => pictureOf(store, id)));
+    const batch = [
+      done(claimed[0]!),
+      retry(claimed[1]!, { delayMs: Number.NaN }),
+      released(claimed[2]!),
+    ];
+
+    await assert.rejects(store.settle(batch), StoreRefused);
+    assert.deepEqual(await Promise.all(claimed.map(({ id }) => pictureOf(store, id))), before);
+    const [again] = await store.enqueue([newJob({ key: "ada" })]);
+    assert.deepEqual(again, { id: claimed[0]!.id, added: false });
+  });
+
+  test("one turn settles and claims, in that order", async () => {
+    const { store } = await open();
+    const first = await startOne(store);
+    const second = await enqueueOne(store);
+
+    const turn = await store.settleAndClaim([done(first)], one());
+    assert.deepEqual(sortedIds(turn.settled), [first.id]);
+    assert.deepEqual(sortedIds(turn.claimed), [second.id]);
+
+    // What the settling half makes pending, the claiming half may take.
+    const next = await store.settleAndClaim([released(turn.claimed[0]!)], one());
+    assert.deepEqual(sortedIds(next.claimed), [second.id]);
+    assert.equal(next.claimed[0]!.epoch, 2);
+  });
+
+  test("a turn whose settlements are refused by the fence still claims", async () => {
+    const { store } = await open();
+    const lost = await startOne(store);
+    await store.release([lost]);
+
+    const { settled, claimed } = await store.settleAndClaim([done(lost)], one());
+    assert.deepEqual(settled, []);
+    assert.deepEqual(sortedIds(claimed), [lost.id]);
+  });
+
+  test("a turn without settlements is a claim", async () => {
+    const { store } = await open();
+    const { id } = await enqueueOne(store);
+    const { settled, claimed } = await store.settleAndClaim([], one());
+    assert.deepEqual(settled, []);
+    assert.deepEqual(sortedIds(claimed), [id]);
+  });
+
+  test("a turn whose settlements cannot be stored claims nothing", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+    const { id } = await enqueueOne(store);
+    const before = await pictureOf(store, id);
+
+    const bad = [retry(claimed, { delayMs: Number.NaN })];
+    await assert.rejects(store.settleAndClaim(bad, upTo(9)), StoreRefused);
+    assert.deepEqual(await pictureOf(store, id), before);
+    assert.equal(await statusOf(store, claimed.id), "processing");
+  });
+};

@@ -1,0 +1,42 @@
+/** Every promise of the store contract, for one engine in one mode. */
+import { describe } from "node:test";
+import type { Group, Open } from "../support/bundle.ts";
+import { cancelling } from "./cancelling.ts";
+import { claiming } from "./claiming.ts";
+import { closing } from "./closing.ts";
+import { deadLetters } from "./dead-letters.ts";
+import { enqueueing } from "./enqueueing.ts";
+import { fencing } from "./fencing.ts";
+import { hints } from "./hints.ts";
+import { history } from "./history.ts";
+import { keys } from "./keys.ts";
+import { leases } from "./leases.ts";
+import { listing } from "./listing.ts";
+import { migrations } from "./migrations.ts";
+import { promoting } from "./promoting.ts";
+import { pruning } from "./pruning.ts";
+import { retrying } from "./retrying.ts";
+import { settling } from "./settling.ts";
+
+const groups: Record<string, Group> = {
+  migrations,
+  enqueueing,
+  keys,
+  claiming,
+  fencing,
+  leases,
+  settling,
+  retrying,
+  "dead letters": deadLetters,
+  cancelling,
+  promoting,
+  pruning,
+  listing,
+  history,
+  hints,
+  closing,
+};
+
+export function conformance(open: Open): void {
+  for (const [name, group] of Object.entries(groups)) describe(name, () => group(open));
+}

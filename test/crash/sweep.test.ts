@@ -1,0 +1,215 @@
+/**
+ * kill -9 at every statement boundary of every verb.
+ *
+ * A rehearsal that nobody kills counts the points of a verb and shows what it does. Then, for every
+ * point, a fresh process on a fresh copy of the same database is killed exactly there, and whoever
+ * comes next must find the verb done completely or not at all, and be able to finish every job.
+ */
+import { deepEqual, equal, ok } from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { after, before, test } from "node:test";
+import type { Fence } from "../../src/core/job.ts";
+import { SqlStore } from "../../src/store/sql-store.ts";
+import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
+import type { Store } from "../../src/store/store.ts";
+import { assertWhole, countChanged, ids, readTables, sorted, type Tables } from "./tables.ts";
+import { CRASH_AT, prepare, runtimeOn, verbs, type Clock, type Verb } from "./verbs.ts";
+
+const AT_ONCE = 2;
+const VICTIM_MS_MAX = 20_000;
+const HOUR_MS = 3_600_000;
+/** Promoting, retrying and failing for good takes a handful of rounds; more means that it never ends. */
+const DRAIN_ROUNDS_MAX = 10;
+
+const victim = join(import.meta.dirname, "victim.ts");
+let folder = "";
+
+before(async () => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-crash-"));
+  writeFileSync(join(folder, "empty.db"), "");
+  const clock = { now: CRASH_AT };
+  const store = await openStore(join(folder, "prepared.db"), clock);
+  await prepare(store, clock);
+  await store.close();
+});
+
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+for (const [name, verb] of Object.entries(verbs)) {
+  test(`kill -9 at every statement of ${name} leaves all of it or nothing`, async (t) => {
+    const rehearsed = await rehearse(name, verb, t.signal);
+    const points = rehearsed.points.length;
+    let next = 0;
+    let killed = 0;
+    const sweep = async (): Promise<void> => {
+      while (next < points) {
+        next += 1;
+        await killAndRecover(name, verb, next, rehearsed, t.signal);
+        killed += 1;
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, sweep));
+    t.diagnostic(`killed at ${killed} of ${points} points of ${name}`);
+    ok(points >= 4, "a verb begins, changes something and commits");
+    equal(killed, points);
+  });
+}
+
+interface Rehearsed {
+  readonly points: readonly string[];
+  /** The first point at which the change is committed. */
+  readonly committed: number;
+  readonly before: Tables;
+  readonly after: Tables;
+}
+
+async function rehearse(name: string, verb: Verb, signal: AbortSignal): Promise<Rehearsed> {
+  const path = copyFor(name, verb, 0);
+  const untouched = readTables(path);
+  const ended = await runVictim(path, name, 0, signal);
+  equal(ended.code, 0, ended.errors);
+  const commits = ended.points.filter((point) => point === "after commit");
+  equal(commits.length, 1, "one verb is one transaction");
+  const done = readTables(path);
+  assertWhole(untouched);
+  assertWhole(done);
+  equal(countChanged(untouched, done), verb.changes, "the verb meets what it was prepared for");
+  const committed = ended.points.indexOf("after commit") + 1;
+  return { points: ended.points, committed, before: untouched, after: done };
+}
+
+async function killAndRecover(
+  name: string,
+  verb: Verb,
+  point: number,
+  rehearsed: Rehearsed,
+  signal: AbortSignal,
+): Promise<void> {
+  const path = copyFor(name, verb, point);
+  const ended = await runVictim(path, name, point, signal);
+  const label = rehearsed.points[point - 1] ?? "";
+  const where = `point ${point} of ${name}: ${label}`;
+  equal(ended.signal, "SIGKILL", `${where}: nobody was killed. ${ended.errors}`);
+  deepEqual(ended.points, [label]);
+  try {
+    const found = readTables(path);
+    assertWhole(found);
+    deepEqual(found, point < rehearsed.committed ? rehearsed.before : rehearsed.after);
+    await recover(path, verb, point >= rehearsed.committed, rehearsed.after);
+  } catch (error) {
+    throw new Error(`Killed at ${where}.\n${String(error)}`, { cause: error });
+  }
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
+}
+
+function copyFor(name: string, verb: Verb, point: number): string {
+  const path = join(folder, `${name.replaceAll(" ", "-")}-${point}.db`);
+  copyFileSync(join(folder, verb.onEmptyFile === true ? "empty.db" : "prepared.db"), path);
+  return path;
+}
+
+// ── The victim ───────────────────────────────────────────────────────────────────────────────────
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly points: readonly string[];
+  readonly errors: string;
+}
+
+async function runVictim(
+  path: string,
+  name: string,
+  killAt: number,
+  signal: AbortSignal,
+): Promise<Ended> {
+  const child = spawn(process.execPath, [victim, path, name, String(killAt)], {
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: VICTIM_MS_MAX, // with SIGTERM, which is not mistaken for the kill we wait for
+    signal,
+    // Compiling the same sources a hundred times would be most of the test's work.
+    env: { ...process.env, NODE_COMPILE_CACHE: join(folder, "compiled") },
+  });
+  const closed = once(child, "close");
+  const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  await closed;
+  const points = output === "" ? [] : (JSON.parse(output) as string[]);
+  return { code: child.exitCode, signal: child.signalCode, points, errors };
+}
+
+// ── Whoever comes next ───────────────────────────────────────────────────────────────────────────
+
+async function recover(path: string, verb: Verb, happened: boolean, done: Tables): Promise<void> {
+  const clock = { now: CRASH_AT };
+  const store = await openStore(path, clock);
+  try {
+    if (!happened || verb.takesMore !== true) {
+      await verb.act(store);
+      deepEqual(readTables(path), done, "a verb repeated by the next process");
+    }
+    await store.migrate();
+    await drain(store, clock, readTables(path));
+  } finally {
+    await store.close();
+  }
+  const { job = [], finished = [], ...rest } = readTables(path);
+  assertWhole({ job, finished, ...rest });
+  deepEqual(
+    sorted(ids({ finished }, "finished")),
+    sorted(ids({ job }, "job")),
+    "all have finished",
+  );
+}
+
+/** Every job that still lives is finished exactly once, and the dead process's leases are worth nothing. */
+async function drain(store: Store, clock: Clock, tables: Tables): Promise<void> {
+  const ended = new Set(ids(tables, "finished"));
+  const end = (id: string): void => {
+    ok(!ended.has(id), `${id} finished twice`);
+    ended.add(id);
+  };
+  const zombies = (tables["lease"] ?? []).map(fenceOf);
+  clock.now += HOUR_MS;
+  const chore = { graceMs: 0, crashesMax: 3, limit: 100 };
+  for (const { id, status } of await store.reclaimExpired(chore)) {
+    if (status !== "retry") end(id);
+  }
+  deepEqual(await store.settle(zombies.map((fence) => ({ ...fence, ...DONE }))), []);
+  for (const id of endlesslyWaiting(tables)) {
+    equal(await store.cancel(id), "cancelled");
+    end(id);
+  }
+  for (let round = 0; round < DRAIN_ROUNDS_MAX; round += 1) {
+    clock.now += 24 * 100 * HOUR_MS;
+    await store.promoteDue({ limit: 100 });
+    const turn = { worker: "next", queues: ["mail"], tasks: null, limit: 100, leaseMs: 1_000 };
+    const claimed = await store.claim(turn);
+    if (claimed.length === 0) break;
+    const settled = await store.settle(claimed.map((fence) => ({ ...fence, ...DONE })));
+    equal(settled.length, claimed.length);
+    for (const { id } of settled) end(id);
+  }
+  deepEqual(sorted([...ended]), sorted(ids(tables, "job")));
+}
+
+const DONE = { outcome: { kind: "done", result: null } } as const;
+
+function fenceOf(row: Record<string, unknown>): Fence {
+  return { id: String(row["id"]), worker: String(row["locked_by"]), epoch: Number(row["epoch"]) };
+}
+
+function endlesslyWaiting(tables: Tables): string[] {
+  return ids(
+    { waiting: (tables["waiting"] ?? []).filter((row) => row["due_at"] === null) },
+    "waiting",
+  );
+}
+
+async function openStore(path: string, clock: Clock): Promise<Store> {
+  return new SqlStore(await SqliteEngine.open({ path, runtime: runtimeOn(clock), create: true }));
+}

@@ -1,0 +1,191 @@
+/**
+ * The verbs that are killed, and the database they are killed on: jobs in every state, so that each
+ * verb meets everything it has to tell apart. Parent and child both read this file.
+ */
+import type { Fence, Outcome } from "../../src/core/job.ts";
+import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
+import type { NewJob, Store, Wanted } from "../../src/store/store.ts";
+
+/** The instant of the crash. The clock stands still, so a verb that is repeated does the very same. */
+export const CRASH_AT = 1_700_000_000_000;
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+
+export interface Clock {
+  now: number;
+}
+
+export function runtimeOn(clock: Clock): Runtime {
+  return { ...systemRuntime, now: () => clock.now };
+}
+
+/** Jobs are told apart by readable names; an id is the name in the shape of one. */
+export function idOf(name: string): string {
+  return `00000000-0000-7000-8000-${Buffer.from(name).toString("hex").padStart(12, "0").slice(-12)}`;
+}
+
+function job(name: string, options: Partial<NewJob> = {}): NewJob {
+  const plain = {
+    queue: "mail",
+    task: "send",
+    priority: 0,
+    attemptsMax: 3,
+    key: null,
+    start: null,
+  };
+  return { id: idOf(name), payload: JSON.stringify({ name }), ...plain, ...options };
+}
+
+function wanted(options: Partial<Wanted>): Wanted {
+  const all = { worker: "w1", queues: ["mail"], tasks: null, limit: 100, leaseMs: MINUTE_MS };
+  return { ...all, ...options };
+}
+
+// ── The database ─────────────────────────────────────────────────────────────────────────────────
+
+const FINISHED = { done: "fi-don", failed: "fi-fai", cancelled: "fi-can", recent: "fi-rec" };
+/** Claimed by w1 and still running: one for each way in which an attempt can end. */
+const RUNNING: Record<string, Outcome> = {
+  "ru-don": { kind: "done", result: '"result"' },
+  "ru-key": { kind: "done", result: null },
+  "ru-ret": { kind: "retry", delayMs: MINUTE_MS, error: "again" },
+  "ru-las": { kind: "retry", delayMs: MINUTE_MS, error: "for the last time" },
+  "ru-fai": { kind: "failed", error: "never" },
+  "ru-sus": { kind: "suspended", delayMs: MINUTE_MS },
+  "ru-eve": { kind: "suspended", delayMs: null },
+  "ru-rel": { kind: "released" },
+  "ru-can": { kind: "cancelled", error: null },
+  "ru-ask": { kind: "done", result: "null" },
+};
+/** Claimed by w2, whose lease has ended. */
+const EXPIRED = ["ex-ret", "ex-las", "ex-ask", "ex-key"];
+const PENDING = ["re-one", "re-top", "re-key"];
+const WAITING = ["wa-due", "wa-key", "wa-far"];
+
+const OPTIONS: Record<string, Partial<NewJob>> = {
+  "fi-fai": { key: "of a failed job" },
+  "ru-key": { key: "of a running job" },
+  "ru-las": { attemptsMax: 1 },
+  "ex-las": { attemptsMax: 1 },
+  "ex-key": { key: "of an expired job", attemptsMax: 1 },
+  "re-top": { priority: 5 },
+  "re-key": { key: "of a pending job" },
+  "wa-due": { start: { delayMs: MINUTE_MS } },
+  "wa-key": { start: { delayMs: MINUTE_MS }, key: "of a waiting job" },
+  "wa-far": { start: { delayMs: 10 * DAY_MS } },
+};
+
+/** Fills an empty store, and leaves the clock at the instant of the crash. */
+export async function prepare(store: Store, clock: Clock): Promise<void> {
+  const enqueue = (names: readonly string[]): Promise<unknown> =>
+    store.enqueue(names.map((name) => job(name, OPTIONS[name])));
+  clock.now = CRASH_AT - 2 * DAY_MS;
+  await store.migrate();
+  await enqueue(Object.values(FINISHED));
+  await finishSome(store, clock);
+  clock.now = CRASH_AT - 10 * MINUTE_MS;
+  await enqueue(EXPIRED);
+  await store.claim(wanted({ worker: "w2" }));
+  await store.cancel(idOf("ex-ask"));
+  await enqueue(Object.keys(RUNNING));
+  clock.now = CRASH_AT - MINUTE_MS / 2;
+  await store.claim(wanted({}));
+  await store.cancel(idOf("ru-ask"));
+  clock.now = CRASH_AT - 2 * MINUTE_MS;
+  await enqueue([...PENDING, ...WAITING]);
+  clock.now = CRASH_AT;
+}
+
+async function finishSome(store: Store, clock: Clock): Promise<void> {
+  const claimed = await store.claim(wanted({ worker: "w0" }));
+  const end = (name: string, outcome: Outcome): Promise<unknown> =>
+    store.settle(claimed.filter(({ id }) => id === idOf(name)).map((one) => ({ ...one, outcome })));
+  await end(FINISHED.done, { kind: "done", result: "1" });
+  await end(FINISHED.failed, { kind: "failed", error: "broken" });
+  await end(FINISHED.cancelled, { kind: "cancelled", error: null });
+  clock.now = CRASH_AT - MINUTE_MS;
+  await end(FINISHED.recent, { kind: "retry", delayMs: 0, error: "once" });
+  await store.promoteDue({ limit: 1 });
+  const [again] = await store.claim(wanted({ worker: "w0" }));
+  if (again === undefined) throw new Error("The recent job is not there to be finished.");
+  await store.settle([{ ...again, outcome: { kind: "done", result: "2" } }]);
+}
+
+// ── The verbs ────────────────────────────────────────────────────────────────────────────────────
+
+const running = (name: string): Fence => ({ id: idOf(name), worker: "w1", epoch: 1 });
+
+export interface Verb {
+  act(store: Store): Promise<unknown>;
+  /** How many jobs it adds, moves, marks or deletes. */
+  readonly changes: number;
+  /** Whether a verb that happened does more when it is called again at the same instant. */
+  readonly takesMore?: boolean;
+  /** It starts on an empty file instead of the prepared one. */
+  readonly onEmptyFile?: boolean;
+}
+
+const settlements = Object.entries(RUNNING).map(([name, outcome]) => ({
+  ...running(name),
+  outcome,
+}));
+
+export const verbs: Record<string, Verb> = {
+  migrate: { changes: 0, act: (store) => store.migrate(), onEmptyFile: true },
+  enqueue: {
+    changes: 3,
+    act: (store) =>
+      store.enqueue([
+        job("ne-now"),
+        job("ne-far", { start: { delayMs: DAY_MS } }),
+        job("ne-key", { key: "a new one" }),
+        job("ne-dup", { key: "of a pending job" }),
+        job("re-one"),
+      ]),
+  },
+  claim: {
+    changes: 2,
+    act: (store) => store.claim(wanted({ worker: "w3", limit: 2 })),
+    takesMore: true,
+  },
+  settle: {
+    changes: 10,
+    act: (store) => store.settle([...settlements, { ...settlements[0]!, epoch: 7 }]),
+  },
+  settleAndClaim: {
+    changes: 6,
+    act: (store) => store.settleAndClaim(settlements.slice(0, 4), wanted({ limit: 2 })),
+    takesMore: true,
+  },
+  extend: {
+    changes: 2,
+    act: (store) => store.extend([running("ru-don"), running("ru-ask")], 5 * MINUTE_MS),
+  },
+  release: { changes: 2, act: (store) => store.release([running("ru-key"), running("ru-ask")]) },
+  reclaimExpired: {
+    changes: 4,
+    act: (store) => store.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 }),
+  },
+  promoteDue: { changes: 2, act: (store) => store.promoteDue({ limit: 10 }) },
+  "cancel of a pending job": { changes: 1, act: (store) => store.cancel(idOf("re-key")) },
+  "cancel of a waiting job": { changes: 1, act: (store) => store.cancel(idOf("wa-key")) },
+  "cancel of a running job": { changes: 1, act: (store) => store.cancel(idOf("ru-key")) },
+  revive: {
+    changes: 1,
+    // Called again it says IllegalMove, as it should: the job is pending.
+    act: (store) => store.revive(idOf("fi-fai"), 2).catch(unlessIllegalMove),
+  },
+  prune: {
+    changes: 3,
+    act: (store) => {
+      const keepMs = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS };
+      return store.prune({ keepMs, limit: 10 });
+    },
+  },
+};
+
+function unlessIllegalMove(error: unknown): void {
+  if (error instanceof Error && "code" in error && error.code === "ILLEGAL_MOVE") return;
+  throw error;
+}

@@ -1,0 +1,29 @@
+/**
+ * The process that is killed: `node victim.ts <file> <verb> <point>`.
+ *
+ * It opens the database, calls the verb and ends itself with SIGKILL at the given point, counted over
+ * what happens before and after every statement. With point 0 it lives, and prints all points.
+ */
+import { writeSync } from "node:fs";
+import { SqlStore } from "../../src/store/sql-store.ts";
+import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
+import { CRASH_AT, runtimeOn, verbs } from "./verbs.ts";
+
+const [path = "", name = "", killAt = ""] = process.argv.slice(2);
+const points: string[] = [];
+
+function probe(point: string): void {
+  points.push(point);
+  if (points.length !== Number(killAt)) return;
+  writeSync(process.stdout.fd, JSON.stringify([point]));
+  process.kill(process.pid, "SIGKILL");
+}
+
+const verb = verbs[name];
+if (verb === undefined) throw new Error(`No verb is called '${name}'.`);
+const runtime = runtimeOn({ now: CRASH_AT });
+const engine = await SqliteEngine.open({ path, runtime, create: false, probe });
+const store = new SqlStore(engine);
+await verb.act(store);
+await store.close();
+writeSync(process.stdout.fd, JSON.stringify(points));

@@ -1,0 +1,84 @@
+/** The package as its users get it: built, packed, installed, and the examples run against it. */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+/** What each example prints. An example that is not here is a module for others, not a program. */
+const EXPECTED: Readonly<Record<string, string>> = {
+  "quickstart.ts": "order 42 ships as T-42 at attempt 1\n",
+  "own-worker.ts": "cat.png: done\ndog.png: dead letter\n",
+};
+const RUN_MS_MAX = 60_000;
+const INSTALL_MS_MAX = 180_000;
+
+function run(command: string, args: readonly string[], cwd: string, timeout = RUN_MS_MAX): string {
+  return execFileSync(command, args, {
+    cwd,
+    timeout,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+}
+
+describe("the published package", () => {
+  let app: string;
+
+  before(() => {
+    app = mkdtempSync(join(tmpdir(), "holdfast-app-"));
+    run("npm", ["run", "build", "--silent"], ROOT);
+    const [packed] = JSON.parse(
+      run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", app], ROOT),
+    ) as { filename: string }[];
+    writeFileSync(join(app, "package.json"), JSON.stringify({ private: true, type: "module" }));
+    const tarball = join(app, packed?.filename ?? "");
+    run("npm", ["install", "--no-audit", "--no-fund", tarball], app, INSTALL_MS_MAX);
+  });
+
+  after(() => rmSync(app, { recursive: true, force: true }));
+
+  test("has what it says it has (publint)", () => {
+    run(process.execPath, [join(ROOT, "node_modules/publint/src/cli.js"), "--strict"], ROOT);
+  });
+
+  test("brings no native code and only a handful of packages", () => {
+    const installed = readdirSync(join(app, "node_modules"), { recursive: true, encoding: "utf8" });
+    assert.deepEqual(
+      installed.filter((file) => file.endsWith(".node") || file.endsWith("binding.gyp")),
+      [],
+    );
+    const packages = installed.filter((file) => /^(@[^/]+\/)?[^/@.]+$/.test(file));
+    assert.ok(packages.length <= 24, `${packages.length} packages: ${packages.join(", ")}`);
+  });
+
+  for (const example of readdirSync(join(ROOT, "examples"))) {
+    const source = readFileSync(join(ROOT, "examples", example), "utf8");
+    const says = EXPECTED[example];
+    if (says === undefined) continue;
+    test(`examples/${example} runs on it and says what it should`, () => {
+      writeFileSync(join(app, example), source);
+      assert.equal(run(process.execPath, [example], app), says);
+    });
+  }
+
+  test("the command runs on it", () => {
+    const help = run(join(app, "node_modules/.bin/holdfast"), ["--help"], app);
+    assert.match(help, /Usage: holdfast/);
+  });
+
+  test("CommonJS applications can require it", () => {
+    const script = `const { openHoldfast } = require("holdfast"); console.log(typeof openHoldfast)`;
+    writeFileSync(join(app, "app.cjs"), script);
+    assert.equal(run(process.execPath, ["app.cjs"], app), "function\n");
+  });
+});
+
+test("the example in the README is examples/quickstart.ts to the letter", () => {
+  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  const block = /```ts\n([\s\S]*?)```/.exec(readme)?.[1];
+  assert.equal(block, readFileSync(join(ROOT, "examples/quickstart.ts"), "utf8"));
+});

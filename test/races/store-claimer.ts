@@ -1,0 +1,70 @@
+/**
+ * One of the processes of store-claimers.test.ts: `node store-claimer.ts <file> <worker> <journal>`.
+ *
+ * It settles and claims turn by turn until nothing is left. Some jobs it hands back at their first
+ * claim; those it tries to settle afterwards, again and again, which must be refused every time.
+ */
+import { appendFileSync } from "node:fs";
+import type { Fence, Settlement } from "../../src/core/job.ts";
+import type { ClaimedJob } from "../../src/store/store.ts";
+import { awaitGo, leave, openFile } from "./store-crew.ts";
+
+export interface Turn {
+  readonly claimed: readonly { id: string; epoch: number }[];
+  readonly settled: readonly { id: string; epoch: number; status: string }[];
+  /** Settlements of jobs that were ours once, and how many of them the store accepted. */
+  readonly stale: number;
+  readonly staleAccepted: number;
+}
+
+const BATCH = 50;
+const TURNS_MAX = 10_000;
+/** One job in so many is handed back at its first claim. */
+const RELEASE_EVERY = 16;
+const STALE_EVERY_TURNS = 5;
+
+async function main(path: string, worker: string, journal: string): Promise<void> {
+  const store = await openFile(path);
+  await awaitGo();
+  const wanted = { worker, queues: ["race"], tasks: null, limit: BATCH, leaseMs: 60_000 };
+  let ours: Settlement[] = [];
+  let former: Fence[] = [];
+  for (let turn = 0; turn < TURNS_MAX; turn += 1) {
+    const { settled, claimed } = await store.settleAndClaim(ours, wanted);
+    former.push(...ours);
+    const again = turn % STALE_EVERY_TURNS === 0 ? former.map(asDone) : [];
+    const staleAccepted = (await store.settle(again)).length;
+    if (again.length > 0) former = [];
+    write(journal, { claimed, settled, stale: again.length, staleAccepted });
+    if (claimed.length === 0 && ours.length === 0) break;
+    ours = claimed.map(outcomeOf);
+  }
+  await store.close();
+  leave();
+}
+
+function outcomeOf(job: ClaimedJob): Settlement {
+  const { id, worker, epoch } = job;
+  const release = epoch === 1 && Number.parseInt(id.slice(-4), 16) % RELEASE_EVERY === 0;
+  return { id, worker, epoch, outcome: release ? { kind: "released" } : DONE };
+}
+
+const DONE = { kind: "done", result: null } as const;
+
+function asDone({ id, worker, epoch }: Fence): Settlement {
+  return { id, worker, epoch, outcome: DONE };
+}
+
+function write(journal: string, turn: Turn): void {
+  const line: Turn = {
+    ...turn,
+    claimed: turn.claimed.map(({ id, epoch }) => ({ id, epoch })),
+    settled: turn.settled.map(({ id, epoch, status }) => ({ id, epoch, status })),
+  };
+  appendFileSync(journal, `${JSON.stringify(line)}\n`);
+}
+
+if (import.meta.main) {
+  const [path = "", worker = "", journal = ""] = process.argv.slice(2);
+  await main(path, worker, journal);
+}

@@ -35,6 +35,10 @@ export async function compete(
   return new Map([...rates].map(([name, values]) => [name, median(values)]));
 }
 
+export function copies(payload: string, count: number): string[] {
+  return Array.from({ length: count }, () => payload);
+}
+
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
@@ -44,8 +48,11 @@ export function perSecond(rate: number): string {
   return `${Math.round(rate).toLocaleString("en")}/s`;
 }
 
+function line(cells: readonly string[]): string {
+  return `| ${cells.join(" | ")} |`;
+}
+
 export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
   console.log(line(head));
   console.log(line(head.map(() => "---")));
   for (const row of rows) console.log(line(row));

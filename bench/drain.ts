@@ -8,7 +8,7 @@
  */
 import { join } from "node:path";
 import { defineTask, openHoldfast, type Holdfast } from "../src/index.ts";
-import { compete, machine, perSecond, printTable, type Contestant } from "./bench.ts";
+import { compete, copies, machine, perSecond, printTable, type Contestant } from "./bench.ts";
 import { loadPlainjob, plainjobVersions } from "./plainjob.ts";
 import { drainRaw } from "./raw-loop.ts";
 
@@ -25,7 +25,7 @@ async function fill(
 ): Promise<{ holdfast: Holdfast; file: string }> {
   const file = join(folder, "jobs.db");
   const holdfast = await openHoldfast(`sqlite:${file}`);
-  await holdfast.enqueueMany(noop, Array<string>(JOBS).fill(payload));
+  await holdfast.enqueueMany(noop, copies(payload, JOBS));
   return { holdfast, file };
 }
 
@@ -39,8 +39,8 @@ async function raw(folder: string, payload: string): Promise<number> {
 }
 
 async function whole(folder: string, payload: string): Promise<number> {
-  const { holdfast } = await fill(folder, payload);
-  await using _closing = holdfast;
+  const filled = await fill(folder, payload);
+  await using holdfast = filled.holdfast;
   const { promise, resolve } = Promise.withResolvers<void>();
   const startedAt = performance.now();
   const worker = await holdfast.startWorker({ tasks: [noop] });

@@ -5,7 +5,7 @@
  */
 import { join } from "node:path";
 import { defineTask, openHoldfast, type Holdfast } from "../src/index.ts";
-import { compete, machine, perSecond, printTable, type Contestant } from "./bench.ts";
+import { compete, copies, machine, perSecond, printTable, type Contestant } from "./bench.ts";
 import { loadPlainjob, plainjobVersions } from "./plainjob.ts";
 
 const BULK = Number(process.env["JOBS"] ?? 100_000);
@@ -34,7 +34,7 @@ async function timed(
 }
 
 const inBulk = (folder: string, payload: string): Promise<number> =>
-  timed(folder, BULK, (holdfast) => holdfast.enqueueMany(noop, Array<string>(BULK).fill(payload)));
+  timed(folder, BULK, (holdfast) => holdfast.enqueueMany(noop, copies(payload, BULK)));
 
 const oneByOne = (folder: string, payload: string): Promise<number> =>
   timed(folder, SINGLES, async (holdfast) => {

@@ -6,6 +6,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { copies } from "./bench.ts";
 
 const PEERS = fileURLToPath(new URL("./.peers/", import.meta.url));
 const WANTED = { plainjob: "0.0.14", "better-sqlite3": "13" };
@@ -58,7 +59,7 @@ export async function loadPlainjob(): Promise<Plainjob> {
   return {
     async drain(folder, payload, jobs) {
       const queue = open(folder);
-      queue.addMany("noop", Array<string>(jobs).fill(payload));
+      queue.addMany("noop", copies(payload, jobs));
       const { promise, resolve } = Promise.withResolvers<void>();
       let done = 0;
       const onCompleted = (): void => {
@@ -83,7 +84,7 @@ export async function loadPlainjob(): Promise<Plainjob> {
     enqueueBulk(folder, payload, jobs) {
       const queue = open(folder);
       const startedAt = performance.now();
-      queue.addMany("noop", Array<string>(jobs).fill(payload));
+      queue.addMany("noop", copies(payload, jobs));
       const rate = perSecond(jobs, startedAt);
       queue.close();
       return rate;

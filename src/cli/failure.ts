@@ -35,8 +35,13 @@ export class Interrupted extends HoldfastError {
 }
 
 const USAGE_CODES = new Set([
-  ...["BAD_USAGE", "TASKS_NOT_LOADED", "INVALID_ARGUMENT", "UNKNOWN_TASK"],
-  ...["INPUT_REJECTED", "NOT_SERIALIZABLE", "TOO_LARGE"],
+  "BAD_USAGE",
+  "TASKS_NOT_LOADED",
+  "INVALID_ARGUMENT",
+  "UNKNOWN_TASK",
+  "INPUT_REJECTED",
+  "NOT_SERIALIZABLE",
+  "TOO_LARGE",
 ]);
 
 export function exitCodeOf(error: unknown): number {

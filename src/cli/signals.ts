@@ -10,16 +10,23 @@ export function exitCodeAfter(signal: EndSignal): number {
   return 128 + constants.signals[signal];
 }
 
-/** Listens until it is disposed of. `ask` is called once, for the first signal. */
-export function listenForSignals(ask: (signal: EndSignal) => void): Disposable {
+export interface Signals extends Disposable {
+  /** The first one. */
+  readonly first: Promise<EndSignal>;
+}
+
+/** Listens until it is disposed of. */
+export function listenForSignals(): Signals {
+  const { promise: first, resolve } = Promise.withResolvers<EndSignal>();
   let asked = false;
   const hear = (signal: EndSignal): void => {
     if (asked) return endAtOnce(signal);
     asked = true;
-    ask(signal);
+    resolve(signal);
   };
   for (const signal of SIGNALS) process.on(signal, hear);
   return {
+    first,
     [Symbol.dispose]() {
       for (const signal of SIGNALS) process.off(signal, hear);
     },

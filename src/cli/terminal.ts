@@ -6,7 +6,8 @@
  */
 import type { WriteStream } from "node:tty";
 import { createColors } from "picocolors";
-import type { Colors } from "picocolors/types";
+
+export type Colors = ReturnType<typeof createColors>;
 
 type Stream = NodeJS.WriteStream | WriteStream;
 

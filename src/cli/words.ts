@@ -1,7 +1,7 @@
 /** Times, numbers and statuses the way people read them. */
-import type { Colors } from "picocolors/types";
 import { formatMs } from "../core/duration.ts";
 import type { Status } from "../core/job.ts";
+import type { Colors } from "./terminal.ts";
 
 /** "3m ago", "in 5m", "now": the largest unit says enough. */
 export function relative(at: number, now: number): string {
@@ -19,10 +19,13 @@ export function span(ms: number): string {
 /** The moment on this machine's clock and how long ago that is: "2027-01-31 09:00:07, 3m ago". */
 export function moment(at: number, now: number): string {
   const date = new Date(at);
-  const two = (part: number): string => String(part).padStart(2, "0");
   const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
   const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
   return `${day} ${time}, ${relative(at, now)}`;
+}
+
+function two(part: number): string {
+  return String(part).padStart(2, "0");
 }
 
 export function count(number: number): string {

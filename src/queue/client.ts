@@ -68,7 +68,7 @@ export class Client implements AsyncDisposable {
       typeof options === "function"
         ? (input: unknown, index: number) => options(input as Input, index)
         : () => options ?? {};
-    return (await this.#enqueueAll(task as Task, [...inputs], each)) as Job<Result>[];
+    return (await this.#enqueueAll(task, [...inputs], each)) as Job<Result>[];
   }
 
   /**
@@ -127,6 +127,8 @@ export class Client implements AsyncDisposable {
       try {
         const batch = news.slice(start, start + ENQUEUE_BATCH_MAX);
         enqueued.push(...(await this.store.enqueue(batch)));
+        // A large call shall not keep everybody else waiting.
+        if (start > 0) await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
       } catch (error) {
         if (start > 0 && error instanceof Error) error.message += ` (${start} jobs were accepted.)`;
         throw error;

@@ -1,8 +1,7 @@
 /** Jobs looked at from outside: get, list, retry, cancel. */
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
-import { JobNotFound } from "../core/errors.ts";
+import { InvalidArgument, JobNotFound } from "../core/errors.ts";
 import { statuses, type Status } from "../core/job.ts";
-import { InvalidArgument } from "../core/errors.ts";
 import { decode } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
@@ -58,7 +57,7 @@ export class Jobs {
     if (status !== undefined && !statuses.includes(status)) {
       throw new InvalidArgument({
         field: "status",
-        problem: `'${String(status)}' is none. The statuses are: ${statuses.join(", ")}.`,
+        problem: `'${status}' is none. The statuses are: ${statuses.join(", ")}.`,
       });
     }
     if (queue !== undefined) checkName("queue", queue);

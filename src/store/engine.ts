@@ -29,6 +29,9 @@ export interface Engine {
   /** The database's clock in milliseconds, as a piece of SQL. */
   now(): Sql;
 
+  /** What stands after `in`: the values as a list, in a shape that is prepared once whatever their number. */
+  among(values: readonly string[]): Sql;
+
   /** Reads outside a transaction. */
   all<T = Row>(query: Sql): Promise<T[]>;
 

@@ -1,7 +1,7 @@
 /** What the store tells about jobs: reads only, paged by keys, never with a payload unless one job was asked for. */
 import { home, statuses, type Fence, type Status } from "../core/job.ts";
 import type { Engine } from "./engine.ts";
-import { list, nothing, sql, type Sql } from "./sql.ts";
+import { nothing, sql, type Sql } from "./sql.ts";
 import type {
   AttemptRecord,
   FinishedRecord,
@@ -49,7 +49,7 @@ export async function findFinished(
   return engine.all<FinishedRecord>(sql`
     select id, task, status, attempts, result, error
       from holdfast.finished
-     where id in ${list(ids)}`);
+     where id in ${engine.among(ids)}`);
 }
 
 /** A page is found in the one table that holds the status (or in `job` for all), then dressed up by id. */

@@ -16,7 +16,7 @@ import {
   type Traveller,
   type WaitingRow,
 } from "./rows.ts";
-import { list, sql } from "./sql.ts";
+import { sql } from "./sql.ts";
 import type { Promoted, Settled } from "./store.ts";
 
 export async function promoteDue(engine: Engine, limit: number): Promise<Promoted & Touched> {
@@ -124,10 +124,9 @@ function cancelled(row: Traveller, now: number): FinishedRow {
 export function revive(engine: Engine, id: string, attempts: number): Promise<string> {
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
-    const revivable = list(moves.revive.from);
     const [row] = await tx.take<FinishedRow>({
       table: "finished",
-      where: sql`id = ${id} and status in ${revivable}`,
+      where: sql`id = ${id} and status in ${engine.among(moves.revive.from)}`,
     });
     if (row === undefined) throw await whyNotRevived(tx, id);
     if (row.job_key !== null) await holdKey(tx, row, row.job_key);
@@ -186,7 +185,7 @@ export function prune(
       });
       if (rows.length === 0) continue;
       left -= rows.length;
-      const ids = list(rows.map((row) => row.id));
+      const ids = engine.among(rows.map((row) => row.id));
       await tx.run(sql`delete from holdfast.attempt where job_id in ${ids}`);
       await tx.run(sql`delete from holdfast.job where id in ${ids}`);
     }

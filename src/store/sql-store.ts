@@ -52,6 +52,7 @@ export class SqlStore implements Store {
     if (news.length === 0) return [];
     const enqueued = await this.engine.insert(news);
     this.#hintPending(news.filter((job) => job.start === null));
+    if (news.some((job) => job.start !== null)) this.#hint({ kind: "waiting" });
     return enqueued;
   }
 
@@ -181,5 +182,6 @@ export class SqlStore implements Store {
     if (this.#listeners.size === 0 || settled.length === 0) return;
     this.#hint({ kind: "finished" });
     this.#hintPending(settled.filter((row) => row.status === "pending"));
+    if (settled.some((row) => row.dueAt !== null)) this.#hint({ kind: "waiting" });
   }
 }

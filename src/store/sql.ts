@@ -27,11 +27,6 @@ export function sql(strings: TemplateStringsArray, ...parts: (SqlValue | Sql)[])
 /** Nothing at all, where a piece is optional. */
 export const nothing = new Sql([""], []);
 
-/** `(?, ?, …)` for `in`. An empty list would not be SQL, so callers return early. */
-export function list(values: readonly SqlValue[]): Sql {
-  return new Sql(["(", ...values.slice(1).map(() => ", "), ")"], values);
-}
-
 /** How one engine spells what differs. */
 export interface Spelling {
   readonly prefix: string;

@@ -236,9 +236,10 @@ export interface QueueStats {
   readonly oldestPendingAt: number | null;
 }
 
-/** What changed: jobs became pending in a queue, something finished, or another process wrote something. */
+/** What changed: jobs became pending in a queue, jobs wait for a time, … or another process wrote something. */
 export type Hint =
   | { readonly kind: "pending"; readonly queue: string }
+  | { readonly kind: "waiting" }
   | { readonly kind: "finished" }
   | { readonly kind: "cancel" }
   | { readonly kind: "unknown" };

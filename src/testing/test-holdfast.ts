@@ -1,9 +1,12 @@
 /** A Holdfast for one test: a database in memory, on a clock that the test moves. */
 import type { Logger } from "../core/log.ts";
-import type { Task } from "../core/task.ts";
+import type { AnyTask } from "../core/task.ts";
 import { openHoldfast, type Holdfast } from "../worker/holdfast.ts";
 import { testClock, type TestClock } from "./clock.ts";
 import { drain, type Drained, type DrainOptions } from "./drain.ts";
+
+/** Time that passes between two looks whether closing is over. */
+const CLOSE_STEP_MS = 1_000;
 
 export interface TestHoldfastOptions {
   /** When the test begins. Default: a moment in January 2027. */
@@ -17,10 +20,10 @@ export interface TestHoldfast extends AsyncDisposable {
   readonly holdfast: Holdfast;
   readonly clock: TestClock;
   /** `drain()` on this Holdfast. */
-  drain(tasks: readonly Task[], options?: DrainOptions): Promise<Drained>;
+  drain(tasks: readonly AnyTask[], options?: DrainOptions): Promise<Drained>;
 }
 
-/** Opens one; `await using` closes it. Nothing is shared with any other. */
+/** Opens one; `await using` closes it, workers included. Nothing is shared with any other. */
 export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promise<TestHoldfast> {
   const { start, logger } = options;
   const clock = testClock(start, options);
@@ -32,6 +35,16 @@ export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promi
     holdfast,
     clock,
     drain: (tasks, drainOptions) => drain(holdfast, tasks, drainOptions),
-    [Symbol.asyncDispose]: () => holdfast.close(),
+    [Symbol.asyncDispose]: () => close(holdfast, clock),
   };
+}
+
+/** A worker that stops waits for its jobs, by this clock: so the clock goes on until it has stopped. */
+async function close(holdfast: Holdfast, clock: TestClock): Promise<void> {
+  const closed = new AbortController();
+  const closing = holdfast.close().finally(() => closed.abort());
+  const passing = (async () => {
+    while (!closed.signal.aborted) await clock.advance(CLOSE_STEP_MS);
+  })();
+  await Promise.all([closing, passing]);
 }

@@ -6,8 +6,16 @@
  * refused by the fence.
  */
 import { encodeError } from "../core/error-record.ts";
-import { GiveUp, InputRejected, JobCancelled, JobTimeout, LeaseLost } from "../core/errors.ts";
-import { NotSerializable, ShuttingDown, TooLarge } from "../core/errors.ts";
+import {
+  GiveUp,
+  InputRejected,
+  JobCancelled,
+  JobTimeout,
+  LeaseLost,
+  NotSerializable,
+  ShuttingDown,
+  TooLarge,
+} from "../core/errors.ts";
 import { traceId, type Fence, type Outcome } from "../core/job.ts";
 import { decode, encodeOptional } from "../core/json.ts";
 import { backoffMs } from "../core/retry.ts";
@@ -85,7 +93,7 @@ export class Attempt {
   async #run(): Promise<Outcome> {
     try {
       const parsed = parseInput(this.task, decode(this.job.payload));
-      const input = parsed instanceof Promise ? await parsed : parsed;
+      const input: unknown = parsed instanceof Promise ? await parsed : parsed;
       const result = await this.task.run(input as never, new AttemptContext(this));
       return { kind: "done", result: encodeOptional(result, RESULT) };
     } catch (error) {

@@ -7,6 +7,7 @@
  */
 import type { Runtime } from "../core/runtime.ts";
 import type { ClaimedJob } from "../store/store.ts";
+import type { Report } from "./keeper.ts";
 
 /** Jobs are claimed ahead for this much work. */
 const AHEAD_MS = 25;
@@ -15,10 +16,24 @@ export const BATCH_MAX = 500;
 /** How much the newest measurement counts for the pace. */
 const PACE_WEIGHT = 0.5;
 
+/** Jobs claimed together, and when the claim was sent, on the monotonic clock. */
+export interface Batch {
+  readonly jobs: readonly ClaimedJob[];
+  readonly sentAt: number;
+}
+
+interface Buffered {
+  readonly job: ClaimedJob;
+  /** When its claim, or the last renewal of its lease, was sent. */
+  sentAt: number;
+  /** The keeper found that it is somebody else's by now. */
+  lost: boolean;
+}
+
 export class Claimer {
   readonly #concurrency: number;
   readonly #runtime: Runtime;
-  #buffer: ClaimedJob[] = [];
+  #buffer: Buffered[] = [];
   #next = 0;
   #pace = 0; // jobs a millisecond
   #measuredAt: number;
@@ -43,13 +58,34 @@ export class Claimer {
     return Math.max(0, Math.min(BATCH_MAX, free + ahead));
   }
 
-  add(jobs: readonly ClaimedJob[]): void {
-    this.#buffer = this.#buffer.slice(this.#next).concat(jobs);
+  add({ jobs, sentAt }: Batch): void {
+    const added = jobs.map((job) => ({ job, sentAt, lost: false }));
+    this.#buffer = this.buffered === 0 ? added : this.#buffer.slice(this.#next).concat(added);
     this.#next = 0;
   }
 
-  take(): ClaimedJob | null {
-    return this.#buffer[this.#next++] ?? this.#empty();
+  /** The next to start. Call only while something is buffered. */
+  peek(): Buffered {
+    return this.#buffer[this.#next] as Buffered;
+  }
+
+  take(): Buffered {
+    const next = this.peek();
+    this.#next += 1;
+    return next;
+  }
+
+  hearKeeper({ renewed, lost }: Report): void {
+    if (this.buffered === 0) return;
+    const buffered = new Map(this.#buffer.slice(this.#next).map((one) => [one.job.id, one]));
+    for (const { id, sentAt } of renewed) {
+      const one = buffered.get(id);
+      if (one !== undefined) one.sentAt = sentAt;
+    }
+    for (const { id } of lost) {
+      const one = buffered.get(id);
+      if (one !== undefined) one.lost = true;
+    }
   }
 
   finished(): void {
@@ -59,15 +95,10 @@ export class Claimer {
   /** No more claims. Returns what was claimed and not started, to be handed back. */
   stop(): ClaimedJob[] {
     this.#stopped = true;
-    const left = this.#buffer.slice(this.#next);
-    this.#empty();
-    return left;
-  }
-
-  #empty(): null {
+    const left = this.#buffer.slice(this.#next).map(({ job }) => job);
     this.#buffer = [];
     this.#next = 0;
-    return null;
+    return left;
   }
 
   #measure(): void {

@@ -1,5 +1,5 @@
 /** What a worker tells about: its jobs' attempts as they start and end, and itself. */
-import { Events } from "../core/events.ts";
+import type { Events } from "../core/events.ts";
 import type { Status } from "../core/job.ts";
 
 export interface JobEvent {

@@ -6,13 +6,13 @@ import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
 import type { Store, StoreAddress } from "../store/store.ts";
-import { Keeper, type Held, type KeeperSettings, type Report } from "./keeper.ts";
+import { Keeper, type KeeperSettings, type LeaseList, type Report } from "./keeper.ts";
 import type { FromKeeper, KeeperThreadData, ToKeeper } from "./keeper-thread.ts";
 
 export interface KeeperHost {
-  hold(leases: readonly Held[]): void;
+  hold(leases: LeaseList, sentAt: number): void;
   limit(id: string, stopAt: number): void;
-  drop(fences: readonly { id: string; epoch: number }[]): void;
+  drop(leases: LeaseList): void;
   /** Says that the main thread is alive. */
   beat(): void;
   /** Handles reports that have arrived but were not delivered because the event loop was blocked. */
@@ -27,7 +27,7 @@ export interface HostParts {
   readonly settings: KeeperSettings;
   readonly report: (report: Report) => void;
   /** The leases that are held now, for a keeper that takes over from one that died. */
-  readonly held: () => Held[];
+  readonly held: () => LeaseList;
 }
 
 export async function startKeeper(parts: HostParts): Promise<KeeperHost> {
@@ -47,9 +47,9 @@ function startLoop({ store, runtime, logger, settings, report }: HostParts): Kee
   const keeper = new Keeper({ store, runtime, settings, report, progress: () => beats });
   const loop = new Loop({ name: "keeper", runtime, logger, once: () => keeper.once() });
   return {
-    hold: (leases) => keeper.hold(leases),
+    hold: (leases, sentAt) => keeper.hold(leases, sentAt),
     limit: (id, stopAt) => keeper.limit(id, stopAt),
-    drop: (fences) => keeper.drop(fences),
+    drop: (leases) => keeper.drop(leases),
     beat: () => void (beats += 1),
     catchUp: () => {},
     stop: () => loop.stop(),
@@ -71,12 +71,14 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
 
   let fallback: KeeperHost | null = null;
   let stopping = false;
-  thread.on("error", (error) => logger.error({ err: error }, "the keeper's thread failed"));
+  thread.on("error", (error: unknown) =>
+    logger.error({ err: error }, "the keeper's thread failed"),
+  );
   thread.on("exit", () => {
     if (stopping) return;
     logger.warn({}, "the keeper's thread ended; leases are renewed on the main thread from now on");
     fallback = startLoop(parts);
-    fallback.hold(parts.held());
+    fallback.hold(parts.held(), 0); // sent long ago: due at once
   });
   const send = (message: ToKeeper): void => port.postMessage(message);
   const hear = (message: FromKeeper): void => {
@@ -88,10 +90,18 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
   thread.unref();
   const counter = new Int32Array(progress);
   return {
-    hold: (leases) => (fallback === null ? send({ kind: "hold", leases }) : fallback.hold(leases)),
-    limit: (id, stopAt) =>
-      fallback === null ? send({ kind: "limit", id, stopAt }) : fallback.limit(id, stopAt),
-    drop: (fences) => (fallback === null ? send({ kind: "drop", fences }) : fallback.drop(fences)),
+    hold(leases, sentAt) {
+      if (fallback === null) send({ kind: "hold", leases, sentAt });
+      else fallback.hold(leases, sentAt);
+    },
+    limit(id, stopAt) {
+      if (fallback === null) send({ kind: "limit", id, stopAt });
+      else fallback.limit(id, stopAt);
+    },
+    drop(leases) {
+      if (fallback === null) send({ kind: "drop", leases });
+      else fallback.drop(leases);
+    },
     beat: () => (fallback === null ? void Atomics.add(counter, 0, 1) : fallback.beat()),
     catchUp() {
       for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {

@@ -61,10 +61,11 @@ export const QUEUES_MAX = 64;
 const CRASHES_MAX = 1_000;
 const BLOCKED_LEASES = 10;
 
-const KNOWN = new Set([
-  ...["tasks", "name", "queues", "concurrency", "lease", "extendAt", "poll", "upkeep", "grace"],
-  ...["crashes", "maxBlock", "shutdown", "keep"],
-]);
+const KNOWN = new Set(
+  "tasks name queues concurrency lease extendAt poll upkeep grace crashes maxBlock shutdown keep".split(
+    " ",
+  ),
+);
 
 export function checkWorkerOptions(options: WorkerOptions): WorkerSettings {
   checkKnown(options, KNOWN);
@@ -99,7 +100,7 @@ export function checkWorkerOptions(options: WorkerOptions): WorkerSettings {
 }
 
 function checkTasks(tasks: readonly AnyTask[] | undefined): readonly AnyTask[] {
-  if (Array.isArray(tasks) && tasks.length > 0) return tasks;
+  if (tasks !== undefined && tasks.length > 0) return tasks;
   throw new InvalidArgument({
     field: "tasks",
     problem: "a worker needs at least one task, made with defineTask().",
@@ -108,7 +109,7 @@ function checkTasks(tasks: readonly AnyTask[] | undefined): readonly AnyTask[] {
 
 function checkQueues(queues: readonly string[]): string[] {
   const names = [...new Set(queues.map((queue) => checkName("queues", queue)))];
-  if (names.length >= 1 && names.length <= QUEUES_MAX) return names;
+  if (names.length > 0 && names.length <= QUEUES_MAX) return names;
   throw new InvalidArgument({ field: "queues", problem: `name 1 to ${QUEUES_MAX} queues.` });
 }
 

@@ -41,14 +41,14 @@ export function settlements(ended: readonly Ended[]): Settlement[] {
   });
 }
 
-/** Pairs what was offered with what was accepted; null where the fence refused. */
+/** Pairs what was offered with what the store accepted; null where the fence refused. */
 export function pairUp(
   ended: readonly Ended[],
   settled: readonly Settled[],
-): { ended: Ended; settled: Settled | null }[] {
-  const accepted = new Map(settled.map((row) => [row.id, row]));
-  return ended.map((one) => {
-    const row = accepted.get(one.attempt.job.id);
-    return { ended: one, settled: row?.epoch === one.attempt.job.epoch ? row : null };
+): { attempt: Attempt; accepted: Settled | null }[] {
+  const rows = new Map(settled.map((row) => [row.id, row]));
+  return ended.map(({ attempt }) => {
+    const row = rows.get(attempt.job.id);
+    return { attempt, accepted: row?.epoch === attempt.job.epoch ? row : null };
   });
 }

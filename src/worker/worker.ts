@@ -3,29 +3,31 @@
  *
  * It never writes SQL and decides nothing about a job's state: it reports outcomes, and the store moves the rows.
  */
-import { Events } from "../core/events.ts";
-import { JobCancelled, LeaseLost, ShuttingDown } from "../core/errors.ts";
-import { traceId, type Fence, type Outcome } from "../core/job.ts";
+import { ShuttingDown } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
+import type { Outcome } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { sleep, type Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
 import type { ClaimedJob, Hint, Settled, Store } from "../store/store.ts";
-import { ABORT_GRACE_MS, Attempt } from "./attempt.ts";
-import { Claimer } from "./claimer.ts";
-import type { EndEvent, JobEvent, WorkerEvents } from "./events.ts";
+import { ABORT_GRACE_MS, type Attempt } from "./attempt.ts";
+import { Attempts, TRUST_MARGIN } from "./attempts.ts";
+import { Claimer, type Batch } from "./claimer.ts";
+import type { WorkerEvents } from "./events.ts";
 import { startKeeper, type KeeperHost } from "./keeper-host.ts";
-import type { Held, Report } from "./keeper.ts";
+import { leaseList } from "./keeper.ts";
+import { Reporter, type Counters } from "./reporter.ts";
 import type { WorkerSettings } from "./settings.ts";
 import { pairUp, Settler, settlements, type Ended } from "./settler.ts";
-import { guardProcess, runTraced } from "./uncaught.ts";
+import { guardProcess } from "./uncaught.ts";
 import { Upkeep } from "./upkeep.ts";
 
-/** The share of a lease that is kept as a margin: trust ends before the lease does. */
-const TRUST_MARGIN = 0.1;
 /** Other processes' writes are looked at for cancel requests at most this often. */
 const CANCEL_LOOK_MS = 200;
+/** What an aborted task has to end by itself, and a moment more to be settled. */
+const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
+const TRUST_CHECK_MS_MAX = 1_000;
 
 export interface WorkerParts {
   readonly store: Store;
@@ -34,44 +36,21 @@ export interface WorkerParts {
   readonly settings: WorkerSettings;
 }
 
-export interface WorkerStatus {
+export interface WorkerStatus extends Counters {
   readonly id: string;
   readonly state: "running" | "stopping" | "stopped";
   readonly running: number;
   readonly buffered: number;
-  readonly claimed: number;
-  readonly completed: number;
-  readonly retried: number;
-  readonly dead: number;
-  readonly cancelled: number;
-  readonly released: number;
-  readonly recovered: number;
-  readonly leasesLost: number;
-  /** Outcomes the database refused because the job was somebody else's by then. */
-  readonly staleWritesRefused: number;
 }
-
-type Counters = Omit<WorkerStatus, "id" | "state" | "running" | "buffered">;
 
 export class Worker implements AsyncDisposable {
   readonly id: string;
   readonly #parts: WorkerParts;
-  readonly #events: Events<WorkerEvents>;
-  readonly #running = new Map<string, Attempt>();
+  readonly #reporter: Reporter;
+  readonly #attempts: Attempts;
   readonly #claimer: Claimer;
   readonly #settler = new Settler();
   readonly #taskNames: readonly string[];
-  readonly #counters: { -readonly [name in keyof Counters]: number } = {
-    claimed: 0,
-    completed: 0,
-    retried: 0,
-    dead: 0,
-    cancelled: 0,
-    released: 0,
-    recovered: 0,
-    leasesLost: 0,
-    staleWritesRefused: 0,
-  };
   #keeper!: KeeperHost;
   #loops: { turn: Loop; upkeep: Loop; watch: Loop; cancels: Loop } | null = null;
   #unguard: () => void = () => {};
@@ -79,6 +58,7 @@ export class Worker implements AsyncDisposable {
   #state: WorkerStatus["state"] = "running";
   #stopped: Promise<void> | null = null;
   #onIdle: (() => void) | null = null;
+  readonly #stopping = new AbortController();
 
   private constructor(parts: WorkerParts) {
     const { runtime, logger, settings } = parts;
@@ -86,9 +66,13 @@ export class Worker implements AsyncDisposable {
     this.id = `${settings.name}-${makeIds(runtime)()}`;
     this.#taskNames = [...settings.tasks.keys()];
     this.#claimer = new Claimer({ concurrency: settings.concurrency, runtime });
-    this.#events = new Events((error, name) =>
-      logger.error({ err: error, event: name }, `a listener of '${name}' threw`),
-    );
+    this.#reporter = new Reporter({ worker: this.id, runtime, logger });
+    this.#attempts = new Attempts({
+      runtime,
+      reporter: this.#reporter,
+      leaseMs: settings.leaseMs,
+      onEnd: (attempt, outcome) => this.#ended(attempt, outcome),
+    });
   }
 
   static async start(parts: WorkerParts): Promise<Worker> {
@@ -101,22 +85,22 @@ export class Worker implements AsyncDisposable {
     name: Name,
     listener: (event: WorkerEvents[Name]) => void,
   ): () => void {
-    return this.#events.on(name, listener);
+    return this.#reporter.events.on(name, listener);
   }
 
   status(): WorkerStatus {
     return {
       id: this.id,
       state: this.#state,
-      running: this.#running.size,
+      running: this.#attempts.size,
       buffered: this.#claimer.buffered,
-      ...this.#counters,
+      ...this.#reporter.counters,
     };
   }
 
   /**
    * Stops claiming, waits for what runs, then aborts it and hands it back uncharged. Resolves when everything is
-   * settled. `timeout` 0 aborts at once.
+   * settled. A `timeoutMs` of 0 aborts at once.
    */
   stop(options: { readonly timeoutMs?: number } = {}): Promise<void> {
     this.#stopped ??= this.#shutDown(options.timeoutMs ?? this.#parts.settings.shutdownMs);
@@ -136,15 +120,18 @@ export class Worker implements AsyncDisposable {
       store,
       runtime,
       logger,
-      settings: { leaseMs, extendAt, blockedMsMax },
-      report: (report) => this.#hearKeeper(report),
-      held: () => [...this.#running.values()].map((attempt) => this.#heldBy(attempt)),
+      settings: { worker: this.id, leaseMs, extendAt, blockedMsMax },
+      report: (report) => {
+        this.#claimer.hearKeeper(report);
+        this.#attempts.hearKeeper(report);
+      },
+      held: () => this.#attempts.held(),
     });
     const upkeep = new Upkeep({
       store,
       runtime,
       settings: { everyMs: upkeepMs, graceMs, crashesMax, keepMs },
-      onReclaimed: (job) => this.#recovered(job),
+      onReclaimed: (job) => this.#reporter.recovered(job),
     });
     const loop = (name: string, once: () => Promise<number>): Loop =>
       new Loop({ name, runtime, logger, once });
@@ -156,275 +143,166 @@ export class Worker implements AsyncDisposable {
       cancels: loop("cancels", () => this.#lookForCancels()),
     };
     this.#unwatch = store.watch((hint) => this.#hearHint(hint));
-    logger.info({ worker: this.id, queues: settings.queues }, "worker started");
-    this.#events.emit("worker:started", () => ({ worker: this.id }));
+    this.#reporter.worker("started", { queues: settings.queues, tasks: this.#taskNames });
   }
 
   async #shutDown(timeoutMs: number): Promise<void> {
-    const { logger } = this.#parts;
     this.#state = "stopping";
-    logger.info({ worker: this.id, running: this.#running.size }, "worker stopping");
-    this.#events.emit("worker:stopping", () => ({ worker: this.id }));
-    await this.#handBackBuffered();
+    this.#reporter.worker("stopping", { running: this.#attempts.size });
+    await this.#handBack(this.#claimer.stop());
     await this.#allEndedWithin(timeoutMs);
-    for (const attempt of this.#running.values()) attempt.abort(new ShuttingDown());
-    await this.#allEndedWithin(ABORT_GRACE_MS + 1_000);
+    this.#attempts.abortAll(new ShuttingDown());
+    await this.#allEndedWithin(LAST_WAIT_MS);
     await this.#settleTheRest();
     this.#unwatch();
+    this.#stopping.abort();
     const { upkeep, watch, cancels } = this.#loops ?? {};
     await Promise.all([upkeep?.stop(), watch?.stop(), cancels?.stop()]);
     await this.#keeper.stop();
     this.#unguard();
     this.#state = "stopped";
-    logger.info({ worker: this.id, ...this.#counters }, "worker stopped");
-    this.#events.emit("worker:stopped", () => ({ worker: this.id }));
+    this.#reporter.worker("stopped", this.#reporter.counters);
   }
 
-  async #handBackBuffered(): Promise<void> {
-    const left = this.#claimer.stop();
-    if (left.length === 0) return;
-    this.#counters.released += left.length;
-    await this.#parts.store.release(left).catch((error: unknown) => {
-      this.#parts.logger.warn(
-        { err: error },
-        "could not hand jobs back; their leases will run out",
-      );
-    });
-    this.#keeper.drop(left);
+  /** Gives jobs back that were claimed and not started. */
+  async #handBack(jobs: readonly ClaimedJob[]): Promise<void> {
+    if (jobs.length === 0) return;
+    try {
+      const released = await this.#parts.store.release(jobs);
+      this.#reporter.handedBack(released.length);
+    } catch (error) {
+      const words = "could not hand jobs back; their leases will run out";
+      this.#parts.logger.warn({ err: error }, words);
+    }
+    this.#keeper.drop(leaseList(jobs));
   }
 
   /** Until nothing runs and nothing waits to be settled, or the time is over. */
   async #allEndedWithin(timeoutMs: number): Promise<void> {
-    if (this.#running.size + this.#settler.waiting === 0 || timeoutMs <= 0) return;
-    const abort = new AbortController();
-    this.#onIdle = () => abort.abort();
-    await sleep(this.#parts.runtime, timeoutMs, { signal: abort.signal });
+    if (this.#isIdle() || timeoutMs <= 0) return;
+    const idle = new AbortController();
+    this.#onIdle = () => idle.abort();
+    await sleep(this.#parts.runtime, timeoutMs, { signal: idle.signal });
     this.#onIdle = null;
   }
 
-  /** The loop is stopped first: two turns at once would settle in any order. */
+  /** The loop is stopped first: two turns at once would settle the same outcomes. */
   async #settleTheRest(): Promise<void> {
     await this.#loops?.turn.stop();
     try {
-      while (this.#settler.waiting > 0) await this.#settleOnce(this.#settler.take());
+      while (this.#settler.waiting > 0) {
+        const ended = this.#settler.take();
+        this.#hearSettled(ended, await this.#parts.store.settle(settlements(ended)));
+      }
     } catch (error) {
       this.#parts.logger.warn({ err: error }, "could not settle; the leases will run out");
     }
   }
 
-  async #settleOnce(ended: Ended[]): Promise<void> {
-    this.#hearSettled(ended, await this.#parts.store.settle(settlements(ended)));
+  #isIdle(): boolean {
+    return this.#attempts.size + this.#settler.waiting === 0;
   }
 
   // ── Turns ──────────────────────────────────────────────────────────────────────────────────────────────────
 
   async #turn(): Promise<number> {
-    const { store, runtime, settings } = this.#parts;
+    const { pollMs } = this.#parts.settings;
     this.#keeper.beat();
     const ended = this.#settler.take();
-    const limit = this.#claimer.want(this.#running.size);
-    if (limit === 0 && ended.length === 0) return settings.pollMs;
-    const sentAt = runtime.monotonic();
+    const limit = this.#claimer.want(this.#attempts.size);
+    if (limit === 0 && ended.length === 0) return pollMs;
+    const sentAt = this.#parts.runtime.monotonic();
+    const { settled, claimed } = await this.#settleAndClaim(ended, limit);
+    this.#hearSettled(ended, settled);
+    this.#take({ jobs: claimed, sentAt });
+    return claimed.length > 0 && claimed.length === limit ? 0 : pollMs;
+  }
+
+  async #settleAndClaim(
+    ended: readonly Ended[],
+    limit: number,
+  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+    const { store, settings } = this.#parts;
     const { queues, leaseMs } = settings;
     const wanted = { worker: this.id, queues, tasks: this.#taskNames, limit, leaseMs };
     try {
-      const { settled, claimed } =
-        limit === 0
-          ? { settled: await store.settle(settlements(ended)), claimed: [] }
-          : await store.settleAndClaim(settlements(ended), wanted);
-      this.#hearSettled(ended, settled);
-      this.#take(claimed, sentAt);
-      return claimed.length > 0 && claimed.length === limit ? 0 : settings.pollMs;
+      if (limit === 0) return { settled: await store.settle(settlements(ended)), claimed: [] };
+      return await store.settleAndClaim(settlements(ended), wanted);
     } catch (error) {
       this.#settler.putBack(ended);
       throw error;
     }
   }
 
-  #take(claimed: readonly ClaimedJob[], sentAt: number): void {
-    if (claimed.length === 0) return;
-    this.#counters.claimed += claimed.length;
+  #take(batch: Batch): void {
+    if (batch.jobs.length === 0) return;
+    this.#reporter.claimed(batch.jobs.length);
     // Before the first of them starts: it may block this thread at once.
-    this.#keeper.hold(
-      claimed.map(({ id, worker, epoch }) => ({ id, worker, epoch, sentAt, stopAt: null })),
-    );
-    this.#claimer.add(claimed);
-    this.#fillPlaces(sentAt);
+    this.#keeper.hold(leaseList(batch.jobs), batch.sentAt);
+    this.#claimer.add(batch);
+    this.#fillPlaces();
   }
 
-  #fillPlaces(sentAt: number): void {
-    while (this.#running.size < this.#parts.settings.concurrency) {
-      const job = this.#claimer.take();
-      if (job === null) return;
-      this.#startAttempt(job, sentAt);
+  #fillPlaces(): void {
+    while (this.#attempts.size < this.#parts.settings.concurrency && this.#claimer.buffered > 0) {
+      const now = this.#parts.runtime.monotonic();
+      // A job may have waited behind one that blocked the event loop: what the keeper said meanwhile counts first.
+      if (!this.#attempts.isTrusted(this.#claimer.peek().sentAt, now)) this.#keeper.catchUp();
+      const { job, sentAt, lost } = this.#claimer.take();
+      if (lost || !this.#attempts.isTrusted(sentAt, now)) void this.#handBack([job]);
+      else this.#startAttempt(job, sentAt, now);
     }
   }
 
-  #startAttempt(job: ClaimedJob, sentAt: number): void {
-    const { runtime, settings } = this.#parts;
-    const task = settings.tasks.get(job.task) as Task;
-    const attempt = new Attempt({
-      job,
-      task,
-      trustedUntil: this.#trustFrom(sentAt),
-      runtime,
-      onEnd: (ended, outcome) => this.#ended(ended, outcome),
-    });
-    this.#running.set(job.id, attempt);
-    if (task.timeoutMs !== null) {
-      this.#keeper.limit(job.id, sentAt + task.timeoutMs + settings.leaseMs);
-    }
-    this.#events.emit("job:started", () => jobEvent(job));
-    runTraced(attempt);
+  #startAttempt(job: ClaimedJob, sentAt: number, now: number): void {
+    const { tasks, leaseMs } = this.#parts.settings;
+    const task = tasks.get(job.task) as Task;
+    if (task.timeoutMs !== null) this.#keeper.limit(job.id, now + task.timeoutMs + leaseMs);
+    this.#attempts.start(job, task, sentAt);
   }
 
   #ended(attempt: Attempt, outcome: Outcome): void {
     this.#settler.add(attempt, outcome);
     this.#claimer.finished();
-    if (this.#running.get(attempt.job.id) === attempt) this.#running.delete(attempt.job.id);
-    this.#fillPlaces(attempt.trustedUntil - this.#trustFrom(0));
+    this.#fillPlaces();
     this.#loops?.turn.wake();
   }
 
   #hearSettled(ended: readonly Ended[], settled: readonly Settled[]): void {
     if (ended.length === 0) return;
-    this.#keeper.drop(ended.map(({ attempt }) => attempt.job));
-    for (const pair of pairUp(ended, settled)) {
-      const { attempt } = pair.ended;
-      if (pair.settled !== null) this.#tell(attempt, pair.settled);
+    this.#keeper.drop(leaseList(ended.map(({ attempt }) => attempt.job)));
+    for (const { attempt, accepted } of pairUp(ended, settled)) {
+      if (accepted !== null) this.#reporter.settled(attempt, accepted);
       else {
-        this.#counters.staleWritesRefused += 1;
-        this.#lose(attempt, "the database refused its outcome");
+        this.#reporter.refused();
+        this.#attempts.lose(attempt, "the database refused its outcome");
       }
     }
-    if (this.#running.size + this.#settler.waiting === 0) this.#onIdle?.();
+    if (this.#isIdle()) this.#onIdle?.();
   }
 
-  // ── Ownership ──────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Watching ───────────────────────────────────────────────────────────────────────────────────────────────
 
-  #trustFrom(sentAt: number): number {
-    return sentAt + this.#parts.settings.leaseMs * (1 - TRUST_MARGIN);
-  }
-
-  /** A renewal that did not arrive is unknown, not lost: trust lasts until its end on our own clock. */
   async #watch(): Promise<number> {
     this.#keeper.beat();
+    // Renewals that arrived while the event loop was blocked count before anything is given up.
     this.#keeper.catchUp();
-    const now = this.#parts.runtime.monotonic();
-    for (const attempt of this.#running.values()) {
-      if (now >= attempt.trustedUntil)
-        this.#lose(attempt, "its lease could not be renewed in time");
-    }
-    return Math.min(1_000, this.#parts.settings.leaseMs * (TRUST_MARGIN / 2));
+    this.#attempts.checkTrust();
+    return Math.min(TRUST_CHECK_MS_MAX, this.#parts.settings.leaseMs * (TRUST_MARGIN / 2));
   }
-
-  #hearKeeper({ renewed, lost, cancelled }: Report): void {
-    for (const { id, epoch, sentAt } of renewed) {
-      const attempt = this.#attemptOf({ id, epoch });
-      if (attempt !== null) attempt.trustedUntil = this.#trustFrom(sentAt);
-    }
-    for (const fence of lost) {
-      const attempt = this.#attemptOf(fence);
-      if (attempt !== null) this.#lose(attempt, "another worker owns the job");
-    }
-    this.#cancel(cancelled);
-  }
-
-  #attemptOf({ id, epoch }: { id: string; epoch: number }): Attempt | null {
-    const attempt = this.#running.get(id);
-    return attempt?.job.epoch === epoch ? attempt : null;
-  }
-
-  /** Said once for every attempt, however many of its writes are refused afterwards. */
-  #lose(attempt: Attempt, why: string): void {
-    if (attempt.lost) return;
-    attempt.lost = true;
-    this.#counters.leasesLost += 1;
-    this.#parts.logger.warn(
-      { job: attempt.job.id, worker: this.id, traceId: traceId(attempt.job), why },
-      "job ownership lost",
-    );
-    this.#events.emit("lease:lost", () => ({ ...jobEvent(attempt.job), why }));
-    attempt.abort(new LeaseLost(attempt.fence));
-  }
-
-  #heldBy(attempt: Attempt): Held {
-    const sentAt = attempt.trustedUntil - this.#trustFrom(0);
-    return { ...attempt.fence, sentAt, stopAt: null };
-  }
-
-  // ── Hints and cancelling ───────────────────────────────────────────────────────────────────────────────────
 
   #hearHint(hint: Hint): void {
-    if (hint.kind === "unknown") {
-      this.#loops?.turn.wake();
-      this.#loops?.cancels.wake();
-    }
-    if (hint.kind === "cancel") this.#loops?.cancels.wake();
-    if (hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue)) {
-      this.#loops?.turn.wake();
-    }
+    const { turn, cancels, upkeep } = this.#loops ?? {};
+    if (hint.kind === "waiting") upkeep?.wake();
+    if (hint.kind === "cancel" || hint.kind === "unknown") cancels?.wake();
+    const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
+    if (ours || hint.kind === "unknown") turn?.wake();
   }
 
   async #lookForCancels(): Promise<number> {
-    if (this.#running.size > 0) this.#cancel(await this.#parts.store.cancelRequests(this.id));
-    await sleep(this.#parts.runtime, CANCEL_LOOK_MS, { kind: "background" });
-    return this.#parts.settings.pollMs;
+    const { store, runtime, settings } = this.#parts;
+    if (this.#attempts.size > 0) this.#attempts.cancel(await store.cancelRequests(this.id));
+    await sleep(runtime, CANCEL_LOOK_MS, { signal: this.#stopping.signal });
+    return settings.pollMs;
   }
-
-  #cancel(fences: readonly Fence[]): void {
-    for (const fence of fences) {
-      this.#attemptOf(fence)?.abort(new JobCancelled({ id: fence.id }));
-    }
-  }
-
-  // ── Telling ────────────────────────────────────────────────────────────────────────────────────────────────
-
-  #tell(attempt: Attempt, settled: Settled): void {
-    const { error } = attempt;
-    const event = (): EndEvent => this.#endEvent(attempt);
-    switch (settled.status) {
-      case "done":
-        this.#counters.completed += 1;
-        return this.#events.emit("job:completed", event);
-      case "retry":
-        this.#counters.retried += 1;
-        this.#events.emit("job:failed", () => ({ ...event(), error }));
-        return this.#events.emit("job:retrying", () => ({
-          ...event(),
-          error,
-          retryAt: settled.dueAt,
-        }));
-      case "failed":
-        this.#counters.dead += 1;
-        this.#parts.logger.warn(
-          { job: settled.id, task: settled.task, err: error },
-          "job failed for good",
-        );
-        this.#events.emit("job:failed", () => ({ ...event(), error }));
-        return this.#events.emit("job:dead", () => ({ ...event(), error }));
-      case "cancelled":
-        this.#counters.cancelled += 1;
-        return this.#events.emit("job:cancelled", event);
-      default:
-        this.#counters.released += 1;
-        return this.#events.emit("job:released", event);
-    }
-  }
-
-  #recovered({ id, task, queue, worker, epoch, status }: Settled): void {
-    this.#counters.recovered += 1;
-    this.#parts.logger.warn({ job: id, worker, epoch, status }, "lease ran out; job taken back");
-    this.#events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));
-  }
-
-  #endEvent(attempt: Attempt): EndEvent {
-    const durationMs = this.#parts.runtime.monotonic() - attempt.startedAt;
-    return { ...jobEvent(attempt.job), durationMs };
-  }
-}
-
-function jobEvent(job: ClaimedJob): JobEvent {
-  const { id, task, queue, worker, epoch, attempt } = job;
-  return { id, task, queue, worker, epoch, attempt, traceId: traceId(job) };
 }

@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Closed } from "../../src/core/errors.ts";
+import type { Store } from "../../src/store/store.ts";
 import type { Group } from "../support/bundle.ts";
-import { enqueueOne, newJob, one, pictureOf, startOne } from "../support/jobs.ts";
+import { done, enqueueOne, newJob, nextId, one, pictureOf, startOne } from "../support/jobs.ts";
 
 export const closing: Group = (open) => {
   test("a closed store says so", async () => {
@@ -17,6 +18,23 @@ export const closing: Group = (open) => {
     await assert.rejects(store.cancel(claimed.id), Closed);
     await assert.rejects(store.find(claimed.id), Closed);
     await assert.rejects(store.stats(), Closed);
+  });
+
+  test("a store that is closed before anything was done with it says so too", async () => {
+    const fence = { id: nextId(), worker: "worker-a", epoch: 1 };
+    const uses: ((store: Store) => Promise<unknown>)[] = [
+      (store) => store.enqueue([newJob()]),
+      (store) => store.claim(one()),
+      (store) => store.settle([done(fence)]),
+      (store) => store.extend([fence], 1_000),
+      (store) => store.promoteDue({ limit: 1 }),
+      (store) => store.migrate(),
+    ];
+    for (const use of uses) {
+      const { store } = await open();
+      await store.close();
+      await assert.rejects(use(store), Closed);
+    }
   });
 
   test("closing twice is closing once", async () => {

@@ -14,6 +14,7 @@ import {
   newJob,
   pictureOf,
   settleOne,
+  sortedIds,
   startOne,
   statusOf,
   upTo,
@@ -27,7 +28,7 @@ const texts = {
   "an escaped lone surrogate": String.raw`{"half":"\ud800","other":"\udfff"}`,
   "letters of many scripts": '{"text":"Grüße, Καλημέρα, Здравствуй, שלום, 你好, नमस्ते"}',
   "letters beyond the first plane": '{"text":"👩‍👩‍👧‍👦 𝒳 🜂"}',
-  "marks that normal forms would join": '{"e":"\u0065\u0301","\u00e9":"\u212b"}',
+  "marks that normal forms would join": '{"e":"\u0065\u0301","\u00E9":"\u212B"}',
   "line ends and tabs": '{\r\n\t"a": 1\n}\r',
   "digits that no double holds": '{"n":12345678901234567890.000000000000000001,"e":1e400}',
   "blanks at both ends": '  {"a":1}  ',
@@ -88,8 +89,7 @@ export const enqueueing: Group = (open) => {
     const jobs = Array.from({ length: 1_000 }, () => newJob());
     await store.enqueue(jobs);
 
-    const claimed = await store.claim(upTo(1_001));
-    assert.deepEqual(idsOf(claimed), idsOf(jobs));
+    assert.deepEqual(sortedIds(await store.claim(upTo(1_001))), sortedIds(jobs));
   });
 
   test("a job with a delay is scheduled for that span from now", async () => {
@@ -208,9 +208,9 @@ export const enqueueing: Group = (open) => {
   const pairs = [
     ["Q", "q"],
     ["e", "é"],
-    ["\u00e9", "e\u0301"],
+    ["\u00E9", "e\u0301"],
     ["ß", "ss"],
-    ["a", "a\u200b"],
+    ["a", "a\u200B"],
     ["1", "01"],
     ["mail_send", "mail%send"],
   ] as const;

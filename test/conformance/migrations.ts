@@ -1,10 +1,20 @@
 /** Bringing a database's tables up to date: once, whoever asks, and never past a version that would break. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SchemaTooNew, SchemaTooOld } from "../../src/core/errors.ts";
-import type { Migrated } from "../../src/store/store.ts";
+import { HoldfastError, SchemaTooNew, SchemaTooOld } from "../../src/core/errors.ts";
+import type { Migrated, Store } from "../../src/store/store.ts";
 import type { Group } from "../support/bundle.ts";
-import { done, idsOf, jobIn, pictureOf, settleOne, startOne } from "../support/jobs.ts";
+import {
+  done,
+  idsOf,
+  jobIn,
+  newJob,
+  nextId,
+  one,
+  pictureOf,
+  settleOne,
+  startOne,
+} from "../support/jobs.ts";
 
 function assertAppliedOnce(answers: readonly Migrated[]): void {
   const working = answers.filter(({ applied }) => applied.length > 0);
@@ -66,6 +76,24 @@ export const migrations: Group = (open) => {
     });
     assert.equal((await store.migrate()).from, 0);
   });
+
+  const uses: Record<string, (store: Store) => Promise<unknown>> = {
+    enqueue: (store) => store.enqueue([newJob()]),
+    claim: (store) => store.claim(one()),
+    settle: (store) => store.settle([done({ id: nextId(), worker: "worker-a", epoch: 1 })]),
+    extend: (store) => store.extend([{ id: nextId(), worker: "worker-a", epoch: 1 }], 1_000),
+    promoteDue: (store) => store.promoteDue({ limit: 1 }),
+    find: (store) => store.find(nextId()),
+    stats: (store) => store.stats(),
+  };
+  for (const [verb, use] of Object.entries(uses)) {
+    test(`${verb} on a database without tables is an error of ours, not the driver's`, async () => {
+      const { store } = await open({ migrate: false });
+      await assert.rejects(use(store), HoldfastError);
+      await store.migrate();
+      await use(store);
+    });
+  }
 
   test("a newer schema that breaks this version is refused", async () => {
     const { store, pretendMigration } = await open();

@@ -1,7 +1,7 @@
 /** Reporting what became of attempts. What the fence refuses stands in `fencing.ts`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused } from "../../src/core/errors.ts";
+import { HoldfastError } from "../../src/core/errors.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   cancelled,
@@ -219,7 +219,7 @@ export const settling: Group = (open) => {
       released(claimed[2]!),
     ];
 
-    await assert.rejects(store.settle(batch), StoreRefused);
+    await assert.rejects(store.settle(batch), HoldfastError);
     assert.deepEqual(await Promise.all(claimed.map(({ id }) => pictureOf(store, id))), before);
     const [again] = await store.enqueue([newJob({ key: "ada" })]);
     assert.deepEqual(again, { id: claimed[0]!.id, added: false });
@@ -265,7 +265,7 @@ export const settling: Group = (open) => {
     const before = await pictureOf(store, id);
 
     const bad = [retry(claimed, { delayMs: Number.NaN })];
-    await assert.rejects(store.settleAndClaim(bad, upTo(9)), StoreRefused);
+    await assert.rejects(store.settleAndClaim(bad, upTo(9)), HoldfastError);
     assert.deepEqual(await pictureOf(store, id), before);
     assert.equal(await statusOf(store, claimed.id), "processing");
   });

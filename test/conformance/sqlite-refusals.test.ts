@@ -117,14 +117,14 @@ function insert(db: DatabaseSync, table: Table, row: Row): void {
 }
 
 function rowsOf(db: DatabaseSync, table: Table): Row[] {
-  return db.prepare(`select * from holdfast_${table}`).all() as Row[];
+  return db.prepare(`select * from holdfast_${table}`).all();
 }
 
 function rowOf(db: DatabaseSync, table: Table, id: string): Row {
   const column = "job_id" in ownColumns[table](id) ? "job_id" : "id";
   const row = db.prepare(`select * from holdfast_${table} where ${column} = ?`).get(id);
   assert.ok(row !== undefined);
-  return { ...row } as Row;
+  return { ...row };
 }
 
 const everything = (db: DatabaseSync): Row[][] => tables.map((table) => rowsOf(db, table));
@@ -211,7 +211,7 @@ describe("the database itself", () => {
     for (const column of Object.keys(validRow(table))) {
       test(`refuses to change the ${column} of a row of ${table}`, async () => {
         const { db, ids } = await typedByHand();
-        const row = { ...validRow(table), id: ids.done };
+        const row: Row = { ...validRow(table), id: ids.done };
         const update = db.prepare(`update holdfast_${table} set ${column} = ? where id = ?`);
         assertRefused(
           db,

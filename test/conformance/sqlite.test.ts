@@ -1,5 +1,6 @@
 /** The store contract on SQLite: in memory, on a file, and on a file that several processes share. */
-import { after, afterEach, before, describe } from "node:test";
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, test } from "node:test";
 import { openStore } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
@@ -20,8 +21,8 @@ const PROCESSES = 3;
 interface Mode {
   readonly alone: string | null;
   /** Where a fresh database is. */
-  place(): string;
-  open(url: string, runtime: TestRuntime): Promise<Store>;
+  readonly place: () => string;
+  readonly open: (url: string, runtime: TestRuntime) => Promise<Store>;
 }
 
 /** The tests of one mode. Whatever a test opened is closed after it. */
@@ -79,6 +80,12 @@ describe("sqlite on a file shared by several processes", limits, () => {
   before(() => void (processes = new StoreProcesses(PROCESSES)));
   after(() => processes.stop());
   inMode({ alone: null, place: file, open: (url, { clock }) => processes.open(url, clock) });
+
+  test("each of the processes had its share in all this", () => {
+    const calls = processes.calls();
+    assert.equal(calls.size, PROCESSES);
+    assert.ok(Math.min(...calls.values()) > 100);
+  });
 });
 
 after(async () => {

@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import type { Status } from "../../src/core/job.ts";
 import type { Store } from "../../src/store/store.ts";
-import { Crew, openFile, temporaryFolder } from "./store-crew.ts";
+import { Crew, listen, openFile, temporaryFolder } from "./store-crew.ts";
 
 const MOVERS = 4;
 const CANCELS = 1_500;
@@ -56,11 +56,9 @@ async function cancelWhileTheyMove(store: Store, accepted: readonly string[]): P
   const asked = new Set<string>();
   const until = performance.now() + CANCELLING_MS_MAX;
   while (cancels.length < CANCELS && performance.now() < until) {
+    await listen(); // for the news of more jobs
     const id = accepted[Math.floor(Math.random() * accepted.length)];
-    if (id === undefined || asked.has(id)) {
-      await new Promise((resolve) => setImmediate(resolve)); // lets the news of more jobs in
-      continue;
-    }
+    if (id === undefined || asked.has(id)) continue;
     asked.add(id);
     cancels.push({ id, answer: await store.cancel(id) });
   }

@@ -7,7 +7,7 @@
 import { appendFileSync } from "node:fs";
 import type { Fence, Settlement } from "../../src/core/job.ts";
 import type { ClaimedJob } from "../../src/store/store.ts";
-import { awaitGo, leave, openFile } from "./store-crew.ts";
+import { awaitGo, leave, listen, openFile } from "./store-crew.ts";
 
 export interface Turn {
   readonly claimed: readonly { id: string; epoch: number }[];
@@ -38,6 +38,7 @@ async function main(path: string, worker: string, journal: string): Promise<void
     write(journal, { claimed, settled, stale: again.length, staleAccepted });
     if (claimed.length === 0 && ours.length === 0) break;
     ours = claimed.map(outcomeOf);
+    await listen();
   }
   await store.close();
   leave();

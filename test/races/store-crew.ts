@@ -91,6 +91,11 @@ export function tell(message: string | readonly string[]): void {
   process.send?.(message);
 }
 
+/** SQLite answers without a pause; this is one, so that words from outside are heard. */
+export function listen(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
 /** Ends this process well: nothing more will be told or heard. */
 export function leave(): void {
   process.removeAllListeners("disconnect");

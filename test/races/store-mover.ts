@@ -8,28 +8,31 @@ import type { Outcome, Settlement } from "../../src/core/job.ts";
 import { makeIds } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import type { NewJob } from "../../src/store/store.ts";
-import { awaitGo, leave, openFile, tell } from "./store-crew.ts";
+import { awaitGo, leave, listen, openFile, tell } from "./store-crew.ts";
 
 const TURNS_MAX = 100_000;
-const BATCH = 10;
-const JOBS_MAX = 2_000;
+const ENQUEUE_BATCH = 6;
+const CLAIM_BATCH = 40;
+/** How many jobs each process adds: enough for the cancels, few enough to keep them all moving. */
+const JOBS_MAX = 1_200;
 const DELAY_MS_MAX = 20;
 
 async function main(path: string, worker: string): Promise<void> {
   const store = await openFile(path);
   const nextId = makeIds(systemRuntime);
   const told = await awaitGo();
-  const wanted = { worker, queues: ["race"], tasks: null, limit: BATCH, leaseMs: 60_000 };
+  const wanted = { worker, queues: ["race"], tasks: null, limit: CLAIM_BATCH, leaseMs: 60_000 };
   let ours: Settlement[] = [];
   for (let turn = 0; turn < TURNS_MAX && !told.stop; turn += 1) {
-    if (turn * BATCH < JOBS_MAX) {
-      const news = Array.from({ length: BATCH }, (_, at) => newJob(nextId(), at));
+    if (turn * ENQUEUE_BATCH < JOBS_MAX) {
+      const news = Array.from({ length: ENQUEUE_BATCH }, (_, at) => newJob(nextId(), at));
       await store.enqueue(news);
       tell(news.map(({ id }) => id));
     }
-    await store.promoteDue({ limit: BATCH });
+    await store.promoteDue({ limit: CLAIM_BATCH });
     const { claimed } = await store.settleAndClaim(ours, wanted);
     ours = claimed.map(({ id, epoch }) => ({ id, worker, epoch, outcome: drawOutcome() }));
+    await listen();
   }
   await store.release(ours);
   await store.close();
@@ -45,10 +48,10 @@ function newJob(id: string, at: number): NewJob {
 /** Most keep a job moving; few end it. */
 function drawOutcome(): Outcome {
   const draw = Math.random();
-  if (draw < 0.3) return { kind: "released" };
-  if (draw < 0.6) return { kind: "retry", delayMs: drawDelayMs(), error: "again" };
-  if (draw < 0.9) return { kind: "suspended", delayMs: drawDelayMs() };
-  return draw < 0.95 ? { kind: "failed", error: "no" } : { kind: "done", result: null };
+  if (draw < 0.4) return { kind: "released" };
+  if (draw < 0.7) return { kind: "retry", delayMs: drawDelayMs(), error: "again" };
+  if (draw < 0.99) return { kind: "suspended", delayMs: drawDelayMs() };
+  return draw < 0.995 ? { kind: "failed", error: "no" } : { kind: "done", result: null };
 }
 
 function drawDelayMs(): number {

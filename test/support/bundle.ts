@@ -9,9 +9,9 @@ export interface Bundle {
   /** Why this database has one opener and no more; null: it can have several. */
   readonly alone: string | null;
   /** Opens the same database once more, as another process would. */
-  another(): Promise<Store>;
+  readonly another: () => Promise<Store>;
   /** Notes a migration as applied that this version of the library does not know. */
-  pretendMigration(version: number, options: { breaking: boolean }): Promise<void>;
+  readonly pretendMigration: (version: number, options: { breaking: boolean }) => Promise<void>;
 }
 
 /** Opens a fresh database; it is closed after the test. With `migrate: false` it has no tables yet. */

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { setImmediate as nextTurn } from "node:timers/promises";
 
 export async function assertNothingRuns(): Promise<void> {
-  await nextTurn(); // The handle of a process is closed one turn after its exit.
+  // The handle of a process that ended is closed in the turn after.
+  await nextTurn();
+  await nextTurn();
   const processes = process
     .getActiveResourcesInfo()
     .filter((resource) => resource === "ProcessWrap");

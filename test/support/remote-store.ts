@@ -29,6 +29,11 @@ export class StoreProcesses {
     return new RemoteStore(this.#members, clock, opened[0] as Opened);
   }
 
+  /** How many calls each process was asked to do so far, by process id. */
+  calls(): Map<number, number> {
+    return new Map(this.#members.map((member) => [member.pid, member.calls]));
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.#members.map((member) => member.stop()));
   }
@@ -39,7 +44,7 @@ class Member {
   readonly #process: ChildProcess;
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>();
   readonly listeners = new Set<(hint: Hint) => void>();
-  #calls = 0;
+  calls = 0;
 
   constructor() {
     this.#process = fork(PROGRAM, { execArgv: [], serialization: "advanced" });
@@ -47,11 +52,15 @@ class Member {
     this.#process.on("exit", (code) => this.#giveUp(code));
   }
 
+  get pid(): number {
+    return this.#process.pid ?? 0;
+  }
+
   ask(request: Request): Promise<unknown> {
-    this.#calls += 1;
+    this.calls += 1;
     const answer = Promise.withResolvers<unknown>();
-    this.#waiting.set(this.#calls, answer);
-    this.#process.send({ call: this.#calls, request });
+    this.#waiting.set(this.calls, answer);
+    this.#process.send({ call: this.calls, request });
     return answer.promise;
   }
 

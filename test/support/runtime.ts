@@ -47,9 +47,9 @@ const STEP = 0x9e3779b9;
 
 /** Uniform in [0, 1), the same for the same seed: a counter, stirred until its bits look unrelated. */
 export function seededRandom(seed: number): () => number {
-  let state = seed | 0;
+  let state = seed >>> 0;
   return () => {
-    state = (state + STEP) | 0;
+    state = (state + STEP) >>> 0;
     let stirred = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
     stirred = Math.imul(stirred ^ (stirred >>> 15), 0x735a2d97);
     return ((stirred ^ (stirred >>> 15)) >>> 0) / 2 ** 32;

@@ -77,7 +77,7 @@ function describe(error: unknown): SentError {
     return { name: "Error", message: String(error), stack: undefined, facts: {} };
   }
   const { name, message, stack } = error;
-  return { name, message, stack, facts: { ...error } };
+  return { name, message, stack, facts: Object.fromEntries(Object.entries(error)) };
 }
 
 function send(reply: Reply): void {

@@ -7,7 +7,7 @@
  * Waiting for other processes never blocks the event loop: the driver's own busy timeout is off (it would put the
  * whole thread to sleep), and a locked database is tried again after a random pause that grows.
  */
-import { DatabaseSync, type StatementSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { Closed, StoreBusy } from "../../core/errors.ts";
 import { sleep, type Runtime } from "../../core/runtime.ts";
 import { isBusy, translate } from "./errors.ts";

@@ -16,6 +16,7 @@ import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled, Wanted } fr
 import { Connection, type Probe } from "./connection.ts";
 import { translate } from "./errors.ts";
 import { HotStatements } from "./hot.ts";
+import { FileWatch } from "./watch.ts";
 import { migrations } from "./migrations.ts";
 
 export interface SqliteOptions {
@@ -24,9 +25,6 @@ export interface SqliteOptions {
   readonly create: boolean;
   readonly probe?: Probe;
 }
-
-/** How often an idle process looks whether another one wrote: 2 µs a look. */
-const WATCH_MS = 10;
 
 /** Older libraries can corrupt a file that several connections write to (the WAL-reset bug). */
 const LIBRARY_OLDEST = [3, 51, 3] as const;
@@ -69,6 +67,10 @@ export class SqliteEngine implements Engine {
 
   now(): Sql {
     return sql`cast(${this.#runtime.now()} as integer)`;
+  }
+
+  among(values: readonly string[]): Sql {
+    return sql`(select value from json_each(${JSON.stringify(values)}))`;
   }
 
   all<T = Row>(query: Sql): Promise<T[]> {
@@ -130,30 +132,8 @@ export class SqliteEngine implements Engine {
 
   listen(hear: (hint: Hint) => void): () => void {
     if (this.address === null) return () => {};
-    const version = this.#connection.prepare("pragma data_version");
-    let seen: unknown = null;
-    let timer = this.#runtime.timer(WATCH_MS, look, "background");
-    const runtime = this.#runtime;
-    const connection = this.#connection;
-    function look(): void {
-      void connection
-        .read(() => version.get()?.["data_version"])
-        .then(
-          (current) => {
-            if (seen !== null && current !== seen) hear({ kind: "unknown" });
-            seen = current;
-          },
-          () => {}, // A hint that cannot be had is no loss: whoever waits also polls.
-        )
-        .then(() => {
-          if (!stopped) timer = runtime.timer(WATCH_MS, look, "background");
-        });
-    }
-    let stopped = false;
-    return () => {
-      stopped = true;
-      timer.cancel();
-    };
+    const watch = new FileWatch({ connection: this.#connection, runtime: this.#runtime, hear });
+    return () => watch.stop();
   }
 
   close(): Promise<void> {

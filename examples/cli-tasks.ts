@@ -1,0 +1,20 @@
+/** Tasks for the command line: `holdfast work --tasks examples/cli-tasks.ts`. */
+import { z } from "zod";
+import { defineTask } from "../src/index.ts";
+
+export const send = defineTask({
+  name: "mail.send",
+  input: z.object({ to: z.email(), subject: z.string().optional() }),
+  retry: { attempts: 5, first: "1s", most: "1m" },
+  run(mail) {
+    return { sentTo: mail.to };
+  },
+});
+
+export const add = defineTask({
+  name: "numbers.add",
+  input: z.array(z.number()),
+  run(numbers) {
+    return numbers.reduce((sum, number) => sum + number, 0);
+  },
+});

@@ -1,0 +1,37 @@
+/** `holdfast cancel <id…>`: keeps jobs from running, or asks the worker that runs them to stop. */
+import { Command } from "commander";
+import { IllegalMove } from "../core/errors.ts";
+import { moves } from "../core/job.ts";
+import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
+import { eachJob } from "./each-job.ts";
+import type { Terminal } from "./terminal.ts";
+
+export function cancelCommand(terminal: Terminal): Command {
+  return new Command("cancel")
+    .description("cancel jobs that have not finished")
+    .argument("<id...>", "the jobs' ids")
+    .addOption(urlOption())
+    .action((ids: string[], options: DatabaseOptions) => cancel(terminal, ids, options));
+}
+
+async function cancel(
+  terminal: Terminal,
+  ids: readonly string[],
+  { url }: DatabaseOptions,
+): Promise<void> {
+  const { colors } = terminal;
+  await using holdfast = await openForLooking(url);
+  await eachJob(terminal, ids, {
+    async act(id) {
+      const status = await holdfast.jobs.cancel(id);
+      if (status === "done" || status === "failed") {
+        throw new IllegalMove({ id, status, move: "cancel", allowed: moves.cancel.from });
+      }
+      return { id, status };
+    },
+    say: ({ id, status }) =>
+      status === "processing"
+        ? `${colors.yellow("Running")} ${id}: its worker is told to stop`
+        : `${colors.green("Cancelled")} ${id}`,
+  });
+}

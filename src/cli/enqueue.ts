@@ -1,0 +1,96 @@
+/** `holdfast enqueue`: accepts one job, and waits for its result when asked to. */
+import { text } from "node:stream/consumers";
+import { Command, Option } from "commander";
+import type { EnqueueOptions } from "../queue/options.ts";
+import type { Job } from "../queue/job.ts";
+import type { Holdfast } from "../worker/holdfast.ts";
+import { instant, parseJson, wholeNumber } from "./arguments.ts";
+import { openForWork, urlOption, type DatabaseOptions } from "./database.ts";
+import { printable } from "./table.ts";
+import { findTask, loadTasks } from "./tasks.ts";
+import type { Terminal } from "./terminal.ts";
+
+interface Options extends DatabaseOptions {
+  readonly tasks?: string;
+  readonly queue?: string;
+  readonly priority?: number;
+  readonly delay?: string;
+  readonly runAt?: Date;
+  readonly attempts?: number;
+  readonly key?: string;
+  readonly wait?: string;
+}
+
+export function enqueueCommand(terminal: Terminal): Command {
+  return new Command("enqueue")
+    .description("accept one job")
+    .argument("<task>", "the task's name")
+    .argument("[json]", "its input, or - to read it from stdin", "null")
+    .addOption(urlOption())
+    .option("--tasks <file>", "module with the task: its schema checks the input here")
+    .option("--queue <name>", "the queue to wait in (default: the task's own)")
+    .option("--priority <n>", "a higher number goes first (default: 0)", wholeNumber)
+    .addOption(new Option("--delay <duration>", "not before this has passed").conflicts("runAt"))
+    .option("--run-at <time>", "not before this moment: 2027-01-31T09:00:00Z", instant)
+    .option("--attempts <n>", "how often it may be tried in all", wholeNumber)
+    .option("--key <key>", "at most one live job of the task has this key")
+    .option("--wait <duration>", "wait this long for the result")
+    .action((task: string, json: string, options: Options) =>
+      enqueue(terminal, task, json, options),
+    );
+}
+
+async function enqueue(
+  terminal: Terminal,
+  task: string,
+  json: string,
+  options: Options,
+): Promise<void> {
+  const input = await readInput(json);
+  const tasks = options.tasks === undefined ? null : await loadTasks(options.tasks);
+  const target = tasks === null ? task : findTask(tasks, task);
+  await using holdfast = await openForWork(options.url);
+  const terms = termsFrom(options);
+  const job =
+    typeof target === "string"
+      ? await holdfast.enqueue(target, input, terms)
+      : await holdfast.enqueue(target, input, terms);
+  if (!terminal.json) sayAccepted(terminal, job);
+  await (options.wait === undefined
+    ? sayState(terminal, job, holdfast)
+    : sayResult(terminal, job, options.wait));
+}
+
+async function readInput(json: string): Promise<unknown> {
+  return json === "-"
+    ? parseJson(await text(process.stdin), "What came from stdin")
+    : parseJson(json, "The input");
+}
+
+/** What was not given is left out, so that the task's own defaults hold. */
+function termsFrom(options: Options): EnqueueOptions {
+  const { url: _url, tasks: _tasks, wait: _wait, ...terms } = options;
+  return terms;
+}
+
+function sayAccepted(terminal: Terminal, { added, task, id }: Job<unknown>): void {
+  const { green, yellow } = terminal.colors;
+  terminal.print(`${added ? green("Accepted") : yellow("Already there")} ${task} ${id}`);
+}
+
+async function sayState(
+  terminal: Terminal,
+  { id, task, added }: Job<unknown>,
+  { jobs }: Holdfast,
+): Promise<void> {
+  if (!terminal.json) return;
+  const status = (await jobs.get(id))?.status;
+  terminal.printJson({ id, task, added, status });
+}
+
+async function sayResult(terminal: Terminal, job: Job<unknown>, timeout: string): Promise<void> {
+  const { id, task, added } = job;
+  const result = await job.result({ timeout });
+  if (terminal.json) terminal.printJson({ id, task, added, status: "done", result });
+  else terminal.print(printable(JSON.stringify(result ?? null, null, 2), { lines: true }));
+}

@@ -1,0 +1,108 @@
+/** `holdfast job <id>`: everything that is known about one job. */
+import { Command } from "commander";
+import type { ErrorRecord } from "../core/error-record.ts";
+import { formatMs } from "../core/duration.ts";
+import { JobNotFound } from "../core/errors.ts";
+import { systemRuntime } from "../core/runtime.ts";
+import type { AttemptView, JobView } from "../queue/jobs.ts";
+import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
+import { printable, table, type Cell } from "./table.ts";
+import type { Terminal } from "./terminal.ts";
+import { moment, relative, statusPaint } from "./words.ts";
+
+export function jobCommand(terminal: Terminal): Command {
+  return new Command("job")
+    .description("show everything about one job")
+    .argument("<id>", "the job's id")
+    .addOption(urlOption())
+    .action((id: string, options: DatabaseOptions) => job(terminal, id, options));
+}
+
+async function job(terminal: Terminal, id: string, { url }: DatabaseOptions): Promise<void> {
+  await using holdfast = await openForLooking(url);
+  const view = await holdfast.jobs.get(id);
+  if (view === null) throw new JobNotFound({ id });
+  const attempts = await holdfast.jobs.attempts(id);
+  if (terminal.json) terminal.printJson({ job: view, attempts });
+  else terminal.print(...story(terminal, view, attempts));
+}
+
+function story(terminal: Terminal, view: JobView, attempts: readonly AttemptView[]): string[] {
+  const now = systemRuntime.now();
+  return [
+    `${terminal.colors.bold(printable(view.task))} ${view.id}`,
+    ...facts(terminal, view, now),
+    ...block(terminal, "input", view.input),
+    ...block(terminal, "result", view.result),
+    ...lastError(terminal, view.lastError),
+    ...history(terminal, attempts, now),
+  ];
+}
+
+function facts({ colors }: Terminal, view: JobView, now: number): string[] {
+  const { status, attempts, attemptsMax, crashes } = view;
+  const at = (instant: number | null): string | null =>
+    instant === null ? null : moment(instant, now);
+  const lines: Record<string, string | null> = {
+    status: statusPaint(colors, status)(status),
+    queue: view.queue,
+    attempts: `${attempts} of ${attemptsMax}${crashes === 0 ? "" : `, ${crashes} crashed`}`,
+    priority: view.priority === 0 ? null : String(view.priority),
+    key: view.key,
+    enqueued: at(view.enqueuedAt),
+    due: at(view.dueAt),
+    worker: view.lockedBy,
+    lease: view.lockedUntil === null ? null : `until ${moment(view.lockedUntil, now)}`,
+    cancelling: at(view.cancelRequestedAt),
+    finished: at(view.finishedAt),
+  };
+  return Object.entries(lines).flatMap(([name, text]) =>
+    text === null ? [] : [`  ${colors.dim(name.padEnd(10))}  ${text}`],
+  );
+}
+
+function block({ colors }: Terminal, title: string, value: unknown): string[] {
+  if (value === undefined) return [];
+  const text = printable(JSON.stringify(value, null, 2), { lines: true });
+  return ["", colors.bold(title), ...indented(text)];
+}
+
+function lastError({ colors }: Terminal, error: ErrorRecord | null): string[] {
+  if (error === null) return [];
+  const text = error.stack ?? `${error.name}: ${error.message}`;
+  const [first = "", ...rest] = indented(printable(text, { lines: true }));
+  return ["", colors.bold("last error"), colors.red(first), ...rest.map(colors.dim)];
+}
+
+function indented(text: string): string[] {
+  return text.split("\n").map((line) => `  ${line}`);
+}
+
+function history(
+  { colors, columns }: Terminal,
+  attempts: readonly AttemptView[],
+  now: number,
+): string[] {
+  if (attempts.length === 0) return [];
+  const lines = table({
+    columns: [
+      { title: "TRY", align: "right" },
+      { title: "OUTCOME" },
+      { title: "STARTED", align: "right" },
+      { title: "TOOK", align: "right" },
+      { title: "WORKER", flexible: true },
+      { title: "ERROR", flexible: true },
+    ],
+    rows: attempts.map((attempt): (string | Cell)[] => [
+      String(attempt.attempt),
+      attempt.outcome,
+      relative(attempt.startedAt, now),
+      attempt.endedAt === null ? "" : formatMs(attempt.endedAt - attempt.startedAt),
+      attempt.worker,
+      attempt.error === null ? "" : `${attempt.error.name}: ${attempt.error.message}`,
+    ]),
+    width: columns === null ? null : columns - 2,
+    paintTitle: colors.dim,
+  });
+  return ["", colors.bold("attempts"), ...lines.map((line) => `  ${line}`)];
+}

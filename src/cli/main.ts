@@ -1,0 +1,114 @@
+/** The command line: finds the command, runs it, and turns whatever happens into an exit code. */
+import { readFileSync } from "node:fs";
+import { Command, CommanderError } from "commander";
+import { systemRuntime } from "../core/runtime.ts";
+import { cancelCommand } from "./cancel.ts";
+import { demoCommand } from "./demo.ts";
+import { enqueueCommand } from "./enqueue.ts";
+import { exitCodes, report } from "./failure.ts";
+import { jobCommand } from "./job.ts";
+import { jobsCommand } from "./jobs.ts";
+import { migrateCommand } from "./migrate.ts";
+import { retryCommand } from "./retry.ts";
+import { statsCommand } from "./stats.ts";
+import { Terminal } from "./terminal.ts";
+import { workCommand } from "./work.ts";
+
+/** A command that is over waits this long for what a module of the user's left open: a pool, a timer. */
+const LINGER_MS = 500;
+
+/** In the order of the help. */
+const builders = [
+  workCommand,
+  enqueueCommand,
+  jobsCommand,
+  jobCommand,
+  retryCommand,
+  cancelCommand,
+  statsCommand,
+  migrateCommand,
+  demoCommand,
+];
+
+const AFTER_HELP = `
+Exit codes:
+  0  done
+  1  the operation failed: the job failed, the proof failed
+  2  bad input or usage
+  3  the database is not available, or its schema does not fit
+  4  there is no such job
+
+Environment:
+  HOLDFAST_URL        the database, instead of --url
+  HOLDFAST_LOG_LEVEL  debug, info, warn, error or silent, for 'work'
+  HOLDFAST_DEBUG=1    adds the stack to error messages
+  NO_COLOR=1          no colours
+
+See it survive kill -9:  holdfast demo`;
+
+/** Runs one command line and gives its exit code. */
+export async function main(args: readonly string[]): Promise<number> {
+  const { stdout, stderr, env } = process;
+  const terminal = new Terminal({ json: asksForJson(args), env, stdout, stderr });
+  const program = buildProgram(terminal);
+  const code = await run(program, terminal, args);
+  systemRuntime.timer(LINGER_MS, () => endWith(code), "background");
+  return code;
+}
+
+async function run(program: Command, terminal: Terminal, args: readonly string[]): Promise<number> {
+  const named = args.find((arg) => program.commands.some((command) => command.name() === arg));
+  try {
+    if (args.length === 0) return showHelp(program, terminal);
+    await program.parseAsync(args, { from: "user" });
+    await terminal.flush();
+    return exitCodes.ok;
+  } catch (error) {
+    // The help or the version that was asked for.
+    if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok;
+    return report(terminal, error, named ?? null);
+  }
+}
+
+function buildProgram(terminal: Terminal): Command {
+  const program = new Command("holdfast")
+    .description("Durable jobs in the SQL database you already have.")
+    .version(readVersion())
+    .option("--json", "one JSON document on stdout; errors as JSON on stderr")
+    .addHelpText("after", AFTER_HELP);
+  const commands = builders.map((build) => build(terminal));
+  for (const command of commands) program.addCommand(command);
+  for (const command of [program, ...commands]) {
+    command
+      .exitOverride()
+      .configureHelp({ showGlobalOptions: true })
+      .configureOutput({
+        writeOut: (text) => terminal.write(text),
+        writeErr: () => {}, // Its errors are reported with all others.
+        getOutHelpWidth: () => terminal.columns ?? 80,
+        getOutHasColors: () => terminal.colors.isColorSupported,
+      });
+  }
+  return program;
+}
+
+/** Somebody who names no command wants to know which there are; a script that does has a mistake. */
+function showHelp(program: Command, terminal: Terminal): number {
+  terminal.complain(program.helpInformation().trimEnd(), "", "Name a command.");
+  return exitCodes.usage;
+}
+
+function asksForJson(args: readonly string[]): boolean {
+  const end = args.indexOf("--");
+  return (end === -1 ? args : args.slice(0, end)).includes("--json");
+}
+
+function readVersion(): string {
+  const file = new URL("../../package.json", import.meta.url);
+  return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
+}
+
+function endWith(code: number): void {
+  // oxlint-disable-next-line unicorn/no-process-exit -- the command is over; what keeps us is not ours
+  process.exit(code);
+}

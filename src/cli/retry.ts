@@ -1,0 +1,34 @@
+/** `holdfast retry <id…>`: makes failed or cancelled jobs pending again. */
+import { Command } from "commander";
+import { wholeNumber } from "./arguments.ts";
+import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
+import { eachJob } from "./each-job.ts";
+import type { Terminal } from "./terminal.ts";
+
+interface Options extends DatabaseOptions {
+  readonly attempts?: number;
+}
+
+export function retryCommand(terminal: Terminal): Command {
+  return new Command("retry")
+    .description("make failed or cancelled jobs pending again")
+    .argument("<id...>", "the jobs' ids")
+    .addOption(urlOption())
+    .option("--attempts <n>", "how many more tries each gets (default: 3)", wholeNumber)
+    .action((ids: string[], options: Options) => retry(terminal, ids, options));
+}
+
+async function retry(
+  terminal: Terminal,
+  ids: readonly string[],
+  { url, ...tries }: Options,
+): Promise<void> {
+  await using holdfast = await openForLooking(url);
+  await eachJob(terminal, ids, {
+    async act(id) {
+      await holdfast.jobs.retry(id, tries);
+      return { id, status: "pending" };
+    },
+    say: ({ id }) => `${terminal.colors.green("Pending again")} ${id}`,
+  });
+}

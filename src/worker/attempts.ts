@@ -1,0 +1,107 @@
+/**
+ * The attempts that are running, and how far their leases can be trusted.
+ *
+ * Trust in a lease lasts until a little before its end, counted on our own monotonic clock from the moment the claim
+ * or the last renewal was *sent*. A renewal that did not arrive is unknown, not lost; when trust is over, it is lost.
+ */
+import { JobCancelled, LeaseLost, type HoldfastError } from "../core/errors.ts";
+import type { Fence, Outcome } from "../core/job.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { Task } from "../core/task.ts";
+import type { ClaimedJob } from "../store/store.ts";
+import { Attempt } from "./attempt.ts";
+import { leaseList, type LeaseList, type Report } from "./keeper.ts";
+import type { Reporter } from "./reporter.ts";
+import { runTraced } from "./uncaught.ts";
+
+/** The share of a lease that is kept as a margin: trust ends before the lease does. */
+export const TRUST_MARGIN = 0.1;
+
+export class Attempts {
+  readonly #running = new Map<string, Attempt>();
+  readonly #runtime: Runtime;
+  readonly #reporter: Reporter;
+  readonly #trustMs: number;
+  readonly #onEnd: (attempt: Attempt, outcome: Outcome) => void;
+
+  constructor(parts: {
+    runtime: Runtime;
+    reporter: Reporter;
+    leaseMs: number;
+    onEnd: (attempt: Attempt, outcome: Outcome) => void;
+  }) {
+    this.#runtime = parts.runtime;
+    this.#reporter = parts.reporter;
+    this.#trustMs = parts.leaseMs * (1 - TRUST_MARGIN);
+    this.#onEnd = parts.onEnd;
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  start(job: ClaimedJob, task: Task, sentAt: number): void {
+    const attempt = new Attempt({
+      job,
+      task,
+      trustedUntil: sentAt + this.#trustMs,
+      runtime: this.#runtime,
+      onEnd: (ended, outcome) => {
+        if (this.#running.get(job.id) === ended) this.#running.delete(job.id);
+        this.#onEnd(ended, outcome);
+      },
+    });
+    this.#running.set(job.id, attempt);
+    this.#reporter.started(job);
+    runTraced(attempt);
+  }
+
+  isTrusted(sentAt: number, now: number): boolean {
+    return now < sentAt + this.#trustMs;
+  }
+
+  /** Gives up the attempts whose lease could not be renewed in time. */
+  checkTrust(): void {
+    const now = this.#runtime.monotonic();
+    for (const attempt of this.#running.values()) {
+      if (now >= attempt.trustedUntil) this.lose(attempt, "its lease could not be renewed in time");
+    }
+  }
+
+  hearKeeper({ renewed, lost, cancelled }: Report): void {
+    for (const { sentAt, ...fence } of renewed) {
+      const attempt = this.#find(fence);
+      if (attempt !== null) attempt.trustedUntil = sentAt + this.#trustMs;
+    }
+    for (const fence of lost) {
+      const attempt = this.#find(fence);
+      if (attempt !== null) this.lose(attempt, "another worker owns the job");
+    }
+    this.cancel(cancelled);
+  }
+
+  cancel(fences: readonly Fence[]): void {
+    for (const fence of fences) this.#find(fence)?.abort(new JobCancelled({ id: fence.id }));
+  }
+
+  abortAll(reason: HoldfastError): void {
+    for (const attempt of this.#running.values()) attempt.abort(reason);
+  }
+
+  /** Said once for every attempt, however many of its writes are refused afterwards. */
+  lose(attempt: Attempt, why: string): void {
+    if (attempt.lost) return;
+    attempt.lost = true;
+    this.#reporter.lost(attempt, why);
+    attempt.abort(new LeaseLost(attempt.fence));
+  }
+
+  held(): LeaseList {
+    return leaseList([...this.#running.values()].map(({ job }) => job));
+  }
+
+  #find({ id, epoch }: { id: string; epoch: number }): Attempt | null {
+    const attempt = this.#running.get(id);
+    return attempt?.job.epoch === epoch ? attempt : null;
+  }
+}

@@ -1,0 +1,130 @@
+/** Counts what happens in a worker, logs what somebody should know, and tells those who listen. */
+import { Events } from "../core/events.ts";
+import { traceId } from "../core/job.ts";
+import type { Logger } from "../core/log.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { ClaimedJob, Settled } from "../store/store.ts";
+import type { Attempt } from "./attempt.ts";
+import type { EndEvent, JobEvent, WorkerEvents } from "./events.ts";
+
+export interface Counters {
+  readonly claimed: number;
+  readonly completed: number;
+  readonly retried: number;
+  readonly dead: number;
+  readonly cancelled: number;
+  readonly released: number;
+  readonly recovered: number;
+  readonly leasesLost: number;
+  /** Outcomes the database refused because the job was somebody else's by then. */
+  readonly staleWritesRefused: number;
+}
+
+export class Reporter {
+  readonly events: Events<WorkerEvents>;
+  readonly #worker: string;
+  readonly #runtime: Runtime;
+  readonly #logger: Logger;
+  readonly #counters: { -readonly [name in keyof Counters]: number } = {
+    claimed: 0,
+    completed: 0,
+    retried: 0,
+    dead: 0,
+    cancelled: 0,
+    released: 0,
+    recovered: 0,
+    leasesLost: 0,
+    staleWritesRefused: 0,
+  };
+
+  constructor(parts: { worker: string; runtime: Runtime; logger: Logger }) {
+    this.#worker = parts.worker;
+    this.#runtime = parts.runtime;
+    this.#logger = parts.logger;
+    this.events = new Events((error, name) =>
+      parts.logger.error({ err: error, event: name }, `a listener of '${name}' threw`),
+    );
+  }
+
+  get counters(): Counters {
+    return { ...this.#counters };
+  }
+
+  worker(stage: "started" | "stopping" | "stopped", facts: object = {}): void {
+    this.#logger.info({ worker: this.#worker, ...facts }, `worker ${stage}`);
+    this.events.emit(`worker:${stage}`, () => ({ worker: this.#worker }));
+  }
+
+  claimed(count: number): void {
+    this.#counters.claimed += count;
+  }
+
+  handedBack(count: number): void {
+    this.#counters.released += count;
+  }
+
+  started(job: ClaimedJob): void {
+    this.events.emit("job:started", () => jobEvent(job));
+  }
+
+  /** What the database has made of an attempt. */
+  settled(attempt: Attempt, settled: Settled): void {
+    const { error } = attempt;
+    const event = (): EndEvent => this.#endEvent(attempt);
+    switch (settled.status) {
+      case "done":
+        this.#counters.completed += 1;
+        return this.events.emit("job:completed", event);
+      case "retry":
+        this.#counters.retried += 1;
+        this.events.emit("job:failed", () => ({ ...event(), error }));
+        return this.events.emit("job:retrying", () => ({
+          ...event(),
+          error,
+          retryAt: settled.dueAt,
+        }));
+      case "failed":
+        this.#counters.dead += 1;
+        this.#logger.warn({ ...this.#facts(attempt), err: error }, "job failed for good");
+        this.events.emit("job:failed", () => ({ ...event(), error }));
+        return this.events.emit("job:dead", () => ({ ...event(), error }));
+      case "cancelled":
+        this.#counters.cancelled += 1;
+        return this.events.emit("job:cancelled", event);
+      default:
+        this.#counters.released += 1;
+        return this.events.emit("job:released", event);
+    }
+  }
+
+  refused(): void {
+    this.#counters.staleWritesRefused += 1;
+  }
+
+  lost(attempt: Attempt, why: string): void {
+    this.#counters.leasesLost += 1;
+    this.#logger.warn({ ...this.#facts(attempt), why }, "job ownership lost");
+    this.events.emit("lease:lost", () => ({ ...jobEvent(attempt.job), why }));
+  }
+
+  /** A lease that upkeep took back. The worker named is the one that lost it. */
+  recovered({ id, task, queue, worker, epoch, status }: Settled): void {
+    this.#counters.recovered += 1;
+    this.#logger.warn({ job: id, worker, epoch, status }, "lease ran out; job taken back");
+    this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));
+  }
+
+  #facts({ job }: Attempt): object {
+    return { job: job.id, task: job.task, worker: this.#worker, traceId: traceId(job) };
+  }
+
+  #endEvent(attempt: Attempt): EndEvent {
+    const durationMs = this.#runtime.monotonic() - attempt.startedAt;
+    return { ...jobEvent(attempt.job), durationMs };
+  }
+}
+
+function jobEvent(job: ClaimedJob): JobEvent {
+  const { id, task, queue, worker, epoch, attempt } = job;
+  return { id, task, queue, worker, epoch, attempt, traceId: traceId(job) };
+}

@@ -1,0 +1,175 @@
+/**
+ * What the compiler promises about tasks, jobs and workers. Compiled by `npm run check`, never run.
+ *
+ * A line under `@ts-expect-error` must not compile; if it does, the directive itself is the error.
+ */
+import * as v from "valibot";
+import * as z from "zod";
+import {
+  defineTask,
+  type Holdfast,
+  type Job,
+  type Task,
+  type Worker,
+  type WorkerOptions,
+} from "../../src/index.ts";
+import { drain, openTestHoldfast, testClock, type Drained } from "../../src/testing/index.ts";
+
+type IsAny<T> = 0 extends 1 & T ? true : false;
+
+/** True when both are the same type. `any` fits everywhere, so it is the same as nothing but itself. */
+type Same<A, B> = IsAny<A> extends IsAny<B> ? ([A, B] extends [B, A] ? true : false) : false;
+
+declare const holdfast: Holdfast;
+declare const worker: Worker;
+
+// ── Without a schema: the types of run() are the task's ──────────────────────────────────────────
+
+export const mail = defineTask({
+  name: "mail.send",
+  async run({ to }: { to: string; copies?: number }, ctx) {
+    void (true satisfies Same<typeof ctx.signal, AbortSignal>);
+    void (true satisfies Same<typeof ctx.attempt, number>);
+    return { sentTo: to };
+  },
+});
+void (true satisfies Same<typeof mail, Task<{ to: string; copies?: number }, { sentTo: string }>>);
+
+export async function withoutSchema(): Promise<void> {
+  const job = await holdfast.enqueue(mail, { to: "ada" });
+  void (true satisfies Same<typeof job, Job<{ sentTo: string }>>);
+  const result = await job.result({ timeout: "10s" });
+  void (true satisfies Same<typeof result, { sentTo: string }>);
+
+  await holdfast.enqueue(mail, { to: "ada", copies: 2 });
+  // @ts-expect-error -- a number is not an address
+  await holdfast.enqueue(mail, { to: 7 });
+  // @ts-expect-error -- `to` is missing
+  await holdfast.enqueue(mail, {});
+  // @ts-expect-error -- there is no field `too`
+  await holdfast.enqueue(mail, { too: "ada" });
+  // @ts-expect-error -- the input is missing
+  await holdfast.enqueue(mail);
+}
+
+// ── With a schema: callers pass its input, run() gets its output ─────────────────────────────────
+
+export const shipZod = defineTask({
+  name: "order.ship",
+  input: z.object({ id: z.string(), at: z.iso.datetime().transform((text) => new Date(text)) }),
+  run({ id, at }) {
+    void (true satisfies Same<typeof id, string>);
+    void (true satisfies Same<typeof at, Date>);
+    return at.getTime();
+  },
+});
+void (true satisfies Same<typeof shipZod, Task<{ id: string; at: string }, number>>);
+
+export const shipValibot = defineTask({
+  name: "order.ship",
+  input: v.object({ id: v.string(), boxes: v.optional(v.number(), 1) }),
+  async run({ id, boxes }) {
+    void (true satisfies Same<typeof boxes, number>);
+    return [id, boxes] as const;
+  },
+});
+void (true satisfies Same<
+  typeof shipValibot,
+  Task<{ id: string; boxes?: number | undefined }, readonly [string, number]>
+>);
+
+export async function withSchema(): Promise<void> {
+  const zod = await holdfast.enqueue(shipZod, { id: "1", at: "2027-01-01T00:00:00Z" });
+  void (true satisfies Same<Awaited<ReturnType<typeof zod.result>>, number>);
+  // @ts-expect-error -- callers pass the schema's input, a text, not its output, a Date
+  await holdfast.enqueue(shipZod, { id: "1", at: new Date(0) });
+  // @ts-expect-error -- `at` is missing
+  await holdfast.enqueue(shipZod, { id: "1" });
+
+  const valibot = await holdfast.enqueue(shipValibot, { id: "1" });
+  void (true satisfies Same<Awaited<ReturnType<typeof valibot.result>>, readonly [string, number]>);
+  // @ts-expect-error -- a text is not a number of boxes
+  await holdfast.enqueue(shipValibot, { id: "1", boxes: "2" });
+}
+
+// ── By name: nothing is known ────────────────────────────────────────────────────────────────────
+
+export async function byName(): Promise<void> {
+  const job = await holdfast.enqueue("somebody.elses", { any: ["thing"] });
+  void (true satisfies Same<typeof job, Job<unknown>>);
+  // @ts-expect-error -- the result of a task known by name only is unknown
+  void (await job.result()).sentTo;
+}
+
+// ── Many at once ─────────────────────────────────────────────────────────────────────────────────
+
+export async function many(): Promise<void> {
+  const jobs = await holdfast.enqueueMany(mail, [{ to: "ada" }, { to: "bob" }], ({ to }, index) => {
+    void (true satisfies Same<typeof to, string>);
+    return { key: `${to}-${index}` };
+  });
+  void (true satisfies Same<typeof jobs, Job<{ sentTo: string }>[]>);
+  // @ts-expect-error -- one of the inputs has no `to`
+  await holdfast.enqueueMany(mail, [{ to: "ada" }, {}]);
+  // @ts-expect-error -- the options of each job are options too
+  await holdfast.enqueueMany(mail, [{ to: "ada" }], () => ({ keys: "1" }));
+}
+
+// ── Options ──────────────────────────────────────────────────────────────────────────────────────
+
+export async function options(): Promise<void> {
+  await holdfast.enqueue(mail, { to: "ada" }, { delay: "10s", priority: 1, key: "k", attempts: 2 });
+  // @ts-expect-error -- there is no option `prio`
+  await holdfast.enqueue(mail, { to: "ada" }, { prio: 1 });
+  // @ts-expect-error -- a moment is a Date or milliseconds, not a text
+  await holdfast.enqueue(mail, { to: "ada" }, { runAt: "2027-01-01" });
+  // @ts-expect-error -- a status is one of eight words
+  await holdfast.jobs.list({ status: "finished" });
+  // @ts-expect-error -- a lease is given back as done, failed, suspended or released
+  await holdfast.leases.release({ id: "", worker: "", epoch: 1 }, { as: "lost" });
+  // @ts-expect-error -- a failed attempt comes with its error
+  await holdfast.leases.release({ id: "", worker: "", epoch: 1 }, { as: "failed" });
+}
+
+// @ts-expect-error -- a task has a name
+defineTask({ run: () => null });
+// @ts-expect-error -- a task has a function
+defineTask({ name: "idle" });
+// @ts-expect-error -- there is no option `retries`
+defineTask({ name: "typo", retries: 3, run: () => null });
+
+// ── Workers and the test kit take tasks of any types ─────────────────────────────────────────────
+
+export async function workers(): Promise<void> {
+  const chosen: WorkerOptions = { tasks: [mail, shipZod, shipValibot], concurrency: 4 };
+  await holdfast.startWorker(chosen);
+  // @ts-expect-error -- there is no option `concurency`
+  await holdfast.startWorker({ tasks: [mail], concurency: 4 });
+  // @ts-expect-error -- a worker without tasks has nothing to do
+  await holdfast.startWorker({ concurrency: 4 });
+
+  worker.on("job:completed", ({ id, durationMs }) => {
+    void (true satisfies Same<typeof id, string>);
+    void (true satisfies Same<typeof durationMs, number>);
+  });
+  worker.on(
+    "job:retrying",
+    ({ retryAt }) => void (true satisfies Same<typeof retryAt, number | null>),
+  );
+  // @ts-expect-error -- there is no such event
+  worker.on("job:finished", () => {});
+  // @ts-expect-error -- a completed attempt has no error
+  worker.on("job:completed", ({ error }) => error);
+}
+
+export async function testKit(): Promise<void> {
+  await using kit = await openTestHoldfast({ start: new Date(0), seed: 2 });
+  void (true satisfies Same<typeof kit.holdfast, Holdfast>);
+  await kit.clock.advance("1h");
+  const drained = await drain(kit.holdfast, [mail, shipZod, shipValibot], { skipTime: true });
+  void (true satisfies Same<typeof drained, Drained>);
+  // @ts-expect-error -- what a job failed with is there only if it failed
+  void drained.jobs[0]?.error.message;
+  // @ts-expect-error -- a clock starts at a Date or at milliseconds
+  testClock("2027-01-01");
+}

@@ -69,8 +69,8 @@ export function drainRaw(file: string, tasks: readonly string[], batch: number):
     }
     drained += held.length;
     held = (peek.all("default", names, batch) as unknown as Ready[]).map((row) => {
-      const [id, q, t, rank, key, epoch, n, crashes, most, readyAt] = row;
-      deleteReady.run(q, rank, readyAt, id);
+      const [id, q, t, rank, key, epoch, n, crashes, most] = row;
+      deleteReady.run(id);
       const until = now + LEASE_MS;
       insertLease.run(id, q, t, rank, key, epoch + 1, n + 1, crashes, most, "raw", until, now, now);
       readJob.get(id);

@@ -1,10 +1,21 @@
 /** Readers of arguments and options. What is wrong with a value is said in a sentence that names the option. */
 import { InvalidArgumentError } from "commander";
+import { toMs } from "../core/duration.ts";
 import { BadUsage } from "./failure.ts";
 
 export function wholeNumber(text: string): number {
   if (/^-?\d+$/.test(text)) return Number(text);
   throw new InvalidArgumentError("Write a whole number.");
+}
+
+/** Checked here, so that nothing has happened yet when it is wrong. */
+export function duration(text: string): string {
+  try {
+    toMs("duration", text);
+    return text;
+  } catch {
+    throw new InvalidArgumentError("Write a duration such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m.");
+  }
 }
 
 /** A day, or a day and a time. Without a zone it is this machine's. */

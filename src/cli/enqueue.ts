@@ -4,7 +4,7 @@ import { Command, Option } from "commander";
 import type { EnqueueOptions } from "../queue/options.ts";
 import type { Job } from "../queue/job.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
-import { instant, parseJson, wholeNumber } from "./arguments.ts";
+import { duration, instant, parseJson, wholeNumber } from "./arguments.ts";
 import { openForWork, urlOption, type DatabaseOptions } from "./database.ts";
 import { printable } from "./table.ts";
 import { findTask, loadTasks } from "./tasks.ts";
@@ -30,11 +30,15 @@ export function enqueueCommand(terminal: Terminal): Command {
     .option("--tasks <file>", "module with the task: its schema checks the input here")
     .option("--queue <name>", "the queue to wait in (default: the task's own)")
     .option("--priority <n>", "a higher number goes first (default: 0)", wholeNumber)
-    .addOption(new Option("--delay <duration>", "not before this has passed").conflicts("runAt"))
+    .addOption(
+      new Option("--delay <duration>", "not before this has passed")
+        .argParser(duration)
+        .conflicts("runAt"),
+    )
     .option("--run-at <time>", "not before this moment: 2027-01-31T09:00:00Z", instant)
     .option("--attempts <n>", "how often it may be tried in all", wholeNumber)
     .option("--key <key>", "at most one live job of the task has this key")
-    .option("--wait <duration>", "wait this long for the result")
+    .option("--wait <duration>", "wait this long for the result", duration)
     .action((task: string, json: string, options: Options) =>
       enqueue(terminal, task, json, options),
     );
@@ -56,9 +60,8 @@ async function enqueue(
       ? await holdfast.enqueue(target, input, terms)
       : await holdfast.enqueue(target, input, terms);
   if (!terminal.json) sayAccepted(terminal, job);
-  await (options.wait === undefined
-    ? sayState(terminal, job, holdfast)
-    : sayResult(terminal, job, options.wait));
+  if (options.wait !== undefined) await sayResult(terminal, job, holdfast, options.wait);
+  else if (terminal.json) await sayState(terminal, job, holdfast);
 }
 
 async function readInput(json: string): Promise<unknown> {
@@ -83,14 +86,25 @@ async function sayState(
   { id, task, added }: Job<unknown>,
   { jobs }: Holdfast,
 ): Promise<void> {
-  if (!terminal.json) return;
   const status = (await jobs.get(id))?.status;
   terminal.printJson({ id, task, added, status });
 }
 
-async function sayResult(terminal: Terminal, job: Job<unknown>, timeout: string): Promise<void> {
+async function sayResult(
+  terminal: Terminal,
+  job: Job<unknown>,
+  holdfast: Holdfast,
+  timeout: string,
+): Promise<void> {
   const { id, task, added } = job;
-  const result = await job.result({ timeout });
+  let result: unknown;
+  try {
+    result = await job.result({ timeout });
+  } catch (error) {
+    // Accepted it was, whatever became of it: a script needs the id.
+    if (terminal.json) await sayState(terminal, job, holdfast);
+    throw error;
+  }
   if (terminal.json) terminal.printJson({ id, task, added, status: "done", result });
   else terminal.print(printable(JSON.stringify(result ?? null, null, 2), { lines: true }));
 }

@@ -41,7 +41,7 @@ async function jobs(terminal: Terminal, { url, ...filter }: Options): Promise<vo
 
 function page(found: readonly JobSummary[], filter: { limit: number }, terminal: Terminal) {
   if (found.length === 0) return ["No jobs."];
-  return [...jobTable(found, terminal), "", terminal.colors.dim(footer(found, filter))];
+  return [...jobTable(found, terminal), "", ...footer(found, filter).map(terminal.colors.dim)];
 }
 
 function jobTable(found: readonly JobSummary[], { columns, colors }: Terminal): string[] {
@@ -77,10 +77,10 @@ function whenOf({ finishedAt, dueAt, enqueuedAt }: JobSummary): number {
   return finishedAt ?? dueAt ?? enqueuedAt;
 }
 
-function footer(found: readonly JobSummary[], { limit }: { readonly limit: number }): string {
+function footer(found: readonly JobSummary[], { limit }: { readonly limit: number }): string[] {
   const last = found.at(-1);
   const queues = new Set(found.map(({ queue }) => queue));
   const where = queues.size === 1 ? ` in queue ${last?.queue ?? ""}` : "";
-  const older = found.length === limit ? `. Older ones: --before ${last?.id ?? ""}` : "";
-  return `${counted(found.length, "job")}${where}${older}`;
+  const older = found.length === limit ? [`Older ones: --before ${last?.id ?? ""}`] : [];
+  return [`${counted(found.length, "job")}${where}`, ...older];
 }

@@ -7,8 +7,8 @@ import { writeSync } from "node:fs";
 import pino from "pino";
 import { InvalidArgument } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
-import { printable } from "./table.ts";
-import type { Colors, Terminal } from "./terminal.ts";
+import { cut, printable, widthOf } from "./table.ts";
+import type { Terminal } from "./terminal.ts";
 
 const STDERR = 2;
 const LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
@@ -17,7 +17,7 @@ export function openLog(terminal: Terminal): Logger {
   const { env } = terminal;
   const forPerson = terminal.errorLive && !terminal.json && env["NODE_ENV"] !== "production";
   const stream = forPerson
-    ? { write: (line: string) => writeLine(humanLine(line, terminal.errorColors)) }
+    ? { write: (line: string) => writeLine(humanLine(line, terminal)) }
     : pino.destination({ dest: STDERR, sync: true });
   const log = pino(
     {
@@ -51,23 +51,28 @@ interface Entry {
   readonly level: string;
   readonly time: string;
   readonly msg: string;
-  readonly pid: number;
-  readonly hostname: string;
   readonly err?: { readonly type?: string; readonly message?: string };
 }
 
 const TONES = { debug: "dim", info: "green", warn: "yellow", error: "red" } as const;
 
-/** `12:03:04 info  mail.send done  job=0190… took=12ms` */
-function humanLine(json: string, colors: Colors): string {
-  const { level, time, msg, pid: _pid, hostname: _host, err, ...facts } = JSON.parse(json) as Entry;
+/** What JSON lines tell besides, and a person can do without. */
+const HIDDEN = new Set(["pid", "hostname", "traceId"]);
+
+/** `12:03:04 info  mail.send done  job=0190… took=12ms`, with as many facts as fit. */
+function humanLine(json: string, { errorColors: colors, errorColumns }: Terminal): string {
+  const { level, time, msg, err, ...facts } = JSON.parse(json) as Entry;
   const clock = new Date(time).toTimeString().slice(0, 8);
   const tone = colors[TONES[level as keyof typeof TONES] ?? "reset"];
-  const shown = Object.entries(facts).map(([name, value]) => `${name}=${factText(value)}`);
+  const shown = Object.entries(facts)
+    .filter(([name, value]) => !HIDDEN.has(name) && value !== 0)
+    .map(([name, value]) => `${name}=${factText(value)}`);
   const cause = err === undefined ? "" : `: ${err.type ?? "Error"}: ${err.message ?? ""}`;
   const words = printable(`${msg}${cause}`);
+  const taken = widthOf(`${clock} ${level.padEnd(5)} ${words}  `) % errorColumns;
+  const rest = cut(printable(shown.join(" ")), errorColumns - taken);
   const told = `${colors.dim(clock)} ${tone(level.padEnd(5))} ${words}`;
-  return shown.length === 0 ? told : `${told}  ${colors.dim(printable(shown.join(" ")))}`;
+  return rest === "" ? told : `${told}  ${colors.dim(rest)}`;
 }
 
 function factText(value: unknown): string {

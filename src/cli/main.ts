@@ -5,7 +5,7 @@ import { systemRuntime } from "../core/runtime.ts";
 import { cancelCommand } from "./cancel.ts";
 import { demoCommand } from "./demo.ts";
 import { enqueueCommand } from "./enqueue.ts";
-import { exitCodes, report } from "./failure.ts";
+import { BadUsage, exitCodes, report } from "./failure.ts";
 import { jobCommand } from "./job.ts";
 import { jobsCommand } from "./jobs.ts";
 import { migrateCommand } from "./migrate.ts";
@@ -59,13 +59,15 @@ export async function main(args: readonly string[]): Promise<number> {
 async function run(program: Command, terminal: Terminal, args: readonly string[]): Promise<number> {
   const named = args.find((arg) => program.commands.some((command) => command.name() === arg));
   try {
-    if (args.length === 0) return showHelp(program, terminal);
     await program.parseAsync(args, { from: "user" });
     await terminal.flush();
     return exitCodes.ok;
   } catch (error) {
     // The help or the version that was asked for.
     if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok;
+    if (error instanceof CommanderError && error.code === "commander.help") {
+      return showHelp(program, terminal);
+    }
     return report(terminal, error, named ?? null);
   }
 }
@@ -94,8 +96,8 @@ function buildProgram(terminal: Terminal): Command {
 
 /** Somebody who names no command wants to know which there are; a script that does has a mistake. */
 function showHelp(program: Command, terminal: Terminal): number {
-  terminal.complain(program.helpInformation().trimEnd(), "", "Name a command.");
-  return exitCodes.usage;
+  if (!terminal.json) terminal.complain(program.helpInformation().trimEnd(), "");
+  return report(terminal, new BadUsage("Name a command."), null);
 }
 
 function asksForJson(args: readonly string[]): boolean {

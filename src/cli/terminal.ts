@@ -6,16 +6,25 @@
  */
 import type { WriteStream } from "node:tty";
 import { createColors } from "picocolors";
+import { HoldfastError } from "../core/errors.ts";
 
 export type Colors = ReturnType<typeof createColors>;
 
-type Stream = NodeJS.WriteStream | WriteStream;
+/** Node's types say that a stream always knows whether it is a terminal; a pipe does not. */
+type Stream = Omit<WriteStream, "isTTY"> & { readonly isTTY?: boolean };
 
 export interface TerminalOptions {
   readonly json: boolean;
   readonly env: NodeJS.ProcessEnv;
   readonly stdout: Stream;
   readonly stderr: Stream;
+}
+
+/** What was asked for has been done; only the words about it are lost. */
+class OutputLost extends HoldfastError {
+  constructor(cause: Error) {
+    super("OUTPUT_LOST", `The output could not be written: ${cause.message}.`, cause);
+  }
 }
 
 const COLUMNS_DEFAULT = 80;
@@ -47,18 +56,21 @@ export class Terminal {
 
   /** Somebody is looking at stdout. */
   get live(): boolean {
-    return this.#stdout.isTTY && !this.json;
+    return this.#stdout.isTTY === true && !this.json;
   }
 
   /** Somebody is looking at stderr. */
   get errorLive(): boolean {
-    return this.#stderr.isTTY;
+    return this.#stderr.isTTY === true;
   }
 
   /** How wide a line may be; null: as wide as it likes. */
   get columns(): number | null {
-    // A terminal that does not know its width says 0.
-    return this.#stdout.isTTY ? this.#stdout.columns || COLUMNS_DEFAULT : null;
+    return this.#stdout.isTTY === true ? columnsOf(this.#stdout) : null;
+  }
+
+  get errorColumns(): number {
+    return columnsOf(this.#stderr);
   }
 
   /** Aborts when nobody reads stdout any more. */
@@ -76,7 +88,7 @@ export class Terminal {
 
   /** One document, indented for a person. */
   printJson(value: unknown): void {
-    this.print(JSON.stringify(value, null, this.#stdout.isTTY ? 2 : undefined));
+    this.print(JSON.stringify(value, null, this.#stdout.isTTY === true ? 2 : undefined));
   }
 
   complain(...lines: readonly string[]): void {
@@ -88,10 +100,15 @@ export class Terminal {
     if (!this.#gone.signal.aborted) {
       await new Promise<void>((resolve) => this.#stdout.write("", () => resolve()));
     }
-    if (this.#failure !== null) throw this.#failure;
+    if (this.#failure !== null) throw new OutputLost(this.#failure);
   }
 }
 
+/** A terminal that does not know its width says 0. */
+function columnsOf(stream: Stream): number {
+  return stream.columns || COLUMNS_DEFAULT;
+}
+
 function hasColors(stream: Stream, env: NodeJS.ProcessEnv): boolean {
-  return stream.isTTY && (env["NO_COLOR"] ?? "") === "" && env["TERM"] !== "dumb";
+  return stream.isTTY === true && (env["NO_COLOR"] ?? "") === "" && env["TERM"] !== "dumb";
 }

@@ -4,7 +4,7 @@ import { formatMs, toMs } from "../core/duration.ts";
 import type { Logger } from "../core/log.ts";
 import type { WorkerOptions } from "../worker/settings.ts";
 import type { Worker } from "../worker/worker.ts";
-import { names, wholeNumber } from "./arguments.ts";
+import { duration, names, wholeNumber } from "./arguments.ts";
 import { openForWork, urlOption, type DatabaseOptions } from "./database.ts";
 import { listenForSignals } from "./signals.ts";
 import { loadTasks } from "./tasks.ts";
@@ -37,12 +37,21 @@ export function workCommand(terminal: Terminal): Command {
     )
     .option("--concurrency <n>", "jobs at once (default: 10)", wholeNumber)
     .option("--name <name>", "first part of the worker's id (default: worker)")
-    .option("--lease <duration>", "how long a job is ours without a sign of life (default: 30s)")
-    .option("--poll <duration>", "how often to look when nothing woke us (default: 10s)")
-    .option("--upkeep <duration>", "how often chores are done (default: 1s)")
-    .option("--grace <duration>", "how long an ended lease is left alone (default: 2s)")
+    .option(
+      "--lease <duration>",
+      "how long a job is ours without a sign of life (default: 30s)",
+      duration,
+    )
+    .option("--poll <duration>", "how often to look when nothing woke us (default: 10s)", duration)
+    .option("--upkeep <duration>", "how often chores are done (default: 1s)", duration)
+    .option("--grace <duration>", "how long an ended lease is left alone (default: 2s)", duration)
     .option("--crashes <n>", "lost leases after which a job is poison (default: 3)", wholeNumber)
-    .option("--shutdown <duration>", "how long to wait for running jobs", DEFAULT_SHUTDOWN)
+    .option(
+      "--shutdown <duration>",
+      "how long to wait for running jobs",
+      duration,
+      DEFAULT_SHUTDOWN,
+    )
     .addHelpText(
       "after",
       `

@@ -220,6 +220,7 @@ export const enqueueing: Group = (open) => {
       const first = await enqueueOne(store, { queue: a, task: a, key: a });
       assert.deepEqual(await store.claim(upTo(9, { queues: [b] })), []);
       assert.deepEqual(await store.claim(upTo(9, { queues: [a], tasks: [b] })), []);
+      assert.deepEqual(await store.claim(upTo(9, { queues: [b], tasks: [a] })), []);
       assert.equal(await store.hasPending(b), false);
       assert.deepEqual(await store.list({ queue: b, limit: 9 }), []);
       assert.deepEqual(await store.list({ task: b, limit: 9 }), []);
@@ -227,9 +228,9 @@ export const enqueueing: Group = (open) => {
       const second = await enqueueOne(store, { queue: b, task: a, key: b });
       const third = await enqueueOne(store, { queue: b, task: b, key: a });
       assert.equal((await store.stats()).length, 2);
-      assert.equal((await claimOne(store, { queues: [a], tasks: [a] })).id, first.id);
-      assert.equal((await claimOne(store, { queues: [b], tasks: [b] })).id, third.id);
       assert.equal((await claimOne(store, { queues: [b], tasks: [a] })).id, second.id);
+      assert.equal((await claimOne(store, { queues: [b] })).id, third.id);
+      assert.equal((await claimOne(store, { queues: [a], tasks: [a] })).id, first.id);
     });
   }
 };

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { finalStatuses, statuses, type FinalStatus } from "../../src/core/job.ts";
-import type { Group } from "../support/bundle.ts";
+import type { ClaimedJob } from "../../src/store/store.ts";
+import type { Bundle, Group } from "../support/bundle.ts";
 import {
   cancelled,
   claimOne,
@@ -116,10 +117,31 @@ export const keys: Group = (open) => {
       newJob({ task: "order.ship", key: "42" }),
     ];
     assert.deepEqual(idsOf(await store.enqueue(again)), [mail.id, ship.id]);
-    await store.cancel(mail.id);
-    await enqueueOne(store, { task: "mail.send", key: "42" });
-    assert.deepEqual(await store.enqueue([again[1]!]), [{ id: ship.id, added: false }]);
   });
+
+  const ends: Record<string, (bundle: Bundle, claimed: ClaimedJob) => Promise<unknown>> = {
+    "is done": ({ store }, claimed) => settleOne(store, done(claimed)),
+    fails: ({ store }, claimed) => settleOne(store, failed(claimed)),
+    crashes: (bundle, claimed) => crash(bundle, claimed),
+    "is cancelled": async ({ store }, claimed) => {
+      await store.release([claimed]);
+      await store.cancel(claimed.id);
+    },
+  };
+  for (const [how, end] of Object.entries(ends)) {
+    test(`a job that ${how} lets go of its own key and no other`, async () => {
+      const bundle = await open();
+      const { store } = bundle;
+      const otherTask = await enqueueOne(store, { task: "a", key: "42", queue: "a" });
+      const otherKey = await enqueueOne(store, { task: "b", key: "43", queue: "b" });
+      const claimed = await startOne(store, { task: "b", key: "42", attemptsMax: 1 });
+      await end(bundle, claimed);
+
+      const late = [newJob({ task: "a", key: "42" }), newJob({ task: "b", key: "43" })];
+      assert.deepEqual(idsOf(await store.enqueue(late)), [otherTask.id, otherKey.id]);
+      await enqueueOne(store, { task: "b", key: "42" });
+    });
+  }
 
   test("a key holds in every queue", async () => {
     const { store } = await open();

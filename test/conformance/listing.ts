@@ -111,10 +111,10 @@ export const listing: Group = (open) => {
     await store.enqueue(jobs);
 
     const seen: string[] = [];
-    for (;;) {
+    // A repetition would go round in circles, so there is an end to it.
+    for (let pages = 0; pages < jobs.length; pages += 1) {
       const before = seen.at(-1);
       const page = await store.list({ limit: 5, ...(before === undefined ? {} : { before }) });
-      if (page.length === 0) break;
       seen.push(...idsOf(page));
       await enqueueOne(store);
       await enqueueOne(store, { start: { delayMs: 9 } });

@@ -1,10 +1,8 @@
 import { ok } from "node:assert/strict";
 import { relative } from "node:path";
 import { test } from "node:test";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
+import { openSqlite } from "./open.ts";
 import { runModel, type Plan, type Tally } from "./run.ts";
-import type { OpenStore } from "./world.ts";
 
 const { LONG, HOLDFAST_SEED, HOLDFAST_PATH } = process.env;
 
@@ -15,14 +13,7 @@ const plan: Plan = {
     HOLDFAST_SEED === undefined
       ? null
       : { seed: Number(HOLDFAST_SEED), path: HOLDFAST_PATH ?? "0" },
-  file: relative(process.cwd(), import.meta.filename),
-};
-
-const openSqlite: OpenStore = async (runtime) => {
-  const engine = await SqliteEngine.open({ path: ":memory:", runtime, create: true });
-  const store = new SqlStore(engine);
-  await store.migrate();
-  return store;
+  command: `${LONG === "1" ? "LONG=1 " : ""}node --test ${relative(process.cwd(), import.meta.filename)}`,
 };
 
 /** What a run that proves something has met. */

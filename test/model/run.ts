@@ -12,8 +12,8 @@ export interface Plan {
   readonly commandsMax: number;
   /** Both from a failure's report; null: a fresh seed, and all runs. */
   readonly replay: { readonly seed: number; readonly path: string } | null;
-  /** The file to name in the command that replays a failure. */
-  readonly file: string;
+  /** The command that runs this plan again, for the report of a failure. */
+  readonly command: string;
 }
 
 /** What the runs met, and how often. */
@@ -27,7 +27,7 @@ export async function runModel(open: OpenStore, plan: Plan): Promise<Tally> {
     numRuns: plan.replay === null ? plan.runs : 1,
     ...plan.replay,
   });
-  if (details.failed) throw new Error(report(details, plan.file));
+  if (details.failed) throw new Error(report(details, plan.command));
   return tally;
 }
 
@@ -52,13 +52,13 @@ async function runOnce(
 }
 
 /** The first number of the path is the run; from there the same shrinking leads to the same end. */
-function report<T>(details: fc.RunDetails<T>, file: string): string {
+function report<T>(details: fc.RunDetails<T>, command: string): string {
   const run = details.counterexamplePath?.split(":")[0] ?? "0";
   const cause = details.errorInstance;
   return [
     `The store and the model disagree (run ${run} of seed ${details.seed}, made shorter`,
     `${details.numShrinks} times). Replay it with`,
-    `  HOLDFAST_SEED=${details.seed} HOLDFAST_PATH=${run} node --test ${file}`,
+    `  HOLDFAST_SEED=${details.seed} HOLDFAST_PATH=${run} ${command}`,
     "",
     cause instanceof Error ? cause.message : String(cause),
   ].join("\n");

@@ -30,7 +30,9 @@ suite("test groups", () => {
   ];
 
   test("without a name every group runs, and an empty one is no failure yet", () => {
-    assert.deepEqual(planFor(files, []), { unit: 2, conformance: 0, races: 0, crash: 0, cli: 1 });
+    const { unit, cli, ...others } = planFor(files, []);
+    assert.deepEqual({ unit, cli }, { unit: 2, cli: 1 });
+    assert.ok(Object.values(others).every((count) => count === 0));
   });
 
   test("a named group runs alone, and one can be left out", () => {

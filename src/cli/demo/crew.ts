@@ -2,7 +2,7 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { HoldfastError } from "../../core/errors.ts";
-import { systemRuntime } from "../../core/runtime.ts";
+import { sleep, systemRuntime } from "../../core/runtime.ts";
 import type { Store } from "../../store/store.ts";
 import type { Fault } from "./plan.ts";
 import { GRACE_MS, LEASE_MS } from "./settings.ts";
@@ -18,6 +18,7 @@ const WAKING_MS = 1_500;
 /** A worker that ends by itself is a bug or a broken machine, not a fault of the demo's. */
 const SURPRISES_MAX = 3;
 const LEASES_MAX = 1_000;
+const STOP_MS_MAX = 10_000;
 
 export class CrewFailed extends HoldfastError {
   constructor(facts: { code: number | null; signal: string | null }) {
@@ -108,28 +109,25 @@ export class Crew {
     return this.#members.some(({ health }) => health === "frozen");
   }
 
-  /** Lets everybody finish and say a last word. */
+  /** Lets everybody finish and say a last word. Whoever takes too long is ended without it. */
   async stop(): Promise<void> {
-    this.#stopping = true;
-    await Promise.all(
-      this.#members.map(async ({ child }) => {
-        if (hasEnded(child)) return;
-        const exited = once(child, "exit");
-        // One that has not begun to listen yet has nothing to say either.
-        child.send("stop", (error) => (error === null ? undefined : child.kill("SIGKILL")));
-        await exited;
-      }),
-    );
+    const asked = this.#end((child) => void child.send("stop", () => {}));
+    await Promise.race([asked, sleep(systemRuntime, STOP_MS_MAX, { kind: "background" })]);
+    await this.destroy();
   }
 
   /** Ends everybody at once, the frozen ones too. */
   async destroy(): Promise<void> {
+    await this.#end((child) => void child.kill("SIGKILL"));
+  }
+
+  async #end(tell: (child: ChildProcess) => void): Promise<void> {
     this.#stopping = true;
     await Promise.all(
       this.#members.map(async ({ child }) => {
-        if (hasEnded(child)) return;
+        if (child.exitCode !== null || child.signalCode !== null) return;
         const exited = once(child, "exit");
-        child.kill("SIGKILL");
+        tell(child);
         await exited;
       }),
     );
@@ -189,10 +187,6 @@ export class Crew {
     for (const { worker } of [...active, ...expired]) held.set(worker, (held.get(worker) ?? 0) + 1);
     return held;
   }
-}
-
-function hasEnded(child: ChildProcess): boolean {
-  return child.exitCode !== null || child.signalCode !== null;
 }
 
 /** Sources run as they are in a checkout; the published package has JavaScript only. */

@@ -40,8 +40,9 @@ function tellNowAndThen(worker: Worker): void {
   systemRuntime.timer(TELL_EVERY_MS, () => tellNowAndThen(worker), "background");
 }
 
-/** Whoever started us is gone, and nobody else would end us. */
+/** Whoever started us is gone, and nobody else would end us: nor wake a frozen one of us, so that it ends too. */
 function die(): void {
+  process.kill(0, "SIGCONT"); // Our process group; to those who are awake it means nothing.
   process.kill(process.pid, "SIGKILL");
 }
 

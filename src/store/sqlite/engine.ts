@@ -109,13 +109,13 @@ export class SqliteEngine implements Engine {
     settlements: readonly Settlement[],
     wanted: Wanted | null,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
-    const hot = this.#hotStatements();
     if (settlements.length === 0 && wanted !== null) {
       // An idle worker looks without taking the write lock, which it would take from those who have work.
-      const any = await this.#connection.read(() => hot.anyPending(wanted.queues));
-      if (!any) return { settled: [], claimed: [] };
+      const look = (): boolean => this.#hotStatements().anyPending(wanted.queues);
+      if (!(await this.#connection.read(look))) return { settled: [], claimed: [] };
     }
     return this.#connection.write(() => {
+      const hot = this.#hotStatements();
       const now = this.#runtime.now();
       return {
         settled: hot.settle(settlements, now),

@@ -55,8 +55,11 @@ export class HotStatements {
 
   insert(jobs: readonly NewJob[], now: number): Enqueued[] {
     return jobs.map((job) => {
-      const holder = job.key === null ? null : this.#holdKey(job, job.key);
-      if (holder !== null && holder !== job.id) return { id: holder, added: false };
+      if (job.key === null) return { id: job.id, added: this.#insertOne(job, now) };
+      // A call that is repeated must not touch the key: its job may have finished, and another may hold it.
+      if (this.#sql.readJob.get(job.id) !== undefined) return { id: job.id, added: false };
+      const holder = this.#holdKey(job, job.key);
+      if (holder !== job.id) return { id: holder, added: false };
       return { id: job.id, added: this.#insertOne(job, now) };
     });
   }
@@ -119,7 +122,7 @@ export class HotStatements {
   }
 
   #peek({ queues, tasks, limit }: Wanted): Pending[] {
-    const rows = queues.flatMap((queue) => {
+    const rows = [...new Set(queues)].flatMap((queue) => {
       const found =
         tasks === null
           ? this.#sql.peek.all(queue, limit)
@@ -130,10 +133,10 @@ export class HotStatements {
   }
 
   #claimOne(row: Pending, worker: string, now: number, lockedUntil: number): ClaimedJob {
-    const [id, queue, task, rank, key, epochs, attempts, crashes, attemptsMax, readyAt] = row;
+    const [id, queue, task, rank, key, epochs, attempts, crashes, attemptsMax] = row;
     const epoch = epochs + 1;
     const attempt = attempts + 1;
-    this.#sql.deleteReady.run(queue, rank, readyAt, id);
+    this.#sql.deleteReady.run(id);
     this.#sql.insertLease.run(
       id,
       queue,

@@ -36,13 +36,13 @@ create table holdfast_job (
   max_attempts  integer not null check (max_attempts >= 1),
   job_key       text,
   enqueued_at   integer not null check (enqueued_at > 0)
-);
+) strict;
 
 create table holdfast_ready (${TRAVELLER}
   ready_at      integer not null check (ready_at > 0),
   check (attempts < max_attempts),
   primary key (queue, rank, ready_at, id)
-) without rowid;
+) strict, without rowid;
 create unique index holdfast_ready_id on holdfast_ready (id);
 
 create table holdfast_waiting (${TRAVELLER}
@@ -50,7 +50,7 @@ create table holdfast_waiting (${TRAVELLER}
   due_at        integer check (due_at is not null or status = 'waiting'),
   check (attempts < max_attempts),
   primary key (id)
-) without rowid;
+) strict, without rowid;
 create index holdfast_waiting_due on holdfast_waiting (due_at) where due_at is not null;
 
 create table holdfast_lease (${TRAVELLER}
@@ -61,7 +61,7 @@ create table holdfast_lease (${TRAVELLER}
   cancel_requested_at integer,
   check (attempts >= 1),
   primary key (id)
-) without rowid;
+) strict, without rowid;
 
 create table holdfast_finished (${TRAVELLER}
   status        text    not null check (${isOneOf("status", finalStatuses)}),
@@ -72,8 +72,10 @@ create table holdfast_finished (${TRAVELLER}
   error         text,
   check (status <> 'done' or attempts >= 1),
   primary key (id)
-) without rowid;
+) strict, without rowid;
 create index holdfast_finished_at on holdfast_finished (status, finished_at);
+create index holdfast_finished_failed on holdfast_finished (status, id) where status = 'failed';
+create index holdfast_finished_cancelled on holdfast_finished (status, id) where status = 'cancelled';
 
 create table holdfast_attempt (
   job_id        text    not null,
@@ -86,14 +88,14 @@ create table holdfast_attempt (
   ended_at      integer not null,
   error         text,
   primary key (job_id, epoch)
-) without rowid;
+) strict, without rowid;
 
 create table holdfast_job_key (
   task          text    not null,
   job_key       text    not null,
   job_id        text    not null unique,
   primary key (task, job_key)
-) without rowid;
+) strict, without rowid;
 `;
 
 /** What no move of ours does, and no hand-typed SQL shall do either. */

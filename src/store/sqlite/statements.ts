@@ -5,8 +5,9 @@
  */
 export const statements = {
   insertJob: `
-    insert or ignore into holdfast_job (id, queue, task, payload, rank, max_attempts, job_key, enqueued_at)
-    values (?, ?, ?, ?, ?, ?, ?, ?)`,
+    insert into holdfast_job (id, queue, task, payload, rank, max_attempts, job_key, enqueued_at)
+    values (?, ?, ?, ?, ?, ?, ?, ?)
+    on conflict (id) do nothing`,
 
   insertReady: `
     insert into holdfast_ready
@@ -30,8 +31,9 @@ export const statements = {
     values (?, ?, ?, ?, ?, ?, ?, ?)`,
 
   insertKey: `
-    insert or ignore into holdfast_job_key (task, job_key, job_id)
-    values (?, ?, ?)`,
+    insert into holdfast_job_key (task, job_key, job_id)
+    values (?, ?, ?)
+    on conflict (task, job_key) do nothing`,
 
   findKey: `
     select job_id
@@ -62,10 +64,7 @@ export const statements = {
 
   deleteReady: `
     delete from holdfast_ready
-     where queue = ?
-       and rank = ?
-       and ready_at = ?
-       and id = ?`,
+     where id = ?`,
 
   insertLease: `
     insert into holdfast_lease

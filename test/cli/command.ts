@@ -1,0 +1,152 @@
+/** The command line as a user has it: real processes, started through bin/holdfast.js in a folder of their own. */
+import assert from "node:assert/strict";
+import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+
+export const launcher = join(import.meta.dirname, "../../bin/holdfast.js");
+const library = join(import.meta.dirname, "../../src/index.ts");
+
+/** A hundred starts of the same sources: stripping their types once is enough. */
+const compileCache = join(import.meta.dirname, "../../node_modules/.cache/holdfast-cli-tests");
+
+/** A command that says nothing for this long hangs. */
+const LIMIT_MS = 30_000;
+const LOOK_EVERY_MS = 10;
+
+export interface Said {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Given {
+  readonly env?: Record<string, string>;
+  /** What comes from stdin; nothing by default. */
+  readonly input?: string;
+}
+
+/** A folder with a command line in it. Whatever was started here ends with it. */
+export class Desk implements AsyncDisposable {
+  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
+  readonly #running = new Set<Started>();
+
+  /** Runs `holdfast` with these arguments to its end. */
+  async holdfast(args: readonly string[], given: Given = {}): Promise<Said> {
+    const started = this.start(args, given);
+    started.child.stdin.end(given.input ?? "");
+    return started.ended;
+  }
+
+  /** Runs it and expects that it went well; the value is the document it printed. */
+  async json(args: readonly string[], given: Given = {}): Promise<any> {
+    const said = await this.holdfast([...args, "--json"], given);
+    assert.deepEqual([said.code, said.stderr], [0, ""]);
+    assert.equal(said.stdout.trimEnd().split("\n").length, 1, "one document, on one line");
+    return JSON.parse(said.stdout);
+  }
+
+  start(args: readonly string[], { env = {} }: Given = {}): Started {
+    return this.spawn(process.execPath, [launcher, ...args], env);
+  }
+
+  spawn(command: string, args: readonly string[], env: Record<string, string> = {}): Started {
+    const started = new Started(
+      spawn(command, args, { cwd: this.folder, env: { ...plainEnvironment(), ...env } }),
+    );
+    this.#running.add(started);
+    return started;
+  }
+
+  /** Writes a module of tasks. `defineTask` and the rest of the library are imported for it. */
+  tasks(name: string, source: string): string {
+    const imports = `import { defineTask, GiveUp } from ${JSON.stringify(library)};\n`;
+    return this.file(name, imports + source);
+  }
+
+  file(name: string, content: string): string {
+    const path = this.path(name);
+    writeFileSync(path, content);
+    return path;
+  }
+
+  path(name: string): string {
+    return join(this.folder, name);
+  }
+
+  get url(): string {
+    return `sqlite:${this.path("holdfast.db")}`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const started of this.#running) {
+      if (started.child.exitCode === null) started.child.kill("SIGKILL");
+      await started.ended;
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+export class Started {
+  readonly child: ChildProcessWithoutNullStreams;
+  readonly ended: Promise<Said>;
+  #stdout = "";
+  #stderr = "";
+
+  constructor(child: ChildProcessWithoutNullStreams) {
+    this.child = child;
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (this.#stdout += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (this.#stderr += text));
+    child.stdin.on("error", () => {}); // It may end without having read what it was given.
+    const limit = setTimeout(() => child.kill("SIGKILL"), LIMIT_MS);
+    this.ended = once(child, "close").then(() => {
+      clearTimeout(limit);
+      const { exitCode: code, signalCode: signal } = child;
+      return { code, signal, stdout: this.#stdout, stderr: this.#stderr };
+    });
+  }
+
+  /** Until it has said this on either stream. */
+  async says(what: string | RegExp): Promise<void> {
+    const heard = (): boolean =>
+      typeof what === "string" ? this.#said.includes(what) : what.test(this.#said);
+    while (!heard()) {
+      const over = this.child.exitCode !== null || this.child.signalCode !== null;
+      assert.ok(!over, `it ended without saying ${String(what)}:\n${this.#said}`);
+      await pause(LOOK_EVERY_MS);
+    }
+  }
+
+  get #said(): string {
+    return this.#stdout + this.#stderr;
+  }
+}
+
+/** Until the condition holds, or the time that anything may take is over. */
+export async function until(what: string, condition: () => boolean | Promise<boolean>) {
+  const endAt = performance.now() + LIMIT_MS;
+  while (!(await condition())) {
+    assert.ok(performance.now() < endAt, `it never came true that ${what}`);
+    await pause(LOOK_EVERY_MS);
+  }
+}
+
+/** Whoever runs the tests may have settings of their own. */
+function plainEnvironment(): NodeJS.ProcessEnv {
+  const theirs = /^(?:HOLDFAST_|NODE_|NO_COLOR$|FORCE_COLOR$)/;
+  const plain = Object.entries(process.env).filter(([name]) => !theirs.test(name));
+  return { ...Object.fromEntries(plain), NODE_COMPILE_CACHE: compileCache };
+}
+
+/** It was refused with this exit code, in one sentence without a stack that matches all of these. */
+export function assertRefused(said: Said, code: number, ...patterns: readonly RegExp[]): void {
+  assert.equal(said.code, code, said.stderr);
+  assert.equal(said.stdout, "");
+  assert.equal(said.stderr.trimEnd().split("\n").length, 1, `one line: ${said.stderr}`);
+  assert.doesNotMatch(said.stderr, / at .*:\d+:\d+/);
+  for (const pattern of patterns) assert.match(said.stderr, pattern);
+}

@@ -1,0 +1,293 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { after, suite, test } from "node:test";
+import { GiveUp } from "../../src/core/errors.ts";
+import { defineTask, openHoldfast } from "../../src/index.ts";
+import { assertRefused, Desk } from "./command.ts";
+
+const ID = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/;
+const ESCAPE = "\u001B";
+const SECRET = "the password is swordfish";
+
+/** A database with a job of almost every kind, made without the command line. */
+async function furnish(desk: Desk): Promise<Record<"done" | "failed" | "later" | "soon", string>> {
+  await using holdfast = await openHoldfast(desk.url);
+  const build = defineTask({ name: "report.build", queue: "reports", run: () => ({ pages: 12 }) });
+  const charge = defineTask({
+    name: "card.charge",
+    retry: { attempts: 2, first: 0 },
+    run: (_input: unknown, { attempt }) => {
+      throw attempt === 1 ? new Error("no answer") : new GiveUp("card declined");
+    },
+  });
+  const done = await holdfast.enqueue(build, { year: 2027, note: SECRET });
+  const failed = await holdfast.enqueue(charge, { cents: 500, note: SECRET });
+  const worker = await holdfast.startWorker({ tasks: [build, charge], upkeep: 10 });
+  await done.result();
+  await assert.rejects(failed.result(), { code: "JOB_FAILED" });
+  await worker.stop();
+  const later = await holdfast.enqueue("mail.send", null, { delay: "2h", key: "k1", priority: 7 });
+  const soon = await holdfast.enqueue("mail.send", { note: SECRET });
+  return { done: done.id, failed: failed.id, later: later.id, soon: soon.id };
+}
+
+suite("holdfast", () => {
+  const desk = new Desk();
+  after(() => desk[Symbol.asyncDispose]());
+
+  test("--help names every command and every exit code, and fits 80 columns", async () => {
+    const { code, stdout } = await desk.holdfast(["--help"]);
+    assert.equal(code, 0);
+    const commands = ["work", "enqueue", "jobs", "job", "retry", "cancel", "stats", "migrate"];
+    for (const name of [...commands, "demo"]) assert.match(stdout, new RegExp(`^  ${name} `, "m"));
+    assert.match(stdout, /Exit codes:\n {2}0 .*\n {2}1 .*\n {2}2 .*\n {2}3 .*\n {2}4 /);
+    assert.ok(stdout.split("\n").every((line) => line.length <= 80));
+  });
+
+  test("--version is the package's", async () => {
+    const { code, stdout } = await desk.holdfast(["--version"]);
+    assert.equal(code, 0);
+    assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
+  });
+
+  test("without a command it shows which there are, and that is a mistake", async () => {
+    const { code, stderr } = await desk.holdfast([]);
+    assert.equal(code, 2);
+    assert.match(stderr, /Usage: holdfast[^]*Name a command\./);
+  });
+
+  test("an unknown command, option or argument is refused with a hint", async () => {
+    assertRefused(await desk.holdfast(["jbos"]), 2, /'jbos'/, /jobs/, /holdfast --help/);
+    const option = await desk.holdfast(["jobs", "--que", "x"]);
+    assertRefused(option, 2, /'--que'/, /--queue/, /holdfast jobs --help/);
+    assertRefused(await desk.holdfast(["stats", "extra"]), 2, /arguments/);
+    assertRefused(await desk.holdfast(["job"]), 2, /argument 'id'/);
+  });
+
+  test("with --json even a mistake in the command line is JSON", async () => {
+    const { code, stdout, stderr } = await desk.holdfast(["--json", "jobs", "--wrong"]);
+    assert.deepEqual([code, stdout], [2, ""]);
+    assert.equal(JSON.parse(stderr).error.code, "BAD_USAGE");
+  });
+});
+
+suite("holdfast enqueue", () => {
+  const desk = new Desk();
+  after(() => desk[Symbol.asyncDispose]());
+
+  test("accepts a job, and creates the database it goes to", async () => {
+    const { code, stdout, stderr } = await desk.holdfast(["enqueue", "mail.send", '{"to":"ada"}']);
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.match(stdout, /^Accepted mail\.send /);
+    const id = ID.exec(stdout)?.[0] ?? "";
+    const { job } = await desk.json(["job", id]);
+    assert.deepEqual([job.status, job.input, job.queue], ["pending", { to: "ada" }, "default"]);
+  });
+
+  test("every option reaches the job", async () => {
+    const terms = ["--queue", "slow", "--priority", "-5", "--attempts", "9", "--delay", "2h"];
+    const accepted = await desk.json(["enqueue", "mail.send", "-3", ...terms, "--key", "k1"]);
+    assert.deepEqual([accepted.added, accepted.status], [true, "scheduled"]);
+    const { job } = await desk.json(["job", accepted.id]);
+    const { queue, priority, attemptsMax, key, input } = job;
+    assert.deepEqual([queue, priority, attemptsMax, key, input], ["slow", -5, 9, "k1", -3]);
+    assert.equal(job.dueAt - job.enqueuedAt, 7_200_000);
+  });
+
+  test("a key that a live job holds gives that job back", async () => {
+    const first = await desk.json(["enqueue", "once", "--key", "only"]);
+    const second = await desk.json(["enqueue", "once", "--key", "only"]);
+    assert.deepEqual(second, { ...first, added: false });
+  });
+
+  test("--run-at is a moment", async () => {
+    const { id } = await desk.json(["enqueue", "x", "--run-at", "2099-01-31T09:00:00Z"]);
+    const { job } = await desk.json(["job", id]);
+    assert.deepEqual([job.status, job.dueAt], ["scheduled", Date.UTC(2099, 0, 31, 9)]);
+  });
+
+  test("the input may come from stdin", async () => {
+    const { id } = await desk.json(["enqueue", "x", "-"], { input: '[1, {"deep": "ü"}]\n' });
+    assert.deepEqual((await desk.json(["job", id])).job.input, [1, { deep: "ü" }]);
+  });
+
+  test("HOLDFAST_URL names the database", async () => {
+    const env = { HOLDFAST_URL: `sqlite:${desk.path("other.db")}` };
+    await desk.json(["enqueue", "x"], { env });
+    assert.equal((await desk.json(["jobs"], { env })).jobs.length, 1);
+  });
+
+  test("a tasks module that leaves something open does not keep the command from ending", async () => {
+    const source = `setInterval(() => {}, 1_000); export const t = defineTask({ name: "t", run() {} });`;
+    const tasks = desk.tasks("open.ts", source);
+    assert.equal((await desk.json(["enqueue", "t", "--tasks", tasks])).task, "t");
+  });
+});
+
+suite("holdfast jobs, job, stats", () => {
+  const desk = new Desk();
+  let ids: Awaited<ReturnType<typeof furnish>>;
+  after(() => desk[Symbol.asyncDispose]());
+
+  test("jobs lists newest first, and never what a job carries", async () => {
+    ids = await furnish(desk);
+    const human = await desk.holdfast(["jobs"]);
+    assert.equal(human.code, 0);
+    const listed = human.stdout.split("\n").map((line) => ID.exec(line)?.[0]);
+    assert.deepEqual(
+      listed.filter((id) => id !== undefined),
+      [ids.soon, ids.later, ids.failed, ids.done],
+    );
+    assert.match(human.stdout, /failed ×2 .* card\.charge/);
+    assert.match(human.stdout, /scheduled .*in 1h|in 2h/);
+    const machine = await desk.holdfast(["jobs", "--json"]);
+    assert.doesNotMatch(human.stdout + machine.stdout, new RegExp(SECRET));
+  });
+
+  test("jobs can be narrowed by status, queue and task", async () => {
+    const idsOf = async (...filter: string[]): Promise<string[]> =>
+      (await desk.json(["jobs", ...filter])).jobs.map((job: { id: string }) => job.id);
+    assert.deepEqual(await idsOf("--status", "failed"), [ids.failed]);
+    assert.deepEqual(await idsOf("--queue", "reports"), [ids.done]);
+    assert.deepEqual(await idsOf("--task", "mail.send"), [ids.soon, ids.later]);
+    assert.deepEqual(await idsOf("--status", "waiting"), []);
+  });
+
+  test("the end of a page says how to get the next, which goes on from there", async () => {
+    const first = await desk.holdfast(["jobs", "--limit", "2"]);
+    const before = /--before (\S+)/.exec(first.stdout)?.[1] ?? "";
+    assert.equal(before, ids.later);
+    const { jobs } = await desk.json(["jobs", "--limit", "2", "--before", before]);
+    assert.deepEqual(
+      jobs.map((job: { id: string }) => job.id),
+      [ids.failed, ids.done],
+    );
+  });
+
+  test("job tells everything about one job", async () => {
+    const { stdout } = await desk.holdfast(["job", ids.failed]);
+    assert.match(stdout, /status +failed\n/);
+    assert.match(stdout, /attempts +2 of 2\n/);
+    assert.match(stdout, /"cents": 500/);
+    assert.match(stdout, /last error\n {2}GiveUp: card declined/);
+    assert.match(stdout, /1 +retry .*Error: no answer\n +2 +failed .*GiveUp: card declined/);
+  });
+
+  test("job --json has the job and its attempts", async () => {
+    const { job, attempts } = await desk.json(["job", ids.failed]);
+    assert.deepEqual([job.id, job.status, job.attempts], [ids.failed, "failed", 2]);
+    assert.equal(job.lastError.message, "card declined");
+    assert.deepEqual(
+      attempts.map((attempt: any) => [attempt.attempt, attempt.outcome, attempt.error.message]),
+      [
+        [1, "retry", "no answer"],
+        [2, "failed", "card declined"],
+      ],
+    );
+    assert.deepEqual((await desk.json(["job", ids.done])).job.result, { pages: 12 });
+  });
+
+  test("what a job carries cannot command the terminal", async () => {
+    await using holdfast = await openHoldfast(desk.url);
+    const { id } = await holdfast.enqueue("x", "\u001B[2J\u009B31m");
+    const { stdout } = await desk.holdfast(["job", id]);
+    assert.match(stdout, /\\u001b\[2J\\u009b31m/);
+    await holdfast.jobs.cancel(id);
+  });
+
+  test("stats counts every status of every queue", async () => {
+    const { stdout } = await desk.holdfast(["stats"]);
+    assert.match(stdout, /^QUEUE +SCHEDULED +PENDING +PROCESSING +DONE +FAILED/);
+    assert.match(stdout, /^default +1 +1 +0 +0 +1/m);
+    const { queues } = await desk.json(["stats"]);
+    const reports = queues.find((queue: { queue: string }) => queue.queue === "reports");
+    assert.deepEqual([reports.counts.done, reports.oldestPendingAt], [1, null]);
+  });
+});
+
+suite("holdfast retry, cancel", () => {
+  const desk = new Desk();
+  let ids: Awaited<ReturnType<typeof furnish>>;
+  after(() => desk[Symbol.asyncDispose]());
+
+  test("retry makes a failed job pending again, with as many more attempts as are asked for", async () => {
+    ids = await furnish(desk);
+    const { jobs } = await desk.json(["retry", ids.failed, "--attempts", "5"]);
+    assert.deepEqual(jobs, [{ id: ids.failed, status: "pending" }]);
+    const { job } = await desk.json(["job", ids.failed]);
+    assert.deepEqual([job.status, job.attemptsMax], ["pending", 7]);
+  });
+
+  test("a job that is done cannot be retried or cancelled, and says so", async () => {
+    assertRefused(await desk.holdfast(["retry", ids.done]), 1, /is done/, /failed or cancelled/);
+    assertRefused(await desk.holdfast(["cancel", ids.done]), 1, /is done/);
+  });
+
+  test("cancel keeps jobs from running; asking again changes nothing", async () => {
+    const { jobs } = await desk.json(["cancel", ids.soon, ids.later]);
+    assert.deepEqual(jobs, [
+      { id: ids.soon, status: "cancelled" },
+      { id: ids.later, status: "cancelled" },
+    ]);
+    const again = await desk.holdfast(["cancel", ids.soon]);
+    assert.deepEqual([again.code, again.stdout], [0, `Cancelled ${ids.soon}\n`]);
+  });
+
+  test("a job that does not exist is not found, and the others are helped all the same", async () => {
+    const none = "01890000-0000-7000-8000-000000000000";
+    assertRefused(await desk.holdfast(["job", none]), 4, /no job 01890000-/);
+    const said = await desk.holdfast(["retry", none, ids.soon, "--json"]);
+    assert.equal(said.code, 4);
+    assert.deepEqual(JSON.parse(said.stdout), { jobs: [{ id: ids.soon, status: "pending" }] });
+    assert.equal(JSON.parse(said.stderr).error.code, "JOB_NOT_FOUND");
+  });
+});
+
+suite("holdfast migrate", () => {
+  test("creates the tables once, and has nothing to do afterwards", async () => {
+    await using desk = new Desk();
+    const first = await desk.json(["migrate"]);
+    assert.deepEqual([first.store, first.from], [desk.url, 0]);
+    assert.ok(first.applied.length > 0 && existsSync(desk.path("holdfast.db")));
+    const second = await desk.holdfast(["migrate"]);
+    assert.equal(second.code, 0);
+    assert.match(second.stdout, new RegExp(`^Nothing to do: .* schema version ${first.to}\\.\n$`));
+    assert.deepEqual(await desk.json(["jobs"]), { jobs: [] });
+  });
+});
+
+suite("output", () => {
+  test("a reader that has seen enough is no error", async () => {
+    await using desk = new Desk();
+    await using holdfast = await openHoldfast(desk.url);
+    const many = defineTask({ name: "one.of.many", run() {} });
+    await holdfast.enqueueMany(
+      many,
+      Array.from({ length: 1_000 }, () => null),
+      { priority: 1 },
+    );
+    const started = desk.start(["jobs", "--limit", "1000"]);
+    started.child.stdout.destroy();
+    const { code, stderr } = await started.ended;
+    assert.deepEqual([code, stderr], [0, ""]);
+  });
+
+  test("colours are for a terminal that wants them", { skip: noTerminal() }, async () => {
+    await using desk = new Desk();
+    await (await openHoldfast(desk.url)).close();
+    const inTerminal = async (env: Record<string, string>): Promise<string> => {
+      const command = `'${process.execPath}' bin/holdfast.js jobs --url sqlite:missing.db`;
+      const args = ["-qec", `cd ${import.meta.dirname}/../.. && ${command}`, "/dev/null"];
+      return (await desk.spawn("script", args, { TERM: "xterm", ...env }).ended).stdout;
+    };
+    const [coloured, plain] = [await inTerminal({}), await inTerminal({ NO_COLOR: "1" })];
+    assert.ok(coloured.startsWith(`${ESCAPE}[31mThere is no database`), coloured);
+    assert.ok(!plain.includes(ESCAPE), plain);
+    const piped = await desk.holdfast(["job", "x"], { env: { CI: "1", FORCE_COLOR: "1" } });
+    assert.ok(!piped.stderr.includes(ESCAPE), piped.stderr);
+  });
+});
+
+function noTerminal(): string | false {
+  return existsSync("/usr/bin/script") ? false : "there is no script(1) to make a terminal with";
+}

@@ -1,0 +1,246 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { after, suite, test } from "node:test";
+import { openHoldfast } from "../../src/index.ts";
+import { assertRefused, Desk, launcher } from "./command.ts";
+
+const EXAMPLE = `${import.meta.dirname}/../../examples/cli-tasks.ts`;
+const LOOKING = [
+  ["jobs"],
+  ["job", "01890000-0000-7000-8000-000000000000"],
+  ["retry", "01890000-0000-7000-8000-000000000000"],
+  ["cancel", "01890000-0000-7000-8000-000000000000"],
+  ["stats"],
+];
+
+suite("an input that cannot be used", () => {
+  const desk = new Desk();
+  after(() => desk[Symbol.asyncDispose]());
+  const enqueue = (...args: string[]) => desk.holdfast(["enqueue", ...args]);
+
+  test("a payload that the schema refuses names the field", async () => {
+    const wrong = await enqueue("mail.send", '{"to": 7}', "--tasks", EXAMPLE);
+    assertRefused(wrong, 2, /'mail\.send'/, /\$\.to/, /string/);
+    const machine = await enqueue("mail.send", '{"to": 7}', "--tasks", EXAMPLE, "--json");
+    assert.equal(JSON.parse(machine.stderr).error.code, "INPUT_REJECTED");
+  });
+
+  test("broken JSON says where it breaks and how to quote it", async () => {
+    assertRefused(await enqueue("x", "{to: ada}"), 2, /not JSON/, /position 1/, /single quotes/);
+    const piped = await desk.holdfast(["enqueue", "x", "-"], { input: "" });
+    assertRefused(piped, 2, /stdin is not JSON/);
+  });
+
+  test("an unknown task names those that are known", async () => {
+    const said = await enqueue("mail.sned", "--tasks", EXAMPLE);
+    assertRefused(said, 2, /'mail\.sned'/, /mail\.send/);
+  });
+
+  test("a payload over the limit says what it takes and what is allowed", async () => {
+    const input = JSON.stringify("a".repeat(300_000));
+    const said = await desk.holdfast(["enqueue", "x", "-"], { input });
+    assertRefused(said, 2, /300002 bytes/, /262144/);
+  });
+
+  for (const [option, value, pattern] of [
+    ["--delay", "soon", /'--delay <duration>'.*'soon'.*10s/],
+    ["--delay", "-5s", /--delay/],
+    ["--wait", "10", /'--wait <duration>'.*'10'.*10s/],
+    ["--run-at", "tomorrow", /'--run-at <time>'.*'tomorrow'.*2027-01-31T09:00:00Z/],
+    ["--priority", "high", /'--priority <n>'.*'high'.*whole number/],
+    ["--priority", "99999999", /priority.*-32767 to 32767/],
+    ["--attempts", "0", /attempts.*1 to 1000/],
+    ["--queue", " x", /queue.*blank/],
+    ["--key", "", /key.*empty/],
+  ] as const) {
+    test(`${option} ${JSON.stringify(value)} is refused in a sentence that names it`, async () => {
+      assertRefused(await enqueue("x", option, value), 2, pattern);
+    });
+  }
+
+  test("--delay and --run-at together are refused", async () => {
+    const said = await enqueue("x", "--delay", "1s", "--run-at", "2099-01-01");
+    assertRefused(said, 2, /--delay/, /--run-at/);
+  });
+
+  test("nothing of what was refused is in the database", async () => {
+    assert.deepEqual(await desk.json(["migrate"]).then(() => desk.json(["jobs"])), { jobs: [] });
+  });
+});
+
+suite("a tasks module that cannot be used", () => {
+  const desk = new Desk();
+  after(() => desk[Symbol.asyncDispose]());
+  const work = (tasks: string) => desk.holdfast(["work", "--tasks", tasks]);
+
+  test("a missing file, a folder", async () => {
+    assertRefused(await work("nowhere.ts"), 2, /no file .*nowhere\.ts/, /--tasks/);
+    assertRefused(await work(desk.folder), 2, /is not a file/);
+    assertRefused(await desk.holdfast(["work"]), 2, /--tasks <file>/);
+  });
+
+  test("a syntax error names the line", async () => {
+    const path = desk.file("broken.ts", "export const a = 1;\nexport const = 2;\n");
+    assertRefused(await work(path), 2, /broken\.ts could not be loaded \(line 2\)/, /SyntaxError/);
+  });
+
+  test("a module that throws, or lacks a package, says what went wrong", async () => {
+    const throwing = desk.file("throwing.ts", `throw new Error("no DATABASE_URL");`);
+    assertRefused(await work(throwing), 2, /throwing\.ts could not be loaded.*no DATABASE_URL/);
+    const lacking = desk.file("lacking.ts", `import "no-such-package";`);
+    assertRefused(await work(lacking), 2, /Cannot find package 'no-such-package'/);
+  });
+
+  test("a module without tasks says what to export", async () => {
+    const path = desk.file("empty.ts", `export const name = "x"; export function run() {}`);
+    assertRefused(await work(path), 2, /exports no task/, /defineTask\(\)/);
+  });
+
+  test("two tasks of one name are refused, one task under two names is not", async () => {
+    const task = `defineTask({ name: "t", run() {} })`;
+    const two = desk.tasks("two.ts", `export const a = ${task}; export const b = ${task};`);
+    assertRefused(await work(two), 2, /two tasks are called 't'/);
+    const one = desk.tasks(
+      "one.ts",
+      `export const a = ${task}; export default [a]; export { a as b };`,
+    );
+    assert.equal((await desk.json(["enqueue", "t", "--tasks", one])).task, "t");
+  });
+});
+
+suite("a database that cannot be used", () => {
+  const desk = new Desk();
+  after(() => desk[Symbol.asyncDispose]());
+
+  test("whoever only looks does not create a missing database", async () => {
+    for (const args of LOOKING) {
+      assertRefused(await desk.holdfast(args), 3, /no database at .*holdfast\.db/, /migrate/);
+    }
+    assert.ok(!existsSync(desk.path("holdfast.db")));
+  });
+
+  test("with --json the refusal is one object on stderr", async () => {
+    const { code, stdout, stderr } = await desk.holdfast(["stats", "--json"]);
+    assert.deepEqual([code, stdout], [3, ""]);
+    const { error } = JSON.parse(stderr);
+    assert.deepEqual(Object.keys(error), ["code", "message"]);
+    assert.equal(error.code, "STORE_UNAVAILABLE");
+  });
+
+  test("HOLDFAST_DEBUG=1 adds the stack", async () => {
+    const { stderr } = await desk.holdfast(["jobs"], { env: { HOLDFAST_DEBUG: "1" } });
+    assert.match(stderr, /no database[^]*\n +at .*:\d+:\d+/);
+  });
+
+  test("a file that is no database is refused and left as it was", async () => {
+    const path = desk.file("notes.txt", "these are my notes, and they are not a database at all");
+    for (const args of [["jobs"], ["enqueue", "x"], ["migrate"]]) {
+      const said = await desk.holdfast([...args, "--url", `sqlite:${path}`]);
+      assertRefused(said, 3, /notes\.txt is not an SQLite database/);
+    }
+    assert.match(readFileSync(path, "utf8"), /^these are my notes/);
+  });
+
+  test("a folder that is missing, or stands in the file's place, is named", async () => {
+    const missing = await desk.holdfast(["enqueue", "x", "--url", "sqlite:nowhere/shop.db"]);
+    assertRefused(missing, 3, /folder .*nowhere does not exist/);
+    const folder = await desk.holdfast(["enqueue", "x", "--url", `sqlite:${desk.folder}`]);
+    assertRefused(folder, 3, /cannot be opened/);
+  });
+
+  test("a URL of an unknown kind is refused without its password", async () => {
+    const said = await desk.holdfast(["jobs", "--url", "oracle://me:hush@host/db"]);
+    assertRefused(said, 2, /'oracle:…' is not a database/, /sqlite:/);
+    assert.doesNotMatch(said.stderr, /hush/);
+  });
+
+  test("a file this user may not read", { skip: asRoot() }, async () => {
+    const path = desk.path("locked.db");
+    await (await openHoldfast(`sqlite:${path}`)).close();
+    chmodSync(path, 0o000);
+    const said = await desk.holdfast(["jobs", "--url", `sqlite:${path}`]);
+    assertRefused(said, 3, /locked\.db/);
+  });
+
+  test("tables that are missing, or newer and breaking, are not touched", async () => {
+    const bare = desk.path("bare.db");
+    new DatabaseSync(bare).exec("create table mine (id integer)");
+    const old = await desk.holdfast(["jobs", "--url", `sqlite:${bare}`]);
+    assertRefused(old, 3, /schema version 0/, /holdfast migrate/);
+
+    const url = `sqlite:${desk.path("newer.db")}`;
+    await (await openHoldfast(url)).close();
+    const db = new DatabaseSync(desk.path("newer.db"));
+    db.exec("insert into holdfast_migration values (999, 'from the future', 1, 1)");
+    db.close();
+    for (const args of [["jobs"], ["enqueue", "x"], ["migrate"], ["work", "--tasks", EXAMPLE]]) {
+      const said = await desk.holdfast([...args, "--url", url], {
+        env: { HOLDFAST_LOG_LEVEL: "silent" },
+      });
+      assertRefused(said, 3, /schema version 999/, /Upgrade holdfast/);
+    }
+  });
+});
+
+suite("a full disk", () => {
+  const payload = JSON.stringify("a".repeat(100_000));
+
+  /** Fills the disk job by job; every job counts as accepted or leaves no trace. */
+  async function fill(enqueue: (input: string) => Promise<{ code: number | null }>) {
+    let accepted = 0;
+    let said = await enqueue(payload);
+    while (said.code === 0 && accepted < 20) {
+      accepted += 1;
+      said = await enqueue(payload);
+    }
+    return { accepted, said };
+  }
+
+  async function jobsIn(url: string): Promise<number> {
+    await using holdfast = await openHoldfast(url, { create: false });
+    return (await holdfast.jobs.list()).length;
+  }
+
+  test("a job for which there is no room is refused whole", { skip: noTmpfs() }, async (t) => {
+    await using desk = new Desk();
+    const disk = desk.path("disk");
+    mkdirSync(disk);
+    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=700k", "tmpfs", disk]);
+    if (mounted.status !== 0) return t.skip("this system does not let us mount a small disk");
+    try {
+      const url = `sqlite:${disk}/shop.db`;
+      const { accepted, said } = await fill((input) =>
+        desk.holdfast(["enqueue", "x", "-", "--url", url], { input }),
+      );
+      assert.ok(accepted > 0);
+      assertRefused(said as never, 3, /No room left/, /Free disk space/);
+      assert.equal(await jobsIn(url), accepted);
+    } finally {
+      spawnSync("umount", [disk]);
+    }
+  });
+
+  test("a file that may not grow any more keeps what it has", async () => {
+    await using desk = new Desk();
+    await (await openHoldfast(desk.url)).close();
+    const limited = `ulimit -f 500; exec '${process.execPath}' '${launcher}' enqueue x -`;
+    const { accepted, said } = await fill(async (input) => {
+      const started = desk.spawn("bash", ["-c", limited]);
+      started.child.stdin.end(input);
+      return started.ended;
+    });
+    assert.ok(accepted > 0);
+    assert.equal(said.code, 3);
+    assert.equal(await jobsIn(desk.url), accepted);
+  });
+});
+
+function asRoot(): string | false {
+  return process.getuid?.() === 0 ? "root may read everything" : false;
+}
+
+function noTmpfs(): string | false {
+  return process.getuid?.() === 0 ? false : "only root may mount a small disk";
+}

@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { openHoldfast, type Holdfast } from "../../src/index.ts";
+import { Desk, until, type Started } from "./command.ts";
+
+const TASKS = `
+import { existsSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+
+export const add = defineTask({ name: "add", run: ([a, b]: number[]) => ({ sum: a + b }) });
+export const refuse = defineTask({
+  name: "refuse",
+  run() { throw new GiveUp("not today"); },
+});
+/** Runs until the file is there. */
+export const wait = defineTask({
+  name: "wait",
+  async run(file: string) {
+    while (!existsSync(file)) await pause(5);
+    return "waited";
+  },
+});
+export const obedient = defineTask({
+  name: "obedient",
+  run: (_: null, { signal }) => new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason));
+  }),
+});
+`;
+
+suite("holdfast work", () => {
+  let desk: Desk;
+  let holdfast: Holdfast;
+  let tasks: string;
+  before(async () => {
+    desk = new Desk();
+    tasks = desk.tasks("tasks.ts", TASKS);
+    holdfast = await openHoldfast(desk.url);
+  });
+  after(async () => {
+    await holdfast.close();
+    await desk[Symbol.asyncDispose]();
+  });
+
+  async function work(...args: string[]): Promise<Started> {
+    const started = desk.start(["work", "--tasks", tasks, ...args], {
+      env: { HOLDFAST_LOG_LEVEL: "debug" },
+    });
+    await started.says("worker started");
+    return started;
+  }
+
+  async function statusOf(id: string): Promise<string | undefined> {
+    return (await holdfast.jobs.get(id))?.status;
+  }
+
+  test("runs jobs, and enqueue --wait gets their results", async () => {
+    const worker = await work();
+    const said = await desk.holdfast(["enqueue", "add", "[19,23]", "--wait", "20s"]);
+    assert.equal(said.code, 0);
+    assert.match(said.stdout, /^Accepted add .*\n\{\n {2}"sum": 42\n\}\n$/);
+    const machine = await desk.json(["enqueue", "add", "[1,2]", "--wait", "20s"]);
+    assert.deepEqual([machine.status, machine.result], ["done", { sum: 3 }]);
+    worker.child.kill("SIGTERM");
+    assert.equal((await worker.ended).code, 0);
+  });
+
+  test("a job that fails is exit code 1 for whoever waits for it, with its error", async () => {
+    const worker = await work();
+    const said = await desk.holdfast(["enqueue", "refuse", "--wait", "20s"]);
+    assert.equal(said.code, 1);
+    assert.match(said.stderr, /failed after 1 attempt.*not today/);
+    const machine = await desk.holdfast(["enqueue", "refuse", "--wait", "20s", "--json"]);
+    assert.equal(JSON.parse(machine.stdout).status, "failed");
+    assert.equal(JSON.parse(machine.stderr).error.code, "JOB_FAILED");
+    worker.child.kill("SIGTERM");
+    await worker.ended;
+  });
+
+  test("a result that does not come in time is exit code 1, and the job goes on", async () => {
+    const said = await desk.holdfast(["enqueue", "nobody", "--wait", "50ms", "--json"]);
+    assert.equal(said.code, 1);
+    assert.equal(JSON.parse(said.stderr).error.code, "RESULT_TIMEOUT");
+    assert.equal(JSON.parse(said.stdout).status, "pending");
+  });
+
+  test("the log is JSON lines on stderr, without what the jobs carry", async () => {
+    const worker = await work();
+    const job = await holdfast.enqueue("wait", desk.file("swordfish", ""));
+    await job.result({ timeout: "20s" });
+    worker.child.kill("SIGTERM");
+    const { stdout, stderr } = await worker.ended;
+    assert.equal(stdout, "");
+    const lines = stderr
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    assert.ok(lines.some((line) => line.msg === "wait done" && line.job === job.id));
+    assert.ok(lines.every((line) => ["debug", "info", "warn"].includes(line.level)));
+    assert.doesNotMatch(stderr, /swordfish/);
+  });
+
+  test("SIGTERM lets the running job finish, and the exit code is 0", async () => {
+    const worker = await work();
+    const file = desk.path("go");
+    const { id } = await holdfast.enqueue("wait", file);
+    await worker.says("wait started");
+    worker.child.kill("SIGTERM");
+    await worker.says("SIGTERM: waiting");
+    assert.equal(await statusOf(id), "processing");
+    desk.file("go", "");
+    const { code, signal } = await worker.ended;
+    assert.deepEqual([code, signal], [0, null]);
+    assert.equal(await statusOf(id), "done");
+  });
+
+  test("a job that does not end within --shutdown is handed back", async () => {
+    const worker = await work("--shutdown", "10ms");
+    const { id } = await holdfast.enqueue("obedient", null);
+    await worker.says("obedient started");
+    worker.child.kill("SIGINT");
+    assert.equal((await worker.ended).code, 0);
+    const job = await holdfast.jobs.get(id);
+    assert.deepEqual([job?.status, job?.attempts], ["pending", 0]);
+    await holdfast.jobs.cancel(id);
+  });
+
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    test(`a second ${signal} ends at once, and the job is left to its lease`, async () => {
+      const worker = await work();
+      const { id } = await holdfast.enqueue("wait", desk.path("never"));
+      await worker.says("wait started");
+      worker.child.kill(signal);
+      await worker.says(`${signal}: waiting`);
+      worker.child.kill(signal);
+      const ended = await worker.ended;
+      // A shell reports a process that a signal ended as 128 and the signal's number: 143, 130.
+      assert.deepEqual([ended.code, ended.signal], [null, signal]);
+      assert.equal(await statusOf(id), "processing");
+      await holdfast.jobs.cancel(id);
+    });
+  }
+
+  test("cancel reaches a running job", async () => {
+    const worker = await work();
+    const { id } = await holdfast.enqueue("obedient", null);
+    await worker.says("obedient started");
+    const { jobs } = await desk.json(["cancel", id]);
+    assert.deepEqual(jobs, [{ id, status: "processing" }]);
+    await until("the job is cancelled", async () => (await statusOf(id)) === "cancelled");
+    worker.child.kill("SIGTERM");
+    await worker.ended;
+  });
+
+  test("--queue, --name and the rest reach the worker; a wrong one is refused", async () => {
+    const worker = await work("--queue", "a,b", "--queue", "c", "--name", "packer", "--json");
+    worker.child.kill("SIGTERM");
+    const first = JSON.parse((await worker.ended).stderr.split("\n")[0] ?? "");
+    assert.deepEqual(first.queues, ["a", "b", "c"]);
+    assert.match(first.worker, /^packer-/);
+    const wrong = await desk.holdfast(["work", "--tasks", tasks, "--concurrency", "0"]);
+    assert.deepEqual([wrong.code, wrong.stdout], [2, ""]);
+    assert.match(wrong.stderr, /concurrency.*1 to 1000/);
+  });
+});

@@ -1,0 +1,80 @@
+/** F8: a job that kills its process is kept from the fourth. */
+import assert from "node:assert/strict";
+import { after, suite, test } from "node:test";
+import { openHoldfast, type Holdfast, type JobView } from "../../src/index.ts";
+import { tempFolder } from "../support/folder.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { until } from "../worker/observe.ts";
+import { WorkerProcess } from "./worker-process.ts";
+
+after(assertNothingRuns);
+
+const PROGRAM = "worker-tasks-child.ts";
+const CRASHES = 3;
+const worker = { lease: 400, grace: 100, upkeep: 50, poll: "1s", concurrency: 4 };
+
+/** Starts one worker after the other, each as soon as the one before was killed. */
+async function surviveKills(url: string, kills: number): Promise<WorkerProcess> {
+  for (let kill = 1; ; kill += 1) {
+    const process = new WorkerProcess(PROGRAM, { url, role: `worker ${kill}`, worker });
+    if (kill > kills) return process;
+    const { signal } = await process.ended;
+    assert.equal(signal, "SIGKILL");
+  }
+}
+
+async function endOf(holdfast: Holdfast, id: string): Promise<JobView> {
+  return until("the job has ended", async () => {
+    const job = await holdfast.jobs.get(id);
+    return job?.finishedAt === null ? null : job;
+  });
+}
+
+suite("a job that kills its process", () => {
+  test(`is poison after ${CRASHES} crashes, and those beside it are done`, async () => {
+    using folder = tempFolder();
+    const url = `sqlite:${folder.file(".db")}`;
+    await using holdfast = await openHoldfast(url);
+    const killer = await holdfast.enqueue("kill", null, { attempts: 50 });
+    const neighbours = [];
+    for (let n = 0; n < 20; n += 1) neighbours.push(await holdfast.enqueue("echo", n));
+    await using survivor = await surviveKills(url, CRASHES);
+    await survivor.until("ready");
+
+    const { status, crashes, attempts, lastError } = await endOf(holdfast, killer.id);
+    assert.deepEqual({ status, crashes, attempts }, { status: "failed", crashes: 3, attempts: 3 });
+    assert.equal(lastError?.code, "POISON");
+    const history = await holdfast.jobs.attempts(killer.id);
+    assert.deepEqual(
+      history.map(({ outcome }) => outcome),
+      ["crashed", "crashed", "failed"],
+    );
+    assert.equal(new Set(history.map(({ worker: by }) => by)).size, CRASHES);
+
+    for (const [n, neighbour] of neighbours.entries()) {
+      assert.equal(await neighbour.result({ timeout: "15s" }), n);
+    }
+    const next = await holdfast.enqueue("echo", "still alive");
+    assert.equal(await next.result({ timeout: "15s" }), "still alive");
+    const recovered = survivor.of("log").filter(({ message }) => {
+      return message === "lease ran out; job taken back";
+    });
+    assert.ok(recovered.length > 0);
+  });
+
+  test(
+    "takes no long-running neighbour with it",
+    { todo: "F8: a job that crashed once shall run alone, or the same jobs meet again every time" },
+    async () => {
+      using folder = tempFolder();
+      const url = `sqlite:${folder.file(".db")}`;
+      await using holdfast = await openHoldfast(url);
+      const neighbour = await holdfast.enqueue("linger", { ms: 500 }, { attempts: 50 });
+      const killer = await holdfast.enqueue("kill", null, { attempts: 50 });
+      await using survivor = await surviveKills(url, CRASHES);
+      await survivor.until("ready");
+      assert.equal((await endOf(holdfast, killer.id)).lastError?.code, "POISON");
+      assert.equal((await endOf(holdfast, neighbour.id)).status, "done");
+    },
+  );
+});

@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import { after, suite, test } from "node:test";
+import { defineTask, openHoldfast, openStore, type Holdfast } from "../../src/index.ts";
+import { testClock, type TestClock } from "../../src/testing/index.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { codeOf, keepLog, until, withCode, type KeptLog } from "./observe.ts";
+import { withOutage, type Outage } from "./wrapped-store.ts";
+
+after(assertNothingRuns);
+
+interface Site extends AsyncDisposable {
+  readonly holdfast: Holdfast;
+  readonly clock: TestClock;
+  readonly outage: Outage;
+  readonly log: KeptLog;
+}
+
+/** A Holdfast on a clock of its own, whose database can be taken away. */
+async function site(): Promise<Site> {
+  const clock = testClock();
+  const log = keepLog();
+  const outage = withOutage(await openStore("sqlite::memory:", { runtime: clock }));
+  const holdfast = await openHoldfast(outage.store, { runtime: clock, logger: log.logger });
+  return {
+    holdfast,
+    clock,
+    outage,
+    log,
+    async [Symbol.asyncDispose]() {
+      outage.down = false;
+      const closed = holdfast.close();
+      await clock.advance("1m");
+      await closed;
+    },
+  };
+}
+
+suite("while the database is away", () => {
+  test("outcomes are kept and settled when it is back; no task runs twice for it", async () => {
+    await using place = await site();
+    const { holdfast, clock, outage } = place;
+    let runs = 0;
+    const end = Promise.withResolvers<string>();
+    const task = defineTask({
+      name: "work",
+      run() {
+        runs += 1;
+        return end.promise;
+      },
+    });
+    const worker = await holdfast.startWorker({ tasks: [task], lease: "10m" });
+    const job = await holdfast.enqueue(task, null);
+    await clock.advance("1s");
+    assert.equal(runs, 1);
+
+    outage.down = true;
+    end.resolve("worked while nobody could be told");
+    await clock.advance("1m");
+    assert.ok(outage.refused > 1, "the outcome was offered more than once");
+    assert.equal(worker.status().completed, 0);
+
+    outage.down = false;
+    await clock.advance("10s");
+    assert.equal(worker.status().completed, 1);
+    assert.equal(await job.result(), "worked while nobody could be told");
+    assert.equal(runs, 1);
+    const { attempts, crashes } = await job.get();
+    assert.deepEqual({ attempts, crashes }, { attempts: 1, crashes: 0 });
+  });
+
+  test("the outage is logged once by each activity, and so is its end", async () => {
+    await using place = await site();
+    const { holdfast, clock, outage, log } = place;
+    const task = defineTask({ name: "idle", run: () => null });
+    await holdfast.startWorker({ tasks: [task], poll: "1s" });
+    await clock.advance("5s");
+    assert.deepEqual(
+      log.lines.filter(({ level }) => level === "error"),
+      [],
+    );
+
+    outage.down = true;
+    await clock.advance("2m");
+    outage.down = false;
+    await clock.advance("30s");
+    assert.ok(outage.refused > 10, "it was tried again and again");
+    const loopsOf = (lines: KeptLog["lines"]) =>
+      lines.map(({ facts }) => String(facts["loop"])).toSorted();
+    const errors = log.lines.filter(({ level }) => level === "error");
+    const ends = log.lines.filter(({ message }) => message.endsWith(": works again"));
+    assert.ok(loopsOf(errors).includes("turn") && loopsOf(errors).includes("upkeep"));
+    assert.deepEqual(loopsOf(errors), [...new Set(loopsOf(errors))], "one line each");
+    assert.deepEqual(loopsOf(ends), loopsOf(errors), "everyone who failed works again");
+    for (const { facts, message } of errors) {
+      assert.match(message, /The database is away/);
+      assert.equal(codeOf(facts["err"]), "STORE_UNAVAILABLE");
+    }
+  });
+
+  test("a task that runs is not disturbed, if the outage is shorter than its lease", async () => {
+    await using place = await site();
+    const { holdfast, clock, outage, log } = place;
+    let signal: AbortSignal | null = null;
+    const end = Promise.withResolvers<string>();
+    const task = defineTask({
+      name: "work",
+      run(_input: null, ctx) {
+        ({ signal } = ctx);
+        return end.promise;
+      },
+    });
+    const worker = await holdfast.startWorker({ tasks: [task], lease: "30s" });
+    const job = await holdfast.enqueue(task, null);
+    await clock.advance("1s");
+    outage.down = true;
+    await clock.advance("10s");
+    outage.down = false;
+    await clock.advance("1m");
+    assert.equal((signal as AbortSignal | null)?.aborted, false);
+    end.resolve("undisturbed");
+    await clock.advance("1s");
+    assert.equal(await job.result(), "undisturbed");
+    assert.equal(worker.status().leasesLost, 0);
+    assert.deepEqual(log.of("job ownership lost"), []);
+  });
+
+  test("a task is stopped with LEASE_LOST before its lease ends, and not after", async () => {
+    await using place = await site();
+    const { holdfast, clock, outage, log } = place;
+    const lost: { at: number; code: string }[] = [];
+    let runs = 0;
+    const task = defineTask({
+      name: "work",
+      run(_input: null, { signal }) {
+        runs += 1;
+        if (runs > 1) return "the second time";
+        return new Promise<string>((_resolve, reject) => {
+          signal.addEventListener("abort", () => {
+            lost.push({ at: clock.now(), code: codeOf(signal.reason) });
+            reject(new Error("stopped"));
+          });
+        });
+      },
+    });
+    const worker = await holdfast.startWorker({ tasks: [task], lease: "30s" });
+    const job = await holdfast.enqueue(task, null);
+    await clock.advance("1m");
+    const [lease] = await holdfast.leases.active();
+    outage.down = true;
+    await clock.advance("1m");
+    assert.equal(lost.length, 1);
+    assert.equal(lost[0]?.code, "LEASE_LOST");
+    assert.ok(lost[0].at < lease!.lockedUntil, "it went on after its lease had ended");
+    assert.ok(lost[0].at > lease!.lockedUntil - 10_000, "it was stopped long before it had to be");
+    assert.equal(log.of("job ownership lost").length, 1);
+
+    // Nobody else took it meanwhile, so it goes back uncharged and is done at the second try.
+    outage.down = false;
+    await clock.advance("1m");
+    assert.equal(await job.result(), "the second time");
+    assert.equal((await job.get()).attempts, 1);
+    assert.equal(worker.status().leasesLost, 1);
+  });
+
+  test("nothing is accepted, and whoever enqueues is told", async () => {
+    await using place = await site();
+    const { holdfast, outage } = place;
+    const task = defineTask({ name: "work", run: () => null });
+    outage.down = true;
+    await assert.rejects(holdfast.enqueue(task, null), withCode("STORE_UNAVAILABLE"));
+    outage.down = false;
+    assert.deepEqual(await holdfast.jobs.list(), []);
+  });
+});
+
+suite("after the database was away", () => {
+  test("jobs that were waiting are run", async () => {
+    await using place = await site();
+    const { holdfast, clock, outage } = place;
+    const task = defineTask({ name: "work", run: (n: number) => n + 1 });
+    await holdfast.startWorker({ tasks: [task] });
+    const scheduled = await holdfast.enqueue(task, 1, { delay: "30s" });
+    outage.down = true;
+    await clock.advance("5m");
+    outage.down = false;
+    const pending = await holdfast.enqueue(task, 2);
+    await clock.advance("20s");
+    assert.equal(await scheduled.result(), 2);
+    assert.equal(await pending.result(), 3);
+  });
+
+  test("whoever waits for a result gets it", async () => {
+    await using place = await site();
+    const { holdfast, clock, outage } = place;
+    const task = defineTask({ name: "work", run: () => "at last" });
+    const job = await holdfast.enqueue(task, null);
+    const result = job.result();
+    await clock.settle();
+    outage.down = true;
+    await clock.advance("1m");
+    outage.down = false;
+    await holdfast.startWorker({ tasks: [task] });
+    await clock.advance("20s");
+    assert.equal(await until("the result is there", () => result), "at last");
+  });
+});

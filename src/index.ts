@@ -1,6 +1,12 @@
 /** Holdfast: durable jobs in the SQL database you already have. */
 export { openHoldfast, type Holdfast, type HoldfastOptions } from "./worker/holdfast.ts";
-export { defineTask, type AnyTask, type Context, type Task, type TaskOptions } from "./core/task.ts";
+export {
+  defineTask,
+  type AnyTask,
+  type Context,
+  type Task,
+  type TaskOptions,
+} from "./core/task.ts";
 export type { Worker, WorkerStatus } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/settings.ts";
 export type { WorkerEvents } from "./worker/events.ts";

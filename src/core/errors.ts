@@ -191,7 +191,7 @@ export class IllegalMove extends HoldfastError {
   constructor(facts: { id: string; status: string; move: string; allowed: readonly string[] }) {
     super(
       "ILLEGAL_MOVE",
-      `Job ${facts.id} is ${facts.status}; '${facts.move}' is for jobs that are ${facts.allowed.join(" or ")}.`,
+      `Job ${facts.id} is ${facts.status}. It takes a job that is ${facts.allowed.join(" or ")} to ${facts.move} it.`,
     );
     this.id = facts.id;
     this.status = facts.status;
@@ -281,7 +281,9 @@ export class SchemaTooOld extends HoldfastError {
   constructor(facts: { found: number; needed: number }) {
     super(
       "SCHEMA_TOO_OLD",
-      `The database has schema version ${facts.found}; this version of holdfast needs ${facts.needed}. ` +
+      (facts.found === 0
+        ? "The database has no holdfast tables. "
+        : `The database has schema version ${facts.found}; this version of holdfast needs ${facts.needed}. `) +
         `Run 'holdfast migrate', or open with migrate: true.`,
     );
     this.found = facts.found;

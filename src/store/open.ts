@@ -27,10 +27,12 @@ export async function openStoreAt(address: StoreAddress, runtime: Runtime): Prom
 }
 
 function unknownUrl(url: unknown): InvalidArgument {
-  // The URL may hold a password, so only its scheme is repeated.
-  const scheme = String(url).split(":")[0]?.slice(0, 20) ?? "";
+  // The URL may hold a password, so at most its scheme is repeated.
+  const [scheme = "", ...rest] = String(url).split(":");
+  const what =
+    rest.length === 0 ? "this is not a URL" : `'${scheme.slice(0, 20)}:' is not known here`;
   return new InvalidArgument({
     field: "url",
-    problem: `'${scheme}:…' is not a database this version knows. Use sqlite:<file> or sqlite::memory:.`,
+    problem: `${what}. Use sqlite:<file>, such as sqlite:shop.db, or sqlite::memory:.`,
   });
 }

@@ -66,7 +66,7 @@ describe("the published package", () => {
   }
 
   test("the command runs on it", () => {
-    const help = run(join(app, "node_modules/.bin/holdfast"), ["--help"], app);
+    const help = run(process.execPath, ["node_modules/holdfast/bin/holdfast.js", "--help"], app);
     assert.match(help, /Usage: holdfast/);
   });
 

@@ -106,9 +106,10 @@ const roles: Record<string, (holdfast: Holdfast) => Promise<unknown>> = {
     await until("the process has ended", () => false);
   },
   "own listener": async (holdfast) => {
-    process.on("uncaughtException", (error, origin) =>
-      say("heard", { message: error.message, origin }),
-    );
+    process.on("uncaughtException", ({ message }, origin) => {
+      thrown.add(message);
+      say("heard", { message, origin });
+    });
     setTimeout(() => raise("an exception"), 1);
     await until("it was thrown", () => wasThrown("an exception"));
     await failAstray(holdfast, "a timer");

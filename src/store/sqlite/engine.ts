@@ -4,7 +4,7 @@
  * One writer at a time is SQLite's nature, so every verb is a short BEGIN IMMEDIATE and safety needs no row locks. The
  * clock is the host's: all processes of one file share it. Other processes' commits show in `data_version`.
  */
-import { existsSync, statfsSync } from "node:fs";
+import { existsSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Fence, Settlement } from "../../core/job.ts";
@@ -88,7 +88,8 @@ export class SqliteEngine implements Engine {
     return rows.length > 0;
   }
 
-  migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+  async migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    await this.#connection.read(() => this.#connection.exec(WAL));
     return this.transaction(async (tx) => {
       await tx.script(`
         create table if not exists holdfast_migration (
@@ -210,14 +211,18 @@ export function sqlitePath(url: string): string {
   return resolve(path);
 }
 
+/** Stays with the file, so it is set when the tables are made, and never on a database that is not ours. */
+const WAL = "pragma journal_mode = wal";
+
 function prepareDatabase(db: DatabaseSync): void {
   const { version } = db.prepare("select sqlite_version() as version").get() as { version: string };
   checkLibrary(version);
   db.exec(`
-    pragma journal_mode = wal;
     pragma synchronous = full;
     pragma journal_size_limit = 67108864;
     pragma temp_store = memory;`);
+  const ours = db.prepare("select 1 from sqlite_schema where name = 'holdfast_migration'").get();
+  if (ours !== undefined) db.exec(WAL);
 }
 
 function checkLibrary(version: string): void {
@@ -248,6 +253,12 @@ function checkFile(path: string, create: boolean): void {
     throw new StoreUnavailable({
       problem: `There is no database at ${path}.`,
       remedy: "Check the name, or create it with 'holdfast migrate'.",
+    });
+  }
+  if (existsSync(path) && statSync(path).isDirectory()) {
+    throw new StoreUnavailable({
+      problem: `${path} is a folder.`,
+      remedy: `Name a file in it, such as ${path}/holdfast.db.`,
     });
   }
   const network = NETWORK_FILE_SYSTEMS.get(statfsSync(folder).type);

@@ -51,7 +51,7 @@ export class SqlStore implements Store {
   async enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {
     if (news.length === 0) return [];
     const enqueued = await this.engine.insert(news);
-    this.#hintPending(news.filter((job) => job.start === null));
+    this.#hintPending(news); // also those with a start: it may be in the past by the database's clock
     if (news.some((job) => job.start !== null)) this.#hint({ kind: "waiting" });
     return enqueued;
   }

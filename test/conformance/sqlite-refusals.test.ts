@@ -224,6 +224,12 @@ describe("the database itself", () => {
 
   const homes = { ready: "pending", waiting: "retry", lease: "processing" } as const;
   for (const [table, status] of Object.entries(homes)) {
+    test(`refuses to move a row of ${table} to another job`, async () => {
+      const { db, ids } = await typedByHand();
+      const move = db.prepare(`update holdfast_${table} set id = ? where id = ?`);
+      assertRefused(db, () => void move.run(nextId(), ids[status]), /a row stays with its job/);
+    });
+
     test(`refuses an epoch that goes down in ${table}`, async () => {
       const { db, ids } = await typedByHand();
       db.prepare(`update holdfast_${table} set epoch = 7 where id = ?`).run(ids[status]);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { suite, test } from "node:test";
+import { after, suite, test } from "node:test";
 import {
   defineTask,
   GiveUp,
@@ -8,6 +8,9 @@ import {
   type Holdfast,
 } from "../../src/index.ts";
 import { drain, DrainLimit, openTestHoldfast, testClock } from "../../src/testing/index.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+
+after(assertNothingRuns);
 
 const HOUR_MS = 3_600_000;
 

@@ -115,6 +115,14 @@ begin select raise(abort, 'holdfast: an epoch never goes down'); end;`,
   )
   .join("\n")}
 
+${["ready", "waiting", "lease"]
+  .map(
+    (table) => `
+create trigger holdfast_${table}_id_stays before update of id on holdfast_${table}
+begin select raise(abort, 'holdfast: a row stays with its job'); end;`,
+  )
+  .join("\n")}
+
 ${["ready", "waiting"]
   .map(
     (table) => `

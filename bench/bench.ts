@@ -15,24 +15,26 @@ export interface Contestant {
   readonly round: (folder: string) => Promise<number>;
 }
 
-/**
- * Every contestant once, then every contestant again: noise on the machine meets all of them alike. Returns the
- * median of each.
- */
+/** Every contestant once, then every contestant again: noise on the machine meets all of them alike. */
 export async function compete(
   contestants: readonly Contestant[],
   rounds: number,
-): Promise<Map<string, number>> {
-  const rates = new Map<string, number[]>(contestants.map(({ name }) => [name, []]));
+): Promise<number[][]> {
+  const rates = contestants.map((): number[] => []);
   for (let round = 1; round <= rounds; round += 1) {
-    for (const { name, round: run } of contestants) {
+    for (const [index, { name, round: run }] of contestants.entries()) {
       using folder = scratchFolder();
       const rate = await run(folder.path);
-      rates.get(name)?.push(rate);
+      rates[index]?.push(rate);
       process.stderr.write(`  round ${round}/${rounds}  ${name}: ${perSecond(rate)}\n`);
     }
   }
-  return new Map([...rates].map(([name, values]) => [name, median(values)]));
+  return rates;
+}
+
+/** The median of the ratios of each round: what disturbed a round disturbed both. */
+export function ratio(ours: readonly number[], theirs: readonly number[]): number {
+  return median(ours.map((rate, round) => rate / (theirs[round] ?? Number.NaN)));
 }
 
 export function copies(payload: string, count: number): string[] {

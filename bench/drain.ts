@@ -8,12 +8,21 @@
  */
 import { join } from "node:path";
 import { defineTask, openHoldfast, type Holdfast } from "../src/index.ts";
-import { compete, copies, machine, perSecond, printTable, type Contestant } from "./bench.ts";
+import {
+  compete,
+  copies,
+  machine,
+  median,
+  perSecond,
+  printTable,
+  ratio,
+  type Contestant,
+} from "./bench.ts";
 import { loadPlainjob, plainjobVersions } from "./plainjob.ts";
 import { drainRaw } from "./raw-loop.ts";
 
-const JOBS = Number(process.env["JOBS"] ?? 50_000);
-const ROUNDS = Number(process.env["ROUNDS"] ?? 3);
+const JOBS = Number(process.env["JOBS"] ?? 100_000);
+const ROUNDS = Number(process.env["ROUNDS"] ?? 5);
 const BATCH = 500;
 const PEER = process.env["PEER"] !== "none";
 
@@ -42,8 +51,8 @@ async function whole(folder: string, payload: string): Promise<number> {
   const filled = await fill(folder, payload);
   await using holdfast = filled.holdfast;
   const { promise, resolve } = Promise.withResolvers<void>();
-  const startedAt = performance.now();
   const worker = await holdfast.startWorker({ tasks: [noop] });
+  const startedAt = performance.now();
   let done = 0;
   worker.on("job:completed", () => {
     done += 1;
@@ -77,15 +86,14 @@ async function main(): Promise<void> {
       const round = (folder: string): Promise<number> => plainjob.drain(folder, payload, JOBS);
       contestants.push({ name: `plainjob, ${label}`, round });
     }
-    const rates = [...(await compete(contestants, ROUNDS)).values()];
-    const [limit = 0, ours = 0, peer] = rates;
+    const [limit = [], ours = [], peer] = await compete(contestants, ROUNDS);
     rows.push([
       label,
-      perSecond(limit),
-      perSecond(ours),
-      `${Math.round((ours / limit) * 100)} %`,
-      peer === undefined ? "–" : perSecond(peer),
-      peer === undefined ? "–" : `${(ours / peer).toFixed(1)} ×`,
+      perSecond(median(limit)),
+      perSecond(median(ours)),
+      `${Math.round(ratio(ours, limit) * 100)} %`,
+      peer === undefined ? "–" : perSecond(median(peer)),
+      peer === undefined ? "–" : `${ratio(ours, peer).toFixed(1)} ×`,
     ]);
   }
   console.log(

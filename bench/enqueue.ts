@@ -5,7 +5,15 @@
  */
 import { join } from "node:path";
 import { defineTask, openHoldfast, type Holdfast } from "../src/index.ts";
-import { compete, copies, machine, perSecond, printTable, type Contestant } from "./bench.ts";
+import {
+  compete,
+  copies,
+  machine,
+  median,
+  perSecond,
+  printTable,
+  type Contestant,
+} from "./bench.ts";
 import { loadPlainjob, plainjobVersions } from "./plainjob.ts";
 
 const BULK = Number(process.env["JOBS"] ?? 100_000);
@@ -58,8 +66,8 @@ async function main(): Promise<void> {
         round: async (folder) => plainjob.enqueueOneByOne(folder, payload, SINGLES),
       },
     ];
-    const rates = [...(await compete(contestants, ROUNDS)).values()];
-    rows.push([label, ...rates.map(perSecond)]);
+    const rates = await compete(contestants, ROUNDS);
+    rows.push([label, ...rates.map((each) => perSecond(median(each)))]);
   }
   console.log(
     `\nEnqueue: ${BULK.toLocaleString("en")} jobs in bulk, ${SINGLES.toLocaleString("en")} one by one, ` +

@@ -97,19 +97,29 @@ export async function prepare(store: Store, clock: Clock): Promise<void> {
   clock.now = CRASH_AT;
 }
 
+/** Two of them after an attempt that did not end them, so that there is a history to keep or to prune. */
 async function finishSome(store: Store, clock: Clock): Promise<void> {
-  const claimed = await store.claim(wanted({ worker: "w0" }));
-  const end = (name: string, outcome: Outcome): Promise<unknown> =>
-    store.settle(claimed.filter(({ id }) => id === idOf(name)).map((one) => ({ ...one, outcome })));
-  await end(FINISHED.done, { kind: "done", result: "1" });
-  await end(FINISHED.failed, { kind: "failed", error: "broken" });
-  await end(FINISHED.cancelled, { kind: "cancelled", error: null });
+  await endAll(store, {
+    [FINISHED.done]: { kind: "done", result: "1" },
+    [FINISHED.failed]: { kind: "released" },
+    [FINISHED.cancelled]: { kind: "cancelled", error: null },
+    [FINISHED.recent]: { kind: "released" },
+  });
+  await endAll(store, {
+    [FINISHED.failed]: { kind: "failed", error: "broken" },
+    [FINISHED.recent]: { kind: "released" },
+  });
   clock.now = CRASH_AT - MINUTE_MS;
-  await end(FINISHED.recent, { kind: "retry", delayMs: 0, error: "once" });
-  await store.promoteDue({ limit: 1 });
-  const [again] = await store.claim(wanted({ worker: "w0" }));
-  if (again === undefined) throw new Error("The recent job is not there to be finished.");
-  await store.settle([{ ...again, outcome: { kind: "done", result: "2" } }]);
+  await endAll(store, { [FINISHED.recent]: { kind: "done", result: "2" } });
+}
+
+async function endAll(store: Store, outcomes: Record<string, Outcome>): Promise<void> {
+  const claimed = await store.claim(wanted({ worker: "w0" }));
+  for (const [name, outcome] of Object.entries(outcomes)) {
+    const fence = claimed.find(({ id }) => id === idOf(name));
+    if (fence === undefined) throw new Error(`${name} is not there to be settled.`);
+    await store.settle([{ ...fence, outcome }]);
+  }
 }
 
 // ── The verbs ────────────────────────────────────────────────────────────────────────────────────

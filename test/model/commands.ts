@@ -279,6 +279,7 @@ const prune = command(
     const left = new Set((await world.store.list({ limit: 10_000 })).map(({ id }) => id));
     const gone = [...world.model.jobs.keys()].filter((id) => !left.has(id));
     world.same("prune", pruned, world.model.prune(chore, gone));
+    for (const id of gone) world.same("attempts", await world.store.attempts(id), []);
     world.saw("a job pruned", pruned);
   },
 );

@@ -1,8 +1,9 @@
 /**
  * One of the processes of store-claimers.test.ts: `node store-claimer.ts <file> <worker> <journal>`.
  *
- * It settles and claims turn by turn until nothing is left. Some jobs it hands back at their first
- * claim; those it tries to settle afterwards, again and again, which must be refused every time.
+ * It settles and claims turn by turn until nothing is left, and tries every turn to settle once more
+ * what it has settled already, and the jobs it once handed back: some of these it owns again by then,
+ * under a later epoch. All that must be refused.
  */
 import { appendFileSync } from "node:fs";
 import type { Fence, Settlement } from "../../src/core/job.ts";
@@ -21,21 +22,19 @@ const BATCH = 50;
 const TURNS_MAX = 10_000;
 /** One job in so many is handed back at its first claim. */
 const RELEASE_EVERY = 16;
-const STALE_EVERY_TURNS = 5;
 
 async function main(path: string, worker: string, journal: string): Promise<void> {
   const store = await openFile(path);
   await awaitGo();
   const wanted = { worker, queues: ["race"], tasks: null, limit: BATCH, leaseMs: 60_000 };
+  const handedBack: Fence[] = [];
   let ours: Settlement[] = [];
-  let former: Fence[] = [];
   for (let turn = 0; turn < TURNS_MAX; turn += 1) {
     const { settled, claimed } = await store.settleAndClaim(ours, wanted);
-    former.push(...ours);
-    const again = turn % STALE_EVERY_TURNS === 0 ? former.map(asDone) : [];
-    const staleAccepted = (await store.settle(again)).length;
-    if (again.length > 0) former = [];
-    write(journal, { claimed, settled, stale: again.length, staleAccepted });
+    handedBack.push(...ours.filter(({ outcome }) => outcome.kind === "released"));
+    const stale = [...ours, ...handedBack].map(asDone);
+    const staleAccepted = (await store.settle(stale)).length;
+    write(journal, { claimed, settled, stale: stale.length, staleAccepted });
     if (claimed.length === 0 && ours.length === 0) break;
     ours = claimed.map(outcomeOf);
     await listen();

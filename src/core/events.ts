@@ -25,7 +25,9 @@ export class Events<Catalogue extends object> {
     const event = make();
     for (const listener of listeners) {
       try {
-        (listener as (event: Catalogue[Name]) => void)(event);
+        const answer = (listener as (event: Catalogue[Name]) => unknown)(event);
+        if (answer instanceof Promise)
+          answer.catch((error: unknown) => this.#onError(error, String(name)));
       } catch (error) {
         this.#onError(error, String(name));
       }

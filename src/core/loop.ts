@@ -39,7 +39,7 @@ export class Loop {
 
   wake(): void {
     this.#woken = true;
-    this.#wake?.();
+    if (this.#failures === 0) this.#wake?.();
   }
 
   /** Resolves once the current `once()` has ended. */
@@ -54,8 +54,7 @@ export class Loop {
     await this.#yield();
     while (!this.#stopping) {
       this.#woken = false;
-      const waitMs = await this.#turn();
-      await this.#pause(waitMs);
+      await this.#pause(await this.#turn());
     }
   }
 
@@ -73,13 +72,14 @@ export class Loop {
         logger.error({ loop: name, err: error }, `${name}: ${String(error)}`);
       this.#failures += 1;
       const most = Math.min(ERROR_WAIT_MS_MAX, ERROR_WAIT_MS_FIRST * 2 ** this.#failures);
-      this.#woken = false; // An outage is not shortened by what happens meanwhile.
       return most * runtime.random() + 1;
     }
   }
 
   async #pause(waitMs: number): Promise<void> {
-    if (waitMs > 0 && !this.#woken && !this.#stopping) await this.#wait(waitMs);
+    // An outage is not shortened by what happens meanwhile.
+    const woken = this.#woken && this.#failures === 0;
+    if (waitMs > 0 && !woken && !this.#stopping) await this.#wait(waitMs);
     // Everything that became ready in the same moment is handled in one go.
     await this.#yield();
   }

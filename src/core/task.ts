@@ -5,6 +5,7 @@
  * of different ages. What is stored is the input as the caller gave it, so a schema may transform it freely.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { checkKnown } from "./check.ts";
 import { toMs, type Duration } from "./duration.ts";
 import { InputRejected, InvalidArgument } from "./errors.ts";
 import type { Fence } from "./job.ts";
@@ -12,6 +13,8 @@ import { checkName } from "./name.ts";
 import { retryPolicy, type RetryOptions, type RetryPolicy } from "./retry.ts";
 
 export const DEFAULT_QUEUE = "default";
+
+const KNOWN = new Set(["name", "queue", "retry", "timeout", "input", "run"]);
 
 /** What a task's function is told about the job it runs. */
 export interface Context {
@@ -73,6 +76,7 @@ export function defineTask(
     run(input: never, ctx: Context): unknown;
   },
 ): Task {
+  checkKnown(definition, KNOWN);
   const { name, queue = DEFAULT_QUEUE, retry, timeout, input = null } = definition;
   if (typeof definition.run !== "function") {
     throw new InvalidArgument({ field: "run", problem: "a task needs a function to run." });

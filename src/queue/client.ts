@@ -1,5 +1,6 @@
 /** What an application calls to hand over jobs and to see what became of them. */
 import { toMs, type Duration } from "../core/duration.ts";
+import { Closed, InvalidArgument } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
@@ -31,6 +32,7 @@ export class Client implements AsyncDisposable {
   readonly #newId: () => string;
   readonly #results: Results;
   readonly #subscriptions = new Set<Subscription>();
+  #closed = false;
 
   constructor({ store, runtime, logger }: ClientParts) {
     this.store = store;
@@ -45,7 +47,7 @@ export class Client implements AsyncDisposable {
   /** Accepts one job. Once this resolves, the job is on disk and will not be lost. */
   async enqueue<Input, Result>(
     task: Task<Input, Result>,
-    input: Input,
+    input: NoInfer<Input>,
     options?: EnqueueOptions,
   ): Promise<Job<Result>>;
   /** By name, for callers that do not have the task's code. The worker checks the input. */
@@ -61,7 +63,7 @@ export class Client implements AsyncDisposable {
    */
   async enqueueMany<Input, Result>(
     task: Task<Input, Result>,
-    inputs: Iterable<Input>,
+    inputs: Iterable<NoInfer<Input>>,
     options?: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions),
   ): Promise<Job<Result>[]> {
     const each =
@@ -80,6 +82,7 @@ export class Client implements AsyncDisposable {
     hear: (queue: string) => void | Promise<void>,
     options: { readonly poll?: Duration } = {},
   ): () => Promise<void> {
+    this.checkOpen();
     const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
     const subscription = new Subscription(this, { queue: checkName("queue", queue), hear, pollMs });
     this.#subscriptions.add(subscription);
@@ -93,7 +96,13 @@ export class Client implements AsyncDisposable {
     return this.store.stats();
   }
 
+  /** Whatever would go on by itself must not be started any more. */
+  protected checkOpen(): void {
+    if (this.#closed) throw new Closed({ what: "Holdfast" });
+  }
+
   async close(): Promise<void> {
+    this.#closed = true;
     await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
     await this.#results.stop();
     await this.store.close();
@@ -145,6 +154,12 @@ interface Defaults {
 }
 
 function defaultsOf(task: Task): Defaults {
+  if (typeof task?.run !== "function") {
+    throw new InvalidArgument({
+      field: "task",
+      problem: "give a task made with defineTask(), or the name of one.",
+    });
+  }
   return { name: task.name, queue: task.queue, attempts: task.retry.attempts };
 }
 

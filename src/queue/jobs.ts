@@ -6,7 +6,7 @@ import { decode } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import type { AttemptRecord, JobRecord, JobSummary, ListFilter, Store } from "../store/store.ts";
-import { checkKnown, checkWhole } from "./options.ts";
+import { checkKnown, checkWhole } from "../core/check.ts";
 
 export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
   readonly input: unknown;
@@ -51,7 +51,7 @@ export class Jobs {
   }
 
   /** A page of jobs, newest first. Pass the last id of one page as `before` to get the next. */
-  list(options: Partial<ListFilter> = {}): Promise<JobSummary[]> {
+  async list(options: Partial<ListFilter> = {}): Promise<JobSummary[]> {
     checkKnown(options, LIST_OPTIONS);
     const { status, queue, task, limit = PAGE_DEFAULT } = options;
     if (status !== undefined && !statuses.includes(status)) {
@@ -68,6 +68,7 @@ export class Jobs {
 
   /** Makes a failed or cancelled job pending again, with `attempts` more tries. */
   async retry(id: string, options: { readonly attempts?: number } = {}): Promise<void> {
+    checkKnown(options, new Set(["attempts"]));
     const { attempts = retryPolicy().attempts } = options;
     checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
     await this.#store.revive(id, attempts);

@@ -15,7 +15,7 @@ import type { Runtime } from "../core/runtime.ts";
 import { DEFAULT_QUEUE } from "../core/task.ts";
 import type { LeaseFilter, LeaseRecord, Settled, Store } from "../store/store.ts";
 import { PAGE_MAX } from "./jobs.ts";
-import { checkWhole } from "./options.ts";
+import { checkKnown, checkWhole } from "../core/check.ts";
 
 export const DEFAULT_LEASE = "30s";
 export const LEASE_MS_MIN = 100;
@@ -24,6 +24,8 @@ export const CLAIM_MAX = 1_000;
 export const DEFAULT_GRACE = "2s";
 /** A job that has cost this many workers their lease is poison. */
 export const DEFAULT_CRASHES_MAX = 3;
+
+const ACQUIRE_OPTIONS = new Set(["worker", "queues", "tasks", "limit", "lease"]);
 
 export interface AcquireOptions {
   /** Who acquires: unique for every start of a process, or the fence cannot tell two of them apart. */
@@ -73,6 +75,7 @@ export class Leases {
 
   /** Takes pending jobs, each under a lease that nobody else can have at the same time. */
   async acquire(options: AcquireOptions): Promise<Lease[]> {
+    checkKnown(options, ACQUIRE_OPTIONS);
     const { queues = [DEFAULT_QUEUE], tasks, limit = 1, lease = DEFAULT_LEASE } = options;
     const claimed = await this.#store.claim({
       worker: checkName("worker", options.worker),
@@ -112,7 +115,7 @@ export class Leases {
   }
 
   /** Takes back leases that ran out. A running worker does this by itself. */
-  resetExpired(
+  async resetExpired(
     options: { readonly grace?: Duration; readonly limit?: number } = {},
   ): Promise<Settled[]> {
     const { grace = DEFAULT_GRACE, limit = CLAIM_MAX } = options;

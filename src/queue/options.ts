@@ -1,4 +1,5 @@
 /** What a caller may say about a job, checked before anything is written. */
+import { checkKnown, checkWhole } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { checkKey, checkName } from "../core/name.ts";
@@ -40,29 +41,6 @@ export function checkOptions(
   };
 }
 
-/** A misspelt option that is silently ignored costs somebody a day. */
-export function checkKnown(options: object, known: ReadonlySet<string>): void {
-  for (const name of Object.keys(options)) {
-    if (known.has(name)) continue;
-    throw new InvalidArgument({
-      field: name,
-      problem: `there is no such option. The options are: ${[...known].join(", ")}.`,
-    });
-  }
-}
-
-export function checkWhole(
-  field: string,
-  value: number,
-  range: { least: number; most: number },
-): number {
-  if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
-  throw new InvalidArgument({
-    field,
-    problem: `must be a whole number from ${range.least} to ${range.most}, not ${String(value)}.`,
-  });
-}
-
 function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {
   if (delay !== undefined && runAt !== undefined) {
     throw new InvalidArgument({ field: "delay", problem: "give delay or runAt, not both." });
@@ -75,7 +53,7 @@ function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {
 }
 
 function checkInstant(field: string, instant: Date | number): number {
-  const at = typeof instant === "number" ? instant : instant.getTime();
+  const at = instant instanceof Date ? instant.getTime() : instant;
   if (Number.isSafeInteger(at) && at >= 0) return at;
   throw new InvalidArgument({
     field,

@@ -3,6 +3,7 @@
  *
  * Hints say when to look; a slow poll makes sure that a missed hint costs time and nothing else.
  */
+import { checkKnown } from "../core/check.ts";
 import { decodeError } from "../core/error-record.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { Closed, JobCancelled, JobFailed, JobNotFound, ResultTimeout } from "../core/errors.ts";
@@ -12,6 +13,7 @@ import { Loop } from "../core/loop.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { FinishedRecord, Store } from "../store/store.ts";
 
+const KNOWN = new Set(["timeout"]);
 const POLL_MS = 1_000;
 /** Ids asked for in one query; more waiters are asked for in turn. */
 const ASK_MAX = 500;
@@ -34,6 +36,7 @@ export class Results {
 
   async of(id: string, options: { readonly timeout?: Duration }): Promise<unknown> {
     const { store } = this.#parts;
+    checkKnown(options, KNOWN);
     const timeoutMs = options.timeout === undefined ? null : toMs("timeout", options.timeout);
     const [finished] = await store.findFinished([id]);
     if (finished !== undefined) return valueOf(finished);

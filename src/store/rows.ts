@@ -111,7 +111,17 @@ export function landAfterCrash(lease: LeaseRow, crashesMax: number, now: number)
     return finish(crashed, now, "failed", error);
   }
   const backoffMs = Math.min(CRASH_BACKOFF_MS_MAX, CRASH_BACKOFF_MS_FIRST * 2 ** lease.crashes);
-  return retry(crashed, now + backoffMs, attemptRow(lease, now, "crashed", error));
+  const spreadMs = Math.floor(backoffMs * spreadOf(lease.id, lease.crashes));
+  return retry(crashed, now + spreadMs, attemptRow(lease, now, "crashed", error));
+}
+
+/**
+ * From 0.5 to 1.5, by digits of the id: jobs that were lost together come back apart, or a killer would take the same
+ * neighbours with it every time.
+ */
+function spreadOf(id: string, crashes: number): number {
+  const end = id.length - 3 * (crashes % 4);
+  return 0.5 + Number.parseInt(id.slice(end - 3, end), 16) / 0x1000;
 }
 
 function crashError(lease: LeaseRow, crashesMax: number): string {

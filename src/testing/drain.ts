@@ -10,7 +10,7 @@ import { HoldfastError, InvalidArgument } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { statuses, type Outcome, type Status } from "../core/job.ts";
 import { taskMap, type AnyTask, type Task } from "../core/task.ts";
-import { checkKnown, checkWhole } from "../queue/options.ts";
+import { checkKnown, checkWhole } from "../core/check.ts";
 import type { ClaimedJob, JobSummary, ListFilter, Store } from "../store/store.ts";
 import { Attempt } from "../worker/attempt.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
@@ -171,12 +171,14 @@ class Drain {
   }
 
   async #attempt(job: ClaimedJob): Promise<void> {
-    const { store, runtime } = this.#holdfast;
+    const { store, runtime, logger } = this.#holdfast;
     const outcome = await new Promise<Outcome>((resolve) => {
       const task = this.#tasks.get(job.task) as Task;
       const onEnd = (_attempt: Attempt, ended: Outcome): void => resolve(ended);
       const trustedUntil = Number.POSITIVE_INFINITY;
-      runTraced(new Attempt({ job, task, trustedUntil, runtime, onEnd }));
+      const onStray = (_attempt: Attempt, error: unknown): void =>
+        logger.warn({ job: job.id, err: error }, "a task threw after its attempt ended");
+      runTraced(new Attempt({ job, task, trustedUntil, runtime, onEnd, onStray }));
     });
     const { id, worker, epoch } = job;
     await store.settle([{ id, worker, epoch, outcome }]);

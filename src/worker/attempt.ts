@@ -38,6 +38,7 @@ export class Attempt {
   error: unknown = null;
   readonly #runtime: Runtime;
   readonly #onEnd: (attempt: Attempt, outcome: Outcome) => void;
+  readonly #onStray: (attempt: Attempt, error: unknown) => void;
   readonly #controller = new AbortController();
   #timer: Timer | null = null;
   #ended = false;
@@ -48,12 +49,15 @@ export class Attempt {
     trustedUntil: number;
     runtime: Runtime;
     onEnd: (attempt: Attempt, outcome: Outcome) => void;
+    /** Told of an error that came when the attempt had ended already. */
+    onStray: (attempt: Attempt, error: unknown) => void;
   }) {
     this.job = parts.job;
     this.task = parts.task;
     this.trustedUntil = parts.trustedUntil;
     this.#runtime = parts.runtime;
     this.#onEnd = parts.onEnd;
+    this.#onStray = parts.onStray;
   }
 
   get fence(): Fence {
@@ -85,7 +89,7 @@ export class Attempt {
 
   /** Ends the attempt as failed, whatever the task is doing: it threw where only the process could catch it. */
   fail(error: unknown): void {
-    if (this.#ended) return;
+    if (this.#ended) return this.#onStray(this, error);
     if (!this.signal.aborted) this.#controller.abort(error);
     this.#end(this.#afterFailure(error));
   }
@@ -95,6 +99,8 @@ export class Attempt {
       const parsed = parseInput(this.task, decode(this.job.payload));
       const input: unknown = parsed instanceof Promise ? await parsed : parsed;
       const result = await this.task.run(input as never, new AttemptContext(this));
+      // After its time a result is too late. After any other abort it counts, if the fence lets it.
+      if (this.signal.reason instanceof JobTimeout) return this.#afterFailure(this.signal.reason);
       return { kind: "done", result: encodeOptional(result, RESULT) };
     } catch (error) {
       return this.#afterFailure(error);

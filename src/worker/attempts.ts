@@ -50,6 +50,7 @@ export class Attempts {
         if (this.#running.get(job.id) === ended) this.#running.delete(job.id);
         this.#onEnd(ended, outcome);
       },
+      onStray: (ended, error) => this.#reporter.stray(ended, error),
     });
     this.#running.set(job.id, attempt);
     this.#reporter.started(job);
@@ -68,7 +69,7 @@ export class Attempts {
     }
   }
 
-  hearKeeper({ renewed, lost, cancelled }: Report): void {
+  hearKeeper({ renewed, lost }: Report): void {
     for (const { sentAt, ...fence } of renewed) {
       const attempt = this.#find(fence);
       if (attempt !== null) attempt.trustedUntil = sentAt + this.#trustMs;
@@ -77,7 +78,6 @@ export class Attempts {
       const attempt = this.#find(fence);
       if (attempt !== null) this.lose(attempt, "another worker owns the job");
     }
-    this.cancel(cancelled);
   }
 
   cancel(fences: readonly Fence[]): void {

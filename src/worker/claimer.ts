@@ -24,6 +24,7 @@ export interface Batch {
 
 interface Buffered {
   readonly job: ClaimedJob;
+  readonly claimedAt: number;
   /** When its claim, or the last renewal of its lease, was sent. */
   sentAt: number;
   /** The keeper found that it is somebody else's by now. */
@@ -59,7 +60,7 @@ export class Claimer {
   }
 
   add({ jobs, sentAt }: Batch): void {
-    const added = jobs.map((job) => ({ job, sentAt, lost: false }));
+    const added = jobs.map((job) => ({ job, claimedAt: sentAt, sentAt, lost: false }));
     this.#buffer = this.buffered === 0 ? added : this.#buffer.slice(this.#next).concat(added);
     this.#next = 0;
   }
@@ -86,6 +87,26 @@ export class Claimer {
       const one = buffered.get(id);
       if (one !== undefined) one.lost = true;
     }
+  }
+
+  /** Lets go of jobs that shall not start, and returns those that were here. */
+  giveUp(ids: ReadonlySet<string>): ClaimedJob[] {
+    return ids.size === 0 ? [] : this.#remove(({ job }) => ids.has(job.id));
+  }
+
+  /** Lets go of jobs that have waited for too long; whoever keeps them waiting claims no more ahead. */
+  giveUpOlderThan(claimedBefore: number): ClaimedJob[] {
+    const old = this.#remove(({ claimedAt }) => claimedAt < claimedBefore);
+    if (old.length > 0) this.#pace = 0;
+    return old;
+  }
+
+  #remove(isGone: (one: Buffered) => boolean): ClaimedJob[] {
+    if (this.buffered === 0) return [];
+    const waiting = this.#buffer.slice(this.#next);
+    this.#buffer = waiting.filter((one) => !isGone(one));
+    this.#next = 0;
+    return waiting.filter(isGone).map(({ job }) => job);
   }
 
   finished(): void {

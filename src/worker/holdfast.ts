@@ -1,4 +1,5 @@
 /** The object an application opens: everything a client can do, and workers. */
+import { checkKnown } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { silentLogger, type Logger } from "../core/log.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
@@ -19,10 +20,13 @@ export interface HoldfastOptions {
   readonly runtime?: Runtime;
 }
 
+const KNOWN = new Set(["logger", "migrate", "create", "runtime"]);
+
 export async function openHoldfast(
   urlOrStore: string | Store,
   options: HoldfastOptions = {},
 ): Promise<Holdfast> {
+  checkKnown(options, KNOWN);
   const { logger = silentLogger, runtime = systemRuntime, migrate = true, create = true } = options;
   if (typeof urlOrStore !== "string" && typeof urlOrStore?.settleAndClaim !== "function") {
     throw new InvalidArgument({
@@ -45,6 +49,7 @@ export class Holdfast extends Client {
   readonly #workers = new Set<Worker>();
 
   async startWorker(options: WorkerOptions): Promise<Worker> {
+    this.checkOpen();
     const settings = checkWorkerOptions(options);
     const { store, runtime, logger } = this;
     const worker = await Worker.start({ store, runtime, logger, settings });

@@ -107,6 +107,14 @@ export class Reporter {
     this.events.emit("lease:lost", () => ({ ...jobEvent(attempt.job), why }));
   }
 
+  /** An error of a task whose attempt has ended: it changes nothing, but somebody should know. */
+  stray(attempt: Attempt, error: unknown): void {
+    this.#logger.warn(
+      { ...this.#facts(attempt), err: error },
+      "a task threw after its attempt ended",
+    );
+  }
+
   /** A lease that upkeep took back. The worker named is the one that lost it. */
   recovered({ id, task, queue, worker, epoch, status }: Settled): void {
     this.#counters.recovered += 1;

@@ -1,7 +1,7 @@
 /** What a worker can be told, with its defaults, checked before anything starts. */
 import { toMs, type Duration } from "../core/duration.ts";
 import { InvalidArgument } from "../core/errors.ts";
-import type { FinalStatus } from "../core/job.ts";
+import { finalStatuses, type FinalStatus } from "../core/job.ts";
 import { checkName } from "../core/name.ts";
 import { taskMap, type AnyTask, type Task } from "../core/task.ts";
 import {
@@ -10,7 +10,7 @@ import {
   DEFAULT_LEASE,
   LEASE_MS_MIN,
 } from "../queue/leases.ts";
-import { checkKnown, checkWhole } from "../queue/options.ts";
+import { checkKnown, checkWhole } from "../core/check.ts";
 
 export interface WorkerOptions {
   readonly tasks: readonly AnyTask[];
@@ -72,6 +72,7 @@ export function checkWorkerOptions(options: WorkerOptions): WorkerSettings {
   const tasks = taskMap(checkTasks(options.tasks));
   const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
   const { keep = {} } = options;
+  checkKnown(keep, new Set(finalStatuses));
   return {
     tasks,
     name: checkName("name", options.name ?? "worker"),

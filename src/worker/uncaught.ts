@@ -42,7 +42,12 @@ function onException(error: Error): void {
 function onRejection(reason: unknown): void {
   const attempt = running.getStore();
   if (attempt !== undefined) return attempt.fail(reason);
-  if (process.listenerCount("unhandledRejection") === 1) endAsUsual(reason);
+  if (process.listenerCount("unhandledRejection") > 1) return;
+  // As Node does it: a rejection that nobody listens for is an exception, and may have a listener as one.
+  if (process.listenerCount("uncaughtException") === 1) return endAsUsual(reason);
+  const error = reason instanceof Error ? reason : new Error(String(reason), { cause: reason });
+  const emitter: NodeJS.EventEmitter = process;
+  emitter.emit("uncaughtException", error, "unhandledRejection");
 }
 
 /** Without our listeners the same error ends the process with Node's usual message and exit code. */

@@ -5,7 +5,7 @@
  */
 import { ShuttingDown } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
-import type { Outcome } from "../core/job.ts";
+import type { Fence, Outcome } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { sleep, type Runtime } from "../core/runtime.ts";
@@ -28,6 +28,8 @@ const CANCEL_LOOK_MS = 200;
 /** What an aborted task has to end by itself, and a moment more to be settled. */
 const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
 const TRUST_CHECK_MS_MAX = 1_000;
+/** Longer than this no job waits for its turn here. */
+const BUFFER_MS_MAX = 1_000;
 
 export interface WorkerParts {
   readonly store: Store;
@@ -100,9 +102,10 @@ export class Worker implements AsyncDisposable {
 
   /**
    * Stops claiming, waits for what runs, then aborts it and hands it back uncharged. Resolves when everything is
-   * settled. A `timeoutMs` of 0 aborts at once.
+   * settled. A `timeoutMs` of 0 aborts at once, also when the worker is stopping already.
    */
   stop(options: { readonly timeoutMs?: number } = {}): Promise<void> {
+    if (this.#stopped !== null && options.timeoutMs === 0) this.#onIdle?.();
     this.#stopped ??= this.#shutDown(options.timeoutMs ?? this.#parts.settings.shutdownMs);
     return this.#stopped;
   }
@@ -116,6 +119,7 @@ export class Worker implements AsyncDisposable {
   async #start(): Promise<void> {
     const { store, runtime, logger, settings } = this.#parts;
     const { leaseMs, extendAt, blockedMsMax, upkeepMs, graceMs, crashesMax, keepMs } = settings;
+    const { queues } = settings;
     this.#keeper = await startKeeper({
       store,
       runtime,
@@ -124,6 +128,7 @@ export class Worker implements AsyncDisposable {
       report: (report) => {
         this.#claimer.hearKeeper(report);
         this.#attempts.hearKeeper(report);
+        void this.#cancel(report.cancelled);
       },
       held: () => this.#attempts.held(),
     });
@@ -136,6 +141,8 @@ export class Worker implements AsyncDisposable {
     const loop = (name: string, once: () => Promise<number>): Loop =>
       new Loop({ name, runtime, logger, once });
     this.#unguard = guardProcess();
+    // Before the first turn, and after whoever started the worker could begin to listen.
+    runtime.afterIo(() => this.#reporter.worker("started", { queues, tasks: this.#taskNames }));
     this.#loops = {
       turn: loop("turn", () => this.#turn()),
       upkeep: loop("upkeep", () => upkeep.once()),
@@ -143,7 +150,6 @@ export class Worker implements AsyncDisposable {
       cancels: loop("cancels", () => this.#lookForCancels()),
     };
     this.#unwatch = store.watch((hint) => this.#hearHint(hint));
-    this.#reporter.worker("started", { queues: settings.queues, tasks: this.#taskNames });
   }
 
   async #shutDown(timeoutMs: number): Promise<void> {
@@ -214,7 +220,7 @@ export class Worker implements AsyncDisposable {
     const sentAt = this.#parts.runtime.monotonic();
     const { settled, claimed } = await this.#settleAndClaim(ended, limit);
     this.#hearSettled(ended, settled);
-    this.#take({ jobs: claimed, sentAt });
+    await this.#take({ jobs: claimed, sentAt });
     return claimed.length > 0 && claimed.length === limit ? 0 : pollMs;
   }
 
@@ -234,9 +240,11 @@ export class Worker implements AsyncDisposable {
     }
   }
 
-  #take(batch: Batch): void {
+  async #take(batch: Batch): Promise<void> {
     if (batch.jobs.length === 0) return;
     this.#reporter.claimed(batch.jobs.length);
+    // The claim was under way when the worker was told to stop.
+    if (this.#state !== "running") return this.#handBack(batch.jobs);
     // Before the first of them starts: it may block this thread at once.
     this.#keeper.hold(leaseList(batch.jobs), batch.sentAt);
     this.#claimer.add(batch);
@@ -288,6 +296,10 @@ export class Worker implements AsyncDisposable {
     // Renewals that arrived while the event loop was blocked count before anything is given up.
     this.#keeper.catchUp();
     this.#attempts.checkTrust();
+    // Behind a slow job, others wait here while another worker may be idle.
+    await this.#handBack(
+      this.#claimer.giveUpOlderThan(this.#parts.runtime.monotonic() - BUFFER_MS_MAX),
+    );
     return Math.min(TRUST_CHECK_MS_MAX, this.#parts.settings.leaseMs * (TRUST_MARGIN / 2));
   }
 
@@ -299,9 +311,15 @@ export class Worker implements AsyncDisposable {
     if (ours || hint.kind === "unknown") turn?.wake();
   }
 
+  /** One that has not started never will: handed back, it ends as cancelled. */
+  async #cancel(fences: readonly Fence[]): Promise<void> {
+    this.#attempts.cancel(fences);
+    await this.#handBack(this.#claimer.giveUp(new Set(fences.map(({ id }) => id))));
+  }
+
   async #lookForCancels(): Promise<number> {
     const { store, runtime, settings } = this.#parts;
-    if (this.#attempts.size > 0) this.#attempts.cancel(await store.cancelRequests(this.id));
+    if (this.#attempts.size > 0) await this.#cancel(await store.cancelRequests(this.id));
     await sleep(runtime, CANCEL_LOOK_MS, { signal: this.#stopping.signal });
     return settings.pollMs;
   }

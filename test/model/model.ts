@@ -223,7 +223,9 @@ export class Model {
   }
 
   #crash(job: Job, crashesMax: number): void {
-    const backoffMs = Math.min(CRASH_BACKOFF_MS_MAX, CRASH_BACKOFF_MS_FIRST * 2 ** job.crashes);
+    const longest = Math.min(CRASH_BACKOFF_MS_MAX, CRASH_BACKOFF_MS_FIRST * 2 ** job.crashes);
+    const digits = job.id.slice(-3 - 3 * (job.crashes % 4)).slice(0, 3);
+    const backoffMs = Math.floor(longest * (0.5 + Number(`0x${digits}`) / 4_096));
     job.crashes += 1;
     const poison = job.crashes >= crashesMax;
     const cancelled = job.cancelRequestedAt !== null;

@@ -61,20 +61,4 @@ suite("a job that kills its process", () => {
     });
     assert.ok(recovered.length > 0);
   });
-
-  test(
-    "takes no long-running neighbour with it",
-    { todo: "F8: a job that crashed once shall run alone, or the same jobs meet again every time" },
-    async () => {
-      using folder = tempFolder();
-      const url = `sqlite:${folder.file(".db")}`;
-      await using holdfast = await openHoldfast(url);
-      const neighbour = await holdfast.enqueue("linger", { ms: 500 }, { attempts: 50 });
-      const killer = await holdfast.enqueue("kill", null, { attempts: 50 });
-      await using survivor = await surviveKills(url, CRASHES);
-      await survivor.until("ready");
-      assert.equal((await endOf(holdfast, killer.id)).lastError?.code, "POISON");
-      assert.equal((await endOf(holdfast, neighbour.id)).status, "done");
-    },
-  );
 });

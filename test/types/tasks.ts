@@ -50,6 +50,8 @@ export async function withoutSchema(): Promise<void> {
   await holdfast.enqueue(mail, { too: "ada" });
   // @ts-expect-error -- the input is missing
   await holdfast.enqueue(mail);
+  // @ts-expect-error -- nothing is known about the value, so it may be anything
+  await holdfast.enqueue(mail, JSON.parse("{}") as unknown);
 }
 
 // ── With a schema: callers pass its input, run() gets its output ─────────────────────────────────

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { sleep, systemRuntime } from "../../core/runtime.ts";
-import { checkWhole } from "../../queue/options.ts";
+import { checkWhole } from "../../core/check.ts";
 import { openHoldfast, type Holdfast } from "../../worker/holdfast.ts";
 import { Interrupted } from "../failure.ts";
 import { exitCodeAfter, listenForSignals } from "../signals.ts";

@@ -1,0 +1,25 @@
+/** Checks that several parts of the API make on what they are given. */
+import { InvalidArgument } from "./errors.ts";
+
+/** A misspelt option that is silently ignored costs somebody a day. */
+export function checkKnown(options: object, known: ReadonlySet<string>): void {
+  for (const name of Object.keys(options)) {
+    if (known.has(name)) continue;
+    throw new InvalidArgument({
+      field: name,
+      problem: `there is no such option. The options are: ${[...known].join(", ")}.`,
+    });
+  }
+}
+
+export function checkWhole(
+  field: string,
+  value: number,
+  range: { least: number; most: number },
+): number {
+  if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
+  throw new InvalidArgument({
+    field,
+    problem: `must be a whole number from ${range.least} to ${range.most}, not ${String(value)}.`,
+  });
+}

@@ -6,7 +6,6 @@
  * database asked to repeat; the verbs above never see either.
  */
 import type { Fence, Settlement } from "../core/job.ts";
-import type { Migration } from "./migrate.ts";
 import type { Sql, SqlValue } from "./sql.ts";
 import type {
   ClaimedJob,
@@ -20,6 +19,14 @@ import type {
 } from "./store.ts";
 
 export type Row = Record<string, SqlValue>;
+
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  /** An older library cannot work on a database that has it. */
+  readonly breaking: boolean;
+  readonly script: string;
+}
 
 export interface Engine {
   readonly name: string;

@@ -10,13 +10,6 @@ import type { Engine, Transaction } from "./engine.ts";
 import { sql } from "./sql.ts";
 import type { Migrated } from "./store.ts";
 
-export interface Migration {
-  readonly version: number;
-  readonly name: string;
-  readonly breaking: boolean;
-  readonly script: string;
-}
-
 interface Applied {
   version: number;
   breaking: number;

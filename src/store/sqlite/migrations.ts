@@ -5,7 +5,7 @@
  * by id. The state tables are narrow trees ordered by the key they are read by.
  */
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
-import type { Migration } from "../migrate.ts";
+import type { Migration } from "../engine.ts";
 
 /** Spelt with `or`: for a list of three or more, `in` builds a little table at every insert. */
 const isOneOf = (column: string, words: readonly string[]): string =>

@@ -1,19 +1,34 @@
-/** Notices that another connection has written to the file: its `data_version` changes then, and only then. */
+/**
+ * Notices that another connection has written to the file: its `data_version` changes then, and only then.
+ *
+ * The operating system says when somebody writes to the write-ahead log; the version is looked at often for a moment
+ * after that, because a commit becomes visible a little later than its last byte is written. Otherwise it is looked at
+ * once in a while, so that an idle process costs next to nothing.
+ */
+import { watch, type FSWatcher } from "node:fs";
 import type { StatementSync } from "node:sqlite";
 import type { Runtime, Timer } from "../../core/runtime.ts";
 import type { Hint } from "../store.ts";
 import type { Connection } from "./connection.ts";
 
-/** How often it looks: 2 µs a look. */
-const LOOK_MS = 10;
+/** How often it looks after a write, and for how long. */
+const BUSY_LOOK_MS = 2;
+const BUSY_MS = 100;
+/** How often it looks when nothing happens: in case a word of the operating system was missed. */
+const IDLE_LOOK_MS = 1_000;
+/** How often it looks where the operating system says nothing. */
+const DEAF_LOOK_MS = 25;
 
 export class FileWatch {
   readonly #connection: Connection;
   readonly #runtime: Runtime;
   readonly #hear: (hint: Hint) => void;
   readonly #version: StatementSync;
+  #watcher: FSWatcher | null = null;
+  #busyUntil = 0;
   #seen: unknown = null;
   #timer: Timer | null = null;
+  #looking = false;
   #stopped = false;
 
   constructor(parts: { connection: Connection; runtime: Runtime; hear: (hint: Hint) => void }) {
@@ -21,15 +36,42 @@ export class FileWatch {
     this.#runtime = parts.runtime;
     this.#hear = parts.hear;
     this.#version = parts.connection.prepare("pragma data_version");
-    void this.#look();
+    void this.#look().then(() => this.#watch());
   }
 
   stop(): void {
     this.#stopped = true;
     this.#timer?.cancel();
+    this.#watcher?.close();
+  }
+
+  /** The log exists from the first read on, and as long as a connection is open. */
+  #watch(): void {
+    if (this.#stopped) return;
+    try {
+      const log = `${this.#connection.path}-wal`;
+      this.#watcher = watch(log, { persistent: false }, () => this.#stir());
+      this.#watcher.on("error", () => this.#goDeaf());
+    } catch {
+      this.#goDeaf();
+    }
+  }
+
+  #goDeaf(): void {
+    this.#watcher?.close();
+    this.#watcher = null;
+  }
+
+  #stir(): void {
+    const quiet = this.#runtime.monotonic() >= this.#busyUntil;
+    this.#busyUntil = this.#runtime.monotonic() + BUSY_MS;
+    if (!quiet || this.#looking) return;
+    this.#timer?.cancel();
+    void this.#look();
   }
 
   async #look(): Promise<void> {
+    this.#looking = true;
     try {
       const version = await this.#connection.read(() => this.#version.get()?.["data_version"]);
       if (this.#stopped) return;
@@ -37,8 +79,15 @@ export class FileWatch {
       this.#seen = version;
     } catch {
       // A hint that cannot be had is no loss: whoever waits for one also polls.
+    } finally {
+      this.#looking = false;
     }
     if (this.#stopped) return;
-    this.#timer = this.#runtime.timer(LOOK_MS, () => void this.#look(), "background");
+    this.#timer = this.#runtime.timer(this.#waitMs(), () => void this.#look(), "background");
+  }
+
+  #waitMs(): number {
+    if (this.#watcher === null) return DEAF_LOOK_MS;
+    return this.#runtime.monotonic() < this.#busyUntil ? BUSY_LOOK_MS : IDLE_LOOK_MS;
   }
 }

@@ -28,7 +28,10 @@ export function enqueueCommand(terminal: Terminal): Command {
     .argument("[json]", "its input, or - to read it from stdin", "null")
     .addOption(urlOption())
     .option("--tasks <file>", "module with the task: its schema checks the input here")
-    .option("--queue <name>", "the queue to wait in (default: the task's own)")
+    .option(
+      "--queue <name>",
+      "the queue to wait in (default: the task's own with --tasks, else 'default')",
+    )
     .option("--priority <n>", "a higher number goes first (default: 0)", wholeNumber)
     .addOption(
       new Option("--delay <duration>", "not before this has passed")
@@ -36,7 +39,11 @@ export function enqueueCommand(terminal: Terminal): Command {
         .conflicts("runAt"),
     )
     .option("--run-at <time>", "not before this moment: 2027-01-31T09:00:00Z", instant)
-    .option("--attempts <n>", "how often it may be tried in all", wholeNumber)
+    .option(
+      "--attempts <n>",
+      "how often it may be tried in all (default: as --queue, else 3)",
+      wholeNumber,
+    )
     .option("--key <key>", "at most one live job of the task has this key")
     .option("--wait <duration>", "wait this long for the result", duration)
     .action((task: string, json: string, options: Options) =>

@@ -69,7 +69,8 @@ function block({ colors }: Terminal, title: string, value: unknown): string[] {
 
 function lastError({ colors }: Terminal, error: ErrorRecord | null): string[] {
   if (error === null) return [];
-  const text = error.stack ?? `${error.name}: ${error.message}`;
+  const code = error.code === undefined ? "" : ` (${error.code})`;
+  const text = error.stack ?? `${error.name}${code}: ${error.message}`;
   const [first = "", ...rest] = indented(printable(text, { lines: true }));
   return ["", colors.bold("last error"), colors.red(first), ...rest.map(colors.dim)];
 }

@@ -59,16 +59,17 @@ const TONES = { debug: "dim", info: "green", warn: "yellow", error: "red" } as c
 /** What JSON lines tell besides, and a person can do without. */
 const HIDDEN = new Set(["pid", "hostname", "traceId"]);
 
-/** `12:03:04 info  mail.send done  job=0190… took=12ms`, with as many facts as fit. */
+/** `12:03:04 info  mail.send done  job=0190… took=12ms`: the job in full, other facts as far as they fit. */
 function humanLine(json: string, { errorColors: colors, errorColumns }: Terminal): string {
   const { level, time, msg, err, ...facts } = JSON.parse(json) as Entry;
   const clock = new Date(time).toTimeString().slice(0, 8);
   const tone = colors[TONES[level as keyof typeof TONES] ?? "reset"];
-  const shown = Object.entries(facts)
+  const { job, ...others } = facts as { job?: string };
+  const shown = Object.entries(others)
     .filter(([name, value]) => !HIDDEN.has(name) && value !== 0)
     .map(([name, value]) => `${name}=${factText(value)}`);
   const cause = err === undefined ? "" : `: ${err.type ?? "Error"}: ${err.message ?? ""}`;
-  const words = printable(`${msg}${cause}`);
+  const words = printable(`${msg}${cause}${job === undefined ? "" : `  job=${job}`}`);
   const taken = widthOf(`${clock} ${level.padEnd(5)} ${words}  `) % errorColumns;
   const rest = cut(printable(shown.join(" ")), errorColumns - taken);
   const told = `${colors.dim(clock)} ${tone(level.padEnd(5))} ${words}`;

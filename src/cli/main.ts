@@ -37,6 +37,7 @@ Exit codes:
   2  bad input or usage
   3  the database is not available, or its schema does not fit
   4  there is no such job
+  130, 143  ended by Ctrl-C or SIGTERM before it was finished
 
 Environment:
   HOLDFAST_URL        the database, instead of --url

@@ -56,7 +56,8 @@ export function workCommand(terminal: Terminal): Command {
       "after",
       `
 The log goes to stderr; HOLDFAST_LOG_LEVEL is debug, info (default), warn, error or silent.
-SIGTERM or Ctrl-C finishes the running jobs, then exits with 0. A second one ends at once.`,
+SIGTERM or Ctrl-C finishes the running jobs, then exits with 0. A second one ends at once;
+the jobs then wait for their lease to run out.`,
     )
     .action((options: WorkOptions) => work(terminal, options));
 }

@@ -38,10 +38,10 @@ export class Client implements AsyncDisposable {
     this.store = store;
     this.runtime = runtime;
     this.logger = logger;
-    this.jobs = new Jobs(store);
     this.leases = new Leases(store, runtime);
     this.#newId = makeIds(runtime);
     this.#results = new Results({ store, runtime, logger });
+    this.jobs = new Jobs(store, this.#results);
   }
 
   /** Accepts one job. Once this resolves, the job is on disk and will not be lost. */
@@ -50,7 +50,10 @@ export class Client implements AsyncDisposable {
     input: NoInfer<Input>,
     options?: EnqueueOptions,
   ): Promise<Job<Result>>;
-  /** By name, for callers that do not have the task's code. The worker checks the input. */
+  /**
+   * By name, for callers that do not have the task's code. The worker checks the input. Its queue and attempts are not
+   * known here either: `default` and 3 unless given.
+   */
   async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
   async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
     const [job] = await this.#enqueueAll(task, [input], () => options);
@@ -125,9 +128,7 @@ export class Client implements AsyncDisposable {
       return newJob(this.#newId(), defaults.name, input, terms);
     });
     const enqueued = await this.#write(news);
-    return enqueued.map(
-      (row) => new Job({ ...row, task: defaults.name, jobs: this.jobs, results: this.#results }),
-    );
+    return enqueued.map((row) => new Job({ ...row, task: defaults.name, jobs: this.jobs }));
   }
 
   async #write(news: readonly NewJob[]): Promise<Enqueued[]> {

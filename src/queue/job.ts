@@ -3,7 +3,6 @@ import type { Duration } from "../core/duration.ts";
 import { JobNotFound } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import type { JobView, Jobs } from "./jobs.ts";
-import type { Results } from "./results.ts";
 
 export class Job<Result> {
   readonly id: string;
@@ -11,14 +10,12 @@ export class Job<Result> {
   /** False: a live job held the key already, and this is that job. */
   readonly added: boolean;
   readonly #jobs: Jobs;
-  readonly #results: Results;
 
-  constructor(parts: { id: string; task: string; added: boolean; jobs: Jobs; results: Results }) {
+  constructor(parts: { id: string; task: string; added: boolean; jobs: Jobs }) {
     this.id = parts.id;
     this.task = parts.task;
     this.added = parts.added;
     this.#jobs = parts.jobs;
-    this.#results = parts.results;
   }
 
   /**
@@ -26,7 +23,7 @@ export class Job<Result> {
    * given is over; the job itself goes on then.
    */
   result(options: { readonly timeout?: Duration } = {}): Promise<Result> {
-    return this.#results.of(this.id, options) as Promise<Result>;
+    return this.#jobs.result(this.id, options) as Promise<Result>;
   }
 
   async get(): Promise<JobView> {

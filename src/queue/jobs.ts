@@ -1,4 +1,5 @@
 /** Jobs looked at from outside: get, list, retry, cancel. */
+import type { Duration } from "../core/duration.ts";
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
 import { InvalidArgument, JobNotFound } from "../core/errors.ts";
 import { statuses, type Status } from "../core/job.ts";
@@ -7,6 +8,7 @@ import { checkName } from "../core/name.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import type { AttemptRecord, JobRecord, JobSummary, ListFilter, Store } from "../store/store.ts";
 import { checkKnown, checkWhole } from "../core/check.ts";
+import type { Results } from "./results.ts";
 
 export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
   readonly input: unknown;
@@ -24,9 +26,16 @@ const LIST_OPTIONS = new Set(["status", "queue", "task", "before", "limit"]);
 
 export class Jobs {
   readonly #store: Store;
+  readonly #results: Results;
 
-  constructor(store: Store) {
+  constructor(store: Store, results: Results) {
     this.#store = store;
+    this.#results = results;
+  }
+
+  /** Waits for the result of a job that another process enqueued. See `job.result()`. */
+  result(id: string, options: { readonly timeout?: Duration } = {}): Promise<unknown> {
+    return this.#results.of(id, options);
   }
 
   async get(id: string): Promise<JobView | null> {

@@ -10,6 +10,9 @@ export interface StoreOptions {
   readonly create?: boolean;
 }
 
+/** Engines that are on their way: a URL of theirs is no mistake. */
+const COMING = new Set(["postgres", "postgresql", "mysql", "mariadb"]);
+
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const { runtime = systemRuntime, create = true } = options;
   if (typeof url !== "string" || !url.includes(":")) throw unknownUrl(url);
@@ -29,6 +32,10 @@ export async function openStoreAt(address: StoreAddress, runtime: Runtime): Prom
 function unknownUrl(url: unknown): InvalidArgument {
   // The URL may hold a password, so at most its scheme is repeated.
   const [scheme = "", ...rest] = String(url).split(":");
+  if (COMING.has(scheme)) {
+    const problem = `'${scheme}:' is not ready yet. Use sqlite:<file> until it is.`;
+    return new InvalidArgument({ field: "url", problem });
+  }
   const what =
     rest.length === 0 ? "this is not a URL" : `'${scheme.slice(0, 20)}:' is not known here`;
   return new InvalidArgument({

@@ -118,7 +118,9 @@ export class Reporter {
   /** A lease that upkeep took back. The worker named is the one that lost it. */
   recovered({ id, task, queue, worker, epoch, status }: Settled): void {
     this.#counters.recovered += 1;
-    this.#logger.warn({ job: id, worker, epoch, status }, "lease ran out; job taken back");
+    const words =
+      status === "failed" ? "lease ran out; job failed for good" : "lease ran out; job taken back";
+    this.#logger.warn({ job: id, task, worker, epoch, status }, words);
     this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));
   }
 

@@ -3,6 +3,8 @@
  *
  * It never writes SQL and decides nothing about a job's state: it reports outcomes, and the store moves the rows.
  */
+import { checkKnown } from "../core/check.ts";
+import { toMs, type Duration } from "../core/duration.ts";
 import { ShuttingDown } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import type { Fence, Outcome } from "../core/job.ts";
@@ -23,8 +25,11 @@ import { pairUp, Settler, settlements, type Ended } from "./settler.ts";
 import { guardProcess } from "./uncaught.ts";
 import { Upkeep } from "./upkeep.ts";
 
+const STOP_OPTIONS = new Set(["timeout"]);
 /** Other processes' writes are looked at for cancel requests at most this often. */
 const CANCEL_LOOK_MS = 200;
+/** … and for jobs that will be due. */
+const NEWS_MS = 100;
 /** What an aborted task has to end by itself, and a moment more to be settled. */
 const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
 const TRUST_CHECK_MS_MAX = 1_000;
@@ -60,6 +65,7 @@ export class Worker implements AsyncDisposable {
   #state: WorkerStatus["state"] = "running";
   #stopped: Promise<void> | null = null;
   #onIdle: (() => void) | null = null;
+  #newsAt = 0;
   readonly #stopping = new AbortController();
 
   private constructor(parts: WorkerParts) {
@@ -102,12 +108,15 @@ export class Worker implements AsyncDisposable {
 
   /**
    * Stops claiming, waits for what runs, then aborts it and hands it back uncharged. Resolves when everything is
-   * settled. A `timeoutMs` of 0 aborts at once, also when the worker is stopping already.
+   * settled. A timeout of 0 aborts at once, also when the worker is stopping already.
    */
-  stop(options: { readonly timeoutMs?: number } = {}): Promise<void> {
-    if (this.#stopped !== null && options.timeoutMs === 0) this.#onIdle?.();
-    this.#stopped ??= this.#shutDown(options.timeoutMs ?? this.#parts.settings.shutdownMs);
-    return this.#stopped;
+  async stop(options: { readonly timeout?: Duration } = {}): Promise<void> {
+    checkKnown(options, STOP_OPTIONS);
+    const { timeout = this.#parts.settings.shutdownMs } = options;
+    const timeoutMs = toMs("timeout", timeout);
+    if (this.#stopped !== null && timeoutMs === 0) this.#onIdle?.();
+    this.#stopped ??= this.#shutDown(timeoutMs);
+    await this.#stopped;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -305,10 +314,18 @@ export class Worker implements AsyncDisposable {
 
   #hearHint(hint: Hint): void {
     const { turn, cancels, upkeep } = this.#loops ?? {};
-    if (hint.kind === "waiting") upkeep?.wake();
+    if (hint.kind === "waiting" || this.#isNews(hint)) upkeep?.wake();
     if (hint.kind === "cancel" || hint.kind === "unknown") cancels?.wake();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
     if (ours || hint.kind === "unknown") turn?.wake();
+  }
+
+  /** Another process wrote: it may have brought a job that is due soon. Not asked more than now and then. */
+  #isNews(hint: Hint): boolean {
+    const now = this.#parts.runtime.monotonic();
+    if (hint.kind !== "unknown" || now - this.#newsAt < NEWS_MS) return false;
+    this.#newsAt = now;
+    return true;
   }
 
   /** One that has not started never will: handed back, it ends as cancelled. */

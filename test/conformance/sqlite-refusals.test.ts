@@ -325,7 +325,11 @@ describe("the database itself", () => {
         const text = `update holdfast_${table} set ${set.join(", ")} where ${key} = ?`;
         const update = db.prepare(text);
         const deed = () => void update.run(...Object.values(wrong), row[key]!);
-        assertRefused(db, deed, /constraint failed|an epoch never goes down|a row stays with its job/);
+        assertRefused(
+          db,
+          deed,
+          /constraint failed|an epoch never goes down|a row stays with its job/,
+        );
       });
     }
   }

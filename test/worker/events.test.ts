@@ -103,7 +103,7 @@ suite("what a worker tells about a job", () => {
     await until("both run", () => worker.status().running === 2);
     await cancelled.cancel();
     await until("one is left", () => worker.status().running === 1);
-    await worker.stop({ timeoutMs: 0 });
+    await worker.stop({ timeout: 0 });
     assert.deepEqual(storyOf(heard, cancelled.id), ["job:started", "job:cancelled"]);
     assert.deepEqual(storyOf(heard, released.id), ["job:started", "job:released"]);
   });
@@ -210,7 +210,7 @@ suite("a worker's status", () => {
     assert.equal(busy.running, 1);
     assert.equal(busy.claimed, sumOfEnds(worker) + busy.running + busy.buffered);
 
-    const stopped = worker.stop({ timeoutMs: 0 });
+    const stopped = worker.stop({ timeout: 0 });
     await clock.advance("10s");
     await stopped;
     const { id: _id, ...status } = worker.status();

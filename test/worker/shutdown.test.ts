@@ -111,7 +111,7 @@ suite("a worker that is stopped", () => {
     const worker = await holdfast.startWorker({ tasks: [tidy] });
     const job = await holdfast.enqueue(tidy, null);
     await until("it runs", () => worker.status().running === 1);
-    await worker.stop({ timeoutMs: 0 });
+    await worker.stop({ timeout: 0 });
     assert.equal(await job.result(), "wrapped up");
   });
 
@@ -131,7 +131,7 @@ suite("a worker that is stopped", () => {
     const first = await holdfast.startWorker({ tasks: [task], name: "first" });
     const job = await holdfast.enqueue(task, null);
     await until("it runs", () => first.status().running === 1);
-    await first.stop({ timeoutMs: 0 });
+    await first.stop({ timeout: 0 });
     await holdfast.startWorker({ tasks: [task], name: "second" });
     assert.equal(await job.result(), "done by the second");
     assert.deepEqual(seen, [1, 1]);
@@ -144,7 +144,7 @@ suite("a worker that is stopped", () => {
     const worker = await holdfast.startWorker({ tasks: [task] });
     worker.on("worker:stopping", () => log.push("stopping"));
     worker.on("worker:stopped", () => log.push("stopped"));
-    await Promise.all([worker.stop(), worker.stop(), worker.stop({ timeoutMs: 0 })]);
+    await Promise.all([worker.stop(), worker.stop(), worker.stop({ timeout: 0 })]);
     await worker.stop();
     assert.deepEqual(log, ["stopping", "stopped"]);
   });
@@ -187,7 +187,7 @@ suite("a worker that is stopped", () => {
     const [job] = await holdfast.enqueueMany(task, [null, null, null]);
     await arrived.promise;
 
-    const stopped = worker.stop({ timeoutMs: 0 });
+    const stopped = worker.stop({ timeout: 0 });
     answer.resolve();
     await stopped;
     assert.deepEqual(await leasesOf(holdfast), [], "a stopped worker still holds jobs");
@@ -209,7 +209,7 @@ suite("a worker that is stopped", () => {
     outage.down = true;
     end.resolve("nobody will know");
     await until("the outcome was offered", () => outage.refused > 0);
-    const stopped = worker.stop({ timeoutMs: 0 });
+    const stopped = worker.stop({ timeout: 0 });
     await clock.advance("10s");
     await stopped;
     assert.equal(worker.status().state, "stopped");

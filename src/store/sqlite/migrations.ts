@@ -128,7 +128,11 @@ ${["ready", "waiting"]
     (table) => `
 create trigger holdfast_${table}_not_finished before insert on holdfast_${table}
 when exists (select 1 from holdfast_finished where id = new.id)
-begin select raise(abort, 'holdfast: the job has finished; only a revival makes it pending again'); end;`,
+begin select raise(abort, 'holdfast: the job has finished; only a revival makes it pending again'); end;
+
+create trigger holdfast_${table}_not_claimed before insert on holdfast_${table}
+when exists (select 1 from holdfast_lease where id = new.id)
+begin select raise(abort, 'holdfast: a worker holds the job'); end;`,
   )
   .join("\n")}
 `;

@@ -3,6 +3,10 @@ import { InvalidArgument } from "./errors.ts";
 
 /** A misspelt option that is silently ignored costs somebody a day. */
 export function checkKnown(options: object, known: ReadonlySet<string>): void {
+  if (typeof options !== "object" || options === null) {
+    const given = options === null ? "null" : typeof options;
+    throw new InvalidArgument({ field: "options", problem: `must be an object, not ${given}.` });
+  }
   for (const name of Object.keys(options)) {
     if (known.has(name)) continue;
     throw new InvalidArgument({

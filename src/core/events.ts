@@ -23,7 +23,9 @@ export class Events<Catalogue extends object> {
     const listeners = this.#listeners.get(name);
     if (listeners === undefined || listeners.size === 0) return;
     const event = make();
-    for (const listener of listeners) {
+    // A copy: what a listener adds meanwhile hears of the next event, not of this one.
+    const hearing = [...listeners];
+    for (const listener of hearing) {
       try {
         const answer = (listener as (event: Catalogue[Name]) => unknown)(event);
         if (answer instanceof Promise)

@@ -5,6 +5,7 @@
  * instead of at every tick, and stopping. Waking only shortens a wait; it never starts a second `once()` beside
  * the first.
  */
+import { describeError } from "./error-record.ts";
 import type { Logger } from "./log.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -68,8 +69,10 @@ export class Loop {
       }
       return waitMs * (1 - JITTER * runtime.random());
     } catch (error) {
-      if (this.#failures === 0)
-        logger.error({ loop: name, err: error }, `${name}: ${String(error)}`);
+      if (this.#failures === 0) {
+        const said = describeError(error); // anything may be thrown, also what String() chokes on
+        logger.error({ loop: name, err: error }, `${name}: ${said.name}: ${said.message}`);
+      }
       this.#failures += 1;
       const most = Math.min(ERROR_WAIT_MS_MAX, ERROR_WAIT_MS_FIRST * 2 ** this.#failures);
       return most * runtime.random() + 1;

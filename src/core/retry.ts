@@ -4,6 +4,7 @@
  * The wait grows exponentially and is drawn with full jitter: uniform between nothing and the grown
  * wait. Jobs that failed together because something was down come back spread out, not as one wave.
  */
+import { checkKnown } from "./check.ts";
 import { type Duration, DURATION_MS_MAX, toMs } from "./duration.ts";
 import { InvalidArgument } from "./errors.ts";
 
@@ -34,7 +35,10 @@ const DEFAULT_FIRST_MS = 1_000;
 const DEFAULT_MOST_MS = 3_600_000;
 const DEFAULT_FACTOR = 2;
 
+const KNOWN = new Set(["attempts", "first", "most", "factor"]);
+
 export function retryPolicy(options: RetryOptions = {}): RetryPolicy {
+  checkKnown(options, KNOWN);
   const attempts = options.attempts ?? DEFAULT_ATTEMPTS;
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > ATTEMPTS_MAX) {
     throw new InvalidArgument({

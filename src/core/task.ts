@@ -101,9 +101,10 @@ export function defineTask(
 export function parseInput(task: Task, value: unknown): unknown {
   if (task.input === null) return value;
   const checked = task.input["~standard"].validate(value);
-  return checked instanceof Promise
-    ? checked.then((outcome) => accepted(task, outcome))
-    : accepted(task, checked);
+  // Not `instanceof Promise`: another realm's promise taken for an outcome would be an input without a check.
+  return "then" in checked && typeof checked.then === "function"
+    ? Promise.resolve(checked).then((outcome) => accepted(task, outcome))
+    : accepted(task, checked as StandardSchemaV1.Result<unknown>);
 }
 
 function accepted(task: Task, checked: StandardSchemaV1.Result<unknown>): unknown {
@@ -127,6 +128,9 @@ function pathText(path: readonly (PropertyKey | StandardSchemaV1.PathSegment)[])
 export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = new Map<string, Task>();
   for (const task of tasks) {
+    if (typeof task?.run !== "function" || typeof task.retry?.attempts !== "number") {
+      throw new InvalidArgument({ field: "tasks", problem: "give tasks made with defineTask()." });
+    }
     if (map.has(task.name)) {
       throw new InvalidArgument({
         field: "tasks",

@@ -1,4 +1,5 @@
 /** What an application calls to hand over jobs and to see what became of them. */
+import { checkKnown } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { Closed, InvalidArgument } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
@@ -16,6 +17,8 @@ import { Leases } from "./leases.ts";
 import { checkOptions, type EnqueueOptions, type Terms } from "./options.ts";
 import { Results } from "./results.ts";
 import { Subscription } from "./subscription.ts";
+
+const SUBSCRIBE_OPTIONS = new Set(["poll"]);
 
 export interface ClientParts {
   readonly store: Store;
@@ -56,7 +59,7 @@ export class Client implements AsyncDisposable {
    */
   async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
   async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
-    const [job] = await this.#enqueueAll(task, [input], () => options);
+    const [job] = await this.#enqueueAll(task, [input], options);
     return job as Job<unknown>;
   }
 
@@ -67,12 +70,9 @@ export class Client implements AsyncDisposable {
   async enqueueMany<Input, Result>(
     task: Task<Input, Result>,
     inputs: Iterable<NoInfer<Input>>,
-    options?: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions),
+    options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
   ): Promise<Job<Result>[]> {
-    const each =
-      typeof options === "function"
-        ? (input: unknown, index: number) => options(input as Input, index)
-        : () => options ?? {};
+    const each = options as EnqueueOptions | OptionsOf;
     return (await this.#enqueueAll(task, [...inputs], each)) as Job<Result>[];
   }
 
@@ -86,6 +86,10 @@ export class Client implements AsyncDisposable {
     options: { readonly poll?: Duration } = {},
   ): () => Promise<void> {
     this.checkOpen();
+    checkKnown(options, SUBSCRIBE_OPTIONS);
+    if (typeof hear !== "function") {
+      throw new InvalidArgument({ field: "hear", problem: "give a function to call." });
+    }
     const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
     const subscription = new Subscription(this, { queue: checkName("queue", queue), hear, pollMs });
     this.#subscriptions.add(subscription);
@@ -104,8 +108,12 @@ export class Client implements AsyncDisposable {
     if (this.#closed) throw new Closed({ what: "Holdfast" });
   }
 
-  async close(): Promise<void> {
+  protected refuseMore(): void {
     this.#closed = true;
+  }
+
+  async close(): Promise<void> {
+    this.refuseMore();
     await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
     await this.#results.stop();
     await this.store.close();
@@ -118,15 +126,14 @@ export class Client implements AsyncDisposable {
   async #enqueueAll(
     task: Task | string,
     inputs: readonly unknown[],
-    optionsOf: (input: unknown, index: number) => EnqueueOptions,
+    options: EnqueueOptions | OptionsOf,
   ): Promise<Job<unknown>[]> {
     const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
     const checked = typeof task === "string" ? inputs : await checkInputs(task, inputs);
-    const termsOf = remembering((options: EnqueueOptions) => checkOptions(options, defaults));
-    const news = checked.map((input, index): NewJob => {
-      const terms = termsOf(optionsOf(input, index));
-      return newJob(this.#newId(), defaults.name, input, terms);
-    });
+    const termsOf = termsFrom(options, defaults);
+    const news = checked.map((input, index) =>
+      newJob(this.#newId(), defaults.name, input, termsOf(input, index)),
+    );
     const enqueued = await this.#write(news);
     return enqueued.map((row) => new Job({ ...row, task: defaults.name, jobs: this.jobs }));
   }
@@ -183,11 +190,16 @@ async function checkInputs(task: Task, inputs: readonly unknown[]): Promise<read
   return inputs;
 }
 
-/** Bulk calls pass the same options for every job: check them once. */
-function remembering<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
-  let last: { key: Key; value: Value } | null = null;
-  return (key) => {
-    if (last === null || last.key !== key) last = { key, value: make(key) };
-    return last.value;
-  };
+type OptionsOf = (input: unknown, index: number) => EnqueueOptions;
+
+/** Options for all jobs are checked once; a function's for each, which may be one object changed for each. */
+function termsFrom(
+  options: EnqueueOptions | OptionsOf,
+  defaults: Defaults,
+): (input: unknown, index: number) => Terms {
+  if (typeof options === "function") {
+    return (input, index) => checkOptions(options(input, index), defaults);
+  }
+  const terms = checkOptions(options, defaults);
+  return () => terms;
 }

@@ -7,7 +7,7 @@
 import { toMs, type Duration } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
 import { InvalidArgument, LeaseLost } from "../core/errors.ts";
-import type { Fence, Outcome } from "../core/job.ts";
+import type { Fence, Outcome, Settlement } from "../core/job.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, decode, encodeOptional } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
 import { backoffMs, retryPolicy } from "../core/retry.ts";
@@ -25,6 +25,9 @@ export const DEFAULT_GRACE = "2s";
 /** A job that has cost this many workers their lease is poison. */
 export const DEFAULT_CRASHES_MAX = 3;
 
+const EXTEND_OPTIONS = new Set(["lease"]);
+const RESET_OPTIONS = new Set(["grace", "limit"]);
+const FILTER_OPTIONS = new Set(["worker", "after", "limit"]);
 const ACQUIRE_OPTIONS = new Set(["worker", "queues", "tasks", "limit", "lease"]);
 
 export interface AcquireOptions {
@@ -84,10 +87,19 @@ export class Leases {
       limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
       leaseMs: toMs("lease", lease, { min: LEASE_MS_MIN }),
     });
-    return claimed.map(({ payload, priority: _priority, crashes: _crashes, ...job }) => ({
-      ...job,
-      input: decode(payload),
-    }));
+    const acquired: Lease[] = [];
+    const unreadable: Settlement[] = [];
+    for (const { payload, priority: _priority, crashes: _crashes, ...job } of claimed) {
+      try {
+        acquired.push({ ...job, input: decode(payload) });
+      } catch (error) {
+        // Throwing would leave every job of the batch under a lease that nobody knows of.
+        const outcome: Outcome = { kind: "failed", error: encodeError(error) };
+        unreadable.push({ ...fenceOf(job), outcome });
+      }
+    }
+    await this.#store.settle(unreadable);
+    return acquired;
   }
 
   /** Moves the lease's end to `lease` from now. Throws LeaseLost when it is not ours any more. */
@@ -95,6 +107,7 @@ export class Leases {
     fence: Fence,
     options: { readonly lease?: Duration } = {},
   ): Promise<{ lockedUntil: number; cancelRequested: boolean }> {
+    checkKnown(options, EXTEND_OPTIONS);
     const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
     const [extended] = await this.#store.extend([fenceOf(fence)], leaseMs);
     if (extended === undefined) throw new LeaseLost(fence);
@@ -118,6 +131,7 @@ export class Leases {
   async resetExpired(
     options: { readonly grace?: Duration; readonly limit?: number } = {},
   ): Promise<Settled[]> {
+    checkKnown(options, RESET_OPTIONS);
     const { grace = DEFAULT_GRACE, limit = CLAIM_MAX } = options;
     return this.#store.reclaimExpired({
       graceMs: toMs("grace", grace),
@@ -127,11 +141,21 @@ export class Leases {
   }
 
   active(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
-    return this.#store.leases({ limit: PAGE_MAX, ...filter, state: "active" });
+    return this.#look("active", filter);
   }
 
   expired(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
-    return this.#store.leases({ limit: PAGE_MAX, ...filter, state: "expired" });
+    return this.#look("expired", filter);
+  }
+
+  async #look(
+    state: LeaseFilter["state"],
+    filter: Partial<Omit<LeaseFilter, "state">>,
+  ): Promise<LeaseRecord[]> {
+    checkKnown(filter, FILTER_OPTIONS);
+    const { limit = PAGE_MAX } = filter;
+    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+    return this.#store.leases({ ...filter, limit, state });
   }
 
   #outcome(release: Release, attempt: number): Outcome {

@@ -7,6 +7,8 @@ import { ATTEMPTS_MAX } from "../core/retry.ts";
 import type { NewJob } from "../store/store.ts";
 
 export const PRIORITY_MAX = 32_767;
+/** The last moment that a Date can name. */
+const INSTANT_MAX = 8.64e15;
 
 export interface EnqueueOptions {
   readonly queue?: string;
@@ -54,7 +56,7 @@ function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {
 
 function checkInstant(field: string, instant: Date | number): number {
   const at = instant instanceof Date ? instant.getTime() : instant;
-  if (Number.isSafeInteger(at) && at >= 0) return at;
+  if (Number.isSafeInteger(at) && at >= 0 && at <= INSTANT_MAX) return at;
   throw new InvalidArgument({
     field,
     problem: "must be a valid Date, or whole milliseconds since 1970.",

@@ -29,6 +29,7 @@ export class Results {
   readonly #waiters = new Map<string, Set<Waiter>>();
   #loop: Loop | null = null;
   #unwatch: (() => void) | null = null;
+  #stopped = false;
 
   constructor(parts: { store: Store; runtime: Runtime; logger: Logger }) {
     this.#parts = parts;
@@ -45,6 +46,7 @@ export class Results {
   }
 
   async stop(): Promise<void> {
+    this.#stopped = true;
     for (const waiter of [...this.#waiters.values()].flatMap((set) => [...set])) {
       waiter.timer?.cancel();
       waiter.reject(new Closed({ what: "Holdfast" }));
@@ -55,6 +57,8 @@ export class Results {
 
   #wait(id: string, timeoutMs: number | null): Promise<FinishedRecord> {
     return new Promise((settle, reject) => {
+      // It was closed while we looked: nobody would ever answer this waiter.
+      if (this.#stopped) return reject(new Closed({ what: "Holdfast" }));
       const waiter: Waiter = { settle, reject, timer: null };
       const waiters = this.#waiters.get(id) ?? new Set();
       this.#waiters.set(id, waiters.add(waiter));

@@ -33,11 +33,18 @@ export async function find(engine: Engine, id: string): Promise<JobRecord | null
   return row ?? null;
 }
 
+/** Of a job that was handed back more often than this, the newest attempts are told. */
+const HISTORY_MAX = 1_000;
+
 export function attempts(engine: Engine, id: string): Promise<AttemptRecord[]> {
   return engine.all<AttemptRecord>(sql`
-    select epoch, attempt, worker, outcome, started_at as "startedAt", ended_at as "endedAt", error
-      from holdfast.attempts
-     where job_id = ${id}
+    select *
+      from (select epoch, attempt, worker, outcome, started_at as "startedAt",
+                   ended_at as "endedAt", error
+              from holdfast.attempts
+             where job_id = ${id}
+             order by epoch desc
+             limit ${HISTORY_MAX}) newest
      order by epoch`);
 }
 

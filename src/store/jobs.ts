@@ -204,9 +204,11 @@ export async function put(tx: Transaction, landings: readonly Landing[]): Promis
 
 async function dropKey(tx: Transaction, row: Traveller): Promise<void> {
   if (row.job_key === null) return;
-  await tx.run(
-    sql`delete from holdfast.job_key where task = ${row.task} and job_key = ${row.job_key}`,
-  );
+  await tx.run(sql`
+    delete from holdfast.job_key
+     where task = ${row.task}
+       and job_key = ${row.job_key}
+       and job_id = ${row.id}`);
 }
 
 async function putReady(tx: Transaction, rows: readonly Traveller[], now: number): Promise<void> {

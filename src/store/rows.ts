@@ -121,7 +121,8 @@ export function landAfterCrash(lease: LeaseRow, crashesMax: number, now: number)
  */
 function spreadOf(id: string, crashes: number): number {
   const end = id.length - 3 * (crashes % 4);
-  return 0.5 + Number.parseInt(id.slice(end - 3, end), 16) / 0x1000;
+  const drawn = Number.parseInt(id.slice(end - 3, end), 16);
+  return 0.5 + (Number.isNaN(drawn) ? 0x800 : drawn) / 0x1000; // an id that is not ours may have other digits
 }
 
 function crashError(lease: LeaseRow, crashesMax: number): string {

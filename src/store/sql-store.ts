@@ -169,7 +169,13 @@ export class SqlStore implements Store {
   }
 
   #hint(hint: Hint): void {
-    for (const listener of this.#listeners) listener(hint);
+    for (const listener of this.#listeners) {
+      try {
+        listener(hint);
+      } catch {
+        // The change is committed: whoever made it must not be told that it failed. A hint may be lost.
+      }
+    }
   }
 
   #hintPending(rows: readonly { queue: string }[]): void {

@@ -74,7 +74,7 @@ export interface Store {
   prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number>;
 
   find(id: string): Promise<JobRecord | null>;
-  /** The attempts of a job, oldest first. */
+  /** The attempts of a job, oldest first; of very many, the newest thousand. */
   attempts(id: string): Promise<AttemptRecord[]>;
   /** Those of the given jobs that have finished, with their results. */
   findFinished(ids: readonly string[]): Promise<FinishedRecord[]>;

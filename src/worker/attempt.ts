@@ -8,10 +8,10 @@
 import { encodeError } from "../core/error-record.ts";
 import {
   GiveUp,
+  HoldfastError,
   InputRejected,
   JobCancelled,
   JobTimeout,
-  LeaseLost,
   NotSerializable,
   ShuttingDown,
   TooLarge,
@@ -23,6 +23,7 @@ import type { Runtime, Timer } from "../core/runtime.ts";
 import { parseInput, type Context, type Task } from "../core/task.ts";
 import { RESULT } from "../queue/leases.ts";
 import type { ClaimedJob } from "../store/store.ts";
+import { traced } from "./uncaught.ts";
 
 /** After its signal aborted, a task has this long to end by itself before it is left alone. */
 export const ABORT_GRACE_MS = 2_000;
@@ -82,7 +83,8 @@ export class Attempt {
   /** Asks the task to stop; if it does not, the attempt ends without it after a grace. */
   abort(reason: Error): void {
     if (this.#ended || this.signal.aborted) return;
-    this.#controller.abort(reason);
+    // The task's listeners run here, called by a loop of ours: what they throw must be traced to the task.
+    traced(this, () => this.#controller.abort(reason));
     this.#timer?.cancel();
     this.#timer = this.#runtime.timer(ABORT_GRACE_MS, () => this.fail(reason));
   }
@@ -98,6 +100,8 @@ export class Attempt {
     try {
       const parsed = parseInput(this.task, decode(this.job.payload));
       const input: unknown = parsed instanceof Promise ? await parsed : parsed;
+      // A slow schema may have outlived the attempt, and the job be somebody else's: do not begin.
+      this.signal.throwIfAborted();
       const result = await this.task.run(input as never, new AttemptContext(this));
       // After its time a result is too late. After any other abort it counts, if the fence lets it.
       if (this.signal.reason instanceof JobTimeout) return this.#afterFailure(this.signal.reason);
@@ -111,11 +115,12 @@ export class Attempt {
   #afterFailure(thrown: unknown): Outcome {
     const reason: unknown = this.signal.aborted ? this.signal.reason : thrown;
     this.error = reason;
-    // Both are offers that the fence may refuse: if the job is still ours after all, it goes back uncharged.
-    if (reason instanceof ShuttingDown || reason instanceof LeaseLost) return { kind: "released" };
-    if (reason instanceof JobCancelled) return { kind: "cancelled", error: null };
+    const ours = asOurs(reason);
+    // An offer that the fence may refuse. A lost lease is charged below: its task ran, and may lose it every time.
+    if (ours instanceof ShuttingDown) return { kind: "released" };
+    if (ours instanceof JobCancelled) return { kind: "cancelled", error: null };
     const error = encodeError(reason);
-    if (isHopeless(reason) || this.job.attempt >= this.job.attemptsMax) {
+    if (isHopeless(ours) || this.job.attempt >= this.job.attemptsMax) {
       return { kind: "failed", error };
     }
     const delayMs = backoffMs(this.task.retry, this.job.attempt, this.#runtime.random());
@@ -130,11 +135,20 @@ export class Attempt {
   }
 }
 
+/** Even asking what was thrown for its class may throw: it can be a proxy. */
+function asOurs(reason: unknown): HoldfastError | null {
+  try {
+    return reason instanceof HoldfastError ? reason : null;
+  } catch {
+    return null;
+  }
+}
+
 /**
  * The same input meets the same schema next time, and a task whose result cannot be stored has done its work already:
  * trying again would only do it twice.
  */
-function isHopeless(reason: unknown): boolean {
+function isHopeless(reason: HoldfastError | null): boolean {
   return (
     reason instanceof GiveUp ||
     reason instanceof InputRejected ||

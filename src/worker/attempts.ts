@@ -10,7 +10,7 @@ import type { Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
 import type { ClaimedJob } from "../store/store.ts";
 import { Attempt } from "./attempt.ts";
-import { leaseList, type LeaseList, type Report } from "./keeper.ts";
+import type { Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
 import { runTraced } from "./uncaught.ts";
 
@@ -96,8 +96,8 @@ export class Attempts {
     attempt.abort(new LeaseLost(attempt.fence));
   }
 
-  held(): LeaseList {
-    return leaseList([...this.#running.values()].map(({ job }) => job));
+  jobs(): ClaimedJob[] {
+    return [...this.#running.values()].map(({ job }) => job);
   }
 
   #find({ id, epoch }: { id: string; epoch: number }): Attempt | null {

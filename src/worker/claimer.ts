@@ -113,10 +113,15 @@ export class Claimer {
     this.#finished += 1;
   }
 
+  /** What was claimed and not started. */
+  jobs(): ClaimedJob[] {
+    return this.#buffer.slice(this.#next).map(({ job }) => job);
+  }
+
   /** No more claims. Returns what was claimed and not started, to be handed back. */
   stop(): ClaimedJob[] {
     this.#stopped = true;
-    const left = this.#buffer.slice(this.#next).map(({ job }) => job);
+    const left = this.jobs();
     this.#buffer = [];
     this.#next = 0;
     return left;

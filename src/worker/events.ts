@@ -1,5 +1,4 @@
 /** What a worker tells about: its jobs' attempts as they start and end, and itself. */
-import type { Events } from "../core/events.ts";
 import type { Status } from "../core/job.ts";
 
 export interface JobEvent {
@@ -45,5 +44,3 @@ export interface WorkerEvents {
   "worker:stopping": { readonly worker: string };
   "worker:stopped": { readonly worker: string };
 }
-
-export type WorkerEmitter = Events<WorkerEvents>;

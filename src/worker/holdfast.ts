@@ -1,7 +1,7 @@
 /** The object an application opens: everything a client can do, and workers. */
 import { checkKnown } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
-import { silentLogger, type Logger } from "../core/log.ts";
+import { guardedLogger, silentLogger, type Logger } from "../core/log.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
 import { Client } from "../queue/client.ts";
 import { openStore } from "../store/open.ts";
@@ -34,6 +34,12 @@ export async function openHoldfast(
       problem: "give a URL such as 'sqlite:shop.db', or a store.",
     });
   }
+  if (typeof logger?.error !== "function" || typeof logger.warn !== "function") {
+    throw new InvalidArgument({
+      field: "logger",
+      problem: "give one with debug, info, warn and error, such as a pino logger.",
+    });
+  }
   const store =
     typeof urlOrStore === "string" ? await openStore(urlOrStore, { runtime, create }) : urlOrStore;
   try {
@@ -42,24 +48,37 @@ export async function openHoldfast(
     await store.close();
     throw error;
   }
-  return new Holdfast({ store, runtime, logger });
+  return new Holdfast({ store, runtime, logger: guardedLogger(logger) });
 }
 
 export class Holdfast extends Client {
-  readonly #workers = new Set<Worker>();
+  readonly #workers = new Set<Promise<Worker>>();
 
   async startWorker(options: WorkerOptions): Promise<Worker> {
     this.checkOpen();
     const settings = checkWorkerOptions(options);
     const { store, runtime, logger } = this;
-    const worker = await Worker.start({ store, runtime, logger, settings });
-    this.#workers.add(worker);
-    worker.on("worker:stopped", () => this.#workers.delete(worker));
-    return worker;
+    const starting = Worker.start({ store, runtime, logger, settings });
+    // From here on, so that a close() meanwhile waits for it and stops it.
+    this.#workers.add(starting);
+    try {
+      const worker = await starting;
+      worker.on("worker:stopped", () => this.#workers.delete(starting));
+      return worker;
+    } catch (error) {
+      this.#workers.delete(starting);
+      throw error;
+    }
   }
 
   override async close(): Promise<void> {
-    await Promise.all([...this.#workers].map((worker) => worker.stop()));
-    await super.close();
+    this.refuseMore();
+    const starts = await Promise.allSettled(this.#workers);
+    const workers = starts.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
+    try {
+      await Promise.all(workers.map((worker) => worker.stop()));
+    } finally {
+      await super.close();
+    }
   }
 }

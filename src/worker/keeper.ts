@@ -18,6 +18,9 @@ export interface LeaseList {
   readonly epochs: readonly number[];
 }
 
+/** Leases that are due within so short a time are renewed together. */
+const WAIT_MS_MIN = 5;
+
 /** A lease in the keeper's care. Instants are on the monotonic clock. */
 interface Held {
   readonly id: string;
@@ -91,7 +94,17 @@ export class Keeper {
     const renewEvery = this.#settings.leaseMs * this.#settings.extendAt;
     const due = this.#isWedged(now) ? [] : this.#due(now - renewEvery, now);
     if (due.length > 0) await this.#renew(due, now);
-    return renewEvery / 2;
+    return this.#waitMs(now, renewEvery);
+  }
+
+  /** Until the next lease is due, or until one that is claimed meanwhile could be. */
+  #waitMs(now: number, renewEvery: number): number {
+    let waitMs = renewEvery / 2;
+    for (const { sentAt } of this.#held.values()) {
+      const inMs = sentAt + renewEvery - now;
+      if (inMs > 0 && inMs < waitMs) waitMs = inMs;
+    }
+    return Math.max(WAIT_MS_MIN, waitMs);
   }
 
   #due(sentBefore: number, now: number): Held[] {

@@ -59,6 +59,8 @@ export interface WorkerSettings {
 export const CONCURRENCY_MAX = 1_000;
 export const QUEUES_MAX = 64;
 const CRASHES_MAX = 1_000;
+/** Trust in a lease ends at nine tenths of it: a renewal has to be back by then. */
+const EXTEND_AT_MAX = 0.8;
 const BLOCKED_LEASES = 10;
 
 const KNOWN = new Set(
@@ -115,6 +117,7 @@ function checkQueues(queues: readonly string[]): string[] {
 }
 
 function checkShare(field: string, share: number): number {
-  if (share >= 0.1 && share <= 0.9) return share;
-  throw new InvalidArgument({ field, problem: `must be from 0.1 to 0.9, not ${String(share)}.` });
+  if (typeof share === "number" && share >= 0.1 && share <= EXTEND_AT_MAX) return share;
+  const problem = `must be from 0.1 to ${EXTEND_AT_MAX}, not ${String(share)}.`;
+  throw new InvalidArgument({ field, problem });
 }

@@ -5,7 +5,7 @@
  * whether the job is still ours when it comes back.
  */
 import type { Outcome, Settlement } from "../core/job.ts";
-import type { Settled } from "../store/store.ts";
+import type { ClaimedJob, Settled } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
 import { BATCH_MAX } from "./claimer.ts";
 
@@ -19,6 +19,10 @@ export class Settler {
 
   get waiting(): number {
     return this.#ended.length;
+  }
+
+  jobs(): ClaimedJob[] {
+    return this.#ended.map(({ attempt }) => attempt.job);
   }
 
   add(attempt: Attempt, outcome: Outcome): void {

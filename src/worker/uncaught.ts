@@ -6,13 +6,22 @@
  * go on to the application's own listeners, or end the process as they always did.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Attempt } from "./attempt.ts";
 
-const running = new AsyncLocalStorage<Attempt>();
+/** An attempt, as far as it is needed here: it is told of its task's errors. */
+interface Traced {
+  fail(error: unknown): void;
+}
+
+const running = new AsyncLocalStorage<Traced>();
 let guards = 0;
 
-export function runTraced(attempt: Attempt): void {
-  running.run(attempt, () => attempt.start());
+export function runTraced(attempt: Traced & { start(): void }): void {
+  traced(attempt, () => attempt.start());
+}
+
+/** Whatever the call sets in motion is traced to this attempt. */
+export function traced(attempt: Traced, call: () => void): void {
+  running.run(attempt, call);
 }
 
 /** Catches for as long as any worker of this process runs. Returns the function that ends it. */

@@ -35,9 +35,9 @@ export class Upkeep {
 
   async once(): Promise<number> {
     const { everyMs, graceMs, crashesMax } = this.#settings;
+    const { moved, nextInMs } = await this.#store.promoteDue({ limit: CHORE_BATCH });
     const reclaimed = await this.#store.reclaimExpired({ graceMs, crashesMax, limit: CHORE_BATCH });
     for (const job of reclaimed) this.#onReclaimed(job);
-    const { moved, nextInMs } = await this.#store.promoteDue({ limit: CHORE_BATCH });
     const pruned = await this.#pruneNowAndThen();
     if ([reclaimed.length, moved, pruned].includes(CHORE_BATCH)) return 0;
     // Never 0: a clock that stands still would make a loop that never waits.

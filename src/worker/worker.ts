@@ -3,6 +3,7 @@
  *
  * It never writes SQL and decides nothing about a job's state: it reports outcomes, and the store moves the rows.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { checkKnown } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { ShuttingDown } from "../core/errors.ts";
@@ -67,9 +68,14 @@ export class Worker implements AsyncDisposable {
   #onIdle: (() => void) | null = null;
   #newsAt = 0;
   readonly #stopping = new AbortController();
+  /** Aborts when a stop shall not wait for its jobs any longer. */
+  readonly #hurry = new AbortController();
+  readonly #handingBack = new Set<Promise<void>>();
 
   private constructor(parts: WorkerParts) {
     const { runtime, logger, settings } = parts;
+    // An attempt ends in its task's async context; what the worker does next is not the task's doing.
+    const outside = AsyncLocalStorage.snapshot();
     this.#parts = parts;
     this.id = `${settings.name}-${makeIds(runtime)()}`;
     this.#taskNames = [...settings.tasks.keys()];
@@ -79,7 +85,7 @@ export class Worker implements AsyncDisposable {
       runtime,
       reporter: this.#reporter,
       leaseMs: settings.leaseMs,
-      onEnd: (attempt, outcome) => this.#ended(attempt, outcome),
+      onEnd: (attempt, outcome) => outside(() => this.#ended(attempt, outcome)),
     });
   }
 
@@ -112,9 +118,8 @@ export class Worker implements AsyncDisposable {
    */
   async stop(options: { readonly timeout?: Duration } = {}): Promise<void> {
     checkKnown(options, STOP_OPTIONS);
-    const { timeout = this.#parts.settings.shutdownMs } = options;
-    const timeoutMs = toMs("timeout", timeout);
-    if (this.#stopped !== null && timeoutMs === 0) this.#onIdle?.();
+    const timeoutMs = toMs("timeout", options.timeout ?? this.#parts.settings.shutdownMs);
+    if (timeoutMs === 0) this.#hurry.abort();
     this.#stopped ??= this.#shutDown(timeoutMs);
     await this.#stopped;
   }
@@ -139,7 +144,8 @@ export class Worker implements AsyncDisposable {
         this.#attempts.hearKeeper(report);
         void this.#cancel(report.cancelled);
       },
-      held: () => this.#attempts.held(),
+      held: () =>
+        leaseList([...this.#attempts.jobs(), ...this.#claimer.jobs(), ...this.#settler.jobs()]),
     });
     const upkeep = new Upkeep({
       store,
@@ -164,8 +170,8 @@ export class Worker implements AsyncDisposable {
   async #shutDown(timeoutMs: number): Promise<void> {
     this.#state = "stopping";
     this.#reporter.worker("stopping", { running: this.#attempts.size });
-    await this.#handBack(this.#claimer.stop());
-    await this.#allEndedWithin(timeoutMs);
+    void this.#handBack(this.#claimer.stop()); // a locked database shall not delay the rest
+    await this.#allEndedWithin(timeoutMs, this.#hurry.signal);
     this.#attempts.abortAll(new ShuttingDown());
     await this.#allEndedWithin(LAST_WAIT_MS);
     await this.#settleTheRest();
@@ -173,6 +179,7 @@ export class Worker implements AsyncDisposable {
     this.#stopping.abort();
     const { upkeep, watch, cancels } = this.#loops ?? {};
     await Promise.all([upkeep?.stop(), watch?.stop(), cancels?.stop()]);
+    await Promise.all(this.#handingBack);
     await this.#keeper.stop();
     this.#unguard();
     this.#state = "stopped";
@@ -180,8 +187,14 @@ export class Worker implements AsyncDisposable {
   }
 
   /** Gives jobs back that were claimed and not started. */
-  async #handBack(jobs: readonly ClaimedJob[]): Promise<void> {
-    if (jobs.length === 0) return;
+  #handBack(jobs: readonly ClaimedJob[]): Promise<void> {
+    if (jobs.length === 0) return Promise.resolve();
+    const handing = this.#release(jobs).finally(() => this.#handingBack.delete(handing));
+    this.#handingBack.add(handing);
+    return handing;
+  }
+
+  async #release(jobs: readonly ClaimedJob[]): Promise<void> {
     try {
       const released = await this.#parts.store.release(jobs);
       this.#reporter.handedBack(released.length);
@@ -193,11 +206,12 @@ export class Worker implements AsyncDisposable {
   }
 
   /** Until nothing runs and nothing waits to be settled, or the time is over. */
-  async #allEndedWithin(timeoutMs: number): Promise<void> {
+  async #allEndedWithin(timeoutMs: number, hurry?: AbortSignal): Promise<void> {
     if (this.#isIdle() || timeoutMs <= 0) return;
     const idle = new AbortController();
     this.#onIdle = () => idle.abort();
-    await sleep(this.#parts.runtime, timeoutMs, { signal: idle.signal });
+    const signal = hurry === undefined ? idle.signal : AbortSignal.any([idle.signal, hurry]);
+    await sleep(this.#parts.runtime, timeoutMs, { signal });
     this.#onIdle = null;
   }
 
@@ -306,7 +320,8 @@ export class Worker implements AsyncDisposable {
     this.#keeper.catchUp();
     this.#attempts.checkTrust();
     // Behind a slow job, others wait here while another worker may be idle.
-    await this.#handBack(
+    // Not awaited: while the database is locked, trust must still be checked.
+    void this.#handBack(
       this.#claimer.giveUpOlderThan(this.#parts.runtime.monotonic() - BUFFER_MS_MAX),
     );
     return Math.min(TRUST_CHECK_MS_MAX, this.#parts.settings.leaseMs * (TRUST_MARGIN / 2));

@@ -57,7 +57,7 @@ suite("a job that kills its process", () => {
     const next = await holdfast.enqueue("echo", "still alive");
     assert.equal(await next.result({ timeout: "15s" }), "still alive");
     const recovered = survivor.of("log").filter(({ message }) => {
-      return message === "lease ran out; job taken back";
+      return String(message).startsWith("lease ran out");
     });
     assert.ok(recovered.length > 0);
   });

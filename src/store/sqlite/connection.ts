@@ -54,7 +54,7 @@ export class Connection {
   /** Runs `body` in a transaction. The body is synchronous and may run again if the database was locked. */
   write<T>(body: () => T): Promise<T> {
     return this.#whenFree(() => {
-      this.exec("begin immediate");
+      this.#begin();
       try {
         const value = body();
         this.exec("commit");
@@ -67,24 +67,23 @@ export class Connection {
   }
 
   /** Runs `body` in a transaction that may await. Everybody else in this process waits at the gate. */
-  async transaction<T>(body: () => Promise<T>): Promise<T> {
-    const open = await this.#whenFree(() => {
-      this.exec("begin immediate");
-      const held = Promise.withResolvers<void>();
-      this.#gate = held.promise;
-      return held;
+  transaction<T>(body: () => Promise<T>): Promise<T> {
+    return this.#whenFree(async () => {
+      this.#begin();
+      const gate = Promise.withResolvers<void>();
+      this.#gate = gate.promise;
+      try {
+        const value = await body();
+        this.exec("commit");
+        return value;
+      } catch (error) {
+        this.#rollback();
+        throw error;
+      } finally {
+        this.#gate = null;
+        gate.resolve();
+      }
     });
-    try {
-      const value = await body();
-      this.exec("commit");
-      return value;
-    } catch (error) {
-      this.#rollback();
-      throw translate(error, this.path);
-    } finally {
-      this.#gate = null;
-      open.resolve();
-    }
   }
 
   exec(text: string): void {
@@ -101,13 +100,14 @@ export class Connection {
     this.#db.close();
   }
 
-  async #whenFree<T>(body: () => T): Promise<T> {
+  /** Runs the body when no transaction of this process is open, and again while others lock the database. */
+  async #whenFree<T>(body: () => T | Promise<T>): Promise<T> {
     const startedAt = this.#runtime.monotonic();
     for (let tries = 0; ; tries += 1) {
       while (this.#gate !== null) await this.#gate;
       if (this.#closed) throw new Closed({ what: `The store ${this.path}` });
       try {
-        return body();
+        return await body();
       } catch (error) {
         if (!isBusy(error)) throw translate(error, this.path);
         const waitedMs = this.#runtime.monotonic() - startedAt;
@@ -115,6 +115,16 @@ export class Connection {
       }
       const most = Math.min(BUSY_PAUSE_MS_MAX, BUSY_PAUSE_MS_FIRST * 2 ** tries);
       await sleep(this.#runtime, this.#runtime.random() * most);
+    }
+  }
+
+  #begin(): void {
+    try {
+      this.exec("begin immediate");
+    } catch (error) {
+      // A rollback that failed would leave this connection in its transaction, and useless, for good.
+      this.#rollback();
+      throw error;
     }
   }
 

@@ -89,7 +89,7 @@ export class SqliteEngine implements Engine {
   }
 
   async migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
-    await this.#connection.read(() => this.#connection.exec(WAL));
+    await this.#connection.read(() => this.#useWal());
     return this.transaction(async (tx) => {
       await tx.script(`
         create table if not exists holdfast_migration (
@@ -139,6 +139,15 @@ export class SqliteEngine implements Engine {
 
   close(): Promise<void> {
     return this.#connection.close();
+  }
+
+  #useWal(): void {
+    const mode = this.#connection.prepare(WAL).get()?.["journal_mode"];
+    if (mode === "wal" || this.address === null) return;
+    throw new StoreUnavailable({
+      problem: `${this.name} cannot use a write-ahead log (its journal mode is ${String(mode)}).`,
+      remedy: "Put the file on a local disk.",
+    });
   }
 
   /** Prepared at first use: before the migrations have run there are no tables to prepare against. */

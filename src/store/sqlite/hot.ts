@@ -213,7 +213,7 @@ export class HotStatements {
         result,
         error,
       );
-      if (job_key !== null) this.#sql.deleteKey.run(task, job_key);
+      if (job_key !== null) this.#sql.deleteKey.run(task, job_key, id);
       return;
     }
     const travels = [id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts];

@@ -44,7 +44,8 @@ export const statements = {
   deleteKey: `
     delete from holdfast_job_key
      where task = ?
-       and job_key = ?`,
+       and job_key = ?
+       and job_id = ?`,
 
   /** In claim order by the primary key: it reads as many rows as it returns (and those of tasks not asked for). */
   peek: `

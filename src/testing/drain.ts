@@ -12,7 +12,7 @@ import { statuses, type Outcome, type Status } from "../core/job.ts";
 import { taskMap, type AnyTask, type Task } from "../core/task.ts";
 import { checkKnown, checkWhole } from "../core/check.ts";
 import type { ClaimedJob, JobSummary, ListFilter, Store } from "../store/store.ts";
-import { Attempt } from "../worker/attempt.ts";
+import { Attempt, type AttemptOwner } from "../worker/attempt.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { guardProcess, runTraced } from "../worker/uncaught.ts";
 import { TestClock } from "./clock.ts";
@@ -174,11 +174,13 @@ class Drain {
     const { store, runtime, logger } = this.#holdfast;
     const outcome = await new Promise<Outcome>((resolve) => {
       const task = this.#tasks.get(job.task) as Task;
-      const onEnd = (_attempt: Attempt, ended: Outcome): void => resolve(ended);
       const trustedUntil = Number.POSITIVE_INFINITY;
-      const onStray = (_attempt: Attempt, error: unknown): void =>
-        logger.warn({ job: job.id, err: error }, "a task threw after its attempt ended");
-      runTraced(new Attempt({ job, task, trustedUntil, runtime, onEnd, onStray }));
+      const owner: AttemptOwner = {
+        ended: (_attempt, ended) => resolve(ended),
+        stray: (_attempt, error) =>
+          logger.warn({ job: job.id, err: error }, "a task threw after its attempt ended"),
+      };
+      runTraced(new Attempt({ job, task, trustedUntil, runtime, owner }));
     });
     const { id, worker, epoch } = job;
     await store.settle([{ id, worker, epoch, outcome }]);

@@ -28,6 +28,13 @@ import { traced } from "./uncaught.ts";
 /** After its signal aborted, a task has this long to end by itself before it is left alone. */
 export const ABORT_GRACE_MS = 2_000;
 
+/** Whoever has attempts run is told of each. */
+export interface AttemptOwner {
+  ended(attempt: Attempt, outcome: Outcome): void;
+  /** An error came when the attempt had ended already. */
+  stray(attempt: Attempt, error: unknown): void;
+}
+
 export class Attempt {
   readonly job: ClaimedJob;
   readonly task: Task;
@@ -38,8 +45,7 @@ export class Attempt {
   lost = false;
   error: unknown = null;
   readonly #runtime: Runtime;
-  readonly #onEnd: (attempt: Attempt, outcome: Outcome) => void;
-  readonly #onStray: (attempt: Attempt, error: unknown) => void;
+  readonly #owner: AttemptOwner;
   readonly #controller = new AbortController();
   #timer: Timer | null = null;
   #ended = false;
@@ -49,16 +55,13 @@ export class Attempt {
     task: Task;
     trustedUntil: number;
     runtime: Runtime;
-    onEnd: (attempt: Attempt, outcome: Outcome) => void;
-    /** Told of an error that came when the attempt had ended already. */
-    onStray: (attempt: Attempt, error: unknown) => void;
+    owner: AttemptOwner;
   }) {
     this.job = parts.job;
     this.task = parts.task;
     this.trustedUntil = parts.trustedUntil;
     this.#runtime = parts.runtime;
-    this.#onEnd = parts.onEnd;
-    this.#onStray = parts.onStray;
+    this.#owner = parts.owner;
   }
 
   get fence(): Fence {
@@ -91,7 +94,7 @@ export class Attempt {
 
   /** Ends the attempt as failed, whatever the task is doing: it threw where only the process could catch it. */
   fail(error: unknown): void {
-    if (this.#ended) return this.#onStray(this, error);
+    if (this.#ended) return this.#owner.stray(this, error);
     if (!this.signal.aborted) this.#controller.abort(error);
     this.#end(this.#afterFailure(error));
   }
@@ -131,7 +134,7 @@ export class Attempt {
     if (this.#ended) return;
     this.#ended = true;
     this.#timer?.cancel();
-    this.#onEnd(this, outcome);
+    this.#owner.ended(this, outcome);
   }
 }
 

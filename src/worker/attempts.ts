@@ -9,7 +9,7 @@ import type { Fence, Outcome } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
 import type { ClaimedJob } from "../store/store.ts";
-import { Attempt } from "./attempt.ts";
+import { Attempt, type AttemptOwner } from "./attempt.ts";
 import type { Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
 import { runTraced } from "./uncaught.ts";
@@ -17,7 +17,7 @@ import { runTraced } from "./uncaught.ts";
 /** The share of a lease that is kept as a margin: trust ends before the lease does. */
 export const TRUST_MARGIN = 0.1;
 
-export class Attempts {
+export class Attempts implements AttemptOwner {
   readonly #running = new Map<string, Attempt>();
   readonly #runtime: Runtime;
   readonly #reporter: Reporter;
@@ -46,11 +46,7 @@ export class Attempts {
       task,
       trustedUntil: sentAt + this.#trustMs,
       runtime: this.#runtime,
-      onEnd: (ended, outcome) => {
-        if (this.#running.get(job.id) === ended) this.#running.delete(job.id);
-        this.#onEnd(ended, outcome);
-      },
-      onStray: (ended, error) => this.#reporter.stray(ended, error),
+      owner: this,
     });
     this.#running.set(job.id, attempt);
     this.#reporter.started(job);
@@ -59,6 +55,15 @@ export class Attempts {
 
   isTrusted(sentAt: number, now: number): boolean {
     return now < sentAt + this.#trustMs;
+  }
+
+  ended(attempt: Attempt, outcome: Outcome): void {
+    if (this.#running.get(attempt.job.id) === attempt) this.#running.delete(attempt.job.id);
+    this.#onEnd(attempt, outcome);
+  }
+
+  stray(attempt: Attempt, error: unknown): void {
+    this.#reporter.stray(attempt, error);
   }
 
   /** Gives up the attempts whose lease could not be renewed in time. */

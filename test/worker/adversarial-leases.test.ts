@@ -1,0 +1,235 @@
+/** Leases under a keeper that is late, dead or locked out, and jobs that would never come to an end. */
+import assert from "node:assert/strict";
+import { after, suite, test } from "node:test";
+import type { Worker as Thread } from "node:worker_threads";
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import {
+  defineTask,
+  openHoldfast,
+  openStore,
+  type Duration,
+  type Holdfast,
+  type Store,
+  type Worker,
+} from "../../src/index.ts";
+import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
+import { ABORT_GRACE_MS } from "../../src/worker/attempt.ts";
+import { tempFolder } from "../support/folder.ts";
+import { newJob } from "../support/jobs.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { codeOf, keepLog, until, type KeptLog } from "./observe.ts";
+import { wrapStore } from "./wrapped-store.ts";
+
+after(assertNothingRuns);
+
+/** Enough for a worker to get up speed and to claim ahead of its places. */
+const QUICK_JOBS = 2_000;
+/** Long for a machine, short for a person. */
+const SOON_MS = 3_000;
+
+suite("a lease", () => {
+  for (const extendAt of [0.1, 0.5, 0.7, 0.8]) {
+    test(`that is renewed at ${extendAt} of its length is never lost`, async () => {
+      await using kit = await openTestHoldfast();
+      const { holdfast, clock } = kit;
+      const end = Promise.withResolvers<string>();
+      const task = defineTask({ name: "long", run: () => end.promise });
+      const worker = await holdfast.startWorker({ tasks: [task], lease: "1s", extendAt });
+      const jobs = await holdfast.enqueueMany(task, [1, 2, 3]);
+      await clock.advance("1m");
+      end.resolve("undisturbed");
+      await clock.advance("1s");
+      const { completed, leasesLost, released } = worker.status();
+      const expected = { completed: 3, leasesLost: 0, released: 0 };
+      assert.deepEqual({ completed, leasesLost, released }, expected);
+      for (const job of jobs) assert.equal((await job.get()).epoch, 1);
+    });
+  }
+
+  test("that a task loses every time is charged: its job comes to an end", async () => {
+    const clock = testClock();
+    const store = wrapStore(await openStore("sqlite::memory:", { runtime: clock }), () => ({
+      extend: () => new Promise(() => {}), // never an answer, so trust runs out
+    }));
+    await using holdfast = await openHoldfast(store, { runtime: clock });
+    let runs = 0;
+    const task = defineTask({
+      name: "losing",
+      retry: { attempts: 2 },
+      run(_input: null, { signal }) {
+        runs += 1;
+        return new Promise<null>((_resolve, reject) => {
+          signal.addEventListener("abort", () => reject(signal.reason as Error));
+        });
+      },
+    });
+    const worker = await holdfast.startWorker({ tasks: [task], lease: "1s" });
+    const job = await holdfast.enqueue(task, null);
+    await clock.advance("5m");
+    const { status, attempts, lastError } = await job.get();
+    assert.deepEqual({ runs, status, attempts }, { runs: 2, status: "failed", attempts: 2 });
+    assert.equal(lastError?.code, "LEASE_LOST");
+    assert.equal(worker.status().leasesLost, 2);
+  });
+});
+
+suite("a schema that takes longer than the job's timeout", () => {
+  test("fails the attempt, and the task is never called", async () => {
+    await using kit = await openTestHoldfast();
+    const { holdfast, clock } = kit;
+    const checked = Promise.withResolvers<void>();
+    let slow = false;
+    let runs = 0;
+    const input: StandardSchemaV1 = {
+      "~standard": {
+        version: 1,
+        vendor: "test",
+        async validate(value) {
+          if (slow) await checked.promise;
+          return { value };
+        },
+      },
+    };
+    const task = defineTask({
+      name: "slowly checked",
+      timeout: 200,
+      retry: { attempts: 1 },
+      input,
+      run: () => void (runs += 1),
+    });
+    const job = await holdfast.enqueue(task, null);
+    slow = true;
+    await holdfast.startWorker({ tasks: [task] });
+    await clock.advance(200 + ABORT_GRACE_MS + 1_000);
+    const { status, lastError } = await job.get();
+    assert.deepEqual([status, lastError?.code], ["failed", "JOB_TIMEOUT"]);
+    checked.resolve();
+    await clock.advance("1s");
+    assert.equal(runs, 0, "the task ran after its job had failed");
+  });
+});
+
+suite("a job whose id is none of ours", () => {
+  test("is taken back when its lease ran out, and keeps no other from its turn", async () => {
+    await using kit = await openTestHoldfast();
+    const { holdfast, clock } = kit;
+    const echo = defineTask({ name: "echo", run: (value: unknown) => value });
+    const odd = newJob({ id: "z".repeat(36), task: "echo" });
+    await holdfast.store.enqueue([odd]);
+    const [lease] = await holdfast.leases.acquire({ worker: "mine", lease: "1s" });
+    assert.equal(lease?.id, odd.id);
+    const delayed = await holdfast.enqueue(echo, "in time", { delay: "10s" });
+    await holdfast.startWorker({ tasks: [echo], grace: 0 });
+    await clock.advance("2m");
+    assert.equal((await delayed.get()).status, "done");
+    const { status, crashes } = (await holdfast.jobs.get(odd.id)) ?? {};
+    assert.deepEqual({ status, crashes }, { status: "done", crashes: 1 });
+  });
+});
+
+interface Backlog {
+  readonly worker: Worker;
+  /** Jobs that the worker has claimed and not started. */
+  readonly buffered: ReadonlyMap<string, { readonly heartbeatAt: number }>;
+  /** With what the slow job was aborted. */
+  readonly reasons: readonly string[];
+  /** Lets the slow job end. */
+  goOn(): void;
+}
+
+/** Brings a worker to where one slow job has its only place and others wait behind it. */
+async function backlog(holdfast: Holdfast, lease: Duration): Promise<Backlog> {
+  const hold = Promise.withResolvers<void>();
+  const reasons: string[] = [];
+  let slowId = "";
+  const task = defineTask({
+    name: "mixed",
+    async run(speed: string, { id, signal }) {
+      if (speed === "quick") return;
+      slowId = id;
+      signal.addEventListener("abort", () => reasons.push(codeOf(signal.reason)));
+      await hold.promise;
+    },
+  });
+  const quick = Array.from({ length: QUICK_JOBS }, () => "quick");
+  await holdfast.enqueueMany(task, [...quick, "slow", ...quick.slice(0, 50)]);
+  const worker = await holdfast.startWorker({ tasks: [task], concurrency: 1, lease, grace: "1h" });
+  await until("the slow job runs and others wait", () => {
+    return slowId !== "" && worker.status().buffered > 0;
+  });
+  const leases = await holdfast.leases.active();
+  const buffered = new Map(leases.map((one) => [one.id, one]));
+  assert.ok(buffered.delete(slowId));
+  assert.ok(buffered.size > 0);
+  return { worker, buffered, reasons, goOn: () => hold.resolve() };
+}
+
+/** A store that stops answering, as a database does while somebody else has locked it. */
+function lockable(real: Store): { store: Store; lock(): void; unlock(): void } {
+  const unlocked = Promise.withResolvers<void>();
+  let locked = false;
+  const free = async (): Promise<void> => (locked ? unlocked.promise : undefined);
+  const store = wrapStore(real, () => ({
+    extend: async (...args) => (await free(), real.extend(...args)),
+    release: async (...args) => (await free(), real.release(...args)),
+    settle: async (...args) => (await free(), real.settle(...args)),
+    settleAndClaim: async (...args) => (await free(), real.settleAndClaim(...args)),
+  }));
+  return {
+    store,
+    lock: () => void (locked = true),
+    unlock() {
+      locked = false;
+      unlocked.resolve();
+    },
+  };
+}
+
+suite("while the database is locked", () => {
+  test("a task is still told when its lease cannot be trusted any more", async () => {
+    const { store, lock, unlock } = lockable(await openStore("sqlite::memory:"));
+    await using holdfast = await openHoldfast(store);
+    // Longer than jobs wait for their turn: they are handed back first, which is what must not get stuck.
+    const { reasons, goOn } = await backlog(holdfast, 1_500);
+    lock();
+    try {
+      await until("it was aborted", () => reasons.length > 0, SOON_MS);
+      assert.deepEqual(reasons, ["LEASE_LOST"]);
+    } finally {
+      unlock();
+      goOn();
+    }
+  });
+});
+
+suite("a keeper whose thread dies", () => {
+  test("is replaced: also the jobs that wait for their turn are renewed", async () => {
+    using folder = tempFolder();
+    const log: KeptLog = keepLog();
+    const threads: Thread[] = [];
+    const note = (thread: Thread): void => void threads.push(thread);
+    process.on("worker", note);
+    await using holdfast = await openHoldfast(`sqlite:${folder.file(".db")}`, {
+      logger: log.logger,
+    });
+    // Long: no thread would renew them yet, only one that takes over does so at once.
+    const { worker, buffered, goOn } = await backlog(holdfast, "1m");
+    process.off("worker", note);
+    assert.equal(threads.length, 1);
+    await threads[0]?.terminate();
+    const renewed = new Set<string>();
+    await until(
+      "all are renewed",
+      async () => {
+        for (const { id, heartbeatAt } of await holdfast.leases.active()) {
+          if (heartbeatAt > (buffered.get(id)?.heartbeatAt ?? Infinity)) renewed.add(id);
+        }
+        return renewed.size === buffered.size;
+      },
+      SOON_MS,
+    ).finally(goOn);
+    const ended = "the keeper's thread ended; leases are renewed on the main thread from now on";
+    assert.equal(log.of(ended).length, 1);
+    assert.equal(worker.status().leasesLost, 0);
+  });
+});

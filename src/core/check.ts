@@ -4,8 +4,8 @@ import { InvalidArgument } from "./errors.ts";
 /** A misspelt option that is silently ignored costs somebody a day. */
 export function checkKnown(options: object, known: ReadonlySet<string>): void {
   if (typeof options !== "object" || options === null) {
-    const given = options === null ? "null" : typeof options;
-    throw new InvalidArgument({ field: "options", problem: `must be an object, not ${given}.` });
+    const problem = `must be an object, not ${kindOf(options)}.`;
+    throw new InvalidArgument({ field: "options", problem });
   }
   for (const name of Object.keys(options)) {
     if (known.has(name)) continue;
@@ -26,4 +26,18 @@ export function checkWhole(
     field,
     problem: `must be a whole number from ${range.least} to ${range.most}, not ${String(value)}.`,
   });
+}
+
+export function checkText(field: string, value: string): string {
+  if (typeof value === "string") return value;
+  throw new InvalidArgument({ field, problem: `must be text, not ${kindOf(value)}.` });
+}
+
+export function checkList<Item>(field: string, value: readonly Item[]): readonly Item[] {
+  if (Array.isArray(value)) return value as readonly Item[];
+  throw new InvalidArgument({ field, problem: `must be a list, not ${kindOf(value)}.` });
+}
+
+function kindOf(value: unknown): string {
+  return value === null ? "null" : typeof value;
 }

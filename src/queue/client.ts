@@ -72,6 +72,9 @@ export class Client implements AsyncDisposable {
     inputs: Iterable<NoInfer<Input>>,
     options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
   ): Promise<Job<Result>[]> {
+    if (typeof inputs?.[Symbol.iterator] !== "function") {
+      throw new InvalidArgument({ field: "inputs", problem: "give a list of inputs." });
+    }
     const each = options as EnqueueOptions | OptionsOf;
     return (await this.#enqueueAll(task, [...inputs], each)) as Job<Result>[];
   }

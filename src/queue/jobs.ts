@@ -7,7 +7,7 @@ import { decode } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import type { AttemptRecord, JobRecord, JobSummary, ListFilter, Store } from "../store/store.ts";
-import { checkKnown, checkWhole } from "../core/check.ts";
+import { checkKnown, checkText, checkWhole } from "../core/check.ts";
 import type { Results } from "./results.ts";
 
 export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
@@ -39,20 +39,20 @@ export class Jobs {
   }
 
   async get(id: string): Promise<JobView | null> {
-    const record = await this.#store.find(id);
+    const record = await this.#store.find(checkText("id", id));
     if (record === null) return null;
     const { payload, result, lastError, ...rest } = record;
     return {
       ...rest,
-      input: decode(payload),
-      result: result === null ? undefined : decode(result),
+      input: readable(payload),
+      result: result === null ? undefined : readable(result),
       lastError: lastError === null ? null : decodeError(lastError),
     };
   }
 
   /** Every attempt so far, oldest first, the running one included. */
   async attempts(id: string): Promise<AttemptView[]> {
-    const records = await this.#store.attempts(id);
+    const records = await this.#store.attempts(checkText("id", id));
     return records.map((record) => ({
       ...record,
       error: record.error === null ? null : decodeError(record.error),
@@ -71,6 +71,7 @@ export class Jobs {
     }
     if (queue !== undefined) checkName("queue", queue);
     if (task !== undefined) checkName("task", task);
+    if (options.before !== undefined) checkText("before", options.before);
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
     return this.#store.list({ ...options, limit });
   }
@@ -80,7 +81,7 @@ export class Jobs {
     checkKnown(options, new Set(["attempts"]));
     const { attempts = retryPolicy().attempts } = options;
     checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
-    await this.#store.revive(id, attempts);
+    await this.#store.revive(checkText("id", id), attempts);
   }
 
   /**
@@ -88,8 +89,17 @@ export class Jobs {
    * cancelled. Any other status: it had finished before.
    */
   async cancel(id: string): Promise<Status> {
-    const status = await this.#store.cancel(id);
+    const status = await this.#store.cancel(checkText("id", id));
     if (status === null) throw new JobNotFound({ id });
     return status;
+  }
+}
+
+/** What somebody wrote into the table by hand may be no JSON; then it is shown as it is. */
+function readable(text: string): unknown {
+  try {
+    return decode(text);
+  } catch {
+    return text;
   }
 }

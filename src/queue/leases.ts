@@ -15,7 +15,7 @@ import type { Runtime } from "../core/runtime.ts";
 import { DEFAULT_QUEUE } from "../core/task.ts";
 import type { LeaseFilter, LeaseRecord, Settled, Store } from "../store/store.ts";
 import { PAGE_MAX } from "./jobs.ts";
-import { checkKnown, checkWhole } from "../core/check.ts";
+import { checkKnown, checkList, checkText, checkWhole } from "../core/check.ts";
 
 export const DEFAULT_LEASE = "30s";
 export const LEASE_MS_MIN = 100;
@@ -82,8 +82,11 @@ export class Leases {
     const { queues = [DEFAULT_QUEUE], tasks, limit = 1, lease = DEFAULT_LEASE } = options;
     const claimed = await this.#store.claim({
       worker: checkName("worker", options.worker),
-      queues: queues.map((queue) => checkName("queues", queue)),
-      tasks: tasks === undefined ? null : tasks.map((task) => checkName("tasks", task)),
+      queues: checkList("queues", queues).map((queue) => checkName("queues", queue)),
+      tasks:
+        tasks === undefined
+          ? null
+          : checkList("tasks", tasks).map((task) => checkName("tasks", task)),
       limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
       leaseMs: toMs("lease", lease, { min: LEASE_MS_MIN }),
     });
@@ -120,8 +123,9 @@ export class Leases {
    * the dead letters. Throws LeaseLost when the job is not ours any more; nothing was written then.
    */
   async release(lease: Fence & { readonly attempt?: number }, release: Release): Promise<Released> {
+    const fence = fenceOf(lease);
     const outcome = this.#outcome(release, lease.attempt ?? 1);
-    const [settled] = await this.#store.settle([{ ...fenceOf(lease), outcome }]);
+    const [settled] = await this.#store.settle([{ ...fence, outcome }]);
     if (settled === undefined) throw new LeaseLost(lease);
     const { status, attempts, dueAt } = settled;
     return { status, attempts, retryAt: status === "retry" ? dueAt : null };
@@ -159,7 +163,7 @@ export class Leases {
   }
 
   #outcome(release: Release, attempt: number): Outcome {
-    switch (release.as) {
+    switch (release?.as) {
       case "done":
         return { kind: "done", result: encodeOptional(release.result, RESULT) };
       case "released":
@@ -186,6 +190,10 @@ export class Leases {
 
 export const RESULT = { what: "result", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
-function fenceOf({ id, worker, epoch }: Fence): Fence {
-  return { id, worker, epoch };
+function fenceOf(lease: Fence): Fence {
+  if (typeof lease !== "object" || lease === null || !Number.isInteger(lease.epoch)) {
+    throw new InvalidArgument({ field: "lease", problem: "give what acquire() returned." });
+  }
+  const { id, worker, epoch } = lease;
+  return { id: checkText("id", id), worker: checkText("worker", worker), epoch };
 }

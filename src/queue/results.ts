@@ -3,7 +3,7 @@
  *
  * Hints say when to look; a slow poll makes sure that a missed hint costs time and nothing else.
  */
-import { checkKnown } from "../core/check.ts";
+import { checkKnown, checkText } from "../core/check.ts";
 import { decodeError } from "../core/error-record.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { Closed, JobCancelled, JobFailed, JobNotFound, ResultTimeout } from "../core/errors.ts";
@@ -37,6 +37,7 @@ export class Results {
 
   async of(id: string, options: { readonly timeout?: Duration }): Promise<unknown> {
     const { store } = this.#parts;
+    checkText("id", id);
     checkKnown(options, KNOWN);
     const timeoutMs = options.timeout === undefined ? null : toMs("timeout", options.timeout);
     const [finished] = await store.findFinished([id]);

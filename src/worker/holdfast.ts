@@ -20,6 +20,7 @@ export interface HoldfastOptions {
   readonly runtime?: Runtime;
 }
 
+const LEVELS = ["debug", "info", "warn", "error"] as const;
 const KNOWN = new Set(["logger", "migrate", "create", "runtime"]);
 
 export async function openHoldfast(
@@ -34,7 +35,7 @@ export async function openHoldfast(
       problem: "give a URL such as 'sqlite:shop.db', or a store.",
     });
   }
-  if (typeof logger?.error !== "function" || typeof logger.warn !== "function") {
+  if (LEVELS.some((level) => typeof logger?.[level] !== "function")) {
     throw new InvalidArgument({
       field: "logger",
       problem: "give one with debug, info, warn and error, such as a pino logger.",

@@ -1,5 +1,5 @@
 /**
- * A worker whose tasks throw at the worst moments. It says what became of everything, and ends by itself.
+ * A worker whose tasks throw at the worst moments. It says what came of it, and ends by itself.
  *
  * Its role names the moment. Beside the bad job runs a good one, which must not notice.
  */
@@ -11,11 +11,16 @@ import { config, openHere, say, startHere } from "./worker-child.ts";
 const LONG_MS = 60_000;
 
 /** Neither its class nor its message can be asked for. */
-function untouchable(): object {
+function untouchable(): Error {
   const trap = (): never => {
     throw new Error("trap");
   };
-  return new Proxy({}, { getPrototypeOf: trap, get: trap, has: trap, ownKeys: trap });
+  return new Proxy(new Error("hidden"), {
+    getPrototypeOf: trap,
+    get: trap,
+    has: trap,
+    ownKeys: trap,
+  });
 }
 
 /** Errors that come when the job is cancelled. */
@@ -86,6 +91,7 @@ async function ownBug(holdfast: Holdfast): Promise<void> {
 
 const holdfast = await openHere();
 await startHere(holdfast, [bad, good]);
-await (config.role === "bug in a listener" ? ownBug(holdfast) : besideAGoodOne(holdfast));
+if (config.role === "bug in a listener") await ownBug(holdfast);
+else await besideAGoodOne(holdfast);
 await holdfast.close();
 say("end");

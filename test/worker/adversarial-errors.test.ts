@@ -1,4 +1,4 @@
-/** Errors of an awkward kind, and code of the application that throws where it is called by ours. */
+/** Errors of an awkward kind, and code of the application that throws when we call it. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { defineTask, type Logger } from "../../src/index.ts";
@@ -19,11 +19,16 @@ function raise(): never {
 const throwing: Logger = { debug() {}, info() {}, warn: raise, error: raise };
 
 /** Neither its class nor its message can be asked for. */
-function untouchable(): object {
+function untouchable(): Error {
   const trap = (): never => {
     throw new Error("trap");
   };
-  return new Proxy({}, { getPrototypeOf: trap, get: trap, has: trap, ownKeys: trap });
+  return new Proxy(new Error("hidden"), {
+    getPrototypeOf: trap,
+    get: trap,
+    has: trap,
+    ownKeys: trap,
+  });
 }
 
 suite("a logger that throws", () => {

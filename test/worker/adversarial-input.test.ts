@@ -22,6 +22,7 @@ after(assertNothingRuns);
 const echo = defineTask({ name: "echo", run: (value: unknown) => value });
 
 /** What no compiler would let pass: callers without one write it all the same. */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- callers lie
 function untyped<T>(value: unknown): T {
   return value as T;
 }
@@ -140,7 +141,7 @@ suite("what makes no sense is refused with its name", () => {
       "tasks",
       (it) => start(it, { tasks: [untyped<AnyTask>(null)], queues: ["default"] }),
     ],
-    ["a worker without options", "options", (it) => start(it, untyped(undefined))],
+    ["a worker without options", "options", (it) => start(it, untyped(null))],
     ["enqueue options null", "options", (it) => it.enqueue(echo, 1, untyped(null))],
     ["a run at no Date can name", "runAt", (it) => it.enqueue(echo, 1, { runAt: 8.64e15 + 1 })],
     ["a filter of leases misspelt", "wroker", (it) => it.leases.active(untyped({ wroker: "w" }))],

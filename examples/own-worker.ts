@@ -5,7 +5,11 @@ import { LeaseLost, openHoldfast, type Lease } from "holdfast";
 await using holdfast = await openHoldfast("sqlite:shop.db");
 const worker = `resizer-${randomUUID()}`; // new at every start: the fence tells two starts apart by it
 await holdfast.enqueue("image.resize", { file: "cat.png", width: 640 }, { queue: "images" });
-await holdfast.enqueue("image.resize", { file: "dog.png", width: 0 }, { queue: "images", attempts: 1 });
+await holdfast.enqueue(
+  "image.resize",
+  { file: "dog.png", width: 0 },
+  { queue: "images", attempts: 1 },
+);
 
 async function work(lease: Lease): Promise<void> {
   const { file, width } = lease.input as { file: string; width: number };

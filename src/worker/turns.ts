@@ -1,0 +1,231 @@
+/**
+ * One turn after another: settle what ended, claim what is next, start it. A turn is one transaction.
+ *
+ * Everything a worker holds is here: jobs that are running, jobs claimed and not started, outcomes not yet settled.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { HoldfastError } from "../core/errors.ts";
+import type { Fence, Outcome } from "../core/job.ts";
+import type { Logger } from "../core/log.ts";
+import { sleep, type Runtime } from "../core/runtime.ts";
+import type { Task } from "../core/task.ts";
+import type { ClaimedJob, Settled, Store } from "../store/store.ts";
+import type { Attempt } from "./attempt.ts";
+import { Attempts } from "./attempts.ts";
+import { Claimer, type Batch } from "./claimer.ts";
+import type { KeeperHost } from "./keeper-host.ts";
+import { leaseList, type LeaseList, type Report } from "./keeper.ts";
+import type { Reporter } from "./reporter.ts";
+import type { WorkerSettings } from "./settings.ts";
+import { pairUp, Settler, settlements, type Ended } from "./settler.ts";
+
+/** Longer than this no job waits for its turn here. */
+const BUFFER_MS_MAX = 1_000;
+
+export interface TurnsParts {
+  readonly worker: string;
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly settings: WorkerSettings;
+  readonly reporter: Reporter;
+  readonly keeper: KeeperHost;
+  /** Something ended: the next turn should not wait. */
+  readonly wake: () => void;
+}
+
+export class Turns {
+  readonly #parts: TurnsParts;
+  readonly #attempts: Attempts;
+  readonly #claimer: Claimer;
+  readonly #settler = new Settler();
+  readonly #taskNames: readonly string[];
+  readonly #handingBack = new Set<Promise<void>>();
+  #stopped = false;
+  #onIdle: (() => void) | null = null;
+
+  constructor(parts: TurnsParts) {
+    const { runtime, reporter, settings } = parts;
+    const { concurrency, leaseMs } = settings;
+    // An attempt ends in its task's async context; what the worker does next is not the task's doing.
+    const outside = AsyncLocalStorage.snapshot();
+    this.#parts = parts;
+    this.#taskNames = [...settings.tasks.keys()];
+    this.#claimer = new Claimer({ concurrency, runtime });
+    const onEnd = (attempt: Attempt, outcome: Outcome): void =>
+      outside(() => this.#ended(attempt, outcome));
+    this.#attempts = new Attempts({ runtime, reporter, leaseMs, onEnd });
+  }
+
+  get running(): number {
+    return this.#attempts.size;
+  }
+
+  get buffered(): number {
+    return this.#claimer.buffered;
+  }
+
+  async once(): Promise<number> {
+    const { keeper, runtime, settings } = this.#parts;
+    keeper.beat();
+    const ended = this.#settler.take();
+    const limit = this.#claimer.want(this.#attempts.size);
+    if (limit === 0 && ended.length === 0) return settings.pollMs;
+    const sentAt = runtime.monotonic();
+    const { settled, claimed } = await this.#settleAndClaim(ended, limit);
+    this.#hearSettled(ended, settled);
+    await this.#take({ jobs: claimed, sentAt });
+    return claimed.length > 0 && claimed.length === limit ? 0 : settings.pollMs;
+  }
+
+  /** Lets go of what is not ours any more, and of what waits here for too long. */
+  watch(): void {
+    const { keeper, runtime } = this.#parts;
+    keeper.beat();
+    // Renewals that arrived while the event loop was blocked count before anything is given up.
+    keeper.catchUp();
+    this.#attempts.checkTrust();
+    // Behind a slow job, others wait here while another worker may be idle.
+    void this.#handBack(this.#claimer.giveUpOlderThan(runtime.monotonic() - BUFFER_MS_MAX));
+  }
+
+  hearKeeper(report: Report): void {
+    this.#claimer.hearKeeper(report);
+    this.#attempts.hearKeeper(report);
+    this.cancel(report.cancelled);
+  }
+
+  /** Every lease that this worker holds. */
+  held(): LeaseList {
+    return leaseList([...this.#attempts.jobs(), ...this.#claimer.jobs(), ...this.#settler.jobs()]);
+  }
+
+  /** One that has not started never will: handed back, it ends as cancelled. */
+  cancel(fences: readonly Fence[]): void {
+    this.#attempts.cancel(fences);
+    void this.#handBack(this.#claimer.giveUp(new Set(fences.map(({ id }) => id))));
+  }
+
+  stopClaiming(): void {
+    this.#stopped = true;
+    void this.#handBack(this.#claimer.stop());
+  }
+
+  abortAll(reason: HoldfastError): void {
+    this.#attempts.abortAll(reason);
+  }
+
+  /** Until nothing runs and nothing waits to be settled, or the time is over, or somebody is in a hurry. */
+  async idleWithin(timeoutMs: number, hurry?: AbortSignal): Promise<void> {
+    if (this.#isIdle() || timeoutMs <= 0) return;
+    const idle = new AbortController();
+    this.#onIdle = () => idle.abort();
+    const signal = hurry === undefined ? idle.signal : AbortSignal.any([idle.signal, hurry]);
+    await sleep(this.#parts.runtime, timeoutMs, { signal });
+    this.#onIdle = null;
+  }
+
+  /** The last settlements. Call when no turn is under way: two at once would settle the same outcomes. */
+  async settleTheRest(): Promise<void> {
+    const { store, logger } = this.#parts;
+    try {
+      while (this.#settler.waiting > 0) {
+        const ended = this.#settler.take();
+        this.#hearSettled(ended, await store.settle(settlements(ended)));
+      }
+    } catch (error) {
+      logger.warn({ err: error }, "could not settle; the leases will run out");
+    }
+    await Promise.all(this.#handingBack);
+  }
+
+  #isIdle(): boolean {
+    return this.#attempts.size + this.#settler.waiting === 0;
+  }
+
+  async #settleAndClaim(
+    ended: readonly Ended[],
+    limit: number,
+  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+    const { worker, store, settings } = this.#parts;
+    const { queues, leaseMs } = settings;
+    const wanted = { worker, queues, tasks: this.#taskNames, limit, leaseMs };
+    try {
+      if (limit === 0) return { settled: await store.settle(settlements(ended)), claimed: [] };
+      return await store.settleAndClaim(settlements(ended), wanted);
+    } catch (error) {
+      this.#settler.putBack(ended);
+      throw error;
+    }
+  }
+
+  async #take(batch: Batch): Promise<void> {
+    if (batch.jobs.length === 0) return;
+    this.#parts.reporter.claimed(batch.jobs.length);
+    // The claim was under way when the worker was told to stop.
+    if (this.#stopped) return this.#handBack(batch.jobs);
+    // Before the first of them starts: it may block this thread at once.
+    this.#parts.keeper.hold(leaseList(batch.jobs), batch.sentAt);
+    this.#claimer.add(batch);
+    this.#fillPlaces();
+  }
+
+  #fillPlaces(): void {
+    const { keeper, runtime, settings } = this.#parts;
+    while (this.#attempts.size < settings.concurrency && this.#claimer.buffered > 0) {
+      const now = runtime.monotonic();
+      // A job may have waited behind one that blocked the event loop: what the keeper said meanwhile counts first.
+      if (!this.#attempts.isTrusted(this.#claimer.peek().sentAt, now)) keeper.catchUp();
+      const { job, sentAt, lost } = this.#claimer.take();
+      if (lost || !this.#attempts.isTrusted(sentAt, now)) void this.#handBack([job]);
+      else this.#startAttempt(job, sentAt, now);
+    }
+  }
+
+  #startAttempt(job: ClaimedJob, sentAt: number, now: number): void {
+    const { keeper, settings } = this.#parts;
+    const task = settings.tasks.get(job.task) as Task;
+    if (task.timeoutMs !== null) keeper.limit(job.id, now + task.timeoutMs + settings.leaseMs);
+    this.#attempts.start(job, task, sentAt);
+  }
+
+  #ended(attempt: Attempt, outcome: Outcome): void {
+    this.#settler.add(attempt, outcome);
+    this.#claimer.finished();
+    this.#fillPlaces();
+    this.#parts.wake();
+  }
+
+  #hearSettled(ended: readonly Ended[], settled: readonly Settled[]): void {
+    const { keeper, reporter } = this.#parts;
+    if (ended.length === 0) return;
+    keeper.drop(leaseList(ended.map(({ attempt }) => attempt.job)));
+    for (const { attempt, accepted } of pairUp(ended, settled)) {
+      if (accepted !== null) reporter.settled(attempt, accepted);
+      else {
+        reporter.refused();
+        this.#attempts.lose(attempt, "the database refused its outcome");
+      }
+    }
+    if (this.#isIdle()) this.#onIdle?.();
+  }
+
+  /** Gives jobs back that were claimed and not started. Seldom awaited: a locked database delays nothing else. */
+  #handBack(jobs: readonly ClaimedJob[]): Promise<void> {
+    if (jobs.length === 0) return Promise.resolve();
+    const handing = this.#release(jobs).finally(() => this.#handingBack.delete(handing));
+    this.#handingBack.add(handing);
+    return handing;
+  }
+
+  async #release(jobs: readonly ClaimedJob[]): Promise<void> {
+    const { keeper, logger, reporter, store } = this.#parts;
+    try {
+      const released = await store.release(jobs);
+      reporter.handedBack(released.length);
+    } catch (error) {
+      logger.warn({ err: error }, "could not hand jobs back; their leases will run out");
+    }
+    keeper.drop(leaseList(jobs));
+  }
+}

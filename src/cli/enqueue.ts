@@ -60,13 +60,17 @@ async function enqueue(
   const input = await readInput(json);
   const tasks = options.tasks === undefined ? null : await loadTasks(options.tasks);
   const target = tasks === null ? task : findTask(tasks, task);
-  await using holdfast = await openForWork(options.url);
+  const notes: string[] = [];
+  await using holdfast = await openForWork(options.url, (line) => notes.push(line));
   const terms = termsFrom(options);
   const job =
     typeof target === "string"
       ? await holdfast.enqueue(target, input, terms)
       : await holdfast.enqueue(target, input, terms);
-  if (!terminal.json) sayAccepted(terminal, job);
+  if (!terminal.json) {
+    terminal.complain(...notes);
+    sayAccepted(terminal, job);
+  }
   if (options.wait !== undefined) await sayResult(terminal, job, holdfast, options.wait);
   else if (terminal.json) await sayState(terminal, job, holdfast);
 }

@@ -67,7 +67,7 @@ async function work(terminal: Terminal, options: WorkOptions): Promise<void> {
   const logger = openLog(terminal);
   const tasks = await loadTasks(options.tasks);
   using signals = listenForSignals();
-  await using holdfast = await openForWork(options.url, logger);
+  await using holdfast = await openForWork(options.url, (line) => logger.info({}, line), logger);
   const worker = await holdfast.startWorker({ tasks, ...settingsFrom(options) });
   logJobs(worker, logger);
   const signal = await signals.first;

@@ -75,9 +75,12 @@ suite("holdfast enqueue", () => {
   const desk = new Desk();
   after(() => desk[Symbol.asyncDispose]());
 
-  test("accepts a job, and creates the database it goes to", async () => {
+  test("accepts a job, and says so when it creates the database it goes to", async () => {
     const { code, stdout, stderr } = await desk.holdfast(["enqueue", "mail.send", '{"to":"ada"}']);
-    assert.deepEqual([code, stderr], [0, ""]);
+    assert.equal(code, 0);
+    assert.match(stderr, /^Created sqlite:.*holdfast\.db\.\n$/);
+    const again = await desk.holdfast(["enqueue", "mail.send", '{"to":"bob"}']);
+    assert.deepEqual([again.code, again.stderr], [0, ""]);
     assert.match(stdout, /^Accepted mail\.send /);
     const id = ID.exec(stdout)?.[0] ?? "";
     const { job } = await desk.json(["job", id]);

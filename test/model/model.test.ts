@@ -9,10 +9,8 @@ const { LONG, HOLDFAST_SEED, HOLDFAST_PATH } = process.env;
 const size = LONG === "1" ? { runs: 10_000, commandsMax: 200 } : { runs: 200, commandsMax: 100 };
 const plan: Plan = {
   ...size,
-  replay:
-    HOLDFAST_SEED === undefined
-      ? null
-      : { seed: Number(HOLDFAST_SEED), path: HOLDFAST_PATH ?? "0" },
+  seed: Number(HOLDFAST_SEED ?? Date.now() % 2 ** 31),
+  path: HOLDFAST_PATH ?? null,
   command: `${LONG === "1" ? "LONG=1 " : ""}node --test ${relative(process.cwd(), import.meta.filename)}`,
 };
 
@@ -51,8 +49,9 @@ const MUST_MEET = [
 
 test("SQLite does what the model says, whatever the order of calls", async (t) => {
   const tally = await runModel(openSqlite, plan);
-  t.diagnostic(`${tally.get("a run") ?? 0} runs, ${tally.get("a call") ?? 0} calls`);
-  if (plan.replay === null) assertMet(tally, (line) => t.diagnostic(line));
+  const [runs, calls] = [tally.get("a run") ?? 0, tally.get("a call") ?? 0];
+  t.diagnostic(`${runs} runs, ${calls} calls, seed ${plan.seed}`);
+  if (plan.path === null) assertMet(tally, (line) => t.diagnostic(line));
 });
 
 function assertMet(tally: Tally, tell: (line: string) => void): void {

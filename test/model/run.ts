@@ -10,8 +10,10 @@ import { commands } from "./commands.ts";
 export interface Plan {
   readonly runs: number;
   readonly commandsMax: number;
-  /** Both from a failure's report; null: a fresh seed, and all runs. */
-  readonly replay: { readonly seed: number; readonly path: string } | null;
+  /** The same seed gives the same runs. */
+  readonly seed: number;
+  /** Only this run of the seed, from a failure's report; null: all of them. */
+  readonly path: string | null;
   /** The command that runs this plan again, for the report of a failure. */
   readonly command: string;
 }
@@ -24,8 +26,8 @@ export async function runModel(open: OpenStore, plan: Plan): Promise<Tally> {
   const sequences = fc.commands(commands, { maxCommands: plan.commandsMax, size: "max" });
   const property = fc.asyncProperty(sequences, (sequence) => runOnce(open, sequence, tally));
   const details = await fc.check(property, {
-    numRuns: plan.replay === null ? plan.runs : 1,
-    ...plan.replay,
+    seed: plan.seed,
+    ...(plan.path === null ? { numRuns: plan.runs } : { numRuns: 1, path: plan.path }),
   });
   if (details.failed) throw new Error(report(details, plan.command));
   return tally;

@@ -1,7 +1,7 @@
 /** The package as its users get it: built, packed, installed, and the examples run against it. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -81,4 +81,18 @@ test("the example in the README is examples/quickstart.ts to the letter", () => 
   const readme = readFileSync(join(ROOT, "README.md"), "utf8");
   const block = /```ts\n([\s\S]*?)```/.exec(readme)?.[1];
   assert.equal(block, readFileSync(join(ROOT, "examples/quickstart.ts"), "utf8"));
+});
+
+test("every link of the README leads somewhere, also in the package", () => {
+  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  const { files } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+    files: string[];
+  };
+  for (const [, path = ""] of readme.matchAll(/\]\(([^)#:]+)\)/g)) {
+    assert.ok(existsSync(join(ROOT, path)), `README.md links to ${path}`);
+    assert.ok(
+      files.some((file) => path === file || path.startsWith(`${file}/`)),
+      `${path} is not published`,
+    );
+  }
 });

@@ -9,7 +9,7 @@ import { ShuttingDown } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
-import { sleep, type Runtime } from "../core/runtime.ts";
+import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
 import type { Hint, Store } from "../store/store.ts";
 import { ABORT_GRACE_MS } from "./attempt.ts";
 import { TRUST_MARGIN } from "./attempts.ts";
@@ -23,7 +23,7 @@ import { Upkeep } from "./upkeep.ts";
 
 /** Other processes' writes are looked at for cancel requests at most this often … */
 const CANCEL_LOOK_MS = 200;
-/** … and for jobs that will be due. */
+/** … and for jobs that will be due, this long after the first of them. */
 const NEWS_MS = 100;
 /** What an aborted task has to end by itself, and a moment more to be settled. */
 const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
@@ -66,7 +66,7 @@ export class Worker implements AsyncDisposable {
   readonly #hurry = new AbortController();
   #state: WorkerStatus["state"] = "running";
   #stopped: Promise<void> | null = null;
-  #newsAt = 0;
+  #news: Timer | null = null;
 
   static async start(parts: WorkerParts): Promise<Worker> {
     const { store, runtime, logger, settings } = parts;
@@ -165,6 +165,7 @@ export class Worker implements AsyncDisposable {
     await turn.stop();
     await this.#turns.settleTheRest();
     this.#unwatch();
+    this.#news?.cancel();
     this.#stopping.abort();
     await Promise.all([upkeep.stop(), watch.stop(), cancels.stop()]);
     await this.#keeper.stop();
@@ -187,17 +188,22 @@ export class Worker implements AsyncDisposable {
 
   #hearHint(hint: Hint): void {
     const { turn, cancels, upkeep } = this.#loops;
-    if (hint.kind === "waiting" || this.#isNews(hint)) upkeep.wake();
+    if (hint.kind === "waiting") upkeep.wake();
     if (hint.kind === "cancel" || hint.kind === "unknown") cancels.wake();
+    if (hint.kind === "unknown") this.#hearNews();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
     if (ours || hint.kind === "unknown") turn.wake();
   }
 
-  /** Another process wrote: it may have brought a job that is due soon. Not asked more than now and then. */
-  #isNews(hint: Hint): boolean {
-    const now = this.#parts.runtime.monotonic();
-    if (hint.kind !== "unknown" || now - this.#newsAt < NEWS_MS) return false;
-    this.#newsAt = now;
-    return true;
+  /** Another process wrote, and may have brought jobs that are due soon: upkeep looks once for a flock of hints. */
+  #hearNews(): void {
+    this.#news ??= this.#parts.runtime.timer(
+      NEWS_MS,
+      () => {
+        this.#news = null;
+        this.#loops.upkeep.wake();
+      },
+      "background",
+    );
   }
 }

@@ -224,6 +224,25 @@ export class StoreUnavailable extends HoldfastError {
   }
 }
 
+/**
+ * The database was lost before it said whether a write was committed, and could not be asked since. Nothing was half
+ * written: it is there as a whole, or not at all.
+ */
+export class OutcomeUnknown extends HoldfastError {
+  /** The database's number for the session that was lost; null: it has none. */
+  readonly session: number | null;
+
+  constructor(facts: { store: string; session: number | null }, cause?: unknown) {
+    super(
+      "OUTCOME_UNKNOWN",
+      `${facts.store} was lost before it said whether the write was committed. ` +
+        `Look before you repeat it; jobs enqueued with a key can be repeated safely.`,
+      cause,
+    );
+    this.session = facts.session;
+  }
+}
+
 /** The database has no room left. Nothing was half-written. */
 export class StoreFull extends HoldfastError {
   constructor(facts: { store: string }, cause?: unknown) {

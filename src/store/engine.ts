@@ -6,6 +6,7 @@
  * database asked to repeat; the verbs above never see either.
  */
 import type { Fence, Settlement } from "../core/job.ts";
+import type { Runtime } from "../core/runtime.ts";
 import type { Sql, SqlValue } from "./sql.ts";
 import type {
   ClaimedJob,
@@ -32,12 +33,15 @@ export interface Engine {
   readonly name: string;
   readonly migrations: readonly Migration[];
   readonly address: StoreAddress | null;
+  readonly runtime: Runtime;
+  /** How many turns of a worker gain from being under way at once. */
+  readonly lanes: number;
 
   /** The database's clock in milliseconds, as a piece of SQL. */
   now(): Sql;
 
-  /** What stands after `in`: the values as a list, in a shape that is prepared once whatever their number. */
-  among(values: readonly string[]): Sql;
+  /** The condition that a column is one of the values, in a shape that suits any number of them. */
+  among(column: Sql, values: readonly string[]): Sql;
 
   /** Reads outside a transaction. */
   all<T = Row>(query: Sql): Promise<T[]>;
@@ -50,18 +54,32 @@ export interface Engine {
   /** Runs the body in one transaction while no other process migrates, with the table `migration` in place. */
   migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T>;
 
-  // The hot verbs; their promises are written in store.ts.
+  // The hot verbs; their promises are written in store.ts. Where the answer to a commit was lost they throw
+  // OutcomeUnknown, and whoever called looks up what became of it.
   insert(jobs: readonly NewJob[]): Promise<Enqueued[]>;
   settleAndClaim(
     settlements: readonly Settlement[],
-    wanted: Wanted | null,
+    wanted: Claiming | null,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }>;
   extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]>;
 
+  /** Makes sure that a session whose answer was lost does not write any more. */
+  endSession(session: number): Promise<void>;
+
+  /** Whole blocks of jobs that finished longer ago than this are let go, where the engine stores jobs in such blocks. */
+  dropBlocks(finishedForMs: number): Promise<void>;
+
   /** Hints about what other processes changed. */
   listen(hear: (hint: Hint) => void): () => void;
+  /** Tells other processes what this one changed, where they cannot notice by themselves. */
+  tell(hint: Hint): void;
 
   close(): Promise<void>;
+}
+
+/** A claim that can be found again when its answer is lost: its leases carry the number. */
+export interface Claiming extends Wanted {
+  readonly claimId: number;
 }
 
 export interface Transaction {
@@ -76,6 +94,7 @@ export interface Transaction {
    */
   take<T = Row>(from: Taking): Promise<T[]>;
 
+  /** Inserts rows that all have the same columns. */
   insert(table: string, rows: readonly Row[]): Promise<void>;
 }
 

@@ -36,16 +36,24 @@ export async function find(engine: Engine, id: string): Promise<JobRecord | null
 /** Of a job that was handed back more often than this, the newest attempts are told. */
 const HISTORY_MAX = 1_000;
 
-export function attempts(engine: Engine, id: string): Promise<AttemptRecord[]> {
-  return engine.all<AttemptRecord>(sql`
-    select *
-      from (select epoch, attempt, worker, outcome, started_at as "startedAt",
-                   ended_at as "endedAt", error
-              from holdfast.attempts
-             where job_id = ${id}
-             order by epoch desc
-             limit ${HISTORY_MAX}) newest
-     order by epoch`);
+/** The parts of the view `attempts`, each asked for one job: not every engine looks into a view that well. */
+export async function attempts(engine: Engine, id: string): Promise<AttemptRecord[]> {
+  const newest = await engine.all<AttemptRecord>(sql`
+    select epoch, attempt, worker, outcome, started_at as "startedAt", ended_at as "endedAt", error
+      from holdfast.attempt
+     where job_id = ${id}
+     union all
+    select epoch, attempts, worker, status, started_at, finished_at, error
+      from holdfast.finished
+     where id = ${id}
+       and worker is not null
+     union all
+    select epoch, attempts, locked_by, 'running', claimed_at, null, null
+      from holdfast.lease
+     where id = ${id}
+     order by epoch desc
+     limit ${HISTORY_MAX}`);
+  return newest.toReversed();
 }
 
 export async function findFinished(
@@ -56,7 +64,7 @@ export async function findFinished(
   return engine.all<FinishedRecord>(sql`
     select id, task, status, attempts, result, error
       from holdfast.finished
-     where id in ${engine.among(ids)}`);
+     where ${engine.among(sql`id`, ids)}`);
 }
 
 /**
@@ -66,15 +74,15 @@ export async function findFinished(
 export function listJobs(engine: Engine, filter: ListFilter): Promise<JobSummary[]> {
   return engine.all<JobSummary>(sql`
     select ${SUMMARY}
-      from holdfast.job_state s
-     where s.id in (select p.id
-                      from ${pageSource(filter.status)} p
-                     where ${statusIs(filter.status)}
-                           ${filter.queue === undefined ? nothing : sql`and coalesce(p.queue, '') = ${filter.queue}`}
-                           ${filter.task === undefined ? nothing : sql`and p.task = ${filter.task}`}
-                           ${filter.before === undefined ? nothing : sql`and p.id < ${filter.before}`}
-                     order by p.id desc
-                     limit ${filter.limit})
+      from (select p.id
+              from ${pageSource(filter.status)} p
+             where ${statusIs(filter.status)}
+                   ${filter.queue === undefined ? nothing : sql`and coalesce(p.queue, '') = ${filter.queue}`}
+                   ${filter.task === undefined ? nothing : sql`and p.task = ${filter.task}`}
+                   ${filter.before === undefined ? nothing : sql`and p.id < ${filter.before}`}
+             order by p.id desc
+             limit ${filter.limit}) page
+      join holdfast.job_state s on s.id = page.id
      order by s.id desc`);
 }
 

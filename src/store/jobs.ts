@@ -2,10 +2,19 @@
  * The moves of jobs that are not hot: each is one transaction that takes rows from one table and puts them into
  * another. Taking is what decides: whoever took the row moves it, and nobody else can.
  */
-import { finalStatuses, mayMove, moves, type FinalStatus, type Status } from "../core/job.ts";
+import {
+  finalStatuses,
+  mayMove,
+  moves,
+  type FinalStatus,
+  type Outcome,
+  type Settlement,
+  type Status,
+} from "../core/job.ts";
 import { IllegalMove, JobNotFound, KeyTaken } from "../core/errors.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
 import {
+  land,
   landAfterCrash,
   traveller,
   type AttemptRow,
@@ -67,7 +76,7 @@ export async function reclaimExpired(
       skipLocked: true,
     });
     const landings = taken.map((lease) => landAfterCrash(lease, chore.crashesMax, now));
-    await put(tx, landings);
+    await put(engine, tx, landings);
     return taken.map((lease, index) => settled(lease, landings[index] as Landing));
   });
 }
@@ -95,7 +104,7 @@ async function cancelWhereItStands(
   for (const table of ["ready", "waiting"] as const) {
     const [row] = await tx.take<Traveller>({ table, where: sql`id = ${id}` });
     if (row === undefined) continue;
-    await put(tx, [{ table: "finished", row: cancelled(row, now) }]);
+    await put(engine, tx, [{ table: "finished", row: cancelled(row, now) }]);
     return "cancelled";
   }
   const marked = await tx.run(sql`
@@ -127,7 +136,7 @@ export function revive(engine: Engine, id: string, attempts: number): Promise<st
     const now = await readNow(engine, tx);
     const [row] = await tx.take<FinishedRow>({
       table: "finished",
-      where: sql`id = ${id} and status in ${engine.among(moves.revive.from)}`,
+      where: sql`id = ${id} and ${engine.among(sql`status`, moves.revive.from)}`,
     });
     if (row === undefined) throw await whyNotRevived(tx, id);
     if (row.job_key !== null) await holdKey(tx, row, row.job_key);
@@ -185,30 +194,49 @@ export function prune(
       });
       if (rows.length === 0) continue;
       left -= rows.length;
-      const ids = engine.among(rows.map((row) => row.id));
-      await tx.run(sql`delete from holdfast.attempt where job_id in ${ids}`);
-      await tx.run(sql`delete from holdfast.job where id in ${ids}`);
+      const ids = rows.map((row) => row.id);
+      await tx.run(sql`delete from holdfast.attempt where ${engine.among(sql`job_id`, ids)}`);
+      await tx.run(sql`delete from holdfast.job where ${engine.among(sql`id`, ids)}`);
     }
     return chore.limit - left;
   });
 }
 
-/** Puts settled rows where they go, and lets go of the keys of jobs that ended. */
-export async function put(tx: Transaction, landings: readonly Landing[]): Promise<void> {
-  for (const landing of landings) {
-    await tx.insert(landing.table, [asRow(landing.row)]);
-    if (landing.table === "finished") await dropKey(tx, landing.row);
-    else await tx.insert("attempt", [asRow(landing.attempt)]);
-  }
+/** Ends the attempts whose leases were taken under their fences. */
+export async function settleTaken(
+  engine: Engine,
+  tx: Transaction,
+  taken: { leases: readonly LeaseRow[]; settlements: readonly Settlement[]; now: number },
+): Promise<Settled[]> {
+  const outcomes = new Map(taken.settlements.map(({ id, outcome }) => [id, outcome]));
+  const landings = taken.leases.map((lease) =>
+    land(lease, outcomes.get(lease.id) as Outcome, taken.now),
+  );
+  await put(engine, tx, landings);
+  return taken.leases.map((lease, index) => settled(lease, landings[index] as Landing));
 }
 
-async function dropKey(tx: Transaction, row: Traveller): Promise<void> {
-  if (row.job_key === null) return;
-  await tx.run(sql`
-    delete from holdfast.job_key
-     where task = ${row.task}
-       and job_key = ${row.job_key}
-       and job_id = ${row.id}`);
+/** Puts settled rows where they go, and lets go of the keys of jobs that ended. */
+export async function put(
+  engine: Engine,
+  tx: Transaction,
+  landings: readonly Landing[],
+): Promise<void> {
+  for (const table of ["ready", "waiting", "finished"] as const) {
+    const rows = landings.filter((landing) => landing.table === table);
+    await tx.insert(
+      table,
+      rows.map(({ row }) => asRow(row)),
+    );
+  }
+  const attempts = landings.flatMap((landing) =>
+    landing.table === "finished" ? [] : [asRow(landing.attempt)],
+  );
+  await tx.insert("attempt", attempts);
+  const ended = landings.filter(({ table, row }) => table === "finished" && row.job_key !== null);
+  if (ended.length === 0) return;
+  const ids = ended.map(({ row }) => row.id);
+  await tx.run(sql`delete from holdfast.job_key where ${engine.among(sql`job_id`, ids)}`);
 }
 
 async function putReady(tx: Transaction, rows: readonly Traveller[], now: number): Promise<void> {
@@ -229,7 +257,7 @@ export function settled(lease: LeaseRow, landing: Landing): Settled {
   };
 }
 
-async function readNow(engine: Engine, tx: Transaction): Promise<number> {
+export async function readNow(engine: Engine, tx: Transaction): Promise<number> {
   const [row] = await tx.all<{ now: number }>(sql`select ${engine.now()} as now`);
   return (row as { now: number }).now;
 }
@@ -239,6 +267,6 @@ function queuesOf(rows: readonly Traveller[]): string[] {
 }
 
 /** An interface has no index signature, so it is not a Row to the compiler though it is one in fact. */
-function asRow(row: object): Row {
+export function asRow(row: object): Row {
   return row as Row;
 }

@@ -35,6 +35,8 @@ export interface LeaseRow extends Traveller {
   claimed_at: number;
   heartbeat_at: number;
   cancel_requested_at: number | null;
+  /** Which claim took it: how a claim is found again whose answer was lost. */
+  claim_id: number | null;
 }
 
 export interface FinishedRow extends Traveller {

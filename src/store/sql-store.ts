@@ -4,6 +4,7 @@ import type { Engine } from "./engine.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import { checkSchema, migrate } from "./migrate.ts";
+import { lookUpEnqueued, lookUpTurn, writeOrLookUp } from "./unknown.ts";
 import type {
   ClaimedJob,
   Enqueued,
@@ -23,6 +24,9 @@ import type {
 /** Rows in one transaction of a bulk enqueue: all of them are accepted or none. */
 export const ENQUEUE_BATCH_MAX = 5_000;
 
+/** Claims of one worker are told apart by a number drawn from so many. */
+const CLAIM_IDS = 2 ** 48;
+
 export class SqlStore implements Store {
   readonly engine: Engine;
   readonly #listeners = new Set<(hint: Hint) => void>();
@@ -34,6 +38,10 @@ export class SqlStore implements Store {
 
   get name(): string {
     return this.engine.name;
+  }
+
+  get lanes(): number {
+    return this.engine.lanes;
   }
 
   get address(): StoreAddress | null {
@@ -50,20 +58,24 @@ export class SqlStore implements Store {
 
   async enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {
     if (news.length === 0) return [];
-    const enqueued = await this.engine.insert(news);
+    const enqueued = await writeOrLookUp(
+      this.engine,
+      () => this.engine.insert(news),
+      () => lookUpEnqueued(this.engine, news),
+    );
     this.#hintPending(news); // also those with a start: it may be in the past by the database's clock
-    if (news.some((job) => job.start !== null)) this.#hint({ kind: "waiting" });
+    if (news.some((job) => job.start !== null)) this.#announce({ kind: "waiting" });
     return enqueued;
   }
 
   async claim(wanted: Wanted): Promise<ClaimedJob[]> {
-    const { claimed } = await this.engine.settleAndClaim([], wanted);
+    const { claimed } = await this.#turn([], wanted);
     return claimed;
   }
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     if (settlements.length === 0) return [];
-    const { settled } = await this.engine.settleAndClaim(settlements, null);
+    const { settled } = await this.#turn(settlements, null);
     this.#hintSettled(settled);
     return settled;
   }
@@ -72,7 +84,7 @@ export class SqlStore implements Store {
     settlements: readonly Settlement[],
     wanted: Wanted,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
-    const turn = await this.engine.settleAndClaim(settlements, wanted);
+    const turn = await this.#turn(settlements, wanted);
     this.#hintSettled(turn.settled);
     return turn;
   }
@@ -98,23 +110,24 @@ export class SqlStore implements Store {
 
   async promoteDue(chore: { limit: number }): Promise<Promoted> {
     const { moved, nextInMs, queues } = await jobs.promoteDue(this.engine, chore.limit);
-    for (const queue of queues) this.#hint({ kind: "pending", queue });
+    for (const queue of queues) this.#announce({ kind: "pending", queue });
     return { moved, nextInMs };
   }
 
   async cancel(id: string): Promise<Status | null> {
     const status = await jobs.cancel(this.engine, id);
-    if (status === "processing") this.#hint({ kind: "cancel" });
-    if (status === "cancelled") this.#hint({ kind: "finished" });
+    if (status === "processing") this.#announce({ kind: "cancel" });
+    if (status === "cancelled") this.#announce({ kind: "finished" });
     return status;
   }
 
   async revive(id: string, attempts: number): Promise<void> {
     const queue = await jobs.revive(this.engine, id, attempts);
-    this.#hint({ kind: "pending", queue });
+    this.#announce({ kind: "pending", queue });
   }
 
-  prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number> {
+  async prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number> {
+    await this.engine.dropBlocks(Math.max(...Object.values(chore.keepMs)));
     return jobs.prune(this.engine, chore);
   }
 
@@ -168,6 +181,28 @@ export class SqlStore implements Store {
     await this.engine.close();
   }
 
+  #turn(
+    settlements: readonly Settlement[],
+    wanted: Wanted | null,
+  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+    const { engine } = this;
+    const claiming =
+      wanted === null
+        ? null
+        : { ...wanted, claimId: Math.floor(engine.runtime.random() * CLAIM_IDS) };
+    return writeOrLookUp(
+      engine,
+      () => engine.settleAndClaim(settlements, claiming),
+      () => lookUpTurn(engine, settlements, claiming),
+    );
+  }
+
+  /** Something this process changed: others are told, and so is whoever watches here. */
+  #announce(hint: Hint): void {
+    this.engine.tell(hint);
+    this.#hint(hint);
+  }
+
   #hint(hint: Hint): void {
     for (const listener of this.#listeners) {
       try {
@@ -179,15 +214,14 @@ export class SqlStore implements Store {
   }
 
   #hintPending(rows: readonly { queue: string }[]): void {
-    if (this.#listeners.size === 0) return;
     for (const queue of new Set(rows.map((row) => row.queue)))
-      this.#hint({ kind: "pending", queue });
+      this.#announce({ kind: "pending", queue });
   }
 
   #hintSettled(settled: readonly Settled[]): void {
-    if (this.#listeners.size === 0 || settled.length === 0) return;
-    this.#hint({ kind: "finished" });
+    if (settled.length === 0) return;
+    this.#announce({ kind: "finished" });
     this.#hintPending(settled.filter((row) => row.status === "pending"));
-    if (settled.some((row) => row.dueAt !== null)) this.#hint({ kind: "waiting" });
+    if (settled.some((row) => row.dueAt !== null)) this.#announce({ kind: "waiting" });
   }
 }

@@ -8,19 +8,22 @@
  * together once for every shape it is called with, so an engine can prepare it once.
  */
 
+/** What stands in a row. */
 export type SqlValue = string | number | null;
+/** What a placeholder stands for; an array only where the engine's own pieces use one. */
+export type Parameter = SqlValue | readonly string[];
 
 export class Sql {
   readonly strings: readonly string[];
-  readonly parts: readonly (SqlValue | Sql)[];
+  readonly parts: readonly (Parameter | Sql)[];
 
-  constructor(strings: readonly string[], parts: readonly (SqlValue | Sql)[]) {
+  constructor(strings: readonly string[], parts: readonly (Parameter | Sql)[]) {
     this.strings = strings;
     this.parts = parts;
   }
 }
 
-export function sql(strings: TemplateStringsArray, ...parts: (SqlValue | Sql)[]): Sql {
+export function sql(strings: TemplateStringsArray, ...parts: (Parameter | Sql)[]): Sql {
   return new Sql(strings, parts);
 }
 
@@ -35,7 +38,7 @@ export interface Spelling {
 
 export interface Statement {
   readonly text: string;
-  readonly values: SqlValue[];
+  readonly values: Parameter[];
 }
 
 /** Turns pieces into one text and its values. */
@@ -55,21 +58,21 @@ export class Compiler {
       text = this.#assemble(query).text;
       this.#texts.set(query.strings, text);
     }
-    return { text, values: query.parts as SqlValue[] };
+    return { text, values: query.parts as Parameter[] };
   }
 
   #assemble(query: Sql): Statement {
-    const values: SqlValue[] = [];
+    const values: Parameter[] = [];
     const chunks: string[] = [];
     this.#append(query, chunks, values);
     return { text: chunks.join("").replaceAll("holdfast.", this.#spelling.prefix), values };
   }
 
-  #append(query: Sql, chunks: string[], values: SqlValue[]): void {
+  #append(query: Sql, chunks: string[], values: Parameter[]): void {
     query.strings.forEach((string, index) => {
       chunks.push(string);
       if (index === query.parts.length) return;
-      const part = query.parts[index] as SqlValue | Sql;
+      const part = query.parts[index] as Parameter | Sql;
       if (part instanceof Sql) return this.#append(part, chunks, values);
       values.push(part);
       chunks.push(this.#spelling.placeholder(values.length));

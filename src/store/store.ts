@@ -4,7 +4,8 @@
  * A job stands in exactly one of four tables (`ready`, `waiting`, `lease`, `finished`), and that table is its
  * state. Every verb below that changes a job is one atomic move from one table to another. What holds for all:
  *
- * - When a promise resolves, the change is committed and survives a crash. When it rejects, nothing was written.
+ * - When a promise resolves, the change is committed and survives a crash. When it rejects, nothing was written; when
+ *   it rejects with OutcomeUnknown, the database was lost and could not be asked whether all or nothing was.
  * - Time is the database's. Callers pass spans; the store adds them to its own now.
  * - Whoever writes about a claimed job shows the fence: job, worker, epoch. A fence that is no longer current changes
  *   nothing, and is missing from what the verb returns.
@@ -16,6 +17,8 @@ import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 export interface Store {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
+  /** How many turns of a worker gain from being under way at once. */
+  readonly lanes: number;
 
   /** Brings the tables up to this version, one process at a time. Safe to call from many at once. */
   migrate(): Promise<Migrated>;

@@ -67,7 +67,7 @@ export class World {
   }
 }
 
-type Calls = Omit<Store, "name" | "address">;
+type Calls = Omit<Store, "name" | "lanes" | "address">;
 type Returns<Verb extends keyof Calls> = ReturnType<Calls[Verb]>;
 
 /** Values as they compare: without prototypes, and the store's own error texts by their code. */

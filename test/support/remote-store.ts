@@ -102,6 +102,7 @@ function revived({ name, message, stack, facts }: SentError): Error {
 
 export class RemoteStore implements Store {
   readonly name: string;
+  readonly lanes: number;
   readonly address: StoreAddress | null;
   readonly #members: readonly Member[];
   readonly #clock: TestClock;
@@ -112,6 +113,7 @@ export class RemoteStore implements Store {
     this.#members = members;
     this.#clock = clock;
     this.name = opened.name;
+    this.lanes = opened.lanes;
     this.address = opened.address;
   }
 

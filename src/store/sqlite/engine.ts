@@ -10,9 +10,9 @@ import { DatabaseSync } from "node:sqlite";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { InvalidArgument, StoreUnavailable } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import type { Engine, Row, Taking, Transaction } from "../engine.ts";
-import { Compiler, sql, type Sql } from "../sql.ts";
-import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled, Wanted } from "../store.ts";
+import type { Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
+import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
+import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { Connection, type Probe } from "./connection.ts";
 import { translate } from "./errors.ts";
 import { HotStatements } from "./hot.ts";
@@ -33,14 +33,16 @@ export class SqliteEngine implements Engine {
   readonly name: string;
   readonly address: { engine: string; options: { path: string } } | null;
   readonly migrations = migrations;
+  readonly runtime: Runtime;
+  /** One writer at a time is SQLite's nature. */
+  readonly lanes = 1;
   readonly #connection: Connection;
-  readonly #runtime: Runtime;
   readonly #compiler = new Compiler({ prefix: "holdfast_", placeholder: () => "?" });
   #hot: HotStatements | null = null;
 
   private constructor(connection: Connection, options: SqliteOptions) {
     this.#connection = connection;
-    this.#runtime = options.runtime;
+    this.runtime = options.runtime;
     this.name = `sqlite:${options.path}`;
     const inMemory = options.path === ":memory:";
     this.address = inMemory ? null : { engine: "sqlite", options: { path: options.path } };
@@ -66,11 +68,11 @@ export class SqliteEngine implements Engine {
   }
 
   now(): Sql {
-    return sql`cast(${this.#runtime.now()} as integer)`;
+    return sql`cast(${this.runtime.now()} as integer)`;
   }
 
-  among(values: readonly string[]): Sql {
-    return sql`(select value from json_each(${JSON.stringify(values)}))`;
+  among(column: Sql, values: readonly string[]): Sql {
+    return sql`${column} in (select value from json_each(${JSON.stringify(values)}))`;
   }
 
   all<T = Row>(query: Sql): Promise<T[]> {
@@ -103,12 +105,12 @@ export class SqliteEngine implements Engine {
   }
 
   insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
-    return this.#connection.write(() => this.#hotStatements().insert(jobs, this.#runtime.now()));
+    return this.#connection.write(() => this.#hotStatements().insert(jobs, this.runtime.now()));
   }
 
   async settleAndClaim(
     settlements: readonly Settlement[],
-    wanted: Wanted | null,
+    wanted: Claiming | null,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
     if (settlements.length === 0 && wanted !== null) {
       // An idle worker looks without taking the write lock, which it would take from those who have work.
@@ -117,7 +119,7 @@ export class SqliteEngine implements Engine {
     }
     return this.#connection.write(() => {
       const hot = this.#hotStatements();
-      const now = this.#runtime.now();
+      const now = this.runtime.now();
       return {
         settled: hot.settle(settlements, now),
         claimed: wanted === null ? [] : hot.claim(wanted, now),
@@ -127,15 +129,24 @@ export class SqliteEngine implements Engine {
 
   extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
     return this.#connection.write(() =>
-      this.#hotStatements().extend(fences, leaseMs, this.#runtime.now()),
+      this.#hotStatements().extend(fences, leaseMs, this.runtime.now()),
     );
   }
 
+  /** A commit in this process is never in doubt. */
+  async endSession(): Promise<void> {}
+
+  /** Jobs stand in one file and are deleted row by row. */
+  async dropBlocks(): Promise<void> {}
+
   listen(hear: (hint: Hint) => void): () => void {
     if (this.address === null) return () => {};
-    const watch = new FileWatch({ connection: this.#connection, runtime: this.#runtime, hear });
+    const watch = new FileWatch({ connection: this.#connection, runtime: this.runtime, hear });
     return () => watch.stop();
   }
+
+  /** Other processes see a commit in the file itself. */
+  tell(): void {}
 
   close(): Promise<void> {
     return this.#connection.close();
@@ -161,13 +172,13 @@ export class SqliteEngine implements Engine {
     // The driver's rows have no prototype; copies are plain objects that print and compare like any other.
     return this.#connection
       .prepare(text)
-      .all(...values)
+      .all(...(values as SqlValue[]))
       .map((row) => ({ ...row })) as T[];
   }
 
   #run(query: Sql): number {
     const { text, values } = this.#compiler.compile(query);
-    return Number(this.#connection.prepare(text).run(...values).changes);
+    return Number(this.#connection.prepare(text).run(...(values as SqlValue[])).changes);
   }
 
   readonly #transaction: Transaction = {

@@ -8,6 +8,7 @@ import type { StatementSync } from "node:sqlite";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { settled as describe } from "../jobs.ts";
 import { land, type AttemptRow, type Landing, type LeaseRow } from "../rows.ts";
+import type { Claiming } from "../engine.ts";
 import type { ClaimedJob, Enqueued, Extended, NewJob, Settled, Wanted } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { statements } from "./statements.ts";
@@ -68,9 +69,8 @@ export class HotStatements {
     return queues.some((queue) => this.#sql.peek.get(queue, 1) !== undefined);
   }
 
-  claim(wanted: Wanted, now: number): ClaimedJob[] {
-    const lockedUntil = now + wanted.leaseMs;
-    return this.#peek(wanted).map((row) => this.#claimOne(row, wanted.worker, now, lockedUntil));
+  claim(wanted: Claiming, now: number): ClaimedJob[] {
+    return this.#peek(wanted).map((row) => this.#claimOne(row, wanted, now));
   }
 
   settle(settlements: readonly Settlement[], now: number): Settled[] {
@@ -132,7 +132,8 @@ export class HotStatements {
     return queues.length === 1 ? rows : rows.toSorted(inClaimOrder).slice(0, limit);
   }
 
-  #claimOne(row: Pending, worker: string, now: number, lockedUntil: number): ClaimedJob {
+  #claimOne(row: Pending, { worker, leaseMs, claimId }: Claiming, now: number): ClaimedJob {
+    const lockedUntil = now + leaseMs;
     const [id, queue, task, rank, key, epochs, attempts, crashes, attemptsMax] = row;
     const epoch = epochs + 1;
     const attempt = attempts + 1;
@@ -151,6 +152,7 @@ export class HotStatements {
       lockedUntil,
       now,
       now,
+      claimId,
     );
     const [payload, enqueuedAt] = this.#sql.readJob.get(id) as unknown as [string, number];
     return {
@@ -189,6 +191,7 @@ export class HotStatements {
       claimed_at: claimedAt,
       heartbeat_at: now,
       cancel_requested_at: cancelAt,
+      claim_id: null,
     };
   }
 

@@ -6,6 +6,7 @@
  */
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
+import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 
 /** Spelt with `or`: for a list of three or more, `in` builds a little table at every insert. */
 const isOneOf = (column: string, words: readonly string[]): string =>
@@ -23,8 +24,6 @@ const TRAVELLER = `
   attempts      integer not null check (attempts between 0 and max_attempts and attempts <= epoch),
   crashes       integer not null check (crashes between 0 and epoch),
   max_attempts  integer not null check (max_attempts >= 1),`;
-
-const TRAVELLER_COLUMNS = `id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts`;
 
 const TABLES = `
 create table holdfast_job (
@@ -138,72 +137,16 @@ begin select raise(abort, 'holdfast: a worker holds the job'); end;`,
 `;
 
 const iso = (column: string): string =>
-  `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch') as ${column}`;
+  `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 
-const state = (
-  table: string,
-  columns: {
-    status: string;
-    due?: string;
-    by?: string;
-    until?: string;
-    cancel?: string;
-    end?: string;
-    result?: string;
-    error?: string;
-  },
-): string => `
-select ${TRAVELLER_COLUMNS.split(", ")
-  .map((column) => `t.${column}`)
-  .join(", ")},
-       ${columns.status} as status, j.enqueued_at, ${columns.due ?? "null"} as due_at,
-       ${columns.by ?? "null"} as locked_by, ${columns.until ?? "null"} as locked_until,
-       ${columns.cancel ?? "null"} as cancel_requested_at, ${columns.end ?? "null"} as finished_at,
-       ${columns.result ?? "null"} as result, ${columns.error ?? "null"} as error
-  from holdfast_${table} t
-  join holdfast_job j on j.id = t.id`;
-
-const VIEWS = `
-create view holdfast_job_state as
-${[
-  state("ready", { status: "'pending'" }),
-  state("waiting", { status: "t.status", due: "t.due_at" }),
-  state("lease", {
-    status: "'processing'",
-    by: "t.locked_by",
-    until: "t.locked_until",
-    cancel: "t.cancel_requested_at",
-  }),
-  state("finished", {
-    status: "t.status",
-    end: "t.finished_at",
-    result: "t.result",
-    error: "t.error",
-  }),
-].join("\nunion all")};
-
-create view holdfast_jobs as
-select id, queue, task, status, -rank as priority, job_key, locked_by, ${iso("locked_until")}, attempts,
-       max_attempts, crashes, epoch, ${iso("enqueued_at")}, ${iso("due_at")}, ${iso("finished_at")},
-       coalesce(error, (select a.error
-                          from holdfast_attempt a
-                         where a.job_id = s.id and a.error is not null
-                         order by a.epoch desc
-                         limit 1)) as last_error
-  from holdfast_job_state s;
-
-create view holdfast_attempts as
-select job_id, epoch, attempt, worker, outcome, started_at, ended_at, error
-  from holdfast_attempt
- union all
-select id, epoch, attempts, worker, status, started_at, finished_at, error
-  from holdfast_finished
- where worker is not null
- union all
-select id, epoch, attempts, locked_by, 'running', claimed_at, null, null
-  from holdfast_lease;
-`;
+const VIEWS = (JOB_STATE + jobs(iso) + ATTEMPTS).replaceAll("holdfast.", "holdfast_");
 
 export const migrations: readonly Migration[] = [
   { version: 1, name: "jobs", breaking: false, script: TABLES + TRIGGERS + VIEWS },
+  {
+    version: 2,
+    name: "claims that can be found again",
+    breaking: false,
+    script: "alter table holdfast_lease add column claim_id integer;",
+  },
 ];

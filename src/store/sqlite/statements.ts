@@ -70,8 +70,8 @@ export const statements = {
   insertLease: `
     insert into holdfast_lease
            (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
-            locked_by, locked_until, claimed_at, heartbeat_at, cancel_requested_at)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, null)`,
+            locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
   readJob: `
     select payload, enqueued_at

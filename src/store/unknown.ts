@@ -1,0 +1,141 @@
+/**
+ * Finds out what became of a write whose answer was lost with the connection.
+ *
+ * Every write can be recognised afterwards: a job by the id it was given here, a settlement by job and epoch, a claim by
+ * its worker and the number its leases carry. So a write is looked up and never simply made again.
+ */
+import { OutcomeUnknown, StoreBusy, StoreUnavailable } from "../core/errors.ts";
+import type { Fence, Settlement, Status } from "../core/job.ts";
+import { sleep } from "../core/runtime.ts";
+import type { Claiming, Engine } from "./engine.ts";
+import { sql } from "./sql.ts";
+import type { ClaimedJob, Enqueued, NewJob, Settled } from "./store.ts";
+
+/** A server that restarts is back within half a minute, or an operator knows about it. */
+const LOOKS_MAX = 20;
+const LOOK_PAUSE_MS_FIRST = 25;
+const LOOK_PAUSE_MS_MAX = 2_000;
+
+/** Writes; if the answer is lost, looks up what became of it, as soon as the database answers again. */
+export async function writeOrLookUp<T>(
+  engine: Engine,
+  write: () => Promise<T>,
+  lookUp: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    if (!(error instanceof OutcomeUnknown)) throw error;
+    return persist(engine, lookUp, error);
+  }
+}
+
+async function persist<T>(
+  engine: Engine,
+  lookUp: () => Promise<T>,
+  unknown: OutcomeUnknown,
+): Promise<T> {
+  for (let look = 0; look < LOOKS_MAX; look += 1) {
+    const pauseMs = Math.min(LOOK_PAUSE_MS_MAX, LOOK_PAUSE_MS_FIRST * 2 ** look);
+    await sleep(engine.runtime, pauseMs * (0.5 + engine.runtime.random() / 2));
+    try {
+      // What was lost may be on its way still, and would be committed after we looked.
+      if (unknown.session !== null) await engine.endSession(unknown.session);
+      return await lookUp();
+    } catch (error) {
+      if (!isAway(error)) throw error;
+    }
+  }
+  throw unknown;
+}
+
+function isAway(error: unknown): boolean {
+  return (
+    error instanceof StoreUnavailable ||
+    error instanceof StoreBusy ||
+    error instanceof OutcomeUnknown
+  );
+}
+
+/** An insert leaves an id alone that is there already, so making it again is how it is looked up. */
+export async function lookUpEnqueued(engine: Engine, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  const found = await engine.insert(jobs);
+  // Nobody else has ids of ours: one that is there was added by the call whose answer was lost.
+  return found.map(({ id }, index) => ({ id, added: id === jobs[index]?.id }));
+}
+
+export async function lookUpTurn(
+  engine: Engine,
+  settlements: readonly Settlement[],
+  wanted: Claiming | null,
+): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+  const claimed = wanted === null ? [] : await lookUpClaimed(engine, wanted);
+  return { settled: await lookUpSettled(engine, settlements), claimed };
+}
+
+function lookUpClaimed(engine: Engine, { worker, claimId }: Claiming): Promise<ClaimedJob[]> {
+  return engine.all<ClaimedJob>(sql`
+    select l.id, l.locked_by as worker, l.epoch, l.queue, l.task, j.payload, -l.rank as priority,
+           l.attempts as attempt, l.max_attempts as "attemptsMax", l.crashes,
+           j.enqueued_at as "enqueuedAt", l.locked_until as "lockedUntil"
+      from holdfast.lease l
+      join holdfast.job j on j.id = l.id
+     where l.locked_by = ${worker}
+       and l.claim_id = ${claimId}
+     order by l.rank, l.id`);
+}
+
+/** Settles what is still ours, and finds what was settled by the call whose answer was lost. */
+async function lookUpSettled(
+  engine: Engine,
+  settlements: readonly Settlement[],
+): Promise<Settled[]> {
+  if (settlements.length === 0) return [];
+  const { settled } = await engine.settleAndClaim(settlements, null);
+  const known = new Set(settled.map(({ id }) => id));
+  const missing = settlements.filter(({ id }) => !known.has(id));
+  if (missing.length === 0) return settled;
+  return [...settled, ...(await settledBefore(engine, missing))];
+}
+
+interface Trace {
+  id: string;
+  epoch: number;
+  worker: string;
+  queue: string;
+  task: string;
+  attempts: number;
+  outcome: string;
+}
+
+/** What an outcome that did not end the job made of it. */
+const afterwards: Readonly<Record<string, Status>> = {
+  retry: "retry",
+  suspended: "waiting",
+  released: "pending",
+};
+
+/** A finished job, or the row of an attempt, tells who settled it at which epoch. */
+async function settledBefore(engine: Engine, fences: readonly Fence[]): Promise<Settled[]> {
+  const ids = fences.map(({ id }) => id);
+  const traces = await engine.all<Trace>(sql`
+    select id, epoch, worker, queue, task, attempts, status as outcome
+      from holdfast.finished
+     where ${engine.among(sql`id`, ids)}
+     union all
+    select a.job_id, a.epoch, a.worker, j.queue, j.task,
+           case when a.outcome = 'retry' then a.attempt else a.attempt - 1 end, a.outcome
+      from holdfast.attempt a
+      join holdfast.job j on j.id = a.job_id
+     where ${engine.among(sql`a.job_id`, ids)}
+       and a.outcome <> 'crashed'`);
+  return fences.flatMap(({ id, worker, epoch }) => {
+    const ours = traces.find(
+      (trace) => trace.id === id && trace.epoch === epoch && trace.worker === worker,
+    );
+    if (ours === undefined) return [];
+    const { queue, task, attempts, outcome } = ours;
+    const status = afterwards[outcome] ?? (outcome as Status);
+    return [{ id, worker, epoch, queue, task, status, attempts, dueAt: null }];
+  });
+}

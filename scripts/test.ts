@@ -7,20 +7,34 @@ import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { endChildrenWithUs, runNode } from "./child.ts";
+import { inCi, notTested, type Demand, type Missing } from "./services/choice.ts";
+import { SERVERS, type Need } from "./services/names.ts";
+import { Supply } from "./services/supply.ts";
 
 /** Nobody waits longer than this for all tests together; a hanging one is ended with its children. */
 const ALL_TESTS_LIMIT_MS = 30 * 60_000;
 
-/** How many test files of a group run at once. Races and crashes want the cores for themselves. */
-const CONCURRENCY: Readonly<Record<string, number>> = {
-  unit: availableParallelism(),
-  conformance: 2,
-  model: 1,
-  worker: 2,
-  races: 1,
-  crash: 1,
-  cli: 2,
-  package: 1,
+interface Group {
+  /** How many test files run at once. Races and crashes want the cores for themselves. */
+  readonly atOnce: number;
+  /** What all its tests share; see scripts/services. */
+  readonly needs?: readonly Need[];
+  /** Its tests also start servers of their own, to kill them. */
+  readonly killsServers?: boolean;
+}
+
+const GROUPS: Readonly<Record<string, Group>> = {
+  unit: { atOnce: availableParallelism() },
+  conformance: { atOnce: 2, needs: SERVERS },
+  model: { atOnce: 1, needs: SERVERS },
+  worker: { atOnce: 2, needs: SERVERS },
+  races: { atOnce: 1, needs: SERVERS },
+  crash: { atOnce: 1 },
+  isolation: { atOnce: 1, needs: ["postgres", "isolationtester"] },
+  servers: { atOnce: 1, needs: SERVERS, killsServers: true },
+  chaos: { atOnce: 1, needs: SERVERS, killsServers: true },
+  cli: { atOnce: 2 },
+  package: { atOnce: 1 },
 };
 
 export interface Planned {
@@ -41,7 +55,7 @@ export function plan(root: string, args: readonly string[]): Planned[] {
   for (const name of [...positionals, ...values.without]) refuseUnknown(name);
   refuseStrays(root);
   const named = positionals.length > 0;
-  const groups = named ? positionals : Object.keys(CONCURRENCY);
+  const groups = named ? positionals : Object.keys(GROUPS);
   const planned = groups
     .filter((group) => !values.without.includes(group))
     .map((group) => ({ group, files: testFiles(root, group) }));
@@ -51,14 +65,14 @@ export function plan(root: string, args: readonly string[]): Planned[] {
 }
 
 function refuseUnknown(name: string): void {
-  if (name in CONCURRENCY) return;
-  const known = Object.keys(CONCURRENCY).join(", ");
+  if (name in GROUPS) return;
+  const known = Object.keys(GROUPS).join(", ");
   throw new PlanError(`No test group is called '${name}'. There are: ${known}.`);
 }
 
 /** A test file outside the groups would never run, and nobody would notice. */
 function refuseStrays(root: string): void {
-  const groups = new Set([...Object.keys(CONCURRENCY), "types"]);
+  const groups = new Set([...Object.keys(GROUPS), "types"]);
   const stray = globSync("test/**/*.test.ts", { cwd: root }).filter(
     (file) => !groups.has(file.split(/[/\\]/)[1] ?? ""),
   );
@@ -70,12 +84,40 @@ function testFiles(root: string, group: string): string[] {
   return globSync(`test/${group}/**/*.test.ts`, { cwd: root }).toSorted();
 }
 
+/** The servers that these groups need. A group without a file needs none. */
+export function demandOf(planned: readonly Planned[]): Demand {
+  const groups = planned
+    .filter(({ files }) => files.length > 0)
+    .flatMap(({ group }) => GROUPS[group] ?? []);
+  return {
+    shared: [...new Set(groups.flatMap(({ needs }) => needs ?? []))],
+    own: groups.some(({ killsServers }) => killsServers) ? SERVERS : [],
+  };
+}
+
+/** Gets the servers, and says what cannot be tested for want of the others. */
+async function supplyFor(planned: readonly Planned[]): Promise<Supply | null> {
+  const demand = demandOf(planned);
+  if (demand.shared.length === 0) return null;
+  const supply = await Supply.for(demand, { env: process.env, say: console.log });
+  Object.assign(process.env, supply.env);
+  if (supply.missing.length > 0) console.error(notTested(supply.missing));
+  refuseGaps(supply.missing, process.env);
+  return supply;
+}
+
+/** A build machine that leaves something out would say that all is well. */
+export function refuseGaps(missing: readonly Missing[], env: NodeJS.ProcessEnv): void {
+  if (missing.length === 0 || !inCi(env)) return;
+  throw new PlanError("With CI=true nothing may be left untested: see above.");
+}
+
 async function runGroup({ group, files }: Planned): Promise<boolean> {
   if (files.length === 0) {
     console.log(`\n${group}: no test files yet`);
     return true;
   }
-  const concurrency = CONCURRENCY[group] ?? 1;
+  const concurrency = GROUPS[group]?.atOnce ?? 1;
   console.log(`\n${group}: ${files.length} files, ${concurrency} at once\n  ${files.join("\n  ")}`);
   const flags = ["--test", "--test-reporter=spec", `--test-concurrency=${concurrency}`];
   const { code, ms } = await runNode([...flags, ...files], { output: "show" });
@@ -86,10 +128,15 @@ async function runGroup({ group, files }: Planned): Promise<boolean> {
 async function main(): Promise<void> {
   process.chdir(`${import.meta.dirname}/..`);
   endChildrenWithUs({ limit: "ALL_TESTS_LIMIT_MS", limitMs: ALL_TESTS_LIMIT_MS });
+  const all = plan(".", process.argv.slice(2));
+  const supply = await supplyFor(all);
   const failed: string[] = [];
-  for (const planned of plan(".", process.argv.slice(2))) {
+  for (const planned of all) {
     if (!(await runGroup(planned))) failed.push(planned.group);
   }
+  await supply?.[Symbol.asyncDispose]();
+  // Once more where it is read: above it scrolled away.
+  if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));
   if (failed.length === 0) return;
   console.error(`\nFailed: ${failed.join(", ")}`);
   process.exitCode = 1;

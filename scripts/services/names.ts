@@ -1,0 +1,68 @@
+/** The servers and tools that tests may need: what they are called, and how each is had. */
+
+export const SERVERS = ["postgres", "mysql", "redis", "pgbouncer"] as const;
+
+export type ServerName = (typeof SERVERS)[number];
+
+/** Everything a group of tests can ask for. */
+export type Need = ServerName | "isolationtester";
+
+interface Known {
+  readonly label: string;
+  /** Names one that is there already; a test finds here what it may use. */
+  readonly variable: string;
+  /** Why it is not there, for the tests that have to leave it out. */
+  readonly missingVariable: string;
+  readonly programs: readonly string[];
+  /** The Debian packages that bring the programs. */
+  readonly packages: readonly string[];
+}
+
+export const KNOWN: Readonly<Record<Need, Known>> = {
+  postgres: {
+    label: "PostgreSQL",
+    variable: "HOLDFAST_TEST_POSTGRES_URL",
+    missingVariable: "HOLDFAST_TEST_POSTGRES_MISSING",
+    programs: ["initdb", "postgres"],
+    packages: ["postgresql"],
+  },
+  mysql: {
+    label: "MariaDB",
+    variable: "HOLDFAST_TEST_MYSQL_URL",
+    missingVariable: "HOLDFAST_TEST_MYSQL_MISSING",
+    programs: ["mariadb-install-db", "my_print_defaults", "mariadbd"],
+    // The cores alone: no service, no data folder, nothing that starts at boot.
+    packages: ["mariadb-server-core", "mariadb-client-core"],
+  },
+  redis: {
+    label: "Redis",
+    variable: "HOLDFAST_TEST_REDIS_URL",
+    missingVariable: "HOLDFAST_TEST_REDIS_MISSING",
+    programs: ["redis-server"],
+    packages: ["redis-server"],
+  },
+  pgbouncer: {
+    label: "PgBouncer",
+    variable: "HOLDFAST_TEST_PGBOUNCER_URL",
+    missingVariable: "HOLDFAST_TEST_PGBOUNCER_MISSING",
+    programs: ["pgbouncer"],
+    packages: ["pgbouncer"],
+  },
+  isolationtester: {
+    label: "PostgreSQL's isolationtester",
+    variable: "HOLDFAST_TEST_ISOLATIONTESTER",
+    missingVariable: "HOLDFAST_TEST_ISOLATIONTESTER_MISSING",
+    programs: ["isolationtester"],
+    // Debian ships it with the client, which brings the build files of extensions.
+    packages: ["postgresql-client"],
+  },
+};
+
+/** The servers, separated by commas, that were started for this run: nobody else uses them. */
+export const OWNED_VARIABLE = "HOLDFAST_TEST_SERVERS_OWNED";
+
+/** Data folders to copy, so that a server of a test's own starts in a moment. */
+export const TEMPLATES_VARIABLE = "HOLDFAST_TEST_TEMPLATES";
+
+/** What the names of all scratch databases of one run begin with. */
+export const SCRATCH_VARIABLE = "HOLDFAST_TEST_SCRATCH";

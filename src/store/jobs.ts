@@ -71,7 +71,7 @@ export async function reclaimExpired(
     const taken = await tx.take<LeaseRow>({
       table: "lease",
       // Asked again under the row's lock: a lease extended in between is not ours to take.
-      where: sql`locked_until < ${now} - ${chore.graceMs}`,
+      where: sql`locked_until < ${now - chore.graceMs}`,
       limit: chore.limit,
       skipLocked: true,
     });

@@ -1,45 +1,103 @@
-/** Finds the engine for a URL and opens a store on it. Engines load only when they are asked for. */
+/** Finds the engine for a URL, or for a pool that the user brings, and opens a store on it. Engines load when asked for. */
 import { InvalidArgument } from "../core/errors.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
+import type { Engine } from "./engine.ts";
+import type { MysqlAddress } from "./mysql/options.ts";
+import type { PgPool, PostgresAddress } from "./postgres/options.ts";
 import { SqlStore } from "./sql-store.ts";
 import type { Store, StoreAddress } from "./store.ts";
 
 export interface StoreOptions {
   readonly runtime?: Runtime;
-  /** False: a database that does not exist yet is an error instead of a new, empty one. */
+  /** False: a file that does not exist yet is an error instead of a new, empty database. */
   readonly create?: boolean;
+  /** PostgreSQL: the schema that the tables stand in. Default `holdfast`. */
+  readonly schema?: string;
 }
 
-/** Engines that are on their way: a URL of theirs is no mistake. */
-const COMING = new Set(["postgres", "postgresql", "mysql", "mariadb"]);
+/** Where the jobs are: a URL, or a `pg` pool of the application's own. */
+export type Place = string | PgPool;
 
-export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
-  const { runtime = systemRuntime, create = true } = options;
-  if (typeof url !== "string" || !url.includes(":")) throw unknownUrl(url);
-  const scheme = url.slice(0, url.indexOf(":"));
-  if (scheme !== "sqlite") throw unknownUrl(url);
-  const { SqliteEngine, sqlitePath } = await import("./sqlite/engine.ts");
-  return new SqlStore(await SqliteEngine.open({ path: sqlitePath(url), runtime, create }));
+export async function openStore(place: Place, options: StoreOptions = {}): Promise<Store> {
+  const engine = typeof place === "string" ? atUrl(place, options) : onPool(place, options);
+  return new SqlStore(await engine);
 }
 
 /** Opens, from another thread, the store that `address` was read from. */
-export async function openStoreAt(address: StoreAddress, runtime: Runtime): Promise<Store> {
-  const { SqliteEngine } = await import("./sqlite/engine.ts");
-  const path = String(address.options["path"]);
-  return new SqlStore(await SqliteEngine.open({ path, runtime, create: false }));
+export async function openStoreAt(
+  { engine, options }: StoreAddress,
+  runtime: Runtime,
+): Promise<Store> {
+  switch (engine) {
+    case "postgres":
+      return new SqlStore(await openPostgres(options as unknown as PostgresAddress, runtime));
+    case "mysql":
+      return new SqlStore(await openMysql(options as unknown as MysqlAddress, runtime));
+    default: {
+      const { SqliteEngine } = await import("./sqlite/engine.ts");
+      const path = String(options["path"]);
+      return new SqlStore(await SqliteEngine.open({ path, runtime, create: false }));
+    }
+  }
+}
+
+async function atUrl(url: string, options: StoreOptions): Promise<Engine> {
+  const { runtime = systemRuntime, create = true, schema } = options;
+  const scheme = url.slice(0, Math.max(0, url.indexOf(":")));
+  if (schema !== undefined && !scheme.startsWith("postgres")) {
+    throw new InvalidArgument({ field: "schema", problem: "only PostgreSQL has schemas." });
+  }
+  switch (scheme) {
+    case "sqlite": {
+      const { SqliteEngine, sqlitePath } = await import("./sqlite/engine.ts");
+      return SqliteEngine.open({ path: sqlitePath(url), runtime, create });
+    }
+    case "postgres":
+    case "postgresql": {
+      const { postgresAddress } = await import("./postgres/options.ts");
+      return openPostgres(postgresAddress(url, schema), runtime);
+    }
+    case "mysql":
+    case "mariadb": {
+      const { mysqlAddress } = await import("./mysql/options.ts");
+      return openMysql(mysqlAddress(url), runtime);
+    }
+    default:
+      throw unknownUrl(url);
+  }
+}
+
+async function onPool(pool: PgPool, options: StoreOptions): Promise<Engine> {
+  if (typeof pool?.connect !== "function") throw unknownUrl(pool);
+  const { addressOfPool, checkSchemaName, SCHEMA } = await import("./postgres/options.ts");
+  const { PostgresEngine } = await import("./postgres/engine.ts");
+  const { runtime = systemRuntime, schema = SCHEMA } = options;
+  const address = addressOfPool(pool, schema);
+  return PostgresEngine.open({
+    address: address ?? { connection: {}, schema: checkSchemaName(schema) },
+    runtime,
+    pool,
+    ownPools: address !== null,
+  });
+}
+
+async function openPostgres(address: PostgresAddress, runtime: Runtime): Promise<Engine> {
+  const { PostgresEngine } = await import("./postgres/engine.ts");
+  return PostgresEngine.open({ address, runtime });
+}
+
+async function openMysql(address: MysqlAddress, runtime: Runtime): Promise<Engine> {
+  const { MysqlEngine } = await import("./mysql/engine.ts");
+  return MysqlEngine.open({ ...address, runtime });
 }
 
 function unknownUrl(url: unknown): InvalidArgument {
   // The URL may hold a password, so at most its scheme is repeated.
-  const [scheme = "", ...rest] = String(url).split(":");
-  if (COMING.has(scheme)) {
-    const problem = `'${scheme}:' is not ready yet. Use sqlite:<file> until it is.`;
-    return new InvalidArgument({ field: "url", problem });
-  }
+  const [scheme = "", ...rest] = typeof url === "string" ? url.split(":") : [""];
   const what =
     rest.length === 0 ? "this is not a URL" : `'${scheme.slice(0, 20)}:' is not known here`;
   return new InvalidArgument({
     field: "url",
-    problem: `${what}. Use sqlite:<file>, such as sqlite:shop.db, or sqlite::memory:.`,
+    problem: `${what}. Use sqlite:shop.db, postgres://user:password@host/database or mysql://user:password@host/database.`,
   });
 }

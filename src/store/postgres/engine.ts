@@ -1,0 +1,391 @@
+/**
+ * PostgreSQL, through `pg`.
+ *
+ * Hot verbs are one statement each and run on a small pool of their own, so that they never queue behind anything else.
+ * Everything works without session state where a connection is not ours alone: through PgBouncer in transaction mode,
+ * and on a pool that the user brings.
+ */
+import { StoreUnavailable } from "../../core/errors.ts";
+import type { Fence, Settlement } from "../../core/job.ts";
+import { makeIds } from "../../core/id.ts";
+import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
+import type { Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
+import { Compiler, nothing, sql, type Sql } from "../sql.ts";
+import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
+import { addBlock, blocksFrom, dropBlock, isOver, LIST, WEEK_MS } from "./blocks.ts";
+import { codeOf, readOnly } from "./errors.ts";
+import { HotVerbs } from "./hot.ts";
+import { Listener, Teller, type PushParts } from "./listen.ts";
+import { migrations } from "./migrations.ts";
+import {
+  loadDriver,
+  placeOf,
+  type PgPool,
+  type PgResult,
+  type PostgresAddress,
+} from "./options.ts";
+import { openPool, Sessions, tooOld, type Pool, type Sending } from "./session.ts";
+
+export interface PostgresOptions {
+  readonly address: PostgresAddress;
+  readonly runtime: Runtime;
+  /** A pool that the user brings, for everything but the hot verbs. */
+  readonly pool?: PgPool;
+  /** False: a user's pool has settings that cannot be used elsewhere, so everything runs on it. */
+  readonly ownPools?: boolean;
+}
+
+const POOL_MAX = 10;
+const RESERVED_MAX = 2;
+const OLDEST = 140_000;
+/** A migration may build an index over all there is. */
+const MIGRATION_MS_MAX = 60 * 60_000;
+const MIGRATION_LOCK_MS_MAX = 60_000;
+/** How long a session that was ended may take to go. */
+const SESSION_ENDS_MS_MAX = 2_000;
+const SESSION_LOOK_MS = 20;
+/** Dropping a week locks its tables: claims wait for it, so it does not wait for long transactions. */
+const BLOCK_LOCK_MS = 1_000;
+
+type Send = (sending: Sending) => Promise<PgResult>;
+
+export class PostgresEngine implements Engine {
+  readonly name: string;
+  readonly migrations = migrations;
+  readonly address: { engine: string; options: Record<string, unknown> } | null;
+  readonly runtime: Runtime;
+  /** While one turn waits for the disk, the other computes. */
+  readonly lanes = 2;
+  readonly #schema: string;
+  readonly #main: Sessions;
+  readonly #reserved: Sessions;
+  readonly #compiler: Compiler;
+  readonly #names = new Map<string, string>();
+  readonly #hot: HotVerbs;
+  readonly #push: PushParts;
+  readonly #teller: Teller;
+  #listener: Listener | null = null;
+
+  static async open(options: PostgresOptions): Promise<PostgresEngine> {
+    const { address, runtime, pool, ownPools = true } = options;
+    const pg = await loadDriver();
+    const store = placeOf(address);
+    const users: Pool | null =
+      pool === undefined ? null : { pool, direct: false, end: () => Promise.resolve() };
+    const own = (max: number): Promise<Pool> => openPool(pg, address, { max, store });
+    const main = users ?? (await own(POOL_MAX));
+    const reserved = users !== null && !ownPools ? users : await own(RESERVED_MAX);
+    const sessions = (some: Pool): Sessions => new Sessions({ pool: some, runtime, store });
+    const parts = { pg, store, main: sessions(main), reserved: sessions(reserved) };
+    const engine = new PostgresEngine(parts, options);
+    try {
+      await engine.#checkServer();
+    } catch (error) {
+      await engine.close();
+      throw error;
+    }
+    return engine;
+  }
+
+  private constructor(
+    parts: { pg: PushParts["pg"]; store: string; main: Sessions; reserved: Sessions },
+    { address, runtime, ownPools = true }: PostgresOptions,
+  ) {
+    this.name = parts.store;
+    this.runtime = runtime;
+    this.#schema = address.schema;
+    this.address = ownPools ? { engine: "postgres", options: { ...address } } : null;
+    this.#main = parts.main;
+    this.#reserved = parts.reserved;
+    this.#compiler = new Compiler({
+      prefix: `"${this.#schema}".`,
+      placeholder: (position) => `$${position}`,
+    });
+    this.#hot = new HotVerbs({
+      engine: this,
+      sessions: this.#reserved,
+      spell: (text) => this.#spell(text),
+      testNow: () => this.#testNow(),
+      transaction: (send) => this.#transaction(send as Send),
+    });
+    this.#push = {
+      pg: parts.pg,
+      // What leaves the session with PgBouncer would be heard by others.
+      address: this.#reserved.direct ? address : null,
+      sessions: this.#main,
+      runtime,
+      sender: makeIds(systemRuntime)(),
+    };
+    this.#teller = new Teller({ ...this.#push, address });
+  }
+
+  now(): Sql {
+    return sql`coalesce(${this.#testNow()}::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)`;
+  }
+
+  among(column: Sql, values: readonly string[]): Sql {
+    return sql`${column} = any(${values})`;
+  }
+
+  async all<T = Row>(query: Sql): Promise<T[]> {
+    const { rows } = await this.#main.read(this.#compile(query));
+    return rows as T[];
+  }
+
+  transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#main.transaction((send) => body(this.#transaction(send)));
+  }
+
+  async hasTable(name: string): Promise<boolean> {
+    const [row] = await this.all<{ there: boolean }>(
+      sql`select to_regclass(${`"${this.#schema}".${name}`}) is not null as there`,
+    );
+    return row?.there === true;
+  }
+
+  migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#main.transaction(async (send) => {
+      await send({ text: `set local lock_timeout = ${MIGRATION_LOCK_MS_MAX}` });
+      await send({ text: `set local statement_timeout = ${MIGRATION_MS_MAX}` });
+      await send({
+        text: "select pg_advisory_xact_lock(hashtextextended($1, 0))",
+        values: [`holdfast migrates ${this.#schema}`],
+        answerMs: MIGRATION_LOCK_MS_MAX * 2,
+      });
+      const tx = this.#transaction(send, MIGRATION_MS_MAX);
+      await this.#makeSchema(tx);
+      const value = await body(tx);
+      await this.#addBlocks(tx);
+      return value;
+    });
+  }
+
+  insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    this.#listener?.stir();
+    return this.#hot.insert(jobs);
+  }
+
+  async settleAndClaim(
+    settlements: readonly Settlement[],
+    wanted: Claiming | null,
+  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+    const turn = await this.#hot.settleAndClaim(settlements, wanted);
+    if (turn.claimed.length > 0) this.#listener?.stir();
+    return turn;
+  }
+
+  extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
+    return this.#hot.extend(fences, leaseMs);
+  }
+
+  /** Only a session of ours is ended, and only as many looks are taken as it needs to be gone. */
+  async endSession(session: number): Promise<void> {
+    const ours = sql`
+        from pg_catalog.pg_stat_activity
+       where pid = ${session}
+         and usename = current_user
+         and application_name = 'holdfast'`;
+    await this.all(sql`select pg_terminate_backend(pid) ${ours}`);
+    for (let waitedMs = 0; waitedMs < SESSION_ENDS_MS_MAX; waitedMs += SESSION_LOOK_MS) {
+      const rows = await this.all(sql`select pid ${ours}`);
+      if (rows.length === 0) return;
+      await sleep(this.runtime, SESSION_LOOK_MS);
+    }
+  }
+
+  async dropBlocks(finishedForMs: number): Promise<void> {
+    const now = await this.#readNow();
+    const { rows } = await this.#main.read({ text: LIST, values: [`"${this.#schema}".job`] });
+    const names = (rows as { name: string }[]).map(({ name }) => name);
+    for (const name of names) {
+      const endsAt = Date.parse(dayOf(name)) + WEEK_MS;
+      if (endsAt < now - finishedForMs) await this.#dropBlock(name, now - finishedForMs);
+    }
+    const missing = blocksFrom(now).filter(({ name }) => !names.includes(name));
+    if (missing.length > 0) await this.transaction((tx) => this.#addBlocks(tx));
+  }
+
+  listen(hear: (hint: Hint) => void): () => void {
+    const listener = new Listener(this.#push, hear);
+    this.#listener = listener;
+    return () => {
+      listener.stop();
+      if (this.#listener === listener) this.#listener = null;
+    };
+  }
+
+  tell(hint: Hint): void {
+    this.#teller.tell(hint);
+  }
+
+  async close(): Promise<void> {
+    this.#listener?.stop();
+    await this.#teller.stop();
+    await Promise.all([this.#main.end(), this.#reserved.end()]);
+  }
+
+  /** Shared statements are few and come again, so each is prepared once under a name of its own. */
+  #compile(query: Sql): Sending {
+    const { text, values } = this.#compiler.compile(query);
+    let name = this.#names.get(text);
+    if (name === undefined) {
+      name = `holdfast_${this.#names.size + 1}`;
+      this.#names.set(text, name);
+    }
+    return { text, values, name };
+  }
+
+  #spell(text: string): string {
+    return text.replaceAll("holdfast.", `"${this.#schema}".`);
+  }
+
+  /** A test brings its own clock; otherwise the database's counts. */
+  #testNow(): number | null {
+    return this.runtime === systemRuntime ? null : this.runtime.now();
+  }
+
+  async #readNow(): Promise<number> {
+    const [row] = await this.all<{ now: number }>(sql`select ${this.now()} as now`);
+    return (row as { now: number }).now;
+  }
+
+  async #checkServer(): Promise<void> {
+    const [server] = await this.all<{
+      number: number;
+      version: string;
+      replica: boolean;
+      readOnly: string;
+      isolation: string;
+    }>(sql`
+      select current_setting('server_version_num')::int as number,
+             current_setting('server_version') as version,
+             pg_is_in_recovery() as replica,
+             current_setting('transaction_read_only') as "readOnly",
+             current_setting('default_transaction_isolation') as isolation`);
+    if (server === undefined) return;
+    if (server.number < OLDEST) throw tooOld(this.name, server.version);
+    if (server.replica || server.readOnly === "on") {
+      const [problem, remedy] = readOnly(this.name);
+      throw new StoreUnavailable({ problem, remedy });
+    }
+    if (server.isolation !== "read committed" && !this.#reserved.direct) {
+      throw new StoreUnavailable({
+        problem: `Transactions at ${this.name} are ${server.isolation} unless told otherwise, and this pool cannot be told.`,
+        remedy: "Set default_transaction_isolation to 'read committed' for this role or database.",
+      });
+    }
+  }
+
+  async #makeSchema(tx: Transaction): Promise<void> {
+    const [known] = await tx.all<{ there: boolean }>(
+      sql`select to_regnamespace(${`"${this.#schema}"`}) is not null as there`,
+    );
+    // Asked first: whoever may not create schemas may still use one that is there.
+    if (known?.there !== true) await tx.script(`create schema "${this.#schema}"`);
+    await tx.script(`
+      create table if not exists holdfast.migration (
+        version     integer primary key,
+        name        text    not null,
+        breaking    integer not null check (breaking in (0, 1)),
+        applied_at  bigint  not null
+      )`);
+  }
+
+  async #addBlocks(tx: Transaction): Promise<void> {
+    const [row] = await tx.all<{ now: number }>(sql`select ${this.now()} as now`);
+    for (const block of blocksFrom((row as { now: number }).now)) {
+      await tx.script("savepoint block");
+      try {
+        await tx.script(addBlock(block));
+        await tx.script("release savepoint block");
+      } catch (error) {
+        // Jobs of that week stand in the default partition already, because of a clock that was ahead. They stay there.
+        if (codeOf(error) !== "23514") throw error;
+        await tx.script("rollback to savepoint block");
+      }
+    }
+  }
+
+  async #dropBlock(name: string, finishedBefore: number): Promise<void> {
+    try {
+      await this.#main.transaction(
+        async (send) => {
+          await send({ text: `set local lock_timeout = ${BLOCK_LOCK_MS}` });
+          // Under the lock: a job that is revived meanwhile would lose what it was asked to do.
+          await send({
+            text: this.#spell(
+              "lock table holdfast.job, holdfast.finished in access exclusive mode",
+            ),
+          });
+          const { rows } = await send({
+            text: this.#spell(isOver(name)),
+            values: [finishedBefore],
+          });
+          if ((rows[0] as { over: boolean }).over) {
+            await this.#transaction(send).script(dropBlock(name));
+          }
+        },
+        { triesMax: 1 },
+      );
+    } catch (error) {
+      if (!(error instanceof Error && error.name === "StoreBusy")) throw error; // next time, then
+    }
+  }
+
+  #transaction(send: Send, answerMs?: number): Transaction {
+    const limit = answerMs === undefined ? {} : { answerMs };
+    const all = async <T>(query: Sql): Promise<T[]> => {
+      const { rows } = await send({ ...this.#compile(query), ...limit });
+      return rows as T[];
+    };
+    return {
+      all,
+      run: async (query) => (await send({ ...this.#compile(query), ...limit })).rowCount ?? 0,
+      script: async (text) => void (await send({ text: this.#spell(text), ...limit })),
+      take: <T>(from: Taking) => all<T>(take(from)),
+      insert: async (table, rows) => {
+        if (rows.length > 0) await send(this.#insertion(table, rows));
+      },
+    };
+  }
+
+  /** The table itself knows the columns' types. */
+  #insertion(table: string, rows: readonly Row[]): Sending {
+    const columns = Object.keys(rows[0] ?? {}).join(", ");
+    const text = `
+      insert into holdfast.${table} (${columns})
+      select ${columns}
+        from json_populate_recordset(null::holdfast.${table}, $1::json)`;
+    return { text: this.#spell(text), values: [JSON.stringify(rows)] };
+  }
+}
+
+const TABLES = {
+  ready: sql`holdfast.ready`,
+  waiting: sql`holdfast.waiting`,
+  lease: sql`holdfast.lease`,
+  finished: sql`holdfast.finished`,
+};
+
+/**
+ * Rows that SKIP LOCKED took are found again by where they stand; `finished` is several tables, where that says nothing,
+ * but its rows never change. Otherwise the condition stands in the DELETE and is asked again under the row's lock.
+ */
+function take({ table, where, orderBy, limit, skipLocked }: Taking): Sql {
+  const from = TABLES[table];
+  if (skipLocked !== true) return sql`delete from ${from} where ${where} returning *`;
+  const mark = table === "finished" ? sql`id` : sql`ctid`;
+  return sql`
+    delete from ${from}
+     where ${mark} = any(array(select ${mark}
+                                 from ${from}
+                                where ${where}
+                                ${orderBy === undefined ? nothing : sql`order by ${orderBy}`}
+                                ${limit === undefined ? nothing : sql`limit ${limit}`}
+                                  for update skip locked))
+    returning *`;
+}
+
+function dayOf(name: string): string {
+  return `${name.slice(0, 4)}-${name.slice(4, 6)}-${name.slice(6)}`;
+}

@@ -1,0 +1,321 @@
+/**
+ * Insert, claim, settle and extend on PostgreSQL.
+ *
+ * The common case of each is one statement. What is rare (keys, outcomes other than done, a batch of several workers)
+ * goes first, in the same transaction, and then the common case follows.
+ */
+import { StoreRefused } from "../../core/errors.ts";
+import type { Fence, Settlement } from "../../core/job.ts";
+import type { Claiming, Engine, Transaction } from "../engine.ts";
+import { readNow, settleTaken } from "../jobs.ts";
+import type { LeaseRow } from "../rows.ts";
+import type { ClaimedJob, Enqueued, Extended, NewJob, Settled } from "../store.ts";
+import { isDuplicate } from "./errors.ts";
+import type { Sending, Sessions } from "./session.ts";
+import { statements } from "./statements.ts";
+
+/** One statement carries at most this much payload; a larger batch is several statements in one transaction. */
+const STATEMENT_BYTES_MAX = 8 * 1_024 * 1_024;
+/** How often keys are asked for again whose holders finished between two looks. */
+const KEY_ROUNDS_MAX = 10;
+/** How often an insert is tried that meets an earlier copy of itself. */
+const INSERT_TRIES_MAX = 3;
+
+type Send = (sending: Sending) => Promise<{ rows: unknown[] }>;
+type Turn = { settled: Settled[]; claimed: ClaimedJob[] };
+
+/** How the verbs reach the database: the texts are spelt for its schema, and the clock may be a test's. */
+export interface HotParts {
+  readonly engine: Engine;
+  readonly sessions: Sessions;
+  readonly spell: (text: string) => string;
+  readonly testNow: () => number | null;
+  readonly transaction: (send: Send) => Transaction;
+}
+
+export class HotVerbs {
+  readonly #parts: HotParts;
+  readonly #texts = new Map<string, string>();
+
+  constructor(parts: HotParts) {
+    this.#parts = parts;
+  }
+
+  async insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    const chunks = chunksOf(jobs);
+    const [only] = chunks;
+    if (chunks.length === 1 && only !== undefined && jobs.every((job) => job.key === null)) {
+      try {
+        await this.#parts.sessions.write(this.#insertion("insert", only));
+        return jobs.map(({ id }) => ({ id, added: true }));
+      } catch (error) {
+        // One of them is there already, and may have moved on since.
+        if (!(error instanceof StoreRefused)) throw error;
+      }
+    }
+    return this.#insertNew(chunks, INSERT_TRIES_MAX);
+  }
+
+  async #insertNew(chunks: readonly (readonly NewJob[])[], tries: number): Promise<Enqueued[]> {
+    try {
+      return await this.#parts.sessions.transaction((send) => this.#insertWithCare(send, chunks));
+    } catch (error) {
+      // A call that was made before this one, and whose answer was lost, was committed only now.
+      const isLate = error instanceof StoreRefused && isDuplicate(error.cause);
+      if (isLate && tries > 1) return this.#insertNew(chunks, tries - 1);
+      throw error;
+    }
+  }
+
+  settleAndClaim(all: readonly Settlement[], wanted: Claiming | null): Promise<Turn> {
+    const { sessions } = this.#parts;
+    const settlements = firstOfEach(all);
+    const common = settlements.filter(({ outcome }) => outcome.kind === "done");
+    const workers = new Set(settlements.map(({ worker }) => worker));
+    if (wanted !== null) workers.add(wanted.worker);
+    if (common.length === settlements.length && workers.size === 1) {
+      return this.#turn((sending) => sessions.write(sending), common, wanted);
+    }
+    return sessions.transaction(async (send) => {
+      const turns: Turn[] = [];
+      const rare = settlements.filter(({ outcome }) => outcome.kind !== "done");
+      for (const worker of workers) {
+        const of = (some: readonly Settlement[]): Settlement[] =>
+          some.filter((settlement) => settlement.worker === worker);
+        turns.push({ settled: await this.#settleRare(send, of(rare)), claimed: [] });
+        turns.push(await this.#turn(send, of(common), wanted?.worker === worker ? wanted : null));
+      }
+      return {
+        settled: turns.flatMap((turn) => turn.settled),
+        claimed: turns.flatMap((turn) => turn.claimed),
+      };
+    });
+  }
+
+  async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
+    const extended: Extended[] = [];
+    for (const [worker, some] of byWorker(fences)) {
+      const values = [...fenceValues(worker, some), this.#parts.testNow(), leaseMs];
+      const { rows } = await this.#parts.sessions.write({ ...this.#hot("extend"), values });
+      for (const row of rows) {
+        const [id, epoch, lockedUntil, cancelRequested] = row as [string, number, number, boolean];
+        extended.push({ id, worker, epoch, lockedUntil, cancelRequested });
+      }
+    }
+    return extended;
+  }
+
+  /** All outcomes are `done`, of one worker: one statement. */
+  async #turn(
+    send: Send,
+    settlements: readonly Settlement[],
+    wanted: Claiming | null,
+  ): Promise<Turn> {
+    const worker = wanted?.worker ?? settlements[0]?.worker;
+    if (worker === undefined) return { settled: [], claimed: [] };
+    const results = settlements.map(({ outcome }) =>
+      outcome.kind === "done" ? outcome.result : null,
+    );
+    const values = [...fenceValues(worker, settlements), results, this.#parts.testNow()];
+    if (wanted === null) {
+      const { rows } = await send({ ...this.#hot("settle"), values });
+      return readTurn(rows, worker);
+    }
+    const { queues, tasks, limit, leaseMs, claimId } = wanted;
+    const several = new Set(queues).size > 1;
+    const text = several ? "claimFromSeveral" : "claimFromOne";
+    values.push([...new Set(queues)], tasks, limit, leaseMs, claimId);
+    const { rows } = await send({ ...this.#hot(text), values });
+    return readTurn(rows, worker);
+  }
+
+  /** Outcomes that need a decision: their leases are taken, and the decision is made where it stands for all engines. */
+  async #settleRare(send: Send, settlements: readonly Settlement[]): Promise<Settled[]> {
+    const [first] = settlements;
+    if (first === undefined) return [];
+    const values = fenceValues(first.worker, settlements);
+    const { rows } = await send({ text: this.#text("takeLeases"), values });
+    const { engine, transaction } = this.#parts;
+    const tx = transaction(send);
+    const now = await readNow(engine, tx);
+    return settleTaken(engine, tx, { leases: rows as LeaseRow[], settlements, now });
+  }
+
+  async #insertWithCare(send: Send, chunks: readonly (readonly NewJob[])[]): Promise<Enqueued[]> {
+    const jobs = chunks.flat();
+    const holders = await this.#holdKeys(send, jobs);
+    const isWanted = (job: NewJob): boolean => (holders.get(job.id) ?? job.id) === job.id;
+    const added = new Set<string>();
+    const seen = new Set<string>();
+    const isFirst = ({ id }: NewJob): boolean => seen.size < seen.add(id).size;
+    for (const chunk of chunks) {
+      const wanted = chunk.filter(isWanted).filter(isFirst);
+      if (wanted.length === 0) continue;
+      const { rows } = await send(this.#insertion("insertNew", wanted));
+      for (const row of rows) added.add((row as { id: string }).id);
+    }
+    return jobs.map((job) => {
+      const id = holders.get(job.id) ?? job.id;
+      return { id, added: id === job.id && added.delete(id) };
+    });
+  }
+
+  /** For each job with a key, the id that holds the key from now on. */
+  async #holdKeys(send: Send, jobs: readonly NewJob[]): Promise<Map<string, string>> {
+    const holders = new Map<string, string>();
+    const keyed = jobs.filter(({ key }) => key !== null);
+    if (keyed.length === 0) return holders;
+    const ids = keyed.map(({ id }) => id);
+    const { rows } = await send({ text: this.#text("existing"), values: [ids] });
+    // A call that is repeated must not touch the key: its job may have finished, and another may hold it.
+    const existing = new Set((rows as { id: string }[]).map(({ id }) => id));
+    for (const id of existing) holders.set(id, id);
+    let asking = keyed.filter(({ id }) => !existing.has(id));
+    for (let round = 0; asking.length > 0 && round < KEY_ROUNDS_MAX; round += 1) {
+      await this.#askForKeys(send, asking, holders);
+      asking = asking.filter(({ id }) => !holders.has(id));
+    }
+    return holders;
+  }
+
+  async #askForKeys(
+    send: Send,
+    jobs: readonly NewJob[],
+    holders: Map<string, string>,
+  ): Promise<void> {
+    const tasks = jobs.map(({ task }) => task);
+    const keys = jobs.map(({ key }) => key);
+    const ids = jobs.map(({ id }) => id);
+    await send({ text: this.#text("insertKeys"), values: [tasks, keys, ids] });
+    const { rows } = await send({ text: this.#text("keyHolders"), values: [tasks, keys] });
+    const found = new Map(
+      (rows as { task: string; job_key: string; job_id: string }[]).map((row) => [
+        JSON.stringify([row.task, row.job_key]),
+        row.job_id,
+      ]),
+    );
+    for (const { id, task, key } of jobs) {
+      const holder = found.get(JSON.stringify([task, key]));
+      if (holder !== undefined) holders.set(id, holder);
+    }
+  }
+
+  #insertion(name: "insert" | "insertNew", jobs: readonly NewJob[]): Sending {
+    const values = [
+      this.#parts.testNow(),
+      jobs.map(({ id }) => id),
+      jobs.map(({ queue }) => queue),
+      jobs.map(({ task }) => task),
+      jobs.map(({ payload }) => payload),
+      jobs.map(({ priority }) => 0 - priority),
+      jobs.map(({ attemptsMax }) => attemptsMax),
+      jobs.map(({ key }) => key),
+      jobs.map(({ start }) => (start !== null && "at" in start ? start.at : null)),
+      jobs.map(({ start }) => (start !== null && "delayMs" in start ? start.delayMs : null)),
+    ];
+    return { text: this.#text(name), name: `holdfast_${name}`, values };
+  }
+
+  #hot(name: keyof typeof statements): Sending {
+    return { text: this.#text(name), name: `holdfast_${name}`, rows: "array" };
+  }
+
+  #text(name: keyof typeof statements): string {
+    const text = statements[name];
+    let spelt = this.#texts.get(text);
+    if (spelt === undefined) {
+      spelt = this.#parts.spell(text);
+      this.#texts.set(text, spelt);
+    }
+    return spelt;
+  }
+}
+
+function fenceValues(worker: string, fences: readonly Fence[]): unknown[] {
+  return [fences.map(({ id }) => id), worker, fences.map(({ epoch }) => epoch)];
+}
+
+/** An attempt that is settled twice ends once, by the first. */
+function firstOfEach(settlements: readonly Settlement[]): readonly Settlement[] {
+  const fences = new Map<string, Settlement>();
+  for (const settlement of settlements) {
+    const fence = `${settlement.id} ${settlement.epoch} ${settlement.worker}`;
+    if (!fences.has(fence)) fences.set(fence, settlement);
+  }
+  return fences.size === settlements.length ? settlements : [...fences.values()];
+}
+
+function byWorker(fences: readonly Fence[]): Map<string, Fence[]> {
+  return Map.groupBy(fences, ({ worker }) => worker);
+}
+
+/** What a turn returns: jobs that were claimed, and those that were settled in the first of the same columns. */
+type TurnRow = [
+  claimed: boolean,
+  id: string,
+  queue: string,
+  task: string,
+  attempts: number,
+  epoch: number,
+  rank: number,
+  /** Of a claimed job, since when it was pending; of a settled one, when its cancelling was asked for, or null. */
+  at: number | null,
+  attemptsMax: number,
+  crashes: number,
+  lockedUntil: number,
+  payload: string,
+  enqueuedAt: number,
+];
+
+function readTurn(rows: unknown[], worker: string): Turn {
+  const settled: Settled[] = [];
+  const claimed: TurnRow[] = [];
+  for (const row of rows as TurnRow[]) {
+    if (row[0]) claimed.push(row);
+    else settled.push(readSettled(row, worker));
+  }
+  return { settled, claimed: claimed.sort(inClaimOrder).map((row) => readClaimed(row, worker)) };
+}
+
+function readSettled(row: TurnRow, worker: string): Settled {
+  const [, id, queue, task, attempts, epoch, , cancelRequestedAt] = row;
+  const status = cancelRequestedAt === null ? "done" : "cancelled";
+  return { id, worker, epoch, queue, task, status, attempts, dueAt: null };
+}
+
+function readClaimed(row: TurnRow, worker: string): ClaimedJob {
+  const [, id, queue, task, attempt, epoch, rank, , attemptsMax, crashes, lockedUntil] = row;
+  return {
+    id,
+    worker,
+    epoch,
+    queue,
+    task,
+    payload: row[11],
+    priority: 0 - rank,
+    attempt,
+    attemptsMax,
+    crashes,
+    enqueuedAt: row[12],
+    lockedUntil,
+  };
+}
+
+function inClaimOrder(a: TurnRow, b: TurnRow): number {
+  return a[6] - b[6] || (a[7] as number) - (b[7] as number) || (a[1] < b[1] ? -1 : 1);
+}
+
+/** Batches that fit one statement each. */
+function chunksOf(jobs: readonly NewJob[]): (readonly NewJob[])[] {
+  const chunks: NewJob[][] = [[]];
+  let bytes = 0;
+  for (const job of jobs) {
+    if (bytes > STATEMENT_BYTES_MAX) {
+      chunks.push([]);
+      bytes = 0;
+    }
+    chunks.at(-1)?.push(job);
+    bytes += job.payload.length;
+  }
+  return chunks;
+}

@@ -1,0 +1,239 @@
+/**
+ * Push between processes through LISTEN and NOTIFY.
+ *
+ * Listening takes a connection of its own. It says nothing when it dies, so now and then a note to ourselves must come
+ * back; while it does not, or where nobody can listen at all (PgBouncer), a poll takes over. Telling is coalesced,
+ * because every NOTIFY takes a lock that all commits of the server share.
+ */
+import { sleep, type Runtime, type Timer } from "../../core/runtime.ts";
+import { Poll } from "../poll.ts";
+import type { Hint } from "../store.ts";
+import type { Line, Pg, PostgresAddress } from "./options.ts";
+import type { Sessions } from "./session.ts";
+
+/** A silent line is tried after this long … */
+const PROBE_EVERY_MS = 60_000;
+/** … and is dead when its echo takes longer than this. */
+const ECHO_MS_MAX = 5_000;
+const RECONNECT_MS_FIRST = 250;
+const RECONNECT_MS_MAX = 30_000;
+const CONNECT_MS_MAX = 10_000;
+
+/** Between two notes of the same sort at least this much time passes. */
+const GAP_MS = 5;
+/** Whoever waits for a result can wait a little; finished jobs are by far the most frequent news. */
+const FINISHED_GAP_MS = 50;
+
+const PROBE = "probe";
+
+export interface PushParts {
+  readonly pg: Pg;
+  readonly address: PostgresAddress | null;
+  readonly sessions: Sessions;
+  readonly runtime: Runtime;
+  /** Tells our own notes from others'. */
+  readonly sender: string;
+}
+
+export class Listener {
+  readonly #parts: PushParts;
+  readonly #hear: (hint: Hint) => void;
+  readonly #stopped = new AbortController();
+  readonly #poll: Poll;
+  #line: Line | null = null;
+  #heardAt = 0;
+  #echo: (() => void) | null = null;
+
+  constructor(parts: PushParts, hear: (hint: Hint) => void) {
+    this.#parts = parts;
+    this.#hear = hear;
+    this.#poll = new Poll(parts.runtime, () => hear({ kind: "unknown" }));
+    if (parts.address !== null) void this.#keepListening(parts.address);
+  }
+
+  /** Something happened here: more may follow, so a poll looks sooner. */
+  stir(): void {
+    this.#poll.stir();
+  }
+
+  stop(): void {
+    this.#stopped.abort();
+    this.#poll.stop();
+    void this.#hangUp();
+  }
+
+  async #keepListening(address: PostgresAddress): Promise<void> {
+    const { signal } = this.#stopped;
+    const { runtime } = this.#parts;
+    let failures = 0;
+    while (!signal.aborted) {
+      if (await this.#open(address)) {
+        failures = 0;
+        await this.#whileItLives();
+      }
+      await this.#hangUp();
+      this.#poll.resume();
+      const waitMs = Math.min(RECONNECT_MS_MAX, RECONNECT_MS_FIRST * 2 ** failures);
+      failures += 1;
+      await sleep(runtime, waitMs * (0.5 + runtime.random() / 2), { signal, kind: "background" });
+    }
+  }
+
+  async #open({ connection, schema }: PostgresAddress): Promise<boolean> {
+    const { pg } = this.#parts;
+    const line = new pg.Client({
+      application_name: "holdfast listen",
+      keepAlive: true,
+      connectionTimeoutMillis: CONNECT_MS_MAX,
+      ...connection,
+    });
+    line.on("error", () => {});
+    line.on("notification", ({ payload = "" }) => this.#receive(payload));
+    try {
+      await line.connect();
+      await line.query(`listen "${schema}"`);
+      this.#line = line;
+      return this.#answers();
+    } catch {
+      await line.end().catch(() => {});
+      return false;
+    }
+  }
+
+  /** Until the line is dead or nobody wants it any more. */
+  async #whileItLives(): Promise<void> {
+    const { runtime } = this.#parts;
+    const over = new AbortController();
+    this.#line?.on("end", () => over.abort());
+    const signal = AbortSignal.any([this.#stopped.signal, over.signal]);
+    this.#poll.pause();
+    // What happened while nobody listened has to be looked for.
+    this.#hear({ kind: "unknown" });
+    while (!signal.aborted) {
+      const silentMs = runtime.monotonic() - this.#heardAt;
+      await sleep(runtime, Math.max(0, PROBE_EVERY_MS - silentMs), { signal, kind: "background" });
+      if (signal.aborted) return;
+      const isSilent = runtime.monotonic() - this.#heardAt >= PROBE_EVERY_MS;
+      if (isSilent && !(await this.#answers())) return;
+    }
+  }
+
+  /** Whether a note to ourselves comes back. */
+  async #answers(): Promise<boolean> {
+    const { runtime, sender, sessions, address } = this.#parts;
+    const echoed = new AbortController();
+    this.#echo = () => echoed.abort();
+    const signal = AbortSignal.any([this.#stopped.signal, echoed.signal]);
+    try {
+      await notify(sessions, address?.schema ?? "", [`${sender}:${PROBE}`]);
+    } catch {
+      return false; // the database is away: listening will be tried again
+    }
+    await sleep(runtime, ECHO_MS_MAX, { signal, kind: "background" });
+    this.#echo = null;
+    return echoed.signal.aborted;
+  }
+
+  #receive(payload: string): void {
+    this.#heardAt = this.#parts.runtime.monotonic();
+    const { sender, hint, isProbe } = readNote(payload);
+    if (sender !== this.#parts.sender) {
+      if (hint !== null) this.#hear(hint);
+    } else if (isProbe) this.#echo?.();
+  }
+
+  async #hangUp(): Promise<void> {
+    const line = this.#line;
+    this.#line = null;
+    await line?.end().catch(() => {});
+  }
+}
+
+/** Sends notes after commits, at most one of a sort at a time. */
+export class Teller {
+  readonly #parts: PushParts;
+  readonly #waiting = new Set<string>();
+  readonly #toldAt = new Map<string, number>();
+  #timer: Timer | null = null;
+  #sending: Promise<void> | null = null;
+
+  constructor(parts: PushParts) {
+    this.#parts = parts;
+  }
+
+  tell(hint: Hint): void {
+    const note = hint.kind === "pending" ? `pending:${hint.queue}` : hint.kind;
+    this.#waiting.add(note);
+    if (this.#sending !== null) return;
+    const waitMs = this.#waitMs(note);
+    if (waitMs <= 0) return this.#send();
+    this.#timer ??= this.#parts.runtime.timer(waitMs, () => this.#send(), "background");
+  }
+
+  async stop(): Promise<void> {
+    this.#timer?.cancel();
+    this.#send();
+    await this.#sending;
+  }
+
+  #waitMs(note: string): number {
+    const gapMs = note === "finished" ? FINISHED_GAP_MS : GAP_MS;
+    const toldAt = this.#toldAt.get(note);
+    return toldAt === undefined ? 0 : toldAt + gapMs - this.#parts.runtime.monotonic();
+  }
+
+  #send(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+    const { address, runtime, sender, sessions } = this.#parts;
+    const notes = [...this.#waiting];
+    this.#waiting.clear();
+    if (notes.length === 0 || address === null) return;
+    this.#sending = notify(
+      sessions,
+      address.schema,
+      notes.map((note) => `${sender}:${note}`),
+    )
+      .catch(() => {}) // a hint that is lost costs time, not a job
+      .finally(() => {
+        const now = runtime.monotonic();
+        for (const [note, at] of this.#toldAt) {
+          if (now - at > FINISHED_GAP_MS) this.#toldAt.delete(note);
+        }
+        for (const note of notes) this.#toldAt.set(note, now);
+        this.#sending = null;
+        if (this.#waiting.size === 0) return;
+        const waits = [...this.#waiting].map((note) => this.#waitMs(note));
+        this.#timer = runtime.timer(
+          Math.max(0, Math.min(...waits)),
+          () => this.#send(),
+          "background",
+        );
+      });
+  }
+}
+
+/** A note need not survive a crash of the server, so nobody waits for the disk. */
+async function notify(
+  sessions: Sessions,
+  channel: string,
+  notes: readonly string[],
+): Promise<void> {
+  await sessions.read({
+    text: `select set_config('synchronous_commit', 'off', true), pg_notify($1, note)
+             from unnest($2::text[]) as n (note)`,
+    name: "holdfast_notify",
+    values: [channel, notes],
+  });
+}
+
+function readNote(payload: string): { sender: string; hint: Hint | null; isProbe: boolean } {
+  const [sender = "", kind = "", ...rest] = payload.split(":");
+  const queue = rest.join(":");
+  const isProbe = kind === PROBE;
+  if (kind === "pending") return { sender, isProbe, hint: { kind, queue } };
+  if (kind === "waiting" || kind === "finished" || kind === "cancel") {
+    return { sender, isProbe, hint: { kind } };
+  }
+  return { sender, isProbe, hint: isProbe ? null : { kind: "unknown" } };
+}

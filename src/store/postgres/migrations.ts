@@ -1,0 +1,161 @@
+/**
+ * The tables on PostgreSQL, in a schema of their own.
+ *
+ * `job` and `finished` grow for ever, so they are partitioned by id (UUIDv7 = time) and let go a week at a time (see
+ * blocks.ts); a default partition takes ids of clocks that were wrong. The hot tables stay small and are vacuumed eagerly:
+ * every claim and every settlement leaves a dead row behind. Names compare as bytes, which is also the fastest order.
+ */
+import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
+import type { Migration } from "../engine.ts";
+import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
+import { FUNCTIONS } from "./functions.ts";
+
+const isOneOf = (column: string, words: readonly string[]): string =>
+  `${column} in (${words.map((word) => `'${word}'`).join(", ")})`;
+
+const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
+
+const TRAVELLER = `
+  id            uuid    not null,
+  queue         text    collate "C" not null,
+  task          text    collate "C" not null,
+  rank          integer not null,
+  job_key       text    collate "C",
+  epoch         integer not null check (epoch >= 0),
+  attempts      integer not null check (attempts between 0 and max_attempts and attempts <= epoch),
+  crashes       integer not null check (crashes between 0 and epoch),
+  max_attempts  integer not null check (max_attempts >= 1),`;
+
+/** Dead rows of a hot table cost every claim that reads past them. */
+const EAGER = `
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+  autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
+  autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000,
+  autovacuum_vacuum_cost_delay = 0`;
+
+const TABLES = `
+create table holdfast.job (
+  id            uuid    not null,
+  queue         text    collate "C" not null check (length(queue) between 1 and 128),
+  task          text    collate "C" not null check (length(task) between 1 and 128),
+  payload       text    not null,
+  rank          integer not null,
+  max_attempts  integer not null check (max_attempts >= 1),
+  job_key       text    collate "C",
+  enqueued_at   bigint  not null check (enqueued_at > 0),
+  primary key (id)
+) partition by range (id);
+create table holdfast.job_default partition of holdfast.job default;
+
+create table holdfast.ready (${TRAVELLER}
+  ready_at      bigint  not null check (ready_at > 0),
+  check (attempts < max_attempts),
+  primary key (queue, rank, ready_at, id)
+) with (${EAGER});
+create unique index ready_id on holdfast.ready (id);
+
+create table holdfast.waiting (${TRAVELLER}
+  status        text    collate "C" not null check (${isOneOf("status", waitingStatuses)}),
+  due_at        bigint  check (due_at is not null or status = 'waiting'),
+  check (attempts < max_attempts),
+  primary key (id)
+) with (${EAGER});
+create index waiting_due on holdfast.waiting (due_at) where due_at is not null;
+
+create table holdfast.lease (${TRAVELLER}
+  locked_by     text    collate "C" not null check (length(locked_by) > 0),
+  locked_until  bigint  not null check (locked_until > 0),
+  claimed_at    bigint  not null,
+  heartbeat_at  bigint  not null,
+  cancel_requested_at bigint,
+  claim_id      bigint,
+  check (attempts >= 1),
+  primary key (id)
+) with (${EAGER});
+
+create table holdfast.finished (${TRAVELLER}
+  status        text    collate "C" not null check (${isOneOf("status", finalStatuses)}),
+  worker        text    collate "C",
+  started_at    bigint,
+  finished_at   bigint  not null,
+  result        text,
+  error         text,
+  check (status <> 'done' or attempts >= 1),
+  primary key (id)
+) partition by range (id);
+create table holdfast.finished_default partition of holdfast.finished default;
+create index finished_failed on holdfast.finished (id) where status = 'failed';
+create index finished_cancelled on holdfast.finished (id) where status = 'cancelled';
+
+create table holdfast.attempt (
+  job_id        uuid    not null,
+  epoch         integer not null check (epoch >= 1),
+  attempt       integer not null check (attempt between 0 and epoch),
+  worker        text    collate "C" not null,
+  outcome       text    collate "C" not null
+                check (outcome in ('retry', 'suspended', 'released', 'crashed', 'failed', 'cancelled')),
+  started_at    bigint  not null,
+  ended_at      bigint  not null,
+  error         text,
+  primary key (job_id, epoch)
+);
+
+create table holdfast.job_key (
+  task          text    collate "C" not null,
+  job_key       text    collate "C" not null,
+  job_id        uuid    not null unique,
+  primary key (task, job_key)
+) with (${EAGER});
+`;
+
+/** What no move of ours does, and no hand-typed SQL shall do either. */
+const TRIGGERS = `
+create function holdfast.refuse() returns trigger language plpgsql as $$
+begin raise exception using errcode = '23514', message = 'holdfast: ' || tg_argv[0]; end $$;
+
+create function holdfast.stand_once() returns trigger language plpgsql
+set search_path = pg_catalog as $$
+begin
+  if exists (select from holdfast.finished where id = new.id) then
+    raise exception using errcode = '23514',
+      message = 'holdfast: the job has finished; only a revival makes it pending again';
+  end if;
+  if exists (select from holdfast.lease where id = new.id) then
+    raise exception using errcode = '23514', message = 'holdfast: a worker holds the job';
+  end if;
+  return new;
+end $$;
+
+create trigger job_is_written_once before update on holdfast.job for each row
+execute function holdfast.refuse('a job is written once and never updated');
+
+create trigger finished_is_written_once before update on holdfast.finished for each row
+execute function holdfast.refuse('a finished job is written once and never updated');
+
+${["ready", "waiting", "lease"]
+  .map(
+    (table) => `
+create trigger ${table}_epoch_never_falls before update on holdfast.${table} for each row
+when (new.epoch < old.epoch)
+execute function holdfast.refuse('an epoch never goes down');
+
+create trigger ${table}_id_stays before update on holdfast.${table} for each row
+when (new.id <> old.id)
+execute function holdfast.refuse('a row stays with its job');`,
+  )
+  .join("\n")}
+
+create trigger ready_stands_once before insert on holdfast.ready for each row
+execute function holdfast.stand_once();
+
+create trigger waiting_stands_once before insert on holdfast.waiting for each row
+execute function holdfast.stand_once();
+`;
+
+const instant = (column: string): string => `to_timestamp(${column} / 1000.0)`;
+
+const VIEWS = JOB_STATE + jobs(instant) + ATTEMPTS;
+
+export const migrations: readonly Migration[] = [
+  { version: 1, name: "jobs", breaking: false, script: TABLES + TRIGGERS + VIEWS + FUNCTIONS },
+];

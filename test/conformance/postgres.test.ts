@@ -1,0 +1,71 @@
+/** The store contract on PostgreSQL: directly, shared by several processes, through PgBouncer, on a pool of the user's. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import pg from "pg";
+import { openStore } from "../../src/store/open.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { StoreProcesses } from "../support/remote-store.ts";
+import { Schemas } from "../support/schemas.ts";
+import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+import { inMode } from "./in-mode.ts";
+
+const PROCESSES = 3;
+const limits = { timeout: 120_000, skip: missing("postgres") };
+
+let database: ScratchDatabase;
+let schemas: Schemas;
+before(async () => {
+  if (limits.skip !== false) return;
+  database = await scratchDatabase("postgres");
+  schemas = await Schemas.open(database.url);
+});
+
+const place = (options: { migrate: boolean }) => schemas.place(database.url, options);
+
+describe("postgres", limits, () => {
+  inMode({ alone: null, place, open: (url, runtime) => openStore(url, { runtime }) });
+});
+
+describe("postgres shared by several processes", limits, () => {
+  let processes: StoreProcesses;
+  before(() => void (processes = new StoreProcesses(PROCESSES)));
+  after(() => processes.stop());
+  inMode({ alone: null, place, open: (url, { clock }) => processes.open(url, clock) });
+
+  test("each of the processes had its share in all this", () => {
+    const calls = processes.calls();
+    assert.equal(calls.size, PROCESSES);
+    assert.ok(Math.min(...calls.values()) > 100);
+  });
+});
+
+const pooled = { ...limits, skip: missing("pgbouncer") };
+
+describe("postgres through PgBouncer in transaction mode", pooled, () => {
+  inMode({
+    alone: null,
+    place: (options) => schemas.place(String(database.pooledUrl), options),
+    open: (url, runtime) => openStore(url, { runtime }),
+  });
+});
+
+describe("postgres on a pool of the user's", limits, () => {
+  const pools: pg.Pool[] = [];
+  after(() => Promise.all(pools.map((pool) => pool.end())));
+  inMode({
+    alone: null,
+    place,
+    open: async (url, runtime) => {
+      const { searchParams } = new URL(url);
+      const pool = new pg.Pool({ connectionString: database.url, max: 4, idleTimeoutMillis: 500 });
+      pools.push(pool);
+      return openStore(pool, { runtime, schema: String(searchParams.get("schema")) });
+    },
+  });
+});
+
+after(async () => {
+  await schemas?.close();
+  await database?.drop();
+  await assertNothingRuns();
+});

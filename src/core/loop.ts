@@ -13,7 +13,7 @@ const ERROR_WAIT_MS_FIRST = 50;
 const ERROR_WAIT_MS_MAX = 5_000;
 
 /** Waits vary by this share, so that processes started together do not stay in step. */
-const JITTER = 0.2;
+const JITTER = 0.1;
 
 export interface LoopOptions {
   readonly name: string;

@@ -26,7 +26,7 @@ import {
   type WaitingRow,
 } from "./rows.ts";
 import { sql } from "./sql.ts";
-import type { Promoted, Settled } from "./store.ts";
+import type { Promoted, Settled, Upcoming } from "./store.ts";
 
 export async function promoteDue(engine: Engine, limit: number): Promise<Promoted & Touched> {
   const due = await nextDue(engine);
@@ -44,6 +44,13 @@ export async function promoteDue(engine: Engine, limit: number): Promise<Promote
     return taken;
   });
   return { moved: rows.length, nextInMs: await nextDue(engine), queues: queuesOf(rows) };
+}
+
+export async function upcoming(engine: Engine): Promise<Upcoming> {
+  const [row] = await engine.all<Upcoming>(sql`
+    select (select min(due_at) from holdfast.waiting where due_at is not null) - ${engine.now()} as "dueInMs",
+           (select min(locked_until) from holdfast.lease) - ${engine.now()} as "leaseEndsInMs"`);
+  return row as Upcoming;
 }
 
 /** The queues in which jobs became pending: the store tells those who watch. */

@@ -114,6 +114,10 @@ export class SqlStore implements Store {
     return { moved, nextInMs };
   }
 
+  upcoming() {
+    return jobs.upcoming(this.engine);
+  }
+
   async cancel(id: string): Promise<Status | null> {
     const status = await jobs.cancel(this.engine, id);
     if (status === "processing") this.#announce({ kind: "cancel" });

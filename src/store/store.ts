@@ -64,6 +64,9 @@ export interface Store {
   /** Makes waiting jobs pending whose time has come, longest due first. Says when the next one is due. */
   promoteDue(chore: { limit: number }): Promise<Promoted>;
 
+  /** How long until there is something to promote, and to take back. */
+  upcoming(): Promise<Upcoming>;
+
   /**
    * Cancels a job in whatever state it is. One that is being worked on is marked, and its owner learns it with the
    * next extension; the answer is then `processing`. A finished job stays what it is. Null: there is no such job.
@@ -161,6 +164,12 @@ export interface Promoted {
   readonly moved: number;
   /** Milliseconds until the next waiting job is due; null: none has a time. */
   readonly nextInMs: number | null;
+}
+
+/** In milliseconds by the database's clock, below zero when it is past; null: there is none. */
+export interface Upcoming {
+  readonly dueInMs: number | null;
+  readonly leaseEndsInMs: number | null;
 }
 
 export interface JobSummary {

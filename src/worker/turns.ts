@@ -41,6 +41,11 @@ export class Turns {
   readonly #settler = new Settler();
   readonly #taskNames: readonly string[];
   readonly #handingBack = new Set<Promise<void>>();
+  /** Turns that the store is busy with, and the jobs they ask for. */
+  #underWay = 0;
+  #asked = 0;
+  /** The last claim brought less than it asked for. */
+  #isDry = false;
   #stopped = false;
   #onIdle: (() => void) | null = null;
 
@@ -66,14 +71,27 @@ export class Turns {
   }
 
   async once(): Promise<number> {
-    const { keeper, runtime, settings } = this.#parts;
-    keeper.beat();
+    this.#parts.keeper.beat();
+    return this.#turn(this.#claimer.want(this.#attempts.size + this.#asked));
+  }
+
+  /**
+   * A turn beside the one that is under way, where the store gains from that: while one waits for the disk, the other
+   * computes. With nothing to settle it would only split the work of one turn.
+   */
+  async onceBeside(): Promise<number> {
+    if (this.#underWay === 0 || this.#settler.waiting === 0) return this.#parts.settings.pollMs;
+    return this.#turn(this.#isDry ? 0 : this.#claimer.want(this.#attempts.size + this.#asked));
+  }
+
+  async #turn(limit: number): Promise<number> {
+    const { runtime, settings } = this.#parts;
     const ended = this.#settler.take();
-    const limit = this.#claimer.want(this.#attempts.size);
     if (limit === 0 && ended.length === 0) return settings.pollMs;
     const sentAt = runtime.monotonic();
     const { settled, claimed } = await this.#settleAndClaim(ended, limit);
     this.#hearSettled(ended, settled);
+    if (limit > 0) this.#isDry = claimed.length < limit;
     await this.#take({ jobs: claimed, sentAt });
     return claimed.length > 0 && claimed.length === limit ? 0 : settings.pollMs;
   }
@@ -150,12 +168,17 @@ export class Turns {
     const { worker, store, settings } = this.#parts;
     const { queues, leaseMs } = settings;
     const wanted = { worker, queues, tasks: this.#taskNames, limit, leaseMs };
+    this.#underWay += 1;
+    this.#asked += limit;
     try {
       if (limit === 0) return { settled: await store.settle(settlements(ended)), claimed: [] };
       return await store.settleAndClaim(settlements(ended), wanted);
     } catch (error) {
       this.#settler.putBack(ended);
       throw error;
+    } finally {
+      this.#underWay -= 1;
+      this.#asked -= limit;
     }
   }
 

@@ -5,10 +5,13 @@ import type { Settled, Store } from "../store/store.ts";
 
 /** Rows moved in one transaction; a full batch means there may be more, so the next follows at once. */
 const CHORE_BATCH = 500;
-const PRUNE_EVERY_MS = 60_000;
+const PRUNE_EVERY_MS = 10 * 60_000;
 
 export interface UpkeepSettings {
+  /** The pause while there is something to do. */
   readonly everyMs: number;
+  /** The longest pause: what was not foreseen at the last look is found after it. */
+  readonly idleMs: number;
   readonly graceMs: number;
   readonly crashesMax: number;
   readonly keepMs: Record<FinalStatus, number>;
@@ -33,15 +36,33 @@ export class Upkeep {
     this.#onReclaimed = parts.onReclaimed;
   }
 
+  /** One look tells whether there is anything to do, and when there will be. */
   async once(): Promise<number> {
-    const { everyMs, graceMs, crashesMax } = this.#settings;
-    const { moved, nextInMs } = await this.#store.promoteDue({ limit: CHORE_BATCH });
+    const { everyMs, graceMs, idleMs } = this.#settings;
+    const { dueInMs, leaseEndsInMs } = await this.#store.upcoming();
+    const isDue = dueInMs !== null && dueInMs <= 0;
+    const isLost = leaseEndsInMs !== null && leaseEndsInMs < -graceMs;
+    const moved = isDue ? await this.#promote() : 0;
+    const reclaimed = isLost ? await this.#reclaim() : 0;
+    const pruned = await this.#pruneNowAndThen();
+    if ([reclaimed, moved, pruned].includes(CHORE_BATCH)) return 0;
+    // There may be more behind it, and what somebody else is just moving may come back.
+    if (isDue || isLost) return Math.min(everyMs, idleMs);
+    const next = [dueInMs ?? idleMs, (leaseEndsInMs ?? idleMs) + graceMs, idleMs];
+    // Never 0: a clock that stands still would make a loop that never waits.
+    return Math.max(1, Math.min(...next));
+  }
+
+  async #promote(): Promise<number> {
+    const { moved } = await this.#store.promoteDue({ limit: CHORE_BATCH });
+    return moved;
+  }
+
+  async #reclaim(): Promise<number> {
+    const { graceMs, crashesMax } = this.#settings;
     const reclaimed = await this.#store.reclaimExpired({ graceMs, crashesMax, limit: CHORE_BATCH });
     for (const job of reclaimed) this.#onReclaimed(job);
-    const pruned = await this.#pruneNowAndThen();
-    if ([reclaimed.length, moved, pruned].includes(CHORE_BATCH)) return 0;
-    // Never 0: a clock that stands still would make a loop that never waits.
-    return nextInMs === null ? everyMs : Math.max(1, Math.min(everyMs, nextInMs));
+    return reclaimed.length;
   }
 
   async #pruneNowAndThen(): Promise<number> {

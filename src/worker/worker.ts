@@ -7,7 +7,7 @@ import { checkKnown } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { ShuttingDown } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
-import type { Logger } from "../core/log.ts";
+import { silentLogger, type Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
 import type { Hint, Store } from "../store/store.ts";
@@ -46,7 +46,8 @@ export interface WorkerStatus extends Counters {
 }
 
 interface Loops {
-  readonly turn: Loop;
+  /** The first claims and settles; the others join it where the store gains from several at once. */
+  readonly turns: readonly Loop[];
   readonly upkeep: Loop;
   readonly watch: Loop;
   readonly cancels: Loop;
@@ -91,7 +92,7 @@ export class Worker implements AsyncDisposable {
     this.#parts = parts;
     this.#keeper = keeper;
     const reporter = new Reporter({ worker: id, runtime, logger });
-    const wake = (): void => this.#loops.turn.wake();
+    const wake = (): void => this.#wakeTurns();
     this.#reporter = reporter;
     this.#turns = new Turns({ ...parts, worker: id, reporter, keeper, wake });
     this.#unguard = guardProcess();
@@ -137,17 +138,29 @@ export class Worker implements AsyncDisposable {
 
   #startLoops(): Loops {
     const { store, runtime, logger, settings } = this.#parts;
-    const { upkeepMs, graceMs, crashesMax, keepMs } = settings;
+    const { upkeepMs, leaseMs, graceMs, crashesMax, keepMs } = settings;
     const upkeep = new Upkeep({
       store,
       runtime,
-      settings: { everyMs: upkeepMs, graceMs, crashesMax, keepMs },
+      // A lease that somebody takes after a look ends no sooner than one of ours would.
+      settings: { everyMs: upkeepMs, idleMs: leaseMs, graceMs, crashesMax, keepMs },
       onReclaimed: (job) => this.#reporter.recovered(job),
     });
     const loop = (name: string, once: () => Promise<number>): Loop =>
       new Loop({ name, runtime, logger, once });
+    // What fails here fails in the first turn too, which says so.
+    const beside = (): Loop =>
+      new Loop({
+        name: "turn beside",
+        runtime,
+        logger: silentLogger,
+        once: () => this.#turns.onceBeside(),
+      });
     return {
-      turn: loop("turn", () => this.#turns.once()),
+      turns: [
+        loop("turn", () => this.#turns.once()),
+        ...Array.from({ length: store.lanes - 1 }, beside),
+      ],
       upkeep: loop("upkeep", () => upkeep.once()),
       watch: loop("watch", () => this.#watch()),
       cancels: loop("cancels", () => this.#lookForCancels()),
@@ -161,8 +174,8 @@ export class Worker implements AsyncDisposable {
     await this.#turns.idleWithin(timeoutMs, this.#hurry.signal);
     this.#turns.abortAll(new ShuttingDown());
     await this.#turns.idleWithin(LAST_WAIT_MS);
-    const { turn, upkeep, watch, cancels } = this.#loops;
-    await turn.stop();
+    const { turns, upkeep, watch, cancels } = this.#loops;
+    await Promise.all(turns.map((turn) => turn.stop()));
     await this.#turns.settleTheRest();
     this.#unwatch();
     this.#news?.cancel();
@@ -187,12 +200,16 @@ export class Worker implements AsyncDisposable {
   }
 
   #hearHint(hint: Hint): void {
-    const { turn, cancels, upkeep } = this.#loops;
+    const { cancels, upkeep } = this.#loops;
     if (hint.kind === "waiting") upkeep.wake();
     if (hint.kind === "cancel" || hint.kind === "unknown") cancels.wake();
     if (hint.kind === "unknown") this.#hearNews();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
-    if (ours || hint.kind === "unknown") turn.wake();
+    if (ours || hint.kind === "unknown") this.#wakeTurns();
+  }
+
+  #wakeTurns(): void {
+    for (const turn of this.#loops.turns) turn.wake();
   }
 
   /** Another process wrote, and may have brought jobs that are due soon: upkeep looks once for a flock of hints. */

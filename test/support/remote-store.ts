@@ -127,6 +127,7 @@ export class RemoteStore implements Store {
   readonly release = this.#verb("release");
   readonly reclaimExpired = this.#verb("reclaimExpired");
   readonly promoteDue = this.#verb("promoteDue");
+  readonly upcoming = this.#verb("upcoming");
   readonly cancel = this.#verb("cancel");
   readonly revive = this.#verb("revive");
   readonly prune = this.#verb("prune");

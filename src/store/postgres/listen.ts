@@ -12,7 +12,7 @@ import type { Line, Pg, PostgresAddress } from "./options.ts";
 import type { Sessions } from "./session.ts";
 
 /** A silent line is tried after this long … */
-const PROBE_EVERY_MS = 60_000;
+const PROBE_EVERY_MS = 120_000;
 /** … and is dead when its echo takes longer than this. */
 const ECHO_MS_MAX = 5_000;
 const RECONNECT_MS_FIRST = 250;

@@ -4,7 +4,7 @@ import { systemRuntime, type Runtime } from "../core/runtime.ts";
 import type { Engine } from "./engine.ts";
 import type { MysqlAddress } from "./mysql/options.ts";
 import type { PgPool, PostgresAddress } from "./postgres/options.ts";
-import { SqlStore } from "./sql-store.ts";
+import { SqlStore, type Push } from "./sql-store.ts";
 import type { Store, StoreAddress } from "./store.ts";
 
 export interface StoreOptions {
@@ -13,14 +13,30 @@ export interface StoreOptions {
   readonly create?: boolean;
   /** PostgreSQL: the schema that the tables stand in. Default `holdfast`. */
   readonly schema?: string;
+  /** MySQL, MariaDB: a Redis through which processes wake each other. Default: HOLDFAST_REDIS_URL. */
+  readonly redis?: string;
 }
 
 /** Where the jobs are: a URL, or a `pg` pool of the application's own. */
 export type Place = string | PgPool;
 
 export async function openStore(place: Place, options: StoreOptions = {}): Promise<Store> {
-  const engine = typeof place === "string" ? atUrl(place, options) : onPool(place, options);
-  return new SqlStore(await engine);
+  const engine = await (typeof place === "string" ? atUrl(place, options) : onPool(place, options));
+  const push = await pushFor(engine, options);
+  return push === null ? new SqlStore(engine) : new SqlStore(engine, push);
+}
+
+/** MySQL has no push of its own; processes that use the same database of the same name meet on one channel. */
+async function pushFor(engine: Engine, options: StoreOptions): Promise<Push | null> {
+  const { redis = process.env["HOLDFAST_REDIS_URL"], runtime = systemRuntime } = options;
+  if (redis === undefined || redis === "" || engine.address?.engine !== "mysql") return null;
+  if (!/^rediss?:\/\//.test(redis)) {
+    const problem = "a Redis URL reads redis://host:6379 or rediss://user:password@host:6379.";
+    throw new InvalidArgument({ field: "redis", problem });
+  }
+  const { RedisPush } = await import("./redis/push.ts");
+  const database = String(engine.address.options["database"]);
+  return RedisPush.open(redis, `holdfast:${database}`, runtime);
 }
 
 /** Opens, from another thread, the store that `address` was read from. */

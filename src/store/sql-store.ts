@@ -27,13 +27,23 @@ export const ENQUEUE_BATCH_MAX = 5_000;
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
 
+/** How processes tell each other what they changed. */
+export interface Push {
+  listen(hear: (hint: Hint) => void): () => void;
+  tell(hint: Hint): void;
+  close(): Promise<void>;
+}
+
 export class SqlStore implements Store {
   readonly engine: Engine;
+  readonly #push: Push;
   readonly #listeners = new Set<(hint: Hint) => void>();
   #stopListening: (() => void) | null = null;
 
-  constructor(engine: Engine) {
+  /** Hints travel through the engine, unless there is a better way. */
+  constructor(engine: Engine, push: Push = engine) {
     this.engine = engine;
+    this.#push = push;
   }
 
   get name(): string {
@@ -169,7 +179,7 @@ export class SqlStore implements Store {
 
   watch(listener: (hint: Hint) => void): () => void {
     this.#listeners.add(listener);
-    this.#stopListening ??= this.engine.listen((hint) => this.#hint(hint));
+    this.#stopListening ??= this.#push.listen((hint) => this.#hint(hint));
     return () => {
       this.#listeners.delete(listener);
       if (this.#listeners.size > 0) return;
@@ -182,6 +192,7 @@ export class SqlStore implements Store {
     this.#stopListening?.();
     this.#stopListening = null;
     this.#listeners.clear();
+    if (this.#push !== this.engine) await this.#push.close();
     await this.engine.close();
   }
 
@@ -203,7 +214,7 @@ export class SqlStore implements Store {
 
   /** Something this process changed: others are told, and so is whoever watches here. */
   #announce(hint: Hint): void {
-    this.engine.tell(hint);
+    this.#push.tell(hint);
     this.#hint(hint);
   }
 

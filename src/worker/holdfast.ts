@@ -4,7 +4,7 @@ import { InvalidArgument } from "../core/errors.ts";
 import { guardedLogger, silentLogger, type Logger } from "../core/log.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
 import { Client } from "../queue/client.ts";
-import { openStore } from "../store/open.ts";
+import { openStore, type Place } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { checkWorkerOptions, type WorkerOptions } from "./settings.ts";
 import { Worker } from "./worker.ts";
@@ -14,35 +14,34 @@ export interface HoldfastOptions {
   readonly logger?: Logger;
   /** False: the tables must be there already (see `holdfast migrate`). Default true. */
   readonly migrate?: boolean;
-  /** False: a database that does not exist is an error. Default true. */
+  /** SQLite: false makes a file that does not exist an error. Default true. */
   readonly create?: boolean;
+  /** PostgreSQL: the schema that the tables stand in. Default `holdfast`. */
+  readonly schema?: string;
+  /** MySQL, MariaDB: a Redis through which processes wake each other. Default: HOLDFAST_REDIS_URL, if it is set. */
+  readonly redis?: string;
   /** Time and randomness; tests bring their own. */
   readonly runtime?: Runtime;
 }
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-const KNOWN = new Set(["logger", "migrate", "create", "runtime"]);
+const KNOWN = new Set(["logger", "migrate", "create", "schema", "redis", "runtime"]);
 
+/** Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`), a `pg` pool of your own, or a store. */
 export async function openHoldfast(
-  urlOrStore: string | Store,
+  place: Place | Store,
   options: HoldfastOptions = {},
 ): Promise<Holdfast> {
   checkKnown(options, KNOWN);
-  const { logger = silentLogger, runtime = systemRuntime, migrate = true, create = true } = options;
-  if (typeof urlOrStore !== "string" && typeof urlOrStore?.settleAndClaim !== "function") {
-    throw new InvalidArgument({
-      field: "url",
-      problem: "give a URL such as 'sqlite:shop.db', or a store.",
-    });
-  }
+  const { logger = silentLogger, migrate = true, ...rest } = options;
+  const { runtime = systemRuntime } = rest;
   if (LEVELS.some((level) => typeof logger?.[level] !== "function")) {
     throw new InvalidArgument({
       field: "logger",
       problem: "give one with debug, info, warn and error, such as a pino logger.",
     });
   }
-  const store =
-    typeof urlOrStore === "string" ? await openStore(urlOrStore, { runtime, create }) : urlOrStore;
+  const store = isStore(place) ? place : await openStore(place, rest);
   try {
     await (migrate ? store.migrate() : store.checkSchema());
   } catch (error) {
@@ -50,6 +49,10 @@ export async function openHoldfast(
     throw error;
   }
   return new Holdfast({ store, runtime, logger: guardedLogger(logger) });
+}
+
+function isStore(place: Place | Store): place is Store {
+  return typeof place === "object" && place !== null && "settleAndClaim" in place;
 }
 
 export class Holdfast extends Client {

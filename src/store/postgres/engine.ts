@@ -10,12 +10,13 @@ import type { Fence, Settlement } from "../../core/job.ts";
 import { makeIds } from "../../core/id.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
+import { Teller } from "../notes.ts";
 import { Compiler, nothing, sql, type Sql } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { addBlock, blocksFrom, dropBlock, isOver, LIST, WEEK_MS } from "./blocks.ts";
 import { codeOf, readOnly } from "./errors.ts";
 import { HotVerbs } from "./hot.ts";
-import { Listener, Teller, type PushParts } from "./listen.ts";
+import { Listener, notify, type PushParts } from "./listen.ts";
 import { migrations } from "./migrations.ts";
 import {
   loadDriver,
@@ -116,7 +117,11 @@ export class PostgresEngine implements Engine {
       runtime,
       sender: makeIds(systemRuntime)(),
     };
-    this.#teller = new Teller({ ...this.#push, address });
+    this.#teller = new Teller({
+      runtime,
+      sender: this.#push.sender,
+      send: (notes) => notify(this.#main, this.#schema, notes),
+    });
   }
 
   now(): Sql {

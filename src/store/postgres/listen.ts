@@ -3,9 +3,10 @@
  *
  * Listening takes a connection of its own. It says nothing when it dies, so now and then a note to ourselves must come
  * back; while it does not, or where nobody can listen at all (PgBouncer), a poll takes over. Telling is coalesced,
- * because every NOTIFY takes a lock that all commits of the server share.
+ * because every NOTIFY takes a lock that all commits of the server share (see notes.ts).
  */
-import { sleep, type Runtime, type Timer } from "../../core/runtime.ts";
+import { sleep, type Runtime } from "../../core/runtime.ts";
+import { readNote } from "../notes.ts";
 import { Poll } from "../poll.ts";
 import type { Hint } from "../store.ts";
 import type { Line, Pg, PostgresAddress } from "./options.ts";
@@ -19,11 +20,7 @@ const RECONNECT_MS_FIRST = 250;
 const RECONNECT_MS_MAX = 30_000;
 const CONNECT_MS_MAX = 10_000;
 
-/** Between two notes of the same sort at least this much time passes. */
-const GAP_MS = 5;
-/** Whoever waits for a result can wait a little; finished jobs are by far the most frequent news. */
-const FINISHED_GAP_MS = 50;
-
+/** The note that an echo is made of. */
 const PROBE = "probe";
 
 export interface PushParts {
@@ -136,10 +133,10 @@ export class Listener {
 
   #receive(payload: string): void {
     this.#heardAt = this.#parts.runtime.monotonic();
-    const { sender, hint, isProbe } = readNote(payload);
-    if (sender !== this.#parts.sender) {
-      if (hint !== null) this.#hear(hint);
-    } else if (isProbe) this.#echo?.();
+    const { sender, note, hint } = readNote(payload);
+    if (sender === this.#parts.sender) {
+      if (note === PROBE) this.#echo?.();
+    } else if (note !== PROBE) this.#hear(hint);
   }
 
   async #hangUp(): Promise<void> {
@@ -149,72 +146,8 @@ export class Listener {
   }
 }
 
-/** Sends notes after commits, at most one of a sort at a time. */
-export class Teller {
-  readonly #parts: PushParts;
-  readonly #waiting = new Set<string>();
-  readonly #toldAt = new Map<string, number>();
-  #timer: Timer | null = null;
-  #sending: Promise<void> | null = null;
-
-  constructor(parts: PushParts) {
-    this.#parts = parts;
-  }
-
-  tell(hint: Hint): void {
-    const note = hint.kind === "pending" ? `pending:${hint.queue}` : hint.kind;
-    this.#waiting.add(note);
-    if (this.#sending !== null) return;
-    const waitMs = this.#waitMs(note);
-    if (waitMs <= 0) return this.#send();
-    this.#timer ??= this.#parts.runtime.timer(waitMs, () => this.#send(), "background");
-  }
-
-  async stop(): Promise<void> {
-    this.#timer?.cancel();
-    this.#send();
-    await this.#sending;
-  }
-
-  #waitMs(note: string): number {
-    const gapMs = note === "finished" ? FINISHED_GAP_MS : GAP_MS;
-    const toldAt = this.#toldAt.get(note);
-    return toldAt === undefined ? 0 : toldAt + gapMs - this.#parts.runtime.monotonic();
-  }
-
-  #send(): void {
-    this.#timer?.cancel();
-    this.#timer = null;
-    const { address, runtime, sender, sessions } = this.#parts;
-    const notes = [...this.#waiting];
-    this.#waiting.clear();
-    if (notes.length === 0 || address === null) return;
-    this.#sending = notify(
-      sessions,
-      address.schema,
-      notes.map((note) => `${sender}:${note}`),
-    )
-      .catch(() => {}) // a hint that is lost costs time, not a job
-      .finally(() => {
-        const now = runtime.monotonic();
-        for (const [note, at] of this.#toldAt) {
-          if (now - at > FINISHED_GAP_MS) this.#toldAt.delete(note);
-        }
-        for (const note of notes) this.#toldAt.set(note, now);
-        this.#sending = null;
-        if (this.#waiting.size === 0) return;
-        const waits = [...this.#waiting].map((note) => this.#waitMs(note));
-        this.#timer = runtime.timer(
-          Math.max(0, Math.min(...waits)),
-          () => this.#send(),
-          "background",
-        );
-      });
-  }
-}
-
 /** A note need not survive a crash of the server, so nobody waits for the disk. */
-async function notify(
+export async function notify(
   sessions: Sessions,
   channel: string,
   notes: readonly string[],
@@ -225,15 +158,4 @@ async function notify(
     name: "holdfast_notify",
     values: [channel, notes],
   });
-}
-
-function readNote(payload: string): { sender: string; hint: Hint | null; isProbe: boolean } {
-  const [sender = "", kind = "", ...rest] = payload.split(":");
-  const queue = rest.join(":");
-  const isProbe = kind === PROBE;
-  if (kind === "pending") return { sender, isProbe, hint: { kind, queue } };
-  if (kind === "waiting" || kind === "finished" || kind === "cancel") {
-    return { sender, isProbe, hint: { kind } };
-  }
-  return { sender, isProbe, hint: isProbe ? null : { kind: "unknown" } };
 }

@@ -1,0 +1,111 @@
+/**
+ * Push through Redis, for databases that have none of their own: notes are published on one channel.
+ *
+ * Redis holds nothing that matters. While it is away, a poll takes over, and nobody notices but by the pace.
+ */
+import { StoreUnavailable } from "../../core/errors.ts";
+import { makeIds } from "../../core/id.ts";
+import { systemRuntime, type Runtime } from "../../core/runtime.ts";
+import { readNote, Teller } from "../notes.ts";
+import { Poll } from "../poll.ts";
+import type { Hint } from "../store.ts";
+
+const RECONNECT_MS_MAX = 5_000;
+const CONNECT_MS_MAX = 5_000;
+
+/** As much of the driver as we use. */
+interface RedisClient {
+  on(event: "error" | "close" | "ready", listener: () => void): unknown;
+  on(event: "message", listener: (channel: string, text: string) => void): unknown;
+  subscribe(channel: string): Promise<unknown>;
+  publish(channel: string, text: string): Promise<unknown>;
+  disconnect(): void;
+}
+
+type RedisDriver = new (url: string, options: object) => RedisClient;
+
+async function loadDriver(): Promise<RedisDriver> {
+  try {
+    const { Redis } = await import("ioredis");
+    return Redis as unknown as RedisDriver;
+  } catch (error) {
+    throw new StoreUnavailable(
+      { problem: "The driver for Redis is not installed.", remedy: "Run: npm install ioredis" },
+      error,
+    );
+  }
+}
+
+export class RedisPush {
+  readonly #connect: () => RedisClient;
+  readonly #channel: string;
+  readonly #runtime: Runtime;
+  readonly #sender = makeIds(systemRuntime)();
+  readonly #publisher: RedisClient;
+  readonly #teller: Teller;
+  #poll: Poll | null = null;
+
+  static async open(url: string, channel: string, runtime: Runtime): Promise<RedisPush> {
+    const Redis = await loadDriver();
+    return new RedisPush(() => new Redis(url, OPTIONS), channel, runtime);
+  }
+
+  private constructor(connect: () => RedisClient, channel: string, runtime: Runtime) {
+    this.#connect = connect;
+    this.#channel = channel;
+    this.#runtime = runtime;
+    this.#publisher = connect();
+    this.#publisher.on("error", () => {}); // said by whoever looks after Redis; here it costs time only
+    const send = async (notes: readonly string[]): Promise<void> => {
+      await Promise.all(notes.map((note) => this.#publisher.publish(channel, note)));
+    };
+    this.#teller = new Teller({ runtime, sender: this.#sender, send });
+  }
+
+  listen(hear: (hint: Hint) => void): () => void {
+    const poll = new Poll(this.#runtime, () => hear({ kind: "unknown" }));
+    const line = this.#connect();
+    line.on("error", () => {});
+    line.on("close", () => poll.resume());
+    line.on("ready", () => void this.#subscribe(line, poll, hear));
+    line.on("message", (_channel, text) => {
+      const { sender, hint } = readNote(text);
+      if (sender !== this.#sender) hear(hint);
+    });
+    this.#poll = poll;
+    return () => {
+      poll.stop();
+      line.disconnect();
+      this.#poll = null;
+    };
+  }
+
+  tell(hint: Hint): void {
+    this.#poll?.stir();
+    this.#teller.tell(hint);
+  }
+
+  async close(): Promise<void> {
+    await this.#teller.stop();
+    this.#publisher.disconnect();
+  }
+
+  async #subscribe(line: RedisClient, poll: Poll, hear: (hint: Hint) => void): Promise<void> {
+    try {
+      await line.subscribe(this.#channel);
+    } catch {
+      return; // lost again; the next connection will try
+    }
+    poll.pause();
+    hear({ kind: "unknown" }); // what happened while nobody listened has to be looked for
+  }
+}
+
+const OPTIONS = {
+  connectTimeout: CONNECT_MS_MAX,
+  maxRetriesPerRequest: 1,
+  enableOfflineQueue: false,
+  autoResubscribe: false,
+  connectionName: "holdfast",
+  retryStrategy: (times: number) => Math.min(RECONNECT_MS_MAX, 50 * 2 ** Math.min(times, 10)),
+};

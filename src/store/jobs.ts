@@ -48,7 +48,7 @@ export async function promoteDue(engine: Engine, limit: number): Promise<Promote
 
 export async function upcoming(engine: Engine): Promise<Upcoming> {
   const [row] = await engine.all<Upcoming>(sql`
-    select (select min(due_at) from holdfast.waiting where due_at is not null) - ${engine.now()} as "dueInMs",
+    select (select due_at from holdfast.waiting where due_at is not null order by due_at limit 1) - ${engine.now()} as "dueInMs",
            (select min(locked_until) from holdfast.lease) - ${engine.now()} as "leaseEndsInMs"`);
   return row as Upcoming;
 }
@@ -59,10 +59,13 @@ export interface Touched {
 }
 
 async function nextDue(engine: Engine): Promise<number | null> {
-  const [row] = await engine.all<{ wait: number | null }>(
-    // The condition is what lets the index on due times answer; without it the whole table is read.
-    sql`select min(due_at) - ${engine.now()} as wait from holdfast.waiting where due_at is not null`,
-  );
+  // The first of the index on due times. For a minimum, some engines read all of it, others the whole table.
+  const [row] = await engine.all<{ wait: number }>(sql`
+    select due_at - ${engine.now()} as wait
+      from holdfast.waiting
+     where due_at is not null
+     order by due_at
+     limit 1`);
   return row?.wait ?? null;
 }
 

@@ -4,7 +4,7 @@ import type { Engine } from "./engine.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import { checkSchema, migrate } from "./migrate.ts";
-import { lookUpEnqueued, lookUpTurn, writeOrLookUp } from "./unknown.ts";
+import { lookUpEnqueued, lookUpRevived, lookUpTurn, writeOrLookUp } from "./unknown.ts";
 import type {
   ClaimedJob,
   Enqueued,
@@ -129,14 +129,19 @@ export class SqlStore implements Store {
   }
 
   async cancel(id: string): Promise<Status | null> {
-    const status = await jobs.cancel(this.engine, id);
+    const cancel = (): Promise<Status | null> => jobs.cancel(this.engine, id);
+    const status = await writeOrLookUp(this.engine, cancel, cancel); // cancelling twice is cancelling once
     if (status === "processing") this.#announce({ kind: "cancel" });
     if (status === "cancelled") this.#announce({ kind: "finished" });
     return status;
   }
 
   async revive(id: string, attempts: number): Promise<void> {
-    const queue = await jobs.revive(this.engine, id, attempts);
+    const queue = await writeOrLookUp(
+      this.engine,
+      () => jobs.revive(this.engine, id, attempts),
+      () => lookUpRevived(this.engine, id, attempts),
+    );
     this.#announce({ kind: "pending", queue });
   }
 

@@ -4,10 +4,11 @@
  * Every write can be recognised afterwards: a job by the id it was given here, a settlement by job and epoch, a claim by
  * its worker and the number its leases carry. So a write is looked up and never simply made again.
  */
-import { OutcomeUnknown, StoreBusy, StoreUnavailable } from "../core/errors.ts";
+import { JobNotFound, OutcomeUnknown, StoreBusy, StoreUnavailable } from "../core/errors.ts";
 import type { Fence, Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
 import type { Claiming, Engine } from "./engine.ts";
+import { revive } from "./jobs.ts";
 import { sql } from "./sql.ts";
 import type { ClaimedJob, Enqueued, NewJob, Settled } from "./store.ts";
 
@@ -62,6 +63,17 @@ export async function lookUpEnqueued(engine: Engine, jobs: readonly NewJob[]): P
   const found = await engine.insert(jobs);
   // Nobody else has ids of ours: one that is there was added by the call whose answer was lost.
   return found.map(({ id }, index) => ({ id, added: id === jobs[index]?.id }));
+}
+
+/** A job that has finished was not revived; one that has not was, and may have gone on since. */
+export async function lookUpRevived(engine: Engine, id: string, attempts: number): Promise<string> {
+  const [finished] = await engine.all(sql`select id from holdfast.finished where id = ${id}`);
+  if (finished !== undefined) return revive(engine, id, attempts);
+  const [job] = await engine.all<{ queue: string }>(
+    sql`select queue from holdfast.job where id = ${id}`,
+  );
+  if (job === undefined) throw new JobNotFound({ id });
+  return job.queue;
 }
 
 export async function lookUpTurn(

@@ -1,17 +1,24 @@
 /** The store contract on PostgreSQL: directly, shared by several processes, through PgBouncer, on a pool of the user's. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { after, before, describe, test } from "node:test";
 import pg from "pg";
 import { openStore } from "../../src/store/open.ts";
+import { dropBlock, isOver, LIST } from "../../src/store/postgres/blocks.ts";
+import { statements } from "../../src/store/postgres/statements.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
+import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
 import { Schemas } from "../support/schemas.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { inMode } from "./in-mode.ts";
+import { inWeeks } from "./postgres-weeks.ts";
 
 const PROCESSES = 3;
 const limits = { timeout: 120_000, skip: missing("postgres") };
 
+const drivers = listenToDrivers();
 let database: ScratchDatabase;
 let schemas: Schemas;
 before(async () => {
@@ -62,6 +69,34 @@ describe("postgres on a pool of the user's", limits, () => {
       return openStore(pool, { runtime, schema: String(searchParams.get("schema")) });
     },
   });
+});
+
+describe("postgres stores jobs in weeks", limits, () => inWeeks(() => database.url));
+
+test("a session that is ended writes no more", { skip: limits.skip }, async () => {
+  const store = (await openStore(database.url, { schema: "test_0" })) as SqlStore;
+  const held = new pg.Client({ connectionString: database.url, application_name: "holdfast" });
+  const lost = once(held, "error");
+  held.on("error", () => {}); // its socket ends with a second one
+  await held.connect();
+  const { rows } = await held.query<{ pid: number }>("select pg_backend_pid() as pid");
+  await store.engine.endSession(Number(rows[0]?.pid));
+  assert.match(String((await lost)[0]), /terminating connection/);
+  await store.engine.endSession(Number(rows[0]?.pid)); // it is gone, and that is what was wanted
+  await held.end();
+  await store.close();
+});
+
+test("every SQL text of the store was executed", { skip: limits.skip }, (context) => {
+  const hole = "${}";
+  const weeks = { LIST, over: isOver(hole), drop: dropBlock(hole).split(";")[0] };
+  const texts = {
+    folder: "postgres",
+    prefix: '"holdfast".',
+    statements: { ...statements, ...weeks },
+  } as const;
+  context.diagnostic(`${drivers.count(texts)} texts`);
+  assert.deepEqual(drivers.missing(texts), []);
 });
 
 after(async () => {

@@ -9,6 +9,7 @@ import {
   HOUR_MS,
   idsOf,
   jobIn,
+  LEASE_MS,
   mustFind,
   newJob,
   pictureOf,
@@ -147,5 +148,25 @@ export const promoting: Group = (open) => {
       jobs.length,
     );
     assert.deepEqual(sortedIds(await store.claim(upTo(99))), sortedIds(jobs));
+  });
+
+  test("a look tells when the next job is due and when the next lease ends", async () => {
+    const { store, clock } = await open();
+    assert.deepEqual(await store.upcoming(), { dueInMs: null, leaseEndsInMs: null });
+    await startOne(store);
+    await enqueueOne(store, { start: { delayMs: HOUR_MS } });
+    await enqueueOne(store, { start: { delayMs: 1_000 } });
+    assert.deepEqual(await store.upcoming(), { dueInMs: 1_000, leaseEndsInMs: LEASE_MS });
+    clock.advance(LEASE_MS + 1);
+    assert.deepEqual(await store.upcoming(), {
+      dueInMs: 1_000 - LEASE_MS - 1,
+      leaseEndsInMs: -1,
+    });
+  });
+
+  test("what waits for no time is never due", async () => {
+    const { store } = await open();
+    await settleOne(store, suspended(await startOne(store)));
+    assert.deepEqual(await store.upcoming(), { dueInMs: null, leaseEndsInMs: null });
   });
 };

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { openStore } from "../../src/store/open.ts";
 import { tempFolder } from "../support/folder.ts";
+import { statements } from "../../src/store/sqlite/statements.ts";
+import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
 import { inMode, type Place } from "./in-mode.ts";
@@ -12,6 +14,7 @@ const limits = { timeout: 60_000 };
 
 const PROCESSES = 3;
 
+const drivers = listenToDrivers();
 const folder = tempFolder();
 const file = (): Place => ({ url: `sqlite:${folder.file(".db")}` });
 
@@ -38,6 +41,12 @@ describe("sqlite on a file shared by several processes", limits, () => {
     assert.equal(calls.size, PROCESSES);
     assert.ok(Math.min(...calls.values()) > 100);
   });
+});
+
+test("every SQL text of the store was executed", (context) => {
+  const texts = { folder: "sqlite", prefix: "holdfast_", statements } as const;
+  context.diagnostic(`${drivers.count(texts)} texts`);
+  assert.deepEqual(drivers.missing(texts), []);
 });
 
 after(async () => {

@@ -11,6 +11,7 @@ import { hints } from "./hints.ts";
 import { history } from "./history.ts";
 import { keys } from "./keys.ts";
 import { leases } from "./leases.ts";
+import { lostAnswers } from "./lost-answers.ts";
 import { listing } from "./listing.ts";
 import { migrations } from "./migrations.ts";
 import { promoting } from "./promoting.ts";
@@ -34,6 +35,7 @@ const groups: Record<string, Group> = {
   listing,
   history,
   hints,
+  "lost answers": lostAnswers,
   closing,
 };
 

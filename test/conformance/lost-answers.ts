@@ -1,0 +1,147 @@
+/**
+ * A commit whose answer was lost: the database has it, and whoever made it does not know.
+ *
+ * Here the loss is made up right above the engine, so that every engine shows that it can be asked afterwards. With real
+ * connections that break, see test/servers.
+ */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { OutcomeUnknown } from "../../src/core/errors.ts";
+import type { Engine } from "../../src/store/engine.ts";
+import { SqlStore } from "../../src/store/sql-store.ts";
+import type { Bundle, Group } from "../support/bundle.ts";
+import {
+  claimOne,
+  done,
+  enqueueOne,
+  fenceOf,
+  mustFind,
+  newJob,
+  outcomes,
+  startOne,
+  statusOf,
+  upTo,
+} from "../support/jobs.ts";
+
+/** What is lost: the answer to something that was written, or the request before it was. */
+const losses = ["answer", "request"] as const;
+type Loss = (typeof losses)[number];
+
+export const lostAnswers: Group = (open) => {
+  for (const loss of losses) {
+    test(`a job is accepted once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const jobs = [newJob(), newJob({ key: "k" })];
+      const ours = jobs.map(({ id }) => ({ id, added: true }));
+      assert.deepEqual(await losing.enqueue(jobs), ours);
+      assert.equal((await store.list({ limit: 10 })).length, 2);
+    });
+
+    test(`a claim is made once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const job = await enqueueOne(store);
+      const claimed = await losing.claim(upTo(5));
+      // What was not claimed is there for the next claim; what was, is known to whoever has it.
+      if (claimed.length === 0) assert.deepEqual((await claimOne(store)).epoch, 1);
+      else assert.deepEqual([claimed[0]?.id, claimed[0]?.epoch], [job.id, 1]);
+      assert.equal(claimed.length, loss === "answer" ? 1 : 0);
+      const { status, epoch, attempts } = await mustFind(store, job.id);
+      assert.deepEqual([status, epoch, attempts], ["processing", 1, 1]);
+    });
+
+    test(`a claim whose ${loss} was lost is told as if it had not been`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      await enqueueOne(store, { priority: 3, attemptsMax: 7 });
+      const known = (await losing.claim(upTo(5)))[0] ?? (await claimOne(store));
+      const { status, lockedBy, lockedUntil, payload } = await mustFind(store, known.id);
+      assert.deepEqual(
+        [status, lockedBy, lockedUntil],
+        ["processing", known.worker, known.lockedUntil],
+      );
+      assert.deepEqual([known.priority, known.attemptsMax, known.attempt], [3, 7, 1]);
+      assert.equal(known.payload, payload);
+    });
+
+    for (const { name, settle, status } of outcomes) {
+      test(`an attempt that ended as ${name} ends once when the ${loss} is lost`, async () => {
+        const { store, losing } = await setUp(await open(), loss);
+        const claimed = await startOne(store);
+        const [settled] = await losing.settle([settle(claimed)]);
+        assert.deepEqual(settled && [...Object.values(fenceOf(settled)), settled.status], [
+          ...Object.values(fenceOf(claimed)),
+          status,
+        ]);
+        assert.equal(await statusOf(store, claimed.id), status);
+        assert.equal((await mustFind(store, claimed.id)).attempts, settled?.attempts);
+      });
+    }
+
+    test(`a stale fence is refused as ever when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const claimed = await startOne(store);
+      assert.deepEqual(await losing.settle([done({ ...claimed, epoch: 2 })]), []);
+      assert.equal(await statusOf(store, claimed.id), "processing");
+    });
+
+    test(`a whole turn is made once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const first = await startOne(store);
+      const next = await enqueueOne(store);
+      const { settled, claimed } = await losing.settleAndClaim([done(first)], upTo(5));
+      assert.deepEqual([settled.length, settled[0]?.status], [1, "done"]);
+      assert.deepEqual(
+        claimed.map(({ id, epoch }) => [id, epoch]),
+        loss === "answer" ? [[next.id, 1]] : [],
+      );
+      assert.equal(await statusOf(store, first.id), "done");
+    });
+
+    test(`a cancel and a revival come true once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const job = await enqueueOne(store);
+      assert.equal(await losing.cancel(job.id), "cancelled");
+      losing.loseNext();
+      await losing.revive(job.id, 1);
+      assert.equal(await statusOf(store, job.id), "pending");
+    });
+  }
+};
+
+class LosingStore extends SqlStore {
+  readonly loseNext: () => void;
+
+  constructor(engine: Engine, loss: Loss) {
+    let left = 1;
+    super(losing(engine, loss, () => left-- > 0));
+    this.loseNext = () => void (left = 1);
+  }
+
+  /** The engine belongs to the store it was taken from. */
+  override async close(): Promise<void> {}
+}
+
+async function setUp(
+  { store, alone, another }: Bundle,
+  loss: Loss,
+): Promise<{ store: SqlStore; losing: LosingStore }> {
+  const plain = store instanceof SqlStore || alone !== null ? store : await another();
+  assert.ok(plain instanceof SqlStore);
+  return { store: plain, losing: new LosingStore(plain.engine, loss) };
+}
+
+/** The same engine, but for one answer that does not arrive. */
+function losing(engine: Engine, loss: Loss, isLost: () => boolean): Engine {
+  const verbs = new Set<PropertyKey>(["insert", "settleAndClaim", "transaction"]);
+  return new Proxy(engine, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name, target);
+      if (typeof member !== "function") return member;
+      if (!verbs.has(name)) return member.bind(target) as unknown;
+      return async (...args: unknown[]): Promise<unknown> => {
+        if (!isLost()) return member.apply(target, args) as unknown;
+        if (loss === "answer") await member.apply(target, args);
+        throw new OutcomeUnknown({ store: target.name, session: null });
+      };
+    },
+  });
+}

@@ -1,0 +1,151 @@
+/** On PostgreSQL, jobs stand in a partition of their week, and weeks are let go as a whole. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import pg from "pg";
+import { makeIds } from "../../src/core/id.ts";
+import { WEEK_MS } from "../../src/store/postgres/blocks.ts";
+import { openStore } from "../../src/store/open.ts";
+import type { Store } from "../../src/store/store.ts";
+import { claimOne, done, failed, newJob, retry, settleOne } from "../support/jobs.ts";
+import { testRuntime, type TestRuntime } from "../support/runtime.ts";
+
+const DAY_MS = WEEK_MS / 7;
+const keepMs = { done: DAY_MS, failed: 30 * DAY_MS, cancelled: DAY_MS };
+const keepBriefly = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS };
+
+interface Weeks extends AsyncDisposable {
+  readonly store: Store;
+  readonly runtime: TestRuntime;
+  /** Enqueues a job of this moment and works it off; without an outcome it stays pending. */
+  add(outcome?: typeof done): Promise<string>;
+  /** The tables that hold a job's row, and those there are. */
+  tableOf(id: string): Promise<string>;
+  tables(): Promise<string[]>;
+  prune(keep?: typeof keepMs): Promise<number>;
+}
+
+let made = 0;
+
+async function openWeeks(url: string): Promise<Weeks> {
+  made += 1;
+  const schema = `test_0${made}`;
+  const runtime = testRuntime();
+  const nextId = makeIds(runtime);
+  const store = await openStore(url, { runtime, schema });
+  await store.migrate();
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const list = async (text: string, values: string[] = []): Promise<string[]> => {
+    const { rows } = await client.query<{ name: string }>(text, values);
+    return rows.map(({ name }) => name);
+  };
+  return {
+    store,
+    runtime,
+    async add(outcome) {
+      const job = newJob({ id: nextId() });
+      await store.enqueue([job]);
+      if (outcome !== undefined) await settleOne(store, outcome(await claimOne(store)));
+      return job.id;
+    },
+    tableOf: async (id) => {
+      const text = `select tableoid::regclass::text as name from ${schema}.job where id = $1`;
+      return String((await list(text, [id]))[0]).replace(`${schema}.`, "");
+    },
+    tables: () =>
+      list(
+        `select relname as name from pg_class
+          where relnamespace = '${schema}'::regnamespace and relname ~ '^(job|finished)_[0-9]+$' order by 1`,
+      ),
+    async prune(keep = keepMs) {
+      let pruned = 0;
+      for (let batch = 1; batch > 0; pruned += batch) {
+        batch = await store.prune({ keepMs: keep, limit: 100 });
+      }
+      return pruned;
+    },
+    async [Symbol.asyncDispose]() {
+      await client.end();
+      await store.close();
+    },
+  };
+}
+
+export function inWeeks(url: () => string): void {
+  test("a job stands in the table of its week", async () => {
+    await using weeks = await openWeeks(url());
+    assert.equal((await weeks.tables()).length, 4); // two weeks of two tables
+    assert.match(await weeks.tableOf(await weeks.add()), /^job_2027/);
+  });
+
+  test("a job of a clock that is far ahead is stored all the same", async () => {
+    await using weeks = await openWeeks(url());
+    weeks.runtime.clock.advance(10 * WEEK_MS);
+    const id = await weeks.add(done);
+    assert.equal(await weeks.tableOf(id), "job_default");
+    await weeks.prune(); // makes the tables of that week, but for those rows
+    assert.equal((await weeks.store.find(id))?.status, "done");
+    weeks.runtime.clock.advance(2 * DAY_MS);
+    assert.equal(await weeks.prune(), 1);
+    assert.equal(await weeks.store.find(id), null);
+  });
+
+  test("the tables of the next week are there before it begins", async () => {
+    await using weeks = await openWeeks(url());
+    for (let week = 0; week < 3; week += 1) {
+      weeks.runtime.clock.advance(WEEK_MS);
+      await weeks.prune();
+      assert.match(await weeks.tableOf(await weeks.add()), /^job_2027/);
+    }
+  });
+
+  test("a week whose jobs are all past their time is dropped as a whole", async () => {
+    await using weeks = await openWeeks(url());
+    const ids = [await weeks.add(done), await weeks.add((fence) => failed(fence))];
+    const table = await weeks.tableOf(String(ids[0]));
+    weeks.runtime.clock.advance(5 * WEEK_MS + 2 * DAY_MS);
+    assert.equal(await weeks.prune(), 0); // nothing was left to delete row by row
+    assert.ok(!(await weeks.tables()).includes(table));
+    for (const id of ids) {
+      assert.equal(await weeks.store.find(id), null);
+      assert.deepEqual(await weeks.store.attempts(id), []);
+    }
+  });
+
+  const stays: [what: string, add: (weeks: Weeks) => Promise<string>][] = [
+    ["a job that is pending", (weeks) => weeks.add()],
+    ["a job that waits", (weeks) => weeks.add((fence) => retry(fence, { delayMs: WEEK_MS * 52 }))],
+    [
+      "a job that was revived",
+      async (weeks) => {
+        const id = await weeks.add((fence) => failed(fence));
+        await weeks.store.revive(id, 1);
+        return id;
+      },
+    ],
+  ];
+  for (const [what, add] of stays) {
+    test(`a week with ${what} stays, and so does the job`, async () => {
+      await using weeks = await openWeeks(url());
+      const over = await weeks.add(done);
+      const id = await add(weeks);
+      const before = await weeks.store.find(id);
+      weeks.runtime.clock.advance(20 * WEEK_MS);
+      assert.equal(await weeks.prune(), 1); // the one that is over is deleted by itself
+      assert.equal(await weeks.store.find(over), null);
+      assert.deepEqual(await weeks.store.find(id), before);
+      assert.match(await weeks.tableOf(id), /^job_2027/);
+    });
+  }
+
+  test("what is kept longer than the rest keeps its week", async () => {
+    await using weeks = await openWeeks(url());
+    await weeks.add(done);
+    const id = await weeks.add((fence) => failed(fence));
+    weeks.runtime.clock.advance(2 * WEEK_MS + DAY_MS);
+    assert.equal(await weeks.prune(), 1);
+    assert.equal((await weeks.store.find(id))?.status, "failed");
+    await weeks.prune(keepBriefly);
+    assert.equal(await weeks.store.find(id), null);
+  });
+}

@@ -1,0 +1,146 @@
+/**
+ * Which SQL texts of the store were sent to a database, and which were not.
+ *
+ * The drivers themselves are listened to, so that nothing counts that did not reach them. What there is to be sent is read
+ * from the sources: every piece written with the `sql` template, and every text of an engine's `statements`.
+ */
+import { globSync, readFileSync } from "node:fs";
+import { StatementSync } from "node:sqlite";
+import mysql from "mysql2";
+import pg from "pg";
+
+const SOURCES = new URL("../../src/store/", import.meta.url);
+
+export interface Listening {
+  /** The texts of the sources that no driver was given. */
+  missing(engine: EngineTexts): string[];
+  count(engine: EngineTexts): number;
+}
+
+export interface EngineTexts {
+  /** The engine's folder. */
+  readonly folder: "sqlite" | "postgres" | "mysql";
+  /** What the engine makes of `holdfast.` in a text. */
+  readonly prefix: string;
+  readonly statements: Readonly<Record<string, unknown>>;
+}
+
+/** From now on every text that is sent is remembered. */
+export function listenToDrivers(): Listening {
+  const sent = new Set<string>();
+  const hear = (text: unknown): void => {
+    // Tests use schemas of many names.
+    if (typeof text === "string")
+      sent.add(plain(text.replaceAll(/"test_[0-9_]+"\./g, '"holdfast".')));
+  };
+  listenToSqlite(hear);
+  listenToQueries(pg.Client.prototype, hear);
+  listenToQueries(mysql.Connection.prototype as unknown as Queries, hear);
+  return {
+    count: (engine) => wantedOf(engine).length,
+    missing: (engine) => {
+      const texts = [...sent];
+      return wantedOf(engine).filter((wanted) => {
+        const pattern = patternOf(wanted, engine.prefix);
+        return !texts.some((text) => pattern.test(text));
+      });
+    },
+  };
+}
+
+function listenToSqlite(hear: (text: unknown) => void): void {
+  for (const name of ["run", "get", "all", "iterate"] as const) {
+    const original = StatementSync.prototype[name] as (...args: unknown[]) => unknown;
+    const wrapped = function (this: StatementSync, ...args: unknown[]): unknown {
+      hear(this.sourceSQL);
+      return original.apply(this, args);
+    };
+    Object.assign(StatementSync.prototype, { [name]: wrapped });
+  }
+}
+
+interface Queries {
+  query: (...args: never[]) => unknown;
+  execute?: (...args: never[]) => unknown;
+}
+
+function listenToQueries(prototype: object, hear: (text: unknown) => void): void {
+  for (const name of ["query", "execute"] as const) {
+    const original = (prototype as Queries)[name] as ((...args: unknown[]) => unknown) | undefined;
+    if (original === undefined) continue;
+    const wrapped = function (this: unknown, ...args: unknown[]): unknown {
+      const [first] = args;
+      const config = first as { text?: unknown; sql?: unknown } | null;
+      hear(typeof first === "string" ? first : (config?.text ?? config?.sql));
+      return original.apply(this, args);
+    };
+    Object.assign(prototype, { [name]: wrapped });
+  }
+}
+
+/** Texts with `${}` where something is put in. */
+function wantedOf({ folder, statements }: EngineTexts): string[] {
+  const files = globSync([`*.ts`, `${folder}/*.ts`], { cwd: SOURCES });
+  const pieces = files.flatMap((file) => templatesOf(readFileSync(new URL(file, SOURCES), "utf8")));
+  const whole = Object.values(statements).filter((text) => typeof text === "string");
+  return [...new Set([...pieces, ...whole].map(plain))].filter((text) => /[a-z]{3}/.test(text));
+}
+
+function patternOf(wanted: string, prefix: string): RegExp {
+  const spelt = wanted.replaceAll("holdfast.", prefix);
+  // A placeholder is `?` in the sources of MySQL and a value by the time it is sent.
+  return new RegExp(
+    spelt
+      .split(/\$\{\}|\?/)
+      .map(escaped)
+      .join("[^]*?"),
+    "i",
+  );
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+}
+
+function plain(text: string): string {
+  return text.replaceAll(/\s+/g, " ").trim();
+}
+
+/** Every sql`…` of a source, also those inside others. */
+export function templatesOf(source: string): string[] {
+  const found: string[] = [];
+  for (const { index } of source.matchAll(/\bsql`/g)) {
+    found.push(readTemplate(source, index + "sql`".length).text);
+  }
+  return found;
+}
+
+function readTemplate(source: string, start: number): { text: string; end: number } {
+  let text = "";
+  let at = start;
+  while (source[at] !== "`") {
+    if (source.startsWith("${", at)) {
+      at = endOfHole(source, at + 2);
+      text += "${}";
+    } else {
+      text += source[at] ?? "";
+      at += 1;
+    }
+  }
+  return { text, end: at + 1 };
+}
+
+/** The place after the brace that closes a `${`. */
+function endOfHole(source: string, start: number): number {
+  let depth = 1;
+  let at = start;
+  while (depth > 0) {
+    if (source[at] === "`") at = readTemplate(source, at + 1).end;
+    else {
+      if (source[at] === "{") depth += 1;
+      if (source[at] === "}") depth -= 1;
+      at += 1;
+    }
+  }
+  return at;
+}

@@ -218,9 +218,12 @@ export async function settleTaken(
   tx: Transaction,
   taken: { leases: readonly LeaseRow[]; settlements: readonly Settlement[]; now: number },
 ): Promise<Settled[]> {
-  const outcomes = new Map(taken.settlements.map(({ id, outcome }) => [id, outcome]));
+  const outcomes = new Map(
+    taken.settlements.map(({ id, epoch, outcome }) => [`${id} ${epoch}`, outcome]),
+  );
   const landings = taken.leases.map((lease) =>
-    land(lease, outcomes.get(lease.id) as Outcome, taken.now),
+    // By the epoch too: the batch may hold a stale settlement of the same job.
+    land(lease, outcomes.get(`${lease.id} ${lease.epoch}`) as Outcome, taken.now),
   );
   await put(engine, tx, landings);
   return taken.leases.map((lease, index) => settled(lease, landings[index] as Landing));

@@ -49,7 +49,7 @@ export interface Store {
     wanted: Wanted,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }>;
 
-  /** Moves the end of leases to now + `leaseMs`, never backwards. Returns those that were still ours. */
+  /** Moves the end of leases to now + `leaseMs`, never backwards. Returns those that were still ours, each once. */
   extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]>;
 
   /** Hands jobs back uncharged: they are pending again at once. Returns those that were still ours. */

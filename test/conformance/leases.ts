@@ -359,4 +359,12 @@ export const leases: Group = (open) => {
     assert.deepEqual(await store.leases({ state: "active", limit: 9 }), []);
     assert.deepEqual(await store.leases({ state: "expired", limit: 9 }), []);
   });
+
+  test("a lease that is extended twice in one batch is told once", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+    const fences = [fenceOf(claimed), fenceOf(claimed), { ...fenceOf(claimed), epoch: 9 }];
+    const extended = await store.extend(fences, 2 * LEASE_MS);
+    assert.deepEqual(idsOf(extended), [claimed.id]);
+  });
 };

@@ -269,4 +269,29 @@ export const settling: Group = (open) => {
     assert.deepEqual(await pictureOf(store, id), before);
     assert.equal(await statusOf(store, claimed.id), "processing");
   });
+
+  for (const order of ["first", "last"]) {
+    test(`a stale settlement that comes ${order} in a batch does not stand for the current one`, async () => {
+      const { store } = await open();
+      const claimed = await startOne(store);
+      const stale = failed({ ...claimed, epoch: claimed.epoch + 1 });
+      const batch = order === "first" ? [stale, suspended(claimed)] : [suspended(claimed), stale];
+      assert.deepEqual(
+        (await store.settle(batch)).map(({ status }) => status),
+        ["waiting"],
+      );
+      const again = order === "first" ? [stale, done(claimed)] : [done(claimed), stale];
+      assert.deepEqual(await store.settle(again), []);
+    });
+
+    test(`a job that is done is done once, with a stale settlement ${order} in the batch`, async () => {
+      const { store } = await open();
+      const claimed = await startOne(store);
+      const stale = done({ ...claimed, epoch: claimed.epoch + 1 }, '"stale"');
+      const current = done(claimed, '"current"');
+      await store.settle(order === "first" ? [stale, current] : [current, stale]);
+      const job = await mustFind(store, claimed.id);
+      assert.deepEqual([job.status, job.result], ["done", '"current"']);
+    });
+  }
 };

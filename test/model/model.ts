@@ -94,9 +94,11 @@ export class Model {
   }
 
   extend(fences: readonly Fence[], leaseMs: number): contract.Extended[] {
+    const told = new Set<string>();
     return fences.flatMap(({ id, worker, epoch }) => {
       const job = this.#held({ id, worker, epoch });
-      if (job === null) return [];
+      if (job === null || told.has(id)) return []; // asked for twice is told once
+      told.add(id);
       const lockedUntil = Math.max(job.lockedUntil ?? 0, this.now + leaseMs);
       Object.assign(job, { lockedUntil, heartbeatAt: this.now });
       const cancelRequested = job.cancelRequestedAt !== null;

@@ -54,10 +54,11 @@ export class World {
     const { store, model } = this;
     const listed = await store.list({ limit: EVERYTHING });
     this.same("list", listed, model.list({ limit: EVERYTHING }));
-    for (const { id } of listed) {
+    const compare = async (id: string): Promise<void> => {
       this.same(`find(${id})`, await store.find(id), model.find(id));
       this.same(`attempts(${id})`, await store.attempts(id), model.attempts(id));
-    }
+    };
+    await Promise.all(listed.map(({ id }) => compare(id)));
     for (const state of ["active", "expired"] as const) {
       const filter = { state, limit: EVERYTHING };
       this.same(`leases(${state})`, await store.leases(filter), model.leases(filter));

@@ -61,7 +61,8 @@ const FINISH = `
          o.locked_by, o.claimed_at, (select now from clock),
          case when o.cancel_requested_at is null then i.result end
     from ours o
-    join unnest($1::uuid[], $4::text[]) as i (id, result) on i.id = o.id`;
+    join unnest($1::uuid[], $3::int[], $4::text[]) as i (id, epoch, result)
+      on i.id = o.id and i.epoch = o.epoch`;
 
 const DROP_KEYS = `
   delete from holdfast.job_key k

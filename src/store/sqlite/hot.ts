@@ -87,10 +87,13 @@ export class HotStatements {
 
   extend(fences: readonly Fence[], leaseMs: number, now: number): Extended[] {
     const extended: Extended[] = [];
+    const told = new Set<string>();
     for (const { id, worker, epoch } of fences) {
+      if (told.has(id)) continue;
       const row = this.#sql.extendLease.get(now + leaseMs, now, id, worker, epoch);
       if (row === undefined) continue;
       const [lockedUntil, cancelRequestedAt] = row as unknown as [number, number | null];
+      told.add(id);
       extended.push({
         id,
         worker,

@@ -1,12 +1,11 @@
 /** Empty stores for the model, one engine after the other. */
 import { createConnection } from "mysql2/promise";
+import pg from "pg";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
 import { openStore } from "../../src/store/open.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
 import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
-import type { Store } from "../../src/store/store.ts";
-import { Schemas } from "../support/schemas.ts";
-import { missing, scratchDatabase } from "../support/servers.ts";
+import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import type { OpenStore } from "./world.ts";
 
 export interface Opener extends AsyncDisposable {
@@ -35,52 +34,53 @@ export const engines: readonly ModelEngine[] = [
   { name: "MariaDB", skip: missing("mysql"), start: startMysql },
 ];
 
+const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key"];
+
 async function startPostgres(): Promise<Opener> {
   const database = await scratchDatabase("postgres");
-  const schemas = await Schemas.open(database.url);
-  return {
-    async open(runtime) {
-      const place = await schemas.place(database.url, { migrate: true });
-      return thenFree(await openStore(place.url, { runtime: patient(runtime) }), () =>
-        place.free(),
-      );
-    },
-    async [Symbol.asyncDispose]() {
-      await schemas.close();
-      await database.drop();
-    },
-  };
+  const admin = new pg.Client({ connectionString: database.url });
+  await admin.connect();
+  return onServer(database, {
+    empty: async () =>
+      void (await admin.query(TABLES.map((table) => `delete from holdfast.${table}`).join(";"))),
+    end: () => admin.end(),
+  });
 }
-
-const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key"];
 
 async function startMysql(): Promise<Opener> {
   const database = await scratchDatabase("mysql");
   const admin = await createConnection({ uri: database.url, multipleStatements: true });
-  const empty = TABLES.map((table) => `delete from holdfast_${table}`).join(";");
+  return onServer(database, {
+    empty: async () =>
+      void (await admin.query(TABLES.map((table) => `delete from holdfast_${table}`).join(";"))),
+    end: () => admin.end(),
+  });
+}
+
+/** One store for all runs, emptied after each: connecting and planning would take most of the time. */
+async function onServer(
+  database: ScratchDatabase,
+  admin: { empty: () => Promise<void>; end: () => Promise<void> },
+): Promise<Opener> {
+  let current: Runtime = systemRuntime;
+  const store = await openStore(database.url, {
+    runtime: {
+      ...systemRuntime,
+      now: () => current.now(),
+      monotonic: () => current.monotonic(),
+    },
+  });
+  await store.migrate();
+  const close = store.close.bind(store);
   return {
     async open(runtime) {
-      const store = await openStore(database.url, { runtime: patient(runtime) });
-      await store.migrate();
-      return thenFree(store, async () => void (await admin.query(empty)));
+      current = runtime;
+      return Object.assign(store, { close: admin.empty });
     },
     async [Symbol.asyncDispose]() {
+      await close();
       await admin.end();
       await database.drop();
     },
   };
-}
-
-/** Somebody else may have to be waited for, though nobody has to be here. */
-function patient(runtime: Runtime): Runtime {
-  return { ...runtime, timer: (ms, call, kind) => systemRuntime.timer(ms, call, kind) };
-}
-
-function thenFree(store: Store, free: () => Promise<void>): Store {
-  const close = store.close.bind(store);
-  store.close = async () => {
-    await close();
-    await free();
-  };
-  return store;
 }

@@ -22,8 +22,13 @@ export type Place = string | PgPool;
 
 export async function openStore(place: Place, options: StoreOptions = {}): Promise<Store> {
   const engine = await (typeof place === "string" ? atUrl(place, options) : onPool(place, options));
-  const push = await pushFor(engine, options);
-  return push === null ? new SqlStore(engine) : new SqlStore(engine, push);
+  try {
+    const push = await pushFor(engine, options);
+    return push === null ? new SqlStore(engine) : new SqlStore(engine, push);
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
 }
 
 /** MySQL has no push of its own; processes that use the same database of the same name meet on one channel. */

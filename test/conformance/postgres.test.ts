@@ -10,6 +10,8 @@ import type { SqlStore } from "../../src/store/sql-store.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
+import { fenceOf, startOne } from "../support/jobs.ts";
+import { until } from "../worker/observe.ts";
 import { Schemas } from "../support/schemas.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { inMode } from "./in-mode.ts";
@@ -86,6 +88,42 @@ test("a session that is ended writes no more", { skip: limits.skip }, async () =
   await held.end();
   await store.close();
 });
+
+test(
+  "a lease that somebody is writing to is extended when they are done",
+  { skip: limits.skip },
+  async () => {
+    const where = await schemas.place(database.url, { migrate: true });
+    const { searchParams } = new URL(where.url);
+    const store = await openStore(where.url);
+    const [first, second] = [await startOne(store), await startOne(store)];
+    const writer = new pg.Client({ connectionString: database.url });
+    await writer.connect();
+    const lease = `"${searchParams.get("schema")}".lease`;
+    await writer.query(
+      `begin; update ${lease} set cancel_requested_at = 1 where id = '${first.id}'`,
+    );
+    const extending = store.extend([fenceOf(first), fenceOf(second)], 60_000);
+    await until("the extension waits", async () => {
+      const waiting =
+        "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%for no key update%'";
+      const { rowCount } = await writer.query(waiting);
+      return rowCount === 1;
+    });
+    await writer.query("commit");
+    const extended = await extending;
+    assert.deepEqual(
+      extended.map(({ id, cancelRequested }) => [id, cancelRequested]),
+      [
+        [second.id, false],
+        [first.id, true],
+      ],
+    );
+    await writer.end();
+    await store.close();
+    await where.free();
+  },
+);
 
 test("every SQL text of the store was executed", { skip: limits.skip }, (context) => {
   const hole = "${}";

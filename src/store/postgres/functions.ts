@@ -141,7 +141,7 @@ end $$;
 
 create function holdfast.extend(uuid[], text, integer[], bigint, bigint)
 returns table (id uuid, epoch integer, until_ms bigint, cancel_requested boolean)
-language sql volatile as $$ ${statements.extend} $$;
+language sql volatile as $$ ${statements.extendOne} $$;
 
 create function holdfast.extend_lease(
   id uuid, worker text, epoch integer, lease interval default '30 seconds'

@@ -95,14 +95,45 @@ export class HotVerbs {
   async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
     const extended: Extended[] = [];
     for (const [worker, some] of byWorker(fences)) {
-      const values = [...fenceValues(worker, some), this.#parts.testNow(), leaseMs];
-      const { rows } = await this.#parts.sessions.write({ ...this.#hot("extend"), values });
-      for (const row of rows) {
-        const [id, epoch, lockedUntil, cancelRequested] = row as [string, number, number, boolean];
-        extended.push({ id, worker, epoch, lockedUntil, cancelRequested });
-      }
+      const told = await this.#extend("extend", worker, some, leaseMs);
+      extended.push(...told, ...(await this.#extendMissing(worker, some, told, leaseMs)));
     }
     return extended;
+  }
+
+  /** What was passed over may be ours all the same: somebody who cancels a job writes to its lease too. */
+  async #extendMissing(
+    worker: string,
+    fences: readonly Fence[],
+    told: readonly Extended[],
+    leaseMs: number,
+  ): Promise<Extended[]> {
+    const known = new Set(told.map(({ id }) => id));
+    const missing = fences.filter(({ id }) => !known.has(id));
+    if (missing.length === 0) return [];
+    const values = fenceValues(worker, missing);
+    const { rows } = await this.#parts.sessions.read({ ...this.#hot("held"), values });
+    const held = new Set(rows.map((row) => (row as [string])[0]));
+    const extended: Extended[] = [];
+    for (const fence of missing.filter(({ id }) => held.has(id))) {
+      const [one] = await this.#extend("extendOne", worker, [fence], leaseMs);
+      if (one !== undefined && held.delete(one.id)) extended.push(one); // each is told once
+    }
+    return extended;
+  }
+
+  async #extend(
+    text: "extend" | "extendOne",
+    worker: string,
+    fences: readonly Fence[],
+    leaseMs: number,
+  ): Promise<Extended[]> {
+    const values = [...fenceValues(worker, fences), this.#parts.testNow(), leaseMs];
+    const { rows } = await this.#parts.sessions.write({ ...this.#hot(text), values });
+    return rows.map((row) => {
+      const [id, epoch, lockedUntil, cancelRequested] = row as [string, number, number, boolean];
+      return { id, worker, epoch, lockedUntil, cancelRequested };
+    });
   }
 
   /** All outcomes are `done`, of one worker: one statement. */

@@ -140,6 +140,24 @@ ${CLAIMED}
 union all
 ${SETTLED}`;
 
+/**
+ * By id, not by where the row stands: whoever asked to cancel the job may have moved it between our snapshot and our
+ * lock.
+ */
+const extend = (whenLocked: string): string => `
+with clock as materialized (select ${clock("$4")} as now),
+ours as (
+  select id
+    from holdfast.lease
+   where ${FENCED}
+     for no key update ${whenLocked}
+)
+update holdfast.lease
+   set locked_until = greatest(locked_until, (select now from clock) + $5::bigint),
+       heartbeat_at = (select now from clock)
+ where id = any(array(select id from ours))
+returning id, epoch, locked_until, cancel_requested_at is not null`;
+
 export const statements = {
   /** All of them are new, or it fails as a whole. */
   insert: `
@@ -200,19 +218,14 @@ ${SETTLED.replace("false,", "false as claimed,")}`,
 
   takeLeases: TAKE_LEASES.trim(),
 
-  /** A lease that is locked is being settled or taken back: it is passed over, and nobody waits in a circle. */
-  extend: `
-with clock as materialized (select ${clock("$4")} as now),
-ours as (
-  select ctid
-    from holdfast.lease
-   where ${FENCED}
-   order by id
-     for no key update skip locked
-)
-update holdfast.lease
-   set locked_until = greatest(locked_until, (select now from clock) + $5::bigint),
-       heartbeat_at = (select now from clock)
- where ctid = any(array(select ctid from ours))
-returning id, epoch, locked_until, cancel_requested_at is not null`,
+  /** Passes over leases that somebody is writing to at this moment, so that nobody waits in a circle. */
+  extend: extend("skip locked"),
+
+  /** For one lease at a time, which cannot be part of a circle. */
+  extendOne: extend(""),
+
+  held: `
+select id
+  from holdfast.lease
+ where ${FENCED}`,
 };

@@ -1,0 +1,120 @@
+/** Bugs to plant in what the product says: the ways in which earlier versions of these statements broke. */
+import assert from "node:assert/strict";
+import type { Status } from "../../src/core/job.ts";
+import type { Engine, Taking } from "../../src/store/engine.ts";
+import { cancel } from "../../src/store/jobs.ts";
+import { traveller, type Traveller } from "../../src/store/rows.ts";
+import { Sql, sql } from "../../src/store/sql.ts";
+import type { Verb } from "./verbs.ts";
+
+/** Changes of one text of the product; all of them apply to it, or it is not the text that is meant. */
+export class Bug {
+  readonly #changes: readonly [RegExp, string][];
+  #planted = 0;
+
+  constructor(...changes: [RegExp, string][]) {
+    this.#changes = changes;
+  }
+
+  /** In how many places it was planted. */
+  get planted(): number {
+    return this.#planted;
+  }
+
+  readonly plant = (text: string): string => {
+    if (!this.#changes.every(([found]) => found.test(text))) return text;
+    this.#planted += 1;
+    return this.#changes.reduce((changed, [found, put]) => changed.replace(found, put), text);
+  };
+}
+
+/** The lease is deleted whatever its epoch; only then is the epoch looked at. */
+export const fenceAfterDelete = (): Bug =>
+  new Bug(
+    [/\s+and \(\(id, epoch\) in \(.*?\)\) is true/s, ""],
+    [
+      /on i\.id = o\.id/,
+      "$& join unnest($1::uuid[], $3::int[]) as f (id, epoch) on f.id = o.id and f.epoch = o.epoch",
+    ],
+  );
+
+/** The end of a lease is looked at before its row is locked, and not again. */
+export const expiryNotAskedAgain = (): Bug =>
+  new Bug([
+    /(delete from "holdfast"\.lease\s+where )ctid = any\(array\(select ctid(.*?)for update skip locked\)\)/s,
+    "$1id in (select id$2)",
+  ]);
+
+/** The row is found where it stood; who changed it meanwhile has put it somewhere else. */
+export const settledByPlace = (): Bug =>
+  new Bug([
+    /(delete from "holdfast"\.lease\s+where)(.*?is true)/s,
+    '$1 ctid = any(array(select ctid from "holdfast".lease where$2 for update))',
+  ]);
+
+/** Rows are locked one by one while they are changed, and waited for. */
+export const extendedWithoutLocks = (): Bug =>
+  new Bug([
+    /,\s+ours as \(\s+select id\s+from "holdfast"\.lease\s+where(.*?)for no key update skip locked\s*\)(\s+update.*?)where id = any\(array\(select id from ours\)\)/s,
+    "$2where$1",
+  ]);
+
+/** A cancel of one statement: what the product does to `ready`, `waiting` and `lease` in turn, all at once. */
+export function cancelAtOnce(at: number, id: string): Verb<"cancel"> {
+  return {
+    kind: "cancel",
+    at,
+    run: async (engine) => {
+      const statement = allAtOnce(await movesOfCancel(at, id), at);
+      const [row] = await engine.all<{ status: Status }>(statement);
+      return row?.status ?? null;
+    },
+  };
+}
+
+interface Moves {
+  readonly takes: Taking[];
+  readonly marks: Sql[];
+}
+
+/** What the product's own cancel does while it finds the job nowhere. */
+async function movesOfCancel(now: number, id: string): Promise<Moves> {
+  const moves: Moves = { takes: [], marks: [] };
+  const tx = {
+    all: async () => [{ now }],
+    run: async (query: Sql) => {
+      moves.marks.push(query);
+      return 0;
+    },
+    take: async (from: Taking) => {
+      moves.takes.push(from);
+      return [];
+    },
+  };
+  const engine = {
+    now: () => sql`${now}`,
+    all: async () => [],
+    transaction: async (body: (tx: unknown) => Promise<unknown>) => body(tx),
+  };
+  await cancel(engine as unknown as Engine, id);
+  assert.deepEqual([moves.takes.map(({ table }) => table), moves.marks.length], [TAKEN, 1]);
+  return moves;
+}
+
+const TAKEN = ["ready", "waiting"];
+const COLUMNS = new Sql([Object.keys(traveller({} as Traveller)).join(", ")], []);
+
+function allAtOnce({ takes: [ready, waiting], marks: [mark] }: Moves, now: number): Sql {
+  return sql`
+    with pending as (delete from holdfast.ready where ${ready!.where} returning *),
+    waited as (delete from holdfast.waiting where ${waiting!.where} returning *),
+    marked as (${mark!} returning id),
+    taken as (select ${COLUMNS} from pending union all select ${COLUMNS} from waited),
+    ended as (
+      insert into holdfast.finished (${COLUMNS}, status, finished_at)
+      select ${COLUMNS}, 'cancelled', ${now} from taken
+    )
+    select 'cancelled' as status from taken
+    union all
+    select 'processing' from marked`;
+}

@@ -1,0 +1,78 @@
+/** The product's calls that race with one another, each at a time of its own. */
+import type { Fence, Settlement, Status } from "../../src/core/job.ts";
+import type { Engine } from "../../src/store/engine.ts";
+import {
+  cancel as cancelJob,
+  promoteDue,
+  reclaimExpired,
+  type Touched,
+} from "../../src/store/jobs.ts";
+import type {
+  ClaimedJob,
+  Enqueued,
+  Extended,
+  NewJob,
+  Promoted,
+  Settled,
+  Wanted,
+} from "../../src/store/store.ts";
+import { LEASE_MS, sweep, upTo } from "../support/jobs.ts";
+
+/** What each kind of call tells its caller. */
+export interface Tells {
+  enqueue: Enqueued[];
+  turn: { settled: Settled[]; claimed: ClaimedJob[] };
+  extend: Extended[];
+  reclaim: Settled[];
+  promote: Promoted & Touched;
+  cancel: Status | null;
+}
+
+export type Kind = keyof Tells;
+
+/** One call of the product, at a time that the test chose. */
+export interface Verb<K extends Kind = Kind> {
+  readonly kind: K;
+  readonly at: number;
+  run(engine: Engine): Promise<Tells[K]>;
+}
+
+const CLAIM_ID = 7;
+const PROMOTED_MAX = 100;
+
+export function enqueue(at: number, ...jobs: NewJob[]): Verb<"enqueue"> {
+  return { kind: "enqueue", at, run: (engine) => engine.insert(jobs) };
+}
+
+export function turn(
+  at: number,
+  settlements: readonly Settlement[],
+  wanted: Wanted | null,
+): Verb<"turn"> {
+  const claiming = wanted === null ? null : { ...wanted, claimId: CLAIM_ID };
+  return { kind: "turn", at, run: (engine) => engine.settleAndClaim(settlements, claiming) };
+}
+
+export function claim(at: number, worker: string, facts: Partial<Wanted> = {}): Verb<"turn"> {
+  return turn(at, [], upTo(1, { worker, ...facts }));
+}
+
+export function settle(at: number, ...settlements: Settlement[]): Verb<"turn"> {
+  return turn(at, settlements, null);
+}
+
+export function extend(at: number, ...fences: Fence[]): Verb<"extend"> {
+  return { kind: "extend", at, run: (engine) => engine.extend(fences, LEASE_MS) };
+}
+
+export function reclaim(at: number): Verb<"reclaim"> {
+  return { kind: "reclaim", at, run: (engine) => reclaimExpired(engine, sweep) };
+}
+
+export function promote(at: number): Verb<"promote"> {
+  return { kind: "promote", at, run: (engine) => promoteDue(engine, PROMOTED_MAX) };
+}
+
+export function cancel(at: number, id: string): Verb<"cancel"> {
+  return { kind: "cancel", at, run: (engine) => cancelJob(engine, id) };
+}

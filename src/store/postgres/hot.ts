@@ -235,14 +235,14 @@ export class HotVerbs {
     const values = [
       this.#parts.testNow(),
       jobs.map(({ id }) => id),
-      jobs.map(({ queue }) => queue),
-      jobs.map(({ task }) => task),
+      common(jobs.map(({ queue }) => queue)),
+      common(jobs.map(({ task }) => task)),
       jobs.map(({ payload }) => payload),
-      jobs.map(({ priority }) => 0 - priority),
-      jobs.map(({ attemptsMax }) => attemptsMax),
-      jobs.map(({ key }) => key),
-      jobs.map(({ start }) => (start !== null && "at" in start ? start.at : null)),
-      jobs.map(({ start }) => (start !== null && "delayMs" in start ? start.delayMs : null)),
+      common(jobs.map(({ priority }) => 0 - priority)),
+      common(jobs.map(({ attemptsMax }) => attemptsMax)),
+      given(jobs.map(({ key }) => key)),
+      given(jobs.map(({ start }) => (start !== null && "at" in start ? start.at : null))),
+      given(jobs.map(({ start }) => (start !== null && "delayMs" in start ? start.delayMs : null))),
     ];
     return { text: this.#text(name), name: `holdfast_${name}`, values };
   }
@@ -260,6 +260,16 @@ export class HotVerbs {
     }
     return spelt;
   }
+}
+
+/** One value, where all are the same. */
+function common<T>(values: readonly T[]): readonly T[] {
+  return values.every((value) => value === values[0]) ? values.slice(0, 1) : values;
+}
+
+/** No value, where there is none. */
+function given<T>(values: readonly (T | null)[]): readonly (T | null)[] {
+  return values.every((value) => value === null) ? [] : values;
 }
 
 function fenceValues(worker: string, fences: readonly Fence[]): unknown[] {

@@ -13,8 +13,11 @@
 export const clock = (parameter: string): string =>
   `coalesce(${parameter}::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)`;
 
+/** What all jobs of a batch have in common is sent once: shorter lists are filled up from their first. */
 const JOBS = `
-  select i.*, coalesce(i.start_at, t.now + i.delay_ms, t.now) as due_at, t.now
+  select i.id, coalesce(i.queue, ($3::text[])[1]) as queue, coalesce(i.task, ($4::text[])[1]) as task, i.payload,
+         coalesce(i.rank, ($6::int[])[1]) as rank, coalesce(i.max_attempts, ($7::int[])[1]) as max_attempts,
+         i.job_key, coalesce(i.start_at, t.now + i.delay_ms, t.now) as due_at, t.now
     from (select ${clock("$1")} as now) t,
          unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::int[], $8::text[],
                 $9::bigint[], $10::bigint[])

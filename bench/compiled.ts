@@ -1,0 +1,20 @@
+/** The package as it is published: JavaScript, in a folder from which the drivers are found. */
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+
+const ROOT = join(import.meta.dirname, "..");
+const FOLDER = join(ROOT, "node_modules/.cache/holdfast-bench");
+const COMPILER = join(ROOT, "node_modules/typescript/bin/tsc");
+const COMPILE_MS_MAX = 60_000;
+
+/** Compiles the sources as they stand, and returns the folder. */
+export function compilePackage(): string {
+  const flags = ["--project", "tsconfig.build.json", "--outDir", FOLDER, "--sourceMap", "false"];
+  const quiet = ["--inlineSources", "false", "--declaration", "false"];
+  execFileSync(process.execPath, [COMPILER, ...flags, ...quiet], {
+    cwd: ROOT,
+    stdio: ["ignore", "inherit", "inherit"],
+    timeout: COMPILE_MS_MAX,
+  });
+  return FOLDER;
+}

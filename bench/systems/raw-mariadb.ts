@@ -1,0 +1,66 @@
+/**
+ * The raw loop on MariaDB, on two connections side by side: one packet locks the leases to settle and the jobs to claim,
+ * another moves them all and commits.
+ */
+import { systemRuntime } from "../../src/core/runtime.ts";
+import { loadDriver } from "../../src/store/mysql/driver.ts";
+import { mysqlAddress } from "../../src/store/mysql/options.ts";
+import { Session } from "../../src/store/mysql/session.ts";
+import { statements } from "../../src/store/mysql/statements.ts";
+import { fill, jsonList, list, Piece } from "../../src/store/mysql/text.ts";
+import type { Place } from "../places.ts";
+import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawLoop } from "./raw-batch.ts";
+
+const WORKERS = ["raw-1", "raw-2"];
+const CLAIM = 1;
+
+export async function openMariadbLoop(place: Place): Promise<RawLoop> {
+  const address = mysqlAddress(place.url);
+  const parts = { driver: await loadDriver(), address, probe: null, runtime: systemRuntime };
+  const sessions = await Promise.all(WORKERS.map(() => Session.open(parts)));
+  return {
+    run: () => sumOf(sessions.map((session, lane) => drainLane(session, WORKERS[lane] ?? ""))),
+    async [Symbol.asyncDispose]() {
+      for (const session of sessions) await session.end();
+    },
+  };
+}
+
+async function drainLane(session: Session, worker: string): Promise<number> {
+  let held: string[] = [];
+  let drained = 0;
+  do {
+    const answers = await session.send(locking(held), { rows: "arrays" });
+    const ready = (answers.at(-1) as [id: string][]).map(([id]) => id).toSorted();
+    await session.send(moving(held, ready, worker), { rows: "arrays" });
+    drained += held.length;
+    held = ready;
+  } while (held.length > 0);
+  return drained;
+}
+
+function locking(held: readonly string[]): string[] {
+  const leases = held.length === 0 ? [] : [fill(statements.lockLeases, list(held))];
+  const tasks = new Piece(`and task in (${list([TASK]).text})`);
+  return ["start transaction", ...leases, fill(statements.lockReady, QUEUE, tasks, BATCH)];
+}
+
+function moving(held: readonly string[], ready: readonly string[], worker: string): string[] {
+  const now = Date.now();
+  const settled = jsonList(held);
+  const claimed = jsonList(ready);
+  const settling = [
+    fill(statements.copyToFinished, now, settled),
+    fill(statements.deleteLeases, settled),
+  ];
+  const claiming = [
+    fill(statements.copyToLease, worker, now + LEASE_MS, now, now, CLAIM, claimed),
+    fill(statements.deleteReady, claimed),
+    fill(statements.readJobs, claimed),
+  ];
+  return [
+    ...(held.length === 0 ? [] : settling),
+    ...(ready.length === 0 ? [] : claiming),
+    "commit",
+  ];
+}

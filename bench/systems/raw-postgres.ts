@@ -1,0 +1,54 @@
+/** The raw loop on PostgreSQL: one statement settles a batch and claims the next, on two connections side by side. */
+import { loadDriver, postgresAddress, type PgClient } from "../../src/store/postgres/options.ts";
+import { openPool } from "../../src/store/postgres/session.ts";
+import { statements } from "../../src/store/postgres/statements.ts";
+import type { Place } from "../places.ts";
+import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawLoop } from "./raw-batch.ts";
+
+const WORKERS = ["raw-1", "raw-2"];
+const CLAIM = 1;
+
+/** Nothing is made of what comes back but the text that goes out again. */
+const types = { getTypeParser: () => (text: string) => text };
+
+type TurnRow = [claimed: "t" | "f", id: string, ...rest: string[]];
+const EPOCH = 5;
+
+export async function openPostgresLoop(place: Place): Promise<RawLoop> {
+  const address = postgresAddress(place.url);
+  const options = { max: WORKERS.length, store: "raw" };
+  const opened = await openPool(await loadDriver(), address, options);
+  const clients = await Promise.all(WORKERS.map(() => opened.pool.connect()));
+  return {
+    run: () => sumOf(clients.map((client, lane) => drainLane(client, WORKERS[lane] ?? ""))),
+    async [Symbol.asyncDispose]() {
+      for (const client of clients) client.release();
+      await opened.end();
+    },
+  };
+}
+
+async function drainLane(client: PgClient, worker: string): Promise<number> {
+  let held: TurnRow[] = [];
+  let drained = 0;
+  do {
+    const { rows } = await client.query({
+      name: "raw",
+      text: statements.claimFromOne,
+      values: turnValues(held, worker),
+      rowMode: "array",
+      types,
+    });
+    held = (rows as TurnRow[]).filter(([claimed]) => claimed === "t");
+    drained += rows.length - held.length;
+  } while (held.length > 0);
+  return drained;
+}
+
+/** What is held is settled as done, without a result; by the server's clock. */
+function turnValues(held: readonly TurnRow[], worker: string): unknown[] {
+  const ids = held.map((row) => row[1]);
+  const epochs = held.map((row) => row[EPOCH]);
+  const results = held.map(() => null);
+  return [ids, worker, epochs, results, null, [QUEUE], [TASK], BATCH, LEASE_MS, CLAIM];
+}

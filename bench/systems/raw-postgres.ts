@@ -1,6 +1,6 @@
 /** The raw loop on PostgreSQL: one statement settles a batch and claims the next, on two connections side by side. */
 import { loadDriver, postgresAddress, type PgClient } from "../../src/store/postgres/options.ts";
-import { openPool } from "../../src/store/postgres/session.ts";
+import { openPool } from "../../src/store/postgres/pool.ts";
 import { statements } from "../../src/store/postgres/statements.ts";
 import type { Place } from "../places.ts";
 import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawLoop } from "./raw-batch.ts";
@@ -16,7 +16,7 @@ const EPOCH = 5;
 
 export async function openPostgresLoop(place: Place): Promise<RawLoop> {
   const address = postgresAddress(place.url);
-  const options = { max: WORKERS.length, store: "raw" };
+  const options = { max: WORKERS.length, store: "raw", use: "hot" } as const;
   const opened = await openPool(await loadDriver(), address, options);
   const clients = await Promise.all(WORKERS.map(() => opened.pool.connect()));
   return {

@@ -198,7 +198,6 @@ export function prune(
       const rows = await tx.take<{ id: string }>({
         table: "finished",
         where: sql`status = ${status} and finished_at < ${engine.now()} - ${chore.keepMs[status]}`,
-        orderBy: sql`finished_at`,
         limit: left,
         skipLocked: true,
       });

@@ -59,6 +59,28 @@ function listenToSqlite(hear: (text: unknown) => void): void {
   }
 }
 
+export interface Sent {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** What is sent from now on, with its values, until it is stopped. */
+export function listenToTexts(prototype: { query: unknown }): { stop(): Sent[] } {
+  const sent: Sent[] = [];
+  const original = prototype.query as (...args: unknown[]) => unknown;
+  prototype.query = function (this: unknown, ...args: unknown[]): unknown {
+    const [config] = args as [{ text?: string; values?: unknown[] }];
+    sent.push({ text: config.text ?? String(config), values: config.values ?? [] });
+    return original.apply(this, args);
+  };
+  return {
+    stop: () => {
+      prototype.query = original;
+      return sent;
+    },
+  };
+}
+
 interface Queries {
   query: (...args: never[]) => unknown;
   execute?: (...args: never[]) => unknown;

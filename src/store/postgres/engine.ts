@@ -25,7 +25,8 @@ import {
   type PgResult,
   type PostgresAddress,
 } from "./options.ts";
-import { openPool, Sessions, tooOld, type Pool, type Sending } from "./session.ts";
+import { openPool, type Pool, type Use } from "./pool.ts";
+import { Sessions, tooOld, type Sending } from "./session.ts";
 
 export interface PostgresOptions {
   readonly address: PostgresAddress;
@@ -73,11 +74,13 @@ export class PostgresEngine implements Engine {
     const store = placeOf(address);
     const users: Pool | null =
       pool === undefined ? null : { pool, direct: false, end: () => Promise.resolve() };
-    const own = (max: number): Promise<Pool> => openPool(pg, address, { max, store });
-    const main = users ?? (await own(POOL_MAX));
-    const reserved = users !== null && !ownPools ? users : await own(RESERVED_MAX);
-    const sessions = (some: Pool): Sessions => new Sessions({ pool: some, runtime, store });
-    const parts = { pg, store, main: sessions(main), reserved: sessions(reserved) };
+    const own = (use: Use, max: number): Promise<Pool> =>
+      openPool(pg, address, { max, store, use });
+    const main = users ?? (await own("cold", POOL_MAX));
+    const reserved = users !== null && !ownPools ? users : await own("hot", RESERVED_MAX);
+    const sessions = (use: Use, some: Pool): Sessions =>
+      new Sessions({ pool: some, runtime, store, use });
+    const parts = { pg, store, main: sessions("cold", main), reserved: sessions("hot", reserved) };
     const engine = new PostgresEngine(parts, options);
     try {
       await engine.#checkServer();
@@ -260,24 +263,16 @@ export class PostgresEngine implements Engine {
       version: string;
       replica: boolean;
       readOnly: string;
-      isolation: string;
     }>(sql`
       select current_setting('server_version_num')::int as number,
              current_setting('server_version') as version,
              pg_is_in_recovery() as replica,
-             current_setting('transaction_read_only') as "readOnly",
-             current_setting('default_transaction_isolation') as isolation`);
+             current_setting('transaction_read_only') as "readOnly"`);
     if (server === undefined) return;
     if (server.number < OLDEST) throw tooOld(this.name, server.version);
     if (server.replica || server.readOnly === "on") {
       const [problem, remedy] = readOnly(this.name);
       throw new StoreUnavailable({ problem, remedy });
-    }
-    if (server.isolation !== "read committed" && !this.#reserved.direct) {
-      throw new StoreUnavailable({
-        problem: `Transactions at ${this.name} are ${server.isolation} unless told otherwise, and this pool cannot be told.`,
-        remedy: "Set default_transaction_isolation to 'read committed' for this role or database.",
-      });
     }
   }
 

@@ -1,22 +1,14 @@
 /**
- * Connections to PostgreSQL: where a statement runs, how long it may take, and what its failure means.
+ * Runs statements and transactions on PostgreSQL, and says what a failure means.
  *
- * A direct connection is told at its start to keep one plan for a statement and not to scan whole tables, so that hot
- * statements are planned once and well, even when the first plan was made on an empty table. Through PgBouncer, or on a
- * pool of the user's, nothing of the sort can be said; there every statement is planned when it runs and leaves
+ * Where a connection is not ours alone, every write is a transaction that says how it wants to be planned and leaves
  * nothing behind in the session.
  */
 import { Closed, OutcomeUnknown, StoreUnavailable } from "../../core/errors.ts";
 import { sleep, type Runtime } from "../../core/runtime.ts";
-import { asksAgain, codeOf, isLost, refusesStartup, translate } from "./errors.ts";
-import type { OwnPool, Pg, PgClient, PgPool, PgResult, PostgresAddress } from "./options.ts";
-
-const CONNECT_MS_MAX = 10_000;
-/** A statement that takes longer is given up by the server, or by us where the server does not answer. */
-const STATEMENT_MS_MAX = 30_000;
-const ANSWER_MS_MAX = 35_000;
-const LOCK_MS_MAX = 10_000;
-const IDLE_MS = 30_000;
+import { asksAgain, codeOf, isLost, translate } from "./errors.ts";
+import type { PgClient, PgResult } from "./options.ts";
+import { ANSWER_MS_MAX, beginWith, type Pool, type Use } from "./pool.ts";
 
 /** How often a transaction is run again that the database asked to run again. */
 const TRIES_MAX = 10;
@@ -25,18 +17,6 @@ const PAUSE_MS_MAX = 500;
 /** How often a connection that was found dead is replaced before that is an error. */
 const FRESH_MAX = 3;
 
-const SESSION = [
-  "plan_cache_mode=force_generic_plan",
-  "enable_seqscan=off",
-  "jit=off", // a scan that is only discouraged looks so dear that it would be compiled first
-  "default_transaction_isolation=read\\ committed",
-  `statement_timeout=${STATEMENT_MS_MAX}`,
-  `lock_timeout=${LOCK_MS_MAX}`,
-  `idle_in_transaction_session_timeout=${STATEMENT_MS_MAX}`,
-]
-  .map((setting) => `-c ${setting}`)
-  .join(" ");
-
 export interface Sending {
   readonly text: string;
   readonly values?: readonly unknown[];
@@ -44,51 +24,6 @@ export interface Sending {
   readonly name?: string;
   readonly rows?: "array";
   readonly answerMs?: number;
-}
-
-/** A pool of the driver's, and whether its sessions keep what was prepared in them. */
-export interface Pool {
-  readonly pool: PgPool;
-  readonly direct: boolean;
-  end(): Promise<void>;
-}
-
-/** Opens a pool of our own; through PgBouncer it cannot say anything about its sessions. */
-export async function openPool(
-  pg: Pg,
-  address: PostgresAddress,
-  options: { max: number; store: string },
-): Promise<Pool> {
-  const direct = makePool(pg, { ...address.connection, max: options.max, options: SESSION });
-  try {
-    const client = await direct.connect();
-    const { rows } = await client.query({
-      text: "select current_setting('plan_cache_mode') as mode",
-    });
-    client.release();
-    // Somebody in between may have swallowed what we said.
-    const heard = (rows[0] as { mode: string }).mode === "force_generic_plan";
-    if (heard) return { pool: direct, direct: true, end: () => direct.end() };
-  } catch (error) {
-    await direct.end();
-    if (!refusesStartup(error)) throw translate(error, options.store);
-  }
-  const plain = makePool(pg, { ...address.connection, max: options.max });
-  return { pool: plain, direct: false, end: () => plain.end() };
-}
-
-function makePool(pg: Pg, config: object): OwnPool {
-  const pool = new pg.Pool({
-    application_name: "holdfast",
-    keepAlive: true,
-    idleTimeoutMillis: IDLE_MS,
-    connectionTimeoutMillis: CONNECT_MS_MAX,
-    allowExitOnIdle: true,
-    ...config,
-  });
-  // An idle connection that dies is replaced when the next one is asked for.
-  pool.on("error", () => {});
-  return pool;
 }
 
 /** The driver gives 64-bit integers as text; ours are milliseconds, counts and numbers below 2^53. */
@@ -106,10 +41,12 @@ export class Sessions {
   readonly store: string;
   readonly #pool: Pool;
   readonly #runtime: Runtime;
+  readonly #begin: string;
   #ended: Promise<void> | null = null;
 
-  constructor(parts: { pool: Pool; runtime: Runtime; store: string }) {
+  constructor(parts: { pool: Pool; runtime: Runtime; store: string; use: Use }) {
     this.#pool = parts.pool;
+    this.#begin = parts.pool.direct ? "begin isolation level read committed" : beginWith(parts.use);
     this.#runtime = parts.runtime;
     this.store = parts.store;
   }
@@ -125,6 +62,7 @@ export class Sessions {
 
   /** One statement that writes and commits by itself. */
   write(sending: Sending): Promise<PgResult> {
+    if (!this.direct) return this.transaction((send) => send(sending));
     return this.#again((client) => this.#send(client, sending), { writes: true });
   }
 
@@ -138,7 +76,7 @@ export class Sessions {
         const send = (sending: Sending): Promise<PgResult> => this.#send(client, sending);
         let value: T;
         try {
-          await send({ text: "begin isolation level read committed" });
+          await send({ text: this.#begin });
           value = await body(send);
         } catch (error) {
           if (!isLost(error)) await send({ text: "rollback" }).catch(() => {});

@@ -11,7 +11,7 @@ import type { Fence, Settlement } from "../../core/job.ts";
 import { InvalidArgument, StoreUnavailable } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
-import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
+import { Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { Connection, type Probe } from "./connection.ts";
 import { translate } from "./errors.ts";
@@ -192,13 +192,14 @@ export class SqliteEngine implements Engine {
   };
 
   #take<T>(from: Taking): T[] {
-    const { where, orderBy = sql`id`, limit = -1 } = from;
+    const { where, limit = -1 } = from;
+    const inOrder = from.orderBy === undefined ? nothing : sql`order by ${from.orderBy}`;
     return this.#all<T>(sql`
       delete from ${TABLES[from.table]}
        where id in (select id
                       from ${TABLES[from.table]}
                      where ${where}
-                     order by ${orderBy}
+                     ${inOrder}
                      limit ${limit})
       returning *`);
   }

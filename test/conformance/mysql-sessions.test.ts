@@ -1,0 +1,255 @@
+/** What only MySQL and MariaDB can get wrong: how rows are found and locked, and what becomes of sessions. */
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
+import { StoreUnavailable } from "../../src/core/errors.ts";
+import type { Engine } from "../../src/store/engine.ts";
+import { openStore } from "../../src/store/open.ts";
+import { sql } from "../../src/store/sql.ts";
+import { SqlStore } from "../../src/store/sql-store.ts";
+import { MysqlEngine } from "../../src/store/mysql/engine.ts";
+import { mysqlAddress } from "../../src/store/mysql/options.ts";
+import { statements } from "../../src/store/mysql/statements.ts";
+import { fill, jsonList, list, Piece } from "../../src/store/mysql/text.ts";
+import {
+  done,
+  enqueueOne,
+  fenceOf,
+  idsOf,
+  newJob,
+  nextId,
+  startOne,
+  upTo,
+} from "../support/jobs.ts";
+import { testRuntime } from "../support/runtime.ts";
+import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+import { until } from "../worker/observe.ts";
+
+const limits = { timeout: 60_000, skip: missing("mysql") };
+
+let database: ScratchDatabase;
+let admin: Connection;
+const opened: SqlStore[] = [];
+
+before(async () => {
+  if (limits.skip !== false) return;
+  database = await scratchDatabase("mysql");
+  admin = await createConnection({ uri: database.url, multipleStatements: true });
+  await admin.query("set session sql_mode = 'ANSI_QUOTES'");
+  // MySQL 9 draws a tree unless it is told otherwise; the others know nothing else.
+  await admin.query("set session explain_format = 'TRADITIONAL'").catch(() => {});
+  await (await open()).migrate();
+});
+afterEach(async () => {
+  await admin?.query("rollback");
+  for (const store of opened.splice(0)) await store.close();
+});
+after(async () => {
+  await admin?.end();
+  await database?.drop();
+});
+
+async function open(): Promise<SqlStore> {
+  const engine = await MysqlEngine.open({ ...mysqlAddress(database.url), runtime: testRuntime() });
+  const store = new SqlStore(engine);
+  opened.push(store);
+  return store;
+}
+
+/** What the server tells of transactions is not renewed while somebody asks more often than ten times a second. */
+const LOOK_EVERY_MS = 120;
+
+/** The sessions of the store, and whether one of them waits for a lock. */
+async function sessions(): Promise<{ ids: number[]; waits: boolean }> {
+  await pause(LOOK_EVERY_MS);
+  const [rows] = await admin.query<(RowDataPacket & { id: number; state: string | null })[]>(`
+    select p.id as id, t.trx_state as state
+      from information_schema.processlist p
+      left join information_schema.innodb_trx t on t.trx_mysql_thread_id = p.id
+     where p.db = database() and p.id <> connection_id()`);
+  return { ids: rows.map(({ id }) => id), waits: rows.some(({ state }) => state === "LOCK WAIT") };
+}
+
+describe("a hot statement", limits, () => {
+  const ids = Array.from({ length: 300 }, () => nextId());
+  const ofTask = new Piece("and task in ('mail.send')");
+  const keys = new Piece("task = 'a' and job_key = 'b' or task = 'a' and job_key = 'c'");
+  const examples: Record<string, string> = {
+    findJobs: fill(statements.findJobs, jsonList(ids)),
+    findKeys: fill(statements.findKeys, keys),
+    lockKeys: fill(statements.lockKeys, keys),
+    deleteKeys: fill(statements.deleteKeys, jsonList(ids)),
+    anyPending: fill(statements.anyPending, "mail", ofTask),
+    peek: fill(statements.peek, "mail", ofTask, 500),
+    lockReady: fill(statements.lockReady, "mail", ofTask, 500),
+    copyToLease: fill(statements.copyToLease, "w", 1, 1, 1, 1, jsonList(ids)),
+    deleteReady: fill(statements.deleteReady, jsonList(ids)),
+    readJobs: fill(statements.readJobs, jsonList(ids)),
+    lockLeases: fill(statements.lockLeases, jsonList(ids)),
+    copyToFinished: fill(statements.copyToFinished, 1, jsonList(ids)),
+    deleteLeases: fill(statements.deleteLeases, jsonList(ids)),
+    deleteWaiting: fill(statements.deleteWaiting, jsonList(ids)),
+    deleteFinished: fill(statements.deleteFinished, jsonList(ids)),
+    lockFreeLeases: fill(statements.lockFreeLeases, jsonList(ids)),
+    seeLeases: fill(statements.seeLeases, jsonList(ids)),
+    extendLeases: fill(statements.extendLeases, 1, 1, list(ids)),
+  };
+
+  test("is among those that are looked at here, unless it only inserts", () => {
+    const others = Object.keys(statements).filter((name) => !name.startsWith("insert"));
+    assert.deepEqual(others.toSorted(), Object.keys(examples).toSorted());
+  });
+
+  const tables = ["holdfast_", "j", "k", "r", "l", "w", "f"];
+  for (const [name, text] of Object.entries(examples)) {
+    test(`${name} finds its rows by an index, however few the server believes there are`, async () => {
+      const [plan] = await admin.query<RowDataPacket[]>(`explain ${text}`);
+      const ours = plan.filter(({ table }) => {
+        const inserted = name.startsWith("copy") && String(table).startsWith("holdfast_");
+        return tables.some((prefix) => String(table).startsWith(prefix)) && !inserted;
+      });
+      assert.ok(ours.length > 0);
+      for (const { table, type } of ours) {
+        assert.match(String(type), /^(const|eq_ref|ref|range)$/, `${table} is read by ${type}`);
+      }
+    });
+  }
+});
+
+describe("a lease", limits, () => {
+  test("that somebody has locked for a moment is extended and not lost", async () => {
+    const store = await open();
+    const claimed = [await startOne(store), await startOne(store)];
+    await admin.query("start transaction");
+    await admin.query("select * from holdfast_lease where id = ? for update", [claimed[0]?.id]);
+    const extending = store.extend(claimed, 90_000);
+    await until("the extension waits", async () => (await sessions()).waits);
+    await admin.query("commit");
+    assert.deepEqual(idsOf(await extending).toSorted(), idsOf(claimed).toSorted());
+    await store.settle(claimed.map((job) => done(job)));
+  });
+
+  test("that was settled while its extension waited is lost", async () => {
+    const [store, other] = [await open(), await open()];
+    const claimed = await startOne(store);
+    await admin.query("start transaction");
+    await admin.query("select * from holdfast_lease where id = ? for update", [claimed.id]);
+    const settling = other.settle([done(claimed)]);
+    await until("the settlement waits", async () => (await sessions()).waits);
+    const extending = store.extend([fenceOf(claimed)], 90_000);
+    await admin.query("commit");
+    assert.equal((await settling).length, 1);
+    assert.ok((await extending).length <= 1);
+    assert.deepEqual(await store.extend([claimed], 90_000), []);
+  });
+});
+
+describe("a claim of several queues", limits, () => {
+  test("locks no job that it does not take", async () => {
+    const store = await open();
+    for (const queue of ["a", "a", "b", "b"]) await enqueueOne(store, { queue });
+    const engine = store.engine;
+    // Inside its own transaction nobody else could tell; so two claims at once share the jobs between them.
+    const wanted = { ...upTo(2, { queues: ["a", "b"] }), claimId: 1 };
+    const turns = await Promise.all([
+      engine.settleAndClaim([], wanted),
+      engine.settleAndClaim([], { ...wanted, worker: "worker-b" }),
+    ]);
+    const claimed = turns.flatMap((turn) => turn.claimed);
+    assert.equal(claimed.length, 4);
+    assert.equal(new Set(idsOf(claimed)).size, 4);
+    await store.settle(claimed.map((job) => done(job)));
+  });
+});
+
+describe("a session", limits, () => {
+  test("that was killed while nobody used it is replaced", async () => {
+    const store = await open();
+    await Promise.all(Array.from({ length: 5 }, () => store.stats()));
+    await enqueueOne(store);
+    const { ids } = await sessions();
+    assert.ok(ids.length >= 5);
+    for (const id of ids) await admin.query(`kill ${id}`);
+    await Promise.all(Array.from({ length: 5 }, () => store.stats()));
+    const [job] = await store.claim(upTo(1));
+    await store.settle([done(job!)]);
+  });
+
+  test("that is killed before it commits costs nothing: its transaction is run again", async () => {
+    const store = await open();
+    const job = newJob();
+    await admin.query("start transaction");
+    await admin.query("insert into holdfast_job_key values (?, 'k', ?)", [job.task, nextId()]);
+    const enqueueing = store.enqueue([{ ...job, key: "k" }]);
+    await until("it waits for the key", async () => (await sessions()).waits);
+    for (const id of (await sessions()).ids) await admin.query(`kill ${id}`);
+    await admin.query("rollback");
+    assert.deepEqual(await enqueueing, [{ id: job.id, added: true }]);
+    assert.equal(await store.cancel(job.id), "cancelled");
+  });
+
+  test("is set up our way, whatever the server's defaults are", async () => {
+    const { engine } = await open();
+    const names = ["time_zone", "autocommit", "character_set_client", "sql_mode", "tx_isolation"];
+    const rows = await engine.all<{ name: string; value: string }>(sql`
+      select lower(variable_name) as name, variable_value as value
+        from ${VARIABLES[flavour(engine)]}
+       where ${engine.among(sql`variable_name`, [...names, "transaction_isolation"])}`);
+    const set = new Map(rows.map(({ name, value }) => [name, value]));
+    const isolation = set.get("transaction_isolation") ?? set.get("tx_isolation");
+    assert.deepEqual(
+      [set.get("time_zone"), set.get("autocommit"), set.get("character_set_client"), isolation],
+      ["+00:00", "ON", "utf8mb4", "READ-COMMITTED"],
+    );
+    const modes = set.get("sql_mode")?.split(",").toSorted();
+    assert.deepEqual(modes, ["ANSI_QUOTES", "NO_ENGINE_SUBSTITUTION", "STRICT_ALL_TABLES"]);
+  });
+});
+
+const VARIABLES = {
+  mariadb: sql`information_schema.session_variables`,
+  mysql: sql`performance_schema.session_variables`,
+};
+
+/** The migrations are made for the server that was found. */
+function flavour({ migrations }: Engine): keyof typeof VARIABLES {
+  return migrations[0]?.script.includes("utf8mb4_nopad_bin") === true ? "mariadb" : "mysql";
+}
+
+describe("a database that cannot be opened", limits, () => {
+  const changed = (change: (url: URL) => void): string => {
+    const url = new URL(database.url);
+    change(url);
+    return url.href;
+  };
+  const reasons: Record<string, { url: () => string; says: RegExp }> = {
+    "for want of the right password": {
+      url: () => changed((url) => void (url.password = "wr0ng")),
+      says: /refused the user or the password\. Check both/,
+    },
+    "because it does not exist": {
+      url: () => changed((url) => void (url.pathname = "/nowhere")),
+      says: /\/nowhere does not exist\. Create it/,
+    },
+    "because nobody listens": {
+      url: () => changed((url) => void (url.port = "1")),
+      says: /Nothing listens at mysql:\/\/.*:1\/.*Start the server/,
+    },
+    "because the host has no name": {
+      url: () => changed((url) => void (url.hostname = "nowhere.invalid")),
+      says: /host of mysql:\/\/nowhere\.invalid.* is not known/,
+    },
+  };
+  for (const [why, { url, says }] of Object.entries(reasons)) {
+    test(`${why} is unavailable, and says what to do`, async () => {
+      await assert.rejects(openStore(url()), (error) => {
+        assert.ok(error instanceof StoreUnavailable);
+        assert.match(error.message, says);
+        const { password, username } = new URL(url());
+        for (const secret of [password, `${username}:`]) assert.ok(!error.message.includes(secret));
+        return true;
+      });
+    });
+  }
+});

@@ -1,0 +1,178 @@
+/**
+ * How PostgreSQL carries out the hot statements with 200,000 rows in every table: by an index, prepared or not, on
+ * connections of ours and on others, and also when the statistics are from a time when the tables were empty.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import pg from "pg";
+import { openStore } from "../../src/store/open.ts";
+import { beginWith, startOptions } from "../../src/store/postgres/pool.ts";
+import { statements } from "../../src/store/postgres/statements.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
+import { listenToTexts } from "../support/sql-texts.ts";
+import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+
+const ROWS = 200_000;
+const NOW = 1_700_000_000_000; // past, so that everything is due
+
+/** Legal rows by the thousand: every table has its own ids. */
+const FILL = `
+create function pg_temp.id(of text, n int) returns uuid language sql immutable as $$
+  select (lpad(to_hex(n), 8, '0') || '-' || of || '-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid
+$$;
+insert into holdfast.job (id, queue, task, payload, rank, max_attempts, enqueued_at)
+select pg_temp.id(t, n), 'default', 'mail', '{}', 0, 3, ${NOW}
+  from generate_series(1, ${ROWS}) n, unnest(array['aaaa', 'bbbb', 'cccc', 'dddd']) t;
+insert into holdfast.ready (id, queue, task, rank, epoch, attempts, crashes, max_attempts, ready_at)
+select pg_temp.id('aaaa', n), 'q' || n % 4, 'mail', n % 3, 0, 0, 0, 3, ${NOW} + n
+  from generate_series(1, ${ROWS}) n;
+insert into holdfast.waiting (id, queue, task, rank, epoch, attempts, crashes, max_attempts, status, due_at)
+select pg_temp.id('bbbb', n), 'default', 'mail', 0, 0, 0, 0, 3, 'scheduled', ${NOW} + n
+  from generate_series(1, ${ROWS}) n;
+insert into holdfast.lease (id, queue, task, rank, epoch, attempts, crashes, max_attempts,
+                            locked_by, locked_until, claimed_at, heartbeat_at)
+select pg_temp.id('cccc', n), 'default', 'mail', 0, 1, 1, 0, 3, 'w' || n % 100, ${NOW} + n, ${NOW}, ${NOW}
+  from generate_series(1, ${ROWS}) n;
+insert into holdfast.finished (id, queue, task, rank, epoch, attempts, crashes, max_attempts,
+                               status, worker, started_at, finished_at)
+select pg_temp.id('dddd', n), 'default', 'mail', 0, 1, 1, 0, 3, 'done', 'w', ${NOW}, ${NOW} + n
+  from generate_series(1, ${ROWS}) n;`;
+
+interface Plan {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Index Name"?: string;
+  readonly Plans?: readonly Plan[];
+}
+
+const ids = `{${Array.from({ length: 500 }, (_, n) => idOf("cccc", n + 1)).join(",")}}`;
+const epochs = `{${Array.from({ length: 500 }, () => 1).join(",")}}`;
+const nulls = `{${Array.from({ length: 500 }, () => "null").join(",")}}`;
+const turn = [ids, "w1", epochs, nulls, NOW, "{q1}", "{mail}", 500, 30_000, 1];
+
+/** What each statement is given, and the index by which it finds its rows. */
+const hot: [name: keyof typeof statements, values: unknown[], indexes: string[]][] = [
+  ["claimFromOne", turn, ["ready_pkey", "lease_pkey", "job_default_pkey"]],
+  [
+    "claimFromSeveral",
+    turn.with(5, "{q1,q2,q3}"),
+    ["ready_pkey", "lease_pkey", "job_default_pkey"],
+  ],
+  ["settle", turn.slice(0, 5), ["lease_pkey"]],
+  ["takeLeases", turn.slice(0, 3), ["lease_pkey"]],
+  ["extend", [...turn.slice(0, 3), NOW, 30_000], ["lease_pkey"]],
+  ["extendOne", [...turn.slice(0, 3), NOW, 30_000], ["lease_pkey"]],
+  ["held", turn.slice(0, 3), ["lease_pkey"]],
+];
+
+/** How a statement is run: as on the product's own connections, or as where nothing can be said at their start. */
+const kinds = [
+  { name: "on a connection of ours", options: startOptions, begin: () => "begin" },
+  { name: "on any connection", options: () => "", begin: beginWith },
+];
+
+describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 }, () => {
+  let database: ScratchDatabase;
+  let store: SqlStore;
+  let early: pg.Client;
+
+  before(async () => {
+    database = await scratchDatabase("postgres");
+    store = (await openStore(database.url)) as SqlStore;
+    await store.migrate();
+    const client = await connect("");
+    // The worst moment: what is known about the tables is that they are empty.
+    await client.query("vacuum (analyze) holdfast.ready, holdfast.lease, holdfast.waiting");
+    early = await connect(startOptions("hot"));
+    for (const [name, values] of hot) await explain(early, name, statements[name], values);
+    await client.query(FILL);
+    await client.end();
+  });
+  after(async () => {
+    await early.end();
+    await store.close();
+    await database.drop();
+  });
+
+  for (const [name, values, indexes] of hot) {
+    for (const { name: where, options, begin } of kinds) {
+      test(`${name} goes by its index ${where}`, async () => {
+        const session = await connect(options("hot"));
+        await session.query(begin("hot"));
+        assertByIndex(await explain(session, name, statements[name], values), indexes);
+        await session.end();
+      });
+    }
+
+    test(`${name} goes by its index with a plan that was made when the tables were empty`, async () => {
+      const plan = await explain(early, name, statements[name], values);
+      assertByIndex(plan, indexes);
+      // The index is in claim order; to sort would mean to read the whole queue first.
+      const sorts = flat(plan).filter((node) => node["Node Type"].includes("Sort"));
+      if (name === "claimFromOne") assert.equal(sorts.length, 0);
+    });
+  }
+
+  test("upkeep finds what is due and what ended by an index", async () => {
+    const listening = listenToTexts(pg.Client.prototype);
+    await store.promoteDue({ limit: 10 });
+    await store.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 });
+    const takes = listening.stop().filter(({ text }) => /^\s*delete/.test(text));
+    assert.equal(takes.length, 2);
+    for (const [index, wanted] of ["waiting_due", "lease_ends"].entries()) {
+      const { text = "", values = [] } = takes[index] ?? {};
+      for (const { options, begin } of kinds) {
+        const session = await connect(options("cold"));
+        await session.query(begin("cold"));
+        assertByIndex(await explain(session, wanted, text, values), [wanted]);
+        await session.end();
+      }
+    }
+  });
+
+  async function connect(options: string): Promise<pg.Client> {
+    const client = new pg.Client({ connectionString: database.url, options });
+    await client.connect();
+    return client;
+  }
+});
+
+/** The plan of a prepared statement: the one that its session keeps, if it has one. */
+async function explain(
+  session: pg.Client,
+  name: string,
+  text: string,
+  values: readonly unknown[],
+): Promise<Plan> {
+  const known = await session.query("select from pg_prepared_statements where name = $1", [
+    name.toLowerCase(),
+  ]);
+  if (known.rowCount === 0) await session.query(`prepare ${name} as ${text}`);
+  const given = values.map((value) => (value === null ? "null" : `'${String(value)}'`)).join(", ");
+  const { rows } = await session.query<{ "QUERY PLAN": { Plan: Plan }[] }>(
+    `explain (format json) execute ${name} (${given})`,
+  );
+  return (rows[0]?.["QUERY PLAN"][0] as { Plan: Plan }).Plan;
+}
+
+function assertByIndex(plan: Plan, indexes: readonly string[]): void {
+  const nodes = flat(plan);
+  const scans = nodes.filter((node) => node["Node Type"] === "Seq Scan");
+  assert.deepEqual(
+    scans.map((node) => node["Relation Name"]),
+    [],
+    "a whole table is read",
+  );
+  const used = nodes.map((node) => node["Index Name"]);
+  for (const index of indexes)
+    assert.ok(used.includes(index), `${index} is not among ${used.join(" ")}`);
+}
+
+function flat(plan: Plan): Plan[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(flat)];
+}
+
+function idOf(table: string, n: number): string {
+  const hex = n.toString(16);
+  return `${hex.padStart(8, "0")}-${table}-7000-8000-${hex.padStart(12, "0")}`;
+}

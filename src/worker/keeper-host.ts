@@ -63,7 +63,7 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
   const workerData: KeeperThreadData = { address, settings, progress, port: port2 };
   const thread = new Thread(threadFile(), {
     workerData,
-    execArgv: threadArguments(process.execArgv),
+    ...threadArguments(process.execArgv),
     transferList: [port2],
     name: "holdfast-keeper",
   });
@@ -123,14 +123,17 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
 
 const CODE_ON_THE_COMMAND_LINE = new Set(["-e", "--eval", "-p", "--print", "-pe"]);
 
-/** A thread is a file: what says how to read code from the command line would keep it from starting. */
-function threadArguments(given: readonly string[]): string[] {
-  return given.filter(
-    (argument, index) =>
-      !argument.startsWith("--input-type") &&
-      !CODE_ON_THE_COMMAND_LINE.has(argument) &&
-      !CODE_ON_THE_COMMAND_LINE.has(given[index - 1] ?? ""),
-  );
+/**
+ * A thread is a file: what says how to read code from the command line would keep it from starting. Otherwise it
+ * inherits what the process was given, some of which could not be said again.
+ */
+function threadArguments(given: readonly string[]): { execArgv?: string[] } {
+  const isForCode = (argument: string, index: number): boolean =>
+    argument.startsWith("--input-type") ||
+    CODE_ON_THE_COMMAND_LINE.has(argument) ||
+    CODE_ON_THE_COMMAND_LINE.has(given[index - 1] ?? "");
+  if (!given.some(isForCode)) return {};
+  return { execArgv: given.filter((argument, index) => !isForCode(argument, index)) };
 }
 
 /** Sources run as they are in development; the published package has JavaScript only. */

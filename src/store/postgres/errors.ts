@@ -41,7 +41,9 @@ function wordsOf(error: unknown): string {
 }
 
 export function asksAgain(error: unknown): boolean {
-  return AGAIN.has(codeOf(error));
+  if (AGAIN.has(codeOf(error))) return true;
+  // Somebody took the key between our look and our write; the next look finds them.
+  return isDuplicate(error) && (error as { table?: unknown }).table === "job_key";
 }
 
 /** The connection is of no use any more. */

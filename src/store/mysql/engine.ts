@@ -1,0 +1,234 @@
+/**
+ * MySQL and MariaDB, through `mysql2`.
+ *
+ * Row locks in one order, READ COMMITTED, and as much as possible in one packet. Settling, claiming and extending have
+ * a few connections of their own, so that they never queue behind anything else. The clock is the server's.
+ */
+import { createHash } from "node:crypto";
+import { StoreBusy } from "../../core/errors.ts";
+import type { Fence, Settlement } from "../../core/job.ts";
+import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
+import type { Claiming, Engine, Migration, Row, Transaction } from "../engine.ts";
+import { Poll } from "../poll.ts";
+import { Compiler, nothing, sql, type Sql } from "../sql.ts";
+import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
+import { numberIn, rowsOf } from "./answers.ts";
+import { loadDriver } from "./driver.ts";
+import { isNoSuchThread, translate } from "./errors.ts";
+import { HotVerbs } from "./hot.ts";
+import { Insertion } from "./insert.ts";
+import { MIGRATION_TABLE, migrationsFor } from "./migrations.ts";
+import { placeOf, type MysqlAddress } from "./options.ts";
+import { Pool } from "./pool.ts";
+import { flavourOf } from "./server.ts";
+import { Session, type Probe } from "./session.ts";
+import { Sessions } from "./sessions.ts";
+import { filled, literal } from "./text.ts";
+import { SharedTransaction, type Send } from "./transaction.ts";
+
+export interface MysqlOptions extends MysqlAddress {
+  readonly runtime: Runtime;
+  readonly probe?: Probe;
+}
+
+const LANES = 2;
+const CONNECTIONS = 10;
+/** One for each lane, and one that extends leases meanwhile. */
+const RESERVED = LANES + 1;
+
+/** How long a process waits for another one that migrates, and how long one statement of a migration may take. */
+const MIGRATION_WAIT_S = 60;
+const MIGRATION_MS_MAX = 30 * 60_000;
+
+const SESSION_ENDS_MS_MAX = 10_000;
+const SESSION_LOOK_MS = 25;
+/** Sessions that were lost with an answer, and are not looked for any more. */
+const LOST_MAX = 1_000;
+
+export class MysqlEngine implements Engine {
+  readonly name: string;
+  readonly address: { engine: string; options: Record<string, unknown> };
+  readonly migrations: readonly Migration[];
+  readonly runtime: Runtime;
+  readonly lanes = LANES;
+  readonly #database: string;
+  readonly #main: Sessions;
+  readonly #pools: readonly Pool[];
+  readonly #hot: HotVerbs;
+  readonly #insertion: Insertion;
+  readonly #compiler = new Compiler({ prefix: "holdfast_", placeholder: () => "?" });
+  readonly #lost = new Map<number, string>();
+  #poll: Poll | null = null;
+
+  private constructor(options: MysqlOptions, first: Session, open: () => Promise<Session>) {
+    const { runtime, probe: _probe, ...address } = options;
+    this.name = placeOf(options);
+    this.runtime = runtime;
+    this.address = { engine: "mysql", options: { ...address } };
+    this.migrations = migrationsFor(flavourOf(first.server.version, this.name));
+    this.#database = options.database;
+    const pool = (size: number): Pool => new Pool({ store: this.name, size, runtime, open });
+    const [main, reserved] = [pool(CONNECTIONS), pool(RESERVED)];
+    main.add(first);
+    this.#pools = [main, reserved];
+    this.#main = this.#sessions(main);
+    this.#insertion = new Insertion(this.#main, () => this.#nowText());
+    this.#hot = new HotVerbs(this.#sessions(reserved), () => `select ${this.#nowText()}`);
+  }
+
+  static async open(options: MysqlOptions): Promise<MysqlEngine> {
+    const { runtime, probe = null, ...address } = options;
+    const driver = await loadDriver();
+    const open = (): Promise<Session> => Session.open({ driver, address, runtime, probe });
+    let first: Session;
+    try {
+      first = await open();
+    } catch (error) {
+      throw translate(error, placeOf(address));
+    }
+    try {
+      return new MysqlEngine(options, first, open);
+    } catch (error) {
+      await first.end();
+      throw error;
+    }
+  }
+
+  now(): Sql {
+    return sql`coalesce(${this.#testNow()}, cast(floor(unix_timestamp(now(3)) * 1000) as signed))`;
+  }
+
+  among(column: Sql, values: readonly string[]): Sql {
+    return values.length === 0 ? sql`1 = 0` : sql`${column} in (${values})`;
+  }
+
+  async all<T = Row>(query: Sql): Promise<T[]> {
+    const [answer] = await this.#main.read([filled(this.#compiler.compile(query))], "objects");
+    return rowsOf<T>(answer);
+  }
+
+  transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#main.transaction((exchange) => {
+      const send: Send = (statements) => {
+        exchange.add(...statements);
+        return exchange.send("objects");
+      };
+      return body(new SharedTransaction(send, this.#compiler));
+    });
+  }
+
+  async hasTable(name: string): Promise<boolean> {
+    const rows = await this.all(sql`
+      select table_name
+        from information_schema.tables
+       where table_schema = database()
+         and table_name = ${`holdfast_${name}`}`);
+    return rows.length > 0;
+  }
+
+  /** Defining a table commits, so there is no transaction around it all; every script can be run again instead. */
+  migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#main.alone(async (session) => {
+      const name = literal(this.#lockName());
+      const waitMs = (MIGRATION_WAIT_S + 10) * 1_000;
+      const asking = [`select get_lock(${name}, ${MIGRATION_WAIT_S})`];
+      const [locked] = await session.send(asking, { rows: "arrays", answerMs: waitMs });
+      if (numberIn(locked) !== 1) {
+        throw new StoreBusy({ store: this.name, waitedMs: MIGRATION_WAIT_S * 1_000 });
+      }
+      try {
+        const send: Send = (statements) =>
+          session.send(statements, { rows: "objects", answerMs: MIGRATION_MS_MAX });
+        await send([MIGRATION_TABLE]);
+        return await body(new SharedTransaction(send, this.#compiler));
+      } finally {
+        // A session that was lost has lost the lock, too.
+        if (session.usable) await session.send([`do release_lock(${name})`], { rows: "arrays" });
+      }
+    });
+  }
+
+  insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    this.#poll?.stir();
+    return this.#insertion.insert(jobs);
+  }
+
+  async settleAndClaim(
+    settlements: readonly Settlement[],
+    wanted: Claiming | null,
+  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+    const turn = await this.#hot.settleAndClaim(settlements, wanted);
+    if (turn.claimed.length > 0) this.#poll?.stir();
+    return turn;
+  }
+
+  extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
+    return this.#hot.extend(fences, leaseMs);
+  }
+
+  /** After a restart the server gives its numbers again, so a session is known by where it came from, too. */
+  async endSession(session: number): Promise<void> {
+    const seenAs = this.#lost.get(session);
+    const same = seenAs === undefined ? nothing : sql`and host = ${seenAs}`;
+    const look = sql`select id as id from information_schema.processlist where id = ${session} ${same}`;
+    for (let waitedMs = 0; waitedMs < SESSION_ENDS_MS_MAX; waitedMs += SESSION_LOOK_MS) {
+      const rows = await this.all(look);
+      if (rows.length === 0) return void this.#lost.delete(session);
+      if (waitedMs === 0) await this.#kill(session);
+      else await sleep(this.runtime, SESSION_LOOK_MS);
+    }
+    throw new StoreBusy({ store: this.name, waitedMs: SESSION_ENDS_MS_MAX });
+  }
+
+  /** Jobs stand in one table and are deleted row by row. */
+  async dropBlocks(): Promise<void> {}
+
+  /** The server pushes nothing: somebody has to look, often after something happened and seldom when nothing does. */
+  listen(hear: (hint: Hint) => void): () => void {
+    const poll = new Poll(this.runtime, () => hear({ kind: "unknown" }));
+    this.#poll = poll;
+    return () => {
+      poll.stop();
+      if (this.#poll === poll) this.#poll = null;
+    };
+  }
+
+  tell(): void {}
+
+  async close(): Promise<void> {
+    this.#poll?.stop();
+    await Promise.all(this.#pools.map((pool) => pool.close()));
+  }
+
+  #sessions(pool: Pool): Sessions {
+    const { runtime, name: store } = this;
+    return new Sessions({ pool, runtime, store, onDoubt: (session) => this.#remember(session) });
+  }
+
+  #remember({ id, seenAs }: Session): void {
+    if (this.#lost.size >= LOST_MAX) this.#lost.clear();
+    this.#lost.set(id, seenAs);
+  }
+
+  async #kill(session: number): Promise<void> {
+    try {
+      await this.#main.alone((own) => own.send([`kill ${session}`], { rows: "arrays" }));
+    } catch (error) {
+      if (!isNoSuchThread(error)) throw error; // it has ended by itself
+    }
+  }
+
+  /** The server's locks have names of 64 characters, and no database of their own. */
+  #lockName(): string {
+    return `holdfast migrates ${createHash("sha1").update(this.#database).digest("hex")}`;
+  }
+
+  #nowText(): string {
+    return filled(this.#compiler.compile(this.now()));
+  }
+
+  /** A test brings its own clock; otherwise the server's counts. */
+  #testNow(): number | null {
+    return this.runtime === systemRuntime ? null : this.runtime.now();
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * Accepting jobs.
+ *
+ * The plain way is one round trip: what comes without keys is inserted, and the database itself notices an id that is
+ * there already. Then, or where there are keys, the careful way looks first: which ids are known, who holds which key.
+ */
+import type { NewJob, Enqueued } from "../store.ts";
+import { allRows, numberIn } from "./answers.ts";
+import { isDuplicate } from "./errors.ts";
+import type { Exchange, Sessions } from "./sessions.ts";
+import { statements } from "./statements.ts";
+import { fill, inGroups, insertions, jsonList, literal, Piece, tuple } from "./text.ts";
+
+/** How often the careful way begins again because somebody inserted the same ids meanwhile. */
+const ROUNDS_MAX = 5;
+
+/** The database's now, kept in the session, so that all rows of a batch carry the same one. */
+const NOW = "@holdfast_now";
+
+interface Keyed extends NewJob {
+  readonly key: string;
+}
+
+type Holder = [task: string, key: string, id: string];
+
+export class Insertion {
+  readonly #sessions: Sessions;
+  /** The clock of the database, as an expression. */
+  readonly #now: () => string;
+
+  constructor(sessions: Sessions, now: () => string) {
+    this.#sessions = sessions;
+    this.#now = now;
+  }
+
+  async insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    if (jobs.every(({ key }) => key === null)) {
+      const accepted = await this.#unlessThere(jobs);
+      if (accepted !== null) return accepted;
+    }
+    return this.#sessions.transaction((exchange) => this.#carefully(exchange, jobs), {
+      duplicatesMax: ROUNDS_MAX,
+    });
+  }
+
+  /** Null: one of the ids is there already. Nothing was written. */
+  async #unlessThere(jobs: readonly NewJob[]): Promise<Enqueued[] | null> {
+    try {
+      return await this.#sessions.transaction((exchange) => this.#plainly(exchange, jobs), {
+        duplicatesMax: 0,
+      });
+    } catch (error) {
+      if (isDuplicate(error)) return null;
+      throw error;
+    }
+  }
+
+  async #plainly(exchange: Exchange, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    exchange.add(`set ${NOW} = ${this.#now()}`);
+    // Only an instant has to be compared with the clock; a span says by itself whether it is over.
+    const now = jobs.some(comesAt) ? await readNow(exchange) : null;
+    addJobs(exchange, jobs, now);
+    return jobs.map(({ id }) => ({ id, added: true }));
+  }
+
+  async #carefully(exchange: Exchange, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    exchange.add(`set ${NOW} = ${this.#now()}`);
+    const fresh = await notThereYet(exchange, jobs);
+    const holders = await holdKeys(exchange, fresh.filter(isKeyed));
+    const holderOf = (job: NewJob): string => holders.get(nameOf(job)) ?? job.id;
+    const accepted = fresh.filter((job) => holderOf(job) === job.id);
+    addJobs(exchange, accepted, await readNow(exchange));
+    const added = new Set(accepted);
+    const looked = new Set(fresh);
+    // The same job twice in a batch is added once.
+    return jobs.map((job) => ({
+      id: looked.has(job) ? holderOf(job) : job.id,
+      added: added.delete(job),
+    }));
+  }
+}
+
+async function readNow(exchange: Exchange): Promise<number> {
+  const at = exchange.add(`select ${NOW}`);
+  return numberIn((await exchange.send("arrays"))[at]) as number;
+}
+
+/**
+ * The jobs whose ids are unknown, each id once. A call that is repeated must not touch the key of a job that it finds:
+ * the job may have finished, and another may hold the key.
+ */
+async function notThereYet(exchange: Exchange, jobs: readonly NewJob[]): Promise<NewJob[]> {
+  const firsts = [...new Map(jobs.toReversed().map((job) => [job.id, job])).values()].toReversed();
+  const groups = [...inGroups(firsts.map(({ id }) => id))];
+  const at = exchange.add(...groups.map((group) => fill(statements.findJobs, jsonList(group))));
+  const answers = await exchange.send("arrays");
+  const there = new Set(allRows<[string]>(answers.slice(at)).map(([id]) => id));
+  return firsts.filter(({ id }) => !there.has(id));
+}
+
+/** Who holds the keys of these jobs from now on. The first job of a batch with a key is the one that may have it. */
+async function holdKeys(exchange: Exchange, jobs: readonly Keyed[]): Promise<Map<string, string>> {
+  if (jobs.length === 0) return new Map();
+  const seen = await findHolders(exchange, jobs, statements.findKeys);
+  const firsts = new Map<string, Keyed>();
+  for (const job of jobs) {
+    const name = nameOf(job);
+    if (!seen.has(name) && !firsts.has(name)) firsts.set(name, job);
+  }
+  if (firsts.size === 0) return seen;
+  // In one order for everybody: two batches with the same keys must not wait for one another.
+  const inOrder = [...firsts].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, job]) => job);
+  const rows = inOrder.map(({ task, key, id }) => tuple([task, key, id]));
+  exchange.add(...insertions(statements.insertKeys, rows));
+  const held = await findHolders(exchange, inOrder, statements.lockKeys);
+  return new Map([...seen, ...held]);
+}
+
+async function findHolders(
+  exchange: Exchange,
+  jobs: readonly Keyed[],
+  text: string,
+): Promise<Map<string, string>> {
+  const groups = [...inGroups(jobs)];
+  const at = exchange.add(...groups.map((group) => fill(text, anyOf(group))));
+  const rows = allRows<Holder>((await exchange.send("arrays")).slice(at));
+  return new Map(rows.map(([task, key, id]) => [nameOf({ task, key }), id]));
+}
+
+/** Spelt with `or`: not every server finds rows by a list of pairs. */
+function anyOf(jobs: readonly Keyed[]): Piece {
+  const pairs = jobs.map(
+    ({ task, key }) => `task = ${literal(task)} and job_key = ${literal(key)}`,
+  );
+  return new Piece(pairs.join(" or "));
+}
+
+/** A task and a key as one text. */
+function nameOf({ task, key }: Pick<NewJob, "task" | "key">): string {
+  return JSON.stringify([task, key]);
+}
+
+function isKeyed(job: NewJob): job is Keyed {
+  return job.key !== null;
+}
+
+/** Adds the rows of new jobs. */
+function addJobs(exchange: Exchange, jobs: readonly NewJob[], now: number | null): void {
+  const starts = jobs.map((job) => ({ job, due: dueTime(job, now) }));
+  const ready = starts
+    .filter(({ due }) => due === null)
+    .map(({ job }) => `(${travels(job)},${NOW})`);
+  const waiting = starts
+    .filter(({ due }) => due !== null)
+    .map(({ job, due }) => `(${travels(job)},'scheduled',${due})`);
+  exchange.add(...insertions(statements.insertJobs, jobs.map(jobRow)));
+  exchange.add(...insertions(statements.insertReady, ready));
+  exchange.add(...insertions(statements.insertWaiting, waiting));
+}
+
+function travels({ id, queue, task, priority, key, attemptsMax }: NewJob): string {
+  return [id, queue, task, 0 - priority, key, 0, 0, 0, attemptsMax].map(literal).join(",");
+}
+
+function jobRow({ id, queue, task, payload, priority, attemptsMax, key }: NewJob): string {
+  const values = [id, queue, task, payload, 0 - priority, attemptsMax, key];
+  return `(${values.map(literal).join(",")},${NOW})`;
+}
+
+function comesAt({ start }: NewJob): boolean {
+  return start !== null && "at" in start;
+}
+
+/** When a job that has to wait is due, as an expression; null: it is pending at once. */
+function dueTime({ start }: NewJob, now: number | null): string | null {
+  if (start === null) return null;
+  if ("at" in start) return now === null || start.at > now ? String(start.at) : null;
+  return start.delayMs > 0 ? `${NOW} + ${start.delayMs}` : null;
+}

@@ -1,0 +1,198 @@
+/**
+ * The tables on MySQL and MariaDB.
+ *
+ * Defining a table ends a transaction there, so a migration that was interrupted may have been applied in part: every
+ * statement can be run again.
+ */
+import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
+import { KEY_LENGTH_MAX, NAME_LENGTH_MAX } from "../../core/name.ts";
+import type { Migration } from "../engine.ts";
+import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
+import type { Flavour } from "./server.ts";
+
+const ID = "char(36) character set ascii collate ascii_bin";
+const NAME = `varchar(${NAME_LENGTH_MAX})`;
+const KEY = `varchar(${KEY_LENGTH_MAX})`;
+const WORKER = "varchar(255)";
+const WORD = "varchar(16)";
+
+const isOneOf = (column: string, words: readonly string[]): string =>
+  `${column} in (${words.map((word) => `'${word}'`).join(", ")})`;
+
+const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
+
+const TRAVELLER = `
+  id            ${ID} not null,
+  queue         ${NAME} not null,
+  task          ${NAME} not null,
+  "rank"        int not null,
+  job_key       ${KEY},
+  epoch         int not null,
+  attempts      int not null,
+  crashes       int not null,
+  max_attempts  int not null,
+  check (epoch >= 0),
+  check (attempts between 0 and max_attempts and attempts <= epoch),
+  check (crashes between 0 and epoch),
+  check (max_attempts >= 1),`;
+
+const TABLES = `
+create table if not exists holdfast_job (
+  id            ${ID} not null,
+  queue         ${NAME} not null,
+  task          ${NAME} not null,
+  payload       longtext not null,
+  "rank"        int not null,
+  max_attempts  int not null,
+  job_key       ${KEY},
+  enqueued_at   bigint not null,
+  check (char_length(id) = 36),
+  check (queue <> ''),
+  check (task <> ''),
+  check (max_attempts >= 1),
+  check (enqueued_at > 0),
+  primary key (id)
+);
+
+create table if not exists holdfast_ready (${TRAVELLER}
+  ready_at      bigint not null,
+  check (ready_at > 0),
+  check (attempts < max_attempts),
+  primary key (queue, "rank", ready_at, id),
+  unique by_id (id)
+);
+
+create table if not exists holdfast_waiting (${TRAVELLER}
+  status        ${WORD} not null,
+  due_at        bigint,
+  check (${isOneOf("status", waitingStatuses)}),
+  check (due_at is not null or status = 'waiting'),
+  check (attempts < max_attempts),
+  primary key (id),
+  key by_due (due_at)
+);
+
+create table if not exists holdfast_lease (${TRAVELLER}
+  locked_by     ${WORKER} not null,
+  locked_until  bigint not null,
+  claimed_at    bigint not null,
+  heartbeat_at  bigint not null,
+  cancel_requested_at bigint,
+  claim_id      bigint,
+  check (locked_by <> ''),
+  check (locked_until > 0),
+  check (attempts >= 1),
+  primary key (id)
+);
+
+create table if not exists holdfast_finished (${TRAVELLER}
+  status        ${WORD} not null,
+  worker        ${WORKER},
+  started_at    bigint,
+  finished_at   bigint not null,
+  result        longtext,
+  error         longtext,
+  check (${isOneOf("status", finalStatuses)}),
+  check (status <> 'done' or attempts >= 1),
+  primary key (id),
+  key by_end (status, finished_at),
+  key by_status (status, id)
+);
+
+create table if not exists holdfast_attempt (
+  job_id        ${ID} not null,
+  epoch         int not null,
+  attempt       int not null,
+  worker        ${WORKER} not null,
+  outcome       ${WORD} not null,
+  started_at    bigint not null,
+  ended_at      bigint not null,
+  error         longtext,
+  check (epoch >= 1),
+  check (attempt between 0 and epoch),
+  check (${isOneOf("outcome", ["retry", "suspended", "released", "crashed", "failed", "cancelled"])}),
+  primary key (job_id, epoch)
+);
+
+create table if not exists holdfast_job_key (
+  task          ${NAME} not null,
+  job_key       ${KEY} not null,
+  job_id        ${ID} not null,
+  primary key (task, job_key),
+  unique by_job (job_id)
+);
+`;
+
+const tables = ({ collation }: Flavour): string =>
+  TABLES.replaceAll(
+    "\n);",
+    `\n) engine = InnoDB row_format = dynamic default character set utf8mb4 collate ${collation};`,
+  );
+
+const refuse = (words: string): string =>
+  `signal sqlstate '45000' set message_text = 'holdfast: ${words}';`;
+
+const trigger = (name: string, moment: string, table: string, body: string): string => `
+drop trigger if exists holdfast_${name};
+create trigger holdfast_${name} ${moment} on holdfast_${table} for each row
+begin
+  ${body}
+end;
+`;
+
+const written = (table: string, words: string): string =>
+  trigger(`${table}_is_written_once`, "before update", table, refuse(words));
+
+const stays = (table: string): string =>
+  trigger(
+    `${table}_stays`,
+    "before update",
+    table,
+    `if new.id <> old.id then ${refuse("a row stays with its job")} end if;
+  if new.epoch < old.epoch then ${refuse("an epoch never goes down")} end if;`,
+  );
+
+/** A job that was never claimed is not looked up: that would nearly double what it costs to enqueue one. */
+const enters = (table: string): string =>
+  trigger(
+    `${table}_enters`,
+    "before insert",
+    table,
+    `if new.epoch > 0 then
+    if exists (select 1 from holdfast_finished where id = new.id) then
+      ${refuse("the job has finished; only a revival makes it pending again")}
+    end if;
+    if exists (select 1 from holdfast_lease where id = new.id) then
+      ${refuse("a worker holds the job")}
+    end if;
+  end if;`,
+  );
+
+/** What no move of ours does, and no hand-typed SQL shall do either. */
+const TRIGGERS = [
+  written("job", "a job is written once and never updated"),
+  written("finished", "a finished job is written once and never updated"),
+  ...["ready", "waiting", "lease"].map(stays),
+  ...["ready", "waiting"].map(enters),
+].join("");
+
+/** In the time zone of whoever reads. */
+const instant = (column: string): string => `cast(from_unixtime(${column} / 1000) as datetime(3))`;
+
+/** With the rights of whoever reads: whoever made it may be gone one day. */
+const VIEWS = (JOB_STATE + jobs(instant) + ATTEMPTS)
+  .replaceAll("holdfast.", "holdfast_")
+  .replaceAll("create view", "create or replace sql security invoker view");
+
+export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
+  { version: 1, name: "jobs", breaking: false, script: tables(flavour) + TRIGGERS + VIEWS },
+];
+
+export const MIGRATION_TABLE = `
+create table if not exists holdfast_migration (
+  version     int not null primary key,
+  name        varchar(255) not null,
+  breaking    int not null,
+  applied_at  bigint not null,
+  check (breaking in (0, 1))
+) engine = InnoDB default character set utf8mb4`;

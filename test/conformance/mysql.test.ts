@@ -1,0 +1,56 @@
+/** The store contract on MySQL or MariaDB: in one process, and shared by several. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { createConnection, type Connection } from "mysql2/promise";
+import { openStore } from "../../src/store/open.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { StoreProcesses } from "../support/remote-store.ts";
+import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+import { inMode, type Place } from "./in-mode.ts";
+
+const PROCESSES = 3;
+const limits = { timeout: 120_000, skip: missing("mysql") };
+
+const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key"];
+const EMPTY = [
+  ...TABLES.map((table) => `delete from holdfast_${table}`),
+  "delete from holdfast_migration where name like 'pretended%'",
+].join(";");
+
+/** One database for all tests that do not mind its tables: making them takes longer than most tests. */
+let used: ScratchDatabase;
+let admin: Connection;
+before(async () => {
+  if (limits.skip !== false) return;
+  used = await scratchDatabase("mysql");
+  admin = await createConnection({ uri: used.url, multipleStatements: true });
+});
+
+async function place({ migrate }: { migrate: boolean }): Promise<Place> {
+  if (migrate) return { url: used.url, free: async () => void (await admin.query(EMPTY)) };
+  const fresh = await scratchDatabase("mysql");
+  return { url: fresh.url, free: () => fresh.drop() };
+}
+
+describe("mysql", limits, () => {
+  inMode({ alone: null, place, open: (url, runtime) => openStore(url, { runtime }) });
+});
+
+describe("mysql shared by several processes", limits, () => {
+  let processes: StoreProcesses;
+  before(() => void (processes = new StoreProcesses(PROCESSES)));
+  after(() => processes.stop());
+  inMode({ alone: null, place, open: (url, { clock }) => processes.open(url, clock) });
+
+  test("each of the processes had its share in all this", () => {
+    const calls = processes.calls();
+    assert.equal(calls.size, PROCESSES);
+    assert.ok(Math.min(...calls.values()) > 100);
+  });
+});
+
+after(async () => {
+  await admin?.end();
+  await used?.drop();
+  await assertNothingRuns();
+});

@@ -43,6 +43,9 @@ export interface Engine {
   /** The condition that a column is one of the values, in a shape that suits any number of them. */
   among(column: Sql, values: readonly string[]): Sql;
 
+  /** Whether a text can be the id of a job here; a database may refuse to compare ids with anything else. */
+  mayBeId(text: string): boolean;
+
   /** Reads outside a transaction. */
   all<T = Row>(query: Sql): Promise<T[]>;
 

@@ -1,15 +1,18 @@
 /** The store on any SQL engine: the hot verbs are the engine's, the rest is written once in this folder. */
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
+import { JobNotFound } from "../core/errors.ts";
 import type { Engine } from "./engine.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import { checkSchema, migrate } from "./migrate.ts";
 import { lookUpEnqueued, lookUpRevived, lookUpTurn, writeOrLookUp } from "./unknown.ts";
 import type {
+  AttemptRecord,
   ClaimedJob,
   Enqueued,
   Extended,
   Hint,
+  JobRecord,
   LeaseFilter,
   ListFilter,
   Migrated,
@@ -84,8 +87,9 @@ export class SqlStore implements Store {
   }
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
-    if (settlements.length === 0) return [];
-    const { settled } = await this.#turn(settlements, null);
+    const real = settlements.filter(({ id }) => this.engine.mayBeId(id));
+    if (real.length === 0) return [];
+    const { settled } = await this.#turn(real, null);
     this.#hintSettled(settled);
     return settled;
   }
@@ -94,14 +98,17 @@ export class SqlStore implements Store {
     settlements: readonly Settlement[],
     wanted: Wanted,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
-    const turn = await this.#turn(settlements, wanted);
+    const turn = await this.#turn(
+      settlements.filter(({ id }) => this.engine.mayBeId(id)),
+      wanted,
+    );
     this.#hintSettled(turn.settled);
     return turn;
   }
 
   extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
-    if (fences.length === 0) return Promise.resolve([]);
-    return this.engine.extend(fences, leaseMs);
+    const real = fences.filter(({ id }) => this.engine.mayBeId(id));
+    return real.length === 0 ? Promise.resolve([]) : this.engine.extend(real, leaseMs);
   }
 
   release(fences: readonly Fence[]): Promise<Settled[]> {
@@ -129,6 +136,7 @@ export class SqlStore implements Store {
   }
 
   async cancel(id: string): Promise<Status | null> {
+    if (!this.engine.mayBeId(id)) return null;
     const cancel = (): Promise<Status | null> => jobs.cancel(this.engine, id);
     const status = await writeOrLookUp(this.engine, cancel, cancel); // cancelling twice is cancelling once
     if (status === "processing") this.#announce({ kind: "cancel" });
@@ -137,6 +145,7 @@ export class SqlStore implements Store {
   }
 
   async revive(id: string, attempts: number): Promise<void> {
+    if (!this.engine.mayBeId(id)) throw new JobNotFound({ id });
     const queue = await writeOrLookUp(
       this.engine,
       () => jobs.revive(this.engine, id, attempts),
@@ -150,16 +159,19 @@ export class SqlStore implements Store {
     return jobs.prune(this.engine, chore);
   }
 
-  find(id: string) {
-    return inspect.find(this.engine, id);
+  async find(id: string): Promise<JobRecord | null> {
+    return this.engine.mayBeId(id) ? inspect.find(this.engine, id) : null;
   }
 
-  attempts(id: string) {
-    return inspect.attempts(this.engine, id);
+  async attempts(id: string): Promise<AttemptRecord[]> {
+    return this.engine.mayBeId(id) ? inspect.attempts(this.engine, id) : [];
   }
 
   findFinished(ids: readonly string[]) {
-    return inspect.findFinished(this.engine, ids);
+    return inspect.findFinished(
+      this.engine,
+      ids.filter((id) => this.engine.mayBeId(id)),
+    );
   }
 
   list(filter: ListFilter) {

@@ -9,12 +9,14 @@ import type { Runtime } from "../core/runtime.ts";
 import type { ClaimedJob } from "../store/store.ts";
 import type { Report } from "./keeper.ts";
 
-/** Jobs are claimed ahead for this much work. */
+/** Jobs are claimed ahead for this much work, or for two turns of the store where they take longer. */
 const AHEAD_MS = 25;
+const AHEAD_TURNS = 2.5;
+const AHEAD_MS_MAX = 250;
 /** The most jobs that are claimed, or settled, in one transaction. */
 export const BATCH_MAX = 500;
-/** How much the newest measurement counts for the pace. */
-const PACE_WEIGHT = 0.5;
+/** A measurement over this much time counts as much as all before it. */
+const PACE_MS = 25;
 
 /** Jobs claimed together, and when the claim was sent, on the monotonic clock. */
 export interface Batch {
@@ -37,6 +39,7 @@ export class Claimer {
   #buffer: Buffered[] = [];
   #next = 0;
   #pace = 0; // jobs a millisecond
+  #turnMs = 0;
   #measuredAt: number;
   #finished = 0;
   #stopped = false;
@@ -55,8 +58,14 @@ export class Claimer {
     this.#measure();
     if (this.#stopped) return 0;
     const free = this.#concurrency - running - this.buffered;
-    const ahead = Math.floor(this.#pace * AHEAD_MS);
+    const aheadMs = Math.min(AHEAD_MS_MAX, Math.max(AHEAD_MS, AHEAD_TURNS * this.#turnMs));
+    const ahead = Math.floor(this.#pace * aheadMs);
     return Math.max(0, Math.min(BATCH_MAX, free + ahead));
+  }
+
+  /** How long the store took for a turn. */
+  took(ms: number): void {
+    this.#turnMs += (ms - this.#turnMs) / 4;
   }
 
   add({ jobs, sentAt }: Batch): void {
@@ -131,7 +140,9 @@ export class Claimer {
     const now = this.#runtime.monotonic();
     const elapsed = now - this.#measuredAt;
     if (elapsed < 1) return;
-    this.#pace += PACE_WEIGHT * (this.#finished / elapsed - this.#pace);
+    // By the time it covers: a moment in which nothing ended says little.
+    const weight = elapsed / (elapsed + PACE_MS);
+    this.#pace += weight * (this.#finished / elapsed - this.#pace);
     this.#finished = 0;
     this.#measuredAt = now;
   }

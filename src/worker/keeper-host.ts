@@ -6,7 +6,7 @@ import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
 import type { Store, StoreAddress } from "../store/store.ts";
-import { Keeper, type KeeperSettings, type LeaseList, type Report } from "./keeper.ts";
+import { Keeper, pack, type KeeperSettings, type LeaseList, type Report } from "./keeper.ts";
 import type { FromKeeper, KeeperThreadData, ToKeeper } from "./keeper-thread.ts";
 
 export interface KeeperHost {
@@ -92,7 +92,7 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
   const counter = new Int32Array(progress);
   return {
     hold(leases, sentAt) {
-      if (fallback === null) send({ kind: "hold", leases, sentAt });
+      if (fallback === null) send({ kind: "hold", leases: pack(leases), sentAt });
       else fallback.hold(leases, sentAt);
     },
     limit(id, stopAt) {
@@ -100,7 +100,7 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
       else fallback.limit(id, stopAt);
     },
     drop(leases) {
-      if (fallback === null) send({ kind: "drop", leases });
+      if (fallback === null) send({ kind: "drop", leases: pack(leases) });
       else fallback.drop(leases);
     },
     beat: () => (fallback === null ? void Atomics.add(counter, 0, 1) : fallback.beat()),

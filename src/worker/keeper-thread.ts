@@ -5,7 +5,7 @@ import { Loop } from "../core/loop.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { openStoreAt } from "../store/open.ts";
 import type { StoreAddress } from "../store/store.ts";
-import { Keeper, type KeeperSettings, type LeaseList, type Report } from "./keeper.ts";
+import { Keeper, unpack, type KeeperSettings, type PackedLeases, type Report } from "./keeper.ts";
 
 export interface KeeperThreadData {
   readonly address: StoreAddress;
@@ -15,9 +15,9 @@ export interface KeeperThreadData {
 }
 
 export type ToKeeper =
-  | { readonly kind: "hold"; readonly leases: LeaseList; readonly sentAt: number }
+  | { readonly kind: "hold"; readonly leases: PackedLeases; readonly sentAt: number }
   | { readonly kind: "limit"; readonly id: string; readonly stopAt: number }
-  | { readonly kind: "drop"; readonly leases: LeaseList }
+  | { readonly kind: "drop"; readonly leases: PackedLeases }
   | { readonly kind: "stop" };
 
 export type FromKeeper =
@@ -58,11 +58,11 @@ async function main(data: KeeperThreadData): Promise<void> {
   port.on("message", (message: ToKeeper) => {
     switch (message.kind) {
       case "hold":
-        return keeper.hold(message.leases, message.sentAt);
+        return keeper.hold(unpack(message.leases), message.sentAt);
       case "limit":
         return keeper.limit(message.id, message.stopAt);
       case "drop":
-        return keeper.drop(message.leases);
+        return keeper.drop(unpack(message.leases));
       case "stop":
         return void loop
           .stop()

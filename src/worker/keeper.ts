@@ -147,3 +147,18 @@ export class Keeper {
 export function leaseList(fences: readonly { id: string; epoch: number }[]): LeaseList {
   return { ids: fences.map(({ id }) => id), epochs: fences.map(({ epoch }) => epoch) };
 }
+
+/** One text crosses to a thread in a fraction of the time of a thousand. */
+export type PackedLeases = string;
+
+const BETWEEN = " "; // ids and numbers have none
+
+export function pack({ ids, epochs }: LeaseList): PackedLeases {
+  return [...ids, ...epochs].join(BETWEEN);
+}
+
+export function unpack(packed: PackedLeases): LeaseList {
+  const words = packed === "" ? [] : packed.split(BETWEEN);
+  const half = words.length / 2;
+  return { ids: words.slice(0, half), epochs: words.slice(half).map(Number) };
+}

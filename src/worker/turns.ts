@@ -12,7 +12,7 @@ import type { Task } from "../core/task.ts";
 import type { ClaimedJob, Settled, Store } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
 import { Attempts } from "./attempts.ts";
-import { Claimer, type Batch } from "./claimer.ts";
+import { BATCH_MAX, Claimer, type Batch } from "./claimer.ts";
 import type { KeeperHost } from "./keeper-host.ts";
 import { leaseList, type LeaseList, type Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
@@ -32,6 +32,8 @@ export interface TurnsParts {
   readonly keeper: KeeperHost;
   /** Something ended: the next turn should not wait. */
   readonly wake: () => void;
+  /** There is more to do than the turn that is under way can carry. */
+  readonly wakeBeside: () => void;
 }
 
 export class Turns {
@@ -72,16 +74,20 @@ export class Turns {
 
   async once(): Promise<number> {
     this.#parts.keeper.beat();
-    return this.#turn(this.#claimer.want(this.#attempts.size + this.#asked));
+    return this.#turn(this.#want());
   }
 
   /**
    * A turn beside the one that is under way, where the store gains from that: while one waits for the disk, the other
-   * computes. With nothing to settle it would only split the work of one turn.
+   * computes. Without one under way it would only split the work of one turn.
    */
   async onceBeside(): Promise<number> {
-    if (this.#underWay === 0 || this.#settler.waiting === 0) return this.#parts.settings.pollMs;
-    return this.#turn(this.#isDry ? 0 : this.#claimer.want(this.#attempts.size + this.#asked));
+    if (this.#underWay === 0) return this.#parts.settings.pollMs;
+    return this.#turn(this.#isDry ? 0 : this.#want());
+  }
+
+  #want(): number {
+    return this.#claimer.want(this.#attempts.size + this.#asked);
   }
 
   async #turn(limit: number): Promise<number> {
@@ -90,6 +96,7 @@ export class Turns {
     if (limit === 0 && ended.length === 0) return settings.pollMs;
     const sentAt = runtime.monotonic();
     const { settled, claimed } = await this.#settleAndClaim(ended, limit);
+    this.#claimer.took(runtime.monotonic() - sentAt);
     this.#hearSettled(ended, settled);
     if (limit > 0) this.#isDry = claimed.length < limit;
     await this.#take({ jobs: claimed, sentAt });
@@ -170,6 +177,7 @@ export class Turns {
     const wanted = { worker, queues, tasks: this.#taskNames, limit, leaseMs };
     this.#underWay += 1;
     this.#asked += limit;
+    if (limit === BATCH_MAX) this.#parts.wakeBeside(); // one turn cannot carry what this worker could do
     try {
       if (limit === 0) return { settled: await store.settle(settlements(ended)), claimed: [] };
       return await store.settleAndClaim(settlements(ended), wanted);

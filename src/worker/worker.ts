@@ -94,7 +94,8 @@ export class Worker implements AsyncDisposable {
     const reporter = new Reporter({ worker: id, runtime, logger });
     const wake = (): void => this.#wakeTurns();
     this.#reporter = reporter;
-    this.#turns = new Turns({ ...parts, worker: id, reporter, keeper, wake });
+    const wakeBeside = (): void => this.#loops.turns.slice(1).forEach((turn) => turn.wake());
+    this.#turns = new Turns({ ...parts, worker: id, reporter, keeper, wake, wakeBeside });
     this.#unguard = guardProcess();
     // Before the first turn, and after whoever started the worker could begin to listen.
     const facts = { queues: settings.queues, tasks: [...settings.tasks.keys()] };

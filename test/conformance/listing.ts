@@ -5,6 +5,7 @@ import { statuses, type Status } from "../../src/core/job.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
+  done,
   claimOne,
   enqueueInTurn,
   enqueueOne,
@@ -16,6 +17,7 @@ import {
   nextId,
   startOne,
 } from "../support/jobs.ts";
+import { withCode } from "../worker/observe.ts";
 
 /** Two jobs in every state, each in a queue of its own so that they do not take one another's place. */
 async function twoInEachState(store: Store): Promise<Record<Status, string[]>> {
@@ -193,5 +195,20 @@ export const listing: Group = (open) => {
     }
     await claimOne(store, { queues: ["pending"] });
     assert.equal(await store.hasPending("pending"), false);
+  });
+
+  test("what is no id is the id of no job", async () => {
+    const { store } = await open();
+    const claimed = await startOne(store);
+    for (const id of ["", "nope", "{}", `${claimed.id} `, claimed.id.toUpperCase()]) {
+      assert.equal(await store.find(id), null);
+      assert.deepEqual(await store.attempts(id), []);
+      assert.deepEqual(await store.findFinished([id]), []);
+      assert.equal(await store.cancel(id), null);
+      await assert.rejects(store.revive(id, 1), withCode("JOB_NOT_FOUND"));
+      assert.deepEqual(await store.extend([{ ...claimed, id }], 1_000), []);
+      assert.deepEqual(await store.settle([done({ ...claimed, id })]), []);
+    }
+    assert.equal((await store.settle([done(claimed)])).length, 1);
   });
 };

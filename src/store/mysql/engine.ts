@@ -102,6 +102,10 @@ export class MysqlEngine implements Engine {
     return values.length === 0 ? sql`1 = 0` : sql`${column} in (${values})`;
   }
 
+  mayBeId(): boolean {
+    return true;
+  }
+
   async all<T = Row>(query: Sql): Promise<T[]> {
     const [answer] = await this.#main.read([filled(this.#compiler.compile(query))], "objects");
     return rowsOf<T>(answer);

@@ -135,6 +135,10 @@ export class PostgresEngine implements Engine {
     return sql`${column} = any(${values})`;
   }
 
+  mayBeId(text: string): boolean {
+    return UUID.test(text);
+  }
+
   async all<T = Row>(query: Sql): Promise<T[]> {
     const { rows } = await this.#main.read(this.#compile(query));
     return rows as T[];
@@ -359,6 +363,8 @@ export class PostgresEngine implements Engine {
     return { text: this.#spell(text), values: [JSON.stringify(rows)] };
   }
 }
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 const TABLES = {
   ready: sql`holdfast.ready`,

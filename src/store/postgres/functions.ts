@@ -7,7 +7,7 @@
  */
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../core/json.ts";
 import { KEY_LENGTH_MAX, NAME_LENGTH_MAX } from "../../core/name.ts";
-import { statements } from "./statements.ts";
+import { claimRows, statements } from "./statements.ts";
 
 const LIMIT_MAX = 1_000;
 const LEASE_MS_MIN = 100;
@@ -114,9 +114,9 @@ const LEASES = `
 create function holdfast.turn(
   uuid[], text, integer[], text[], bigint, text[], text[], integer, bigint, bigint
 ) returns table (
-  claimed boolean, id uuid, queue text, task text, attempt integer, epoch integer, rank integer, at_ms bigint,
-  max_attempts integer, crashes integer, until_ms bigint, payload text, enqueued_ms bigint
-) language sql volatile as $$ ${statements.claimFromSeveral} $$;
+  id uuid, epoch integer, queue text, task text, payload text, attempt integer, max_attempts integer, rank integer,
+  at_ms bigint, until_ms bigint
+) language sql volatile as $$ ${claimRows} $$;
 
 create function holdfast.acquire_lease(
   worker text,
@@ -135,7 +135,6 @@ begin
   return query
     select t.id, t.epoch, t.queue, t.task, t.payload::json, t.attempt, t.max_attempts, ${at("t.until_ms")}
       from holdfast.turn('{}', worker, '{}', '{}', null, queues, tasks, max, ${msOf("lease")}, null) t
-     where t.claimed
      order by t.rank, t.at_ms, t.id;
 end $$;
 

@@ -12,7 +12,7 @@ import type { LeaseRow } from "../rows.ts";
 import type { ClaimedJob, Enqueued, Extended, NewJob, Settled } from "../store.ts";
 import { isDuplicate } from "./errors.ts";
 import type { Sending, Sessions } from "./session.ts";
-import { statements } from "./statements.ts";
+import { FIELD, ROW, statements } from "./statements.ts";
 
 /** One statement carries at most this much payload; a larger batch is several statements in one transaction. */
 const STATEMENT_BYTES_MAX = 8 * 1_024 * 1_024;
@@ -147,7 +147,7 @@ export class HotVerbs {
     const results = settlements.map(({ outcome }) =>
       outcome.kind === "done" ? outcome.result : null,
     );
-    const values = [...fenceValues(worker, settlements), results, this.#parts.testNow()];
+    const values = [...fenceValues(worker, settlements), given(results), this.#parts.testNow()];
     if (wanted === null) {
       const { rows } = await send({ ...this.#hot("settle"), values });
       return readTurn(rows, worker);
@@ -272,12 +272,16 @@ function given<T>(values: readonly (T | null)[]): readonly (T | null)[] {
   return values.every((value) => value === null) ? [] : values;
 }
 
+/** Lists as PostgreSQL writes them: the driver would look for quotes in every id. */
 function fenceValues(worker: string, fences: readonly Fence[]): unknown[] {
-  return [fences.map(({ id }) => id), worker, fences.map(({ epoch }) => epoch)];
+  const ids = fences.map(({ id }) => id).join(",");
+  const epochs = fences.map(({ epoch }) => epoch).join(",");
+  return [`{${ids}}`, worker, `{${epochs}}`];
 }
 
 /** An attempt that is settled twice ends once, by the first. */
 function firstOfEach(settlements: readonly Settlement[]): readonly Settlement[] {
+  if (new Set(settlements.map(({ id }) => id)).size === settlements.length) return settlements;
   const fences = new Map<string, Settlement>();
   for (const settlement of settlements) {
     const fence = `${settlement.id} ${settlement.epoch} ${settlement.worker}`;
@@ -290,60 +294,64 @@ function byWorker(fences: readonly Fence[]): Map<string, Fence[]> {
   return Map.groupBy(fences, ({ worker }) => worker);
 }
 
-/** What a turn returns: jobs that were claimed, and those that were settled in the first of the same columns. */
-type TurnRow = [
-  claimed: boolean,
-  id: string,
-  queue: string,
-  task: string,
-  attempts: number,
-  epoch: number,
-  rank: number,
-  /** Of a claimed job, since when it was pending; of a settled one, when its cancelling was asked for, or null. */
-  at: number | null,
-  attemptsMax: number,
-  crashes: number,
-  lockedUntil: number,
-  payload: string,
-  enqueuedAt: number,
-];
+/** The answer of a turn; null: there was nothing of the sort. */
+type Answer = [settled: string | null, claimed: string | null, lockedUntil: number];
 
-function readTurn(rows: unknown[], worker: string): Turn {
-  const settled: Settled[] = [];
-  const claimed: TurnRow[] = [];
-  for (const row of rows as TurnRow[]) {
-    if (row[0]) claimed.push(row);
-    else settled.push(readSettled(row, worker));
-  }
-  return { settled, claimed: claimed.sort(inClaimOrder).map((row) => readClaimed(row, worker)) };
-}
-
-function readSettled(row: TurnRow, worker: string): Settled {
-  const [, id, queue, task, attempts, epoch, , cancelRequestedAt] = row;
-  const status = cancelRequestedAt === null ? "done" : "cancelled";
-  return { id, worker, epoch, queue, task, status, attempts, dueAt: null };
-}
-
-function readClaimed(row: TurnRow, worker: string): ClaimedJob {
-  const [, id, queue, task, attempt, epoch, rank, , attemptsMax, crashes, lockedUntil] = row;
+function readTurn([answer]: unknown[], worker: string): Turn {
+  const [settled, claimed, lockedUntil] = answer as Answer;
+  const jobs = rowsOf(claimed).map((row) => readClaimed(row, worker, lockedUntil));
   return {
-    id,
-    worker,
-    epoch,
-    queue,
-    task,
-    payload: row[11],
-    priority: 0 - rank,
-    attempt,
-    attemptsMax,
-    crashes,
-    enqueuedAt: row[12],
-    lockedUntil,
+    settled: rowsOf(settled).map((row) => readSettled(row, worker)),
+    claimed: jobs.sort(inClaimOrder).map(({ job }) => job),
   };
 }
 
-function inClaimOrder(a: TurnRow, b: TurnRow): number {
-  return a[6] - b[6] || (a[7] as number) - (b[7] as number) || (a[1] < b[1] ? -1 : 1);
+function rowsOf(text: string | null): string[] {
+  return text === null ? [] : text.split(ROW);
+}
+
+function readSettled(row: string, worker: string): Settled {
+  const [id = "", epoch, attempts, cancelled, queue = "", task = ""] = row.split(FIELD);
+  return {
+    id,
+    worker,
+    epoch: Number(epoch),
+    queue,
+    task,
+    status: cancelled === "t" ? "cancelled" : "done",
+    attempts: Number(attempts),
+    dueAt: null,
+  };
+}
+
+/** A claimed job, and since when it was pending. */
+interface Claimed {
+  readonly job: ClaimedJob;
+  readonly readyAt: number;
+}
+
+function readClaimed(row: string, worker: string, lockedUntil: number): Claimed {
+  const fields = row.split(FIELD);
+  const [id = "", epoch, attempt, rank, readyAt, attemptsMax, crashes, enqueuedAt] = fields;
+  const job: ClaimedJob = {
+    id,
+    worker,
+    epoch: Number(epoch),
+    queue: fields[8] as string,
+    task: fields[9] as string,
+    payload: fields[10] as string,
+    priority: 0 - Number(rank),
+    attempt: Number(attempt),
+    attemptsMax: Number(attemptsMax),
+    crashes: Number(crashes),
+    enqueuedAt: Number(enqueuedAt),
+    lockedUntil,
+  };
+  return { job, readyAt: Number(readyAt) };
+}
+
+function inClaimOrder(a: Claimed, b: Claimed): number {
+  return b.job.priority - a.job.priority || a.readyAt - b.readyAt || (a.job.id < b.job.id ? -1 : 1);
 }
 
 /** Batches that fit one statement each. */

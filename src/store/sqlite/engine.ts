@@ -75,6 +75,10 @@ export class SqliteEngine implements Engine {
     return sql`${column} in (select value from json_each(${JSON.stringify(values)}))`;
   }
 
+  mayBeId(): boolean {
+    return true;
+  }
+
   all<T = Row>(query: Sql): Promise<T[]> {
     return this.#connection.read(() => this.#all<T>(query));
   }

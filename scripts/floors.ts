@@ -23,12 +23,12 @@ const FLOORS: Readonly<Record<string, number>> = {
 };
 
 /** The one place that imports each driver: the rest of the code must not know which database it has. */
-const DRIVER_HOMES: Readonly<Record<string, string>> = {
-  "node:sqlite": "store/sqlite/",
-  pg: "store/postgres/",
-  "pg-copy-streams": "store/postgres/",
-  mysql2: "store/mysql/",
-  ioredis: "locks/redis-lock.ts",
+const DRIVER_HOMES: Readonly<Record<string, readonly string[]>> = {
+  "node:sqlite": ["store/sqlite/"],
+  pg: ["store/postgres/"],
+  "pg-copy-streams": ["store/postgres/"],
+  mysql2: ["store/mysql/"],
+  ioredis: ["locks/redis-lock.ts", "store/redis/"],
 };
 
 const WITHOUT_SQL = new Set(["queue", "worker"]);
@@ -110,9 +110,9 @@ function forbidsPackage(file: string, specifier: string): string | undefined {
   const driver = Object.keys(DRIVER_HOMES).find(
     (name) => specifier === name || specifier.startsWith(`${name}/`),
   );
-  const home = driver === undefined ? "" : (DRIVER_HOMES[driver] ?? "");
-  if (file.startsWith(home)) return undefined;
-  return `Only ${home} imports the driver ${driver}.`;
+  const homes = driver === undefined ? [""] : (DRIVER_HOMES[driver] ?? []);
+  if (homes.some((home) => file.startsWith(home))) return undefined;
+  return `Only ${homes.join(" and ")} imports the driver ${driver}.`;
 }
 
 function forbidsFile(file: string, target: string): string | undefined {

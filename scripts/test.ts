@@ -26,13 +26,13 @@ interface Group {
 const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: availableParallelism() },
   conformance: { atOnce: 2, needs: SERVERS },
-  model: { atOnce: 1, needs: SERVERS },
+  model: { atOnce: 2, needs: SERVERS },
   worker: { atOnce: 2, needs: SERVERS },
   races: { atOnce: 1, needs: SERVERS },
   crash: { atOnce: 1 },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"] },
-  servers: { atOnce: 1, needs: SERVERS, killsServers: true },
-  chaos: { atOnce: 1, needs: SERVERS, killsServers: true },
+  servers: { atOnce: 2, needs: SERVERS, killsServers: true },
+  chaos: { atOnce: 2, needs: SERVERS, killsServers: true },
   cli: { atOnce: 2 },
   package: { atOnce: 1 },
 };

@@ -1,6 +1,7 @@
 /** The store on any SQL engine: the hot verbs are the engine's, the rest is written once in this folder. */
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
-import { JobNotFound } from "../core/errors.ts";
+import { JobNotFound, OutcomeUnknown, StoreUnavailable } from "../core/errors.ts";
+import { sleep } from "../core/runtime.ts";
 import type { Engine } from "./engine.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
@@ -26,6 +27,9 @@ import type {
 
 /** Rows in one transaction of a bulk enqueue: all of them are accepted or none. */
 export const ENQUEUE_BATCH_MAX = 5_000;
+
+const EXTEND_TRIES_MAX = 3;
+const EXTEND_PAUSE_MS = 25;
 
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
@@ -106,9 +110,19 @@ export class SqlStore implements Store {
     return turn;
   }
 
-  extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
+  async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
     const real = fences.filter(({ id }) => this.engine.mayBeId(id));
-    return real.length === 0 ? Promise.resolve([]) : this.engine.extend(real, leaseMs);
+    if (real.length === 0) return [];
+    // Extending twice is extending once, and whoever waits for this cannot wait for long.
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.engine.extend(real, leaseMs);
+      } catch (error) {
+        const isLost = error instanceof OutcomeUnknown || error instanceof StoreUnavailable;
+        if (!isLost || tries === EXTEND_TRIES_MAX) throw error;
+        await sleep(this.engine.runtime, EXTEND_PAUSE_MS * tries);
+      }
+    }
   }
 
   release(fences: readonly Fence[]): Promise<Settled[]> {
@@ -225,7 +239,12 @@ export class SqlStore implements Store {
     return writeOrLookUp(
       engine,
       () => engine.settleAndClaim(settlements, claiming),
-      () => lookUpTurn(engine, settlements, claiming),
+      async () => {
+        const turn = await lookUpTurn(engine, settlements, claiming);
+        // A claim that never arrived says nothing about the queue: whoever made it should ask again.
+        if (turn.claimed.length === 0) this.#hint({ kind: "unknown" });
+        return turn;
+      },
     );
   }
 

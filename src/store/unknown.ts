@@ -5,7 +5,7 @@
  * its worker and the number its leases carry. So a write is looked up and never simply made again.
  */
 import { JobNotFound, OutcomeUnknown, StoreBusy, StoreUnavailable } from "../core/errors.ts";
-import type { Fence, Settlement, Status } from "../core/job.ts";
+import type { Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
 import type { Claiming, Engine } from "./engine.ts";
 import { revive } from "./jobs.ts";
@@ -16,6 +16,7 @@ import type { ClaimedJob, Enqueued, NewJob, Settled } from "./store.ts";
 const LOOKS_MAX = 20;
 const LOOK_PAUSE_MS_FIRST = 25;
 const LOOK_PAUSE_MS_MAX = 2_000;
+const LOOK_MS_MAX = 30_000;
 
 /** Writes; if the answer is lost, looks up what became of it, as soon as the database answers again. */
 export async function writeOrLookUp<T>(
@@ -36,7 +37,9 @@ async function persist<T>(
   lookUp: () => Promise<T>,
   unknown: OutcomeUnknown,
 ): Promise<T> {
+  const startedAt = engine.runtime.monotonic();
   for (let look = 0; look < LOOKS_MAX; look += 1) {
+    if (engine.runtime.monotonic() - startedAt > LOOK_MS_MAX) break;
     const pauseMs = Math.min(LOOK_PAUSE_MS_MAX, LOOK_PAUSE_MS_FIRST * 2 ** look);
     await sleep(engine.runtime, pauseMs * (0.5 + engine.runtime.random() / 2));
     try {
@@ -82,7 +85,9 @@ export async function lookUpTurn(
   wanted: Claiming | null,
 ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
   const claimed = wanted === null ? [] : await lookUpClaimed(engine, wanted);
-  return { settled: await lookUpSettled(engine, settlements), claimed };
+  if (settlements.length === 0) return { settled: [], claimed };
+  const { settled } = await engine.settleAndClaim(settlements, null);
+  return { settled: [...settled, ...(await settledBefore(engine, settlements, settled))], claimed };
 }
 
 function lookUpClaimed(engine: Engine, { worker, claimId }: Claiming): Promise<ClaimedJob[]> {
@@ -97,19 +102,6 @@ function lookUpClaimed(engine: Engine, { worker, claimId }: Claiming): Promise<C
      order by l.rank, l.id`);
 }
 
-/** Settles what is still ours, and finds what was settled by the call whose answer was lost. */
-async function lookUpSettled(
-  engine: Engine,
-  settlements: readonly Settlement[],
-): Promise<Settled[]> {
-  if (settlements.length === 0) return [];
-  const { settled } = await engine.settleAndClaim(settlements, null);
-  const known = new Set(settled.map(({ id }) => id));
-  const missing = settlements.filter(({ id }) => !known.has(id));
-  if (missing.length === 0) return settled;
-  return [...settled, ...(await settledBefore(engine, missing))];
-}
-
 interface Trace {
   id: string;
   epoch: number;
@@ -118,6 +110,7 @@ interface Trace {
   task: string;
   attempts: number;
   outcome: string;
+  due: number | null;
 }
 
 /** What an outcome that did not end the job made of it. */
@@ -127,18 +120,29 @@ const afterwards: Readonly<Record<string, Status>> = {
   released: "pending",
 };
 
-/** A finished job, or the row of an attempt, tells who settled it at which epoch. */
-async function settledBefore(engine: Engine, fences: readonly Fence[]): Promise<Settled[]> {
+/**
+ * Of those that could not be settled now, the ones that the call settled whose answer was lost: a finished job, or the
+ * row of an attempt, tells who settled it at which epoch.
+ */
+async function settledBefore(
+  engine: Engine,
+  settlements: readonly Settlement[],
+  settledNow: readonly Settled[],
+): Promise<Settled[]> {
+  const known = new Set(settledNow.map(({ id }) => id));
+  const fences = settlements.filter(({ id }) => !known.has(id));
+  if (fences.length === 0) return [];
   const ids = fences.map(({ id }) => id);
   const traces = await engine.all<Trace>(sql`
-    select id, epoch, worker, queue, task, attempts, status as outcome
+    select id, epoch, worker, queue, task, attempts, status as outcome, null as due
       from holdfast.finished
      where ${engine.among(sql`id`, ids)}
      union all
     select a.job_id, a.epoch, a.worker, j.queue, j.task,
-           case when a.outcome = 'retry' then a.attempt else a.attempt - 1 end, a.outcome
+           case when a.outcome = 'retry' then a.attempt else a.attempt - 1 end, a.outcome, w.due_at
       from holdfast.attempt a
       join holdfast.job j on j.id = a.job_id
+      left join holdfast.waiting w on w.id = a.job_id and w.epoch = a.epoch
      where ${engine.among(sql`a.job_id`, ids)}
        and a.outcome <> 'crashed'`);
   return fences.flatMap(({ id, worker, epoch }) => {
@@ -146,8 +150,8 @@ async function settledBefore(engine: Engine, fences: readonly Fence[]): Promise<
       (trace) => trace.id === id && trace.epoch === epoch && trace.worker === worker,
     );
     if (ours === undefined) return [];
-    const { queue, task, attempts, outcome } = ours;
+    const { queue, task, attempts, outcome, due } = ours;
     const status = afterwards[outcome] ?? (outcome as Status);
-    return [{ id, worker, epoch, queue, task, status, attempts, dueAt: null }];
+    return [{ id, worker, epoch, queue, task, status, attempts, dueAt: due }];
   });
 }

@@ -68,7 +68,11 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
     name: "holdfast-keeper",
   });
   // "ready"; if the thread fails before, its error event rejects instead.
-  await Promise.race([once(port, "message"), once(thread, "exit").then(refuseToStart)]);
+  await Promise.race([once(port, "message"), once(thread, "exit").then(refuseToStart)]).catch(
+    (error: unknown) => {
+      throw startFailed(error);
+    },
+  );
 
   let fallback: KeeperHost | null = null;
   let stopping = false;
@@ -140,6 +144,14 @@ function threadArguments(given: readonly string[]): { execArgv?: string[] } {
 function threadFile(): URL {
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   return new URL(`./keeper-thread.${extension}`, import.meta.url);
+}
+
+/** Errors lose their class on their way from a thread. */
+function startFailed(error: unknown): StoreUnavailable {
+  if (error instanceof StoreUnavailable) return error;
+  const said = error instanceof Error ? error.message : String(error);
+  const problem = "The thread that renews leases could not start.";
+  return new StoreUnavailable({ problem, remedy: said }, error);
 }
 
 function refuseToStart(): never {

@@ -46,10 +46,11 @@ function noteRefused(): void {
 }
 setInterval(noteRefused, 50).unref();
 
-process.on("message", async () => {
+async function stop(): Promise<void> {
   await worker.stop();
   noteRefused();
   await holdfast.close();
   process.disconnect?.();
-});
+}
+process.on("message", () => void stop());
 process.send?.("ready");

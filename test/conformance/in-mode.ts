@@ -20,9 +20,11 @@ export interface Mode {
   /** A database without jobs; with `migrate: false` it has no tables either. */
   readonly place: (options: { migrate: boolean }) => Place | Promise<Place>;
   readonly open: (url: string, runtime: TestRuntime) => Promise<Store>;
+  /** All promises, or those that depend on who makes the call. */
+  readonly which?: "all" | "between";
 }
 
-export function inMode({ alone, place, open: openFirst }: Mode): void {
+export function inMode({ alone, place, open: openFirst, which }: Mode): void {
   const opened: Store[] = [];
   const places: Place[] = [];
   afterEach(async () => {
@@ -57,5 +59,5 @@ export function inMode({ alone, place, open: openFirst }: Mode): void {
       },
     };
   };
-  conformance(open);
+  conformance(open, which);
 }

@@ -112,7 +112,7 @@ class LosingStore extends SqlStore {
 
   constructor(engine: Engine, loss: Loss) {
     let left = 1;
-    super(losing(engine, loss, () => left-- > 0));
+    super(thatLoses(engine, loss, () => left-- > 0));
     this.loseNext = () => void (left = 1);
   }
 
@@ -130,7 +130,7 @@ async function setUp(
 }
 
 /** The same engine, but for one answer that does not arrive. */
-function losing(engine: Engine, loss: Loss, isLost: () => boolean): Engine {
+function thatLoses(engine: Engine, loss: Loss, isLost: () => boolean): Engine {
   const verbs = new Set<PropertyKey>(["insert", "settleAndClaim", "transaction"]);
   return new Proxy(engine, {
     get(target, name) {

@@ -14,7 +14,7 @@ import {
 } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
 
-const skip = missing("mysql") || missingPrograms("redis");
+const skip = missing("mysql") === false ? missingPrograms("redis") : missing("mysql");
 
 describe("mysql with Redis", { skip, timeout: 60_000 }, () => {
   let database: ScratchDatabase;

@@ -40,7 +40,12 @@ describe("mysql shared by several processes", limits, () => {
   let processes: StoreProcesses;
   before(() => void (processes = new StoreProcesses(PROCESSES)));
   after(() => processes.stop());
-  inMode({ alone: null, place, open: (url, { clock }) => processes.open(url, clock) });
+  inMode({
+    alone: null,
+    place,
+    open: (url, { clock }) => processes.open(url, clock),
+    which: "between",
+  });
 
   test("each of the processes had its share in all this", () => {
     const calls = processes.calls();

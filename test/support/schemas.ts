@@ -2,7 +2,7 @@
  * Schemas for tests, in one scratch database: used again after their rows are deleted, because making the tables takes
  * longer than most tests.
  */
-import pg from "pg";
+import { Client } from "pg";
 import { openStore } from "../../src/store/open.ts";
 
 export interface SchemaPlace {
@@ -13,18 +13,18 @@ export interface SchemaPlace {
 const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key"];
 
 export class Schemas {
-  readonly #admin: pg.Client;
+  readonly #admin: Client;
   readonly #url: string;
   readonly #idle: string[] = [];
   #made = 0;
 
-  private constructor(admin: pg.Client, url: string) {
+  private constructor(admin: Client, url: string) {
     this.#admin = admin;
     this.#url = url;
   }
 
   static async open(url: string): Promise<Schemas> {
-    const admin = new pg.Client({ connectionString: url });
+    const admin = new Client({ connectionString: url });
     await admin.connect();
     return new Schemas(admin, url);
   }

@@ -102,8 +102,9 @@ export class MysqlEngine implements Engine {
     return values.length === 0 ? sql`1 = 0` : sql`${column} in (${values})`;
   }
 
-  mayBeId(): boolean {
-    return true;
+  /** Blanks at the end of an id would not count. */
+  mayBeId(text: string): boolean {
+    return /^[!-~]{36}$/.test(text);
   }
 
   async all<T = Row>(query: Sql): Promise<T[]> {

@@ -58,6 +58,11 @@ export function refusesStartup(error: unknown): boolean {
   return codeOf(error) === "08P01" && /unsupported startup parameter/i.test(wordsOf(error));
 }
 
+/** A server that is older than what we say to it; it will tell its version. */
+export function isUnknownSetting(error: unknown): boolean {
+  return codeOf(error) === "42704";
+}
+
 export function isDuplicate(error: unknown): boolean {
   return codeOf(error) === "23505";
 }

@@ -70,11 +70,11 @@ export class HotVerbs {
   settleAndClaim(all: readonly Settlement[], wanted: Claiming | null): Promise<Turn> {
     const { sessions } = this.#parts;
     const settlements = firstOfEach(all);
-    const common = settlements.filter(({ outcome }) => outcome.kind === "done");
+    const plain = settlements.filter(({ outcome }) => outcome.kind === "done");
     const workers = new Set(settlements.map(({ worker }) => worker));
     if (wanted !== null) workers.add(wanted.worker);
-    if (common.length === settlements.length && workers.size === 1) {
-      return this.#turn((sending) => sessions.write(sending), common, wanted);
+    if (plain.length === settlements.length && workers.size === 1) {
+      return this.#turn((sending) => sessions.write(sending), plain, wanted);
     }
     return sessions.transaction(async (send) => {
       const turns: Turn[] = [];
@@ -82,8 +82,9 @@ export class HotVerbs {
       for (const worker of workers) {
         const of = (some: readonly Settlement[]): Settlement[] =>
           some.filter((settlement) => settlement.worker === worker);
-        turns.push({ settled: await this.#settleRare(send, of(rare)), claimed: [] });
-        turns.push(await this.#turn(send, of(common), wanted?.worker === worker ? wanted : null));
+        const settled = await this.#settleRare(send, of(rare));
+        const claiming = wanted?.worker === worker ? wanted : null;
+        turns.push({ settled, claimed: [] }, await this.#turn(send, of(plain), claiming));
       }
       return {
         settled: turns.flatMap((turn) => turn.settled),
@@ -302,7 +303,7 @@ function readTurn([answer]: unknown[], worker: string): Turn {
   const jobs = rowsOf(claimed).map((row) => readClaimed(row, worker, lockedUntil));
   return {
     settled: rowsOf(settled).map((row) => readSettled(row, worker)),
-    claimed: jobs.sort(inClaimOrder).map(({ job }) => job),
+    claimed: jobs.toSorted(inClaimOrder).map(({ job }) => job),
   };
 }
 

@@ -19,6 +19,7 @@ const ECHO_MS_MAX = 5_000;
 const RECONNECT_MS_FIRST = 250;
 const RECONNECT_MS_MAX = 30_000;
 const CONNECT_MS_MAX = 10_000;
+const GOODBYE_MS_MAX = 500;
 
 /** The note that an echo is made of. */
 const PROBE = "probe";
@@ -90,7 +91,7 @@ export class Listener {
       await line.connect();
       await line.query(`listen "${schema}"`);
       this.#line = line;
-      return this.#answers();
+      return await this.#answers();
     } catch {
       await line.end().catch(() => {});
       return false;
@@ -142,7 +143,11 @@ export class Listener {
   async #hangUp(): Promise<void> {
     const line = this.#line;
     this.#line = null;
-    await line?.end().catch(() => {});
+    if (line === null) return;
+    // A line that is dead does not say goodbye.
+    const ended = line.end().catch(() => {});
+    await Promise.race([ended, sleep(this.#parts.runtime, GOODBYE_MS_MAX, { kind: "background" })]);
+    line.connection?.stream?.destroy();
   }
 }
 

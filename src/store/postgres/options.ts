@@ -45,6 +45,7 @@ export interface Pg {
 
 export interface OwnPool extends PgPool {
   on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "connect", listener: (client: PgClient) => void): unknown;
   end(): Promise<void>;
 }
 
@@ -55,6 +56,8 @@ export interface Line {
   on(event: "notification", listener: (note: { payload?: string }) => void): unknown;
   on(event: "error" | "end", listener: () => void): unknown;
   end(): Promise<void>;
+  /** The driver's own, for a line that has to be torn down. */
+  readonly connection?: { readonly stream?: { destroy(): void } };
 }
 
 export async function loadDriver(): Promise<Pg> {
@@ -70,12 +73,11 @@ export async function loadDriver(): Promise<Pg> {
 }
 
 export function checkSchemaName(schema: string): string {
-  if (typeof schema === "string" && /^[a-z_][a-z0-9_]{0,47}$/.test(schema)) {
-    if (!schema.startsWith("pg_") && schema !== "information_schema") return schema;
-  }
+  const isName = typeof schema === "string" && /^[a-z_][a-z0-9_]{0,47}$/.test(schema);
+  if (isName && !schema.startsWith("pg_") && schema !== "information_schema") return schema;
   throw new InvalidArgument({
     field: "schema",
-    problem: `'${String(schema).slice(0, 60)}' cannot be used. Small letters, digits and '_', at most 48, not beginning with a digit or pg_.`,
+    problem: `'${schema.slice(0, 60)}' cannot be used. Small letters, digits and '_', at most 48, not beginning with a digit or pg_.`,
   });
 }
 
@@ -102,15 +104,27 @@ export function postgresAddress(url: string, schema?: string): PostgresAddress {
       problem: `'${name}' is not known here. Known: ${known}.`,
     });
   }
+  checkEncryption(parsed.searchParams.get("sslmode"));
   const chosen = schema ?? parsed.searchParams.get("schema") ?? SCHEMA;
   parsed.searchParams.delete("schema");
   return { connection: { connectionString: parsed.href }, schema: checkSchemaName(chosen) };
 }
 
+const ENCRYPTIONS = ["disable", "prefer", "require", "verify-ca", "verify-full", "no-verify"];
+
+function checkEncryption(mode: string | null): void {
+  if (mode === null || ENCRYPTIONS.includes(mode)) return;
+  const problem = `sslmode=${mode.slice(0, 20)} is not known. Use ${ENCRYPTIONS.join(", ")}.`;
+  throw new InvalidArgument({ field: "url", problem });
+}
+
+/** A password with characters that mean something in a URL would end up in another part of it, and be shown. */
 function parse(url: string): URL {
   try {
     const parsed = new URL(url);
-    if (parsed.pathname.length > 1) return parsed;
+    const isWhole = url.includes("://") && parsed.hash === "" && /^\/[^/@]+$/.test(parsed.pathname);
+    const isPlaced = parsed.host !== "" || parsed.searchParams.has("host");
+    if (isWhole && isPlaced) return parsed;
   } catch {
     // Said below, without the URL: it may hold a password.
   }

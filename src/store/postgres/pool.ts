@@ -6,7 +6,7 @@
  * pool of the user's, nothing can be said at the start: there, the same is said in every transaction (see session.ts), and
  * nothing is prepared.
  */
-import { translate, refusesStartup } from "./errors.ts";
+import { isUnknownSetting, refusesStartup, translate } from "./errors.ts";
 import type { OwnPool, Pg, PgPool, PostgresAddress } from "./options.ts";
 
 const CONNECT_MS_MAX = 10_000;
@@ -74,7 +74,7 @@ export async function openPool(
     await direct.end();
   } catch (error) {
     await direct.end();
-    if (!refusesStartup(error)) throw translate(error, store);
+    if (!refusesStartup(error) && !isUnknownSetting(error)) throw translate(error, store);
   }
   const plain = makePool(pg, { ...address.connection, max });
   return { pool: plain, direct: false, end: () => plain.end() };
@@ -85,10 +85,12 @@ async function isHeard(pool: OwnPool): Promise<boolean> {
   const client = await pool.connect();
   try {
     const text = "select current_setting('plan_cache_mode') as mode";
-    const { rows } = await client.query({ text });
-    return (rows[0] as { mode: string }).mode === SESSION.plan_cache_mode;
-  } finally {
+    const { rows } = await client.query({ text, query_timeout: CONNECT_MS_MAX });
     client.release();
+    return (rows[0] as { mode: string }).mode === SESSION.plan_cache_mode;
+  } catch (error) {
+    client.release(true);
+    throw error;
   }
 }
 
@@ -101,7 +103,8 @@ function makePool(pg: Pg, config: object): OwnPool {
     allowExitOnIdle: true,
     ...config,
   });
-  // An idle connection that dies is replaced when the next one is asked for.
+  // An idle connection that dies is replaced when the next one is asked for; an error that nobody hears ends the process.
   pool.on("error", () => {});
+  pool.on("connect", (client) => void client.on("error", () => {}));
   return pool;
 }

@@ -14,6 +14,8 @@ import { ANSWER_MS_MAX, beginWith, type Pool, type Use } from "./pool.ts";
 const TRIES_MAX = 10;
 const PAUSE_MS_FIRST = 5;
 const PAUSE_MS_MAX = 500;
+/** How long anybody waits for a connection to become free. */
+const WAIT_MS_MAX = 12_000;
 /** How often a connection that was found dead is replaced before that is an error. */
 const FRESH_MAX = 3;
 
@@ -124,13 +126,35 @@ export class Sessions {
   async #checkOut(): Promise<PgClient> {
     if (this.#ended !== null) throw new Closed({ what: `The store ${this.store}` });
     try {
-      const client = await this.#pool.pool.connect();
+      const client = await this.#connect();
       // Between two statements nobody else listens, and an error event that nobody hears ends the process.
       if (client.listenerCount("error") === 0) client.on("error", () => {});
       return client;
     } catch (error) {
       throw translate(error, this.store);
     }
+  }
+
+  /** A pool of the user's may know no limit. */
+  #connect(): Promise<PgClient> {
+    return new Promise((resolve, reject) => {
+      let isLate = false;
+      const timer = this.#runtime.timer(WAIT_MS_MAX, () => {
+        isLate = true;
+        reject(new Error("timeout exceeded when trying to connect"));
+      });
+      this.#pool.pool.connect().then(
+        (client) => {
+          timer.cancel();
+          if (isLate) client.release();
+          else resolve(client);
+        },
+        (error: unknown) => {
+          timer.cancel();
+          reject(error);
+        },
+      );
+    });
   }
 
   #giveBack(client: PgClient, error: unknown): void {
@@ -144,7 +168,7 @@ export class Sessions {
     const { text, values = [], name, rows, answerMs = ANSWER_MS_MAX } = sending;
     return client.query({
       text,
-      values: values as unknown[],
+      values: [...values],
       types,
       query_timeout: answerMs,
       ...(name !== undefined && this.direct ? { name } : {}),

@@ -96,8 +96,8 @@ const LEASE = `
  * The whole answer of a turn is one row of two texts: of a thousand rows, the driver's work would be half of the cost.
  * No name and no JSON contains these two characters.
  */
-export const FIELD = "\x1f";
-export const ROW = "\x1e";
+export const FIELD = "\u001F";
+export const ROW = "\u001E";
 
 const CLAIMED = `
   select string_agg(concat_ws(E'\\x1f', t.id, t.epoch + 1, t.attempts + 1, t.rank, t.ready_at, t.max_attempts, t.crashes,

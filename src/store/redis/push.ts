@@ -27,7 +27,7 @@ type RedisDriver = new (url: string, options: object) => RedisClient;
 async function loadDriver(): Promise<RedisDriver> {
   try {
     const { Redis } = await import("ioredis");
-    return Redis as unknown as RedisDriver;
+    return Redis;
   } catch (error) {
     throw new StoreUnavailable(
       { problem: "The driver for Redis is not installed.", remedy: "Run: npm install ioredis" },

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "node:test";
 import { createConnection } from "mysql2/promise";
-import pg from "pg";
+import { Client } from "pg";
 import { makeIds } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import { openStore } from "../../src/store/open.ts";
@@ -48,7 +48,7 @@ interface Server {
   readonly cut: (url: string, whom: number) => Promise<boolean>;
 }
 
-const servers: Server[] = [
+export const servers: readonly Server[] = [
   {
     name: "PostgreSQL",
     skip: missingPrograms("postgres"),
@@ -85,7 +85,7 @@ const servers: Server[] = [
   },
 ];
 
-for (const server of servers) {
+export function chaos(server: Server): void {
   test(
     `${server.name}: whatever is killed, frozen, cut or restarted, every job is done once`,
     {
@@ -228,7 +228,7 @@ async function rowsOf({ query, tables }: Server, url: string): Promise<Rows> {
 }
 
 async function queryPostgres(url: string, text: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url, application_name: "nemesis" });
+  const client = new Client({ connectionString: url, application_name: "nemesis" });
   client.on("error", () => {});
   await client.connect();
   try {

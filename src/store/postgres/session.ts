@@ -149,7 +149,7 @@ export class Sessions {
           if (isLate) client.release();
           else resolve(client);
         },
-        (error: unknown) => {
+        (error: Error) => {
           timer.cancel();
           reject(error);
         },

@@ -136,25 +136,23 @@ export class Sessions {
   }
 
   /** A pool of the user's may know no limit. */
-  #connect(): Promise<PgClient> {
-    return new Promise((resolve, reject) => {
-      let isLate = false;
-      const timer = this.#runtime.timer(WAIT_MS_MAX, () => {
-        isLate = true;
-        reject(new Error("timeout exceeded when trying to connect"));
-      });
-      this.#pool.pool.connect().then(
-        (client) => {
-          timer.cancel();
-          if (isLate) client.release();
-          else resolve(client);
-        },
-        (error: Error) => {
-          timer.cancel();
-          reject(error);
-        },
+  async #connect(): Promise<PgClient> {
+    const late = Promise.withResolvers<never>();
+    const timer = this.#runtime.timer(WAIT_MS_MAX, () =>
+      late.reject(new Error("timeout exceeded when trying to connect")),
+    );
+    const connecting = this.#pool.pool.connect();
+    try {
+      return await Promise.race([connecting, late.promise]);
+    } catch (error) {
+      void connecting.then(
+        (client) => client.release(), // nobody waits for it any more
+        () => {},
       );
-    });
+      throw error;
+    } finally {
+      timer.cancel();
+    }
   }
 
   #giveBack(client: PgClient, error: unknown): void {

@@ -84,12 +84,16 @@ test(
       `begin; update ${lease} set cancel_requested_at = 1 where id = '${first.id}'`,
     );
     const extending = store.extend([fenceOf(first), fenceOf(second)], 60_000);
+    // Within a transaction, what was seen first would be seen for ever.
+    const watcher = new Client({ connectionString: database.url });
+    await watcher.connect();
     await until("the extension waits", async () => {
       const waiting =
-        "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%for no key update%'";
-      const { rowCount } = await writer.query(waiting);
-      return rowCount === 1;
+        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+      const { rowCount } = await watcher.query(waiting);
+      return (rowCount ?? 0) > 0;
     });
+    await watcher.end();
     await writer.query("commit");
     const extended = await extending;
     assert.deepEqual(

@@ -1,6 +1,7 @@
 /**
- * graphile-worker, the fastest PostgreSQL queue we know of. Batching as on its own page on performance; how many pools
- * and jobs at once are best was tried out on two cores.
+ * graphile-worker, the fastest PostgreSQL queue we know of. Batching as on its own page on performance; how many jobs at
+ * once are best was tried out on two cores. It takes part twice: with one pool, as one worker of ours is one, and with two
+ * in one process, which is the fastest we could make it.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { loadPeer } from "../peers.ts";
@@ -33,8 +34,6 @@ interface Graphile {
 
 const TASK = "noop";
 const CONCURRENCY = 100;
-/** While one pool waits for the database, the other runs jobs. */
-const POOLS = 2;
 const WORKER = {
   concurrentJobs: CONCURRENCY,
   maxPoolSize: CONCURRENCY + 1,
@@ -44,13 +43,14 @@ const WORKER = {
 };
 const LOOK_MS = 2;
 
-export const graphileWorker: System = {
-  name: "graphile-worker",
+/** While one pool waits for the database, another runs jobs. */
+export const graphileWorker = (pools: 1 | 2): System => ({
+  name: pools === 1 ? "graphile-worker" : `graphile-worker, ${pools} pools`,
   engine: "postgres",
   role: "peer",
-  answers: QUESTIONS,
+  answers: pools === 1 ? QUESTIONS : ["drain"],
   settings:
-    `${POOLS} pools of concurrency ${CONCURRENCY}, localQueue 500, completions batched (delay 0), ` +
+    `${pools === 1 ? "one pool" : `${pools} pools`} of concurrency ${CONCURRENCY}, localQueue 500, completions batched (delay 0), ` +
     "no log of successes; finished jobs are deleted",
   packages: ["graphile-worker", "pg"],
   share: 1,
@@ -61,20 +61,25 @@ export const graphileWorker: System = {
     const worker = { ...WORKER, connectionString: place.url, logger };
     const utils = await library.makeWorkerUtils({ preset: { worker } });
     await utils.migrate();
-    return new GraphileQueue(library, { worker }, utils);
+    return new GraphileQueue({ library, preset: { worker }, utils, pools });
   },
-};
+});
+
+interface Parts {
+  readonly library: Graphile;
+  readonly preset: object;
+  readonly utils: Utils;
+  readonly pools: number;
+}
 
 class GraphileQueue implements Queue {
-  readonly #library: Graphile;
-  readonly #preset: object;
+  readonly #parts: Parts;
   readonly #utils: Utils;
   readonly #runners: Runner[] = [];
 
-  constructor(library: Graphile, preset: object, utils: Utils) {
-    this.#library = library;
-    this.#preset = preset;
-    this.#utils = utils;
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#utils = parts.utils;
   }
 
   async add(payload: string): Promise<void> {
@@ -90,7 +95,7 @@ class GraphileQueue implements Queue {
     const run = (): Promise<void> => this.#run(async () => left.tick());
     await run();
     const startedAt = performance.now();
-    for (let pool = 1; pool < POOLS; pool += 1) await run();
+    for (let pool = 1; pool < this.#parts.pools; pool += 1) await run();
     await left.over;
     // The last completions are on their way in a batch.
     while ((await this.count()).waiting > 0) await pause(LOOK_MS);
@@ -114,8 +119,9 @@ class GraphileQueue implements Queue {
   }
 
   async #run(task: (payload: unknown) => Promise<void>): Promise<void> {
-    const runner = await this.#library.run({
-      preset: this.#preset,
+    const { library, preset } = this.#parts;
+    const runner = await library.run({
+      preset,
       taskList: { [TASK]: task },
       noHandleSignals: true,
       parsedCronItems: [],

@@ -1,7 +1,7 @@
 /** The raw loop on PostgreSQL: one statement settles a batch and claims the next, on two connections side by side. */
 import { loadDriver, postgresAddress, type PgClient } from "../../src/store/postgres/options.ts";
 import { openPool } from "../../src/store/postgres/pool.ts";
-import { statements } from "../../src/store/postgres/statements.ts";
+import { FIELD, ROW, statements } from "../../src/store/postgres/statements.ts";
 import type { Place } from "../places.ts";
 import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawLoop } from "./raw-batch.ts";
 
@@ -11,8 +11,7 @@ const CLAIM = 1;
 /** Nothing is made of what comes back but the text that goes out again. */
 const types = { getTypeParser: () => (text: string) => text };
 
-type TurnRow = [claimed: "t" | "f", id: string, ...rest: string[]];
-const EPOCH = 5;
+type Answer = [settled: string | null, claimed: string | null, lockedUntil: string];
 
 export async function openPostgresLoop(place: Place): Promise<RawLoop> {
   const address = postgresAddress(place.url);
@@ -29,7 +28,7 @@ export async function openPostgresLoop(place: Place): Promise<RawLoop> {
 }
 
 async function drainLane(client: PgClient, worker: string): Promise<number> {
-  let held: TurnRow[] = [];
+  let held: string[] = [];
   let drained = 0;
   do {
     const { rows } = await client.query({
@@ -39,16 +38,17 @@ async function drainLane(client: PgClient, worker: string): Promise<number> {
       rowMode: "array",
       types,
     });
-    held = (rows as TurnRow[]).filter(([claimed]) => claimed === "t");
-    drained += rows.length - held.length;
+    const [settled, claimed] = rows[0] as Answer;
+    drained += settled?.split(ROW).length ?? 0;
+    held = claimed?.split(ROW) ?? [];
   } while (held.length > 0);
   return drained;
 }
 
 /** What is held is settled as done, without a result; by the server's clock. */
-function turnValues(held: readonly TurnRow[], worker: string): unknown[] {
-  const ids = held.map((row) => row[1]);
-  const epochs = held.map((row) => row[EPOCH]);
-  const results = held.map(() => null);
-  return [ids, worker, epochs, results, null, [QUEUE], [TASK], BATCH, LEASE_MS, CLAIM];
+function turnValues(held: readonly string[], worker: string): unknown[] {
+  const fences = held.map((row) => row.split(FIELD, 2));
+  const ids = fences.map(([id]) => id).join(",");
+  const epochs = fences.map(([, epoch]) => epoch).join(",");
+  return [`{${ids}}`, worker, `{${epochs}}`, [], null, [QUEUE], [TASK], BATCH, LEASE_MS, CLAIM];
 }

@@ -141,21 +141,42 @@ export class Client implements AsyncDisposable {
     return enqueued.map((row) => new Job({ ...row, task: defaults.name, jobs: this.jobs }));
   }
 
+  /** Batches, each of which is accepted or refused as a whole; side by side, where the store gains from that. */
   async #write(news: readonly NewJob[]): Promise<Enqueued[]> {
-    const enqueued: Enqueued[] = [];
-    for (let start = 0; start < news.length; start += ENQUEUE_BATCH_MAX) {
-      try {
-        const batch = news.slice(start, start + ENQUEUE_BATCH_MAX);
-        enqueued.push(...(await this.store.enqueue(batch)));
+    const batches = batchesOf(news).entries();
+    const enqueued: Enqueued[][] = [];
+    const errors: unknown[] = [];
+    const writeNext = async (): Promise<void> => {
+      for (const [index, batch] of batches) {
+        try {
+          enqueued[index] = await this.store.enqueue(batch);
+        } catch (error) {
+          errors.push(error);
+        }
+        if (errors.length > 0) return;
         // A large call shall not keep everybody else waiting.
-        if (start > 0) await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
-      } catch (error) {
-        if (start > 0 && error instanceof Error) error.message += ` (${start} jobs were accepted.)`;
-        throw error;
+        await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
       }
-    }
-    return enqueued;
+    };
+    // The first of two jobs with one key holds it, so these are written in their order.
+    const lanes = news.every(({ key }) => key === null) ? this.store.lanes : 1;
+    await Promise.all(Array.from({ length: lanes }, writeNext));
+    const accepted = enqueued.flat();
+    if (errors.length > 0) throw partly(errors[0], accepted.length);
+    return accepted;
   }
+}
+
+function batchesOf(news: readonly NewJob[]): (readonly NewJob[])[] {
+  const count = Math.ceil(news.length / ENQUEUE_BATCH_MAX);
+  return Array.from({ length: count }, (_, index) =>
+    news.slice(index * ENQUEUE_BATCH_MAX, (index + 1) * ENQUEUE_BATCH_MAX),
+  );
+}
+
+function partly(error: unknown, accepted: number): unknown {
+  if (accepted > 0 && error instanceof Error) error.message += ` (${accepted} jobs were accepted.)`;
+  return error;
 }
 
 interface Defaults {

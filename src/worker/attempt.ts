@@ -46,7 +46,8 @@ export class Attempt {
   error: unknown = null;
   readonly #runtime: Runtime;
   readonly #owner: AttemptOwner;
-  readonly #controller = new AbortController();
+  /** Made when it is asked for: most tasks never look at their signal, and it is the dearest part of an attempt. */
+  #controller: AbortController | null = null;
   #timer: Timer | null = null;
   #ended = false;
 
@@ -70,7 +71,11 @@ export class Attempt {
   }
 
   get signal(): AbortSignal {
-    return this.#controller.signal;
+    return this.#control().signal;
+  }
+
+  get #isAborted(): boolean {
+    return this.#controller?.signal.aborted ?? false;
   }
 
   start(): void {
@@ -85,9 +90,9 @@ export class Attempt {
 
   /** Asks the task to stop; if it does not, the attempt ends without it after a grace. */
   abort(reason: Error): void {
-    if (this.#ended || this.signal.aborted) return;
+    if (this.#ended || this.#isAborted) return;
     // The task's listeners run here, called by a loop of ours: what they throw must be traced to the task.
-    traced(this, () => this.#controller.abort(reason));
+    traced(this, () => this.#control().abort(reason));
     this.#timer?.cancel();
     this.#timer = this.#runtime.timer(ABORT_GRACE_MS, () => this.fail(reason));
   }
@@ -95,8 +100,13 @@ export class Attempt {
   /** Ends the attempt as failed, whatever the task is doing: it threw where only the process could catch it. */
   fail(error: unknown): void {
     if (this.#ended) return this.#owner.stray(this, error);
-    if (!this.signal.aborted) this.#controller.abort(error);
+    if (!this.#isAborted) this.#control().abort(error);
     this.#end(this.#afterFailure(error));
+  }
+
+  #control(): AbortController {
+    this.#controller ??= new AbortController();
+    return this.#controller;
   }
 
   async #run(): Promise<Outcome> {
@@ -104,10 +114,12 @@ export class Attempt {
       const parsed = parseInput(this.task, decode(this.job.payload));
       const input: unknown = parsed instanceof Promise ? await parsed : parsed;
       // A slow schema may have outlived the attempt, and the job be somebody else's: do not begin.
-      this.signal.throwIfAborted();
+      if (this.#isAborted) this.signal.throwIfAborted();
       const result = await this.task.run(input as never, new AttemptContext(this));
       // After its time a result is too late. After any other abort it counts, if the fence lets it.
-      if (this.signal.reason instanceof JobTimeout) return this.#afterFailure(this.signal.reason);
+      if (this.#isAborted && this.signal.reason instanceof JobTimeout) {
+        return this.#afterFailure(this.signal.reason);
+      }
       return { kind: "done", result: encodeOptional(result, RESULT) };
     } catch (error) {
       return this.#afterFailure(error);
@@ -116,7 +128,7 @@ export class Attempt {
 
   /** Why the signal aborted says more than what the task threw because of it. */
   #afterFailure(thrown: unknown): Outcome {
-    const reason: unknown = this.signal.aborted ? this.signal.reason : thrown;
+    const reason: unknown = this.#isAborted ? this.signal.reason : thrown;
     this.error = reason;
     const ours = asOurs(reason);
     // An offer that the fence may refuse. A lost lease is charged below: its task ran, and may lose it every time.

@@ -49,18 +49,18 @@ export class Turns {
   /** The last claim brought less than it asked for. */
   #isDry = false;
   #stopped = false;
+  /** An attempt ends in its task's async context; what the worker does next is not the task's doing. */
+  readonly #outside = AsyncLocalStorage.snapshot();
+  #goesOn = false;
   #onIdle: (() => void) | null = null;
 
   constructor(parts: TurnsParts) {
     const { runtime, reporter, settings } = parts;
     const { concurrency, leaseMs } = settings;
-    // An attempt ends in its task's async context; what the worker does next is not the task's doing.
-    const outside = AsyncLocalStorage.snapshot();
     this.#parts = parts;
     this.#taskNames = [...settings.tasks.keys()];
     this.#claimer = new Claimer({ concurrency, runtime });
-    const onEnd = (attempt: Attempt, outcome: Outcome): void =>
-      outside(() => this.#ended(attempt, outcome));
+    const onEnd = (attempt: Attempt, outcome: Outcome): void => this.#ended(attempt, outcome);
     this.#attempts = new Attempts({ runtime, reporter, leaseMs, onEnd });
   }
 
@@ -223,6 +223,14 @@ export class Turns {
   #ended(attempt: Attempt, outcome: Outcome): void {
     this.#settler.add(attempt, outcome);
     this.#claimer.finished();
+    if (this.#goesOn) return;
+    this.#goesOn = true;
+    queueMicrotask(() => this.#outside(() => this.#goOn()));
+  }
+
+  /** Once for all attempts that end in the same moment. */
+  #goOn(): void {
+    this.#goesOn = false;
     this.#fillPlaces();
     this.#parts.wake();
   }

@@ -170,7 +170,7 @@ for (const engine of engines) {
       await refuses(withPassword(proxy.url), { as: StoreUnavailable, words });
     });
 
-    test("when it is down by the time a worker starts", knownBug(kind, "worker"), async () => {
+    test("when it is down by the time a worker starts", async () => {
       await using proxy = await Proxy.before(database.url);
       await using crew = await Crew.start(proxy.url);
       proxy.refuse();
@@ -231,25 +231,18 @@ for (const engine of engines) {
       ],
       ["without its slashes", `${scheme}:ada:${PASSWORD}@127.0.0.1/shop`, /host:\d+\/database/],
     ] as const) {
-      test(`a URL ${what}`, knownBug(kind, what), async () => {
+      test(`a URL ${what}`, async () => {
         const { field } = (await refuses(url, { as: InvalidArgument, words })) as InvalidArgument;
         assert.equal(field, "url");
       });
     }
 
-    test("a word for encryption that is none", knownBug(kind, "encryption"), async () => {
+    test("a word for encryption that is none", async () => {
       const option = kind === "postgres" ? "sslmode" : "ssl-mode";
       const words = [new RegExp(`${option}=safe`), /verify/];
       await refuses(`${at(1)}?${option}=safe`, { as: InvalidArgument, words });
     });
   });
-}
-
-/** Found by these tests and reported; whoever mends one takes its line away. */
-function knownBug(kind: string, what: string): { todo?: string } {
-  const bugs: Record<string, string> = {};
-  const bug = bugs[`${kind} ${what}`];
-  return bug === undefined ? {} : { todo: bug };
 }
 
 describe("for PostgreSQL is refused", { skip: engines[0]?.missingPrograms ?? false }, () => {

@@ -54,12 +54,16 @@ async function outlive(
 }
 
 const KILLS = 40;
+const FIRST = 20;
 
 /** Every session that Holdfast has is ended, again and again, while it works. */
 async function outliveKills(engine: EngineUnderTest, server: GuardedServer): Promise<void> {
   const { url, adminUrl } = await newDatabase(engine, server);
   await using admin = await adminOf(adminUrl);
   await using crew = await Crew.start(url, { lease: LEASE, concurrency: 4 });
+  // From here on its tables are open: what happens to a session that opens one is in broken-trigger.test.ts.
+  const first = await Promise.all(Array.from({ length: FIRST }, () => crew.quick()));
+  await crew.checkDone(first);
   const held = await crew.held();
   const stream = crew.stream();
   let killed = 0;
@@ -72,7 +76,7 @@ async function outliveKills(engine: EngineUnderTest, server: GuardedServer): Pro
   await stream.stop();
   crew.end(held.id);
   await crew.checkDoneOnce([held, ...stream.accepted]);
-  await checkNothingElse(crew, stream, 1);
+  await checkNothingElse(crew, stream, 1 + FIRST);
   assert.deepEqual(
     { refused: stream.refused, unknown: stream.unknown },
     { refused: 0, unknown: 0 },

@@ -235,10 +235,10 @@ export class HotVerbs {
   #insertion(name: "insert" | "insertNew", jobs: readonly NewJob[]): Sending {
     const values = [
       this.#parts.testNow(),
-      jobs.map(({ id }) => id),
+      list(jobs.map(({ id }) => id)),
       common(jobs.map(({ queue }) => queue)),
       common(jobs.map(({ task }) => task)),
-      jobs.map(({ payload }) => payload),
+      jobs.map(({ payload }) => payload).join(ROW),
       common(jobs.map(({ priority }) => 0 - priority)),
       common(jobs.map(({ attemptsMax }) => attemptsMax)),
       given(jobs.map(({ key }) => key)),
@@ -273,11 +273,13 @@ function given<T>(values: readonly (T | null)[]): readonly (T | null)[] {
   return values.every((value) => value === null) ? [] : values;
 }
 
-/** Lists as PostgreSQL writes them: the driver would look for quotes in every id. */
+/** Ids or numbers as PostgreSQL writes a list of them: the driver would look for quotes in each. */
+function list(values: readonly (string | number)[]): string {
+  return `{${values.join(",")}}`;
+}
+
 function fenceValues(worker: string, fences: readonly Fence[]): unknown[] {
-  const ids = fences.map(({ id }) => id).join(",");
-  const epochs = fences.map(({ epoch }) => epoch).join(",");
-  return [`{${ids}}`, worker, `{${epochs}}`];
+  return [list(fences.map(({ id }) => id)), worker, list(fences.map(({ epoch }) => epoch))];
 }
 
 /** An attempt that is settled twice ends once, by the first. */

@@ -13,13 +13,17 @@
 export const clock = (parameter: string): string =>
   `coalesce(${parameter}::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)`;
 
-/** What all jobs of a batch have in common is sent once: shorter lists are filled up from their first. */
+/**
+ * What all jobs of a batch have in common is sent once: shorter lists are filled up from their first. Payloads are one
+ * text: a list would have to be searched for quotes, by the driver and again by the server.
+ */
 const JOBS = `
-  select i.id, coalesce(i.queue, ($3::text[])[1]) as queue, coalesce(i.task, ($4::text[])[1]) as task, i.payload,
+  select i.id, coalesce(i.queue, ($3::text[])[1]) as queue, coalesce(i.task, ($4::text[])[1]) as task,
+         coalesce(i.payload, '') as payload, -- one that is empty makes an empty list
          coalesce(i.rank, ($6::int[])[1]) as rank, coalesce(i.max_attempts, ($7::int[])[1]) as max_attempts,
          i.job_key, coalesce(i.start_at, t.now + i.delay_ms, t.now) as due_at, t.now
     from (select ${clock("$1")} as now) t,
-         unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::int[], $8::text[],
+         unnest($2::uuid[], $3::text[], $4::text[], string_to_array($5::text, E'\\x1e'), $6::int[], $7::int[], $8::text[],
                 $9::bigint[], $10::bigint[])
          as i (id, queue, task, payload, rank, max_attempts, job_key, start_at, delay_ms)`;
 

@@ -11,7 +11,7 @@ import type { Session } from "./session.ts";
 /** Nobody waits longer than this for a session to become free. */
 const WAIT_MS_MAX = 15_000;
 /** A session that was idle for so long is asked whether it is still there before anything depends on it. */
-const TRUST_MS = 5_000;
+const TRUST_MS = 30_000;
 const PING_MS_MAX = 3_000;
 /** Sessions that nobody needed for so long are closed. */
 const IDLE_MS_MAX = 30_000;

@@ -38,7 +38,8 @@ export interface PostgresOptions {
 }
 
 const POOL_MAX = 10;
-const RESERVED_MAX = 2;
+/** One for each lane, and one for whoever renews or settles meanwhile. */
+const RESERVED_MAX = 4;
 const OLDEST = 140_000;
 /** A migration may build an index over all there is. */
 const MIGRATION_MS_MAX = 60 * 60_000;
@@ -56,8 +57,8 @@ export class PostgresEngine implements Engine {
   readonly migrations = migrations;
   readonly address: { engine: string; options: Record<string, unknown> } | null;
   readonly runtime: Runtime;
-  /** While one turn waits for the disk, the other computes. */
-  readonly lanes = 2;
+  /** While one turn waits for the disk and one computes, the worker reads the answer of the third. */
+  readonly lanes = 3;
   readonly #schema: string;
   readonly #main: Sessions;
   readonly #reserved: Sessions;

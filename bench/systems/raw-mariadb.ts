@@ -40,7 +40,7 @@ async function drainLane(session: Session, worker: string): Promise<number> {
 }
 
 function locking(held: readonly string[]): string[] {
-  const leases = held.length === 0 ? [] : [fill(statements.lockLeases, list(held))];
+  const leases = held.length === 0 ? [] : [fill(statements.lockLeases, jsonList(held))];
   const tasks = new Piece(`and task in (${list([TASK]).text})`);
   return ["start transaction", ...leases, fill(statements.lockReady, QUEUE, tasks, BATCH)];
 }

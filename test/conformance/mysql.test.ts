@@ -1,11 +1,15 @@
 /** The store contract on MySQL or MariaDB: in one process, and shared by several. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { after, before, describe, test } from "node:test";
 import { createConnection, type Connection } from "mysql2/promise";
+import { statements } from "../../src/store/mysql/statements.ts";
 import { openStore } from "../../src/store/open.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+import { listenToDrivers } from "../support/sql-texts.ts";
 import { inMode, type Place } from "./in-mode.ts";
 
 const PROCESSES = 3;
@@ -17,6 +21,7 @@ const EMPTY = [
   "delete from holdfast_migration where name like 'pretended%'",
 ].join(";");
 
+const drivers = listenToDrivers();
 /** One database for all tests that do not mind its tables: making them takes longer than most tests. */
 let used: ScratchDatabase;
 let admin: Connection;
@@ -52,6 +57,23 @@ describe("mysql shared by several processes", limits, () => {
     assert.equal(calls.size, PROCESSES);
     assert.ok(Math.min(...calls.values()) > 100);
   });
+});
+
+test("a session that is ended writes no more", { skip: limits.skip }, async () => {
+  const store = (await openStore(used.url)) as SqlStore;
+  const held = await createConnection(used.url);
+  const lost = once(held, "error");
+  await store.engine.endSession(held.threadId);
+  assert.match(String((await lost)[0]), /closed the connection|lost/i);
+  await store.engine.endSession(held.threadId); // it is gone, and that is what was wanted
+  held.destroy();
+  await store.close();
+});
+
+test("every SQL text of the store was sent", { skip: limits.skip }, (t) => {
+  const texts = { folder: "mysql", prefix: "holdfast_", statements } as const;
+  assert.deepEqual(drivers.missing(texts), []);
+  t.diagnostic(`${drivers.count(texts)} texts`);
 });
 
 after(async () => {

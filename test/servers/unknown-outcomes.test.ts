@@ -295,10 +295,7 @@ for (const engine of [...engines, ...pooled]) {
           await loseClaimUnderWay(own, database.url);
         });
 
-        const named = {
-          skip: engine.kind !== "postgres",
-          todo: "the session is looked for by the name 'holdfast', and not found",
-        };
+        const named = { skip: engine.kind !== "postgres" };
         test("also of an application that says its name in the URL", named, async () => {
           await using own = await Site.open(engine, `${database.url}?application_name=shop`);
           await loseClaimUnderWay(own, database.url);

@@ -29,9 +29,7 @@ export interface EngineTexts {
 export function listenToDrivers(): Listening {
   const sent = new Set<string>();
   const hear = (text: unknown): void => {
-    // Tests use schemas of many names.
-    if (typeof text === "string")
-      sent.add(plain(text.replaceAll(/"test_[0-9_]+"\./g, '"holdfast".')));
+    if (typeof text === "string") sent.add(shortened(text));
   };
   listenToSqlite(hear);
   listenToQueries(Client.prototype, hear);
@@ -123,6 +121,17 @@ function patternOf(wanted: string, prefix: string): RegExp {
 function escaped(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 }
+
+/** Without what differs from one sending to the next: the names of tests' schemas, and values that stand in the text. */
+function shortened(text: string): string {
+  return plain(text)
+    .replaceAll(/"test_[0-9_]+"\./g, '"holdfast".')
+    .replaceAll(/'(?:[^'\\]|\\.)+'/g, (literal) => (literal.length > LITERAL_MAX ? "''" : literal))
+    .replaceAll(/(?:\([^()]*\),)+(?=\()/g, "");
+}
+
+/** Words that belong to a statement are shorter. */
+const LITERAL_MAX = 20;
 
 function plain(text: string): string {
   return text.replaceAll(/\s+/g, " ").trim();

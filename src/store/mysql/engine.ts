@@ -10,7 +10,7 @@ import type { Fence, Settlement } from "../../core/job.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Claiming, Engine, Migration, Row, Transaction } from "../engine.ts";
 import { Poll } from "../poll.ts";
-import { Compiler, nothing, sql, type Sql } from "../sql.ts";
+import { Compiler, sql, type Sql } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { numberIn, rowsOf } from "./answers.ts";
 import { loadDriver } from "./driver.ts";
@@ -173,9 +173,12 @@ export class MysqlEngine implements Engine {
 
   /** After a restart the server gives its numbers again, so a session is known by where it came from, too. */
   async endSession(session: number): Promise<void> {
-    const seenAs = this.#lost.get(session);
-    const same = seenAs === undefined ? nothing : sql`and host = ${seenAs}`;
-    const look = sql`select id as id from information_schema.processlist where id = ${session} ${same}`;
+    const seenAs = this.#lost.get(session) ?? null;
+    const look = sql`
+      select id as id
+        from information_schema.processlist
+       where id = ${session}
+         and host = coalesce(${seenAs}, host)`;
     for (let waitedMs = 0; waitedMs < SESSION_ENDS_MS_MAX; waitedMs += SESSION_LOOK_MS) {
       const rows = await this.all(look);
       if (rows.length === 0) return void this.#lost.delete(session);

@@ -13,6 +13,8 @@ const CONFLICTS = new Set([1213, 1020]);
 const LOCK_WAIT = 1205;
 const DUPLICATE = new Set([1062, 1586]);
 const NO_SUCH_THREAD = 1094;
+/** A syntax error by its number. */
+const BROKEN_TABLE = /\btrigger\b.* has an error in its body/i;
 
 /** The server ends the session or interrupts it: whether it had committed, it could not say any more. */
 const SESSION_ENDED = new Set([
@@ -74,6 +76,14 @@ export function asksAgain(error: unknown): boolean {
 
 export function isLockWait(error: unknown): boolean {
   return factsOf(error).errno === LOCK_WAIT;
+}
+
+/**
+ * A session that was killed while it opened a table left MariaDB a table whose triggers it could not read. It refuses
+ * every write until somebody has it opened anew.
+ */
+export function isBrokenTable(error: unknown): boolean {
+  return BROKEN_TABLE.test(factsOf(error).words);
 }
 
 /** The connection is of no use any more. */
@@ -167,6 +177,12 @@ function remedyOf(errno: number, words: string, store: string): Advice {
     return [
       `The user may not do that at ${store} (${words}).`,
       "Grant it all privileges on this database; the first migration needs CREATE, TRIGGER and CREATE VIEW.",
+    ];
+  }
+  if (BROKEN_TABLE.test(words)) {
+    return [
+      `${store} cannot read the triggers of a table any more (${words}).`,
+      "Run FLUSH TABLES there as an administrator: a session was killed while it opened the table.",
     ];
   }
   switch (errno) {

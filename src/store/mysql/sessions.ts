@@ -6,7 +6,15 @@
  */
 import { OutcomeUnknown, StoreBusy } from "../../core/errors.ts";
 import { sleep, type Runtime } from "../../core/runtime.ts";
-import { asksAgain, isDuplicate, isLockWait, isLost, NoAnswer, translate } from "./errors.ts";
+import {
+  asksAgain,
+  isBrokenTable,
+  isDuplicate,
+  isLockWait,
+  isLost,
+  NoAnswer,
+  translate,
+} from "./errors.ts";
 import type { Pool } from "./pool.ts";
 import type { Answer, Session } from "./session.ts";
 
@@ -16,6 +24,8 @@ const CONFLICTS_MAX = 20;
 const LOCK_WAITS_MAX = 2;
 /** … on another connection … */
 const FRESH_MAX = 2;
+/** … on tables that were opened anew … */
+const REOPENED_MAX = 1;
 /** … and because somebody inserted the same between a look and an insert: the next look sees it. */
 const DUPLICATES_MAX = 1;
 const PAUSE_MS_FIRST = 2;
@@ -26,6 +36,11 @@ const PACKET_UNITS_MAX = 1024 * 1024;
 const PACKET_SHARE = 1 / 4;
 
 const COMMIT = "commit";
+
+/** Changes nothing; whoever uses the tables next has to open them. */
+const REOPEN = ["job", "ready", "waiting", "lease", "finished"].map(
+  (table) => `alter table holdfast_${table} comment = ''`,
+);
 
 export interface SessionsParts {
   readonly pool: Pool;
@@ -89,9 +104,19 @@ export class Sessions {
           return exchange.run(body);
         });
       } catch (error) {
-        this.#judge(error, exchange, tries);
+        if (isBrokenTable(error) && tries.mayRepeat("reopened")) await this.#reopen(error);
+        else this.#judge(error, exchange, tries);
         await tries.pause();
       }
+    }
+  }
+
+  async #reopen(because: unknown): Promise<void> {
+    const { pool, store } = this.#parts;
+    try {
+      await pool.use((session) => session.send(REOPEN, { rows: "arrays" }));
+    } catch {
+      throw translate(because, store); // this user may not do that; somebody has to
     }
   }
 
@@ -117,11 +142,13 @@ export class Sessions {
   }
 }
 
+type Reason = "conflicts" | "waits" | "fresh" | "reopened" | "duplicates";
+
 /** How often something may be tried again, by the reason it failed for. */
 class Tries {
   readonly #runtime: Runtime;
   readonly #startedAt: number;
-  readonly #left: { conflicts: number; waits: number; fresh: number; duplicates: number };
+  readonly #left: Record<Reason, number>;
   #all = 0;
 
   constructor(runtime: Runtime, duplicates: number) {
@@ -131,6 +158,7 @@ class Tries {
       conflicts: CONFLICTS_MAX,
       waits: LOCK_WAITS_MAX,
       fresh: FRESH_MAX,
+      reopened: REOPENED_MAX,
       duplicates,
     };
   }
@@ -139,7 +167,7 @@ class Tries {
     return this.#runtime.monotonic() - this.#startedAt;
   }
 
-  mayRepeat(reason: "conflicts" | "waits" | "fresh" | "duplicates"): boolean {
+  mayRepeat(reason: Reason): boolean {
     this.#left[reason] -= 1;
     return this.#left[reason] >= 0;
   }

@@ -105,11 +105,12 @@ function lock({ table, where, skipLocked }: Taking, places: readonly Place[]): S
 
 function atPlaces(table: Taking["table"], places: readonly Place[]): Sql {
   if (table !== "ready") return sql`id in (${places.map(({ id }) => id)})`;
-  const [first, ...rest] = places.map(
-    ({ id, queue = "", rank = 0, ready_at = 0 }) =>
-      sql`queue = ${queue} and "rank" = ${rank} and ready_at = ${ready_at} and id = ${id}`,
-  );
-  return rest.reduce((either, place) => sql`${either} or ${place}`, first ?? sql`false`);
+  return places
+    .map(
+      ({ id, queue = "", rank = 0, ready_at = 0 }) =>
+        sql`queue = ${queue} and "rank" = ${rank} and ready_at = ${ready_at} and id = ${id}`,
+    )
+    .reduce((either, place) => sql`${either} or ${place}`);
 }
 
 const TABLES = {

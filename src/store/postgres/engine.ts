@@ -25,7 +25,7 @@ import {
   type PgResult,
   type PostgresAddress,
 } from "./options.ts";
-import { openPool, type Pool, type Use } from "./pool.ts";
+import { APPLICATION_NAME, openPool, type Pool, type Use } from "./pool.ts";
 import { Sessions, tooOld, type Sending } from "./session.ts";
 
 export interface PostgresOptions {
@@ -191,13 +191,13 @@ export class PostgresEngine implements Engine {
     return this.#hot.extend(fences, leaseMs);
   }
 
-  /** Only a session of ours is ended, and only as many looks are taken as it needs to be gone. */
+  /** Only a session of ours is ended: they have our name, or the one that the application's URL gives to its own. */
   async endSession(session: number): Promise<void> {
     const ours = sql`
         from pg_catalog.pg_stat_activity
        where pid = ${session}
          and usename = current_user
-         and application_name = 'holdfast'`;
+         and application_name in (${APPLICATION_NAME}, current_setting('application_name'))`;
     await this.all(sql`select pg_terminate_backend(pid) ${ours}`);
     for (let waitedMs = 0; waitedMs < SESSION_ENDS_MS_MAX; waitedMs += SESSION_LOOK_MS) {
       const rows = await this.all(sql`select pid ${ours}`);

@@ -16,6 +16,9 @@ export const ANSWER_MS_MAX = 35_000;
 const LOCK_MS_MAX = 10_000;
 const IDLE_MS = 30_000;
 
+/** Unless the URL says another. */
+export const APPLICATION_NAME = "holdfast";
+
 /** What the connections are for: claiming, settling and renewing, or everything else. */
 export type Use = "hot" | "cold";
 
@@ -96,7 +99,7 @@ async function isHeard(pool: OwnPool): Promise<boolean> {
 
 function makePool(pg: Pg, config: object): OwnPool {
   const pool = new pg.Pool({
-    application_name: "holdfast",
+    application_name: APPLICATION_NAME,
     keepAlive: true,
     idleTimeoutMillis: IDLE_MS,
     connectionTimeoutMillis: CONNECT_MS_MAX,

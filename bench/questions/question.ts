@@ -19,7 +19,7 @@ export interface Order {
 export type Question = (system: System, order: Order) => Promise<Figures>;
 
 /** How many jobs one call of a bulk enqueue hands over, to everybody. */
-export const BULK = 5_000;
+export const BULK = 20_000;
 
 export function payloadOf(bytes: number): string {
   return "x".repeat(Math.max(0, bytes - 2)); // JSON adds the quotes

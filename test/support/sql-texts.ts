@@ -46,15 +46,19 @@ export function listenToDrivers(): Listening {
   };
 }
 
-function listenToSqlite(hear: (text: unknown) => void): void {
+/** Returns what ends it. */
+function listenToSqlite(hear: (text: unknown) => void): () => void {
+  const originals: Record<string, unknown> = {};
   for (const name of ["run", "get", "all", "iterate"] as const) {
     const original = StatementSync.prototype[name] as (...args: unknown[]) => unknown;
     const wrapped = function (this: StatementSync, ...args: unknown[]): unknown {
       hear(this.sourceSQL);
       return original.apply(this, args);
     };
+    originals[name] = original;
     Object.assign(StatementSync.prototype, { [name]: wrapped });
   }
+  return () => void Object.assign(StatementSync.prototype, originals);
 }
 
 export interface Sent {
@@ -67,14 +71,26 @@ export function listenToTexts(prototype: { query: unknown }): { stop(): Sent[] }
   const sent: Sent[] = [];
   const original = prototype.query as (...args: unknown[]) => unknown;
   prototype.query = function (this: unknown, ...args: unknown[]): unknown {
-    const [config] = args as [{ text?: string; values?: unknown[] }];
-    sent.push({ text: config.text ?? "", values: config.values ?? [] });
+    const [config] = args as [{ text?: string; sql?: string; values?: unknown[] }];
+    sent.push({ text: config.text ?? config.sql ?? "", values: config.values ?? [] });
     return original.apply(this, args);
   };
   return {
     stop: () => {
       prototype.query = original;
       return sent;
+    },
+  };
+}
+
+/** The same for SQLite, texts only. */
+export function listenToSqliteTexts(): { stop(): string[] } {
+  const sent = new Set<string>();
+  const restore = listenToSqlite((text) => sent.add(String(text)));
+  return {
+    stop: () => {
+      restore();
+      return [...sent];
     },
   };
 }

@@ -39,7 +39,7 @@ async function drainLane(client: PgClient, worker: string): Promise<number> {
       types,
     });
     const [settled, claimed] = rows[0] as Answer;
-    drained += settled?.split(ROW).length ?? 0;
+    drained += settled === "" ? held.length : (settled?.split(ROW).length ?? 0);
     held = claimed?.split(ROW) ?? [];
   } while (held.length > 0);
   return drained;
@@ -50,5 +50,17 @@ function turnValues(held: readonly string[], worker: string): unknown[] {
   const fences = held.map((row) => row.split(FIELD, 2));
   const ids = fences.map(([id]) => id).join(",");
   const epochs = fences.map(([, epoch]) => epoch).join(",");
-  return [`{${ids}}`, worker, `{${epochs}}`, [], null, [QUEUE], [TASK], BATCH, LEASE_MS, CLAIM];
+  return [
+    `{${ids}}`,
+    worker,
+    `{${epochs}}`,
+    [],
+    null,
+    [QUEUE],
+    [TASK],
+    BATCH,
+    LEASE_MS,
+    CLAIM,
+    true,
+  ];
 }

@@ -310,6 +310,48 @@ export class SchemaTooOld extends HoldfastError {
   }
 }
 
+// ── Workers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** All slots of a worker's type are taken. */
+export class WorkerRefused extends HoldfastError {
+  readonly type: string;
+  /** The id of a worker that is active instead. */
+  readonly active: string;
+
+  constructor(facts: {
+    type: string;
+    slots: number | null;
+    active: string;
+    hostname: string;
+    pid: number;
+  }) {
+    const limit =
+      facts.slots === null
+        ? "It has a limited number of slots."
+        : `At most ${facts.slots} of type '${facts.type}' can be active at once.`;
+    super(
+      "WORKER_REFUSED",
+      `Cannot register: another worker already active: ${facts.active} (process ${facts.pid} on ${facts.hostname}). ` +
+        `${limit} Stop it first, or start this one with onConflict: "standby" to take over when it ends.`,
+    );
+    this.type = facts.type;
+    this.active = facts.active;
+  }
+}
+
+/** The worker's row was closed by others or deleted: whatever this worker believes, it is not registered any more. */
+export class WorkerDeposed extends HoldfastError {
+  readonly worker: string;
+
+  constructor(facts: { worker: string }) {
+    super(
+      "WORKER_DEPOSED",
+      `Worker ${facts.worker} is not registered any more: it gave no sign of life for too long, or its row was deleted.`,
+    );
+    this.worker = facts.worker;
+  }
+}
+
 /** The object was closed and is used again. */
 export class Closed extends HoldfastError {
   constructor(facts: { what: string }) {

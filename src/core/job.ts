@@ -71,6 +71,8 @@ export type Outcome =
 
 export interface Settlement extends Fence {
   readonly outcome: Outcome;
+  /** What the attempt's claim said about the job, where it is at hand: the store need not say it again. */
+  readonly claimed?: { readonly queue: string; readonly task: string; readonly attempt: number };
 }
 
 /** One worker's try at a job, as the attempt's history names it. */

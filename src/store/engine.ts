@@ -49,6 +49,9 @@ export interface Engine {
   /** Reads outside a transaction. */
   all<T = Row>(query: Sql): Promise<T[]>;
 
+  /** Updates rows and returns them as they are then, in one round trip. The condition must still hold afterwards. */
+  change<T = Row>(change: Change): Promise<T[]>;
+
   /** Runs the body in one transaction: committed when it resolves, undone when it rejects. The body may run again. */
   transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T>;
 
@@ -99,6 +102,13 @@ export interface Transaction {
 
   /** Inserts rows that all have the same columns. */
   insert(table: string, rows: readonly Row[]): Promise<void>;
+}
+
+export interface Change {
+  readonly table: Sql;
+  readonly set: Sql;
+  readonly where: Sql;
+  readonly returning: Sql;
 }
 
 export interface Taking {

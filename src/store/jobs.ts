@@ -25,7 +25,7 @@ import {
   type Traveller,
   type WaitingRow,
 } from "./rows.ts";
-import { sql } from "./sql.ts";
+import { sql, type Sql } from "./sql.ts";
 import type { Promoted, Settled, Upcoming } from "./store.ts";
 
 export async function promoteDue(engine: Engine, limit: number): Promise<Promoted & Touched> {
@@ -78,17 +78,34 @@ export async function reclaimExpired(
   if (any === undefined) return [];
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
-    const taken = await tx.take<LeaseRow>({
-      table: "lease",
-      // Asked again under the row's lock: a lease extended in between is not ours to take.
-      where: sql`locked_until < ${now - chore.graceMs}`,
-      limit: chore.limit,
-      skipLocked: true,
-    });
-    const landings = taken.map((lease) => landAfterCrash(lease, chore.crashesMax, now));
-    await put(engine, tx, landings);
-    return taken.map((lease, index) => settled(lease, landings[index] as Landing));
+    // Asked again under the row's lock: a lease extended in between is not ours to take.
+    const where = sql`locked_until < ${now - chore.graceMs}`;
+    const { limit, crashesMax } = chore;
+    return landCrashed(engine, tx, { where, limit, crashesMax, now });
   });
+}
+
+export function reclaimFrom(
+  engine: Engine,
+  chore: { workers: readonly string[]; crashesMax: number; limit: number },
+): Promise<Settled[]> {
+  return engine.transaction(async (tx) => {
+    const now = await readNow(engine, tx);
+    const where = engine.among(sql`locked_by`, chore.workers);
+    const { limit, crashesMax } = chore;
+    return landCrashed(engine, tx, { where, limit, crashesMax, now });
+  });
+}
+
+async function landCrashed(
+  engine: Engine,
+  tx: Transaction,
+  { where, limit, crashesMax, now }: { where: Sql; limit: number; crashesMax: number; now: number },
+): Promise<Settled[]> {
+  const taken = await tx.take<LeaseRow>({ table: "lease", where, limit, skipLocked: true });
+  const landings = taken.map((lease) => landAfterCrash(lease, crashesMax, now));
+  await put(engine, tx, landings);
+  return taken.map((lease, index) => settled(lease, landings[index] as Landing));
 }
 
 /** How often a cancel looks again for a job that was between two tables each time. */

@@ -93,6 +93,7 @@ function hintOf(kind: string, queue: string): Hint {
     case "waiting":
     case "finished":
     case "cancel":
+    case "workers":
       return { kind };
     default:
       return { kind: "unknown" };

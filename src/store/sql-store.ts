@@ -2,9 +2,22 @@
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import { JobNotFound, OutcomeUnknown, StoreUnavailable } from "../core/errors.ts";
 import { sleep } from "../core/runtime.ts";
+import type { WorkerState } from "../core/worker-state.ts";
 import type { Engine } from "./engine.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
+import type {
+  Beat,
+  ClosedWorker,
+  Command,
+  NewWorker,
+  Registered,
+  Silence,
+  WorkerFilter,
+  WorkerRecord,
+  WorkerVitals,
+} from "./registry.ts";
+import * as workers from "./workers.ts";
 import { checkSchema, migrate } from "./migrate.ts";
 import { lookUpEnqueued, lookUpRevived, lookUpTurn, writeOrLookUp } from "./unknown.ts";
 import type {
@@ -139,6 +152,17 @@ export class SqlStore implements Store {
     return reclaimed;
   }
 
+  async reclaimFrom(chore: {
+    workers: readonly string[];
+    crashesMax: number;
+    limit: number;
+  }): Promise<Settled[]> {
+    if (chore.workers.length === 0) return [];
+    const reclaimed = await jobs.reclaimFrom(this.engine, chore);
+    this.#hintSettled(reclaimed);
+    return reclaimed;
+  }
+
   async promoteDue(chore: { limit: number }): Promise<Promoted> {
     const { moved, nextInMs, queues } = await jobs.promoteDue(this.engine, chore.limit);
     for (const queue of queues) this.#announce({ kind: "pending", queue });
@@ -206,6 +230,48 @@ export class SqlStore implements Store {
 
   hasPending(queue: string) {
     return inspect.hasPending(this.engine, queue);
+  }
+
+  register(worker: NewWorker): Promise<Registered> {
+    return workers.register(this.engine, worker);
+  }
+
+  beat(id: string, vitals: WorkerVitals): Promise<Beat | null> {
+    return workers.beat(this.engine, id, vitals);
+  }
+
+  async moveWorker(
+    id: string,
+    to: { state: WorkerState; reason: string | null },
+  ): Promise<boolean> {
+    const moved = await workers.moveWorker(this.engine, id, to);
+    // A slot is free.
+    if (moved && to.state !== "running") this.#announce({ kind: "workers" });
+    return moved;
+  }
+
+  async closeDead(silence: Silence): Promise<ClosedWorker[]> {
+    const closed = await workers.closeDead(this.engine, silence);
+    if (closed.length > 0) this.#announce({ kind: "workers" });
+    return closed;
+  }
+
+  async command(command: Command): Promise<string[]> {
+    const told = await workers.command(this.engine, command);
+    if (told.length > 0) this.#announce({ kind: "workers" });
+    return told;
+  }
+
+  workers(filter: WorkerFilter): Promise<WorkerRecord[]> {
+    return workers.listWorkers(this.engine, filter);
+  }
+
+  findWorker(id: string): Promise<WorkerRecord | null> {
+    return workers.findWorker(this.engine, id);
+  }
+
+  pruneWorkers(stoppedForMs: number): Promise<number> {
+    return workers.pruneWorkers(this.engine, stoppedForMs);
   }
 
   watch(listener: (hint: Hint) => void): () => void {

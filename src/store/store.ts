@@ -12,9 +12,10 @@
  * - Everything is plural: a batch is one transaction. Every batch has a limit.
  * - Nothing here calls user code, parses a payload or knows a task's retry policy.
  */
+import type { Registry } from "./registry.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 
-export interface Store {
+export interface Store extends Registry {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
   /** How many turns of a worker gain from being under way at once. */
@@ -60,6 +61,13 @@ export interface Store {
    * be retried, or is failed when no attempt is left or it has crashed `crashesMax` workers.
    */
   reclaimExpired(chore: { graceMs: number; crashesMax: number; limit: number }): Promise<Settled[]>;
+
+  /** Takes back all leases of these workers, which are known to be dead. What becomes of the jobs is as above. */
+  reclaimFrom(chore: {
+    workers: readonly string[];
+    crashesMax: number;
+    limit: number;
+  }): Promise<Settled[]>;
 
   /** Makes waiting jobs pending whose time has come, longest due first. Says when the next one is due. */
   promoteDue(chore: { limit: number }): Promise<Promoted>;
@@ -131,6 +139,8 @@ export interface Wanted {
   readonly tasks: readonly string[] | null;
   readonly limit: number;
   readonly leaseMs: number;
+  /** Only while the worker is registered and active: without, whoever lost a slot could still take jobs. */
+  readonly guarded?: boolean;
 }
 
 export interface ClaimedJob extends Fence {
@@ -254,6 +264,7 @@ export type Hint =
   | { readonly kind: "waiting" }
   | { readonly kind: "finished" }
   | { readonly kind: "cancel" }
+  | { readonly kind: "workers" }
   | { readonly kind: "unknown" };
 
 export interface StoreAddress {

@@ -15,6 +15,7 @@ import {
   NotSerializable,
   ShuttingDown,
   TooLarge,
+  WorkerDeposed,
 } from "../core/errors.ts";
 import { traceId, type Fence, type Outcome } from "../core/job.ts";
 import { decode, encodeOptional } from "../core/json.ts";
@@ -132,7 +133,7 @@ export class Attempt {
     this.error = reason;
     const ours = asOurs(reason);
     // An offer that the fence may refuse. A lost lease is charged below: its task ran, and may lose it every time.
-    if (ours instanceof ShuttingDown) return { kind: "released" };
+    if (ours instanceof ShuttingDown || ours instanceof WorkerDeposed) return { kind: "released" };
     if (ours instanceof JobCancelled) return { kind: "cancelled", error: null };
     const error = encodeError(reason);
     if (isHopeless(ours) || this.job.attempt >= this.job.attemptsMax) {

@@ -110,6 +110,10 @@ export class Claimer {
     return old;
   }
 
+  giveUpAll(): ClaimedJob[] {
+    return this.#remove(() => true);
+  }
+
   #remove(isGone: (one: Buffered) => boolean): ClaimedJob[] {
     if (this.buffered === 0) return [];
     const waiting = this.#buffer.slice(this.#next);

@@ -1,5 +1,6 @@
 /** What a worker tells about: its jobs' attempts as they start and end, and itself. */
 import type { Status } from "../core/job.ts";
+import type { Ending } from "../core/worker-state.ts";
 
 export interface JobEvent {
   readonly id: string;
@@ -43,4 +44,8 @@ export interface WorkerEvents {
   "worker:started": { readonly worker: string };
   "worker:stopping": { readonly worker: string };
   "worker:stopped": { readonly worker: string };
+  /** The worker's row was closed by others, or deleted: it gave its jobs up and registers anew under another id. */
+  "worker:deposed": { readonly worker: string };
+  /** The row of another worker was closed, because that worker is dead. */
+  "worker:buried": { readonly worker: string; readonly type: string; readonly ending: Ending };
 }

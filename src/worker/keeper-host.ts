@@ -1,10 +1,16 @@
 /** The worker's side of its keeper: a thread where the store allows one, a loop on this thread otherwise. */
 import { once } from "node:events";
-import { MessageChannel, receiveMessageOnPort, Worker as Thread } from "node:worker_threads";
+import {
+  MessageChannel,
+  receiveMessageOnPort,
+  Worker as Thread,
+  type MessagePort,
+} from "node:worker_threads";
 import { StoreUnavailable } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
+import type { Beat, WorkerVitals } from "../store/registry.ts";
 import type { Store, StoreAddress } from "../store/store.ts";
 import { Keeper, pack, type KeeperSettings, type LeaseList, type Report } from "./keeper.ts";
 import type { FromKeeper, KeeperThreadData, ToKeeper } from "./keeper-thread.ts";
@@ -14,7 +20,11 @@ export interface KeeperHost {
   limit(id: string, stopAt: number): void;
   drop(leases: LeaseList): void;
   /** Says that the main thread is alive. */
-  beat(): void;
+  progress(): void;
+  /** What the next signs of life tell about the worker. */
+  vitals(vitals: WorkerVitals): void;
+  /** Gives a sign of life at once, to hear what is wanted of the worker. */
+  beatNow(): void;
   /** Handles reports that have arrived but were not delivered because the event loop was blocked. */
   catchUp(): void;
   stop(): Promise<void>;
@@ -26,6 +36,8 @@ export interface HostParts {
   readonly logger: Logger;
   readonly settings: KeeperSettings;
   readonly report: (report: Report) => void;
+  /** What came back with a sign of life. */
+  readonly beat: (beat: Beat | null) => void;
   /** The leases that are held now, for a keeper that takes over from one that died. */
   readonly held: () => LeaseList;
 }
@@ -42,22 +54,34 @@ export async function startKeeper(parts: HostParts): Promise<KeeperHost> {
   return startLoop(parts);
 }
 
-function startLoop({ store, runtime, logger, settings, report }: HostParts): KeeperHost {
-  let beats = 0;
-  const keeper = new Keeper({ store, runtime, settings, report, progress: () => beats });
+function startLoop({ store, runtime, logger, settings, report, beat }: HostParts): KeeperHost {
+  let progress = 0;
+  const keeper = new Keeper({ store, runtime, settings, report, beat, progress: () => progress });
   const loop = new Loop({ name: "keeper", runtime, logger, once: () => keeper.once() });
   return {
     hold: (leases, sentAt) => keeper.hold(leases, sentAt),
     limit: (id, stopAt) => keeper.limit(id, stopAt),
     drop: (leases) => keeper.drop(leases),
-    beat: () => void (beats += 1),
+    progress: () => void (progress += 1),
+    vitals: (vitals) => keeper.tell(vitals),
+    beatNow() {
+      keeper.beatNow();
+      loop.wake();
+    },
     catchUp: () => {},
     stop: () => loop.stop(),
   };
 }
 
-async function startThread(parts: HostParts, address: StoreAddress): Promise<KeeperHost> {
-  const { settings, logger } = parts;
+interface KeeperThread {
+  readonly thread: Thread;
+  readonly port: MessagePort;
+  /** Counts the progress of the main thread. */
+  readonly counter: Int32Array;
+}
+
+/** Resolves when the thread is ready. */
+async function openThread(settings: KeeperSettings, address: StoreAddress): Promise<KeeperThread> {
   const { port1: port, port2 } = new MessageChannel();
   const progress = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const workerData: KeeperThreadData = { address, settings, progress, port: port2 };
@@ -67,13 +91,18 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
     transferList: [port2],
     name: "holdfast-keeper",
   });
-  // "ready"; if the thread fails before, its error event rejects instead.
+  // If it fails before, its error event rejects instead.
   await Promise.race([once(port, "message"), once(thread, "exit").then(refuseToStart)]).catch(
     (error: unknown) => {
       throw startFailed(error);
     },
   );
+  return { thread, port, counter: new Int32Array(progress) };
+}
 
+async function startThread(parts: HostParts, address: StoreAddress): Promise<KeeperHost> {
+  const { settings, logger } = parts;
+  const { thread, port, counter } = await openThread(settings, address);
   let fallback: KeeperHost | null = null;
   let stopping = false;
   thread.on("error", (error: unknown) =>
@@ -88,12 +117,12 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
   const send = (message: ToKeeper): void => port.postMessage(message);
   const hear = (message: FromKeeper): void => {
     if (message.kind === "report") parts.report(message.report);
+    if (message.kind === "beat") parts.beat(message.beat);
     if (message.kind === "log") logger[message.level]({ thread: "keeper" }, message.message);
   };
   port.on("message", hear);
   port.unref(); // The worker's own loops keep the process alive, not its keeper.
   thread.unref();
-  const counter = new Int32Array(progress);
   return {
     hold(leases, sentAt) {
       if (fallback === null) send({ kind: "hold", leases: pack(leases), sentAt });
@@ -107,7 +136,15 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
       if (fallback === null) send({ kind: "drop", leases: pack(leases) });
       else fallback.drop(leases);
     },
-    beat: () => (fallback === null ? void Atomics.add(counter, 0, 1) : fallback.beat()),
+    progress: () => (fallback === null ? void Atomics.add(counter, 0, 1) : fallback.progress()),
+    vitals(vitals) {
+      if (fallback === null) send({ kind: "vitals", vitals });
+      else fallback.vitals(vitals);
+    },
+    beatNow() {
+      if (fallback === null) send({ kind: "beat" });
+      else fallback.beatNow();
+    },
     catchUp() {
       for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {
         hear(next.message as FromKeeper);

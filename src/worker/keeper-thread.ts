@@ -4,6 +4,7 @@ import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { openStoreAt } from "../store/open.ts";
+import type { Beat, WorkerVitals } from "../store/registry.ts";
 import type { StoreAddress } from "../store/store.ts";
 import { Keeper, unpack, type KeeperSettings, type PackedLeases, type Report } from "./keeper.ts";
 
@@ -18,11 +19,14 @@ export type ToKeeper =
   | { readonly kind: "hold"; readonly leases: PackedLeases; readonly sentAt: number }
   | { readonly kind: "limit"; readonly id: string; readonly stopAt: number }
   | { readonly kind: "drop"; readonly leases: PackedLeases }
+  | { readonly kind: "vitals"; readonly vitals: WorkerVitals }
+  | { readonly kind: "beat" }
   | { readonly kind: "stop" };
 
 export type FromKeeper =
   | { readonly kind: "ready" }
   | { readonly kind: "report"; readonly report: Report }
+  | { readonly kind: "beat"; readonly beat: Beat | null }
   | { readonly kind: "log"; readonly level: keyof Logger; readonly message: string };
 
 /** Log lines go through the main thread's logger: there is one, and it may be the user's. */
@@ -48,6 +52,7 @@ async function main(data: KeeperThreadData): Promise<void> {
     settings: data.settings,
     progress: () => Atomics.load(progress, 0),
     report: (report) => send({ kind: "report", report }),
+    beat: (beat) => send({ kind: "beat", beat }),
   });
   const loop = new Loop({
     name: "keeper",
@@ -63,6 +68,11 @@ async function main(data: KeeperThreadData): Promise<void> {
         return keeper.limit(message.id, message.stopAt);
       case "drop":
         return keeper.drop(unpack(message.leases));
+      case "vitals":
+        return keeper.tell(message.vitals);
+      case "beat":
+        keeper.beatNow();
+        return loop.wake();
       case "stop":
         return void loop
           .stop()

@@ -7,6 +7,7 @@
  */
 import type { Fence } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
+import type { Beat, WorkerVitals } from "../store/registry.ts";
 import type { Store } from "../store/store.ts";
 
 /**
@@ -43,6 +44,8 @@ export interface KeeperSettings {
   /** Renew when this share of the lease has passed. */
   readonly extendAt: number;
   readonly blockedMsMax: number;
+  /** How often a sign of life is given. */
+  readonly heartbeatMs: number;
 }
 
 export class Keeper {
@@ -51,7 +54,10 @@ export class Keeper {
   readonly #settings: KeeperSettings;
   readonly #progress: () => number;
   readonly #report: (report: Report) => void;
+  readonly #hearBeat: (beat: Beat | null) => void;
   readonly #held = new Map<string, Held>();
+  #vitals: WorkerVitals | null = null;
+  #beatAt: number;
   #seen = -1;
   #seenAt = 0;
 
@@ -62,12 +68,16 @@ export class Keeper {
     /** A number that changes while the main thread is alive. */
     progress: () => number;
     report: (report: Report) => void;
+    /** Told what came back with every sign of life. */
+    beat: (beat: Beat | null) => void;
   }) {
     this.#store = parts.store;
     this.#runtime = parts.runtime;
     this.#settings = parts.settings;
     this.#progress = parts.progress;
     this.#report = parts.report;
+    this.#hearBeat = parts.beat;
+    this.#beatAt = parts.runtime.monotonic(); // registering was one
   }
 
   hold({ ids, epochs }: LeaseList, sentAt: number): void {
@@ -89,17 +99,36 @@ export class Keeper {
     });
   }
 
+  /** What the next signs of life tell about the worker. */
+  tell(vitals: WorkerVitals): void {
+    this.#vitals = vitals;
+  }
+
+  /** The next sign of life is given at once: somebody may want something of the worker. */
+  beatNow(): void {
+    this.#beatAt = Number.NEGATIVE_INFINITY;
+  }
+
   async once(): Promise<number> {
     const now = this.#runtime.monotonic();
     const renewEvery = this.#settings.leaseMs * this.#settings.extendAt;
-    const due = this.#isWedged(now) ? [] : this.#due(now - renewEvery, now);
+    const wedged = this.#isWedged(now);
+    const due = wedged ? [] : this.#due(now - renewEvery, now);
     if (due.length > 0) await this.#renew(due, now);
+    if (!wedged && now - this.#beatAt >= this.#settings.heartbeatMs) await this.#beat(now);
     return this.#waitMs(now, renewEvery);
   }
 
-  /** Until the next lease is due, or until one that is claimed meanwhile could be. */
+  async #beat(now: number): Promise<void> {
+    if (this.#vitals === null) return;
+    this.#hearBeat(await this.#store.beat(this.#settings.worker, this.#vitals));
+    this.#beatAt = now;
+  }
+
+  /** Until the next lease or sign of life is due, or until a lease that is claimed meanwhile could be. */
   #waitMs(now: number, renewEvery: number): number {
-    let waitMs = renewEvery / 2;
+    const beatInMs = this.#beatAt + this.#settings.heartbeatMs - now;
+    let waitMs = Math.min(renewEvery / 2, Math.max(0, beatInMs));
     for (const { sentAt } of this.#held.values()) {
       const inMs = sentAt + renewEvery - now;
       if (inMs > 0 && inMs < waitMs) waitMs = inMs;

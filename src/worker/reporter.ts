@@ -3,6 +3,7 @@ import { Events } from "../core/events.ts";
 import { traceId } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
+import type { ClosedWorker } from "../store/registry.ts";
 import type { ClaimedJob, Settled } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
 import type { EndEvent, JobEvent, WorkerEvents } from "./events.ts";
@@ -22,7 +23,7 @@ export interface Counters {
 
 export class Reporter {
   readonly events: Events<WorkerEvents>;
-  readonly #worker: string;
+  #worker = "";
   readonly #runtime: Runtime;
   readonly #logger: Logger;
   readonly #counters: { -readonly [name in keyof Counters]: number } = {
@@ -37,8 +38,7 @@ export class Reporter {
     staleWritesRefused: 0,
   };
 
-  constructor(parts: { worker: string; runtime: Runtime; logger: Logger }) {
-    this.#worker = parts.worker;
+  constructor(parts: { runtime: Runtime; logger: Logger }) {
     this.#runtime = parts.runtime;
     this.#logger = parts.logger;
     this.events = new Events((error, name) =>
@@ -48,6 +48,11 @@ export class Reporter {
 
   get counters(): Counters {
     return { ...this.#counters };
+  }
+
+  /** From now on it tells of the worker with this id. */
+  enter(worker: string): void {
+    this.#worker = worker;
   }
 
   worker(stage: "started" | "stopping" | "stopped", facts: object = {}): void {
@@ -122,6 +127,20 @@ export class Reporter {
       status === "failed" ? "lease ran out; job failed for good" : "lease ran out; job taken back";
     this.#logger.warn({ job: id, task, worker, epoch, status }, words);
     this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));
+  }
+
+  /** Somebody's row that was closed because they are dead. */
+  buried({ id, type, ending }: ClosedWorker): void {
+    this.#logger.warn({ worker: id, type, ending }, `worker found dead: ${ending}`);
+    this.events.emit("worker:buried", () => ({ worker: id, type, ending }));
+  }
+
+  deposed(): void {
+    this.#logger.error(
+      { worker: this.#worker },
+      "worker is not registered any more; its jobs are given up, and it registers anew",
+    );
+    this.events.emit("worker:deposed", () => ({ worker: this.#worker }));
   }
 
   #facts({ job }: Attempt): object {

@@ -3,6 +3,7 @@ import { toMs, type Duration } from "../core/duration.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { finalStatuses, type FinalStatus } from "../core/job.ts";
 import { checkName } from "../core/name.ts";
+import { systemRuntime } from "../core/runtime.ts";
 import { taskMap, type AnyTask, type Task } from "../core/task.ts";
 import {
   DEFAULT_CRASHES_MAX,
@@ -11,6 +12,8 @@ import {
   LEASE_MS_MIN,
 } from "../queue/leases.ts";
 import { checkKnown, checkWhole } from "../core/check.ts";
+import { appVersion } from "../core/version.ts";
+import { SLOTS_MAX } from "../core/worker-state.ts";
 
 export interface WorkerOptions {
   readonly tasks: readonly AnyTask[];
@@ -36,6 +39,18 @@ export interface WorkerOptions {
   readonly maxBlock?: Duration;
   /** How long a stopping worker waits for its jobs. Default 30 s. */
   readonly shutdown?: Duration;
+  /** How many workers of this name may be active at once, in all processes; the database sees to it. Default: any number. */
+  readonly slots?: number;
+  /** When all slots are taken: fail, or wait and take over when one becomes free. Default "refuse". */
+  readonly onConflict?: "refuse" | "standby";
+  /** How often the worker gives a sign of life. Default 10 s. */
+  readonly heartbeat?: Duration;
+  /** Without a sign of life for so long a worker counts as dead. Default 30 s. */
+  readonly stale?: Duration;
+  /** The same for one that is stopping. Default 60 s. */
+  readonly hung?: Duration;
+  /** Which build this is. Default: the git commit, else BUILD_ID. */
+  readonly version?: string;
   /** How long finished jobs are kept. Default 7 days, failed ones 30. */
   readonly keep?: Partial<Record<FinalStatus, Duration>>;
 }
@@ -53,20 +68,33 @@ export interface WorkerSettings {
   readonly crashesMax: number;
   readonly blockedMsMax: number;
   readonly shutdownMs: number;
+  readonly slots: number | null;
+  readonly onConflict: "refuse" | "standby";
+  readonly heartbeatMs: number;
+  readonly staleMs: number;
+  readonly hungMs: number;
+  readonly version: string;
   readonly keepMs: Record<FinalStatus, number>;
 }
 
 export const CONCURRENCY_MAX = 1_000;
 export const QUEUES_MAX = 64;
 const CRASHES_MAX = 1_000;
+const STALE_MS = 30_000;
+const HUNG_MS = 60_000;
 /** Trust in a lease ends at nine tenths of it: a renewal has to be back by then. */
 const EXTEND_AT_MAX = 0.8;
 const BLOCKED_LEASES = 10;
 
+/** A worker that is late with one sign of life is not dead yet. */
+const BEATS_PER_STALE = 2;
+const HEARTBEAT_MS_MIN = 10;
+
 const KNOWN = new Set(
-  "tasks name queues concurrency lease extendAt poll upkeep grace crashes maxBlock shutdown keep".split(
-    " ",
-  ),
+  (
+    "tasks name queues concurrency lease extendAt poll upkeep grace crashes maxBlock shutdown keep " +
+    "slots onConflict heartbeat stale hung version"
+  ).split(" "),
 );
 
 export function checkWorkerOptions(options: WorkerOptions): WorkerSettings {
@@ -94,11 +122,34 @@ export function checkWorkerOptions(options: WorkerOptions): WorkerSettings {
     }),
     blockedMsMax: toMs("maxBlock", options.maxBlock ?? leaseMs * BLOCKED_LEASES, { min: leaseMs }),
     shutdownMs: toMs("shutdown", options.shutdown ?? "30s"),
+    ...checkRegistration(options),
     keepMs: {
       done: toMs("keep.done", keep.done ?? "7d"),
       cancelled: toMs("keep.cancelled", keep.cancelled ?? "7d"),
       failed: toMs("keep.failed", keep.failed ?? "30d"),
     },
+  };
+}
+
+type Registration = Pick<
+  WorkerSettings,
+  "slots" | "onConflict" | "heartbeatMs" | "staleMs" | "hungMs" | "version"
+>;
+
+function checkRegistration(options: WorkerOptions): Registration {
+  const { slots, onConflict = "refuse", version } = options;
+  if (onConflict !== "refuse" && onConflict !== "standby") {
+    throw new InvalidArgument({ field: "onConflict", problem: 'give "refuse" or "standby".' });
+  }
+  const heartbeatMs = toMs("heartbeat", options.heartbeat ?? "10s", { min: HEARTBEAT_MS_MIN });
+  const min = heartbeatMs * BEATS_PER_STALE;
+  return {
+    slots: slots === undefined ? null : checkWhole("slots", slots, { least: 1, most: SLOTS_MAX }),
+    onConflict,
+    heartbeatMs,
+    staleMs: toMs("stale", options.stale ?? Math.max(min, STALE_MS), { min }),
+    hungMs: toMs("hung", options.hung ?? Math.max(min, HUNG_MS), { min }),
+    version: version === undefined ? appVersion(systemRuntime) : checkName("version", version),
   };
 }
 

@@ -41,7 +41,7 @@ export class Settler {
 export function settlements(ended: readonly Ended[]): Settlement[] {
   return ended.map(({ attempt, outcome }) => {
     const { id, worker, epoch } = attempt.job;
-    return { id, worker, epoch, outcome };
+    return { id, worker, epoch, outcome, claimed: attempt.job };
   });
 }
 

@@ -24,6 +24,8 @@ const BUFFER_MS_MAX = 1_000;
 
 export interface TurnsParts {
   readonly worker: string;
+  /** Its jobs are claimed only while it is registered. */
+  readonly guarded: boolean;
   readonly store: Store;
   readonly runtime: Runtime;
   readonly logger: Logger;
@@ -49,6 +51,7 @@ export class Turns {
   /** The last claim brought less than it asked for. */
   #isDry = false;
   #stopped = false;
+  #paused = false;
   /** An attempt ends in its task's async context; what the worker does next is not the task's doing. */
   readonly #outside = AsyncLocalStorage.snapshot();
   #goesOn = false;
@@ -73,7 +76,7 @@ export class Turns {
   }
 
   async once(): Promise<number> {
-    this.#parts.keeper.beat();
+    this.#parts.keeper.progress();
     return this.#turn(this.#want());
   }
 
@@ -87,6 +90,7 @@ export class Turns {
   }
 
   #want(): number {
+    if (this.#paused) return 0;
     return this.#claimer.want(this.#attempts.size + this.#asked);
   }
 
@@ -106,7 +110,7 @@ export class Turns {
   /** Lets go of what is not ours any more, and of what waits here for too long. */
   watch(): void {
     const { keeper, runtime } = this.#parts;
-    keeper.beat();
+    keeper.progress();
     // Renewals that arrived while the event loop was blocked count before anything is given up.
     keeper.catchUp();
     this.#attempts.checkTrust();
@@ -129,6 +133,16 @@ export class Turns {
   cancel(fences: readonly Fence[]): void {
     this.#attempts.cancel(fences);
     void this.#handBack(this.#claimer.giveUp(new Set(fences.map(({ id }) => id))));
+  }
+
+  /** Takes nothing new until it is resumed; what was claimed and not started is handed back. */
+  pause(): void {
+    this.#paused = true;
+    void this.#handBack(this.#claimer.giveUpAll());
+  }
+
+  resume(): void {
+    this.#paused = false;
   }
 
   stopClaiming(): void {
@@ -172,9 +186,9 @@ export class Turns {
     ended: readonly Ended[],
     limit: number,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
-    const { worker, store, settings } = this.#parts;
+    const { worker, guarded, store, settings } = this.#parts;
     const { queues, leaseMs } = settings;
-    const wanted = { worker, queues, tasks: this.#taskNames, limit, leaseMs };
+    const wanted = { worker, queues, tasks: this.#taskNames, limit, leaseMs, guarded };
     this.#underWay += 1;
     this.#asked += limit;
     if (limit === BATCH_MAX) this.#parts.wakeBeside(); // one turn cannot carry what this worker could do
@@ -193,8 +207,8 @@ export class Turns {
   async #take(batch: Batch): Promise<void> {
     if (batch.jobs.length === 0) return;
     this.#parts.reporter.claimed(batch.jobs.length);
-    // The claim was under way when the worker was told to stop.
-    if (this.#stopped) return this.#handBack(batch.jobs);
+    // The claim was under way when the worker was told to stop, or to pause.
+    if (this.#stopped || this.#paused) return this.#handBack(batch.jobs);
     // Before the first of them starts: it may block this thread at once.
     this.#parts.keeper.hold(leaseList(batch.jobs), batch.sentAt);
     this.#claimer.add(batch);

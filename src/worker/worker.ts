@@ -1,107 +1,90 @@
 /**
- * The worker: a few loops of one shape around its turns, and how they start and stop.
+ * The worker that an application starts: it works in shifts, each registered under an id of its own.
  *
- * It never writes SQL and decides nothing about a job's state: it reports outcomes, and the store moves the rows.
+ * One shift is the rule. A worker whose row was closed while it was out of reach gives up what it had begun and starts
+ * another.
  */
 import { checkKnown } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
-import { ShuttingDown } from "../core/errors.ts";
-import { makeIds } from "../core/id.ts";
-import { silentLogger, type Logger } from "../core/log.ts";
-import { Loop } from "../core/loop.ts";
-import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
-import type { Hint, Store } from "../store/store.ts";
-import { ABORT_GRACE_MS } from "./attempt.ts";
-import { TRUST_MARGIN } from "./attempts.ts";
+import { describeError } from "../core/error-record.ts";
+import type { Logger } from "../core/log.ts";
+import { sleep, type Runtime } from "../core/runtime.ts";
+import type { Wish } from "../core/worker-state.ts";
+import type { Store } from "../store/store.ts";
 import type { WorkerEvents } from "./events.ts";
-import { startKeeper, type KeeperHost } from "./keeper-host.ts";
 import { Reporter, type Counters } from "./reporter.ts";
 import type { WorkerSettings } from "./settings.ts";
-import { Turns } from "./turns.ts";
+import { Shift, type ShiftParts } from "./shift.ts";
 import { guardProcess } from "./uncaught.ts";
-import { Upkeep } from "./upkeep.ts";
-
-/** Other processes' writes are looked at for cancel requests at most this often … */
-const CANCEL_LOOK_MS = 200;
-/** … and for jobs that will be due, this long after the first of them. */
-const NEWS_MS = 100;
-/** What an aborted task has to end by itself, and a moment more to be settled. */
-const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
-const TRUST_CHECK_MS_MAX = 1_000;
 
 const STOP_OPTIONS = new Set(["timeout"]);
+/** Between two tries to register anew. */
+const ANEW_MS = 1_000;
 
 export interface WorkerParts {
   readonly store: Store;
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly settings: WorkerSettings;
+  /** Aborts when nobody waits for the worker to start any more. */
+  readonly signal?: AbortSignal;
 }
 
 export interface WorkerStatus extends Counters {
   readonly id: string;
   readonly state: "running" | "stopping" | "stopped";
+  /** What somebody asked it to do: "run", unless an operator wants otherwise. */
+  readonly wish: Wish;
+  readonly slot: number | null;
+  /** Counts the starts of workers of its name; of those with slots, only the one with the highest is active. */
+  readonly instance: number;
   readonly running: number;
   readonly buffered: number;
 }
 
-interface Loops {
-  /** The first claims and settles; the others join it where the store gains from several at once. */
-  readonly turns: readonly Loop[];
-  readonly upkeep: Loop;
-  readonly watch: Loop;
-  readonly cancels: Loop;
-}
-
 export class Worker implements AsyncDisposable {
-  readonly id: string;
   readonly #parts: WorkerParts;
+  readonly #shiftParts: ShiftParts;
   readonly #reporter: Reporter;
-  readonly #keeper: KeeperHost;
-  readonly #turns: Turns;
-  readonly #loops: Loops;
   readonly #unguard: () => void;
-  readonly #unwatch: () => void;
-  readonly #stopping = new AbortController();
   /** Aborts when a stop shall not wait for its jobs any longer. */
   readonly #hurry = new AbortController();
+  readonly #ending = new AbortController();
+  #shift: Shift;
   #state: WorkerStatus["state"] = "running";
   #stopped: Promise<void> | null = null;
-  #news: Timer | null = null;
+  #renewal: Promise<void> | null = null;
 
   static async start(parts: WorkerParts): Promise<Worker> {
-    const { store, runtime, logger, settings } = parts;
-    const { leaseMs, extendAt, blockedMsMax } = settings;
-    const id = `${settings.name}-${makeIds(runtime)()}`;
-    const keeper = await startKeeper({
-      store,
-      runtime,
-      logger,
-      settings: { worker: id, leaseMs, extendAt, blockedMsMax },
-      // It has nothing to report on before the worker gives it something to hold.
-      report: (report) => worker.#turns.hearKeeper(report),
-      held: () => worker.#turns.held(),
-    });
-    const worker: Worker = new Worker(parts, id, keeper);
-    return worker;
+    const { runtime, logger, signal = new AbortController().signal } = parts;
+    const reporter = new Reporter({ runtime, logger });
+    const worker: { started: Worker | null } = { started: null };
+    const shiftParts: ShiftParts = {
+      ...parts,
+      reporter,
+      onWish: (wish) => worker.started?.hearWish(wish),
+      onDeposed: () => worker.started?.hearDeposed(),
+    };
+    const shift = await Shift.start(shiftParts, signal);
+    worker.started = new Worker(parts, shiftParts, shift);
+    return worker.started;
   }
 
-  private constructor(parts: WorkerParts, id: string, keeper: KeeperHost) {
-    const { store, runtime, logger, settings } = parts;
-    this.id = id;
+  private constructor(parts: WorkerParts, shiftParts: ShiftParts, shift: Shift) {
+    const { runtime, settings } = parts;
     this.#parts = parts;
-    this.#keeper = keeper;
-    const reporter = new Reporter({ worker: id, runtime, logger });
-    const wake = (): void => this.#wakeTurns();
-    this.#reporter = reporter;
-    const wakeBeside = (): void => this.#loops.turns.slice(1).forEach((turn) => turn.wake());
-    this.#turns = new Turns({ ...parts, worker: id, reporter, keeper, wake, wakeBeside });
+    this.#shiftParts = shiftParts;
+    this.#reporter = shiftParts.reporter;
+    this.#shift = shift;
     this.#unguard = guardProcess();
     // Before the first turn, and after whoever started the worker could begin to listen.
     const facts = { queues: settings.queues, tasks: [...settings.tasks.keys()] };
-    runtime.afterIo(() => reporter.worker("started", facts));
-    this.#loops = this.#startLoops();
-    this.#unwatch = store.watch((hint) => this.#hearHint(hint));
+    runtime.afterIo(() => this.#reporter.worker("started", facts));
+  }
+
+  /** `<name>-<uuid>`, new at every start; a worker that had to register anew has a new one. */
+  get id(): string {
+    return this.#shift.id;
   }
 
   on<Name extends keyof WorkerEvents>(
@@ -112,11 +95,14 @@ export class Worker implements AsyncDisposable {
   }
 
   status(): WorkerStatus {
+    const { id, wish, registered, running, buffered } = this.#shift;
     return {
-      id: this.id,
+      id,
       state: this.#state,
-      running: this.#turns.running,
-      buffered: this.#turns.buffered,
+      wish,
+      ...registered,
+      running,
+      buffered,
       ...this.#reporter.counters,
     };
   }
@@ -137,91 +123,47 @@ export class Worker implements AsyncDisposable {
     return this.stop();
   }
 
-  #startLoops(): Loops {
-    const { store, runtime, logger, settings } = this.#parts;
-    const { upkeepMs, leaseMs, graceMs, crashesMax, keepMs } = settings;
-    const upkeep = new Upkeep({
-      store,
-      runtime,
-      // A lease that somebody takes after a look ends no sooner than one of ours would.
-      settings: { everyMs: upkeepMs, idleMs: leaseMs, graceMs, crashesMax, keepMs },
-      onReclaimed: (job) => this.#reporter.recovered(job),
-    });
-    const loop = (name: string, once: () => Promise<number>): Loop =>
-      new Loop({ name, runtime, logger, once });
-    // What fails here fails in the first turn too, which says so.
-    const beside = (): Loop =>
-      new Loop({
-        name: "turn beside",
-        runtime,
-        logger: silentLogger,
-        once: () => this.#turns.onceBeside(),
-      });
-    return {
-      turns: [
-        loop("turn", () => this.#turns.once()),
-        ...Array.from({ length: store.lanes - 1 }, beside),
-      ],
-      upkeep: loop("upkeep", () => upkeep.once()),
-      watch: loop("watch", () => this.#watch()),
-      cancels: loop("cancels", () => this.#lookForCancels()),
-    };
-  }
-
   async #shutDown(timeoutMs: number): Promise<void> {
     this.#state = "stopping";
-    this.#reporter.worker("stopping", { running: this.#turns.running });
-    this.#turns.stopClaiming();
-    await this.#turns.idleWithin(timeoutMs, this.#hurry.signal);
-    this.#turns.abortAll(new ShuttingDown());
-    await this.#turns.idleWithin(LAST_WAIT_MS);
-    const { turns, upkeep, watch, cancels } = this.#loops;
-    await Promise.all(turns.map((turn) => turn.stop()));
-    await this.#turns.settleTheRest();
-    this.#unwatch();
-    this.#news?.cancel();
-    this.#stopping.abort();
-    await Promise.all([upkeep.stop(), watch.stop(), cancels.stop()]);
-    await this.#keeper.stop();
+    this.#ending.abort();
+    this.#reporter.worker("stopping", { running: this.#shift.running });
+    await this.#renewal;
+    await this.#shift.stop({ timeoutMs, hurry: this.#hurry.signal, reason: "asked" });
     this.#unguard();
     this.#state = "stopped";
     this.#reporter.worker("stopped", this.#reporter.counters);
   }
 
-  async #watch(): Promise<number> {
-    this.#turns.watch();
-    return Math.min(TRUST_CHECK_MS_MAX, this.#parts.settings.leaseMs * (TRUST_MARGIN / 2));
+  /** Somebody wants the worker to end. To drain is to stop without a limit of time. */
+  private hearWish(wish: "drain" | "stop"): void {
+    const { runtime, settings } = this.#parts;
+    const { shutdownMs } = settings;
+    this.#stopped ??= this.#shutDown(wish === "drain" ? Number.MAX_SAFE_INTEGER : shutdownMs);
+    if (wish === "stop") runtime.timer(shutdownMs, () => this.#hurry.abort(), "background");
   }
 
-  async #lookForCancels(): Promise<number> {
-    const { store, runtime, settings } = this.#parts;
-    if (this.#turns.running > 0) this.#turns.cancel(await store.cancelRequests(this.id));
-    await sleep(runtime, CANCEL_LOOK_MS, { signal: this.#stopping.signal });
-    return settings.pollMs;
+  /** Its row is not its own any more. */
+  private hearDeposed(): void {
+    if (this.#state !== "running" || this.#renewal !== null) return;
+    this.#reporter.deposed();
+    this.#renewal = this.#renew().finally(() => {
+      this.#renewal = null;
+    });
   }
 
-  #hearHint(hint: Hint): void {
-    const { cancels, upkeep } = this.#loops;
-    if (hint.kind === "waiting") upkeep.wake();
-    if (hint.kind === "cancel" || hint.kind === "unknown") cancels.wake();
-    if (hint.kind === "unknown") this.#hearNews();
-    const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
-    if (ours || hint.kind === "unknown") this.#wakeTurns();
-  }
-
-  #wakeTurns(): void {
-    for (const turn of this.#loops.turns) turn.wake();
-  }
-
-  /** Another process wrote, and may have brought jobs that are due soon: upkeep looks once for a flock of hints. */
-  #hearNews(): void {
-    this.#news ??= this.#parts.runtime.timer(
-      NEWS_MS,
-      () => {
-        this.#news = null;
-        this.#loops.upkeep.wake();
-      },
-      "background",
-    );
+  async #renew(): Promise<void> {
+    const { logger, runtime } = this.#parts;
+    const { signal } = this.#ending;
+    await this.#shift.abandon();
+    while (!signal.aborted) {
+      try {
+        this.#shift = await Shift.start(this.#shiftParts, signal);
+        return;
+      } catch (error) {
+        const { message } = describeError(error);
+        if (!signal.aborted) logger.warn({ err: error }, `could not register anew: ${message}`);
+      }
+      await sleep(runtime, ANEW_MS, { signal });
+    }
   }
 }

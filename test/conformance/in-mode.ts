@@ -1,7 +1,7 @@
 /** The conformance suite on one way of opening a database. Whatever a test opened is closed after it. */
 import { afterEach } from "node:test";
 import { openStore } from "../../src/store/open.ts";
-import { sql } from "../../src/store/sql.ts";
+import { sql, type Sql } from "../../src/store/sql.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Open } from "../support/bundle.ts";
@@ -44,18 +44,20 @@ export function inMode({ alone, place, open: openFirst, which }: Mode): void {
     const store = keep(await openFirst(url, runtime));
     if (migrate) await store.migrate();
     const another = async (): Promise<Store> => keep(await openStore(url, { runtime }));
+    const byHand = async (query: Sql): Promise<number> => {
+      const opener = store instanceof SqlStore ? store : ((await another()) as SqlStore);
+      return opener.engine.transaction((tx) => tx.run(query));
+    };
     return {
       store,
       clock: runtime.clock,
       alone,
       another,
+      byHand,
       async pretendMigration(version, { breaking }) {
-        const opener = store instanceof SqlStore ? store : ((await another()) as SqlStore);
-        await opener.engine.transaction((tx) =>
-          tx.run(sql`
-            insert into holdfast.migration (version, name, breaking, applied_at)
-            values (${version}, ${`pretended ${version}`}, ${breaking ? 1 : 0}, ${runtime.now()})`),
-        );
+        await byHand(sql`
+          insert into holdfast.migration (version, name, breaking, applied_at)
+          values (${version}, ${`pretended ${version}`}, ${breaking ? 1 : 0}, ${runtime.now()})`);
       },
     };
   };

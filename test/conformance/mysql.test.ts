@@ -15,7 +15,18 @@ import { inMode, type Place } from "./in-mode.ts";
 const PROCESSES = 3;
 const limits = { timeout: 120_000, skip: missing("mysql") };
 
-const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key"];
+const TABLES = [
+  "job",
+  "ready",
+  "waiting",
+  "lease",
+  "finished",
+  "attempt",
+  "job_key",
+  "worker",
+  "worker_type",
+  "audit",
+];
 const EMPTY = [
   ...TABLES.map((table) => `delete from holdfast_${table}`),
   "delete from holdfast_migration where name like 'pretended%'",

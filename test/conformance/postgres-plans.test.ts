@@ -48,7 +48,7 @@ interface Plan {
 const ids = `{${Array.from({ length: 500 }, (_, n) => idOf("cccc", n + 1)).join(",")}}`;
 const epochs = `{${Array.from({ length: 500 }, () => 1).join(",")}}`;
 const nulls = `{${Array.from({ length: 500 }, () => "null").join(",")}}`;
-const turn = [ids, "w1", epochs, nulls, NOW, "{q1}", "{mail}", 500, 30_000, 1];
+const turn = [ids, "w1", epochs, nulls, NOW, "{q1}", "{mail}", 500, 30_000, 1, true];
 
 /** What each statement is given, and the index by which it finds its rows. */
 const hot: [name: keyof typeof statements, values: unknown[], indexes: string[]][] = [
@@ -58,7 +58,7 @@ const hot: [name: keyof typeof statements, values: unknown[], indexes: string[]]
     turn.with(5, "{q1,q2,q3}"),
     ["ready_pkey", "lease_pkey", "job_default_pkey"],
   ],
-  ["settle", turn.slice(0, 5), ["lease_pkey"]],
+  ["settle", [...turn.slice(0, 5), true], ["lease_pkey"]],
   ["takeLeases", turn.slice(0, 3), ["lease_pkey"]],
   ["extend", [...turn.slice(0, 3), NOW, 30_000], ["lease_pkey"]],
   ["extendOne", [...turn.slice(0, 3), NOW, 30_000], ["lease_pkey"]],

@@ -16,6 +16,7 @@ import { listing } from "./listing.ts";
 import { migrations } from "./migrations.ts";
 import { promoting } from "./promoting.ts";
 import { pruning } from "./pruning.ts";
+import { registry } from "./registry.ts";
 import { retrying } from "./retrying.ts";
 import { settling } from "./settling.ts";
 
@@ -34,6 +35,7 @@ const groups: Record<string, Group> = {
   pruning,
   listing,
   history,
+  registry,
   hints,
   "lost answers": lostAnswers,
   closing,
@@ -46,6 +48,7 @@ const BETWEEN = new Set([
   "leases",
   "cancelling",
   "promoting",
+  "registry",
   "hints",
   "closing",
 ]);

@@ -1,4 +1,5 @@
 /** What a conformance test is given: a fresh database, and the strings to pull on it. */
+import type { Sql } from "../../src/store/sql.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { TestClock } from "./runtime.ts";
 
@@ -10,6 +11,8 @@ export interface Bundle {
   readonly alone: string | null;
   /** Opens the same database once more, as another process would. */
   readonly another: () => Promise<Store>;
+  /** Writes what somebody types, without any verb. Returns how many rows it concerned. */
+  readonly byHand: (query: Sql) => Promise<number>;
   /** Notes a migration as applied that this version of the library does not know. */
   readonly pretendMigration: (version: number, options: { breaking: boolean }) => Promise<void>;
 }

@@ -139,6 +139,15 @@ export class RemoteStore implements Store {
   readonly cancelRequests = this.#verb("cancelRequests");
   readonly stats = this.#verb("stats");
   readonly hasPending = this.#verb("hasPending");
+  readonly reclaimFrom = this.#verb("reclaimFrom");
+  readonly register = this.#verb("register");
+  readonly beat = this.#verb("beat");
+  readonly moveWorker = this.#verb("moveWorker");
+  readonly closeDead = this.#verb("closeDead");
+  readonly command = this.#verb("command");
+  readonly workers = this.#verb("workers");
+  readonly findWorker = this.#verb("findWorker");
+  readonly pruneWorkers = this.#verb("pruneWorkers");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

@@ -10,7 +10,18 @@ export interface SchemaPlace {
   free(): Promise<void>;
 }
 
-const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key"];
+const TABLES = [
+  "job",
+  "ready",
+  "waiting",
+  "lease",
+  "finished",
+  "attempt",
+  "job_key",
+  "worker",
+  "worker_type",
+  "audit",
+];
 
 export class Schemas {
   readonly #admin: Client;

@@ -142,12 +142,12 @@ function escaped(text: string): string {
 function shortened(text: string): string {
   return plain(text)
     .replaceAll(/"test_[0-9_]+"\./g, '"holdfast".')
-    .replaceAll(/'(?:[^'\\]|\\.)+'/g, (literal) => (literal.length > LITERAL_MAX ? "''" : literal))
-    .replaceAll(/(?:\([^()]*\),)+(?=\()/g, "");
+    .replaceAll(/'(?:[^'\\]|\\.)*'/g, (literal) => (literal.length > LITERAL_MAX ? "''" : literal))
+    .replaceAll(/\bvalues (?:\([^()]*\),)+(?=\()/g, "values ");
 }
 
 /** Words that belong to a statement are shorter. */
-const LITERAL_MAX = 20;
+const LITERAL_MAX = 64;
 
 function plain(text: string): string {
   return text.replaceAll(/\s+/g, " ").trim();

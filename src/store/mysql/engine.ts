@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { StoreBusy } from "../../core/errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
-import type { Claiming, Engine, Migration, Row, Transaction } from "../engine.ts";
+import type { Change, Claiming, Engine, Migration, Row, Transaction } from "../engine.ts";
 import { Poll } from "../poll.ts";
 import { Compiler, sql, type Sql } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
@@ -109,6 +109,15 @@ export class MysqlEngine implements Engine {
 
   async all<T = Row>(query: Sql): Promise<T[]> {
     const [answer] = await this.#main.read([filled(this.#compiler.compile(query))], "objects");
+    return rowsOf<T>(answer);
+  }
+
+  async change<T = Row>({ table, set, where, returning }: Change): Promise<T[]> {
+    const texts = [
+      sql`update ${table} set ${set} where ${where}`,
+      sql`select ${returning} from ${table} where ${where}`,
+    ].map((query) => filled(this.#compiler.compile(query)));
+    const [, answer] = await this.#main.read(texts, "objects");
     return rowsOf<T>(answer);
   }
 

@@ -13,6 +13,7 @@ import { aboutLeases, current, extend, settle, type Locked } from "./leases.ts";
 import type { Answer } from "./session.ts";
 import type { Exchange, Sessions } from "./sessions.ts";
 import { statements } from "./statements.ts";
+import { fill } from "./text.ts";
 
 export interface Turn {
   readonly settled: Settled[];
@@ -65,12 +66,14 @@ export class HotVerbs {
     const handsBack = settlements.some(({ outcome }) => outcome.kind === "released");
     const look = wanted === null ? [] : firstLook(wanted);
     const lookAt = exchange.add(...(handsBack ? [] : look));
+    const guardAt = exchange.add(...guardOf(wanted));
     const answers = await exchange.send("arrays");
     const now = numberIn(answers[nowAt]) as number;
     const rows = allRows<Locked>(answers.slice(leasesAt, lookAt));
     const settled = settle(exchange, settlements, { rows, now });
-    if (wanted === null) return { settled, claimed: [] };
-    const looked = handsBack ? await sendLast(exchange, look) : answers.slice(lookAt);
+    const isDeposed = wanted?.guarded === true && allRows(answers.slice(guardAt)).length === 0;
+    if (wanted === null || isDeposed) return { settled, claimed: [] };
+    const looked = handsBack ? await sendLast(exchange, look) : answers.slice(lookAt, guardAt);
     const picked = await pick(exchange, wanted, looked);
     return { settled, claimed: await claim(exchange, wanted, { picked, now }) };
   }
@@ -94,6 +97,10 @@ export class HotVerbs {
     const answers = await this.#sessions.read(aboutLeases(statements.seeLeases, fences), "arrays");
     return current(fences, allRows<Locked>(answers)).map(({ fence }) => fence);
   }
+}
+
+function guardOf(wanted: Claiming | null): string[] {
+  return wanted?.guarded === true ? [fill(statements.guard, wanted.worker)] : [];
 }
 
 /** Sends what was gathered and these; their answers come back. */

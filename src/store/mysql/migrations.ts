@@ -5,19 +5,11 @@
  * statement can be run again.
  */
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
-import { KEY_LENGTH_MAX, NAME_LENGTH_MAX } from "../../core/name.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import type { Flavour } from "./server.ts";
-
-const ID = "char(36) character set ascii collate ascii_bin";
-const NAME = `varchar(${NAME_LENGTH_MAX})`;
-const KEY = `varchar(${KEY_LENGTH_MAX})`;
-const WORKER = "varchar(255)";
-const WORD = "varchar(16)";
-
-const isOneOf = (column: string, words: readonly string[]): string =>
-  `${column} in (${words.map((word) => `'${word}'`).join(", ")})`;
+import { ID, isOneOf, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
+import { WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
 
@@ -123,22 +115,11 @@ create table if not exists holdfast_job_key (
 );
 `;
 
-const tables = ({ collation }: Flavour): string =>
-  TABLES.replaceAll(
+const inEngine = (tables: string, { collation }: Flavour): string =>
+  tables.replaceAll(
     "\n);",
     `\n) engine = InnoDB row_format = dynamic default character set utf8mb4 collate ${collation};`,
   );
-
-const refuse = (words: string): string =>
-  `signal sqlstate '45000' set message_text = 'holdfast: ${words}';`;
-
-const trigger = (name: string, moment: string, table: string, body: string): string => `
-drop trigger if exists holdfast_${name};
-create trigger holdfast_${name} ${moment} on holdfast_${table} for each row
-begin
-  ${body}
-end;
-`;
 
 const written = (table: string, words: string): string =>
   trigger(`${table}_is_written_once`, "before update", table, refuse(words));
@@ -185,7 +166,18 @@ const VIEWS = (JOB_STATE + jobs(instant) + ATTEMPTS)
   .replaceAll("create view", "create or replace sql security invoker view");
 
 export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
-  { version: 1, name: "jobs", breaking: false, script: tables(flavour) + TRIGGERS + VIEWS },
+  {
+    version: 1,
+    name: "jobs",
+    breaking: false,
+    script: inEngine(TABLES, flavour) + TRIGGERS + VIEWS,
+  },
+  {
+    version: 2,
+    name: "workers",
+    breaking: false,
+    script: inEngine(WORKER_TABLES, flavour) + WORKER_TRIGGERS,
+  },
 ];
 
 export const MIGRATION_TABLE = `

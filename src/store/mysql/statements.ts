@@ -63,6 +63,14 @@ export const statements = {
       from ${IDS} i
       straight_join holdfast_job_key k force index (by_job) on k.job_id = i.id`,
 
+  /** Whoever closes the worker's row waits for this claim, or this claim sees that it is closed. */
+  guard: `
+    select id
+      from holdfast_worker force index (primary)
+     where id = ?
+       and status in ('starting', 'running')
+      lock in share mode`,
+
   /** Whether a look at the queue is worth a transaction. */
   anyPending: `
     select 1

@@ -9,9 +9,9 @@ import { StoreUnavailable } from "../../core/errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { makeIds } from "../../core/id.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
-import type { Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
+import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
 import { Teller } from "../notes.ts";
-import { Compiler, nothing, sql, type Sql } from "../sql.ts";
+import { Compiler, sql, type Sql } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { addBlock, blocksFrom, dropBlock, isOver, LIST, WEEK_MS } from "./blocks.ts";
 import { codeOf, readOnly } from "./errors.ts";
@@ -25,6 +25,7 @@ import {
   type PgResult,
   type PostgresAddress,
 } from "./options.ts";
+import { take } from "./take.ts";
 import { APPLICATION_NAME, openPool, type Pool, type Use } from "./pool.ts";
 import { Sessions, tooOld, type Sending } from "./session.ts";
 
@@ -142,6 +143,13 @@ export class PostgresEngine implements Engine {
 
   async all<T = Row>(query: Sql): Promise<T[]> {
     const { rows } = await this.#main.read(this.#compile(query));
+    return rows as T[];
+  }
+
+  /** Signs of life never queue behind the transactions of others. */
+  async change<T = Row>({ table, set, where, returning }: Change): Promise<T[]> {
+    const query = sql`update ${table} set ${set} where ${where} returning ${returning}`;
+    const { rows } = await this.#reserved.write(this.#compile(query));
     return rows as T[];
   }
 
@@ -366,32 +374,6 @@ export class PostgresEngine implements Engine {
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-const TABLES = {
-  ready: sql`holdfast.ready`,
-  waiting: sql`holdfast.waiting`,
-  lease: sql`holdfast.lease`,
-  finished: sql`holdfast.finished`,
-};
-
-/**
- * Rows that SKIP LOCKED took are found again by where they stand; `finished` is several tables, where that says nothing,
- * but its rows never change. Otherwise the condition stands in the DELETE and is asked again under the row's lock.
- */
-function take({ table, where, orderBy, limit, skipLocked }: Taking): Sql {
-  const from = TABLES[table];
-  if (skipLocked !== true) return sql`delete from ${from} where ${where} returning *`;
-  const mark = table === "finished" ? sql`id` : sql`ctid`;
-  return sql`
-    delete from ${from}
-     where ${mark} = any(array(select ${mark}
-                                 from ${from}
-                                where ${where}
-                                ${orderBy === undefined ? nothing : sql`order by ${orderBy}`}
-                                ${limit === undefined ? nothing : sql`limit ${limit}`}
-                                  for update skip locked))
-    returning *`;
-}
 
 function dayOf(name: string): string {
   return `${name.slice(0, 4)}-${name.slice(4, 6)}-${name.slice(6)}`;

@@ -73,18 +73,20 @@ export class HotVerbs {
     const plain = settlements.filter(({ outcome }) => outcome.kind === "done");
     const workers = new Set(settlements.map(({ worker }) => worker));
     if (wanted !== null) workers.add(wanted.worker);
-    if (plain.length === settlements.length && workers.size === 1) {
+    const guarded = wanted?.guarded === true;
+    if (plain.length === settlements.length && workers.size === 1 && !guarded) {
       return this.#turn((sending) => sessions.write(sending), plain, wanted);
     }
     return sessions.transaction(async (send) => {
       const turns: Turn[] = [];
+      const claiming = await this.#unlessDeposed(send, wanted);
       const rare = settlements.filter(({ outcome }) => outcome.kind !== "done");
       for (const worker of workers) {
         const of = (some: readonly Settlement[]): Settlement[] =>
           some.filter((settlement) => settlement.worker === worker);
         const settled = await this.#settleRare(send, of(rare));
-        const claiming = wanted?.worker === worker ? wanted : null;
-        turns.push({ settled, claimed: [] }, await this.#turn(send, of(plain), claiming));
+        const claims = claiming?.worker === worker ? claiming : null;
+        turns.push({ settled, claimed: [] }, await this.#turn(send, of(plain), claims));
       }
       return {
         settled: turns.flatMap((turn) => turn.settled),
@@ -137,6 +139,12 @@ export class HotVerbs {
     });
   }
 
+  async #unlessDeposed(send: Send, wanted: Claiming | null): Promise<Claiming | null> {
+    if (wanted?.guarded !== true) return wanted;
+    const { rows } = await send({ text: this.#text("guard"), values: [wanted.worker] });
+    return rows.length === 0 ? null : wanted;
+  }
+
   /** All outcomes are `done`, of one worker: one statement. */
   async #turn(
     send: Send,
@@ -149,16 +157,17 @@ export class HotVerbs {
       outcome.kind === "done" ? outcome.result : null,
     );
     const values = [...fenceValues(worker, settlements), given(results), this.#parts.testNow()];
+    const known = settlements.every(({ claimed }) => claimed !== undefined);
     if (wanted === null) {
-      const { rows } = await send({ ...this.#hot("settle"), values });
-      return readTurn(rows, worker);
+      const { rows } = await send({ ...this.#hot("settle"), values: [...values, known] });
+      return readTurn(rows, worker, settlements);
     }
     const { queues, tasks, limit, leaseMs, claimId } = wanted;
     const several = new Set(queues).size > 1;
     const text = several ? "claimFromSeveral" : "claimFromOne";
-    values.push([...new Set(queues)], tasks, limit, leaseMs, claimId);
+    values.push([...new Set(queues)], tasks, limit, leaseMs, claimId, known);
     const { rows } = await send({ ...this.#hot(text), values });
-    return readTurn(rows, worker);
+    return readTurn(rows, worker, settlements);
   }
 
   /** Outcomes that need a decision: their leases are taken, and the decision is made where it stands for all engines. */
@@ -297,20 +306,28 @@ function byWorker(fences: readonly Fence[]): Map<string, Fence[]> {
   return Map.groupBy(fences, ({ worker }) => worker);
 }
 
-/** The answer of a turn; null: there was nothing of the sort. */
+/** The answer of a turn; null: there was nothing of the sort. Settled is empty where it is all that was offered. */
 type Answer = [settled: string | null, claimed: string | null, lockedUntil: number];
 
-function readTurn([answer]: unknown[], worker: string): Turn {
+function readTurn([answer]: unknown[], worker: string, offered: readonly Settlement[]): Turn {
   const [settled, claimed, lockedUntil] = answer as Answer;
   const jobs = rowsOf(claimed).map((row) => readClaimed(row, worker, lockedUntil));
   return {
-    settled: rowsOf(settled).map((row) => readSettled(row, worker)),
+    settled:
+      settled === ""
+        ? offered.map(asSettled)
+        : rowsOf(settled).map((row) => readSettled(row, worker)),
     claimed: jobs.toSorted(inClaimOrder).map(({ job }) => job),
   };
 }
 
 function rowsOf(text: string | null): string[] {
   return text === null ? [] : text.split(ROW);
+}
+
+function asSettled({ id, worker, epoch, claimed }: Settlement): Settled {
+  const { queue = "", task = "", attempt: attempts = 0 } = claimed ?? {};
+  return { id, worker, epoch, queue, task, status: "done", attempts, dueAt: null };
 }
 
 function readSettled(row: string, worker: string): Settled {

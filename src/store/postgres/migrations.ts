@@ -9,6 +9,7 @@ import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { FUNCTIONS } from "./functions.ts";
+import { WORKER_TABLES } from "./workers.ts";
 
 const isOneOf = (column: string, words: readonly string[]): string =>
   `${column} in (${words.map((word) => `'${word}'`).join(", ")})`;
@@ -167,4 +168,5 @@ const VIEWS = JOB_STATE + jobs(instant) + ATTEMPTS;
 
 export const migrations: readonly Migration[] = [
   { version: 1, name: "jobs", breaking: false, script: TABLES + TRIGGERS + VIEWS + FUNCTIONS },
+  { version: 2, name: "workers", breaking: false, script: WORKER_TABLES },
 ];

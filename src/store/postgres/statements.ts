@@ -109,12 +109,17 @@ const CLAIMED = `
     from taken t
     join holdfast.job j on j.id = t.id`;
 
-const SETTLED = `
-  select string_agg(concat_ws(E'\\x1f', id, epoch, attempts, cancel_requested_at is not null, queue, task), E'\\x1e')
-    from ours`;
+/** What was settled; nothing but an empty text, if it is all of it and whoever asks knows the rest. */
+const settled = (known: string): string => `
+  case when ${known} and (select count(*) - count(cancel_requested_at) = cardinality($1::uuid[]) from ours)
+       then ''
+       else (select string_agg(concat_ws(E'\\x1f', id, epoch, attempts, cancel_requested_at is not null, queue, task),
+                               E'\\x1e')
+               from ours)
+  end`;
 
 const ANSWER = `
-select (${SETTLED}) as settled,
+select ${settled("$11::boolean")} as settled,
        (${CLAIMED}) as claimed,
        (select now from clock) + $9::bigint as locked_until`;
 
@@ -240,9 +245,17 @@ ended as (${FINISH}
 ),
 freed as (${DROP_KEYS}
 )
-select (${SETTLED}) as settled, null as claimed, null as locked_until`,
+select ${settled("$6::boolean")} as settled, null as claimed, null as locked_until`,
 
   takeLeases: TAKE_LEASES.trim(),
+
+  /** Whoever closes the worker's row waits for this claim, or this claim sees that it is closed. */
+  guard: `
+select id
+  from holdfast.worker
+ where id = $1
+   and status in ('starting', 'running')
+   for share`,
 
   /** Passes over leases that somebody is writing to at this moment, so that nobody waits in a circle. */
   extend: extend("skip locked"),

@@ -10,7 +10,7 @@ import { DatabaseSync } from "node:sqlite";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { InvalidArgument, StoreUnavailable } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import type { Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
+import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
 import { Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { Connection, type Probe } from "./connection.ts";
@@ -83,6 +83,11 @@ export class SqliteEngine implements Engine {
     return this.#connection.read(() => this.#all<T>(query));
   }
 
+  change<T = Row>({ table, set, where, returning }: Change): Promise<T[]> {
+    const query = sql`update ${table} set ${set} where ${where} returning ${returning}`;
+    return this.#connection.write(() => this.#all<T>(query));
+  }
+
   transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
     return this.#connection.transaction(() => body(this.#transaction));
   }
@@ -126,7 +131,7 @@ export class SqliteEngine implements Engine {
       const now = this.runtime.now();
       return {
         settled: hot.settle(settlements, now),
-        claimed: wanted === null ? [] : hot.claim(wanted, now),
+        claimed: wanted === null || hot.isDeposed(wanted) ? [] : hot.claim(wanted, now),
       };
     });
   }

@@ -69,6 +69,11 @@ export class HotStatements {
     return queues.some((queue) => this.#sql.peek.get(queue, 1) !== undefined);
   }
 
+  /** Whether the claim needs a worker that is registered, and its worker is not any more. */
+  isDeposed({ guarded, worker }: Claiming): boolean {
+    return guarded === true && this.#sql.guard.get(worker) === undefined;
+  }
+
   claim(wanted: Claiming, now: number): ClaimedJob[] {
     return this.#peek(wanted).map((row) => this.#claimOne(row, wanted, now));
   }

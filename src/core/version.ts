@@ -1,0 +1,89 @@
+/**
+ * Which build of the application this process runs: the short hash of its git commit, else BUILD_ID, else a name that
+ * says when the process started. Found once, by reading files: no shell, and git need not be installed.
+ */
+import { readFileSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import type { Runtime } from "./runtime.ts";
+
+const SHORT = 7;
+const SHA = /^[0-9a-f]{40,64}$/;
+/** Folders above the working directory that may hold the repository. */
+const PARENTS_MAX = 32;
+const LENGTH_MAX = 128;
+const UNKNOWN = /^build-\d+$/;
+
+let known: string | null = null;
+
+export function appVersion(runtime: Runtime, env: NodeJS.ProcessEnv = process.env): string {
+  known ??= gitVersion(process.cwd()) ?? buildId(env) ?? `build-${Math.floor(runtime.now())}`;
+  return known;
+}
+
+/** Whether a version says which build it is; two that do not cannot be told apart by it. */
+export function isKnownVersion(version: string): boolean {
+  return !UNKNOWN.test(version);
+}
+
+function buildId(env: NodeJS.ProcessEnv): string | null {
+  const given = env["BUILD_ID"]?.trim() ?? "";
+  return given === "" ? null : given.slice(0, LENGTH_MAX);
+}
+
+export function gitVersion(from: string): string | null {
+  try {
+    const folder = gitFolder(resolve(from));
+    return folder === null ? null : (commitOf(folder)?.slice(0, SHORT) ?? null);
+  } catch {
+    return null; // a repository that cannot be read says nothing
+  }
+}
+
+function gitFolder(from: string): string | null {
+  let folder = from;
+  for (let parents = 0; parents < PARENTS_MAX; parents += 1) {
+    const found = join(folder, ".git");
+    const stats = statSync(found, { throwIfNoEntry: false });
+    if (stats?.isDirectory() === true) return found;
+    // A worktree or a submodule: a file that says where.
+    if (stats?.isFile() === true) return resolve(folder, read(found).replace(/^gitdir:\s*/, ""));
+    if (dirname(folder) === folder) return null;
+    folder = dirname(folder);
+  }
+  return null;
+}
+
+function commitOf(folder: string): string | null {
+  const head = read(join(folder, "HEAD"));
+  if (SHA.test(head)) return head;
+  const ref = /^ref: (refs\/.+)$/.exec(head)?.[1];
+  if (ref === undefined) return null;
+  const shared = exists(join(folder, "commondir"))
+    ? resolve(folder, read(join(folder, "commondir")))
+    : folder;
+  for (const place of [folder, shared]) {
+    if (exists(join(place, ref))) return valid(read(join(place, ref)));
+  }
+  return packed(shared, ref);
+}
+
+function packed(folder: string, ref: string): string | null {
+  const file = join(folder, "packed-refs");
+  if (!exists(file)) return null;
+  const line = read(file)
+    .split("\n")
+    .find((each) => each.endsWith(` ${ref}`));
+  return valid(line?.split(" ")[0] ?? "");
+}
+
+function valid(sha: string): string | null {
+  return SHA.test(sha) ? sha : null;
+}
+
+function exists(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+function read(file: string): string {
+  return readFileSync(file, "utf8").trim();
+}

@@ -1,0 +1,121 @@
+/** What the store promises about workers; see workers.ts for how. */
+import type { Ending, Wish, WorkerState } from "../core/worker-state.ts";
+
+export interface Registry {
+  /**
+   * Enters a worker as `starting`, in one transaction with closing those of its type that are dead. Throws WorkerRefused
+   * when all slots of its type are taken.
+   */
+  register(worker: NewWorker): Promise<Registered>;
+
+  /** A sign of life, and what somebody wants of the worker. Null: its row was closed or is gone, so it is nobody. */
+  beat(id: string, vitals: WorkerVitals): Promise<Beat | null>;
+
+  /** False: the row was closed or is gone. A worker that is stopping has let go of its slot. */
+  moveWorker(id: string, to: { state: WorkerState; reason: string | null }): Promise<boolean>;
+
+  /** Closes the rows of workers that are dead, of any type. */
+  closeDead(silence: Silence): Promise<ClosedWorker[]>;
+
+  /** Says what workers shall do from now on. Returns the ids of those that are there to hear it. */
+  command(command: Command): Promise<string[]>;
+
+  /** Workers, those that started last first. */
+  workers(filter: WorkerFilter): Promise<WorkerRecord[]>;
+  findWorker(id: string): Promise<WorkerRecord | null>;
+
+  /** Deletes the rows of workers that stopped longer ago than this. Returns how many. */
+  pruneWorkers(stoppedForMs: number): Promise<number>;
+}
+
+/** By what a process is known, also after its end, on the host it runs on. Null: the host does not tell. */
+export interface ProcessTrace {
+  readonly hostname: string;
+  readonly pid: number;
+  /** Which boot of which host, and which namespace of process ids. */
+  readonly hostBoot: string | null;
+  readonly processStart: string | null;
+}
+
+export interface NewWorker extends ProcessTrace {
+  readonly id: string;
+  readonly type: string;
+  /** How many workers of this type may be active at once; null: any number. */
+  readonly slots: number | null;
+  readonly version: string;
+  readonly nodeVersion: string;
+  readonly platform: string;
+  readonly arch: string;
+  readonly queues: readonly string[];
+  readonly tasks: readonly string[];
+  readonly concurrency: number;
+  readonly silence: Silence;
+}
+
+/** When a worker counts as dead. */
+export interface Silence {
+  /** After so long without a sign of life … */
+  readonly staleMs: number;
+  /** … or so long, if it is stopping … */
+  readonly hungMs: number;
+  /** … or when somebody on its host has seen that its process is gone: the ids of these. */
+  readonly gone: readonly string[];
+}
+
+export interface Registered {
+  readonly slot: number | null;
+  /** Counts the starts of this type; whoever has a smaller one was replaced. */
+  readonly instance: number;
+}
+
+export interface WorkerVitals {
+  readonly claimed: number;
+  readonly done: number;
+  readonly failed: number;
+  readonly retried: number;
+  readonly leasesLost: number;
+  readonly running: number;
+  readonly loopDelayMs: number;
+  readonly memoryBytes: number;
+}
+
+export interface Beat {
+  readonly wish: Wish;
+}
+
+export interface ClosedWorker {
+  readonly id: string;
+  readonly type: string;
+  readonly ending: Ending;
+}
+
+export interface Command {
+  /** Of the line in the audit. */
+  readonly id: string;
+  readonly wish: Wish;
+  readonly actor: string;
+  readonly target: { readonly worker: string } | { readonly type: string } | { readonly all: true };
+}
+
+export interface WorkerFilter {
+  readonly type?: string;
+  /** Only those that have not stopped. */
+  readonly alive?: boolean;
+  readonly limit: number;
+}
+
+export interface WorkerRecord extends Omit<NewWorker, "silence" | "slots">, WorkerVitals {
+  readonly slot: number | null;
+  readonly instance: number;
+  readonly status: WorkerState;
+  readonly reason: string | null;
+  readonly wish: Wish;
+  readonly startedAt: number;
+  readonly heartbeatAt: number;
+  /** How long ago that is, by the database's clock. */
+  readonly silentMs: number;
+  readonly stoppedAt: number | null;
+  /** Signs of life, and the longest time between two of them. */
+  readonly beats: number;
+  readonly gapMsMax: number;
+}

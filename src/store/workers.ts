@@ -1,0 +1,297 @@
+/**
+ * The registry of workers: one row for each, from its start until a while after its end.
+ *
+ * The databases themselves refuse a second active row for a slot, and a change of status that a worker's life does not
+ * have. What is written here only finds a free slot, and closes the rows of those who gave no sign of life.
+ */
+import { StoreRefused, WorkerRefused } from "../core/errors.ts";
+import {
+  activeStates,
+  workerMoves,
+  workerStates,
+  type Ending,
+  type WorkerState,
+} from "../core/worker-state.ts";
+import type { Engine, Row, Transaction } from "./engine.ts";
+import { asRow, readNow } from "./jobs.ts";
+import { nothing, sql, type Sql } from "./sql.ts";
+import type {
+  Beat,
+  ClosedWorker,
+  Command,
+  NewWorker,
+  Registered,
+  Silence,
+  WorkerFilter,
+  WorkerRecord,
+  WorkerVitals,
+} from "./registry.ts";
+
+/** How many rows a look at the registry returns at most. */
+export const WORKERS_PAGE_MAX = 1_000;
+
+/** Said twice: some databases find the index by the one, others by the other. */
+const ALIVE = sql`status in ('starting', 'running', 'stopping') and status <> 'stopped'`;
+
+const columns = (engine: Engine): Sql => sql`
+       id, type, slot, instance, status, reason, wish, hostname, pid, host_boot as "hostBoot",
+       process_start as "processStart", version, node_version as "nodeVersion", platform, arch, queues, tasks,
+       concurrency, started_at as "startedAt", heartbeat_at as "heartbeatAt", ${engine.now()} - heartbeat_at as "silentMs",
+       stopped_at as "stoppedAt", beats,
+       gap_ms_max as "gapMsMax", claimed, done, failed, retried, leases_lost as "leasesLost", running,
+       loop_delay_ms as "loopDelayMs", memory_bytes as "memoryBytes"`;
+
+type WorkerRow = Omit<WorkerRecord, "queues" | "tasks"> & { queues: string; tasks: string };
+
+/**
+ * One transaction: whoever is silent is closed, a free slot is looked for, the row is inserted. The type's row is locked
+ * first, so those who start at once go one after the other.
+ */
+export async function register(engine: Engine, worker: NewWorker): Promise<Registered> {
+  await declareType(engine, worker.type);
+  return engine.transaction(async (tx) => {
+    const { type, slots } = worker;
+    await tx.run(sql`update holdfast.worker_type set instance = instance + 1 where name = ${type}`);
+    const now = await readNow(engine, tx);
+    const others = await closeSilent(tx, await aliveOf(engine, tx, type), worker.silence, now);
+    const slot = slots === null ? null : freeSlot(type, slots, others);
+    if (slots === null) refuseBesideSlots(type, others);
+    const instance = await declare(tx, worker);
+    await tx.insert("worker", [
+      asRow({ ...rowOf(worker), slot, instance, started_at: now, heartbeat_at: now }),
+    ]);
+    return { slot, instance };
+  });
+}
+
+function aliveOf(engine: Engine, tx: Transaction, type: string): Promise<WorkerRow[]> {
+  return tx.all<WorkerRow>(sql`
+    select ${columns(engine)}
+      from holdfast.worker
+     where type = ${type}
+       and ${ALIVE}
+     order by id`);
+}
+
+/** The row that everybody who starts a worker of this type locks first. */
+async function declareType(engine: Engine, type: string): Promise<void> {
+  const known = (): Promise<Row[]> =>
+    engine.all(sql`select name from holdfast.worker_type where name = ${type}`);
+  if ((await known()).length > 0) return;
+  try {
+    await engine.transaction((tx) => tx.insert("worker_type", [{ name: type, instance: 0 }]));
+  } catch (error) {
+    // Somebody else was faster.
+    if (!(error instanceof StoreRefused) || (await known()).length === 0) throw error;
+  }
+}
+
+/** The limit goes by whoever started last. Returns the number of this start. */
+async function declare(tx: Transaction, { type, slots }: NewWorker): Promise<number> {
+  await tx.run(sql`update holdfast.worker_type set slots = ${slots} where name = ${type}`);
+  const [row] = await tx.all<{ instance: number }>(
+    sql`select instance from holdfast.worker_type where name = ${type}`,
+  );
+  return (row as { instance: number }).instance;
+}
+
+function freeSlot(type: string, slots: number, others: readonly WorkerRow[]): number {
+  const active = others.filter(isActive);
+  // One that started when the limit was another.
+  const outside = active.find(({ slot }) => slot === null || slot > slots);
+  if (outside !== undefined) throw refusal(type, slots, outside);
+  const taken = new Set(active.map(({ slot }) => slot));
+  for (let slot = 1; slot <= slots; slot += 1) if (!taken.has(slot)) return slot;
+  throw refusal(type, slots, active[0] as WorkerRow);
+}
+
+/** Somebody believes that there is a limit. */
+function refuseBesideSlots(type: string, others: readonly WorkerRow[]): void {
+  const limited = others.find((other) => isActive(other) && other.slot !== null);
+  if (limited !== undefined) throw refusal(type, null, limited);
+}
+
+function refusal(
+  type: string,
+  slots: number | null,
+  { id, hostname, pid }: WorkerRow,
+): WorkerRefused {
+  return new WorkerRefused({ type, slots, active: id, hostname, pid });
+}
+
+function isActive({ status }: { status: WorkerState }): boolean {
+  return activeStates.some((state) => state === status);
+}
+
+function rowOf(worker: NewWorker): Row {
+  return {
+    id: worker.id,
+    type: worker.type,
+    status: "starting",
+    wish: "run",
+    hostname: worker.hostname,
+    pid: worker.pid,
+    host_boot: worker.hostBoot,
+    process_start: worker.processStart,
+    version: worker.version,
+    node_version: worker.nodeVersion,
+    platform: worker.platform,
+    arch: worker.arch,
+    queues: JSON.stringify(worker.queues),
+    tasks: JSON.stringify(worker.tasks),
+    concurrency: worker.concurrency,
+  };
+}
+
+/** Closes those of the rows whose workers are dead. Returns the others. */
+async function closeSilent(
+  tx: Transaction,
+  rows: readonly WorkerRow[],
+  silence: Silence,
+  now: number,
+): Promise<WorkerRow[]> {
+  const others: WorkerRow[] = [];
+  for (const row of rows) {
+    const ending = endingOf(row, silence);
+    if (ending === null || !(await close(tx, { row, ending, now }))) others.push(row);
+  }
+  return others;
+}
+
+/** How a worker ended that cannot say so any more; null: it is alive, as far as anybody knows. */
+export function endingOf(
+  { id, status, silentMs }: Pick<WorkerRow, "id" | "status" | "silentMs">,
+  { staleMs, hungMs, gone }: Silence,
+): Ending | null {
+  if (gone.includes(id)) return "gone";
+  if (status === "stopping") return silentMs > hungMs ? "hung" : null;
+  return silentMs > staleMs ? "stale" : null;
+}
+
+/** Only if it still is as we saw it: it may have given a sign of life, or have stopped by itself. */
+async function close(
+  tx: Transaction,
+  { row, ending, now }: { row: WorkerRow; ending: Ending; now: number },
+): Promise<boolean> {
+  const closed = await tx.run(sql`
+    update holdfast.worker
+       set status = 'stopped', reason = ${ending}, stopped_at = ${now}
+     where id = ${row.id}
+       and status = ${row.status}
+       and heartbeat_at = ${row.heartbeatAt}`);
+  return closed > 0;
+}
+
+export function closeDead(engine: Engine, silence: Silence): Promise<ClosedWorker[]> {
+  return engine.transaction(async (tx) => {
+    const now = await readNow(engine, tx);
+    const alive = await tx.all<WorkerRow>(sql`
+      select ${columns(engine)}
+        from holdfast.worker
+       where ${ALIVE}
+       order by id`);
+    const closed: ClosedWorker[] = [];
+    for (const row of alive) {
+      const ending = endingOf(row, silence);
+      if (ending === null || !(await close(tx, { row, ending, now }))) continue;
+      closed.push({ id: row.id, type: row.type, ending });
+    }
+    return closed;
+  });
+}
+
+export async function beat(engine: Engine, id: string, vitals: WorkerVitals): Promise<Beat | null> {
+  const now = engine.now();
+  const [row] = await engine.change<Beat>({
+    table: sql`holdfast.worker`,
+    set: sql`
+      gap_ms_max = case when ${now} - heartbeat_at > gap_ms_max then ${now} - heartbeat_at else gap_ms_max end,
+      heartbeat_at = ${now}, beats = beats + 1, claimed = ${vitals.claimed}, done = ${vitals.done},
+      failed = ${vitals.failed}, retried = ${vitals.retried}, leases_lost = ${vitals.leasesLost},
+      running = ${vitals.running}, loop_delay_ms = ${vitals.loopDelayMs}, memory_bytes = ${vitals.memoryBytes}`,
+    where: sql`id = ${id} and status <> 'stopped'`,
+    returning: sql`wish`,
+  });
+  return row ?? null;
+}
+
+export async function moveWorker(
+  engine: Engine,
+  id: string,
+  { state, reason }: { state: WorkerState; reason: string | null },
+): Promise<boolean> {
+  const from = workerStates.filter((other) => workerMoves[other].includes(state));
+  const moved = await engine.transaction((tx) =>
+    tx.run(sql`
+      update holdfast.worker
+         set status = ${state}, reason = ${reason},
+             stopped_at = ${state === "stopped" ? engine.now() : sql`null`}
+       where id = ${id}
+         and ${engine.among(sql`status`, from)}`),
+  );
+  return moved > 0;
+}
+
+/** What somebody wants workers to do. Returns the ids of those that will be told; the wish is kept with its actor. */
+export function command(engine: Engine, { id, actor, wish, target }: Command): Promise<string[]> {
+  return engine.transaction(async (tx) => {
+    const rows = await tx.all<{ id: string }>(sql`
+      select id from holdfast.worker where status <> 'stopped' ${targeted(target)} order by id`);
+    if (rows.length === 0) return [];
+    const ids = rows.map((row) => row.id);
+    await tx.run(sql`
+      update holdfast.worker set wish = ${wish}
+       where ${engine.among(sql`id`, ids)} and status <> 'stopped'`);
+    await tx.run(sql`
+      insert into holdfast.audit (id, at, actor, action, subject, detail)
+      values (${id}, ${engine.now()}, ${actor}, ${`worker.${wish}`}, ${subjectOf(target)}, ${JSON.stringify(ids)})`);
+    return ids;
+  });
+}
+
+function targeted(target: Command["target"]): Sql {
+  if ("worker" in target) return sql`and id = ${target.worker}`;
+  return "type" in target ? sql`and type = ${target.type}` : nothing;
+}
+
+function subjectOf(target: Command["target"]): string {
+  if ("worker" in target) return target.worker;
+  return "type" in target ? `type ${target.type}` : "all workers";
+}
+
+export async function listWorkers(engine: Engine, filter: WorkerFilter): Promise<WorkerRecord[]> {
+  const { type, alive, limit } = filter;
+  const rows = await engine.all<WorkerRow>(sql`
+    select ${columns(engine)}
+      from holdfast.worker
+     where ${alive === true ? ALIVE : sql`id > ''`}
+           ${type === undefined ? nothing : sql`and type = ${type}`}
+     order by started_at desc, id desc
+     limit ${limit}`);
+  return rows.map(recordOf);
+}
+
+export async function findWorker(engine: Engine, id: string): Promise<WorkerRecord | null> {
+  const [row] = await engine.all<WorkerRow>(
+    sql`select ${columns(engine)} from holdfast.worker where id = ${id}`,
+  );
+  return row === undefined ? null : recordOf(row);
+}
+
+function recordOf(row: WorkerRow): WorkerRecord {
+  return { ...row, queues: namesIn(row.queues), tasks: namesIn(row.tasks) };
+}
+
+function namesIn(text: string): string[] {
+  return JSON.parse(text) as string[];
+}
+
+/** Rows of workers that stopped longer ago than this are let go. */
+export function pruneWorkers(engine: Engine, stoppedForMs: number): Promise<number> {
+  return engine.transaction((tx) =>
+    tx.run(sql`
+      delete from holdfast.worker
+       where status = 'stopped'
+         and stopped_at < ${engine.now()} - ${stoppedForMs}`),
+  );
+}

@@ -1,0 +1,90 @@
+/**
+ * How a worker comes to its row: it registers, or waits for a slot as a standby.
+ *
+ * The wait ends when a slot is free: at once where the database tells its clients what happened, within a second where
+ * they have to look.
+ */
+import { Closed, WorkerRefused } from "../core/errors.ts";
+import type { Logger } from "../core/log.ts";
+import { sleep, type Runtime } from "../core/runtime.ts";
+import { SLOTS_MAX } from "../core/worker-state.ts";
+import type { NewWorker, Registered } from "../store/registry.ts";
+import type { Store } from "../store/store.ts";
+import { isGone, ownTrace } from "./process-trace.ts";
+import type { WorkerSettings } from "./settings.ts";
+
+/** How often a standby looks whether a slot has become free, at the least. */
+const STANDBY_MS_MAX = 500;
+/** How many looks it takes to notice a worker that is stale. */
+const LOOKS_PER_STALE = 4;
+
+/** How many workers of one type are looked at. */
+const SEEN_MAX = SLOTS_MAX;
+
+export interface RegistrationParts {
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly settings: WorkerSettings;
+  /** Aborts when nobody wants the worker any more. */
+  readonly signal: AbortSignal;
+}
+
+export async function register(id: string, parts: RegistrationParts): Promise<Registered> {
+  const { store, settings } = parts;
+  if (settings.onConflict === "standby") return standBy(id, parts);
+  return store.register(await newWorker(id, store, settings));
+}
+
+async function standBy(id: string, parts: RegistrationParts): Promise<Registered> {
+  const { store, runtime, logger, settings, signal } = parts;
+  let said = false;
+  let woken = new AbortController();
+  const unwatch = store.watch(({ kind }) => {
+    if (kind === "workers") woken.abort();
+  });
+  try {
+    for (;;) {
+      if (signal.aborted) throw new Closed({ what: "Holdfast" });
+      woken = new AbortController();
+      const registered = await tryOnce(store, await newWorker(id, store, settings));
+      if (!(registered instanceof WorkerRefused)) return registered;
+      if (!said) logger.info({ worker: id, active: registered.active }, "worker stands by");
+      said = true;
+      const waitMs = Math.min(STANDBY_MS_MAX, settings.staleMs / LOOKS_PER_STALE);
+      await sleep(runtime, waitMs, { signal: AbortSignal.any([signal, woken.signal]) });
+    }
+  } finally {
+    unwatch();
+  }
+}
+
+async function tryOnce(store: Store, worker: NewWorker): Promise<Registered | WorkerRefused> {
+  try {
+    return await store.register(worker);
+  } catch (error) {
+    if (error instanceof WorkerRefused) return error;
+    throw error;
+  }
+}
+
+async function newWorker(id: string, store: Store, settings: WorkerSettings): Promise<NewWorker> {
+  const { name, slots, version, queues, tasks, concurrency, staleMs, hungMs } = settings;
+  // Whoever shares a slot with us may be dead already, and we may be the ones who can see it.
+  const others =
+    slots === null ? [] : await store.workers({ type: name, alive: true, limit: SEEN_MAX });
+  return {
+    ...ownTrace(),
+    id,
+    type: name,
+    slots,
+    version,
+    nodeVersion: process.version,
+    platform: process.platform,
+    arch: process.arch,
+    queues,
+    tasks: [...tasks.keys()],
+    concurrency,
+    silence: { staleMs, hungMs, gone: others.filter(isGone).map((other) => other.id) },
+  };
+}

@@ -1,0 +1,307 @@
+/**
+ * A worker's work under one id: from its registration until its row is closed.
+ *
+ * A few loops of one shape around its turns, and how they start and stop. It never writes SQL and decides nothing about a
+ * job's state: it reports outcomes, and the store moves the rows.
+ */
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { ShuttingDown, WorkerDeposed, type HoldfastError } from "../core/errors.ts";
+import { makeIds } from "../core/id.ts";
+import { silentLogger, type Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
+import type { Wish } from "../core/worker-state.ts";
+import type { Beat, Registered, WorkerVitals } from "../store/registry.ts";
+import type { Hint, Store } from "../store/store.ts";
+import { ABORT_GRACE_MS } from "./attempt.ts";
+import { TRUST_MARGIN } from "./attempts.ts";
+import { startKeeper, type KeeperHost } from "./keeper-host.ts";
+import { leaseList, type LeaseList, type Report } from "./keeper.ts";
+import { register } from "./registration.ts";
+import type { Reporter } from "./reporter.ts";
+import type { WorkerSettings } from "./settings.ts";
+import { Turns } from "./turns.ts";
+import { Undertaker } from "./undertaker.ts";
+import { Upkeep } from "./upkeep.ts";
+
+/** Other processes' writes are looked at for cancel requests at most this often … */
+const CANCEL_LOOK_MS = 200;
+/** … and for jobs that will be due, this long after the first of them. */
+const NEWS_MS = 100;
+/** What an aborted task has to end by itself, and a moment more to be settled. */
+const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
+const TRUST_CHECK_MS_MAX = 1_000;
+const LOOP_DELAY_RESOLUTION_MS = 20;
+const NS_PER_MS = 1e6;
+
+export interface ShiftParts {
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly settings: WorkerSettings;
+  readonly reporter: Reporter;
+  /** Somebody wants this worker to end. */
+  readonly onWish: (wish: "drain" | "stop") => void;
+  /** The row is not ours any more. */
+  readonly onDeposed: () => void;
+}
+
+interface Loops {
+  /** The first claims and settles; the others join it where the store gains from several at once. */
+  readonly turns: readonly Loop[];
+  readonly upkeep: Loop;
+  readonly watch: Loop;
+  readonly cancels: Loop;
+  readonly undertaker: Loop;
+}
+
+export class Shift {
+  readonly id: string;
+  readonly registered: Registered;
+  readonly #parts: ShiftParts;
+  readonly #keeper: KeeperHost;
+  readonly #turns: Turns;
+  readonly #loops: Loops;
+  readonly #unwatch: () => void;
+  readonly #stopping = new AbortController();
+  readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_DELAY_RESOLUTION_MS });
+  #news: Timer | null = null;
+  #wish: Wish = "run";
+  #toldAt = Number.NEGATIVE_INFINITY;
+  #ended: Promise<void> | null = null;
+
+  /** Waits for a slot, if it must and may. The signal ends the wait. */
+  static async start(parts: ShiftParts, signal: AbortSignal): Promise<Shift> {
+    const { store, runtime, logger, settings } = parts;
+    const id = `${settings.name}-${makeIds(runtime)()}`;
+    const registered = await register(id, { store, runtime, logger, settings, signal });
+    const { leaseMs, extendAt, blockedMsMax, heartbeatMs } = settings;
+    let shift: Shift | null = null;
+    try {
+      const keeper = await startKeeper({
+        store,
+        runtime,
+        logger,
+        settings: { worker: id, leaseMs, extendAt, blockedMsMax, heartbeatMs },
+        // It has nothing to report on before the worker gives it something to hold.
+        report: (report) => shift?.hearKeeper(report),
+        beat: (beat) => shift?.hearBeat(beat),
+        held: () => shift?.held() ?? leaseList([]),
+      });
+      shift = new Shift(parts, { id, registered, keeper });
+      await shift.#enter();
+      return shift;
+    } catch (error) {
+      await shift?.stop({ timeoutMs: 0, hurry: AbortSignal.abort(), reason: "failed" });
+      await store.moveWorker(id, { state: "stopped", reason: "failed" }).catch(() => {});
+      throw error;
+    }
+  }
+
+  private constructor(
+    parts: ShiftParts,
+    { id, registered, keeper }: { id: string; registered: Registered; keeper: KeeperHost },
+  ) {
+    const { store, reporter, settings } = parts;
+    this.id = id;
+    this.registered = registered;
+    this.#parts = parts;
+    this.#keeper = keeper;
+    reporter.enter(id);
+    const wake = (): void => this.#wakeTurns();
+    const wakeBeside = (): void => this.#loops.turns.slice(1).forEach((turn) => turn.wake());
+    const guarded = settings.slots !== null;
+    this.#turns = new Turns({ ...parts, worker: id, guarded, keeper, wake, wakeBeside });
+    this.#loops = this.#startLoops();
+    this.#unwatch = store.watch((hint) => this.#hearHint(hint));
+    this.#loopDelay.enable();
+  }
+
+  get running(): number {
+    return this.#turns.running;
+  }
+
+  get buffered(): number {
+    return this.#turns.buffered;
+  }
+
+  get wish(): Wish {
+    return this.#wish;
+  }
+
+  held(): LeaseList {
+    return this.#turns.held();
+  }
+
+  hearKeeper(report: Report): void {
+    this.#turns.hearKeeper(report);
+  }
+
+  /** What was learned with a sign of life. */
+  hearBeat(beat: Beat | null): void {
+    if (this.#stopping.signal.aborted) return;
+    if (beat === null) this.#parts.onDeposed();
+    else this.#hearWish(beat.wish);
+  }
+
+  /** Stops claiming, waits for what runs, then aborts it and hands it back uncharged. */
+  async stop(options: { timeoutMs: number; hurry: AbortSignal; reason: string }): Promise<void> {
+    this.#turns.stopClaiming();
+    // From here on somebody else may have the slot.
+    await this.#move("stopping", options.reason);
+    await this.#end(new ShuttingDown(), options);
+    await this.#move("stopped", options.reason);
+  }
+
+  /** The row is not ours: nothing that was begun under it may go on. */
+  async abandon(): Promise<void> {
+    this.#turns.stopClaiming();
+    const hurry = AbortSignal.abort();
+    await this.#end(new WorkerDeposed({ worker: this.id }), { timeoutMs: 0, hurry });
+  }
+
+  async #enter(): Promise<void> {
+    const { store } = this.#parts;
+    const entered = await store.moveWorker(this.id, { state: "running", reason: null });
+    if (!entered) throw new WorkerDeposed({ worker: this.id });
+  }
+
+  #end(reason: HoldfastError, patience: { timeoutMs: number; hurry: AbortSignal }): Promise<void> {
+    this.#ended ??= this.#endOnce(reason, patience);
+    return this.#ended;
+  }
+
+  async #endOnce(
+    reason: HoldfastError,
+    { timeoutMs, hurry }: { timeoutMs: number; hurry: AbortSignal },
+  ): Promise<void> {
+    await this.#turns.idleWithin(timeoutMs, hurry);
+    this.#turns.abortAll(reason);
+    await this.#turns.idleWithin(LAST_WAIT_MS);
+    const { turns, ...others } = this.#loops;
+    await Promise.all(turns.map((turn) => turn.stop()));
+    await this.#turns.settleTheRest();
+    this.#unwatch();
+    this.#news?.cancel();
+    this.#stopping.abort();
+    await Promise.all(Object.values(others).map((loop: Loop) => loop.stop()));
+    await this.#keeper.stop();
+    this.#loopDelay.disable();
+  }
+
+  /** A database that is away does not keep a worker from stopping: its row will be found silent. */
+  async #move(state: "stopping" | "stopped", reason: string): Promise<void> {
+    const { store, logger } = this.#parts;
+    try {
+      await store.moveWorker(this.id, { state, reason });
+    } catch (error) {
+      logger.warn({ worker: this.id, err: error }, `could not write that the worker is ${state}`);
+    }
+  }
+
+  #startLoops(): Loops {
+    const { store, runtime, logger, settings, reporter } = this.#parts;
+    const { upkeepMs, leaseMs, graceMs, crashesMax, keepMs } = settings;
+    const upkeep = new Upkeep({
+      store,
+      runtime,
+      // A lease that somebody takes after a look ends no sooner than one of ours would.
+      settings: { everyMs: upkeepMs, idleMs: leaseMs, graceMs, crashesMax, keepMs },
+      onReclaimed: (job) => reporter.recovered(job),
+    });
+    const undertaker = new Undertaker({ worker: this.id, store, runtime, settings, reporter });
+    const loop = (name: string, once: () => Promise<number>): Loop =>
+      new Loop({ name, runtime, logger, once });
+    // What fails here fails in the first turn too, which says so.
+    const beside = (): Loop =>
+      new Loop({
+        name: "turn beside",
+        runtime,
+        logger: silentLogger,
+        once: () => this.#turns.onceBeside(),
+      });
+    return {
+      turns: [
+        loop("turn", () => this.#turns.once()),
+        ...Array.from({ length: store.lanes - 1 }, beside),
+      ],
+      upkeep: loop("upkeep", () => upkeep.once()),
+      watch: loop("watch", () => this.#watch()),
+      cancels: loop("cancels", () => this.#lookForCancels()),
+      undertaker: loop("undertaker", () => undertaker.once()),
+    };
+  }
+
+  async #watch(): Promise<number> {
+    const { runtime, settings } = this.#parts;
+    this.#turns.watch();
+    const now = runtime.monotonic();
+    // Twice for every sign of life, so that what it carries is never old.
+    if (now - this.#toldAt >= settings.heartbeatMs / 2) {
+      this.#toldAt = now;
+      this.#keeper.vitals(this.#vitals());
+    }
+    const trustMs = settings.leaseMs * (TRUST_MARGIN / 2);
+    return Math.min(TRUST_CHECK_MS_MAX, trustMs, settings.heartbeatMs / 2);
+  }
+
+  #vitals(): WorkerVitals {
+    const { claimed, completed, dead, retried, leasesLost } = this.#parts.reporter.counters;
+    const delayMs = this.#loopDelay.mean / NS_PER_MS - LOOP_DELAY_RESOLUTION_MS;
+    this.#loopDelay.reset();
+    return {
+      claimed,
+      done: completed,
+      failed: dead,
+      retried,
+      leasesLost,
+      running: this.#turns.running,
+      loopDelayMs: Number.isFinite(delayMs) ? Math.max(0, Math.round(delayMs)) : 0,
+      memoryBytes: process.memoryUsage.rss(),
+    };
+  }
+
+  async #lookForCancels(): Promise<number> {
+    const { store, runtime, settings } = this.#parts;
+    if (this.#turns.running > 0) this.#turns.cancel(await store.cancelRequests(this.id));
+    await sleep(runtime, CANCEL_LOOK_MS, { signal: this.#stopping.signal });
+    return settings.pollMs;
+  }
+
+  #hearWish(wish: Wish): void {
+    if (wish === this.#wish) return;
+    this.#wish = wish;
+    if (wish === "pause") this.#turns.pause();
+    if (wish === "run") {
+      this.#turns.resume();
+      this.#wakeTurns();
+    }
+    if (wish === "drain" || wish === "stop") this.#parts.onWish(wish);
+  }
+
+  #hearHint(hint: Hint): void {
+    const { cancels, upkeep } = this.#loops;
+    if (hint.kind === "waiting") upkeep.wake();
+    if (hint.kind === "cancel" || hint.kind === "unknown") cancels.wake();
+    if (hint.kind === "unknown") this.#hearNews();
+    if (hint.kind === "workers") this.#keeper.beatNow();
+    const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
+    if (ours || hint.kind === "unknown") this.#wakeTurns();
+  }
+
+  #wakeTurns(): void {
+    for (const turn of this.#loops.turns) turn.wake();
+  }
+
+  /** Another process wrote, and may have brought jobs that are due soon: upkeep looks once for a flock of hints. */
+  #hearNews(): void {
+    this.#news ??= this.#parts.runtime.timer(
+      NEWS_MS,
+      () => {
+        this.#news = null;
+        this.#loops.upkeep.wake();
+      },
+      "background",
+    );
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * Closes the rows of workers that died: whoever is alive looks after the others.
+ *
+ * Of a worker that is only silent nobody knows whether it still works, so its leases are left to run out. One whose process
+ * is seen to be gone works no more, and its jobs are taken back at once.
+ */
+import { endingOf } from "../store/workers.ts";
+import type { ProcessTrace, WorkerRecord } from "../store/registry.ts";
+import type { Store } from "../store/store.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { isGone } from "./process-trace.ts";
+import type { Reporter } from "./reporter.ts";
+import type { WorkerSettings } from "./settings.ts";
+
+/** How many rows are looked at; those that started last are looked at first. */
+const SEEN_MAX = 1_000;
+/** Jobs taken back in one transaction. */
+const RECLAIM_BATCH = 500;
+/** A look that comes later than so many signs of life was missed. */
+const LATE_BEATS = 2;
+const FOREVER_MS = Number.MAX_SAFE_INTEGER;
+const PRUNE_EVERY_MS = 60 * 60_000;
+/** For how long the row of a worker that stopped is kept. */
+const KEEP_MS = 7 * 24 * 3_600_000;
+
+export interface UndertakerParts {
+  /** Whoever looks is alive. */
+  readonly worker: string;
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly settings: WorkerSettings;
+  readonly reporter: Reporter;
+  readonly isGone?: (process: ProcessTrace) => boolean;
+}
+
+export class Undertaker {
+  readonly #parts: UndertakerParts;
+  #lookedAt: number;
+  /** Since when no look was missed. */
+  #since: number;
+  #prunedAt: number;
+
+  constructor(parts: UndertakerParts) {
+    this.#parts = parts;
+    this.#lookedAt = parts.runtime.monotonic();
+    this.#since = this.#lookedAt;
+    this.#prunedAt = this.#lookedAt;
+  }
+
+  async once(): Promise<number> {
+    const { store, settings, worker } = this.#parts;
+    const alive = await this.#look();
+    const others = alive.filter(({ id }) => id !== worker);
+    const gone = others.filter(this.#parts.isGone ?? isGone).map(({ id }) => id);
+    const silence = { ...this.#patience(), gone };
+    if (others.some((other) => endingOf(other, silence) !== null)) await this.#bury(silence);
+    if (this.#isTimeToPrune()) await store.pruneWorkers(KEEP_MS);
+    return settings.heartbeatMs;
+  }
+
+  async #look(): Promise<WorkerRecord[]> {
+    const { runtime, store, settings } = this.#parts;
+    const before = this.#lookedAt;
+    const alive = await store.workers({ alive: true, limit: SEEN_MAX });
+    this.#lookedAt = runtime.monotonic();
+    if (this.#lookedAt - before > LATE_BEATS * settings.heartbeatMs) this.#since = this.#lookedAt;
+    return alive;
+  }
+
+  /**
+   * While the database was away nobody could give a sign of life. So silence counts only for one who has seen the database
+   * answer all the time that it takes to be stale.
+   */
+  #patience(): { staleMs: number; hungMs: number } {
+    const { staleMs, hungMs } = this.#parts.settings;
+    const watched = this.#lookedAt - this.#since >= staleMs;
+    return watched ? { staleMs, hungMs } : { staleMs: FOREVER_MS, hungMs: FOREVER_MS };
+  }
+
+  async #bury(silence: {
+    staleMs: number;
+    hungMs: number;
+    gone: WorkerRecord["id"][];
+  }): Promise<void> {
+    const { store, reporter } = this.#parts;
+    const closed = await store.closeDead(silence);
+    for (const worker of closed) reporter.buried(worker);
+    const gone = closed.filter(({ ending }) => ending === "gone").map(({ id }) => id);
+    if (gone.length > 0) await this.#takeBack(gone);
+  }
+
+  async #takeBack(workers: readonly string[]): Promise<void> {
+    const { store, reporter, settings } = this.#parts;
+    const { crashesMax } = settings;
+    for (;;) {
+      const reclaimed = await store.reclaimFrom({ workers, crashesMax, limit: RECLAIM_BATCH });
+      for (const job of reclaimed) reporter.recovered(job);
+      if (reclaimed.length < RECLAIM_BATCH) return;
+    }
+  }
+
+  #isTimeToPrune(): boolean {
+    if (this.#lookedAt - this.#prunedAt < PRUNE_EVERY_MS) return false;
+    this.#prunedAt = this.#lookedAt;
+    return true;
+  }
+}

@@ -1,0 +1,401 @@
+/** Workers are in the database: who is active there is active, and the database itself sees to the limits. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { StoreRefused, WorkerRefused } from "../../src/core/errors.ts";
+import { workerMoves, workerStates } from "../../src/core/worker-state.ts";
+import type { NewWorker, WorkerVitals } from "../../src/store/registry.ts";
+import { sql } from "../../src/store/sql.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { Group } from "../support/bundle.ts";
+import { CRASHES_MAX, done, enqueueOne, mustFind, nextId, one, startOne } from "../support/jobs.ts";
+
+const STALE_MS = 30_000;
+const HUNG_MS = 60_000;
+const silence = { staleMs: STALE_MS, hungMs: HUNG_MS, gone: [] as string[] };
+
+function newWorker(facts: Partial<NewWorker> = {}): NewWorker {
+  return {
+    id: `mailer-${nextId()}`,
+    type: "mailer",
+    slots: 1,
+    hostname: "host-a",
+    pid: 4711,
+    hostBoot: "boot-1 pid:[1]",
+    processStart: "12345",
+    version: "abc1234",
+    nodeVersion: "v24.0.0",
+    platform: "linux",
+    arch: "x64",
+    queues: ["default"],
+    tasks: ["mail"],
+    concurrency: 10,
+    silence,
+    ...facts,
+  };
+}
+
+const vitals: WorkerVitals = {
+  claimed: 7,
+  done: 4,
+  failed: 1,
+  retried: 2,
+  leasesLost: 0,
+  running: 3,
+  loopDelayMs: 12,
+  memoryBytes: 90_000_000,
+};
+
+async function start(store: Store, facts: Partial<NewWorker> = {}): Promise<NewWorker> {
+  const worker = newWorker(facts);
+  await store.register(worker);
+  await store.moveWorker(worker.id, { state: "running", reason: null });
+  return worker;
+}
+
+async function statusOf(store: Store, id: string): Promise<string | null> {
+  const row = await store.findWorker(id);
+  return row === null ? null : [row.status, row.reason].filter(Boolean).join(", ");
+}
+
+export const registry: Group = (open) => {
+  test("a worker is entered with all that is known about it", async () => {
+    const { store, clock } = await open();
+    const { silence: _silence, slots: _slots, ...facts } = newWorker();
+    assert.deepEqual(await store.register(newWorker(facts)), { slot: 1, instance: 1 });
+    assert.deepEqual(await store.findWorker(facts.id), {
+      ...facts,
+      slot: 1,
+      instance: 1,
+      status: "starting",
+      reason: null,
+      wish: "run",
+      startedAt: clock.now(),
+      heartbeatAt: clock.now(),
+      silentMs: 0,
+      stoppedAt: null,
+      beats: 0,
+      gapMsMax: 0,
+      ...Object.fromEntries(Object.keys(vitals).map((name) => [name, 0])),
+    });
+  });
+
+  test("of a type without slots there are any number", async () => {
+    const { store } = await open();
+    for (const instance of [1, 2, 3]) {
+      const registered = await store.register(newWorker({ slots: null }));
+      assert.deepEqual(registered, { slot: null, instance });
+    }
+    assert.equal((await store.workers({ type: "mailer", alive: true, limit: 9 })).length, 3);
+  });
+
+  test("a second one of a singleton is refused, and told who is active", async () => {
+    const { store } = await open();
+    const first = await start(store);
+    const refused = store.register(newWorker());
+    await assert.rejects(refused, (error) => {
+      assert.ok(error instanceof WorkerRefused);
+      assert.equal(error.active, first.id);
+      assert.match(error.message, /^Cannot register: another worker already active/);
+      assert.match(error.message, /process 4711 on host-a/);
+      return true;
+    });
+    assert.equal((await store.workers({ limit: 9 })).length, 1);
+  });
+
+  test("of N slots each is given once, and the first that is free again", async () => {
+    const { store } = await open();
+    const ids: string[] = [];
+    for (const slot of [1, 2, 3]) {
+      const worker = newWorker({ slots: 3 });
+      assert.equal((await store.register(worker)).slot, slot);
+      ids.push(worker.id);
+    }
+    await assert.rejects(store.register(newWorker({ slots: 3 })), WorkerRefused);
+    await store.moveWorker(ids[1] ?? "", { state: "stopped", reason: "asked" });
+    assert.deepEqual(await store.register(newWorker({ slots: 3 })), { slot: 2, instance: 4 });
+  });
+
+  test("types do not stand in each other's way", async () => {
+    const { store } = await open();
+    await start(store);
+    assert.deepEqual(await store.register(newWorker({ type: "printer" })), {
+      slot: 1,
+      instance: 1,
+    });
+  });
+
+  test("every start of a type has a higher number than the one before", async () => {
+    const { store } = await open();
+    const first = await start(store);
+    await assert.rejects(store.register(newWorker()), WorkerRefused); // which is no start
+    await store.moveWorker(first.id, { state: "stopping", reason: "asked" });
+    assert.equal((await store.register(newWorker())).instance, 2);
+  });
+
+  test("a worker that is stopping has let go of its slot", async () => {
+    const { store } = await open();
+    const first = await start(store);
+    assert.equal(await store.moveWorker(first.id, { state: "stopping", reason: "asked" }), true);
+    await start(store);
+    assert.equal(await statusOf(store, first.id), "stopping, asked");
+    assert.notEqual(await store.beat(first.id, vitals), null); // and still gives signs of life
+  });
+
+  test("a limit that an active worker does not fit is refused", async () => {
+    const { store } = await open();
+    const many = [await start(store, { slots: 2 }), await start(store, { slots: 2 })];
+    await store.moveWorker(many[0]?.id ?? "", { state: "stopped", reason: null });
+    await assert.rejects(store.register(newWorker({ slots: 1 })), WorkerRefused);
+    await assert.rejects(store.register(newWorker({ slots: null })), WorkerRefused);
+    await store.moveWorker(many[1]?.id ?? "", { state: "stopped", reason: null });
+    assert.equal((await store.register(newWorker({ slots: 1 }))).slot, 1);
+  });
+
+  test("a worker without a sign of life is stale, and not a millisecond before", async () => {
+    const { store, clock } = await open();
+    const first = await start(store);
+    clock.advance(STALE_MS);
+    await assert.rejects(store.register(newWorker()), WorkerRefused);
+    clock.advance(1);
+    assert.equal((await store.register(newWorker())).instance, 2);
+    assert.equal(await statusOf(store, first.id), "stopped, stale");
+    assert.equal(await store.beat(first.id, vitals), null);
+  });
+
+  test("one whose process was seen to be gone is closed at once", async () => {
+    const { store } = await open();
+    const first = await start(store);
+    await store.register(newWorker({ silence: { ...silence, gone: [first.id] } }));
+    assert.equal(await statusOf(store, first.id), "stopped, gone");
+  });
+
+  test("one that is stopping may take longer, as long as it gives signs of life", async () => {
+    const { store, clock } = await open();
+    const { id } = await start(store);
+    await store.moveWorker(id, { state: "stopping", reason: "asked" });
+    clock.advance(HUNG_MS);
+    assert.deepEqual(await store.closeDead(silence), []);
+    await store.beat(id, vitals);
+    clock.advance(HUNG_MS);
+    assert.deepEqual(await store.closeDead(silence), []);
+    clock.advance(1);
+    assert.deepEqual(await store.closeDead(silence), [{ id, type: "mailer", ending: "hung" }]);
+    assert.deepEqual(await store.closeDead(silence), []);
+  });
+
+  test("anybody closes who is dead, of any type", async () => {
+    const { store, clock } = await open();
+    const [mute, gone] = [await start(store), await start(store, { type: "printer" })];
+    const alive = await start(store, { type: "drummer" });
+    clock.advance(STALE_MS + 1);
+    await store.beat(alive.id, vitals);
+    const closed = await store.closeDead({ ...silence, gone: [gone.id] });
+    assert.deepEqual(
+      new Map(closed.map(({ id, ending }) => [id, ending])),
+      new Map([
+        [mute.id, "stale"],
+        [gone.id, "gone"],
+      ]),
+    );
+    assert.equal(await statusOf(store, alive.id), "running");
+  });
+
+  test("a sign of life tells how the worker is, and learns what is wanted of it", async () => {
+    const { store, clock } = await open();
+    const { id } = await start(store);
+    clock.advance(10_000);
+    assert.deepEqual(await store.beat(id, vitals), { wish: "run" });
+    clock.advance(4_000);
+    await store.beat(id, vitals);
+    const row = await store.findWorker(id);
+    assert.deepEqual(
+      Object.fromEntries(
+        Object.keys(vitals).map((name) => [name, row?.[name as keyof WorkerVitals]]),
+      ),
+      vitals,
+    );
+    assert.equal(row?.heartbeatAt, clock.now());
+    assert.deepEqual([row?.beats, row?.gapMsMax], [2, 10_000]);
+  });
+
+  test("one whose row is gone learns that it is nobody", async () => {
+    const { store, byHand } = await open();
+    const { id } = await start(store);
+    await byHand(sql`delete from holdfast.worker where id = ${id}`);
+    assert.equal(await store.beat(id, vitals), null);
+    assert.equal(await store.moveWorker(id, { state: "stopped", reason: "asked" }), false);
+    assert.equal(await store.findWorker(id), null);
+  });
+
+  test("a wish reaches one worker, a type, or all, and is kept with who wished it", async () => {
+    const { store, byHand } = await open();
+    const [first, second] = [
+      await start(store, { slots: null }),
+      await start(store, { slots: null }),
+    ];
+    const other = await start(store, { type: "printer" });
+    const ended = await start(store, { slots: null });
+    await store.moveWorker(ended.id, { state: "stopped", reason: "asked" });
+    const wish = (target: Parameters<Store["command"]>[0]["target"]): Promise<string[]> =>
+      store.command({ id: nextId(), wish: "pause", actor: "ada", target });
+    assert.deepEqual(await wish({ worker: first.id }), [first.id]);
+    assert.deepEqual(await store.beat(first.id, vitals), { wish: "pause" });
+    assert.deepEqual(await store.beat(second.id, vitals), { wish: "run" });
+    assert.deepEqual(new Set(await wish({ type: "mailer" })), new Set([first.id, second.id]));
+    assert.equal((await wish({ all: true })).length, 3);
+    assert.deepEqual(await wish({ worker: ended.id }), []);
+    assert.deepEqual(await store.beat(other.id, vitals), { wish: "pause" });
+    // One line for every wish that somebody was there to hear.
+    const kept = await byHand(sql`
+      delete from holdfast.audit where actor = 'ada' and action = 'worker.pause'`);
+    assert.equal(kept, 3);
+  });
+
+  test("workers are listed, those that started last first", async () => {
+    const { store, clock } = await open();
+    const ids: string[] = [];
+    for (let count = 0; count < 3; count += 1) {
+      ids.unshift((await start(store, { slots: null })).id);
+      clock.advance(1_000);
+    }
+    await store.moveWorker(ids[1] ?? "", { state: "stopped", reason: "asked" });
+    const list = async (filter: object): Promise<string[]> =>
+      (await store.workers({ limit: 9, ...filter })).map(({ id }) => id);
+    assert.deepEqual(await list({}), ids);
+    assert.deepEqual(await list({ limit: 2 }), ids.slice(0, 2));
+    assert.deepEqual(await list({ alive: true }), [ids[0], ids[2]]);
+    assert.deepEqual(await list({ type: "printer" }), []);
+  });
+
+  test("the row of a worker that stopped is let go after a while", async () => {
+    const { store, clock } = await open();
+    const { id } = await start(store);
+    await store.moveWorker(id, { state: "stopped", reason: "asked" });
+    clock.advance(1_000);
+    assert.equal(await store.pruneWorkers(1_000), 0);
+    clock.advance(1);
+    assert.equal(await store.pruneWorkers(1_000), 1);
+    assert.equal(await store.findWorker(id), null);
+  });
+
+  test("the jobs of a worker that is gone are taken back at once", async () => {
+    const { store } = await open();
+    const lost = await startOne(store, {}, { worker: "worker-gone" });
+    const kept = await startOne(store, {}, { worker: "worker-here" });
+    const chore = { workers: ["worker-gone", "worker-else"], crashesMax: CRASHES_MAX, limit: 9 };
+    const reclaimed = await store.reclaimFrom(chore);
+    assert.deepEqual(
+      reclaimed.map(({ id, worker }) => [id, worker]),
+      [[lost.id, "worker-gone"]],
+    );
+    const { status, crashes } = await mustFind(store, lost.id);
+    assert.deepEqual({ status, crashes }, { status: "retry", crashes: 1 });
+    assert.equal((await store.settle([done(kept)])).length, 1);
+    assert.deepEqual(await store.reclaimFrom({ ...chore, workers: [] }), []);
+  });
+
+  test("a guarded claim takes nothing for a worker that is not registered", async () => {
+    const { store, clock } = await open();
+    const { id: worker } = await start(store);
+    const running = await startOne(store, {}, { worker });
+    await enqueueOne(store);
+    clock.advance(STALE_MS + 1);
+    await store.closeDead(silence);
+    const claim = one({ worker, guarded: true });
+    assert.deepEqual(await store.claim(claim), []);
+    // What it holds is decided by the lease alone: it may finish its last job.
+    const turn = await store.settleAndClaim([done(running)], claim);
+    assert.deepEqual([turn.settled.length, turn.claimed.length], [1, 0]);
+    assert.equal((await store.claim(one({ worker: "worker-x" }))).length, 1);
+  });
+
+  test("a guarded claim takes jobs for one that is", async () => {
+    const { store } = await open();
+    const { id: worker } = await start(store);
+    const { id } = await enqueueOne(store);
+    assert.equal((await store.claim(one({ worker, guarded: true })))[0]?.id, id);
+  });
+
+  test("a status changes as a worker's life does, also by hand", async () => {
+    const { store, byHand } = await open();
+    for (const from of workerStates) {
+      for (const to of workerStates.filter((state) => state !== from)) {
+        const { id } = await start(store, { slots: null });
+        const set = (state: string): Promise<number> =>
+          byHand(sql`
+            update holdfast.worker
+               set status = ${state}, stopped_at = ${state === "stopped" ? 1 : null}
+             where id = ${id}`);
+        if (from === "starting") continue; // start() has left it already
+        if (from !== "running") await set(from);
+        if (workerMoves[from].includes(to)) assert.equal(await set(to), 1, `${from} → ${to}`);
+        else await assert.rejects(set(to), StoreRefused, `${from} → ${to}`);
+      }
+    }
+  });
+
+  test("hand-typed SQL gets no second active row into a slot, and none beside the slots", async () => {
+    const { store, byHand } = await open();
+    const { id } = await start(store, { slots: 2 });
+    const copy = (slot: number | null, status = "running"): Promise<number> =>
+      byHand(sql`
+        insert into holdfast.worker
+               (id, type, slot, instance, status, stopped_at, hostname, pid, version, node_version, platform, arch,
+                queues, tasks, concurrency, started_at, heartbeat_at)
+        select ${`copy-${nextId()}`}, type, ${slot}, instance, ${status},
+               ${status === "stopped" ? 1 : null}, hostname, pid, version, node_version, platform, arch,
+               queues, tasks, concurrency, started_at, heartbeat_at
+          from holdfast.worker
+         where id = ${id}`);
+    for (const slot of [1, null, 0, -1, 3])
+      await assert.rejects(copy(slot), StoreRefused, `slot ${slot}`);
+    assert.equal(await copy(1, "stopped"), 1);
+    assert.equal(await copy(2), 1);
+    await assert.rejects(
+      byHand(sql`update holdfast.worker set slot = 2 where id = ${id}`),
+      StoreRefused,
+    );
+    await assert.rejects(
+      byHand(sql`update holdfast.worker set type = 'x' where id = ${id}`),
+      StoreRefused,
+    );
+  });
+
+  test("hand-typed SQL gets no active row of an undeclared type, or into a slot that its type does not have", async () => {
+    const { store, byHand } = await open();
+    const { id } = await start(store, { slots: null });
+    const copy = (type: string, slot: number | null): Promise<number> =>
+      byHand(sql`
+        insert into holdfast.worker
+               (id, type, slot, instance, status, hostname, pid, version, node_version, platform, arch,
+                queues, tasks, concurrency, started_at, heartbeat_at)
+        select ${`copy-${nextId()}`}, ${type}, ${slot}, instance, status, hostname, pid, version, node_version,
+               platform, arch, queues, tasks, concurrency, started_at, heartbeat_at
+          from holdfast.worker
+         where id = ${id}`);
+    await assert.rejects(copy("printer", null), StoreRefused);
+    await assert.rejects(copy("mailer", 1), StoreRefused);
+    assert.equal(await copy("mailer", null), 1);
+  });
+
+  test("hand-typed SQL does not take a limit away from under an active worker", async () => {
+    const { store, byHand } = await open();
+    await start(store, { slots: 2 });
+    const { id } = await start(store, { slots: 2 });
+    const limit = (slots: number | null): Promise<number> =>
+      byHand(sql`update holdfast.worker_type set slots = ${slots} where name = 'mailer'`);
+    await assert.rejects(limit(1), StoreRefused);
+    await assert.rejects(limit(null), StoreRefused);
+    await assert.rejects(
+      byHand(sql`delete from holdfast.worker_type where name = 'mailer'`),
+      StoreRefused,
+    );
+    await assert.rejects(
+      byHand(sql`update holdfast.worker_type set instance = 0 where name = 'mailer'`),
+      StoreRefused,
+    );
+    assert.equal(await limit(3), 1);
+    await store.moveWorker(id, { state: "stopped", reason: "asked" });
+    assert.equal(await limit(1), 1);
+  });
+};

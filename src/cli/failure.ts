@@ -5,7 +5,14 @@ import { HoldfastError } from "../core/errors.ts";
 import { printable } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 
-export const exitCodes = { ok: 0, failed: 1, usage: 2, database: 3, notFound: 4 } as const;
+export const exitCodes = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  database: 3,
+  notFound: 4,
+  refused: 5,
+} as const;
 
 /** The command line cannot be carried out as it stands. */
 export class BadUsage extends HoldfastError {
@@ -51,7 +58,8 @@ export function exitCodeOf(error: unknown): number {
   if (!(error instanceof HoldfastError)) return exitCodes.failed;
   if (USAGE_CODES.has(error.code)) return exitCodes.usage;
   if (/^(?:STORE|SCHEMA)_/.test(error.code)) return exitCodes.database;
-  return error.code === "JOB_NOT_FOUND" ? exitCodes.notFound : exitCodes.failed;
+  if (error.code === "WORKER_REFUSED") return exitCodes.refused;
+  return error.code.endsWith("_NOT_FOUND") ? exitCodes.notFound : exitCodes.failed;
 }
 
 /** Tells the user on stderr, in a sentence or as JSON, and gives the exit code. `command` is the one that was named. */

@@ -13,6 +13,7 @@ import { retryCommand } from "./retry.ts";
 import { statsCommand } from "./stats.ts";
 import { Terminal } from "./terminal.ts";
 import { workCommand } from "./work.ts";
+import { workersCommand } from "./workers.ts";
 
 /** A command that is over waits this long for what a module of the user's left open: a pool, a timer. */
 const LINGER_MS = 500;
@@ -26,6 +27,7 @@ const builders = [
   retryCommand,
   cancelCommand,
   statsCommand,
+  workersCommand,
   migrateCommand,
   demoCommand,
 ];
@@ -36,7 +38,8 @@ Exit codes:
   1  the operation failed: the job failed, the proof failed
   2  bad input or usage
   3  the database is not available, or its schema does not fit
-  4  there is no such job
+  4  there is no such job or worker
+  5  another worker is active in the slot
   130, 143  ended by Ctrl-C or SIGTERM before it was finished
 
 Environment:
@@ -81,7 +84,8 @@ function buildProgram(terminal: Terminal): Command {
     .addHelpText("after", AFTER_HELP);
   const commands = builders.map((build) => build(terminal));
   for (const command of commands) program.addCommand(command);
-  for (const command of [program, ...commands]) {
+  const parts = commands.flatMap((command) => command.commands);
+  for (const command of [program, ...commands, ...parts]) {
     command
       .exitOverride()
       .configureHelp({ showGlobalOptions: true })

@@ -21,6 +21,11 @@ interface WorkOptions extends DatabaseOptions {
   readonly grace?: string;
   readonly crashes?: number;
   readonly shutdown: string;
+  readonly slots?: number;
+  readonly standby?: boolean;
+  readonly heartbeat?: string;
+  readonly stale?: string;
+  readonly hung?: string;
 }
 
 const DEFAULT_SHUTDOWN = "30s";
@@ -46,6 +51,15 @@ export function workCommand(terminal: Terminal): Command {
     .option("--upkeep <duration>", "how often chores are done (default: 1s)", duration)
     .option("--grace <duration>", "how long an ended lease is left alone (default: 2s)", duration)
     .option("--crashes <n>", "lost leases after which a job is poison (default: 3)", wholeNumber)
+    .option("--slots <n>", "how many workers of this name may be active at once", wholeNumber)
+    .option("--standby", "when all slots are taken, wait and take over instead of failing")
+    .option("--heartbeat <duration>", "how often to give a sign of life (default: 10s)", duration)
+    .option(
+      "--stale <duration>",
+      "without one for so long a worker is dead (default: 30s)",
+      duration,
+    )
+    .option("--hung <duration>", "the same for one that is stopping (default: 60s)", duration)
     .option(
       "--shutdown <duration>",
       "how long to wait for running jobs",
@@ -68,9 +82,14 @@ async function work(terminal: Terminal, options: WorkOptions): Promise<void> {
   const tasks = await loadTasks(options.tasks);
   using signals = listenForSignals();
   await using holdfast = await openForWork(options.url, (line) => logger.info({}, line), logger);
-  const worker = await holdfast.startWorker({ tasks, ...settingsFrom(options) });
+  const starting = holdfast.startWorker({ tasks, ...settingsFrom(options) });
+  // One that stands by may wait for long, and can be told to stop meanwhile.
+  const worker = await Promise.race([starting, signals.first.then(() => null)]);
+  if (worker === null) return void starting.catch(() => {});
   logJobs(worker, logger);
-  const signal = await signals.first;
+  const stopped = new Promise<null>((resolve) => worker.on("worker:stopped", () => resolve(null)));
+  const signal = await Promise.race([signals.first, stopped]);
+  if (signal === null) return; // somebody told it to, through the database
   const patience = formatMs(toMs("shutdown", options.shutdown));
   logger.info({}, `${signal}: waiting up to ${patience} for running jobs; again to end at once`);
   await worker.stop();
@@ -78,8 +97,12 @@ async function work(terminal: Terminal, options: WorkOptions): Promise<void> {
 
 /** What was not given is left out, so that the worker's own defaults hold. */
 function settingsFrom(options: WorkOptions): Omit<WorkerOptions, "tasks"> {
-  const { url: _url, tasks: _tasks, queue, ...settings } = options;
-  return queue === undefined ? settings : { ...settings, queues: queue };
+  const { url: _url, tasks: _tasks, queue, standby, ...settings } = options;
+  return {
+    ...settings,
+    ...(queue === undefined ? {} : { queues: queue }),
+    ...(standby === true ? { onConflict: "standby" } : {}),
+  };
 }
 
 /** The worker itself logs its start, its end and what goes wrong; here is what goes well. */

@@ -332,7 +332,7 @@ export class WorkerRefused extends HoldfastError {
     super(
       "WORKER_REFUSED",
       `Cannot register: another worker already active: ${facts.active} (process ${facts.pid} on ${facts.hostname}). ` +
-        `${limit} Stop it first, or start this one with onConflict: "standby" to take over when it ends.`,
+        `${limit} Stop it first, or start this one as a standby (onConflict: "standby", --standby), to take over when it ends.`,
     );
     this.type = facts.type;
     this.active = facts.active;

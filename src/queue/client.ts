@@ -17,6 +17,7 @@ import { Leases } from "./leases.ts";
 import { checkOptions, type EnqueueOptions, type Terms } from "./options.ts";
 import { Results } from "./results.ts";
 import { Subscription } from "./subscription.ts";
+import { Workers } from "./workers.ts";
 
 const SUBSCRIBE_OPTIONS = new Set(["poll"]);
 
@@ -32,6 +33,7 @@ export class Client implements AsyncDisposable {
   readonly logger: Logger;
   readonly jobs: Jobs;
   readonly leases: Leases;
+  readonly workers: Workers;
   readonly #newId: () => string;
   readonly #results: Results;
   readonly #subscriptions = new Set<Subscription>();
@@ -42,6 +44,7 @@ export class Client implements AsyncDisposable {
     this.runtime = runtime;
     this.logger = logger;
     this.leases = new Leases(store, runtime);
+    this.workers = new Workers(store, runtime);
     this.#newId = makeIds(runtime);
     this.#results = new Results({ store, runtime, logger });
     this.jobs = new Jobs(store, this.#results);

@@ -11,6 +11,9 @@ export interface Registry {
   /** A sign of life, and what somebody wants of the worker. Null: its row was closed or is gone, so it is nobody. */
   beat(id: string, vitals: WorkerVitals): Promise<Beat | null>;
 
+  /** What is wanted of a worker, without a sign of life. Null: as above. */
+  wishOf(id: string): Promise<Beat | null>;
+
   /** False: the row was closed or is gone. A worker that is stopping has let go of its slot. */
   moveWorker(id: string, to: { state: WorkerState; reason: string | null }): Promise<boolean>;
 

@@ -240,6 +240,10 @@ export class SqlStore implements Store {
     return workers.beat(this.engine, id, vitals);
   }
 
+  wishOf(id: string): Promise<Beat | null> {
+    return workers.wishOf(this.engine, id);
+  }
+
   async moveWorker(
     id: string,
     to: { state: WorkerState; reason: string | null },

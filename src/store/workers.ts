@@ -215,6 +215,13 @@ export async function beat(engine: Engine, id: string, vitals: WorkerVitals): Pr
   return row ?? null;
 }
 
+export async function wishOf(engine: Engine, id: string): Promise<Beat | null> {
+  const [row] = await engine.all<Beat>(
+    sql`select wish from holdfast.worker where id = ${id} and status <> 'stopped'`,
+  );
+  return row ?? null;
+}
+
 export async function moveWorker(
   engine: Engine,
   id: string,

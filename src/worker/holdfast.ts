@@ -56,28 +56,32 @@ function isStore(place: Place | Store): place is Store {
 }
 
 export class Holdfast extends Client {
-  readonly #workers = new Set<Promise<Worker>>();
+  readonly #started = new Set<Promise<Worker>>();
+  /** Aborts when those who stand by for a slot need not wait any longer. */
+  readonly #closing = new AbortController();
 
   async startWorker(options: WorkerOptions): Promise<Worker> {
     this.checkOpen();
     const settings = checkWorkerOptions(options);
     const { store, runtime, logger } = this;
-    const starting = Worker.start({ store, runtime, logger, settings });
+    const { signal } = this.#closing;
+    const starting = Worker.start({ store, runtime, logger, settings, signal });
     // From here on, so that a close() meanwhile waits for it and stops it.
-    this.#workers.add(starting);
+    this.#started.add(starting);
     try {
       const worker = await starting;
-      worker.on("worker:stopped", () => this.#workers.delete(starting));
+      worker.on("worker:stopped", () => this.#started.delete(starting));
       return worker;
     } catch (error) {
-      this.#workers.delete(starting);
+      this.#started.delete(starting);
       throw error;
     }
   }
 
   override async close(): Promise<void> {
     this.refuseMore();
-    const starts = await Promise.allSettled(this.#workers);
+    this.#closing.abort();
+    const starts = await Promise.allSettled(this.#started);
     const workers = starts.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
     try {
       await Promise.all(workers.map((worker) => worker.stop()));

@@ -25,7 +25,9 @@ import { Undertaker } from "./undertaker.ts";
 import { Upkeep } from "./upkeep.ts";
 
 /** Other processes' writes are looked at for cancel requests at most this often … */
-const CANCEL_LOOK_MS = 200;
+const ORDER_LOOK_MS = 200;
+/** … for what is wanted of the worker itself … */
+const WISH_LOOK_MS = 1_000;
 /** … and for jobs that will be due, this long after the first of them. */
 const NEWS_MS = 100;
 /** What an aborted task has to end by itself, and a moment more to be settled. */
@@ -51,7 +53,7 @@ interface Loops {
   readonly turns: readonly Loop[];
   readonly upkeep: Loop;
   readonly watch: Loop;
-  readonly cancels: Loop;
+  readonly orders: Loop;
   readonly undertaker: Loop;
 }
 
@@ -69,6 +71,9 @@ export class Shift {
   #wish: Wish = "run";
   #toldAt = Number.NEGATIVE_INFINITY;
   #ended: Promise<void> | null = null;
+  /** Something was written of which nobody knows what it is. */
+  #isUnsure = false;
+  #askedAt = 0;
 
   /** Waits for a slot, if it must and may. The signal ends the wait. */
   static async start(parts: ShiftParts, signal: AbortSignal): Promise<Shift> {
@@ -227,7 +232,7 @@ export class Shift {
       ],
       upkeep: loop("upkeep", () => upkeep.once()),
       watch: loop("watch", () => this.#watch()),
-      cancels: loop("cancels", () => this.#lookForCancels()),
+      orders: loop("orders", () => this.#lookForOrders()),
       undertaker: loop("undertaker", () => undertaker.once()),
     };
   }
@@ -261,11 +266,18 @@ export class Shift {
     };
   }
 
-  async #lookForCancels(): Promise<number> {
+  /** Somebody wrote something, and where the database does not say what, it has to be looked for. */
+  async #lookForOrders(): Promise<number> {
     const { store, runtime, settings } = this.#parts;
     if (this.#turns.running > 0) this.#turns.cancel(await store.cancelRequests(this.id));
-    await sleep(runtime, CANCEL_LOOK_MS, { signal: this.#stopping.signal });
-    return settings.pollMs;
+    const now = runtime.monotonic();
+    if (this.#isUnsure && now - this.#askedAt >= WISH_LOOK_MS) {
+      this.#isUnsure = false;
+      this.#askedAt = now;
+      this.hearBeat(await store.wishOf(this.id));
+    }
+    await sleep(runtime, ORDER_LOOK_MS, { signal: this.#stopping.signal });
+    return this.#isUnsure ? WISH_LOOK_MS : settings.pollMs;
   }
 
   #hearWish(wish: Wish): void {
@@ -280,9 +292,10 @@ export class Shift {
   }
 
   #hearHint(hint: Hint): void {
-    const { cancels, upkeep } = this.#loops;
+    const { orders, upkeep } = this.#loops;
     if (hint.kind === "waiting") upkeep.wake();
-    if (hint.kind === "cancel" || hint.kind === "unknown") cancels.wake();
+    if (hint.kind === "unknown") this.#isUnsure = true;
+    if (hint.kind === "cancel" || hint.kind === "unknown") orders.wake();
     if (hint.kind === "unknown") this.#hearNews();
     if (hint.kind === "workers") this.#keeper.beatNow();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);

@@ -240,6 +240,7 @@ export const registry: Group = (open) => {
       store.command({ id: nextId(), wish: "pause", actor: "ada", target });
     assert.deepEqual(await wish({ worker: first.id }), [first.id]);
     assert.deepEqual(await store.beat(first.id, vitals), { wish: "pause" });
+    assert.deepEqual(await store.wishOf(first.id), { wish: "pause" });
     assert.deepEqual(await store.beat(second.id, vitals), { wish: "run" });
     assert.deepEqual(new Set(await wish({ type: "mailer" })), new Set([first.id, second.id]));
     assert.equal((await wish({ all: true })).length, 3);

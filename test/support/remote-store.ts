@@ -142,6 +142,7 @@ export class RemoteStore implements Store {
   readonly reclaimFrom = this.#verb("reclaimFrom");
   readonly register = this.#verb("register");
   readonly beat = this.#verb("beat");
+  readonly wishOf = this.#verb("wishOf");
   readonly moveWorker = this.#verb("moveWorker");
   readonly closeDead = this.#verb("closeDead");
   readonly command = this.#verb("command");

@@ -1,0 +1,243 @@
+/** `holdfast workers`: who works, and what they shall do. */
+import { userInfo } from "node:os";
+import { Command } from "commander";
+import { HoldfastError } from "../core/errors.ts";
+import type { WorkerState } from "../core/worker-state.ts";
+import { driftOf, type WorkerTarget } from "../queue/workers.ts";
+import type { WorkerRecord } from "../store/registry.ts";
+import type { Holdfast } from "../worker/holdfast.ts";
+import { wholeNumber } from "./arguments.ts";
+import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
+import { BadUsage } from "./failure.ts";
+import { table, type Cell } from "./table.ts";
+import type { Colors, Terminal } from "./terminal.ts";
+import { counted, moment, relative, span } from "./words.ts";
+
+interface ListOptions extends DatabaseOptions {
+  readonly type?: string;
+  readonly all?: boolean;
+  readonly limit: number;
+}
+
+interface TellOptions extends DatabaseOptions {
+  readonly type?: string;
+  readonly all?: boolean;
+}
+
+const LIMIT_DEFAULT = 50;
+/** Where there is room for it, a table also says where the workers run. */
+const WIDE = 120;
+const BYTES_PER_MB = 1e6;
+
+class WorkerNotFound extends HoldfastError {
+  constructor(words: string) {
+    super("WORKER_NOT_FOUND", words);
+  }
+}
+
+/** What somebody can want of workers. */
+const ORDERS = {
+  stop: ["end workers; their jobs have the time their settings give them", "stops"],
+  drain: ["end workers when their last job has ended", "finishes what it runs, then stops"],
+  pause: ["have workers take nothing new", "takes nothing new"],
+  resume: ["have paused workers go on", "goes on"],
+} as const;
+
+export function workersCommand(terminal: Terminal): Command {
+  const command = new Command("workers").description("list workers, and tell them what to do");
+  command.addCommand(listCommand(terminal), { isDefault: true });
+  command.addCommand(showCommand(terminal));
+  for (const order of Object.keys(ORDERS) as (keyof typeof ORDERS)[]) {
+    command.addCommand(orderCommand(terminal, order));
+  }
+  return command;
+}
+
+function listCommand(terminal: Terminal): Command {
+  return new Command("list")
+    .description("list workers, those that started last first")
+    .addOption(urlOption())
+    .option("--type <name>", "only workers of this name")
+    .option("--all", "also those that stopped")
+    .option("--limit <n>", "how many at most", wholeNumber, LIMIT_DEFAULT)
+    .action((options: ListOptions) => list(terminal, options));
+}
+
+function showCommand(terminal: Terminal): Command {
+  return new Command("show")
+    .description("show everything about one worker")
+    .argument("<id>", "the worker's id")
+    .addOption(urlOption())
+    .action((id: string, options: DatabaseOptions) => show(terminal, id, options));
+}
+
+function orderCommand(terminal: Terminal, order: keyof typeof ORDERS): Command {
+  return new Command(order)
+    .description(ORDERS[order][0])
+    .argument("[id]", "the worker's id")
+    .addOption(urlOption())
+    .option("--type <name>", "all workers of this name")
+    .option("--all", "all workers")
+    .action((id: string | undefined, options: TellOptions) => tell(terminal, order, id, options));
+}
+
+async function list(terminal: Terminal, { url, ...filter }: ListOptions): Promise<void> {
+  await using holdfast = await openForLooking(url);
+  const workers = await holdfast.workers.list(filter);
+  const drift = driftOf(workers);
+  if (terminal.json) terminal.printJson({ workers, drift });
+  else if (workers.length === 0) terminal.print("No workers.");
+  else terminal.print(...workerTable(workers, terminal), ...remarks(workers, terminal));
+}
+
+function workerTable(workers: readonly WorkerRecord[], { columns, colors }: Terminal): string[] {
+  const drifting = new Set(driftOf(workers).map(({ type }) => type));
+  const wide = columns === null || columns >= WIDE;
+  return table({
+    columns: [
+      { title: "WORKER", flexible: true },
+      { title: "STATUS" },
+      { title: "VERSION", flexible: true },
+      { title: "SEEN", align: "right" },
+      { title: "RUNS", align: "right" },
+      ...(wide
+        ? [
+            { title: "DONE", align: "right" as const },
+            { title: "HOST", flexible: true },
+          ]
+        : []),
+    ],
+    rows: workers.map((worker): (string | Cell)[] => [
+      worker.id,
+      { text: standing(worker), paint: paintOf(colors, worker) },
+      drifting.has(worker.type) ? { text: worker.version, paint: colors.yellow } : worker.version,
+      span(worker.silentMs),
+      String(worker.running),
+      ...(wide ? [String(worker.done), `${worker.hostname}:${worker.pid}`] : []),
+    ]),
+    width: columns,
+    paintTitle: colors.bold,
+  });
+}
+
+/** What it is, and what somebody wants it to be. */
+function standing({ status, reason, wish }: WorkerRecord): string {
+  if (status === "stopped") return reason === null || reason === "asked" ? status : reason;
+  return status === "running" && wish !== "run" ? WISHED[wish] : status;
+}
+
+const WISHED = { pause: "paused", drain: "draining", stop: "stopping" } as const;
+
+const TONES = {
+  starting: "cyan",
+  running: "green",
+  stopping: "yellow",
+  stopped: "dim",
+} as const satisfies Record<WorkerState, keyof Colors>;
+
+function paintOf(colors: Colors, { status, wish, reason }: WorkerRecord): (text: string) => string {
+  if (status === "running" && wish !== "run") return colors.yellow;
+  if (status === "stopped" && reason !== null && reason !== "asked") return colors.red;
+  return colors[TONES[status]];
+}
+
+function remarks(workers: readonly WorkerRecord[], { colors }: Terminal): string[] {
+  const drift = driftOf(workers).map(({ type, versions }) =>
+    colors.yellow(`Running workers '${type}' are of different versions: ${versions.join(", ")}.`),
+  );
+  return ["", ...drift, colors.dim(counted(workers.length, "worker"))];
+}
+
+async function show(terminal: Terminal, id: string, { url }: DatabaseOptions): Promise<void> {
+  await using holdfast = await openForLooking(url);
+  const worker = await holdfast.workers.find(id);
+  if (worker === null) throw new WorkerNotFound(`There is no worker ${id}. See: holdfast workers`);
+  if (terminal.json) terminal.printJson({ worker });
+  else terminal.print(...portrait(worker, terminal));
+}
+
+function portrait(worker: WorkerRecord, { colors }: Terminal): string[] {
+  const now = worker.heartbeatAt + worker.silentMs; // by the database's clock, as all of these are
+  const lines: Record<string, string | null> = {
+    status: paintOf(colors, worker)(standing(worker)),
+    reason: worker.reason,
+    slot: worker.slot === null ? null : `${worker.slot} (instance ${worker.instance})`,
+    version: worker.version,
+    process: `${worker.pid} on ${worker.hostname}`,
+    node: `${worker.nodeVersion}, ${worker.platform} ${worker.arch}`,
+    queues: worker.queues.join(", "),
+    tasks: worker.tasks.join(", "),
+    started: moment(worker.startedAt, now),
+    seen: `${relative(worker.heartbeatAt, now)}; ${counted(worker.beats, "heartbeat")}, ${span(worker.gapMsMax)} apart at most`,
+    stopped: worker.stoppedAt === null ? null : moment(worker.stoppedAt, now),
+    jobs: `${worker.running} of ${worker.concurrency} running; ${worker.claimed} claimed, ${worker.done} done, ${worker.retried} retried, ${worker.failed} failed`,
+    lost: worker.leasesLost === 0 ? null : counted(worker.leasesLost, "lease"),
+    memory: `${Math.round(worker.memoryBytes / BYTES_PER_MB)} MB; event loop late by ${worker.loopDelayMs} ms`,
+  };
+  return [
+    colors.bold(worker.id),
+    ...Object.entries(lines).flatMap(([name, text]) =>
+      text === null ? [] : [`  ${colors.dim(name.padEnd(8))}  ${text}`],
+    ),
+  ];
+}
+
+async function tell(
+  terminal: Terminal,
+  order: keyof typeof ORDERS,
+  id: string | undefined,
+  { url, type, all = false }: TellOptions,
+): Promise<void> {
+  const target = targetOf(order, { id, type, all });
+  await using holdfast = await openForLooking(url);
+  const told = await give(holdfast, order, target);
+  if (told.length === 0) throw new WorkerNotFound(nobody(target));
+  if (terminal.json) terminal.printJson({ order, workers: told });
+  else terminal.print(...told.map((worker) => `${worker} ${ORDERS[order][1]}`));
+}
+
+function give(
+  { workers }: Holdfast,
+  order: keyof typeof ORDERS,
+  target: WorkerTarget,
+): Promise<string[]> {
+  const options = { actor: `cli ${userName()}` };
+  switch (order) {
+    case "stop":
+      return workers.stop(target, options);
+    case "drain":
+      return workers.drain(target, options);
+    case "pause":
+      return workers.pause(target, options);
+    case "resume":
+      return workers.resume(target, options);
+  }
+}
+
+function targetOf(
+  order: string,
+  { id, type, all }: { id: string | undefined; type: string | undefined; all: boolean },
+): WorkerTarget {
+  const named = [id, type, all || undefined].filter((each) => each !== undefined);
+  if (named.length !== 1) {
+    throw new BadUsage(`Name one: holdfast workers ${order} <id>, or --type <name>, or --all.`);
+  }
+  if (id !== undefined) return { id };
+  return type === undefined ? "all" : { type };
+}
+
+function nobody(target: WorkerTarget): string {
+  if (target === "all") return "No worker is there to hear it.";
+  return "id" in target
+    ? `There is no worker ${target.id}, or it has stopped. See: holdfast workers`
+    : `No worker called '${target.type}' is there to hear it. See: holdfast workers`;
+}
+
+/** A process may have a user that no list of users knows. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid?.() ?? "somebody");
+  }
+}

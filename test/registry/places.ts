@@ -1,0 +1,36 @@
+/** The databases that the registry is tried on: a file, and one of each server. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { missing, scratchDatabase } from "../support/servers.ts";
+
+export interface Place extends AsyncDisposable {
+  readonly url: string;
+}
+
+export interface EngineUnderTest {
+  readonly name: string;
+  readonly skip: string | false;
+  readonly place: () => Promise<Place>;
+}
+
+async function file(): Promise<Place> {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-registry-"));
+  return {
+    url: `sqlite:${join(folder, "jobs.db")}`,
+    async [Symbol.asyncDispose]() {
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const database = (name: "postgres" | "mysql") => async (): Promise<Place> => {
+  const scratch = await scratchDatabase(name);
+  return { url: scratch.url, [Symbol.asyncDispose]: () => scratch.drop() };
+};
+
+export const engines: readonly EngineUnderTest[] = [
+  { name: "SQLite", skip: false, place: file },
+  { name: "PostgreSQL", skip: missing("postgres"), place: database("postgres") },
+  { name: "MariaDB", skip: missing("mysql"), place: database("mysql") },
+];

@@ -1,0 +1,69 @@
+/** A process with many connections, each of which tries to register a singleton when it is told to. */
+import { StoreRefused, WorkerRefused } from "../../src/core/errors.ts";
+import { makeIds } from "../../src/core/id.ts";
+import { systemRuntime } from "../../src/core/runtime.ts";
+import { openStore } from "../../src/store/open.ts";
+import type { NewWorker } from "../../src/store/registry.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
+
+export interface Outcome {
+  readonly winners: readonly string[];
+  readonly refused: number;
+  readonly errors: readonly string[];
+}
+
+const [url = "", connections = "1", manner = "careful"] = process.argv.slice(2);
+const stores = await Promise.all(Array.from({ length: Number(connections) }, () => openStore(url)));
+const newId = makeIds(systemRuntime);
+
+function newWorker(): NewWorker {
+  return {
+    id: `racer-${newId()}`,
+    type: "racer",
+    slots: 1,
+    hostname: "here",
+    pid: process.pid,
+    hostBoot: null,
+    processStart: null,
+    version: "1",
+    nodeVersion: process.version,
+    platform: process.platform,
+    arch: process.arch,
+    queues: ["default"],
+    tasks: ["none"],
+    concurrency: 1,
+    silence: { staleMs: 60_000, hungMs: 60_000, gone: [] },
+  };
+}
+
+/** Without a look and without a lock: there is nobody but the database to refuse it. */
+async function insert({ engine }: SqlStore, worker: NewWorker): Promise<void> {
+  const { id, type, hostname, pid, version, platform, arch, concurrency } = worker;
+  const facts = { hostname, pid, version, node_version: "v", platform, arch, concurrency };
+  const times = { started_at: Date.now(), heartbeat_at: Date.now() };
+  const row = { id, type, slot: 1, instance: 1, status: "starting", ...facts, ...times };
+  await engine.transaction((tx) => tx.insert("worker", [{ ...row, queues: "[]", tasks: "[]" }]));
+}
+
+async function race(): Promise<Outcome> {
+  const winners: string[] = [];
+  const errors: string[] = [];
+  let refused = 0;
+  await Promise.all(
+    stores.map(async (store) => {
+      const worker = newWorker();
+      try {
+        await (manner === "careful" ? store.register(worker) : insert(store as SqlStore, worker));
+        winners.push(worker.id);
+      } catch (error) {
+        if (error instanceof WorkerRefused || error instanceof StoreRefused) refused += 1;
+        else errors.push(String(error));
+      }
+    }),
+  );
+  return { winners, refused, errors };
+}
+
+process.on("message", () => void race().then((outcome) => process.send?.(outcome)));
+process.on("disconnect", () => void Promise.all(stores.map((store) => store.close())));
+process.send?.("ready");

@@ -14,7 +14,13 @@ export type { Job } from "./queue/job.ts";
 export type { EnqueueOptions } from "./queue/options.ts";
 export type { AttemptView, Jobs, JobView } from "./queue/jobs.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "./queue/leases.ts";
-export type { Drift, Workers, WorkersFilter, WorkerTarget } from "./queue/workers.ts";
+export type {
+  Drift,
+  WorkerMetrics,
+  Workers,
+  WorkersFilter,
+  WorkerTarget,
+} from "./queue/workers.ts";
 export type { WorkerRecord } from "./store/registry.ts";
 export type { JobSummary, LeaseRecord, QueueStats, Store } from "./store/store.ts";
 export { openStore } from "./store/open.ts";

@@ -2,7 +2,7 @@
 import type { Duration } from "../core/duration.ts";
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
 import { InvalidArgument, JobNotFound } from "../core/errors.ts";
-import { statuses, type Status } from "../core/job.ts";
+import { statuses, traceId, type Status } from "../core/job.ts";
 import { decode } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
@@ -17,6 +17,8 @@ export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastErr
 }
 
 export interface AttemptView extends Omit<AttemptRecord, "error"> {
+  /** As it stands in the log lines of the attempt. */
+  readonly traceId: string;
   readonly error: ErrorRecord | null;
 }
 
@@ -55,6 +57,7 @@ export class Jobs {
     const records = await this.#store.attempts(checkText("id", id));
     return records.map((record) => ({
       ...record,
+      traceId: traceId({ id, worker: record.worker, epoch: record.epoch }),
       error: record.error === null ? null : decodeError(record.error),
     }));
   }

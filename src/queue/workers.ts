@@ -13,6 +13,7 @@ const LIST_OPTIONS = new Set(["type", "all", "limit"]);
 const COMMAND_OPTIONS = new Set(["actor"]);
 const LIMIT_MAX = 1_000;
 const LIMIT_DEFAULT = 100;
+const DAY_MS = 24 * 3_600_000;
 
 export interface WorkersFilter {
   /** Only workers of this name. */
@@ -29,6 +30,26 @@ export type WorkerTarget = { readonly id: string } | { readonly type: string } |
 export interface Drift {
   readonly type: string;
   readonly versions: readonly string[];
+}
+
+/** How the workers of one name are doing, by their rows: those that run, and those that stopped within a week. */
+export interface WorkerMetrics {
+  readonly type: string;
+  readonly running: number;
+  /** Of those that run: since when the first and the last of them do, in milliseconds. */
+  readonly uptimeMs: { readonly least: number; readonly most: number };
+  /** Jobs done by those that run, together and by the busiest. */
+  readonly done: { readonly all: number; readonly most: number };
+  /** Starts within the last day. */
+  readonly startsPerDay: number;
+  /** The longest time between two signs of life of one that runs. */
+  readonly gapMsMax: number;
+  /** The builds that run, those that started last first, and how long it took from the first worker of each to its last. */
+  readonly versions: readonly {
+    readonly version: string;
+    readonly running: number;
+    readonly rolloutMs: number;
+  }[];
 }
 
 export class Workers {
@@ -54,6 +75,12 @@ export class Workers {
 
   find(id: string): Promise<WorkerRecord | null> {
     return this.#store.findWorker(checkText("id", id));
+  }
+
+  /** One for each name, over the rows of the last thousand workers that started. */
+  async metrics(): Promise<WorkerMetrics[]> {
+    const rows = await this.#store.workers({ limit: LIMIT_MAX });
+    return [...Map.groupBy(rows, ({ type }) => type)].map(([type, some]) => metricsOf(type, some));
   }
 
   /** Ends workers: they stop claiming, wait for their jobs for as long as their own settings say, and are gone. */
@@ -97,6 +124,34 @@ function targetOf(target: WorkerTarget): Command["target"] {
     field: "target",
     problem: 'give { id } for one worker, { type } for all of a name, or "all".',
   });
+}
+
+function metricsOf(type: string, rows: readonly WorkerRecord[]): WorkerMetrics {
+  const running = rows.filter(({ status }) => status === "running");
+  // All instants are of the database's clock, and so is what counts as now.
+  const now = Math.max(...rows.map(({ heartbeatAt, silentMs }) => heartbeatAt + silentMs));
+  const uptimes = running.map(({ startedAt }) => now - startedAt);
+  const done = running.map((row) => row.done);
+  return {
+    type,
+    running: running.length,
+    uptimeMs: { least: least(uptimes), most: most(uptimes) },
+    done: { all: done.reduce((sum, count) => sum + count, 0), most: most(done) },
+    startsPerDay: rows.filter(({ startedAt }) => now - startedAt < DAY_MS).length,
+    gapMsMax: most(running.map((row) => row.gapMsMax)),
+    versions: [...Map.groupBy(running, ({ version }) => version)].map(([version, some]) => {
+      const starts = some.map(({ startedAt }) => startedAt);
+      return { version, running: some.length, rolloutMs: most(starts) - least(starts) };
+    }),
+  };
+}
+
+function most(numbers: readonly number[]): number {
+  return numbers.length === 0 ? 0 : Math.max(...numbers);
+}
+
+function least(numbers: readonly number[]): number {
+  return numbers.length === 0 ? 0 : Math.min(...numbers);
 }
 
 /** Where workers of one name run different builds. One that cannot say which it runs counts for nothing. */

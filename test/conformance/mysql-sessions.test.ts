@@ -40,6 +40,12 @@ before(async () => {
   // MySQL 9 draws a tree unless it is told otherwise; the others know nothing else.
   await admin.query("set session explain_format = 'TRADITIONAL'").catch(() => {});
   await (await open()).migrate();
+  // Of a key that is not there a plan says nothing.
+  await admin.query(`
+    insert into holdfast_worker_type (name) values ('worker');
+    insert into holdfast_worker (id, type, instance, status, hostname, pid, version, node_version, platform, arch,
+                                 queues, tasks, concurrency, started_at, heartbeat_at)
+    values ('worker-1', 'worker', 1, 'running', 'h', 1, 'v', 'v', 'p', 'a', '[]', '[]', 1, 1, 1)`);
 });
 afterEach(async () => {
   await admin?.query("rollback");
@@ -80,6 +86,7 @@ describe("a hot statement", limits, () => {
     findKeys: fill(statements.findKeys, keys),
     lockKeys: fill(statements.lockKeys, keys),
     deleteKeys: fill(statements.deleteKeys, jsonList(ids)),
+    guard: fill(statements.guard, "worker-1"),
     anyPending: fill(statements.anyPending, "mail", ofTask),
     peek: fill(statements.peek, "mail", ofTask, 500),
     lockReady: fill(statements.lockReady, "mail", ofTask, 500),

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import type { WorkerRecord } from "../../src/index.ts";
+import { assertRefused, Desk, until, type Started } from "./command.ts";
+
+const TASKS = `export const add = defineTask({ name: "add", run: ([a, b]: number[]) => a + b });`;
+
+suite("holdfast workers", () => {
+  let desk: Desk;
+  let worker: Started;
+  before(async () => {
+    desk = new Desk();
+    const tasks = desk.tasks("tasks.ts", TASKS);
+    worker = desk.start(["work", "--tasks", tasks, "--name", "mailer", "--heartbeat", "200ms"], {
+      env: { BUILD_ID: "3f2a91c" },
+    });
+    await worker.says("worker started");
+  });
+  after(() => desk[Symbol.asyncDispose]());
+
+  async function only(): Promise<WorkerRecord> {
+    const { workers } = await desk.json(["workers"]);
+    assert.equal(workers.length, 1);
+    return workers[0];
+  }
+
+  test("lists who works, and every field as JSON", async () => {
+    const row = await only();
+    const { stdout } = await desk.holdfast(["workers"]);
+    assert.match(stdout, /^WORKER +STATUS +VERSION +SEEN +RUNS/);
+    assert.match(stdout, new RegExp(`${row.id} +running +3f2a91c `));
+    assert.deepEqual(
+      [row.type, row.status, row.wish, row.pid, row.version, row.slot, row.tasks],
+      ["mailer", "running", "run", worker.child.pid, "3f2a91c", null, ["add"]],
+    );
+  });
+
+  test("shows everything about one", async () => {
+    const { id } = await only();
+    const { stdout } = await desk.holdfast(["workers", "show", id]);
+    assert.match(stdout, new RegExp(`^${id}\n`));
+    for (const word of ["status", "version", "process", "queues", "seen", "jobs", "memory"]) {
+      assert.match(stdout, new RegExp(`^  ${word} `, "m"));
+    }
+    assert.ok(Math.max(...stdout.split("\n").map((line) => line.length)) <= 80);
+  });
+
+  test("pauses workers and has them go on", async () => {
+    const { id } = await only();
+    const paused = await desk.holdfast(["workers", "pause", "--type", "mailer"]);
+    assert.equal(paused.stdout, `${id} takes nothing new\n`);
+    assert.match((await desk.holdfast(["workers"])).stdout, / paused /);
+    const { id: job } = await desk.json(["enqueue", "add", "[1,2]"]);
+    await desk.json(["workers", "resume", id]);
+    await until("the job is done", async () => {
+      const { job: view } = await desk.json(["job", job]);
+      return view.status === "done";
+    });
+  });
+
+  test("refuses to guess who is meant, and says when nobody is there", async () => {
+    assertRefused(await desk.holdfast(["workers", "stop"]), 2, /--type <name>/, /--all/);
+    const { id } = await only();
+    assertRefused(await desk.holdfast(["workers", "stop", id, "--all"]), 2, /Name one/);
+    assertRefused(await desk.holdfast(["workers", "stop", "nobody"]), 4, /no worker nobody/);
+    assertRefused(await desk.holdfast(["workers", "drain", "--type", "x"]), 4, /'x'/);
+    assertRefused(await desk.holdfast(["workers", "show", "nobody"]), 4, /no worker nobody/);
+  });
+
+  test("stops a worker, whose process then ends well", async () => {
+    const { id } = await only();
+    await desk.json(["workers", "stop", id]);
+    assert.equal((await worker.ended).code, 0);
+    const { workers } = await desk.json(["workers", "list", "--all"]);
+    assert.deepEqual([workers[0].status, workers[0].reason], ["stopped", "asked"]);
+    assert.equal((await desk.holdfast(["workers"])).stdout, "No workers.\n");
+  });
+});

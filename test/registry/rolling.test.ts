@@ -1,0 +1,160 @@
+/**
+ * A rolling deployment: workers of an earlier version of this package and of this one, on one database, through the
+ * migration, under load.
+ *
+ * The earlier version is a recorded commit of this repository, from before workers had rows.
+ */
+import assert from "node:assert/strict";
+import { execFileSync, fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, test } from "node:test";
+import { openHoldfast } from "../../src/index.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { until } from "../worker/observe.ts";
+import { engines } from "./places.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const EARLIER = "13a274e";
+const JOBS = 1_500;
+const FEW = 100;
+
+/** The same program for both versions: works off jobs and writes down which. */
+const PROGRAM = `
+import { appendFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { defineTask, openHoldfast } from "./src/index.ts";
+const [url, journal, produces] = process.argv.slice(2);
+const note = defineTask({
+  name: "note",
+  async run(input) {
+    await pause(2);
+    appendFileSync(journal, input + "\\n");
+  },
+});
+const holdfast = await openHoldfast(url);
+const worker = await holdfast.startWorker({ tasks: [note], concurrency: 4, poll: "200ms" });
+process.send("ready");
+for (let job = 0; job < Number(produces); job += 1) await holdfast.enqueue(note, "job-" + job);
+process.on("message", () => void holdfast.close().then(() => process.disconnect()));
+`;
+
+const earlier = mkdtempSync(join(tmpdir(), "holdfast-earlier-"));
+
+/** Why the earlier version cannot be had, or false. */
+function unpack(): string | false {
+  try {
+    const archive = execFileSync(
+      "git",
+      ["archive", "--format=tar", EARLIER, "src", "package.json"],
+      {
+        cwd: ROOT,
+        maxBuffer: 2 ** 28,
+        stdio: ["ignore", "pipe", "ignore"],
+      },
+    );
+    execFileSync("tar", ["-x", "-C", earlier], { input: archive });
+    symlinkSync(join(ROOT, "node_modules"), join(earlier, "node_modules"));
+    return false;
+  } catch {
+    return `the commit ${EARLIER} is not here: this is no clone with its history`;
+  }
+}
+
+class Crew implements AsyncDisposable {
+  readonly #children: ChildProcess[] = [];
+  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-rolling-"));
+
+  async start(
+    root: string,
+    url: string,
+    { name, produces }: { name: string; produces: number },
+  ): Promise<ChildProcess> {
+    mkdirSync(this.folder, { recursive: true });
+    const program = join(root, `rolling-${name}.ts`);
+    writeFileSync(program, PROGRAM);
+    const child = fork(program, [url, this.journal(name), String(produces)], {
+      execArgv: [],
+      cwd: root,
+    });
+    this.#children.push(child);
+    await once(child, "message");
+    rmSync(program);
+    return child;
+  }
+
+  journal(name: string): string {
+    return join(this.folder, `${name}.txt`);
+  }
+
+  done(name: string): string[] {
+    try {
+      return readFileSync(this.journal(name), "utf8").trim().split("\n").filter(Boolean);
+    } catch {
+      return [];
+    }
+  }
+
+  async stop(child: ChildProcess): Promise<void> {
+    const exited = once(child, "exit");
+    child.send("stop");
+    await exited;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const child of this.#children) {
+      if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+const absent = unpack();
+
+for (const { name, skip, place: open } of engines) {
+  describe(
+    `a rolling deployment on ${name}`,
+    { skip: absent === false ? skip : absent, timeout: 120_000 },
+    () => {
+      test("loses nothing and does nothing twice", async (t) => {
+        await using place = await open();
+        await using crew = new Crew();
+        const old = await crew.start(earlier, place.url, { name: "old", produces: JOBS });
+        await until("the old one works", () => crew.done("old").length > FEW);
+        // Opening it with this version migrates it, while the other produces and works.
+        const holdfast = await openHoldfast(place.url);
+        try {
+          const young = await crew.start(ROOT, place.url, { name: "young", produces: 0 });
+          await until("both work", () => crew.done("young").length > FEW);
+          const inputs = Array.from({ length: JOBS }, (_, job) => `job-${job}`);
+          const accepted = async (): Promise<boolean> => {
+            const [stats] = await holdfast.stats();
+            return Object.values(stats?.counts ?? {}).reduce((sum, some) => sum + some, 0) === JOBS;
+          };
+          await until("all are accepted", accepted, 60_000);
+          await crew.stop(old);
+          await until(
+            "all is done",
+            () => crew.done("old").length + crew.done("young").length >= JOBS,
+            60_000,
+          );
+          await crew.stop(young);
+          const [stats] = await holdfast.stats();
+          t.diagnostic(`old ${crew.done("old").length}, young ${crew.done("young").length}`);
+          assert.equal(stats?.counts.done, JOBS);
+          assert.deepEqual(
+            [...crew.done("old"), ...crew.done("young")].toSorted(),
+            inputs.toSorted(),
+          );
+        } finally {
+          await holdfast.close();
+        }
+      });
+    },
+  );
+}
+
+after(() => rmSync(earlier, { recursive: true, force: true }));
+after(assertNothingRuns);

@@ -29,7 +29,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   model: { atOnce: 2, needs: SERVERS },
   worker: { atOnce: 2, needs: SERVERS },
   races: { atOnce: 1, needs: SERVERS },
-  registry: { atOnce: 2, needs: SERVERS },
+  registry: { atOnce: 1, needs: SERVERS },
   crash: { atOnce: 1 },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"] },
   servers: { atOnce: 1, needs: SERVERS, killsServers: true },

@@ -48,18 +48,29 @@ type WorkerRow = Omit<WorkerRecord, "queues" | "tasks"> & { queues: string; task
  * first, so those who start at once go one after the other.
  */
 export async function register(engine: Engine, worker: NewWorker): Promise<Registered> {
+  const registered = await registerOnce(engine, worker);
+  if (registered !== null) return registered;
   await declareType(engine, worker.type);
+  return (await registerOnce(engine, worker)) as Registered;
+}
+
+/** Null: nobody has declared the type yet. */
+function registerOnce(engine: Engine, worker: NewWorker): Promise<Registered | null> {
   return engine.transaction(async (tx) => {
-    const { type, slots } = worker;
-    await tx.run(sql`update holdfast.worker_type set instance = instance + 1 where name = ${type}`);
-    const now = await readNow(engine, tx);
-    const others = await closeSilent(tx, await aliveOf(engine, tx, type), worker.silence, now);
+    const { type, slots, silence } = worker;
+    const known = await tx.run(sql`
+      update holdfast.worker_type set instance = instance + 1 where name = ${type}`);
+    if (known === 0) return null;
+    const others = await closeSilent(engine, tx, {
+      rows: await aliveOf(engine, tx, type),
+      silence,
+    });
     const slot = slots === null ? null : freeSlot(type, slots, others);
     if (slots === null) refuseBesideSlots(type, others);
     const instance = await declare(tx, worker);
-    await tx.insert("worker", [
-      asRow({ ...rowOf(worker), slot, instance, started_at: now, heartbeat_at: now }),
-    ]);
+    const now = await readNow(engine, tx);
+    const times = { started_at: now, heartbeat_at: now };
+    await tx.insert("worker", [asRow({ ...rowOf(worker), slot, instance, ...times })]);
     return { slot, instance };
   });
 }
@@ -75,14 +86,11 @@ function aliveOf(engine: Engine, tx: Transaction, type: string): Promise<WorkerR
 
 /** The row that everybody who starts a worker of this type locks first. */
 async function declareType(engine: Engine, type: string): Promise<void> {
-  const known = (): Promise<Row[]> =>
-    engine.all(sql`select name from holdfast.worker_type where name = ${type}`);
-  if ((await known()).length > 0) return;
   try {
     await engine.transaction((tx) => tx.insert("worker_type", [{ name: type, instance: 0 }]));
   } catch (error) {
     // Somebody else was faster.
-    if (!(error instanceof StoreRefused) || (await known()).length === 0) throw error;
+    if (!(error instanceof StoreRefused)) throw error;
   }
 }
 
@@ -145,15 +153,14 @@ function rowOf(worker: NewWorker): Row {
 
 /** Closes those of the rows whose workers are dead. Returns the others. */
 async function closeSilent(
+  engine: Engine,
   tx: Transaction,
-  rows: readonly WorkerRow[],
-  silence: Silence,
-  now: number,
+  { rows, silence }: { rows: readonly WorkerRow[]; silence: Silence },
 ): Promise<WorkerRow[]> {
   const others: WorkerRow[] = [];
   for (const row of rows) {
     const ending = endingOf(row, silence);
-    if (ending === null || !(await close(tx, { row, ending, now }))) others.push(row);
+    if (ending === null || !(await close(engine, tx, { row, ending }))) others.push(row);
   }
   return others;
 }
@@ -170,12 +177,13 @@ export function endingOf(
 
 /** Only if it still is as we saw it: it may have given a sign of life, or have stopped by itself. */
 async function close(
+  engine: Engine,
   tx: Transaction,
-  { row, ending, now }: { row: WorkerRow; ending: Ending; now: number },
+  { row, ending }: { row: WorkerRow; ending: Ending },
 ): Promise<boolean> {
   const closed = await tx.run(sql`
     update holdfast.worker
-       set status = 'stopped', reason = ${ending}, stopped_at = ${now}
+       set status = 'stopped', reason = ${ending}, stopped_at = ${engine.now()}
      where id = ${row.id}
        and status = ${row.status}
        and heartbeat_at = ${row.heartbeatAt}`);
@@ -184,7 +192,6 @@ async function close(
 
 export function closeDead(engine: Engine, silence: Silence): Promise<ClosedWorker[]> {
   return engine.transaction(async (tx) => {
-    const now = await readNow(engine, tx);
     const alive = await tx.all<WorkerRow>(sql`
       select ${columns(engine)}
         from holdfast.worker
@@ -193,7 +200,7 @@ export function closeDead(engine: Engine, silence: Silence): Promise<ClosedWorke
     const closed: ClosedWorker[] = [];
     for (const row of alive) {
       const ending = endingOf(row, silence);
-      if (ending === null || !(await close(tx, { row, ending, now }))) continue;
+      if (ending === null || !(await close(engine, tx, { row, ending }))) continue;
       closed.push({ id: row.id, type: row.type, ending });
     }
     return closed;

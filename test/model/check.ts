@@ -6,10 +6,10 @@ import { runModel, type Plan, type Tally } from "./run.ts";
 
 const { LONG, HOLDFAST_SEED, HOLDFAST_PATH } = process.env;
 
-const size = LONG === "1" ? { runs: 10_000, commandsMax: 200 } : { runs: 200, commandsMax: 100 };
+const size = LONG === "1" ? { runs: 10_000, commandsMax: 200 } : { runs: 120, commandsMax: 100 };
 /** A server answers in the time of a hundred calls inside the process. */
 const serverSize =
-  LONG === "1" ? { runs: 2_000, commandsMax: 100 } : { runs: 60, commandsMax: 100 };
+  LONG === "1" ? { runs: 2_000, commandsMax: 100 } : { runs: 40, commandsMax: 100 };
 const plan: Plan = {
   ...size,
   seed: Number(HOLDFAST_SEED ?? Date.now() % 2 ** 31),

@@ -23,128 +23,131 @@ export const stay = defineTask({ name: "stay", run: () => new Promise(() => {}) 
 export const add = defineTask({ name: "add", run: ([a, b]: number[]) => a + b });
 `;
 
-for (const { name, skip, place: open } of engines) {
-  describe(`a singleton on ${name}`, { skip, timeout: 120_000 }, () => {
-    let desk: Desk;
-    let place: Place;
-    let holdfast: Holdfast;
-    before(async () => {
-      place = await open();
-      holdfast = await openHoldfast(place.url);
-    });
-    after(async () => {
-      await holdfast.close();
-      await place[Symbol.asyncDispose]();
-    });
-    afterEach(async () => {
-      await desk[Symbol.asyncDispose]();
-      await empty(holdfast);
-    });
-
-    function start(env: Record<string, string> = {}): Started {
-      const tasks = desk.tasks("tasks.ts", TASKS);
-      const options = ["--tasks", tasks, "--name", "mailer", "--slots", "1", ...SILENCE];
-      return desk.start(["work", "--url", place.url, ...options], { env });
-    }
-
-    async function active(): Promise<WorkerRecord[]> {
-      const alive = await holdfast.workers.list({ type: "mailer" });
-      return alive.filter(({ status }) => status !== "stopping");
-    }
-
-    test("cannot be started twice", async () => {
-      desk = new Desk();
-      const first = start();
-      await first.says("worker started");
-      const second = await start().ended;
-      assert.equal(second.code, REFUSED);
-      assert.match(second.stderr, /Cannot register: another worker already active: mailer-/);
-      assert.match(second.stderr, new RegExp(`process ${first.child.pid} `));
-      assert.equal((await active()).length, 1);
-    });
-
-    test(`of ${AT_ONCE} that start at once, one is active and the others are refused`, async () => {
-      desk = new Desk();
-      const started = Array.from({ length: AT_ONCE }, () => start());
-      await until("one runs and the others ended", () => {
-        const ended = started.filter(({ child }) => child.exitCode !== null);
-        return ended.length === AT_ONCE - 1;
+// The databases side by side: what they do hardly overlaps.
+describe("before a rollout", { concurrency: true }, () => {
+  for (const { name, skip, place: open } of engines) {
+    describe(`a singleton on ${name}`, { skip, timeout: 120_000, concurrency: 1 }, () => {
+      let desk: Desk;
+      let place: Place;
+      let holdfast: Holdfast;
+      before(async () => {
+        place = await open();
+        holdfast = await openHoldfast(place.url);
       });
-      const codes = started.map(({ child }) => child.exitCode).filter((code) => code !== null);
-      assert.deepEqual(
-        codes,
-        Array.from({ length: AT_ONCE - 1 }, () => REFUSED),
-      );
-      assert.equal((await active()).length, 1);
-    });
-
-    test("that was killed is followed by another, at once on its own host", async () => {
-      desk = new Desk();
-      const first = start();
-      await first.says("worker started");
-      const [row] = await active();
-      first.child.kill("SIGKILL");
-      await first.ended;
-      const second = start();
-      await second.says("worker started");
-      assert.equal((await holdfast.workers.find(row?.id ?? ""))?.reason, "gone");
-    });
-
-    test("that was killed on another host is followed by another when it is stale", async () => {
-      desk = new Desk();
-      const first = start();
-      await first.says("worker started");
-      const [row] = await active();
-      await moveElsewhere(holdfast);
-      first.child.kill("SIGKILL");
-      await first.ended;
-      assert.equal((await start().ended).code, REFUSED);
-      await until("it is stale", async () => {
-        const found = await holdfast.workers.find(row?.id ?? "");
-        return (found?.silentMs ?? 0) > STALE_MS;
+      after(async () => {
+        await holdfast.close();
+        await place[Symbol.asyncDispose]();
       });
-      const second = start();
-      await second.says("worker started");
-      assert.equal((await holdfast.workers.find(row?.id ?? ""))?.reason, "stale");
-      assert.equal((await active()).length, 1);
-    });
+      afterEach(async () => {
+        await desk[Symbol.asyncDispose]();
+        await empty(holdfast);
+      });
 
-    test("that is killed while it stops has let go of its slot, and is closed as hung", async () => {
-      desk = new Desk();
-      const first = start();
-      await first.says("worker started");
-      await holdfast.enqueue("stay", null);
-      await until("it runs a job", async () => (await active())[0]?.running === 1);
-      const [row] = await active();
-      await moveElsewhere(holdfast);
-      first.child.kill("SIGTERM");
-      const statusOf = async (): Promise<string> =>
-        (await holdfast.workers.find(row?.id ?? ""))?.status ?? "";
-      await until("it is stopping", async () => (await statusOf()) === "stopping");
-      first.child.kill("SIGKILL");
-      await first.ended;
-      const second = start();
-      await second.says("worker started");
-      await until("it is closed", async () => (await statusOf()) === "stopped");
-      assert.equal((await holdfast.workers.find(row?.id ?? ""))?.reason, "hung");
-    });
-
-    test("shows its version, and the new one after a new build", async () => {
-      desk = new Desk();
-      for (const build of ["first-build", "second-build"]) {
-        const started = start({ BUILD_ID: build });
-        await started.says("worker started");
-        const { workers } = await desk.json(["workers", "--url", place.url]);
-        assert.deepEqual(
-          workers.map(({ version }: WorkerRecord) => version),
-          [build],
-        );
-        started.child.kill("SIGTERM");
-        assert.equal((await started.ended).code, 0);
+      function start(env: Record<string, string> = {}): Started {
+        const tasks = desk.tasks("tasks.ts", TASKS);
+        const options = ["--tasks", tasks, "--name", "mailer", "--slots", "1", ...SILENCE];
+        return desk.start(["work", "--url", place.url, ...options], { env });
       }
+
+      async function active(): Promise<WorkerRecord[]> {
+        const alive = await holdfast.workers.list({ type: "mailer" });
+        return alive.filter(({ status }) => status !== "stopping");
+      }
+
+      test("cannot be started twice", async () => {
+        desk = new Desk();
+        const first = start();
+        await first.says("worker started");
+        const second = await start().ended;
+        assert.equal(second.code, REFUSED);
+        assert.match(second.stderr, /Cannot register: another worker already active: mailer-/);
+        assert.match(second.stderr, new RegExp(`process ${first.child.pid} `));
+        assert.equal((await active()).length, 1);
+      });
+
+      test(`of ${AT_ONCE} that start at once, one is active and the others are refused`, async () => {
+        desk = new Desk();
+        const started = Array.from({ length: AT_ONCE }, () => start());
+        await until("one runs and the others ended", () => {
+          const ended = started.filter(({ child }) => child.exitCode !== null);
+          return ended.length === AT_ONCE - 1;
+        });
+        const codes = started.map(({ child }) => child.exitCode).filter((code) => code !== null);
+        assert.deepEqual(
+          codes,
+          Array.from({ length: AT_ONCE - 1 }, () => REFUSED),
+        );
+        assert.equal((await active()).length, 1);
+      });
+
+      test("that was killed is followed by another, at once on its own host", async () => {
+        desk = new Desk();
+        const first = start();
+        await first.says("worker started");
+        const [row] = await active();
+        first.child.kill("SIGKILL");
+        await first.ended;
+        const second = start();
+        await second.says("worker started");
+        assert.equal((await holdfast.workers.find(row?.id ?? ""))?.reason, "gone");
+      });
+
+      test("that was killed on another host is followed by another when it is stale", async () => {
+        desk = new Desk();
+        const first = start();
+        await first.says("worker started");
+        const [row] = await active();
+        await moveElsewhere(holdfast);
+        first.child.kill("SIGKILL");
+        await first.ended;
+        assert.equal((await start().ended).code, REFUSED);
+        await until("it is stale", async () => {
+          const found = await holdfast.workers.find(row?.id ?? "");
+          return (found?.silentMs ?? 0) > STALE_MS;
+        });
+        const second = start();
+        await second.says("worker started");
+        assert.equal((await holdfast.workers.find(row?.id ?? ""))?.reason, "stale");
+        assert.equal((await active()).length, 1);
+      });
+
+      test("that is killed while it stops has let go of its slot, and is closed as hung", async () => {
+        desk = new Desk();
+        const first = start();
+        await first.says("worker started");
+        await holdfast.enqueue("stay", null);
+        await until("it runs a job", async () => (await active())[0]?.running === 1);
+        const [row] = await active();
+        await moveElsewhere(holdfast);
+        first.child.kill("SIGTERM");
+        const statusOf = async (): Promise<string> =>
+          (await holdfast.workers.find(row?.id ?? ""))?.status ?? "";
+        await until("it is stopping", async () => (await statusOf()) === "stopping");
+        first.child.kill("SIGKILL");
+        await first.ended;
+        const second = start();
+        await second.says("worker started");
+        await until("it is closed", async () => (await statusOf()) === "stopped");
+        assert.equal((await holdfast.workers.find(row?.id ?? ""))?.reason, "hung");
+      });
+
+      test("shows its version, and the new one after a new build", async () => {
+        desk = new Desk();
+        for (const build of ["first-build", "second-build"]) {
+          const started = start({ BUILD_ID: build });
+          await started.says("worker started");
+          const { workers } = await desk.json(["workers", "--url", place.url]);
+          assert.deepEqual(
+            workers.map(({ version }: WorkerRecord) => version),
+            [build],
+          );
+          started.child.kill("SIGTERM");
+          assert.equal((await started.ended).code, 0);
+        }
+      });
     });
-  });
-}
+  }
+});
 
 /** Nobody here can see that its process is gone. */
 async function moveElsewhere({ store }: Holdfast): Promise<void> {

@@ -93,36 +93,39 @@ const UNIQUE: Readonly<Record<string, string>> = {
   MariaDB: "alter table holdfast_worker drop index by_slot",
 };
 
-for (const engine of engines) {
-  const { name, skip } = engine;
-  const limits = { skip, timeout: 600_000 };
-  describe(`${PROCESSES * CONNECTIONS} starts at once on ${name}`, limits, () => {
-    const oneEach = (rounds: number): Tally => ({
-      single: rounds,
-      several: 0,
-      refused: rounds * (PROCESSES * CONNECTIONS - 1),
-      errors: [],
-    });
+// The databases side by side: what they do hardly overlaps.
+describe("many starts at once", { concurrency: true }, () => {
+  for (const engine of engines) {
+    const { name, skip } = engine;
+    const limits = { skip, timeout: 600_000, concurrency: 1 };
+    describe(`${PROCESSES * CONNECTIONS} starts at once on ${name}`, limits, () => {
+      const oneEach = (rounds: number): Tally => ({
+        single: rounds,
+        several: 0,
+        refused: rounds * (PROCESSES * CONNECTIONS - 1),
+        errors: [],
+      });
 
-    test("have one winner, and the others are refused", async (t: TestContext) => {
-      const startedAt = performance.now();
-      const tally = await race(engine, { rounds: ROUNDS, manner: "careful" });
-      const seconds = (performance.now() - startedAt) / 1_000;
-      t.diagnostic(`${ROUNDS} rounds in ${seconds.toFixed(1)} s: ${tally.refused} refused`);
-      assert.deepEqual(tally, oneEach(ROUNDS));
-    });
+      test("have one winner, and the others are refused", async (t: TestContext) => {
+        const startedAt = performance.now();
+        const tally = await race(engine, { rounds: ROUNDS, manner: "careful" });
+        const seconds = (performance.now() - startedAt) / 1_000;
+        t.diagnostic(`${ROUNDS} rounds in ${seconds.toFixed(1)} s: ${tally.refused} refused`);
+        assert.deepEqual(tally, oneEach(ROUNDS));
+      });
 
-    test("have one winner also where nobody looks before", async () => {
-      const tally = await race(engine, { rounds: ROUNDS_FEW, manner: "careless" });
-      assert.deepEqual(tally, oneEach(ROUNDS_FEW));
-    });
+      test("have one winner also where nobody looks before", async () => {
+        const tally = await race(engine, { rounds: ROUNDS_FEW, manner: "careless" });
+        assert.deepEqual(tally, oneEach(ROUNDS_FEW));
+      });
 
-    test("have several without the unique index, and this test notices", async () => {
-      const script = UNIQUE[name];
-      const tally = await race(engine, { rounds: ROUNDS_FEW, manner: "careless", script });
-      assert.equal(tally.several, ROUNDS_FEW);
+      test("have several without the unique index, and this test notices", async () => {
+        const script = UNIQUE[name];
+        const tally = await race(engine, { rounds: ROUNDS_FEW, manner: "careless", script });
+        assert.equal(tally.several, ROUNDS_FEW);
+      });
     });
-  });
-}
+  }
+});
 
 after(assertNothingRuns);

@@ -68,7 +68,7 @@ export class Client implements AsyncDisposable {
 
   /**
    * Accepts many jobs. Every input is checked before the first is written. Up to 5,000 are accepted together or not
-   * at all; more are written in groups of that size, and an error says how many were accepted.
+   * at all; more are written in groups of at most that size, and an error says how many were accepted.
    */
   async enqueueMany<Input, Result>(
     task: Task<Input, Result>,
@@ -146,7 +146,9 @@ export class Client implements AsyncDisposable {
 
   /** Batches, each of which is accepted or refused as a whole; side by side, where the store gains from that. */
   async #write(news: readonly NewJob[]): Promise<Enqueued[]> {
-    const batches = batchesOf(news).entries();
+    // The first of two jobs with one key holds it, so these are written in their order.
+    const lanes = news.every(({ key }) => key === null) ? this.store.lanes : 1;
+    const batches = batchesOf(news, lanes).entries();
     const enqueued: Enqueued[][] = [];
     const errors: unknown[] = [];
     const writeNext = async (): Promise<void> => {
@@ -161,8 +163,6 @@ export class Client implements AsyncDisposable {
         await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
       }
     };
-    // The first of two jobs with one key holds it, so these are written in their order.
-    const lanes = news.every(({ key }) => key === null) ? this.store.lanes : 1;
     await Promise.all(Array.from({ length: lanes }, writeNext));
     const accepted = enqueued.flat();
     if (errors.length > 0) throw partly(errors[0], accepted.length);
@@ -170,11 +170,12 @@ export class Client implements AsyncDisposable {
   }
 }
 
-function batchesOf(news: readonly NewJob[]): (readonly NewJob[])[] {
-  const count = Math.ceil(news.length / ENQUEUE_BATCH_MAX);
-  return Array.from({ length: count }, (_, index) =>
-    news.slice(index * ENQUEUE_BATCH_MAX, (index + 1) * ENQUEUE_BATCH_MAX),
-  );
+/** What fits one batch is one; more are as many for every lane, so that none is left to work alone. */
+function batchesOf(news: readonly NewJob[], lanes: number): (readonly NewJob[])[] {
+  const rounds = Math.ceil(news.length / (ENQUEUE_BATCH_MAX * lanes));
+  const count = news.length <= ENQUEUE_BATCH_MAX ? 1 : rounds * lanes;
+  const size = Math.ceil(news.length / count);
+  return Array.from({ length: count }, (_, index) => news.slice(index * size, (index + 1) * size));
 }
 
 function partly(error: unknown, accepted: number): unknown {

@@ -170,12 +170,14 @@ export class Client implements AsyncDisposable {
   }
 }
 
-/** What fits one batch is one; more are as many for every lane, so that none is left to work alone. */
+/** What fits one batch is one; of more, every lane has as many, so that none is left to work alone. */
 function batchesOf(news: readonly NewJob[], lanes: number): (readonly NewJob[])[] {
   const rounds = Math.ceil(news.length / (ENQUEUE_BATCH_MAX * lanes));
-  const count = news.length <= ENQUEUE_BATCH_MAX ? 1 : rounds * lanes;
-  const size = Math.ceil(news.length / count);
-  return Array.from({ length: count }, (_, index) => news.slice(index * size, (index + 1) * size));
+  const alone = lanes === 1 || news.length <= ENQUEUE_BATCH_MAX;
+  const size = alone ? ENQUEUE_BATCH_MAX : Math.ceil(news.length / (rounds * lanes));
+  return Array.from({ length: Math.ceil(news.length / size) }, (_, index) =>
+    news.slice(index * size, (index + 1) * size),
+  );
 }
 
 function partly(error: unknown, accepted: number): unknown {

@@ -7,8 +7,9 @@
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
+import { isOneOf } from "../worker-rules.ts";
 import type { Flavour } from "./server.ts";
-import { ID, isOneOf, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
+import { ID, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
 import { WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");

@@ -7,9 +7,6 @@ export const KEY = `varchar(${KEY_LENGTH_MAX})`;
 export const WORKER = "varchar(255)";
 export const WORD = "varchar(16)";
 
-export const isOneOf = (column: string, words: readonly string[]): string =>
-  `${column} in (${words.map((word) => `'${word}'`).join(", ")})`;
-
 export const refuse = (words: string): string =>
   `signal sqlstate '45000' set message_text = 'holdfast: ${words}';`;
 

@@ -1,17 +1,10 @@
 /** The tables of workers on MySQL and MariaDB. What they refuse is refused to everybody, also to hand-typed SQL. */
-import { activeStates, workerMoves, workerStates, wishes } from "../../core/worker-state.ts";
-import { ID, NAME, refuse, trigger, WORD, WORKER, isOneOf } from "./spelling.ts";
-
-/** A change of status that the life of a worker does not have. */
-const illegal = workerStates
-  .map(
-    (from) =>
-      `(old.status = '${from}' and not ${isOneOf("new.status", [from, ...workerMoves[from]])})`,
-  )
-  .join(" or ");
+import { wishes, workerStates } from "../../core/worker-state.ts";
+import { ILLEGAL_MOVE, isActive, isOneOf } from "../worker-rules.ts";
+import { ID, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
 
 /** There is no index over some rows here: those of others have no slot in the column that the index sees. */
-const ACTIVE_SLOT = `case when ${isOneOf("status", activeStates)} then slot end`;
+const ACTIVE_SLOT = `case when ${isActive("status")} then slot end`;
 
 export const WORKER_TABLES = `
 create table if not exists holdfast_worker_type (
@@ -85,7 +78,7 @@ export const WORKER_TRIGGERS = [
     "worker",
     `declare declared int default 0;
   declare most int;
-  if ${isOneOf("new.status", activeStates)} then
+  if ${isActive("new.status")} then
     select count(*), max(slots) into declared, most from holdfast_worker_type where name = new.type;
     if declared = 0 then ${refuse("this type of worker was never declared")} end if;
     if most is not null and (new.slot is null or new.slot not between 1 and most) then
@@ -101,7 +94,7 @@ export const WORKER_TRIGGERS = [
     `if new.id <> old.id or new.type <> old.type or not (new.slot <=> old.slot) or new.instance <> old.instance then
     ${refuse("a row stays with its worker and its slot")}
   end if;
-  if ${illegal} then
+  if ${ILLEGAL_MOVE} then
     ${refuse("a worker starts, runs, stops and is stopped, and never goes back")}
   end if;`,
   ),
@@ -114,7 +107,7 @@ export const WORKER_TRIGGERS = [
   end if;
   if not (new.slots <=> old.slots) and exists (
       select 1 from holdfast_worker
-       where type = old.name and ${isOneOf("status", activeStates)}
+       where type = old.name and ${isActive("status")}
          and ((slot is null) <> (new.slots is null) or slot > new.slots)) then
     ${refuse("an active worker does not fit the new limit of its type")}
   end if;`,
@@ -123,7 +116,7 @@ export const WORKER_TRIGGERS = [
     "worker_type_is_used",
     "before delete",
     "worker_type",
-    `if exists (select 1 from holdfast_worker where type = old.name and ${isOneOf("status", activeStates)}) then
+    `if exists (select 1 from holdfast_worker where type = old.name and ${isActive("status")}) then
     ${refuse("the type has active workers")}
   end if;`,
   ),

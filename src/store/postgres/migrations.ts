@@ -8,11 +8,9 @@
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
+import { isOneOf } from "../worker-rules.ts";
 import { FUNCTIONS } from "./functions.ts";
 import { WORKER_TABLES } from "./workers.ts";
-
-const isOneOf = (column: string, words: readonly string[]): string =>
-  `${column} in (${words.map((word) => `'${word}'`).join(", ")})`;
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
 

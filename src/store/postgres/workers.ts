@@ -1,16 +1,6 @@
 /** The tables of workers on PostgreSQL. What they refuse is refused to everybody, also to hand-typed SQL. */
-import { activeStates, workerMoves, workerStates, wishes } from "../../core/worker-state.ts";
-
-const isOneOf = (column: string, words: readonly string[]): string =>
-  `${column} in (${words.map((word) => `'${word}'`).join(", ")})`;
-
-/** A change of status that the life of a worker does not have. */
-const illegal = workerStates
-  .map(
-    (from) =>
-      `(old.status = '${from}' and not ${isOneOf("new.status", [from, ...workerMoves[from]])})`,
-  )
-  .join(" or ");
+import { wishes, workerStates } from "../../core/worker-state.ts";
+import { ILLEGAL_MOVE, isActive, isOneOf } from "../worker-rules.ts";
 
 export const WORKER_TABLES = `
 create table holdfast.worker_type (
@@ -53,7 +43,7 @@ create table holdfast.worker (
   memory_bytes  bigint  not null default 0,
   check ((status = 'stopped') = (stopped_at is not null))
 ) with (fillfactor = 50);
-create unique index worker_slot on holdfast.worker (type, slot) where ${isOneOf("status", activeStates)};
+create unique index worker_slot on holdfast.worker (type, slot) where ${isActive("status")};
 create index worker_alive on holdfast.worker (type) where status <> 'stopped';
 create index worker_ended on holdfast.worker (stopped_at) where status = 'stopped';
 
@@ -78,7 +68,7 @@ end $$;
 create function holdfast.worker_type_fits() returns trigger language plpgsql as $$
 begin
   if exists (select from holdfast.worker
-              where type = old.name and ${isOneOf("status", activeStates)}
+              where type = old.name and ${isActive("status")}
                 and (tg_op = 'DELETE' or (slot is null) <> (new.slots is null) or slot > new.slots)) then
     raise exception using errcode = '23514',
       message = 'holdfast: an active worker does not fit the new limit of its type';
@@ -87,7 +77,7 @@ begin
 end $$;
 
 create trigger worker_fits before insert on holdfast.worker for each row
-when (${isOneOf("new.status", activeStates)})
+when (${isActive("new.status")})
 execute function holdfast.worker_fits();
 
 create trigger worker_stays before update on holdfast.worker for each row
@@ -95,7 +85,7 @@ when (new.id <> old.id or new.type <> old.type or new.slot is distinct from old.
 execute function holdfast.refuse('a row stays with its worker and its slot');
 
 create trigger worker_moves before update of status on holdfast.worker for each row
-when (${illegal})
+when (${ILLEGAL_MOVE})
 execute function holdfast.refuse('a worker starts, runs, stops and is stopped, and never goes back');
 
 create trigger worker_type_fits before update of slots on holdfast.worker_type for each row

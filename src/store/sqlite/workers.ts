@@ -1,16 +1,6 @@
 /** The tables of workers on SQLite. What they refuse is refused to everybody, also to hand-typed SQL. */
-import { activeStates, workerMoves, workerStates, wishes } from "../../core/worker-state.ts";
-
-const isOneOf = (column: string, words: readonly string[]): string =>
-  `${column} in (${words.map((word) => `'${word}'`).join(", ")})`;
-
-/** A change of status that the life of a worker does not have. */
-const illegal = workerStates
-  .map(
-    (from) =>
-      `(old.status = '${from}' and not ${isOneOf("new.status", [from, ...workerMoves[from]])})`,
-  )
-  .join(" or ");
+import { wishes, workerStates } from "../../core/worker-state.ts";
+import { ILLEGAL_MOVE, isActive, isOneOf } from "../worker-rules.ts";
 
 export const WORKER_TABLES = `
 create table holdfast_worker_type (
@@ -53,12 +43,12 @@ create table holdfast_worker (
   memory_bytes  integer not null default 0,
   check ((status = 'stopped') = (stopped_at is not null))
 ) strict, without rowid;
-create unique index holdfast_worker_slot on holdfast_worker (type, slot) where ${isOneOf("status", activeStates)};
+create unique index holdfast_worker_slot on holdfast_worker (type, slot) where ${isActive("status")};
 create index holdfast_worker_alive on holdfast_worker (type) where status <> 'stopped';
 create index holdfast_worker_ended on holdfast_worker (stopped_at) where status = 'stopped';
 
 create trigger holdfast_worker_fits before insert on holdfast_worker
-when ${isOneOf("new.status", activeStates)}
+when ${isActive("new.status")}
 begin
   select raise(abort, 'holdfast: this type of worker was never declared')
    where not exists (select 1 from holdfast_worker_type where name = new.type);
@@ -75,14 +65,14 @@ when new.id <> old.id or new.type <> old.type or new.slot is not old.slot or new
 begin select raise(abort, 'holdfast: a row stays with its worker and its slot'); end;
 
 create trigger holdfast_worker_moves before update of status on holdfast_worker
-when ${illegal}
+when ${ILLEGAL_MOVE}
 begin select raise(abort, 'holdfast: a worker starts, runs, stops and is stopped, and never goes back'); end;
 
 create trigger holdfast_worker_type_fits before update of slots on holdfast_worker_type
 when exists (select 1 from holdfast_worker
-              where type = new.name and ${isOneOf("status", activeStates)}
+              where type = new.name and ${isActive("status")}
                 and (slot is null) <> (new.slots is null)
-                 or type = new.name and ${isOneOf("status", activeStates)} and slot > new.slots)
+                 or type = new.name and ${isActive("status")} and slot > new.slots)
 begin select raise(abort, 'holdfast: an active worker does not fit the new limit of its type'); end;
 
 create trigger holdfast_worker_type_instance before update of instance on holdfast_worker_type
@@ -94,7 +84,7 @@ when new.name <> old.name
 begin select raise(abort, 'holdfast: a type keeps its name'); end;
 
 create trigger holdfast_worker_type_is_used before delete on holdfast_worker_type
-when exists (select 1 from holdfast_worker where type = old.name and ${isOneOf("status", activeStates)})
+when exists (select 1 from holdfast_worker where type = old.name and ${isActive("status")})
 begin select raise(abort, 'holdfast: the type has active workers'); end;
 
 create table holdfast_audit (

@@ -27,9 +27,6 @@ import type {
   WorkerVitals,
 } from "./registry.ts";
 
-/** How many rows a look at the registry returns at most. */
-export const WORKERS_PAGE_MAX = 1_000;
-
 /** Said twice: some databases find the index by the one, others by the other. */
 const ALIVE = sql`status in ('starting', 'running', 'stopping') and status <> 'stopped'`;
 

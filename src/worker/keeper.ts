@@ -128,7 +128,8 @@ export class Keeper {
   /** Until the next lease or sign of life is due, or until a lease that is claimed meanwhile could be. */
   #waitMs(now: number, renewEvery: number): number {
     const beatInMs = this.#beatAt + this.#settings.heartbeatMs - now;
-    let waitMs = Math.min(renewEvery / 2, Math.max(0, beatInMs));
+    // One that is due and could not be given, because the main thread is wedged, is not asked for at once again.
+    let waitMs = beatInMs > 0 ? Math.min(renewEvery / 2, beatInMs) : renewEvery / 2;
     for (const { sentAt } of this.#held.values()) {
       const inMs = sentAt + renewEvery - now;
       if (inMs > 0 && inMs < waitMs) waitMs = inMs;

@@ -4,7 +4,7 @@
  * The wait ends when a slot is free: at once where the database tells its clients what happened, within a second where
  * they have to look.
  */
-import { Closed, WorkerRefused } from "../core/errors.ts";
+import { Closed, StoreBusy, StoreUnavailable, WorkerRefused } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, type Runtime } from "../core/runtime.ts";
 import { SLOTS_MAX } from "../core/worker-state.ts";
@@ -47,9 +47,9 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
     for (;;) {
       if (signal.aborted) throw new Closed({ what: "Holdfast" });
       woken = new AbortController();
-      const registered = await tryOnce(store, await newWorker(id, store, settings));
-      if (!(registered instanceof WorkerRefused)) return registered;
-      if (!said) logger.info({ worker: id, active: registered.active }, "worker stands by");
+      const registered = await tryOnce(id, parts, said);
+      if ("instance" in registered) return registered;
+      if (!said) logger.info({ worker: id, ...registered }, "worker stands by");
       said = true;
       const waitMs = Math.min(STANDBY_MS_MAX, settings.staleMs / LOOKS_PER_STALE);
       await sleep(runtime, waitMs, { signal: AbortSignal.any([signal, woken.signal]) });
@@ -59,11 +59,19 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
   }
 }
 
-async function tryOnce(store: Store, worker: NewWorker): Promise<Registered | WorkerRefused> {
+/** Who is active instead, if somebody is. A database that goes away while the worker stands by is waited for. */
+async function tryOnce(
+  id: string,
+  { store, settings }: RegistrationParts,
+  standsBy: boolean,
+): Promise<Registered | { active: string | null }> {
   try {
-    return await store.register(worker);
+    return await store.register(await newWorker(id, store, settings));
   } catch (error) {
-    if (error instanceof WorkerRefused) return error;
+    if (error instanceof WorkerRefused) return { active: error.active };
+    if (standsBy && (error instanceof StoreUnavailable || error instanceof StoreBusy)) {
+      return { active: null };
+    }
     throw error;
   }
 }

@@ -97,8 +97,9 @@ export class Shift {
       await shift.#enter();
       return shift;
     } catch (error) {
-      await shift?.stop({ timeoutMs: 0, hurry: AbortSignal.abort(), reason: "failed" });
-      await store.moveWorker(id, { state: "stopped", reason: "failed" }).catch(() => {});
+      const reason = "failed";
+      if (shift !== null) await shift.stop({ timeoutMs: 0, hurry: AbortSignal.abort(), reason });
+      else await store.moveWorker(id, { state: "stopped", reason }).catch(() => {});
       throw error;
     }
   }

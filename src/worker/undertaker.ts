@@ -5,7 +5,7 @@
  * is seen to be gone works no more, and its jobs are taken back at once.
  */
 import { endingOf } from "../store/workers.ts";
-import type { ProcessTrace, WorkerRecord } from "../store/registry.ts";
+import type { WorkerRecord } from "../store/registry.ts";
 import type { Store } from "../store/store.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { isGone } from "./process-trace.ts";
@@ -30,7 +30,6 @@ export interface UndertakerParts {
   readonly runtime: Runtime;
   readonly settings: WorkerSettings;
   readonly reporter: Reporter;
-  readonly isGone?: (process: ProcessTrace) => boolean;
 }
 
 export class Undertaker {
@@ -51,7 +50,7 @@ export class Undertaker {
     const { store, settings, worker } = this.#parts;
     const alive = await this.#look();
     const others = alive.filter(({ id }) => id !== worker);
-    const gone = others.filter(this.#parts.isGone ?? isGone).map(({ id }) => id);
+    const gone = others.filter(isGone).map(({ id }) => id);
     const silence = { ...this.#patience(), gone };
     if (others.some((other) => endingOf(other, silence) !== null)) await this.#bury(silence);
     if (this.#isTimeToPrune()) await store.pruneWorkers(KEEP_MS);

@@ -155,13 +155,16 @@ export class Worker implements AsyncDisposable {
     const { logger, runtime } = this.#parts;
     const { signal } = this.#ending;
     await this.#shift.abandon();
+    let said = false;
     while (!signal.aborted) {
       try {
         this.#shift = await Shift.start(this.#shiftParts, signal);
         return;
       } catch (error) {
         const { message } = describeError(error);
-        if (!signal.aborted) logger.warn({ err: error }, `could not register anew: ${message}`);
+        if (!said && !signal.aborted)
+          logger.warn({ err: error }, `could not register anew, and goes on trying: ${message}`);
+        said = true;
       }
       await sleep(runtime, ANEW_MS, { signal });
     }

@@ -97,6 +97,45 @@ suite("while the database is away", () => {
     }
   });
 
+  test("a standby goes on waiting, and takes over when it is back", async () => {
+    await using place = await site();
+    const { holdfast, clock, outage, log } = place;
+    const task = defineTask({ name: "idle", run: () => null });
+    const options = { tasks: [task], name: "leader", slots: 1, onConflict: "standby" } as const;
+    const active = await holdfast.startWorker(options);
+    const starting = holdfast.startWorker(options);
+    await clock.advance("5s");
+    outage.down = true;
+    await clock.advance("10s");
+    outage.down = false;
+    await clock.advance("10s");
+    assert.equal(log.of("worker stands by").length, 1);
+    const stopped = active.stop();
+    await clock.advance("10s");
+    await stopped;
+    const next = await starting;
+    assert.equal(next.status().instance, 2);
+  });
+
+  test("a worker that was replaced meanwhile goes on trying, and says so once", async () => {
+    await using place = await site();
+    const { holdfast, clock, log } = place;
+    const task = defineTask({ name: "idle", run: () => null });
+    const worker = await holdfast.startWorker({ tasks: [task], name: "leader", slots: 1 });
+    const { id } = worker;
+    await holdfast.store.moveWorker(id, { state: "stopped", reason: "stale" });
+    const other = await holdfast.startWorker({ tasks: [task], name: "leader", slots: 1 });
+    await clock.advance("1m");
+    const said = log.lines.filter(({ message }) => message.startsWith("could not register anew"));
+    assert.equal(said.length, 1);
+    const stopped = other.stop();
+    await clock.advance("10s");
+    await stopped;
+    await clock.advance("10s");
+    assert.notEqual(worker.id, id);
+    assert.equal(worker.status().instance, 3);
+  });
+
   test("a task that runs is not disturbed, if the outage is shorter than its lease", async () => {
     await using place = await site();
     const { holdfast, clock, outage, log } = place;

@@ -8,11 +8,14 @@ export interface Registry {
    */
   register(worker: NewWorker): Promise<Registered>;
 
-  /** A sign of life, and what somebody wants of the worker. Null: its row was closed or is gone, so it is nobody. */
-  beat(id: string, vitals: WorkerVitals): Promise<Beat | null>;
+  /**
+   * A sign of life of a worker on these queues, and what it should know. Null: its row was closed or is gone, so it is
+   * nobody.
+   */
+  beat(id: string, vitals: WorkerVitals, queues: readonly string[]): Promise<Beat | null>;
 
   /** What is wanted of a worker, without a sign of life. Null: as above. */
-  wishOf(id: string): Promise<Beat | null>;
+  wishOf(id: string): Promise<Wish | null>;
 
   /** False: the row was closed or is gone. A worker that is stopping has let go of its slot. */
   moveWorker(id: string, to: { state: WorkerState; reason: string | null }): Promise<boolean>;
@@ -82,8 +85,16 @@ export interface WorkerVitals {
   readonly memoryBytes: number;
 }
 
+/** What a worker is told with each sign of life, so that it need not ask for it. */
 export interface Beat {
   readonly wish: Wish;
+  /** How many other workers are alive, and when the last of them started: whether they are the same as before. */
+  readonly others: number;
+  readonly newestAt: number;
+  /** How long the most silent of them has been silent. */
+  readonly silentMsMax: number;
+  /** Whether there are pending jobs in its queues. */
+  readonly pending: boolean;
 }
 
 export interface ClosedWorker {

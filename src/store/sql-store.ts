@@ -2,7 +2,7 @@
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import { JobNotFound, OutcomeUnknown, StoreUnavailable } from "../core/errors.ts";
 import { sleep } from "../core/runtime.ts";
-import type { WorkerState } from "../core/worker-state.ts";
+import type { Wish, WorkerState } from "../core/worker-state.ts";
 import type { Engine } from "./engine.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
@@ -236,11 +236,11 @@ export class SqlStore implements Store {
     return workers.register(this.engine, worker);
   }
 
-  beat(id: string, vitals: WorkerVitals): Promise<Beat | null> {
-    return workers.beat(this.engine, id, vitals);
+  beat(id: string, vitals: WorkerVitals, queues: readonly string[]): Promise<Beat | null> {
+    return workers.beat(this.engine, id, { vitals, queues });
   }
 
-  wishOf(id: string): Promise<Beat | null> {
+  wishOf(id: string): Promise<Wish | null> {
     return workers.wishOf(this.engine, id);
   }
 

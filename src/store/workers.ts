@@ -10,6 +10,7 @@ import {
   workerMoves,
   workerStates,
   type Ending,
+  type Wish,
   type WorkerState,
 } from "../core/worker-state.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
@@ -204,9 +205,14 @@ export function closeDead(engine: Engine, silence: Silence): Promise<ClosedWorke
   });
 }
 
-export async function beat(engine: Engine, id: string, vitals: WorkerVitals): Promise<Beat | null> {
+export async function beat(
+  engine: Engine,
+  id: string,
+  { vitals, queues }: { vitals: WorkerVitals; queues: readonly string[] },
+): Promise<Beat | null> {
   const now = engine.now();
-  const [row] = await engine.change<Beat>({
+  const others = sql`from holdfast.worker other where other.id <> ${id} and other.status <> 'stopped'`;
+  const [row] = await engine.change<Omit<Beat, "pending"> & { pending: number }>({
     table: sql`holdfast.worker`,
     set: sql`
       gap_ms_max = case when ${now} - heartbeat_at > gap_ms_max then ${now} - heartbeat_at else gap_ms_max end,
@@ -214,16 +220,21 @@ export async function beat(engine: Engine, id: string, vitals: WorkerVitals): Pr
       failed = ${vitals.failed}, retried = ${vitals.retried}, leases_lost = ${vitals.leasesLost},
       running = ${vitals.running}, loop_delay_ms = ${vitals.loopDelayMs}, memory_bytes = ${vitals.memoryBytes}`,
     where: sql`id = ${id} and status <> 'stopped'`,
-    returning: sql`wish`,
+    returning: sql`
+      wish,
+      (select count(*) ${others}) as "others",
+      (select coalesce(max(other.started_at), 0) ${others}) as "newestAt",
+      (select coalesce(${now} - min(other.heartbeat_at), 0) ${others}) as "silentMsMax",
+      case when exists (select 1 from holdfast.ready where ${engine.among(sql`queue`, queues)}) then 1 else 0 end as pending`,
   });
-  return row ?? null;
+  return row === undefined ? null : { ...row, pending: row.pending === 1 };
 }
 
-export async function wishOf(engine: Engine, id: string): Promise<Beat | null> {
-  const [row] = await engine.all<Beat>(
+export async function wishOf(engine: Engine, id: string): Promise<Wish | null> {
+  const [row] = await engine.all<{ wish: Wish }>(
     sql`select wish from holdfast.worker where id = ${id} and status <> 'stopped'`,
   );
-  return row ?? null;
+  return row?.wish ?? null;
 }
 
 export async function moveWorker(

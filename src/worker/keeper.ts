@@ -46,6 +46,8 @@ export interface KeeperSettings {
   readonly blockedMsMax: number;
   /** How often a sign of life is given. */
   readonly heartbeatMs: number;
+  /** Where the worker looks for jobs. */
+  readonly queues: readonly string[];
 }
 
 export class Keeper {
@@ -121,7 +123,8 @@ export class Keeper {
 
   async #beat(now: number): Promise<void> {
     if (this.#vitals === null) return;
-    this.#hearBeat(await this.#store.beat(this.#settings.worker, this.#vitals));
+    const { worker, queues } = this.#settings;
+    this.#hearBeat(await this.#store.beat(worker, this.#vitals, queues));
     this.#beatAt = now;
   }
 

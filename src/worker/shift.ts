@@ -63,6 +63,7 @@ export class Shift {
   readonly #parts: ShiftParts;
   readonly #keeper: KeeperHost;
   readonly #turns: Turns;
+  readonly #undertaker: Undertaker;
   readonly #loops: Loops;
   readonly #unwatch: () => void;
   readonly #stopping = new AbortController();
@@ -80,14 +81,14 @@ export class Shift {
     const { store, runtime, logger, settings } = parts;
     const id = `${settings.name}-${makeIds(runtime)()}`;
     const registered = await register(id, { store, runtime, logger, settings, signal });
-    const { leaseMs, extendAt, blockedMsMax, heartbeatMs } = settings;
+    const { leaseMs, extendAt, blockedMsMax, heartbeatMs, queues } = settings;
     let shift: Shift | null = null;
     try {
       const keeper = await startKeeper({
         store,
         runtime,
         logger,
-        settings: { worker: id, leaseMs, extendAt, blockedMsMax, heartbeatMs },
+        settings: { worker: id, leaseMs, extendAt, blockedMsMax, heartbeatMs, queues },
         // It has nothing to report on before the worker gives it something to hold.
         report: (report) => shift?.hearKeeper(report),
         beat: (beat) => shift?.hearBeat(beat),
@@ -118,6 +119,7 @@ export class Shift {
     const wakeBeside = (): void => this.#loops.turns.slice(1).forEach((turn) => turn.wake());
     const guarded = settings.slots !== null;
     this.#turns = new Turns({ ...parts, worker: id, guarded, keeper, wake, wakeBeside });
+    this.#undertaker = new Undertaker({ ...parts, worker: id });
     this.#loops = this.#startLoops();
     this.#unwatch = store.watch((hint) => this.#hearHint(hint));
     this.#loopDelay.enable();
@@ -146,8 +148,11 @@ export class Shift {
   /** What was learned with a sign of life. */
   hearBeat(beat: Beat | null): void {
     if (this.#stopping.signal.aborted) return;
-    if (beat === null) this.#parts.onDeposed();
-    else this.#hearWish(beat.wish);
+    if (beat === null) return this.#parts.onDeposed();
+    this.#hearWish(beat.wish);
+    this.#undertaker.hear(beat);
+    this.#loops.undertaker.wake();
+    this.#turns.hearPending(beat.pending);
   }
 
   /** Stops claiming, waits for what runs, then aborts it and hands it back uncharged. */
@@ -215,7 +220,6 @@ export class Shift {
       settings: { everyMs: upkeepMs, idleMs: leaseMs, graceMs, crashesMax, keepMs },
       onReclaimed: (job) => reporter.recovered(job),
     });
-    const undertaker = new Undertaker({ worker: this.id, store, runtime, settings, reporter });
     const loop = (name: string, once: () => Promise<number>): Loop =>
       new Loop({ name, runtime, logger, once });
     // What fails here fails in the first turn too, which says so.
@@ -234,7 +238,7 @@ export class Shift {
       upkeep: loop("upkeep", () => upkeep.once()),
       watch: loop("watch", () => this.#watch()),
       orders: loop("orders", () => this.#lookForOrders()),
-      undertaker: loop("undertaker", () => undertaker.once()),
+      undertaker: loop("undertaker", () => this.#undertaker.once()),
     };
   }
 
@@ -275,7 +279,9 @@ export class Shift {
     if (this.#isUnsure && now - this.#askedAt >= WISH_LOOK_MS) {
       this.#isUnsure = false;
       this.#askedAt = now;
-      this.hearBeat(await store.wishOf(this.id));
+      const wish = await store.wishOf(this.id);
+      if (wish !== null) this.#hearWish(wish);
+      else if (!this.#stopping.signal.aborted) this.#parts.onDeposed();
     }
     await sleep(runtime, ORDER_LOOK_MS, { signal: this.#stopping.signal });
     return this.#isUnsure ? WISH_LOOK_MS : settings.pollMs;
@@ -285,10 +291,7 @@ export class Shift {
     if (wish === this.#wish) return;
     this.#wish = wish;
     if (wish === "pause") this.#turns.pause();
-    if (wish === "run") {
-      this.#turns.resume();
-      this.#wakeTurns();
-    }
+    if (wish === "run") this.#turns.resume();
     if (wish === "drain" || wish === "stop") this.#parts.onWish(wish);
   }
 
@@ -300,7 +303,7 @@ export class Shift {
     if (hint.kind === "unknown") this.#hearNews();
     if (hint.kind === "workers") this.#keeper.beatNow();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
-    if (ours || hint.kind === "unknown") this.#wakeTurns();
+    if (ours || hint.kind === "unknown") this.#turns.hearPending(true);
   }
 
   #wakeTurns(): void {

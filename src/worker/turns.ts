@@ -21,6 +21,8 @@ import { pairUp, Settler, settlements, type Ended } from "./settler.ts";
 
 /** Longer than this no job waits for its turn here. */
 const BUFFER_MS_MAX = 1_000;
+/** Signs of life look for jobs too; after so many times their interval without one, the worker looks by itself. */
+const LATE_BEATS = 1.5;
 
 export interface TurnsParts {
   readonly worker: string;
@@ -50,6 +52,10 @@ export class Turns {
   #asked = 0;
   /** The last claim brought less than it asked for. */
   #isDry = false;
+  /** There may be pending jobs that no claim has asked for. */
+  #isNews = true;
+  /** When to look, on the monotonic clock, if nobody says that there are any. */
+  #lookAt = 0;
   #stopped = false;
   #paused = false;
   /** An attempt ends in its task's async context; what the worker does next is not the task's doing. */
@@ -76,8 +82,22 @@ export class Turns {
   }
 
   async once(): Promise<number> {
-    this.#parts.keeper.progress();
+    const { keeper, runtime } = this.#parts;
+    keeper.progress();
+    const restMs = this.#lookAt - runtime.monotonic();
+    if (!this.#isNews && this.#settler.waiting === 0 && restMs > 0) return restMs;
     return this.#turn(this.#want());
+  }
+
+  /** Somebody has looked whether there are pending jobs. */
+  hearPending(pending: boolean): void {
+    const { runtime, settings, wake } = this.#parts;
+    if (pending) {
+      this.#isNews = true;
+      wake();
+    } else if (settings.heartbeatMs <= settings.pollMs) {
+      this.#lookAt = runtime.monotonic() + LATE_BEATS * settings.heartbeatMs;
+    }
   }
 
   /**
@@ -99,12 +119,18 @@ export class Turns {
     const ended = this.#settler.take();
     if (limit === 0 && ended.length === 0) return settings.pollMs;
     const sentAt = runtime.monotonic();
+    if (limit > 0) this.#isNews = false;
     const { settled, claimed } = await this.#settleAndClaim(ended, limit);
     this.#claimer.took(runtime.monotonic() - sentAt);
     this.#hearSettled(ended, settled);
     if (limit > 0) this.#isDry = claimed.length < limit;
     await this.#take({ jobs: claimed, sentAt });
-    return claimed.length > 0 && claimed.length === limit ? 0 : settings.pollMs;
+    if (claimed.length > 0 && claimed.length === limit) {
+      this.#isNews = true;
+      return 0;
+    }
+    if (limit > 0) this.#lookAt = runtime.monotonic() + settings.pollMs;
+    return settings.pollMs;
   }
 
   /** Lets go of what is not ours any more, and of what waits here for too long. */
@@ -143,6 +169,7 @@ export class Turns {
 
   resume(): void {
     this.#paused = false;
+    this.hearPending(true);
   }
 
   stopClaiming(): void {
@@ -197,6 +224,7 @@ export class Turns {
       return await store.settleAndClaim(settlements(ended), wanted);
     } catch (error) {
       this.#settler.putBack(ended);
+      this.#isNews = true;
       throw error;
     } finally {
       this.#underWay -= 1;

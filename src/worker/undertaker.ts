@@ -5,7 +5,7 @@
  * is seen to be gone works no more, and its jobs are taken back at once.
  */
 import { endingOf } from "../store/workers.ts";
-import type { WorkerRecord } from "../store/registry.ts";
+import type { Beat, WorkerRecord } from "../store/registry.ts";
 import type { Store } from "../store/store.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { isGone } from "./process-trace.ts";
@@ -16,7 +16,7 @@ import type { WorkerSettings } from "./settings.ts";
 const SEEN_MAX = 1_000;
 /** Jobs taken back in one transaction. */
 const RECLAIM_BATCH = 500;
-/** A look that comes later than so many signs of life was missed. */
+/** A sign of life that comes so many times later than the last was missed. */
 const LATE_BEATS = 2;
 const FOREVER_MS = Number.MAX_SAFE_INTEGER;
 const PRUNE_EVERY_MS = 60 * 60_000;
@@ -34,36 +34,58 @@ export interface UndertakerParts {
 
 export class Undertaker {
   readonly #parts: UndertakerParts;
-  #lookedAt: number;
-  /** Since when no look was missed. */
+  /** The other workers, as they were when they were last looked at. */
+  #others: readonly WorkerRecord[] = [];
+  /** What the last sign of life told, and what had been told when the others were looked at. */
+  #told: Beat | null = null;
+  #known: Beat | null = null;
+  #hasLooked = false;
+  #toldAt: number;
+  /** Since when no sign of life was missed. */
   #since: number;
   #prunedAt: number;
 
   constructor(parts: UndertakerParts) {
     this.#parts = parts;
-    this.#lookedAt = parts.runtime.monotonic();
-    this.#since = this.#lookedAt;
-    this.#prunedAt = this.#lookedAt;
+    this.#toldAt = parts.runtime.monotonic();
+    this.#since = this.#toldAt;
+    this.#prunedAt = this.#toldAt;
+  }
+
+  /** Every sign of life of this worker brings news of the others, so they are looked at only when there are some. */
+  hear(beat: Beat): void {
+    const { runtime, settings } = this.#parts;
+    const now = runtime.monotonic();
+    if (now - this.#toldAt > LATE_BEATS * settings.heartbeatMs) this.#since = now;
+    this.#toldAt = now;
+    this.#told = beat;
   }
 
   async once(): Promise<number> {
-    const { store, settings, worker } = this.#parts;
-    const alive = await this.#look();
-    const others = alive.filter(({ id }) => id !== worker);
-    const gone = others.filter(isGone).map(({ id }) => id);
+    const { store, settings } = this.#parts;
+    if (this.#isNews()) await this.#look();
+    const gone = this.#others.filter(isGone).map(({ id }) => id);
     const silence = { ...this.#patience(), gone };
-    if (others.some((other) => endingOf(other, silence) !== null)) await this.#bury(silence);
+    if (this.#others.some((other) => endingOf(other, silence) !== null)) await this.#bury(silence);
     if (this.#isTimeToPrune()) await store.pruneWorkers(KEEP_MS);
     return settings.heartbeatMs;
   }
 
-  async #look(): Promise<WorkerRecord[]> {
-    const { runtime, store, settings } = this.#parts;
-    const before = this.#lookedAt;
+  #isNews(): boolean {
+    const [told, known] = [this.#told, this.#known];
+    if (told === null) return !this.#hasLooked;
+    const { staleMs, hungMs } = this.#parts.settings;
+    if (told.silentMsMax > Math.min(staleMs, hungMs)) return true;
+    return told.others !== known?.others || told.newestAt !== known.newestAt;
+  }
+
+  async #look(): Promise<void> {
+    const { store, worker } = this.#parts;
+    const told = this.#told;
     const alive = await store.workers({ alive: true, limit: SEEN_MAX });
-    this.#lookedAt = runtime.monotonic();
-    if (this.#lookedAt - before > LATE_BEATS * settings.heartbeatMs) this.#since = this.#lookedAt;
-    return alive;
+    this.#others = alive.filter(({ id }) => id !== worker);
+    this.#known = told;
+    this.#hasLooked = true;
   }
 
   /**
@@ -72,7 +94,7 @@ export class Undertaker {
    */
   #patience(): { staleMs: number; hungMs: number } {
     const { staleMs, hungMs } = this.#parts.settings;
-    const watched = this.#lookedAt - this.#since >= staleMs;
+    const watched = this.#toldAt - this.#since >= staleMs;
     return watched ? { staleMs, hungMs } : { staleMs: FOREVER_MS, hungMs: FOREVER_MS };
   }
 
@@ -83,6 +105,7 @@ export class Undertaker {
   }): Promise<void> {
     const { store, reporter } = this.#parts;
     const closed = await store.closeDead(silence);
+    this.#known = null; // whoever was closed is not among the others any more
     for (const worker of closed) reporter.buried(worker);
     const gone = closed.filter(({ ending }) => ending === "gone").map(({ id }) => id);
     if (gone.length > 0) await this.#takeBack(gone);
@@ -99,8 +122,8 @@ export class Undertaker {
   }
 
   #isTimeToPrune(): boolean {
-    if (this.#lookedAt - this.#prunedAt < PRUNE_EVERY_MS) return false;
-    this.#prunedAt = this.#lookedAt;
+    if (this.#toldAt - this.#prunedAt < PRUNE_EVERY_MS) return false;
+    this.#prunedAt = this.#toldAt;
     return true;
   }
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StoreRefused, WorkerRefused } from "../../src/core/errors.ts";
 import { workerMoves, workerStates } from "../../src/core/worker-state.ts";
-import type { NewWorker, WorkerVitals } from "../../src/store/registry.ts";
+import type { Beat, NewWorker, WorkerVitals } from "../../src/store/registry.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Group } from "../support/bundle.ts";
@@ -50,6 +50,10 @@ async function start(store: Store, facts: Partial<NewWorker> = {}): Promise<NewW
   await store.register(worker);
   await store.moveWorker(worker.id, { state: "running", reason: null });
   return worker;
+}
+
+function beat(store: Store, id: string): Promise<Beat | null> {
+  return store.beat(id, vitals, ["default", "mails"]);
 }
 
 async function statusOf(store: Store, id: string): Promise<string | null> {
@@ -138,7 +142,7 @@ export const registry: Group = (open) => {
     assert.equal(await store.moveWorker(first.id, { state: "stopping", reason: "asked" }), true);
     await start(store);
     assert.equal(await statusOf(store, first.id), "stopping, asked");
-    assert.notEqual(await store.beat(first.id, vitals), null); // and still gives signs of life
+    assert.notEqual(await beat(store, first.id), null); // and still gives signs of life
   });
 
   test("a limit that an active worker does not fit is refused", async () => {
@@ -159,7 +163,7 @@ export const registry: Group = (open) => {
     clock.advance(1);
     assert.equal((await store.register(newWorker())).instance, 2);
     assert.equal(await statusOf(store, first.id), "stopped, stale");
-    assert.equal(await store.beat(first.id, vitals), null);
+    assert.equal(await beat(store, first.id), null);
   });
 
   test("one whose process was seen to be gone is closed at once", async () => {
@@ -175,7 +179,7 @@ export const registry: Group = (open) => {
     await store.moveWorker(id, { state: "stopping", reason: "asked" });
     clock.advance(HUNG_MS);
     assert.deepEqual(await store.closeDead(silence), []);
-    await store.beat(id, vitals);
+    await beat(store, id);
     clock.advance(HUNG_MS);
     assert.deepEqual(await store.closeDead(silence), []);
     clock.advance(1);
@@ -188,7 +192,7 @@ export const registry: Group = (open) => {
     const [mute, gone] = [await start(store), await start(store, { type: "printer" })];
     const alive = await start(store, { type: "drummer" });
     clock.advance(STALE_MS + 1);
-    await store.beat(alive.id, vitals);
+    await beat(store, alive.id);
     const closed = await store.closeDead({ ...silence, gone: [gone.id] });
     assert.deepEqual(
       new Map(closed.map(({ id, ending }) => [id, ending])),
@@ -204,9 +208,9 @@ export const registry: Group = (open) => {
     const { store, clock } = await open();
     const { id } = await start(store);
     clock.advance(10_000);
-    assert.deepEqual(await store.beat(id, vitals), { wish: "run" });
+    assert.equal((await beat(store, id))?.wish, "run");
     clock.advance(4_000);
-    await store.beat(id, vitals);
+    await beat(store, id);
     const row = await store.findWorker(id);
     assert.deepEqual(
       Object.fromEntries(
@@ -218,11 +222,41 @@ export const registry: Group = (open) => {
     assert.deepEqual([row?.beats, row?.gapMsMax], [2, 10_000]);
   });
 
+  test("with a sign of life comes news of the other workers", async () => {
+    const { store, clock } = await open();
+    const { id } = await start(store);
+    assert.deepEqual(await beat(store, id), {
+      wish: "run",
+      others: 0,
+      newestAt: 0,
+      silentMsMax: 0,
+      pending: false,
+    });
+    clock.advance(1_000);
+    const other = await start(store, { type: "printer" });
+    const newestAt = clock.now();
+    clock.advance(5_000);
+    const told = await beat(store, id);
+    assert.deepEqual([told?.others, told?.newestAt, told?.silentMsMax], [1, newestAt, 5_000]);
+    await store.moveWorker(other.id, { state: "stopped", reason: "asked" });
+    assert.equal((await beat(store, id))?.others, 0);
+  });
+
+  test("with a sign of life comes whether there are jobs in the worker's queues", async () => {
+    const { store } = await open();
+    const { id } = await start(store);
+    await enqueueOne(store, { queue: "letters" });
+    await enqueueOne(store, { queue: "mails", start: { delayMs: 1_000 } });
+    assert.equal((await beat(store, id))?.pending, false);
+    await enqueueOne(store, { queue: "mails" });
+    assert.equal((await beat(store, id))?.pending, true);
+  });
+
   test("one whose row is gone learns that it is nobody", async () => {
     const { store, byHand } = await open();
     const { id } = await start(store);
     await byHand(sql`delete from holdfast.worker where id = ${id}`);
-    assert.equal(await store.beat(id, vitals), null);
+    assert.equal(await beat(store, id), null);
     assert.equal(await store.moveWorker(id, { state: "stopped", reason: "asked" }), false);
     assert.equal(await store.findWorker(id), null);
   });
@@ -239,13 +273,13 @@ export const registry: Group = (open) => {
     const wish = (target: Parameters<Store["command"]>[0]["target"]): Promise<string[]> =>
       store.command({ id: nextId(), wish: "pause", actor: "ada", target });
     assert.deepEqual(await wish({ worker: first.id }), [first.id]);
-    assert.deepEqual(await store.beat(first.id, vitals), { wish: "pause" });
-    assert.deepEqual(await store.wishOf(first.id), { wish: "pause" });
-    assert.deepEqual(await store.beat(second.id, vitals), { wish: "run" });
+    assert.equal((await beat(store, first.id))?.wish, "pause");
+    assert.equal(await store.wishOf(first.id), "pause");
+    assert.equal((await beat(store, second.id))?.wish, "run");
     assert.deepEqual(new Set(await wish({ type: "mailer" })), new Set([first.id, second.id]));
     assert.equal((await wish({ all: true })).length, 3);
     assert.deepEqual(await wish({ worker: ended.id }), []);
-    assert.deepEqual(await store.beat(other.id, vitals), { wish: "pause" });
+    assert.equal((await beat(store, other.id))?.wish, "pause");
     // One line for every wish that somebody was there to hear.
     const kept = await byHand(sql`
       delete from holdfast.audit where actor = 'ada' and action = 'worker.pause'`);

@@ -78,29 +78,38 @@ export class Shift {
 
   /** Waits for a slot, if it must and may. The signal ends the wait. */
   static async start(parts: ShiftParts, signal: AbortSignal): Promise<Shift> {
-    const { store, runtime, logger, settings } = parts;
-    const id = `${settings.name}-${makeIds(runtime)()}`;
-    const registered = await register(id, { store, runtime, logger, settings, signal });
+    const { store, runtime, settings } = parts;
     const { leaseMs, extendAt, blockedMsMax, heartbeatMs, queues } = settings;
+    const id = `${settings.name}-${makeIds(runtime)()}`;
     let shift: Shift | null = null;
-    try {
-      const keeper = await startKeeper({
-        store,
-        runtime,
-        logger,
+    const openKeeper = (): Promise<KeeperHost> =>
+      startKeeper({
+        ...parts,
         settings: { worker: id, leaseMs, extendAt, blockedMsMax, heartbeatMs, queues },
         // It has nothing to report on before the worker gives it something to hold.
         report: (report) => shift?.hearKeeper(report),
         beat: (beat) => shift?.hearBeat(beat),
         held: () => shift?.held() ?? leaseList([]),
       });
+    // Whoever stands by has everything ready for the moment when it is needed.
+    let keeper = settings.onConflict === "standby" ? await openKeeper() : null;
+    let registered: Registered | null = null;
+    try {
+      registered = await register(id, { ...parts, signal });
+      keeper ??= await openKeeper();
       shift = new Shift(parts, { id, registered, keeper });
       await shift.#enter();
       return shift;
     } catch (error) {
       const reason = "failed";
-      if (shift !== null) await shift.stop({ timeoutMs: 0, hurry: AbortSignal.abort(), reason });
-      else await store.moveWorker(id, { state: "stopped", reason }).catch(() => {});
+      if (shift !== null) {
+        await shift.stop({ timeoutMs: 0, hurry: AbortSignal.abort(), reason });
+        throw error;
+      }
+      await keeper?.stop();
+      if (registered !== null) {
+        await store.moveWorker(id, { state: "stopped", reason }).catch(() => {});
+      }
       throw error;
     }
   }

@@ -32,7 +32,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   registry: { atOnce: 1, needs: SERVERS },
   crash: { atOnce: 1 },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"] },
-  servers: { atOnce: 1, needs: SERVERS, killsServers: true },
+  servers: { atOnce: 2, needs: SERVERS, killsServers: true },
   chaos: { atOnce: 2, needs: SERVERS, killsServers: true },
   cli: { atOnce: 2 },
   package: { atOnce: 1 },

@@ -16,13 +16,14 @@ export type { AttemptView, Jobs, JobView } from "./queue/jobs.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "./queue/leases.ts";
 export type {
   Drift,
+  Drifts,
   WorkerMetrics,
   Workers,
   WorkersFilter,
   WorkerTarget,
 } from "./queue/workers.ts";
-export type { WorkerRecord } from "./store/registry.ts";
-export type { JobSummary, LeaseRecord, QueueStats, Store } from "./store/store.ts";
+export type { EnqueuerRecord, WorkerRecord } from "./store/registry.ts";
+export type { JobSummary, LeaseRecord, QueueStats, Store, Stranded } from "./store/store.ts";
 export { openStore } from "./store/open.ts";
 export type { Fence, Status } from "./core/job.ts";
 export type { Duration } from "./core/duration.ts";

@@ -5,6 +5,8 @@ import { formatMs } from "../core/duration.ts";
 import { JobNotFound } from "../core/errors.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { AttemptView, JobView } from "../queue/jobs.ts";
+import { isRunnable } from "../queue/workers.ts";
+import type { Holdfast } from "../worker/holdfast.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { printable, table, type Cell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
@@ -23,11 +25,24 @@ async function job(terminal: Terminal, id: string, { url }: DatabaseOptions): Pr
   const view = await holdfast.jobs.get(id);
   if (view === null) throw new JobNotFound({ id });
   const attempts = await holdfast.jobs.attempts(id);
-  if (terminal.json) terminal.printJson({ job: view, attempts });
-  else terminal.print(...story(terminal, view, attempts));
+  const runnable = await hasWorker(holdfast, view);
+  if (terminal.json) terminal.printJson({ job: { ...view, runnable }, attempts });
+  else terminal.print(...story(terminal, { ...view, runnable }, attempts));
 }
 
-function story(terminal: Terminal, view: JobView, attempts: readonly AttemptView[]): string[] {
+interface Told extends JobView {
+  /** Whether a worker is alive that can run it; null: it is not pending. */
+  readonly runnable: boolean | null;
+}
+
+const WORKERS_SEEN_MAX = 1_000;
+
+async function hasWorker({ workers }: Holdfast, view: JobView): Promise<boolean | null> {
+  if (view.status !== "pending") return null;
+  return isRunnable(view, await workers.list({ limit: WORKERS_SEEN_MAX }));
+}
+
+function story(terminal: Terminal, view: Told, attempts: readonly AttemptView[]): string[] {
   const now = systemRuntime.now();
   return [
     `${terminal.colors.bold(printable(view.task))} ${view.id}`,
@@ -39,12 +54,13 @@ function story(terminal: Terminal, view: JobView, attempts: readonly AttemptView
   ];
 }
 
-function facts({ colors }: Terminal, view: JobView, now: number): string[] {
+function facts({ colors }: Terminal, view: Told, now: number): string[] {
   const { status, attempts, attemptsMax, crashes } = view;
   const at = (instant: number | null): string | null =>
     instant === null ? null : moment(instant, now);
   const lines: Record<string, string | null> = {
     status: statusPaint(colors, status)(status),
+    waits: view.runnable === false ? "for a worker: none that is alive runs it" : null,
     queue: view.queue,
     attempts: `${attempts} of ${attemptsMax}${crashes === 0 ? "" : `, ${crashes} crashed`}`,
     priority: view.priority === 0 ? null : String(view.priority),

@@ -3,13 +3,14 @@ import { userInfo } from "node:os";
 import { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
 import type { WorkerState } from "../core/worker-state.ts";
-import { driftOf, type WorkerTarget } from "../queue/workers.ts";
+import { driftOf, type Drifts, type WorkerTarget } from "../queue/workers.ts";
 import type { WorkerRecord } from "../store/registry.ts";
+import type { Stranded } from "../store/store.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { BadUsage } from "./failure.ts";
-import { table, type Cell } from "./table.ts";
+import { printable, table, type Cell } from "./table.ts";
 import type { Colors, Terminal } from "./terminal.ts";
 import { counted, moment, relative, span } from "./words.ts";
 
@@ -84,10 +85,22 @@ function orderCommand(terminal: Terminal, order: keyof typeof ORDERS): Command {
 async function list(terminal: Terminal, { url, ...filter }: ListOptions): Promise<void> {
   await using holdfast = await openForLooking(url);
   const workers = await holdfast.workers.list(filter);
-  const drift = driftOf(workers);
-  if (terminal.json) terminal.printJson({ workers, drift });
-  else if (workers.length === 0) terminal.print("No workers.");
-  else terminal.print(...workerTable(workers, terminal), ...remarks(workers, terminal));
+  const troubles = {
+    drift: await holdfast.workers.drift(),
+    stranded: await holdfast.jobs.stranded(),
+  };
+  if (terminal.json) {
+    terminal.printJson({ workers, ...troubles });
+    return;
+  }
+  const lines = workers.length === 0 ? [] : [...workerTable(workers, terminal), ""];
+  const count = workers.length === 0 ? "No workers." : counted(workers.length, "worker");
+  terminal.print(...lines, ...remarks(troubles, terminal), terminal.colors.dim(count));
+}
+
+interface Troubles {
+  readonly drift: Drifts;
+  readonly stranded: readonly Stranded[];
 }
 
 function workerTable(workers: readonly WorkerRecord[], { columns, colors }: Terminal): string[] {
@@ -141,11 +154,21 @@ function paintOf(colors: Colors, { status, wish, reason }: WorkerRecord): (text:
   return colors[TONES[status]];
 }
 
-function remarks(workers: readonly WorkerRecord[], { colors }: Terminal): string[] {
-  const drift = driftOf(workers).map(({ type, versions }) =>
-    colors.yellow(`Running workers '${type}' are of different versions: ${versions.join(", ")}.`),
-  );
-  return ["", ...drift, colors.dim(counted(workers.length, "worker"))];
+/** What somebody should know who looks at workers. */
+function remarks({ drift, stranded }: Troubles, { colors }: Terminal): string[] {
+  return [
+    ...drift.workers.map(
+      ({ type, versions }) => `Workers '${type}' run different versions: ${versions.join(", ")}.`,
+    ),
+    ...drift.enqueuers.map(
+      ({ version, silentMs }) =>
+        `Version ${version} enqueued ${span(silentMs)} ago, and no running worker has it.`,
+    ),
+    ...stranded.map(
+      ({ queue, task, jobs, waitedMs }) =>
+        `No live worker runs ${task} (queue ${queue}): ${counted(jobs, "job")}, waiting for ${span(waitedMs)}.`,
+    ),
+  ].map((line) => colors.yellow(printable(line)));
 }
 
 async function show(terminal: Terminal, id: string, { url }: DatabaseOptions): Promise<void> {

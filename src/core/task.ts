@@ -11,10 +11,11 @@ import { InputRejected, InvalidArgument } from "./errors.ts";
 import type { Fence } from "./job.ts";
 import { checkName } from "./name.ts";
 import { retryPolicy, type RetryOptions, type RetryPolicy } from "./retry.ts";
+import { taskName } from "./task-name.ts";
 
 export const DEFAULT_QUEUE = "default";
 
-const KNOWN = new Set(["name", "queue", "retry", "timeout", "input", "run"]);
+const KNOWN = new Set(["name", "version", "queue", "retry", "timeout", "input", "run"]);
 
 /** What a task's function is told about the job it runs. */
 export interface Context {
@@ -36,6 +37,7 @@ export interface Context {
 
 /** `Input` is what callers pass, `Result` what they get back. */
 export interface Task<Input = unknown, Result = unknown> {
+  /** As its jobs carry it: with its version, if it has one. */
   readonly name: string;
   readonly queue: string;
   readonly retry: RetryPolicy;
@@ -51,6 +53,11 @@ export type AnyTask = Omit<Task, "types">;
 
 export interface TaskOptions {
   readonly name: string;
+  /**
+   * From 1. Raise it when jobs of before cannot be run by the new code, or not by the old: a worker takes only jobs of the
+   * versions it knows. One that shall run both has both definitions.
+   */
+  readonly version?: number;
   /** The queue its jobs go to unless the caller names another. */
   readonly queue?: string;
   readonly retry?: RetryOptions;
@@ -77,7 +84,7 @@ export function defineTask(
   },
 ): Task {
   checkKnown(definition, KNOWN);
-  const { name, queue = DEFAULT_QUEUE, retry, timeout, input = null } = definition;
+  const { name, version = null, queue = DEFAULT_QUEUE, retry, timeout, input = null } = definition;
   if (typeof definition.run !== "function") {
     throw new InvalidArgument({ field: "run", problem: "a task needs a function to run." });
   }
@@ -88,7 +95,7 @@ export function defineTask(
     });
   }
   return {
-    name: checkName("name", name),
+    name: taskName(name, version),
     queue: checkName("queue", queue),
     retry: retryPolicy(retry),
     timeoutMs: timeout === undefined ? null : toMs("timeout", timeout, { min: 1 }),

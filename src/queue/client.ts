@@ -9,8 +9,10 @@ import { checkName } from "../core/name.ts";
 import { retryPolicy } from "../core/retry.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
+import { checkTaskName } from "../core/task-name.ts";
 import { ENQUEUE_BATCH_MAX } from "../store/sql-store.ts";
 import type { Enqueued, NewJob, QueueStats, Store } from "../store/store.ts";
+import { Enqueuer } from "./enqueuer.ts";
 import { Job } from "./job.ts";
 import { Jobs } from "./jobs.ts";
 import { Leases } from "./leases.ts";
@@ -25,28 +27,34 @@ export interface ClientParts {
   readonly store: Store;
   readonly runtime: Runtime;
   readonly logger: Logger;
+  /** Which build of the application this is. */
+  readonly version: string;
 }
 
 export class Client implements AsyncDisposable {
   readonly store: Store;
   readonly runtime: Runtime;
   readonly logger: Logger;
+  readonly version: string;
   readonly jobs: Jobs;
   readonly leases: Leases;
   readonly workers: Workers;
   readonly #newId: () => string;
   readonly #results: Results;
+  readonly #enqueuer: Enqueuer;
   readonly #subscriptions = new Set<Subscription>();
   #closed = false;
 
-  constructor({ store, runtime, logger }: ClientParts) {
+  constructor({ store, runtime, logger, version }: ClientParts) {
     this.store = store;
     this.runtime = runtime;
     this.logger = logger;
+    this.version = version;
     this.leases = new Leases(store, runtime);
     this.workers = new Workers(store, runtime);
     this.#newId = makeIds(runtime);
     this.#results = new Results({ store, runtime, logger });
+    this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
     this.jobs = new Jobs(store, this.#results);
   }
 
@@ -57,7 +65,7 @@ export class Client implements AsyncDisposable {
     options?: EnqueueOptions,
   ): Promise<Job<Result>>;
   /**
-   * By name, for callers that do not have the task's code. The worker checks the input. Its queue and attempts are not
+   * By name (`order.ship`, `order.ship@2`), for callers that do not have the task's code. The worker checks the input. Its queue and attempts are not
    * known here either: `default` and 3 unless given.
    */
   async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
@@ -122,6 +130,7 @@ export class Client implements AsyncDisposable {
     this.refuseMore();
     await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
     await this.#results.stop();
+    await this.#enqueuer.stop();
     await this.store.close();
   }
 
@@ -141,6 +150,7 @@ export class Client implements AsyncDisposable {
       newJob(this.#newId(), defaults.name, input, termsOf(input, index)),
     );
     const enqueued = await this.#write(news);
+    this.#enqueuer.note();
     return enqueued.map((row) => new Job({ ...row, task: defaults.name, jobs: this.jobs }));
   }
 
@@ -202,7 +212,11 @@ function defaultsOf(task: Task): Defaults {
 }
 
 function unknownTask(name: string): Defaults {
-  return { name: checkName("task", name), queue: DEFAULT_QUEUE, attempts: retryPolicy().attempts };
+  return {
+    name: checkTaskName("task", name),
+    queue: DEFAULT_QUEUE,
+    attempts: retryPolicy().attempts,
+  };
 }
 
 const PAYLOAD = { what: "payload", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };

@@ -6,7 +6,15 @@ import { statuses, traceId, type Status } from "../core/job.ts";
 import { decode } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
-import type { AttemptRecord, JobRecord, JobSummary, ListFilter, Store } from "../store/store.ts";
+import { checkTaskName } from "../core/task-name.ts";
+import type {
+  AttemptRecord,
+  JobRecord,
+  JobSummary,
+  ListFilter,
+  Store,
+  Stranded,
+} from "../store/store.ts";
 import { checkKnown, checkText, checkWhole } from "../core/check.ts";
 import type { Results } from "./results.ts";
 
@@ -73,10 +81,18 @@ export class Jobs {
       });
     }
     if (queue !== undefined) checkName("queue", queue);
-    if (task !== undefined) checkName("task", task);
+    if (task !== undefined) checkTaskName("task", task);
     if (options.before !== undefined) checkText("before", options.before);
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
     return this.#store.list({ ...options, limit });
+  }
+
+  /**
+   * Pending jobs that no live worker can run, by queue and task: nobody works on their queue, or nobody there knows their
+   * task or its version. Workers of your own on `leases` are not registered, and count for nobody here.
+   */
+  stranded(): Promise<Stranded[]> {
+    return this.#store.stranded();
   }
 
   /** Makes a failed or cancelled job pending again, with `attempts` more tries. */

@@ -13,6 +13,7 @@ import { checkName } from "../core/name.ts";
 import { backoffMs, retryPolicy } from "../core/retry.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { DEFAULT_QUEUE } from "../core/task.ts";
+import { checkTaskName } from "../core/task-name.ts";
 import type { LeaseFilter, LeaseRecord, Settled, Store } from "../store/store.ts";
 import { PAGE_MAX } from "./jobs.ts";
 import { checkKnown, checkList, checkText, checkWhole } from "../core/check.ts";
@@ -86,7 +87,7 @@ export class Leases {
       tasks:
         tasks === undefined
           ? null
-          : checkList("tasks", tasks).map((task) => checkName("tasks", task)),
+          : checkList("tasks", tasks).map((task) => checkTaskName("tasks", task)),
       limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
       leaseMs: toMs("lease", lease, { min: LEASE_MS_MIN }),
     });

@@ -5,8 +5,8 @@ import { makeIds } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { isKnownVersion } from "../core/version.ts";
-import type { Wish } from "../core/worker-state.ts";
-import type { Command, WorkerRecord } from "../store/registry.ts";
+import { activeStates, type Wish } from "../core/worker-state.ts";
+import type { Command, EnqueuerRecord, WorkerRecord } from "../store/registry.ts";
 import type { Store } from "../store/store.ts";
 
 const LIST_OPTIONS = new Set(["type", "all", "limit"]);
@@ -14,6 +14,8 @@ const COMMAND_OPTIONS = new Set(["actor"]);
 const LIMIT_MAX = 1_000;
 const LIMIT_DEFAULT = 100;
 const DAY_MS = 24 * 3_600_000;
+/** Longer ago than this somebody may have been replaced. */
+const ENQUEUED_WITHIN_MS = 5 * 60_000;
 
 export interface WorkersFilter {
   /** Only workers of this name. */
@@ -30,6 +32,14 @@ export type WorkerTarget = { readonly id: string } | { readonly type: string } |
 export interface Drift {
   readonly type: string;
   readonly versions: readonly string[];
+}
+
+/** Where the application's builds differ. */
+export interface Drifts {
+  /** Among running workers of one name. */
+  readonly workers: readonly Drift[];
+  /** Builds that enqueue jobs and that no running worker has. */
+  readonly enqueuers: readonly EnqueuerRecord[];
 }
 
 /** How the workers of one name are doing, by their rows: those that run, and those that stopped within a week. */
@@ -75,6 +85,13 @@ export class Workers {
 
   find(id: string): Promise<WorkerRecord | null> {
     return this.#store.findWorker(checkText("id", id));
+  }
+
+  /** Where builds differ: among workers, and between those who enqueued within the last minutes and the workers. */
+  async drift(): Promise<Drifts> {
+    const workers = await this.#store.workers({ alive: true, limit: LIMIT_MAX });
+    const enqueuers = await this.#store.enqueuers(ENQUEUED_WITHIN_MS);
+    return { workers: driftOf(workers), enqueuers: strangersTo(workers, enqueuers) };
   }
 
   /** One for each name, over the rows of the last thousand workers that started. */
@@ -154,12 +171,36 @@ function least(numbers: readonly number[]): number {
   return numbers.length === 0 ? 0 : Math.min(...numbers);
 }
 
-/** Where workers of one name run different builds. One that cannot say which it runs counts for nothing. */
-export function driftOf(workers: readonly WorkerRecord[]): Drift[] {
-  const running = workers.filter(
-    ({ status, version }) => status === "running" && isKnownVersion(version),
+/** Whether one of the workers takes jobs like this one. */
+export function isRunnable(
+  { queue, task }: { readonly queue: string; readonly task: string },
+  workers: readonly WorkerRecord[],
+): boolean {
+  return workers.some(
+    ({ status, queues, tasks }) =>
+      activeStates.some((state) => state === status) &&
+      queues.includes(queue) &&
+      tasks.includes(task),
   );
-  return [...Map.groupBy(running, ({ type }) => type)]
+}
+
+/** One that cannot say which build it runs counts for nothing. */
+function runningOf(workers: readonly WorkerRecord[]): WorkerRecord[] {
+  return workers.filter(({ status, version }) => status === "running" && isKnownVersion(version));
+}
+
+/** Where workers of one name run different builds. */
+export function driftOf(workers: readonly WorkerRecord[]): Drift[] {
+  return [...Map.groupBy(runningOf(workers), ({ type }) => type)]
     .map(([type, some]) => ({ type, versions: [...new Set(some.map(({ version }) => version))] }))
     .filter(({ versions }) => versions.length > 1);
+}
+
+/** Who enqueues and runs a build that no running worker has. Without a worker there is nothing to differ from. */
+function strangersTo(
+  workers: readonly WorkerRecord[],
+  enqueuers: readonly EnqueuerRecord[],
+): EnqueuerRecord[] {
+  const running = new Set(runningOf(workers).map(({ version }) => version));
+  return running.size === 0 ? [] : enqueuers.filter(({ version }) => !running.has(version));
 }

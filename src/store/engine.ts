@@ -52,8 +52,14 @@ export interface Engine {
   /** Updates rows and returns them as they are then, in one round trip. The condition must still hold afterwards. */
   change<T = Row>(change: Change): Promise<T[]>;
 
-  /** Runs the body in one transaction: committed when it resolves, undone when it rejects. The body may run again. */
-  transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T>;
+  /**
+   * Runs the body in one transaction: committed when it resolves, undone when it rejects. The body may run again. With
+   * `lockMs` it waits no longer than that for what others have locked.
+   */
+  transaction<T>(
+    body: (tx: Transaction) => Promise<T>,
+    patience?: { readonly lockMs: number },
+  ): Promise<T>;
 
   hasTable(name: string): Promise<boolean>;
 

@@ -1,5 +1,6 @@
 /** What the store tells about jobs: reads only, paged by keys, never with a payload unless one job was asked for. */
 import { home, statuses, type Fence, type Status } from "../core/job.ts";
+import { versionsOf } from "../core/task-name.ts";
 import type { Engine } from "./engine.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
 import type {
@@ -78,12 +79,19 @@ export function listJobs(engine: Engine, filter: ListFilter): Promise<JobSummary
               from ${pageSource(filter.status)} p
              where ${statusIs(filter.status)}
                    ${filter.queue === undefined ? nothing : sql`and coalesce(p.queue, '') = ${filter.queue}`}
-                   ${filter.task === undefined ? nothing : sql`and p.task = ${filter.task}`}
+                   ${filter.task === undefined ? nothing : taskIs(filter.task)}
                    ${filter.before === undefined ? nothing : sql`and p.id < ${filter.before}`}
              order by p.id desc
              limit ${filter.limit}) page
       join holdfast.job_state s on s.id = page.id
      order by s.id desc`);
+}
+
+/** A name without a version is of all of them. */
+function taskIs(task: string): Sql {
+  const versions = versionsOf(task);
+  if (versions === null) return sql`and p.task = ${task}`;
+  return sql`and (p.task = ${task} or p.task > ${versions.after} and p.task < ${versions.before})`;
 }
 
 const SOURCES = {

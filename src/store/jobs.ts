@@ -12,6 +12,7 @@ import {
   type Status,
 } from "../core/job.ts";
 import { IllegalMove, JobNotFound, KeyTaken } from "../core/errors.ts";
+import { bareName } from "../core/task-name.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
 import {
   land,
@@ -184,11 +185,12 @@ async function whyNotRevived(tx: Transaction, id: string): Promise<Error> {
 }
 
 async function holdKey(tx: Transaction, row: Traveller, key: string): Promise<void> {
+  const task = bareName(row.task);
   const [holder] = await tx.all<{ job_id: string }>(
-    sql`select job_id from holdfast.job_key where task = ${row.task} and job_key = ${key}`,
+    sql`select job_id from holdfast.job_key where task = ${task} and job_key = ${key}`,
   );
-  if (holder !== undefined) throw new KeyTaken({ key, task: row.task, holder: holder.job_id });
-  await tx.insert("job_key", [{ task: row.task, job_key: key, job_id: row.id }]);
+  if (holder !== undefined) throw new KeyTaken({ key, task, holder: holder.job_id });
+  await tx.insert("job_key", [{ task, job_key: key, job_id: row.id }]);
 }
 
 function lastAttempt(row: FinishedRow): AttemptRow {

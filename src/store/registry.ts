@@ -30,8 +30,13 @@ export interface Registry {
   workers(filter: WorkerFilter): Promise<WorkerRecord[]>;
   findWorker(id: string): Promise<WorkerRecord | null>;
 
-  /** Deletes the rows of workers that stopped longer ago than this. Returns how many. */
-  pruneWorkers(stoppedForMs: number): Promise<number>;
+  /** Deletes the rows of workers that stopped, and of builds that enqueued, longer ago than this. Returns how many. */
+  pruneWorkers(forMs: number): Promise<number>;
+
+  /** Notes that a build of the application enqueues jobs. */
+  noteEnqueuer(version: string): Promise<void>;
+  /** The builds that enqueued jobs within this time, those that did so last first. */
+  enqueuers(withinMs: number): Promise<EnqueuerRecord[]>;
 }
 
 /** By what a process is known, also after its end, on the host it runs on. Null: the host does not tell. */
@@ -56,6 +61,15 @@ export interface NewWorker extends ProcessTrace {
   readonly tasks: readonly string[];
   readonly concurrency: number;
   readonly silence: Silence;
+  readonly patience: Patience;
+}
+
+/** How long somebody waits to be registered. */
+export interface Patience {
+  /** For others who register a worker of the type at the same time … */
+  readonly lockMs: number;
+  /** … and in all. */
+  readonly allMs: number;
 }
 
 /** When a worker counts as dead. */
@@ -97,6 +111,14 @@ export interface Beat {
   readonly pending: boolean;
 }
 
+export interface EnqueuerRecord {
+  readonly version: string;
+  readonly firstAt: number;
+  readonly lastAt: number;
+  /** How long ago that is, by the database's clock. It is noted about once a minute. */
+  readonly silentMs: number;
+}
+
 export interface ClosedWorker {
   readonly id: string;
   readonly type: string;
@@ -118,7 +140,8 @@ export interface WorkerFilter {
   readonly limit: number;
 }
 
-export interface WorkerRecord extends Omit<NewWorker, "silence" | "slots">, WorkerVitals {
+export interface WorkerRecord
+  extends Omit<NewWorker, "silence" | "patience" | "slots">, WorkerVitals {
   readonly slot: number | null;
   readonly instance: number;
   readonly status: WorkerState;

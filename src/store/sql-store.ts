@@ -10,6 +10,7 @@ import type {
   Beat,
   ClosedWorker,
   Command,
+  EnqueuerRecord,
   NewWorker,
   Registered,
   Silence,
@@ -17,6 +18,8 @@ import type {
   WorkerRecord,
   WorkerVitals,
 } from "./registry.ts";
+import { enqueuers, noteEnqueuer, pruneEnqueuers } from "./enqueuers.ts";
+import { stranded } from "./stranded.ts";
 import * as workers from "./workers.ts";
 import { checkSchema, migrate } from "./migrate.ts";
 import { lookUpEnqueued, lookUpRevived, lookUpTurn, writeOrLookUp } from "./unknown.ts";
@@ -232,6 +235,10 @@ export class SqlStore implements Store {
     return inspect.hasPending(this.engine, queue);
   }
 
+  stranded() {
+    return stranded(this.engine);
+  }
+
   register(worker: NewWorker): Promise<Registered> {
     return workers.register(this.engine, worker);
   }
@@ -274,8 +281,17 @@ export class SqlStore implements Store {
     return workers.findWorker(this.engine, id);
   }
 
-  pruneWorkers(stoppedForMs: number): Promise<number> {
-    return workers.pruneWorkers(this.engine, stoppedForMs);
+  async pruneWorkers(forMs: number): Promise<number> {
+    const gone = await workers.pruneWorkers(this.engine, forMs);
+    return gone + (await pruneEnqueuers(this.engine, forMs));
+  }
+
+  noteEnqueuer(version: string): Promise<void> {
+    return noteEnqueuer(this.engine, version);
+  }
+
+  enqueuers(withinMs: number): Promise<EnqueuerRecord[]> {
+    return enqueuers(this.engine, withinMs);
   }
 
   watch(listener: (hint: Hint) => void): () => void {

@@ -101,6 +101,8 @@ export interface Store extends Registry {
   stats(): Promise<QueueStats[]>;
   /** Whether a queue has pending jobs. */
   hasPending(queue: string): Promise<boolean>;
+  /** Pending jobs that no live worker can run, by queue and task, those that wait longest first. */
+  stranded(): Promise<Stranded[]>;
 
   /**
    * Calls back soon after something changed, by this process or another. A hint and nothing more: hints may come late,
@@ -256,6 +258,15 @@ export interface QueueStats {
   readonly counts: Record<Status, number>;
   /** Since when the longest pending job has been pending; null: none is. */
   readonly oldestPendingAt: number | null;
+}
+
+export interface Stranded {
+  readonly queue: string;
+  readonly task: string;
+  /** How many: of each queue those are counted that would be claimed first. */
+  readonly jobs: number;
+  /** For how long the oldest of them has been pending. */
+  readonly waitedMs: number;
 }
 
 /** What changed: jobs became pending in a queue, jobs wait for a time, … or another process wrote something. */

@@ -4,7 +4,7 @@
  * The databases themselves refuse a second active row for a slot, and a change of status that a worker's life does not
  * have. What is written here only finds a free slot, and closes the rows of those who gave no sign of life.
  */
-import { StoreRefused, WorkerRefused } from "../core/errors.ts";
+import { StoreBusy, StoreRefused, WorkerRefused } from "../core/errors.ts";
 import {
   activeStates,
   workerMoves,
@@ -46,16 +46,21 @@ type WorkerRow = Omit<WorkerRecord, "queues" | "tasks"> & { queues: string; task
  * first, so those who start at once go one after the other.
  */
 export async function register(engine: Engine, worker: NewWorker): Promise<Registered> {
-  const registered = await registerOnce(engine, worker);
+  const startedAt = engine.runtime.monotonic();
+  const registered = await registerOnce(engine, worker, startedAt);
   if (registered !== null) return registered;
   await declareType(engine, worker.type);
-  return (await registerOnce(engine, worker)) as Registered;
+  return (await registerOnce(engine, worker, startedAt)) as Registered;
 }
 
 /** Null: nobody has declared the type yet. */
-function registerOnce(engine: Engine, worker: NewWorker): Promise<Registered | null> {
+function registerOnce(
+  engine: Engine,
+  worker: NewWorker,
+  startedAt: number,
+): Promise<Registered | null> {
+  const { type, slots, silence, patience } = worker;
   return engine.transaction(async (tx) => {
-    const { type, slots, silence } = worker;
     const known = await tx.run(sql`
       update holdfast.worker_type set instance = instance + 1 where name = ${type}`);
     if (known === 0) return null;
@@ -69,8 +74,10 @@ function registerOnce(engine: Engine, worker: NewWorker): Promise<Registered | n
     const now = await readNow(engine, tx);
     const times = { started_at: now, heartbeat_at: now };
     await tx.insert("worker", [asRow({ ...rowOf(worker), slot, instance, ...times })]);
+    const waitedMs = engine.runtime.monotonic() - startedAt;
+    if (waitedMs > patience.allMs) throw new StoreBusy({ store: engine.name, waitedMs });
     return { slot, instance };
-  });
+  }, patience);
 }
 
 function aliveOf(engine: Engine, tx: Transaction, type: string): Promise<WorkerRow[]> {

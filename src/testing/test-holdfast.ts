@@ -8,6 +8,9 @@ import { drain, type Drained, type DrainOptions } from "./drain.ts";
 /** Time that passes between two looks whether closing is over. */
 const CLOSE_STEP_MS = 1_000;
 
+/** The same whatever is tested and wherever: one that says nothing. */
+const NO_VERSION = "build-0";
+
 export interface TestHoldfastOptions {
   /** When the test begins. Default: a moment in January 2027. */
   readonly start?: Date | number;
@@ -29,6 +32,7 @@ export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promi
   const clock = testClock(start, options);
   const holdfast = await openHoldfast("sqlite::memory:", {
     runtime: clock,
+    version: NO_VERSION,
     ...(logger === undefined ? {} : { logger }),
   });
   return {

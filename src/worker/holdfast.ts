@@ -3,6 +3,8 @@ import { checkKnown } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { guardedLogger, silentLogger, type Logger } from "../core/log.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
+import { checkName } from "../core/name.ts";
+import { appVersion } from "../core/version.ts";
 import { Client } from "../queue/client.ts";
 import { openStore, type Place } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
@@ -20,12 +22,14 @@ export interface HoldfastOptions {
   readonly schema?: string;
   /** MySQL, MariaDB: a Redis through which processes wake each other. Default: HOLDFAST_REDIS_URL, if it is set. */
   readonly redis?: string;
+  /** Which build of the application this is. Default: the git commit, else BUILD_ID. */
+  readonly version?: string;
   /** Time and randomness; tests bring their own. */
   readonly runtime?: Runtime;
 }
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-const KNOWN = new Set(["logger", "migrate", "create", "schema", "redis", "runtime"]);
+const KNOWN = new Set(["logger", "migrate", "create", "schema", "redis", "version", "runtime"]);
 
 /** Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`), a `pg` pool of your own, or a store. */
 export async function openHoldfast(
@@ -33,7 +37,7 @@ export async function openHoldfast(
   options: HoldfastOptions = {},
 ): Promise<Holdfast> {
   checkKnown(options, KNOWN);
-  const { logger = silentLogger, migrate = true, ...rest } = options;
+  const { logger = silentLogger, migrate = true, version, ...rest } = options;
   const { runtime = systemRuntime } = rest;
   if (LEVELS.some((level) => typeof logger?.[level] !== "function")) {
     throw new InvalidArgument({
@@ -41,6 +45,7 @@ export async function openHoldfast(
       problem: "give one with debug, info, warn and error, such as a pino logger.",
     });
   }
+  if (version !== undefined) checkName("version", version);
   const store = isStore(place) ? place : await openStore(place, rest);
   try {
     await (migrate ? store.migrate() : store.checkSchema());
@@ -48,7 +53,12 @@ export async function openHoldfast(
     await store.close();
     throw error;
   }
-  return new Holdfast({ store, runtime, logger: guardedLogger(logger) });
+  return new Holdfast({
+    store,
+    runtime,
+    logger: guardedLogger(logger),
+    version: version ?? appVersion(systemRuntime),
+  });
 }
 
 function isStore(place: Place | Store): place is Store {
@@ -62,7 +72,7 @@ export class Holdfast extends Client {
 
   async startWorker(options: WorkerOptions): Promise<Worker> {
     this.checkOpen();
-    const settings = checkWorkerOptions(options);
+    const settings = checkWorkerOptions(options, this.version);
     const { store, runtime, logger } = this;
     const { signal } = this.#closing;
     const starting = Worker.start({ store, runtime, logger, settings, signal });

@@ -18,6 +18,10 @@ const STANDBY_MS_MAX = 500;
 /** How many looks it takes to notice a worker that is stale. */
 const LOOKS_PER_STALE = 4;
 
+/** How long a worker waits for others that register at the same time, and for its registration in all. */
+const LOCK_MS_MAX = 5_000;
+const REGISTRATION_MS_MAX = 10_000;
+
 /** How many workers of one type are looked at. */
 const SEEN_MAX = SLOTS_MAX;
 
@@ -94,5 +98,6 @@ async function newWorker(id: string, store: Store, settings: WorkerSettings): Pr
     tasks: [...tasks.keys()],
     concurrency,
     silence: { staleMs, hungMs, gone: others.filter(isGone).map((other) => other.id) },
+    patience: { lockMs: LOCK_MS_MAX, allMs: REGISTRATION_MS_MAX },
   };
 }

@@ -3,7 +3,6 @@ import { toMs, type Duration } from "../core/duration.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { finalStatuses, type FinalStatus } from "../core/job.ts";
 import { checkName } from "../core/name.ts";
-import { systemRuntime } from "../core/runtime.ts";
 import { taskMap, type AnyTask, type Task } from "../core/task.ts";
 import {
   DEFAULT_CRASHES_MAX,
@@ -12,7 +11,6 @@ import {
   LEASE_MS_MIN,
 } from "../queue/leases.ts";
 import { checkKnown, checkWhole } from "../core/check.ts";
-import { appVersion } from "../core/version.ts";
 import { SLOTS_MAX } from "../core/worker-state.ts";
 
 export interface WorkerOptions {
@@ -97,7 +95,8 @@ const KNOWN = new Set(
   ).split(" "),
 );
 
-export function checkWorkerOptions(options: WorkerOptions): WorkerSettings {
+/** The build is that of the process, unless the worker says another. */
+export function checkWorkerOptions(options: WorkerOptions, version: string): WorkerSettings {
   checkKnown(options, KNOWN);
   const tasks = taskMap(checkTasks(options.tasks));
   const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
@@ -122,7 +121,7 @@ export function checkWorkerOptions(options: WorkerOptions): WorkerSettings {
     }),
     blockedMsMax: toMs("maxBlock", options.maxBlock ?? leaseMs * BLOCKED_LEASES, { min: leaseMs }),
     shutdownMs: toMs("shutdown", options.shutdown ?? "30s"),
-    ...checkRegistration(options),
+    ...checkRegistration(options, version),
     keepMs: {
       done: toMs("keep.done", keep.done ?? "7d"),
       cancelled: toMs("keep.cancelled", keep.cancelled ?? "7d"),
@@ -136,8 +135,8 @@ type Registration = Pick<
   "slots" | "onConflict" | "heartbeatMs" | "staleMs" | "hungMs" | "version"
 >;
 
-function checkRegistration(options: WorkerOptions): Registration {
-  const { slots, onConflict = "refuse", version } = options;
+function checkRegistration(options: WorkerOptions, version: string): Registration {
+  const { slots, onConflict = "refuse" } = options;
   if (onConflict !== "refuse" && onConflict !== "standby") {
     throw new InvalidArgument({ field: "onConflict", problem: 'give "refuse" or "standby".' });
   }
@@ -149,7 +148,7 @@ function checkRegistration(options: WorkerOptions): Registration {
     heartbeatMs,
     staleMs: toMs("stale", options.stale ?? Math.max(min, STALE_MS), { min }),
     hungMs: toMs("hung", options.hung ?? Math.max(min, HUNG_MS), { min }),
-    version: version === undefined ? appVersion(systemRuntime) : checkName("version", version),
+    version: checkName("version", options.version ?? version),
   };
 }
 

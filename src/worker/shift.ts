@@ -257,8 +257,10 @@ export class Shift {
     const now = runtime.monotonic();
     // Twice for every sign of life, so that what it carries is never old.
     if (now - this.#toldAt >= settings.heartbeatMs / 2) {
-      this.#toldAt = now;
       this.#keeper.vitals(this.#vitals());
+      // The first brings news of the others, one of whom may have died and left jobs behind.
+      if (this.#toldAt === Number.NEGATIVE_INFINITY) this.#keeper.beatNow();
+      this.#toldAt = now;
     }
     const trustMs = settings.leaseMs * (TRUST_MARGIN / 2);
     return Math.min(TRUST_CHECK_MS_MAX, trustMs, settings.heartbeatMs / 2);

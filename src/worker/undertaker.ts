@@ -39,7 +39,6 @@ export class Undertaker {
   /** What the last sign of life told, and what had been told when the others were looked at. */
   #told: Beat | null = null;
   #known: Beat | null = null;
-  #hasLooked = false;
   #toldAt: number;
   /** Since when no sign of life was missed. */
   #since: number;
@@ -73,7 +72,7 @@ export class Undertaker {
 
   #isNews(): boolean {
     const [told, known] = [this.#told, this.#known];
-    if (told === null) return !this.#hasLooked;
+    if (told === null) return false;
     const { staleMs, hungMs } = this.#parts.settings;
     if (told.silentMsMax > Math.min(staleMs, hungMs)) return true;
     return told.others !== known?.others || told.newestAt !== known.newestAt;
@@ -82,10 +81,9 @@ export class Undertaker {
   async #look(): Promise<void> {
     const { store, worker } = this.#parts;
     const told = this.#told;
-    const alive = await store.workers({ alive: true, limit: SEEN_MAX });
+    const alive = told?.others === 0 ? [] : await store.workers({ alive: true, limit: SEEN_MAX });
     this.#others = alive.filter(({ id }) => id !== worker);
     this.#known = told;
-    this.#hasLooked = true;
   }
 
   /**

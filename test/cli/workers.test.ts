@@ -58,6 +58,20 @@ suite("holdfast workers", () => {
     });
   });
 
+  test("says what no live worker can run, and which versions differ", async () => {
+    const env = { BUILD_ID: "77b0c1d" };
+    const { id } = await desk.json(["enqueue", "add@2", "[1,2]"], { env });
+    const { stdout } = await desk.holdfast(["workers"]);
+    assert.match(stdout, /^Version 77b0c1d enqueued .+ ago, and no running worker has it\.$/m);
+    assert.match(stdout, /^No live worker runs add@2 \(queue default\): 1 job, waiting for /m);
+    const { drift, stranded } = await desk.json(["workers"]);
+    assert.deepEqual([drift.workers, drift.enqueuers[0].version], [[], "77b0c1d"]);
+    assert.deepEqual([stranded[0].task, stranded[0].jobs], ["add@2", 1]);
+    assert.match((await desk.holdfast(["job", id])).stdout, /^  waits +for a worker/m);
+    assert.equal((await desk.json(["job", id])).job.runnable, false);
+    await desk.json(["cancel", id]);
+  });
+
   test("refuses to guess who is meant, and says when nobody is there", async () => {
     assertRefused(await desk.holdfast(["workers", "stop"]), 2, /--type <name>/, /--all/);
     const { id } = await only();

@@ -3,54 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StoreRefused, WorkerRefused } from "../../src/core/errors.ts";
 import { workerMoves, workerStates } from "../../src/core/worker-state.ts";
-import type { Beat, NewWorker, WorkerVitals } from "../../src/store/registry.ts";
+import type { Beat, WorkerVitals } from "../../src/store/registry.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Group } from "../support/bundle.ts";
+import { HUNG_MS, newWorker, silence, STALE_MS, start, vitals } from "../support/workers.ts";
 import { CRASHES_MAX, done, enqueueOne, mustFind, nextId, one, startOne } from "../support/jobs.ts";
-
-const STALE_MS = 30_000;
-const HUNG_MS = 60_000;
-const silence = { staleMs: STALE_MS, hungMs: HUNG_MS, gone: [] as string[] };
-
-function newWorker(facts: Partial<NewWorker> = {}): NewWorker {
-  return {
-    id: `mailer-${nextId()}`,
-    type: "mailer",
-    slots: 1,
-    hostname: "host-a",
-    pid: 4711,
-    hostBoot: "boot-1 pid:[1]",
-    processStart: "12345",
-    version: "abc1234",
-    nodeVersion: "v24.0.0",
-    platform: "linux",
-    arch: "x64",
-    queues: ["default"],
-    tasks: ["mail"],
-    concurrency: 10,
-    silence,
-    ...facts,
-  };
-}
-
-const vitals: WorkerVitals = {
-  claimed: 7,
-  done: 4,
-  failed: 1,
-  retried: 2,
-  leasesLost: 0,
-  running: 3,
-  loopDelayMs: 12,
-  memoryBytes: 90_000_000,
-};
-
-async function start(store: Store, facts: Partial<NewWorker> = {}): Promise<NewWorker> {
-  const worker = newWorker(facts);
-  await store.register(worker);
-  await store.moveWorker(worker.id, { state: "running", reason: null });
-  return worker;
-}
 
 function beat(store: Store, id: string): Promise<Beat | null> {
   return store.beat(id, vitals, ["default", "mails"]);
@@ -64,7 +22,7 @@ async function statusOf(store: Store, id: string): Promise<string | null> {
 export const registry: Group = (open) => {
   test("a worker is entered with all that is known about it", async () => {
     const { store, clock } = await open();
-    const { silence: _silence, slots: _slots, ...facts } = newWorker();
+    const { silence: _silence, patience: _patience, slots: _slots, ...facts } = newWorker();
     assert.deepEqual(await store.register(newWorker(facts)), { slot: 1, instance: 1 });
     assert.deepEqual(await store.findWorker(facts.id), {
       ...facts,

@@ -19,6 +19,7 @@ import { pruning } from "./pruning.ts";
 import { registry } from "./registry.ts";
 import { retrying } from "./retrying.ts";
 import { settling } from "./settling.ts";
+import { versions } from "./versions.ts";
 
 const groups: Record<string, Group> = {
   migrations,
@@ -36,6 +37,7 @@ const groups: Record<string, Group> = {
   listing,
   history,
   registry,
+  versions,
   hints,
   "lost answers": lostAnswers,
   closing,

@@ -149,6 +149,9 @@ export class RemoteStore implements Store {
   readonly workers = this.#verb("workers");
   readonly findWorker = this.#verb("findWorker");
   readonly pruneWorkers = this.#verb("pruneWorkers");
+  readonly noteEnqueuer = this.#verb("noteEnqueuer");
+  readonly enqueuers = this.#verb("enqueuers");
+  readonly stranded = this.#verb("stranded");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

@@ -121,14 +121,17 @@ export class MysqlEngine implements Engine {
     return rowsOf<T>(answer);
   }
 
-  transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+  transaction<T>(
+    body: (tx: Transaction) => Promise<T>,
+    patience?: { readonly lockMs: number },
+  ): Promise<T> {
     return this.#main.transaction((exchange) => {
       const send: Send = (statements) => {
         exchange.add(...statements);
         return exchange.send("objects");
       };
       return body(new SharedTransaction(send, this.#compiler));
-    });
+    }, patience);
   }
 
   async hasTable(name: string): Promise<boolean> {

@@ -4,6 +4,7 @@
  * The plain way is one round trip: what comes without keys is inserted, and the database itself notices an id that is
  * there already. Then, or where there are keys, the careful way looks first: which ids are known, who holds which key.
  */
+import { bareName } from "../../core/task-name.ts";
 import type { NewJob, Enqueued } from "../store.ts";
 import { allRows, numberIn } from "./answers.ts";
 import { isDuplicate } from "./errors.ts";
@@ -110,7 +111,7 @@ async function holdKeys(exchange: Exchange, jobs: readonly Keyed[]): Promise<Map
   if (firsts.size === 0) return seen;
   // In one order for everybody: two batches with the same keys must not wait for one another.
   const inOrder = [...firsts].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, job]) => job);
-  const rows = inOrder.map(({ task, key, id }) => tuple([task, key, id]));
+  const rows = inOrder.map(({ task, key, id }) => tuple([bareName(task), key, id]));
   exchange.add(...insertions(statements.insertKeys, rows));
   const held = await findHolders(exchange, inOrder, statements.lockKeys);
   return new Map([...seen, ...held]);
@@ -130,14 +131,14 @@ async function findHolders(
 /** Spelt with `or`: not every server finds rows by a list of pairs. */
 function anyOf(jobs: readonly Keyed[]): Piece {
   const pairs = jobs.map(
-    ({ task, key }) => `task = ${literal(task)} and job_key = ${literal(key)}`,
+    ({ task, key }) => `task = ${literal(bareName(task))} and job_key = ${literal(key)}`,
   );
   return new Piece(pairs.join(" or "));
 }
 
 /** A task and a key as one text. */
 function nameOf({ task, key }: Pick<NewJob, "task" | "key">): string {
-  return JSON.stringify([task, key]);
+  return JSON.stringify([bareName(task), key]);
 }
 
 function isKeyed(job: NewJob): job is Keyed {

@@ -10,7 +10,7 @@ import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
 import type { Flavour } from "./server.ts";
 import { ID, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
-import { WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
+import { ENQUEUER_TABLE, WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
 
@@ -179,6 +179,7 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     breaking: false,
     script: inEngine(WORKER_TABLES, flavour) + WORKER_TRIGGERS,
   },
+  { version: 3, name: "versions", breaking: false, script: inEngine(ENQUEUER_TABLE, flavour) },
 ];
 
 export const MIGRATION_TABLE = `

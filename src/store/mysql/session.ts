@@ -8,7 +8,7 @@ import type { MysqlAddress } from "./options.ts";
 /** A statement that takes longer is given up, and its connection with it. */
 export const ANSWER_MS_MAX = 30_000;
 /** How long a statement waits for a row that somebody else has locked, and for a table that is being altered. */
-const ROW_WAIT_S = 10;
+export const ROW_WAIT_S = 10;
 const TABLE_WAIT_S = 20;
 /**
  * A client that says nothing for this long is let go by the server, and so are the rows that it locked: a process that
@@ -25,6 +25,10 @@ set session sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', t
     wait_timeout = ${SILENCE_S} /*M! , in_predicate_conversion_threshold = 0 */;
 select version(), @@max_allowed_packet,
        (select host from information_schema.processlist where id = connection_id())`;
+
+/** How long statements of this session wait for a row, until it is said otherwise. */
+export const rowWait = (seconds: number): string =>
+  `set session innodb_lock_wait_timeout = ${seconds}`;
 
 /** A test's hook: told before and after every round trip, so that a process can be killed at each of them. */
 export type Probe = (point: string) => void;

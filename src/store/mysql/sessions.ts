@@ -16,7 +16,7 @@ import {
   translate,
 } from "./errors.ts";
 import type { Pool } from "./pool.ts";
-import type { Answer, Session } from "./session.ts";
+import { ROW_WAIT_S, rowWait, type Answer, type Session } from "./session.ts";
 
 /** How often a transaction is run again after a deadlock … */
 const CONFLICTS_MAX = 20;
@@ -68,9 +68,10 @@ export class Sessions {
   /** One transaction. The body may commit it with its last statements; otherwise that is done here. */
   transaction<T>(
     body: (exchange: Exchange) => Promise<T>,
-    { duplicatesMax = DUPLICATES_MAX }: { duplicatesMax?: number } = {},
+    limits: { readonly duplicatesMax?: number; readonly lockMs?: number } = {},
   ): Promise<T> {
     return this.#again(async (exchange) => {
+      if (limits.lockMs !== undefined) exchange.waitForRows(limits.lockMs);
       exchange.add("start transaction");
       const value = await body(exchange);
       if (!exchange.committing) {
@@ -78,7 +79,7 @@ export class Sessions {
         await exchange.send("objects");
       }
       return value;
-    }, duplicatesMax);
+    }, limits);
   }
 
   /** One session for as long as the body takes, without a transaction. */
@@ -92,10 +93,10 @@ export class Sessions {
 
   async #again<T>(
     body: (exchange: Exchange) => Promise<T>,
-    duplicatesMax = DUPLICATES_MAX,
+    limits: { readonly duplicatesMax?: number; readonly lockMs?: number } = {},
   ): Promise<T> {
     const { pool, runtime } = this.#parts;
-    const tries = new Tries(runtime, duplicatesMax);
+    const tries = new Tries(runtime, limits);
     for (;;) {
       let exchange: Exchange | null = null;
       try {
@@ -151,15 +152,18 @@ class Tries {
   readonly #left: Record<Reason, number>;
   #all = 0;
 
-  constructor(runtime: Runtime, duplicates: number) {
+  constructor(
+    runtime: Runtime,
+    limits: { readonly duplicatesMax?: number; readonly lockMs?: number },
+  ) {
     this.#runtime = runtime;
     this.#startedAt = runtime.monotonic();
     this.#left = {
       conflicts: CONFLICTS_MAX,
-      waits: LOCK_WAITS_MAX,
+      waits: limits.lockMs === undefined ? LOCK_WAITS_MAX : 0,
       fresh: FRESH_MAX,
       reopened: REOPENED_MAX,
-      duplicates,
+      duplicates: limits.duplicatesMax ?? DUPLICATES_MAX,
     };
   }
 
@@ -185,6 +189,7 @@ export class Exchange {
   readonly #unitsMax: number;
   #gathered: string[] = [];
   #committing = false;
+  #hasOwnWait = false;
 
   constructor(session: Session) {
     this.session = session;
@@ -194,6 +199,12 @@ export class Exchange {
   /** Whether COMMIT was sent. From then on a connection that is lost leaves everybody in doubt. */
   get committing(): boolean {
     return this.#committing;
+  }
+
+  /** How long statements wait for rows that others have locked, until the exchange is over. */
+  waitForRows(ms: number): void {
+    this.#hasOwnWait = true;
+    this.add(rowWait(Math.ceil(ms / 1_000)));
   }
 
   /** Adds statements to the next packet. Returns at which place the first one's answer will be. */
@@ -224,6 +235,8 @@ export class Exchange {
     } catch (error) {
       await this.#rollBack();
       throw error;
+    } finally {
+      if (this.#hasOwnWait) await this.#restore([rowWait(ROW_WAIT_S)]);
     }
   }
 
@@ -242,10 +255,14 @@ export class Exchange {
     return packets;
   }
 
-  async #rollBack(): Promise<void> {
+  #rollBack(): Promise<void> {
     this.#gathered = [];
+    return this.#restore(["rollback"]);
+  }
+
+  /** Whatever went wrong, the next one to have this session must not find a transaction, or a limit, of ours in it. */
+  async #restore(statements: readonly string[]): Promise<void> {
     if (!this.session.usable) return;
-    // Whatever went wrong, the next one to have this session must not find a transaction in it.
-    await this.session.send(["rollback"], { rows: "arrays" }).catch(() => this.session.destroy());
+    await this.session.send(statements, { rows: "arrays" }).catch(() => this.session.destroy());
   }
 }

@@ -6,6 +6,17 @@ import { ID, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
 /** There is no index over some rows here: those of others have no slot in the column that the index sees. */
 const ACTIVE_SLOT = `case when ${isActive("status")} then slot end`;
 
+/** Which builds enqueue jobs. */
+export const ENQUEUER_TABLE = `
+create table if not exists holdfast_enqueuer (
+  version       ${NAME} not null,
+  first_at      bigint not null,
+  last_at       bigint not null,
+  check (version <> ''),
+  primary key (version)
+);
+`;
+
 export const WORKER_TABLES = `
 create table if not exists holdfast_worker_type (
   name          ${NAME} not null,

@@ -153,8 +153,17 @@ export class PostgresEngine implements Engine {
     return rows as T[];
   }
 
-  transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
-    return this.#main.transaction((send) => body(this.#transaction(send)));
+  transaction<T>(
+    body: (tx: Transaction) => Promise<T>,
+    patience?: { readonly lockMs: number },
+  ): Promise<T> {
+    if (patience === undefined) {
+      return this.#main.transaction((send) => body(this.#transaction(send)));
+    }
+    return this.#main.transaction(async (send) => {
+      await send({ text: `set local lock_timeout = ${patience.lockMs}` });
+      return body(this.#transaction(send));
+    }, patience);
   }
 
   async hasTable(name: string): Promise<boolean> {

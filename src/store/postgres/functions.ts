@@ -7,6 +7,7 @@
  */
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../core/json.ts";
 import { KEY_LENGTH_MAX, NAME_LENGTH_MAX } from "../../core/name.ts";
+import { TASK_NAME } from "../../core/task-name.ts";
 import { claimRows, statements } from "./statements.ts";
 
 const LIMIT_MAX = 1_000;
@@ -57,8 +58,8 @@ create function holdfast.new_id() returns uuid language sql volatile as $$
 $$;
 `;
 
-const ENQUEUE = `
-create function holdfast.enqueue(
+export const ENQUEUE = `
+create or replace function holdfast.enqueue(
   task text,
   payload json default 'null',
   queue text default 'default',
@@ -73,10 +74,16 @@ create function holdfast.enqueue(
 declare
   job_id uuid := coalesce(id, holdfast.new_id());
   holder uuid;
+  -- Keys go by the name without the version, so that two versions of a task do not do the same thing twice.
+  bare_name text := split_part(task, '@', 1);
   now_ms bigint := ${NOW};
   due_ms bigint := coalesce(${msOf("start_at")}, now_ms + ${msOf("delay")}, now_ms);
 begin
   perform holdfast.check_name('task', task, ${NAME_LENGTH_MAX});
+  if task !~ '${TASK_NAME.source}' then
+    raise exception using errcode = '22023', message =
+      format('holdfast: ''%s'' is no task''s name: after ''@'' comes its version, a number from 1', task);
+  end if;
   perform holdfast.check_name('queue', queue, ${NAME_LENGTH_MAX});
   perform holdfast.check_whole('priority', priority, -1000000, 1000000);
   perform holdfast.check_whole('max_attempts', max_attempts, 1, 1000000);
@@ -87,8 +94,8 @@ begin
   if key is not null then
     perform holdfast.check_name('key', key, ${KEY_LENGTH_MAX});
     loop
-      insert into holdfast.job_key (task, job_key, job_id) values (task, key, job_id) on conflict do nothing;
-      select k.job_id into holder from holdfast.job_key k where k.task = task and k.job_key = key;
+      insert into holdfast.job_key (task, job_key, job_id) values (bare_name, key, job_id) on conflict do nothing;
+      select k.job_id into holder from holdfast.job_key k where k.task = bare_name and k.job_key = key;
       exit when holder is not null; -- null: whoever held it has just finished
     end loop;
     if holder <> job_id then return holder; end if;

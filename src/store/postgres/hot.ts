@@ -6,6 +6,7 @@
  */
 import { StoreRefused } from "../../core/errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
+import { bareName } from "../../core/task-name.ts";
 import type { Claiming, Engine, Transaction } from "../engine.ts";
 import { readNow, settleTaken } from "../jobs.ts";
 import type { LeaseRow } from "../rows.ts";
@@ -224,7 +225,7 @@ export class HotVerbs {
     jobs: readonly NewJob[],
     holders: Map<string, string>,
   ): Promise<void> {
-    const tasks = jobs.map(({ task }) => task);
+    const tasks = jobs.map(({ task }) => bareName(task));
     const keys = jobs.map(({ key }) => key);
     const ids = jobs.map(({ id }) => id);
     await send({ text: this.#text("insertKeys"), values: [tasks, keys, ids] });
@@ -236,7 +237,7 @@ export class HotVerbs {
       ]),
     );
     for (const { id, task, key } of jobs) {
-      const holder = found.get(JSON.stringify([task, key]));
+      const holder = found.get(JSON.stringify([bareName(task), key]));
       if (holder !== undefined) holders.set(id, holder);
     }
   }

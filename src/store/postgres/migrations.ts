@@ -9,8 +9,8 @@ import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
-import { FUNCTIONS } from "./functions.ts";
-import { WORKER_TABLES } from "./workers.ts";
+import { ENQUEUE, FUNCTIONS } from "./functions.ts";
+import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
 
@@ -167,4 +167,5 @@ const VIEWS = JOB_STATE + jobs(instant) + ATTEMPTS;
 export const migrations: readonly Migration[] = [
   { version: 1, name: "jobs", breaking: false, script: TABLES + TRIGGERS + VIEWS + FUNCTIONS },
   { version: 2, name: "workers", breaking: false, script: WORKER_TABLES },
+  { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE + ENQUEUE },
 ];

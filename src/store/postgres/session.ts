@@ -71,7 +71,7 @@ export class Sessions {
   /** One transaction; it may run again when the database asks for it. */
   transaction<T>(
     body: (send: (sending: Sending) => Promise<PgResult>) => Promise<T>,
-    { triesMax = TRIES_MAX }: { triesMax?: number } = {},
+    { triesMax = TRIES_MAX, lockMs = null }: { triesMax?: number; lockMs?: number | null } = {},
   ): Promise<T> {
     return this.#again(
       async (client) => {
@@ -87,7 +87,7 @@ export class Sessions {
         await send({ text: "commit" });
         return value;
       },
-      { writes: true, triesMax },
+      { writes: true, triesMax, againMsMax: lockMs ?? Number.POSITIVE_INFINITY },
     );
   }
 
@@ -99,8 +99,13 @@ export class Sessions {
 
   async #again<T>(
     body: (client: PgClient) => Promise<T>,
-    { writes, triesMax = TRIES_MAX }: { writes: boolean; triesMax?: number },
+    {
+      writes,
+      triesMax = TRIES_MAX,
+      againMsMax = Number.POSITIVE_INFINITY,
+    }: { writes: boolean; triesMax?: number; againMsMax?: number },
   ): Promise<T> {
+    const startedAt = this.#runtime.monotonic();
     for (let tries = 1, fresh = 1; ;) {
       const client = await this.#checkOut();
       try {
@@ -110,7 +115,8 @@ export class Sessions {
       } catch (error) {
         const { cause, mayRepeat } = judge(error, writes);
         this.#giveBack(client, cause);
-        if (asksAgain(cause) && tries < triesMax) {
+        const isLate = this.#runtime.monotonic() - startedAt >= againMsMax;
+        if (asksAgain(cause) && tries < triesMax && !isLate) {
           await this.#pause(tries);
           tries += 1;
         } else if (isLost(cause) && mayRepeat && fresh < FRESH_MAX) {

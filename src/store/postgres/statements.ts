@@ -75,8 +75,6 @@ const DROP_KEYS = `
   delete from holdfast.job_key k
    using ours o
    where o.job_key is not null
-     and k.task = o.task
-     and k.job_key = o.job_key
      and k.job_id = o.id`;
 
 const PENDING = `

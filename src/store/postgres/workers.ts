@@ -2,6 +2,15 @@
 import { wishes, workerStates } from "../../core/worker-state.ts";
 import { ILLEGAL_MOVE, isActive, isOneOf } from "../worker-rules.ts";
 
+/** Which builds enqueue jobs. */
+export const ENQUEUER_TABLE = `
+create table holdfast.enqueuer (
+  version       text    collate "C" not null primary key check (length(version) between 1 and 128),
+  first_at      bigint  not null,
+  last_at       bigint  not null
+);
+`;
+
 export const WORKER_TABLES = `
 create table holdfast.worker_type (
   name          text    collate "C" not null primary key check (length(name) between 1 and 128),

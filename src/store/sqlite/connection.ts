@@ -67,7 +67,7 @@ export class Connection {
   }
 
   /** Runs `body` in a transaction that may await. Everybody else in this process waits at the gate. */
-  transaction<T>(body: () => Promise<T>): Promise<T> {
+  transaction<T>(body: () => Promise<T>, busyMsMax = BUSY_MS_MAX): Promise<T> {
     return this.#whenFree(async () => {
       this.#begin();
       const gate = Promise.withResolvers<void>();
@@ -83,7 +83,7 @@ export class Connection {
         this.#gate = null;
         gate.resolve();
       }
-    });
+    }, busyMsMax);
   }
 
   exec(text: string): void {
@@ -101,7 +101,7 @@ export class Connection {
   }
 
   /** Runs the body when no transaction of this process is open, and again while others lock the database. */
-  async #whenFree<T>(body: () => T | Promise<T>): Promise<T> {
+  async #whenFree<T>(body: () => T | Promise<T>, busyMsMax = BUSY_MS_MAX): Promise<T> {
     const startedAt = this.#runtime.monotonic();
     for (let tries = 0; ; tries += 1) {
       while (this.#gate !== null) await this.#gate;
@@ -111,7 +111,7 @@ export class Connection {
       } catch (error) {
         if (!isBusy(error)) throw translate(error, this.path);
         const waitedMs = this.#runtime.monotonic() - startedAt;
-        if (waitedMs > BUSY_MS_MAX) throw new StoreBusy({ store: this.path, waitedMs }, error);
+        if (waitedMs > busyMsMax) throw new StoreBusy({ store: this.path, waitedMs }, error);
       }
       const most = Math.min(BUSY_PAUSE_MS_MAX, BUSY_PAUSE_MS_FIRST * 2 ** tries);
       await sleep(this.#runtime, this.#runtime.random() * most);

@@ -88,8 +88,11 @@ export class SqliteEngine implements Engine {
     return this.#connection.write(() => this.#all<T>(query));
   }
 
-  transaction<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
-    return this.#connection.transaction(() => body(this.#transaction));
+  transaction<T>(
+    body: (tx: Transaction) => Promise<T>,
+    patience?: { readonly lockMs: number },
+  ): Promise<T> {
+    return this.#connection.transaction(() => body(this.#transaction), patience?.lockMs);
   }
 
   async hasTable(name: string): Promise<boolean> {

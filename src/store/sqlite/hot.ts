@@ -6,6 +6,7 @@
  */
 import type { StatementSync } from "node:sqlite";
 import type { Fence, Settlement } from "../../core/job.ts";
+import { bareName } from "../../core/task-name.ts";
 import { settled as describe } from "../jobs.ts";
 import { land, type AttemptRow, type Landing, type LeaseRow } from "../rows.ts";
 import type { Claiming } from "../engine.ts";
@@ -112,8 +113,9 @@ export class HotStatements {
 
   /** The id that holds the key from now on: this job's, or that of the live job that had it before. */
   #holdKey(job: NewJob, key: string): string {
-    this.#sql.insertKey.run(job.task, key, job.id);
-    const [holder] = this.#sql.findKey.get(job.task, key) as unknown as [string];
+    const task = bareName(job.task);
+    this.#sql.insertKey.run(task, key, job.id);
+    const [holder] = this.#sql.findKey.get(task, key) as unknown as [string];
     return holder;
   }
 
@@ -224,7 +226,7 @@ export class HotStatements {
         result,
         error,
       );
-      if (job_key !== null) this.#sql.deleteKey.run(task, job_key, id);
+      if (job_key !== null) this.#sql.deleteKey.run(bareName(task), job_key, id);
       return;
     }
     const travels = [id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts];

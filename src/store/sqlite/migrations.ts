@@ -7,7 +7,7 @@
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
-import { WORKER_TABLES } from "./workers.ts";
+import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
 
 /** Spelt with `or`: for a list of three or more, `in` builds a little table at every insert. */
 const isOneOf = (column: string, words: readonly string[]): string =>
@@ -151,4 +151,5 @@ export const migrations: readonly Migration[] = [
     script: "alter table holdfast_lease add column claim_id integer;",
   },
   { version: 3, name: "workers", breaking: false, script: WORKER_TABLES },
+  { version: 4, name: "versions", breaking: false, script: ENQUEUER_TABLE },
 ];

@@ -2,6 +2,15 @@
 import { wishes, workerStates } from "../../core/worker-state.ts";
 import { ILLEGAL_MOVE, isActive, isOneOf } from "../worker-rules.ts";
 
+/** Which builds enqueue jobs. */
+export const ENQUEUER_TABLE = `
+create table holdfast_enqueuer (
+  version       text    not null primary key check (length(version) between 1 and 128),
+  first_at      integer not null,
+  last_at       integer not null
+) strict, without rowid;
+`;
+
 export const WORKER_TABLES = `
 create table holdfast_worker_type (
   name          text    not null primary key check (length(name) between 1 and 128),

@@ -1,0 +1,132 @@
+/** Versions: of tasks, which a job carries in its task's name, and of the builds that enqueue jobs. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { KeyTaken } from "../../src/core/errors.ts";
+import type { Group } from "../support/bundle.ts";
+import {
+  claimOne,
+  done,
+  enqueueOne,
+  failed,
+  HOUR_MS,
+  idsOf,
+  newJob,
+  settleOne,
+  startOne,
+  upTo,
+} from "../support/jobs.ts";
+import { start } from "../support/workers.ts";
+
+export const versions: Group = (open) => {
+  test("a claim takes jobs of the versions it names, and leaves the others alone", async () => {
+    const { store } = await open();
+    const plain = await enqueueOne(store, { task: "ship" });
+    const first = await enqueueOne(store, { task: "ship@1" });
+    const second = await enqueueOne(store, { task: "ship@2" });
+    const claimed = async (...tasks: string[]): Promise<string[]> =>
+      idsOf(await store.claim(upTo(9, { tasks })));
+    assert.deepEqual(await claimed("ship@2", "ship@3"), [second.id]);
+    assert.deepEqual(await claimed("ship"), [plain.id]);
+    assert.deepEqual(await claimed("ship@1"), [first.id]);
+  });
+
+  test("a key is held by a job of any version of its task, from its first day to its last", async () => {
+    const { store } = await open();
+    const late = (task: string) => newJob({ task, key: "order-42" });
+    const holder = await enqueueOne(store, { task: "ship@1", key: "order-42" });
+    for (const task of ["ship", "ship@1", "ship@2"]) {
+      assert.deepEqual(await store.enqueue([late(task)]), [{ id: holder.id, added: false }]);
+    }
+    await settleOne(store, done(await claimOne(store)));
+    const next = await enqueueOne(store, { task: "ship@2", key: "order-42" });
+    assert.deepEqual(await store.enqueue([late("ship")]), [{ id: next.id, added: false }]);
+    assert.equal((await store.enqueue([late("shipping")]))[0]?.added, true);
+  });
+
+  test("a job is not revived while another version holds its key", async () => {
+    const { store } = await open();
+    const first = await startOne(store, { task: "ship@1", key: "order-42" });
+    await settleOne(store, failed(first));
+    const second = await enqueueOne(store, { task: "ship@2", key: "order-42" });
+    await assert.rejects(store.revive(first.id, 1), KeyTaken);
+    await settleOne(store, done(await claimOne(store)));
+    assert.equal((await store.find(second.id))?.status, "done");
+    await store.revive(first.id, 1);
+    const late = newJob({ task: "ship", key: "order-42" });
+    assert.deepEqual(await store.enqueue([late]), [{ id: first.id, added: false }]);
+  });
+
+  test("a list by a task's name has all its versions; by a version, only that", async () => {
+    const { store } = await open();
+    const ids: Record<string, string> = {};
+    for (const task of ["ship", "ship@1", "ship@12", "shipping", "ship.fast", "shi"]) {
+      ids[task] = (await enqueueOne(store, { task })).id;
+    }
+    const listed = async (task: string): Promise<string[]> =>
+      idsOf(await store.list({ task, limit: 99 }));
+    assert.deepEqual(await listed("ship"), [ids["ship@12"], ids["ship@1"], ids["ship"]]);
+    assert.deepEqual(await listed("ship@1"), [ids["ship@1"]]);
+  });
+
+  test("jobs that no live worker can run are told, with how long they have waited", async () => {
+    const { store, clock } = await open();
+    await start(store, { type: "a", slots: null, queues: ["default", "slow"], tasks: ["ship@2"] });
+    await start(store, { type: "b", slots: null, queues: ["slow"], tasks: ["print"] });
+    const stopped = await start(store, { type: "c", slots: null, tasks: ["ship@1"] });
+    await store.moveWorker(stopped.id, { state: "stopped", reason: "asked" });
+    await enqueueOne(store, { task: "ship@1" });
+    clock.advance(5_000);
+    await enqueueOne(store, { task: "ship@1" });
+    await enqueueOne(store, { task: "ship@2" });
+    await enqueueOne(store, { task: "ship@2", queue: "slow" });
+    await enqueueOne(store, { task: "print", queue: "slow" });
+    await enqueueOne(store, { task: "print" }); // known, but not on this queue
+    await enqueueOne(store, { task: "ship@2", queue: "nobody's" });
+    await enqueueOne(store, { task: "ship@1", start: { delayMs: HOUR_MS } }); // not waiting for a worker yet
+    clock.advance(1_000);
+    const [longest, ...others] = await store.stranded();
+    assert.deepEqual(longest, { queue: "default", task: "ship@1", jobs: 2, waitedMs: 6_000 });
+    assert.deepEqual(
+      new Set(
+        others.map(({ queue, task, jobs, waitedMs }) => [queue, task, jobs, waitedMs].join()),
+      ),
+      new Set(["default,print,1,1000", "nobody's,ship@2,1,1000"]),
+    );
+  });
+
+  test("what nobody can run is found behind any number of queues", async () => {
+    const { store } = await open();
+    const queues = Array.from({ length: 30 }, (_, index) => `queue-${index}`);
+    await start(store, { slots: null, queues: queues.slice(1), tasks: ["mail.send"] });
+    await store.enqueue(queues.map((queue) => newJob({ queue })));
+    const stranded = await store.stranded();
+    assert.deepEqual(
+      stranded.map(({ queue }) => queue),
+      ["queue-0"],
+    );
+  });
+
+  test("the builds that enqueue are noted, once each, with when they last did", async () => {
+    const { store, clock } = await open();
+    assert.deepEqual(await store.enqueuers(HOUR_MS), []);
+    const firstAt = clock.now();
+    await Promise.all([store.noteEnqueuer("abc1234"), store.noteEnqueuer("abc1234")]);
+    clock.advance(60_000);
+    await store.noteEnqueuer("def5678");
+    await store.noteEnqueuer("abc1234");
+    clock.advance(1_000);
+    const lastAt = clock.now() - 1_000;
+    assert.deepEqual(await store.enqueuers(HOUR_MS), [
+      { version: "abc1234", firstAt, lastAt, silentMs: 1_000 },
+      { version: "def5678", firstAt: lastAt, lastAt, silentMs: 1_000 },
+    ]);
+    assert.deepEqual(await store.enqueuers(999), []);
+    clock.advance(HOUR_MS);
+    await store.noteEnqueuer("def5678");
+    assert.equal(await store.pruneWorkers(HOUR_MS), 1);
+    assert.deepEqual(
+      (await store.enqueuers(2 * HOUR_MS)).map(({ version }) => version),
+      ["def5678"],
+    );
+  });
+};

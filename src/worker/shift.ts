@@ -97,18 +97,15 @@ export class Shift {
     try {
       registered = await register(id, { ...parts, signal });
       keeper ??= await openKeeper();
+      const entered = await store.moveWorker(id, { state: "running", reason: null });
+      if (!entered) throw new WorkerDeposed({ worker: id });
+      // Its loops begin after whoever waits for it could begin to listen.
       shift = new Shift(parts, { id, registered, keeper });
-      await shift.#enter();
       return shift;
     } catch (error) {
-      const reason = "failed";
-      if (shift !== null) {
-        await shift.stop({ timeoutMs: 0, hurry: AbortSignal.abort(), reason });
-        throw error;
-      }
       await keeper?.stop();
       if (registered !== null) {
-        await store.moveWorker(id, { state: "stopped", reason }).catch(() => {});
+        await store.moveWorker(id, { state: "stopped", reason: "failed" }).catch(() => {});
       }
       throw error;
     }
@@ -178,12 +175,6 @@ export class Shift {
     this.#turns.stopClaiming();
     const hurry = AbortSignal.abort();
     await this.#end(new WorkerDeposed({ worker: this.id }), { timeoutMs: 0, hurry });
-  }
-
-  async #enter(): Promise<void> {
-    const { store } = this.#parts;
-    const entered = await store.moveWorker(this.id, { state: "running", reason: null });
-    if (!entered) throw new WorkerDeposed({ worker: this.id });
   }
 
   #end(reason: HoldfastError, patience: { timeoutMs: number; hurry: AbortSignal }): Promise<void> {

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, GiveUp, openHoldfast, type Worker } from "../../src/index.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { defineTask, GiveUp, openHoldfast, openStore, type Worker } from "../../src/index.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { hear, keepLog, storyOf, until } from "./observe.ts";
+import { wrapStore } from "./wrapped-store.ts";
 
 after(assertNothingRuns);
 
@@ -33,6 +35,21 @@ const patient = defineTask({
 });
 
 suite("what a worker tells about a job", () => {
+  test("is heard from its first job on, however long the database takes to let it in", async () => {
+    const slow = wrapStore(await openStore("sqlite::memory:"), (real) => ({
+      async moveWorker(...args) {
+        await pause(50);
+        return real.moveWorker(...args);
+      },
+    }));
+    await using holdfast = await openHoldfast(slow);
+    const { id } = await holdfast.enqueue(echo, 1);
+    const heard = hear(await holdfast.startWorker({ tasks: [echo] }));
+    await until("the job is done", async () => (await holdfast.jobs.get(id))?.status === "done");
+    await until("all is heard", () => storyOf(heard, id).length === 2);
+    assert.deepEqual(storyOf(heard, id), ["job:started", "job:completed"]);
+  });
+
   test("names the job, its task and queue, the worker, the epoch, the attempt and the trace", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;

@@ -56,7 +56,7 @@ const newJob = fc.record({
   task,
   priority: fc.constantFrom(-1, 0, 0, 5),
   attemptsMax: fc.constantFrom(1, 2, 3),
-  key: fc.constantFrom(null, null, null, ...KEYS),
+  key: fc.constantFrom(null, ...KEYS),
   start: maybe(
     fc.oneof(
       span.map((delayMs) => ({ delayMs })),

@@ -66,9 +66,24 @@ export function makeIds(runtime: Runtime): () => string {
   };
 }
 
+const VERSION_AT = 14;
+const CALLED = "8";
+
+/**
+ * The id of a job that another one waits for. It is seen in the id itself (UUIDv8, otherwise the same), so that whoever
+ * ends the job knows that somebody has to be told, and nobody looks it up for all the others.
+ */
+export function calledId(id: string): string {
+  return id.slice(0, VERSION_AT) + CALLED + id.slice(VERSION_AT + 1);
+}
+
+export function isCalled(id: string): boolean {
+  return id[VERSION_AT] === CALLED;
+}
+
 /** Whether the text is an id as we write them: lower case, because ids compare as bytes. */
 export function isId(text: string): boolean {
-  return /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(text);
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(text);
 }
 
 /** The instant an id carries: when it was made, by its maker's clock or a little ahead of it. */

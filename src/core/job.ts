@@ -65,9 +65,15 @@ export type Outcome =
   | { readonly kind: "done"; readonly result: string | null }
   | { readonly kind: "retry"; readonly delayMs: number; readonly error: string }
   | { readonly kind: "failed"; readonly error: string }
-  | { readonly kind: "suspended"; readonly delayMs: number | null }
+  | { readonly kind: "suspended"; readonly delayMs: number | null; readonly wait?: Wait }
   | { readonly kind: "released" }
   | { readonly kind: "cancelled"; readonly error: string | null };
+
+/** The event that a suspended job waits for; its time, if it has one, is how long it does. */
+export interface Wait {
+  readonly event: string;
+  readonly key: string;
+}
 
 export interface Settlement extends Fence {
   readonly outcome: Outcome;

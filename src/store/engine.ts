@@ -7,6 +7,7 @@
  */
 import type { Fence, Settlement } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
+import type { UserTransaction } from "./journal.ts";
 import type { Sql, SqlValue } from "./sql.ts";
 import type {
   ClaimedJob,
@@ -43,6 +44,12 @@ export interface Engine {
   /** The condition that a column is one of the values, in a shape that suits any number of them. */
   among(column: Sql, values: readonly string[]): Sql;
 
+  /** A value whose type the statement does not tell: some databases want to hear it. */
+  typed(value: SqlValue): Sql;
+
+  /** Ends a select: what it finds is locked until the transaction ends, where it would not be anyway. */
+  lockRows(): Sql;
+
   /** Whether a text can be the id of a job here; a database may refuse to compare ids with anything else. */
   mayBeId(text: string): boolean;
 
@@ -59,6 +66,18 @@ export interface Engine {
   transaction<T>(
     body: (tx: Transaction) => Promise<T>,
     patience?: { readonly lockMs: number },
+  ): Promise<T>;
+
+  /** One statement that commits by itself. Returns how many rows it concerned. */
+  run(query: Sql): Promise<number>;
+
+  /**
+   * A transaction in which a user's function takes part, with what we add to it last. It runs once: nobody knows what else
+   * it does. What it throws is the user's own and comes out as it is.
+   */
+  userTransaction<T>(
+    body: (user: UserTransaction) => Promise<T>,
+    last: (tx: Transaction, value: T) => Promise<void>,
   ): Promise<T>;
 
   hasTable(name: string): Promise<boolean>;

@@ -12,8 +12,12 @@ import {
   type Status,
 } from "../core/job.ts";
 import { IllegalMove, JobNotFound, KeyTaken } from "../core/errors.ts";
+import { isCalled } from "../core/id.ts";
+import { JOB_ENDED } from "../core/step.ts";
 import { bareName } from "../core/task-name.ts";
-import type { Engine, Row, Transaction } from "./engine.ts";
+import type { Engine, Transaction } from "./engine.ts";
+import { isSaid, wake } from "./events.ts";
+import { asRow, putReady, queuesOf, readNow } from "./moving.ts";
 import {
   land,
   landAfterCrash,
@@ -22,7 +26,6 @@ import {
   type FinishedRow,
   type Landing,
   type LeaseRow,
-  type ReadyRow,
   type Traveller,
   type WaitingRow,
 } from "./rows.ts";
@@ -41,6 +44,7 @@ export async function promoteDue(engine: Engine, limit: number): Promise<Promote
       limit,
       skipLocked: true,
     });
+    await stopWaiting(engine, tx, taken);
     await putReady(tx, taken, now);
     return taken;
   });
@@ -73,10 +77,10 @@ async function nextDue(engine: Engine): Promise<number | null> {
 export async function reclaimExpired(
   engine: Engine,
   chore: { graceMs: number; crashesMax: number; limit: number },
-): Promise<Settled[]> {
+): Promise<Cared> {
   const ended = sql`locked_until < ${engine.now()} - ${chore.graceMs}`;
   const [any] = await engine.all(sql`select id from holdfast.lease where ${ended} limit 1`);
-  if (any === undefined) return [];
+  if (any === undefined) return { settled: [], queues: [] };
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     // Asked again under the row's lock: a lease extended in between is not ours to take.
@@ -89,7 +93,7 @@ export async function reclaimExpired(
 export function reclaimFrom(
   engine: Engine,
   chore: { workers: readonly string[]; crashesMax: number; limit: number },
-): Promise<Settled[]> {
+): Promise<Cared> {
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     const where = engine.among(sql`locked_by`, chore.workers);
@@ -102,24 +106,30 @@ async function landCrashed(
   engine: Engine,
   tx: Transaction,
   { where, limit, crashesMax, now }: { where: Sql; limit: number; crashesMax: number; now: number },
-): Promise<Settled[]> {
+): Promise<Cared> {
   const taken = await tx.take<LeaseRow>({ table: "lease", where, limit, skipLocked: true });
   const landings = taken.map((lease) => landAfterCrash(lease, crashesMax, now));
-  await put(engine, tx, landings);
-  return taken.map((lease, index) => settled(lease, landings[index] as Landing));
+  const queues = await put(engine, tx, landings);
+  return {
+    settled: taken.map((lease, index) => settled(lease, landings[index] as Landing)),
+    queues,
+  };
 }
 
 /** How often a cancel looks again for a job that was between two tables each time. */
 const CANCEL_ROUNDS_MAX = 10;
 
-export async function cancel(engine: Engine, id: string): Promise<Status | null> {
+export async function cancel(
+  engine: Engine,
+  id: string,
+): Promise<{ status: Status | null } & Touched> {
   for (let round = 0; round < CANCEL_ROUNDS_MAX; round += 1) {
-    const status = await engine.transaction((tx) => cancelWhereItStands(engine, tx, id));
-    if (status !== null) return status;
+    const found = await engine.transaction((tx) => cancelWhereItStands(engine, tx, id));
+    if (found.status !== null) return found;
     const [known] = await engine.all(sql`select id from holdfast.job where id = ${id}`);
-    if (known === undefined) return null;
+    if (known === undefined) break;
   }
-  return null;
+  return { status: null, queues: [] };
 }
 
 /** Tables in the order in which a job passes through them, so that it cannot slip by behind our back. */
@@ -127,23 +137,24 @@ async function cancelWhereItStands(
   engine: Engine,
   tx: Transaction,
   id: string,
-): Promise<Status | null> {
+): Promise<{ status: Status | null } & Touched> {
   const now = await readNow(engine, tx);
   for (const table of ["ready", "waiting"] as const) {
-    const [row] = await tx.take<Traveller>({ table, where: sql`id = ${id}` });
+    const [row] = await tx.take<Traveller & Partial<WaitingRow>>({ table, where: sql`id = ${id}` });
     if (row === undefined) continue;
-    await put(engine, tx, [{ table: "finished", row: cancelled(row, now) }]);
-    return "cancelled";
+    await stopWaiting(engine, tx, [row]);
+    const queues = await put(engine, tx, [{ table: "finished", row: cancelled(row, now) }]);
+    return { status: "cancelled", queues };
   }
   const marked = await tx.run(sql`
     update holdfast.lease
        set cancel_requested_at = coalesce(cancel_requested_at, ${now})
      where id = ${id}`);
-  if (marked > 0) return "processing";
+  if (marked > 0) return { status: "processing", queues: [] };
   const [ended] = await tx.all<FinishedRow>(
     sql`select status from holdfast.finished where id = ${id}`,
   );
-  return ended?.status ?? null;
+  return { status: ended?.status ?? null, queues: [] };
 }
 
 function cancelled(row: Traveller, now: number): FinishedRow {
@@ -224,6 +235,7 @@ export function prune(
       left -= rows.length;
       const ids = rows.map((row) => row.id);
       await tx.run(sql`delete from holdfast.attempt where ${engine.among(sql`job_id`, ids)}`);
+      await tx.run(sql`delete from holdfast.step where ${engine.among(sql`job_id`, ids)}`);
       await tx.run(sql`delete from holdfast.job where ${engine.among(sql`id`, ids)}`);
     }
     return chore.limit - left;
@@ -247,12 +259,26 @@ export async function settleTaken(
   return taken.leases.map((lease, index) => settled(lease, landings[index] as Landing));
 }
 
-/** Puts settled rows where they go, and lets go of the keys of jobs that ended. */
+/** Those whose time is over before what they wait for has happened. */
+async function stopWaiting(
+  engine: Engine,
+  tx: Transaction,
+  rows: readonly (Traveller & Partial<WaitingRow>)[],
+): Promise<void> {
+  const ids = rows.filter(({ status }) => status === "waiting").map(({ id }) => id);
+  if (ids.length === 0) return;
+  await tx.run(sql`delete from holdfast.wait where ${engine.among(sql`job_id`, ids)}`);
+}
+
+/**
+ * Puts settled rows where they go, lets go of the keys of jobs that ended, and lets those go on that wait for their end.
+ * Returns the queues of these.
+ */
 export async function put(
   engine: Engine,
   tx: Transaction,
   landings: readonly Landing[],
-): Promise<void> {
+): Promise<string[]> {
   for (const table of ["ready", "waiting", "finished"] as const) {
     const rows = landings.filter((landing) => landing.table === table);
     await tx.insert(
@@ -264,15 +290,78 @@ export async function put(
     landing.table === "finished" ? [] : [asRow(landing.attempt)],
   );
   await tx.insert("attempt", attempts);
-  const ended = landings.filter(({ table, row }) => table === "finished" && row.job_key !== null);
-  if (ended.length === 0) return;
-  const ids = ended.map(({ row }) => row.id);
-  await tx.run(sql`delete from holdfast.job_key where ${engine.among(sql`job_id`, ids)}`);
+  const ended = landings.flatMap(({ table, row }) => (table === "finished" ? [row] : []));
+  const keyed = ended.filter(({ job_key }) => job_key !== null).map(({ id }) => id);
+  if (keyed.length > 0) {
+    await tx.run(sql`delete from holdfast.job_key where ${engine.among(sql`job_id`, keyed)}`);
+  }
+  return tellEnded(engine, tx, ended);
 }
 
-async function putReady(tx: Transaction, rows: readonly Traveller[], now: number): Promise<void> {
-  const ready = rows.map((row): ReadyRow => ({ ...traveller(row), ready_at: now }));
-  await tx.insert("ready", ready.map(asRow));
+/** Somebody waits for the end of jobs that were called. */
+async function tellEnded(
+  engine: Engine,
+  tx: Transaction,
+  ended: readonly FinishedRow[],
+): Promise<string[]> {
+  const called = ended.filter(({ id }) => isCalled(id));
+  if (called.length === 0) return [];
+  const now = await readNow(engine, tx);
+  const of = called.map(({ id }) => ({ event: JOB_ENDED, key: id }));
+  for (const { event, key } of of) {
+    await tx.run(sql`
+      update holdfast.event set emitted_at = ${now}
+       where name = ${event} and event_key = ${key} and emitted_at is null`);
+  }
+  return queuesOf(await wake(engine, tx, { of, now }));
+}
+
+/** Settles what concerns other jobs too: jobs that somebody waits for, and jobs that go to wait for something. */
+export function settleWithCare(engine: Engine, settlements: readonly Settlement[]): Promise<Cared> {
+  return engine.transaction(async (tx) => {
+    const now = await readNow(engine, tx);
+    const cared: { settled: Settled[]; queues: string[] } = { settled: [], queues: [] };
+    for (const settlement of settlements) {
+      const { id, worker, epoch } = settlement;
+      const where = sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;
+      const [lease] = await tx.take<LeaseRow>({ table: "lease", where });
+      if (lease === undefined) continue;
+      const landing = await landToWait(
+        tx,
+        settlement.outcome,
+        land(lease, settlement.outcome, now),
+        now,
+      );
+      cared.queues.push(...(await put(engine, tx, [landing])));
+      cared.settled.push(settled(lease, landing));
+    }
+    return cared;
+  });
+}
+
+/** A job that goes to wait for an event is pending at once when it was said already. */
+async function landToWait(
+  tx: Transaction,
+  outcome: Outcome,
+  landing: Landing,
+  now: number,
+): Promise<Landing> {
+  if (outcome.kind !== "suspended" || outcome.wait === undefined || landing.table !== "waiting") {
+    return landing;
+  }
+  const { row, attempt } = landing;
+  if (await isSaid(tx, outcome.wait)) {
+    return { table: "ready", row: { ...traveller(row), ready_at: now }, attempt };
+  }
+  const { event, key } = outcome.wait;
+  await tx.insert("wait", [{ job_id: row.id, name: event, event_key: key }]);
+  return landing;
+}
+
+/** What became of the jobs, and the queues in which others go on. */
+export interface Cared {
+  readonly settled: Settled[];
+  readonly queues: readonly string[];
 }
 
 export function settled(lease: LeaseRow, landing: Landing): Settled {
@@ -286,18 +375,4 @@ export function settled(lease: LeaseRow, landing: Landing): Settled {
     attempts: landing.row.attempts,
     dueAt: landing.table === "waiting" ? landing.row.due_at : null,
   };
-}
-
-export async function readNow(engine: Engine, tx: Transaction): Promise<number> {
-  const [row] = await tx.all<{ now: number }>(sql`select ${engine.now()} as now`);
-  return (row as { now: number }).now;
-}
-
-function queuesOf(rows: readonly Traveller[]): string[] {
-  return [...new Set(rows.map((row) => row.queue))];
-}
-
-/** An interface has no index signature, so it is not a Row to the compiler though it is one in fact. */
-export function asRow(row: object): Row {
-  return row as Row;
 }

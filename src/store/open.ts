@@ -4,7 +4,8 @@ import { systemRuntime, type Runtime } from "../core/runtime.ts";
 import type { Engine } from "./engine.ts";
 import type { MysqlAddress } from "./mysql/options.ts";
 import type { PgPool, PostgresAddress } from "./postgres/options.ts";
-import { SqlStore, type Push } from "./sql-store.ts";
+import type { Push } from "./announcer.ts";
+import { SqlStore } from "./sql-store.ts";
 import type { Store, StoreAddress } from "./store.ts";
 
 export interface StoreOptions {

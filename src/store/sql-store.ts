@@ -1,34 +1,18 @@
 /** The store on any SQL engine: the hot verbs are the engine's, the rest is written once in this folder. */
-import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import { JobNotFound, OutcomeUnknown, StoreUnavailable } from "../core/errors.ts";
+import { isCalled } from "../core/id.ts";
+import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
-import type { Wish, WorkerState } from "../core/worker-state.ts";
-import type { Engine } from "./engine.ts";
+import { declareEvent } from "./events.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
-import type {
-  Beat,
-  ClosedWorker,
-  Command,
-  EnqueuerRecord,
-  NewWorker,
-  Registered,
-  Silence,
-  WorkerFilter,
-  WorkerRecord,
-  WorkerVitals,
-} from "./registry.ts";
-import { enqueuers, noteEnqueuer, pruneEnqueuers } from "./enqueuers.ts";
-import { stranded } from "./stranded.ts";
-import * as workers from "./workers.ts";
 import { checkSchema, migrate } from "./migrate.ts";
-import { lookUpEnqueued, lookUpRevived, lookUpTurn, writeOrLookUp } from "./unknown.ts";
+import { SqlJournal } from "./sql-journal.ts";
 import type {
   AttemptRecord,
   ClaimedJob,
   Enqueued,
   Extended,
-  Hint,
   JobRecord,
   LeaseFilter,
   ListFilter,
@@ -40,6 +24,14 @@ import type {
   StoreAddress,
   Wanted,
 } from "./store.ts";
+import { stranded } from "./stranded.ts";
+import {
+  lookUpCared,
+  lookUpEnqueued,
+  lookUpRevived,
+  lookUpTurn,
+  writeOrLookUp,
+} from "./unknown.ts";
 
 /** Rows in one transaction of a bulk enqueue: all of them are accepted or none. */
 export const ENQUEUE_BATCH_MAX = 5_000;
@@ -50,25 +42,7 @@ const EXTEND_PAUSE_MS = 25;
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
 
-/** How processes tell each other what they changed. */
-export interface Push {
-  listen(hear: (hint: Hint) => void): () => void;
-  tell(hint: Hint): void;
-  close(): Promise<void>;
-}
-
-export class SqlStore implements Store {
-  readonly engine: Engine;
-  readonly #push: Push;
-  readonly #listeners = new Set<(hint: Hint) => void>();
-  #stopListening: (() => void) | null = null;
-
-  /** Hints travel through the engine, unless there is a better way. */
-  constructor(engine: Engine, push: Push = engine) {
-    this.engine = engine;
-    this.#push = push;
-  }
-
+export class SqlStore extends SqlJournal implements Store {
   get name(): string {
     return this.engine.name;
   }
@@ -97,7 +71,7 @@ export class SqlStore implements Store {
       () => lookUpEnqueued(this.engine, news),
     );
     this.#hintPending(news); // also those with a start: it may be in the past by the database's clock
-    if (news.some((job) => job.start !== null)) this.#announce({ kind: "waiting" });
+    if (news.some((job) => job.start !== null)) this.announce({ kind: "waiting" });
     return enqueued;
   }
 
@@ -108,22 +82,24 @@ export class SqlStore implements Store {
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     const real = settlements.filter(({ id }) => this.engine.mayBeId(id));
-    if (real.length === 0) return [];
-    const { settled } = await this.#turn(real, null);
+    const alone = real.filter((settlement) => !concernsOthers(settlement));
+    const cared = await this.#settleWithCare(real.filter(concernsOthers));
+    if (alone.length === 0) return cared;
+    const { settled } = await this.#turn(alone, null);
     this.#hintSettled(settled);
-    return settled;
+    return [...cared, ...settled];
   }
 
   async settleAndClaim(
     settlements: readonly Settlement[],
     wanted: Wanted,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
-    const turn = await this.#turn(
-      settlements.filter(({ id }) => this.engine.mayBeId(id)),
-      wanted,
-    );
-    this.#hintSettled(turn.settled);
-    return turn;
+    const real = settlements.filter(({ id }) => this.engine.mayBeId(id));
+    const cared = await this.#settleWithCare(real.filter(concernsOthers));
+    const alone = real.filter((settlement) => !concernsOthers(settlement));
+    const { settled, claimed } = await this.#turn(alone, wanted);
+    this.#hintSettled(settled);
+    return { settled: [...cared, ...settled], claimed };
   }
 
   async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
@@ -150,9 +126,7 @@ export class SqlStore implements Store {
     crashesMax: number;
     limit: number;
   }): Promise<Settled[]> {
-    const reclaimed = await jobs.reclaimExpired(this.engine, chore);
-    this.#hintSettled(reclaimed);
-    return reclaimed;
+    return this.#hearCared(await jobs.reclaimExpired(this.engine, chore));
   }
 
   async reclaimFrom(chore: {
@@ -161,14 +135,12 @@ export class SqlStore implements Store {
     limit: number;
   }): Promise<Settled[]> {
     if (chore.workers.length === 0) return [];
-    const reclaimed = await jobs.reclaimFrom(this.engine, chore);
-    this.#hintSettled(reclaimed);
-    return reclaimed;
+    return this.#hearCared(await jobs.reclaimFrom(this.engine, chore));
   }
 
   async promoteDue(chore: { limit: number }): Promise<Promoted> {
     const { moved, nextInMs, queues } = await jobs.promoteDue(this.engine, chore.limit);
-    for (const queue of queues) this.#announce({ kind: "pending", queue });
+    for (const queue of queues) this.announce({ kind: "pending", queue });
     return { moved, nextInMs };
   }
 
@@ -178,10 +150,11 @@ export class SqlStore implements Store {
 
   async cancel(id: string): Promise<Status | null> {
     if (!this.engine.mayBeId(id)) return null;
-    const cancel = (): Promise<Status | null> => jobs.cancel(this.engine, id);
-    const status = await writeOrLookUp(this.engine, cancel, cancel); // cancelling twice is cancelling once
-    if (status === "processing") this.#announce({ kind: "cancel" });
-    if (status === "cancelled") this.#announce({ kind: "finished" });
+    const cancel = () => jobs.cancel(this.engine, id);
+    const { status, queues } = await writeOrLookUp(this.engine, cancel, cancel); // twice is once
+    for (const queue of queues) this.announce({ kind: "pending", queue });
+    if (status === "processing") this.announce({ kind: "cancel" });
+    if (status === "cancelled") this.announce({ kind: "finished" });
     return status;
   }
 
@@ -192,7 +165,7 @@ export class SqlStore implements Store {
       () => jobs.revive(this.engine, id, attempts),
       () => lookUpRevived(this.engine, id, attempts),
     );
-    this.#announce({ kind: "pending", queue });
+    this.announce({ kind: "pending", queue });
   }
 
   async prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number> {
@@ -239,80 +212,6 @@ export class SqlStore implements Store {
     return stranded(this.engine);
   }
 
-  register(worker: NewWorker): Promise<Registered> {
-    return workers.register(this.engine, worker);
-  }
-
-  beat(id: string, vitals: WorkerVitals, queues: readonly string[]): Promise<Beat | null> {
-    return workers.beat(this.engine, id, { vitals, queues });
-  }
-
-  wishOf(id: string): Promise<Wish | null> {
-    return workers.wishOf(this.engine, id);
-  }
-
-  async moveWorker(
-    id: string,
-    to: { state: WorkerState; reason: string | null },
-  ): Promise<boolean> {
-    const moved = await workers.moveWorker(this.engine, id, to);
-    // A slot is free.
-    if (moved && to.state !== "running") this.#announce({ kind: "workers" });
-    return moved;
-  }
-
-  async closeDead(silence: Silence): Promise<ClosedWorker[]> {
-    const closed = await workers.closeDead(this.engine, silence);
-    if (closed.length > 0) this.#announce({ kind: "workers" });
-    return closed;
-  }
-
-  async command(command: Command): Promise<string[]> {
-    const told = await workers.command(this.engine, command);
-    if (told.length > 0) this.#announce({ kind: "workers" });
-    return told;
-  }
-
-  workers(filter: WorkerFilter): Promise<WorkerRecord[]> {
-    return workers.listWorkers(this.engine, filter);
-  }
-
-  findWorker(id: string): Promise<WorkerRecord | null> {
-    return workers.findWorker(this.engine, id);
-  }
-
-  async pruneWorkers(forMs: number): Promise<number> {
-    const gone = await workers.pruneWorkers(this.engine, forMs);
-    return gone + (await pruneEnqueuers(this.engine, forMs));
-  }
-
-  noteEnqueuer(version: string): Promise<void> {
-    return noteEnqueuer(this.engine, version);
-  }
-
-  enqueuers(withinMs: number): Promise<EnqueuerRecord[]> {
-    return enqueuers(this.engine, withinMs);
-  }
-
-  watch(listener: (hint: Hint) => void): () => void {
-    this.#listeners.add(listener);
-    this.#stopListening ??= this.#push.listen((hint) => this.#hint(hint));
-    return () => {
-      this.#listeners.delete(listener);
-      if (this.#listeners.size > 0) return;
-      this.#stopListening?.();
-      this.#stopListening = null;
-    };
-  }
-
-  async close(): Promise<void> {
-    this.#stopListening?.();
-    this.#stopListening = null;
-    this.#listeners.clear();
-    if (this.#push !== this.engine) await this.#push.close();
-    await this.engine.close();
-  }
-
   #turn(
     settlements: readonly Settlement[],
     wanted: Wanted | null,
@@ -328,37 +227,48 @@ export class SqlStore implements Store {
       async () => {
         const turn = await lookUpTurn(engine, settlements, claiming);
         // A claim that never arrived says nothing about the queue: whoever made it should ask again.
-        if (turn.claimed.length === 0) this.#hint({ kind: "unknown" });
+        if (turn.claimed.length === 0) this.hint({ kind: "unknown" });
         return turn;
       },
     );
   }
 
-  /** Something this process changed: others are told, and so is whoever watches here. */
-  #announce(hint: Hint): void {
-    this.#push.tell(hint);
-    this.#hint(hint);
-  }
-
-  #hint(hint: Hint): void {
-    for (const listener of this.#listeners) {
-      try {
-        listener(hint);
-      } catch {
-        // The change is committed: whoever made it must not be told that it failed. A hint may be lost.
+  async #settleWithCare(settlements: readonly Settlement[]): Promise<Settled[]> {
+    if (settlements.length === 0) return [];
+    const { engine } = this;
+    for (const { outcome } of settlements) {
+      if (outcome.kind === "suspended" && outcome.wait !== undefined) {
+        await declareEvent(engine, outcome.wait);
       }
     }
+    const cared = await writeOrLookUp(
+      engine,
+      () => jobs.settleWithCare(engine, settlements),
+      () => lookUpCared(engine, settlements),
+    );
+    return this.#hearCared(cared);
+  }
+
+  #hearCared({ settled, queues }: jobs.Cared): Settled[] {
+    this.#hintSettled(settled);
+    for (const queue of queues) this.announce({ kind: "pending", queue });
+    return settled;
   }
 
   #hintPending(rows: readonly { queue: string }[]): void {
     for (const queue of new Set(rows.map((row) => row.queue)))
-      this.#announce({ kind: "pending", queue });
+      this.announce({ kind: "pending", queue });
   }
 
   #hintSettled(settled: readonly Settled[]): void {
     if (settled.length === 0) return;
-    this.#announce({ kind: "finished" });
+    this.announce({ kind: "finished" });
     this.#hintPending(settled.filter((row) => row.status === "pending"));
-    if (settled.some((row) => row.dueAt !== null)) this.#announce({ kind: "waiting" });
+    if (settled.some((row) => row.dueAt !== null)) this.announce({ kind: "waiting" });
   }
+}
+
+/** Whether other jobs have to do with how an attempt ended: one that waits for its job, or an event it waits for. */
+function concernsOthers({ id, outcome }: Settlement): boolean {
+  return isCalled(id) || (outcome.kind === "suspended" && outcome.wait !== undefined);
 }

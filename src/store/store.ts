@@ -12,10 +12,11 @@
  * - Everything is plural: a batch is one transaction. Every batch has a limit.
  * - Nothing here calls user code, parses a payload or knows a task's retry policy.
  */
+import type { Journal } from "./journal.ts";
 import type { Registry } from "./registry.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 
-export interface Store extends Registry {
+export interface Store extends Registry, Journal {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
   /** How many turns of a worker gain from being under way at once. */

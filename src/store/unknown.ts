@@ -8,7 +8,7 @@ import { JobNotFound, OutcomeUnknown, StoreBusy, StoreUnavailable } from "../cor
 import type { Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
 import type { Claiming, Engine } from "./engine.ts";
-import { revive } from "./jobs.ts";
+import { revive, settleWithCare, type Cared } from "./jobs.ts";
 import { sql } from "./sql.ts";
 import type { ClaimedJob, Enqueued, NewJob, Settled } from "./store.ts";
 
@@ -88,6 +88,20 @@ export async function lookUpTurn(
   if (settlements.length === 0) return { settled: [], claimed };
   const { settled } = await engine.settleAndClaim(settlements, null);
   return { settled: [...settled, ...(await settledBefore(engine, settlements, settled))], claimed };
+}
+
+/** What was settled stays so; the rest is settled now. */
+export async function lookUpCared(
+  engine: Engine,
+  settlements: readonly Settlement[],
+): Promise<Cared> {
+  const before = await settledBefore(engine, settlements, []);
+  const known = new Set(before.map(({ id }) => id));
+  const { settled, queues } = await settleWithCare(
+    engine,
+    settlements.filter(({ id }) => !known.has(id)),
+  );
+  return { settled: [...before, ...settled], queues };
 }
 
 function lookUpClaimed(engine: Engine, { worker, claimId }: Claiming): Promise<ClaimedJob[]> {

@@ -14,7 +14,7 @@ import {
   type WorkerState,
 } from "../core/worker-state.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
-import { asRow, readNow } from "./jobs.ts";
+import { asRow, readNow } from "./moving.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
 import type {
   Beat,

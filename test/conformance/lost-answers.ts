@@ -96,6 +96,37 @@ export const lostAnswers: Group = (open) => {
       assert.equal(await statusOf(store, first.id), "done");
     });
 
+    test(`a step is written once, ended once and dropped once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const job = await startOne(store);
+      const step = { name: "a", occurrence: 1, place: 1, kind: "effect", result: null } as const;
+      assert.equal(await losing.putStep(job, { ...step, status: "begun", isNew: true }), true);
+      losing.loseNext();
+      assert.equal(await losing.putStep(job, { ...step, status: "done", isNew: false }), true);
+      assert.deepEqual(
+        (await store.steps(job.id)).map(({ status }) => status),
+        ["done"],
+      );
+      await losing.putStep(job, { ...step, name: "b", place: 2, status: "begun", isNew: true });
+      losing.loseNext();
+      assert.equal(await losing.dropStep(job, { name: "b", occurrence: 1 }), true);
+      assert.equal((await store.steps(job.id)).length, 1);
+    });
+
+    test(`a job goes to wait once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const job = await startOne(store);
+      const wait = { event: "packed", key: "1" };
+      await store.expect(wait);
+      const outcome = { kind: "suspended", delayMs: null, wait } as const;
+      const [settled] = await losing.settle([{ ...fenceOf(job), outcome }]);
+      assert.equal(settled?.status, "waiting");
+      assert.deepEqual(await store.emit({ name: "packed", key: "1", payload: null }), {
+        first: true,
+        woken: 1,
+      });
+    });
+
     test(`a cancel and a revival come true once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);
@@ -131,7 +162,7 @@ async function setUp(
 
 /** The same engine, but for one answer that does not arrive. */
 function thatLoses(engine: Engine, loss: Loss, isLost: () => boolean): Engine {
-  const verbs = new Set<PropertyKey>(["insert", "settleAndClaim", "transaction"]);
+  const verbs = new Set<PropertyKey>(["insert", "settleAndClaim", "transaction", "run"]);
   return new Proxy(engine, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name, target);

@@ -11,22 +11,11 @@ import { StoreProcesses } from "../support/remote-store.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { inMode, type Place } from "./in-mode.ts";
+import { TABLES } from "../support/tables.ts";
 
 const PROCESSES = 3;
 const limits = { timeout: 120_000, skip: missing("mysql") };
 
-const TABLES = [
-  "job",
-  "ready",
-  "waiting",
-  "lease",
-  "finished",
-  "attempt",
-  "job_key",
-  "worker",
-  "worker_type",
-  "audit",
-];
 const EMPTY = [
   ...TABLES.map((table) => `delete from holdfast_${table}`),
   "delete from holdfast_migration where name like 'pretended%'",

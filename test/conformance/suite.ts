@@ -6,6 +6,7 @@ import { claiming } from "./claiming.ts";
 import { closing } from "./closing.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { enqueueing } from "./enqueueing.ts";
+import { events } from "./events.ts";
 import { fencing } from "./fencing.ts";
 import { hints } from "./hints.ts";
 import { history } from "./history.ts";
@@ -19,6 +20,7 @@ import { pruning } from "./pruning.ts";
 import { registry } from "./registry.ts";
 import { retrying } from "./retrying.ts";
 import { settling } from "./settling.ts";
+import { steps } from "./steps.ts";
 import { versions } from "./versions.ts";
 
 const groups: Record<string, Group> = {
@@ -38,6 +40,8 @@ const groups: Record<string, Group> = {
   history,
   registry,
   versions,
+  steps,
+  events,
   hints,
   "lost answers": lostAnswers,
   closing,

@@ -66,7 +66,11 @@ export function extend(at: number, ...fences: Fence[]): Verb<"extend"> {
 }
 
 export function reclaim(at: number): Verb<"reclaim"> {
-  return { kind: "reclaim", at, run: (engine) => reclaimExpired(engine, sweep) };
+  return {
+    kind: "reclaim",
+    at,
+    run: async (engine) => (await reclaimExpired(engine, sweep)).settled,
+  };
 }
 
 export function promote(at: number): Verb<"promote"> {
@@ -74,5 +78,5 @@ export function promote(at: number): Verb<"promote"> {
 }
 
 export function cancel(at: number, id: string): Verb<"cancel"> {
-  return { kind: "cancel", at, run: (engine) => cancelJob(engine, id) };
+  return { kind: "cancel", at, run: async (engine) => (await cancelJob(engine, id)).status };
 }

@@ -152,6 +152,15 @@ export class RemoteStore implements Store {
   readonly noteEnqueuer = this.#verb("noteEnqueuer");
   readonly enqueuers = this.#verb("enqueuers");
   readonly stranded = this.#verb("stranded");
+  readonly steps = this.#verb("steps");
+  readonly putStep = this.#verb("putStep");
+  readonly dropStep = this.#verb("dropStep");
+  readonly commitStep = this.#verb("commitStep");
+  readonly expect = this.#verb("expect");
+  readonly emit = this.#verb("emit");
+  readonly findEvent = this.#verb("findEvent");
+  readonly doubts = this.#verb("doubts");
+  readonly resolveDoubt = this.#verb("resolveDoubt");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

@@ -4,24 +4,12 @@
  */
 import { Client } from "pg";
 import { openStore } from "../../src/store/open.ts";
+import { TABLES } from "./tables.ts";
 
 export interface SchemaPlace {
   readonly url: string;
   free(): Promise<void>;
 }
-
-const TABLES = [
-  "job",
-  "ready",
-  "waiting",
-  "lease",
-  "finished",
-  "attempt",
-  "job_key",
-  "worker",
-  "worker_type",
-  "audit",
-];
 
 export class Schemas {
   readonly #admin: Client;

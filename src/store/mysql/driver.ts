@@ -7,11 +7,18 @@ const KEEP_ALIVE_AFTER_MS = 10_000;
 
 export interface Driver {
   createConnection(config: object): Promise<DriverConnection>;
+  format(text: string, values: unknown): string;
+}
+
+export interface Query {
+  readonly sql: string;
+  readonly rowsAsArray: boolean;
+  readonly values?: readonly unknown[];
 }
 
 export interface DriverConnection {
   readonly threadId: number;
-  query(options: { sql: string; rowsAsArray: boolean }): Promise<[unknown, unknown]>;
+  query(query: Query): Promise<[unknown, unknown]>;
   on(event: "error" | "end", listener: () => void): unknown;
   end(): Promise<void>;
   destroy(): void;
@@ -47,7 +54,9 @@ export function connect(driver: Driver, address: MysqlAddress): Promise<DriverCo
     keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS,
     multipleStatements: true,
     decimalNumbers: true, // a count or a sum is a number, not a text
-    queryFormat: (text: string) => text, // values stand in the text already: nobody has to look for places for them
+    // In our own statements values stand in the text already: nobody has to look for places for them.
+    queryFormat: (text: string, values?: unknown) =>
+      values === undefined || values === null ? text : driver.format(text, values),
     // An UPDATE counts the rows it found, not those it changed; and no server reads files of ours.
     flags: ["FOUND_ROWS", "-LOCAL_FILES"],
   });

@@ -10,7 +10,9 @@ import type { Fence, Settlement } from "../../core/job.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Migration, Row, Transaction } from "../engine.ts";
 import { Poll } from "../poll.ts";
-import { Compiler, sql, type Sql } from "../sql.ts";
+import type { UserTransaction } from "../journal.ts";
+import { asTheyAre } from "../user-errors.ts";
+import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { numberIn, rowsOf } from "./answers.ts";
 import { loadDriver } from "./driver.ts";
@@ -132,6 +134,44 @@ export class MysqlEngine implements Engine {
       };
       return body(new SharedTransaction(send, this.#compiler));
     }, patience);
+  }
+
+  typed(value: SqlValue): Sql {
+    return sql`${value}`;
+  }
+
+  lockRows(): Sql {
+    return sql`for update`;
+  }
+
+  run(query: Sql): Promise<number> {
+    return this.transaction((tx) => tx.run(query));
+  }
+
+  userTransaction<T>(
+    body: (user: UserTransaction) => Promise<T>,
+    last: (tx: Transaction, value: T) => Promise<void>,
+  ): Promise<T> {
+    const run = (theirs: typeof body): Promise<T> =>
+      this.#main.transaction(
+        async (exchange) => {
+          await exchange.send("objects"); // what opens the transaction, before the user says anything
+          const send: Send = (statements) => {
+            exchange.add(...statements);
+            return exchange.send("objects");
+          };
+          const user: UserTransaction = {
+            client: exchange.session.client,
+            query: async <R>(text: string, values: readonly unknown[] = []) =>
+              rowsOf<R>(await exchange.session.query(text, values)),
+          };
+          const value = await theirs(user);
+          await last(new SharedTransaction(send, this.#compiler), value);
+          return value;
+        },
+        { once: true },
+      );
+    return asTheyAre(body, run);
   }
 
   async hasTable(name: string): Promise<boolean> {

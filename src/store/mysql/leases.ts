@@ -1,6 +1,7 @@
 /** Leases under lock: ended by settling, or moved on by extending. The fence is compared here, and only here. */
 import type { Fence, Settlement } from "../../core/job.ts";
-import { asRow, settled as describe } from "../jobs.ts";
+import { settled as describe } from "../jobs.ts";
+import { asRow } from "../moving.ts";
 import { land, type Landing, type LeaseRow } from "../rows.ts";
 import type { Extended, Settled } from "../store.ts";
 import type { Exchange } from "./sessions.ts";

@@ -10,6 +10,7 @@ import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
 import type { Flavour } from "./server.ts";
 import { ID, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
+import { JOURNAL_TABLES, JOURNAL_TRIGGERS } from "./journal.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
@@ -180,6 +181,12 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     script: inEngine(WORKER_TABLES, flavour) + WORKER_TRIGGERS,
   },
   { version: 3, name: "versions", breaking: false, script: inEngine(ENQUEUER_TABLE, flavour) },
+  {
+    version: 4,
+    name: "steps and events",
+    breaking: false,
+    script: inEngine(JOURNAL_TABLES, flavour) + JOURNAL_TRIGGERS,
+  },
 ];
 
 export const MIGRATION_TABLE = `

@@ -1,7 +1,7 @@
 /** One connection to the server, set up our way, and what it knows about itself. */
 import { StoreRefused } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import { connect, type Driver, type DriverConnection } from "./driver.ts";
+import { connect, type Driver, type DriverConnection, type Query } from "./driver.ts";
 import { isLost, isReadOnly, NoAnswer, withoutStatement } from "./errors.ts";
 import type { MysqlAddress } from "./options.ts";
 
@@ -91,6 +91,17 @@ export class Session {
     return this.#usable;
   }
 
+  /** For whoever takes part in a transaction here. */
+  get client(): unknown {
+    return this.#connection;
+  }
+
+  /** One statement of a user's, with its values. */
+  async query(text: string, values: readonly unknown[]): Promise<Answer> {
+    const asked = { sql: text, values, rowsAsArray: false, answerMs: ANSWER_MS_MAX };
+    return (await ask(this.#connection, this.#runtime, asked)) as Answer;
+  }
+
   /** Sends statements in one packet; there is one answer for each. */
   async send(
     statements: readonly string[],
@@ -159,7 +170,7 @@ function labelOf(sql: string): string {
 async function ask(
   connection: DriverConnection,
   runtime: Runtime,
-  { answerMs, ...query }: { sql: string; rowsAsArray: boolean; answerMs: number },
+  { answerMs, ...query }: Query & { answerMs: number },
 ): Promise<unknown> {
   const { promise, reject } = Promise.withResolvers<never>();
   const timer = runtime.timer(answerMs, () => reject(new NoAnswer(`no answer in ${answerMs} ms`)));

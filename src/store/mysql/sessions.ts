@@ -42,6 +42,14 @@ const REOPEN = ["job", "ready", "waiting", "lease", "finished"].map(
   (table) => `alter table holdfast_${table} comment = ''`,
 );
 
+/** What may be tried again, and how long it waits for locks. */
+interface Limits {
+  readonly duplicatesMax?: number;
+  readonly lockMs?: number;
+  /** Nothing is tried again. */
+  readonly once?: boolean;
+}
+
 export interface SessionsParts {
   readonly pool: Pool;
   readonly runtime: Runtime;
@@ -66,10 +74,7 @@ export class Sessions {
   }
 
   /** One transaction. The body may commit it with its last statements; otherwise that is done here. */
-  transaction<T>(
-    body: (exchange: Exchange) => Promise<T>,
-    limits: { readonly duplicatesMax?: number; readonly lockMs?: number } = {},
-  ): Promise<T> {
+  transaction<T>(body: (exchange: Exchange) => Promise<T>, limits: Limits = {}): Promise<T> {
     return this.#again(async (exchange) => {
       if (limits.lockMs !== undefined) exchange.waitForRows(limits.lockMs);
       exchange.add("start transaction");
@@ -91,10 +96,7 @@ export class Sessions {
     }
   }
 
-  async #again<T>(
-    body: (exchange: Exchange) => Promise<T>,
-    limits: { readonly duplicatesMax?: number; readonly lockMs?: number } = {},
-  ): Promise<T> {
+  async #again<T>(body: (exchange: Exchange) => Promise<T>, limits: Limits = {}): Promise<T> {
     const { pool, runtime } = this.#parts;
     const tries = new Tries(runtime, limits);
     for (;;) {
@@ -152,12 +154,13 @@ class Tries {
   readonly #left: Record<Reason, number>;
   #all = 0;
 
-  constructor(
-    runtime: Runtime,
-    limits: { readonly duplicatesMax?: number; readonly lockMs?: number },
-  ) {
+  constructor(runtime: Runtime, limits: Limits) {
     this.#runtime = runtime;
     this.#startedAt = runtime.monotonic();
+    if (limits.once === true) {
+      this.#left = { conflicts: 0, waits: 0, fresh: 0, reopened: 0, duplicates: 0 };
+      return;
+    }
     this.#left = {
       conflicts: CONFLICTS_MAX,
       waits: limits.lockMs === undefined ? LOCK_WAITS_MAX : 0,

@@ -5,6 +5,9 @@
  * is dropped as a whole when all its jobs finished longer ago than anybody keeps them: no row has to be deleted and no
  * dead row cleaned up. Whatever is kept longer than the rest is deleted in batches like everywhere else.
  */
+import type { Engine, Transaction } from "../engine.ts";
+import { readNow } from "../moving.ts";
+import { codeOf } from "./errors.ts";
 import { firstIdAt } from "../../core/id.ts";
 
 export const WEEK_MS = 7 * 24 * 3_600_000;
@@ -59,4 +62,29 @@ export const dropBlock = (name: string): string => `
 delete from holdfast.attempt a
  using holdfast.job_${name} j
  where j.id = a.job_id;
+delete from holdfast.step s
+ using holdfast.job_${name} j
+ where j.id = s.job_id;
 drop table holdfast.job_${name}, holdfast.finished_${name};`;
+
+export const LOCK = "lock table holdfast.job, holdfast.finished in access exclusive mode";
+
+/** When the week is over that a table is named after. */
+export function endOf(name: string): number {
+  return Date.parse(`${name.slice(0, 4)}-${name.slice(4, 6)}-${name.slice(6)}`) + WEEK_MS;
+}
+
+/** Makes the tables of the weeks to come. */
+export async function addBlocks(engine: Engine, tx: Transaction): Promise<void> {
+  for (const block of blocksFrom(await readNow(engine, tx))) {
+    await tx.script("savepoint block");
+    try {
+      await tx.script(addBlock(block));
+      await tx.script("release savepoint block");
+    } catch (error) {
+      // Jobs of that week stand in the default partition already, because of a clock that was ahead. They stay there.
+      if (codeOf(error) !== "23514") throw error;
+      await tx.script("rollback to savepoint block");
+    }
+  }
+}

@@ -11,10 +11,12 @@ import { makeIds } from "../../core/id.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
 import { Teller } from "../notes.ts";
-import { Compiler, sql, type Sql } from "../sql.ts";
+import type { UserTransaction } from "../journal.ts";
+import { asTheyAre } from "../user-errors.ts";
+import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
-import { addBlock, blocksFrom, dropBlock, isOver, LIST, WEEK_MS } from "./blocks.ts";
-import { codeOf, readOnly } from "./errors.ts";
+import { addBlocks, blocksFrom, dropBlock, endOf, isOver, LIST, LOCK } from "./blocks.ts";
+import { readOnly } from "./errors.ts";
 import { HotVerbs } from "./hot.ts";
 import { Listener, notify, type PushParts } from "./listen.ts";
 import { migrations } from "./migrations.ts";
@@ -166,6 +168,39 @@ export class PostgresEngine implements Engine {
     }, patience);
   }
 
+  typed(value: SqlValue): Sql {
+    return typeof value === "number" ? sql`${value}::bigint` : sql`${value}::text`;
+  }
+
+  lockRows(): Sql {
+    return sql`for update`;
+  }
+
+  async run(query: Sql): Promise<number> {
+    return (await this.#main.write(this.#compile(query))).rowCount ?? 0;
+  }
+
+  userTransaction<T>(
+    body: (user: UserTransaction) => Promise<T>,
+    last: (tx: Transaction, value: T) => Promise<void>,
+  ): Promise<T> {
+    const run = (theirs: typeof body): Promise<T> =>
+      this.#main.transaction(
+        async (send, client) => {
+          const user: UserTransaction = {
+            client,
+            query: async <R>(text: string, values: readonly unknown[] = []) =>
+              (await send({ text, values: [...values] })).rows as R[],
+          };
+          const value = await theirs(user);
+          await last(this.#transaction(send), value);
+          return value;
+        },
+        { triesMax: 1 },
+      );
+    return asTheyAre(body, run);
+  }
+
   async hasTable(name: string): Promise<boolean> {
     const [row] = await this.all<{ there: boolean }>(
       sql`select to_regclass(${`"${this.#schema}".${name}`}) is not null as there`,
@@ -185,7 +220,7 @@ export class PostgresEngine implements Engine {
       const tx = this.#transaction(send, MIGRATION_MS_MAX);
       await this.#makeSchema(tx);
       const value = await body(tx);
-      await this.#addBlocks(tx);
+      await addBlocks(this, tx);
       return value;
     });
   }
@@ -228,11 +263,10 @@ export class PostgresEngine implements Engine {
     const { rows } = await this.#main.read({ text: LIST, values: [`"${this.#schema}".job`] });
     const names = (rows as { name: string }[]).map(({ name }) => name);
     for (const name of names) {
-      const endsAt = Date.parse(dayOf(name)) + WEEK_MS;
-      if (endsAt < now - finishedForMs) await this.#dropBlock(name, now - finishedForMs);
+      if (endOf(name) < now - finishedForMs) await this.#dropBlock(name, now - finishedForMs);
     }
     const missing = blocksFrom(now).filter(({ name }) => !names.includes(name));
-    if (missing.length > 0) await this.transaction((tx) => this.#addBlocks(tx));
+    if (missing.length > 0) await this.transaction((tx) => addBlocks(this, tx));
   }
 
   listen(hear: (hint: Hint) => void): () => void {
@@ -313,32 +347,13 @@ export class PostgresEngine implements Engine {
       )`);
   }
 
-  async #addBlocks(tx: Transaction): Promise<void> {
-    const [row] = await tx.all<{ now: number }>(sql`select ${this.now()} as now`);
-    for (const block of blocksFrom((row as { now: number }).now)) {
-      await tx.script("savepoint block");
-      try {
-        await tx.script(addBlock(block));
-        await tx.script("release savepoint block");
-      } catch (error) {
-        // Jobs of that week stand in the default partition already, because of a clock that was ahead. They stay there.
-        if (codeOf(error) !== "23514") throw error;
-        await tx.script("rollback to savepoint block");
-      }
-    }
-  }
-
   async #dropBlock(name: string, finishedBefore: number): Promise<void> {
     try {
       await this.#main.transaction(
         async (send) => {
           await send({ text: `set local lock_timeout = ${BLOCK_LOCK_MS}` });
           // Under the lock: a job that is revived meanwhile would lose what it was asked to do.
-          await send({
-            text: this.#spell(
-              "lock table holdfast.job, holdfast.finished in access exclusive mode",
-            ),
-          });
+          await send({ text: this.#spell(LOCK) });
           const { rows } = await send({
             text: this.#spell(isOver(name)),
             values: [finishedBefore],
@@ -383,7 +398,3 @@ export class PostgresEngine implements Engine {
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-function dayOf(name: string): string {
-  return `${name.slice(0, 4)}-${name.slice(4, 6)}-${name.slice(6)}`;
-}

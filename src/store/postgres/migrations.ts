@@ -10,6 +10,7 @@ import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
 import { ENQUEUE, FUNCTIONS } from "./functions.ts";
+import { JOURNAL_TABLES } from "./journal.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
@@ -168,4 +169,5 @@ export const migrations: readonly Migration[] = [
   { version: 1, name: "jobs", breaking: false, script: TABLES + TRIGGERS + VIEWS + FUNCTIONS },
   { version: 2, name: "workers", breaking: false, script: WORKER_TABLES },
   { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE + ENQUEUE },
+  { version: 4, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
 ];

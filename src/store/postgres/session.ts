@@ -70,7 +70,7 @@ export class Sessions {
 
   /** One transaction; it may run again when the database asks for it. */
   transaction<T>(
-    body: (send: (sending: Sending) => Promise<PgResult>) => Promise<T>,
+    body: (send: (sending: Sending) => Promise<PgResult>, client: PgClient) => Promise<T>,
     { triesMax = TRIES_MAX, lockMs = null }: { triesMax?: number; lockMs?: number | null } = {},
   ): Promise<T> {
     return this.#again(
@@ -79,7 +79,7 @@ export class Sessions {
         let value: T;
         try {
           await send({ text: this.#begin });
-          value = await body(send);
+          value = await body(send, client);
         } catch (error) {
           if (!isLost(error)) await send({ text: "rollback" }).catch(() => {});
           throw isLost(error) ? new LostBeforeCommit(error) : error;

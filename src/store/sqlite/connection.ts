@@ -7,8 +7,9 @@
  * Waiting for other processes never blocks the event loop: the driver's own busy timeout is off (it would put the
  * whole thread to sleep), and a locked database is tried again after a random pause that grows.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { Closed, StoreBusy } from "../../core/errors.ts";
+import { Closed, StoreBusy, StoreRefused } from "../../core/errors.ts";
 import { sleep, type Runtime } from "../../core/runtime.ts";
 import { isBusy, translate } from "./errors.ts";
 
@@ -23,6 +24,8 @@ export type Probe = (point: string) => void;
 export class Connection {
   readonly path: string;
   readonly #db: DatabaseSync;
+  /** Whoever calls from inside of a transaction must not wait for its end. */
+  readonly #inside = new AsyncLocalStorage<true>();
   readonly #runtime: Runtime;
   readonly #probe: Probe | null;
   readonly #statements = new Map<string, StatementSync>();
@@ -37,6 +40,11 @@ export class Connection {
   }
 
   /** Prepares a text once. Hot statements keep what they get; the others ask again by text. */
+  /** For whoever takes part in a transaction here. */
+  get database(): DatabaseSync {
+    return this.#db;
+  }
+
   prepare(text: string): StatementSync {
     let statement = this.#statements.get(text);
     if (statement === undefined) {
@@ -73,7 +81,7 @@ export class Connection {
       const gate = Promise.withResolvers<void>();
       this.#gate = gate.promise;
       try {
-        const value = await body();
+        const value = await this.#inside.run(true, body);
         this.exec("commit");
         return value;
       } catch (error) {
@@ -103,6 +111,12 @@ export class Connection {
   /** Runs the body when no transaction of this process is open, and again while others lock the database. */
   async #whenFree<T>(body: () => T | Promise<T>, busyMsMax = BUSY_MS_MAX): Promise<T> {
     const startedAt = this.#runtime.monotonic();
+    if (this.#inside.getStore() === true && this.#gate !== null) {
+      throw new StoreRefused({
+        problem:
+          "this would wait for the transaction that it is called from. Use what that transaction was given.",
+      });
+    }
     for (let tries = 0; ; tries += 1) {
       while (this.#gate !== null) await this.#gate;
       if (this.#closed) throw new Closed({ what: `The store ${this.path}` });

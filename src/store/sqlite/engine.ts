@@ -7,6 +7,8 @@
 import { existsSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import type { UserTransaction } from "../journal.ts";
+import { asTheyAre } from "../user-errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { InvalidArgument, StoreUnavailable } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
@@ -75,6 +77,15 @@ export class SqliteEngine implements Engine {
     return sql`${column} in (select value from json_each(${JSON.stringify(values)}))`;
   }
 
+  typed(value: SqlValue): Sql {
+    return sql`${value}`;
+  }
+
+  /** A transaction that writes is alone. */
+  lockRows(): Sql {
+    return nothing;
+  }
+
   mayBeId(): boolean {
     return true;
   }
@@ -93,6 +104,32 @@ export class SqliteEngine implements Engine {
     patience?: { readonly lockMs: number },
   ): Promise<T> {
     return this.#connection.transaction(() => body(this.#transaction), patience?.lockMs);
+  }
+
+  run(query: Sql): Promise<number> {
+    return this.#connection.write(() => this.#run(query));
+  }
+
+  userTransaction<T>(
+    body: (user: UserTransaction) => Promise<T>,
+    last: (tx: Transaction, value: T) => Promise<void>,
+  ): Promise<T> {
+    const { database } = this.#connection;
+    const user: UserTransaction = {
+      client: database,
+      query: async <R>(text: string, values: readonly unknown[] = []) =>
+        database
+          .prepare(text)
+          .all(...(values as SqlValue[]))
+          .map((row) => ({ ...row })) as R[],
+    };
+    return asTheyAre(body, (theirs) =>
+      this.#connection.transaction(async () => {
+        const value = await theirs(user);
+        await last(this.#transaction, value);
+        return value;
+      }),
+    );
   }
 
   async hasTable(name: string): Promise<boolean> {

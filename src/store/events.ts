@@ -1,0 +1,98 @@
+/**
+ * Events: what somebody says once and for all, and the jobs that wait for it.
+ *
+ * Whoever waits and whoever says it change the event's row first, so one of them sees what the other did: an event that is
+ * said while a job goes to wait is heard, and it makes no difference which came first.
+ */
+import { StoreRefused } from "../core/errors.ts";
+import type { Wait } from "../core/job.ts";
+import type { Engine, Transaction } from "./engine.ts";
+import { putReady, queuesOf, readNow } from "./moving.ts";
+import type { Emitted, EventRecord, NewEvent } from "./journal.ts";
+import type { WaitingRow } from "./rows.ts";
+import { sql, type Sql } from "./sql.ts";
+
+interface EventRow {
+  payload: string | null;
+  emitted_at: number | null;
+}
+
+export async function emit(
+  engine: Engine,
+  event: NewEvent,
+): Promise<Emitted & { queues: readonly string[] }> {
+  const of = { event: event.name, key: event.key };
+  await declareEvent(engine, of);
+  return engine.transaction(async (tx) => {
+    const now = await readNow(engine, tx);
+    const said = await tx.run(sql`
+      update holdfast.event
+         set payload = ${event.payload}, emitted_at = ${now}
+       where ${isEvent(of)}
+         and emitted_at is null`);
+    if (said === 0) return { first: false, woken: 0, queues: [] };
+    const woken = await wake(engine, tx, { of: [of], now });
+    return { first: true, woken: woken.length, queues: queuesOf(woken) };
+  });
+}
+
+export async function findEvent(
+  engine: Engine,
+  name: string,
+  key: string,
+): Promise<EventRecord | null> {
+  const [row] = await engine.all<EventRecord>(sql`
+    select name, event_key as "key", payload, emitted_at as "emittedAt"
+      from holdfast.event
+     where ${isEvent({ event: name, key })}
+       and emitted_at is not null`);
+  return row ?? null;
+}
+
+/** The row that those who wait and those who say it change first. */
+export async function declareEvent(engine: Engine, of: Wait): Promise<void> {
+  const [known] = await engine.all(sql`select name from holdfast.event where ${isEvent(of)}`);
+  if (known !== undefined) return;
+  try {
+    await engine.transaction((tx) =>
+      tx.insert("event", [{ name: of.event, event_key: of.key, awaited: 0 }]),
+    );
+  } catch (error) {
+    // Somebody else was faster.
+    if (!(error instanceof StoreRefused)) throw error;
+  }
+}
+
+/** Says that a job is about to wait. True: there is nothing to wait for, it was said already. */
+export async function isSaid(tx: Transaction, of: Wait): Promise<boolean> {
+  await tx.run(sql`update holdfast.event set awaited = awaited + 1 where ${isEvent(of)}`);
+  const [row] = await tx.all<EventRow>(
+    sql`select emitted_at from holdfast.event where ${isEvent(of)}`,
+  );
+  return (row?.emitted_at ?? null) !== null;
+}
+
+/** Lets the jobs go on that wait for these. */
+export async function wake(
+  engine: Engine,
+  tx: Transaction,
+  { of, now }: { of: readonly Wait[]; now: number },
+): Promise<WaitingRow[]> {
+  const woken: WaitingRow[] = [];
+  for (const event of of) {
+    const waits = await tx.all<{ id: string }>(sql`
+      select job_id as id from holdfast.wait where ${isEvent(event)} order by job_id`);
+    const ids = waits.map(({ id }) => id);
+    if (ids.length === 0) continue;
+    woken.push(
+      ...(await tx.take<WaitingRow>({ table: "waiting", where: engine.among(sql`id`, ids) })),
+    );
+    await tx.run(sql`delete from holdfast.wait where ${engine.among(sql`job_id`, ids)}`);
+  }
+  await putReady(tx, woken, now);
+  return woken;
+}
+
+function isEvent({ event, key }: Wait): Sql {
+  return sql`name = ${event} and event_key = ${key}`;
+}

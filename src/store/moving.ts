@@ -1,0 +1,28 @@
+/** What all moves of jobs are made of. */
+import type { Engine, Row, Transaction } from "./engine.ts";
+import { traveller, type ReadyRow, type Traveller } from "./rows.ts";
+import { sql } from "./sql.ts";
+
+export async function readNow(engine: Engine, tx: Transaction): Promise<number> {
+  const [row] = await tx.all<{ now: number }>(sql`select ${engine.now()} as now`);
+  return (row as { now: number }).now;
+}
+
+/** Makes jobs pending, from now on. */
+export async function putReady(
+  tx: Transaction,
+  rows: readonly Traveller[],
+  now: number,
+): Promise<void> {
+  const ready = rows.map((row): ReadyRow => ({ ...traveller(row), ready_at: now }));
+  await tx.insert("ready", ready.map(asRow));
+}
+
+export function queuesOf(rows: readonly Traveller[]): string[] {
+  return [...new Set(rows.map((row) => row.queue))];
+}
+
+/** An interface has no index signature, so it is not a Row to the compiler though it is one in fact. */
+export function asRow(row: object): Row {
+  return row as Row;
+}

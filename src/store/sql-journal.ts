@@ -1,0 +1,71 @@
+/** The verbs about steps and events. */
+import type { Fence, Wait } from "../core/job.ts";
+import { declareEvent, emit, findEvent } from "./events.ts";
+import type {
+  Doubt,
+  Emitted,
+  EventRecord,
+  Journal,
+  NewEvent,
+  NewStep,
+  Resolution,
+  StepName,
+  StepRecord,
+  StepWrite,
+  UserTransaction,
+} from "./journal.ts";
+import { SqlRegistry } from "./sql-registry.ts";
+import * as steps from "./steps.ts";
+import { writeOrLookUp } from "./unknown.ts";
+
+export class SqlJournal extends SqlRegistry implements Journal {
+  async steps(job: string): Promise<StepRecord[]> {
+    return this.engine.mayBeId(job) ? steps.steps(this.engine, job) : [];
+  }
+
+  putStep(fence: Fence, step: StepWrite): Promise<boolean> {
+    return writeOrLookUp(
+      this.engine,
+      () => steps.putStep(this.engine, fence, step),
+      () => steps.lookUpStep(this.engine, fence, step),
+    );
+  }
+
+  dropStep(fence: Fence, step: StepName): Promise<boolean> {
+    const drop = (): Promise<boolean> => steps.dropStep(this.engine, fence, step);
+    return writeOrLookUp(this.engine, drop, drop); // dropping twice is dropping once
+  }
+
+  commitStep(
+    fence: Fence,
+    step: NewStep,
+    body: (tx: UserTransaction) => Promise<string | null>,
+  ): Promise<void> {
+    return steps.commitStep(this.engine, fence, { step, body });
+  }
+
+  async expect(wait: Wait): Promise<void> {
+    await declareEvent(this.engine, wait);
+  }
+
+  async emit(event: NewEvent): Promise<Emitted> {
+    const { queues, ...emitted } = await emit(this.engine, event);
+    for (const queue of queues) this.announce({ kind: "pending", queue });
+    return emitted;
+  }
+
+  findEvent(name: string, key: string): Promise<EventRecord | null> {
+    return findEvent(this.engine, name, key);
+  }
+
+  doubts({ limit }: { readonly limit: number }): Promise<Doubt[]> {
+    return steps.doubts(this.engine, limit);
+  }
+
+  async resolveDoubt(resolution: Resolution): Promise<boolean> {
+    if (!this.engine.mayBeId(resolution.job)) return false;
+    const queue = await steps.resolveDoubt(this.engine, resolution);
+    if (queue !== null) this.announce({ kind: "pending", queue });
+    return queue !== null;
+  }
+}

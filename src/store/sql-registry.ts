@@ -1,0 +1,75 @@
+/** The verbs about workers. */
+import type { Wish, WorkerState } from "../core/worker-state.ts";
+import { Announcer } from "./announcer.ts";
+import { enqueuers, noteEnqueuer, pruneEnqueuers } from "./enqueuers.ts";
+import type {
+  Beat,
+  ClosedWorker,
+  Command,
+  EnqueuerRecord,
+  NewWorker,
+  Registered,
+  Registry,
+  Silence,
+  WorkerFilter,
+  WorkerRecord,
+  WorkerVitals,
+} from "./registry.ts";
+import * as workers from "./workers.ts";
+
+export class SqlRegistry extends Announcer implements Registry {
+  register(worker: NewWorker): Promise<Registered> {
+    return workers.register(this.engine, worker);
+  }
+
+  beat(id: string, vitals: WorkerVitals, queues: readonly string[]): Promise<Beat | null> {
+    return workers.beat(this.engine, id, { vitals, queues });
+  }
+
+  wishOf(id: string): Promise<Wish | null> {
+    return workers.wishOf(this.engine, id);
+  }
+
+  async moveWorker(
+    id: string,
+    to: { state: WorkerState; reason: string | null },
+  ): Promise<boolean> {
+    const moved = await workers.moveWorker(this.engine, id, to);
+    // A slot is free.
+    if (moved && to.state !== "running") this.announce({ kind: "workers" });
+    return moved;
+  }
+
+  async closeDead(silence: Silence): Promise<ClosedWorker[]> {
+    const closed = await workers.closeDead(this.engine, silence);
+    if (closed.length > 0) this.announce({ kind: "workers" });
+    return closed;
+  }
+
+  async command(command: Command): Promise<string[]> {
+    const told = await workers.command(this.engine, command);
+    if (told.length > 0) this.announce({ kind: "workers" });
+    return told;
+  }
+
+  workers(filter: WorkerFilter): Promise<WorkerRecord[]> {
+    return workers.listWorkers(this.engine, filter);
+  }
+
+  findWorker(id: string): Promise<WorkerRecord | null> {
+    return workers.findWorker(this.engine, id);
+  }
+
+  async pruneWorkers(forMs: number): Promise<number> {
+    const gone = await workers.pruneWorkers(this.engine, forMs);
+    return gone + (await pruneEnqueuers(this.engine, forMs));
+  }
+
+  noteEnqueuer(version: string): Promise<void> {
+    return noteEnqueuer(this.engine, version);
+  }
+
+  enqueuers(withinMs: number): Promise<EnqueuerRecord[]> {
+    return enqueuers(this.engine, withinMs);
+  }
+}

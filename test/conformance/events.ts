@@ -1,0 +1,188 @@
+/** Events, and the jobs that wait for them or for one another: whichever comes first, nobody waits in vain. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { StoreRefused } from "../../src/core/errors.ts";
+import { calledId } from "../../src/core/id.ts";
+import type { Fence, Outcome, Settlement } from "../../src/core/job.ts";
+import { JOB_ENDED } from "../../src/core/step.ts";
+import { sql } from "../../src/store/sql.ts";
+import type { Bundle, Group } from "../support/bundle.ts";
+import {
+  cancelled,
+  claimOne,
+  crash,
+  done,
+  enqueueOne,
+  failed,
+  mustFind,
+  nextId,
+  settleOne,
+  startOne,
+  statusOf,
+} from "../support/jobs.ts";
+
+const packed = { event: "packed", key: "order-42" };
+
+function waiting(fence: Fence, wait = packed, delayMs: number | null = null): Settlement {
+  const { id, worker, epoch } = fence;
+  return { id, worker, epoch, outcome: { kind: "suspended", delayMs, wait } };
+}
+
+const say = { name: packed.event, key: packed.key, payload: '{"tracking":"x"}' };
+
+/** A job that another waits for, and that one. */
+async function caller({ store }: Bundle): Promise<{ parent: string; child: string }> {
+  const parent = await startOne(store, { queue: "parents" });
+  const child = calledId(nextId());
+  const wait = { event: JOB_ENDED, key: child };
+  await store.expect(wait);
+  await enqueueOne(store, { id: child, queue: "children" });
+  assert.equal((await settleOne(store, waiting(parent, wait))).status, "waiting");
+  return { parent: parent.id, child };
+}
+
+const claimChild = (bundle: Bundle) => claimOne(bundle.store, { queues: ["children"] });
+
+export const events: Group = (open) => {
+  test("a job that waits goes on when the event is said", async () => {
+    const { store } = await open();
+    const job = await startOne(store);
+    const settled = await settleOne(store, waiting(job));
+    assert.deepEqual([settled.status, settled.attempts], ["waiting", 0]); // the attempt is given back
+    assert.equal(await store.findEvent("packed", "order-42"), null);
+    assert.deepEqual(await store.emit(say), { first: true, woken: 1 });
+    assert.equal((await claimOne(store)).id, job.id);
+  });
+
+  test("a job that comes to wait for what was said already goes on at once", async () => {
+    const { store } = await open();
+    const job = await startOne(store);
+    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+    assert.equal((await settleOne(store, waiting(job))).status, "pending");
+    assert.equal((await claimOne(store)).id, job.id);
+  });
+
+  test("what was said first stands, whoever says it again", async () => {
+    const { store, clock, byHand } = await open();
+    const emittedAt = clock.now();
+    await store.emit(say);
+    clock.advance(1_000);
+    assert.deepEqual(await store.emit({ ...say, payload: "2" }), { first: false, woken: 0 });
+    assert.deepEqual(await store.findEvent("packed", "order-42"), { ...say, emittedAt });
+    await assert.rejects(byHand(sql`update holdfast.event set payload = '3'`), StoreRefused);
+  });
+
+  test("names and keys are told apart, and all who wait for the same go on", async () => {
+    const { store } = await open();
+    const [first, second] = [await startOne(store), await startOne(store)];
+    const third = await startOne(store);
+    await settleOne(store, waiting(first));
+    await settleOne(store, waiting(second));
+    await settleOne(store, waiting(third, { event: "packed", key: "Order-42" }));
+    assert.deepEqual(await store.emit({ ...say, name: "Packed" }), { first: true, woken: 0 });
+    assert.deepEqual(await store.emit(say), { first: true, woken: 2 });
+    assert.equal(await statusOf(store, third.id), "waiting");
+  });
+
+  test("a wait that has a time ends with it, and the event then wakes nobody", async () => {
+    const { store, clock } = await open();
+    const job = await startOne(store);
+    await settleOne(store, waiting(job, packed, 5_000));
+    clock.advance(4_999);
+    assert.equal((await store.promoteDue({ limit: 9 })).moved, 0);
+    clock.advance(1);
+    assert.equal((await store.promoteDue({ limit: 9 })).moved, 1);
+    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+    assert.equal(await statusOf(store, job.id), "pending");
+  });
+
+  test("a job that is cancelled waits no more", async () => {
+    const { store } = await open();
+    const job = await startOne(store);
+    await settleOne(store, waiting(job));
+    assert.equal(await store.cancel(job.id), "cancelled");
+    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+    assert.equal(await statusOf(store, job.id), "cancelled");
+  });
+
+  test("whoever lost a job cannot send it to wait", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    const job = await startOne(store);
+    await crash(bundle, job);
+    assert.deepEqual(await store.settle([waiting(job)]), []);
+    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+  });
+
+  test("said while jobs come to wait, it is heard by all of them", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    for (let round = 0; round < 10; round += 1) {
+      const wait = { event: "packed", key: `order-${round}` };
+      const job = await startOne(store, { queue: "default" });
+      const [settled, emitted] = await Promise.all([
+        settleOne(store, waiting(job, wait)),
+        store.emit({ ...say, key: wait.key }),
+      ]);
+      assert.equal(emitted.woken, settled.status === "waiting" ? 1 : 0);
+      const again = await claimOne(store);
+      assert.equal(again.id, job.id);
+      await settleOne(store, done(again));
+    }
+  });
+
+  const ends: Record<string, (fence: Fence) => Settlement> = {
+    "is done": (fence) => done(fence, "7"),
+    failed: (fence) => failed(fence),
+    "is cancelled while it runs": (fence) => cancelled(fence),
+  };
+  for (const [how, end] of Object.entries(ends)) {
+    test(`a job that waits for another goes on when that one ${how}`, async () => {
+      const bundle = await open();
+      const { store } = bundle;
+      const { parent } = await caller(bundle);
+      await settleOne(store, end(await claimChild(bundle)));
+      assert.equal((await claimOne(store, { queues: ["parents"] })).id, parent);
+    });
+  }
+
+  test("a job that waits for another goes on when that one is cancelled before it runs", async () => {
+    const bundle = await open();
+    const { parent, child } = await caller(bundle);
+    assert.equal(await bundle.store.cancel(child), "cancelled");
+    assert.equal(await statusOf(bundle.store, parent), "pending");
+  });
+
+  test("a job that waits for another goes on when that one has crashed too often", async () => {
+    const bundle = await open();
+    const { store, clock } = bundle;
+    const { parent, child } = await caller(bundle);
+    while ((await mustFind(store, child)).status !== "failed") {
+      assert.equal(await statusOf(store, parent), "waiting");
+      await crash(bundle, await claimChild(bundle));
+      clock.advance(120_000);
+      await store.promoteDue({ limit: 9 });
+    }
+    assert.equal(await statusOf(store, parent), "pending");
+  });
+
+  test("a job that is tried again has not ended", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    const { parent } = await caller(bundle);
+    const again: Outcome = { kind: "retry", delayMs: 0, error: "{}" };
+    await settleOne(store, { ...(await claimChild(bundle)), outcome: again });
+    assert.equal(await statusOf(store, parent), "waiting");
+  });
+
+  test("a job that comes to wait for one that has ended goes on at once", async () => {
+    const { store } = await open();
+    const parent = await startOne(store, { queue: "parents" });
+    const child = calledId(nextId());
+    const wait = { event: JOB_ENDED, key: child };
+    await store.expect(wait);
+    await enqueueOne(store, { id: child, queue: "children" });
+    await settleOne(store, done(await claimOne(store, { queues: ["children"] })));
+    assert.equal((await settleOne(store, waiting(parent, wait))).status, "pending");
+  });
+};

@@ -1,0 +1,17 @@
+/** The tables that are emptied when a database is used again. */
+export const TABLES = [
+  "job",
+  "ready",
+  "waiting",
+  "lease",
+  "finished",
+  "attempt",
+  "job_key",
+  "step",
+  "event",
+  "wait",
+  "worker",
+  "worker_type",
+  "enqueuer",
+  "audit",
+];

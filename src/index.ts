@@ -3,16 +3,21 @@ export { openHoldfast, type Holdfast, type HoldfastOptions } from "./worker/hold
 export {
   defineTask,
   type AnyTask,
+  type CallOptions,
   type Context,
+  type Effect,
   type Task,
   type TaskOptions,
 } from "./core/task.ts";
+export { defineEvent, type EventType } from "./core/event.ts";
+export type { UserTransaction } from "./core/step.ts";
+export type { Doubt, Emitted, StepRecord } from "./store/journal.ts";
 export type { Worker, WorkerStatus } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/settings.ts";
 export type { WorkerEvents } from "./worker/events.ts";
 export type { Job } from "./queue/job.ts";
 export type { EnqueueOptions } from "./queue/options.ts";
-export type { AttemptView, Jobs, JobView } from "./queue/jobs.ts";
+export type { AttemptView, Jobs, JobView, StepView } from "./queue/jobs.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "./queue/leases.ts";
 export type {
   Drift,
@@ -32,3 +37,4 @@ export type { ErrorRecord } from "./core/error-record.ts";
 export type { Logger } from "./core/log.ts";
 export type { Runtime } from "./core/runtime.ts";
 export * from "./core/errors.ts";
+export { CallFailed, EventTimeout, NotDone, StepsChanged, Suspended } from "./core/step-errors.ts";

@@ -65,11 +65,15 @@ export type Outcome =
   | { readonly kind: "done"; readonly result: string | null }
   | { readonly kind: "retry"; readonly delayMs: number; readonly error: string }
   | { readonly kind: "failed"; readonly error: string }
-  | { readonly kind: "suspended"; readonly delayMs: number | null; readonly wait?: Wait }
+  | {
+      readonly kind: "suspended";
+      readonly delayMs: number | null;
+      readonly waits?: readonly Wait[];
+    }
   | { readonly kind: "released" }
   | { readonly kind: "cancelled"; readonly error: string | null };
 
-/** The event that a suspended job waits for; its time, if it has one, is how long it does. */
+/** An event that a suspended job waits for. The first of them that is said lets it go on; its time, if it has one, too. */
 export interface Wait {
   readonly event: string;
   readonly key: string;

@@ -26,6 +26,8 @@ export interface SizeLimit {
 }
 
 export const DEFAULT_PAYLOAD_BYTES_MAX = 256 * 1024;
+/** The limit of what a task returns. */
+export const RESULT = { what: "result", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
 /** How many arrays and objects may stand inside one another. */
 export const DEPTH_MAX = 64;

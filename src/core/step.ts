@@ -13,3 +13,11 @@ export type StepState = (typeof stepStates)[number];
 
 /** The event that tells that a job has ended for which another waits. No event of a user's has such a name. */
 export const JOB_ENDED = "@job";
+
+/** A transaction as a user's function is given it. */
+export interface UserTransaction {
+  /** One statement in the database's own dialect, with its own placeholders. Resolves to the rows. */
+  query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** The driver's own connection, in the transaction: a `pg` client, a `mysql2` connection, a `DatabaseSync`. */
+  readonly client: unknown;
+}

@@ -8,14 +8,16 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { checkKnown } from "./check.ts";
 import { toMs, type Duration } from "./duration.ts";
 import { InputRejected, InvalidArgument } from "./errors.ts";
+import type { EventType } from "./event.ts";
 import type { Fence } from "./job.ts";
+import type { UserTransaction } from "./step.ts";
 import { checkName } from "./name.ts";
 import { retryPolicy, type RetryOptions, type RetryPolicy } from "./retry.ts";
 import { taskName } from "./task-name.ts";
 
 export const DEFAULT_QUEUE = "default";
 
-const KNOWN = new Set(["name", "version", "queue", "retry", "timeout", "input", "run"]);
+const KNOWN = new Set(["name", "version", "queue", "retry", "timeout", "steps", "input", "run"]);
 
 /** What a task's function is told about the job it runs. */
 export interface Context {
@@ -33,6 +35,52 @@ export interface Context {
   readonly traceId: string;
   /** The same on every attempt of this job: give it to services that know idempotency keys. */
   readonly idempotencyKey: string;
+
+  /** Runs the function and keeps what it returns: an attempt that begins again gets that, and does not run it. */
+  step<T>(name: string, body: () => T | Promise<T>): Promise<T>;
+  /**
+   * Acts on the outside world: that it will is written before, that it has after. When it is not known whether it has,
+   * `verify` is asked (null or undefined: it has not); without one the job stops until a person says.
+   */
+  effect<T>(
+    name: string,
+    act: (effect: Effect) => T | Promise<T>,
+    options?: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> },
+  ): Promise<T>;
+  /** Runs the function in a transaction; its rows and the step are committed together, while the job is ours. */
+  commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<T>;
+  /** Gives the job's place back until the time is over. */
+  sleep(name: string, duration: Duration): Promise<void>;
+  /** Waits until the event is said under this key, however long before or after. Throws EventTimeout. */
+  event<Payload>(
+    event: EventType<Payload>,
+    key: string,
+    options?: { readonly timeout?: Duration },
+  ): Promise<Payload>;
+  /** Enqueues a job of another task and waits for its result. Throws CallFailed. */
+  call<Input, Result>(
+    task: Task<Input, Result>,
+    input: NoInfer<Input>,
+    options?: CallOptions,
+  ): Promise<Result>;
+}
+
+/** What an effect is told. */
+export interface Effect {
+  /** The same on every attempt: the service that acts should know it, and do nothing twice for it. */
+  readonly key: string;
+  readonly signal: AbortSignal;
+}
+
+/** What a look for an effect's result comes to; null or undefined: it did not happen. */
+export type Found<T> = T | null | undefined;
+
+export interface CallOptions {
+  /** The step's name. Default: that of the task. */
+  readonly name?: string;
+  readonly queue?: string;
+  readonly priority?: number;
+  readonly attempts?: number;
 }
 
 /** `Input` is what callers pass, `Result` what they get back. */
@@ -42,11 +90,14 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly queue: string;
   readonly retry: RetryPolicy;
   readonly timeoutMs: number | null;
+  readonly steps: StepMatching;
   readonly input: StandardSchemaV1 | null;
   readonly run: (input: never, ctx: Context) => unknown;
   /** Exists for the compiler only. */
   readonly types?: { readonly input: Input; readonly result: Result };
 }
+
+export type StepMatching = "in order" | "by name";
 
 /** A task of whatever input and result, as a worker takes them. */
 export type AnyTask = Omit<Task, "types">;
@@ -61,6 +112,11 @@ export interface TaskOptions {
   /** The queue its jobs go to unless the caller names another. */
   readonly queue?: string;
   readonly retry?: RetryOptions;
+  /**
+   * How the steps of an attempt are matched with those that were kept: in the order in which they were begun, so that a
+   * task which changed meanwhile is noticed (the default), or by their names alone.
+   */
+  readonly steps?: StepMatching;
   /** How long one attempt may take. Then `ctx.signal` aborts, and the attempt has failed. */
   readonly timeout?: Duration;
 }
@@ -99,9 +155,15 @@ export function defineTask(
     queue: checkName("queue", queue),
     retry: retryPolicy(retry),
     timeoutMs: timeout === undefined ? null : toMs("timeout", timeout, { min: 1 }),
+    steps: checkMatching(definition.steps),
     input,
     run: (value, ctx) => definition.run(value, ctx),
   };
+}
+
+function checkMatching(steps: StepMatching = "in order"): StepMatching {
+  if (steps === "in order" || steps === "by name") return steps;
+  throw new InvalidArgument({ field: "steps", problem: 'give "in order" or "by name".' });
 }
 
 /** The input as the task's schema understands it. Throws InputRejected. Synchronous when the schema is. */

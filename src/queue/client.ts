@@ -2,20 +2,27 @@
 import { checkKnown } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { Closed, InvalidArgument } from "../core/errors.ts";
+import type { EventType } from "../core/event.ts";
 import { makeIds } from "../core/id.ts";
-import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
-import { checkName } from "../core/name.ts";
-import { retryPolicy } from "../core/retry.ts";
+import { checkKey, checkName } from "../core/name.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
-import { checkTaskName } from "../core/task-name.ts";
+import type { Task } from "../core/task.ts";
 import { ENQUEUE_BATCH_MAX } from "../store/sql-store.ts";
+import type { Emitted } from "../store/journal.ts";
 import type { Enqueued, NewJob, QueueStats, Store } from "../store/store.ts";
 import { Enqueuer } from "./enqueuer.ts";
 import { Job } from "./job.ts";
 import { Jobs } from "./jobs.ts";
 import { Leases } from "./leases.ts";
+import {
+  checkInputs,
+  checkPayload,
+  defaultsOf,
+  newJob,
+  unknownTask,
+  type Defaults,
+} from "./new-job.ts";
 import { checkOptions, type EnqueueOptions, type Terms } from "./options.ts";
 import { Results } from "./results.ts";
 import { Subscription } from "./subscription.ts";
@@ -55,7 +62,7 @@ export class Client implements AsyncDisposable {
     this.#newId = makeIds(runtime);
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
-    this.jobs = new Jobs(store, this.#results);
+    this.jobs = new Jobs(store, this.#results, this.#newId);
   }
 
   /** Accepts one job. Once this resolves, the job is on disk and will not be lost. */
@@ -88,6 +95,19 @@ export class Client implements AsyncDisposable {
     }
     const each = options as EnqueueOptions | OptionsOf;
     return (await this.#enqueueAll(task, [...inputs], each)) as Job<Result>[];
+  }
+
+  /**
+   * Says that something happened, under a key, once and for all: jobs that wait for it go on, and those that will wait for
+   * it do not. What was said first stands.
+   */
+  async emit<Payload>(
+    event: EventType<Payload>,
+    key: string,
+    payload: NoInfer<Payload>,
+  ): Promise<Emitted> {
+    const said = await checkPayload(event, payload);
+    return this.store.emit({ name: event.name, key: checkKey("key", key), payload: said });
   }
 
   /**
@@ -193,45 +213,6 @@ function batchesOf(news: readonly NewJob[], lanes: number): (readonly NewJob[])[
 function partly(error: unknown, accepted: number): unknown {
   if (accepted > 0 && error instanceof Error) error.message += ` (${accepted} jobs were accepted.)`;
   return error;
-}
-
-interface Defaults {
-  readonly name: string;
-  readonly queue: string;
-  readonly attempts: number;
-}
-
-function defaultsOf(task: Task): Defaults {
-  if (typeof task?.run !== "function") {
-    throw new InvalidArgument({
-      field: "task",
-      problem: "give a task made with defineTask(), or the name of one.",
-    });
-  }
-  return { name: task.name, queue: task.queue, attempts: task.retry.attempts };
-}
-
-function unknownTask(name: string): Defaults {
-  return {
-    name: checkTaskName("task", name),
-    queue: DEFAULT_QUEUE,
-    attempts: retryPolicy().attempts,
-  };
-}
-
-const PAYLOAD = { what: "payload", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
-
-function newJob(id: string, task: string, input: unknown, terms: Terms): NewJob {
-  return { ...terms, id, task, payload: encode(input, PAYLOAD) };
-}
-
-/** What is stored is the input as it was given; the schema only has to agree with it. */
-async function checkInputs(task: Task, inputs: readonly unknown[]): Promise<readonly unknown[]> {
-  for (const input of inputs) {
-    const parsed = parseInput(task, input);
-    if (parsed instanceof Promise) await parsed;
-  }
-  return inputs;
 }
 
 type OptionsOf = (input: unknown, index: number) => EnqueueOptions;

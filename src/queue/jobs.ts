@@ -3,7 +3,7 @@ import type { Duration } from "../core/duration.ts";
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
 import { InvalidArgument, JobNotFound } from "../core/errors.ts";
 import { statuses, traceId, type Status } from "../core/job.ts";
-import { decode } from "../core/json.ts";
+import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import { checkTaskName } from "../core/task-name.ts";
@@ -16,6 +16,7 @@ import type {
   Stranded,
 } from "../store/store.ts";
 import { checkKnown, checkText, checkWhole } from "../core/check.ts";
+import type { Doubt, StepRecord } from "../store/journal.ts";
 import type { Results } from "./results.ts";
 
 export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
@@ -30,6 +31,10 @@ export interface AttemptView extends Omit<AttemptRecord, "error"> {
   readonly error: ErrorRecord | null;
 }
 
+export interface StepView extends Omit<StepRecord, "result" | "ageMs"> {
+  readonly result: unknown;
+}
+
 export const PAGE_MAX = 1_000;
 const PAGE_DEFAULT = 50;
 const LIST_OPTIONS = new Set(["status", "queue", "task", "before", "limit"]);
@@ -37,10 +42,12 @@ const LIST_OPTIONS = new Set(["status", "queue", "task", "before", "limit"]);
 export class Jobs {
   readonly #store: Store;
   readonly #results: Results;
+  readonly #newId: () => string;
 
-  constructor(store: Store, results: Results) {
+  constructor(store: Store, results: Results, newId: () => string) {
     this.#store = store;
     this.#results = results;
+    this.#newId = newId;
   }
 
   /** Waits for the result of a job that another process enqueued. See `job.result()`. */
@@ -68,6 +75,41 @@ export class Jobs {
       traceId: traceId({ id, worker: record.worker, epoch: record.epoch }),
       error: record.error === null ? null : decodeError(record.error),
     }));
+  }
+
+  /** What a job has kept so far, in the order in which it was begun. */
+  async steps(id: string): Promise<StepView[]> {
+    const records = await this.#store.steps(checkText("id", id));
+    return records.map(({ result, ageMs: _ageMs, ...rest }) => ({
+      ...rest,
+      result: result === null ? undefined : readable(result),
+    }));
+  }
+
+  /** Effects of which nobody knows whether they happened. Their jobs wait for a person. */
+  doubts(options: { readonly limit?: number } = {}): Promise<Doubt[]> {
+    checkKnown(options, new Set(["limit"]));
+    const { limit = PAGE_DEFAULT } = options;
+    return this.#store.doubts({ limit: checkWhole("limit", limit, { least: 1, most: PAGE_MAX }) });
+  }
+
+  /**
+   * Says whether an effect happened that is in doubt, and lets its job go on: with the result, if it happened; otherwise
+   * the effect is made.
+   */
+  async resolve(
+    { job, name, occurrence }: Pick<Doubt, "job" | "name" | "occurrence">,
+    happened: { readonly done: true; readonly result?: unknown } | { readonly done: false },
+    options: { readonly actor?: string } = {},
+  ): Promise<void> {
+    checkKnown(options, new Set(["actor"]));
+    const actor = checkName("actor", options.actor ?? "api");
+    const result = happened.done ? encodeOptional(happened.result, RESULT) : null;
+    const step = { job: checkText("job", job), name: checkName("name", name), occurrence };
+    const said = happened.done ? { result } : null;
+    const id = this.#newId();
+    const resolved = await this.#store.resolveDoubt({ ...step, id, actor, happened: said });
+    if (!resolved) throw new JobNotFound({ id: job });
   }
 
   /** A page of jobs, newest first. Pass the last id of one page as `before` to get the next. */

@@ -8,7 +8,7 @@ import { toMs, type Duration } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
 import { InvalidArgument, LeaseLost } from "../core/errors.ts";
 import type { Fence, Outcome, Settlement } from "../core/job.ts";
-import { DEFAULT_PAYLOAD_BYTES_MAX, decode, encodeOptional } from "../core/json.ts";
+import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
 import { backoffMs, retryPolicy } from "../core/retry.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -188,8 +188,6 @@ export class Leases {
     }
   }
 }
-
-export const RESULT = { what: "result", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
 function fenceOf(lease: Fence): Fence {
   if (typeof lease !== "object" || lease === null || !Number.isInteger(lease.epoch)) {

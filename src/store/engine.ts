@@ -7,7 +7,7 @@
  */
 import type { Fence, Settlement } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { UserTransaction } from "./journal.ts";
+import type { UserTransaction } from "../core/step.ts";
 import type { Sql, SqlValue } from "./sql.ts";
 import type {
   ClaimedJob,

@@ -10,6 +10,7 @@ import {
   type Outcome,
   type Settlement,
   type Status,
+  type Wait,
 } from "../core/job.ts";
 import { IllegalMove, JobNotFound, KeyTaken } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
@@ -339,23 +340,31 @@ export function settleWithCare(engine: Engine, settlements: readonly Settlement[
   });
 }
 
-/** A job that goes to wait for an event is pending at once when it was said already. */
+/** A job that goes to wait for events is pending at once when one of them was said already. */
 async function landToWait(
   tx: Transaction,
   outcome: Outcome,
   landing: Landing,
   now: number,
 ): Promise<Landing> {
-  if (outcome.kind !== "suspended" || outcome.wait === undefined || landing.table !== "waiting") {
-    return landing;
-  }
+  if (outcome.kind !== "suspended" || landing.table !== "waiting") return landing;
   const { row, attempt } = landing;
-  if (await isSaid(tx, outcome.wait)) {
+  const waits = inOrder(outcome.waits ?? []);
+  for (const wait of waits) {
+    if (!(await isSaid(tx, wait))) continue;
     return { table: "ready", row: { ...traveller(row), ready_at: now }, attempt };
   }
-  const { event, key } = outcome.wait;
-  await tx.insert("wait", [{ job_id: row.id, name: event, event_key: key }]);
+  await tx.insert(
+    "wait",
+    waits.map(({ event, key }) => ({ job_id: row.id, name: event, event_key: key })),
+  );
   return landing;
+}
+
+/** Each once, in one order for everybody: two jobs that wait for the same events must not wait for one another. */
+function inOrder(waits: readonly Wait[]): Wait[] {
+  const known = new Map(waits.map((wait) => [JSON.stringify([wait.event, wait.key]), wait]));
+  return [...known].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, wait]) => wait);
 }
 
 /** What became of the jobs, and the queues in which others go on. */

@@ -1,6 +1,6 @@
 /** What the store promises about what jobs have done so far, and what they wait for; see steps.ts and events.ts. */
 import type { Fence, Wait } from "../core/job.ts";
-import type { StepKind, StepState } from "../core/step.ts";
+import type { StepKind, StepState, UserTransaction } from "../core/step.ts";
 
 export interface Journal {
   /** The steps of a job, in the order in which they were first begun. */
@@ -68,6 +68,8 @@ export interface StepRecord extends NewStep {
   readonly epoch: number;
   readonly begunAt: number;
   readonly endedAt: number | null;
+  /** How long ago it was begun, by the database's clock. */
+  readonly ageMs: number;
 }
 
 export interface NewEvent {
@@ -101,12 +103,4 @@ export interface Resolution extends StepName {
   readonly actor: string;
   /** With its result, if it happened. */
   readonly happened: { readonly result: string | null } | null;
-}
-
-/** A transaction as a user's function is given it. */
-export interface UserTransaction {
-  /** One statement in the database's own dialect, with its own placeholders. Resolves to the rows. */
-  query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
-  /** The driver's own connection, in the transaction: a `pg` client, a `mysql2` connection, a `DatabaseSync`. */
-  readonly client: unknown;
 }

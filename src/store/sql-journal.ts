@@ -1,4 +1,5 @@
 /** The verbs about steps and events. */
+import type { UserTransaction } from "../core/step.ts";
 import type { Fence, Wait } from "../core/job.ts";
 import { declareEvent, emit, findEvent } from "./events.ts";
 import type {
@@ -12,8 +13,8 @@ import type {
   StepName,
   StepRecord,
   StepWrite,
-  UserTransaction,
 } from "./journal.ts";
+
 import { SqlRegistry } from "./sql-registry.ts";
 import * as steps from "./steps.ts";
 import { writeOrLookUp } from "./unknown.ts";
@@ -41,7 +42,11 @@ export class SqlJournal extends SqlRegistry implements Journal {
     step: NewStep,
     body: (tx: UserTransaction) => Promise<string | null>,
   ): Promise<void> {
-    return steps.commitStep(this.engine, fence, { step, body });
+    return writeOrLookUp(
+      this.engine,
+      () => steps.commitStep(this.engine, fence, { step, body }),
+      () => steps.lookUpCommit(this.engine, fence, step),
+    );
   }
 
   async expect(wait: Wait): Promise<void> {

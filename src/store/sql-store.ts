@@ -237,9 +237,8 @@ export class SqlStore extends SqlJournal implements Store {
     if (settlements.length === 0) return [];
     const { engine } = this;
     for (const { outcome } of settlements) {
-      if (outcome.kind === "suspended" && outcome.wait !== undefined) {
-        await declareEvent(engine, outcome.wait);
-      }
+      if (outcome.kind !== "suspended") continue;
+      for (const wait of outcome.waits ?? []) await declareEvent(engine, wait);
     }
     const cared = await writeOrLookUp(
       engine,
@@ -270,5 +269,5 @@ export class SqlStore extends SqlJournal implements Store {
 
 /** Whether other jobs have to do with how an attempt ended: one that waits for its job, or an event it waits for. */
 function concernsOthers({ id, outcome }: Settlement): boolean {
-  return isCalled(id) || (outcome.kind === "suspended" && outcome.wait !== undefined);
+  return isCalled(id) || (outcome.kind === "suspended" && outcome.waits !== undefined);
 }

@@ -4,25 +4,20 @@
  * Every write shows the fence where the row is written: the lease is locked and compared in the same statement, so
  * whoever takes the job back waits for the step, or the step finds the lease gone.
  */
+import type { UserTransaction } from "../core/step.ts";
 import { LeaseLost, StoreRefused } from "../core/errors.ts";
 import type { Fence } from "../core/job.ts";
 import type { Engine, Transaction } from "./engine.ts";
-import type {
-  Doubt,
-  NewStep,
-  Resolution,
-  StepName,
-  StepRecord,
-  StepWrite,
-  UserTransaction,
-} from "./journal.ts";
+import type { Doubt, NewStep, Resolution, StepName, StepRecord, StepWrite } from "./journal.ts";
+
 import { putReady, readNow } from "./moving.ts";
 import type { WaitingRow } from "./rows.ts";
 import { sql, type Sql } from "./sql.ts";
 
 export function steps(engine: Engine, job: string): Promise<StepRecord[]> {
   return engine.all<StepRecord>(sql`
-    select name, occurrence, place, kind, status, result, epoch, begun_at as "begunAt", ended_at as "endedAt"
+    select name, occurrence, place, kind, status, result, epoch, begun_at as "begunAt", ended_at as "endedAt",
+           ${engine.now()} - begun_at as "ageMs"
       from holdfast.step
      where job_id = ${job}
      order by place, name, occurrence`);
@@ -66,6 +61,15 @@ export async function commitStep(
     const written = await tx.run(insertion(engine, fence, done));
     if (written === 0) throw new LeaseLost(fence);
   });
+}
+
+/** After an answer was lost: it was committed, or the job has to be tried again. */
+export async function lookUpCommit(engine: Engine, fence: Fence, step: NewStep): Promise<void> {
+  const [row] = await engine.all<{ epoch: number }>(
+    sql`select epoch from holdfast.step where ${isStep(fence.id, step)} and status = 'done'`,
+  );
+  if (row?.epoch === fence.epoch) return;
+  throw new StoreRefused({ problem: `the transaction of step '${step.name}' was not committed.` });
 }
 
 function insertion(engine: Engine, fence: Fence, step: StepWrite): Sql {

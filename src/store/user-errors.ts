@@ -2,7 +2,7 @@
  * What a user's function throws inside of a transaction of ours. An engine translates the errors of its driver; those of a
  * user's own statements are not about our tables, and come out as they are.
  */
-import type { UserTransaction } from "./journal.ts";
+import type { UserTransaction } from "../core/step.ts";
 
 export async function asTheyAre<T>(
   body: (user: UserTransaction) => Promise<T>,

@@ -104,6 +104,7 @@ class Drain {
   readonly #holdfast: Holdfast;
   readonly #tasks: ReadonlyMap<string, Task>;
   readonly #attemptsMax: number;
+  readonly #newId: () => string;
   readonly #worker: string;
   readonly #ran = new Set<string>();
   #queues: readonly string[] = [];
@@ -113,7 +114,8 @@ class Drain {
     this.#attemptsMax = attemptsMax;
     this.#holdfast = holdfast;
     this.#tasks = tasks;
-    this.#worker = `drain-${makeIds(holdfast.runtime)()}`;
+    this.#newId = makeIds(holdfast.runtime);
+    this.#worker = `drain-${this.#newId()}`;
   }
 
   async runDue(): Promise<void> {
@@ -180,7 +182,9 @@ class Drain {
         stray: (_attempt, error) =>
           logger.warn({ job: job.id, err: error }, "a task threw after its attempt ended"),
       };
-      runTraced(new Attempt({ job, task, trustedUntil, runtime, owner }));
+      runTraced(
+        new Attempt({ job, task, trustedUntil, runtime, store, newId: this.#newId, owner }),
+      );
     });
     const { id, worker, epoch } = job;
     await store.settle([{ id, worker, epoch, outcome }]);

@@ -17,13 +17,24 @@ import {
   TooLarge,
   WorkerDeposed,
 } from "../core/errors.ts";
-import { traceId, type Fence, type Outcome } from "../core/job.ts";
-import { decode, encodeOptional } from "../core/json.ts";
+import { CallFailed, StepsChanged, Suspended } from "../core/step-errors.ts";
+import type { EventType } from "../core/event.ts";
+import { traceId, type Fence, type Outcome, type Wait } from "../core/job.ts";
+import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import { backoffMs } from "../core/retry.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
-import { parseInput, type Context, type Task } from "../core/task.ts";
-import { RESULT } from "../queue/leases.ts";
-import type { ClaimedJob } from "../store/store.ts";
+import type { Duration } from "../core/duration.ts";
+import type { UserTransaction } from "../core/step.ts";
+import {
+  parseInput,
+  type CallOptions,
+  type Context,
+  type Effect,
+  type Found,
+  type Task,
+} from "../core/task.ts";
+import { Steps } from "../queue/context.ts";
+import type { ClaimedJob, Store } from "../store/store.ts";
 import { traced } from "./uncaught.ts";
 
 /** After its signal aborted, a task has this long to end by itself before it is left alone. */
@@ -46,7 +57,10 @@ export class Attempt {
   lost = false;
   error: unknown = null;
   readonly #runtime: Runtime;
+  readonly #store: Store;
+  readonly #newId: () => string;
   readonly #owner: AttemptOwner;
+  #steps: Steps | null = null;
   /** Made when it is asked for: most tasks never look at their signal, and it is the dearest part of an attempt. */
   #controller: AbortController | null = null;
   #timer: Timer | null = null;
@@ -57,13 +71,30 @@ export class Attempt {
     task: Task;
     trustedUntil: number;
     runtime: Runtime;
+    store: Store;
+    newId: () => string;
     owner: AttemptOwner;
   }) {
     this.job = parts.job;
     this.task = parts.task;
     this.trustedUntil = parts.trustedUntil;
     this.#runtime = parts.runtime;
+    this.#store = parts.store;
+    this.#newId = parts.newId;
     this.#owner = parts.owner;
+  }
+
+  /** What it keeps: most tasks keep nothing. */
+  get steps(): Steps {
+    this.#steps ??= new Steps({
+      store: this.#store,
+      newId: this.#newId,
+      fence: this.fence,
+      matching: this.task.steps,
+      signal: () => this.signal,
+      suspend: (delayMs, waits) => this.#suspend(delayMs, waits),
+    });
+    return this.#steps;
   }
 
   get fence(): Fence {
@@ -143,6 +174,13 @@ export class Attempt {
     return { kind: "retry", delayMs, error };
   }
 
+  /** Its function is left where it stands. */
+  #suspend(delayMs: number | null, waits: readonly Wait[]): void {
+    if (this.#ended || this.#isAborted) return;
+    this.#end({ kind: "suspended", delayMs, ...(waits.length === 0 ? {} : { waits }) });
+    traced(this, () => this.#controller?.abort(new Suspended()));
+  }
+
   #end(outcome: Outcome): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -167,6 +205,8 @@ function asOurs(reason: unknown): HoldfastError | null {
 function isHopeless(reason: HoldfastError | null): boolean {
   return (
     reason instanceof GiveUp ||
+    reason instanceof StepsChanged ||
+    reason instanceof CallFailed ||
     reason instanceof InputRejected ||
     reason instanceof NotSerializable ||
     reason instanceof TooLarge
@@ -206,5 +246,36 @@ class AttemptContext implements Context {
   }
   get idempotencyKey(): string {
     return this.#attempt.job.id;
+  }
+
+  step<T>(name: string, body: () => T | Promise<T>): Promise<T> {
+    return this.#attempt.steps.step(name, body);
+  }
+  effect<T>(
+    name: string,
+    act: (effect: Effect) => T | Promise<T>,
+    options?: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> },
+  ): Promise<T> {
+    return this.#attempt.steps.effect(name, act, options);
+  }
+  commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<T> {
+    return this.#attempt.steps.commit(name, body);
+  }
+  sleep(name: string, duration: Duration): Promise<void> {
+    return this.#attempt.steps.sleep(name, duration);
+  }
+  event<Payload>(
+    event: EventType<Payload>,
+    key: string,
+    options?: { readonly timeout?: Duration },
+  ): Promise<Payload> {
+    return this.#attempt.steps.event(event, key, options);
+  }
+  call<Input, Result>(
+    task: Task<Input, Result>,
+    input: Input,
+    options?: CallOptions,
+  ): Promise<Result> {
+    return this.#attempt.steps.call(task, input, options);
   }
 }

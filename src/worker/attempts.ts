@@ -5,10 +5,11 @@
  * or the last renewal was *sent*. A renewal that did not arrive is unknown, not lost; when trust is over, it is lost.
  */
 import { JobCancelled, LeaseLost, type HoldfastError } from "../core/errors.ts";
+import { makeIds } from "../core/id.ts";
 import type { Fence, Outcome } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
-import type { ClaimedJob } from "../store/store.ts";
+import type { ClaimedJob, Store } from "../store/store.ts";
 import { Attempt, type AttemptOwner } from "./attempt.ts";
 import type { Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
@@ -20,17 +21,22 @@ export const TRUST_MARGIN = 0.1;
 export class Attempts implements AttemptOwner {
   readonly #running = new Map<string, Attempt>();
   readonly #runtime: Runtime;
+  readonly #store: Store;
+  readonly #newId: () => string;
   readonly #reporter: Reporter;
   readonly #trustMs: number;
   readonly #onEnd: (attempt: Attempt, outcome: Outcome) => void;
 
   constructor(parts: {
     runtime: Runtime;
+    store: Store;
     reporter: Reporter;
     leaseMs: number;
     onEnd: (attempt: Attempt, outcome: Outcome) => void;
   }) {
     this.#runtime = parts.runtime;
+    this.#store = parts.store;
+    this.#newId = makeIds(parts.runtime);
     this.#reporter = parts.reporter;
     this.#trustMs = parts.leaseMs * (1 - TRUST_MARGIN);
     this.#onEnd = parts.onEnd;
@@ -46,6 +52,8 @@ export class Attempts implements AttemptOwner {
       task,
       trustedUntil: sentAt + this.#trustMs,
       runtime: this.#runtime,
+      store: this.#store,
+      newId: this.#newId,
       owner: this,
     });
     this.#running.set(job.id, attempt);

@@ -64,13 +64,13 @@ export class Turns {
   #onIdle: (() => void) | null = null;
 
   constructor(parts: TurnsParts) {
-    const { runtime, reporter, settings } = parts;
+    const { runtime, store, reporter, settings } = parts;
     const { concurrency, leaseMs } = settings;
     this.#parts = parts;
     this.#taskNames = [...settings.tasks.keys()];
     this.#claimer = new Claimer({ concurrency, runtime });
     const onEnd = (attempt: Attempt, outcome: Outcome): void => this.#ended(attempt, outcome);
-    this.#attempts = new Attempts({ runtime, reporter, leaseMs, onEnd });
+    this.#attempts = new Attempts({ runtime, store, reporter, leaseMs, onEnd });
   }
 
   get running(): number {

@@ -25,7 +25,7 @@ const packed = { event: "packed", key: "order-42" };
 
 function waiting(fence: Fence, wait = packed, delayMs: number | null = null): Settlement {
   const { id, worker, epoch } = fence;
-  return { id, worker, epoch, outcome: { kind: "suspended", delayMs, wait } };
+  return { id, worker, epoch, outcome: { kind: "suspended", delayMs, waits: [wait] } };
 }
 
 const say = { name: packed.event, key: packed.key, payload: '{"tracking":"x"}' };
@@ -103,6 +103,18 @@ export const events: Group = (open) => {
     assert.equal(await store.cancel(job.id), "cancelled");
     assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
     assert.equal(await statusOf(store, job.id), "cancelled");
+  });
+
+  test("a job that waits for several events goes on with the first, and waits for none of them then", async () => {
+    const { store } = await open();
+    const job = await startOne(store);
+    const other = { event: "lost", key: "order-42" };
+    const outcome = { kind: "suspended", delayMs: null, waits: [packed, other, packed] } as const;
+    await settleOne(store, { ...waiting(job), outcome });
+    assert.deepEqual(await store.emit({ ...say, name: "lost" }), { first: true, woken: 1 });
+    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+    const again = await claimOne(store);
+    assert.equal((await settleOne(store, { ...waiting(again), outcome })).status, "pending");
   });
 
   test("whoever lost a job cannot send it to wait", async () => {

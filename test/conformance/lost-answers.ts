@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { OutcomeUnknown } from "../../src/core/errors.ts";
+import { OutcomeUnknown, StoreRefused } from "../../src/core/errors.ts";
 import type { Engine } from "../../src/store/engine.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
@@ -113,12 +113,24 @@ export const lostAnswers: Group = (open) => {
       assert.equal((await store.steps(job.id)).length, 1);
     });
 
+    test(`a commit is known to have been made, or not, when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const job = await startOne(store);
+      const step = { name: "book", occurrence: 1, place: 1, kind: "commit" } as const;
+      let runs = 0;
+      const committing = losing.commitStep(job, step, async () => String((runs += 1)));
+      if (loss === "answer") await committing;
+      else await assert.rejects(committing, StoreRefused);
+      assert.equal((await store.steps(job.id)).length, loss === "answer" ? 1 : 0);
+      assert.ok(runs <= 1); // nobody knows what else it does
+    });
+
     test(`a job goes to wait once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await startOne(store);
       const wait = { event: "packed", key: "1" };
       await store.expect(wait);
-      const outcome = { kind: "suspended", delayMs: null, wait } as const;
+      const outcome = { kind: "suspended", delayMs: null, waits: [wait] } as const;
       const [settled] = await losing.settle([{ ...fenceOf(job), outcome }]);
       assert.equal(settled?.status, "waiting");
       assert.deepEqual(await store.emit({ name: "packed", key: "1", payload: null }), {
@@ -162,7 +174,13 @@ async function setUp(
 
 /** The same engine, but for one answer that does not arrive. */
 function thatLoses(engine: Engine, loss: Loss, isLost: () => boolean): Engine {
-  const verbs = new Set<PropertyKey>(["insert", "settleAndClaim", "transaction", "run"]);
+  const verbs = new Set<PropertyKey>([
+    "insert",
+    "settleAndClaim",
+    "transaction",
+    "run",
+    "userTransaction",
+  ]);
   return new Proxy(engine, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name, target);

@@ -1,8 +1,9 @@
 /** Steps: what a job has done so far is kept, and only its owner can say so. */
+import type { UserTransaction } from "../../src/core/step.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LeaseLost, StoreRefused } from "../../src/core/errors.ts";
-import type { StepWrite, UserTransaction } from "../../src/store/journal.ts";
+import type { StepWrite } from "../../src/store/journal.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { Group } from "../support/bundle.ts";
@@ -55,7 +56,7 @@ export const steps: Group = (open) => {
     const [first, second, ...others] = await store.steps(job.id);
     const { isNew: _isNew, ...facts } = step({ name: "b" });
     const now = clock.now();
-    assert.deepEqual(first, { ...facts, epoch: 1, begunAt: now, endedAt: now });
+    assert.deepEqual(first, { ...facts, epoch: 1, begunAt: now, endedAt: now, ageMs: 0 });
     assert.deepEqual([second?.name, second?.status, second?.endedAt], ["a", "begun", null]);
     assert.deepEqual(others, []);
   });

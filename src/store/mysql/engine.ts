@@ -10,7 +10,7 @@ import type { Fence, Settlement } from "../../core/job.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Migration, Row, Transaction } from "../engine.ts";
 import { Poll } from "../poll.ts";
-import type { UserTransaction } from "../journal.ts";
+import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";

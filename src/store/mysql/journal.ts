@@ -39,7 +39,7 @@ create table if not exists holdfast_wait (
   job_id        ${ID} not null,
   name          ${NAME} not null,
   event_key     ${KEY} not null,
-  primary key (job_id),
+  primary key (job_id, name, event_key),
   key by_event (name, event_key)
 );
 `;

@@ -11,7 +11,7 @@ import { makeIds } from "../../core/id.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
 import { Teller } from "../notes.ts";
-import type { UserTransaction } from "../journal.ts";
+import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";

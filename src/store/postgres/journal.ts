@@ -38,9 +38,10 @@ when (old.emitted_at is not null
 execute function holdfast.refuse('what an event said stands');
 
 create table holdfast.wait (
-  job_id        uuid    not null primary key,
+  job_id        uuid    not null,
   name          text    collate "C" not null,
-  event_key     text    collate "C" not null
+  event_key     text    collate "C" not null,
+  primary key (job_id, name, event_key)
 );
 create index wait_event on holdfast.wait (name, event_key);
 `;

@@ -7,7 +7,7 @@
 import { existsSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { UserTransaction } from "../journal.ts";
+import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { InvalidArgument, StoreUnavailable } from "../../core/errors.ts";

@@ -37,9 +37,10 @@ when old.emitted_at is not null and (new.payload is not old.payload or new.emitt
 begin select raise(abort, 'holdfast: what an event said stands'); end;
 
 create table holdfast_wait (
-  job_id        text    not null primary key,
+  job_id        text    not null,
   name          text    not null,
-  event_key     text    not null
+  event_key     text    not null,
+  primary key (job_id, name, event_key)
 ) strict, without rowid;
 create index holdfast_wait_event on holdfast_wait (name, event_key);
 `;

@@ -30,7 +30,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   worker: { atOnce: 2, needs: SERVERS },
   races: { atOnce: 1, needs: SERVERS },
   registry: { atOnce: 1, needs: SERVERS },
-  crash: { atOnce: 1 },
+  crash: { atOnce: 1, needs: SERVERS },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"] },
   servers: { atOnce: 2, needs: SERVERS, killsServers: true },
   chaos: { atOnce: 2, needs: SERVERS, killsServers: true },

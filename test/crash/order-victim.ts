@@ -1,0 +1,55 @@
+/**
+ * The process that is killed while it works on an order: `node order-victim.ts <url> <ledger> <point>`.
+ *
+ * A point is after every call of the store that wrote something, and inside of the task's own functions; what lies between
+ * two of them leaves the same behind. With LONG=1 it is before and after every call. With point 0 it lives, and prints
+ * all points.
+ */
+import { writeSync } from "node:fs";
+import { openHoldfast, openStore } from "../../src/index.ts";
+import type { Store } from "../../src/index.ts";
+import { carryOut, Ledger, orderTasks, testClock, VICTIM_AT } from "./order.ts";
+
+const [url = "", ledger = "", killAt = ""] = process.argv.slice(2);
+const points: string[] = [];
+
+function point(name: string): void {
+  points.push(name);
+  if (points.length !== Number(killAt)) return;
+  writeSync(process.stdout.fd, JSON.stringify([name]));
+  process.kill(process.pid, "SIGKILL");
+}
+
+const ALL = process.env["LONG"] === "1";
+const QUIET = new Set(["watch", "close"]);
+const READS = new Set("list stats find steps findEvent findFinished hasPending doubts".split(" "));
+
+/** Whether a call may have changed something. */
+function wrote(name: string, answer: unknown): boolean {
+  if (READS.has(name)) return false;
+  if (name === "claim") return (answer as unknown[]).length > 0;
+  return name !== "promoteDue" || (answer as { moved: number }).moved > 0;
+}
+
+function watched(store: Store): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name, target);
+      if (typeof member !== "function") return member;
+      if (QUIET.has(String(name))) return member.bind(target) as unknown;
+      return async (...args: unknown[]): Promise<unknown> => {
+        if (ALL) point(`before ${String(name)}`);
+        const answer: unknown = await Reflect.apply(member, target, args);
+        if (ALL || wrote(String(name), answer)) point(`after ${String(name)}`);
+        return answer;
+      };
+    },
+  });
+}
+
+const runtime = testClock(VICTIM_AT);
+const store = watched(await openStore(url, { runtime }));
+const holdfast = await openHoldfast(store, { runtime, version: "build-0", migrate: false });
+await carryOut(holdfast, orderTasks(new Ledger(ledger), point));
+await holdfast.close();
+writeSync(process.stdout.fd, JSON.stringify(points));

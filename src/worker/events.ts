@@ -30,6 +30,8 @@ export interface WorkerEvents {
   "job:dead": FailureEvent;
   "job:cancelled": EndEvent;
   "job:released": EndEvent;
+  /** It sleeps, or waits for an event or another job, and goes on later. */
+  "job:suspended": EndEvent & { readonly dueAt: number | null };
   /** The job belongs to somebody else; the task's signal has been aborted. */
   "lease:lost": JobEvent & { readonly why: string };
   /** Upkeep took back a lease that had run out: of another worker that died, most likely. */

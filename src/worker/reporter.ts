@@ -15,6 +15,7 @@ export interface Counters {
   readonly dead: number;
   readonly cancelled: number;
   readonly released: number;
+  readonly suspended: number;
   readonly recovered: number;
   readonly leasesLost: number;
   /** Outcomes the database refused because the job was somebody else's by then. */
@@ -33,6 +34,7 @@ export class Reporter {
     dead: 0,
     cancelled: 0,
     released: 0,
+    suspended: 0,
     recovered: 0,
     leasesLost: 0,
     staleWritesRefused: 0,
@@ -96,6 +98,9 @@ export class Reporter {
       case "cancelled":
         this.#counters.cancelled += 1;
         return this.events.emit("job:cancelled", event);
+      case "waiting":
+        this.#counters.suspended += 1;
+        return this.events.emit("job:suspended", () => ({ ...event(), dueAt: settled.dueAt }));
       default:
         this.#counters.released += 1;
         return this.events.emit("job:released", event);

@@ -12,6 +12,10 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const EXPECTED: Readonly<Record<string, string>> = {
   "quickstart.ts": "order 42 ships as T-42 at attempt 1\n",
   "own-worker.ts": "cat.png: done\ndog.png: dead letter\n",
+  "order-bot.ts":
+    "order.ship: Error: the bank hung up\n" +
+    "told the customer: order 42 is on its way as T-42, paid 2299\n" +
+    "charges: 1, shipments: 1\n",
 };
 const RUN_MS_MAX = 60_000;
 const INSTALL_MS_MAX = 180_000;

@@ -232,7 +232,7 @@ suite("a worker's status", () => {
     await stopped;
     const { id: _id, wish, slot, instance, ...status } = worker.status();
     assert.deepEqual({ wish, slot, instance }, { wish: "run", slot: null, instance: 1 });
-    const ends = { completed: 3, retried: 2, dead: 3, cancelled: 1, released: 1 };
+    const ends = { completed: 3, retried: 2, dead: 3, cancelled: 1, released: 1, suspended: 0 };
     const lost = { recovered: 0, leasesLost: 0, staleWritesRefused: 0 };
     const now = { state: "stopped", running: 0, buffered: 0, claimed: 10 };
     assert.deepEqual(status, { ...now, ...ends, ...lost });

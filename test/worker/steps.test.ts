@@ -353,7 +353,8 @@ suite("a sleep", () => {
       "waiting",
       "waiting",
     ]);
-    assert.equal(worker.status().running, 0);
+    const { running, suspended, released } = worker.status();
+    assert.deepEqual([running, suspended, released], [0, 3, 0]);
     await clock.advance("2h");
     assert.deepEqual(await Promise.all(jobs.map((job) => job.result())), [false, false, false]);
   });

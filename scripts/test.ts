@@ -28,6 +28,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   conformance: { atOnce: 2, needs: SERVERS },
   model: { atOnce: 2, needs: SERVERS },
   worker: { atOnce: 2, needs: SERVERS },
+  within: { atOnce: 2, needs: SERVERS },
   races: { atOnce: 1, needs: SERVERS },
   registry: { atOnce: 1, needs: SERVERS },
   crash: { atOnce: 1, needs: SERVERS },

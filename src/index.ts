@@ -16,6 +16,7 @@ export type { Worker, WorkerStatus } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/settings.ts";
 export type { WorkerEvents } from "./worker/events.ts";
 export type { Job } from "./queue/job.ts";
+export type { Within } from "./queue/within.ts";
 export type { EnqueueOptions } from "./queue/options.ts";
 export type { AttemptView, Jobs, JobView, StepView } from "./queue/jobs.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "./queue/leases.ts";

@@ -15,17 +15,11 @@ import { Enqueuer } from "./enqueuer.ts";
 import { Job } from "./job.ts";
 import { Jobs } from "./jobs.ts";
 import { Leases } from "./leases.ts";
-import {
-  checkInputs,
-  checkPayload,
-  defaultsOf,
-  newJob,
-  unknownTask,
-  type Defaults,
-} from "./new-job.ts";
-import { checkOptions, type EnqueueOptions, type Terms } from "./options.ts";
+import { checkPayload, jobsOf, type OptionsOf } from "./new-job.ts";
+import type { EnqueueOptions } from "./options.ts";
 import { Results } from "./results.ts";
 import { Subscription } from "./subscription.ts";
+import { Within } from "./within.ts";
 import { Workers } from "./workers.ts";
 
 const SUBSCRIBE_OPTIONS = new Set(["poll"]);
@@ -111,6 +105,14 @@ export class Client implements AsyncDisposable {
   }
 
   /**
+   * The verbs inside of a transaction of your own (a `pg` client, a `mysql2` connection, a `DatabaseSync`): what they write
+   * is there if, and when, you commit.
+   */
+  within(tx: unknown): Within {
+    return new Within({ store: this.store, jobs: this.jobs, newId: this.#newId, tx });
+  }
+
+  /**
    * Calls `hear` when a queue has pending jobs: soon after they arrive, and again every `poll` while some are left. For
    * workers of your own on `leases`. Returns the function that ends it.
    */
@@ -163,15 +165,10 @@ export class Client implements AsyncDisposable {
     inputs: readonly unknown[],
     options: EnqueueOptions | OptionsOf,
   ): Promise<Job<unknown>[]> {
-    const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
-    const checked = typeof task === "string" ? inputs : await checkInputs(task, inputs);
-    const termsOf = termsFrom(options, defaults);
-    const news = checked.map((input, index) =>
-      newJob(this.#newId(), defaults.name, input, termsOf(input, index)),
-    );
+    const { name, news } = await jobsOf({ task, inputs, options, newId: this.#newId });
     const enqueued = await this.#write(news);
     this.#enqueuer.note();
-    return enqueued.map((row) => new Job({ ...row, task: defaults.name, jobs: this.jobs }));
+    return enqueued.map((row) => new Job({ ...row, task: name, jobs: this.jobs }));
   }
 
   /** Batches, each of which is accepted or refused as a whole; side by side, where the store gains from that. */
@@ -213,18 +210,4 @@ function batchesOf(news: readonly NewJob[], lanes: number): (readonly NewJob[])[
 function partly(error: unknown, accepted: number): unknown {
   if (accepted > 0 && error instanceof Error) error.message += ` (${accepted} jobs were accepted.)`;
   return error;
-}
-
-type OptionsOf = (input: unknown, index: number) => EnqueueOptions;
-
-/** Options for all jobs are checked once; a function's for each, which may be one object changed for each. */
-function termsFrom(
-  options: EnqueueOptions | OptionsOf,
-  defaults: Defaults,
-): (input: unknown, index: number) => Terms {
-  if (typeof options === "function") {
-    return (input, index) => checkOptions(options(input, index), defaults);
-  }
-  const terms = checkOptions(options, defaults);
-  return () => terms;
 }

@@ -6,9 +6,9 @@ import { retryPolicy } from "../core/retry.ts";
 import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
 import { checkTaskName } from "../core/task-name.ts";
 import type { NewJob } from "../store/store.ts";
-import type { Terms } from "./options.ts";
+import { checkOptions, type EnqueueOptions, type Terms } from "./options.ts";
 
-export interface Defaults {
+interface Defaults {
   readonly name: string;
   readonly queue: string;
   readonly attempts: number;
@@ -24,7 +24,7 @@ export function defaultsOf(task: Task): Defaults {
   return { name: task.name, queue: task.queue, attempts: task.retry.attempts };
 }
 
-export function unknownTask(name: string): Defaults {
+function unknownTask(name: string): Defaults {
   return {
     name: checkTaskName("task", name),
     queue: DEFAULT_QUEUE,
@@ -64,4 +64,35 @@ export async function checkPayload(event: EventType, payload: unknown): Promise<
     throw new InvalidArgument({ field: "payload", problem: issue?.message ?? "it is not valid." });
   }
   return encodeOptional(payload, PAYLOAD);
+}
+
+export type OptionsOf = (input: unknown, index: number) => EnqueueOptions;
+
+/** Options for all jobs are checked once; a function's for each, which may be one object changed for each. */
+function termsFrom(
+  options: EnqueueOptions | OptionsOf,
+  defaults: Defaults,
+): (input: unknown, index: number) => Terms {
+  if (typeof options === "function") {
+    return (input, index) => checkOptions(options(input, index), defaults);
+  }
+  const terms = checkOptions(options, defaults);
+  return () => terms;
+}
+
+/** The jobs of one call, all checked, and the name of their task. */
+export async function jobsOf(parts: {
+  readonly task: Task | string;
+  readonly inputs: readonly unknown[];
+  readonly options: EnqueueOptions | OptionsOf;
+  readonly newId: () => string;
+}): Promise<{ name: string; news: NewJob[] }> {
+  const { task, inputs, options, newId } = parts;
+  const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
+  const checked = typeof task === "string" ? inputs : await checkInputs(task, inputs);
+  const termsOf = termsFrom(options, defaults);
+  const news = checked.map((input, index) =>
+    newJob(newId(), defaults.name, input, termsOf(input, index)),
+  );
+  return { name: defaults.name, news };
 }

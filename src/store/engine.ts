@@ -80,6 +80,11 @@ export interface Engine {
     last: (tx: Transaction, value: T) => Promise<void>,
   ): Promise<T>;
 
+  /** The shared SQL in a transaction that belongs to the user. Runs the body once; begins and ends nothing. */
+  asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T>;
+  /** Tells others in that very transaction: they hear it when it is committed, and never otherwise. */
+  tellInside(tx: Transaction, hint: Hint): Promise<void>;
+
   hasTable(name: string): Promise<boolean>;
 
   /** Runs the body in one transaction while no other process migrates, with the table `migration` in place. */

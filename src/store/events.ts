@@ -21,19 +21,26 @@ export async function emit(
   engine: Engine,
   event: NewEvent,
 ): Promise<Emitted & { queues: readonly string[] }> {
+  await declareEvent(engine, { event: event.name, key: event.key });
+  return engine.transaction((tx) => say(engine, tx, event));
+}
+
+/** Says it, if nobody has. The event's row is there. */
+export async function say(
+  engine: Engine,
+  tx: Transaction,
+  event: NewEvent,
+): Promise<Emitted & { queues: readonly string[] }> {
   const of = { event: event.name, key: event.key };
-  await declareEvent(engine, of);
-  return engine.transaction(async (tx) => {
-    const now = await readNow(engine, tx);
-    const said = await tx.run(sql`
-      update holdfast.event
-         set payload = ${event.payload}, emitted_at = ${now}
-       where ${isEvent(of)}
-         and emitted_at is null`);
-    if (said === 0) return { first: false, woken: 0, queues: [] };
-    const woken = await wake(engine, tx, { of: [of], now });
-    return { first: true, woken: woken.length, queues: queuesOf(woken) };
-  });
+  const now = await readNow(engine, tx);
+  const said = await tx.run(sql`
+    update holdfast.event
+       set payload = ${event.payload}, emitted_at = ${now}
+     where ${isEvent(of)}
+       and emitted_at is null`);
+  if (said === 0) return { first: false, woken: 0, queues: [] };
+  const woken = await wake(engine, tx, { of: [of], now });
+  return { first: true, woken: woken.length, queues: queuesOf(woken) };
 }
 
 export async function findEvent(
@@ -51,8 +58,7 @@ export async function findEvent(
 
 /** The row that those who wait and those who say it change first. */
 export async function declareEvent(engine: Engine, of: Wait): Promise<void> {
-  const [known] = await engine.all(sql`select name from holdfast.event where ${isEvent(of)}`);
-  if (known !== undefined) return;
+  if (await isDeclared(engine, of)) return;
   try {
     await engine.transaction((tx) =>
       tx.insert("event", [{ name: of.event, event_key: of.key, awaited: 0 }]),
@@ -61,6 +67,11 @@ export async function declareEvent(engine: Engine, of: Wait): Promise<void> {
     // Somebody else was faster.
     if (!(error instanceof StoreRefused)) throw error;
   }
+}
+
+export async function isDeclared(from: Pick<Transaction, "all">, of: Wait): Promise<boolean> {
+  const rows = await from.all(sql`select name from holdfast.event where ${isEvent(of)}`);
+  return rows.length > 0;
 }
 
 /** Says that a job is about to wait. True: there is nothing to wait for, it was said already. */

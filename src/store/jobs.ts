@@ -134,7 +134,7 @@ export async function cancel(
 }
 
 /** Tables in the order in which a job passes through them, so that it cannot slip by behind our back. */
-async function cancelWhereItStands(
+export async function cancelWhereItStands(
   engine: Engine,
   tx: Transaction,
   id: string,

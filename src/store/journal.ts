@@ -1,5 +1,6 @@
 /** What the store promises about what jobs have done so far, and what they wait for; see steps.ts and events.ts. */
-import type { Fence, Wait } from "../core/job.ts";
+import type { Fence, Status, Wait } from "../core/job.ts";
+import type { Enqueued, NewJob } from "./store.ts";
 import type { StepKind, StepState, UserTransaction } from "../core/step.ts";
 
 export interface Journal {
@@ -31,6 +32,9 @@ export interface Journal {
   /** Says once and for all that something happened. The first to say it is believed; jobs that wait for it go on. */
   emit(event: NewEvent): Promise<Emitted>;
 
+  /** The verbs that can be used inside of a transaction that belongs to the user. */
+  within<T>(tx: unknown, body: (guest: GuestStore) => Promise<T>): Promise<T>;
+
   /** What was said; null: nothing yet. */
   findEvent(name: string, key: string): Promise<EventRecord | null>;
 
@@ -39,6 +43,13 @@ export interface Journal {
 
   /** A person says whether a step happened that is in doubt; its job goes on. False: it is not in doubt. */
   resolveDoubt(resolution: Resolution): Promise<boolean>;
+}
+
+/** What it writes is there if, and when, the user commits; nobody is woken before. */
+export interface GuestStore {
+  enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>;
+  emit(event: NewEvent): Promise<Emitted>;
+  cancel(id: string): Promise<Status | null>;
 }
 
 export interface StepName {

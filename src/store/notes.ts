@@ -31,7 +31,7 @@ export class Teller {
   }
 
   tell(hint: Hint): void {
-    const note = hint.kind === "pending" ? `pending:${hint.queue}` : hint.kind;
+    const note = noteOf(hint);
     this.#waiting.add(note);
     if (this.#sending === null) this.#sendIn(this.#waitMs(note));
   }
@@ -81,6 +81,10 @@ export class Teller {
 }
 
 /** What somebody sent; of notes that this version does not know, it is known that something happened. */
+export function noteOf(hint: Hint): string {
+  return hint.kind === "pending" ? `pending:${hint.queue}` : hint.kind;
+}
+
 export function readNote(text: string): { sender: string; note: string; hint: Hint } {
   const [sender = "", kind = "", ...rest] = text.split(":");
   return { sender, note: kind, hint: hintOf(kind, rest.join(":")) };

@@ -6,6 +6,7 @@ import type {
   Doubt,
   Emitted,
   EventRecord,
+  GuestStore,
   Journal,
   NewEvent,
   NewStep,
@@ -18,6 +19,7 @@ import type {
 import { SqlRegistry } from "./sql-registry.ts";
 import * as steps from "./steps.ts";
 import { writeOrLookUp } from "./unknown.ts";
+import { Guest } from "./within.ts";
 
 export class SqlJournal extends SqlRegistry implements Journal {
   async steps(job: string): Promise<StepRecord[]> {
@@ -57,6 +59,10 @@ export class SqlJournal extends SqlRegistry implements Journal {
     const { queues, ...emitted } = await emit(this.engine, event);
     for (const queue of queues) this.announce({ kind: "pending", queue });
     return emitted;
+  }
+
+  within<T>(tx: unknown, body: (guest: GuestStore) => Promise<T>): Promise<T> {
+    return this.engine.asGuest(tx, (guest) => body(new Guest(this.engine, guest)));
   }
 
   findEvent(name: string, key: string): Promise<EventRecord | null> {

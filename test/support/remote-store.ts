@@ -158,6 +158,7 @@ export class RemoteStore implements Store {
   readonly commitStep = this.#verb("commitStep");
   readonly expect = this.#verb("expect");
   readonly emit = this.#verb("emit");
+  readonly within = this.#verb("within");
   readonly findEvent = this.#verb("findEvent");
   readonly doubts = this.#verb("doubts");
   readonly resolveDoubt = this.#verb("resolveDoubt");

@@ -16,6 +16,7 @@ import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { numberIn, rowsOf } from "./answers.ts";
 import { loadDriver } from "./driver.ts";
+import { askOf } from "../guest.ts";
 import { isNoSuchThread, translate } from "./errors.ts";
 import { HotVerbs } from "./hot.ts";
 import { Insertion } from "./insert.ts";
@@ -23,7 +24,7 @@ import { MIGRATION_TABLE, migrationsFor } from "./migrations.ts";
 import { placeOf, type MysqlAddress } from "./options.ts";
 import { Pool } from "./pool.ts";
 import { flavourOf } from "./server.ts";
-import { Session, type Probe } from "./session.ts";
+import { type Answer, Session, type Probe } from "./session.ts";
 import { Sessions } from "./sessions.ts";
 import { filled, literal } from "./text.ts";
 import { SharedTransaction, type Send } from "./transaction.ts";
@@ -173,6 +174,33 @@ export class MysqlEngine implements Engine {
       );
     return asTheyAre(body, run);
   }
+
+  /** Our statements quote names as the standard does; the user's mode is put back. */
+  async asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
+    const ask = askOf("mysql", tx);
+    const send: Send = async (statements) => {
+      const answers: Answer[] = [];
+      for (const statement of statements) {
+        try {
+          const { rows, count } = await ask(statement, []);
+          answers.push(rows.length > 0 ? rows : { affectedRows: count });
+        } catch (error) {
+          throw translate(error, this.name);
+        }
+      }
+      return answers;
+    };
+    await ask("set @holdfast_mode = @@sql_mode", []);
+    await ask("set sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", []);
+    try {
+      return await body(new SharedTransaction(send, this.#compiler));
+    } finally {
+      await ask("set sql_mode = @holdfast_mode", []);
+    }
+  }
+
+  /** Whoever polls finds it when it is committed. */
+  async tellInside(): Promise<void> {}
 
   async hasTable(name: string): Promise<boolean> {
     const rows = await this.all(sql`

@@ -8,15 +8,17 @@
 import { StoreUnavailable } from "../../core/errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { makeIds } from "../../core/id.ts";
-import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
+import { systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
-import { Teller } from "../notes.ts";
+import { noteOf, Teller } from "../notes.ts";
 import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { addBlocks, blocksFrom, dropBlock, endOf, isOver, LIST, LOCK } from "./blocks.ts";
+import { endSession } from "./end-session.ts";
 import { readOnly } from "./errors.ts";
+import { sendIn } from "./guest.ts";
 import { HotVerbs } from "./hot.ts";
 import { Listener, notify, type PushParts } from "./listen.ts";
 import { migrations } from "./migrations.ts";
@@ -28,7 +30,7 @@ import {
   type PostgresAddress,
 } from "./options.ts";
 import { take } from "./take.ts";
-import { APPLICATION_NAME, openPool, type Pool, type Use } from "./pool.ts";
+import { openPool, type Pool, type Use } from "./pool.ts";
 import { Sessions, tooOld, type Sending } from "./session.ts";
 
 export interface PostgresOptions {
@@ -47,9 +49,6 @@ const OLDEST = 140_000;
 /** A migration may build an index over all there is. */
 const MIGRATION_MS_MAX = 60 * 60_000;
 const MIGRATION_LOCK_MS_MAX = 60_000;
-/** How long a session that was ended may take to go. */
-const SESSION_ENDS_MS_MAX = 2_000;
-const SESSION_LOOK_MS = 20;
 /** Dropping a week locks its tables: claims wait for it, so it does not wait for long transactions. */
 const BLOCK_LOCK_MS = 1_000;
 
@@ -201,6 +200,15 @@ export class PostgresEngine implements Engine {
     return asTheyAre(body, run);
   }
 
+  asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return body(this.#transaction(sendIn(tx, this.name)));
+  }
+
+  async tellInside(tx: Transaction, hint: Hint): Promise<void> {
+    // As from somebody else: nobody here has heard of it yet.
+    await tx.all(sql`select pg_notify(${this.#schema}, ${`sql:${noteOf(hint)}`})`);
+  }
+
   async hasTable(name: string): Promise<boolean> {
     const [row] = await this.all<{ there: boolean }>(
       sql`select to_regclass(${`"${this.#schema}".${name}`}) is not null as there`,
@@ -243,19 +251,8 @@ export class PostgresEngine implements Engine {
     return this.#hot.extend(fences, leaseMs);
   }
 
-  /** Only a session of ours is ended: they have our name, or the one that the application's URL gives to its own. */
-  async endSession(session: number): Promise<void> {
-    const ours = sql`
-        from pg_catalog.pg_stat_activity
-       where pid = ${session}
-         and usename = current_user
-         and application_name in (${APPLICATION_NAME}, current_setting('application_name'))`;
-    await this.all(sql`select pg_terminate_backend(pid) ${ours}`);
-    for (let waitedMs = 0; waitedMs < SESSION_ENDS_MS_MAX; waitedMs += SESSION_LOOK_MS) {
-      const rows = await this.all(sql`select pid ${ours}`);
-      if (rows.length === 0) return;
-      await sleep(this.runtime, SESSION_LOOK_MS);
-    }
+  endSession(session: number): Promise<void> {
+    return endSession(this, session);
   }
 
   async dropBlocks(finishedForMs: number): Promise<void> {

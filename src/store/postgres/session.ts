@@ -31,7 +31,7 @@ export interface Sending {
 /** The driver gives 64-bit integers as text; ours are milliseconds, counts and numbers below 2^53. */
 const INT8 = 20;
 const BOOL = 16;
-const types = {
+export const types = {
   getTypeParser: (oid: number) => (text: string) => {
     if (oid === INT8 || oid === 23 || oid === 21) return Number(text);
     return oid === BOOL ? text === "t" : text;

@@ -16,6 +16,7 @@ import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engi
 import { Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { Connection, type Probe } from "./connection.ts";
+import { askOf, type Asked } from "../guest.ts";
 import { translate } from "./errors.ts";
 import { HotStatements } from "./hot.ts";
 import { FileWatch } from "./watch.ts";
@@ -132,6 +133,30 @@ export class SqliteEngine implements Engine {
     );
   }
 
+  asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
+    const ask = askOf("sqlite", tx);
+    const send = async (query: Sql): Promise<Asked> => {
+      const { text, values } = this.#compiler.compile(query);
+      try {
+        return await ask(text, values);
+      } catch (error) {
+        throw translate(error, this.name);
+      }
+    };
+    return body({
+      all: async <R>(query: Sql) => (await send(query)).rows as R[],
+      run: async (query) => (await send(query)).count,
+      script: async (text) => void (await ask(text, [])),
+      take: async <R>(from: Taking) => (await send(taking(from))).rows as R[],
+      insert: async (table, rows) => {
+        for (const row of rows) await ask(insertionOf(table, row), Object.values(row));
+      },
+    });
+  }
+
+  /** A commit is seen in the file itself. */
+  async tellInside(): Promise<void> {}
+
   async hasTable(name: string): Promise<boolean> {
     const rows = await this.all(
       sql`select name from sqlite_schema where type = 'table' and name = ${`holdfast_${name}`}`,
@@ -241,24 +266,30 @@ export class SqliteEngine implements Engine {
   };
 
   #take<T>(from: Taking): T[] {
-    const { where, limit = -1 } = from;
-    const inOrder = from.orderBy === undefined ? nothing : sql`order by ${from.orderBy}`;
-    return this.#all<T>(sql`
-      delete from ${TABLES[from.table]}
-       where id in (select id
-                      from ${TABLES[from.table]}
-                     where ${where}
-                     ${inOrder}
-                     limit ${limit})
-      returning *`);
+    return this.#all<T>(taking(from));
   }
 
   #insertRow(table: string, row: Row): void {
-    const columns = Object.keys(row);
-    const marks = columns.map(() => "?").join(", ");
-    const text = `insert into holdfast_${table} (${columns.join(", ")}) values (${marks})`;
-    this.#connection.prepare(text).run(...Object.values(row));
+    this.#connection.prepare(insertionOf(table, row)).run(...Object.values(row));
   }
+}
+
+function taking({ table, where, orderBy, limit = -1 }: Taking): Sql {
+  const inOrder = orderBy === undefined ? nothing : sql`order by ${orderBy}`;
+  return sql`
+      delete from ${TABLES[table]}
+       where id in (select id
+                      from ${TABLES[table]}
+                     where ${where}
+                     ${inOrder}
+                     limit ${limit})
+      returning *`;
+}
+
+function insertionOf(table: string, row: Row): string {
+  const columns = Object.keys(row);
+  const marks = columns.map(() => "?").join(", ");
+  return `insert into holdfast_${table} (${columns.join(", ")}) values (${marks})`;
 }
 
 const TABLES = {

@@ -1,0 +1,180 @@
+/** Jobs enqueued inside of a transaction of the application's own, with the drivers themselves. */
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { after, before, describe, test } from "node:test";
+import { createConnection, createPool, type Connection } from "mysql2/promise";
+import { Client, Pool } from "pg";
+import { defineEvent, defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { engines, type Place } from "../registry/places.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { until, withCode } from "../worker/observe.ts";
+
+const ship = defineTask({ name: "ship", run: (id: number) => id });
+const packed = defineEvent<number>({ name: "packed" });
+
+/** A connection of the application's, with its own way to say things. */
+interface Shop extends AsyncDisposable {
+  /** What `within` is given. */
+  readonly tx: unknown;
+  /** What looks like it and is none. */
+  readonly notTx: unknown;
+  run(text: string): Promise<void>;
+  count(): Promise<number>;
+}
+
+const shops: Record<string, (url: string) => Promise<Shop>> = {
+  async SQLite(url) {
+    const db = new DatabaseSync(url.slice("sqlite:".length));
+    return {
+      tx: db,
+      notTx: {},
+      run: async (text) => db.exec(text === "begin" ? "begin immediate" : text),
+      count: async () => Number(db.prepare("select count(*) as n from orders").get()?.["n"]),
+      [Symbol.asyncDispose]: async () => db.close(),
+    };
+  },
+  async PostgreSQL(url) {
+    const client = new Client(url);
+    const pool = new Pool({ connectionString: url });
+    await client.connect();
+    return {
+      tx: client,
+      notTx: pool,
+      run: async (text) => void (await client.query(text)),
+      count: async () =>
+        Number((await client.query<{ n: string }>("select count(*) as n from orders")).rows[0]?.n),
+      async [Symbol.asyncDispose]() {
+        await client.end();
+        await pool.end();
+      },
+    };
+  },
+  async MariaDB(url) {
+    const connection: Connection = await createConnection(url);
+    const pool = createPool(url);
+    return {
+      tx: connection,
+      notTx: pool,
+      run: async (text) => void (await connection.query(text)),
+      async count() {
+        const [rows] = await connection.query("select count(*) as n from orders");
+        return Number((rows as { n: number }[])[0]?.n);
+      },
+      async [Symbol.asyncDispose]() {
+        await connection.end();
+        await pool.end();
+      },
+    };
+  },
+};
+
+for (const { name, skip, place: open } of engines) {
+  describe(`within a transaction on ${name}`, { skip, timeout: 60_000 }, () => {
+    let place: Place;
+    let holdfast: Holdfast;
+    let shop: Shop;
+    before(async () => {
+      place = await open();
+      holdfast = await openHoldfast(place.url, { version: "build-0" });
+      shop = (await shops[name]?.(place.url)) as Shop;
+      await shop.run("create table orders (id integer)");
+    });
+    after(async () => {
+      await shop[Symbol.asyncDispose]();
+      await holdfast.close();
+      await place[Symbol.asyncDispose]();
+    });
+
+    const pending = async (): Promise<number> =>
+      (await holdfast.jobs.list({ status: "pending" })).length;
+
+    test("what is committed is there, with the application's own rows", async () => {
+      await shop.run("begin");
+      await shop.run("insert into orders values (1)");
+      const job = await holdfast.within(shop.tx).enqueue(ship, 1, { priority: 3, key: "order-1" });
+      assert.equal(job.added, true);
+      await shop.run("commit");
+      const { status, input, priority, key } = await job.get();
+      assert.deepEqual([status, input, priority, key], ["pending", 1, 3, "order-1"]);
+      assert.equal(await shop.count(), 1);
+      await job.cancel();
+    });
+
+    test("what is rolled back never was", async () => {
+      const countBefore = await shop.count();
+      await shop.run("begin");
+      await shop.run("insert into orders values (2)");
+      const jobs = await holdfast.within(shop.tx).enqueueMany(ship, [1, 2, 3], { delay: "1h" });
+      const keyed = await holdfast.within(shop.tx).enqueue("ship", 1, { key: "order-2" });
+      await holdfast.within(shop.tx).emit(packed, "2", 7);
+      await shop.run("rollback");
+      for (const job of [...jobs, keyed]) assert.equal(await holdfast.jobs.get(job.id), null);
+      assert.equal(await holdfast.store.findEvent("packed", "2"), null);
+      assert.equal(await shop.count(), countBefore);
+      const again = await holdfast.enqueue(ship, 1, { key: "order-2" });
+      assert.equal(again.added, true);
+      await again.cancel();
+    });
+
+    test("a key that a live job holds gives that job", async () => {
+      const holder = await holdfast.enqueue(ship, 1, { key: "order-3" });
+      await shop.run("begin");
+      const late = await holdfast.within(shop.tx).enqueue(ship, 2, { key: "order-3" });
+      await shop.run("commit");
+      assert.deepEqual([late.id, late.added], [holder.id, false]);
+      await holder.cancel();
+    });
+
+    test("an event and a cancelling are true when it is committed, and not before", async () => {
+      const job = await holdfast.enqueue(ship, 1);
+      await shop.run("begin");
+      assert.equal(await holdfast.within(shop.tx).cancel(job.id), "cancelled");
+      assert.deepEqual(await holdfast.within(shop.tx).emit(packed, "4", 7), {
+        first: true,
+        woken: 0,
+      });
+      if (name !== "SQLite") assert.equal((await job.get()).status, "pending");
+      await shop.run("commit");
+      assert.equal((await job.get()).status, "cancelled");
+      assert.equal((await holdfast.store.findEvent("packed", "4"))?.payload, "7");
+      assert.deepEqual(await holdfast.emit(packed, "4", 8), { first: false, woken: 0 });
+      assert.equal(await pending(), 0);
+    });
+
+    test("a worker hears of it when it is committed, and of nothing that is rolled back", async () => {
+      const started: number[] = [];
+      const task = defineTask({ name: "ship", run: (id: number) => void started.push(id) });
+      const worker = await holdfast.startWorker({ tasks: [task], poll: "1h", heartbeat: "1h" });
+      await shop.run("begin");
+      await holdfast.within(shop.tx).enqueue(task, 1);
+      await shop.run("rollback");
+      await shop.run("begin");
+      const job = await holdfast.within(shop.tx).enqueue(task, 2);
+      await shop.run("commit");
+      await until("it has run", async () => (await job.get()).status === "done");
+      assert.deepEqual(started, [2]);
+      await worker.stop();
+    });
+
+    test("whatever is no transaction is refused with what it should be", async () => {
+      for (const wrong of [null, 42, "tx", shop.notTx]) {
+        await assert.rejects(
+          holdfast.within(wrong).enqueue(ship, 1),
+          withCode("INVALID_ARGUMENT", "tx"),
+        );
+      }
+    });
+
+    test("a bad input is refused before anything is said", async () => {
+      await shop.run("begin");
+      await assert.rejects(
+        holdfast.within(shop.tx).enqueue(ship, Number.NaN),
+        withCode("NOT_SERIALIZABLE"),
+      );
+      await shop.run("insert into orders values (9)"); // the transaction goes on
+      await shop.run("commit");
+    });
+  });
+}
+
+after(assertNothingRuns);

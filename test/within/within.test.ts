@@ -2,12 +2,13 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { createConnection, createPool, type Connection } from "mysql2/promise";
 import { Client, Pool } from "pg";
 import { defineEvent, defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
 import { engines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { until, withCode } from "../worker/observe.ts";
+import { codeOf, until, withCode } from "../worker/observe.ts";
 
 const ship = defineTask({ name: "ship", run: (id: number) => id });
 const packed = defineEvent<number>({ name: "packed" });
@@ -123,6 +124,29 @@ for (const { name, skip, place: open } of engines) {
       await shop.run("commit");
       assert.deepEqual([late.id, late.added], [holder.id, false]);
       await holder.cancel();
+    });
+
+    test("of two transactions that take a key at once, one has it and the other begins again", async (t) => {
+      if (name === "SQLite") return t.skip("one transaction at a time writes there");
+      await using other = (await shops[name]?.(place.url)) as Shop;
+      await shop.run("begin");
+      await other.run("begin");
+      const first = await holdfast.within(shop.tx).enqueue(ship, 1, { key: "order-5" });
+      const second = holdfast
+        .within(other.tx)
+        .enqueue(ship, 2, { key: "order-5" })
+        .then(({ id, added }) => [id, added])
+        .catch((error: unknown) => codeOf(error));
+      await pause(50); // long enough to come to the key, in most cases
+      await shop.run("commit");
+      const came = await second;
+      if (came !== "STORE_BUSY") assert.deepEqual(came, [first.id, false]);
+      await other.run("rollback");
+      await other.run("begin");
+      const again = await holdfast.within(other.tx).enqueue(ship, 2, { key: "order-5" });
+      await other.run("commit");
+      assert.deepEqual([again.id, again.added], [first.id, false]);
+      await first.cancel();
     });
 
     test("an event and a cancelling are true when it is committed, and not before", async () => {

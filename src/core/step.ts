@@ -2,13 +2,14 @@
  * Steps: the parts of a task whose results are kept, so that an attempt that begins again skips what is done.
  *
  *     begun ──► done
+ *       ├─────► failed  (a call, until its job is revived)
  *       └─────► doubt ──► done, or begun again when a person says that it did not happen
  */
 
 export const stepKinds = ["step", "effect", "commit", "sleep", "event", "call"] as const;
 export type StepKind = (typeof stepKinds)[number];
 
-export const stepStates = ["begun", "done", "doubt"] as const;
+export const stepStates = ["begun", "done", "failed", "doubt"] as const;
 export type StepState = (typeof stepStates)[number];
 
 /** The event that tells that a job has ended for which another waits. No event of a user's has such a name. */

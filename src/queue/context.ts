@@ -4,6 +4,7 @@
  * A job that has to wait gives its place back: the attempt ends as suspended, its function is not gone on with, and when
  * the job goes on it begins again from its start, past all that was kept. Until then nothing of it is in this process.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { toMs, type Duration } from "../core/duration.ts";
 import { decodeError } from "../core/error-record.ts";
 import { InvalidArgument, LeaseLost } from "../core/errors.ts";
@@ -12,15 +13,21 @@ import { calledId } from "../core/id.ts";
 import type { Fence, Wait } from "../core/job.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, decode, encode, encodeOptional } from "../core/json.ts";
 import { checkKey, checkName } from "../core/name.ts";
-import { CallFailed, EventTimeout, NotDone, StepsChanged } from "../core/step-errors.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { CallFailed, EventTimeout, NotDone, Suspended } from "../core/step-errors.ts";
 import { JOB_ENDED, type StepKind, type UserTransaction } from "../core/step.ts";
 import type { CallOptions, Effect, Found, StepMatching, Task } from "../core/task.ts";
 import type { NewStep, StepRecord, StepWrite } from "../store/journal.ts";
 import type { FinishedRecord, Store } from "../store/store.ts";
 import { checkInputs, defaultsOf, newJob } from "./new-job.ts";
-import { checkOptions } from "./options.ts";
+import { checkOptions, type Terms } from "./options.ts";
+import { keptOf, StepOrder } from "./step-order.ts";
 
 const KEPT = { what: "result of a step", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
+/** What was accepted as an event's payload is kept with a word around it. */
+const HEARD = { what: "payload of an event", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX + 64 };
+/** A function that can go on has done so after so many turns of the event loop. */
+const TURNS_BEFORE_SUSPENDING = 2;
 /** A job that another one waits for may be ended by somebody who tells nobody: then it is found after this long. */
 const CALL_LOOK_MS = 10 * 60_000;
 
@@ -30,6 +37,7 @@ export interface StepsParts {
   readonly fence: Fence;
   readonly matching: StepMatching;
   readonly signal: () => AbortSignal;
+  readonly runtime: Runtime;
   /** Ends the attempt, when nothing of it is under way any more. */
   readonly suspend: (delayMs: number | null, waits: readonly Wait[]) => void;
 }
@@ -48,12 +56,14 @@ interface Pause {
 
 export class Steps {
   readonly #parts: StepsParts;
-  readonly #occurrences = new Map<string, number>();
-  #places = 0;
+  readonly #order = new StepOrder();
   #kept: Promise<readonly StepRecord[]> | null = null;
-  /** Steps that are being made. */
+  /** Steps that are being made, those that pause among them. */
   #underWay = 0;
+  /** Grows whenever a step begins or ends. */
+  #changes = 0;
   readonly #pauses: Pause[] = [];
+  #onIdle: (() => void) | null = null;
 
   constructor(parts: StepsParts) {
     this.#parts = parts;
@@ -89,9 +99,11 @@ export class Steps {
   async commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<T> {
     checkBody("commit", body);
     return this.#make(name, "commit", async ({ step }) => {
+      const { store, fence, signal } = this.#parts;
       let value: T | undefined;
-      await this.#parts.store.commitStep(this.#parts.fence, step, async (tx) => {
-        value = await body(tx);
+      await store.commitStep(fence, step, async (tx) => {
+        // A transaction does not stay open longer than the attempt that opened it.
+        value = await unlessAborted(signal(), async () => body(tx));
         return encodeOptional(value, KEPT);
       });
       return value as T;
@@ -135,44 +147,87 @@ export class Steps {
   ): Promise<Result> {
     const defaults = defaultsOf(task);
     const terms = checkOptions(options, defaults);
-    await checkInputs(task, [input]);
     return this.#make(name, "call", async ({ step, kept }) => {
       const { store, newId } = this.#parts;
-      const id = kept === undefined ? calledId(newId()) : (decode(kept.result ?? '""') as string);
-      const wait = { event: JOB_ENDED, key: id };
-      if (kept === undefined)
-        await this.#put(step, kept, { status: "begun", result: encodeId(id) });
-      const [ended] = kept === undefined ? [] : await store.findFinished([id]);
-      if (ended !== undefined) return this.#take<Result>(step, kept ?? step, ended);
-      // Whether this attempt enqueues it or an earlier one has: under its id it is there once.
-      await store.expect(wait);
+      if (kept?.status === "failed") throw failureOf(kept.result);
+      if (kept !== undefined) return this.#look<Result>(step, kept, { input, terms, defaults });
+      await checkInputs(task, [input]);
+      const id = calledId(newId());
+      await this.#put(step, kept, { status: "begun", result: encode(id, KEPT) });
+      // Before it is there: whoever ends it tells those who wait.
+      await store.expect({ event: JOB_ENDED, key: id });
       await store.enqueue([newJob(id, defaults.name, input, terms)]);
-      return this.#pause({ delayMs: CALL_LOOK_MS, waits: [wait] });
+      return this.#pauseFor(id);
     });
+  }
+
+  /** What became of a job that an earlier attempt called, or was about to call. */
+  async #look<Result>(
+    step: NewStep,
+    kept: StepRecord,
+    { input, terms, defaults }: { input: unknown; terms: Terms; defaults: { name: string } },
+  ): Promise<Result> {
+    const { store } = this.#parts;
+    // Its id; or, when this job was revived, all that was kept of its failure.
+    const told = decode(kept.result ?? '""') as string | CallFacts;
+    const id = typeof told === "string" ? told : told.id;
+    const [ended] = await store.findFinished([id]);
+    if (ended !== undefined) return this.#take<Result>(step, kept, ended);
+    if ((await store.find(id)) !== null) return this.#pauseFor(id);
+    if ((await store.findEvent(JOB_ENDED, id)) !== null) {
+      const said = "it has ended, and what it came to was deleted since.";
+      throw await this.#fail(step, kept, { id, task: defaults.name, status: "deleted", said });
+    }
+    await store.expect({ event: JOB_ENDED, key: id });
+    await store.enqueue([newJob(id, defaults.name, input, terms)]);
+    return this.#pauseFor(id);
+  }
+
+  #pauseFor(id: string): Promise<never> {
+    return this.#pause({ delayMs: CALL_LOOK_MS, waits: [{ event: JOB_ENDED, key: id }] });
+  }
+
+  /** Until no step is being made, but for those that pause: an attempt does not end before. */
+  async idle(): Promise<void> {
+    if (this.#underWay === this.#pauses.length) return;
+    await new Promise<void>((resolve) => (this.#onIdle = resolve));
   }
 
   /** What was kept of it, or what making it comes to. */
   async #make<T>(name: string, kind: StepKind, make: (entered: Entered) => Promise<T>): Promise<T> {
+    if (inside.getStore() === this) throw nested(name);
     // Before anything is awaited: steps that are made side by side keep their order.
-    const step = this.#next(name, kind);
-    this.#underWay += 1;
+    const step = this.#order.next(checkName("name", name), kind, this.#underWay);
+    this.#began();
     try {
-      this.#parts.signal().throwIfAborted();
+      await this.#goOn();
       const entered = { step, kept: await this.#find(step) };
       if (entered.kept?.status === "done") return readable(entered.kept.result) as T;
-      this.#parts.signal().throwIfAborted();
-      return await make(entered);
+      await this.#goOn();
+      return await inside.run(this, make, entered);
     } finally {
-      this.#underWay -= 1;
-      this.#suspendIfIdle();
+      this.#ended();
     }
   }
 
-  #next(name: string, kind: StepKind): NewStep {
-    const occurrence = (this.#occurrences.get(checkName("name", name)) ?? 0) + 1;
-    this.#occurrences.set(name, occurrence);
-    this.#places += 1;
-    return { name, occurrence, place: this.#places, kind };
+  /** Not in an attempt that gave its place back: its function must not take that for an error. */
+  async #goOn(): Promise<void> {
+    const signal = this.#parts.signal();
+    if (!signal.aborted) return;
+    if (signal.reason instanceof Suspended) await new Promise<never>(() => {});
+    signal.throwIfAborted();
+  }
+
+  #began(): void {
+    this.#underWay += 1;
+    this.#changes += 1;
+  }
+
+  #ended(): void {
+    this.#underWay -= 1;
+    this.#changes += 1;
+    this.#suspendIfIdle();
+    if (this.#underWay === this.#pauses.length) this.#onIdle?.();
   }
 
   async #find(step: NewStep): Promise<StepRecord | undefined> {
@@ -180,15 +235,7 @@ export class Steps {
     // The first attempt of a job has nothing to find.
     this.#kept ??= fence.epoch === 1 ? Promise.resolve([]) : store.steps(fence.id);
     const rows = await this.#kept;
-    const kept = rows.find(
-      ({ name, occurrence }) => name === step.name && occurrence === step.occurrence,
-    );
-    const atItsPlace =
-      matching === "by name" ? kept : rows.find(({ place }) => place === step.place);
-    for (const row of [kept, atItsPlace]) {
-      if (row !== undefined && !isSame(row, step)) throw changed(row, step);
-    }
-    return kept;
+    return keptOf(step, rows, matching);
   }
 
   /** `before`: what it was begun as, if it was. */
@@ -227,7 +274,7 @@ export class Steps {
   }
 
   async #hear<Said>(step: NewStep, before: NewStep | undefined, said: Said): Promise<Said> {
-    await this.#put(step, before, { status: "done", result: encode(said, KEPT) });
+    await this.#put(step, before, { status: "done", result: encode(said, HEARD) });
     return said;
   }
 
@@ -235,10 +282,17 @@ export class Steps {
     const { id, task, status, error, result } = ended;
     if (status !== "done") {
       const said = error === null ? "it was cancelled." : decodeError(error).message;
-      throw new CallFailed({ id, task, status, said });
+      throw await this.#fail(step, before, { id, task, status, said });
     }
     await this.#put(step, before, { status: "done", result });
+    await this.#parts.store.forget({ event: JOB_ENDED, key: id });
     return readable(result) as Result;
+  }
+
+  /** Kept as it was seen: what becomes of the other job later does not change what this one did about it. */
+  async #fail(step: NewStep, before: NewStep, facts: CallFacts): Promise<CallFailed> {
+    await this.#put(step, before, { status: "failed", result: encode({ ...facts }, HEARD) });
+    return new CallFailed(facts);
   }
 
   /** The function does not go on from here in this attempt. */
@@ -248,13 +302,52 @@ export class Steps {
     return new Promise<never>(() => {});
   }
 
-  /** What else is under way is finished first, or it would have to be made again. */
-  #suspendIfIdle(): void {
+  /**
+   * What else is under way is finished first, or it would have to be made again; and whoever waited for it has a moment to
+   * go on, to another step or to the end.
+   */
+  #suspendIfIdle(turns = TURNS_BEFORE_SUSPENDING): void {
     // A pause never ends its step, so those that pause are still counted.
     if (this.#pauses.length === 0 || this.#underWay > this.#pauses.length) return;
+    const changes = this.#changes;
+    this.#parts.runtime.afterIo(() => {
+      if (this.#changes !== changes) return;
+      if (turns > 1) this.#suspendIfIdle(turns - 1);
+      else this.#suspend();
+    });
+  }
+
+  #suspend(): void {
     const delays = this.#pauses.flatMap(({ delayMs }) => (delayMs === null ? [] : [delayMs]));
     const waits = this.#pauses.flatMap((pause) => pause.waits);
     this.#parts.suspend(delays.length === 0 ? null : Math.min(...delays), waits);
+  }
+}
+
+/** Whether what runs is the function of a step. */
+const inside = new AsyncLocalStorage<Steps>();
+
+type CallFacts = ConstructorParameters<typeof CallFailed>[0];
+
+function failureOf(result: string | null): CallFailed {
+  return new CallFailed(decode(result ?? "{}") as CallFacts);
+}
+
+function nested(name: string): InvalidArgument {
+  return new InvalidArgument({
+    field: "name",
+    problem: `'${name}' is inside of another step: make one after the other.`,
+  });
+}
+
+async function unlessAborted<T>(signal: AbortSignal, body: () => Promise<T>): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const abort = (): void => aborted.reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await Promise.race([body(), aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
   }
 }
 
@@ -263,22 +356,6 @@ function checkBody(field: string, body: unknown): void {
   throw new InvalidArgument({ field, problem: "give a name and a function." });
 }
 
-function isSame(row: StepRecord, step: NewStep): boolean {
-  return row.name === step.name && row.occurrence === step.occurrence && row.kind === step.kind;
-}
-
-function changed(row: StepRecord, step: NewStep): StepsChanged {
-  return new StepsChanged({ place: step.place, kept: wordsOf(row), found: wordsOf(step) });
-}
-
-function wordsOf({ kind, name, occurrence }: NewStep): string {
-  return `${kind} '${name}'${occurrence > 1 ? ` (${occurrence})` : ""}`;
-}
-
 function readable(text: string | null): unknown {
   return text === null ? undefined : decode(text);
-}
-
-function encodeId(id: string): string {
-  return encode(id, KEPT);
 }

@@ -6,6 +6,7 @@
  */
 import { StoreRefused } from "../core/errors.ts";
 import type { Wait } from "../core/job.ts";
+import { JOB_ENDED } from "../core/step.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { putReady, queuesOf, readNow } from "./moving.ts";
 import type { Emitted, EventRecord, NewEvent } from "./journal.ts";
@@ -72,6 +73,22 @@ export async function declareEvent(engine: Engine, of: Wait): Promise<void> {
 export async function isDeclared(from: Pick<Transaction, "all">, of: Wait): Promise<boolean> {
   const rows = await from.all(sql`select name from holdfast.event where ${isEvent(of)}`);
   return rows.length > 0;
+}
+
+/** Whoever waits for the end of a job that it called may do so for a year. */
+const ENDED_KEEP_MS = 365 * 24 * 3_600_000;
+
+/** Deletes what was said longer ago than this. */
+export function pruneEvents(engine: Engine, saidForMs: number): Promise<number> {
+  return engine.run(sql`
+    delete from holdfast.event
+     where emitted_at < ${engine.now()} - ${saidForMs}
+       and (name <> ${JOB_ENDED} or emitted_at < ${engine.now()} - ${ENDED_KEEP_MS})`);
+}
+
+/** Nobody waits for it any more. */
+export async function forget(engine: Engine, of: Wait): Promise<void> {
+  await engine.run(sql`delete from holdfast.event where ${isEvent(of)}`);
 }
 
 /** Says that a job is about to wait. True: there is nothing to wait for, it was said already. */

@@ -180,12 +180,24 @@ export function revive(engine: Engine, id: string, attempts: number): Promise<st
     });
     if (row === undefined) throw await whyNotRevived(tx, id);
     if (row.job_key !== null) await holdKey(tx, row, row.job_key);
+    await forgetFailedCalls(tx, id);
     if (row.worker !== null) await tx.insert("attempt", [asRow(lastAttempt(row))]);
     const allowed = Math.max(row.max_attempts, row.attempts + attempts);
     const again = { ...row, crashes: 0, max_attempts: allowed };
     await putReady(tx, [again], now);
     return row.queue;
   });
+}
+
+/** Whoever waits for it waits for its next end; and it asks again for the ends of those that failed it. */
+async function forgetFailedCalls(tx: Transaction, id: string): Promise<void> {
+  if (isCalled(id)) {
+    await tx.run(sql`
+      update holdfast.event set emitted_at = null where name = ${JOB_ENDED} and event_key = ${id}`);
+  }
+  await tx.run(sql`
+    update holdfast.step set status = 'begun', ended_at = null
+     where job_id = ${id} and kind = 'call' and status = 'failed'`);
 }
 
 async function whyNotRevived(tx: Transaction, id: string): Promise<Error> {
@@ -260,8 +272,8 @@ export async function settleTaken(
   return taken.leases.map((lease, index) => settled(lease, landings[index] as Landing));
 }
 
-/** Those whose time is over before what they wait for has happened. */
-async function stopWaiting(
+/** They go on, or end, without what they wait for. */
+export async function stopWaiting(
   engine: Engine,
   tx: Transaction,
   rows: readonly (Traveller & Partial<WaitingRow>)[],
@@ -317,26 +329,19 @@ async function tellEnded(
   return queuesOf(await wake(engine, tx, { of, now }));
 }
 
-/** Settles what concerns other jobs too: jobs that somebody waits for, and jobs that go to wait for something. */
-export function settleWithCare(engine: Engine, settlements: readonly Settlement[]): Promise<Cared> {
+/** Settles what concerns other jobs too: a job that somebody waits for, or one that goes to wait for something. */
+export function settleWithCare(
+  engine: Engine,
+  { id, worker, epoch, outcome }: Settlement,
+): Promise<Cared> {
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
-    const cared: { settled: Settled[]; queues: string[] } = { settled: [], queues: [] };
-    for (const settlement of settlements) {
-      const { id, worker, epoch } = settlement;
-      const where = sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;
-      const [lease] = await tx.take<LeaseRow>({ table: "lease", where });
-      if (lease === undefined) continue;
-      const landing = await landToWait(
-        tx,
-        settlement.outcome,
-        land(lease, settlement.outcome, now),
-        now,
-      );
-      cared.queues.push(...(await put(engine, tx, [landing])));
-      cared.settled.push(settled(lease, landing));
-    }
-    return cared;
+    const where = sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;
+    const [lease] = await tx.take<LeaseRow>({ table: "lease", where });
+    if (lease === undefined) return { settled: [], queues: [] };
+    const landing = await landToWait(tx, outcome, land(lease, outcome, now), now);
+    const queues = await put(engine, tx, [landing]);
+    return { settled: [settled(lease, landing)], queues };
   });
 }
 
@@ -354,6 +359,7 @@ async function landToWait(
     if (!(await isSaid(tx, wait))) continue;
     return { table: "ready", row: { ...traveller(row), ready_at: now }, attempt };
   }
+  await tx.run(sql`delete from holdfast.wait where job_id = ${row.id}`);
   await tx.insert(
     "wait",
     waits.map(({ event, key }) => ({ job_id: row.id, name: event, event_key: key })),

@@ -29,6 +29,9 @@ export interface Journal {
   /** From now on it is kept when this is said: for whoever will wait for it. */
   expect(wait: Wait): Promise<void>;
 
+  /** Nobody will wait for this any more. */
+  forget(wait: Wait): Promise<void>;
+
   /** Says once and for all that something happened. The first to say it is believed; jobs that wait for it go on. */
   emit(event: NewEvent): Promise<Emitted>;
 

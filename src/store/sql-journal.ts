@@ -1,7 +1,7 @@
 /** The verbs about steps and events. */
 import type { UserTransaction } from "../core/step.ts";
 import type { Fence, Wait } from "../core/job.ts";
-import { declareEvent, emit, findEvent } from "./events.ts";
+import { declareEvent, emit, findEvent, forget } from "./events.ts";
 import type {
   Doubt,
   Emitted,
@@ -53,6 +53,11 @@ export class SqlJournal extends SqlRegistry implements Journal {
 
   async expect(wait: Wait): Promise<void> {
     await declareEvent(this.engine, wait);
+  }
+
+  forget(wait: Wait): Promise<void> {
+    const drop = (): Promise<void> => forget(this.engine, wait);
+    return writeOrLookUp(this.engine, drop, drop); // twice is once
   }
 
   async emit(event: NewEvent): Promise<Emitted> {

@@ -1,9 +1,9 @@
 /** The store on any SQL engine: the hot verbs are the engine's, the rest is written once in this folder. */
-import { JobNotFound, OutcomeUnknown, StoreUnavailable } from "../core/errors.ts";
+import { JobNotFound, OutcomeUnknown, StoreRefused, StoreUnavailable } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
-import { declareEvent } from "./events.ts";
+import { declareEvent, pruneEvents } from "./events.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import { checkSchema, migrate } from "./migrate.ts";
@@ -169,7 +169,9 @@ export class SqlStore extends SqlJournal implements Store {
   }
 
   async prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number> {
-    await this.engine.dropBlocks(Math.max(...Object.values(chore.keepMs)));
+    const longestMs = Math.max(...Object.values(chore.keepMs));
+    await this.engine.dropBlocks(longestMs);
+    await pruneEvents(this.engine, longestMs);
     return jobs.prune(this.engine, chore);
   }
 
@@ -234,18 +236,29 @@ export class SqlStore extends SqlJournal implements Store {
   }
 
   async #settleWithCare(settlements: readonly Settlement[]): Promise<Settled[]> {
-    if (settlements.length === 0) return [];
-    const { engine } = this;
-    for (const { outcome } of settlements) {
-      if (outcome.kind !== "suspended") continue;
-      for (const wait of outcome.waits ?? []) await declareEvent(engine, wait);
+    const settled: Settled[] = [];
+    for (const settlement of settlements) {
+      settled.push(...(await this.#settleAlone(settlement)));
     }
-    const cared = await writeOrLookUp(
-      engine,
-      () => jobs.settleWithCare(engine, settlements),
-      () => lookUpCared(engine, settlements),
-    );
-    return this.#hearCared(cared);
+    return settled;
+  }
+
+  /** Each by itself: one that the database refuses keeps nobody else from going on. Its lease will run out. */
+  async #settleAlone(settlement: Settlement): Promise<Settled[]> {
+    const { engine } = this;
+    const { outcome } = settlement;
+    const waits = outcome.kind === "suspended" ? (outcome.waits ?? []) : [];
+    for (const wait of waits) await declareEvent(engine, wait);
+    const lookUp = (): Promise<jobs.Cared> => lookUpCared(engine, settlement);
+    try {
+      const write = (): Promise<jobs.Cared> => jobs.settleWithCare(engine, settlement);
+      const cared = this.#hearCared(await writeOrLookUp(engine, write, lookUp));
+      // Offered again after the rest of its batch failed, it has been settled before.
+      return cared.length > 0 ? cared : (await lookUp()).settled;
+    } catch (error) {
+      if (error instanceof StoreRefused) return [];
+      throw error;
+    }
   }
 
   #hearCared({ settled, queues }: jobs.Cared): Settled[] {

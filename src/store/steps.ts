@@ -10,6 +10,7 @@ import type { Fence } from "../core/job.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import type { Doubt, NewStep, Resolution, StepName, StepRecord, StepWrite } from "./journal.ts";
 
+import { stopWaiting } from "./jobs.ts";
 import { putReady, readNow } from "./moving.ts";
 import type { WaitingRow } from "./rows.ts";
 import { sql, type Sql } from "./sql.ts";
@@ -109,7 +110,7 @@ export function doubts(engine: Engine, limit: number): Promise<Doubt[]> {
   return engine.all<Doubt>(sql`
     select s.job_id as job, s.name, s.occurrence, s.begun_at as "begunAt", j.task, j.queue
       from holdfast.step s
-      join holdfast.job j on j.id = s.job_id
+      join holdfast.waiting j on j.id = s.job_id
      where s.status = 'doubt'
      order by s.begun_at
      limit ${limit}`);
@@ -124,6 +125,7 @@ export function resolveDoubt(engine: Engine, resolution: Resolution): Promise<st
     if (row === undefined) return null;
     const settled = await settleDoubt(tx, resolution, now);
     if (!settled) throw new StoreRefused({ problem: "the step is not in doubt." });
+    await stopWaiting(engine, tx, [row]);
     await putReady(tx, [row], now);
     await tx.run(sql`
       insert into holdfast.audit (id, at, actor, action, subject, detail)

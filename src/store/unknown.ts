@@ -90,18 +90,10 @@ export async function lookUpTurn(
   return { settled: [...settled, ...(await settledBefore(engine, settlements, settled))], claimed };
 }
 
-/** What was settled stays so; the rest is settled now. */
-export async function lookUpCared(
-  engine: Engine,
-  settlements: readonly Settlement[],
-): Promise<Cared> {
-  const before = await settledBefore(engine, settlements, []);
-  const known = new Set(before.map(({ id }) => id));
-  const { settled, queues } = await settleWithCare(
-    engine,
-    settlements.filter(({ id }) => !known.has(id)),
-  );
-  return { settled: [...before, ...settled], queues };
+/** What was settled stays so; otherwise it is settled now. */
+export async function lookUpCared(engine: Engine, settlement: Settlement): Promise<Cared> {
+  const before = await settledBefore(engine, [settlement], []);
+  return before.length > 0 ? { settled: before, queues: [] } : settleWithCare(engine, settlement);
 }
 
 function lookUpClaimed(engine: Engine, { worker, claimId }: Claiming): Promise<ClaimedJob[]> {

@@ -1,24 +1,58 @@
 /**
- * What a user's function throws inside of a transaction of ours. An engine translates the errors of its driver; those of a
- * user's own statements are not about our tables, and come out as they are.
+ * A user's function inside of a transaction of ours.
+ *
+ * What it throws is its own: an engine must not take it for an error of its connection and try again, nor translate it. And
+ * when the function has ended, the transaction is not its any more.
  */
+import { StoreRefused } from "../core/errors.ts";
 import type { UserTransaction } from "../core/step.ts";
+
+/** Carries what a user's function threw past those who judge errors. */
+class Theirs extends Error {
+  readonly thrown: unknown;
+
+  constructor(thrown: unknown) {
+    super("a function of the user's threw");
+    this.thrown = thrown;
+  }
+}
 
 export async function asTheyAre<T>(
   body: (user: UserTransaction) => Promise<T>,
   run: (body: (user: UserTransaction) => Promise<T>) => Promise<T>,
 ): Promise<T> {
-  let theirs: { readonly error: unknown } | null = null;
   try {
-    return await run(async (user) => {
-      try {
-        return await body(user);
-      } catch (error) {
-        theirs = { error };
-        throw error;
-      }
-    });
+    return await run((user) => carried(body, user));
   } catch (error) {
-    throw theirs === null ? error : (theirs as { readonly error: unknown }).error;
+    throw theirsIn(error);
   }
+}
+
+async function carried<T>(
+  body: (user: UserTransaction) => Promise<T>,
+  user: UserTransaction,
+): Promise<T> {
+  let open = true;
+  const guarded: UserTransaction = {
+    client: user.client,
+    async query<Row>(text: string, values?: readonly unknown[]) {
+      if (open) return user.query<Row>(text, values);
+      throw new StoreRefused({ problem: "the transaction is over: nothing was done." });
+    },
+  };
+  try {
+    return await body(guarded);
+  } catch (error) {
+    throw new Theirs(error);
+  } finally {
+    open = false;
+  }
+}
+
+/** An engine may have put it into an error of ours. */
+function theirsIn(error: unknown): unknown {
+  for (let inner = error; inner instanceof Error; inner = inner.cause) {
+    if (inner instanceof Theirs) return inner.thrown;
+  }
+  return error;
 }

@@ -92,6 +92,7 @@ export class Attempt {
       fence: this.fence,
       matching: this.task.steps,
       signal: () => this.signal,
+      runtime: this.#runtime,
       suspend: (delayMs, waits) => this.#suspend(delayMs, waits),
     });
     return this.#steps;
@@ -117,7 +118,11 @@ export class Attempt {
       const timeout = new JobTimeout({ id: this.job.id, timeoutMs });
       this.#timer = this.#runtime.timer(timeoutMs, () => this.abort(timeout));
     }
-    void this.#run().then((outcome) => this.#end(outcome));
+    void this.#run().then((outcome) => {
+      if (this.#steps === null) this.#end(outcome);
+      // What the function left under way is finished first: the next attempt must not begin beside it.
+      else void this.#steps.idle().then(() => this.#end(outcome));
+    });
   }
 
   /** Asks the task to stop; if it does not, the attempt ends without it after a grace. */

@@ -178,6 +178,57 @@ export const events: Group = (open) => {
     assert.equal(await statusOf(store, parent), "pending");
   });
 
+  test("a job that was called and is revived ends once more, and is waited for until then", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    const { parent, child } = await caller(bundle);
+    await settleOne(store, failed(await claimChild(bundle)));
+    const again = await claimOne(store, { queues: ["parents"] });
+    await store.revive(child, 1);
+    const wait = { event: JOB_ENDED, key: child };
+    assert.equal((await settleOne(store, waiting(again, wait))).status, "waiting");
+    await settleOne(store, done(await claimChild(bundle)));
+    assert.equal(await statusOf(store, parent), "pending");
+  });
+
+  test("an event is kept as long as finished jobs are, and the end of a called job until it was heard", async () => {
+    const bundle = await open();
+    const { store, clock } = bundle;
+    const { child } = await caller(bundle);
+    await settleOne(store, done(await claimChild(bundle)));
+    await store.emit(say);
+    const prune = (ms: number): Promise<number> =>
+      store.prune({ keepMs: { done: ms, failed: ms, cancelled: ms }, limit: 9 });
+    clock.advance(10_000);
+    await prune(10_000);
+    assert.notEqual(await store.findEvent("packed", "order-42"), null);
+    await prune(9_999);
+    assert.equal(await store.findEvent("packed", "order-42"), null);
+    assert.notEqual(await store.findEvent(JOB_ENDED, child), null);
+    await store.forget({ event: JOB_ENDED, key: child });
+    assert.equal(await store.findEvent(JOB_ENDED, child), null);
+  });
+
+  test("a job whose end the database refuses keeps no other from its own", async () => {
+    const { store, byHand } = await open();
+    const [odd, other] = [await startOne(store), await startOne(store)];
+    // Somebody's rows, left behind by hand: they are replaced.
+    await byHand(sql`
+      insert into holdfast.wait (job_id, name, event_key) values (${odd.id}, 'packed', 'order-42')`);
+    const settled = await store.settle([waiting(odd), done(other)]);
+    assert.deepEqual(new Set(settled.map(({ status }) => status)), new Set(["waiting", "done"]));
+    assert.equal((await store.emit(say)).woken, 1);
+  });
+
+  test("a settlement that is offered again is known to have been made", async () => {
+    const { store } = await open();
+    const job = await startOne(store);
+    const settlement = waiting(job);
+    const first = await store.settle([settlement]);
+    assert.deepEqual(await store.settle([settlement]), first);
+    assert.deepEqual(await store.settle([{ ...settlement, epoch: 7 }]), []);
+  });
+
   test("a job that is tried again has not ended", async () => {
     const bundle = await open();
     const { store } = bundle;

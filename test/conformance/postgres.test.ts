@@ -10,7 +10,7 @@ import type { SqlStore } from "../../src/store/sql-store.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
-import { fenceOf, startOne } from "../support/jobs.ts";
+import { fenceOf, newJob, startOne } from "../support/jobs.ts";
 import { until } from "../worker/observe.ts";
 import { Schemas } from "../support/schemas.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
@@ -108,6 +108,22 @@ test(
     await where.free();
   },
 );
+
+test("a job in a transaction of somebody's is told of in it", { skip: limits.skip }, async () => {
+  const where = await schemas.place(database.url, { migrate: true });
+  const store = await openStore(where.url);
+  const client = new Client({ connectionString: database.url });
+  await client.connect();
+  await client.query("begin");
+  const job = newJob();
+  await store.within(client, (guest) => guest.enqueue([job]));
+  assert.equal(await store.find(job.id), null);
+  await client.query("commit");
+  assert.equal((await store.find(job.id))?.status, "pending");
+  await client.end();
+  await store.close();
+  await where.free();
+});
 
 test("every SQL text of the store was executed", { skip: limits.skip }, (context) => {
   const hole = ["$", "{}"].join("");

@@ -12,6 +12,7 @@ import {
   crashAndClaim,
   done,
   enqueueOne,
+  failed,
   HOUR_MS,
   mustFind,
   nextId,
@@ -212,6 +213,22 @@ export const steps: Group = (open) => {
     );
     assert.deepEqual(await store.steps(second), []);
     assert.equal(await byHand(sql`delete from holdfast.audit where actor = 'ada'`), 2);
+  });
+
+  test("a job that is revived asks again for the end of a job that failed it", async () => {
+    const { store } = await open();
+    const job = await startOne(store);
+    await store.putStep(job, step({ name: "a" }));
+    await store.putStep(job, step({ name: "child", kind: "call", place: 2, status: "failed" }));
+    await settleOne(store, failed(job));
+    await store.revive(job.id, 1);
+    assert.deepEqual(
+      (await store.steps(job.id)).map(({ name, status }) => [name, status]),
+      [
+        ["a", "done"],
+        ["child", "begun"],
+      ],
+    );
   });
 
   test("nobody resolves a step that is not in doubt", async () => {

@@ -157,6 +157,7 @@ export class RemoteStore implements Store {
   readonly dropStep = this.#verb("dropStep");
   readonly commitStep = this.#verb("commitStep");
   readonly expect = this.#verb("expect");
+  readonly forget = this.#verb("forget");
   readonly emit = this.#verb("emit");
   readonly within = this.#verb("within");
   readonly findEvent = this.#verb("findEvent");

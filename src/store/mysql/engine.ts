@@ -48,6 +48,10 @@ const SESSION_LOOK_MS = 25;
 /** Sessions that were lost with an answer, and are not looked for any more. */
 const LOST_MAX = 1_000;
 
+/** Set when a user's transaction begins: it is gone when a statement of theirs has ended it, as defining a table does. */
+const MARK = "savepoint holdfast_begun";
+const UNMARK = "release savepoint holdfast_begun";
+
 export class MysqlEngine implements Engine {
   readonly name: string;
   readonly address: { engine: string; options: Record<string, unknown> };
@@ -156,6 +160,7 @@ export class MysqlEngine implements Engine {
     const run = (theirs: typeof body): Promise<T> =>
       this.#main.transaction(
         async (exchange) => {
+          exchange.add(MARK);
           await exchange.send("objects"); // what opens the transaction, before the user says anything
           const send: Send = (statements) => {
             exchange.add(...statements);
@@ -167,6 +172,7 @@ export class MysqlEngine implements Engine {
               rowsOf<R>(await exchange.session.query(text, values)),
           };
           const value = await theirs(user);
+          await send([UNMARK]); // fails where a statement of theirs has ended the transaction
           await last(new SharedTransaction(send, this.#compiler), value);
           return value;
         },

@@ -17,7 +17,7 @@ create table if not exists holdfast_step (
   result        longtext,
   check (name <> ''),
   check (occurrence >= 1),
-  check (place >= 1),
+  check (place >= 0),
   check (${isOneOf("kind", stepKinds)}),
   check (${isOneOf("status", stepStates)}),
   check (epoch >= 1),
@@ -32,7 +32,8 @@ create table if not exists holdfast_event (
   awaited       int not null default 0,
   payload       longtext,
   emitted_at    bigint,
-  primary key (name, event_key)
+  primary key (name, event_key),
+  key by_time (emitted_at)
 );
 
 create table if not exists holdfast_wait (
@@ -57,7 +58,7 @@ export const JOURNAL_TRIGGERS = [
     "event_is_said_once",
     "before update",
     "event",
-    `if old.emitted_at is not null
+    `if old.name <> '@job' and old.emitted_at is not null
       and not (new.payload <=> old.payload and new.emitted_at <=> old.emitted_at) then
     ${refuse("what an event said stands")}
   end if;`,

@@ -7,7 +7,7 @@ create table holdfast.step (
   job_id        uuid    not null,
   name          text    collate "C" not null check (length(name) between 1 and 128),
   occurrence    integer not null check (occurrence >= 1),
-  place         integer not null check (place >= 1),
+  place         integer not null check (place >= 0),
   kind          text    collate "C" not null check (${isOneOf("kind", stepKinds)}),
   status        text    collate "C" not null check (${isOneOf("status", stepStates)}),
   epoch         integer not null check (epoch >= 1),
@@ -33,9 +33,11 @@ create table holdfast.event (
 );
 
 create trigger event_is_said_once before update on holdfast.event for each row
-when (old.emitted_at is not null
+when (old.name <> '@job' and old.emitted_at is not null
       and (new.payload is distinct from old.payload or new.emitted_at is distinct from old.emitted_at))
 execute function holdfast.refuse('what an event said stands');
+
+create index event_said on holdfast.event (emitted_at) where emitted_at is not null;
 
 create table holdfast.wait (
   job_id        uuid    not null,

@@ -25,7 +25,7 @@ export class Connection {
   readonly path: string;
   readonly #db: DatabaseSync;
   /** Whoever calls from inside of a transaction must not wait for its end. */
-  readonly #inside = new AsyncLocalStorage<true>();
+  readonly #inside = new AsyncLocalStorage<Promise<void>>();
   readonly #runtime: Runtime;
   readonly #probe: Probe | null;
   readonly #statements = new Map<string, StatementSync>();
@@ -81,7 +81,7 @@ export class Connection {
       const gate = Promise.withResolvers<void>();
       this.#gate = gate.promise;
       try {
-        const value = await this.#inside.run(true, body);
+        const value = await this.#inside.run(gate.promise, body);
         this.exec("commit");
         return value;
       } catch (error) {
@@ -111,7 +111,7 @@ export class Connection {
   /** Runs the body when no transaction of this process is open, and again while others lock the database. */
   async #whenFree<T>(body: () => T | Promise<T>, busyMsMax = BUSY_MS_MAX): Promise<T> {
     const startedAt = this.#runtime.monotonic();
-    if (this.#inside.getStore() === true && this.#gate !== null) {
+    if (this.#gate !== null && this.#inside.getStore() === this.#gate) {
       throw new StoreRefused({
         problem:
           "this would wait for the transaction that it is called from. Use what that transaction was given.",

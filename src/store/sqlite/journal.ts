@@ -7,7 +7,7 @@ create table holdfast_step (
   job_id        text    not null,
   name          text    not null check (length(name) between 1 and 128),
   occurrence    integer not null check (occurrence >= 1),
-  place         integer not null check (place >= 1),
+  place         integer not null check (place >= 0),
   kind          text    not null check (${isOneOf("kind", stepKinds)}),
   status        text    not null check (${isOneOf("status", stepStates)}),
   epoch         integer not null check (epoch >= 1),
@@ -33,8 +33,10 @@ create table holdfast_event (
 ) strict, without rowid;
 
 create trigger holdfast_event_is_said_once before update on holdfast_event
-when old.emitted_at is not null and (new.payload is not old.payload or new.emitted_at is not old.emitted_at)
+when old.name <> '@job' and old.emitted_at is not null and (new.payload is not old.payload or new.emitted_at is not old.emitted_at)
 begin select raise(abort, 'holdfast: what an event said stands'); end;
+
+create index holdfast_event_said on holdfast_event (emitted_at) where emitted_at is not null;
 
 create table holdfast_wait (
   job_id        text    not null,

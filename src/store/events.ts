@@ -79,8 +79,12 @@ export async function isDeclared(from: Pick<Transaction, "all">, of: Wait): Prom
 const ENDED_KEEP_MS = 365 * 24 * 3_600_000;
 
 /** Deletes what was said longer ago than this. */
-export function pruneEvents(engine: Engine, saidForMs: number): Promise<number> {
-  return engine.run(sql`
+export async function pruneEvents(
+  engine: Engine,
+  tx: Transaction,
+  saidForMs: number,
+): Promise<void> {
+  await tx.run(sql`
     delete from holdfast.event
      where emitted_at < ${engine.now()} - ${saidForMs}
        and (name <> ${JOB_ENDED} or emitted_at < ${engine.now()} - ${ENDED_KEEP_MS})`);

@@ -17,7 +17,7 @@ import { isCalled } from "../core/id.ts";
 import { JOB_ENDED } from "../core/step.ts";
 import { bareName } from "../core/task-name.ts";
 import type { Engine, Transaction } from "./engine.ts";
-import { isSaid, wake } from "./events.ts";
+import { isSaid, pruneEvents, wake } from "./events.ts";
 import { asRow, putReady, queuesOf, readNow } from "./moving.ts";
 import {
   land,
@@ -236,6 +236,7 @@ export function prune(
 ): Promise<number> {
   return engine.transaction(async (tx) => {
     let left = chore.limit;
+    await pruneEvents(engine, tx, Math.max(...Object.values(chore.keepMs)));
     for (const status of finalStatuses) {
       if (left === 0) break;
       const rows = await tx.take<{ id: string }>({

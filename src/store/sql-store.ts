@@ -3,7 +3,7 @@ import { JobNotFound, OutcomeUnknown, StoreRefused, StoreUnavailable } from "../
 import { isCalled } from "../core/id.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
-import { declareEvent, pruneEvents } from "./events.ts";
+import { declareEvent } from "./events.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import { checkSchema, migrate } from "./migrate.ts";
@@ -169,9 +169,7 @@ export class SqlStore extends SqlJournal implements Store {
   }
 
   async prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number> {
-    const longestMs = Math.max(...Object.values(chore.keepMs));
-    await this.engine.dropBlocks(longestMs);
-    await pruneEvents(this.engine, longestMs);
+    await this.engine.dropBlocks(Math.max(...Object.values(chore.keepMs)));
     return jobs.prune(this.engine, chore);
   }
 

@@ -60,7 +60,8 @@ export function checkEngine({ name, skip, start }: ModelEngine): void {
     );
     const [runs, calls] = [tally.get("a run") ?? 0, tally.get("a call") ?? 0];
     t.diagnostic(`${runs} runs, ${calls} calls, seed ${plan.seed}`);
-    if (plan.path === null) assertMet(tally, (line) => t.diagnostic(line));
+    // Servers make the first of the same runs: what these happen to meet is proved by those of SQLite.
+    if (plan.path === null && name === "SQLite") assertMet(tally, (line) => t.diagnostic(line));
   });
 }
 

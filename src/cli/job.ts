@@ -4,7 +4,7 @@ import type { ErrorRecord } from "../core/error-record.ts";
 import { formatMs } from "../core/duration.ts";
 import { JobNotFound } from "../core/errors.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import type { AttemptView, JobView } from "../queue/jobs.ts";
+import type { AttemptView, JobView, StepView } from "../queue/jobs.ts";
 import { isRunnable } from "../queue/workers.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
@@ -25,14 +25,21 @@ async function job(terminal: Terminal, id: string, { url }: DatabaseOptions): Pr
   const view = await holdfast.jobs.get(id);
   if (view === null) throw new JobNotFound({ id });
   const attempts = await holdfast.jobs.attempts(id);
+  const steps = await holdfast.jobs.steps(id);
   const runnable = await hasWorker(holdfast, view);
-  if (terminal.json) terminal.printJson({ job: { ...view, runnable }, attempts });
-  else terminal.print(...story(terminal, { ...view, runnable }, attempts));
+  if (terminal.json) terminal.printJson({ job: { ...view, runnable }, attempts, steps });
+  else terminal.print(...story(terminal, { ...view, runnable }, { attempts, steps }));
 }
 
 interface Told extends JobView {
   /** Whether a worker is alive that can run it; null: it is not pending. */
   readonly runnable: boolean | null;
+}
+
+/** What it has done, and how often it was tried. */
+interface Past {
+  readonly attempts: readonly AttemptView[];
+  readonly steps: readonly StepView[];
 }
 
 const WORKERS_SEEN_MAX = 1_000;
@@ -42,7 +49,7 @@ async function hasWorker({ workers }: Holdfast, view: JobView): Promise<boolean 
   return isRunnable(view, await workers.list({ limit: WORKERS_SEEN_MAX }));
 }
 
-function story(terminal: Terminal, view: Told, attempts: readonly AttemptView[]): string[] {
+function story(terminal: Terminal, view: Told, { attempts, steps }: Past): string[] {
   const now = systemRuntime.now();
   return [
     `${terminal.colors.bold(printable(view.task))} ${view.id}`,
@@ -50,6 +57,7 @@ function story(terminal: Terminal, view: Told, attempts: readonly AttemptView[])
     ...block(terminal, "input", view.input),
     ...block(terminal, "result", view.result),
     ...lastError(terminal, view.lastError),
+    ...stepTable(terminal, steps, now),
     ...history(terminal, attempts, now),
   ];
 }
@@ -93,6 +101,33 @@ function lastError({ colors }: Terminal, error: ErrorRecord | null): string[] {
 
 function indented(text: string): string[] {
   return text.split("\n").map((line) => `  ${line}`);
+}
+
+function stepTable(
+  { colors, columns }: Terminal,
+  steps: readonly StepView[],
+  now: number,
+): string[] {
+  if (steps.length === 0) return [];
+  const lines = table({
+    columns: [
+      { title: "STEP", flexible: true },
+      { title: "KIND" },
+      { title: "STATUS" },
+      { title: "WHEN", align: "right" },
+      { title: "RESULT", flexible: true },
+    ],
+    rows: steps.map((step): (string | Cell)[] => [
+      step.occurrence === 1 ? step.name : `${step.name} (${step.occurrence})`,
+      step.kind,
+      step.status === "doubt" ? { text: "in doubt", paint: colors.yellow } : step.status,
+      relative(step.endedAt ?? step.begunAt, now),
+      step.status === "done" ? (JSON.stringify(step.result) ?? "") : "",
+    ]),
+    width: columns === null ? null : columns - 2,
+    paintTitle: colors.dim,
+  });
+  return ["", colors.bold("steps"), ...lines.map((line) => `  ${line}`)];
 }
 
 function history(

@@ -4,6 +4,7 @@ import { Command, CommanderError } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
 import { cancelCommand } from "./cancel.ts";
 import { demoCommand } from "./demo.ts";
+import { doubtsCommand } from "./doubts.ts";
 import { enqueueCommand } from "./enqueue.ts";
 import { BadUsage, exitCodes, report } from "./failure.ts";
 import { jobCommand } from "./job.ts";
@@ -28,6 +29,7 @@ const builders = [
   cancelCommand,
   statsCommand,
   workersCommand,
+  doubtsCommand,
   migrateCommand,
   demoCommand,
 ];

@@ -1,5 +1,4 @@
 /** `holdfast workers`: who works, and what they shall do. */
-import { userInfo } from "node:os";
 import { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
 import type { WorkerState } from "../core/worker-state.ts";
@@ -7,6 +6,7 @@ import { driftOf, type Drifts, type WorkerTarget } from "../queue/workers.ts";
 import type { WorkerRecord } from "../store/registry.ts";
 import type { Stranded } from "../store/store.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
+import { actorName } from "./actor.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { BadUsage } from "./failure.ts";
@@ -224,7 +224,7 @@ function give(
   order: keyof typeof ORDERS,
   target: WorkerTarget,
 ): Promise<string[]> {
-  const options = { actor: `cli ${userName()}` };
+  const options = { actor: actorName() };
   switch (order) {
     case "stop":
       return workers.stop(target, options);
@@ -254,13 +254,4 @@ function nobody(target: WorkerTarget): string {
   return "id" in target
     ? `There is no worker ${target.id}, or it has stopped. See: holdfast workers`
     : `No worker called '${target.type}' is there to hear it. See: holdfast workers`;
-}
-
-/** A process may have a user that no list of users knows. */
-function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return String(process.getuid?.() ?? "somebody");
-  }
 }

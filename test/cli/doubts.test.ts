@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { defineTask, openHoldfast } from "../../src/index.ts";
+import { assertRefused, Desk, until } from "./command.ts";
+
+suite("holdfast doubts", () => {
+  let desk: Desk;
+  const ids: string[] = [];
+  before(async () => {
+    desk = new Desk();
+    await using holdfast = await openHoldfast(desk.url);
+    const charge = defineTask({
+      name: "order.charge",
+      retry: { attempts: 5, first: 0 },
+      async run(_input: null, ctx) {
+        await ctx.step("quote", () => ({ cents: 1999 }));
+        return ctx.effect("charge", () => {
+          throw new Error("the bank hung up");
+        });
+      },
+    });
+    await holdfast.startWorker({ tasks: [charge], upkeep: 10 });
+    for (const job of await holdfast.enqueueMany(charge, [null, null])) {
+      ids.push(job.id);
+      await until("it is in doubt", async () => (await job.get()).status === "waiting");
+    }
+  });
+  after(() => desk[Symbol.asyncDispose]());
+
+  test("lists them, with what to do about them", async () => {
+    const { stdout } = await desk.holdfast(["doubts"]);
+    assert.match(stdout, /^JOB +BEGUN +EFFECT +TASK/);
+    for (const id of ids) assert.match(stdout, new RegExp(`^${id} .* charge +order\\.charge`, "m"));
+    assert.match(stdout, /2 effects in doubt/);
+    assert.match(stdout, /holdfast doubts resolve/);
+    const { doubts } = await desk.json(["doubts", "--limit", "1"]);
+    assert.deepEqual([doubts.length, doubts[0].name], [1, "charge"]);
+  });
+
+  test("shows the steps of a job", async () => {
+    const { stdout } = await desk.holdfast(["job", ids[0] ?? ""]);
+    assert.match(stdout, /^ {2}quote +step +done .*\{"cents":1999\}/m);
+    assert.match(stdout, /^ {2}charge +effect +in doubt /m);
+    const { steps } = await desk.json(["job", ids[0] ?? ""]);
+    assert.deepEqual(
+      steps.map(({ name, status }: { name: string; status: string }) => [name, status]),
+      [
+        ["quote", "done"],
+        ["charge", "doubt"],
+      ],
+    );
+  });
+
+  test("refuses to guess", async () => {
+    const [id = ""] = ids;
+    assertRefused(await desk.holdfast(["doubts", "resolve", id, "charge"]), 2, /--not-done/);
+    const wrong = ["doubts", "resolve", id, "charge", "--not-done", "--result", "1"];
+    assertRefused(await desk.holdfast(wrong), 2, /goes with --done/);
+    const nobody = ["doubts", "resolve", id.replace(/^../, "ff"), "charge", "--done"];
+    assert.equal((await desk.holdfast(nobody)).code, 4);
+  });
+
+  test("has a job go on with what a person says, who is kept in the audit", async () => {
+    const [first = "", second = ""] = ids;
+    const done = ["doubts", "resolve", first, "charge", "--done", "--result", '"paid"'];
+    assert.match((await desk.holdfast(done)).stdout, /goes on: charge happened/);
+    await desk.json(["doubts", "resolve", second, "charge", "--not-done"]);
+    assert.match((await desk.holdfast(["doubts"])).stdout, /Nothing is in doubt/);
+    const { job, steps } = await desk.json(["job", first]);
+    assert.deepEqual([job.status, steps[1].status, steps[1].result], ["pending", "done", "paid"]);
+    assert.equal((await desk.json(["job", second])).steps.length, 1);
+  });
+});

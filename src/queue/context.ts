@@ -58,11 +58,13 @@ export class Steps {
   readonly #parts: StepsParts;
   readonly #order = new StepOrder();
   #kept: Promise<readonly StepRecord[]> | null = null;
-  /** Steps that are being made, those that pause among them. */
+  /** Steps that are being made, those that pause among them: a pause never ends its step. */
   #underWay = 0;
   /** Grows whenever a step begins or ends. */
   #changes = 0;
   readonly #pauses: Pause[] = [];
+  /** The function has ended: what it does not wait for shall not wait any more. */
+  #isOver = false;
   #onIdle: (() => void) | null = null;
 
   constructor(parts: StepsParts) {
@@ -130,7 +132,8 @@ export class Steps {
     const timeoutMs = timeout === undefined ? null : toMs("timeout", timeout);
     const said = await this.#make(of.event, "event", async ({ step, kept }) => {
       const found = await this.#parts.store.findEvent(of.event, of.key);
-      if (found !== null) return this.#hear(step, kept, { payload: readable(found.payload) });
+      if (found !== null)
+        return this.#hear(step, kept, { payload: readable(found.payload) ?? null });
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: null });
       const restMs = timeoutMs === null ? null : timeoutMs - (kept?.ageMs ?? 0);
       if (restMs === null || restMs > 0) return this.#pause({ delayMs: restMs, waits: [of] });
@@ -189,6 +192,7 @@ export class Steps {
 
   /** Until no step is being made, but for those that pause: an attempt does not end before. */
   async idle(): Promise<void> {
+    this.#isOver = true;
     if (this.#underWay === this.#pauses.length) return;
     await new Promise<void>((resolve) => (this.#onIdle = resolve));
   }
@@ -226,8 +230,14 @@ export class Steps {
   #ended(): void {
     this.#underWay -= 1;
     this.#changes += 1;
-    this.#suspendIfIdle();
-    if (this.#underWay === this.#pauses.length) this.#onIdle?.();
+    this.#rest();
+  }
+
+  /** Nothing but waits may be left. */
+  #rest(): void {
+    if (this.#underWay > this.#pauses.length) return;
+    if (this.#isOver) this.#onIdle?.();
+    else if (this.#pauses.length > 0) this.#suspendSoon(TURNS_BEFORE_SUSPENDING);
   }
 
   async #find(step: NewStep): Promise<StepRecord | undefined> {
@@ -298,7 +308,7 @@ export class Steps {
   /** The function does not go on from here in this attempt. */
   #pause(pause: Pause): Promise<never> {
     this.#pauses.push(pause);
-    this.#suspendIfIdle();
+    this.#rest();
     return new Promise<never>(() => {});
   }
 
@@ -306,13 +316,11 @@ export class Steps {
    * What else is under way is finished first, or it would have to be made again; and whoever waited for it has a moment to
    * go on, to another step or to the end.
    */
-  #suspendIfIdle(turns = TURNS_BEFORE_SUSPENDING): void {
-    // A pause never ends its step, so those that pause are still counted.
-    if (this.#pauses.length === 0 || this.#underWay > this.#pauses.length) return;
+  #suspendSoon(turns: number): void {
     const changes = this.#changes;
     this.#parts.runtime.afterIo(() => {
-      if (this.#changes !== changes) return;
-      if (turns > 1) this.#suspendIfIdle(turns - 1);
+      if (this.#changes !== changes || this.#isOver) return;
+      if (turns > 1) this.#suspendSoon(turns - 1);
       else this.#suspend();
     });
   }
@@ -341,6 +349,7 @@ function nested(name: string): InvalidArgument {
 }
 
 async function unlessAborted<T>(signal: AbortSignal, body: () => Promise<T>): Promise<T> {
+  signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>();
   const abort = (): void => aborted.reject(signal.reason);
   signal.addEventListener("abort", abort, { once: true });

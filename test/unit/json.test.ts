@@ -63,8 +63,9 @@ suite("a value that is encoded", () => {
         unit: fc.constantFrom("\0", "\uD800", "\uDC00", "\u2028", "\\", '"', "é", "🦀"),
       }),
     );
-    // Once in many thousand runs, JSON.parse of Node 24 reads a key of half a character as a backslash.
-    const key = text.filter((one) => one.isWellFormed());
+    // Once in many thousand runs, JSON.parse of Node 24 misreads a key that is written with a backslash: not alone, but
+    // after objects of other shapes. Keys of that sort are tried one by one below.
+    const key = text.filter((one) => JSON.stringify(one) === `"${one}"`);
     const { value } = fc.letrec((tie) => ({
       value: fc.oneof(
         { maxDepth: 5, depthSize: "small" },

@@ -194,6 +194,27 @@ suite("steps side by side", () => {
     assert.equal(refunds, 0);
   });
 
+  test("a wait that nobody waits for does not keep a job from its end", async () => {
+    await using kit = await openTestHoldfast();
+    const task = taskOf(async (ctx) => {
+      void ctx.event(said, "never");
+      void ctx.sleep("nap", "1h");
+      return ctx.step("a", () => "done");
+    });
+    const job = await kit.holdfast.enqueue(task, null);
+    await kit.drain([task]);
+    assert.equal(await job.result(), "done");
+  });
+
+  test("an event that says nothing is heard", async () => {
+    await using kit = await openTestHoldfast();
+    const task = taskOf(async (ctx) => (await ctx.event(said, "quiet")) ?? "nothing");
+    const job = await kit.holdfast.enqueue(task, null);
+    await kit.holdfast.store.emit({ name: "said", key: "quiet", payload: null });
+    await kit.drain([task]);
+    assert.equal(await job.result(), "nothing");
+  });
+
   test("a step inside of a step is refused", async () => {
     await using kit = await openTestHoldfast();
     const task = taskOf((ctx) => ctx.step("outer", () => ctx.sleep("nap", "1h")), 1);

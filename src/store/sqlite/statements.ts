@@ -47,13 +47,13 @@ export const statements = {
        and job_key = ?
        and job_id = ?`,
 
-  /** In claim order by the primary key: it reads as many rows as it returns (and those of tasks not asked for). */
   guard: `
     select id
       from holdfast_worker
      where id = ?
        and status in ('starting', 'running')`,
 
+  /** In claim order by the primary key: it reads as many rows as it returns (and those of tasks not asked for). */
   peek: `
     select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at
       from holdfast_ready

@@ -15,7 +15,7 @@ import { Enqueuer } from "./enqueuer.ts";
 import { Job } from "./job.ts";
 import { Jobs } from "./jobs.ts";
 import { Leases } from "./leases.ts";
-import { checkPayload, jobsOf, type OptionsOf } from "./new-job.ts";
+import { checkPayload, jobsOf, listOf, type OptionsOf } from "./new-job.ts";
 import type { EnqueueOptions } from "./options.ts";
 import { Results } from "./results.ts";
 import { Subscription } from "./subscription.ts";
@@ -84,11 +84,8 @@ export class Client implements AsyncDisposable {
     inputs: Iterable<NoInfer<Input>>,
     options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
   ): Promise<Job<Result>[]> {
-    if (typeof inputs?.[Symbol.iterator] !== "function") {
-      throw new InvalidArgument({ field: "inputs", problem: "give a list of inputs." });
-    }
     const each = options as EnqueueOptions | OptionsOf;
-    return (await this.#enqueueAll(task, [...inputs], each)) as Job<Result>[];
+    return (await this.#enqueueAll(task, listOf(inputs), each)) as Job<Result>[];
   }
 
   /**

@@ -96,3 +96,8 @@ export async function jobsOf(parts: {
   );
   return { name: defaults.name, news };
 }
+
+export function listOf(inputs: Iterable<unknown>): unknown[] {
+  if (typeof inputs?.[Symbol.iterator] === "function") return [...inputs];
+  throw new InvalidArgument({ field: "inputs", problem: "give a list of inputs." });
+}

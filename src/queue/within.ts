@@ -9,7 +9,7 @@ import type { Emitted } from "../store/journal.ts";
 import type { Store } from "../store/store.ts";
 import { Job } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
-import { checkPayload, jobsOf } from "./new-job.ts";
+import { checkPayload, jobsOf, listOf } from "./new-job.ts";
 import type { EnqueueOptions } from "./options.ts";
 
 export interface WithinParts {
@@ -44,7 +44,7 @@ export class Within {
     inputs: Iterable<NoInfer<Input>>,
     options: EnqueueOptions = {},
   ): Promise<Job<Result>[]> {
-    return (await this.#enqueueAll(task, [...inputs], options)) as Job<Result>[];
+    return (await this.#enqueueAll(task, listOf(inputs), options)) as Job<Result>[];
   }
 
   /** As `holdfast.emit`. */

@@ -2,10 +2,17 @@
 import type { Engine, Row, Transaction } from "./engine.ts";
 import { traveller, type ReadyRow, type Traveller } from "./rows.ts";
 import { sql } from "./sql.ts";
+import type { NewJob } from "./store.ts";
 
 export async function readNow(engine: Engine, tx: Transaction): Promise<number> {
   const [row] = await tx.all<{ now: number }>(sql`select ${engine.now()} as now`);
   return (row as { now: number }).now;
+}
+
+/** When a new job is due; now, unless it says otherwise. */
+export function dueTime({ start }: NewJob, now: number): number {
+  if (start === null) return now;
+  return "at" in start ? start.at : now + start.delayMs;
 }
 
 /** Makes jobs pending, from now on. */

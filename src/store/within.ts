@@ -1,12 +1,12 @@
 /** What can be done inside of a transaction of the user's: it is there if, and when, they commit. */
-import { KeyTaken, StoreBusy, StoreRefused } from "../core/errors.ts";
+import { StoreBusy, StoreRefused } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { bareName } from "../core/task-name.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
 import { isDeclared, say } from "./events.ts";
 import { cancelWhereItStands } from "./jobs.ts";
 import type { Emitted, NewEvent } from "./journal.ts";
-import { asRow, readNow } from "./moving.ts";
+import { asRow, dueTime, readNow } from "./moving.ts";
 import { sql } from "./sql.ts";
 import type { Enqueued, Hint, NewJob } from "./store.ts";
 
@@ -84,10 +84,8 @@ export class Guest {
     try {
       await this.#tx.insert(table, [row]);
     } catch (error) {
-      if (error instanceof StoreRefused || error instanceof KeyTaken) {
-        throw new StoreBusy({ store: this.#engine.name, waitedMs: 0 }, error);
-      }
-      throw error;
+      if (!(error instanceof StoreRefused)) throw error;
+      throw new StoreBusy({ store: this.#engine.name, waitedMs: 0 }, error);
     }
   }
 
@@ -117,9 +115,4 @@ function jobRow(job: NewJob, now: number): Row {
     job_key: key,
     enqueued_at: now,
   };
-}
-
-function dueTime({ start }: NewJob, now: number): number {
-  if (start === null) return now;
-  return "at" in start ? start.at : now + start.delayMs;
 }

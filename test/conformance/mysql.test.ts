@@ -11,6 +11,7 @@ import { StoreProcesses } from "../support/remote-store.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { inMode, type Place } from "./in-mode.ts";
+import { startOne } from "../support/jobs.ts";
 import { TABLES } from "../support/tables.ts";
 
 const PROCESSES = 3;
@@ -69,6 +70,23 @@ test("a session that is ended writes no more", { skip: limits.skip }, async () =
   held.destroy();
   await store.close();
 });
+
+test(
+  "a step is not kept when its function has ended the transaction",
+  { skip: limits.skip },
+  async () => {
+    const store = await openStore(used.url);
+    const job = await startOne(store);
+    const step = { name: "book", occurrence: 1, place: 1, kind: "commit" } as const;
+    const committing = store.commitStep(job, step, async (tx) => {
+      await tx.query("create table if not exists ended (id int)"); // which commits
+      return null;
+    });
+    await assert.rejects(committing, /savepoint/i);
+    assert.deepEqual(await store.steps(job.id), []);
+    await store.close();
+  },
+);
 
 test("every SQL text of the store was sent", { skip: limits.skip }, (t) => {
   const texts = { folder: "mysql", prefix: "holdfast_", statements } as const;

@@ -189,6 +189,11 @@ for (const { name, skip, place: open } of engines) {
       }
     });
 
+    test("what is no list of inputs is refused", async () => {
+      const many = holdfast.within(shop.tx).enqueueMany(ship, 7 as unknown as number[]);
+      await assert.rejects(many, withCode("INVALID_ARGUMENT", "inputs"));
+    });
+
     test("a bad input is refused before anything is said", async () => {
       await shop.run("begin");
       await assert.rejects(

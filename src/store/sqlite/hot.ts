@@ -8,6 +8,7 @@ import type { StatementSync } from "node:sqlite";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { bareName } from "../../core/task-name.ts";
 import { settled as describe } from "../jobs.ts";
+import { dueTime } from "../moving.ts";
 import { land, type AttemptRow, type Landing, type LeaseRow } from "../rows.ts";
 import type { Claiming } from "../engine.ts";
 import type { ClaimedJob, Enqueued, Extended, NewJob, Settled, Wanted } from "../store.ts";
@@ -240,11 +241,6 @@ export class HotStatements {
     const values = [job_id, epoch, attempt, worker, outcome, started_at, ended_at, error];
     this.#sql.insertAttempt.run(...values);
   }
-}
-
-function dueTime(job: NewJob, now: number): number {
-  if (job.start === null) return now;
-  return "at" in job.start ? job.start.at : now + job.start.delayMs;
 }
 
 const RANK = 3;

@@ -10,6 +10,7 @@ import {
   enqueueOne,
   ERROR,
   failed,
+  idsOf,
   fenceOf,
   mustFind,
   newJob,
@@ -27,6 +28,20 @@ import {
 } from "../support/jobs.ts";
 
 export const settling: Group = (open) => {
+  test("what is handed back in a turn, by whichever worker, is there for its claim", async () => {
+    const { store } = await open();
+    const [mine, theirs] = [
+      await startOne(store, {}, { worker: "w1" }),
+      await startOne(store, {}, { worker: "w2" }),
+    ];
+    const { settled, claimed } = await store.settleAndClaim(
+      [done(mine), released(theirs)],
+      upTo(5, { worker: "w1" }),
+    );
+    assert.equal(settled.length, 2);
+    assert.deepEqual(idsOf(claimed), [theirs.id]);
+  });
+
   test("a completed job keeps its result", async () => {
     const { store, clock } = await open();
     const claimed = await startOne(store);

@@ -74,7 +74,11 @@ export class HotVerbs {
     const settlements = firstOfEach(all);
     const plain = settlements.filter(({ outcome }) => outcome.kind === "done");
     const workers = new Set(settlements.map(({ worker }) => worker));
-    if (wanted !== null) workers.add(wanted.worker);
+    if (wanted !== null) {
+      // Last: what the others hand back is there for the claim.
+      workers.delete(wanted.worker);
+      workers.add(wanted.worker);
+    }
     const guarded = wanted?.guarded === true;
     if (plain.length === settlements.length && workers.size === 1 && !guarded) {
       return this.#turn((sending) => sessions.write(sending), plain, wanted);

@@ -13,6 +13,7 @@ import { migrateCommand } from "./migrate.ts";
 import { retryCommand } from "./retry.ts";
 import { statsCommand } from "./stats.ts";
 import { Terminal } from "./terminal.ts";
+import { verifyCommand } from "./verify.ts";
 import { workCommand } from "./work.ts";
 import { workersCommand } from "./workers.ts";
 
@@ -32,12 +33,13 @@ const builders = [
   doubtsCommand,
   migrateCommand,
   demoCommand,
+  verifyCommand,
 ];
 
 const AFTER_HELP = `
 Exit codes:
   0  done
-  1  the operation failed: the job failed, the proof failed
+  1  the operation failed: the job failed, the proof failed, a promise was broken
   2  bad input or usage
   3  the database is not available, or its schema does not fit
   4  there is no such job or worker

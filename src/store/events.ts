@@ -84,10 +84,11 @@ export async function pruneEvents(
   tx: Transaction,
   saidForMs: number,
 ): Promise<void> {
-  await tx.run(sql`
-    delete from holdfast.event
-     where emitted_at < ${engine.now()} - ${saidForMs}
-       and (name <> ${JOB_ENDED} or emitted_at < ${engine.now()} - ${ENDED_KEEP_MS})`);
+  const isOld = sql`emitted_at < ${engine.now()} - ${saidForMs}
+       and (name <> ${JOB_ENDED} or emitted_at < ${engine.now()} - ${ENDED_KEEP_MS})`;
+  // MySQL locks the oldest event to find that it is not old enough, and whoever waits for that event waits for us.
+  const [old] = await tx.all(sql`select name from holdfast.event where ${isOld} limit 1`);
+  if (old !== undefined) await tx.run(sql`delete from holdfast.event where ${isOld}`);
 }
 
 /** Nobody waits for it any more. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { planFaults, randomFrom } from "../../src/cli/demo/plan.ts";
+import { planFaults } from "../../src/cli/demo/plan.ts";
+import { randomFrom } from "../../src/core/seeded.ts";
 import { problemsIn, type Evidence } from "../../src/cli/demo/proof.ts";
 
 const sound: Evidence = {

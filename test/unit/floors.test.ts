@@ -95,6 +95,13 @@ suite("floors", () => {
     refuses("ops/a.ts", `process.getBuiltinModule("node:sqlite");`, 1, /driver node:sqlite/);
   });
 
+  test("the checker of the torture kit imports nothing of what it judges", () => {
+    accepts("verify/check/verdict.ts", `import { judge } from "./jobs.ts";`);
+    const sentence = /shares no code.*core\/job\.ts/;
+    refuses("verify/check/verdict.ts", `import { job } from "../../core/job.ts";`, 1, sentence);
+    refuses("verify/check/verdict.ts", `import { plan } from "../plan.ts";`, 1, /shares no code/);
+  });
+
   test("worker/ and queue/ write no SQL", () => {
     const source = `import { sql } from "../store/sql.ts";`;
     refuses("worker/claimer.ts", source, 1, /writes no SQL/);

@@ -170,13 +170,13 @@ suite("servers are started", () => {
 
   test("for the groups that need them, and only if those have tests", () => {
     assert.deepEqual(demandOf([{ group: "unit", files }]), { shared: [], own: [] });
-    assert.deepEqual(demandOf([{ group: "chaos", files: [] }]), { shared: [], own: [] });
+    assert.deepEqual(demandOf([{ group: "verify", files: [] }]), { shared: [], own: [] });
     assert.deepEqual(demandOf([{ group: "isolation", files }]).shared, [
       "postgres",
       "isolationtester",
     ]);
     assert.deepEqual(demandOf([{ group: "races", files }]), { shared: SERVERS, own: [] });
-    assert.deepEqual(demandOf([{ group: "chaos", files }]), { shared: SERVERS, own: SERVERS });
+    assert.deepEqual(demandOf([{ group: "verify", files }]), { shared: SERVERS, own: SERVERS });
   });
 
   test("as an account that is not root", () => {

@@ -46,14 +46,3 @@ function shuffled<T>(values: readonly T[], random: () => number): T[] {
     .toSorted((a, b) => a.at - b.at)
     .map(({ value }) => value);
 }
-
-/** Uniform in [0, 1), the same sequence for the same seed. */
-export function randomFrom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x9e3779b9) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 16), 0x85ebca6b);
-    mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
-    return ((mixed ^ (mixed >>> 16)) >>> 0) / 2 ** 32;
-  };
-}

@@ -1,0 +1,145 @@
+/** What was done was done once: I6 (rows and charges), I11 (steps and called jobs), I3 (one owner for each epoch). */
+import type { History, Rows, Said, Violation } from "./history.ts";
+import type { Positions } from "./positions.ts";
+
+type Finished = Rows["finished"][number];
+
+export function checkEffects(history: History, positions: Positions): Violation[] {
+  const finished = new Map(history.rows.finished.map((row) => [row.id, row]));
+  return [
+    ...checkResults(history, finished),
+    ...checkLedger(history, finished),
+    ...checkCharges(history, finished),
+    ...checkOwners(history.said, positions),
+    ...checkBodies(history.said, positions),
+    ...checkActs(history.said),
+  ];
+}
+
+/** What each task has to return, as far as its input tells. */
+function expected(task: string, n: number): object | null {
+  if (task === "order") return { n, paid: n * 100 };
+  if (task === "parent") return { n, child: n * 2 };
+  if (task === "child") return null;
+  return { n };
+}
+
+function checkResults({ rows }: History, finished: Map<string, Finished>): Violation[] {
+  return rows.jobs.flatMap(({ id, task, payload }) => {
+    const end = finished.get(id);
+    const { n } = JSON.parse(payload) as { n: number };
+    const wanted = expected(task, n);
+    if (end?.status === "failed" && task !== "doomed")
+      return [{ invariant: "I1", job: id, sentence: `${task} ${n} failed, and should not` }];
+    if (end?.status !== "done" || wanted === null) return [];
+    const result = end.result === null ? null : (JSON.parse(end.result) as unknown);
+    if (JSON.stringify(result) === JSON.stringify(wanted)) return [];
+    return [{ invariant: "I6", job: id, sentence: `came to ${end.result}` }];
+  });
+}
+
+/** Exactly one row for each order that is done, none for one that never began, one at most for the others. */
+function checkLedger({ rows }: History, finished: Map<string, Finished>): Violation[] {
+  const counts = countBy(rows.ledger.map(({ job }) => job));
+  const orders = rows.jobs.filter(({ task }) => task === "order");
+  const known = new Set(orders.map(({ id }) => id));
+  const strangers = [...counts.keys()].filter((id) => !known.has(id));
+  return [
+    ...strangers.map((job) => ({ invariant: "I6", job, sentence: "booked, and is no order" })),
+    ...orders.flatMap(({ id }) => {
+      const booked = counts.get(id) ?? 0;
+      const end = finished.get(id);
+      const least = end?.status === "done" ? 1 : 0;
+      const most = end?.epoch === 0 ? 0 : 1;
+      if (booked >= least && booked <= most) return [];
+      return [{ invariant: "I6", job: id, sentence: `is ${end?.status}, booked ${booked} times` }];
+    }),
+  ];
+}
+
+/** One key for each order, and not more calls than claims. */
+function checkCharges({ rows, charges }: History, finished: Map<string, Finished>): Violation[] {
+  const calls = new Map<string, { key: string; calls: number }[]>();
+  for (const charge of charges) {
+    const job = charge.key.split("/")[0] ?? "";
+    calls.set(job, [...(calls.get(job) ?? []), charge]);
+  }
+  const orders = rows.jobs.filter(({ task }) => task === "order" || task === "doubtful");
+  const known = new Set(orders.map(({ id }) => id));
+  const strangers = [...calls.keys()].filter((id) => !known.has(id));
+  return [
+    ...strangers.map((job) => ({ invariant: "I6", job, sentence: "charged, and is no order" })),
+    ...orders.flatMap(({ id }) => {
+      const end = finished.get(id);
+      const charged = calls.get(id) ?? [];
+      const times = charged.reduce((sum, one) => sum + one.calls, 0);
+      const sentence = `is ${end?.status}, charged under ${charged.length} keys in ${times} calls`;
+      const isWrong =
+        charged.length > 1 || (end?.status === "done" && times === 0) || times > (end?.epoch ?? 0);
+      return isWrong ? [{ invariant: "I6", job: id, sentence }] : [];
+    }),
+  ];
+}
+
+/** Who says that it ran a job at an epoch is the one who claimed it then; who says that it is done, ended it. */
+function checkOwners(said: readonly Said[], positions: Positions): Violation[] {
+  const runs = new Set<string>();
+  const ends = new Set<string>();
+  return said.flatMap((one) => {
+    if (one.f !== "run" && one.f !== "done") return [];
+    const { job, epoch, worker } = one;
+    const owner = positions.holdings(job)[epoch - 1]?.worker;
+    const problems: Violation[] = [];
+    if (owner !== worker)
+      problems.push({ invariant: "I3", job, sentence: `${worker} ran epoch ${epoch} of ${owner}` });
+    const place = one.f === "run" ? `${job} ${epoch}` : job;
+    const before = one.f === "run" ? runs : ends;
+    if (before.has(place))
+      problems.push({ invariant: "I3", job, sentence: `${one.f} twice, at epoch ${epoch}` });
+    before.add(place);
+    return problems;
+  });
+}
+
+/** The function of a step runs once in an attempt, and never after an attempt in which it was done. */
+function checkBodies(said: readonly Said[], positions: Positions): Violation[] {
+  const seen = new Set<string>();
+  return said.flatMap((one) => {
+    if (one.f !== "body") return [];
+    const { job, epoch, step } = one;
+    const place = `${job} ${step} ${epoch}`;
+    const again = seen.has(place);
+    seen.add(place);
+    const done = positions.stepDone(job, step);
+    if (!again && (done === undefined || epoch <= done)) return [];
+    const sentence = `ran step ${step} at epoch ${epoch}, done at epoch ${done ?? "none"}`;
+    return [{ invariant: "I11", job, sentence }];
+  });
+}
+
+/** An effect is not made again before somebody has looked and found that it had not happened. */
+function checkActs(said: readonly Said[]): Violation[] {
+  const acts = new Map<string, number>();
+  const denied = new Map<string, number>();
+  for (const one of said) {
+    if (one.f === "body" && one.step.startsWith("charge/")) raise(acts, `${one.job} ${one.step}`);
+    if ((one.f === "asked" || one.f === "resolved") && !one.found)
+      raise(denied, `${one.job} ${one.step}`);
+  }
+  return [...acts].flatMap(([place, times]) => {
+    const allowed = 1 + (denied.get(place) ?? 0);
+    if (times <= allowed) return [];
+    const sentence = `was charged ${times} times; ${allowed - 1} times it was found missing`;
+    return [{ invariant: "I6", job: place.split(" ")[0] ?? "", sentence }];
+  });
+}
+
+function raise(counts: Map<string, number>, place: string): void {
+  counts.set(place, (counts.get(place) ?? 0) + 1);
+}
+
+function countBy(values: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return counts;
+}

@@ -1,0 +1,110 @@
+/** What was accepted is there and has ended, and nothing else is: I1, I2; the counters and the attempts add up: I7, I9. */
+import type { History, Rows, Said, Violation } from "./history.ts";
+import type { Positions } from "./positions.ts";
+
+type Finished = Rows["finished"][number];
+type Attempt = Rows["attempts"][number];
+
+export interface Accepted {
+  /** How many enqueues were answered. */
+  readonly ok: number;
+  /** How many were not: there may be a job, and there may be none. */
+  readonly unknown: number;
+}
+
+export function checkJobs(history: History): { violations: Violation[]; accepted: Accepted } {
+  const { rows, said } = history;
+  const violations: Violation[] = [];
+  const enqueues = gatherEnqueues(said);
+  const finished = new Map(rows.finished.map((row) => [row.id, row]));
+  const byNumber = new Map<number, string[]>();
+  for (const { id, payload, task } of rows.jobs) {
+    const { n } = JSON.parse(payload) as { n: number };
+    // Called by another job: that one answers for it.
+    if (task === "child") continue;
+    byNumber.set(n, [...(byNumber.get(n) ?? []), id]);
+    if (!enqueues.has(n))
+      violations.push({ invariant: "I2", job: id, sentence: "nobody enqueued it" });
+  }
+  for (const [n, { ids }] of enqueues) {
+    const rowsOfIt = byNumber.get(n) ?? [];
+    for (const id of ids)
+      if (!rowsOfIt.includes(id))
+        violations.push({ invariant: "I1", job: id, sentence: "was accepted, and is gone" });
+    if (rowsOfIt.length > 1)
+      violations.push({ invariant: "I2", sentence: `job ${n} is there ${rowsOfIt.length} times` });
+  }
+  for (const { id } of rows.jobs)
+    if (!finished.has(id)) violations.push({ invariant: "I1", job: id, sentence: unfinished(id) });
+  const answered = [...enqueues.values()].filter(({ ids }) => ids.length > 0).length;
+  return { violations, accepted: { ok: answered, unknown: enqueues.size - answered } };
+
+  function unfinished(id: string): string {
+    const where = rows.unfinished.find((row) => row.id === id)?.table ?? "no table";
+    return `has not ended: it stands in ${where}`;
+  }
+}
+
+function gatherEnqueues(said: readonly Said[]): Map<number, { ids: string[] }> {
+  const enqueues = new Map<number, { ids: string[] }>();
+  for (const one of said) {
+    if (one.f !== "enqueue") continue;
+    const known = enqueues.get(one.n) ?? { ids: [] };
+    if (one.type === "ok") known.ids.push(one.id);
+    enqueues.set(one.n, known);
+  }
+  return enqueues;
+}
+
+export function checkAttempts({ rows }: History, positions: Positions): Violation[] {
+  const byJob = new Map<string, Attempt[]>();
+  for (const attempt of rows.attempts)
+    byJob.set(attempt.job, [...(byJob.get(attempt.job) ?? []), attempt]);
+  return rows.finished.flatMap((job) => {
+    const attempts = byJob.get(job.id) ?? [];
+    const problems = [
+      ...checkCounters(job, attempts, positions.holdings(job.id).length),
+      ...checkStory(job, attempts, positions),
+    ];
+    return problems.map(([invariant, sentence]) => ({ invariant, job: job.id, sentence }));
+  });
+}
+
+function checkCounters(
+  job: Finished,
+  attempts: readonly Attempt[],
+  claims: number,
+): [string, string][] {
+  const count = (...outcomes: string[]): number =>
+    attempts.filter(({ outcome }) => outcomes.includes(outcome)).length;
+  const charged = claims - count("released", "suspended");
+  // One whose last attempt was a crash tells so by its end.
+  const last = job.status === "failed" && job.crashes > count("crashed") ? 1 : 0;
+  const crashes = count("crashed") + last;
+  const checks: [boolean, string][] = [
+    [job.epoch === claims, `has epoch ${job.epoch} and was claimed ${claims} times`],
+    [job.attempts === charged, `counts ${job.attempts} attempts where ${charged} were charged`],
+    [job.attempts <= job.attemptsMax, `had ${job.attempts} attempts of ${job.attemptsMax}`],
+    [job.crashes === crashes, `counts ${job.crashes} crashes where there were ${crashes}`],
+  ];
+  return checks.filter(([held]) => !held).map(([, sentence]) => ["I7", sentence]);
+}
+
+/** Every claim is told, once and of its owner: those that did not end the job by rows of their own, the last by its end. */
+function checkStory(
+  { epoch, worker }: Finished,
+  attempts: readonly Attempt[],
+  positions: Positions,
+): [string, string][] {
+  const told = attempts.map((attempt) => attempt.epoch).toSorted((a, b) => a - b);
+  const expected = worker === null ? epoch : epoch - 1;
+  const problems: [string, string][] = [];
+  if (told.length !== expected || told.some((one, index) => one !== index + 1))
+    problems.push(["I9", `tells of the attempts ${told.join(", ")} of ${expected}`]);
+  for (const attempt of attempts) {
+    const owner = positions.holdings(attempt.job)[attempt.epoch - 1]?.worker;
+    if (owner !== attempt.worker)
+      problems.push(["I9", `tells of ${attempt.worker} at epoch ${attempt.epoch}, not ${owner}`]);
+  }
+  return problems;
+}

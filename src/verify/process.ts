@@ -1,0 +1,22 @@
+/** What a process of the kit is told, and how it ends when nobody needs it any more. */
+import { systemRuntime } from "../core/runtime.ts";
+
+export interface ProcessConfig {
+  readonly name: string;
+  readonly url: string;
+  readonly journal: string;
+  readonly bank: string;
+  readonly seed: number;
+  /** Producers: which of them, and how many jobs all of them make over so many milliseconds. */
+  readonly place: number;
+  readonly producers: number;
+  readonly jobs: number;
+  readonly ms: number;
+}
+
+export type Order = { readonly kind: "stop" } | { readonly kind: "block"; readonly ms: number };
+
+/** Nobody outlives a run that was killed. */
+export function endWithParent(): void {
+  process.on("disconnect", () => systemRuntime.afterIo(() => process.exit(3)));
+}

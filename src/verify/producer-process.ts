@@ -1,0 +1,124 @@
+/**
+ * A producer of the kit: it enqueues its share of the jobs at their times, cancels some and says what others wait for.
+ *
+ * It says what it is about to do and what it was told. One that was killed is followed by another, which goes on after
+ * what the first had begun: what was begun and not answered may have happened, and is not done again.
+ */
+import { existsSync } from "node:fs";
+import { OutcomeUnknown } from "../core/errors.ts";
+import { systemRuntime, sleep } from "../core/runtime.ts";
+import { openHoldfast } from "../worker/holdfast.ts";
+import { Journal, readJournal } from "./journal.ts";
+import { endWithParent, type ProcessConfig } from "./process.ts";
+import { packed } from "./tasks.ts";
+import { pieceOf, type Piece } from "./workload.ts";
+
+const TICK_MS = 50;
+/** Under way at once: so many are in doubt when it is killed. */
+const AT_ONCE_MAX = 20;
+const AGAIN_MS = 100;
+/** An enqueue that failed was not written: it is tried again, so often at most. */
+const TRIES_MAX = 600;
+const CANCEL_MS_MAX = 500;
+
+const config = JSON.parse(process.argv[2] ?? "{}") as ProcessConfig;
+const { seed, place, producers, jobs, ms } = config;
+const earlier = existsSync(config.journal) ? readJournal(config.journal) : [];
+const journal = new Journal(config.journal);
+const chores = new Set<Promise<void>>();
+
+endWithParent();
+const holdfast = await openHoldfast(config.url, { migrate: false });
+// All producers, and those that follow on them, keep to the clock of the first line.
+const startedAt = earlier[0]?.at ?? systemRuntime.now();
+journal.say({ f: "hello", process: config.name, worker: config.name, pid: process.pid });
+process.send?.("ready");
+catchUp();
+await produce();
+await Promise.all(chores);
+await holdfast.close();
+journal[Symbol.dispose]();
+process.send?.("finished");
+process.disconnect?.();
+
+async function produce(): Promise<void> {
+  const begun = earlier.flatMap((one) =>
+    one.f === "enqueue" && one.type === "invoke" ? [one.n] : [],
+  );
+  let n = begun.length === 0 ? place : Math.max(...begun) + producers;
+  while (n < jobs) {
+    const due: Promise<void>[] = [];
+    for (; due.length < AT_ONCE_MAX && n < jobs && dueAt(n) <= systemRuntime.now(); n += producers)
+      due.push(offer(pieceOf(seed, n)));
+    await Promise.all(due);
+    if (due.length < AT_ONCE_MAX) await sleep(systemRuntime, TICK_MS);
+  }
+}
+
+function dueAt(n: number): number {
+  return startedAt + (ms * n) / jobs;
+}
+
+async function offer(piece: Piece): Promise<void> {
+  const { n, task, kind, luck } = piece;
+  if (kind === "awaiting" && luck < 0.5) await tell(n);
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+    journal.say({ f: "enqueue", type: "invoke", n, task });
+    try {
+      const { id } = await holdfast.enqueue(task, piece.input, {
+        ...piece.options,
+        ...terms(kind),
+      });
+      journal.say({ f: "enqueue", type: "ok", n, id });
+      if (kind === "cancelled") later(() => cancel(id, luck * CANCEL_MS_MAX));
+      break;
+    } catch (error) {
+      const type = error instanceof OutcomeUnknown ? "info" : "fail";
+      journal.say({ f: "enqueue", type, n, task, error: String(error) });
+      if (type === "info") break;
+      await sleep(systemRuntime, AGAIN_MS);
+    }
+  }
+  if (kind === "awaiting" && luck >= 0.5) later(() => tell(n));
+}
+
+/** As the tasks say; by its name alone a job gets the defaults. */
+function terms(kind: Piece["kind"]): { attempts: number } {
+  return { attempts: kind === "doomed" ? 2 : 1_000 };
+}
+
+/** Waiting jobs of a producer that was killed would wait for ever. */
+function catchUp(): void {
+  const told = new Set(earlier.flatMap((one) => (one.f === "emit" ? [one.n] : [])));
+  const begun = new Set(earlier.flatMap((one) => (one.f === "enqueue" ? [one.n] : [])));
+  for (const n of begun)
+    if (!told.has(n) && pieceOf(seed, n).kind === "awaiting") later(() => tell(n));
+}
+
+function later(chore: () => Promise<void>): void {
+  const done: Promise<void> = chore().finally(() => chores.delete(done));
+  chores.add(done);
+}
+
+/** To say it twice changes nothing, so it is said until somebody heard it. */
+async function tell(n: number): Promise<void> {
+  await untilDone(() => holdfast.emit(packed, String(n), { n }));
+  journal.say({ f: "emit", n });
+}
+
+async function cancel(id: string, afterMs: number): Promise<void> {
+  await sleep(systemRuntime, afterMs);
+  const became = await untilDone(() => holdfast.jobs.cancel(id));
+  if (became !== undefined) journal.say({ f: "cancel", id, became });
+}
+
+async function untilDone<T>(act: () => Promise<T>): Promise<T | undefined> {
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+    try {
+      return await act();
+    } catch {
+      await sleep(systemRuntime, AGAIN_MS);
+    }
+  }
+  return undefined;
+}

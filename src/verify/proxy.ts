@@ -1,0 +1,76 @@
+/** Stands between some processes and the server, on loopback, and loses what the server says when it is told to. */
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { systemRuntime, sleep } from "../core/runtime.ts";
+
+const HOST = "127.0.0.1";
+const PORTS: Readonly<Record<string, number>> = { "postgres:": 5432, "postgresql:": 5432 };
+const PORT_OTHERWISE = 3306;
+
+interface Link {
+  readonly client: Socket;
+  readonly server: Socket;
+  deaf: boolean;
+}
+
+export class Proxy implements AsyncDisposable {
+  /** The server's URL, by way of the proxy. */
+  readonly url: string;
+  readonly #server: Server;
+  readonly #target: { readonly host: string; readonly port: number };
+  readonly #links = new Set<Link>();
+
+  private constructor(server: Server, url: string) {
+    const parsed = new URL(url);
+    const port = parsed.port === "" ? (PORTS[parsed.protocol] ?? PORT_OTHERWISE) : parsed.port;
+    this.#target = { host: parsed.hostname.replaceAll(/[[\]]/g, ""), port: Number(port) };
+    parsed.host = `${HOST}:${(server.address() as AddressInfo).port}`;
+    this.url = parsed.href;
+    this.#server = server;
+    server.on("connection", (client) => this.#take(client));
+  }
+
+  static async before(url: string): Promise<Proxy> {
+    const server = createServer();
+    server.listen(0, HOST);
+    await once(server, "listening");
+    return new Proxy(server, url);
+  }
+
+  /** What the server says to those who are connected now is lost; then they lose it. It may have done what they asked. */
+  async deafen(ms: number): Promise<number> {
+    const links = [...this.#links];
+    for (const link of links) link.deaf = true;
+    await sleep(systemRuntime, ms);
+    for (const { client } of links) client.destroy();
+    return links.length;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    for (const { client, server } of this.#links) {
+      client.destroy();
+      server.destroy();
+    }
+    await closed;
+  }
+
+  #take(client: Socket): void {
+    const link: Link = { client, server: connect(this.#target), deaf: false };
+    const { server } = link;
+    this.#links.add(link);
+    for (const socket of [client, server]) {
+      socket.setNoDelay(true);
+      socket.on("error", () => {}); // "close" follows
+    }
+    client.on("data", (chunk) => server.write(chunk));
+    server.on("data", (chunk) => {
+      if (!link.deaf) client.write(chunk);
+    });
+    // What it was sent before, it does, whether anybody listens or not.
+    client.on("close", () => server.end());
+    server.on("close", () => client.destroy());
+    server.on("close", () => this.#links.delete(link));
+  }
+}

@@ -1,0 +1,107 @@
+/** An SQLite file of the kit's own. */
+import { rmSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { InvalidArgument } from "../core/errors.ts";
+import { systemRuntime, sleep } from "../core/runtime.ts";
+import {
+  jsonOf,
+  LEDGER_TABLE,
+  triggerTimes,
+  WITNESS,
+  type Database,
+  type Row,
+  type Watched,
+} from "./database.ts";
+
+/** In a storm the file is locked for so long at a time, and free for so long in between. */
+const LOCKED_MS = 150;
+const FREE_MS = 15;
+const BUSY_MS_MAX = 10_000;
+
+export class SqliteDatabase implements Database {
+  readonly label: string;
+  readonly url: string;
+  readonly prefix = "holdfast_";
+  readonly faults = ["storm"] as const;
+  readonly #path: string;
+
+  private constructor(path: string) {
+    this.#path = path;
+    this.url = `sqlite:${path}`;
+    const [row] = this.#ask("select sqlite_version() as version");
+    this.label = `SQLite ${String(row?.["version"])}`;
+  }
+
+  /** Beside the file that the URL names, on the same disk; that one is not touched. */
+  static async create(url: string | undefined, folder: string): Promise<SqliteDatabase> {
+    if (url === undefined) return new SqliteDatabase(join(folder, "verify.db"));
+    if (!url.startsWith("sqlite:") || url === "sqlite::memory:") {
+      const problem =
+        "give sqlite:<file>, postgres://… or mysql://…; a database in memory has one process.";
+      throw new InvalidArgument({ field: "url", problem });
+    }
+    const named = resolve(url.slice("sqlite:".length));
+    const name = `${basename(named)}.verify-${process.pid}`;
+    return new SqliteDatabase(join(dirname(named), name));
+  }
+
+  async query(text: string): Promise<Row[]> {
+    return this.#ask(text);
+  }
+
+  async watch(tables: readonly Watched[]): Promise<void> {
+    this.#ask(LEDGER_TABLE);
+    this.#ask(`create table ${WITNESS} (
+      seq integer primary key autoincrement, at_ms integer not null, tx text not null,
+      tbl text not null, was text, became text)`);
+    for (const { table, name } of tables) {
+      const columns = this.#ask(`select name from pragma_table_info('${name}')`);
+      const names = columns.map((column) => String(column["name"]));
+      for (const { time, was, became } of triggerTimes)
+        this.#ask(`create trigger verify_${table}_${time} after ${time} on ${name} begin
+          insert into ${WITNESS} (at_ms, tx, tbl, was, became) values (
+            cast(unixepoch('subsec') * 1000 as integer), '', '${table}',
+            ${was ? jsonOf("old", names) : "null"}, ${became ? jsonOf("new", names) : "null"}); end`);
+    }
+  }
+
+  async cut(): Promise<boolean> {
+    return false; // There is no connection to be cut.
+  }
+
+  async storm(ms: number): Promise<void> {
+    const until = systemRuntime.monotonic() + ms;
+    using database = this.#open(0);
+    while (systemRuntime.monotonic() < until) {
+      if (tryLock(database)) {
+        await sleep(systemRuntime, LOCKED_MS);
+        database.exec("rollback");
+      }
+      await sleep(systemRuntime, FREE_MS);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const end of ["", "-wal", "-shm"]) rmSync(this.#path + end, { force: true });
+  }
+
+  #ask(text: string): Row[] {
+    using database = this.#open();
+    return database.prepare(text).all() as Row[];
+  }
+
+  #open(timeout = BUSY_MS_MAX): DatabaseSync {
+    return new DatabaseSync(this.#path, { timeout });
+  }
+}
+
+/** Without waiting, which would stop everything else here. */
+function tryLock(database: DatabaseSync): boolean {
+  try {
+    database.exec("begin immediate");
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,126 @@
+/** The tasks of a run: with steps, effects, rows, naps, events and calls. What is done is said before it is done. */
+import { defineEvent } from "../core/event.ts";
+import { sleep, systemRuntime } from "../core/runtime.ts";
+import { defineTask, type AnyTask, type Context } from "../core/task.ts";
+import { Bank } from "./bank.ts";
+import type { Journal } from "./journal.ts";
+import type { Input } from "./workload.ts";
+
+export const LEDGER = "verify_ledger";
+export const packed = defineEvent<{ n: number }>({ name: "packed" });
+
+const FLAKY_TRIES = 2;
+/** Killing is not a job's fault: none shall run out of tries for it. */
+const INNOCENT = { attempts: 1_000, first: "10ms", most: "200ms" } as const;
+
+const work = (ms: number): Promise<void> => sleep(systemRuntime, ms);
+
+const child = defineTask({
+  name: "child",
+  retry: INNOCENT,
+  async run({ n, ms }: Input) {
+    await work(ms);
+    return n * 2;
+  },
+});
+
+/** Tasks that keep nothing, and those that only wait. */
+const simple: readonly AnyTask[] = [
+  child,
+  defineTask({
+    name: "plain",
+    retry: INNOCENT,
+    async run({ n, ms }: Input) {
+      await work(ms);
+      return { n };
+    },
+  }),
+  defineTask({
+    name: "flaky",
+    retry: INNOCENT,
+    async run({ n, ms }: Input, ctx) {
+      await work(ms);
+      if (ctx.attempt <= FLAKY_TRIES) throw new Error("not yet");
+      return { n };
+    },
+  }),
+  defineTask({
+    name: "doomed",
+    retry: { ...INNOCENT, attempts: 2 },
+    run(): { n: number } {
+      throw new Error("never");
+    },
+  }),
+  defineTask({
+    name: "awaiting",
+    retry: INNOCENT,
+    async run({ n }: Input, ctx) {
+      const said = await ctx.event(packed, String(n));
+      return { n: said.n };
+    },
+  }),
+  defineTask({
+    name: "parent",
+    retry: INNOCENT,
+    async run({ n, ms }: Input, ctx) {
+      return { n, child: await ctx.call(child, { n, ms }) };
+    },
+  }),
+];
+
+export function tasksOf(parts: { readonly journal: Journal; readonly bank: string }): AnyTask[] {
+  const { journal, bank } = parts;
+  const begin = ({ fence: { id, epoch } }: Context, step: string): void =>
+    journal.say({ f: "body", job: id, epoch, step });
+  const look = async (ctx: Context, key: string): Promise<number | null> => {
+    const found = await Bank.find(bank, key);
+    const { id, epoch } = ctx.fence;
+    journal.say({ f: "asked", job: id, epoch, step: "charge/1", found: found !== null });
+    return found;
+  };
+  const charge = (n: number, ctx: Context): ((effect: { key: string }) => Promise<number>) => {
+    return ({ key }) => {
+      begin(ctx, "charge/1");
+      return Bank.charge(bank, key, n * 100);
+    };
+  };
+  return [
+    ...simple,
+    defineTask({
+      name: "order",
+      retry: INNOCENT,
+      async run({ n, ms }: Input, ctx) {
+        const cents = await ctx.step("quote", async () => {
+          begin(ctx, "quote/1");
+          await work(ms);
+          return n * 100;
+        });
+        await ctx.effect("charge", charge(n, ctx), { verify: ({ key }) => look(ctx, key) });
+        await ctx.commit("book", (tx) => {
+          begin(ctx, "book/1");
+          const { id, epoch } = ctx.fence;
+          return tx.query(`insert into ${LEDGER} (job_id, epoch) values ('${id}', ${epoch})`);
+        });
+        return { n, paid: cents };
+      },
+    }),
+    defineTask({
+      name: "doubtful",
+      retry: INNOCENT,
+      async run({ n }: Input, ctx) {
+        await ctx.effect("charge", charge(n, ctx));
+        return { n };
+      },
+    }),
+    defineTask({
+      name: "nap",
+      retry: INNOCENT,
+      async run({ n, ms }: Input, ctx) {
+        await ctx.step("before", () => begin(ctx, "before/1"));
+        await ctx.sleep("nap", ms);
+        await ctx.step("after", () => begin(ctx, "after/1"));
+        return { n };
+      },
+    }),
+  ];
+}

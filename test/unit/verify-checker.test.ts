@@ -1,0 +1,343 @@
+/** The checker of the torture kit is itself checked: each broken promise, planted in a history that is right, is found. */
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import type { Columns, History, Said, Table, Witnessed } from "../../src/verify/check/history.ts";
+import { judge } from "../../src/verify/check/verdict.ts";
+import { makePlan } from "../../src/verify/plan.ts";
+
+type Row = Record<string, string | number | null>;
+type Mutable<T> = { -readonly [K in keyof T]: T[K] extends readonly (infer U)[] ? U[] : T[K] };
+
+/** What a run leaves behind, before it is judged. */
+interface Story {
+  said: (Said & { at: number })[];
+  witnessed: Witnessed[];
+  rows: Mutable<History["rows"]>;
+  charges: { key: string; calls: number }[];
+  drainedMs: number | null;
+}
+
+const ORDER = "01a1-order";
+const PLAIN = "01a1-plain";
+const A = "worker-a";
+const B = "worker-b";
+
+/** An order whose first owner is killed after the charge, and a job that was handed back once; all went well. */
+function goodStory(): Story {
+  let clock = 1_000;
+  const witnessed: Witnessed[] = [];
+  const see = (table: Table, before: Row | null, after: Row | null): void => {
+    clock += 10;
+    const tx = `tx-${Math.floor(witnessed.length / 2)}`;
+    witnessed.push({ seq: witnessed.length + 1, at: clock, tx, table, before, after });
+  };
+  const at = (id: string, epoch: number, attempts: number, more: Row = {}): Row => ({
+    id,
+    epoch,
+    attempts,
+    ...more,
+  });
+  const held = (worker: string, until: number): Row => ({ locked_by: worker, locked_until: until });
+  const move = (from: [Table, Row] | null, to: [Table, Row]): void => {
+    if (from !== null) see(from[0], from[1], null);
+    see(to[0], null, to[1]);
+    if (from === null) witnessed.push({ ...(witnessed.pop() as Witnessed), tx: `new-${clock}` });
+  };
+  const step = (name: string, epoch: number, status: string): Row => ({
+    job_id: ORDER,
+    name,
+    occurrence: 1,
+    epoch,
+    status,
+  });
+  for (const id of [ORDER, PLAIN]) move(null, ["ready", at(id, 0, 0)]);
+  move(["ready", at(ORDER, 0, 0)], ["lease", at(ORDER, 1, 1, held(A, 3_000))]);
+  see("step", null, step("charge", 1, "begun"));
+  move(
+    ["lease", at(ORDER, 1, 1, held(A, 3_000))],
+    ["waiting", at(ORDER, 1, 1, { status: "retry" })],
+  );
+  move(["waiting", at(ORDER, 1, 1, { status: "retry" })], ["ready", at(ORDER, 1, 1)]);
+  move(["ready", at(ORDER, 1, 1)], ["lease", at(ORDER, 2, 2, held(B, 5_000))]);
+  see("step", step("charge", 1, "begun"), step("charge", 2, "done"));
+  see("ledger", null, { job_id: ORDER, epoch: 2 });
+  move(
+    ["lease", at(ORDER, 2, 2, held(B, 5_000))],
+    ["finished", at(ORDER, 2, 2, { status: "done", worker: B })],
+  );
+  move(["ready", at(PLAIN, 0, 0)], ["lease", at(PLAIN, 1, 1, held(A, 9_000))]);
+  move(["lease", at(PLAIN, 1, 1, held(A, 9_000))], ["ready", at(PLAIN, 1, 0)]);
+  move(["ready", at(PLAIN, 1, 0)], ["lease", at(PLAIN, 2, 1, held(B, 9_500))]);
+  move(
+    ["lease", at(PLAIN, 2, 1, held(B, 9_500))],
+    ["finished", at(PLAIN, 2, 1, { status: "done", worker: B })],
+  );
+  // Every move is a transaction of its own.
+  const whole = witnessed.map((row, index) => ({ ...row, tx: txOf(witnessed, index) }));
+  const said = (what: Said, when: number): Said & { at: number } => ({ ...what, at: when });
+  return {
+    witnessed: whole,
+    said: [
+      said({ f: "hello", process: "p1", worker: A, pid: 1 }, 900),
+      said({ f: "enqueue", type: "invoke", n: 7, task: "order" }, 1_000),
+      said({ f: "enqueue", type: "ok", n: 7, id: ORDER }, 1_001),
+      said({ f: "enqueue", type: "invoke", n: 8, task: "plain" }, 1_000),
+      said({ f: "enqueue", type: "ok", n: 8, id: PLAIN }, 1_001),
+      said({ f: "run", job: ORDER, epoch: 1, worker: A }, 1_030),
+      said({ f: "body", job: ORDER, epoch: 1, step: "charge/1" }, 1_035),
+      said({ f: "fault", kind: "kill", worker: "p1" }, 1_045),
+      said({ f: "run", job: ORDER, epoch: 2, worker: B }, 1_090),
+      said({ f: "asked", job: ORDER, epoch: 2, step: "charge/1", found: true }, 1_095),
+      said({ f: "done", job: ORDER, epoch: 2, worker: B }, 1_120),
+      said({ f: "refused", job: ORDER, epoch: 1 }, 1_130),
+    ],
+    rows: {
+      jobs: [
+        { id: ORDER, task: "order", payload: '{"n":7,"ms":1}', key: null },
+        { id: PLAIN, task: "plain", payload: '{"n":8,"ms":1}', key: null },
+      ],
+      finished: [
+        {
+          id: ORDER,
+          status: "done",
+          epoch: 2,
+          attempts: 2,
+          crashes: 1,
+          attemptsMax: 9,
+          worker: B,
+          result: '{"n":7,"paid":700}',
+        },
+        {
+          id: PLAIN,
+          status: "done",
+          epoch: 2,
+          attempts: 1,
+          crashes: 0,
+          attemptsMax: 9,
+          worker: B,
+          result: '{"n":8}',
+        },
+      ],
+      attempts: [
+        { job: ORDER, epoch: 1, worker: A, outcome: "crashed", endedAt: 1_060 },
+        { job: PLAIN, epoch: 1, worker: A, outcome: "released", endedAt: 1_200 },
+      ],
+      ledger: [{ job: ORDER, epoch: 2 }],
+      unfinished: [],
+    },
+    charges: [{ key: `${ORDER}/charge/1`, calls: 1 }],
+    drainedMs: 100,
+  };
+}
+
+/** Rows that come and go in one move share a transaction. */
+function txOf(rows: readonly Witnessed[], index: number): string {
+  const row = rows[index] as Witnessed;
+  const before = rows[index - 1];
+  const isArrival = row.before === null && before !== undefined && before.after === null;
+  return `tx-${isArrival ? index - 1 : index}`;
+}
+
+async function violationsOf(change: (story: Story) => void): Promise<string[]> {
+  const story = goodStory();
+  change(story);
+  const { violations } = await judge({
+    ...story,
+    witnessed: (async function* all() {
+      yield* story.witnessed;
+    })(),
+    limits: { lease: 2_000, grace: 0, upkeep: 0, drain: 1_000, recover: 3_000, reconnect: 2_000 },
+  });
+  return [...new Set(violations.map(({ invariant }) => invariant))];
+}
+
+/** Changes the columns of what the witness saw, where it fits. */
+function alter(
+  story: Story,
+  table: Table,
+  fits: (columns: Columns) => boolean,
+  columns: Row,
+): void {
+  story.witnessed = story.witnessed.map((row) => ({
+    ...row,
+    before:
+      row.table === table && row.before !== null && fits(row.before)
+        ? { ...row.before, ...columns }
+        : row.before,
+    after:
+      row.table === table && row.after !== null && fits(row.after)
+        ? { ...row.after, ...columns }
+        : row.after,
+  }));
+}
+
+const isOrder = (columns: Columns): boolean => columns["id"] === ORDER;
+
+const planted: readonly [string, string, (story: Story) => void][] = [
+  ["an accepted job that is gone", "I1", (story) => void story.rows.jobs.pop()],
+  ["a job that never ends", "I1", (story) => void story.rows.finished.pop()],
+  [
+    "a job that nobody enqueued",
+    "I2",
+    ({ rows }) =>
+      void rows.jobs.push({ id: "01a1-odd", task: "plain", payload: '{"n":99}', key: null }),
+  ],
+  [
+    "a job that is there twice",
+    "I2",
+    ({ rows }) =>
+      void rows.jobs.push({ id: "01a1-again", task: "plain", payload: '{"n":8}', key: null }),
+  ],
+  [
+    "an epoch that is used again",
+    "I3",
+    (story) =>
+      alter(story, "lease", (columns) => isOrder(columns) && columns["epoch"] === 2, { epoch: 1 }),
+  ],
+  [
+    "two who ran the same epoch",
+    "I3",
+    ({ said }) => void said.push({ f: "run", job: ORDER, epoch: 2, worker: A, at: 1_100 }),
+  ],
+  [
+    "a job that is done twice",
+    "I3",
+    ({ said }) => void said.push({ f: "done", job: ORDER, epoch: 2, worker: B, at: 1_200 }),
+  ],
+  [
+    "a lease that is taken from a living worker before it ends",
+    "I4",
+    (story) => {
+      story.said = story.said.filter(({ f }) => f !== "fault");
+    },
+  ],
+  [
+    "a step written by somebody whose lease is over",
+    "I5",
+    (story) => alter(story, "step", ({ status }) => status === "done", { epoch: 1 }),
+  ],
+  [
+    "rows of a commit by somebody whose lease is over",
+    "I5",
+    (story) => alter(story, "ledger", () => true, { epoch: 1 }),
+  ],
+  [
+    "an end written by somebody else than the owner",
+    "I5",
+    (story) => alter(story, "finished", isOrder, { worker: A }),
+  ],
+  [
+    "a commit that is there twice",
+    "I6",
+    ({ rows }) => void rows.ledger.push({ job: ORDER, epoch: 2 }),
+  ],
+  ["a commit that is missing", "I6", ({ rows }) => void rows.ledger.pop()],
+  [
+    "a charge under two keys",
+    "I6",
+    ({ charges }) => void charges.push({ key: `${ORDER}/charge/2`, calls: 1 }),
+  ],
+  [
+    "an effect that is made again without asking",
+    "I6",
+    ({ said }) => void said.push({ f: "body", job: ORDER, epoch: 2, step: "charge/1", at: 1_096 }),
+  ],
+  [
+    "a result that is another's",
+    "I6",
+    ({ rows }) =>
+      void rows.finished.splice(1, 1, {
+        ...(rows.finished[1] as Story["rows"]["finished"][0]),
+        result: '{"n":7}',
+      }),
+  ],
+  [
+    "attempts that do not add up",
+    "I7",
+    ({ rows }) =>
+      void rows.finished.splice(1, 1, {
+        ...(rows.finished[1] as Story["rows"]["finished"][0]),
+        attempts: 2,
+      }),
+  ],
+  [
+    "a crash that was not counted",
+    "I7",
+    ({ rows }) =>
+      void rows.finished.splice(0, 1, {
+        ...(rows.finished[0] as Story["rows"]["finished"][0]),
+        crashes: 0,
+      }),
+  ],
+  [
+    "a job in two tables",
+    "I8",
+    (story) => {
+      story.witnessed = story.witnessed.filter(
+        (row) => row.table !== "ready" || row.after !== null || row.before?.["id"] !== PLAIN,
+      );
+    },
+  ],
+  [
+    "a job in no table between two transactions",
+    "I8",
+    (story) => {
+      story.witnessed = story.witnessed.map((row) => ({ ...row, tx: `tx-${row.seq}` }));
+    },
+  ],
+  ["an attempt that nobody tells of", "I9", ({ rows }) => void rows.attempts.pop()],
+  [
+    "a step that is made after it was done",
+    "I11",
+    (story) => {
+      alter(story, "step", ({ status }) => status === "begun", { status: "done" });
+      story.said.push({ f: "body", job: ORDER, epoch: 2, step: "charge/1", at: 1_096 });
+    },
+  ],
+  [
+    "what is not done in time",
+    "I14",
+    (story) => {
+      story.drainedMs = null;
+    },
+  ],
+  [
+    "a dead worker's job that is free too late",
+    "I15",
+    (story) => {
+      // Everything from its recovery on comes a minute later.
+      story.witnessed = story.witnessed.map((row) =>
+        row.seq < 6 ? row : { ...row, at: row.at + 60_000 },
+      );
+    },
+  ],
+];
+
+suite("the checker", () => {
+  test("finds nothing where nothing is wrong", async () => {
+    assert.deepEqual(await violationsOf(() => {}), []);
+  });
+
+  for (const [what, invariant, plant] of planted)
+    test(`finds ${what} (${invariant})`, async () => {
+      const found = await violationsOf(plant);
+      assert.ok(found.includes(invariant), `found ${found.join(", ") || "nothing"}`);
+    });
+});
+
+suite("the plan of a torture", () => {
+  const planOf = (seed: number) =>
+    makePlan({ seed, ms: 63_000, kinds: ["kill", "freeze", "block", "cut", "deafen", "restart"] });
+
+  test("is the same for the same seed, and another for another", () => {
+    assert.deepEqual(planOf(5), planOf(5));
+    assert.notDeepEqual(planOf(5), planOf(6));
+  });
+
+  test("has as many faults as a run of 75 seconds asks for", () => {
+    const counts = Object.groupBy(planOf(5).faults, ({ kind }) => kind);
+    const { kill = [], freeze = [], cut = [], restart = [] } = counts;
+    assert.ok(kill.length >= 40 && freeze.length >= 15 && cut.length >= 30 && restart.length >= 2);
+    assert.ok(planOf(5).jobs >= 10_000);
+  });
+});

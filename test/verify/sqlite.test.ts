@@ -1,0 +1,3 @@
+import { torture } from "./torture.ts";
+
+torture("SQLite", null);

@@ -1,0 +1,74 @@
+/** The torture kit as users run it, on every database; here the servers are ours, so they are restarted too. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { verify, type Report } from "../../src/verify/verify.ts";
+import type { GuardedServer } from "../support/servers.ts";
+
+const LONG = process.env["LONG"] === "1";
+const MS = LONG ? 600_000 : 75_000;
+const LIMIT_MS = MS * 2 + 120_000;
+
+/** What has to have happened, or the run proved nothing. */
+const LEAST = LONG
+  ? { jobs: 100_000, kill: 500, freeze: 150, cut: 300, restart: 20 }
+  : { jobs: 10_000, kill: 40, freeze: 15, cut: 30, restart: 2 };
+
+export function torture(
+  name: string,
+  server: { readonly skip: string | false; readonly start: () => Promise<GuardedServer> } | null,
+): void {
+  test(
+    `${name}: whatever is killed, frozen, cut or restarted, no promise is broken`,
+    { skip: server?.skip ?? false, timeout: LIMIT_MS },
+    async (t) => {
+      const seed = Number(process.env["HOLDFAST_SEED"] ?? Date.now() % 2 ** 31);
+      await using machine = server === null ? null : await server.start();
+      const report = await (machine === null
+        ? byCommand(seed)
+        : verify({ seed, ms: MS, url: machine.url, restart: () => restart(machine) }));
+      t.diagnostic(sentence(report));
+      assert.deepEqual(report.violations.slice(0, 10), []);
+      assert.ok(report.refused > 0, "no stale write was refused: the run proved nothing");
+      const { kill = 0, freeze = 0, cut = 0, restart: restarts = 0 } = report.faults;
+      const reached = [report.accepted.ok + report.accepted.unknown, kill, freeze];
+      const least = [LEAST.jobs, LEAST.kill, LEAST.freeze];
+      if (server !== null) {
+        reached.push(cut, restarts);
+        least.push(LEAST.cut, LEAST.restart);
+      }
+      assert.ok(
+        reached.every((times, index) => times >= (least[index] ?? 0)),
+        `not enough happened: ${reached.join(", ")} of ${least.join(", ")}`,
+      );
+    },
+  );
+}
+
+/** As users run it. */
+async function byCommand(seed: number): Promise<Report> {
+  const program = join(import.meta.dirname, "../../bin/holdfast.js");
+  const args = ["verify", "--json", "--minutes", String(MS / 60_000), "--seed", String(seed)];
+  // One whose promises were broken ends with 1, and has a report all the same.
+  const { stdout } = await promisify(execFile)(process.execPath, [program, ...args], {
+    maxBuffer: 2 ** 26,
+  }).catch((error: unknown) => error as { stdout: string });
+  return JSON.parse(stdout) as Report;
+}
+
+async function restart(machine: GuardedServer): Promise<void> {
+  await machine.kill();
+  await machine.restart();
+}
+
+function sentence({ database, seed, ms, jobs, attempts, refused, ...report }: Report): string {
+  const faults = Object.entries(report.faults).map(([kind, times]) => `${times} ${kind}`);
+  return (
+    `${database}: ${jobs} jobs in ${attempts} attempts; ${faults.join(", ")}; ${refused} stale writes refused; ` +
+    `free after kill -9 in ${report.recovery.afterKill.p99} ms (p99), claimed after a restart in ${report.recovery.afterRestart.p99} ms; ` +
+    `all done ${report.drainedMs} ms after the last fault; ${report.witnessed} changes witnessed; ` +
+    `${Math.round(ms / 1_000)} s, seed ${seed}`
+  );
+}

@@ -50,6 +50,9 @@ export interface Engine {
   /** Ends a select: what it finds is locked until the transaction ends, where it would not be anyway. */
   lockRows(): Sql;
 
+  /** Reports that travel as one JSON text, as a table called `r`. */
+  reportRows(rows: string): Sql;
+
   /** Whether a text can be the id of a job here; a database may refuse to compare ids with anything else. */
   mayBeId(text: string): boolean;
 

@@ -250,6 +250,7 @@ export function prune(
       const ids = rows.map((row) => row.id);
       await tx.run(sql`delete from holdfast.attempt where ${engine.among(sql`job_id`, ids)}`);
       await tx.run(sql`delete from holdfast.step where ${engine.among(sql`job_id`, ids)}`);
+      await tx.run(sql`delete from holdfast.report where ${engine.among(sql`job_id`, ids)}`);
       await tx.run(sql`delete from holdfast.job where ${engine.among(sql`id`, ids)}`);
     }
     return chore.limit - left;

@@ -16,12 +16,12 @@ import type {
   StepWrite,
 } from "./journal.ts";
 
-import { SqlRegistry } from "./sql-registry.ts";
+import { SqlReports } from "./sql-reports.ts";
 import * as steps from "./steps.ts";
 import { writeOrLookUp } from "./unknown.ts";
 import { Guest } from "./within.ts";
 
-export class SqlJournal extends SqlRegistry implements Journal {
+export class SqlJournal extends SqlReports implements Journal {
   async steps(job: string): Promise<StepRecord[]> {
     return this.engine.mayBeId(job) ? steps.steps(this.engine, job) : [];
   }

@@ -14,9 +14,10 @@
  */
 import type { Journal } from "./journal.ts";
 import type { Registry } from "./registry.ts";
+import type { Reports } from "./reports.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 
-export interface Store extends Registry, Journal {
+export interface Store extends Registry, Reports, Journal {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
   /** How many turns of a worker gain from being under way at once. */
@@ -277,6 +278,8 @@ export type Hint =
   | { readonly kind: "finished" }
   | { readonly kind: "cancel" }
   | { readonly kind: "workers" }
+  /** In the process that wrote them; others are not told. */
+  | { readonly kind: "reports"; readonly job: string }
   | { readonly kind: "unknown" };
 
 export interface StoreAddress {

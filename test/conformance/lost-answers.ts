@@ -113,6 +113,21 @@ export const lostAnswers: Group = (open) => {
       assert.equal((await store.steps(job.id)).length, 1);
     });
 
+    test(`reports are written once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const job = await startOne(store);
+      const line = { kind: "log", name: null, data: '{"text":"a"}', ageMs: 0 } as const;
+      const batch = [1, 2].map((seq) => ({ ...line, seq }));
+      assert.equal(await losing.putReports(job, batch), true);
+      losing.loseNext();
+      assert.equal(await losing.putReports({ ...job, epoch: 2 }, batch), false);
+      const kept = await store.reports({ job: job.id, after: 0, limit: 9 });
+      assert.deepEqual(
+        kept.map(({ seq }) => seq),
+        [1, 2],
+      );
+    });
+
     test(`a commit is known to have been made, or not, when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await startOne(store);

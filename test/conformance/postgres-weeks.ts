@@ -13,10 +13,12 @@ const DAY_MS = WEEK_MS / 7;
 const keepMs = { done: DAY_MS, failed: 30 * DAY_MS, cancelled: DAY_MS };
 const keepBriefly = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS };
 
+const REPORT = { seq: 1, kind: "log", name: null, data: '{"text":"a"}', ageMs: 0 } as const;
+
 interface Weeks extends AsyncDisposable {
   readonly store: Store;
   readonly runtime: TestRuntime;
-  /** Enqueues a job of this moment and works it off; without an outcome it stays pending. */
+  /** Enqueues a job of this moment and works it off, with a report; without an outcome it stays pending. */
   add(outcome?: typeof done): Promise<string>;
   /** The tables that hold a job's row, and those there are. */
   tableOf(id: string): Promise<string>;
@@ -45,7 +47,10 @@ async function openWeeks(url: string): Promise<Weeks> {
     async add(outcome) {
       const job = newJob({ id: nextId() });
       await store.enqueue([job]);
-      if (outcome !== undefined) await settleOne(store, outcome(await claimOne(store)));
+      if (outcome === undefined) return job.id;
+      const claimed = await claimOne(store);
+      await store.putReports(claimed, [REPORT]);
+      await settleOne(store, outcome(claimed));
       return job.id;
     },
     tableOf: async (id) => {
@@ -102,6 +107,7 @@ export function inWeeks(url: () => string): void {
   test("a week whose jobs are all past their time is dropped as a whole", async () => {
     await using weeks = await openWeeks(url());
     const ids = [await weeks.add(done), await weeks.add((fence) => failed(fence))];
+    for (const id of ids) assert.equal(await weeks.store.lastReport(id), 1);
     const table = await weeks.tableOf(String(ids[0]));
     weeks.runtime.clock.advance(5 * WEEK_MS + 2 * DAY_MS);
     assert.equal(await weeks.prune(), 0); // nothing was left to delete row by row
@@ -109,6 +115,7 @@ export function inWeeks(url: () => string): void {
     for (const id of ids) {
       assert.equal(await weeks.store.find(id), null);
       assert.deepEqual(await weeks.store.attempts(id), []);
+      assert.equal(await weeks.store.lastReport(id), 0);
     }
   });
 

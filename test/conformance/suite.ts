@@ -18,6 +18,7 @@ import { migrations } from "./migrations.ts";
 import { promoting } from "./promoting.ts";
 import { pruning } from "./pruning.ts";
 import { registry } from "./registry.ts";
+import { reports } from "./reports.ts";
 import { retrying } from "./retrying.ts";
 import { settling } from "./settling.ts";
 import { steps } from "./steps.ts";
@@ -42,6 +43,7 @@ const groups: Record<string, Group> = {
   versions,
   steps,
   events,
+  reports,
   hints,
   "lost answers": lostAnswers,
   closing,

@@ -163,6 +163,10 @@ export class RemoteStore implements Store {
   readonly findEvent = this.#verb("findEvent");
   readonly doubts = this.#verb("doubts");
   readonly resolveDoubt = this.#verb("resolveDoubt");
+  readonly putReports = this.#verb("putReports");
+  readonly reports = this.#verb("reports");
+  readonly lastReport = this.#verb("lastReport");
+  readonly standing = this.#verb("standing");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

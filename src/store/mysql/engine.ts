@@ -23,6 +23,7 @@ import { Insertion } from "./insert.ts";
 import { MIGRATION_TABLE, migrationsFor } from "./migrations.ts";
 import { placeOf, type MysqlAddress } from "./options.ts";
 import { Pool } from "./pool.ts";
+import { reportRows } from "./reports.ts";
 import { flavourOf } from "./server.ts";
 import { type Answer, Session, type Probe } from "./session.ts";
 import { Sessions } from "./sessions.ts";
@@ -56,6 +57,7 @@ export class MysqlEngine implements Engine {
   readonly name: string;
   readonly address: { engine: string; options: Record<string, unknown> };
   readonly migrations: readonly Migration[];
+  readonly reportRows = reportRows;
   readonly runtime: Runtime;
   readonly lanes = LANES;
   readonly #database: string;

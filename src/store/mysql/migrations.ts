@@ -11,6 +11,7 @@ import { isOneOf } from "../worker-rules.ts";
 import type { Flavour } from "./server.ts";
 import { ID, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
 import { JOURNAL_TABLES, JOURNAL_TRIGGERS } from "./journal.ts";
+import { REPORT_TABLE, REPORT_TRIGGERS } from "./reports.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
@@ -186,6 +187,12 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     name: "steps and events",
     breaking: false,
     script: inEngine(JOURNAL_TABLES, flavour) + JOURNAL_TRIGGERS,
+  },
+  {
+    version: 5,
+    name: "reports",
+    breaking: false,
+    script: inEngine(REPORT_TABLE, flavour) + REPORT_TRIGGERS,
   },
 ];
 

@@ -65,6 +65,9 @@ delete from holdfast.attempt a
 delete from holdfast.step s
  using holdfast.job_${name} j
  where j.id = s.job_id;
+delete from holdfast.report r
+ using holdfast.job_${name} j
+ where j.id = r.job_id;
 drop table holdfast.job_${name}, holdfast.finished_${name};`;
 
 export const LOCK = "lock table holdfast.job, holdfast.finished in access exclusive mode";

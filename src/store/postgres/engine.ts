@@ -29,6 +29,7 @@ import {
   type PgResult,
   type PostgresAddress,
 } from "./options.ts";
+import { reportRows } from "./reports.ts";
 import { take } from "./take.ts";
 import { openPool, type Pool, type Use } from "./pool.ts";
 import { Sessions, tooOld, type Sending } from "./session.ts";
@@ -57,6 +58,7 @@ type Send = (sending: Sending) => Promise<PgResult>;
 export class PostgresEngine implements Engine {
   readonly name: string;
   readonly migrations = migrations;
+  readonly reportRows = reportRows;
   readonly address: { engine: string; options: Record<string, unknown> } | null;
   readonly runtime: Runtime;
   /** While one turn waits for the disk and one computes, the worker reads the answer of the third. */

@@ -11,6 +11,7 @@ import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
 import { ENQUEUE, FUNCTIONS } from "./functions.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
+import { REPORT_TABLE } from "./reports.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
@@ -170,4 +171,5 @@ export const migrations: readonly Migration[] = [
   { version: 2, name: "workers", breaking: false, script: WORKER_TABLES },
   { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE + ENQUEUE },
   { version: 4, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
+  { version: 5, name: "reports", breaking: false, script: REPORT_TABLE },
 ];

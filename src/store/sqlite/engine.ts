@@ -21,6 +21,7 @@ import { translate } from "./errors.ts";
 import { HotStatements } from "./hot.ts";
 import { FileWatch } from "./watch.ts";
 import { migrations } from "./migrations.ts";
+import { reportRows } from "./reports.ts";
 
 export interface SqliteOptions {
   readonly path: string;
@@ -36,6 +37,7 @@ export class SqliteEngine implements Engine {
   readonly name: string;
   readonly address: { engine: string; options: { path: string } } | null;
   readonly migrations = migrations;
+  readonly reportRows = reportRows;
   readonly runtime: Runtime;
   /** One writer at a time is SQLite's nature. */
   readonly lanes = 1;

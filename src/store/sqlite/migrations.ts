@@ -8,6 +8,7 @@ import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
+import { REPORT_TABLE } from "./reports.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
 
 /** Spelt with `or`: for a list of three or more, `in` builds a little table at every insert. */
@@ -154,4 +155,5 @@ export const migrations: readonly Migration[] = [
   { version: 3, name: "workers", breaking: false, script: WORKER_TABLES },
   { version: 4, name: "versions", breaking: false, script: ENQUEUER_TABLE },
   { version: 5, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
+  { version: 6, name: "reports", breaking: false, script: REPORT_TABLE },
 ];

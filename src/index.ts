@@ -10,6 +10,16 @@ export {
   type TaskOptions,
 } from "./core/task.ts";
 export { defineEvent, type EventType } from "./core/event.ts";
+export type {
+  DroppedReport,
+  LogReport,
+  NamedReport,
+  Progress,
+  ProgressReport,
+  Report,
+  StatusChange,
+  WatchEntry,
+} from "./core/report.ts";
 export type { UserTransaction } from "./core/step.ts";
 export type { Doubt, Emitted, StepRecord } from "./store/journal.ts";
 export type { Worker, WorkerStatus } from "./worker/worker.ts";
@@ -17,6 +27,7 @@ export type { WorkerOptions } from "./worker/settings.ts";
 export type { WorkerEvents } from "./worker/events.ts";
 export type { Job } from "./queue/job.ts";
 export type { Within } from "./queue/within.ts";
+export type { WatchOptions } from "./queue/watches.ts";
 export type { EnqueueOptions } from "./queue/options.ts";
 export type { AttemptView, Jobs, JobView, StepView } from "./queue/jobs.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "./queue/leases.ts";

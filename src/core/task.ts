@@ -10,6 +10,7 @@ import { toMs, type Duration } from "./duration.ts";
 import { InputRejected, InvalidArgument } from "./errors.ts";
 import type { EventType } from "./event.ts";
 import type { Fence } from "./job.ts";
+import type { Progress } from "./report.ts";
 import type { UserTransaction } from "./step.ts";
 import { checkName } from "./name.ts";
 import { retryPolicy, type RetryOptions, type RetryPolicy } from "./retry.ts";
@@ -63,6 +64,17 @@ export interface Context {
     input: NoInfer<Input>,
     options?: CallOptions,
   ): Promise<Result>;
+
+  /**
+   * Says how far the job is, for whoever watches it: a share from 0 to 1, or `{ done, total }`. Of many in a second the
+   * last is kept. This and the two below are gathered and written beside the task: they never wait, and the
+   * database is never a reason for them to throw.
+   */
+  progress(value: Progress, text?: string): void;
+  /** A line of the job's own log, with data that is JSON. A long text is cut. */
+  log(text: string, data?: unknown): void;
+  /** Reports whatever else somebody who watches may want to know, under a name of the task's own choice. */
+  report(name: string, data?: unknown): void;
 }
 
 /** What an effect is told. */

@@ -19,6 +19,7 @@ import { checkPayload, jobsOf, listOf, type OptionsOf } from "./new-job.ts";
 import type { EnqueueOptions } from "./options.ts";
 import { Results } from "./results.ts";
 import { Subscription } from "./subscription.ts";
+import { Watches } from "./watches.ts";
 import { Within } from "./within.ts";
 import { Workers } from "./workers.ts";
 
@@ -42,6 +43,7 @@ export class Client implements AsyncDisposable {
   readonly workers: Workers;
   readonly #newId: () => string;
   readonly #results: Results;
+  readonly #watches: Watches;
   readonly #enqueuer: Enqueuer;
   readonly #subscriptions = new Set<Subscription>();
   #closed = false;
@@ -56,7 +58,9 @@ export class Client implements AsyncDisposable {
     this.#newId = makeIds(runtime);
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
-    this.jobs = new Jobs(store, this.#results, this.#newId);
+    this.#watches = new Watches({ store, runtime });
+    const parts = { results: this.#results, watches: this.#watches, newId: this.#newId };
+    this.jobs = new Jobs(store, parts);
   }
 
   /** Accepts one job. Once this resolves, the job is on disk and will not be lost. */
@@ -148,6 +152,7 @@ export class Client implements AsyncDisposable {
   async close(): Promise<void> {
     this.refuseMore();
     await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
+    this.#watches.stop();
     await this.#results.stop();
     await this.#enqueuer.stop();
     await this.store.close();

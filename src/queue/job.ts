@@ -2,7 +2,9 @@
 import type { Duration } from "../core/duration.ts";
 import { JobNotFound } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
+import type { WatchEntry } from "../core/report.ts";
 import type { JobView, Jobs } from "./jobs.ts";
+import type { WatchOptions } from "./watches.ts";
 
 export class Job<Result> {
   readonly id: string;
@@ -30,6 +32,14 @@ export class Job<Result> {
     const job = await this.#jobs.get(this.id);
     if (job === null) throw new JobNotFound({ id: this.id });
     return job;
+  }
+
+  /**
+   * What the job has reported, then what it reports, and its status whenever that changed. Ends when the job has ended,
+   * when the signal aborts, or by `break`.
+   */
+  watch(options: WatchOptions = {}): AsyncGenerator<WatchEntry, void, undefined> {
+    return this.#jobs.watch(this.id, options);
   }
 
   cancel(): Promise<Status> {

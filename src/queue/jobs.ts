@@ -5,6 +5,7 @@ import { InvalidArgument, JobNotFound } from "../core/errors.ts";
 import { statuses, traceId, type Status } from "../core/job.ts";
 import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkName } from "../core/name.ts";
+import { readReport, reportKinds, type Report, type WatchEntry } from "../core/report.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import { checkTaskName } from "../core/task-name.ts";
 import type {
@@ -17,7 +18,9 @@ import type {
 } from "../store/store.ts";
 import { checkKnown, checkText, checkWhole } from "../core/check.ts";
 import type { Doubt, StepRecord } from "../store/journal.ts";
+import type { ReportFilter } from "../store/reports.ts";
 import type { Results } from "./results.ts";
+import type { Watches, WatchOptions } from "./watches.ts";
 
 export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
   readonly input: unknown;
@@ -37,17 +40,20 @@ export interface StepView extends Omit<StepRecord, "result" | "ageMs"> {
 
 export const PAGE_MAX = 1_000;
 const PAGE_DEFAULT = 50;
+const REPORT_OPTIONS = new Set(["after", "limit", "kind", "newest"]);
 const LIST_OPTIONS = new Set(["status", "queue", "task", "before", "limit"]);
 
 export class Jobs {
   readonly #store: Store;
   readonly #results: Results;
+  readonly #watches: Watches;
   readonly #newId: () => string;
 
-  constructor(store: Store, results: Results, newId: () => string) {
+  constructor(store: Store, parts: { results: Results; watches: Watches; newId: () => string }) {
     this.#store = store;
-    this.#results = results;
-    this.#newId = newId;
+    this.#results = parts.results;
+    this.#watches = parts.watches;
+    this.#newId = parts.newId;
   }
 
   /** Waits for the result of a job that another process enqueued. See `job.result()`. */
@@ -84,6 +90,29 @@ export class Jobs {
       ...rest,
       result: result === null ? undefined : readable(result),
     }));
+  }
+
+  /**
+   * What a job has reported, in order, a page at a time: pass the last number of one page as `after` of the next. With
+   * `newest`, the last page instead of the first.
+   */
+  async reports(id: string, options: Partial<Omit<ReportFilter, "job">> = {}): Promise<Report[]> {
+    checkKnown(options, REPORT_OPTIONS);
+    const { after = 0, limit = PAGE_DEFAULT, kind } = options;
+    if (kind !== undefined && !reportKinds.includes(kind)) {
+      const problem = `'${kind}' is none. The kinds are: ${reportKinds.join(", ")}.`;
+      throw new InvalidArgument({ field: "kind", problem });
+    }
+    checkWhole("after", after, { least: 0, most: Number.MAX_SAFE_INTEGER });
+    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+    const job = checkText("id", id);
+    const records = await this.#store.reports({ ...options, job, after, limit });
+    return records.map(readReport);
+  }
+
+  /** What a job reports, live. See `job.watch()`. */
+  watch(id: string, options: WatchOptions = {}): AsyncGenerator<WatchEntry, void, undefined> {
+    return this.#watches.of(id, options);
   }
 
   /** Effects of which nobody knows whether they happened. Their jobs wait for a person. */

@@ -24,6 +24,7 @@ import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import { backoffMs } from "../core/retry.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { Duration } from "../core/duration.ts";
+import type { Progress } from "../core/report.ts";
 import type { UserTransaction } from "../core/step.ts";
 import {
   parseInput,
@@ -34,6 +35,7 @@ import {
   type Task,
 } from "../core/task.ts";
 import { Steps } from "../queue/context.ts";
+import { ReportBuffer } from "../queue/report-buffer.ts";
 import type { ClaimedJob, Store } from "../store/store.ts";
 import { traced } from "./uncaught.ts";
 
@@ -61,6 +63,7 @@ export class Attempt {
   readonly #newId: () => string;
   readonly #owner: AttemptOwner;
   #steps: Steps | null = null;
+  #reports: ReportBuffer | null = null;
   /** Made when it is asked for: most tasks never look at their signal, and it is the dearest part of an attempt. */
   #controller: AbortController | null = null;
   #timer: Timer | null = null;
@@ -96,6 +99,17 @@ export class Attempt {
       suspend: (delayMs, waits) => this.#suspend(delayMs, waits),
     });
     return this.#steps;
+  }
+
+  /** What it tells about itself: most tasks tell nothing. */
+  get reports(): ReportBuffer {
+    if (this.#reports === null) {
+      const { fence } = this;
+      this.#reports = new ReportBuffer({ store: this.#store, runtime: this.#runtime, fence });
+      // Its function goes on after its end, and is not heard.
+      if (this.#ended) void this.#reports.close();
+    }
+    return this.#reports;
   }
 
   get fence(): Fence {
@@ -190,7 +204,9 @@ export class Attempt {
     if (this.#ended) return;
     this.#ended = true;
     this.#timer?.cancel();
-    this.#owner.ended(this, outcome);
+    if (this.#reports === null) return this.#owner.ended(this, outcome);
+    // Its last words come before its end: once it is settled, nobody may write about it.
+    void this.#reports.close().then(() => this.#owner.ended(this, outcome));
   }
 }
 
@@ -282,5 +298,15 @@ class AttemptContext implements Context {
     options?: CallOptions,
   ): Promise<Result> {
     return this.#attempt.steps.call(task, input, options);
+  }
+
+  progress(value: Progress, text?: string): void {
+    this.#attempt.reports.progress(value, text);
+  }
+  log(text: string, data?: unknown): void {
+    this.#attempt.reports.log(text, data);
+  }
+  report(name: string, data?: unknown): void {
+    this.#attempt.reports.report(name, data);
   }
 }

@@ -3,11 +3,13 @@ import { Command } from "commander";
 import type { ErrorRecord } from "../core/error-record.ts";
 import { formatMs } from "../core/duration.ts";
 import { JobNotFound } from "../core/errors.ts";
+import type { LogReport, ProgressReport, Report } from "../core/report.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { AttemptView, JobView, StepView } from "../queue/jobs.ts";
 import { isRunnable } from "../queue/workers.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
+import { entryLine, follow, progressText } from "./follow.ts";
 import { printable, table, type Cell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { moment, relative, statusPaint } from "./words.ts";
@@ -17,18 +19,40 @@ export function jobCommand(terminal: Terminal): Command {
     .description("show everything about one job")
     .argument("<id>", "the job's id")
     .addOption(urlOption())
-    .action((id: string, options: DatabaseOptions) => job(terminal, id, options));
+    .option("--follow", "print what it reports and what becomes of it until it has ended")
+    .addHelpText(
+      "after",
+      `
+With --follow and --json it prints one JSON object a line. It exits with 1 when the job failed or
+was cancelled. Ctrl-C ends it; the job goes on.`,
+    )
+    .action((id: string, options: Options) => job(terminal, id, options));
 }
 
-async function job(terminal: Terminal, id: string, { url }: DatabaseOptions): Promise<void> {
-  await using holdfast = await openForLooking(url);
+interface Options extends DatabaseOptions {
+  readonly follow?: true;
+}
+
+/** Fits a screen, together with the rest. */
+const LOG_LINES = 10;
+
+async function job(terminal: Terminal, id: string, options: Options): Promise<void> {
+  await using holdfast = await openForLooking(options.url);
+  if (options.follow === true) await follow(terminal, holdfast, id);
+  else await show(terminal, holdfast, id);
+}
+
+async function show(terminal: Terminal, holdfast: Holdfast, id: string): Promise<void> {
   const view = await holdfast.jobs.get(id);
   if (view === null) throw new JobNotFound({ id });
   const attempts = await holdfast.jobs.attempts(id);
   const steps = await holdfast.jobs.steps(id);
+  const [progress = null] = await newest(holdfast, id, { kind: "progress", limit: 1 });
+  const log = await newest(holdfast, id, { kind: "log", limit: LOG_LINES });
   const runnable = await hasWorker(holdfast, view);
-  if (terminal.json) terminal.printJson({ job: { ...view, runnable }, attempts, steps });
-  else terminal.print(...story(terminal, { ...view, runnable }, { attempts, steps }));
+  const past = { attempts, steps, progress, log };
+  if (terminal.json) terminal.printJson({ job: { ...view, runnable }, ...past });
+  else terminal.print(...story(terminal, { ...view, runnable }, past));
 }
 
 interface Told extends JobView {
@@ -36,8 +60,20 @@ interface Told extends JobView {
   readonly runnable: boolean | null;
 }
 
-/** What it has done, and how often it was tried. */
+async function newest<Kind extends Report["kind"]>(
+  { jobs }: Holdfast,
+  id: string,
+  of: { kind: Kind; limit: number },
+): Promise<Extract<Report, { kind: Kind }>[]> {
+  const reports = await jobs.reports(id, { ...of, newest: true });
+  return reports as Extract<Report, { kind: Kind }>[];
+}
+
+/** What it has done and said, and how often it was tried. */
 interface Past {
+  /** The last that it said. */
+  readonly progress: ProgressReport | null;
+  readonly log: readonly LogReport[];
   readonly attempts: readonly AttemptView[];
   readonly steps: readonly StepView[];
 }
@@ -49,26 +85,32 @@ async function hasWorker({ workers }: Holdfast, view: JobView): Promise<boolean 
   return isRunnable(view, await workers.list({ limit: WORKERS_SEEN_MAX }));
 }
 
-function story(terminal: Terminal, view: Told, { attempts, steps }: Past): string[] {
+function story(terminal: Terminal, view: Told, past: Past): string[] {
   const now = systemRuntime.now();
   return [
     `${terminal.colors.bold(printable(view.task))} ${view.id}`,
-    ...facts(terminal, view, now),
+    ...facts(terminal, view, { progress: past.progress, now }),
     ...block(terminal, "input", view.input),
     ...block(terminal, "result", view.result),
     ...lastError(terminal, view.lastError),
-    ...stepTable(terminal, steps, now),
-    ...history(terminal, attempts, now),
+    ...logLines(terminal, past.log),
+    ...stepTable(terminal, past.steps, now),
+    ...history(terminal, past.attempts, now),
   ];
 }
 
-function facts({ colors }: Terminal, view: Told, now: number): string[] {
+function facts(
+  { colors }: Terminal,
+  view: Told,
+  { progress, now }: { progress: ProgressReport | null; now: number },
+): string[] {
   const { status, attempts, attemptsMax, crashes } = view;
   const at = (instant: number | null): string | null =>
     instant === null ? null : moment(instant, now);
   const lines: Record<string, string | null> = {
     status: statusPaint(colors, status)(status),
     waits: view.runnable === false ? "for a worker: none that is alive runs it" : null,
+    progress: progress === null ? null : `${said(progress)}, ${relative(progress.at, now)}`,
     queue: view.queue,
     attempts: `${attempts} of ${attemptsMax}${crashes === 0 ? "" : `, ${crashes} crashed`}`,
     priority: view.priority === 0 ? null : String(view.priority),
@@ -83,6 +125,17 @@ function facts({ colors }: Terminal, view: Told, now: number): string[] {
   return Object.entries(lines).flatMap(([name, text]) =>
     text === null ? [] : [`  ${colors.dim(name.padEnd(10))}  ${text}`],
   );
+}
+
+function said(progress: ProgressReport): string {
+  return printable(progressText(progress));
+}
+
+function logLines(terminal: Terminal, log: readonly LogReport[]): string[] {
+  if (log.length === 0) return [];
+  const { colors, columns } = terminal;
+  const narrow = { colors, columns: columns === null ? null : columns - 2 };
+  return ["", colors.bold("log"), ...log.map((line) => `  ${entryLine(narrow, line)}`)];
 }
 
 function block({ colors }: Terminal, title: string, value: unknown): string[] {

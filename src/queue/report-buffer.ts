@@ -168,7 +168,9 @@ export class ReportBuffer {
       if (this.#batch.length === 0) return true;
       const now = runtime.monotonic();
       const reports = this.#batch.map(({ kind, name, data, saidAt }, index) => ({
-        ...{ kind, name, data },
+        kind,
+        name,
+        data,
         seq: last + 1 + index,
         ageMs: now - saidAt,
       }));

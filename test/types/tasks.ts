@@ -9,6 +9,7 @@ import {
   defineTask,
   type Holdfast,
   type Job,
+  type Status,
   type Task,
   type Worker,
   type WorkerOptions,
@@ -162,6 +163,38 @@ export async function workers(): Promise<void> {
   worker.on("job:finished", () => {});
   // @ts-expect-error -- a completed attempt has no error
   worker.on("job:completed", ({ error }) => error);
+}
+
+// ── Reports and whoever watches them ─────────────────────────────────────────────────────────────
+
+export const chatty = defineTask({
+  name: "chatty",
+  run(_input: null, ctx) {
+    ctx.progress(0.5, "halfway");
+    ctx.progress({ done: 1, total: 2 });
+    ctx.log("text", { any: ["data"] });
+    void (true satisfies Same<ReturnType<typeof ctx.report>, void>);
+    // @ts-expect-error -- so many of how many?
+    ctx.progress({ done: 1 });
+    // @ts-expect-error -- a log line has a text
+    ctx.log({ rows: 3 });
+  },
+});
+
+export async function watching(): Promise<void> {
+  const job = await holdfast.enqueue(chatty, null);
+  for await (const entry of job.watch({ after: 3, signal: AbortSignal.timeout(1_000) })) {
+    void (true satisfies Same<typeof entry.seq, number>);
+    if (entry.kind === "progress") void (true satisfies Same<typeof entry.share, number>);
+    if (entry.kind === "log") void (true satisfies Same<typeof entry.text, string>);
+    if (entry.kind === "report") void (true satisfies Same<typeof entry.name, string>);
+    if (entry.kind === "status") void (true satisfies Same<typeof entry.status, Status>);
+    // @ts-expect-error -- not every entry has a text
+    void entry.text;
+  }
+  const [first] = await holdfast.jobs.reports(job.id, { kind: "log", newest: true, limit: 1 });
+  // @ts-expect-error -- a page has no statuses
+  void (first?.kind === "status");
 }
 
 export async function testKit(): Promise<void> {

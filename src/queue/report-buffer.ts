@@ -62,6 +62,8 @@ export class ReportBuffer {
   #last: number | null;
   #writing: Promise<unknown> | null = null;
   #timer: Timer | null = null;
+  /** The last write failed: whatever is said meanwhile, the next one waits its time. */
+  #isAway = false;
   #isOver = false;
 
   constructor(parts: ReportBufferParts) {
@@ -119,7 +121,7 @@ export class ReportBuffer {
       this.#inSecond += 1;
       this.#pending.push(this.#stamped(said));
     }
-    if (this.#pending.length >= BATCH_MAX) this.#flush();
+    if (this.#pending.length >= BATCH_MAX && !this.#isAway) this.#flush();
     else this.#flushIn(FLUSH_MS);
   }
 
@@ -146,6 +148,7 @@ export class ReportBuffer {
     this.#timer = null;
     this.#writing = this.#write(false).then((isWritten) => {
       this.#writing = null;
+      this.#isAway = !isWritten;
       if (!this.#isEmpty) this.#flushIn(isWritten ? FLUSH_MS : RETRY_MS);
     });
   }

@@ -69,6 +69,16 @@ const verbs: Readonly<Record<string, { run: (store: Store) => Promise<unknown>; 
     promote: { run: (store) => store.promoteDue({ limit: 500 }) },
     reclaim: { run: (store) => store.reclaimExpired(sweep), reads: "lease" },
     "looking for what is next": { run: (store) => store.upcoming(), reads: "lease" },
+    report: {
+      run: async (store) => {
+        const [job] = await store.claim(upTo(1));
+        assert.ok(job !== undefined);
+        const line = { seq: 1, kind: "log", name: null, data: "{}", ageMs: 0 } as const;
+        assert.equal(await store.putReports(job, [line]), true);
+        assert.equal(await store.lastReport(job.id), 1);
+        assert.equal((await store.standing(job.id))?.status, "processing");
+      },
+    },
     cancel: {
       run: async (store) => {
         const job = newJob();

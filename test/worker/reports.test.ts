@@ -303,13 +303,14 @@ suite("a database that is away", () => {
   });
 
   test("does not make a task fill the memory: what is too much is dropped and counted", async () => {
-    await using stage = await openOutage();
+    await using stage = await openOutage({ only: "putReports" });
     const { holdfast, clock, outage, ctx, id } = stage;
     outage.down = true;
     for (let second = 1; second <= 20; second += 1) {
       for (let n = 1; n <= 50; n += 1) ctx().log(`${second}`);
       await clock.advance("1s");
     }
+    assert.ok(outage.refused <= 21, `asked once a second, not ${outage.refused} times`);
     outage.down = false;
     await clock.advance("10s");
     const reports = await holdfast.jobs.reports(id, { limit: 1_000 });

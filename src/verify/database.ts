@@ -36,7 +36,7 @@ export interface Watched {
 export const WITNESS = "verify_witness";
 
 export function watchedTables(prefix: string): Watched[] {
-  const own = ["ready", "waiting", "lease", "finished", "step"] as const;
+  const own = ["ready", "waiting", "lease", "finished", "step", "report"] as const;
   return [
     ...own.map((table) => ({ table, name: prefix + table })),
     { table: "ledger", name: LEDGER },

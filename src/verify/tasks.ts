@@ -90,6 +90,7 @@ export function tasksOf(parts: { readonly journal: Journal; readonly bank: strin
       name: "order",
       retry: INNOCENT,
       async run({ n, ms }: Input, ctx) {
+        ctx.log("begins", { n });
         const cents = await ctx.step("quote", async () => {
           begin(ctx, "quote/1");
           await work(ms);
@@ -101,6 +102,7 @@ export function tasksOf(parts: { readonly journal: Journal; readonly bank: strin
           const { id, epoch } = ctx.fence;
           return tx.query(`insert into ${LEDGER} (job_id, epoch) values ('${id}', ${epoch})`);
         });
+        ctx.progress(1);
         return { n, paid: cents };
       },
     }),

@@ -46,7 +46,7 @@ export type Said =
 
 export type Dated<T> = T & { readonly at: number };
 
-export type Table = "ready" | "waiting" | "lease" | "finished" | "step" | "ledger";
+export type Table = "ready" | "waiting" | "lease" | "finished" | "step" | "report" | "ledger";
 
 /** A row before and after, as a trigger saw it; columns by their names in the database. */
 export interface Witnessed {

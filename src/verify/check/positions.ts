@@ -76,6 +76,7 @@ export class Positions {
     const job = this.#follow(id);
     if (row.table === "step") this.#seeStep(id, job, row);
     else if (row.table === "ledger") this.#seeWrite(id, job, columns, "a row of ctx.commit");
+    else if (row.table === "report") this.#seeWrite(id, job, columns, "a report");
     else this.#seeMove(id, job, row);
   }
 

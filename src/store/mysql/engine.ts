@@ -14,7 +14,7 @@ import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
-import { numberIn, rowsOf } from "./answers.ts";
+import { changesOf, numberIn, rowsOf } from "./answers.ts";
 import { loadDriver } from "./driver.ts";
 import { askOf } from "../guest.ts";
 import { isNoSuchThread, translate } from "./errors.ts";
@@ -151,8 +151,13 @@ export class MysqlEngine implements Engine {
     return sql`for update`;
   }
 
+  /** In one packet: when the statement fails, the server does not come to the commit. */
   run(query: Sql): Promise<number> {
-    return this.transaction((tx) => tx.run(query));
+    return this.#main.transaction(async (exchange) => {
+      const at = exchange.add(filled(this.#compiler.compile(query)));
+      exchange.commit();
+      return changesOf((await exchange.send("objects"))[at]);
+    });
   }
 
   userTransaction<T>(
@@ -174,7 +179,8 @@ export class MysqlEngine implements Engine {
               rowsOf<R>(await exchange.session.query(text, values)),
           };
           const value = await theirs(user);
-          await send([UNMARK]); // fails where a statement of theirs has ended the transaction
+          // Goes with our first statement, which is not reached where a statement of theirs has ended the transaction.
+          exchange.add(UNMARK);
           await last(new SharedTransaction(send, this.#compiler), value);
           return value;
         },

@@ -12,6 +12,12 @@ export interface RawLoop extends AsyncDisposable {
   run(): Promise<number>;
 }
 
+export interface RawClaim {
+  readonly worker: string;
+  readonly task: string;
+  readonly limit: number;
+}
+
 /** What several loops side by side have drained. */
 export async function sumOf(lanes: readonly Promise<number>[]): Promise<number> {
   return (await Promise.all(lanes)).reduce((sum, some) => sum + some, 0);

@@ -9,7 +9,7 @@ import { Session } from "../../src/store/mysql/session.ts";
 import { statements } from "../../src/store/mysql/statements.ts";
 import { fill, jsonList, list, Piece } from "../../src/store/mysql/text.ts";
 import type { Place } from "../places.ts";
-import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawLoop } from "./raw-batch.ts";
+import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawClaim, type RawLoop } from "./raw-batch.ts";
 
 const WORKERS = ["raw-1", "raw-2"];
 const CLAIM = 1;
@@ -30,22 +30,32 @@ async function drainLane(session: Session, worker: string): Promise<number> {
   let held: string[] = [];
   let drained = 0;
   do {
-    const answers = await session.send(locking(held), { rows: "arrays" });
-    const ready = (answers.at(-1) as [id: string][]).map(([id]) => id).toSorted();
-    await session.send(moving(held, ready, worker), { rows: "arrays" });
+    const claimed = await turn(session, held, { worker, task: TASK, limit: BATCH });
     drained += held.length;
-    held = ready;
+    held = claimed;
   } while (held.length > 0);
   return drained;
 }
 
-function locking(held: readonly string[]): string[] {
-  const leases = held.length === 0 ? [] : [fill(statements.lockLeases, jsonList(held))];
-  const tasks = new Piece(`and task in (${list([TASK]).text})`);
-  return ["start transaction", ...leases, fill(statements.lockReady, QUEUE, tasks, BATCH)];
+/** One turn: settles what is held, and claims. */
+export async function turn(
+  session: Session,
+  held: readonly string[],
+  wanted: RawClaim,
+): Promise<string[]> {
+  const answers = await session.send(locking(held, wanted), { rows: "arrays" });
+  const ready = (answers.at(-1) as [id: string][]).map(([id]) => id).toSorted();
+  await session.send(moving(held, ready, wanted), { rows: "arrays" });
+  return ready;
 }
 
-function moving(held: readonly string[], ready: readonly string[], worker: string): string[] {
+function locking(held: readonly string[], { task, limit }: RawClaim): string[] {
+  const leases = held.length === 0 ? [] : [fill(statements.lockLeases, jsonList(held))];
+  const tasks = new Piece(`and task in (${list([task]).text})`);
+  return ["start transaction", ...leases, fill(statements.lockReady, QUEUE, tasks, limit)];
+}
+
+function moving(held: readonly string[], ready: readonly string[], { worker }: RawClaim): string[] {
   const now = Date.now();
   const settled = jsonList(held);
   const claimed = jsonList(ready);

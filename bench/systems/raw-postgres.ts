@@ -3,7 +3,7 @@ import { loadDriver, postgresAddress, type PgClient } from "../../src/store/post
 import { openPool } from "../../src/store/postgres/pool.ts";
 import { FIELD, ROW, statements } from "../../src/store/postgres/statements.ts";
 import type { Place } from "../places.ts";
-import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawLoop } from "./raw-batch.ts";
+import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawClaim, type RawLoop } from "./raw-batch.ts";
 
 const WORKERS = ["raw-1", "raw-2"];
 const CLAIM = 1;
@@ -31,22 +31,39 @@ async function drainLane(client: PgClient, worker: string): Promise<number> {
   let held: string[] = [];
   let drained = 0;
   do {
-    const { rows } = await client.query({
-      name: "raw",
-      text: statements.claimFromOne,
-      values: turnValues(held, worker),
-      rowMode: "array",
-      types,
-    });
-    const [settled, claimed] = rows[0] as Answer;
-    drained += settled === "" ? held.length : (settled?.split(ROW).length ?? 0);
-    held = claimed?.split(ROW) ?? [];
+    const { settled, claimed } = await turn(client, held, { worker, task: TASK, limit: BATCH });
+    drained += settled;
+    held = claimed;
   } while (held.length > 0);
   return drained;
 }
 
+/** One turn: settles what is held, and claims. A job is a row of the answer, which begins with its id. */
+export async function turn(
+  client: PgClient,
+  held: readonly string[],
+  wanted: RawClaim,
+): Promise<{ settled: number; claimed: string[] }> {
+  const { rows } = await client.query({
+    name: "raw",
+    text: statements.claimFromOne,
+    values: turnValues(held, wanted),
+    rowMode: "array",
+    types,
+  });
+  const [settled, claimed] = rows[0] as Answer;
+  return {
+    settled: settled === "" ? held.length : (settled?.split(ROW).length ?? 0),
+    claimed: claimed?.split(ROW) ?? [],
+  };
+}
+
+export function idOf(row: string): string {
+  return row.slice(0, row.indexOf(FIELD));
+}
+
 /** What is held is settled as done, without a result; by the server's clock. */
-function turnValues(held: readonly string[], worker: string): unknown[] {
+function turnValues(held: readonly string[], { worker, task, limit }: RawClaim): unknown[] {
   const fences = held.map((row) => row.split(FIELD, 2));
   const ids = fences.map(([id]) => id).join(",");
   const epochs = fences.map(([, epoch]) => epoch).join(",");
@@ -57,8 +74,8 @@ function turnValues(held: readonly string[], worker: string): unknown[] {
     [],
     null,
     [QUEUE],
-    [TASK],
-    BATCH,
+    [task],
+    limit,
     LEASE_MS,
     CLAIM,
     true,

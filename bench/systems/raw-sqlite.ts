@@ -2,7 +2,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { statements } from "../../src/store/sqlite/statements.ts";
 import { fileOf, type Place } from "../places.ts";
-import { BATCH, LEASE_MS, QUEUE, TASK, type RawLoop } from "./raw-batch.ts";
+import { BATCH, LEASE_MS, QUEUE, TASK, type RawClaim, type RawLoop } from "./raw-batch.ts";
 
 type Ready = [
   id: string,
@@ -25,7 +25,7 @@ type Taken = [
   attemptsMax: number,
   claimedAt: number,
 ];
-type Held = [id: string, epoch: number];
+export type Held = [id: string, epoch: number];
 
 const WORKER = "raw";
 const CLAIM = 1;
@@ -35,26 +35,23 @@ export async function openSqliteLoop(place: Place): Promise<RawLoop> {
   db.exec("pragma journal_mode = wal; pragma synchronous = full;");
   const turns = new Turns(db);
   return {
-    run: async () => drain(db, turns),
+    run: async () => drain(turns),
     [Symbol.asyncDispose]: async () => db.close(),
   };
 }
 
-function drain(db: DatabaseSync, turns: Turns): number {
+function drain(turns: Turns): number {
   let held: Held[] = [];
   let drained = 0;
   do {
-    const now = Date.now();
-    db.exec("begin immediate");
-    for (const one of held) turns.settle(one, now);
     drained += held.length;
-    held = turns.claim(now);
-    db.exec("commit");
+    held = turns.turn(held, { worker: WORKER, task: TASK, limit: BATCH });
   } while (held.length > 0);
   return drained;
 }
 
-class Turns {
+export class Turns {
+  readonly #db: DatabaseSync;
   readonly #peek: StatementSync;
   readonly #deleteReady: StatementSync;
   readonly #insertLease: StatementSync;
@@ -63,6 +60,7 @@ class Turns {
   readonly #insertFinished: StatementSync;
 
   constructor(db: DatabaseSync) {
+    this.#db = db;
     const prepare = (text: string): StatementSync => {
       const statement = db.prepare(text);
       statement.setReturnArrays(true);
@@ -76,22 +74,32 @@ class Turns {
     this.#insertFinished = prepare(statements.insertFinished);
   }
 
-  settle([id, epoch]: Held, now: number): void {
+  /** One turn: settles what is held, and claims. */
+  turn(held: readonly Held[], wanted: RawClaim): Held[] {
+    const now = Date.now();
+    this.#db.exec("begin immediate");
+    for (const one of held) this.#settle(one, wanted, now);
+    const claimed = this.#claim(wanted, now);
+    this.#db.exec("commit");
+    return claimed;
+  }
+
+  #settle([id, epoch]: Held, { worker }: RawClaim, now: number): void {
     const [queue, task, rank, key, attempts, crashes, most, at] = this.#takeLease.get(
       id,
-      WORKER,
+      worker,
       epoch,
     ) as unknown as Taken;
     const travels = [id, queue, task, rank, key, epoch, attempts, crashes, most];
-    this.#insertFinished.run(...travels, "done", WORKER, at, now, null, null);
+    this.#insertFinished.run(...travels, "done", worker, at, now, null, null);
   }
 
-  claim(now: number): Held[] {
-    const rows = this.#peek.all(QUEUE, JSON.stringify([TASK]), BATCH) as unknown as Ready[];
+  #claim({ worker, task: only, limit }: RawClaim, now: number): Held[] {
+    const rows = this.#peek.all(QUEUE, JSON.stringify([only]), limit) as unknown as Ready[];
     return rows.map(([id, queue, task, rank, key, epoch, attempts, crashes, most]) => {
       this.#deleteReady.run(id);
       const travels = [id, queue, task, rank, key, epoch + 1, attempts + 1, crashes, most];
-      this.#insertLease.run(...travels, WORKER, now + LEASE_MS, now, now, CLAIM);
+      this.#insertLease.run(...travels, worker, now + LEASE_MS, now, now, CLAIM);
       this.#readJob.get(id);
       return [id, epoch + 1];
     });

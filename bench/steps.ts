@@ -12,11 +12,11 @@
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { numberFrom, numbersFrom, wordsFrom } from "./environment.ts";
-import { median, perSecond, printTable, progress, ratio, whole } from "./figures.ts";
+import { median, milliseconds, perSecond, printTable, progress, ratio, whole } from "./figures.ts";
 import { SQL_ENGINES, type SqlEngine } from "./fill.ts";
 import { lookAtMachine, sayHowQuiet } from "./machine.ts";
 import { describeServer, getServers } from "./servers.ts";
-import { barePace, workerPace, type Load } from "./steps/pace.ts";
+import { barePace, workerPace, type Load, type Pace } from "./steps/pace.ts";
 import { countRoundTrips, SERVERS, type RoundTrips } from "./steps/round-trips.ts";
 
 const JOBS = numberFrom("JOBS", 2_000);
@@ -29,19 +29,19 @@ const TARGET = 0.6;
 
 class Compared {
   readonly load: Load;
-  readonly worker: number[] = [];
-  readonly bare: number[] = [];
-  readonly batches: number[] = [];
+  readonly worker: Pace[] = [];
+  readonly bare: Pace[] = [];
+  #batch = 1;
 
   constructor(load: Load) {
     this.load = load;
   }
 
   get ratio(): number {
-    return ratio(this.worker, this.bare);
+    return ratio(rates(this.worker), rates(this.bare));
   }
 
-  /** What the other one's turns are like is known from the round before. */
+  /** The bare loop's turns are as large as the worker's last ones were. */
   async round(number: number): Promise<void> {
     if (number % 2 === 0) await this.#bare();
     await this.#worker();
@@ -50,32 +50,46 @@ class Compared {
 
   async warmUp(): Promise<void> {
     const load = { ...this.load, jobs: Math.min(WARM_UP_JOBS, this.load.jobs) };
-    const { batch } = await workerPace(load);
-    await barePace(load, batch);
-    this.batches.push(batch);
+    this.#batch = (await workerPace(load)).batch;
+    await barePace(load, this.#batch);
   }
 
   async #worker(): Promise<void> {
-    const { rate, batch } = await workerPace(this.load);
-    this.worker.push(rate);
-    this.batches.push(batch);
+    const pace = await workerPace(this.load);
+    this.worker.push(pace);
+    this.#batch = pace.batch;
   }
 
   async #bare(): Promise<void> {
-    this.bare.push((await barePace(this.load, this.batches.at(-1) ?? 1)).rate);
+    this.bare.push(await barePace(this.load, this.#batch));
   }
 }
 
-function rowFor({ load, worker, bare, batches, ratio: share }: Compared): string[] {
-  const rounds = worker.map((rate, round) => rate / (bare[round] ?? Number.NaN));
+function rates(paces: readonly Pace[]): number[] {
+  return paces.map(({ rate }) => rate);
+}
+
+function best(paces: readonly Pace[]): number {
+  return Math.max(...rates(paces));
+}
+
+function cpu(paces: readonly Pace[]): string {
+  return milliseconds(median(paces.map(({ cpuMs }) => cpuMs)));
+}
+
+function rowFor({ load, worker, bare, ratio: share }: Compared): string[] {
+  const rounds = worker.map(({ rate }, round) => rate / (bare[round]?.rate ?? Number.NaN));
   return [
     load.engine,
     String(load.concurrency),
-    perSecond(median(worker)),
-    perSecond(median(bare)),
+    perSecond(median(rates(worker))),
+    perSecond(median(rates(bare))),
     percent(share),
     `${percent(Math.min(...rounds))} to ${percent(Math.max(...rounds))}`,
-    median(batches).toFixed(1),
+    percent(best(worker) / best(bare)),
+    cpu(worker),
+    cpu(bare),
+    median(worker.map(({ batch }) => batch)).toFixed(1),
     share >= TARGET ? "reached" : "MISSED",
   ];
 }
@@ -87,6 +101,9 @@ const HEAD = [
   "bare loop",
   "worker / bare",
   "from round to round",
+  "best / best",
+  "our CPU a job",
+  "the loop's",
   "jobs in a turn",
   `at least ${percent(TARGET)}`,
 ];
@@ -104,7 +121,8 @@ async function comparePaces(engines: readonly SqlEngine[]): Promise<Compared[]> 
     for (const each of all) {
       await each.round(round);
       const { load, worker, bare } = each;
-      const told = `${perSecond(worker.at(-1) ?? 0)}, bare ${perSecond(bare.at(-1) ?? 0)}`;
+      const [last, rival] = [worker.at(-1)?.rate ?? 0, bare.at(-1)?.rate ?? 0];
+      const told = `${perSecond(last)}, bare ${perSecond(rival)}`;
       const where = `${load.engine}, concurrency ${load.concurrency}`;
       progress(`round ${round}/${ROUNDS}  ${where.padEnd(26)} ${told}`);
     }
@@ -152,12 +170,7 @@ async function main(): Promise<void> {
   for (const reason of servers.missing.values()) console.log(`LEFT OUT: ${reason}`);
   if (!machine.quiet) console.log("THE MACHINE WAS NOT QUIET: see above.");
   if (values.json !== undefined) {
-    const paces = compared.map(({ load, worker, bare, batches }) => ({
-      ...load,
-      worker,
-      bare,
-      batches,
-    }));
+    const paces = compared.map(({ load, worker, bare }) => ({ ...load, worker, bare }));
     const at = new Date().toISOString();
     const all = { at, machine, databases, paces, roundTrips: counted };
     writeFileSync(values.json, `${JSON.stringify(all, null, 2)}\n`);

@@ -26,6 +26,8 @@ export interface Pace {
   readonly rate: number;
   /** Jobs that were claimed in one turn, on average. */
   readonly batch: number;
+  /** Milliseconds of this process's processor for a job, its threads' among them. */
+  readonly cpuMs: number;
 }
 
 export function workerPace(load: Load): Promise<Pace> {
@@ -34,12 +36,10 @@ export function workerPace(load: Load): Promise<Pace> {
     const turns = countTurns(holdfast);
     const left = new Countdown(jobs);
     const worker = await holdfast.startWorker({ tasks: [threeSteps], concurrency });
-    const startedAt = performance.now();
     worker.on("job:completed", left.tick);
-    await left.over;
-    const ms = performance.now() - startedAt;
+    const timed = await time(jobs, () => left.over);
     await worker.stop();
-    return { rate: rate(jobs, ms), batch: jobs / turns() };
+    return { ...timed, batch: jobs / turns() };
   });
 }
 
@@ -50,12 +50,22 @@ export function barePace(load: Load, batch: number): Promise<Pace> {
     const store = holdfast.store as SqlStore;
     const task = threeSteps.name;
     await using bare = await openBare(engine, { place, store, task, concurrency });
-    const startedAt = performance.now();
-    const drained = await bare.run(Math.max(1, Math.round(batch)));
-    const ms = performance.now() - startedAt;
+    let drained = 0;
+    const timed = await time(jobs, async () => {
+      drained = await bare.run(Math.max(1, Math.round(batch)));
+    });
     expectCount("drained", drained, jobs);
-    return { rate: rate(jobs, ms), batch };
+    return { ...timed, batch };
   });
+}
+
+async function time(jobs: number, body: () => Promise<void>): Promise<Omit<Pace, "batch">> {
+  const cpu = process.cpuUsage();
+  const startedAt = performance.now();
+  await body();
+  const ms = performance.now() - startedAt;
+  const { user, system } = process.cpuUsage(cpu);
+  return { rate: rate(jobs, ms), cpuMs: (user + system) / 1_000 / jobs };
 }
 
 type AtWork = { holdfast: Holdfast; place: Awaited<ReturnType<typeof scratchPlace>> };

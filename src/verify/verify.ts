@@ -58,8 +58,8 @@ const DRAIN_MS_MAX = 60_000;
 const BACKOFF_MS_MAX = 200;
 /** A machine that has more to do than it has cores is late by so much. */
 const SLACK_MS = 10_000;
-/** What is enqueued when the faults end takes its time too. */
-const JOBS_PER_S_LEAST = 60;
+/** What is not done when the faults end, or not enqueued yet, takes its time too. */
+const JOBS_PER_S_LEAST = 40;
 const RECONNECT_MS = 2_000;
 
 class KitFailed extends HoldfastError {
@@ -156,8 +156,8 @@ class Run {
     }
   }
 
-  /** How many jobs are not finished; null: the database does not answer now. */
-  async #look(crew: Crew, nemesis: Nemesis): Promise<number | null> {
+  /** How many jobs are done, and how many wait; null: the database does not answer now. */
+  async #look(crew: Crew, nemesis: Nemesis): Promise<{ done: number; rest: number } | null> {
     this.#signal.throwIfAborted();
     if (crew.hasFailed) throw new KitFailed({ errors: crew.errors });
     const { prefix } = this.#database;
@@ -169,8 +169,9 @@ class Run {
       const { ms } = this.#options;
       const { jobs } = this.#plan;
       const { done: faults } = nemesis;
-      this.#options.onProgress?.({ elapsedMs, ms, jobs, done: Number(row?.["done"]), faults });
-      return Number(row?.["rest"]);
+      const done = Number(row?.["done"]);
+      this.#options.onProgress?.({ elapsedMs, ms, jobs, done, faults });
+      return { done, rest: Number(row?.["rest"]) };
     } catch {
       return null;
     }
@@ -179,19 +180,14 @@ class Run {
   /** How long it took from the last fault until nothing was left to do, and how long it may take. */
   async #drain(crew: Crew, nemesis: Nemesis): Promise<{ ms: number | null; limitMs: number }> {
     const startedAt = systemRuntime.monotonic();
-    const backlog = (await this.#look(crew, nemesis)) ?? 0;
-    const limitMs =
-      LEASE_MS +
-      GRACE_MS +
-      UPKEEP_MS +
-      BACKOFF_MS_MAX +
-      SLACK_MS +
-      (backlog / JOBS_PER_S_LEAST) * 1_000;
+    const { done = 0 } = (await this.#look(crew, nemesis)) ?? {};
+    const backlogMs = (Math.max(0, this.#plan.jobs - done) / JOBS_PER_S_LEAST) * 1_000;
+    const limitMs = LEASE_MS + GRACE_MS + UPKEEP_MS + BACKOFF_MS_MAX + SLACK_MS + backlogMs;
     for (;;) {
-      const rest = await this.#look(crew, nemesis);
+      const look = await this.#look(crew, nemesis);
       const ms = Math.round(systemRuntime.monotonic() - startedAt);
-      if (rest === 0 && !crew.isProducing) return { ms, limitMs };
-      if (ms > DRAIN_MS_MAX) return { ms: null, limitMs };
+      if (look?.rest === 0 && !crew.isProducing) return { ms, limitMs };
+      if (ms > DRAIN_MS_MAX + backlogMs) return { ms: null, limitMs };
       await sleep(systemRuntime, LOOK_MS);
     }
   }

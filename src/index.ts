@@ -40,7 +40,14 @@ export type {
   WorkerTarget,
 } from "./queue/workers.ts";
 export type { EnqueuerRecord, WorkerRecord } from "./store/registry.ts";
-export type { JobSummary, LeaseRecord, QueueStats, Store, Stranded } from "./store/store.ts";
+export type {
+  JobSummary,
+  LeaseRecord,
+  OnConflict,
+  QueueStats,
+  Store,
+  Stranded,
+} from "./store/store.ts";
 export { openStore } from "./store/open.ts";
 export type { Fence, Status } from "./core/job.ts";
 export type { Duration } from "./core/duration.ts";

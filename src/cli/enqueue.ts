@@ -1,7 +1,8 @@
 /** `holdfast enqueue`: accepts one job, and waits for its result when asked to. */
 import { text } from "node:stream/consumers";
 import { Command, Option } from "commander";
-import type { EnqueueOptions } from "../queue/options.ts";
+import { conflicts, type EnqueueOptions } from "../queue/options.ts";
+import type { OnConflict } from "../store/store.ts";
 import type { Job } from "../queue/job.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { duration, instant, parseJson, wholeNumber } from "./arguments.ts";
@@ -18,6 +19,8 @@ interface Options extends DatabaseOptions {
   readonly runAt?: Date;
   readonly attempts?: number;
   readonly key?: string;
+  readonly keyFor?: string;
+  readonly onConflict?: OnConflict;
   readonly wait?: string;
 }
 
@@ -45,6 +48,10 @@ export function enqueueCommand(terminal: Terminal): Command {
       wholeNumber,
     )
     .option("--key <key>", "at most one live job of the task has this key")
+    .option("--key-for <duration>", "the job keeps its key for this long after its end", duration)
+    .addOption(
+      new Option("--on-conflict <what>", "if the key is held (default: return)").choices(conflicts),
+    )
     .option("--wait <duration>", "wait this long for the result", duration)
     .action((task: string, json: string, options: Options) =>
       enqueue(terminal, task, json, options),

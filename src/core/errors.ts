@@ -199,19 +199,28 @@ export class IllegalMove extends HoldfastError {
   }
 }
 
-/** A live job holds the key that another one needs. */
+/** Another job holds the key that one needs: a live job, or one that has ended and keeps it for a while. */
 export class KeyTaken extends HoldfastError {
   readonly key: string;
+  readonly task: string;
+  /** The id of the job that holds it. */
   readonly holder: string;
+  readonly status: string;
 
-  constructor(facts: { key: string; task: string; holder: string }) {
+  constructor(facts: { key: string; task: string; holder: string; status: string }) {
+    const { key, task, holder, status } = facts;
+    const hasEnded = ["done", "failed", "cancelled"].includes(status);
     super(
       "KEY_TAKEN",
-      `The key '${facts.key}' of task '${facts.task}' is held by the live job ${facts.holder}. ` +
-        `Wait for it to finish, or cancel it.`,
+      `The key '${key}' of task '${task}' is held by job ${holder}, which is ${status}` +
+        (hasEnded
+          ? ` and keeps it for a while. Wait until that is over, or enqueue with onConflict: "replace".`
+          : `. Wait for it to finish, or cancel it.`),
     );
-    this.key = facts.key;
-    this.holder = facts.holder;
+    this.key = key;
+    this.task = task;
+    this.holder = holder;
+    this.status = status;
   }
 }
 

@@ -9,7 +9,7 @@ import type { WatchOptions } from "./watches.ts";
 export class Job<Result> {
   readonly id: string;
   readonly task: string;
-  /** False: a live job held the key already, and this is that job. */
+  /** False: another job held the key already, and this is that job. */
   readonly added: boolean;
   readonly #jobs: Jobs;
 

@@ -4,7 +4,7 @@ import { toMs, type Duration } from "../core/duration.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { checkKey, checkName } from "../core/name.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
-import type { NewJob } from "../store/store.ts";
+import type { NewJob, OnConflict } from "../store/store.ts";
 
 export const PRIORITY_MAX = 32_767;
 /** The last moment that a Date can name. */
@@ -22,25 +22,70 @@ export interface EnqueueOptions {
   readonly attempts?: number;
   /** At most one live job of a task has a key: enqueueing again returns the job that holds it. */
   readonly key?: string;
+  /** For how long the job keeps its key after its end, as long as it is kept itself. Default: not at all. */
+  readonly keyFor?: Duration;
+  /**
+   * What happens if the key is held. `return` (the default): the job that holds it comes back. `replace`: this job takes its
+   * place, if nobody works on it. `reject`: KeyTaken is thrown, and nothing is accepted.
+   */
+  readonly onConflict?: OnConflict;
 }
 
 export type Terms = Omit<NewJob, "id" | "task" | "payload">;
 
-const KNOWN = new Set(["queue", "priority", "delay", "runAt", "attempts", "key"]);
+const KNOWN = new Set([
+  "queue",
+  "priority",
+  "delay",
+  "runAt",
+  "attempts",
+  "key",
+  "keyFor",
+  "onConflict",
+]);
+
+export const conflicts = ["return", "replace", "reject"] as const satisfies readonly OnConflict[];
 
 export function checkOptions(
   options: EnqueueOptions,
   defaults: { queue: string; attempts: number },
 ): Terms {
   checkKnown(options, KNOWN);
-  const { queue = defaults.queue, priority = 0, attempts = defaults.attempts, key } = options;
+  const { queue = defaults.queue, priority = 0, attempts = defaults.attempts } = options;
   return {
     queue: checkName("queue", queue),
     priority: checkWhole("priority", priority, { least: -PRIORITY_MAX, most: PRIORITY_MAX }),
     attemptsMax: checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX }),
-    key: key === undefined ? null : checkKey("key", key),
+    ...keyOf(options),
     start: startOf(options),
   };
+}
+
+function keyOf({
+  key,
+  keyFor,
+  onConflict,
+}: EnqueueOptions): Pick<Terms, "key" | "keyForMs" | "onConflict"> {
+  if (key === undefined) {
+    for (const [field, value] of Object.entries({ keyFor, onConflict })) {
+      if (value === undefined) continue;
+      throw new InvalidArgument({ field, problem: "it is about a key: give one." });
+    }
+    return { key: null };
+  }
+  return {
+    key: checkKey("key", key),
+    ...(keyFor === undefined ? {} : { keyForMs: toMs("keyFor", keyFor, { min: 1 }) }),
+    ...(onConflict === undefined ? {} : { onConflict: checkConflict(onConflict) }),
+  };
+}
+
+function checkConflict(onConflict: OnConflict): OnConflict {
+  if (conflicts.includes(onConflict)) return onConflict;
+  throw new InvalidArgument({
+    field: "onConflict",
+    problem: 'give "return", "replace" or "reject".',
+  });
 }
 
 function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {

@@ -9,7 +9,7 @@ import type { Emitted } from "../store/journal.ts";
 import type { Store } from "../store/store.ts";
 import { Job } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
-import { checkPayload, jobsOf, listOf } from "./new-job.ts";
+import { checkPayload, jobsOf, listOf, type OptionsOf } from "./new-job.ts";
 import type { EnqueueOptions } from "./options.ts";
 
 export interface WithinParts {
@@ -42,9 +42,10 @@ export class Within {
   async enqueueMany<Input, Result>(
     task: Task<Input, Result>,
     inputs: Iterable<NoInfer<Input>>,
-    options: EnqueueOptions = {},
+    options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
   ): Promise<Job<Result>[]> {
-    return (await this.#enqueueAll(task, listOf(inputs), options)) as Job<Result>[];
+    const each = options as EnqueueOptions | OptionsOf;
+    return (await this.#enqueueAll(task, listOf(inputs), each)) as Job<Result>[];
   }
 
   /** As `holdfast.emit`. */
@@ -69,7 +70,7 @@ export class Within {
   async #enqueueAll(
     task: Task | string,
     inputs: readonly unknown[],
-    options: EnqueueOptions,
+    options: EnqueueOptions | OptionsOf,
   ): Promise<Job<unknown>[]> {
     const { store, jobs, newId, tx } = this.#parts;
     const { name, news } = await jobsOf({ task, inputs, options, newId });

@@ -12,12 +12,12 @@ import {
   type Status,
   type Wait,
 } from "../core/job.ts";
-import { IllegalMove, JobNotFound, KeyTaken } from "../core/errors.ts";
+import { IllegalMove, JobNotFound } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
 import { JOB_ENDED } from "../core/step.ts";
-import { bareName } from "../core/task-name.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { isSaid, pruneEvents, wake } from "./events.ts";
+import { holdAgain } from "./keys.ts";
 import { asRow, putReady, queuesOf, readNow } from "./moving.ts";
 import {
   land,
@@ -140,13 +140,8 @@ export async function cancelWhereItStands(
   id: string,
 ): Promise<{ status: Status | null } & Touched> {
   const now = await readNow(engine, tx);
-  for (const table of ["ready", "waiting"] as const) {
-    const [row] = await tx.take<Traveller & Partial<WaitingRow>>({ table, where: sql`id = ${id}` });
-    if (row === undefined) continue;
-    await stopWaiting(engine, tx, [row]);
-    const queues = await put(engine, tx, [{ table: "finished", row: cancelled(row, now) }]);
-    return { status: "cancelled", queues };
-  }
+  const queues = await cancelUnclaimed(engine, tx, id, { now, error: null });
+  if (queues !== null) return { status: "cancelled", queues };
   const marked = await tx.run(sql`
     update holdfast.lease
        set cancel_requested_at = coalesce(cancel_requested_at, ${now})
@@ -158,16 +153,28 @@ export async function cancelWhereItStands(
   return { status: ended?.status ?? null, queues: [] };
 }
 
-function cancelled(row: Traveller, now: number): FinishedRow {
-  return {
-    ...traveller(row),
-    status: "cancelled",
-    worker: null,
-    started_at: null,
-    finished_at: now,
-    result: null,
-    error: null,
-  };
+/** Cancels a job that nobody works on. Returns the queues of those that waited for its end; null: it is not one. */
+export async function cancelUnclaimed(
+  engine: Engine,
+  tx: Transaction,
+  id: string,
+  because: { readonly now: number; readonly error: string | null },
+): Promise<string[] | null> {
+  for (const table of ["ready", "waiting"] as const) {
+    const [row] = await tx.take<Traveller & Partial<WaitingRow>>({ table, where: sql`id = ${id}` });
+    if (row === undefined) continue;
+    await stopWaiting(engine, tx, [row]);
+    return put(engine, tx, [{ table: "finished", row: cancelled(row, because) }]);
+  }
+  return null;
+}
+
+function cancelled(
+  row: Traveller,
+  { now, error }: { readonly now: number; readonly error: string | null },
+): FinishedRow {
+  const never = { worker: null, started_at: null, result: null };
+  return { ...traveller(row), ...never, status: "cancelled", finished_at: now, error };
 }
 
 /** Revives a finished job. Its last attempt stays in the history, and its epoch goes on from where it was. */
@@ -179,7 +186,7 @@ export function revive(engine: Engine, id: string, attempts: number): Promise<st
       where: sql`id = ${id} and ${engine.among(sql`status`, moves.revive.from)}`,
     });
     if (row === undefined) throw await whyNotRevived(tx, id);
-    if (row.job_key !== null) await holdKey(tx, row, row.job_key);
+    await holdAgain(tx, row, now);
     await forgetFailedCalls(tx, id);
     if (row.worker !== null) await tx.insert("attempt", [asRow(lastAttempt(row))]);
     const allowed = Math.max(row.max_attempts, row.attempts + attempts);
@@ -206,15 +213,6 @@ async function whyNotRevived(tx: Transaction, id: string): Promise<Error> {
   );
   if (row === undefined || mayMove("revive", row.status)) return new JobNotFound({ id });
   return new IllegalMove({ id, status: row.status, move: "revive", allowed: moves.revive.from });
-}
-
-async function holdKey(tx: Transaction, row: Traveller, key: string): Promise<void> {
-  const task = bareName(row.task);
-  const [holder] = await tx.all<{ job_id: string }>(
-    sql`select job_id from holdfast.job_key where task = ${task} and job_key = ${key}`,
-  );
-  if (holder !== undefined) throw new KeyTaken({ key, task, holder: holder.job_id });
-  await tx.insert("job_key", [{ task, job_key: key, job_id: row.id }]);
 }
 
 function lastAttempt(row: FinishedRow): AttemptRow {
@@ -251,6 +249,7 @@ export function prune(
       await tx.run(sql`delete from holdfast.attempt where ${engine.among(sql`job_id`, ids)}`);
       await tx.run(sql`delete from holdfast.step where ${engine.among(sql`job_id`, ids)}`);
       await tx.run(sql`delete from holdfast.report where ${engine.among(sql`job_id`, ids)}`);
+      await tx.run(sql`delete from holdfast.kept_key where ${engine.among(sql`job_id`, ids)}`);
       await tx.run(sql`delete from holdfast.job where ${engine.among(sql`id`, ids)}`);
     }
     return chore.limit - left;

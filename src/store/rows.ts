@@ -139,6 +139,13 @@ function crashError(lease: LeaseRow, crashesMax: number): string {
   return JSON.stringify(record);
 }
 
+/** Why a job was cancelled that gave its key to another. */
+export function replacedError(by: string): string {
+  const message = `Replaced by job ${by}, which has the same key.`;
+  const record: ErrorRecord = { name: "Replaced", code: "REPLACED", message };
+  return JSON.stringify(record);
+}
+
 function finish(
   lease: LeaseRow,
   now: number,

@@ -3,6 +3,7 @@ import { JobNotFound, OutcomeUnknown, StoreRefused, StoreUnavailable } from "../
 import { isCalled } from "../core/id.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
+import { enqueueMinding, minds } from "./enqueue.ts";
 import { declareEvent } from "./events.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
@@ -28,6 +29,7 @@ import { stranded } from "./stranded.ts";
 import {
   lookUpCared,
   lookUpEnqueued,
+  lookUpMinding,
   lookUpRevived,
   lookUpTurn,
   writeOrLookUp,
@@ -65,6 +67,7 @@ export class SqlStore extends SqlJournal implements Store {
 
   async enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {
     if (news.length === 0) return [];
+    if (news.some(minds)) return this.#enqueueMinding(news);
     const enqueued = await writeOrLookUp(
       this.engine,
       () => this.engine.insert(news),
@@ -72,6 +75,17 @@ export class SqlStore extends SqlJournal implements Store {
     );
     this.#hintPending(news); // also those with a start: it may be in the past by the database's clock
     if (news.some((job) => job.start !== null)) this.announce({ kind: "waiting" });
+    return enqueued;
+  }
+
+  async #enqueueMinding(news: readonly NewJob[]): Promise<Enqueued[]> {
+    const { engine } = this;
+    const { enqueued, hints } = await writeOrLookUp(
+      engine,
+      () => enqueueMinding(engine, news),
+      () => lookUpMinding(engine, news),
+    );
+    for (const hint of hints) this.announce(hint);
     return enqueued;
   }
 

@@ -29,8 +29,10 @@ export interface Store extends Registry, Reports, Journal {
   checkSchema(): Promise<void>;
 
   /**
-   * Accepts jobs, all or none. A job whose key is held by a live job of the same task is not added: the holder's id
-   * comes back instead. An id that exists already is left as it is, so a call whose answer was lost can be repeated.
+   * Accepts jobs, all or none. A job whose key is held, by a live job of the same task or by one that has ended and keeps
+   * it, is not added: the holder's id comes back instead. With `onConflict` it takes the holder's place, which must not be
+   * worked on, or the whole is refused: KeyTaken. An id that exists already is left as it is, so a call whose answer was
+   * lost can be repeated.
    */
   enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>;
 
@@ -126,12 +128,21 @@ export interface NewJob {
   readonly priority: number;
   readonly attemptsMax: number;
   readonly key: string | null;
+  /** For how long it keeps its key after its end; null: not at all. */
+  readonly keyForMs?: number | null;
+  /** What happens if the key is held. Default: return. */
+  readonly onConflict?: OnConflict;
   /** Now (null), after a span from the database's now, or at an instant the caller chose. */
   readonly start: { readonly delayMs: number } | { readonly at: number } | null;
 }
 
+/**
+ * Of a job whose key is held: the holder comes back; or the new job takes its place; or nothing of the call is accepted.
+ */
+export type OnConflict = "return" | "replace" | "reject";
+
 export interface Enqueued {
-  /** The job's own id, or the id of the live job that holds its key. */
+  /** The job's own id, or the id of the job that holds its key. */
   readonly id: string;
   readonly added: boolean;
 }

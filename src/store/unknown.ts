@@ -7,10 +7,11 @@
 import { JobNotFound, OutcomeUnknown, StoreBusy, StoreUnavailable } from "../core/errors.ts";
 import type { Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
+import { enqueueMinding, type Accepted } from "./enqueue.ts";
 import type { Claiming, Engine } from "./engine.ts";
 import { revive, settleWithCare, type Cared } from "./jobs.ts";
 import { sql } from "./sql.ts";
-import type { ClaimedJob, Enqueued, NewJob, Settled } from "./store.ts";
+import type { ClaimedJob, Enqueued, Hint, NewJob, Settled } from "./store.ts";
 
 /** A server that restarts is back within half a minute, or an operator knows about it. */
 const LOOKS_MAX = 20;
@@ -63,8 +64,23 @@ function isAway(error: unknown): boolean {
 
 /** An insert leaves an id alone that is there already, so making it again is how it is looked up. */
 export async function lookUpEnqueued(engine: Engine, jobs: readonly NewJob[]): Promise<Enqueued[]> {
-  const found = await engine.insert(jobs);
-  // Nobody else has ids of ours: one that is there was added by the call whose answer was lost.
+  return addedBefore(jobs, await engine.insert(jobs));
+}
+
+/**
+ * The same where a key that is held is minded: what is there has replaced what it was to replace, and is not refused for
+ * holding its own key.
+ */
+export async function lookUpMinding(engine: Engine, jobs: readonly NewJob[]): Promise<Accepted> {
+  const { enqueued, hints } = await enqueueMinding(engine, jobs);
+  const queues = new Set(jobs.map(({ queue }) => queue));
+  const news = [...queues].map((queue): Hint => ({ kind: "pending", queue }));
+  const finished: Hint[] = [{ kind: "finished" }, { kind: "waiting" }];
+  return { enqueued: addedBefore(jobs, enqueued), hints: [...hints, ...news, ...finished] };
+}
+
+/** Nobody else has ids of ours: one that is there was added by the call whose answer was lost. */
+function addedBefore(jobs: readonly NewJob[], found: readonly Enqueued[]): Enqueued[] {
   return found.map(({ id }, index) => ({ id, added: id === jobs[index]?.id }));
 }
 

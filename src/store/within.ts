@@ -1,13 +1,11 @@
 /** What can be done inside of a transaction of the user's: it is there if, and when, they commit. */
 import { StoreBusy, StoreRefused } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
-import { bareName } from "../core/task-name.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
+import { enqueueIn, minds, refuseTaken } from "./enqueue.ts";
 import { isDeclared, say } from "./events.ts";
 import { cancelWhereItStands } from "./jobs.ts";
 import type { Emitted, NewEvent } from "./journal.ts";
-import { asRow, dueTime, readNow } from "./moving.ts";
-import { sql } from "./sql.ts";
 import type { Enqueued, Hint, NewJob } from "./store.ts";
 
 /** The store, as a guest in somebody's transaction. */
@@ -20,33 +18,16 @@ export class Guest {
     this.#tx = tx;
   }
 
+  /** All of them or none, unless somebody takes one of their keys at this moment: then the user has to begin again. */
   async enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {
-    const now = await readNow(this.#engine, this.#tx);
-    const enqueued: Enqueued[] = [];
-    const added: NewJob[] = [];
-    for (const job of jobs) {
-      const holder = job.key === null ? job.id : await this.#holdKey(job, job.key);
-      if (holder === job.id) added.push(job);
-      enqueued.push({ id: holder, added: holder === job.id });
+    if (jobs.length > 1 && jobs.some(minds)) await refuseTaken(this.#engine, this.#tx, jobs);
+    try {
+      const { enqueued, hints } = await enqueueIn(this.#engine, this.#tx, jobs);
+      for (const hint of hints) await this.#tell(hint);
+      return enqueued;
+    } catch (error) {
+      throw this.#asBusy(error);
     }
-    await this.#tx.insert(
-      "job",
-      added.map((job) => jobRow(job, now)),
-    );
-    const due = (job: NewJob): number => dueTime(job, now);
-    const ready = added.filter((job) => due(job) <= now);
-    const later = added.filter((job) => due(job) > now);
-    await this.#tx.insert(
-      "ready",
-      ready.map((job) => ({ ...newTraveller(job), ready_at: now })),
-    );
-    await this.#tx.insert(
-      "waiting",
-      later.map((job) => ({ ...newTraveller(job), status: "scheduled", due_at: due(job) })),
-    );
-    await this.#tellPending(ready.map(({ queue }) => queue));
-    if (later.length > 0) await this.#tell({ kind: "waiting" });
-    return enqueued;
   }
 
   async emit(event: NewEvent): Promise<Emitted> {
@@ -68,25 +49,18 @@ export class Guest {
     return status;
   }
 
-  /** The id that holds the key, if the user commits. */
-  async #holdKey({ id, task }: NewJob, key: string): Promise<string> {
-    const name = bareName(task);
-    const [holder] = await this.#tx.all<{ job_id: string }>(
-      sql`select job_id from holdfast.job_key where task = ${name} and job_key = ${key}`,
-    );
-    if (holder !== undefined) return holder.job_id;
-    await this.#insertOnce("job_key", { task: name, job_key: key, job_id: id });
-    return id;
-  }
-
   /** Somebody else may do the same at this moment, in a transaction of theirs. */
   async #insertOnce(table: string, row: Row): Promise<void> {
     try {
       await this.#tx.insert(table, [row]);
     } catch (error) {
-      if (!(error instanceof StoreRefused)) throw error;
-      throw new StoreBusy({ store: this.#engine.name, waitedMs: 0 }, error);
+      throw this.#asBusy(error);
     }
+  }
+
+  #asBusy(error: unknown): unknown {
+    if (!(error instanceof StoreRefused)) return error;
+    return new StoreBusy({ store: this.#engine.name, waitedMs: 0 }, error);
   }
 
   async #tellPending(queues: readonly string[]): Promise<void> {
@@ -96,23 +70,4 @@ export class Guest {
   #tell(hint: Hint): Promise<void> {
     return this.#engine.tellInside(this.#tx, hint);
   }
-}
-
-function newTraveller({ id, queue, task, priority, key, attemptsMax }: NewJob): Row {
-  const counters = { epoch: 0, attempts: 0, crashes: 0, max_attempts: attemptsMax };
-  return asRow({ id, queue, task, rank: 0 - priority, job_key: key, ...counters });
-}
-
-function jobRow(job: NewJob, now: number): Row {
-  const { id, queue, task, payload, priority, attemptsMax, key } = job;
-  return {
-    id,
-    queue,
-    task,
-    payload,
-    rank: 0 - priority,
-    max_attempts: attemptsMax,
-    job_key: key,
-    enqueued_at: now,
-  };
 }

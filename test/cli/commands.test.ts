@@ -103,6 +103,19 @@ suite("holdfast enqueue", () => {
     assert.deepEqual(second, { ...first, added: false });
   });
 
+  test("a key that is held is a reason to refuse, or to replace its holder", async () => {
+    const kept = ["enqueue", "mine", "--key", "mine", "--key-for", "7d"];
+    const first = await desk.json(kept);
+    const refused = await desk.holdfast([...kept, "--on-conflict", "reject"]);
+    assertRefused(refused, 1, /'mine'/, new RegExp(first.id), /pending/);
+    const second = await desk.json([...kept, "--on-conflict", "replace"]);
+    assert.equal(second.added, true);
+    const { job } = await desk.json(["job", first.id]);
+    assert.deepEqual([job.status, job.lastError.code], ["cancelled", "REPLACED"]);
+    await desk.json(["cancel", second.id]);
+    assert.deepEqual((await desk.json(kept)).id, second.id); // it is over, and keeps its key
+  });
+
   test("--run-at is a moment", async () => {
     const { id } = await desk.json(["enqueue", "x", "--run-at", "2099-01-31T09:00:00Z"]);
     const { job } = await desk.json(["job", id]);

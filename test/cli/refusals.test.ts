@@ -54,6 +54,9 @@ suite("an input that cannot be used", () => {
     ["--attempts", "0", /attempts.*1 to 1000/],
     ["--queue", " x", /queue.*blank/],
     ["--key", "", /key.*empty/],
+    ["--key-for", "long", /'--key-for <duration>'.*'long'/],
+    ["--key-for", "7d", /keyFor.*give one/],
+    ["--on-conflict", "ask", /--on-conflict.*return, replace, reject/],
   ] as const) {
     test(`${option} ${JSON.stringify(value)} is refused in a sentence that names it`, async () => {
       assertRefused(await enqueue("x", option, value), 2, pattern);

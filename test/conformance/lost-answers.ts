@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { OutcomeUnknown, StoreRefused } from "../../src/core/errors.ts";
+import { KeyTaken, OutcomeUnknown, StoreRefused } from "../../src/core/errors.ts";
 import type { Engine } from "../../src/store/engine.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
@@ -15,6 +15,7 @@ import {
   done,
   enqueueOne,
   fenceOf,
+  HOUR_MS,
   mustFind,
   newJob,
   outcomes,
@@ -35,6 +36,26 @@ export const lostAnswers: Group = (open) => {
       const ours = jobs.map(({ id }) => ({ id, added: true }));
       assert.deepEqual(await losing.enqueue(jobs), ours);
       assert.equal((await store.list({ limit: 10 })).length, 2);
+    });
+
+    test(`a job replaces another once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const holder = await enqueueOne(store, { key: "k" });
+      const jobs = [newJob({ key: "k", onConflict: "replace", keyForMs: HOUR_MS }), newJob()];
+      const ours = jobs.map(({ id }) => ({ id, added: true }));
+      assert.deepEqual(await losing.enqueue(jobs), ours);
+      assert.equal(await statusOf(store, holder.id), "cancelled");
+      for (const { id } of jobs) assert.equal(await statusOf(store, id), "pending");
+    });
+
+    test(`a job that shall be rejected is accepted once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const job = newJob({ key: "k", onConflict: "reject" });
+      assert.deepEqual(await losing.enqueue([job]), [{ id: job.id, added: true }]);
+      losing.loseNext();
+      const other = newJob({ key: "k", onConflict: "reject" });
+      await assert.rejects(losing.enqueue([newJob(), other]), KeyTaken);
+      assert.equal((await store.list({ limit: 10 })).length, 1);
     });
 
     test(`a claim is made once when the ${loss} is lost`, async () => {

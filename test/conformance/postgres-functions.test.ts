@@ -19,6 +19,7 @@ import {
   startOne,
   suspended,
 } from "../support/jobs.ts";
+import { until } from "../worker/observe.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 
 const SCHEMA = "order"; // a word of SQL: names are quoted everywhere
@@ -74,6 +75,21 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     assert.equal(await enqueue(`'t', queue => 'f2', key => 'k'`), first);
     const [ours] = await store.enqueue([newJob({ task: "t", queue: "f2", key: "k" })]);
     assert.deepEqual(ours, { id: first, added: false });
+  });
+
+  test("a key that a job keeps after its end gives that job", async () => {
+    const kept = { queue: "f2k", key: "kept", keyForMs: 200 };
+    const { id } = await enqueueOne(store, { ...kept, task: "t@2" });
+    const again = () => enqueue(`'t', queue => 'f2k', key => 'kept'`);
+    assert.equal(await again(), id);
+    await settleOne(store, done(await claimOne(store, { queues: ["f2k"] })));
+    assert.equal(await again(), id);
+    const next = await until("its time is over", async () => {
+      const given = await again();
+      return given === id ? undefined : given;
+    });
+    assert.equal((await mustFind(store, next)).status, "pending");
+    assert.equal(await again(), next);
   });
 
   test("a call that is repeated with its id changes nothing", async () => {

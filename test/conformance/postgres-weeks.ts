@@ -23,6 +23,8 @@ interface Weeks extends AsyncDisposable {
   /** The tables that hold a job's row, and those there are. */
   tableOf(id: string): Promise<string>;
   tables(): Promise<string[]>;
+  /** The jobs that keep a key after their end. */
+  keptBy(): Promise<string[]>;
   prune(keep?: typeof keepMs): Promise<number>;
 }
 
@@ -62,6 +64,7 @@ async function openWeeks(url: string): Promise<Weeks> {
         `select relname as name from pg_class
           where relnamespace = '${schema}'::regnamespace and relname ~ '^(job|finished)_[0-9]+$' order by 1`,
       ),
+    keptBy: () => list(`select job_id::text as name from ${schema}.kept_key`),
     async prune(keep = keepMs) {
       let pruned = 0;
       for (let batch = 1; batch > 0; pruned += batch) {
@@ -117,6 +120,22 @@ export function inWeeks(url: () => string): void {
       assert.deepEqual(await weeks.store.attempts(id), []);
       assert.equal(await weeks.store.lastReport(id), 0);
     }
+  });
+
+  test("a week that is dropped takes the keys along that its jobs kept", async () => {
+    await using weeks = await openWeeks(url());
+    const kept = { key: "k", keyForMs: 52 * WEEK_MS };
+    const { store, runtime } = weeks;
+    const id = makeIds(runtime)();
+    await store.enqueue([newJob({ id, ...kept })]);
+    await settleOne(store, done(await claimOne(store)));
+    runtime.clock.advance(5 * WEEK_MS + 2 * DAY_MS);
+    assert.deepEqual(await store.enqueue([newJob(kept)]), [{ id, added: false }]);
+    assert.equal(await weeks.prune(), 0);
+    assert.deepEqual(await weeks.keptBy(), []);
+    const next = newJob(kept);
+    assert.deepEqual(await store.enqueue([next]), [{ id: next.id, added: true }]);
+    assert.deepEqual(await weeks.keptBy(), [next.id]);
   });
 
   const stays: [what: string, add: (weeks: Weeks) => Promise<string>][] = [

@@ -10,6 +10,8 @@ import { events } from "./events.ts";
 import { fencing } from "./fencing.ts";
 import { hints } from "./hints.ts";
 import { history } from "./history.ts";
+import { keptKeys } from "./kept-keys.ts";
+import { keyConflicts } from "./key-conflicts.ts";
 import { keys } from "./keys.ts";
 import { leases } from "./leases.ts";
 import { lostAnswers } from "./lost-answers.ts";
@@ -28,6 +30,8 @@ const groups: Record<string, Group> = {
   migrations,
   enqueueing,
   keys,
+  "kept keys": keptKeys,
+  "key conflicts": keyConflicts,
   claiming,
   fencing,
   leases,
@@ -53,6 +57,8 @@ const groups: Record<string, Group> = {
 const BETWEEN = new Set([
   "claiming",
   "keys",
+  "kept keys",
+  "key conflicts",
   "leases",
   "cancelling",
   "promoting",

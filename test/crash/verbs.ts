@@ -154,6 +154,16 @@ export const verbs: Record<string, Verb> = {
         job("re-one"),
       ]),
   },
+  "enqueue in the place of others": {
+    changes: 6,
+    act: (store) =>
+      store.enqueue([
+        job("ne-one", { key: "of a pending job", onConflict: "replace", keyForMs: DAY_MS }),
+        job("ne-two", { key: "of a waiting job", onConflict: "replace" }),
+        job("ne-new", { key: "a new one", onConflict: "reject", keyForMs: DAY_MS }),
+        job("ne-now"),
+      ]),
+  },
   claim: {
     changes: 2,
     act: (store) => store.claim(wanted({ worker: "w3", limit: 2 })),

@@ -20,6 +20,9 @@ const plan: Plan = {
 /** What a run that proves something has met. */
 const MUST_MEET = [
   "a key held by a live job",
+  "a key kept by a job that ended",
+  "a job replaced",
+  "an enqueue: KEY_TAKEN",
   "an id that exists enqueued again",
   "a settlement refused",
   "an extension refused",

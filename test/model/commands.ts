@@ -6,7 +6,7 @@
  */
 import * as fc from "fast-check";
 import type { Fence, Outcome, Settlement, Status } from "../../src/core/job.ts";
-import type { NewJob, Settled } from "../../src/store/store.ts";
+import type { NewJob, OnConflict, Settled } from "../../src/store/store.ts";
 import type { Model } from "./model.ts";
 import type { World } from "./world.ts";
 
@@ -57,6 +57,8 @@ const newJob = fc.record({
   priority: fc.constantFrom(-1, 0, 0, 5),
   attemptsMax: fc.constantFrom(1, 2, 3),
   key: fc.constantFrom(null, ...KEYS),
+  keyForMs: fc.constantFrom(null, null, null, 1_000, 60_000),
+  onConflict: fc.constantFrom<OnConflict[]>("return", "return", "return", "replace", "reject"),
   start: maybe(
     fc.oneof(
       span.map((delayMs) => ({ delayMs })),
@@ -168,9 +170,19 @@ const enqueueAgain = command(
 );
 
 async function enqueueBoth(world: World, news: readonly NewJob[]): Promise<void> {
-  const answer = await world.call("enqueue", news);
+  const held = news.map(({ task: of, key }) => world.model.holder(of, key));
+  const answer = await world.call("enqueue", news).catch(codeOf);
   world.same("enqueue", answer, world.model.enqueue(news));
-  world.saw("a key held by a live job", answer.filter(({ id }, at) => id !== news[at]?.id).length);
+  if (typeof answer === "string") {
+    world.saw(`an enqueue: ${answer}`);
+    return;
+  }
+  for (const [at, { id, added }] of answer.entries()) {
+    const holder = held[at];
+    const what = holder?.finishedAt === null ? "held by a live job" : "kept by a job that ended";
+    if (holder?.id === id && id !== news[at]?.id) world.saw(`a key ${what}`);
+    if (added && holder?.error === "REPLACED") world.saw("a job replaced");
+  }
 }
 
 const claim = command("claim", wanted, async (drawn, world) => {

@@ -18,6 +18,8 @@ type Job = Open<Omit<contract.JobRecord, "lastError">> & {
   readyAt: number | null;
   heartbeatAt: number | null;
   error: string | null;
+  /** For how long it keeps its key after its end; null: not at all, or another has taken it. */
+  keyForMs: number | null;
   readonly history: Open<contract.AttemptRecord>[];
 };
 
@@ -42,26 +44,58 @@ export class Model {
   now = 1_700_000_000_000;
   readonly jobs = new Map<string, Job>();
 
-  enqueue(news: readonly contract.NewJob[]): contract.Enqueued[] {
-    return news.map(({ start, ...asked }) => {
-      if (this.jobs.has(asked.id)) return { id: asked.id, added: false };
-      const holder = this.holder(asked.task, asked.key);
-      if (holder !== null) return { id: holder, added: false };
-      const at = start === null ? this.now : "at" in start ? start.at : this.now + start.delayMs;
-      const counters = { epoch: 0, attempts: 0, crashes: 0, enqueuedAt: this.now };
-      const job: Job = { ...asked, ...counters, ...NOWHERE, status: "pending", history: [] };
-      if (at > this.now) move(job, "scheduled", { dueAt: at });
-      else move(job, "pending", { readyAt: this.now });
-      this.jobs.set(job.id, job);
-      return { id: job.id, added: true };
-    });
+  /** All of them, or the code of the error. */
+  enqueue(news: readonly contract.NewJob[]): contract.Enqueued[] | string {
+    const before = structuredClone([...this.jobs]);
+    const enqueued: contract.Enqueued[] = [];
+    for (const asked of news) {
+      const holder = this.jobs.has(asked.id) ? asked.id : this.#giveWay(asked);
+      if (holder === null) this.#add(asked);
+      else if (holder === "KEY_TAKEN") {
+        this.jobs.clear();
+        for (const [id, job] of before) this.jobs.set(id, job);
+        return holder;
+      }
+      enqueued.push({ id: holder ?? asked.id, added: holder === null });
+    }
+    return enqueued;
   }
 
-  /** The live job that holds a key. */
-  holder(task: string, key: string | null): string | null {
-    const holds = (job: Job): boolean =>
-      key !== null && job.task === task && job.key === key && !FINAL.has(job.status);
-    return this.#where(holds)[0]?.id ?? null;
+  /** Who holds a key: a live job, or else one that has ended and keeps it. */
+  holder(task: string, key: string | null): Job | null {
+    const named = this.#where((job) => key !== null && job.task === task && job.key === key);
+    const keeps = ({ finishedAt, keyForMs }: Job): boolean =>
+      finishedAt !== null && keyForMs !== null && finishedAt + keyForMs > this.now;
+    return named.find(({ status }) => !FINAL.has(status)) ?? named.find(keeps) ?? null;
+  }
+
+  /** Null: the key is free now. */
+  #giveWay({ task, key, onConflict = "return" }: contract.NewJob): string | null {
+    const holder = this.holder(task, key);
+    if (holder === null) return null;
+    if (onConflict === "return") return holder.id;
+    if (onConflict === "reject" || holder.status === "processing") return "KEY_TAKEN";
+    holder.keyForMs = null;
+    if (!FINAL.has(holder.status)) {
+      move(holder, "cancelled", { finishedAt: this.now, error: "REPLACED" });
+    }
+    return null;
+  }
+
+  #add({ start, keyForMs = null, onConflict: _onConflict, ...asked }: contract.NewJob): void {
+    const at = start === null ? this.now : "at" in start ? start.at : this.now + start.delayMs;
+    if (asked.key !== null && keyForMs !== null) {
+      // One of a name is remembered, and it is the last.
+      for (const job of this.#where(({ task, key }) => task === asked.task && key === asked.key)) {
+        job.keyForMs = null;
+      }
+    }
+    const counters = { epoch: 0, attempts: 0, crashes: 0, enqueuedAt: this.now };
+    const kept = { keyForMs: asked.key === null ? null : keyForMs };
+    const job: Job = { ...asked, ...kept, ...counters, ...NOWHERE, status: "pending", history: [] };
+    if (at > this.now) move(job, "scheduled", { dueAt: at });
+    else move(job, "pending", { readyAt: this.now });
+    this.jobs.set(job.id, job);
   }
 
   claim({ worker, queues, tasks, limit, leaseMs }: contract.Wanted): contract.ClaimedJob[] {
@@ -137,7 +171,8 @@ export class Model {
     const job = this.jobs.get(id);
     if (job === undefined) return "JOB_NOT_FOUND";
     if (job.status !== "failed" && job.status !== "cancelled") return "ILLEGAL_MOVE";
-    if (this.holder(job.task, job.key) !== null) return "KEY_TAKEN";
+    const holder = this.holder(job.task, job.key);
+    if (holder !== null && holder !== job) return "KEY_TAKEN";
     job.attemptsMax = Math.max(job.attemptsMax, job.attempts + attempts);
     job.crashes = 0;
     move(job, "pending", { readyAt: this.now });
@@ -160,8 +195,8 @@ export class Model {
   find(id: string): contract.JobRecord | null {
     const job = this.jobs.get(id);
     if (job === undefined) return null;
-    const { readyAt: _, heartbeatAt: __, error: ___, history, ...record } = job;
-    const lastError = history.findLast(({ error }) => error !== null)?.error ?? null;
+    const { readyAt: _, heartbeatAt: __, keyForMs: ___, error, history, ...record } = job;
+    const lastError = error ?? history.findLast((one) => one.error !== null)?.error ?? null;
     return { ...record, lastError };
   }
 

@@ -34,7 +34,7 @@ export const engines: readonly ModelEngine[] = [
   { name: "MariaDB", skip: missing("mysql"), start: startMysql },
 ];
 
-const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key"];
+const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key", "kept_key"];
 
 async function startPostgres(): Promise<Opener> {
   const database = await scratchDatabase("postgres");

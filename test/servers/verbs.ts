@@ -71,6 +71,30 @@ const enqueues: Verb[] = [
     prepare: async (_store, queue) => enqueueing([newJob({ queue, key: `key of ${queue}` })]),
   },
   {
+    name: "enqueue with a key that is kept",
+    message: "commit",
+    async prepare(store, queue) {
+      const kept = { queue, key: `key of ${queue}`, keyForMs: HOUR_MS };
+      const holder = await jobIn(store, "done", kept);
+      return enqueueing([newJob({ queue }), newJob(kept)], [holder]);
+    },
+  },
+  {
+    name: "enqueue in the place of another",
+    message: "commit",
+    async prepare(store, queue) {
+      const key = `key of ${queue}`;
+      const holder = await enqueueOne(store, { queue, key, keyForMs: HOUR_MS });
+      return enqueueing([newJob({ queue, key, onConflict: "replace" })], [holder.id]);
+    },
+  },
+  {
+    name: "enqueue what would be rejected",
+    message: "commit",
+    prepare: async (_store, queue) =>
+      enqueueing([newJob({ queue, key: `key of ${queue}`, onConflict: "reject" })]),
+  },
+  {
     name: "enqueue in bulk",
     message: "insert",
     prepare: async (_store, queue) =>

@@ -7,6 +7,7 @@ export const TABLES = [
   "finished",
   "attempt",
   "job_key",
+  "kept_key",
   "step",
   "event",
   "wait",

@@ -5,7 +5,13 @@ import { after, before, describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { createConnection, createPool, type Connection } from "mysql2/promise";
 import { Client, Pool } from "pg";
-import { defineEvent, defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
+import {
+  defineEvent,
+  defineTask,
+  openHoldfast,
+  type EnqueueOptions,
+  type Holdfast,
+} from "../../src/index.ts";
 import { engines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { codeOf, until, withCode } from "../worker/observe.ts";
@@ -123,6 +129,59 @@ for (const { name, skip, place: open } of engines) {
       const late = await holdfast.within(shop.tx).enqueue(ship, 2, { key: "order-3" });
       await shop.run("commit");
       assert.deepEqual([late.id, late.added], [holder.id, false]);
+      await holder.cancel();
+    });
+
+    test("a key that a job keeps after its end gives that job, and is kept anew with the commit", async () => {
+      const kept = { key: "order-3k", keyFor: "1h" } as const;
+      const holder = await holdfast.enqueue(ship, 1, kept);
+      await holder.cancel();
+      await shop.run("begin");
+      const late = await holdfast.within(shop.tx).enqueue(ship, 2, kept);
+      assert.deepEqual([late.id, late.added], [holder.id, false]);
+      const second = await holdfast
+        .within(shop.tx)
+        .enqueue(ship, 3, { ...kept, onConflict: "replace" });
+      assert.equal(second.added, true);
+      await shop.run("commit");
+      await second.cancel();
+      assert.equal((await holdfast.enqueue(ship, 4, { key: kept.key })).id, second.id);
+    });
+
+    test("a job is replaced with the commit, and not by what is rolled back", async () => {
+      const replace = { key: "order-3r", onConflict: "replace" } as const;
+      const holder = await holdfast.enqueue(ship, 1, { key: replace.key });
+      for (const end of ["rollback", "commit"]) {
+        await shop.run("begin");
+        const job = await holdfast.within(shop.tx).enqueue(ship, 2, replace);
+        await shop.run(end);
+        assert.equal((await holder.get()).status, end === "commit" ? "cancelled" : "pending");
+        if (end === "commit") await job.cancel();
+        else assert.equal(await holdfast.jobs.get(job.id), null);
+      }
+    });
+
+    test("of what is rejected nothing is written, and the transaction goes on", async () => {
+      const holder = await holdfast.enqueue(ship, 1, { key: "order-3x" });
+      const countBefore = await shop.count();
+      const free = { key: "order-3y", keyFor: "1h", onConflict: "reject" } as const;
+      await shop.run("begin");
+      await shop.run("insert into orders values (3)");
+      const within = holdfast.within(shop.tx);
+      for (const key of ["order-3x", "order-3y"]) {
+        // The second is free, but for the job before it in the same call.
+        const options = (n: number): EnqueueOptions => (n === 1 ? free : { ...free, key });
+        await assert.rejects(within.enqueueMany(ship, [1, 2], options), withCode("KEY_TAKEN"));
+      }
+      await assert.rejects(
+        within.enqueue(ship, 1, { ...free, key: "order-3x" }),
+        withCode("KEY_TAKEN"),
+      );
+      await shop.run("commit");
+      assert.equal(await shop.count(), countBefore + 1);
+      const accepted = await holdfast.enqueue(ship, 1, free);
+      assert.equal(accepted.added, true);
+      await accepted.cancel();
       await holder.cancel();
     });
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { defineTask, openHoldfast, openStore, type EnqueueOptions } from "../../src/index.ts";
+import { KeyTaken } from "../../src/core/errors.ts";
 import { isId } from "../../src/core/id.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../src/core/json.ts";
 import { PRIORITY_MAX } from "../../src/queue/options.ts";
@@ -183,6 +184,48 @@ suite("a key", () => {
     assert.notEqual(second.id, first.id);
   });
 
+  test("is kept for as long as it is asked for after the job's end", async () => {
+    await using kit = await openTestHoldfast();
+    const { holdfast } = kit;
+    const options = { key: "k", keyFor: "7d" } as const;
+    const first = await holdfast.enqueue(echo, 1, options);
+    await kit.drain([echo]);
+    const again = await holdfast.enqueue(echo, 2, { key: "k" });
+    assert.deepEqual([again.id, again.added, await again.result()], [first.id, false, 1]);
+    await kit.clock.advance("7d");
+    assert.equal((await holdfast.enqueue(echo, 3, options)).added, true);
+  });
+
+  test("that is held is a reason to refuse a whole call, if the caller says so", async () => {
+    await using kit = await openTestHoldfast();
+    const { holdfast } = kit;
+    const { id } = await holdfast.enqueue(echo, 1, { key: "k" });
+    const call = holdfast.enqueueMany(echo, [2, 3], (n) => ({
+      key: n === 2 ? "free" : "k",
+      onConflict: "reject",
+    }));
+    await assert.rejects(call, (error) => {
+      assert.ok(error instanceof KeyTaken);
+      assert.deepEqual([error.code, error.holder, error.status], ["KEY_TAKEN", id, "pending"]);
+      assert.match(error.message, /'k' of task 'echo'.*Wait for it to finish, or cancel it/);
+      return true;
+    });
+    assert.equal((await holdfast.jobs.list()).length, 1);
+  });
+
+  test("goes to a job that replaces its holder, whose waiters hear that it was cancelled", async () => {
+    await using kit = await openTestHoldfast();
+    const { holdfast } = kit;
+    const first = await holdfast.enqueue(echo, 1, { key: "k" });
+    const waiting = assert.rejects(first.result(), withCode("JOB_CANCELLED"));
+    const second = await holdfast.enqueue(echo, 2, { key: "k", onConflict: "replace" });
+    await waiting;
+    assert.equal(second.added, true);
+    assert.match((await first.get()).lastError?.message ?? "", new RegExp(second.id));
+    await kit.drain([echo]);
+    assert.equal(await second.result(), 2);
+  });
+
   test("of a job that a worker holds is not free", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const end = Promise.withResolvers<void>();
@@ -191,6 +234,8 @@ suite("a key", () => {
     const job = await holdfast.enqueue(held, null, { key: "k" });
     await until("it runs", () => worker.status().running === 1);
     assert.equal((await holdfast.enqueue(held, null, { key: "k" })).added, false);
+    const replacing = holdfast.enqueue(held, null, { key: "k", onConflict: "replace" });
+    await assert.rejects(replacing, withCode("KEY_TAKEN"));
     end.resolve();
     await job.result();
     assert.equal((await holdfast.enqueue(held, null, { key: "k" })).added, true);
@@ -276,6 +321,10 @@ suite("what cannot be enqueued", () => {
     ["a moment as a text", "runAt", { runAt: "2027-01-01" }],
     ["a moment before 1970", "runAt", { runAt: -1 }],
     ["an empty key", "key", { key: "" }],
+    ["a time for a key without one", "keyFor", { keyFor: "1d" }],
+    ["a time for a key that is none", "keyFor", { key: "k", keyFor: 0 }],
+    ["a conflict about a key without one", "onConflict", { onConflict: "reject" }],
+    ["a conflict nobody knows", "onConflict", { key: "k", onConflict: "ignore" }],
     ["a queue with a blank at its end", "queue", { queue: "mail " }],
     ["a queue that is no text", "queue", { queue: 7 }],
   ];

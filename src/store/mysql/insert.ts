@@ -5,6 +5,7 @@
  * there already. Then, or where there are keys, the careful way looks first: which ids are known, who holds which key.
  */
 import { bareName } from "../../core/task-name.ts";
+import { isKeyed, nameOf, type Keyed } from "../keys.ts";
 import type { NewJob, Enqueued } from "../store.ts";
 import { allRows, numberIn } from "./answers.ts";
 import { isDuplicate } from "./errors.ts";
@@ -18,11 +19,9 @@ const ROUNDS_MAX = 5;
 /** The database's now, kept in the session, so that all rows of a batch carry the same one. */
 const NOW = "@holdfast_now";
 
-interface Keyed extends NewJob {
-  readonly key: string;
-}
-
 type Holder = [task: string, key: string, id: string];
+/** Ids by task and key. */
+type Holders = Map<string, string>;
 
 export class Insertion {
   readonly #sessions: Sessions;
@@ -68,7 +67,8 @@ export class Insertion {
     exchange.add(`set ${NOW} = ${this.#now()}`);
     const fresh = await notThereYet(exchange, jobs);
     const holders = await holdKeys(exchange, fresh.filter(isKeyed));
-    const holderOf = (job: NewJob): string => holders.get(nameOf(job)) ?? job.id;
+    const holderOf = (job: NewJob): string =>
+      (isKeyed(job) ? holders.get(nameOf(job)) : undefined) ?? job.id;
     const accepted = fresh.filter((job) => holderOf(job) === job.id);
     addJobs(exchange, accepted, await readNow(exchange));
     const added = new Set(accepted);
@@ -100,9 +100,9 @@ async function notThereYet(exchange: Exchange, jobs: readonly NewJob[]): Promise
 }
 
 /** Who holds the keys of these jobs from now on. The first job of a batch with a key is the one that may have it. */
-async function holdKeys(exchange: Exchange, jobs: readonly Keyed[]): Promise<Map<string, string>> {
+async function holdKeys(exchange: Exchange, jobs: readonly Keyed[]): Promise<Holders> {
   if (jobs.length === 0) return new Map();
-  const seen = await findHolders(exchange, jobs, statements.findKeys);
+  const [seen] = (await findHolders(exchange, jobs, statements.findKeys)) as [Holders];
   const firsts = new Map<string, Keyed>();
   for (const job of jobs) {
     const name = nameOf(job);
@@ -113,19 +113,49 @@ async function holdKeys(exchange: Exchange, jobs: readonly Keyed[]): Promise<Map
   const inOrder = [...firsts].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, job]) => job);
   const rows = inOrder.map(({ task, key, id }) => tuple([bareName(task), key, id]));
   exchange.add(...insertions(statements.insertKeys, rows));
-  const held = await findHolders(exchange, inOrder, statements.lockKeys);
-  return new Map([...seen, ...held]);
+  const asked = [statements.lockKeys, statements.findKept];
+  const [held, kept] = (await findHolders(exchange, inOrder, ...asked)) as [Holders, Holders];
+  const ours = inOrder.filter((job) => held.get(nameOf(job)) === job.id);
+  const isKept = (job: Keyed): boolean => kept.has(nameOf(job));
+  giveBack(exchange, ours.filter(isKept));
+  keep(
+    exchange,
+    ours.filter((job) => !isKept(job)),
+  );
+  const keepers = ours
+    .filter(isKept)
+    .map((job) => [nameOf(job), kept.get(nameOf(job)) ?? ""] as const);
+  return new Map([...seen, ...held, ...keepers]);
 }
 
+/** They cannot have the keys that they took: somebody has ended and keeps them. */
+function giveBack(exchange: Exchange, jobs: readonly Keyed[]): void {
+  for (const group of inGroups(jobs.map(({ id }) => id))) {
+    exchange.add(fill(statements.deleteKeys, jsonList(group)));
+  }
+}
+
+/** They keep their keys for a while after their end. */
+function keep(exchange: Exchange, jobs: readonly Keyed[]): void {
+  const rows = jobs.flatMap(({ task, key, id, keyForMs = null }) =>
+    keyForMs === null ? [] : [tuple([bareName(task), key, id, keyForMs])],
+  );
+  exchange.add(...insertions(statements.keepKeys, rows));
+}
+
+/** The answers to several questions about the same keys, each as who holds which. */
 async function findHolders(
   exchange: Exchange,
   jobs: readonly Keyed[],
-  text: string,
-): Promise<Map<string, string>> {
-  const groups = [...inGroups(jobs)];
-  const at = exchange.add(...groups.map((group) => fill(text, anyOf(group))));
-  const rows = allRows<Holder>((await exchange.send("arrays")).slice(at));
-  return new Map(rows.map(([task, key, id]) => [nameOf({ task, key }), id]));
+  ...texts: readonly string[]
+): Promise<Holders[]> {
+  const groups = [...inGroups(jobs)].map(anyOf);
+  const places = texts.map((text) => exchange.add(...groups.map((keys) => fill(text, keys))));
+  const answers = await exchange.send("arrays");
+  return places.map((at) => {
+    const rows = allRows<Holder>(answers.slice(at, at + groups.length));
+    return new Map(rows.map(([task, key, id]) => [nameOf({ task, key }), id]));
+  });
 }
 
 /** Spelt with `or`: not every server finds rows by a list of pairs. */
@@ -134,15 +164,6 @@ function anyOf(jobs: readonly Keyed[]): Piece {
     ({ task, key }) => `task = ${literal(bareName(task))} and job_key = ${literal(key)}`,
   );
   return new Piece(pairs.join(" or "));
-}
-
-/** A task and a key as one text. */
-function nameOf({ task, key }: Pick<NewJob, "task" | "key">): string {
-  return JSON.stringify([bareName(task), key]);
-}
-
-function isKeyed(job: NewJob): job is Keyed {
-  return job.key !== null;
 }
 
 /** Adds the rows of new jobs. */

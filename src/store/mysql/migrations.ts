@@ -118,6 +118,19 @@ create table if not exists holdfast_job_key (
 );
 `;
 
+/** For how long jobs keep their keys after their end; see ../keys.ts. */
+const KEPT_KEY_TABLE = `
+create table if not exists holdfast_kept_key (
+  task          ${NAME} not null,
+  job_key       ${KEY} not null,
+  job_id        ${ID} not null,
+  keep_ms       bigint not null,
+  check (keep_ms > 0),
+  primary key (task, job_key),
+  unique by_job (job_id)
+);
+`;
+
 const inEngine = (tables: string, { collation }: Flavour): string =>
   tables.replaceAll(
     "\n);",
@@ -194,6 +207,7 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     breaking: false,
     script: inEngine(REPORT_TABLE, flavour) + REPORT_TRIGGERS,
   },
+  { version: 6, name: "kept keys", breaking: false, script: inEngine(KEPT_KEY_TABLE, flavour) },
 ];
 
 export const MIGRATION_TABLE = `

@@ -58,6 +58,21 @@ export const statements = {
      where ?
        for update`,
 
+  /** Who has ended and keeps these keys. */
+  findKept: `
+    select task, job_key, job_id
+      from holdfast_kept_key k force index (primary)
+     where (?)
+       and exists (select 1
+                     from holdfast_finished f force index (primary)
+                    where f.id = k.job_id
+                      and f.finished_at + k.keep_ms > @holdfast_now)`,
+
+  keepKeys: `
+    insert into holdfast_kept_key (task, job_key, job_id, keep_ms)
+    values ?
+    on duplicate key update job_id = values(job_id), keep_ms = values(keep_ms)`,
+
   deleteKeys: `
     delete k
       from ${IDS} i

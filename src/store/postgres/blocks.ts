@@ -68,6 +68,9 @@ delete from holdfast.step s
 delete from holdfast.report r
  using holdfast.job_${name} j
  where j.id = r.job_id;
+delete from holdfast.kept_key k
+ using holdfast.job_${name} j
+ where j.id = k.job_id;
 drop table holdfast.job_${name}, holdfast.finished_${name};`;
 
 export const LOCK = "lock table holdfast.job, holdfast.finished in access exclusive mode";

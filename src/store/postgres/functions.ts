@@ -99,6 +99,15 @@ begin
       exit when holder is not null; -- null: whoever held it has just finished
     end loop;
     if holder <> job_id then return holder; end if;
+    -- Nobody else can take it now: is there somebody who has ended and keeps it?
+    select k.job_id into holder
+      from holdfast.kept_key k
+      join holdfast.finished f on f.id = k.job_id
+     where k.task = bare_name and k.job_key = key and f.finished_at + k.keep_ms > now_ms;
+    if found then
+      delete from holdfast.job_key k where k.job_id = job_id;
+      return holder;
+    end if;
   end if;
   insert into holdfast.job (id, queue, task, payload, rank, max_attempts, job_key, enqueued_at)
   values (job_id, queue, task, payload::text, -priority, max_attempts, key, now_ms);

@@ -6,20 +6,18 @@
  */
 import { StoreRefused } from "../../core/errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
-import { bareName } from "../../core/task-name.ts";
 import type { Claiming, Engine, Transaction } from "../engine.ts";
 import { settleTaken } from "../jobs.ts";
 import { readNow } from "../moving.ts";
 import type { LeaseRow } from "../rows.ts";
 import type { ClaimedJob, Enqueued, Extended, NewJob, Settled } from "../store.ts";
 import { isDuplicate } from "./errors.ts";
+import { holdKeys } from "./keys.ts";
 import type { Sending, Sessions } from "./session.ts";
 import { FIELD, ROW, statements } from "./statements.ts";
 
 /** One statement carries at most this much payload; a larger batch is several statements in one transaction. */
 const STATEMENT_BYTES_MAX = 8 * 1_024 * 1_024;
-/** How often keys are asked for again whose holders finished between two looks. */
-const KEY_ROUNDS_MAX = 10;
 /** How often an insert is tried that meets an earlier copy of itself. */
 const INSERT_TRIES_MAX = 3;
 
@@ -190,7 +188,8 @@ export class HotVerbs {
 
   async #insertWithCare(send: Send, chunks: readonly (readonly NewJob[])[]): Promise<Enqueued[]> {
     const jobs = chunks.flat();
-    const holders = await this.#holdKeys(send, jobs);
+    const now = this.#parts.testNow();
+    const holders = await holdKeys(jobs, { send, text: (name) => this.#text(name), now });
     const isWanted = (job: NewJob): boolean => (holders.get(job.id) ?? job.id) === job.id;
     const added = new Set<string>();
     const seen = new Set<string>();
@@ -205,46 +204,6 @@ export class HotVerbs {
       const id = holders.get(job.id) ?? job.id;
       return { id, added: id === job.id && added.delete(id) };
     });
-  }
-
-  /** For each job with a key, the id that holds the key from now on. */
-  async #holdKeys(send: Send, jobs: readonly NewJob[]): Promise<Map<string, string>> {
-    const holders = new Map<string, string>();
-    const keyed = jobs.filter(({ key }) => key !== null);
-    if (keyed.length === 0) return holders;
-    const ids = keyed.map(({ id }) => id);
-    const { rows } = await send({ text: this.#text("existing"), values: [ids] });
-    // A call that is repeated must not touch the key: its job may have finished, and another may hold it.
-    const existing = new Set((rows as { id: string }[]).map(({ id }) => id));
-    for (const id of existing) holders.set(id, id);
-    let asking = keyed.filter(({ id }) => !existing.has(id));
-    for (let round = 0; asking.length > 0 && round < KEY_ROUNDS_MAX; round += 1) {
-      await this.#askForKeys(send, asking, holders);
-      asking = asking.filter(({ id }) => !holders.has(id));
-    }
-    return holders;
-  }
-
-  async #askForKeys(
-    send: Send,
-    jobs: readonly NewJob[],
-    holders: Map<string, string>,
-  ): Promise<void> {
-    const tasks = jobs.map(({ task }) => bareName(task));
-    const keys = jobs.map(({ key }) => key);
-    const ids = jobs.map(({ id }) => id);
-    await send({ text: this.#text("insertKeys"), values: [tasks, keys, ids] });
-    const { rows } = await send({ text: this.#text("keyHolders"), values: [tasks, keys] });
-    const found = new Map(
-      (rows as { task: string; job_key: string; job_id: string }[]).map((row) => [
-        JSON.stringify([row.task, row.job_key]),
-        row.job_id,
-      ]),
-    );
-    for (const { id, task, key } of jobs) {
-      const holder = found.get(JSON.stringify([bareName(task), key]));
-      if (holder !== undefined) holders.set(id, holder);
-    }
   }
 
   #insertion(name: "insert" | "insertNew", jobs: readonly NewJob[]): Sending {

@@ -113,6 +113,17 @@ create table holdfast.job_key (
 ) with (${EAGER});
 `;
 
+/** For how long jobs keep their keys after their end; see ../keys.ts. */
+const KEPT_KEY_TABLE = `
+create table holdfast.kept_key (
+  task          text    collate "C" not null,
+  job_key       text    collate "C" not null,
+  job_id        uuid    not null unique,
+  keep_ms       bigint  not null check (keep_ms > 0),
+  primary key (task, job_key)
+);
+`;
+
 /** What no move of ours does, and no hand-typed SQL shall do either. */
 const TRIGGERS = `
 create function holdfast.refuse() returns trigger language plpgsql as $$
@@ -172,4 +183,5 @@ export const migrations: readonly Migration[] = [
   { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE + ENQUEUE },
   { version: 4, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
   { version: 5, name: "reports", breaking: false, script: REPORT_TABLE },
+  { version: 6, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE + ENQUEUE },
 ];

@@ -226,10 +226,28 @@ select k.task, k.job_key, k.job_id
  order by k.task, k.job_key, k.place
     on conflict do nothing`,
 
+  /** Who holds these keys, and who has ended and keeps one. After the insert: nobody takes a key of ours meanwhile. */
   keyHolders: `
-select k.task, k.job_key, k.job_id
+select k.task, k.job_key, k.job_id,
+       (select f.id
+          from holdfast.kept_key p
+          join holdfast.finished f on f.id = p.job_id
+         where p.task = k.task
+           and p.job_key = k.job_key
+           and f.finished_at + p.keep_ms > ${clock("$3")}) as kept_by
   from unnest($1::text[], $2::text[]) as w (task, job_key)
   join holdfast.job_key k on k.task = w.task and k.job_key = w.job_key`,
+
+  dropKeys: `
+delete from holdfast.job_key
+ where job_id = any($1::uuid[])`,
+
+  keepKeys: `
+insert into holdfast.kept_key (task, job_key, job_id, keep_ms)
+select k.task, k.job_key, k.job_id, k.keep_ms
+  from unnest($1::text[], $2::text[], $3::uuid[], $4::bigint[]) as k (task, job_key, job_id, keep_ms)
+ order by k.task, k.job_key
+    on conflict (task, job_key) do update set job_id = excluded.job_id, keep_ms = excluded.keep_ms`,
 
   claimFromOne: settleAndClaim(TAKE_FROM_ONE, ANSWER),
 

@@ -61,7 +61,7 @@ export class HotStatements {
       if (job.key === null) return { id: job.id, added: this.#insertOne(job, now) };
       // A call that is repeated must not touch the key: its job may have finished, and another may hold it.
       if (this.#sql.readJob.get(job.id) !== undefined) return { id: job.id, added: false };
-      const holder = this.#holdKey(job, job.key);
+      const holder = this.#holdKey(job, job.key, now);
       if (holder !== job.id) return { id: holder, added: false };
       return { id: job.id, added: this.#insertOne(job, now) };
     });
@@ -112,12 +112,15 @@ export class HotStatements {
     return extended;
   }
 
-  /** The id that holds the key from now on: this job's, or that of the live job that had it before. */
-  #holdKey(job: NewJob, key: string): string {
+  /** The id that holds the key from now on: this job's, or that of whoever had it before and has it still. */
+  #holdKey({ id, keyForMs = null, ...job }: NewJob, key: string, now: number): string {
     const task = bareName(job.task);
-    this.#sql.insertKey.run(task, key, job.id);
-    const [holder] = this.#sql.findKey.get(task, key) as unknown as [string];
-    return holder;
+    const { findKey, findKept, insertKey, keepKey } = this.#sql;
+    const found = findKey.get(task, key) ?? findKept.get(task, key, now);
+    if (found !== undefined) return (found as unknown as [string])[0];
+    insertKey.run(task, key, id);
+    if (keyForMs !== null) keepKey.run(task, key, id, keyForMs);
+    return id;
   }
 
   #insertOne(job: NewJob, now: number): boolean {

@@ -100,6 +100,17 @@ create table holdfast_job_key (
 ) strict, without rowid;
 `;
 
+/** For how long jobs keep their keys after their end; see ../keys.ts. */
+const KEPT_KEY_TABLE = `
+create table holdfast_kept_key (
+  task          text    not null,
+  job_key       text    not null,
+  job_id        text    not null unique,
+  keep_ms       integer not null check (keep_ms > 0),
+  primary key (task, job_key)
+) strict, without rowid;
+`;
+
 /** What no move of ours does, and no hand-typed SQL shall do either. */
 const TRIGGERS = `
 create trigger holdfast_job_is_written_once before update on holdfast_job
@@ -156,4 +167,5 @@ export const migrations: readonly Migration[] = [
   { version: 4, name: "versions", breaking: false, script: ENQUEUER_TABLE },
   { version: 5, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
   { version: 6, name: "reports", breaking: false, script: REPORT_TABLE },
+  { version: 7, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE },
 ];

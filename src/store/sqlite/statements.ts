@@ -32,14 +32,27 @@ export const statements = {
 
   insertKey: `
     insert into holdfast_job_key (task, job_key, job_id)
-    values (?, ?, ?)
-    on conflict (task, job_key) do nothing`,
+    values (?, ?, ?)`,
 
   findKey: `
     select job_id
       from holdfast_job_key
      where task = ?
        and job_key = ?`,
+
+  /** Who has ended and keeps the key. */
+  findKept: `
+    select k.job_id
+      from holdfast_kept_key k
+      join holdfast_finished f on f.id = k.job_id
+     where k.task = ?
+       and k.job_key = ?
+       and f.finished_at + k.keep_ms > ?`,
+
+  keepKey: `
+    insert into holdfast_kept_key (task, job_key, job_id, keep_ms)
+    values (?, ?, ?, ?)
+    on conflict (task, job_key) do update set job_id = excluded.job_id, keep_ms = excluded.keep_ms`,
 
   deleteKey: `
     delete from holdfast_job_key

@@ -5,8 +5,8 @@ import { sql } from "./sql.ts";
 import type { NewJob } from "./store.ts";
 
 export async function readNow(engine: Engine, tx: Transaction): Promise<number> {
-  const [row] = await tx.all<{ now: number }>(sql`select ${engine.now()} as now`);
-  return (row as { now: number }).now;
+  const [row] = await tx.all<{ now: number | string }>(sql`select ${engine.now()} as now`);
+  return Number((row as { now: number | string }).now); // in a user's transaction, as their driver reads it
 }
 
 /** When a new job is due; now, unless it says otherwise. */

@@ -19,6 +19,13 @@ import { codeOf, until, withCode } from "../worker/observe.ts";
 const ship = defineTask({ name: "ship", run: (id: number) => id });
 const packed = defineEvent<number>({ name: "packed" });
 
+/** More turns of the promises than enqueueing takes. */
+const TICKS = 60;
+const ROWS = `
+  select (select count(*) from holdfast_job) as jobs,
+         (select count(*) from holdfast_ready) as ready,
+         (select count(*) from holdfast_job_key) as keys`;
+
 /** A connection of the application's, with its own way to say things. */
 interface Shop extends AsyncDisposable {
   /** What `within` is given. */
@@ -237,6 +244,22 @@ for (const { name, skip, place: open } of engines) {
       await until("it has run", async () => (await job.get()).status === "done");
       assert.deepEqual(started, [2]);
       await worker.stop();
+    });
+
+    test("a rollback that did not wait for it leaves nothing of it", async (t) => {
+      if (name !== "SQLite") return t.skip("elsewhere statements stand in line");
+      const db = shop.tx as DatabaseSync;
+      const rows = (): unknown => ({ ...db.prepare(ROWS).get() });
+      const asBefore = rows();
+      for (let ticks = 0; ticks < TICKS; ticks += 1) {
+        await shop.run("begin");
+        const enqueuing = holdfast.within(shop.tx).enqueue(ship, 1, { key: "order-6" });
+        const ended = enqueuing.then(() => "there", codeOf);
+        for (let tick = 0; tick < ticks; tick += 1) await Promise.resolve();
+        await shop.run("rollback");
+        assert.match(await ended, /there|INVALID_ARGUMENT/);
+        assert.deepEqual(rows(), asBefore);
+      }
     });
 
     test("whatever is no transaction is refused with what it should be", async () => {

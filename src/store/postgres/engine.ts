@@ -385,13 +385,13 @@ export class PostgresEngine implements Engine {
     };
   }
 
-  /** The table itself knows the columns' types. */
+  /** The table itself knows the columns' types. A text: drivers of users' make JSON of what they hear is JSON. */
   #insertion(table: string, rows: readonly Row[]): Sending {
     const columns = Object.keys(rows[0] ?? {}).join(", ");
     const text = `
       insert into holdfast.${table} (${columns})
       select ${columns}
-        from json_populate_recordset(null::holdfast.${table}, $1::json)`;
+        from json_populate_recordset(null::holdfast.${table}, $1::text::json)`;
     return { text: this.#spell(text), values: [JSON.stringify(rows)] };
   }
 }

@@ -10,14 +10,16 @@ import { DatabaseSync } from "node:sqlite";
 import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
-import { InvalidArgument, StoreUnavailable } from "../../core/errors.ts";
+import { InvalidArgument, StoreBusy, StoreUnavailable } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
 import { Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { Connection, type Probe } from "./connection.ts";
-import { askOf, type Asked } from "../guest.ts";
-import { translate } from "./errors.ts";
+import { askOf } from "../guest.ts";
+import type { Ask, Asked } from "../guests/ask.ts";
+import { FINGERPRINT, OTHER_COPY } from "../guests/sqlite.ts";
+import { isBusy, translate } from "./errors.ts";
 import { HotStatements } from "./hot.ts";
 import { FileWatch } from "./watch.ts";
 import { migrations } from "./migrations.ts";
@@ -135,23 +137,30 @@ export class SqliteEngine implements Engine {
     );
   }
 
-  asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
+  async asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
     const ask = askOf("sqlite", tx);
-    const send = async (query: Sql): Promise<Asked> => {
-      const { text, values } = this.#compiler.compile(query);
+    const sendText = async (text: string, values: readonly unknown[]): Promise<Asked> => {
       try {
         return await ask(text, values);
       } catch (error) {
-        throw translate(error, this.name);
+        // Nobody tries again for the user: what their transaction has read may not be so any more.
+        throw isBusy(error)
+          ? new StoreBusy({ store: this.name, waitedMs: 0 }, error)
+          : translate(error, this.name);
       }
     };
+    const send = (query: Sql): Promise<Asked> => {
+      const { text, values } = this.#compiler.compile(query);
+      return sendText(text, values);
+    };
+    await this.#refuseOtherCopy(ask);
     return body({
       all: async <R>(query: Sql) => (await send(query)).rows as R[],
       run: async (query) => (await send(query)).count,
-      script: async (text) => void (await ask(text, [])),
+      script: async (text) => void (await sendText(text, [])),
       take: async <R>(from: Taking) => (await send(taking(from))).rows as R[],
       insert: async (table, rows) => {
-        for (const row of rows) await ask(insertionOf(table, row), Object.values(row));
+        for (const row of rows) await sendText(insertionOf(table, row), Object.values(row));
       },
     });
   }
@@ -226,6 +235,13 @@ export class SqliteEngine implements Engine {
 
   close(): Promise<void> {
     return this.#connection.close();
+  }
+
+  /** Whatever the library is called that the user's transaction comes from. */
+  async #refuseOtherCopy(ask: Ask): Promise<void> {
+    const ours = this.#connection.database.prepare(FINGERPRINT).get() as { copy: string };
+    const [theirs] = (await ask(FINGERPRINT, [])).rows as { copy: string }[];
+    if (theirs?.copy !== ours.copy) throw new InvalidArgument({ field: "tx", problem: OTHER_COPY });
   }
 
   #useWal(): void {

@@ -1,0 +1,63 @@
+/** How a transaction of the user's is asked, and how a library is known by its shape: none of them is imported. */
+import { InvalidArgument } from "../../core/errors.ts";
+
+export type Database = "sqlite" | "postgres" | "mysql";
+
+/** `count` is how many rows a statement concerned. */
+export interface Asked {
+  readonly rows: unknown[];
+  readonly count: number;
+}
+
+/** Sends one statement. */
+export type Ask = (text: string, values: readonly unknown[]) => Promise<Asked>;
+
+export interface Wanted {
+  readonly database: Database;
+  /** What a driver is told about reading values, where the user may have told theirs something else. */
+  readonly reading: object;
+}
+
+/** Null: it is none of this library's. What is, and is no transaction, is refused with what to give instead. */
+export type Library = (tx: Shape, wanted: Wanted) => Ask | null;
+
+export type Shape = Readonly<Record<string, unknown>>;
+
+export function isShape(value: unknown): value is Shape {
+  return (typeof value === "object" || typeof value === "function") && value !== null;
+}
+
+/** Whether it has all of these methods. */
+export function can(target: unknown, ...methods: readonly string[]): target is Shape {
+  return isShape(target) && methods.every((method) => typeof target[method] === "function");
+}
+
+export function call(target: Shape, method: string, ...args: readonly unknown[]): unknown {
+  const callable = target[method] as (...given: readonly unknown[]) => unknown;
+  return Reflect.apply(callable, target, args);
+}
+
+export function give(problem: string): InvalidArgument {
+  return new InvalidArgument({ field: "tx", problem });
+}
+
+/**
+ * Whether a statement of ours answers with rows. On MySQL values stand in the text, and may say anything; but there nothing
+ * answers except a select.
+ */
+export function givesRows(text: string, database: Database): boolean {
+  if (/^\s*select\b/i.test(text)) return true;
+  return database !== "mysql" && /\breturning\b/i.test(text);
+}
+
+/** Rows as our own drivers give them: some libraries give integers as BigInt. */
+export function withNumbers(rows: readonly unknown[]): unknown[] {
+  return rows.map((row) =>
+    Object.fromEntries(
+      Object.entries(row as object).map(([column, value]: [string, unknown]) => [
+        column,
+        typeof value === "bigint" ? Number(value) : value,
+      ]),
+    ),
+  );
+}

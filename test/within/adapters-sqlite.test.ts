@@ -1,0 +1,3 @@
+import { promisesOf } from "./promises.ts";
+
+await promisesOf("SQLite");

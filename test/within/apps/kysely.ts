@@ -1,0 +1,76 @@
+/** Applications that use Kysely, with a plugin that renames columns. */
+import type { DatabaseSync } from "node:sqlite";
+import {
+  CamelCasePlugin,
+  Kysely,
+  MysqlDialect,
+  PostgresDialect,
+  SqliteDialect,
+  type Dialect,
+  type SqliteDatabase,
+} from "kysely";
+import { createPool } from "mysql2";
+import { Pool } from "pg";
+import type { App, Kind } from "./app.ts";
+import { openDatabase, readsBigInts, readsTexts } from "./drivers.ts";
+
+function open(dialect: Dialect, levels: boolean): App {
+  const db = new Kysely<any>({ dialect, plugins: [new CamelCasePlugin()] });
+  return {
+    over: /already (committed|rolled back)|is already/i,
+    notTx: [[db, /db\.transaction\(\)\.execute/]],
+    order: async (tx, id) => void (await tx.insertInto("orders").values({ id }).execute()),
+    transaction: (body, options) =>
+      options?.serializable && levels
+        ? db.transaction().setIsolationLevel("serializable").execute(body)
+        : db.transaction().execute(body),
+    async nested(outer, inner) {
+      const tx = await db.startTransaction().execute();
+      await outer(tx);
+      const deeper = await tx.savepoint("inner_one").execute();
+      await inner(deeper);
+      await deeper.rollbackToSavepoint("inner_one").execute();
+      await tx.commit().execute();
+    },
+    [Symbol.asyncDispose]: () => db.destroy(),
+  };
+}
+
+export const kyselys: readonly Kind[] = [
+  {
+    name: "Kysely",
+    database: "PostgreSQL",
+    open: async (url) =>
+      open(
+        new PostgresDialect({ pool: new Pool({ connectionString: url, ...readsBigInts }) }),
+        true,
+      ),
+  },
+  {
+    name: "Kysely",
+    database: "MariaDB",
+    open: async (url) =>
+      open(new MysqlDialect({ pool: createPool({ uri: url, ...readsTexts }) }), true),
+  },
+  {
+    name: "Kysely",
+    database: "SQLite",
+    open: async (url) => open(new SqliteDialect({ database: forKysely(openDatabase(url)) }), false),
+  },
+];
+
+/** Its dialect for SQLite is written for better-sqlite3, and asks for nothing that `node:sqlite` has not. */
+export function forKysely(db: DatabaseSync): SqliteDatabase {
+  return {
+    close: () => db.close(),
+    prepare(text) {
+      const statement = db.prepare(text);
+      return {
+        reader: statement.columns().length > 0,
+        all: (values) => statement.all(...(values as any[])),
+        run: (values) => statement.run(...(values as any[])),
+        iterate: (values) => statement.iterate(...(values as any[])) as any,
+      };
+    },
+  };
+}

@@ -16,12 +16,16 @@ import type {
   StepWrite,
 } from "./journal.ts";
 
+import type { Hint } from "./store.ts";
 import { SqlReports } from "./sql-reports.ts";
 import * as steps from "./steps.ts";
 import { writeOrLookUp } from "./unknown.ts";
 import { Guest } from "./within.ts";
 
 export class SqlJournal extends SqlReports implements Journal {
+  /** What is to be told when a transaction of ours commits in which its user was a guest of ours. */
+  readonly #toldIn = new WeakMap<object, Hint[]>();
+
   async steps(job: string): Promise<StepRecord[]> {
     return this.engine.mayBeId(job) ? steps.steps(this.engine, job) : [];
   }
@@ -39,16 +43,23 @@ export class SqlJournal extends SqlReports implements Journal {
     return writeOrLookUp(this.engine, drop, drop); // dropping twice is dropping once
   }
 
-  commitStep(
+  async commitStep(
     fence: Fence,
     step: NewStep,
     body: (tx: UserTransaction) => Promise<string | null>,
   ): Promise<void> {
-    return writeOrLookUp(
+    const told: Hint[] = [];
+    const theirs = (tx: UserTransaction): Promise<string | null> => {
+      this.#toldIn.set(tx, told);
+      return body(tx);
+    };
+    await writeOrLookUp(
       this.engine,
-      () => steps.commitStep(this.engine, fence, { step, body }),
+      () => steps.commitStep(this.engine, fence, { step, body: theirs }),
       () => steps.lookUpCommit(this.engine, fence, step),
     );
+    // The commit was ours: an engine that sees those of others does not see it.
+    for (const hint of told) this.announce(hint);
   }
 
   async expect(wait: Wait): Promise<void> {
@@ -67,7 +78,9 @@ export class SqlJournal extends SqlReports implements Journal {
   }
 
   within<T>(tx: unknown, body: (guest: GuestStore) => Promise<T>): Promise<T> {
-    return this.engine.asGuest(tx, (guest) => body(new Guest(this.engine, guest)));
+    const told = this.#toldIn.get(tx as object);
+    const onTold = (hint: Hint): void => void told?.push(hint);
+    return this.engine.asGuest(tx, (guest) => body(new Guest(this.engine, guest, onTold)));
   }
 
   findEvent(name: string, key: string): Promise<EventRecord | null> {

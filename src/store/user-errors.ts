@@ -33,11 +33,17 @@ async function carried<T>(
   user: UserTransaction,
 ): Promise<T> {
   let open = true;
+  const refuseLate = (): void => {
+    if (!open) throw new StoreRefused({ problem: "the transaction is over: nothing was done." });
+  };
   const guarded: UserTransaction = {
-    client: user.client,
+    get client() {
+      refuseLate();
+      return user.client;
+    },
     async query<Row>(text: string, values?: readonly unknown[]) {
-      if (open) return user.query<Row>(text, values);
-      throw new StoreRefused({ problem: "the transaction is over: nothing was done." });
+      refuseLate();
+      return user.query<Row>(text, values);
     },
   };
   try {

@@ -12,10 +12,12 @@ import type { Enqueued, Hint, NewJob } from "./store.ts";
 export class Guest {
   readonly #engine: Engine;
   readonly #tx: Transaction;
+  readonly #onTold: (hint: Hint) => void;
 
-  constructor(engine: Engine, tx: Transaction) {
+  constructor(engine: Engine, tx: Transaction, onTold: (hint: Hint) => void) {
     this.#engine = engine;
     this.#tx = tx;
+    this.#onTold = onTold;
   }
 
   /** All of them or none, unless somebody takes one of their keys at this moment: then the user has to begin again. */
@@ -67,7 +69,8 @@ export class Guest {
     for (const queue of new Set(queues)) await this.#tell({ kind: "pending", queue });
   }
 
-  #tell(hint: Hint): Promise<void> {
-    return this.#engine.tellInside(this.#tx, hint);
+  async #tell(hint: Hint): Promise<void> {
+    await this.#engine.tellInside(this.#tx, hint);
+    this.#onTold(hint);
   }
 }

@@ -1,0 +1,86 @@
+/** A job that does things inside of the transaction of its own `ctx.commit`. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import {
+  defineEvent,
+  defineTask,
+  openHoldfast,
+  type Holdfast,
+  type UserTransaction,
+} from "../../src/index.ts";
+import { engines, type Place } from "../registry/places.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { codeOf, until } from "../worker/observe.ts";
+
+const packed = defineEvent<number>({ name: "packed" });
+
+for (const { name, skip, place: open } of engines) {
+  describe(`within a ctx.commit on ${name}`, { skip, timeout: 60_000 }, () => {
+    let place: Place;
+    let holdfast: Holdfast;
+    before(async () => {
+      place = await open();
+      holdfast = await openHoldfast(place.url);
+    });
+    after(async () => {
+      await holdfast?.close();
+      await place?.[Symbol.asyncDispose]();
+    });
+
+    test("what is committed is told at once, and what is rolled back never was", async () => {
+      const ship = defineTask({ name: "ship", run: (id: number) => id });
+      const undone: string[] = [];
+      const order = defineTask({
+        name: "order",
+        retry: { attempts: 2, first: 1 },
+        run: (id: number, ctx) =>
+          ctx.commit("book", async (tx) => {
+            const { id: job } = await holdfast.within(tx).enqueue(ship, id, { queue: "ships" });
+            await holdfast.within(tx).emit(packed, `order ${id}`, id);
+            if (ctx.attempt === 1) {
+              undone.push(job);
+              throw new Error("not yet");
+            }
+            return job;
+          }),
+      });
+      const told: string[] = [];
+      const stop = holdfast.store.watch((hint) => {
+        if (hint.kind === "pending") told.push(hint.queue);
+      });
+      const worker = await holdfast.startWorker({ tasks: [order], poll: "1h", heartbeat: "1h" });
+      const job = await holdfast.enqueue(order, 7);
+      const shipped = await job.result({ timeout: "10s" });
+      await until("it is told", () => told.includes("ships"));
+      stop();
+      assert.equal((await holdfast.jobs.get(shipped))?.status, "pending");
+      assert.equal(undone.length, 1);
+      assert.equal(await holdfast.jobs.get(undone[0] as string), null);
+      assert.equal((await holdfast.store.findEvent("packed", "order 7"))?.payload, "7");
+      await worker.stop();
+    });
+
+    test("a transaction whose function has ended takes nothing more", async () => {
+      const ship = defineTask({ name: "ship later", run: (id: number) => id });
+      const order = defineTask({
+        name: "order late",
+        async run(id: number, ctx) {
+          let late: UserTransaction | null = null;
+          await ctx.commit("book", (tx) => void (late = tx));
+          const enqueuing = holdfast.within(late).enqueue(ship, id);
+          return enqueuing.then(
+            () => "taken",
+            (error: unknown) => codeOf(error),
+          );
+        },
+      });
+      const worker = await holdfast.startWorker({ tasks: [order], poll: "1h", heartbeat: "1h" });
+      const job = await holdfast.enqueue(order, 7);
+      assert.equal(await job.result({ timeout: "10s" }), "STORE_REFUSED");
+      assert.deepEqual(await holdfast.jobs.list({ task: "ship later" }), []);
+      await worker.stop();
+    });
+  });
+}
+
+after(assertNothingRuns);

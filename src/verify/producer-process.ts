@@ -60,8 +60,15 @@ function dueAt(n: number): number {
 }
 
 async function offer(piece: Piece): Promise<void> {
-  const { n, task, kind, luck } = piece;
+  const { n, kind, luck } = piece;
   if (kind === "awaiting" && luck < 0.5) await tell(n);
+  // Twice at once under one key, and again when nobody knows: there shall be one all the same.
+  await Promise.all(kind === "keyed" ? [enqueue(piece), enqueue(piece)] : [enqueue(piece)]);
+  if (kind === "awaiting" && luck >= 0.5) later(() => tell(n));
+}
+
+async function enqueue(piece: Piece): Promise<void> {
+  const { n, task, kind, luck } = piece;
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     journal.say({ f: "enqueue", type: "invoke", n, task });
     try {
@@ -71,15 +78,14 @@ async function offer(piece: Piece): Promise<void> {
       });
       journal.say({ f: "enqueue", type: "ok", n, id });
       if (kind === "cancelled") later(() => cancel(id, luck * CANCEL_MS_MAX));
-      break;
+      return;
     } catch (error) {
       const type = error instanceof OutcomeUnknown ? "info" : "fail";
       journal.say({ f: "enqueue", type, n, task, error: String(error) });
-      if (type === "info") break;
+      if (type === "info" && kind !== "keyed") return;
       await sleep(systemRuntime, AGAIN_MS);
     }
   }
-  if (kind === "awaiting" && luck >= 0.5) later(() => tell(n));
 }
 
 /** As the tasks say; by its name alone a job gets the defaults. */

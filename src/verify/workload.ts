@@ -1,13 +1,15 @@
 /** The jobs of a run: which is which, by their numbers. */
 import { randomFrom } from "../core/seeded.ts";
+import type { EnqueueOptions } from "../queue/options.ts";
 
 /** Of a hundred jobs so many. */
 const SHARES = {
-  plain: 55,
+  plain: 52,
   order: 13,
   manual: 5,
   flaky: 7,
   nap: 5,
+  keyed: 3,
   later: 4,
   awaiting: 3,
   parent: 3,
@@ -17,6 +19,9 @@ const SHARES = {
 } as const;
 
 export type Kind = keyof typeof SHARES;
+
+/** What is special about these is how they are enqueued. */
+const PLAIN = new Set<Kind>(["keyed", "later", "cancelled"]);
 
 /** The queue of jobs that are worked on with the lease verbs alone. */
 export const CLERKS = "clerks";
@@ -35,7 +40,7 @@ export interface Piece {
   readonly kind: Kind;
   readonly task: string;
   readonly input: Input;
-  readonly options: { readonly queue?: string; readonly delay?: number };
+  readonly options: Pick<EnqueueOptions, "queue" | "delay" | "key" | "keyFor">;
   /** Uniform in [0, 1): whatever else about it is a matter of luck. */
   readonly luck: number;
 }
@@ -47,10 +52,11 @@ export function pieceOf(seed: number, n: number): Piece {
   return {
     n,
     kind,
-    task: kind === "later" || kind === "cancelled" ? "plain" : kind,
+    task: PLAIN.has(kind) ? "plain" : kind,
     input: { n, ms: Math.floor(random() * (kind === "nap" ? NAP_MS_MAX : WORK_MS_MAX)) },
     options: {
       ...(kind === "manual" ? { queue: CLERKS } : {}),
+      ...(kind === "keyed" ? { key: `key-${n}`, keyFor: "1d" } : {}),
       ...(kind === "later" || kind === "cancelled"
         ? { delay: Math.floor(luck * LATER_MS_MAX) }
         : {}),

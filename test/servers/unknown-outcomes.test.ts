@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { OutcomeUnknown } from "../../src/core/errors.ts";
+import { OutcomeUnknown, StoreUnavailable } from "../../src/core/errors.ts";
 import type { Engine } from "../../src/store/engine.ts";
 import { openStore, type StoreOptions } from "../../src/store/open.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
@@ -282,6 +282,25 @@ for (const engine of [...engines, ...pooled]) {
       await assert.rejects(call, OutcomeUnknown);
       assert.equal(await statusOf(own.direct, job.id), "pending");
       assert.equal(own.proxy.open, 0, "nobody could ask");
+    });
+
+    test("the function of a commit runs once, also when its connection is lost behind it", async () => {
+      await using own = await Site.open(engine, url());
+      const queue = Site.newQueue();
+      await own.direct.enqueue([newJob({ queue })]);
+      const [job] = await own.direct.claim(upTo(1, { queues: [queue] }));
+      assert.ok(job !== undefined);
+      const step = { name: "book", occurrence: 1, place: 1, kind: "commit" } as const;
+      let runs = 0;
+      const committing = own.store.commitStep(job, step, async (tx) => {
+        await tx.query("select 1");
+        runs += 1;
+        own.proxy.cut();
+        return null;
+      });
+      await assert.rejects(committing, StoreUnavailable);
+      assert.equal(runs, 1);
+      assert.deepEqual(await own.direct.steps(job.id), []);
     });
 
     // A session behind PgBouncer has no number that we could know.

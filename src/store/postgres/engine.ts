@@ -197,7 +197,7 @@ export class PostgresEngine implements Engine {
           await last(this.#transaction(send), value);
           return value;
         },
-        { triesMax: 1 },
+        { once: true },
       );
     return asTheyAre(body, run);
   }
@@ -361,7 +361,7 @@ export class PostgresEngine implements Engine {
             await this.#transaction(send).script(dropBlock(name));
           }
         },
-        { triesMax: 1 },
+        { once: true },
       );
     } catch (error) {
       if (!(error instanceof Error && error.name === "StoreBusy")) throw error; // next time, then

@@ -68,26 +68,32 @@ export class Sessions {
     return this.#again((client) => this.#send(client, sending), { writes: true });
   }
 
-  /** One transaction; it may run again when the database asks for it. */
+  /** One transaction; it may run again when the database asks for it, unless it is to run `once`. */
   transaction<T>(
     body: (send: (sending: Sending) => Promise<PgResult>, client: PgClient) => Promise<T>,
-    { triesMax = TRIES_MAX, lockMs = null }: { triesMax?: number; lockMs?: number | null } = {},
+    { once = false, lockMs = null }: { once?: boolean; lockMs?: number | null } = {},
   ): Promise<T> {
     return this.#again(
       async (client) => {
         const send = (sending: Sending): Promise<PgResult> => this.#send(client, sending);
         let value: T;
+        let hasBegun = false;
         try {
           await send({ text: this.#begin });
+          hasBegun = true;
           value = await body(send, client);
         } catch (error) {
           if (!isLost(error)) await send({ text: "rollback" }).catch(() => {});
-          throw isLost(error) ? new LostBeforeCommit(error) : error;
+          throw isLost(error) ? new LostBeforeCommit(error, !(once && hasBegun)) : error;
         }
         await send({ text: "commit" });
         return value;
       },
-      { writes: true, triesMax, againMsMax: lockMs ?? Number.POSITIVE_INFINITY },
+      {
+        writes: true,
+        triesMax: once ? 1 : TRIES_MAX,
+        againMsMax: lockMs ?? Number.POSITIVE_INFINITY,
+      },
     );
   }
 
@@ -113,7 +119,7 @@ export class Sessions {
         client.release();
         return value;
       } catch (error) {
-        const { cause, mayRepeat } = judge(error, writes);
+        const { cause, mayRepeat, isKnown } = judge(error, writes);
         this.#giveBack(client, cause);
         const isLate = this.#runtime.monotonic() - startedAt >= againMsMax;
         if (asksAgain(cause) && tries < triesMax && !isLate) {
@@ -122,7 +128,7 @@ export class Sessions {
         } else if (isLost(cause) && mayRepeat && fresh < FRESH_MAX) {
           await this.#pause(fresh);
           fresh += 1;
-        } else if (isLost(cause) && !mayRepeat) {
+        } else if (isLost(cause) && !isKnown) {
           throw new OutcomeUnknown({ store: this.store, session: sessionOf(client) }, cause);
         } else throw translate(cause, this.store);
       }
@@ -188,14 +194,23 @@ export class Sessions {
 
 /** The connection was lost while nothing could have been committed. */
 class LostBeforeCommit extends Error {
-  constructor(cause: unknown) {
+  readonly mayRepeat: boolean;
+
+  constructor(cause: unknown, mayRepeat: boolean) {
     super("lost before the commit was sent", { cause });
+    this.mayRepeat = mayRepeat;
   }
 }
 
-function judge(error: unknown, writes: boolean): { cause: unknown; mayRepeat: boolean } {
-  if (error instanceof LostBeforeCommit) return { cause: error.cause, mayRepeat: true };
-  return { cause: error, mayRepeat: !writes };
+/** `isKnown`: it is certain that nothing was written. */
+function judge(
+  error: unknown,
+  writes: boolean,
+): { cause: unknown; mayRepeat: boolean; isKnown: boolean } {
+  if (error instanceof LostBeforeCommit) {
+    return { cause: error.cause, mayRepeat: error.mayRepeat, isKnown: true };
+  }
+  return { cause: error, mayRepeat: !writes, isKnown: !writes };
 }
 
 /** The server's number for the session, where the driver knows it. */

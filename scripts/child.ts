@@ -6,6 +6,10 @@
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { setPriority } from "node:os";
+
+/** As a process is told that others come first. */
+const LOW_PRIORITY = 10;
 
 /** Long enough for a test to stop the servers it started. */
 const STOP_GRACE_MS = 5_000;
@@ -26,12 +30,13 @@ let stopping = false;
 /** Runs a script or an npm tool on the Node that runs us, and waits for its end. */
 export async function runNode(
   args: readonly string[],
-  { output }: { output: "show" | "keep" },
+  { output, beside = false }: { output: "show" | "keep"; beside?: boolean },
 ): Promise<Ended> {
   const startedAt = performance.now();
   const stdio = output === "show" ? "inherit" : "pipe";
   const child = spawn(process.execPath, args, { stdio: ["ignore", stdio, stdio], detached: true });
   running.add(child);
+  if (beside && child.pid !== undefined) setPriority(child.pid, LOW_PRIORITY);
   const chunks: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding("utf8").on("data", (chunk: string) => chunks.push(chunk));

@@ -21,6 +21,8 @@ interface Group {
   readonly needs?: readonly Need[];
   /** Its tests also start servers of their own, to kill them. */
   readonly killsServers?: boolean;
+  /** It needs neither a clock nor a server: it runs beside the others, on what they leave of the cores. */
+  readonly beside?: boolean;
 }
 
 const GROUPS: Readonly<Record<string, Group>> = {
@@ -119,12 +121,19 @@ async function runGroup({ group, files }: Planned): Promise<boolean> {
     console.log(`\n${group}: no test files yet`);
     return true;
   }
-  const concurrency = GROUPS[group]?.atOnce ?? 1;
-  console.log(`\n${group}: ${files.length} files, ${concurrency} at once\n  ${files.join("\n  ")}`);
-  const flags = ["--test", "--test-reporter=spec", `--test-concurrency=${concurrency}`];
-  const { code, ms } = await runNode([...flags, ...files], { output: "show" });
+  const { atOnce, beside = false } = GROUPS[group] ?? { atOnce: 1 };
+  const title = `\n${group}: ${files.length} files, ${atOnce} at once\n  ${files.join("\n  ")}`;
+  if (!beside) console.log(title);
+  const flags = ["--test", "--test-reporter=spec", `--test-concurrency=${atOnce}`];
+  const kind = beside ? ({ output: "keep", beside } as const) : ({ output: "show" } as const);
+  const { code, ms, output } = await runNode([...flags, ...files], kind);
+  if (beside) console.log(`${title}\n${output}`);
   console.log(`${group}: ${code === 0 ? "passed" : "FAILED"} in ${(ms / 1_000).toFixed(1)} s`);
   return code === 0;
+}
+
+function isBeside({ group }: Planned): boolean {
+  return GROUPS[group]?.beside === true;
 }
 
 async function main(): Promise<void> {
@@ -133,9 +142,12 @@ async function main(): Promise<void> {
   const all = plan(".", process.argv.slice(2));
   const supply = await supplyFor(all);
   const failed: string[] = [];
-  for (const planned of all) {
+  const run = async (planned: Planned): Promise<void> => {
     if (!(await runGroup(planned))) failed.push(planned.group);
-  }
+  };
+  const others = Promise.all(all.filter(isBeside).map(run));
+  for (const planned of all) if (!isBeside(planned)) await run(planned);
+  await others;
   await supply?.[Symbol.asyncDispose]();
   // Once more where it is read: above it scrolled away.
   if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));

@@ -56,4 +56,11 @@ export type { ErrorRecord } from "./core/error-record.ts";
 export type { Logger } from "./core/log.ts";
 export type { Runtime } from "./core/runtime.ts";
 export * from "./core/errors.ts";
-export { CallFailed, EventTimeout, NotDone, StepsChanged, Suspended } from "./core/step-errors.ts";
+export {
+  CallFailed,
+  EventTimeout,
+  NotCommitted,
+  NotDone,
+  StepsChanged,
+  Suspended,
+} from "./core/step-errors.ts";

@@ -47,6 +47,17 @@ export class CallFailed extends HoldfastError {
   }
 }
 
+/** A task ended its job in a transaction that was rolled back, or never ended: the job is not done. */
+export class NotCommitted extends HoldfastError {
+  constructor(facts: { id: string }) {
+    super(
+      "NOT_COMMITTED",
+      `Job ${facts.id} was completed inside of a transaction that was not committed when its function returned. ` +
+        `Commit it before you return, or throw what went wrong.`,
+    );
+  }
+}
+
 /** The reason of a signal: the job gives its place back until it can go on. It begins again from its start then. */
 export class Suspended extends HoldfastError {
   constructor() {

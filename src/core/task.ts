@@ -58,6 +58,12 @@ export interface Context {
     key: string,
     options?: { readonly timeout?: Duration },
   ): Promise<Payload>;
+  /**
+   * Ends the job inside of a transaction of your own (a `pg` client, a `mysql2` connection, a `DatabaseSync`): it is done, with
+   * this result, if and when you commit. Throws LeaseLost or JobCancelled inside of it, for you to roll back. Return soon
+   * afterwards; what the function returns does not count any more. Gives back the result.
+   */
+  complete<T>(tx: unknown, result: T): Promise<T>;
   /** Enqueues a job of another task and waits for its result. Throws CallFailed. */
   call<Input, Result>(
     task: Task<Input, Result>,

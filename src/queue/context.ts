@@ -22,6 +22,7 @@ import type { FinishedRecord, Store } from "../store/store.ts";
 import { checkInputs, defaultsOf, newJob } from "./new-job.ts";
 import { checkOptions, type Terms } from "./options.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
+import { unlessAborted } from "./unless-aborted.ts";
 
 const KEPT = { what: "result of a step", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 /** What was accepted as an event's payload is kept with a word around it. */
@@ -63,6 +64,8 @@ export class Steps {
   /** Grows whenever a step begins or ends. */
   #changes = 0;
   readonly #pauses: Pause[] = [];
+  /** The job ends in a transaction of the user's: nothing is kept of it after that. */
+  #isComplete = false;
   /** The function has ended: what it does not wait for shall not wait any more. */
   #isOver = false;
   #onIdle: (() => void) | null = null;
@@ -164,6 +167,22 @@ export class Steps {
     });
   }
 
+  /** Ends the job inside of a transaction of the user's, when nothing else of it is under way. */
+  async complete(end: () => Promise<void>): Promise<void> {
+    if (inside.getStore() === this)
+      throw notNow("it is inside of a step; it needs a transaction of your own.");
+    if (this.#isComplete) throw notNow("the job was completed already.");
+    if (this.#underWay > 0) throw notNow("steps are under way: await them first.");
+    this.#isComplete = true;
+    try {
+      await this.#goOn();
+      await end();
+    } catch (error) {
+      this.#isComplete = false;
+      throw error;
+    }
+  }
+
   /** What became of a job that an earlier attempt called, or was about to call. */
   async #look<Result>(
     step: NewStep,
@@ -200,6 +219,7 @@ export class Steps {
   /** What was kept of it, or what making it comes to. */
   async #make<T>(name: string, kind: StepKind, make: (entered: Entered) => Promise<T>): Promise<T> {
     if (inside.getStore() === this) throw nested(name);
+    if (this.#isComplete) throw tooLate(name);
     // Before anything is awaited: steps that are made side by side keep their order.
     const step = this.#order.next(checkName("name", name), kind, this.#underWay);
     this.#began();
@@ -348,16 +368,15 @@ function nested(name: string): InvalidArgument {
   });
 }
 
-async function unlessAborted<T>(signal: AbortSignal, body: () => Promise<T>): Promise<T> {
-  signal.throwIfAborted();
-  const aborted = Promise.withResolvers<never>();
-  const abort = (): void => aborted.reject(signal.reason);
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    return await Promise.race([body(), aborted.promise]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
+function tooLate(name: string): InvalidArgument {
+  return new InvalidArgument({
+    field: "name",
+    problem: `'${name}' comes after the job was completed: make it before, and return.`,
+  });
+}
+
+function notNow(problem: string): InvalidArgument {
+  return new InvalidArgument({ field: "complete", problem });
 }
 
 function checkBody(field: string, body: unknown): void {

@@ -53,6 +53,11 @@ export interface GuestStore {
   enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>;
   emit(event: NewEvent): Promise<Emitted>;
   cancel(id: string): Promise<Status | null>;
+  /**
+   * Ends a claimed job as done under its fence. Throws LeaseLost when it is not ours any more and JobCancelled when somebody
+   * wants it cancelled, before anything is written.
+   */
+  complete(fence: Fence, result: string | null): Promise<void>;
 }
 
 export interface StepName {

@@ -1,5 +1,11 @@
 /** The store on any SQL engine: the hot verbs are the engine's, the rest is written once in this folder. */
-import { JobNotFound, OutcomeUnknown, StoreRefused, StoreUnavailable } from "../core/errors.ts";
+import {
+  JobNotFound,
+  OutcomeUnknown,
+  StoreBusy,
+  StoreRefused,
+  StoreUnavailable,
+} from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
@@ -8,6 +14,7 @@ import { declareEvent } from "./events.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import { checkSchema, migrate } from "./migrate.ts";
+import { settleWithCare } from "./settle.ts";
 import { SqlJournal } from "./sql-journal.ts";
 import type {
   AttemptRecord,
@@ -28,6 +35,7 @@ import type {
 import { stranded } from "./stranded.ts";
 import {
   lookUpCared,
+  lookUpCompleted,
   lookUpEnqueued,
   lookUpMinding,
   lookUpRevived,
@@ -133,6 +141,19 @@ export class SqlStore extends SqlJournal implements Store {
 
   release(fences: readonly Fence[]): Promise<Settled[]> {
     return this.settle(fences.map((fence) => ({ ...fence, outcome: { kind: "released" } })));
+  }
+
+  async settleCompleted(settlements: readonly Settlement[]): Promise<Settled[]> {
+    const settled: Settled[] = [];
+    for (const settlement of settlements) {
+      const lookUp = (): Promise<jobs.Cared> => lookUpCompleted(this.engine, settlement);
+      try {
+        settled.push(...this.#hearCared(await writeOrLookUp(this.engine, lookUp, lookUp)));
+      } catch (error) {
+        if (!(error instanceof StoreBusy)) throw error;
+      }
+    }
+    return settled;
   }
 
   async reclaimExpired(chore: {
@@ -263,7 +284,7 @@ export class SqlStore extends SqlJournal implements Store {
     for (const wait of waits) await declareEvent(engine, wait);
     const lookUp = (): Promise<jobs.Cared> => lookUpCared(engine, settlement);
     try {
-      const write = (): Promise<jobs.Cared> => jobs.settleWithCare(engine, settlement);
+      const write = (): Promise<jobs.Cared> => settleWithCare(engine, settlement);
       const cared = this.#hearCared(await writeOrLookUp(engine, write, lookUp));
       // Offered again after the rest of its batch failed, it has been settled before.
       return cared.length > 0 ? cared : (await lookUp()).settled;

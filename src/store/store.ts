@@ -61,6 +61,12 @@ export interface Store extends Registry, Reports, Journal {
   release(fences: readonly Fence[]): Promise<Settled[]>;
 
   /**
+   * Ends attempts that completed their jobs inside of transactions of the user's: those that were committed are done; of
+   * the others, the outcome counts. Returns those that are settled. One whose transaction is still open is not.
+   */
+  settleCompleted(settlements: readonly Settlement[]): Promise<Settled[]>;
+
+  /**
    * Takes back leases that ended more than `graceMs` ago. The crash is counted and leaves an attempt row; the job will
    * be retried, or is failed when no attempt is left or it has crashed `crashesMax` workers.
    */

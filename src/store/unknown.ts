@@ -9,7 +9,8 @@ import type { Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
 import { enqueueMinding, type Accepted } from "./enqueue.ts";
 import type { Claiming, Engine } from "./engine.ts";
-import { revive, settleWithCare, type Cared } from "./jobs.ts";
+import { revive, type Cared } from "./jobs.ts";
+import { settleWithCare } from "./settle.ts";
 import { sql } from "./sql.ts";
 import type { ClaimedJob, Enqueued, Hint, NewJob, Settled } from "./store.ts";
 
@@ -110,6 +111,19 @@ export async function lookUpTurn(
 export async function lookUpCared(engine: Engine, settlement: Settlement): Promise<Cared> {
   const before = await settledBefore(engine, [settlement], []);
   return before.length > 0 ? { settled: before, queues: [] } : settleWithCare(engine, settlement);
+}
+
+/** A transaction of the user's that is still open is not waited for: its job's lease will run out. */
+const COMPLETED_LOCK_MS = 1_000;
+
+/** What was completed in a transaction of the user's is done, if that was committed; otherwise it is settled now. */
+export async function lookUpCompleted(engine: Engine, settlement: Settlement): Promise<Cared> {
+  const look = () => settledBefore(engine, [settlement], []);
+  const before = await look();
+  if (before.length > 0) return { settled: before, queues: [] };
+  const cared = await settleWithCare(engine, settlement, { lockMs: COMPLETED_LOCK_MS });
+  // None: it was committed while we waited, or the job is somebody else's.
+  return cared.settled.length > 0 ? cared : { settled: await look(), queues: [] };
 }
 
 function lookUpClaimed(engine: Engine, { worker, claimId }: Claiming): Promise<ClaimedJob[]> {

@@ -1,11 +1,13 @@
 /** What can be done inside of a transaction of the user's: it is there if, and when, they commit. */
-import { StoreBusy, StoreRefused } from "../core/errors.ts";
-import type { Status } from "../core/job.ts";
+import { JobCancelled, LeaseLost, StoreBusy, StoreRefused } from "../core/errors.ts";
+import type { Fence, Status } from "../core/job.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
 import { enqueueIn, minds, refuseTaken } from "./enqueue.ts";
 import { isDeclared, say } from "./events.ts";
 import { cancelWhereItStands } from "./jobs.ts";
+import { settleIn } from "./settle.ts";
 import type { Emitted, NewEvent } from "./journal.ts";
+import { sql } from "./sql.ts";
 import type { Enqueued, Hint, NewJob } from "./store.ts";
 
 /** The store, as a guest in somebody's transaction. */
@@ -49,6 +51,24 @@ export class Guest {
     if (status === "processing") await this.#tell({ kind: "cancel" });
     if (status === "cancelled") await this.#tell({ kind: "finished" });
     return status;
+  }
+
+  /** The lease is locked first: whoever wants the job cancelled from now on waits for the user's transaction. */
+  async complete(fence: Fence, result: string | null): Promise<void> {
+    const { id, worker, epoch } = fence;
+    const [lease] = await this.#tx.all<{ cancelled: number | null }>(sql`
+      select l.cancel_requested_at as cancelled
+        from (select cancel_requested_at
+                from holdfast.lease
+               where id = ${id} and locked_by = ${worker} and epoch = ${epoch}
+               ${this.#engine.lockRows()}) l`);
+    if (lease === undefined) throw new LeaseLost(fence);
+    if (lease.cancelled !== null) throw new JobCancelled({ id });
+    const outcome = { kind: "done", result } as const;
+    const { settled, queues } = await settleIn(this.#engine, this.#tx, { ...fence, outcome });
+    if (settled.length === 0) throw new LeaseLost(fence);
+    await this.#tellPending(queues);
+    await this.#tell({ kind: "finished" });
   }
 
   /** Somebody else may do the same at this moment, in a transaction of theirs. */

@@ -100,6 +100,11 @@ function checkClock({ runtime }: Holdfast): TestClock {
   throw new InvalidArgument({ field: "skipTime", problem });
 }
 
+interface Ended {
+  readonly attempt: Attempt;
+  readonly outcome: Outcome;
+}
+
 class Drain {
   readonly #holdfast: Holdfast;
   readonly #tasks: ReadonlyMap<string, Task>;
@@ -174,20 +179,24 @@ class Drain {
 
   async #attempt(job: ClaimedJob): Promise<void> {
     const { store, runtime, logger } = this.#holdfast;
-    const outcome = await new Promise<Outcome>((resolve) => {
+    const { attempt, outcome } = await new Promise<Ended>((resolve) => {
       const task = this.#tasks.get(job.task) as Task;
       const trustedUntil = Number.POSITIVE_INFINITY;
       const owner: AttemptOwner = {
-        ended: (_attempt, ended) => resolve(ended),
+        ended: (ended, became) => resolve({ attempt: ended, outcome: became }),
         stray: (_attempt, error) =>
           logger.warn({ job: job.id, err: error }, "a task threw after its attempt ended"),
+        // Nobody renews it.
+        stopRenewing: () => Promise.resolve(),
+        renewAgain: () => {},
       };
       runTraced(
         new Attempt({ job, task, trustedUntil, runtime, store, newId: this.#newId, owner }),
       );
     });
     const { id, worker, epoch } = job;
-    await store.settle([{ id, worker, epoch, outcome }]);
+    const settlements = [{ id, worker, epoch, outcome }];
+    await (attempt.completed ? store.settleCompleted(settlements) : store.settle(settlements));
   }
 
   async #leftAlone(): Promise<string[]> {

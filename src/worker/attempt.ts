@@ -17,7 +17,7 @@ import {
   TooLarge,
   WorkerDeposed,
 } from "../core/errors.ts";
-import { CallFailed, StepsChanged, Suspended } from "../core/step-errors.ts";
+import { CallFailed, NotCommitted, StepsChanged, Suspended } from "../core/step-errors.ts";
 import type { EventType } from "../core/event.ts";
 import { traceId, type Fence, type Outcome, type Wait } from "../core/job.ts";
 import { decode, encodeOptional, RESULT } from "../core/json.ts";
@@ -36,6 +36,7 @@ import {
 } from "../core/task.ts";
 import { Steps } from "../queue/context.ts";
 import { ReportBuffer } from "../queue/report-buffer.ts";
+import { unlessAborted } from "../queue/unless-aborted.ts";
 import type { ClaimedJob, Store } from "../store/store.ts";
 import { traced } from "./uncaught.ts";
 
@@ -47,6 +48,9 @@ export interface AttemptOwner {
   ended(attempt: Attempt, outcome: Outcome): void;
   /** An error came when the attempt had ended already. */
   stray(attempt: Attempt, error: unknown): void;
+  /** Its lease is not renewed from now on. Resolves when no renewal of it is under way. */
+  stopRenewing(attempt: Attempt): Promise<void>;
+  renewAgain(attempt: Attempt): void;
 }
 
 export class Attempt {
@@ -57,6 +61,8 @@ export class Attempt {
   startedAt = 0;
   /** Set once, when the job turned out to be somebody else's. */
   lost = false;
+  /** It has completed its job in a transaction of the user's: what became of it has to be looked up. */
+  completed = false;
   error: unknown = null;
   readonly #runtime: Runtime;
   readonly #store: Store;
@@ -155,6 +161,26 @@ export class Attempt {
     this.#end(this.#afterFailure(error));
   }
 
+  /**
+   * The lease is gone when the user's transaction is committed, and locked until then: whoever renewed it meanwhile would
+   * wait, or take it for lost.
+   */
+  async complete<T>(tx: unknown, result: T): Promise<T> {
+    const encoded = encodeOptional(result, RESULT);
+    await this.steps.complete(async () => {
+      this.completed = true;
+      try {
+        await unlessAborted(this.signal, () => this.#owner.stopRenewing(this));
+        await this.#store.within(tx, (guest) => guest.complete(this.fence, encoded));
+      } catch (error) {
+        this.completed = false;
+        this.#owner.renewAgain(this);
+        throw error;
+      }
+    });
+    return result;
+  }
+
   #control(): AbortController {
     this.#controller ??= new AbortController();
     return this.#controller;
@@ -167,6 +193,8 @@ export class Attempt {
       // A slow schema may have outlived the attempt, and the job be somebody else's: do not begin.
       if (this.#isAborted) this.signal.throwIfAborted();
       const result = await this.task.run(input as never, new AttemptContext(this));
+      // What it gave to complete() counts, if that was committed.
+      if (this.completed) return this.#afterFailure(new NotCommitted(this.job));
       // After its time a result is too late. After any other abort it counts, if the fence lets it.
       if (this.#isAborted && this.signal.reason instanceof JobTimeout) {
         return this.#afterFailure(this.signal.reason);
@@ -281,6 +309,9 @@ class AttemptContext implements Context {
   }
   commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<T> {
     return this.#attempt.steps.commit(name, body);
+  }
+  complete<T>(tx: unknown, result: T): Promise<T> {
+    return this.#attempt.complete(tx, result);
   }
   sleep(name: string, duration: Duration): Promise<void> {
     return this.#attempt.steps.sleep(name, duration);

@@ -11,12 +11,15 @@ import type { Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
 import type { ClaimedJob, Store } from "../store/store.ts";
 import { Attempt, type AttemptOwner } from "./attempt.ts";
-import type { Report } from "./keeper.ts";
+import type { KeeperHost } from "./keeper-host.ts";
+import { leaseList, type Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
 import { runTraced } from "./uncaught.ts";
 
 /** The share of a lease that is kept as a margin: trust ends before the lease does. */
 export const TRUST_MARGIN = 0.1;
+
+type AttemptKeeper = Pick<KeeperHost, "rest" | "hold" | "limit">;
 
 export class Attempts implements AttemptOwner {
   readonly #running = new Map<string, Attempt>();
@@ -25,6 +28,7 @@ export class Attempts implements AttemptOwner {
   readonly #newId: () => string;
   readonly #reporter: Reporter;
   readonly #trustMs: number;
+  readonly #keeper: AttemptKeeper;
   readonly #onEnd: (attempt: Attempt, outcome: Outcome) => void;
 
   constructor(parts: {
@@ -32,6 +36,7 @@ export class Attempts implements AttemptOwner {
     store: Store;
     reporter: Reporter;
     leaseMs: number;
+    keeper: AttemptKeeper;
     onEnd: (attempt: Attempt, outcome: Outcome) => void;
   }) {
     this.#runtime = parts.runtime;
@@ -39,6 +44,7 @@ export class Attempts implements AttemptOwner {
     this.#newId = makeIds(parts.runtime);
     this.#reporter = parts.reporter;
     this.#trustMs = parts.leaseMs * (1 - TRUST_MARGIN);
+    this.#keeper = parts.keeper;
     this.#onEnd = parts.onEnd;
   }
 
@@ -74,11 +80,23 @@ export class Attempts implements AttemptOwner {
     this.#reporter.stray(attempt, error);
   }
 
+  stopRenewing({ job }: Attempt): Promise<void> {
+    return this.#keeper.rest(leaseList([job]));
+  }
+
+  renewAgain({ job, task, startedAt, trustedUntil }: Attempt): void {
+    const leaseMs = this.#trustMs / (1 - TRUST_MARGIN);
+    this.#keeper.hold(leaseList([job]), trustedUntil - this.#trustMs);
+    if (task.timeoutMs !== null) this.#keeper.limit(job.id, startedAt + task.timeoutMs + leaseMs);
+  }
+
   /** Gives up the attempts whose lease could not be renewed in time. */
   checkTrust(): void {
     const now = this.#runtime.monotonic();
     for (const attempt of this.#running.values()) {
-      if (now >= attempt.trustedUntil) this.lose(attempt, "its lease could not be renewed in time");
+      // One that completed its job is not renewed: nobody can take it while that is not committed or undone.
+      if (now >= attempt.trustedUntil && !attempt.completed)
+        this.lose(attempt, "its lease could not be renewed in time");
     }
   }
 
@@ -109,8 +127,9 @@ export class Attempts implements AttemptOwner {
     attempt.abort(new LeaseLost(attempt.fence));
   }
 
+  /** Those whose leases are to be renewed. */
   jobs(): ClaimedJob[] {
-    return [...this.#running.values()].map(({ job }) => job);
+    return [...this.#running.values()].filter(({ completed }) => !completed).map(({ job }) => job);
   }
 
   #find({ id, epoch }: { id: string; epoch: number }): Attempt | null {

@@ -19,6 +19,8 @@ export interface KeeperHost {
   hold(leases: LeaseList, sentAt: number): void;
   limit(id: string, stopAt: number): void;
   drop(leases: LeaseList): void;
+  /** Drops leases that somebody is about to end. Resolves when no renewal of them is under way. */
+  rest(leases: LeaseList): Promise<void>;
   /** Says that the main thread is alive. */
   progress(): void;
   /** What the next signs of life tell about the worker. */
@@ -62,6 +64,7 @@ function startLoop({ store, runtime, logger, settings, report, beat }: HostParts
     hold: (leases, sentAt) => keeper.hold(leases, sentAt),
     limit: (id, stopAt) => keeper.limit(id, stopAt),
     drop: (leases) => keeper.drop(leases),
+    rest: (leases) => keeper.rest(leases),
     progress: () => void (progress += 1),
     vitals: (vitals) => keeper.tell(vitals),
     beatNow() {
@@ -105,10 +108,12 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
   const { thread, port, counter } = await openThread(settings, address);
   let fallback: KeeperHost | null = null;
   let stopping = false;
+  const asks = new Asks();
   thread.on("error", (error: unknown) =>
     logger.error({ err: error }, "the keeper's thread failed"),
   );
   thread.on("exit", () => {
+    asks.answerAll(); // whatever it was renewing, it is not any more
     if (stopping) return;
     logger.warn({}, "the keeper's thread ended; leases are renewed on the main thread from now on");
     fallback = startLoop(parts);
@@ -118,6 +123,7 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
   const hear = (message: FromKeeper): void => {
     if (message.kind === "report") parts.report(message.report);
     if (message.kind === "beat") parts.beat(message.beat);
+    if (message.kind === "rested") asks.answer(message.ask);
     if (message.kind === "log") logger[message.level]({ thread: "keeper" }, message.message);
   };
   port.on("message", hear);
@@ -135,6 +141,10 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
     drop(leases) {
       if (fallback === null) send({ kind: "drop", leases: pack(leases) });
       else fallback.drop(leases);
+    },
+    rest(leases) {
+      if (fallback !== null) return fallback.rest(leases);
+      return asks.wait((ask) => send({ kind: "rest", leases: pack(leases), ask }));
     },
     progress: () => (fallback === null ? void Atomics.add(counter, 0, 1) : fallback.progress()),
     vitals(vitals) {
@@ -160,6 +170,30 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
       port.close();
     },
   };
+}
+
+/** Questions to the thread that it has not answered yet. */
+class Asks {
+  readonly #waiting = new Map<number, () => void>();
+  #asked = 0;
+
+  wait(send: (ask: number) => void): Promise<void> {
+    this.#asked += 1;
+    const ask = this.#asked;
+    return new Promise((resolve) => {
+      this.#waiting.set(ask, resolve);
+      send(ask);
+    });
+  }
+
+  answer(ask: number): void {
+    this.#waiting.get(ask)?.();
+    this.#waiting.delete(ask);
+  }
+
+  answerAll(): void {
+    for (const ask of this.#waiting.keys()) this.answer(ask);
+  }
 }
 
 const CODE_ON_THE_COMMAND_LINE = new Set(["-e", "--eval", "-p", "--print", "-pe"]);

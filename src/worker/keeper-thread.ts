@@ -19,6 +19,7 @@ export type ToKeeper =
   | { readonly kind: "hold"; readonly leases: PackedLeases; readonly sentAt: number }
   | { readonly kind: "limit"; readonly id: string; readonly stopAt: number }
   | { readonly kind: "drop"; readonly leases: PackedLeases }
+  | { readonly kind: "rest"; readonly leases: PackedLeases; readonly ask: number }
   | { readonly kind: "vitals"; readonly vitals: WorkerVitals }
   | { readonly kind: "beat" }
   | { readonly kind: "stop" };
@@ -27,6 +28,7 @@ export type FromKeeper =
   | { readonly kind: "ready" }
   | { readonly kind: "report"; readonly report: Report }
   | { readonly kind: "beat"; readonly beat: Beat | null }
+  | { readonly kind: "rested"; readonly ask: number }
   | { readonly kind: "log"; readonly level: keyof Logger; readonly message: string };
 
 /** Log lines go through the main thread's logger: there is one, and it may be the user's. */
@@ -68,6 +70,10 @@ async function main(data: KeeperThreadData): Promise<void> {
         return keeper.limit(message.id, message.stopAt);
       case "drop":
         return keeper.drop(unpack(message.leases));
+      case "rest":
+        return void keeper
+          .rest(unpack(message.leases))
+          .then(() => send({ kind: "rested", ask: message.ask }));
       case "vitals":
         return keeper.tell(message.vitals);
       case "beat":

@@ -59,6 +59,7 @@ export class Keeper {
   readonly #hearBeat: (beat: Beat | null) => void;
   readonly #held = new Map<string, Held>();
   #vitals: WorkerVitals | null = null;
+  #renewing: Promise<void> | null = null;
   #beatAt: number;
   #seen = -1;
   #seenAt = 0;
@@ -101,6 +102,12 @@ export class Keeper {
     });
   }
 
+  /** The same, for leases that somebody is about to end: resolves when no renewal of them is under way. */
+  async rest(leases: LeaseList): Promise<void> {
+    this.drop(leases);
+    await this.#renewing?.catch(() => {});
+  }
+
   /** What the next signs of life tell about the worker. */
   tell(vitals: WorkerVitals): void {
     this.#vitals = vitals;
@@ -116,7 +123,8 @@ export class Keeper {
     const renewEvery = this.#settings.leaseMs * this.#settings.extendAt;
     const wedged = this.#isWedged(now);
     const due = wedged ? [] : this.#due(now - renewEvery, now);
-    if (due.length > 0) await this.#renew(due, now);
+    if (due.length > 0) await (this.#renewing = this.#renew(due, now));
+    this.#renewing = null;
     if (!wedged && now - this.#beatAt >= this.#settings.heartbeatMs) await this.#beat(now);
     return this.#waitMs(now, renewEvery);
   }

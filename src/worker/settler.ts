@@ -21,8 +21,11 @@ export class Settler {
     return this.#ended.length;
   }
 
+  /** Those whose leases are to be renewed. */
   jobs(): ClaimedJob[] {
-    return this.#ended.map(({ attempt }) => attempt.job);
+    return this.#ended
+      .filter(({ attempt }) => !attempt.completed)
+      .map(({ attempt }) => attempt.job);
   }
 
   add(attempt: Attempt, outcome: Outcome): void {
@@ -55,4 +58,14 @@ export function pairUp(
     const row = rows.get(attempt.job.id);
     return { attempt, accepted: row?.epoch === attempt.job.epoch ? row : null };
   });
+}
+
+/** Those that completed their jobs in transactions of the user's, and the others. */
+export function apart(ended: readonly Ended[]): {
+  completed: readonly Ended[];
+  plain: readonly Ended[];
+} {
+  if (!ended.some(({ attempt }) => attempt.completed)) return { completed: [], plain: ended };
+  const completed = ended.filter(({ attempt }) => attempt.completed);
+  return { completed, plain: ended.filter(({ attempt }) => !attempt.completed) };
 }

@@ -6,6 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { HoldfastError } from "../core/errors.ts";
 import type { Fence, Outcome } from "../core/job.ts";
+import { NotCommitted } from "../core/step-errors.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, type Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
@@ -17,7 +18,7 @@ import type { KeeperHost } from "./keeper-host.ts";
 import { leaseList, type LeaseList, type Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
 import type { WorkerSettings } from "./settings.ts";
-import { pairUp, Settler, settlements, type Ended } from "./settler.ts";
+import { apart, pairUp, Settler, settlements, type Ended } from "./settler.ts";
 
 /** Longer than this no job waits for its turn here. */
 const BUFFER_MS_MAX = 1_000;
@@ -64,13 +65,13 @@ export class Turns {
   #onIdle: (() => void) | null = null;
 
   constructor(parts: TurnsParts) {
-    const { runtime, store, reporter, settings } = parts;
+    const { runtime, settings } = parts;
     const { concurrency, leaseMs } = settings;
     this.#parts = parts;
     this.#taskNames = [...settings.tasks.keys()];
     this.#claimer = new Claimer({ concurrency, runtime });
     const onEnd = (attempt: Attempt, outcome: Outcome): void => this.#ended(attempt, outcome);
-    this.#attempts = new Attempts({ runtime, store, reporter, leaseMs, onEnd });
+    this.#attempts = new Attempts({ ...parts, leaseMs, onEnd });
   }
 
   get running(): number {
@@ -197,7 +198,9 @@ export class Turns {
     try {
       while (this.#settler.waiting > 0) {
         const ended = this.#settler.take();
-        this.#hearSettled(ended, await store.settle(settlements(ended)));
+        const { completed, plain } = apart(ended);
+        const looked = await this.#lookUp(completed);
+        this.#hearSettled(ended, [...looked, ...(await store.settle(settlements(plain)))]);
       }
     } catch (error) {
       logger.warn({ err: error }, "could not settle; the leases will run out");
@@ -220,8 +223,13 @@ export class Turns {
     this.#asked += limit;
     if (limit === BATCH_MAX) this.#parts.wakeBeside(); // one turn cannot carry what this worker could do
     try {
-      if (limit === 0) return { settled: await store.settle(settlements(ended)), claimed: [] };
-      return await store.settleAndClaim(settlements(ended), wanted);
+      const { completed, plain } = apart(ended);
+      const looked = await this.#lookUp(completed);
+      const turn =
+        limit === 0
+          ? { settled: await store.settle(settlements(plain)), claimed: [] }
+          : await store.settleAndClaim(settlements(plain), wanted);
+      return completed.length === 0 ? turn : { ...turn, settled: [...looked, ...turn.settled] };
     } catch (error) {
       this.#settler.putBack(ended);
       this.#isNews = true;
@@ -230,6 +238,12 @@ export class Turns {
       this.#underWay -= 1;
       this.#asked -= limit;
     }
+  }
+
+  /** What completed its job in a transaction of the user's is done, if that was committed. */
+  #lookUp(completed: readonly Ended[]): Promise<Settled[]> {
+    if (completed.length === 0) return Promise.resolve([]);
+    return this.#parts.store.settleCompleted(settlements(completed));
   }
 
   async #take(batch: Batch): Promise<void> {
@@ -282,8 +296,13 @@ export class Turns {
     if (ended.length === 0) return;
     keeper.drop(leaseList(ended.map(({ attempt }) => attempt.job)));
     for (const { attempt, accepted } of pairUp(ended, settled)) {
-      if (accepted !== null) reporter.settled(attempt, accepted);
-      else {
+      if (accepted !== null) {
+        // Its function threw after the commit: it is done, but somebody should know.
+        const isLate = attempt.completed && accepted.status === "done";
+        if (isLate && !(attempt.error instanceof NotCommitted))
+          reporter.stray(attempt, attempt.error);
+        reporter.settled(attempt, accepted);
+      } else {
         reporter.refused();
         this.#attempts.lose(attempt, "the database refused its outcome");
       }

@@ -19,6 +19,7 @@ import {
   mustFind,
   newJob,
   outcomes,
+  retry,
   startOne,
   statusOf,
   upTo,
@@ -173,6 +174,15 @@ export const lostAnswers: Group = (open) => {
         first: true,
         woken: 1,
       });
+    });
+
+    test(`what was to be completed and was not is settled once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const job = await startOne(store);
+      const [settled] = await losing.settleCompleted([retry(job)]);
+      assert.equal(settled?.status, "retry");
+      assert.deepEqual(await losing.settleCompleted([retry(job)]), [settled]);
+      assert.equal((await store.attempts(job.id)).length, 1);
     });
 
     test(`a cancel and a revival come true once when the ${loss} is lost`, async () => {

@@ -4,6 +4,7 @@ import type { Group, Open } from "../support/bundle.ts";
 import { cancelling } from "./cancelling.ts";
 import { claiming } from "./claiming.ts";
 import { closing } from "./closing.ts";
+import { completing } from "./completing.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { enqueueing } from "./enqueueing.ts";
 import { events } from "./events.ts";
@@ -36,6 +37,7 @@ const groups: Record<string, Group> = {
   fencing,
   leases,
   settling,
+  completing,
   retrying,
   "dead letters": deadLetters,
   cancelling,

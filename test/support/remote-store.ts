@@ -125,6 +125,7 @@ export class RemoteStore implements Store {
   readonly settleAndClaim = this.#verb("settleAndClaim");
   readonly extend = this.#verb("extend");
   readonly release = this.#verb("release");
+  readonly settleCompleted = this.#verb("settleCompleted");
   readonly reclaimExpired = this.#verb("reclaimExpired");
   readonly promoteDue = this.#verb("promoteDue");
   readonly upcoming = this.#verb("upcoming");

@@ -95,6 +95,17 @@ export async function withSchema(): Promise<void> {
   await holdfast.enqueue(shipValibot, { id: "1", boxes: "2" });
 }
 
+// ── Completed in a transaction: what is given back is what was given ─────────────────────────────
+
+export async function completed(tx: unknown): Promise<void> {
+  const task = defineTask({
+    name: "complete",
+    run: async (id: number, ctx) => ctx.complete(tx, { shipped: id }),
+  });
+  const job = await holdfast.enqueue(task, 1);
+  void (true satisfies Same<Awaited<ReturnType<typeof job.result>>, { shipped: number }>);
+}
+
 // ── By name: nothing is known ────────────────────────────────────────────────────────────────────
 
 export async function byName(): Promise<void> {
@@ -122,6 +133,9 @@ export async function many(): Promise<void> {
 
 export async function options(): Promise<void> {
   await holdfast.enqueue(mail, { to: "ada" }, { delay: "10s", priority: 1, key: "k", attempts: 2 });
+  await holdfast.enqueue(mail, { to: "ada" }, { key: "k", keyFor: "7d", onConflict: "replace" });
+  // @ts-expect-error -- a conflict is one of three words
+  await holdfast.enqueue(mail, { to: "ada" }, { key: "k", onConflict: "ignore" });
   // @ts-expect-error -- there is no option `prio`
   await holdfast.enqueue(mail, { to: "ada" }, { prio: 1 });
   // @ts-expect-error -- a moment is a Date or milliseconds, not a text

@@ -15,6 +15,7 @@ import {
   type Said,
 } from "../core/report.ts";
 import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
+import type { NewReport } from "../store/reports.ts";
 import type { Store } from "../store/store.ts";
 
 /** What is said is written this much later, together with all that was said meanwhile … */
@@ -98,6 +99,24 @@ export class ReportBuffer {
     this.#forget();
   }
 
+  /**
+   * Hands what is left to whoever writes it in the transaction in which the job ends: there it is the last moment. What
+   * is said from now on is not heard.
+   */
+  async handOver(put: (reports: readonly NewReport[]) => Promise<void>): Promise<void> {
+    this.#isOver = true;
+    this.#timer?.cancel();
+    // It may be waiting for what that transaction has locked.
+    if (this.#writing !== null) return;
+    while (!this.#isEmpty) {
+      const last = this.#last ?? (await this.#parts.store.lastReport(this.#parts.fence.id));
+      if (this.#batch.length === 0) this.#batch = this.#take(true);
+      await put(this.#numbered(last));
+      this.#last = last + this.#batch.length;
+      this.#batch = [];
+    }
+  }
+
   get #isEmpty(): boolean {
     const count = this.#batch.length + this.#pending.length + this.#dropped;
     return count === 0 && this.#progress === null;
@@ -163,28 +182,31 @@ export class ReportBuffer {
 
   /** False: it has to be tried again. */
   async #write(isLast: boolean): Promise<boolean> {
-    const { store, runtime, fence } = this.#parts;
+    const { store, fence } = this.#parts;
     try {
       this.#last ??= await store.lastReport(fence.id);
       const last = this.#last;
       if (this.#batch.length === 0) this.#batch = this.#take(isLast);
       if (this.#batch.length === 0) return true;
-      const now = runtime.monotonic();
-      const reports = this.#batch.map(({ kind, name, data, saidAt }, index) => ({
-        kind,
-        name,
-        data,
-        seq: last + 1 + index,
-        ageMs: now - saidAt,
-      }));
-      if (!(await store.putReports(fence, reports))) return this.#lose();
-      this.#last = last + reports.length;
+      if (!(await store.putReports(fence, this.#numbered(last)))) return this.#lose();
+      this.#last = last + this.#batch.length;
       this.#batch = [];
       return true;
     } catch (error) {
       if (error instanceof StoreRefused) this.#giveUpBatch();
       return false;
     }
+  }
+
+  #numbered(last: number): NewReport[] {
+    const now = this.#parts.runtime.monotonic();
+    return this.#batch.map(({ kind, name, data, saidAt }, index) => ({
+      kind,
+      name,
+      data,
+      seq: last + 1 + index,
+      ageMs: now - saidAt,
+    }));
   }
 
   #take(isLast: boolean): Pending[] {

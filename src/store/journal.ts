@@ -1,5 +1,6 @@
 /** What the store promises about what jobs have done so far, and what they wait for; see steps.ts and events.ts. */
 import type { Fence, Status, Wait } from "../core/job.ts";
+import type { NewReport } from "./reports.ts";
 import type { Enqueued, NewJob } from "./store.ts";
 import type { StepKind, StepState, UserTransaction } from "../core/step.ts";
 
@@ -58,6 +59,8 @@ export interface GuestStore {
    * wants it cancelled, before anything is written.
    */
   complete(fence: Fence, result: string | null): Promise<void>;
+  /** As `putReports` of the store. */
+  report(fence: Fence, reports: readonly NewReport[]): Promise<void>;
 }
 
 export interface StepName {

@@ -10,7 +10,7 @@ import { REPORTS_MAX } from "../core/report.ts";
 import type { Engine } from "./engine.ts";
 import type { NewReport, ReportFilter, ReportRecord, Reports, Standing } from "./reports.ts";
 import { SqlRegistry } from "./sql-registry.ts";
-import { nothing, sql } from "./sql.ts";
+import { nothing, sql, type Sql } from "./sql.ts";
 import { writeOrLookUp } from "./unknown.ts";
 
 /** Old reports are deleted so many at a time. */
@@ -43,7 +43,8 @@ export class SqlReports extends SqlRegistry implements Reports {
 
   async #putOnce(fence: Fence, reports: readonly NewReport[], seq: number): Promise<boolean> {
     const { engine } = this;
-    const put = async (): Promise<boolean> => (await insert(engine, fence, reports)) > 0;
+    const put = async (): Promise<boolean> =>
+      (await engine.run(insertReports(engine, fence, reports))) > 0;
     const lookUp = async (): Promise<boolean> => (await isOurs(engine, fence, seq)) || put();
     try {
       return await writeOrLookUp(engine, put, lookUp);
@@ -55,16 +56,16 @@ export class SqlReports extends SqlRegistry implements Reports {
   }
 }
 
-function insert(engine: Engine, fence: Fence, reports: readonly NewReport[]): Promise<number> {
+export function insertReports(engine: Engine, fence: Fence, reports: readonly NewReport[]): Sql {
   const { id, worker, epoch } = fence;
-  return engine.run(sql`
+  return sql`
     insert into holdfast.report (job_id, seq, epoch, kind, name, at, data)
     select l.id, r.seq, l.epoch, r.kind, r.name, ${engine.now()} - r.age, r.data
       from (select id, epoch
               from holdfast.lease
              where id = ${id} and locked_by = ${worker} and epoch = ${epoch}
                    ${engine.lockRows()}) l
-     cross join ${engine.reportRows(rowsOf(reports))}`);
+     cross join ${engine.reportRows(rowsOf(reports))}`;
 }
 
 function rowsOf(reports: readonly NewReport[]): string {

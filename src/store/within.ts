@@ -6,7 +6,9 @@ import { enqueueIn, minds, refuseTaken } from "./enqueue.ts";
 import { isDeclared, say } from "./events.ts";
 import { cancelWhereItStands } from "./jobs.ts";
 import { settleIn } from "./settle.ts";
+import { insertReports } from "./sql-reports.ts";
 import type { Emitted, NewEvent } from "./journal.ts";
+import type { NewReport } from "./reports.ts";
 import { sql } from "./sql.ts";
 import type { Enqueued, Hint, NewJob } from "./store.ts";
 
@@ -51,6 +53,10 @@ export class Guest {
     if (status === "processing") await this.#tell({ kind: "cancel" });
     if (status === "cancelled") await this.#tell({ kind: "finished" });
     return status;
+  }
+
+  async report(fence: Fence, reports: readonly NewReport[]): Promise<void> {
+    await this.#tx.run(insertReports(this.#engine, fence, reports));
   }
 
   /** The lease is locked first: whoever wants the job cancelled from now on waits for the user's transaction. */

@@ -171,7 +171,10 @@ export class Attempt {
       this.completed = true;
       try {
         await unlessAborted(this.signal, () => this.#owner.stopRenewing(this));
-        await this.#store.within(tx, (guest) => guest.complete(this.fence, encoded));
+        await this.#store.within(tx, async (guest) => {
+          await this.#reports?.handOver((reports) => guest.report(this.fence, reports));
+          await guest.complete(this.fence, encoded);
+        });
       } catch (error) {
         this.completed = false;
         this.#owner.renewAgain(this);

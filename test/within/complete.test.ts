@@ -98,6 +98,27 @@ for (const { name, skip, place: open } of engines) {
       assert.equal((await holdfast.jobs.attempts(job.id)).length, 1);
     });
 
+    test("what the task said before is written with it, and what it says afterwards is not heard", async () => {
+      await using worker = await work(async (ctx) => {
+        ctx.log("packed");
+        ctx.progress(1);
+        await book(ctx);
+        ctx.log("too late");
+        await shop.run("commit");
+      });
+      const job = await holdfast.enqueue(taskName(), null);
+      await job.result({ timeout: "20s" });
+      await until("it is told", () => worker.status().completed === 1);
+      const said = await holdfast.jobs.reports(job.id);
+      assert.deepEqual(
+        said.map(({ seq, kind }) => [seq, kind]),
+        [
+          [1, "log"],
+          [2, "progress"],
+        ],
+      );
+    });
+
     test("a transaction that is rolled back completes nothing: the job is tried again", async () => {
       const countBefore = await shop.count();
       await using worker = await work(async (ctx) => {

@@ -80,11 +80,12 @@ async function sessions(): Promise<{ ids: number[]; waits: boolean }> {
 describe("a hot statement", limits, () => {
   const ids = Array.from({ length: 300 }, () => nextId());
   const ofTask = new Piece("and task in ('mail.send')");
-  const keys = new Piece("task = 'a' and job_key = 'b' or task = 'a' and job_key = 'c'");
+  const keys = new Piece("k.task = 'a' and k.job_key = 'b' or k.task = 'a' and k.job_key = 'c'");
   const examples: Record<string, string> = {
     findJobs: fill(statements.findJobs, jsonList(ids)),
     findKeys: fill(statements.findKeys, keys),
     lockKeys: fill(statements.lockKeys, keys),
+    findKept: fill(statements.findKept, keys),
     deleteKeys: fill(statements.deleteKeys, jsonList(ids)),
     guard: fill(statements.guard, "worker-1"),
     anyPending: fill(statements.anyPending, "mail", ofTask),

@@ -140,7 +140,7 @@ function keep(exchange: Exchange, jobs: readonly Keyed[]): void {
   const rows = jobs.flatMap(({ task, key, id, keyForMs = null }) =>
     keyForMs === null ? [] : [tuple([bareName(task), key, id, keyForMs])],
   );
-  exchange.add(...insertions(statements.keepKeys, rows));
+  exchange.add(...insertions(statements.insertKept, rows));
 }
 
 /** The answers to several questions about the same keys, each as who holds which. */
@@ -161,7 +161,7 @@ async function findHolders(
 /** Spelt with `or`: not every server finds rows by a list of pairs. */
 function anyOf(jobs: readonly Keyed[]): Piece {
   const pairs = jobs.map(
-    ({ task, key }) => `task = ${literal(bareName(task))} and job_key = ${literal(key)}`,
+    ({ task, key }) => `k.task = ${literal(bareName(task))} and k.job_key = ${literal(key)}`,
   );
   return new Piece(pairs.join(" or "));
 }

@@ -42,7 +42,7 @@ export const statements = {
   /** Who holds these keys, as far as anybody can see. */
   findKeys: `
     select task, job_key, job_id
-      from holdfast_job_key force index (primary)
+      from holdfast_job_key k force index (primary)
      where ?`,
 
   /** A key that somebody holds stays with them. Waits for whoever is about to take it or to let it go. */
@@ -54,21 +54,19 @@ export const statements = {
   /** Who holds these keys for certain: the rows were locked when we tried to insert them. */
   lockKeys: `
     select task, job_key, job_id
-      from holdfast_job_key force index (primary)
+      from holdfast_job_key k force index (primary)
      where ?
        for update`,
 
   /** Who has ended and keeps these keys. */
   findKept: `
-    select task, job_key, job_id
+    select k.task, k.job_key, k.job_id
       from holdfast_kept_key k force index (primary)
+      straight_join holdfast_finished f force index (primary) on f.id = k.job_id
      where (?)
-       and exists (select 1
-                     from holdfast_finished f force index (primary)
-                    where f.id = k.job_id
-                      and f.finished_at + k.keep_ms > @holdfast_now)`,
+       and f.finished_at + k.keep_ms > @holdfast_now`,
 
-  keepKeys: `
+  insertKept: `
     insert into holdfast_kept_key (task, job_key, job_id, keep_ms)
     values ?
     on duplicate key update job_id = values(job_id), keep_ms = values(keep_ms)`,

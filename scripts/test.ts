@@ -5,6 +5,7 @@
  */
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { endChildrenWithUs, runNode } from "./child.ts";
 import { inCi, notTested, type Demand, type Missing } from "./services/choice.ts";
@@ -139,6 +140,8 @@ function isBeside({ group }: Planned): boolean {
 async function main(): Promise<void> {
   process.chdir(`${import.meta.dirname}/..`);
   endChildrenWithUs({ limit: "ALL_TESTS_LIMIT_MS", limitMs: ALL_TESTS_LIMIT_MS });
+  // Hundreds of processes load the same files: compiled once, each starts in a quarter of the time.
+  process.env["NODE_COMPILE_CACHE"] ??= resolve("node_modules/.cache/compiled");
   const all = plan(".", process.argv.slice(2));
   const supply = await supplyFor(all);
   const failed: string[] = [];

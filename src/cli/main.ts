@@ -39,7 +39,7 @@ const builders = [
 const AFTER_HELP = `
 Exit codes:
   0  done
-  1  the operation failed: the job failed, the proof failed, a promise was broken
+  1  the operation failed: the job failed, the proof failed, a promise broke
   2  bad input or usage
   3  the database is not available, or its schema does not fit
   4  there is no such job or worker

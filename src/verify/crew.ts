@@ -1,6 +1,7 @@
 /** The processes of a run: started, killed, frozen, and replaced so that there are always as many. */
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
 import { systemRuntime, sleep } from "../core/runtime.ts";
 import { journalPath } from "./journal.ts";
 import type { Order, ProcessConfig } from "./process.ts";
@@ -139,7 +140,8 @@ export class Crew implements AsyncDisposable {
     const told = { name, url: url(role, place), journal, bank, seed, place, producers, jobs, ms };
     const child = fork(programOf(role), [JSON.stringify(told satisfies ProcessConfig)], {
       stdio: ["ignore", "ignore", "pipe", "ipc"],
-      env: { ...process.env, ...env(role, place) },
+      // Many are started: what the first ones have compiled, the others need not.
+      env: { NODE_COMPILE_CACHE: join(folder, "compiled"), ...process.env, ...env(role, place) },
     });
     child.stderr?.setEncoding("utf8").on("data", (text: string) => this.#keep(text));
     const member: Member = {

@@ -1,4 +1,5 @@
 /** What a process of the kit is told, and how it ends when nobody needs it any more. */
+import { flushCompileCache } from "node:module";
 import { systemRuntime } from "../core/runtime.ts";
 
 export interface ProcessConfig {
@@ -15,6 +16,12 @@ export interface ProcessConfig {
 }
 
 export type Order = { readonly kind: "stop" } | { readonly kind: "block"; readonly ms: number };
+
+/** For those that start later: whoever is killed would not leave what it has compiled. */
+export function sayReady(): void {
+  flushCompileCache();
+  process.send?.("ready");
+}
 
 /** Nobody outlives a run that was killed. */
 export function endWithParent(): void {

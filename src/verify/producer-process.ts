@@ -9,7 +9,7 @@ import { OutcomeUnknown } from "../core/errors.ts";
 import { systemRuntime, sleep } from "../core/runtime.ts";
 import { openHoldfast } from "../worker/holdfast.ts";
 import { Journal, readJournal } from "./journal.ts";
-import { endWithParent, type ProcessConfig } from "./process.ts";
+import { endWithParent, sayReady, type ProcessConfig } from "./process.ts";
 import { packed } from "./tasks.ts";
 import { pieceOf, type Piece } from "./workload.ts";
 
@@ -32,7 +32,7 @@ const holdfast = await openHoldfast(config.url, { migrate: false });
 // All producers, and those that follow on them, keep to the clock of the first line.
 const startedAt = earlier[0]?.at ?? systemRuntime.now();
 journal.say({ f: "hello", process: config.name, worker: config.name, pid: process.pid });
-process.send?.("ready");
+sayReady();
 catchUp();
 await produce();
 await Promise.all(chores);

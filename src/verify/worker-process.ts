@@ -5,7 +5,7 @@ import type { Worker } from "../worker/worker.ts";
 import { Clerk } from "./clerk.ts";
 import { Journal } from "./journal.ts";
 import { GRACE_MS, LEASE_MS, UPKEEP_MS } from "./plan.ts";
-import { endWithParent, type Order, type ProcessConfig } from "./process.ts";
+import { endWithParent, sayReady, type Order, type ProcessConfig } from "./process.ts";
 import { tasksOf } from "./tasks.ts";
 
 const CONCURRENCY = 8;
@@ -43,7 +43,7 @@ const noteStale = staleWrites(worker);
 const clerk = new Clerk({ name: `clerk-${config.name}`, leases: holdfast.leases, journal });
 hello(clerk.name);
 process.on("message", (order) => void obey(order as Order));
-process.send?.("ready");
+sayReady();
 
 function hello(id: string): void {
   journal.say({ f: "hello", process: config.name, worker: id, pid: process.pid });

@@ -3,9 +3,16 @@
  * now and then its answer is lost after it has charged.
  */
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import {
+  Agent,
+  createServer,
+  request,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
-import { systemRuntime } from "../core/runtime.ts";
+import { text } from "node:stream/consumers";
 import type { Charges } from "./check/history.ts";
 
 const HOST = "127.0.0.1";
@@ -27,8 +34,8 @@ export class Bank implements AsyncDisposable {
   private constructor(server: Server) {
     this.#server = server;
     this.url = `http://${HOST}:${(server.address() as AddressInfo).port}`;
-    server.on("request", (request: IncomingMessage, response: ServerResponse) =>
-      this.#answer(request, response),
+    server.on("request", (asked: IncomingMessage, response: ServerResponse) =>
+      this.#answer(asked, response),
     );
   }
 
@@ -48,8 +55,8 @@ export class Bank implements AsyncDisposable {
   /** What was charged under a key; null: nothing. */
   static async find(bank: string, key: string): Promise<number | null> {
     const url = `${bank}/find?key=${encodeURIComponent(key)}`;
-    const text = await ask(url, "GET");
-    return text === "" ? null : Number(text);
+    const said = await ask(url, "GET");
+    return said === "" ? null : Number(said);
   }
 
   get charges(): Charges[] {
@@ -66,8 +73,8 @@ export class Bank implements AsyncDisposable {
     await once(this.#server, "close");
   }
 
-  #answer(request: IncomingMessage, response: ServerResponse): void {
-    const { pathname, searchParams } = new URL(request.url ?? "/", this.url);
+  #answer(asked: IncomingMessage, response: ServerResponse): void {
+    const { pathname, searchParams } = new URL(asked.url ?? "/", this.url);
     const key = searchParams.get("key") ?? "";
     if (pathname === "/find") return void response.end(String(this.charged(key) ?? ""));
     const account = this.#accounts.get(key) ?? {
@@ -77,19 +84,18 @@ export class Bank implements AsyncDisposable {
     account.calls += 1;
     this.#accounts.set(key, account);
     this.#charges += 1;
-    if (this.#charges % LOST_EVERY === 0) request.socket.destroy();
+    if (this.#charges % LOST_EVERY === 0) asked.socket.destroy();
     else response.end(String(account.cents));
   }
 }
 
-/** Nobody waits for ever: what became of the request is not known then. */
+/** Nobody waits for ever: what became of the request is not known then. Not `fetch`, which takes long to load. */
 async function ask(url: string, method: string): Promise<string> {
-  const ending = new AbortController();
-  const timer = systemRuntime.timer(PATIENCE_MS, () => ending.abort(), "background");
-  try {
-    const answer = await fetch(url, { method, signal: ending.signal });
-    return await answer.text();
-  } finally {
-    timer.cancel();
-  }
+  const asked = request(url, { method, agent, timeout: PATIENCE_MS });
+  asked.on("timeout", () => asked.destroy(new Error("the bank does not answer")));
+  asked.end();
+  const [answer] = (await once(asked, "response")) as [IncomingMessage];
+  return text(answer);
 }
+
+const agent = new Agent({ keepAlive: true });

@@ -5,6 +5,7 @@
  * whole run can be simulated from a seed and no test has to wait for a real clock.
  */
 import { getRandomValues } from "node:crypto";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 
 export interface Runtime {
   /** Milliseconds since the epoch by the host's clock. It may jump; never measure spans with it. */
@@ -19,6 +20,16 @@ export interface Runtime {
   timer(ms: number, call: () => void, kind?: "background"): Timer;
   /** Calls back once everything that is ready to run has run: lets sockets, timers and signals through. */
   afterIo(call: () => void): void;
+  /** Begins to measure this process. */
+  gauge(): Gauge;
+}
+
+/** What the host tells about this process. */
+export interface Gauge {
+  /** How late the event loop was on average since this was last asked, in whole milliseconds. */
+  loopDelayMs(): number;
+  memoryBytes(): number;
+  stop(): void;
 }
 
 export interface Timer {
@@ -29,6 +40,7 @@ export interface Timer {
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 const NS_PER_MS = 1e6;
+const LOOP_DELAY_RESOLUTION_MS = 20;
 
 /** `performance.now()` is the fast way to read the clock, but counts from the start of its own thread. */
 const threadStartMs = Number(process.hrtime.bigint()) / NS_PER_MS - performance.now();
@@ -44,7 +56,23 @@ export const systemRuntime: Runtime = {
     return { cancel: () => clearTimeout(handle) };
   },
   afterIo: (call) => void setImmediate(call),
+  gauge() {
+    const delay = monitorEventLoopDelay({ resolution: LOOP_DELAY_RESOLUTION_MS });
+    delay.enable();
+    return {
+      loopDelayMs() {
+        const ms = delay.mean / NS_PER_MS - LOOP_DELAY_RESOLUTION_MS;
+        delay.reset();
+        return Number.isFinite(ms) ? Math.max(0, Math.round(ms)) : 0;
+      },
+      memoryBytes: () => process.memoryUsage.rss(),
+      stop: () => void delay.disable(),
+    };
+  },
 };
+
+/** For runtimes of tests: of a process that does not exist there is nothing to measure. */
+export const noGauge: Gauge = { loopDelayMs: () => 0, memoryBytes: () => 0, stop: () => {} };
 
 /** Resolves after `ms`. With a signal it resolves early when the signal aborts; it never rejects. */
 export function sleep(

@@ -7,7 +7,7 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { toMs, type Duration } from "../core/duration.ts";
-import { systemRuntime, type Runtime, type Timer } from "../core/runtime.ts";
+import { noGauge, systemRuntime, type Gauge, type Runtime, type Timer } from "../core/runtime.ts";
 
 /** Where a clock begins unless the test says otherwise: a whole second in January 2027. */
 export const START_AT = 1_800_000_000_000;
@@ -75,6 +75,10 @@ export class TestClock implements Runtime {
       this.#afterIo -= 1;
       call();
     });
+  }
+
+  gauge(): Gauge {
+    return noGauge;
   }
 
   /** Lets this much time pass. Resolves when all that happened in it has come to rest. */

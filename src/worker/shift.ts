@@ -4,12 +4,11 @@
  * A few loops of one shape around its turns, and how they start and stop. It never writes SQL and decides nothing about a
  * job's state: it reports outcomes, and the store moves the rows.
  */
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import { ShuttingDown, WorkerDeposed, type HoldfastError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { silentLogger, type Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
-import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
+import { sleep, type Gauge, type Runtime, type Timer } from "../core/runtime.ts";
 import type { Wish } from "../core/worker-state.ts";
 import type { Beat, Registered, WorkerVitals } from "../store/registry.ts";
 import type { Hint, Store } from "../store/store.ts";
@@ -33,8 +32,6 @@ const NEWS_MS = 100;
 /** What an aborted task has to end by itself, and a moment more to be settled. */
 const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
 const TRUST_CHECK_MS_MAX = 1_000;
-const LOOP_DELAY_RESOLUTION_MS = 20;
-const NS_PER_MS = 1e6;
 
 export interface ShiftParts {
   readonly store: Store;
@@ -67,7 +64,7 @@ export class Shift {
   readonly #loops: Loops;
   readonly #unwatch: () => void;
   readonly #stopping = new AbortController();
-  readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_DELAY_RESOLUTION_MS });
+  readonly #gauge: Gauge;
   #news: Timer | null = null;
   #wish: Wish = "run";
   #toldAt = Number.NEGATIVE_INFINITY;
@@ -128,7 +125,7 @@ export class Shift {
     this.#undertaker = new Undertaker({ ...parts, worker: id });
     this.#loops = this.#startLoops();
     this.#unwatch = store.watch((hint) => this.#hearHint(hint));
-    this.#loopDelay.enable();
+    this.#gauge = parts.runtime.gauge();
   }
 
   get running(): number {
@@ -197,7 +194,7 @@ export class Shift {
     this.#stopping.abort();
     await Promise.all(Object.values(others).map((loop: Loop) => loop.stop()));
     await this.#keeper.stop();
-    this.#loopDelay.disable();
+    this.#gauge.stop();
   }
 
   /** A database that is away does not keep a worker from stopping: its row will be found silent. */
@@ -259,8 +256,6 @@ export class Shift {
 
   #vitals(): WorkerVitals {
     const { claimed, completed, dead, retried, leasesLost } = this.#parts.reporter.counters;
-    const delayMs = this.#loopDelay.mean / NS_PER_MS - LOOP_DELAY_RESOLUTION_MS;
-    this.#loopDelay.reset();
     return {
       claimed,
       done: completed,
@@ -268,8 +263,8 @@ export class Shift {
       retried,
       leasesLost,
       running: this.#turns.running,
-      loopDelayMs: Number.isFinite(delayMs) ? Math.max(0, Math.round(delayMs)) : 0,
-      memoryBytes: process.memoryUsage.rss(),
+      loopDelayMs: this.#gauge.loopDelayMs(),
+      memoryBytes: this.#gauge.memoryBytes(),
     };
   }
 

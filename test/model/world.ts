@@ -1,7 +1,7 @@
 /** The store under test beside the model, on one clock, and how the two are compared. */
 import { deepEqual, equal } from "node:assert/strict";
 import type { Fence } from "../../src/core/job.ts";
-import type { Runtime } from "../../src/core/runtime.ts";
+import { noGauge, type Runtime } from "../../src/core/runtime.ts";
 import type { NewJob, Store } from "../../src/store/store.ts";
 import { Model } from "./model.ts";
 
@@ -99,5 +99,6 @@ function runtimeOn(now: () => number): Runtime {
       throw new Error("A store that nobody else uses has nothing to wait for.");
     },
     afterIo: (call) => void setImmediate(call),
+    gauge: () => noGauge,
   };
 }

@@ -39,6 +39,7 @@ export function testRuntime(options: { seed?: number; startAt?: number } = {}): 
     },
     timer: (ms, call, kind) => systemRuntime.timer(ms, call, kind),
     afterIo: (call) => systemRuntime.afterIo(call),
+    gauge: () => systemRuntime.gauge(),
     clock: { now: () => now, set, advance: (ms) => set(now + ms) },
   };
 }

@@ -82,7 +82,13 @@ export interface Wait {
 export interface Settlement extends Fence {
   readonly outcome: Outcome;
   /** What the attempt's claim said about the job, where it is at hand: the store need not say it again. */
-  readonly claimed?: { readonly queue: string; readonly task: string; readonly attempt: number };
+  readonly claimed?: {
+    readonly queue: string;
+    readonly task: string;
+    readonly attempt: number;
+    /** How often its lease had run out before: one more, and it ended because this one did. */
+    readonly crashes: number;
+  };
 }
 
 /** One worker's try at a job, as the attempt's history names it. */

@@ -145,6 +145,7 @@ interface Trace {
   queue: string;
   task: string;
   attempts: number;
+  crashes: number;
   outcome: string;
   due: number | null;
 }
@@ -170,22 +171,24 @@ async function settledBefore(
   if (fences.length === 0) return [];
   const ids = fences.map(({ id }) => id);
   const traces = await engine.all<Trace>(sql`
-    select id, epoch, worker, queue, task, attempts, status as outcome, null as due
+    select id, epoch, worker, queue, task, attempts, crashes, status as outcome, null as due
       from holdfast.finished
      where ${engine.among(sql`id`, ids)}
      union all
     select a.job_id, a.epoch, a.worker, j.queue, j.task,
-           case when a.outcome = 'retry' then a.attempt else a.attempt - 1 end, a.outcome, w.due_at
+           case when a.outcome = 'retry' then a.attempt else a.attempt - 1 end, 0, a.outcome, w.due_at
       from holdfast.attempt a
       join holdfast.job j on j.id = a.job_id
       left join holdfast.waiting w on w.id = a.job_id and w.epoch = a.epoch
      where ${engine.among(sql`a.job_id`, ids)}
        and a.outcome <> 'crashed'`);
-  return fences.flatMap(({ id, worker, epoch }) => {
+  return fences.flatMap(({ id, worker, epoch, claimed }) => {
     const ours = traces.find(
       (trace) => trace.id === id && trace.epoch === epoch && trace.worker === worker,
     );
     if (ours === undefined) return [];
+    // The job has ended under this very fence, but because its lease ran out, and not by its owner's word.
+    if (claimed !== undefined && ours.crashes > claimed.crashes) return [];
     const { queue, task, attempts, outcome, due } = ours;
     const status = afterwards[outcome] ?? (outcome as Status);
     return [{ id, worker, epoch, queue, task, status, attempts, dueAt: due }];

@@ -12,6 +12,7 @@ import { SqlStore } from "../../src/store/sql-store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import {
   claimOne,
+  crash,
   done,
   enqueueOne,
   fenceOf,
@@ -103,6 +104,14 @@ export const lostAnswers: Group = (open) => {
       const claimed = await startOne(store);
       assert.deepEqual(await losing.settle([done({ ...claimed, epoch: 2 })]), []);
       assert.equal(await statusOf(store, claimed.id), "processing");
+    });
+
+    test(`a job that ended because its lease ran out was not settled, also when the ${loss} is lost`, async () => {
+      const bundle = await open();
+      const { store, losing } = await setUp(bundle, loss);
+      const claimed = await startOne(store, { attemptsMax: 1 });
+      assert.equal((await crash({ ...bundle, store }, claimed)).status, "failed");
+      assert.deepEqual(await losing.settle([{ ...done(claimed), claimed }]), []);
     });
 
     test(`a whole turn is made once when the ${loss} is lost`, async () => {

@@ -1,0 +1,111 @@
+/**
+ * `npm run mutants`: plants each bug in a process of its own and runs seeds until the simulation finds it.
+ *
+ * With --one it is that process: it prints what it found as a line of JSON.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { parseArgs } from "node:util";
+import { mutants, type Mutant } from "./mutants.ts";
+
+/** Whoever is not found within so many seeds is not found. */
+const SEEDS_MAX = 2_000;
+const AT_ONCE = 2;
+
+export interface Caught {
+  readonly mutant: string;
+  /** Null: it was not. */
+  readonly by: string | null;
+  readonly problem: string;
+  readonly seeds: number;
+  readonly seconds: number;
+}
+
+/** Two at a time, in their order. */
+export async function hunt(
+  hunted: readonly Mutant[],
+  hear: (caught: Caught) => void = () => {},
+): Promise<Caught[]> {
+  const results: Caught[] = [];
+  const next = hunted.entries();
+  const work = async (): Promise<void> => {
+    for (const [index, mutant] of next) {
+      const caught = await huntOne(mutant);
+      results[index] = caught;
+      hear(caught);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  return results;
+}
+
+async function huntOne({ name }: Mutant): Promise<Caught> {
+  const plant = join(import.meta.dirname, "plant.ts");
+  const child = spawn(process.execPath, ["--import", plant, import.meta.filename, "--one"], {
+    env: {
+      ...process.env,
+      HOLDFAST_MUTANT: name,
+      NODE_COMPILE_CACHE: join(tmpdir(), "holdfast-mutants"),
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const closed = once(child, "close");
+  const [out, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  await closed;
+  const line = out.trim().split("\n").at(-1) ?? "";
+  if (child.exitCode !== 0 || line === "")
+    throw new Error(`The mutant '${name}' did not run: ${errors}`);
+  return { mutant: name, ...(JSON.parse(line) as Omit<Caught, "mutant">) };
+}
+
+/** In the process that has the bug. */
+async function searchHere(): Promise<void> {
+  // Only here: whoever starts the others needs none of it.
+  const { Database } = await import("./database.ts");
+  const { simulate } = await import("./simulate.ts");
+  const { unplanted } = await import("./plant.ts");
+  if (unplanted().length > 0) throw new Error(`Never loaded: ${unplanted().join(", ")}`);
+  Error.stackTraceLimit = 0;
+  const startedAt = performance.now();
+  const database = await Database.open();
+  const found = (by: string | null, problem: string, seeds: number): void => {
+    const seconds = (performance.now() - startedAt) / 1_000;
+    console.log(JSON.stringify({ by, problem, seeds, seconds }));
+    process.exit(0);
+  };
+  process.on("uncaughtException", (error) => found("it broke", String(error), 0));
+  for (let seed = 1; seed <= SEEDS_MAX; seed += 1) {
+    const { violations } = await simulate(database, seed);
+    const [first] = violations;
+    if (first !== undefined) found(first.invariant, first.problem, seed);
+  }
+  found(null, "", SEEDS_MAX);
+}
+
+export function tableOf(results: readonly Caught[]): string {
+  const rows = results.map(({ mutant, by, seeds, seconds }) => {
+    const words = by === null ? `**not caught** in ${seeds}` : String(seeds);
+    return `| ${mutant} | ${by ?? "–"} | ${words} | ${seconds.toFixed(1)} |`;
+  });
+  return ["| planted | caught by | seeds | seconds |", "|---|---|---|---|", ...rows].join("\n");
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: { one: { type: "boolean", default: false }, only: { type: "string" } },
+  });
+  if (values.one) return searchHere();
+  const chosen = mutants.filter(({ name }) => name.includes(values.only ?? ""));
+  const startedAt = performance.now();
+  const results = await hunt(chosen, ({ mutant, by, seeds, problem }) => {
+    console.log(`${by === null ? "NOT CAUGHT" : "caught"} after ${seeds} seeds: ${mutant}`);
+    if (by !== null) console.log(`  ${by}: ${problem.slice(0, 200)}`);
+  });
+  console.log(`\n${tableOf(results)}\n\n${((performance.now() - startedAt) / 1_000).toFixed(1)} s`);
+  if (results.some(({ by }) => by === null)) process.exitCode = 1;
+}
+
+if (import.meta.main) await main();

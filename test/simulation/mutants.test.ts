@@ -1,0 +1,21 @@
+/** A simulation that finds nothing may be one that can not find anything: so bugs are planted, and it has to. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { hunt, tableOf } from "./hunt.ts";
+import { mutants } from "./mutants.ts";
+
+const PLANTED_MIN = 20;
+
+test("every planted bug is found", async (t) => {
+  assert.ok(mutants.length >= PLANTED_MIN);
+  assert.equal(new Set(mutants.map(({ name }) => name)).size, mutants.length);
+  const results = await hunt(mutants);
+  for (const line of tableOf(results).split("\n")) t.diagnostic(line);
+  const missed = results.filter(({ by }) => by === null).map(({ mutant }) => mutant);
+  assert.deepEqual(missed, []);
+});
+
+test("a bug whose place in the source is gone is an error, not a bug that was not found", async () => {
+  const gone = { name: "nobody knows it", patches: [] };
+  await assert.rejects(hunt([gone]), /No mutant is called 'nobody knows it'/);
+});

@@ -1,0 +1,262 @@
+/* oxlint-disable eslint/no-template-curly-in-string -- these are pieces of source texts */
+/**
+ * Bugs to plant in the product, to see that the simulation finds them.
+ *
+ * Each is a change of a source text as it is loaded, in a process of its own; nothing of them is ever in the product. A
+ * text that is not there exactly once is an error: the product has changed, and its mutant has to follow.
+ */
+
+export interface Patch {
+  /** In src/. */
+  readonly file: string;
+  readonly find: string;
+  readonly put: string;
+}
+
+export interface Mutant {
+  readonly name: string;
+  readonly patches: readonly Patch[];
+}
+
+function mutant(name: string, ...patches: Patch[]): Mutant {
+  return { name, patches };
+}
+
+const HOT = "store/sqlite/hot.ts";
+const STATEMENTS = "store/sqlite/statements.ts";
+const ENGINE = "store/sqlite/engine.ts";
+const JOBS = "store/jobs.ts";
+const ROWS = "store/rows.ts";
+const STEPS = "store/steps.ts";
+const CONTEXT = "queue/context.ts";
+
+export const mutants: readonly Mutant[] = [
+  // ── The fence ────────────────────────────────────────────────────────────────────────────────
+  mutant("a settlement goes by the worker's name instead of the epoch", {
+    file: STATEMENTS,
+    find: `       and epoch = ?
+    returning queue, task`,
+    put: `       and ? > 0
+    returning queue, task`,
+  }),
+  mutant("a settlement needs no fence", {
+    file: STATEMENTS,
+    find: `       and locked_by = ?
+       and epoch = ?
+    returning queue, task`,
+    put: `       and ? <> ''
+       and ? > 0
+    returning queue, task`,
+  }),
+  mutant("a settlement that concerns others needs no epoch", {
+    file: JOBS,
+    find: "const where = sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;",
+    put: "const where = sql`id = ${id} and ${epoch} > 0 and ${worker} <> ''`;",
+  }),
+  mutant("an extension goes by the worker's name instead of the epoch", {
+    file: STATEMENTS,
+    find: `       and epoch = ?
+    returning locked_until`,
+    put: `       and ? > 0
+    returning locked_until`,
+  }),
+  mutant("a lease that is gone counts as extended", {
+    file: HOT,
+    find: "if (row === undefined) continue;\n      const [lockedUntil",
+    put: `if (row === undefined) {
+        extended.push({ id, worker, epoch, lockedUntil: now + leaseMs, cancelRequested: false });
+        continue;
+      }
+      const [lockedUntil`,
+  }),
+  mutant("a step is written whoever owns the job", {
+    file: STEPS,
+    find: "return sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;",
+    put: "return sql`id = ${id} and ${worker} <> '' and ${epoch} > 0`;",
+  }),
+  mutant("a commit is kept though the job is somebody else's", {
+    file: STEPS,
+    find: "if (written === 0) throw new LeaseLost(fence);",
+    put: "",
+  }),
+
+  // ── The counters ─────────────────────────────────────────────────────────────────────────────
+  mutant("a release takes the epoch back", {
+    file: ROWS,
+    find: "row: { ...traveller(lease), attempts: lease.attempts - 1, ready_at: now },",
+    put: "row: { ...traveller(lease), attempts: lease.attempts - 1, epoch: lease.epoch - 1, ready_at: now },",
+  }),
+  mutant("a release is charged", {
+    file: ROWS,
+    find: "row: { ...traveller(lease), attempts: lease.attempts - 1, ready_at: now },",
+    put: "row: { ...traveller(lease), ready_at: now },",
+  }),
+  mutant("a suspension is charged", {
+    file: ROWS,
+    find: `          attempts: lease.attempts - 1,
+          status: "waiting",`,
+    put: `          status: "waiting",`,
+  }),
+  mutant(
+    "an attempt is charged when it fails, not when it is claimed",
+    { file: HOT, find: "const attempt = attempts + 1;", put: "const attempt = attempts;" },
+    {
+      file: ROWS,
+      find: `row: { ...traveller(lease), status: "retry", due_at: dueAt },`,
+      put: `row: { ...traveller(lease), attempts: lease.attempts + 1, status: "retry", due_at: dueAt },`,
+    },
+  ),
+  mutant("a crash is not counted", {
+    file: ROWS,
+    find: "crashes: lease.crashes + 1 };",
+    put: "crashes: lease.crashes };",
+  }),
+  mutant("a job that kills its workers is never put aside", {
+    file: ROWS,
+    find: "if (crashed.crashes >= crashesMax || lease.attempts >= lease.max_attempts) {",
+    put: "if (lease.attempts >= lease.max_attempts) {",
+  }),
+
+  // ── Moves ────────────────────────────────────────────────────────────────────────────────────
+  mutant("the sweep goes by the clock of whoever sweeps", {
+    file: JOBS,
+    find: "const where = sql`locked_until < ${now - chore.graceMs}`;",
+    put: "const where = sql`locked_until < ${engine.runtime.now() - chore.graceMs}`;",
+  }),
+  mutant(
+    "the sweep does not ask again",
+    {
+      file: JOBS,
+      find: "const [any] = await engine.all(sql`select id from holdfast.lease where ${ended} limit 1`);",
+      put: "const [any] = await engine.all<{ id: string }>(sql`select id from holdfast.lease where ${ended} limit 1`);",
+    },
+    {
+      file: JOBS,
+      find: "const where = sql`locked_until < ${now - chore.graceMs}`;",
+      put: "const where = sql`id = ${any.id}`;",
+    },
+  ),
+  mutant("a dead letter is moved in two transactions", {
+    file: JOBS,
+    find: "const landings = taken.map((lease) => landAfterCrash(lease, crashesMax, now));",
+    put: `await tx.script("commit");
+  await tx.script("begin immediate");
+  const landings = taken.map((lease) => landAfterCrash(lease, crashesMax, now));`,
+  }),
+  mutant("a promotion does not take the row", {
+    file: JOBS,
+    find: [
+      "const taken = await tx.take<WaitingRow>({",
+      '      table: "waiting",',
+      "      where: sql`due_at <= ${now}`,",
+      "      orderBy: sql`due_at, id`,",
+      "      limit,",
+      "      skipLocked: true,",
+      "    });",
+    ].join("\n"),
+    put: "const taken = await tx.all<WaitingRow>(sql`select * from holdfast.waiting where due_at <= ${now} order by due_at limit ${limit}`);",
+  }),
+  mutant("a cancel of a running job is forgotten", {
+    file: ROWS,
+    find: `  if (lease.cancel_requested_at !== null) {
+    return finish(`,
+    put: `  if (lease.cancel_requested_at === -1) {
+    return finish(`,
+  }),
+  mutant("a job that ended keeps its key", {
+    file: STATEMENTS,
+    find: `     where task = ?
+       and job_key = ?
+       and job_id = ?`,
+    put: `     where task = ?
+       and job_key = ?
+       and job_id = ?
+       and 1 = 0`,
+  }),
+
+  // ── Lost answers ─────────────────────────────────────────────────────────────────────────────
+  mutant("a job is accepted before it is written", {
+    file: "store/sql-store.ts",
+    find: `const enqueued = await writeOrLookUp(
+      this.engine,
+      () => this.engine.insert(news),
+      () => lookUpEnqueued(this.engine, news),
+    );`,
+    put: `const enqueued = news.map(({ id }) => ({ id, added: true }));
+    void this.engine.insert(news).catch(() => {});`,
+  }),
+  mutant("a write whose answer was lost is made again", {
+    file: "store/unknown.ts",
+    find: "return persist(engine, lookUp, error);",
+    put: "return persist(engine, write, error);",
+  }),
+  mutant("a claim whose answer was lost brings everything that the worker has", {
+    file: "store/unknown.ts",
+    find: "       and l.claim_id = ${claimId}\n",
+    put: "       and ${claimId} > 0\n",
+  }),
+
+  // ── What tasks are promised ──────────────────────────────────────────────────────────────────
+  mutant("an effect is made again without asking", {
+    file: CONTEXT,
+    find: "const found = kept === undefined ? undefined : await verify?.(effect);",
+    put: "const found = undefined as T | undefined;",
+  }),
+  mutant("the rows of a commit are written outside of its transaction", {
+    file: ENGINE,
+    find: `this.#connection.transaction(async () => {
+        const value = await theirs(user);
+        await last(this.#transaction, value);
+        return value;
+      }),`,
+    put: `theirs(user).then((value) =>
+        this.#connection.transaction(async () => {
+          await last(this.#transaction, value);
+          return value;
+        }),
+      ),`,
+  }),
+  mutant("a step is kept before its function has run", {
+    file: CONTEXT,
+    find: `const value = await body();
+      await this.#put(step, kept, { status: "done", result: encodeOptional(value, KEPT) });
+      return value;`,
+    put: `await this.#put(step, kept, { status: "done", result: null });
+      return await body();`,
+  }),
+  mutant("a sleep begins anew in every attempt", {
+    file: CONTEXT,
+    find: "const restMs = lasts - (kept?.ageMs ?? 0);",
+    put: "const restMs = lasts;",
+  }),
+  mutant("a called job is enqueued again under a new id", {
+    file: CONTEXT,
+    find: `const id = typeof told === "string" ? told : told.id;`,
+    put: `const id = told === "" ? "" : calledId(this.#parts.newId());`,
+  }),
+
+  // ── Whoever waits goes on ────────────────────────────────────────────────────────────────────
+  mutant("an event that is said while a job goes to wait is lost", {
+    file: "store/events.ts",
+    find: "return (row?.emitted_at ?? null) !== null;",
+    put: "return row === null;",
+  }),
+  mutant("the end of a called job is told to nobody", {
+    file: JOBS,
+    find: "if (called.length === 0) return [];",
+    put: "if (called.length >= 0) return [];",
+  }),
+  mutant(
+    "a worker looks for jobs only when it is told of some",
+    {
+      file: "worker/turns.ts",
+      find: "if (limit > 0) this.#lookAt = runtime.monotonic() + settings.pollMs;",
+      put: "if (limit > 0) this.#lookAt = Number.POSITIVE_INFINITY;",
+    },
+    {
+      file: "worker/shift.ts",
+      find: "this.#turns.hearPending(beat.pending);",
+      put: "",
+    },
+  ),
+];

@@ -44,7 +44,6 @@ export class Crew {
   readonly #parts: Parts;
   readonly #chance: Chance;
   readonly #posts: readonly Post[];
-  /** The ones that are running their worker. */
   #tokens = 0;
   #isClosing = false;
 

@@ -40,8 +40,8 @@ export async function runSeeds(
     total.moments += run.moments;
     total.virtualMs += run.virtualMs;
     if (run.violations.length > 0) total.failed.push(run);
-    if (total.failed.length >= FAILURES_MAX) break;
     progress(total);
+    if (total.failed.length >= FAILURES_MAX) break;
   }
   return total;
 }
@@ -95,7 +95,10 @@ async function runOne(seed: number, isTraced: boolean): Promise<void> {
 async function runMany(range: { from: number; seeds: number }): Promise<void> {
   const startedAt = performance.now();
   let shownAt = startedAt;
+  let told = 0;
   const total = await runSeeds(range, ({ seeds, failed }) => {
+    for (const run of failed.slice(told)) console.error(report(run));
+    told = failed.length;
     const now = performance.now();
     if (now - shownAt < PROGRESS_EVERY_MS) return;
     shownAt = now;
@@ -104,7 +107,6 @@ async function runMany(range: { from: number; seeds: number }): Promise<void> {
   });
   const seconds = (performance.now() - startedAt) / 1_000;
   console.log(summary(total, seconds));
-  for (const run of total.failed) console.error(report(run));
   if (total.failed.length > 0) process.exitCode = 1;
 }
 

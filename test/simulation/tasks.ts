@@ -16,7 +16,7 @@ export interface Input {
 
 export const packed = defineEvent<{ parcel: string }>({ name: "packed" });
 
-/** The bank knows a charge by this. */
+/** Under which the event is said that the job waits for. */
 export const eventKey = ({ n }: Input): string => `order-${n}`;
 
 const WORK_MS = 250;

@@ -1,7 +1,7 @@
 /** What callers were told, held against what the witness saw: every yes was true when it was said, and every no too. */
 import type { CancelCall, EnqueueCall, ExtendCall, Fence, SettleCall } from "../history.ts";
 import { fenceKey, type Evidence, type Findings } from "./evidence.ts";
-import type { Life, Lives } from "./life.ts";
+import type { LeaseEnd, Life, Lives } from "./life.ts";
 
 export function checkAnswers(
   { history, coverage }: Evidence,
@@ -88,8 +88,7 @@ function checkSettled(call: SettleCall, lives: Lives, findings: Findings): void 
     const key = keyOf(fence);
     const end = lives.leaseEnds.get(key);
     const isOurs = end?.by === "settled" && end.tx <= (call.to ?? Number.POSITIVE_INFINITY);
-    // Of a job that was to be cancelled anyway nobody can tell whether the one who hands it back ended it.
-    const isSame = fence.kind === "released" && end?.status === "cancelled";
+    const isSame = end !== undefined && cannotBeTold(fence, end, lives.jobs.get(fence.id));
     if (told.has(key)) {
       findings.expect(
         isOurs || isSame,
@@ -100,6 +99,15 @@ function checkSettled(call: SettleCall, lives: Lives, findings: Findings): void 
       findings.add("I5 the fence", `${call.who} settled ${key} and was told that it did not`);
     }
   }
+}
+
+/**
+ * Whether nobody can know afterwards who ended a job: one that was to be cancelled anyway, for whoever hands it back
+ * unstarted; and one that was revived since, of whose end only an attempt's row is left.
+ */
+function cannotBeTold({ kind }: { kind: string }, end: LeaseEnd, life: Life | undefined): boolean {
+  if (kind === "released" && end.status === "cancelled") return true;
+  return life?.revivedTx.some((tx) => tx > end.tx) === true;
 }
 
 /** One worker is told of each claim, and it is the one that has it. */

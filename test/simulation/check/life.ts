@@ -316,15 +316,15 @@ export class Lives {
     this.#edge("promote", from.status, to.status);
     this.#same(to, from, to, "promoting changed it");
     if (from.until_at !== null && to.at >= from.until_at) return;
-    const isWoken = from.status === "waiting" && this.#mayBeWoken(to);
+    // A person who says what became of an effect lets its job go on at once, whatever it waits for.
+    const isResolved = (this.#asked.resolve.get(to.id) ?? Number.POSITIVE_INFINITY) < to.tx;
+    const isWoken = isResolved || (from.status === "waiting" && this.#isSaid(to.tx));
     if (!isWoken)
       this.#add("I8 the moves", to, `promoted before it was due (${from.until_at}, now ${to.at})`);
   }
 
-  /** Something was said in this transaction, or a person said what became of an effect. */
-  #mayBeWoken({ tx, id }: Change): boolean {
-    const isSaid = [...this.#said.values()].includes(tx);
-    return isSaid || (this.#asked.resolve.get(id) ?? Number.POSITIVE_INFINITY) < tx;
+  #isSaid(tx: number): boolean {
+    return [...this.#said.values()].includes(tx);
   }
 
   #revive(life: Life, from: Change, to: Change): void {

@@ -30,7 +30,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: availableParallelism() },
   conformance: { atOnce: 2, needs: SERVERS },
   model: { atOnce: 2, needs: SERVERS },
-  simulation: { atOnce: 1 },
+  simulation: { atOnce: 1, beside: true },
   worker: { atOnce: 2, needs: SERVERS },
   within: { atOnce: 2, needs: SERVERS },
   races: { atOnce: 1, needs: SERVERS },

@@ -66,6 +66,9 @@ export class FaultyEngine implements Engine {
   lockRows(): Sql {
     return this.#inner.lockRows();
   }
+  reportRows(json: string): Sql {
+    return this.#inner.reportRows(json);
+  }
   mayBeId(text: string): boolean {
     return this.#inner.mayBeId(text);
   }

@@ -46,9 +46,9 @@ async function huntOne({ name }: Mutant): Promise<Caught> {
   const plant = join(import.meta.dirname, "plant.ts");
   const child = spawn(process.execPath, ["--import", plant, import.meta.filename, "--one"], {
     env: {
+      NODE_COMPILE_CACHE: join(tmpdir(), "holdfast-mutants"),
       ...process.env,
       HOLDFAST_MUTANT: name,
-      NODE_COMPILE_CACHE: join(tmpdir(), "holdfast-mutants"),
     },
     stdio: ["ignore", "pipe", "pipe"],
   });

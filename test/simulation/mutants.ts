@@ -49,7 +49,7 @@ export const mutants: readonly Mutant[] = [
     returning queue, task`,
   }),
   mutant("a settlement that concerns others needs no epoch", {
-    file: JOBS,
+    file: "store/settle.ts",
     find: "const where = sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;",
     put: "const where = sql`id = ${id} and ${epoch} > 0 and ${worker} <> ''`;",
   }),

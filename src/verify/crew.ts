@@ -33,8 +33,9 @@ interface Member {
 const STOP_MS_MAX = 15_000;
 /** Standard error of all processes together, as much of it as is kept. */
 const ERRORS_MAX = 20_000;
-/** Processes that end by themselves mean that something is broken. */
-const SURPRISES_MAX = 5;
+/** Whoever starts while the database is away fails, and another one is started. So many in a row mean that something is broken. */
+const SURPRISES_MAX = 30;
+const AGAIN_MS = 250;
 
 export class Crew implements AsyncDisposable {
   readonly #config: CrewConfig;
@@ -63,7 +64,8 @@ export class Crew implements AsyncDisposable {
   }
 
   get isProducing(): boolean {
-    return [...this.#members].some(({ role, finished }) => role === "producer" && !finished);
+    const over = [...this.#members].filter(({ finished }) => finished);
+    return over.length < this.#config.producers;
   }
 
   /** Its name; null: there is nobody to be killed now. */
@@ -150,8 +152,11 @@ export class Crew implements AsyncDisposable {
       name,
       child,
       ready: once(child, "message").then(
-        () => (member.isReady = true),
-        () => false,
+        () => {
+          member.isReady = true;
+          this.#surprises = 0;
+        },
+        () => {},
       ),
       ended: once(child, "exit"),
       isReady: false,
@@ -168,7 +173,9 @@ export class Crew implements AsyncDisposable {
     if (this.#stopping || member.finished || !this.#members.has(member)) return;
     this.#members.delete(member);
     this.#surprises += 1;
-    if (!this.hasFailed) this.#add(member.role, member.place);
+    systemRuntime.timer(AGAIN_MS, () => {
+      if (!this.#stopping && !this.hasFailed) this.#add(member.role, member.place);
+    });
   }
 
   #keep(text: string): void {

@@ -22,7 +22,7 @@ interface Group {
   readonly needs?: readonly Need[];
   /** Its tests also start servers of their own, to kill them. */
   readonly killsServers?: boolean;
-  /** It needs neither a clock nor a server: it runs beside the others, on what they leave of the cores. */
+  /** Nothing in it depends on how fast it is: it runs beside the others, on what they leave of the cores. */
   readonly beside?: boolean;
 }
 
@@ -36,7 +36,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   races: { atOnce: 1, needs: SERVERS },
   registry: { atOnce: 1, needs: SERVERS },
   crash: { atOnce: 1, needs: SERVERS },
-  isolation: { atOnce: 1, needs: ["postgres", "isolationtester"] },
+  isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true },
   servers: { atOnce: 2, needs: SERVERS, killsServers: true },
   verify: { atOnce: 3, needs: SERVERS, killsServers: true },
   cli: { atOnce: 2 },
@@ -149,9 +149,11 @@ async function main(): Promise<void> {
   const run = async (planned: Planned): Promise<void> => {
     if (!(await runGroup(planned))) failed.push(planned.group);
   };
-  const others = Promise.all(all.filter(isBeside).map(run));
-  for (const planned of all) if (!isBeside(planned)) await run(planned);
-  await others;
+  const inTurn = async (some: readonly Planned[]): Promise<void> => {
+    for (const planned of some) await run(planned);
+  };
+  const beside = all.filter(isBeside);
+  await Promise.all([inTurn(beside), inTurn(all.filter((planned) => !beside.includes(planned)))]);
   await supply?.[Symbol.asyncDispose]();
   // Once more where it is read: above it scrolled away.
   if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));

@@ -40,15 +40,15 @@ export const UPKEEP_MS = 200;
 
 export const WORKERS = 8;
 export const PRODUCERS = 2;
-const JOBS_PER_S = 175;
+const JOBS_PER_S = 171;
 
 /** How often in a minute. */
 const RATES: Readonly<Record<FaultKind, number>> = {
   kill: 52,
-  freeze: 18,
+  freeze: 16,
   block: 4,
-  cut: 36,
-  deafen: 8,
+  cut: 32,
+  deafen: 6,
   restart: 2.2,
   storm: 6,
 };

@@ -10,7 +10,7 @@ import { systemRuntime, sleep } from "../core/runtime.ts";
 import { openHoldfast } from "../worker/holdfast.ts";
 import { Journal, readJournal } from "./journal.ts";
 import { endWithParent, sayReady, type ProcessConfig } from "./process.ts";
-import { packed } from "./tasks.ts";
+import { packed, plain } from "./tasks.ts";
 import { pieceOf, type Piece } from "./workload.ts";
 
 const TICK_MS = 50;
@@ -47,16 +47,41 @@ async function produce(): Promise<void> {
   );
   let n = begun.length === 0 ? place : Math.max(...begun) + producers;
   while (n < jobs) {
-    const due: Promise<void>[] = [];
+    const due: Piece[] = [];
     for (; due.length < AT_ONCE_MAX && n < jobs && dueAt(n) <= systemRuntime.now(); n += producers)
-      due.push(offer(pieceOf(seed, n)));
-    await Promise.all(due);
+      due.push(pieceOf(seed, n));
+    const together = due.filter(({ kind }) => kind === "plain");
+    const others = due.filter(({ kind }) => kind !== "plain");
+    await Promise.all([enqueueTogether(together), ...others.map(offer)]);
     if (due.length < AT_ONCE_MAX) await sleep(systemRuntime, TICK_MS);
   }
 }
 
 function dueAt(n: number): number {
   return startedAt + (ms * n) / jobs;
+}
+
+/** All of them, or none. */
+async function enqueueTogether(pieces: readonly Piece[]): Promise<void> {
+  if (pieces.length === 0) return;
+  const say = (type: "invoke" | "fail" | "info"): void => {
+    for (const { n, task } of pieces) journal.say({ f: "enqueue", type, n, task });
+  };
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+    say("invoke");
+    try {
+      const inputs = pieces.map(({ input }) => input);
+      const accepted = await holdfast.enqueueMany(plain, inputs);
+      for (const [index, { id }] of accepted.entries())
+        journal.say({ f: "enqueue", type: "ok", n: inputs[index]?.n ?? 0, id });
+      return;
+    } catch (error) {
+      const isUnknown = error instanceof OutcomeUnknown;
+      say(isUnknown ? "info" : "fail");
+      if (isUnknown) return;
+      await sleep(systemRuntime, AGAIN_MS);
+    }
+  }
 }
 
 async function offer(piece: Piece): Promise<void> {

@@ -24,17 +24,19 @@ const child = defineTask({
   },
 });
 
+export const plain = defineTask({
+  name: "plain",
+  retry: INNOCENT,
+  async run({ n, ms }: Input) {
+    await work(ms);
+    return { n };
+  },
+});
+
 /** Tasks that keep nothing, and those that only wait. */
 const simple: readonly AnyTask[] = [
   child,
-  defineTask({
-    name: "plain",
-    retry: INNOCENT,
-    async run({ n, ms }: Input) {
-      await work(ms);
-      return { n };
-    },
-  }),
+  plain,
   defineTask({
     name: "flaky",
     retry: INNOCENT,

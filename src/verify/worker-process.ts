@@ -8,7 +8,7 @@ import { GRACE_MS, LEASE_MS, UPKEEP_MS } from "./plan.ts";
 import { endWithParent, sayReady, type Order, type ProcessConfig } from "./process.ts";
 import { tasksOf } from "./tasks.ts";
 
-const CONCURRENCY = 8;
+const CONCURRENCY = 4;
 const POLL_MS = 1_000;
 /** A worker that was frozen is not dead: its jobs are taken back when their leases end, not before. */
 const STALE_MS = 20_000;

@@ -25,7 +25,7 @@ const PLAIN = new Set<Kind>(["keyed", "later", "cancelled"]);
 
 /** The queue of jobs that are worked on with the lease verbs alone. */
 export const CLERKS = "clerks";
-const WORK_MS_MAX = 40;
+const WORK_MS_MAX = 200;
 const NAP_MS_MAX = 300;
 const LATER_MS_MAX = 3_000;
 

@@ -38,7 +38,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   crash: { atOnce: 1, needs: SERVERS },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true },
   servers: { atOnce: 2, needs: SERVERS, killsServers: true },
-  verify: { atOnce: 3, needs: SERVERS, killsServers: true },
+  verify: { atOnce: 2, needs: SERVERS, killsServers: true },
   cli: { atOnce: 2 },
   package: { atOnce: 1 },
 };

@@ -57,7 +57,7 @@ const LOOK_MS = 250;
 const DRAIN_MS_MAX = 60_000;
 const BACKOFF_MS_MAX = 200;
 /** A machine that has more to do than it has cores is late by so much. */
-const SLACK_MS = 10_000;
+const SLACK_MS = 15_000;
 /** What is not done when the faults end, or not enqueued yet, takes its time too. */
 const JOBS_PER_S_LEAST = 40;
 const RECONNECT_MS = 2_000;

@@ -34,6 +34,7 @@ const RETRY_MS = 1_000;
 /** An attempt that ended waits so long for its last words; then it is settled without them. */
 const CLOSE_MS_MAX = 2_000;
 const CLOSE_RETRY_MS = 100;
+const HAND_OVER_MS_MAX = 200;
 
 export interface ReportBufferParts {
   readonly store: Store;
@@ -106,8 +107,12 @@ export class ReportBuffer {
   async handOver(put: (reports: readonly NewReport[]) => Promise<void>): Promise<void> {
     this.#isOver = true;
     this.#timer?.cancel();
-    // It may be waiting for what that transaction has locked.
+    const { runtime } = this.#parts;
+    await Promise.race([this.#writing, sleep(runtime, HAND_OVER_MS_MAX, { kind: "background" })]);
+    // It waits for what that transaction has locked.
     if (this.#writing !== null) return;
+    // It may be there already, under these numbers, and a number that is taken would end the user's transaction.
+    if (this.#batch.length > 0) this.#last = null;
     while (!this.#isEmpty) {
       const last = this.#last ?? (await this.#parts.store.lastReport(this.#parts.fence.id));
       if (this.#batch.length === 0) this.#batch = this.#take(true);
@@ -115,6 +120,13 @@ export class ReportBuffer {
       this.#last = last + this.#batch.length;
       this.#batch = [];
     }
+  }
+
+  /** The job has not ended after all. What was handed over is gone with the transaction. */
+  goOn(): void {
+    this.#isOver = false;
+    this.#last = null;
+    this.#timer = null;
   }
 
   get #isEmpty(): boolean {

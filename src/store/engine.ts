@@ -147,6 +147,8 @@ export interface Change {
 export interface Taking {
   readonly table: "ready" | "waiting" | "lease" | "finished";
   readonly where: Sql;
+  /** Their ids, where they are known: then nobody has to look for them. */
+  readonly ids?: readonly string[];
   readonly orderBy?: Sql;
   readonly limit?: number;
   readonly skipLocked?: boolean;

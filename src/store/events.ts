@@ -11,7 +11,7 @@ import type { Engine, Transaction } from "./engine.ts";
 import { putReady, queuesOf, readNow } from "./moving.ts";
 import type { Emitted, EventRecord, NewEvent } from "./journal.ts";
 import type { WaitingRow } from "./rows.ts";
-import { sql, type Sql } from "./sql.ts";
+import { nothing, sql, type Sql } from "./sql.ts";
 
 interface EventRow {
   payload: string | null;
@@ -70,8 +70,13 @@ export async function declareEvent(engine: Engine, of: Wait): Promise<void> {
   }
 }
 
-export async function isDeclared(from: Pick<Transaction, "all">, of: Wait): Promise<boolean> {
-  const rows = await from.all(sql`select name from holdfast.event where ${isEvent(of)}`);
+/** With `lock`: as it is now, and not as a user's transaction may have seen it first. */
+export async function isDeclared(
+  from: Pick<Transaction, "all">,
+  of: Wait,
+  lock: Sql = nothing,
+): Promise<boolean> {
+  const rows = await from.all(sql`select name from holdfast.event where ${isEvent(of)} ${lock}`);
   return rows.length > 0;
 }
 
@@ -105,20 +110,27 @@ export async function isSaid(tx: Transaction, of: Wait): Promise<boolean> {
   return (row?.emitted_at ?? null) !== null;
 }
 
-/** Lets the jobs go on that wait for these. */
+/**
+ * Lets the jobs go on that wait for these. It reads what is there now, with locks: a user's transaction of ours may see what
+ * was there when it began, and whoever went to wait since would wait for ever.
+ */
 export async function wake(
   engine: Engine,
   tx: Transaction,
   { of, now }: { of: readonly Wait[]; now: number },
 ): Promise<WaitingRow[]> {
   const woken: WaitingRow[] = [];
+  const inOrder = sql`job_id ${engine.lockRows()}`;
   for (const event of of) {
     const waits = await tx.all<{ id: string }>(sql`
-      select job_id as id from holdfast.wait where ${isEvent(event)} order by job_id`);
+      select job_id as id
+        from holdfast.wait
+       where ${isEvent(event)}
+       order by ${inOrder}`);
     const ids = waits.map(({ id }) => id);
     if (ids.length === 0) continue;
     woken.push(
-      ...(await tx.take<WaitingRow>({ table: "waiting", where: engine.among(sql`id`, ids) })),
+      ...(await tx.take<WaitingRow>({ table: "waiting", where: engine.among(sql`id`, ids), ids })),
     );
     await tx.run(sql`delete from holdfast.wait where ${engine.among(sql`job_id`, ids)}`);
   }

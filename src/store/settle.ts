@@ -23,7 +23,7 @@ export async function settleIn(
 ): Promise<Cared> {
   const now = await readNow(engine, tx);
   const where = sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;
-  const [lease] = await tx.take<LeaseRow>({ table: "lease", where });
+  const [lease] = await tx.take<LeaseRow>({ table: "lease", where, ids: [id] });
   if (lease === undefined) return { settled: [], queues: [] };
   const landing = await landToWait(tx, outcome, land(lease, outcome, now), now);
   const queues = await put(engine, tx, [landing]);

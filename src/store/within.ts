@@ -38,7 +38,7 @@ export class Guest {
 
   async emit(event: NewEvent): Promise<Emitted> {
     const of = { event: event.name, key: event.key };
-    if (!(await isDeclared(this.#tx, of))) {
+    if (!(await isDeclared(this.#tx, of, this.#engine.lockRows()))) {
       await this.#insertOnce("event", { name: of.event, event_key: of.key, awaited: 0 });
     }
     const { queues, ...emitted } = await say(this.#engine, this.#tx, event);

@@ -55,7 +55,7 @@ export class Clerk {
     const { id: job, epoch } = lease;
     const { n } = lease.input as Input;
     try {
-      await this.#leases.release(lease, { as: "done", result: { n } });
+      await this.#leases.release(lease, { as: "done", result: { n, epoch } });
       this.#journal.say({ f: "done", job, epoch, worker: this.name });
     } catch (error) {
       if (!(error instanceof LeaseLost)) throw error;

@@ -30,6 +30,7 @@ interface Member {
   finished: boolean;
 }
 
+const START_MS_MAX = 60_000;
 const STOP_MS_MAX = 15_000;
 /** Standard error of all processes together, as much of it as is kept. */
 const ERRORS_MAX = 20_000;
@@ -55,7 +56,8 @@ export class Crew implements AsyncDisposable {
       ...Array.from({ length: workers }, (_, place) => this.#add("worker", place)),
       ...Array.from({ length: producers }, (_, place) => this.#add("producer", place)),
     ];
-    await Promise.all(started.map(({ ready, ended }) => Promise.race([ready, ended])));
+    const all = Promise.all(started.map(({ ready, ended }) => Promise.race([ready, ended])));
+    await Promise.race([all, sleep(systemRuntime, START_MS_MAX, { kind: "background" })]);
   }
 
   /** True: something is broken, and `errors` may tell what. */
@@ -102,10 +104,11 @@ export class Crew implements AsyncDisposable {
   async stop(): Promise<void> {
     this.#stopping = true;
     const members = [...this.#members];
-    await Promise.all(members.map(({ ready, ended }) => Promise.race([ready, ended])));
+    const ready = Promise.all(members.map((member) => Promise.race([member.ready, member.ended])));
+    await Promise.race([ready, sleep(systemRuntime, STOP_MS_MAX, { kind: "background" })]);
     for (const member of members) tell(member, { kind: "stop" });
     const all = Promise.all(members.map(({ ended }) => ended));
-    await Promise.race([all, sleep(systemRuntime, STOP_MS_MAX)]);
+    await Promise.race([all, sleep(systemRuntime, STOP_MS_MAX, { kind: "background" })]);
     await this[Symbol.asyncDispose]();
   }
 
@@ -158,7 +161,8 @@ export class Crew implements AsyncDisposable {
         },
         () => {},
       ),
-      ended: once(child, "exit"),
+      // One that could not be started has ended too.
+      ended: once(child, "exit").catch(() => {}),
       isReady: false,
       frozen: false,
       finished: false,

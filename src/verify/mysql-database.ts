@@ -13,6 +13,7 @@ import {
 } from "./database.ts";
 
 const CONNECT_MS_MAX = 5_000;
+const ANSWER_MS_MAX = 60_000;
 
 export class MysqlDatabase implements Database {
   readonly label: string;
@@ -92,7 +93,7 @@ async function ask(url: string, text: string): Promise<Row[]> {
   const connection = await createConnection({ uri: url, connectTimeout: CONNECT_MS_MAX });
   connection.on("error", () => {});
   try {
-    const [rows] = await connection.query(text);
+    const [rows] = await connection.query({ sql: text, timeout: ANSWER_MS_MAX });
     return Array.isArray(rows) ? (rows as Row[]) : [];
   } finally {
     await connection.end().catch(() => {});

@@ -52,7 +52,7 @@ export class Nemesis {
   }
 
   async #strike(fault: Fault): Promise<boolean> {
-    for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
+    for (let looks = 0; looks < LOOKS_MAX && !this.#parts.signal.aborted; looks += 1) {
       if (await this.#try(fault)) return true;
       await sleep(systemRuntime, LOOK_MS);
     }

@@ -13,6 +13,7 @@ import {
 } from "./database.ts";
 
 const CONNECT_MS_MAX = 5_000;
+const ANSWER_MS_MAX = 60_000;
 
 export class PostgresDatabase implements Database {
   readonly label: string;
@@ -91,6 +92,7 @@ async function ask(url: string, text: string): Promise<Row[]> {
     connectionString: url,
     application_name: "verify",
     connectionTimeoutMillis: CONNECT_MS_MAX,
+    query_timeout: ANSWER_MS_MAX,
   });
   client.on("error", () => {});
   await client.connect();

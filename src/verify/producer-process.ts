@@ -45,7 +45,7 @@ async function produce(): Promise<void> {
   const begun = earlier.flatMap((one) =>
     one.f === "enqueue" && one.type === "invoke" ? [one.n] : [],
   );
-  let n = begun.length === 0 ? place : Math.max(...begun) + producers;
+  let n = begun.reduce((most, one) => Math.max(most, one), place - producers) + producers;
   while (n < jobs) {
     const due: Piece[] = [];
     for (; due.length < AT_ONCE_MAX && n < jobs && dueAt(n) <= systemRuntime.now(); n += producers)
@@ -139,6 +139,7 @@ async function tell(n: number): Promise<void> {
 
 async function cancel(id: string, afterMs: number): Promise<void> {
   await sleep(systemRuntime, afterMs);
+  journal.say({ f: "cancel", id, became: null });
   const became = await untilDone(() => holdfast.jobs.cancel(id));
   if (became !== undefined) journal.say({ f: "cancel", id, became });
 }

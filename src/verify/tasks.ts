@@ -1,4 +1,7 @@
-/** The tasks of a run: with steps, effects, rows, naps, events and calls. What is done is said before it is done. */
+/**
+ * The tasks of a run: with steps, effects, rows, naps, events and calls. What is done is said before it is done, and whoever
+ * ends a job says at which epoch: the row itself would tell only whose lease it was.
+ */
 import { defineEvent } from "../core/event.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import { defineTask, type AnyTask, type Context } from "../core/task.ts";
@@ -27,9 +30,9 @@ const child = defineTask({
 export const plain = defineTask({
   name: "plain",
   retry: INNOCENT,
-  async run({ n, ms }: Input) {
+  async run({ n, ms }: Input, ctx) {
     await work(ms);
-    return { n };
+    return { n, epoch: ctx.fence.epoch };
   },
 });
 
@@ -43,7 +46,7 @@ const simple: readonly AnyTask[] = [
     async run({ n, ms }: Input, ctx) {
       await work(ms);
       if (ctx.attempt <= FLAKY_TRIES) throw new Error("not yet");
-      return { n };
+      return { n, epoch: ctx.fence.epoch };
     },
   }),
   defineTask({
@@ -58,14 +61,15 @@ const simple: readonly AnyTask[] = [
     retry: INNOCENT,
     async run({ n }: Input, ctx) {
       const said = await ctx.event(packed, String(n));
-      return { n: said.n };
+      return { n: said.n, epoch: ctx.fence.epoch };
     },
   }),
   defineTask({
     name: "parent",
     retry: INNOCENT,
     async run({ n, ms }: Input, ctx) {
-      return { n, child: await ctx.call(child, { n, ms }) };
+      const doubled = await ctx.call(child, { n, ms });
+      return { n, child: doubled, epoch: ctx.fence.epoch };
     },
   }),
 ];
@@ -105,7 +109,7 @@ export function tasksOf(parts: { readonly journal: Journal; readonly bank: strin
           return tx.query(`insert into ${LEDGER} (job_id, epoch) values ('${id}', ${epoch})`);
         });
         ctx.progress(1);
-        return { n, paid: cents };
+        return { n, paid: cents, epoch: ctx.fence.epoch };
       },
     }),
     defineTask({
@@ -113,7 +117,7 @@ export function tasksOf(parts: { readonly journal: Journal; readonly bank: strin
       retry: INNOCENT,
       async run({ n }: Input, ctx) {
         await ctx.effect("charge", charge(n, ctx));
-        return { n };
+        return { n, epoch: ctx.fence.epoch };
       },
     }),
     defineTask({
@@ -123,7 +127,7 @@ export function tasksOf(parts: { readonly journal: Journal; readonly bank: strin
         await ctx.step("before", () => begin(ctx, "before/1"));
         await ctx.sleep("nap", ms);
         await ctx.step("after", () => begin(ctx, "after/1"));
-        return { n };
+        return { n, epoch: ctx.fence.epoch };
       },
     }),
   ];

@@ -125,7 +125,8 @@ class Run {
       return await this.#judge(bank, nemesis, drained);
     } finally {
       ending.abort();
-      await person;
+      // A server that is being restarted is there again when we leave.
+      await Promise.allSettled([person, struck]);
     }
   }
 

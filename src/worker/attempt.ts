@@ -22,7 +22,7 @@ import type { EventType } from "../core/event.ts";
 import { traceId, type Fence, type Outcome, type Wait } from "../core/job.ts";
 import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import { backoffMs } from "../core/retry.ts";
-import type { Runtime, Timer } from "../core/runtime.ts";
+import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
 import type { Duration } from "../core/duration.ts";
 import type { Progress } from "../core/report.ts";
 import type { UserTransaction } from "../core/step.ts";
@@ -41,6 +41,8 @@ import type { ClaimedJob, Store } from "../store/store.ts";
 import { traced } from "./uncaught.ts";
 
 /** After its signal aborted, a task has this long to end by itself before it is left alone. */
+/** A renewal that takes longer than this is not waited for. */
+const REST_MS_MAX = 300;
 export const ABORT_GRACE_MS = 2_000;
 
 /** Whoever has attempts run is told of each. */
@@ -170,18 +172,25 @@ export class Attempt {
     await this.steps.complete(async () => {
       this.completed = true;
       try {
-        await unlessAborted(this.signal, () => this.#owner.stopRenewing(this));
+        await unlessAborted(this.signal, () => this.#stopRenewing());
         await this.#store.within(tx, async (guest) => {
           await this.#reports?.handOver((reports) => guest.report(this.fence, reports));
           await guest.complete(this.fence, encoded);
         });
       } catch (error) {
         this.completed = false;
+        this.#reports?.goOn();
         this.#owner.renewAgain(this);
         throw error;
       }
     });
     return result;
+  }
+
+  /** A renewal under way may wait for the very transaction that we are called in: then the fence has to decide. */
+  async #stopRenewing(): Promise<void> {
+    const stopped = this.#owner.stopRenewing(this);
+    await Promise.race([stopped, sleep(this.#runtime, REST_MS_MAX, { kind: "background" })]);
   }
 
   #control(): AbortController {

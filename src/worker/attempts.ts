@@ -84,7 +84,10 @@ export class Attempts implements AttemptOwner {
     return this.#keeper.rest(leaseList([job]));
   }
 
-  renewAgain({ job, task, startedAt, trustedUntil }: Attempt): void {
+  /** Not for one that has ended meanwhile: the job may be ours again, at another epoch. */
+  renewAgain(attempt: Attempt): void {
+    const { job, task, startedAt, trustedUntil } = attempt;
+    if (this.#running.get(job.id) !== attempt) return;
     const leaseMs = this.#trustMs / (1 - TRUST_MARGIN);
     this.#keeper.hold(leaseList([job]), trustedUntil - this.#trustMs);
     if (task.timeoutMs !== null) this.#keeper.limit(job.id, startedAt + task.timeoutMs + leaseMs);

@@ -52,6 +52,7 @@ function goodStory(): Story {
   });
   for (const id of [ORDER, PLAIN]) move(null, ["ready", at(id, 0, 0)]);
   move(["ready", at(ORDER, 0, 0)], ["lease", at(ORDER, 1, 1, held(A, 3_000))]);
+  see("step", null, step("quote", 1, "done"));
   see("step", null, step("charge", 1, "begun"));
   move(
     ["lease", at(ORDER, 1, 1, held(A, 3_000))],
@@ -61,6 +62,7 @@ function goodStory(): Story {
   move(["ready", at(ORDER, 1, 1)], ["lease", at(ORDER, 2, 2, held(B, 5_000))]);
   see("step", step("charge", 1, "begun"), step("charge", 2, "done"));
   see("ledger", null, { job_id: ORDER, epoch: 2 });
+  see("step", null, step("book", 2, "done"));
   move(
     ["lease", at(ORDER, 2, 2, held(B, 5_000))],
     ["finished", at(ORDER, 2, 2, { status: "done", worker: B })],
@@ -105,7 +107,7 @@ function goodStory(): Story {
           crashes: 1,
           attemptsMax: 9,
           worker: B,
-          result: '{"n":7,"paid":700}',
+          result: '{"n":7,"paid":700,"epoch":2}',
         },
         {
           id: PLAIN,
@@ -115,7 +117,7 @@ function goodStory(): Story {
           crashes: 0,
           attemptsMax: 9,
           worker: B,
-          result: '{"n":8}',
+          result: '{"n":8,"epoch":2}',
         },
       ],
       attempts: [
@@ -174,6 +176,41 @@ function alter(
 const isOrder = (columns: Columns): boolean => columns["id"] === ORDER;
 
 const planted: readonly [string, string, (story: Story) => void][] = [
+  [
+    "an end that a late worker wrote under the lease of another",
+    "I5",
+    ({ rows }) =>
+      void rows.finished.splice(1, 1, {
+        ...(rows.finished[1] as Story["rows"]["finished"][0]),
+        result: '{"n":8,"epoch":1}',
+      }),
+  ],
+  [
+    "a worker that was told done and did not end it",
+    "I5",
+    ({ said }) => void said.push({ f: "done", job: PLAIN, epoch: 1, worker: A, at: 1_300 }),
+  ],
+  [
+    "a job that nobody cancelled and that is cancelled",
+    "I1",
+    ({ rows }) =>
+      void rows.finished.splice(1, 1, {
+        ...(rows.finished[1] as Story["rows"]["finished"][0]),
+        status: "cancelled",
+      }),
+  ],
+  [
+    "a job that was cancelled and is done",
+    "I8",
+    ({ said }) => void said.push({ f: "cancel", id: PLAIN, became: "cancelled", at: 1_300 }),
+  ],
+  [
+    "a step that was never kept",
+    "I11",
+    (story) => {
+      story.witnessed = story.witnessed.filter(({ after }) => after?.["name"] !== "quote");
+    },
+  ],
   ["an accepted job that is gone", "I1", (story) => void story.rows.jobs.pop()],
   ["a job that never ends", "I1", (story) => void story.rows.finished.pop()],
   [
@@ -248,7 +285,7 @@ const planted: readonly [string, string, (story: Story) => void][] = [
     ({ rows }) =>
       void rows.finished.splice(1, 1, {
         ...(rows.finished[1] as Story["rows"]["finished"][0]),
-        result: '{"n":7}',
+        result: '{"n":7,"epoch":2}',
       }),
   ],
   [
@@ -307,7 +344,7 @@ const planted: readonly [string, string, (story: Story) => void][] = [
     (story) => {
       // Everything from its recovery on comes a minute later.
       story.witnessed = story.witnessed.map((row) =>
-        row.seq < 6 ? row : { ...row, at: row.at + 60_000 },
+        row.seq < 7 ? row : { ...row, at: row.at + 60_000 },
       );
     },
   ],

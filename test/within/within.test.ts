@@ -99,6 +99,40 @@ for (const { name, skip, place: open } of engines) {
       await place[Symbol.asyncDispose]();
     });
 
+    // Nobody else writes to an SQLite file meanwhile.
+    const beside = { skip: name === "SQLite" };
+    test(
+      "a job that went to wait since the transaction began hears what it says",
+      beside,
+      async () => {
+        const pack = defineTask({
+          name: "pack",
+          run: (key: string, ctx) => ctx.event(packed, key),
+        });
+        await using worker = await holdfast.startWorker({ tasks: [pack] });
+        await shop.run("begin");
+        await shop.count(); // what it sees from now on may be what was there at this moment
+        const job = await holdfast.enqueue(pack, "late");
+        await until("it waits", async () => (await job.get()).status === "waiting");
+        const said = await holdfast.within(shop.tx).emit(packed, "late", 7);
+        await shop.run("commit");
+        assert.deepEqual(said, { first: true, woken: 1 });
+        assert.equal(await job.result({ timeout: "10s" }), 7);
+        assert.equal(worker.status().leasesLost, 0);
+      },
+    );
+
+    test("several at once in one transaction do not disturb one another, nor the connection", async () => {
+      await shop.run("begin");
+      const enqueue = (id: number, options: EnqueueOptions = {}) =>
+        holdfast.within(shop.tx).enqueue(ship, id, { queue: "at once", ...options });
+      const jobs = await Promise.all([enqueue(1), enqueue(2, { key: "at once" }), enqueue(3)]);
+      // In the mode that our statements need, this would be the name of a column.
+      if (name === "MariaDB") await shop.run('select "text"');
+      await shop.run("commit");
+      for (const job of jobs) assert.equal(await job.cancel(), "cancelled");
+    });
+
     const pending = async (): Promise<number> =>
       (await holdfast.jobs.list({ status: "pending" })).length;
 

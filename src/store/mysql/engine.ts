@@ -17,6 +17,7 @@ import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../s
 import { changesOf, numberIn, rowsOf } from "./answers.ts";
 import { loadDriver } from "./driver.ts";
 import { askOf } from "../guest.ts";
+import type { Ask } from "../guests/ask.ts";
 import { isNoSuchThread, translate } from "./errors.ts";
 import { HotVerbs } from "./hot.ts";
 import { Insertion } from "./insert.ts";
@@ -66,6 +67,8 @@ export class MysqlEngine implements Engine {
   readonly #hot: HotVerbs;
   readonly #insertion: Insertion;
   readonly #compiler = new Compiler({ prefix: "holdfast_", placeholder: () => "?" });
+  /** The transactions of users in which we are guests. */
+  readonly #guests = new WeakMap<object, Promise<unknown>>();
   readonly #lost = new Map<number, string>();
   #poll: Poll | null = null;
 
@@ -192,6 +195,16 @@ export class MysqlEngine implements Engine {
   /** Our statements quote names as the standard does; the user's mode is put back. */
   async asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
     const ask = askOf("mysql", tx);
+    // One after the other: of two at once the second would take our mode for the user's.
+    const before = this.#guests.get(tx as object);
+    const mine = Promise.resolve(before)
+      .catch(() => {})
+      .then(() => this.#inOurMode(ask, body));
+    this.#guests.set(tx as object, mine);
+    return mine;
+  }
+
+  async #inOurMode<T>(ask: Ask, body: (tx: Transaction) => Promise<T>): Promise<T> {
     const send: Send = async (statements) => {
       const answers: Answer[] = [];
       for (const statement of statements) {

@@ -47,11 +47,12 @@ export class SharedTransaction implements Transaction {
     const passed: string[] = [];
     for (let round = 0; round < LOOKS_MAX; round += 1) {
       const wanted = limit - taken.length;
-      const seen = await this.#look(from, { passed, wanted });
+      const seen = from.ids?.map((id) => ({ id })) ?? (await this.#look(from, { passed, wanted }));
       taken.push(...(await this.#lock<T & { id: string }>(from, seen)));
       passed.push(...seen.map(({ id }) => id));
       // What others have locked was not for us; there may be more behind it.
-      if (skipLocked !== true || seen.length < wanted || taken.length === limit) break;
+      if (skipLocked !== true || from.ids !== undefined) break;
+      if (seen.length < wanted || taken.length === limit) break;
     }
     for (const group of inGroups(taken.map(({ id }) => id))) {
       await this.#send([fill(statements[DELETIONS[table]], jsonList(group))]);

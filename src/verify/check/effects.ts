@@ -11,30 +11,34 @@ export function checkEffects(history: History, positions: Positions): Violation[
     ...checkLedger(history, finished),
     ...checkCharges(history, finished),
     ...checkOwners(history.said, positions),
+    ...checkEnds(history.said, finished),
+    ...checkCancels(history, finished),
     ...checkBodies(history.said, positions),
+    ...checkKept(history, finished, positions),
     ...checkActs(history.said),
   ];
 }
 
-/** What each task has to return, as far as its input tells. */
-function expected(task: string, n: number): object | null {
-  if (task === "order") return { n, paid: n * 100 };
-  if (task === "parent") return { n, child: n * 2 };
-  if (task === "child") return null;
-  return { n };
+/** What each task has to return, as far as its input and its last epoch tell; null: that is another's to judge. */
+function expected(task: string, n: number, epoch: number): object | null {
+  if (task === "order") return { n, paid: n * 100, epoch };
+  if (task === "parent") return { n, child: n * 2, epoch };
+  return task === "child" ? null : { n, epoch };
 }
 
+/** A result tells who wrote it: the epoch in it is that of the attempt, the one of the row that of the lease. */
 function checkResults({ rows }: History, finished: Map<string, Finished>): Violation[] {
   return rows.jobs.flatMap(({ id, task, payload }) => {
     const end = finished.get(id);
     const { n } = JSON.parse(payload) as { n: number };
-    const wanted = expected(task, n);
     if (end?.status === "failed" && task !== "doomed")
       return [{ invariant: "I1", job: id, sentence: `${task} ${n} failed, and should not` }];
+    const wanted = expected(task, n, end?.epoch ?? 0);
     if (end?.status !== "done" || wanted === null) return [];
-    const result = end.result === null ? null : (JSON.parse(end.result) as unknown);
+    const result = end.result === null ? null : (JSON.parse(end.result) as { epoch?: number });
     if (JSON.stringify(result) === JSON.stringify(wanted)) return [];
-    return [{ invariant: "I6", job: id, sentence: `came to ${end.result}` }];
+    const invariant = result?.epoch === end.epoch ? "I6" : "I5";
+    return [{ invariant, job: id, sentence: `ended at epoch ${end.epoch}, came to ${end.result}` }];
   });
 }
 
@@ -101,6 +105,58 @@ function checkOwners(said: readonly Said[], positions: Positions): Violation[] {
   });
 }
 
+/** Who was told that a job is done ended it, and who was refused did not. */
+function checkEnds(said: readonly Said[], finished: Map<string, Finished>): Violation[] {
+  return said.flatMap((one) => {
+    if (one.f !== "done" && one.f !== "refused") return [];
+    const end = finished.get(one.job);
+    const isItsEnd = end?.status === "done" && end.epoch === one.epoch;
+    if (isItsEnd === (one.f === "done")) return [];
+    const sentence = `epoch ${one.epoch} was told "${one.f}", and it is ${end?.status} at ${end?.epoch}`;
+    return [{ invariant: "I5", job: one.job, sentence }];
+  });
+}
+
+/** Nothing is cancelled that nobody wanted cancelled, and what somebody was told is cancelled stays so. */
+function checkCancels({ rows, said }: History, finished: Map<string, Finished>): Violation[] {
+  const wanted = new Set<string>();
+  const told = new Map<string, string>();
+  for (const one of said) {
+    if (one.f !== "cancel") continue;
+    wanted.add(one.id);
+    if (one.became !== null) told.set(one.id, one.became);
+  }
+  return rows.finished.flatMap(({ id, status }): Violation[] => {
+    if (status === "cancelled" && !wanted.has(id))
+      return [{ invariant: "I1", job: id, sentence: "was cancelled, and nobody wanted that" }];
+    const answer = told.get(id);
+    if ((answer !== "cancelled" && answer !== "processing") || status === "cancelled") return [];
+    const sentence = `was to be cancelled (${answer}), and is ${finished.get(id)?.status}`;
+    return [{ invariant: "I8", job: id, sentence }];
+  });
+}
+
+/** What a done job cannot have been done without. */
+const KEPT: Readonly<Record<string, readonly string[]>> = {
+  order: ["quote/1", "charge/1", "book/1"],
+  doubtful: ["charge/1"],
+  nap: ["before/1", "nap/1", "after/1"],
+  awaiting: ["packed/1"],
+  parent: ["child/1"],
+};
+
+function checkKept(
+  { rows }: History,
+  finished: Map<string, Finished>,
+  positions: Positions,
+): Violation[] {
+  return rows.jobs.flatMap(({ id, task }) => {
+    if (finished.get(id)?.status !== "done") return [];
+    const missing = (KEPT[task] ?? []).filter((step) => positions.stepDone(id, step) === undefined);
+    return missing.map((step) => ({ invariant: "I11", job: id, sentence: `kept no ${step}` }));
+  });
+}
+
 /** The function of a step runs once in an attempt, and never after an attempt in which it was done. */
 function checkBodies(said: readonly Said[], positions: Positions): Violation[] {
   const seen = new Set<string>();
@@ -117,20 +173,25 @@ function checkBodies(said: readonly Said[], positions: Positions): Violation[] {
   });
 }
 
-/** An effect is not made again before somebody has looked and found that it had not happened. */
+/**
+ * An effect is not made again before somebody has looked and found that it had not happened: whoever makes it, in that same
+ * attempt; or a person, once for every time it is made again.
+ */
 function checkActs(said: readonly Said[]): Violation[] {
-  const acts = new Map<string, number>();
-  const denied = new Map<string, number>();
+  const acts = new Map<string, number[]>();
+  const asked = new Set<string>();
+  const resolved = new Map<string, number>();
   for (const one of said) {
-    if (one.f === "body" && one.step.startsWith("charge/")) raise(acts, `${one.job} ${one.step}`);
-    if ((one.f === "asked" || one.f === "resolved") && !one.found)
-      raise(denied, `${one.job} ${one.step}`);
+    if (one.f === "body" && one.step.startsWith("charge/"))
+      acts.set(one.job, [...(acts.get(one.job) ?? []), one.epoch]);
+    if (one.f === "asked" && !one.found) asked.add(`${one.job} ${one.epoch}`);
+    if (one.f === "resolved" && !one.found) raise(resolved, one.job);
   }
-  return [...acts].flatMap(([place, times]) => {
-    const allowed = 1 + (denied.get(place) ?? 0);
-    if (times <= allowed) return [];
-    const sentence = `was charged ${times} times; ${allowed - 1} times it was found missing`;
-    return [{ invariant: "I6", job: place.split(" ")[0] ?? "", sentence }];
+  return [...acts].flatMap(([job, epochs]) => {
+    const [, ...again] = epochs.toSorted((a, b) => a - b);
+    const blind = again.filter((epoch) => !asked.has(`${job} ${epoch}`)).length;
+    if (blind <= (resolved.get(job) ?? 0)) return [];
+    return [{ invariant: "I6", job, sentence: `was charged again ${blind} times without asking` }];
   });
 }
 

@@ -14,7 +14,8 @@ export type Said =
       readonly error?: string;
     }
   | { readonly f: "enqueue"; readonly type: "ok"; readonly n: number; readonly id: string }
-  | { readonly f: "cancel"; readonly id: string; readonly became: string }
+  /** Said before with null, and then with the answer. */
+  | { readonly f: "cancel"; readonly id: string; readonly became: string | null }
   | { readonly f: "emit"; readonly n: number }
   /** An attempt began. */
   | {

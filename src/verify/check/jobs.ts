@@ -18,10 +18,17 @@ export function checkJobs(history: History): { violations: Violation[]; accepted
   const enqueues = gatherEnqueues(said);
   const finished = new Map(rows.finished.map((row) => [row.id, row]));
   const byNumber = new Map<number, string[]>();
+  const children = new Set<number>();
   for (const { id, payload, task } of rows.jobs) {
     const { n } = JSON.parse(payload) as { n: number };
-    // Called by another job: that one answers for it.
-    if (task === "child") continue;
+    // Called by another job: that one answers for it, and has one at most.
+    if (task === "child") {
+      const isAgain = children.has(n);
+      children.add(n);
+      if (isAgain)
+        violations.push({ invariant: "I2", job: id, sentence: `is called twice, for ${n}` });
+      continue;
+    }
     byNumber.set(n, [...(byNumber.get(n) ?? []), id]);
     if (!enqueues.has(n))
       violations.push({ invariant: "I2", job: id, sentence: "nobody enqueued it" });
@@ -79,7 +86,8 @@ function checkCounters(
     attempts.filter(({ outcome }) => outcomes.includes(outcome)).length;
   const charged = claims - count("released", "suspended");
   // One whose last attempt was a crash tells so by its end.
-  const last = job.status === "failed" && job.crashes > count("crashed") ? 1 : 0;
+  const endedByCrash = job.status !== "done" && job.worker !== null;
+  const last = endedByCrash && job.crashes > count("crashed") ? 1 : 0;
   const crashes = count("crashed") + last;
   const checks: [boolean, string][] = [
     [job.epoch === claims, `has epoch ${job.epoch} and was claimed ${claims} times`],

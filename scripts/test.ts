@@ -105,7 +105,8 @@ export function demandOf(planned: readonly Planned[]): Demand {
 async function supplyFor(planned: readonly Planned[]): Promise<Supply | null> {
   const demand = demandOf(planned);
   if (demand.shared.length === 0) return null;
-  const supply = await Supply.for(demand, { env: process.env, say: console.log });
+  const surroundings = { env: process.env, say: console.log, durable: false };
+  const supply = await Supply.for(demand, surroundings);
   Object.assign(process.env, supply.env);
   if (supply.missing.length > 0) console.error(notTested(supply.missing));
   refuseGaps(supply.missing, process.env);

@@ -31,6 +31,8 @@ const UNSYNCED: Partial<Record<ServerName, Readonly<Record<string, string>>>> = 
 
 export interface Surroundings {
   readonly env: NodeJS.ProcessEnv;
+  /** Whether the servers wait for the disk, as they are shipped. Default: they do. */
+  readonly durable?: boolean;
   readonly say: (line: string) => void;
 }
 
@@ -132,7 +134,8 @@ export class Supply implements AsyncDisposable {
     const behind = this.#found.get("postgres");
     if (name === "pgbouncer" && behind === undefined) throw new Error("There is no PostgreSQL.");
     const options = name === "pgbouncer" && behind !== undefined ? { behind } : {};
-    const settings = UNSYNCED[name] ?? {};
+    const { durable = true } = this.#surroundings;
+    const settings = durable ? {} : (UNSYNCED[name] ?? {});
     const server = await this.#guard.start(name, { settings, ...options });
     this.#started.set(name, server);
     this.#found.set(name, server.url);

@@ -8,13 +8,11 @@ const PAGE = 20_000;
 export async function readRows(database: Database): Promise<Rows> {
   const { prefix } = database;
   const ask = (text: string): Promise<Row[]> => database.query(text);
-  const jobs = await ask(`select id, task, payload, job_key from ${prefix}job`);
+  const jobs = await ask(`select id, task, payload from ${prefix}job`);
   const finished = await ask(
     `select id, status, epoch, attempts, crashes, max_attempts, worker, result from ${prefix}finished`,
   );
-  const attempts = await ask(
-    `select job_id, epoch, worker, outcome, ended_at from ${prefix}attempt`,
-  );
+  const attempts = await ask(`select job_id, epoch, worker, outcome from ${prefix}attempt`);
   const ledger = await ask(`select job_id, epoch from ${LEDGER}`);
   const unfinished = await ask(unfinishedRows(prefix));
   return {
@@ -22,7 +20,6 @@ export async function readRows(database: Database): Promise<Rows> {
       id: String(row["id"]),
       task: String(row["task"]),
       payload: String(row["payload"]),
-      key: optional(row["job_key"]),
     })),
     finished: finished.map((row) => ({
       id: String(row["id"]),
@@ -39,7 +36,6 @@ export async function readRows(database: Database): Promise<Rows> {
       epoch: Number(row["epoch"]),
       worker: String(row["worker"]),
       outcome: String(row["outcome"]),
-      endedAt: Number(row["ended_at"]),
     })),
     ledger: ledger.map((row) => ({ job: String(row["job_id"]), epoch: Number(row["epoch"]) })),
     unfinished: unfinished.map((row) => ({

@@ -242,9 +242,6 @@ class Run {
 
   #limits(drain: number): Limits {
     return {
-      lease: LEASE_MS,
-      grace: GRACE_MS,
-      upkeep: UPKEEP_MS,
       drain,
       recover: LEASE_MS + GRACE_MS + UPKEEP_MS + SLACK_MS,
       reconnect: RECONNECT_MS + SLACK_MS,

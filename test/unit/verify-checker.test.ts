@@ -95,8 +95,8 @@ function goodStory(): Story {
     ],
     rows: {
       jobs: [
-        { id: ORDER, task: "order", payload: '{"n":7,"ms":1}', key: null },
-        { id: PLAIN, task: "plain", payload: '{"n":8,"ms":1}', key: null },
+        { id: ORDER, task: "order", payload: '{"n":7,"ms":1}' },
+        { id: PLAIN, task: "plain", payload: '{"n":8,"ms":1}' },
       ],
       finished: [
         {
@@ -121,8 +121,8 @@ function goodStory(): Story {
         },
       ],
       attempts: [
-        { job: ORDER, epoch: 1, worker: A, outcome: "crashed", endedAt: 1_060 },
-        { job: PLAIN, epoch: 1, worker: A, outcome: "released", endedAt: 1_200 },
+        { job: ORDER, epoch: 1, worker: A, outcome: "crashed" },
+        { job: PLAIN, epoch: 1, worker: A, outcome: "released" },
       ],
       ledger: [{ job: ORDER, epoch: 2 }],
       unfinished: [],
@@ -148,7 +148,7 @@ async function violationsOf(change: (story: Story) => void): Promise<string[]> {
     witnessed: (async function* all() {
       yield* story.witnessed;
     })(),
-    limits: { lease: 2_000, grace: 0, upkeep: 0, drain: 1_000, recover: 3_000, reconnect: 2_000 },
+    limits: { drain: 1_000, recover: 3_000, reconnect: 2_000 },
   });
   return [...new Set(violations.map(({ invariant }) => invariant))];
 }
@@ -216,14 +216,12 @@ const planted: readonly [string, string, (story: Story) => void][] = [
   [
     "a job that nobody enqueued",
     "I2",
-    ({ rows }) =>
-      void rows.jobs.push({ id: "01a1-odd", task: "plain", payload: '{"n":99}', key: null }),
+    ({ rows }) => void rows.jobs.push({ id: "01a1-odd", task: "plain", payload: '{"n":99}' }),
   ],
   [
     "a job that is there twice",
     "I2",
-    ({ rows }) =>
-      void rows.jobs.push({ id: "01a1-again", task: "plain", payload: '{"n":8}', key: null }),
+    ({ rows }) => void rows.jobs.push({ id: "01a1-again", task: "plain", payload: '{"n":8}' }),
   ],
   [
     "an epoch that is used again",

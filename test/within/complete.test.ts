@@ -119,6 +119,27 @@ for (const { name, skip, place: open } of engines) {
       );
     });
 
+    test("one that is refused can be tried again, and what is said in between is heard", async () => {
+      await using worker = await work(async (ctx) => {
+        ctx.log("gone with what was rolled back");
+        await shop.run("begin");
+        await holdfast.within(shop.tx).cancel(ctx.id);
+        await assert.rejects(ctx.complete(shop.tx, RESULT), withCode("JOB_CANCELLED"));
+        await shop.run("rollback");
+        ctx.log("once more");
+        await book(ctx);
+        await shop.run("commit");
+      });
+      const job = await holdfast.enqueue(taskName(), null);
+      assert.deepEqual(await job.result({ timeout: "20s" }), RESULT);
+      await until("it is told", () => worker.status().completed === 1);
+      const said = await holdfast.jobs.reports(job.id);
+      assert.deepEqual(
+        said.map((one) => one.kind === "log" && one.text),
+        ["once more"],
+      );
+    });
+
     test("a transaction that is rolled back completes nothing: the job is tried again", async () => {
       const countBefore = await shop.count();
       await using worker = await work(async (ctx) => {

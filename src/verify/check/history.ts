@@ -69,7 +69,6 @@ export interface Rows {
     readonly id: string;
     readonly task: string;
     readonly payload: string;
-    readonly key: string | null;
   }[];
   readonly finished: readonly {
     readonly id: string;
@@ -86,7 +85,6 @@ export interface Rows {
     readonly epoch: number;
     readonly worker: string;
     readonly outcome: string;
-    readonly endedAt: number;
   }[];
   readonly ledger: readonly { readonly job: string; readonly epoch: number }[];
   /** Rows of jobs that have not finished. */
@@ -101,9 +99,6 @@ export interface Charges {
 
 /** In milliseconds. */
 export interface Limits {
-  readonly lease: number;
-  readonly grace: number;
-  readonly upkeep: number;
   /** All that was accepted is done so long after the last fault. */
   readonly drain: number;
   /** So long after a kill its jobs are free again. */

@@ -10,6 +10,17 @@ export {
   type TaskOptions,
 } from "./core/task.ts";
 export { defineEvent, type EventType } from "./core/event.ts";
+export {
+  defineWorkflow,
+  type AnyWorkflow,
+  type EntryFacts,
+  type GuardFacts,
+  type MoveOptions,
+  type StateOptions,
+  type Verdict,
+  type Workflow,
+} from "./core/workflow.ts";
+export type { ChildrenIn, ItemEntry, ItemRecord } from "./core/item.ts";
 export type {
   DroppedReport,
   LogReport,
@@ -26,6 +37,18 @@ export type { Worker, WorkerStatus } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/settings.ts";
 export type { WorkerEvents } from "./worker/events.ts";
 export type { Job } from "./queue/job.ts";
+export type { Item } from "./queue/item.ts";
+export type {
+  Actor,
+  ChildChange,
+  ChildPatch,
+  HistoryOptions,
+  ItemChange,
+  ItemsFilter,
+  NewItem,
+  Signed,
+} from "./queue/item-options.ts";
+export type { Workflows } from "./queue/workflows.ts";
 export type { Within } from "./queue/within.ts";
 export type { WatchOptions } from "./queue/watches.ts";
 export type { EnqueueOptions } from "./queue/options.ts";
@@ -64,3 +87,13 @@ export {
   StepsChanged,
   Suspended,
 } from "./core/step-errors.ts";
+export {
+  IntegrityViolation,
+  InvalidMove,
+  ItemChanged,
+  ItemNotFound,
+  ItemsStranded,
+  MoveRefused,
+  WorkflowConflict,
+  type Strand,
+} from "./core/workflow-errors.ts";

@@ -22,6 +22,7 @@ import { Subscription } from "./subscription.ts";
 import { Watches } from "./watches.ts";
 import { Within } from "./within.ts";
 import { Workers } from "./workers.ts";
+import { Workflows } from "./workflows.ts";
 
 const SUBSCRIBE_OPTIONS = new Set(["poll"]);
 
@@ -41,6 +42,7 @@ export class Client implements AsyncDisposable {
   readonly jobs: Jobs;
   readonly leases: Leases;
   readonly workers: Workers;
+  readonly workflows: Workflows;
   readonly #newId: () => string;
   readonly #results: Results;
   readonly #watches: Watches;
@@ -61,6 +63,7 @@ export class Client implements AsyncDisposable {
     this.#watches = new Watches({ store, runtime });
     const parts = { results: this.#results, watches: this.#watches, newId: this.#newId };
     this.jobs = new Jobs(store, parts);
+    this.workflows = new Workflows({ store, runtime, newId: this.#newId, locks: null });
   }
 
   /** Accepts one job. Once this resolves, the job is on disk and will not be lost. */
@@ -110,7 +113,8 @@ export class Client implements AsyncDisposable {
    * is there if, and when, you commit.
    */
   within(tx: unknown): Within {
-    return new Within({ store: this.store, jobs: this.jobs, newId: this.#newId, tx });
+    const { store, jobs, runtime, workflows } = this;
+    return new Within({ store, jobs, runtime, workflows, newId: this.#newId, tx });
   }
 
   /**

@@ -7,15 +7,21 @@ import { checkKey } from "../core/name.ts";
 import type { Task } from "../core/task.ts";
 import type { Emitted } from "../store/journal.ts";
 import type { Store } from "../store/store.ts";
+import type { Runtime } from "../core/runtime.ts";
 import { Job } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
 import { checkPayload, jobsOf, listOf, type OptionsOf } from "./new-job.ts";
 import type { EnqueueOptions } from "./options.ts";
+import { GuestWorkflows } from "./within-workflows.ts";
+import type { Workflows } from "./workflows.ts";
 
 export interface WithinParts {
   readonly store: Store;
   readonly jobs: Jobs;
   readonly newId: () => string;
+  readonly runtime: Runtime;
+  /** Outside of the transaction. */
+  readonly workflows: Workflows;
   /** The user's transaction. */
   readonly tx: unknown;
 }
@@ -23,8 +29,12 @@ export interface WithinParts {
 export class Within {
   readonly #parts: WithinParts;
 
+  /** As `holdfast.workflows`; without the distributed lock, which has to be taken before a transaction begins. */
+  readonly workflows: Workflows;
+
   constructor(parts: WithinParts) {
     this.#parts = parts;
+    this.workflows = new GuestWorkflows(parts);
   }
 
   /** As `holdfast.enqueue`. Rolled back, the job never was, and nobody is woken for it. */

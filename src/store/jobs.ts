@@ -16,6 +16,7 @@ import { isCalled } from "../core/id.ts";
 import { JOB_ENDED } from "../core/step.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { pruneEvents, wake } from "./events.ts";
+import { tellItems } from "./item-jobs.ts";
 import { holdAgain } from "./keys.ts";
 import { asRow, putReady, queuesOf, readNow } from "./moving.ts";
 import {
@@ -200,6 +201,7 @@ async function forgetFailedCalls(tx: Transaction, id: string): Promise<void> {
   if (isCalled(id)) {
     await tx.run(sql`
       update holdfast.event set emitted_at = null where name = ${JOB_ENDED} and event_key = ${id}`);
+    await tx.run(sql`update holdfast.item_job set status = null where job_id = ${id}`);
   }
   await tx.run(sql`
     update holdfast.step set status = 'begun', ended_at = null
@@ -326,6 +328,7 @@ async function tellEnded(
       update holdfast.event set emitted_at = ${now}
        where name = ${event} and event_key = ${key} and emitted_at is null`);
   }
+  await tellItems(engine, tx, { ended: called, now });
   return queuesOf(await wake(engine, tx, { of, now }));
 }
 

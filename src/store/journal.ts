@@ -1,6 +1,7 @@
 /** What the store promises about what jobs have done so far, and what they wait for; see steps.ts and events.ts. */
 import type { Fence, Status, Wait } from "../core/job.ts";
 import type { NewReport } from "./reports.ts";
+import type { ItemsChange, StoredItem } from "./workflows.ts";
 import type { Enqueued, NewJob } from "./store.ts";
 import type { StepKind, StepState, UserTransaction } from "../core/step.ts";
 
@@ -61,6 +62,9 @@ export interface GuestStore {
   complete(fence: Fence, result: string | null): Promise<void>;
   /** As `putReports` of the store. */
   report(fence: Fence, reports: readonly NewReport[]): Promise<void>;
+  /** As those of the store. */
+  changeItems(change: ItemsChange): Promise<StoredItem[]>;
+  findItem(id: string): Promise<StoredItem | null>;
 }
 
 export interface StepName {

@@ -17,12 +17,12 @@ import type {
 } from "./journal.ts";
 
 import type { Hint } from "./store.ts";
-import { SqlReports } from "./sql-reports.ts";
+import { SqlWorkflows } from "./sql-workflows.ts";
 import * as steps from "./steps.ts";
 import { writeOrLookUp } from "./unknown.ts";
 import { Guest } from "./within.ts";
 
-export class SqlJournal extends SqlReports implements Journal {
+export class SqlJournal extends SqlWorkflows implements Journal {
   /** What is to be told when a transaction of ours commits in which its user was a guest of ours. */
   readonly #toldIn = new WeakMap<object, Hint[]>();
 

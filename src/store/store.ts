@@ -15,9 +15,10 @@
 import type { Journal } from "./journal.ts";
 import type { Registry } from "./registry.ts";
 import type { Reports } from "./reports.ts";
+import type { Workflows } from "./workflows.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 
-export interface Store extends Registry, Reports, Journal {
+export interface Store extends Registry, Reports, Journal, Workflows {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
   /** How many turns of a worker gain from being under way at once. */

@@ -4,11 +4,14 @@ import type { Fence, Status } from "../core/job.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
 import { enqueueIn, minds, refuseTaken } from "./enqueue.ts";
 import { isDeclared, say } from "./events.ts";
+import { findItems } from "./item-lists.ts";
+import { changeIn } from "./items.ts";
 import { cancelWhereItStands } from "./jobs.ts";
 import { settleIn } from "./settle.ts";
 import { insertReports } from "./sql-reports.ts";
 import type { Emitted, NewEvent } from "./journal.ts";
 import type { NewReport } from "./reports.ts";
+import type { ItemsChange, StoredItem } from "./workflows.ts";
 import { sql } from "./sql.ts";
 import type { Enqueued, Hint, NewJob } from "./store.ts";
 
@@ -57,6 +60,18 @@ export class Guest {
 
   async report(fence: Fence, reports: readonly NewReport[]): Promise<void> {
     await this.#tx.run(insertReports(this.#engine, fence, reports));
+  }
+
+  async changeItems(change: ItemsChange): Promise<StoredItem[]> {
+    const { items, hints } = await changeIn(this.#engine, this.#tx, change);
+    for (const hint of hints) await this.#tell(hint);
+    return items;
+  }
+
+  async findItem(id: string): Promise<StoredItem | null> {
+    if (!this.#engine.mayBeId(id)) return null;
+    const [item] = await findItems(this.#engine, this.#tx, [id]);
+    return item ?? null;
   }
 
   /** The lease is locked first: whoever wants the job cancelled from now on waits for the user's transaction. */

@@ -73,9 +73,9 @@ export class Holdfast extends Client {
   async startWorker(options: WorkerOptions): Promise<Worker> {
     this.checkOpen();
     const settings = checkWorkerOptions(options, this.version);
-    const { store, runtime, logger } = this;
+    const { store, runtime, logger, workflows } = this;
     const { signal } = this.#closing;
-    const starting = Worker.start({ store, runtime, logger, settings, signal });
+    const starting = Worker.start({ store, runtime, logger, settings, workflows, signal });
     // From here on, so that a close() meanwhile waits for it and stops it.
     this.#started.add(starting);
     try {

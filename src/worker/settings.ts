@@ -10,11 +10,14 @@ import {
   DEFAULT_LEASE,
   LEASE_MS_MIN,
 } from "../queue/leases.ts";
-import { checkKnown, checkWhole } from "../core/check.ts";
+import { checkKnown, checkList, checkWhole } from "../core/check.ts";
+import type { AnyWorkflow } from "../core/workflow.ts";
 import { SLOTS_MAX } from "../core/worker-state.ts";
 
 export interface WorkerOptions {
   readonly tasks: readonly AnyTask[];
+  /** Workflows whose items it moves when their time in a state is over, or when the jobs they wait for have ended. */
+  readonly workflows?: readonly AnyWorkflow[];
   /** The first part of the worker's id. Default: "worker". */
   readonly name?: string;
   /** Default: the queues that the tasks name. */
@@ -55,6 +58,7 @@ export interface WorkerOptions {
 
 export interface WorkerSettings {
   readonly tasks: ReadonlyMap<string, Task>;
+  readonly workflows: readonly AnyWorkflow[];
   readonly name: string;
   readonly queues: readonly string[];
   readonly concurrency: number;
@@ -90,7 +94,7 @@ const HEARTBEAT_MS_MIN = 10;
 
 const KNOWN = new Set(
   (
-    "tasks name queues concurrency lease extendAt poll upkeep grace crashes maxBlock shutdown keep " +
+    "tasks workflows name queues concurrency lease extendAt poll upkeep grace crashes maxBlock shutdown keep " +
     "slots onConflict heartbeat stale hung version"
   ).split(" "),
 );
@@ -104,6 +108,7 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
   checkKnown(keep, new Set(finalStatuses));
   return {
     tasks,
+    workflows: checkList("workflows", options.workflows ?? []),
     name: checkName("name", options.name ?? "worker"),
     queues: checkQueues(options.queues ?? [...tasks.values()].map((task) => task.queue)),
     concurrency: checkWhole("concurrency", options.concurrency ?? 10, {

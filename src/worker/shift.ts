@@ -11,6 +11,7 @@ import { Loop } from "../core/loop.ts";
 import { sleep, type Gauge, type Runtime, type Timer } from "../core/runtime.ts";
 import type { Wish } from "../core/worker-state.ts";
 import type { Beat, Registered, WorkerVitals } from "../store/registry.ts";
+import type { Workflows } from "../queue/workflows.ts";
 import type { Hint, Store } from "../store/store.ts";
 import { ABORT_GRACE_MS } from "./attempt.ts";
 import { TRUST_MARGIN } from "./attempts.ts";
@@ -21,6 +22,7 @@ import type { Reporter } from "./reporter.ts";
 import type { WorkerSettings } from "./settings.ts";
 import { Turns } from "./turns.ts";
 import { Undertaker } from "./undertaker.ts";
+import { ItemUpkeep } from "./item-upkeep.ts";
 import { Upkeep } from "./upkeep.ts";
 
 /** Other processes' writes are looked at for cancel requests at most this often … */
@@ -38,6 +40,7 @@ export interface ShiftParts {
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly settings: WorkerSettings;
+  readonly workflows: Workflows;
   readonly reporter: Reporter;
   /** Somebody wants this worker to end. */
   readonly onWish: (wish: "drain" | "stop") => void;
@@ -49,6 +52,8 @@ interface Loops {
   /** The first claims and settles; the others join it where the store gains from several at once. */
   readonly turns: readonly Loop[];
   readonly upkeep: Loop;
+  /** Only of a worker that knows workflows. */
+  readonly items?: Loop;
   readonly watch: Loop;
   readonly orders: Loop;
   readonly undertaker: Loop;
@@ -233,10 +238,18 @@ export class Shift {
         ...Array.from({ length: store.lanes - 1 }, beside),
       ],
       upkeep: loop("upkeep", () => upkeep.once()),
+      ...this.#itemLoop(loop),
       watch: loop("watch", () => this.#watch()),
       orders: loop("orders", () => this.#lookForOrders()),
       undertaker: loop("undertaker", () => this.#undertaker.once()),
     };
+  }
+
+  #itemLoop(loop: (name: string, once: () => Promise<number>) => Loop): { items?: Loop } {
+    const { settings } = this.#parts;
+    if (settings.workflows.length === 0) return {};
+    const items = new ItemUpkeep({ ...this.#parts, settings });
+    return { items: loop("items", () => items.once()) };
   }
 
   async #watch(): Promise<number> {
@@ -297,7 +310,9 @@ export class Shift {
     if (hint.kind === "waiting") upkeep.wake();
     if (hint.kind === "unknown") this.#isUnsure = true;
     if (hint.kind === "cancel" || hint.kind === "unknown") orders.wake();
-    if (hint.kind === "unknown") this.#hearNews();
+    // The jobs that an item waited for may have ended.
+    const concernsItems = hint.kind === "finished" && this.#loops.items !== undefined;
+    if (hint.kind === "unknown" || concernsItems) this.#hearNews();
     if (hint.kind === "workers") this.#keeper.beatNow();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
     if (ours || hint.kind === "unknown") this.#turns.hearPending(true);
@@ -314,6 +329,7 @@ export class Shift {
       () => {
         this.#news = null;
         this.#loops.upkeep.wake();
+        this.#loops.items?.wake();
       },
       "background",
     );

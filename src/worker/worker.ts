@@ -10,6 +10,7 @@ import { describeError } from "../core/error-record.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, type Runtime } from "../core/runtime.ts";
 import type { Wish } from "../core/worker-state.ts";
+import type { Workflows } from "../queue/workflows.ts";
 import type { Store } from "../store/store.ts";
 import type { WorkerEvents } from "./events.ts";
 import { Reporter, type Counters } from "./reporter.ts";
@@ -26,6 +27,7 @@ export interface WorkerParts {
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly settings: WorkerSettings;
+  readonly workflows: Workflows;
   /** Aborts when nobody waits for the worker to start any more. */
   readonly signal?: AbortSignal;
 }
@@ -65,6 +67,7 @@ export class Worker implements AsyncDisposable {
       onWish: (wish) => worker.started?.hearWish(wish),
       onDeposed: () => worker.started?.hearDeposed(),
     };
+    for (const workflow of parts.settings.workflows) await parts.workflows.declare(workflow);
     const shift = await Shift.start(shiftParts, signal);
     worker.started = new Worker(parts, shiftParts, shift);
     return worker.started;

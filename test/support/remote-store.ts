@@ -168,6 +168,18 @@ export class RemoteStore implements Store {
   readonly reports = this.#verb("reports");
   readonly lastReport = this.#verb("lastReport");
   readonly standing = this.#verb("standing");
+  readonly declareWorkflow = this.#verb("declareWorkflow");
+  readonly findWorkflow = this.#verb("findWorkflow");
+  readonly changeItems = this.#verb("changeItems");
+  readonly findItem = this.#verb("findItem");
+  readonly listItems = this.#verb("listItems");
+  readonly progressOf = this.#verb("progressOf");
+  readonly itemHistory = this.#verb("itemHistory");
+  readonly itemsAfter = this.#verb("itemsAfter");
+  readonly dueItems = this.#verb("dueItems");
+  readonly itemJobs = this.#verb("itemJobs");
+  readonly postponeItem = this.#verb("postponeItem");
+  readonly pruneItems = this.#verb("pruneItems");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

@@ -13,6 +13,7 @@ import { ID, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
 import { JOURNAL_TABLES, JOURNAL_TRIGGERS } from "./journal.ts";
 import { REPORT_TABLE, REPORT_TRIGGERS } from "./reports.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
+import { WORKFLOW_TABLES, WORKFLOW_TRIGGERS } from "./workflows.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
 
@@ -208,6 +209,12 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     script: inEngine(REPORT_TABLE, flavour) + REPORT_TRIGGERS,
   },
   { version: 6, name: "kept keys", breaking: false, script: inEngine(KEPT_KEY_TABLE, flavour) },
+  {
+    version: 7,
+    name: "workflows",
+    breaking: false,
+    script: inEngine(WORKFLOW_TABLES, flavour) + WORKFLOW_TRIGGERS,
+  },
 ];
 
 export const MIGRATION_TABLE = `

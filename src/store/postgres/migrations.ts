@@ -13,6 +13,7 @@ import { ENQUEUE, FUNCTIONS } from "./functions.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
 import { REPORT_TABLE } from "./reports.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
+import { WORKFLOW_TABLES } from "./workflows.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
 
@@ -184,4 +185,5 @@ export const migrations: readonly Migration[] = [
   { version: 4, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
   { version: 5, name: "reports", breaking: false, script: REPORT_TABLE },
   { version: 6, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE + ENQUEUE },
+  { version: 7, name: "workflows", breaking: false, script: WORKFLOW_TABLES },
 ];

@@ -10,6 +10,7 @@ import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
 import { REPORT_TABLE } from "./reports.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
+import { WORKFLOW_TABLES } from "./workflows.ts";
 
 /** Spelt with `or`: for a list of three or more, `in` builds a little table at every insert. */
 const isOneOf = (column: string, words: readonly string[]): string =>
@@ -168,4 +169,5 @@ export const migrations: readonly Migration[] = [
   { version: 5, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
   { version: 6, name: "reports", breaking: false, script: REPORT_TABLE },
   { version: 7, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE },
+  { version: 8, name: "workflows", breaking: false, script: WORKFLOW_TABLES },
 ];

@@ -1,0 +1,301 @@
+/**
+ * A workflow: the states that items of it can be in, and the moves between them.
+ *
+ * What is declared here is stored, and the database itself refuses every other state and move. Guards and what happens on
+ * entering a state are functions; they live in the processes that know the workflow.
+ */
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { checkKnown, checkWhole } from "./check.ts";
+import { toMs, type Duration } from "./duration.ts";
+import { InvalidArgument } from "./errors.ts";
+import type { ChildrenIn, ItemRecord } from "./item.ts";
+import { checkName } from "./name.ts";
+import type { Task } from "./task.ts";
+
+const STATES_MAX = 100;
+const MOVES_MAX = 500;
+const VERSION_MAX = 2 ** 31 - 1;
+
+/** What a guard is told. */
+export interface GuardFacts<State extends string, Data, Type extends string> {
+  /** As it stands. */
+  readonly item: ItemRecord<State, Data, Type>;
+  readonly parent: ItemRecord | null;
+  readonly actor: string;
+  readonly reason: string | null;
+  /** The fields that the move brings. */
+  readonly patch: Partial<Data>;
+  /** By the database's clock. */
+  readonly now: number;
+}
+
+/** True or nothing: it may. False, or a text that says why: it may not. */
+export type Verdict = boolean | string | void;
+
+/** Hands over a job when an item enters a state. */
+export type EnqueueOnEntry = <Input>(
+  task: Task<Input>,
+  input: NoInfer<Input>,
+  options?: { readonly queue?: string; readonly priority?: number; readonly delay?: Duration },
+) => void;
+
+export interface EntryFacts<State extends string, Data, Type extends string> {
+  readonly item: ItemRecord<State, Data, Type>;
+  readonly parent: ItemRecord | null;
+  readonly enqueue: EnqueueOnEntry;
+}
+
+export interface StateOptions<
+  State extends string,
+  Move extends string,
+  Data,
+  Type extends string,
+> {
+  /** There is no move out of it. */
+  readonly final?: boolean;
+  /** Whoever is still in this state after that time makes the move. */
+  readonly limit?: { readonly after: Duration; readonly move: Move };
+  /** Enqueues jobs, in the transaction in which the item enters the state. */
+  readonly enter?: (facts: EntryFacts<State, Data, Type>) => void;
+  /** The moves that are made when all jobs that `enter` enqueued have ended. */
+  readonly whenJobsEnd?: { readonly done: Move; readonly failed?: Move };
+}
+
+export interface MoveOptions<State extends string, Data, Type extends string> {
+  readonly from: State | readonly State[];
+  readonly to: State;
+  /** Runs while the item is locked, perhaps more than once: it must look, and do nothing. */
+  readonly guard?: (facts: GuardFacts<State, Data, Type>) => Verdict | Promise<Verdict>;
+}
+
+/** What an item does when the last of those below it has ended: the name of a move, or null for nothing. */
+export type ChildrenEnd<Move extends string> =
+  | Move
+  | ((facts: { readonly progress: readonly ChildrenIn[] }) => Move | null);
+
+export interface Workflow<
+  State extends string = string,
+  Move extends string = string,
+  Data = unknown,
+  Type extends string = string,
+> {
+  readonly name: string;
+  readonly version: number;
+  readonly types: readonly Type[];
+  readonly parent: AnyWorkflow | null;
+  /** Its items may belong to items of its own. */
+  readonly nests: boolean;
+  readonly initial: State;
+  readonly states: ReadonlyMap<string, StateRules>;
+  readonly moves: ReadonlyMap<string, MoveRules>;
+  readonly data: StandardSchemaV1 | null;
+  readonly whenChildrenEnd: ((progress: readonly ChildrenIn[]) => string | null) | null;
+  readonly keepMs: number | null;
+  /** Exists for the compiler only. */
+  readonly words?: {
+    readonly state: State;
+    readonly move: Move;
+    readonly data: Data;
+    readonly type: Type;
+  };
+}
+
+export interface StateRules {
+  readonly isFinal: boolean;
+  readonly limit: { readonly ms: number; readonly move: string } | null;
+  readonly enter: ((facts: never) => void) | null;
+  readonly whenJobsEnd: { readonly done: string; readonly failed: string | null } | null;
+}
+
+export interface MoveRules {
+  readonly from: readonly string[];
+  readonly to: string;
+  readonly guard: ((facts: never) => Verdict | Promise<Verdict>) | null;
+}
+
+/** A workflow of whatever states, moves and data. */
+export type AnyWorkflow = Omit<Workflow, "words">;
+
+interface Definition<State extends string, Move extends string, Data, Type extends string> {
+  readonly name: string;
+  /** From 1. Raise it whenever the declaration changes. */
+  readonly version?: number;
+  /** The kinds of item. Default: one, of the workflow's own name. */
+  readonly types?: readonly Type[];
+  /** Its items belong to items of this workflow; "self": they may belong to others of their own. */
+  readonly parent?: AnyWorkflow | "self";
+  readonly initial: NoInfer<State>;
+  readonly states: Readonly<
+    Record<State, StateOptions<NoInfer<State>, NoInfer<Move>, NoInfer<Data>, NoInfer<Type>>>
+  >;
+  readonly moves: Readonly<Record<Move, MoveOptions<NoInfer<State>, NoInfer<Data>, NoInfer<Type>>>>;
+  readonly whenChildrenEnd?: ChildrenEnd<NoInfer<Move>>;
+  /** For how long items are kept after they and all below them have ended. Default: for ever. */
+  readonly keep?: Duration;
+}
+
+const KNOWN = new Set([
+  "name",
+  "version",
+  "types",
+  "parent",
+  "initial",
+  "states",
+  "moves",
+  "data",
+  "whenChildrenEnd",
+  "keep",
+]);
+const STATE_OPTIONS = new Set(["final", "limit", "enter", "whenJobsEnd"]);
+const MOVE_OPTIONS = new Set(["from", "to", "guard"]);
+
+export function defineWorkflow<
+  const State extends string,
+  const Move extends string,
+  Schema extends StandardSchemaV1,
+  const Type extends string = string,
+>(
+  definition: Definition<State, Move, StandardSchemaV1.InferInput<Schema>, Type> & {
+    readonly data: Schema;
+  },
+): Workflow<State, Move, StandardSchemaV1.InferInput<Schema>, Type>;
+export function defineWorkflow<
+  const State extends string,
+  const Move extends string,
+  const Type extends string = string,
+>(
+  definition: Definition<State, Move, Record<string, unknown>, Type> & {
+    readonly data?: undefined;
+  },
+): Workflow<State, Move, Record<string, unknown>, Type>;
+export function defineWorkflow(
+  definition: Definition<string, string, never, string> & {
+    readonly data?: StandardSchemaV1 | undefined;
+  },
+): Workflow {
+  checkKnown(definition, KNOWN);
+  const { version = 1, parent = null, data = null, whenChildrenEnd, keep } = definition;
+  const name = checkName("name", definition.name);
+  const states = statesOf(definition.states);
+  const moves = movesOf(definition.moves, states);
+  checkStates(definition.initial, states, moves);
+  if (whenChildrenEnd !== undefined && typeof whenChildrenEnd !== "function") {
+    checkMove("whenChildrenEnd", whenChildrenEnd, moves);
+  }
+  return {
+    name,
+    version: checkWhole("version", version, { least: 1, most: VERSION_MAX }),
+    types: typesOf(definition.types ?? [name]),
+    parent: parent === "self" ? null : checkParent(parent),
+    nests: parent === "self",
+    initial: definition.initial,
+    states,
+    moves,
+    data: checkData(data),
+    whenChildrenEnd: whenChildrenEnd === undefined ? null : chooser(whenChildrenEnd),
+    keepMs: keep === undefined ? null : toMs("keep", keep),
+  };
+}
+
+function statesOf(given: Readonly<Record<string, object>>): Map<string, StateRules> {
+  const states = Object.entries(given ?? {});
+  checkWhole("states", states.length, { least: 1, most: STATES_MAX });
+  return new Map(states.map(([name, options]) => [checkName("states", name), stateOf(options)]));
+}
+
+function stateOf(options: StateOptions<string, string, never, string>): StateRules {
+  checkKnown(options, STATE_OPTIONS);
+  const { final = false, limit, enter = null, whenJobsEnd } = options;
+  return {
+    isFinal: final,
+    limit:
+      limit === undefined
+        ? null
+        : { ms: toMs("limit.after", limit.after, { min: 1 }), move: limit.move },
+    enter,
+    whenJobsEnd:
+      whenJobsEnd === undefined
+        ? null
+        : { done: whenJobsEnd.done, failed: whenJobsEnd.failed ?? null },
+  };
+}
+
+function movesOf(
+  given: Readonly<Record<string, MoveOptions<string, never, string>>>,
+  states: ReadonlyMap<string, StateRules>,
+): Map<string, MoveRules> {
+  const moves = Object.entries(given ?? {});
+  checkWhole("moves", moves.length, { least: 0, most: MOVES_MAX });
+  return new Map(
+    moves.map(([name, { from, to, guard = null, ...rest }]) => {
+      checkKnown({ from, to, guard, ...rest }, MOVE_OPTIONS);
+      const sources = typeof from === "string" ? [from] : [...from];
+      for (const state of [...sources, to]) checkState(`moves.${name}`, state, states);
+      for (const state of sources) {
+        if (states.get(state)?.isFinal !== true) continue;
+        throw new InvalidArgument({ field: `moves.${name}`, problem: `'${state}' is final.` });
+      }
+      return [checkName("moves", name), { from: sources, to, guard }];
+    }),
+  );
+}
+
+function checkStates(
+  initial: string,
+  states: ReadonlyMap<string, StateRules>,
+  moves: ReadonlyMap<string, MoveRules>,
+): void {
+  checkState("initial", initial, states);
+  for (const [name, { isFinal, limit, whenJobsEnd }] of states) {
+    const out = [...moves].filter(([, { from }]) => from.includes(name)).map(([move]) => move);
+    if (!isFinal && out.length === 0) {
+      const problem = "no move leads out of it. Declare one, or say final: true.";
+      throw new InvalidArgument({ field: `states.${name}`, problem });
+    }
+    for (const move of [limit?.move, whenJobsEnd?.done, whenJobsEnd?.failed]) {
+      if (move === undefined || move === null || out.includes(move)) continue;
+      const problem = `'${move}' is no move out of it. There are: ${out.join(", ") || "none"}.`;
+      throw new InvalidArgument({ field: `states.${name}`, problem });
+    }
+  }
+}
+
+function checkState(field: string, name: string, states: ReadonlyMap<string, StateRules>): void {
+  if (states.has(name)) return;
+  const problem = `there is no state '${name}'. There are: ${[...states.keys()].join(", ")}.`;
+  throw new InvalidArgument({ field, problem });
+}
+
+function checkMove(field: string, name: string, moves: ReadonlyMap<string, MoveRules>): void {
+  if (moves.has(name)) return;
+  const problem = `there is no move '${name}'. There are: ${[...moves.keys()].join(", ")}.`;
+  throw new InvalidArgument({ field, problem });
+}
+
+function typesOf(types: readonly string[]): readonly string[] {
+  checkWhole("types", types.length, { least: 1, most: STATES_MAX });
+  return types.map((type) => checkName("types", type));
+}
+
+function checkParent(parent: AnyWorkflow | null): AnyWorkflow | null {
+  if (parent === null || parent.states instanceof Map) return parent;
+  throw new InvalidArgument({
+    field: "parent",
+    problem: 'give a workflow made with defineWorkflow(), or "self".',
+  });
+}
+
+function checkData(data: StandardSchemaV1 | null): StandardSchemaV1 | null {
+  if (data === null || typeof data["~standard"]?.validate === "function") return data;
+  throw new InvalidArgument({
+    field: "data",
+    problem: "this is not a Standard Schema. Use zod, valibot, arktype or another that is.",
+  });
+}
+
+function chooser(
+  whenChildrenEnd: ChildrenEnd<string>,
+): (progress: readonly ChildrenIn[]) => string | null {
+  if (typeof whenChildrenEnd === "string") return () => whenChildrenEnd;
+  return (progress) => whenChildrenEnd({ progress });
+}

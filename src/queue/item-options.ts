@@ -1,0 +1,179 @@
+/** What a caller may say about items, checked before anything is locked. */
+import { checkKnown, checkText } from "../core/check.ts";
+import { InvalidArgument } from "../core/errors.ts";
+import type { ItemRecord } from "../core/item.ts";
+import { checkKey, checkName } from "../core/name.ts";
+import type { AnyWorkflow } from "../core/workflow.ts";
+import type { Seen } from "../store/workflows.ts";
+import type { Asked, Signature, Started } from "./item-plan.ts";
+
+const TENANT = "default";
+const ACTOR_LENGTH_MAX = 255;
+const REASON_LENGTH_MAX = 1_000;
+
+/** A person, a program, or the job that does it: a task gives its `ctx`. */
+export type Actor = string | { readonly id: string; readonly traceId: string };
+
+export interface Signed {
+  /** Who does it. */
+  readonly actor: Actor;
+  readonly reason?: string;
+  /** Whatever the caller traces by; of a job, its attempt. */
+  readonly trace?: string;
+}
+
+export interface ItemChange<Data> extends Signed {
+  /** Fields of the data that are replaced; one that is undefined is taken out. */
+  readonly patch?: Partial<Data>;
+  /** The revision that the caller decided by: any other is refused with ItemChanged. */
+  readonly expect?: number;
+  /** `enteredAt` as the caller saw it: an item that left its state since then is refused with ItemChanged. */
+  readonly since?: number;
+}
+
+export interface ChildChange<Move extends string, Data> extends ItemChange<Data> {
+  readonly move?: Move;
+  /** What its parent does in the same step. */
+  readonly parent?: { readonly move?: string; readonly patch?: Readonly<Record<string, unknown>> };
+}
+
+/** One of several children that are changed together. */
+export interface ChildPatch<Move extends string, Data> {
+  readonly id: string;
+  readonly move?: Move;
+  readonly patch?: Partial<Data>;
+  readonly expect?: number;
+}
+
+export interface NewItem<Data, Type extends string> extends Signed {
+  readonly data: Data;
+  /** Default: the first that the workflow declares. */
+  readonly type?: Type;
+  /** Default: `default`. */
+  readonly tenant?: string;
+  /** The caller's own name for it. Default: its id. */
+  readonly identifier?: string;
+  /** The item that it belongs to. */
+  readonly parent?: string | ItemRecord;
+}
+
+export interface ItemsFilter<State extends string> {
+  readonly status?: State;
+  readonly tenant?: string;
+  readonly identifier?: string;
+  readonly parent?: string;
+  /** The last id of the page before. */
+  readonly before?: string;
+  readonly limit?: number;
+}
+
+export interface HistoryOptions {
+  /** The number of the last line of the page before. */
+  readonly after?: number;
+  readonly limit?: number;
+}
+
+export const START_OPTIONS = new Set([
+  "data",
+  "type",
+  "tenant",
+  "identifier",
+  "parent",
+  "actor",
+  "reason",
+  "trace",
+]);
+export const CHANGE_OPTIONS = new Set([
+  "actor",
+  "reason",
+  "trace",
+  "patch",
+  "expect",
+  "since",
+  "move",
+  "parent",
+]);
+export const CHILD_OPTIONS = new Set(["id", "move", "patch", "expect"]);
+export const SIGNED_OPTIONS = new Set(["actor", "reason", "trace"]);
+export const LIST_OPTIONS = new Set([
+  "status",
+  "tenant",
+  "identifier",
+  "parent",
+  "before",
+  "limit",
+]);
+export const HISTORY_OPTIONS = new Set(["after", "limit"]);
+
+export function startedOf(
+  workflow: AnyWorkflow,
+  item: Omit<NewItem<unknown, string>, keyof Signed>,
+  id: string,
+): Started {
+  checkKnown(item, START_OPTIONS);
+  const { type = workflow.types[0] ?? "", tenant = TENANT, identifier = id, parent, data } = item;
+  if (!workflow.types.includes(type)) {
+    const problem = `there is no type '${type}'. There are: ${workflow.types.join(", ")}.`;
+    throw new InvalidArgument({ field: "type", problem });
+  }
+  const above = typeof parent === "object" ? parent.id : parent;
+  return {
+    workflow,
+    id,
+    type,
+    tenant: checkName("tenant", tenant),
+    identifier: checkKey("identifier", identifier),
+    parent: above === undefined ? null : checkText("parent", above),
+    data,
+  };
+}
+
+export function askedOf(
+  workflow: AnyWorkflow,
+  id: string,
+  change: {
+    readonly move?: string;
+    readonly patch?: unknown;
+    readonly expect?: number;
+    readonly since?: number;
+  },
+): Asked {
+  const { move = null, patch, expect = null, since = null } = change;
+  if (move === null && patch === undefined) {
+    throw new InvalidArgument({ field: "patch", problem: "give a move, a patch, or both." });
+  }
+  return { workflow, id: checkText("id", id), move, patch, expect, since };
+}
+
+export function parentAsked(
+  workflow: AnyWorkflow,
+  item: ItemRecord,
+  change: { readonly move?: string; readonly patch?: unknown },
+): Asked {
+  const above = workflow.nests ? workflow : workflow.parent;
+  if (above === null || item.parent === null) {
+    throw new InvalidArgument({ field: "parent", problem: `item ${item.id} has no parent.` });
+  }
+  return askedOf(above, item.parent, change);
+}
+
+export function checkBelow(seen: Seen, id: string, parent: string): void {
+  if (seen.items.get(id)?.parent === parent) return;
+  throw new InvalidArgument({ field: "changes", problem: `item ${id} is not below ${parent}.` });
+}
+
+export function signatureOf({ actor, reason, trace }: Signed): Signature {
+  const isJob = typeof actor === "object" && actor !== null;
+  const name = isJob ? `job ${actor.id}` : actor;
+  return {
+    actor: checkLength("actor", checkName("actor", name), ACTOR_LENGTH_MAX),
+    reason: reason === undefined ? null : checkLength("reason", reason, REASON_LENGTH_MAX),
+    traceId: trace ?? (isJob ? actor.traceId : null),
+    lockWaitMs: null,
+  };
+}
+
+function checkLength(field: string, text: string, most: number): string {
+  if (checkText(field, text).length <= most) return text;
+  throw new InvalidArgument({ field, problem: `at most ${most} characters are allowed.` });
+}

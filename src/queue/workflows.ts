@@ -1,0 +1,300 @@
+/**
+ * Workflows and their items.
+ *
+ * Every change goes through the same layers: a distributed lock on the whole tree, so that those who come at once wait
+ * their turn without holding anything; a transaction; the rows, from the top; the guard; the write, and a line in the audit.
+ * The lock is there to save work. What must hold, holds without it.
+ */
+import { checkKnown, checkList, checkText, checkWhole } from "../core/check.ts";
+import { InvalidArgument } from "../core/errors.ts";
+import type { ChildrenIn, ItemEntry, ItemRecord } from "../core/item.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { ItemNotFound } from "../core/workflow-errors.ts";
+import type { AnyWorkflow, Workflow } from "../core/workflow.ts";
+import type { Store } from "../store/store.ts";
+import type { ItemsChange, Seen, StoredItem } from "../store/workflows.ts";
+import { declarationOf } from "./declaration.ts";
+import {
+  askedOf,
+  CHANGE_OPTIONS,
+  checkBelow,
+  CHILD_OPTIONS,
+  HISTORY_OPTIONS,
+  LIST_OPTIONS,
+  parentAsked,
+  SIGNED_OPTIONS,
+  signatureOf,
+  startedOf,
+  type ChildChange,
+  type ChildPatch,
+  type HistoryOptions,
+  type ItemsFilter,
+  type NewItem,
+  type Signed,
+} from "./item-options.ts";
+import { ItemPlan, recordOf, type Asked, type Signature } from "./item-plan.ts";
+import { Item } from "./item.ts";
+
+export const ITEMS_BATCH_MAX = 1_000;
+const LIST_MAX = 1_000;
+const LIST_DEFAULT = 100;
+
+/** As much of the locks as workflows use. */
+export interface LockLayer {
+  with<T>(
+    key: string,
+    options: { readonly trace?: string },
+    body: (lock: { readonly waitedMs: number }) => Promise<T>,
+  ): Promise<T>;
+}
+
+export interface WorkflowsParts {
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly newId: () => string;
+  /** Null: the first layer is left out. */
+  readonly locks: LockLayer | null;
+}
+
+export class Workflows {
+  protected readonly parts: WorkflowsParts;
+  readonly #declared = new Map<AnyWorkflow, Promise<void>>();
+
+  constructor(parts: WorkflowsParts) {
+    this.parts = parts;
+  }
+
+  /**
+   * Stores the declaration, so that the database goes by it. It happens by itself before the first item is started or
+   * changed; call it to learn early whether it fits. Throws WorkflowConflict and ItemsStranded.
+   */
+  async declare(workflow: AnyWorkflow): Promise<void> {
+    if (!(workflow?.states instanceof Map)) {
+      const problem = "give a workflow made with defineWorkflow().";
+      throw new InvalidArgument({ field: "workflow", problem });
+    }
+    if (workflow.parent !== null) await this.declare(workflow.parent);
+    const known = this.#declared.get(workflow);
+    if (known !== undefined) return known;
+    const declaring = this.parts.store.declareWorkflow(declarationOf(workflow));
+    this.#declared.set(workflow, declaring);
+    try {
+      await declaring;
+    } catch (error) {
+      this.#declared.delete(workflow);
+      throw error;
+    }
+  }
+
+  isDeclared(workflow: AnyWorkflow): boolean {
+    return this.#declared.has(workflow);
+  }
+
+  /** Starts an item in the initial state of its workflow. */
+  async start<State extends string, Move extends string, Data, Type extends string>(
+    workflow: Workflow<State, Move, Data, Type>,
+    item: NewItem<NoInfer<Data>, NoInfer<Type>>,
+  ): Promise<Item<State, Move, Data, Type>> {
+    const { actor, reason, trace, ...rest } = item;
+    const signed = {
+      actor,
+      ...(reason === undefined ? {} : { reason }),
+      ...(trace === undefined ? {} : { trace }),
+    };
+    const [started] = await this.startMany(workflow, [rest], signed);
+    return started as Item<State, Move, Data, Type>;
+  }
+
+  /** Starts items together: all of them or none. Those that have a parent have the same one. */
+  async startMany<State extends string, Move extends string, Data, Type extends string>(
+    workflow: Workflow<State, Move, Data, Type>,
+    items: readonly Omit<NewItem<NoInfer<Data>, NoInfer<Type>>, keyof Signed>[],
+    signed: Signed,
+  ): Promise<Item<State, Move, Data, Type>[]> {
+    await this.declare(workflow);
+    checkWhole("items", checkList("items", items).length, { least: 1, most: ITEMS_BATCH_MAX });
+    const started = items.map((item) => startedOf(workflow, item, this.parts.newId()));
+    const parents = [...new Set(started.flatMap(({ parent }) => parent ?? []))];
+    const [first = null] = parents;
+    const rows = await this.#locked(workflow, first, signed, (signature) =>
+      this.write({
+        id: this.parts.newId(),
+        items: parents,
+        decide: (seen) =>
+          this.#plan(seen, signature, async (plan) => {
+            for (const one of started) await plan.start(one);
+          }),
+      }),
+    );
+    return inOrderOf(started, rows).map((row) => this.#item(workflow, row));
+  }
+
+  async item<State extends string, Move extends string, Data, Type extends string>(
+    workflow: Workflow<State, Move, Data, Type>,
+    id: string,
+  ): Promise<Item<State, Move, Data, Type>> {
+    const row = await this.find(checkText("id", id));
+    if (row?.workflow !== workflow.name) throw new ItemNotFound({ id, workflow: workflow.name });
+    return this.#item(workflow, row);
+  }
+
+  /** Newest first, a page at a time. */
+  async list<State extends string, Move extends string, Data, Type extends string>(
+    workflow: Workflow<State, Move, Data, Type>,
+    filter: ItemsFilter<NoInfer<State>> = {},
+  ): Promise<Item<State, Move, Data, Type>[]> {
+    checkKnown(filter, LIST_OPTIONS);
+    const limit = checkWhole("limit", filter.limit ?? LIST_DEFAULT, { least: 1, most: LIST_MAX });
+    const rows = await this.parts.store.listItems({ ...filter, workflow: workflow.name, limit });
+    return rows.map((row) => this.#item(workflow, row));
+  }
+
+  /** What was done to an item, by whom, oldest first. */
+  async history(id: string, options: HistoryOptions = {}): Promise<ItemEntry[]> {
+    checkKnown(options, HISTORY_OPTIONS);
+    const { after = 0, limit = LIST_DEFAULT } = options;
+    return this.parts.store.itemHistory({
+      item: checkText("id", id),
+      after: checkWhole("after", after, { least: 0, most: Number.MAX_SAFE_INTEGER }),
+      limit: checkWhole("limit", limit, { least: 1, most: LIST_MAX }),
+    });
+  }
+
+  /** How many items directly below this one are in which state. */
+  progress(id: string): Promise<ChildrenIn[]> {
+    return this.parts.store.progressOf(checkText("id", id));
+  }
+
+  /** Moves or updates an item and, in the same step, its parent. */
+  async updateChild<State extends string, Move extends string, Data, Type extends string>(
+    workflow: Workflow<State, Move, Data, Type>,
+    id: string,
+    change: ChildChange<NoInfer<Move>, NoInfer<Data>>,
+  ): Promise<Item<State, Move, Data, Type>> {
+    return this.change(workflow, checkText("id", id), change);
+  }
+
+  /** Moves or updates several items of one parent: all of them, or none. */
+  async updateChildren<State extends string, Move extends string, Data, Type extends string>(
+    workflow: Workflow<State, Move, Data, Type>,
+    parent: string,
+    changes: readonly ChildPatch<NoInfer<Move>, NoInfer<Data>>[],
+    signed: Signed,
+  ): Promise<Item<State, Move, Data, Type>[]> {
+    checkKnown(signed, SIGNED_OPTIONS);
+    checkWhole("changes", checkList("changes", changes).length, {
+      least: 1,
+      most: ITEMS_BATCH_MAX,
+    });
+    for (const change of changes) checkKnown(change, CHILD_OPTIONS);
+    const asked = changes.map((change) => askedOf(workflow, change.id, change));
+    if (new Set(asked.map(({ id }) => id)).size < asked.length) {
+      throw new InvalidArgument({ field: "changes", problem: "an item is in it twice." });
+    }
+    const rows = await this.#change(workflow, {
+      asked,
+      signed,
+      under: checkText("parent", parent),
+    });
+    return inOrderOf(asked, rows).map((row) => this.#item(workflow, row));
+  }
+
+  /** Moves or updates an item. */
+  async change<State extends string, Move extends string, Data, Type extends string>(
+    workflow: Workflow<State, Move, Data, Type>,
+    item: string | ItemRecord,
+    change: ChildChange<NoInfer<Move>, NoInfer<Data>>,
+  ): Promise<Item<State, Move, Data, Type>> {
+    checkKnown(change, CHANGE_OPTIONS);
+    const found = typeof item === "string" ? await this.item(workflow, item) : item;
+    const asked = [askedOf(workflow, found.id, change)];
+    if (change.parent !== undefined) asked.unshift(parentAsked(workflow, found, change.parent));
+    const rows = await this.#change(workflow, { asked, signed: change, root: found.root });
+    return this.#item(workflow, inOrderOf([found], rows)[0] as StoredItem);
+  }
+
+  protected write(change: ItemsChange): Promise<StoredItem[]> {
+    return this.parts.store.changeItems(change);
+  }
+
+  protected find(id: string): Promise<StoredItem | null> {
+    return this.parts.store.findItem(id);
+  }
+
+  async #change(
+    workflow: AnyWorkflow,
+    {
+      asked,
+      signed,
+      under,
+      root,
+    }: { asked: readonly Asked[]; signed: Signed; under?: string; root?: string },
+  ): Promise<StoredItem[]> {
+    await this.declare(workflow);
+    const items = asked.map(({ id }) => id);
+    const decide = (seen: Seen, signature: Signature) =>
+      this.#plan(seen, signature, async (plan) => {
+        for (const one of asked) {
+          if (under !== undefined) checkBelow(seen, one.id, under);
+          await plan.change(one);
+        }
+        await plan.closeParents();
+      });
+    return this.#locked(workflow, root ?? under ?? null, signed, (signature) =>
+      this.write({ id: this.parts.newId(), items, decide: (seen) => decide(seen, signature) }),
+    );
+  }
+
+  async #plan(
+    seen: Seen,
+    signature: Signature,
+    body: (plan: ItemPlan) => Promise<void>,
+  ): Promise<ItemPlan["writes"]> {
+    const { runtime, newId } = this.parts;
+    const plan = new ItemPlan({ runtime, newId, signature, seen });
+    await body(plan);
+    return plan.writes;
+  }
+
+  /** The lock is that of the whole tree; of one that is yet to be started there is none. */
+  async #locked<T>(
+    workflow: AnyWorkflow,
+    item: string | null,
+    signed: Signed,
+    body: (signature: Signature) => Promise<T>,
+  ): Promise<T> {
+    const signature = signatureOf(signed);
+    const { locks } = this.parts;
+    if (locks === null || item === null) return body(signature);
+    const root = (await this.#rootOf(item)) ?? item;
+    const trace = signature.traceId === null ? {} : { trace: signature.traceId };
+    return locks.with(`${topOf(workflow).name}:${root}`, trace, ({ waitedMs }) =>
+      body({ ...signature, lockWaitMs: waitedMs }),
+    );
+  }
+
+  async #rootOf(item: string): Promise<string | null> {
+    return (await this.find(item))?.root ?? null;
+  }
+
+  #item<State extends string, Move extends string, Data, Type extends string>(
+    workflow: Workflow<State, Move, Data, Type>,
+    row: StoredItem,
+  ): Item<State, Move, Data, Type> {
+    const record = recordOf(row) as ItemRecord<State, Data, Type>;
+    return new Item(record, { workflow, workflows: this });
+  }
+}
+
+function topOf(workflow: AnyWorkflow): AnyWorkflow {
+  return workflow.parent === null ? workflow : topOf(workflow.parent);
+}
+
+/** The rows in the order in which they were asked for. */
+function inOrderOf(
+  asked: readonly { readonly id: string }[],
+  rows: readonly StoredItem[],
+): StoredItem[] {
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return asked.flatMap(({ id }) => byId.get(id) ?? []);
+}

@@ -1,0 +1,81 @@
+/** The lines of an item's audit: each carries the hash of the one before, so that none can be changed, added or left out later. */
+import { createHash } from "node:crypto";
+import type { ItemEntry } from "../core/item.ts";
+import type { Row } from "./engine.ts";
+import type { ItemWrite, StoredItem } from "./workflows.ts";
+
+/** What the first line has before it. */
+export const NO_HASH = "0".repeat(64);
+
+/** The line that tells of a change; `after` is the item as it is then, but for what its audit says of it. */
+export function lineOf(write: ItemWrite, after: StoredItem): ItemEntry {
+  const { item, line, jobs } = write;
+  const entry = {
+    ...line,
+    item: item.id,
+    seq: item.auditSeq + 1,
+    at: after.updatedAt,
+    oldStatus: line.action === "start" ? null : item.status,
+    newStatus: write.status,
+    revision: after.revision,
+    lockWaitMs: line.lockWaitMs === null ? null : Math.round(line.lockWaitMs * 1_000) / 1_000,
+    jobs: jobs.map(({ id }) => id),
+    dataHash: sha256(write.data),
+    previousHash: item.auditHash,
+  };
+  return { ...entry, hash: hashOf(entry) };
+}
+
+/** Everything that the line says, in a fixed order. */
+export function hashOf(entry: Omit<ItemEntry, "hash">): string {
+  return sha256(
+    JSON.stringify([
+      entry.previousHash,
+      entry.item,
+      entry.seq,
+      entry.at,
+      entry.actor,
+      entry.action,
+      entry.move,
+      entry.oldStatus,
+      entry.newStatus,
+      entry.revision,
+      entry.reason,
+      microseconds(entry.lockWaitMs),
+      entry.traceId,
+      entry.jobs,
+      entry.dataHash,
+    ]),
+  );
+}
+
+export function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+export function lineRow(entry: ItemEntry, change: string): Row {
+  return {
+    item_id: entry.item,
+    seq: entry.seq,
+    change_id: change,
+    at: entry.at,
+    actor: entry.actor,
+    action: entry.action,
+    move: entry.move,
+    old_status: entry.oldStatus,
+    new_status: entry.newStatus,
+    revision: entry.revision,
+    reason: entry.reason,
+    lock_wait_us: microseconds(entry.lockWaitMs),
+    trace_id: entry.traceId,
+    jobs: JSON.stringify(entry.jobs),
+    data_hash: entry.dataHash,
+    previous_hash: entry.previousHash,
+    hash: entry.hash,
+  };
+}
+
+/** Whole numbers come back from every database as they were. */
+function microseconds(ms: number | null): number | null {
+  return ms === null ? null : Math.round(ms * 1_000);
+}

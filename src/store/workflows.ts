@@ -1,0 +1,145 @@
+/** What the store promises about workflows: declarations, items, and the audit of their changes. */
+import type { ChildrenIn, ItemAction, ItemEntry, ItemRecord } from "../core/item.ts";
+import type { NewJob } from "./store.ts";
+
+export interface Workflows {
+  /**
+   * Stores a declaration. One of an older version than is stored changes nothing. Throws WorkflowConflict when the same
+   * version says something else, and ItemsStranded when living items do not fit.
+   */
+  declareWorkflow(declaration: Declaration): Promise<void>;
+  findWorkflow(name: string): Promise<StoredWorkflow | null>;
+
+  /**
+   * Locks items and all above them, from the top; lets `decide` say what is to be written; writes it, touches those above,
+   * and adds a line to the audit of each that changed. All or nothing, in one transaction. `decide` may be asked again.
+   */
+  changeItems(change: ItemsChange): Promise<StoredItem[]>;
+
+  findItem(id: string): Promise<StoredItem | null>;
+  /** Newest first, a page at a time: pass the last id of one page as `before` of the next. */
+  listItems(filter: ItemFilter): Promise<StoredItem[]>;
+  /** How many items directly below this one are in which state. */
+  progressOf(item: string): Promise<ChildrenIn[]>;
+  /** What was done to an item, oldest first; `after` is the last number of the page before. */
+  itemHistory(filter: HistoryFilter): Promise<ItemEntry[]>;
+  /** Items in the order of their ids, for whoever looks through all of them. */
+  itemsAfter(id: string | null, limit: number): Promise<StoredItem[]>;
+
+  /** Items that have to make a move by themselves, those that are overdue longest first. */
+  dueItems(filter: { readonly workflows: readonly string[]; readonly limit: number }): Promise<{
+    readonly due: readonly DueItem[];
+    /** Milliseconds until the next one after these; null: there is none. */
+    readonly nextInMs: number | null;
+  }>;
+  /** The jobs that an item's state enqueued, and what became of those that have ended. */
+  itemJobs(item: string): Promise<ItemJob[]>;
+  /** Tries again later: the move could not be made now. */
+  postponeItem(item: DueItem, ms: number): Promise<void>;
+
+  /** Deletes items whose workflow keeps them no longer, with all below them. Returns how many trees. */
+  pruneItems(limit: number): Promise<number>;
+}
+
+export interface Declaration {
+  readonly name: string;
+  readonly version: number;
+  /** The workflow of the parents of its items; its own name: they may have one of their own kind. */
+  readonly parent: string | null;
+  readonly keepMs: number | null;
+  readonly types: readonly string[];
+  readonly states: readonly DeclaredState[];
+  readonly moves: readonly DeclaredMove[];
+}
+
+export interface DeclaredState {
+  readonly name: string;
+  readonly isInitial: boolean;
+  readonly isFinal: boolean;
+}
+
+export interface DeclaredMove {
+  readonly name: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface StoredWorkflow extends Declaration {
+  readonly declaredAt: number;
+}
+
+/** As it stands in its table; its data is text. */
+export interface StoredItem extends Omit<ItemRecord, "data"> {
+  readonly data: string;
+  readonly depth: number;
+  /** The number and the hash of the last line in its audit. */
+  readonly auditSeq: number;
+  readonly auditHash: string;
+}
+
+export interface ItemsChange {
+  /** By which the change is recognised when its answer was lost. */
+  readonly id: string;
+  /** Whom it is about. All of them must be there. */
+  readonly items: readonly string[];
+  decide(seen: Seen): Promise<readonly ItemWrite[]>;
+}
+
+/** What `decide` goes by: nobody else changes any of it until the change is written. */
+export interface Seen {
+  readonly now: number;
+  /** Those it is about, and all above them. */
+  readonly items: ReadonlyMap<string, StoredItem>;
+  progress(item: string): Promise<ChildrenIn[]>;
+}
+
+export interface ItemWrite {
+  /** As it was seen, or as it is to be started. */
+  readonly item: StoredItem;
+  readonly line: NewLine;
+  readonly status: string;
+  readonly data: string;
+  readonly jobs: readonly NewJob[];
+  /** It makes a move of its own when all these jobs have ended. */
+  readonly awaitsJobs: boolean;
+  /** After so long in the state it makes a move of its own; null: it may stay. */
+  readonly limitMs: number | null;
+}
+
+export interface NewLine {
+  readonly action: ItemAction;
+  readonly move: string | null;
+  readonly actor: string;
+  readonly reason: string | null;
+  readonly lockWaitMs: number | null;
+  readonly traceId: string | null;
+}
+
+export interface ItemFilter {
+  readonly workflow?: string;
+  readonly status?: string;
+  readonly tenant?: string;
+  readonly identifier?: string;
+  readonly parent?: string;
+  readonly before?: string;
+  readonly limit: number;
+}
+
+export interface HistoryFilter {
+  readonly item: string;
+  readonly after: number;
+  readonly limit: number;
+}
+
+export interface DueItem {
+  readonly item: string;
+  readonly workflow: string;
+  /** Its time in the state is over, or its jobs have ended. */
+  readonly reason: "limit" | "jobs";
+}
+
+export interface ItemJob {
+  readonly job: string;
+  /** Null: it has not ended. */
+  readonly status: string | null;
+}

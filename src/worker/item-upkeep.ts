@@ -1,0 +1,116 @@
+/** Moves items that move by themselves: their time in a state is over, or the jobs that they waited for have ended. */
+import type { Logger } from "../core/log.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { InvalidMove, ItemChanged, ItemNotFound, MoveRefused } from "../core/workflow-errors.ts";
+import type { AnyWorkflow, StateRules } from "../core/workflow.ts";
+import { NOBODY } from "../queue/item-plan.ts";
+import type { Item } from "../queue/item.ts";
+import type { Workflows } from "../queue/workflows.ts";
+import type { Store } from "../store/store.ts";
+import type { DueItem } from "../store/workflows.ts";
+import type { WorkerSettings } from "./settings.ts";
+
+const BATCH = 100;
+const PRUNE_BATCH = 100;
+const PRUNE_EVERY_MS = 10 * 60_000;
+/** A guard that said no may say yes later. */
+const AGAIN_MS = 60_000;
+/** What is not known to have ended is looked for after this long. */
+const LOOK_MS = 10 * 60_000;
+
+type AnyItem = Item<string, string, unknown, string>;
+
+export class ItemUpkeep {
+  readonly #store: Store;
+  readonly #runtime: Runtime;
+  readonly #logger: Logger;
+  readonly #workflows: Workflows;
+  readonly #byName: ReadonlyMap<string, AnyWorkflow>;
+  readonly #settings: WorkerSettings;
+  #prunedAt: number | null = null;
+
+  constructor(parts: {
+    readonly store: Store;
+    readonly runtime: Runtime;
+    readonly logger: Logger;
+    readonly workflows: Workflows;
+    readonly settings: WorkerSettings;
+  }) {
+    this.#store = parts.store;
+    this.#runtime = parts.runtime;
+    this.#logger = parts.logger;
+    this.#workflows = parts.workflows;
+    this.#settings = parts.settings;
+    this.#byName = new Map(parts.settings.workflows.map((workflow) => [workflow.name, workflow]));
+  }
+
+  async once(): Promise<number> {
+    const { upkeepMs, pollMs } = this.#settings;
+    const workflows = [...this.#byName.keys()];
+    const { due, nextInMs } = await this.#store.dueItems({ workflows, limit: BATCH });
+    for (const one of due) await this.#attend(one);
+    await this.#pruneNowAndThen();
+    if (due.length > 0) return upkeepMs;
+    return Math.max(1, Math.min(nextInMs ?? pollMs, pollMs));
+  }
+
+  /** One that cannot be moved keeps nobody else waiting. */
+  async #attend(due: DueItem): Promise<void> {
+    try {
+      await this.#move(due);
+    } catch (error) {
+      if (isPast(error)) return;
+      if (!(error instanceof MoveRefused)) {
+        this.#logger.warn({ item: due.item, err: error }, "could not move an item that is due");
+      }
+      await this.#store.postponeItem(due, AGAIN_MS);
+    }
+  }
+
+  async #move(due: DueItem): Promise<void> {
+    const workflow = this.#byName.get(due.workflow) as AnyWorkflow;
+    const item: AnyItem = await this.#workflows.item(workflow, due.item);
+    const rules = workflow.states.get(item.status);
+    const move = due.reason === "limit" ? rules?.limit?.move : await this.#afterJobs(item, rules);
+    if (move === undefined || move === null) return this.#store.postponeItem(due, LOOK_MS);
+    const reason = due.reason === "limit" ? "its time in the state is over" : "its jobs have ended";
+    // Somebody else may have moved it since it was due, away and even back.
+    await this.#workflows.change(workflow, item, {
+      move,
+      actor: NOBODY,
+      reason,
+      since: item.enteredAt,
+    });
+  }
+
+  /** The move that its jobs lead to; undefined: some have not ended, or none is declared for how they did. */
+  async #afterJobs(
+    item: AnyItem,
+    rules: StateRules | undefined,
+  ): Promise<string | null | undefined> {
+    const jobs = await this.#store.itemJobs(item.id);
+    const unknown = jobs.filter(({ status }) => status === null).map(({ job }) => job);
+    const ended = await this.#store.findFinished(unknown);
+    if (ended.length < unknown.length) return undefined;
+    const statuses = [
+      ...jobs.flatMap(({ status }) => status ?? []),
+      ...ended.map((job) => job.status),
+    ];
+    const isDone = statuses.every((status) => status === "done");
+    return isDone ? rules?.whenJobsEnd?.done : rules?.whenJobsEnd?.failed;
+  }
+
+  async #pruneNowAndThen(): Promise<void> {
+    const now = this.#runtime.monotonic();
+    if (this.#prunedAt !== null && now - this.#prunedAt < PRUNE_EVERY_MS) return;
+    const pruned = await this.#store.pruneItems(PRUNE_BATCH);
+    if (pruned < PRUNE_BATCH) this.#prunedAt = now;
+  }
+}
+
+/** Somebody else was faster. */
+function isPast(error: unknown): boolean {
+  return (
+    error instanceof InvalidMove || error instanceof ItemChanged || error instanceof ItemNotFound
+  );
+}

@@ -10,8 +10,10 @@ export {
   type TaskOptions,
 } from "./core/task.ts";
 export { defineEvent, type EventType } from "./core/event.ts";
+export { diagramOf } from "./core/diagram.ts";
 export {
   defineWorkflow,
+  unchecked,
   type AnyWorkflow,
   type EntryFacts,
   type GuardFacts,

@@ -197,6 +197,17 @@ export function defineWorkflow(
   };
 }
 
+/** For data that has a type and no schema: nothing is checked when it is written. */
+export function unchecked<Data>(): StandardSchemaV1<Data> {
+  return {
+    "~standard": {
+      version: 1,
+      vendor: "holdfast",
+      validate: (value) => ({ value: value as Data }),
+    },
+  };
+}
+
 function statesOf(given: Readonly<Record<string, object>>): Map<string, StateRules> {
   const states = Object.entries(given ?? {});
   checkWhole("states", states.length, { least: 1, most: STATES_MAX });

@@ -16,6 +16,16 @@ const EXPECTED: Readonly<Record<string, string>> = {
     "order.ship: Error: the bank hung up\n" +
     "told the customer: order 42 is on its way as T-42, paid 2299\n" +
     "charges: 1, shipments: 1\n",
+  "tour.ts":
+    "scans: 29\n" +
+    "Item night is 'partially completed': workflow 'tour' has no move 'begin' from there. There are: none.\n" +
+    "night tour is partially completed\n" +
+    "forgotten tour is auto-closed\n" +
+    "night tour 1: dispatcher: new → assigned\n" +
+    "night tour 2: guard 7: assigned → in progress\n" +
+    "night tour 3: holdfast: in progress → partially completed (all below it have ended)\n" +
+    "forgotten tour 1: dispatcher: new → assigned\n" +
+    "forgotten tour 2: holdfast: assigned → auto-closed (its time in the state is over)\n",
 };
 const RUN_MS_MAX = 60_000;
 const INSTALL_MS_MAX = 180_000;

@@ -115,8 +115,9 @@ export class Workflows {
     checkWhole("items", checkList("items", items).length, { least: 1, most: ITEMS_BATCH_MAX });
     const started = items.map((item) => startedOf(workflow, item, this.parts.newId()));
     const parents = [...new Set(started.flatMap(({ parent }) => parent ?? []))];
-    const [first = null] = parents;
-    const rows = await this.#locked(workflow, first, signed, (signature) =>
+    const [first] = parents;
+    const tree = first === undefined ? null : { of: first };
+    const rows = await this.#locked(workflow, tree, signed, (signature) =>
       this.write({
         id: this.parts.newId(),
         items: parents,
@@ -240,7 +241,8 @@ export class Workflows {
         }
         await plan.closeParents();
       });
-    return this.#locked(workflow, root ?? under ?? null, signed, (signature) =>
+    const tree = root === undefined ? { of: under ?? "" } : { root };
+    return this.#locked(workflow, tree, signed, (signature) =>
       this.write({ id: this.parts.newId(), items, decide: (seen) => decide(seen, signature) }),
     );
   }
@@ -259,22 +261,18 @@ export class Workflows {
   /** The lock is that of the whole tree; of one that is yet to be started there is none. */
   async #locked<T>(
     workflow: AnyWorkflow,
-    item: string | null,
+    tree: { readonly root: string } | { readonly of: string } | null,
     signed: Signed,
     body: (signature: Signature) => Promise<T>,
   ): Promise<T> {
     const signature = signatureOf(signed);
     const { locks } = this.parts;
-    if (locks === null || item === null) return body(signature);
-    const root = (await this.#rootOf(item)) ?? item;
+    if (locks === null || tree === null) return body(signature);
+    const root = "root" in tree ? tree.root : ((await this.find(tree.of))?.root ?? tree.of);
     const trace = signature.traceId === null ? {} : { trace: signature.traceId };
     return locks.with(`${topOf(workflow).name}:${root}`, trace, ({ waitedMs }) =>
       body({ ...signature, lockWaitMs: waitedMs }),
     );
-  }
-
-  async #rootOf(item: string): Promise<string | null> {
-    return (await this.find(item))?.root ?? null;
   }
 
   #item<State extends string, Move extends string, Data, Type extends string>(

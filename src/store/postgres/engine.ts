@@ -12,7 +12,6 @@ import { systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
 import { noteOf, Teller } from "../notes.ts";
 import type { UserTransaction } from "../../core/step.ts";
-import { asTheyAre } from "../user-errors.ts";
 import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { addBlocks, blocksFrom, dropBlock, endOf, isOver, LIST, LOCK } from "./blocks.ts";
@@ -33,6 +32,7 @@ import { reportRows } from "./reports.ts";
 import { take } from "./take.ts";
 import { openPool, type Pool, type Use } from "./pool.ts";
 import { Sessions, tooOld, type Sending } from "./session.ts";
+import { userTransaction } from "./user-transaction.ts";
 
 export interface PostgresOptions {
   readonly address: PostgresAddress;
@@ -185,21 +185,7 @@ export class PostgresEngine implements Engine {
     body: (user: UserTransaction) => Promise<T>,
     last: (tx: Transaction, value: T) => Promise<void>,
   ): Promise<T> {
-    const run = (theirs: typeof body): Promise<T> =>
-      this.#main.transaction(
-        async (send, client) => {
-          const user: UserTransaction = {
-            client,
-            query: async <R>(text: string, values: readonly unknown[] = []) =>
-              (await send({ text, values: [...values] })).rows as R[],
-          };
-          const value = await theirs(user);
-          await last(this.#transaction(send), value);
-          return value;
-        },
-        { once: true },
-      );
-    return asTheyAre(body, run);
+    return userTransaction(this.#main, body, (send, value) => last(this.#transaction(send), value));
   }
 
   asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {

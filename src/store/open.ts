@@ -71,7 +71,8 @@ async function atUrl(url: string, options: StoreOptions): Promise<Engine> {
   }
   switch (scheme) {
     case "sqlite": {
-      const { SqliteEngine, sqlitePath } = await import("./sqlite/engine.ts");
+      const { SqliteEngine } = await import("./sqlite/engine.ts");
+      const { sqlitePath } = await import("./sqlite/file.ts");
       return SqliteEngine.open({ path: sqlitePath(url), runtime, create });
     }
     case "postgres":

@@ -5,7 +5,6 @@
  * Everything works without session state where a connection is not ours alone: through PgBouncer in transaction mode,
  * and on a pool that the user brings.
  */
-import { StoreUnavailable } from "../../core/errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { makeIds } from "../../core/id.ts";
 import { systemRuntime, type Runtime } from "../../core/runtime.ts";
@@ -16,7 +15,6 @@ import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { addBlocks, blocksFrom, dropBlock, endOf, isOver, LIST, LOCK } from "./blocks.ts";
 import { endSession } from "./end-session.ts";
-import { readOnly } from "./errors.ts";
 import { sendIn } from "./guest.ts";
 import { HotVerbs } from "./hot.ts";
 import { Listener, notify, type PushParts } from "./listen.ts";
@@ -31,7 +29,8 @@ import {
 import { reportRows } from "./reports.ts";
 import { take } from "./take.ts";
 import { openPool, type Pool, type Use } from "./pool.ts";
-import { Sessions, tooOld, type Sending } from "./session.ts";
+import { checkServer } from "./server.ts";
+import { Sessions, type Sending } from "./session.ts";
 import { userTransaction } from "./user-transaction.ts";
 
 export interface PostgresOptions {
@@ -46,7 +45,6 @@ export interface PostgresOptions {
 const POOL_MAX = 10;
 /** One for each lane, and one for whoever renews or settles meanwhile. */
 const RESERVED_MAX = 4;
-const OLDEST = 140_000;
 /** A migration may build an index over all there is. */
 const MIGRATION_MS_MAX = 60 * 60_000;
 const MIGRATION_LOCK_MS_MAX = 60_000;
@@ -88,7 +86,7 @@ export class PostgresEngine implements Engine {
     const parts = { pg, store, main: sessions("cold", main), reserved: sessions("hot", reserved) };
     const engine = new PostgresEngine(parts, options);
     try {
-      await engine.#checkServer();
+      await checkServer(engine);
     } catch (error) {
       await engine.close();
       throw error;
@@ -296,25 +294,6 @@ export class PostgresEngine implements Engine {
   async #readNow(): Promise<number> {
     const [row] = await this.all<{ now: number }>(sql`select ${this.now()} as now`);
     return (row as { now: number }).now;
-  }
-
-  async #checkServer(): Promise<void> {
-    const [server] = await this.all<{
-      number: number;
-      version: string;
-      replica: boolean;
-      readOnly: string;
-    }>(sql`
-      select current_setting('server_version_num')::int as number,
-             current_setting('server_version') as version,
-             pg_is_in_recovery() as replica,
-             current_setting('transaction_read_only') as "readOnly"`);
-    if (server === undefined) return;
-    if (server.number < OLDEST) throw tooOld(this.name, server.version);
-    if (server.replica || server.readOnly === "on") {
-      const [problem, remedy] = readOnly(this.name);
-      throw new StoreUnavailable({ problem, remedy });
-    }
   }
 
   async #makeSchema(tx: Transaction): Promise<void> {

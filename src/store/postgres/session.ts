@@ -4,7 +4,7 @@
  * Where a connection is not ours alone, every write is a transaction that says how it wants to be planned and leaves
  * nothing behind in the session.
  */
-import { Closed, OutcomeUnknown, StoreUnavailable } from "../../core/errors.ts";
+import { Closed, OutcomeUnknown } from "../../core/errors.ts";
 import { sleep, type Runtime } from "../../core/runtime.ts";
 import { asksAgain, codeOf, isLost, translate } from "./errors.ts";
 import type { PgClient, PgResult } from "./options.ts";
@@ -223,11 +223,4 @@ function sessionOf(client: PgClient): number | null {
 function destroySocket(client: PgClient): void {
   const { connection } = client as { connection?: { stream?: { destroy?: () => void } } };
   connection?.stream?.destroy?.();
-}
-
-export function tooOld(store: string, version: string): StoreUnavailable {
-  return new StoreUnavailable({
-    problem: `${store} runs PostgreSQL ${version}.`,
-    remedy: "Holdfast needs PostgreSQL 14 or later.",
-  });
 }

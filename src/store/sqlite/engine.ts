@@ -4,8 +4,6 @@
  * One writer at a time is SQLite's nature, so every verb is a short BEGIN IMMEDIATE and safety needs no row locks. The
  * clock is the host's: all processes of one file share it. Other processes' commits show in `data_version`.
  */
-import { existsSync, statfsSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
@@ -20,6 +18,7 @@ import { askOf } from "../guest.ts";
 import type { Ask, Asked } from "../guests/ask.ts";
 import { FINGERPRINT, OTHER_COPY } from "../guests/sqlite.ts";
 import { isBusy, translate } from "./errors.ts";
+import { checkFile } from "./file.ts";
 import { HotStatements } from "./hot.ts";
 import { FileWatch } from "./watch.ts";
 import { migrations } from "./migrations.ts";
@@ -317,19 +316,6 @@ const TABLES = {
   finished: sql`holdfast.finished`,
 };
 
-export function sqlitePath(url: string): string {
-  const path = url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "");
-  if (path === ":memory:") return path;
-  if (path === "" || path.startsWith("//")) {
-    throw new InvalidArgument({
-      field: "url",
-      problem:
-        "an SQLite URL names a file (sqlite:shop.db, sqlite:/var/lib/shop.db) or sqlite::memory:.",
-    });
-  }
-  return resolve(path);
-}
-
 /** Stays with the file, so it is set when the tables are made, and never on a database that is not ours. */
 const WAL = "pragma journal_mode = wal";
 
@@ -352,39 +338,4 @@ function checkLibrary(version: string): void {
     problem: `This Node brings SQLite ${version}, which can damage a file that several connections write to.`,
     remedy: `Use a Node with SQLite ${LIBRARY_OLDEST.join(".")} or later (any current Node 24 or newer).`,
   });
-}
-
-const NETWORK_FILE_SYSTEMS = new Map([
-  [0x6969, "NFS"],
-  [0xff534d42, "CIFS"],
-  [0xfe534d42, "SMB2"],
-]);
-
-function checkFile(path: string, create: boolean): void {
-  const folder = dirname(path);
-  if (!existsSync(folder)) {
-    throw new StoreUnavailable({
-      problem: `The folder ${folder} does not exist.`,
-      remedy: "Create it, or name another file.",
-    });
-  }
-  if (!create && !existsSync(path)) {
-    throw new StoreUnavailable({
-      problem: `There is no database at ${path}.`,
-      remedy: "Check the name, or create it with 'holdfast migrate'.",
-    });
-  }
-  if (existsSync(path) && statSync(path).isDirectory()) {
-    throw new StoreUnavailable({
-      problem: `${path} is a folder.`,
-      remedy: `Name a file in it, such as ${path}/holdfast.db.`,
-    });
-  }
-  const network = NETWORK_FILE_SYSTEMS.get(statfsSync(folder).type);
-  if (network !== undefined) {
-    throw new StoreUnavailable({
-      problem: `${path} is on a network file system (${network}), where SQLite's locks cannot be trusted.`,
-      remedy: "Put the file on a local disk, or use PostgreSQL or MySQL.",
-    });
-  }
 }

@@ -55,6 +55,9 @@ export type { Within } from "./queue/within.ts";
 export type { WatchOptions } from "./queue/watches.ts";
 export type { EnqueueOptions } from "./queue/options.ts";
 export type { AttemptView, Jobs, JobView, StepView } from "./queue/jobs.ts";
+export type { Lock } from "./queue/lock.ts";
+export type { LockOptions, Locks, WithLockOptions } from "./queue/locks.ts";
+export type { LockHold, LockMode, LockRecord } from "./core/lock.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "./queue/leases.ts";
 export type {
   Drift,
@@ -81,6 +84,7 @@ export type { ErrorRecord } from "./core/error-record.ts";
 export type { Logger } from "./core/log.ts";
 export type { Runtime } from "./core/runtime.ts";
 export * from "./core/errors.ts";
+export { LockLost, LockNotAcquired } from "./core/lock-errors.ts";
 export {
   CallFailed,
   EventTimeout,

@@ -13,15 +13,16 @@ const SHOWN_MAX = 40;
 
 /** Returns the name of a queue or task, or throws InvalidArgument that names the field. */
 export function checkName(field: string, name: string): string {
-  return check(field, name, NAME_LENGTH_MAX);
+  return checkLabel(field, name, NAME_LENGTH_MAX);
 }
 
 /** Returns the key of a job, or throws InvalidArgument that names the field. */
 export function checkKey(field: string, key: string): string {
-  return check(field, key, KEY_LENGTH_MAX);
+  return checkLabel(field, key, KEY_LENGTH_MAX);
 }
 
-function check(field: string, text: string, lengthMax: number): string {
+/** The same rules for what has a length of its own. */
+export function checkLabel(field: string, text: string, lengthMax: number): string {
   const problem = problemOf(text, lengthMax);
   if (problem !== null) throw new InvalidArgument({ field, problem });
   return text;

@@ -4,10 +4,13 @@ import { toMs, type Duration } from "../core/duration.ts";
 import { Closed, InvalidArgument } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
 import { makeIds } from "../core/id.ts";
+import type { LockMode } from "../core/lock.ts";
 import type { Logger } from "../core/log.ts";
 import { checkKey, checkName } from "../core/name.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
+import type { LockPlace } from "../locks/lock.ts";
+import { SqlLock } from "../locks/sql-lock.ts";
 import { ENQUEUE_BATCH_MAX } from "../store/sql-store.ts";
 import type { Emitted } from "../store/journal.ts";
 import type { Enqueued, NewJob, QueueStats, Store } from "../store/store.ts";
@@ -15,6 +18,7 @@ import { Enqueuer } from "./enqueuer.ts";
 import { Job } from "./job.ts";
 import { Jobs } from "./jobs.ts";
 import { Leases } from "./leases.ts";
+import { Locks } from "./locks.ts";
 import { checkPayload, jobsOf, listOf, type OptionsOf } from "./new-job.ts";
 import type { EnqueueOptions } from "./options.ts";
 import { Results } from "./results.ts";
@@ -32,6 +36,8 @@ export interface ClientParts {
   readonly logger: Logger;
   /** Which build of the application this is. */
   readonly version: string;
+  /** Where locks are kept. Default: in rows of the store. */
+  readonly locks?: { readonly mode: LockMode; readonly place: LockPlace };
 }
 
 export class Client implements AsyncDisposable {
@@ -43,6 +49,7 @@ export class Client implements AsyncDisposable {
   readonly leases: Leases;
   readonly workers: Workers;
   readonly workflows: Workflows;
+  readonly locks: Locks;
   readonly #newId: () => string;
   readonly #results: Results;
   readonly #watches: Watches;
@@ -50,7 +57,7 @@ export class Client implements AsyncDisposable {
   readonly #subscriptions = new Set<Subscription>();
   #closed = false;
 
-  constructor({ store, runtime, logger, version }: ClientParts) {
+  constructor({ store, runtime, logger, version, locks }: ClientParts) {
     this.store = store;
     this.runtime = runtime;
     this.logger = logger;
@@ -58,12 +65,24 @@ export class Client implements AsyncDisposable {
     this.leases = new Leases(store, runtime);
     this.workers = new Workers(store, runtime);
     this.#newId = makeIds(runtime);
+    const { mode = "sql", place = new SqlLock(store) } = locks ?? {};
+    this.locks = new Locks({ mode, place, runtime, logger, newId: this.#newId });
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
     this.#watches = new Watches({ store, runtime });
     const parts = { results: this.#results, watches: this.#watches, newId: this.#newId };
     this.jobs = new Jobs(store, parts);
-    this.workflows = new Workflows({ store, runtime, newId: this.#newId, locks: null });
+    this.workflows = new Workflows({
+      store,
+      runtime,
+      newId: this.#newId,
+      locks: this.#lockLayer(),
+    });
+  }
+
+  /** The first layer of every change of an item, unless somebody does without. */
+  #lockLayer(): Locks | null {
+    return this.locks.mode === "off" ? null : this.locks;
   }
 
   /** Accepts one job. Once this resolves, the job is on disk and will not be lost. */
@@ -159,6 +178,7 @@ export class Client implements AsyncDisposable {
     this.#watches.stop();
     await this.#results.stop();
     await this.#enqueuer.stop();
+    await this.locks.close();
     await this.store.close();
   }
 

@@ -34,6 +34,8 @@ export interface Engine {
   readonly name: string;
   readonly migrations: readonly Migration[];
   readonly address: StoreAddress | null;
+  /** The database's own name, the same in every process that uses it, by whatever way. */
+  readonly database: string;
   readonly runtime: Runtime;
   /** How many turns of a worker gain from being under way at once. */
   readonly lanes: number;
@@ -61,6 +63,12 @@ export interface Engine {
 
   /** Updates rows and returns them as they are then, in one round trip. The condition must still hold afterwards. */
   change<T = Row>(change: Change): Promise<T[]>;
+
+  /**
+   * Adds a row, or changes the one that is there with its key if the condition holds; in one round trip. Returns it as it is
+   * then. The row that is there is called `was`; the condition names its key, and must still hold afterwards.
+   */
+  put<T = Row>(put: Put): Promise<T[]>;
 
   /**
    * Runs the body in one transaction: committed when it resolves, undone when it rejects. The body may run again. With
@@ -142,6 +150,15 @@ export interface Change {
   readonly set: Sql;
   readonly where: Sql;
   readonly returning: Sql;
+  /** False: nobody waits for the disk, where the database allows that; a crash of its server may undo it. */
+  readonly durable?: boolean;
+}
+
+export interface Put extends Change {
+  readonly columns: readonly string[];
+  readonly values: Sql;
+  /** Those of the columns that no two rows have in common. */
+  readonly key: readonly string[];
 }
 
 export interface Taking {

@@ -15,7 +15,7 @@ import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import { checkSchema, migrate } from "./migrate.ts";
 import { settleWithCare } from "./settle.ts";
-import { SqlJournal } from "./sql-journal.ts";
+import { SqlLocks } from "./sql-locks.ts";
 import type {
   AttemptRecord,
   ClaimedJob,
@@ -52,9 +52,13 @@ const EXTEND_PAUSE_MS = 25;
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
 
-export class SqlStore extends SqlJournal implements Store {
+export class SqlStore extends SqlLocks implements Store {
   get name(): string {
     return this.engine.name;
+  }
+
+  get database(): string {
+    return this.engine.database;
   }
 
   get lanes(): number {

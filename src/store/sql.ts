@@ -27,6 +27,11 @@ export function sql(strings: TemplateStringsArray, ...parts: (Parameter | Sql)[]
   return new Sql(strings, parts);
 }
 
+/** Names of columns, as a piece. */
+export function columnList(names: readonly string[]): Sql {
+  return new Sql([names.join(", ")], []);
+}
+
 /** Nothing at all, where a piece is optional. */
 export const nothing = new Sql([""], []);
 

@@ -13,14 +13,17 @@
  * - Nothing here calls user code, parses a payload or knows a task's retry policy.
  */
 import type { Journal } from "./journal.ts";
+import type { LockRows } from "./lock-rows.ts";
 import type { Registry } from "./registry.ts";
 import type { Reports } from "./reports.ts";
 import type { Workflows } from "./workflows.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 
-export interface Store extends Registry, Reports, Journal, Workflows {
+export interface Store extends Registry, Reports, Journal, Workflows, LockRows {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
+  /** The database's own name, the same in every process that uses it, by whatever way. */
+  readonly database: string;
   /** How many turns of a worker gain from being under way at once. */
   readonly lanes: number;
 

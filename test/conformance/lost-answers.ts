@@ -19,6 +19,7 @@ import {
   HOUR_MS,
   mustFind,
   newJob,
+  nextId,
   outcomes,
   retry,
   startOne,
@@ -194,6 +195,25 @@ export const lostAnswers: Group = (open) => {
       assert.equal((await store.attempts(job.id)).length, 1);
     });
 
+    test(`a lock is taken, extended and released once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const wanted = { key: "order:42", owner: "a", trace: null, ttlMs: 1_000 };
+      const [holder, contender] = [nextId(), nextId()];
+      const token = await losing.takeLock({ ...wanted, holder, contender });
+      assert.equal((await store.findLock("order:42"))?.token, token);
+      const hold = { key: "order:42", token: token ?? 0 };
+      losing.loseNext();
+      const other = { ...wanted, holder: contender, contender };
+      assert.equal((await losing.noteNext(other, 100))?.next, contender);
+      losing.loseNext();
+      assert.equal(await losing.extendLock(hold, 2_000), true);
+      losing.loseNext();
+      assert.equal(await losing.releaseLock(hold), true);
+      assert.equal(await store.findLock("order:42"), null);
+      losing.loseNext();
+      await losing.abandonLock("order:42", holder);
+    });
+
     test(`a cancel and a revival come true once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);
@@ -231,6 +251,8 @@ async function setUp(
 function thatLoses(engine: Engine, loss: Loss, isLost: () => boolean): Engine {
   const verbs = new Set<PropertyKey>([
     "insert",
+    "put",
+    "change",
     "settleAndClaim",
     "transaction",
     "run",

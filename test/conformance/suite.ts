@@ -17,6 +17,7 @@ import { keys } from "./keys.ts";
 import { leases } from "./leases.ts";
 import { lostAnswers } from "./lost-answers.ts";
 import { listing } from "./listing.ts";
+import { locks } from "./locks.ts";
 import { migrations } from "./migrations.ts";
 import { promoting } from "./promoting.ts";
 import { pruning } from "./pruning.ts";
@@ -50,6 +51,7 @@ const groups: Record<string, Group> = {
   steps,
   events,
   reports,
+  locks,
   hints,
   "lost answers": lostAnswers,
   closing,
@@ -65,6 +67,7 @@ const BETWEEN = new Set([
   "cancelling",
   "promoting",
   "registry",
+  "locks",
   "hints",
   "closing",
 ]);

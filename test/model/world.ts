@@ -68,7 +68,7 @@ export class World {
   }
 }
 
-type Calls = Omit<Store, "name" | "lanes" | "address">;
+type Calls = Omit<Store, "name" | "database" | "lanes" | "address">;
 type Returns<Verb extends keyof Calls> = ReturnType<Calls[Verb]>;
 
 /** Values as they compare: without prototypes, and the store's own error texts by their code. */

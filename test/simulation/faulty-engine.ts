@@ -13,6 +13,7 @@ import type {
   Claiming,
   Engine,
   Migration,
+  Put,
   Row,
   Transaction,
 } from "../../src/store/engine.ts";
@@ -38,6 +39,7 @@ export class FaultyEngine implements Engine {
   readonly name = "the database";
   readonly migrations: readonly Migration[];
   readonly address = null;
+  readonly database = "simulated";
   readonly runtime: Runtime;
   readonly lanes: number;
   readonly #inner: Engine;
@@ -79,6 +81,10 @@ export class FaultyEngine implements Engine {
 
   change<T = Row>(change: Change): Promise<T[]> {
     return this.#call("change", "write", () => this.#inner.change<T>(change));
+  }
+
+  put<T = Row>(put: Put): Promise<T[]> {
+    return this.#call("put", "write", () => this.#inner.put<T>(put));
   }
 
   run(query: Sql): Promise<number> {

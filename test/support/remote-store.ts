@@ -102,6 +102,7 @@ function revived({ name, message, stack, facts }: SentError): Error {
 
 export class RemoteStore implements Store {
   readonly name: string;
+  readonly database: string;
   readonly lanes: number;
   readonly address: StoreAddress | null;
   readonly #members: readonly Member[];
@@ -113,6 +114,7 @@ export class RemoteStore implements Store {
     this.#members = members;
     this.#clock = clock;
     this.name = opened.name;
+    this.database = opened.database;
     this.lanes = opened.lanes;
     this.address = opened.address;
   }
@@ -180,6 +182,15 @@ export class RemoteStore implements Store {
   readonly itemJobs = this.#verb("itemJobs");
   readonly postponeItem = this.#verb("postponeItem");
   readonly pruneItems = this.#verb("pruneItems");
+  readonly takeLock = this.#verb("takeLock");
+  readonly noteNext = this.#verb("noteNext");
+  readonly lockStanding = this.#verb("lockStanding");
+  readonly extendLock = this.#verb("extendLock");
+  readonly releaseLock = this.#verb("releaseLock");
+  readonly abandonLock = this.#verb("abandonLock");
+  readonly findLock = this.#verb("findLock");
+  readonly locks = this.#verb("locks");
+  readonly pruneLocks = this.#verb("pruneLocks");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

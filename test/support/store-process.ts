@@ -7,7 +7,10 @@ import { openStore } from "../../src/store/open.ts";
 import type { Hint, Store, StoreAddress } from "../../src/store/store.ts";
 import { testRuntime } from "./runtime.ts";
 
-export type Verb = Exclude<keyof Store, "name" | "lanes" | "address" | "watch" | "close">;
+export type Verb = Exclude<
+  keyof Store,
+  "name" | "database" | "lanes" | "address" | "watch" | "close"
+>;
 
 export type Request =
   | { readonly kind: "open"; readonly url: string; readonly now: number }
@@ -36,6 +39,7 @@ export interface SentError {
 
 export interface Opened {
   readonly name: string;
+  readonly database: string;
   readonly lanes: number;
   readonly address: StoreAddress | null;
 }
@@ -65,7 +69,8 @@ async function answer(request: Request): Promise<unknown> {
 async function open(url: string, now: number): Promise<Opened> {
   runtime.clock.set(now);
   store = await openStore(url, { runtime });
-  return { name: store.name, lanes: store.lanes, address: store.address };
+  const { name, database, lanes, address } = store;
+  return { name, database, lanes, address };
 }
 
 function callVerb(on: Store, { verb, args }: Extract<Request, { kind: "verb" }>): unknown {

@@ -15,4 +15,6 @@ export const TABLES = [
   "worker_type",
   "enqueuer",
   "audit",
+  "lock",
+  "lock_stat",
 ];

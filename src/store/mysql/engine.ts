@@ -8,11 +8,11 @@ import { createHash } from "node:crypto";
 import { StoreBusy } from "../../core/errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
-import type { Change, Claiming, Engine, Migration, Row, Transaction } from "../engine.ts";
+import type { Change, Claiming, Engine, Migration, Put, Row, Transaction } from "../engine.ts";
 import { Poll } from "../poll.ts";
 import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
-import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
+import { columnList, Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { changesOf, numberIn, rowsOf } from "./answers.ts";
 import { loadDriver } from "./driver.ts";
@@ -61,7 +61,7 @@ export class MysqlEngine implements Engine {
   readonly reportRows = reportRows;
   readonly runtime: Runtime;
   readonly lanes = LANES;
-  readonly #database: string;
+  readonly database: string;
   readonly #main: Sessions;
   readonly #pools: readonly Pool[];
   readonly #hot: HotVerbs;
@@ -78,7 +78,7 @@ export class MysqlEngine implements Engine {
     this.runtime = runtime;
     this.address = { engine: "mysql", options: { ...address } };
     this.migrations = migrationsFor(flavourOf(first.server.version, this.name));
-    this.#database = options.database;
+    this.database = options.database;
     const pool = (size: number): Pool => new Pool({ store: this.name, size, runtime, open });
     const [main, reserved] = [pool(CONNECTIONS), pool(RESERVED)];
     main.add(first);
@@ -131,6 +131,21 @@ export class MysqlEngine implements Engine {
     ].map((query) => filled(this.#compiler.compile(query)));
     const [, answer] = await this.#main.read(texts, "objects");
     return rowsOf<T>(answer);
+  }
+
+  /** In one packet. Whether a commit waits for the disk is the server's to say here, for all of them. */
+  async put<T = Row>({ table, columns, values, key, set, where, returning }: Put): Promise<T[]> {
+    const known = columnList(key.slice(0, 1));
+    const texts = [
+      sql`insert into ${table} (${columnList(columns)}) values (${values}) on duplicate key update ${known} = ${known}`,
+      sql`update ${table} as was set ${set} where ${where}`,
+      sql`select ${returning} from ${table} as was where ${where}`,
+    ].map((query) => filled(this.#compiler.compile(query)));
+    return this.#main.transaction(async (exchange) => {
+      const at = exchange.add(...texts) + texts.length - 1;
+      exchange.commit();
+      return rowsOf<T>((await exchange.send("objects"))[at]);
+    });
   }
 
   transaction<T>(
@@ -335,7 +350,7 @@ export class MysqlEngine implements Engine {
 
   /** The server's locks have names of 64 characters, and no database of their own. */
   #lockName(): string {
-    return `holdfast migrates ${createHash("sha1").update(this.#database).digest("hex")}`;
+    return `holdfast migrates ${createHash("sha1").update(this.database).digest("hex")}`;
   }
 
   #nowText(): string {

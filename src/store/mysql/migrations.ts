@@ -11,6 +11,7 @@ import { isOneOf } from "../worker-rules.ts";
 import type { Flavour } from "./server.ts";
 import { ID, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
 import { JOURNAL_TABLES, JOURNAL_TRIGGERS } from "./journal.ts";
+import { LOCK_TABLES, LOCK_TRIGGERS } from "./locks.ts";
 import { REPORT_TABLE, REPORT_TRIGGERS } from "./reports.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
 import { WORKFLOW_TABLES, WORKFLOW_TRIGGERS } from "./workflows.ts";
@@ -214,6 +215,12 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     name: "workflows",
     breaking: false,
     script: inEngine(WORKFLOW_TABLES, flavour) + WORKFLOW_TRIGGERS,
+  },
+  {
+    version: 8,
+    name: "locks",
+    breaking: false,
+    script: inEngine(LOCK_TABLES, flavour) + LOCK_TRIGGERS,
   },
 ];
 

@@ -8,10 +8,10 @@
 import type { Fence, Settlement } from "../../core/job.ts";
 import { makeIds } from "../../core/id.ts";
 import { systemRuntime, type Runtime } from "../../core/runtime.ts";
-import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
+import type { Change, Claiming, Engine, Put, Row, Taking, Transaction } from "../engine.ts";
 import { noteOf, Teller } from "../notes.ts";
 import type { UserTransaction } from "../../core/step.ts";
-import { Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
+import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { addBlocks, blocksFrom, dropBlock, endOf, isOver, LIST, LOCK } from "./blocks.ts";
 import { endSession } from "./end-session.ts";
@@ -22,6 +22,7 @@ import { migrations } from "./migrations.ts";
 import {
   loadDriver,
   placeOf,
+  SCHEMA,
   type PgPool,
   type PgResult,
   type PostgresAddress,
@@ -51,6 +52,9 @@ const MIGRATION_LOCK_MS_MAX = 60_000;
 /** Dropping a week locks its tables: claims wait for it, so it does not wait for long transactions. */
 const BLOCK_LOCK_MS = 1_000;
 
+/** Says, in a statement and for its transaction alone, that its commit does not wait for the disk. */
+const UNSYNCED = sql`set_config('synchronous_commit', 'off', true) = 'off'`;
+
 type Send = (sending: Sending) => Promise<PgResult>;
 
 export class PostgresEngine implements Engine {
@@ -70,6 +74,7 @@ export class PostgresEngine implements Engine {
   readonly #push: PushParts;
   readonly #teller: Teller;
   #listener: Listener | null = null;
+  #database = "";
 
   static async open(options: PostgresOptions): Promise<PostgresEngine> {
     const { address, runtime, pool, ownPools = true } = options;
@@ -86,7 +91,7 @@ export class PostgresEngine implements Engine {
     const parts = { pg, store, main: sessions("cold", main), reserved: sessions("hot", reserved) };
     const engine = new PostgresEngine(parts, options);
     try {
-      await checkServer(engine);
+      engine.#database = await checkServer(engine);
     } catch (error) {
       await engine.close();
       throw error;
@@ -130,6 +135,10 @@ export class PostgresEngine implements Engine {
     });
   }
 
+  get database(): string {
+    return this.#schema === SCHEMA ? this.#database : `${this.#database}.${this.#schema}`;
+  }
+
   now(): Sql {
     return sql`coalesce(${this.#testNow()}::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)`;
   }
@@ -148,9 +157,22 @@ export class PostgresEngine implements Engine {
   }
 
   /** Signs of life never queue behind the transactions of others. */
-  async change<T = Row>({ table, set, where, returning }: Change): Promise<T[]> {
-    const query = sql`update ${table} set ${set} where ${where} returning ${returning}`;
+  async change<T = Row>({ table, set, where, returning, durable = true }: Change): Promise<T[]> {
+    const hurry = durable ? nothing : sql`and ${UNSYNCED}`;
+    const query = sql`update ${table} set ${set} where (${where}) ${hurry} returning ${returning}`;
     const { rows } = await this.#reserved.write(this.#compile(query));
+    return rows as T[];
+  }
+
+  async put<T = Row>(put: Put): Promise<T[]> {
+    const { table, columns, values, key, set, where, returning, durable = true } = put;
+    const { rows } = await this.#main.write(
+      this.#compile(sql`
+        insert into ${table} as was (${columnList(columns)})
+        select ${values} ${durable ? nothing : sql`where ${UNSYNCED}`}
+            on conflict (${columnList(key)}) do update set ${set} where ${where}
+        returning ${returning}`),
+    );
     return rows as T[];
   }
 

@@ -11,6 +11,7 @@ import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
 import { ENQUEUE, FUNCTIONS } from "./functions.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
+import { LOCK_TABLES } from "./locks.ts";
 import { REPORT_TABLE } from "./reports.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
 import { WORKFLOW_TABLES } from "./workflows.ts";
@@ -186,4 +187,5 @@ export const migrations: readonly Migration[] = [
   { version: 5, name: "reports", breaking: false, script: REPORT_TABLE },
   { version: 6, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE + ENQUEUE },
   { version: 7, name: "workflows", breaking: false, script: WORKFLOW_TABLES },
+  { version: 8, name: "locks", breaking: false, script: LOCK_TABLES },
 ];

@@ -30,6 +30,8 @@ export class Connection {
   readonly #probe: Probe | null;
   readonly #statements = new Map<string, StatementSync>();
   #gate: Promise<void> | null = null;
+  /** How the last transaction was begun. */
+  #durable: boolean | null = null;
   #closed = false;
 
   constructor(db: DatabaseSync, options: { path: string; runtime: Runtime; probe: Probe | null }) {
@@ -39,12 +41,12 @@ export class Connection {
     this.#probe = options.probe;
   }
 
-  /** Prepares a text once. Hot statements keep what they get; the others ask again by text. */
   /** For whoever takes part in a transaction here. */
   get database(): DatabaseSync {
     return this.#db;
   }
 
+  /** Prepares a text once. Hot statements keep what they get; the others ask again by text. */
   prepare(text: string): StatementSync {
     let statement = this.#statements.get(text);
     if (statement === undefined) {
@@ -60,9 +62,9 @@ export class Connection {
   }
 
   /** Runs `body` in a transaction. The body is synchronous and may run again if the database was locked. */
-  write<T>(body: () => T): Promise<T> {
+  write<T>(body: () => T, { durable = true }: { durable?: boolean } = {}): Promise<T> {
     return this.#whenFree(() => {
-      this.#begin();
+      this.#begin(durable);
       try {
         const value = body();
         this.exec("commit");
@@ -132,8 +134,17 @@ export class Connection {
     }
   }
 
-  #begin(): void {
+  /**
+   * Whether a commit waits for the disk is said before a transaction, by whoever begins one, so that nobody depends on
+   * what the one before has said. One that does not wait leaves its pages in the log as any other: a commit that waits
+   * brings them to the disk too, and after a crash of the machine the log ends before them or behind them.
+   */
+  #begin(durable = true): void {
     try {
+      if (this.#durable !== durable) {
+        this.#db.exec(`pragma synchronous = ${durable ? "full" : "normal"}`);
+        this.#durable = durable;
+      }
       this.exec("begin immediate");
     } catch (error) {
       // A rollback that failed would leave this connection in its transaction, and useless, for good.

@@ -4,14 +4,15 @@
  * One writer at a time is SQLite's nature, so every verb is a short BEGIN IMMEDIATE and safety needs no row locks. The
  * clock is the host's: all processes of one file share it. Other processes' commits show in `data_version`.
  */
+import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { InvalidArgument, StoreBusy, StoreUnavailable } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
-import type { Change, Claiming, Engine, Row, Taking, Transaction } from "../engine.ts";
-import { Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
+import type { Change, Claiming, Engine, Put, Row, Taking, Transaction } from "../engine.ts";
+import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { Connection, type Probe } from "./connection.ts";
 import { askOf } from "../guest.ts";
@@ -37,6 +38,7 @@ const LIBRARY_OLDEST = [3, 51, 3] as const;
 export class SqliteEngine implements Engine {
   readonly name: string;
   readonly address: { engine: string; options: { path: string } } | null;
+  readonly database: string;
   readonly migrations = migrations;
   readonly reportRows = reportRows;
   readonly runtime: Runtime;
@@ -50,6 +52,7 @@ export class SqliteEngine implements Engine {
     this.#connection = connection;
     this.runtime = options.runtime;
     this.name = `sqlite:${options.path}`;
+    this.database = basename(options.path);
     const inMemory = options.path === ":memory:";
     this.address = inMemory ? null : { engine: "sqlite", options: { path: options.path } };
   }
@@ -98,9 +101,18 @@ export class SqliteEngine implements Engine {
     return this.#connection.read(() => this.#all<T>(query));
   }
 
-  change<T = Row>({ table, set, where, returning }: Change): Promise<T[]> {
+  change<T = Row>({ table, set, where, returning, durable = true }: Change): Promise<T[]> {
     const query = sql`update ${table} set ${set} where ${where} returning ${returning}`;
-    return this.#connection.write(() => this.#all<T>(query));
+    return this.#connection.write(() => this.#all<T>(query), { durable });
+  }
+
+  put<T = Row>(put: Put): Promise<T[]> {
+    const { table, columns, values, key, set, where, returning, durable = true } = put;
+    const query = sql`
+      insert into ${table} as was (${columnList(columns)}) values (${values})
+          on conflict (${columnList(key)}) do update set ${set} where ${where}
+      returning ${returning}`;
+    return this.#connection.write(() => this.#all<T>(query), { durable });
   }
 
   transaction<T>(

@@ -8,6 +8,7 @@ import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
+import { LOCK_TABLES } from "./locks.ts";
 import { REPORT_TABLE } from "./reports.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
 import { WORKFLOW_TABLES } from "./workflows.ts";
@@ -170,4 +171,5 @@ export const migrations: readonly Migration[] = [
   { version: 6, name: "reports", breaking: false, script: REPORT_TABLE },
   { version: 7, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE },
   { version: 8, name: "workflows", breaking: false, script: WORKFLOW_TABLES },
+  { version: 9, name: "locks", breaking: false, script: LOCK_TABLES },
 ];

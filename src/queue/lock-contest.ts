@@ -1,0 +1,176 @@
+/** One acquisition: waiting for one's turn in this process, then asking until the lock is ours or the time is over. */
+import { OutcomeUnknown, StoreBusy, StoreUnavailable } from "../core/errors.ts";
+import { LockNotAcquired } from "../core/lock-errors.ts";
+import type { LockAnswer, LockRequest } from "../core/lock.ts";
+import { sleep, type Runtime } from "../core/runtime.ts";
+import type { LockPlace } from "../locks/lock.ts";
+import type { LockLine } from "./lock-line.ts";
+import { TRUSTED } from "./lock.ts";
+import { unlessAborted } from "./unless-aborted.ts";
+
+/** Whoever the lock is kept for asks this often … */
+const NEXT_POLL_MS = 5;
+/** … others less and less often … */
+const POLL_MS_FIRST = 5;
+const POLL_MS_MAX = 50;
+const POLL_GROWTH = 1.5;
+/** … and not so often either while nobody answers. */
+const AWAY_POLL_MS = 100;
+/** However short the wait: an answer takes its time. */
+const ANSWER_MS_MIN = 1_000;
+
+export interface ContestParts {
+  readonly request: LockRequest;
+  readonly waitMs: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly place: LockPlace;
+  readonly line: LockLine;
+  readonly runtime: Runtime;
+}
+
+export interface Won {
+  readonly token: number;
+  /** When it was asked for, on the monotonic clock. */
+  readonly sentAt: number;
+  readonly waitedMs: number;
+  /** To be called when the next one in this process may ask. */
+  readonly leave: () => void;
+}
+
+export class Contest {
+  readonly #parts: ContestParts;
+  readonly #startedAt: number;
+  readonly #over = new AbortController();
+  #owner: string | null = null;
+  /** Why nobody answered when last asked. */
+  #cause: unknown = undefined;
+  /** What was asked and not refused: the lock may be ours without our knowing. */
+  #asked: Promise<unknown> | null = null;
+
+  constructor(parts: ContestParts) {
+    this.#parts = parts;
+    this.#startedAt = parts.runtime.monotonic();
+  }
+
+  /** Throws LockNotAcquired when the time is over, or whatever it was ended with. */
+  async win(): Promise<Won> {
+    const { line, request, signal } = this.#parts;
+    const inLine = line.enter(request.key);
+    const onAbort = (): void => this.end(signal?.reason);
+    signal?.addEventListener("abort", onAbort, { once: true });
+    try {
+      if (signal?.aborted === true) onAbort();
+      await this.#waitForTurn(inLine.turn);
+      const won = await this.#ask();
+      return { ...won, waitedMs: this.#waitedMs, leave: inLine.leave };
+    } catch (error) {
+      if (this.#asked !== null) this.#abandon(this.#asked);
+      inLine.leave();
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** Ends it, unless it is won. */
+  end(reason: unknown): void {
+    this.#over.abort(reason);
+  }
+
+  get #waitedMs(): number {
+    return this.#parts.runtime.monotonic() - this.#startedAt;
+  }
+
+  async #waitForTurn(turn: Promise<void>): Promise<void> {
+    const { request, waitMs } = this.#parts;
+    this.#owner = request.owner; // this very process, as far as anybody in it knows
+    await this.#within(waitMs, () => turn);
+    this.#owner = null;
+  }
+
+  #ask(): Promise<Pick<Won, "token" | "sentAt">> {
+    const limitMs = Math.max(this.#parts.waitMs, ANSWER_MS_MIN) - this.#waitedMs;
+    return this.#within(limitMs, async () => {
+      let pauseMs = POLL_MS_FIRST;
+      for (let again = false; ; again = true) {
+        const sentAt = this.#parts.runtime.monotonic();
+        const answer = await this.#askOnce(again);
+        // One that was long under way is hardly ours any more; asked again, it is.
+        if (answer.taken && this.#isTrusted(sentAt)) return { token: answer.token, sentAt };
+        if (answer.taken) continue;
+        await this.#pause(answer.isNext ? NEXT_POLL_MS : pauseMs);
+        pauseMs = Math.min(POLL_MS_MAX, pauseMs * POLL_GROWTH);
+      }
+    });
+  }
+
+  async #askOnce(again: boolean): Promise<LockAnswer> {
+    const { place, request } = this.#parts;
+    this.#over.signal.throwIfAborted();
+    const asked = place.take(request, again);
+    this.#asked = asked;
+    try {
+      const answer = await asked;
+      this.#cause = undefined;
+      if (!answer.taken) {
+        this.#asked = null;
+        this.#owner = answer.owner;
+      }
+      return answer;
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      this.#cause = error;
+      return { taken: false, owner: null, isNext: false };
+    }
+  }
+
+  /** Nobody waits for the answer any more, but it may come, or have been lost. */
+  #abandon(asked: Promise<unknown>): void {
+    const { place, request } = this.#parts;
+    const giveBack = (): Promise<void> => place.abandon(request.key, request.holder);
+    void asked.then(giveBack, giveBack).catch(() => {}); // it runs out by itself
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const { runtime, waitMs } = this.#parts;
+    const leftMs = waitMs - this.#waitedMs;
+    if (leftMs <= 0) throw this.#failure();
+    const spread = (this.#cause === undefined ? ms : AWAY_POLL_MS) * (0.5 + runtime.random());
+    await sleep(runtime, Math.min(leftMs, spread), { signal: this.#over.signal });
+    this.#over.signal.throwIfAborted();
+  }
+
+  async #within<T>(limitMs: number, body: () => Promise<T>): Promise<T> {
+    const timer = this.#parts.runtime.timer(limitMs, () => this.end(this.#failure()));
+    try {
+      return await unlessAborted(this.#over.signal, body);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #isTrusted(sentAt: number): boolean {
+    return this.#parts.runtime.monotonic() < sentAt + this.#parts.request.ttlMs * TRUSTED;
+  }
+
+  #failure(): LockNotAcquired {
+    const { place, request } = this.#parts;
+    const facts = { key: request.key, waitedMs: this.#waitedMs, owner: this.#owner };
+    const isSilent = this.#asked !== null && this.#cause === undefined;
+    return new LockNotAcquired(facts, isSilent ? noAnswer(place) : this.#cause);
+  }
+}
+
+function noAnswer({ kind }: LockPlace): StoreUnavailable {
+  const problem = kind === "redis" ? "Redis does not answer." : "The database does not answer.";
+  return new StoreUnavailable({ problem, remedy: "Look after it, or try again later." });
+}
+
+/** Whoever does not answer now may answer in a moment. */
+function isAway(error: unknown): boolean {
+  return (
+    error instanceof StoreUnavailable ||
+    error instanceof StoreBusy ||
+    error instanceof OutcomeUnknown
+  );
+}

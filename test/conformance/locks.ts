@@ -1,0 +1,252 @@
+/** Locks as rows: one has a key at a time, tokens only grow, and nobody who wants a lock is passed over for ever. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { StoreRefused } from "../../src/core/errors.ts";
+import type { LockRequest } from "../../src/core/lock.ts";
+import { sql } from "../../src/store/sql.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { Bundle, Group } from "../support/bundle.ts";
+import { HOUR_MS, nextId } from "../support/jobs.ts";
+
+const TTL_MS = 15_000;
+const NEXT_MS = 100;
+const KEY = "order:42";
+
+function request(facts: Partial<LockRequest> = {}): LockRequest {
+  const holder = nextId();
+  const owner = "host-a-4711";
+  return { key: KEY, holder, owner, trace: null, ttlMs: TTL_MS, contender: holder, ...facts };
+}
+
+/** Its token. */
+async function take(store: Store, wanted: LockRequest = request()): Promise<number> {
+  const token = await store.takeLock(wanted);
+  assert.ok(token !== null, "the lock was not free");
+  return token;
+}
+
+export const locks: Group = (open) => {
+  test("a lock that is free is taken, and told with all that is known about it", async () => {
+    const { store, clock } = await open();
+    const token = await take(store, request({ trace: "refund 7", owner: "host-b-1" }));
+    assert.deepEqual(await store.findLock(KEY), {
+      key: KEY,
+      token,
+      owner: "host-b-1",
+      trace: "refund 7",
+      acquiredAt: clock.now(),
+      expiresAt: clock.now() + TTL_MS,
+      expiresInMs: TTL_MS,
+    });
+    assert.equal(await store.findLock("order:43"), null);
+  });
+
+  test("of many who ask at once one gets it", async () => {
+    const { store, alone, another } = await open();
+    const stores = alone === null ? [store, await another(), await another()] : [store];
+    const asked = stores.flatMap((each) =>
+      Array.from({ length: 10 }, () => each.takeLock(request())),
+    );
+    const tokens = (await Promise.all(asked)).filter((token) => token !== null);
+    assert.equal(tokens.length, 1);
+    assert.equal((await store.findLock(KEY))?.token, tokens[0]);
+  });
+
+  test("nobody else gets it before its time is over", async () => {
+    const { store, clock } = await open();
+    const first = await take(store);
+    clock.advance(TTL_MS - 1);
+    assert.equal(await store.takeLock(request()), null);
+    clock.advance(1);
+    assert.equal(await store.findLock(KEY), null);
+    assert.ok((await take(store)) > first);
+  });
+
+  test("whoever lost it cannot extend it, and releases nothing", async () => {
+    const { store, clock } = await open();
+    const lost = { key: KEY, token: await take(store) };
+    clock.advance(TTL_MS);
+    const token = await take(store);
+    assert.equal(await store.extendLock(lost, TTL_MS), false);
+    assert.equal(await store.releaseLock(lost), false);
+    assert.equal((await store.findLock(KEY))?.token, token);
+  });
+
+  test("it is extended from now on, and never made shorter", async () => {
+    const { store, clock } = await open();
+    const hold = { key: KEY, token: await take(store) };
+    clock.advance(5_000);
+    assert.equal(await store.extendLock(hold, TTL_MS), true);
+    assert.equal((await store.findLock(KEY))?.expiresInMs, TTL_MS);
+    assert.equal(await store.extendLock(hold, 100), true);
+    assert.equal((await store.findLock(KEY))?.expiresInMs, TTL_MS);
+  });
+
+  test("one that ran out and that nobody took is extended", async () => {
+    const { store, clock } = await open();
+    const hold = { key: KEY, token: await take(store) };
+    clock.advance(TTL_MS + 1);
+    assert.equal(await store.extendLock(hold, TTL_MS), true);
+    assert.equal(await store.takeLock(request()), null);
+  });
+
+  test("one that was released is free at once, and is not extended any more", async () => {
+    const { store } = await open();
+    const hold = { key: KEY, token: await take(store) };
+    assert.equal(await store.releaseLock(hold), true);
+    assert.equal(await store.releaseLock(hold), true); // its answer may have been lost
+    assert.equal(await store.extendLock(hold, TTL_MS), false);
+    assert.equal(await store.findLock(KEY), null);
+    assert.ok((await take(store)) > hold.token);
+  });
+
+  test("whoever asks again has it again, under a token that is not smaller", async () => {
+    const { store, clock } = await open();
+    const wanted = request();
+    const first = await take(store, wanted);
+    clock.advance(5_000);
+    assert.ok((await take(store, wanted)) >= first);
+    assert.equal((await store.findLock(KEY))?.expiresInMs, TTL_MS);
+    assert.equal(await store.takeLock(request()), null);
+  });
+
+  test("what was got without hearing of it is given back, and nothing else", async () => {
+    const { store } = await open();
+    const wanted = request();
+    await take(store, wanted);
+    await store.abandonLock(KEY, nextId());
+    assert.equal(await store.takeLock(request()), null);
+    await store.abandonLock(KEY, wanted.holder);
+    await take(store);
+  });
+
+  test("a lock is kept for whoever is noted, for a while", async () => {
+    const { store } = await open();
+    const hold = { key: KEY, token: await take(store) };
+    const [next, other] = [request(), request()];
+    assert.deepEqual(await store.noteNext(next, NEXT_MS), {
+      owner: next.owner,
+      endsInMs: TTL_MS,
+      next: next.contender,
+      nextInMs: NEXT_MS,
+    });
+    assert.equal(await store.noteNext(other, NEXT_MS), null);
+    await store.releaseLock(hold);
+    assert.equal(await store.takeLock(other), null);
+    assert.equal((await store.lockStanding(KEY))?.endsInMs, 0);
+    await take(store, next);
+    assert.equal((await store.lockStanding(KEY))?.next, null);
+  });
+
+  test("a lock that is kept for somebody who does not come is anybody's", async () => {
+    const { store, clock } = await open();
+    const hold = { key: KEY, token: await take(store) };
+    await store.noteNext(request(), NEXT_MS);
+    await store.releaseLock(hold);
+    clock.advance(NEXT_MS - 1);
+    assert.equal(await store.takeLock(request()), null);
+    clock.advance(1);
+    await take(store);
+  });
+
+  test("somebody else is noted when the one before has not come, and the same one again and again", async () => {
+    const { store, clock } = await open();
+    await take(store);
+    const [next, other] = [request(), request()];
+    await store.noteNext(next, NEXT_MS);
+    clock.advance(NEXT_MS / 2);
+    assert.equal((await store.noteNext(next, NEXT_MS))?.nextInMs, NEXT_MS);
+    clock.advance(NEXT_MS);
+    assert.equal((await store.noteNext(other, NEXT_MS))?.next, other.contender);
+  });
+
+  test("nobody is noted for a lock that nobody ever had", async () => {
+    const { store } = await open();
+    assert.equal(await store.noteNext(request(), NEXT_MS), null);
+    assert.equal(await store.lockStanding(KEY), null);
+  });
+
+  test("tokens grow with every acquisition, also when the clock goes back", async () => {
+    const { store, clock } = await open();
+    const startAt = clock.now();
+    const tokens: number[] = [];
+    for (const at of [startAt, startAt, startAt + 5, startAt - HOUR_MS]) {
+      clock.set(at);
+      tokens.push(await take(store));
+      await store.releaseLock({ key: KEY, token: tokens.at(-1) ?? 0 });
+    }
+    assert.deepEqual(tokens, [startAt, startAt + 1, startAt + 5, startAt + 6]);
+  });
+
+  test("tokens go on growing when nobody remembers the lock", async () => {
+    const { store, clock } = await open();
+    const first = await take(store);
+    clock.advance(TTL_MS + HOUR_MS + 1);
+    assert.equal(await store.pruneLocks({ forMs: HOUR_MS, limit: 10 }), 1);
+    assert.equal(await store.lockStanding(KEY), null);
+    assert.ok((await take(store)) > first);
+  });
+
+  test("locks that somebody has, or had a moment ago, are remembered", async () => {
+    const { store, clock } = await open();
+    const hold = { key: KEY, token: await take(store) };
+    await take(store, request({ key: "released" }));
+    clock.advance(HOUR_MS);
+    await store.extendLock(hold, TTL_MS);
+    await take(store, request({ key: "new" }));
+    assert.equal(await store.pruneLocks({ forMs: HOUR_MS, limit: 10 }), 0);
+    clock.advance(TTL_MS + 1);
+    assert.equal(await store.pruneLocks({ forMs: HOUR_MS, limit: 10 }), 1);
+    assert.equal(await store.lockStanding("released"), null);
+    assert.notEqual(await store.lockStanding(KEY), null);
+  });
+
+  test("the database itself refuses a token that goes down, and a row that changes its lock", async () => {
+    const { store, byHand } = await open();
+    const token = await take(store);
+    await assert.rejects(
+      byHand(sql`update holdfast.lock set token = ${token - 1} where name = ${KEY}`),
+      StoreRefused,
+    );
+    await assert.rejects(
+      byHand(sql`update holdfast.lock set name = 'other' where name = ${KEY}`),
+      StoreRefused,
+    );
+    assert.equal((await store.findLock(KEY))?.token, token);
+  });
+
+  test("keys that differ in a byte are two locks", async () => {
+    const { store } = await open();
+    for (const key of ["cafe", "Cafe", "café", "cafe:", "c".repeat(255)]) {
+      await take(store, request({ key }));
+    }
+    assert.equal((await store.locks({ limit: 10 })).length, 5);
+  });
+
+  test("the locks that somebody has are listed, those that were taken first first", async () => {
+    const { store, clock } = await open();
+    await take(store, request({ key: "gone", ttlMs: 1_000 }));
+    const released = { key: "order:0", token: await take(store, request({ key: "order:0" })) };
+    await store.releaseLock(released);
+    for (const key of ["order:2", "order", "invoice:1", "orders:1", "order:1"]) {
+      await take(store, request({ key }));
+      clock.advance(500);
+    }
+    await assertListed(store, {}, ["order:2", "order", "invoice:1", "orders:1", "order:1"]);
+    await assertListed(store, { type: "order" }, ["order:2", "order", "order:1"]);
+    await assertListed(store, { limit: 2 }, ["order:2", "order"]);
+    await assertListed(store, { type: "ord" }, []);
+  });
+};
+
+async function assertListed(
+  store: Bundle["store"],
+  filter: { type?: string; limit?: number },
+  keys: readonly string[],
+): Promise<void> {
+  const listed = await store.locks({ limit: 10, ...filter });
+  assert.deepEqual(
+    listed.map(({ key }) => key),
+    keys,
+  );
+}

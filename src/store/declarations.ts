@@ -1,9 +1,10 @@
 /** What workflows declare, as rows that the database itself compares every item with. */
+import { isDeepStrictEqual } from "node:util";
 import { StoreRefused } from "../core/errors.ts";
 import { ItemsStranded, WorkflowConflict, type Strand } from "../core/workflow-errors.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { sql, type Sql } from "./sql.ts";
-import type { Declaration, StoredWorkflow } from "./workflows.ts";
+import type { Declaration, DeclaredMove, StoredWorkflow } from "./workflows.ts";
 
 /** How many items an error names for each thing that a declaration lacks. */
 const EXAMPLES_MAX = 5;
@@ -36,8 +37,8 @@ export async function declareWorkflow(engine: Engine, declaration: Declaration):
   try {
     await engine.transaction((tx) => addDeclaration(engine, tx, declaration));
   } catch (error) {
-    if (!(error instanceof StoreRefused)) throw error;
-    // Somebody else was faster, perhaps with another version.
+    // Unless somebody else was faster, perhaps with another version.
+    if (!(error instanceof StoreRefused) || (await rowFor(engine, name)) === null) throw error;
     await engine.transaction((tx) => changeDeclaration(engine, tx, declaration));
   }
 }
@@ -47,8 +48,22 @@ function needsNothing(declaration: Declaration, stored: WorkflowRow): boolean {
   const { name, version } = declaration;
   if (version < stored.version) return true;
   if (version > stored.version) return false;
-  if (stored.declaration === JSON.stringify(declaration)) return true;
+  const known = JSON.parse(stored.declaration) as Declaration;
+  if (isDeepStrictEqual(inOrder(known), inOrder(declaration))) return true;
   throw new WorkflowConflict({ workflow: name, version });
+}
+
+/** In which order somebody wrote down states and moves means nothing; the first type is the default. */
+function inOrder({ states, moves, ...rest }: Declaration): Declaration {
+  return {
+    ...rest,
+    states: states.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+    moves: moves.toSorted((a, b) => (wordsOf(a) < wordsOf(b) ? -1 : 1)),
+  };
+}
+
+function wordsOf({ name, from, to }: DeclaredMove): string {
+  return JSON.stringify([name, from, to]);
 }
 
 async function addDeclaration(
@@ -60,7 +75,7 @@ async function addDeclaration(
   await tx.run(sql`
     insert into holdfast.workflow (name, version, parent, keep_ms, declared_at, declaration)
     values (${name}, ${version}, ${parent}, ${keepMs}, ${engine.now()}, ${JSON.stringify(declaration)})`);
-  await insertRules(tx, declaration);
+  await insertRules(engine, tx, declaration, { moves: [] });
 }
 
 /** Whoever starts or moves an item meanwhile waits for us at the rows of its state, or we for them. */
@@ -82,13 +97,13 @@ async function changeDeclaration(
            declaration = ${JSON.stringify(declaration)}
      where name = ${name}`);
   await dropRules(tx, declaration, before);
-  await insertRules(tx, declaration);
+  await insertRules(engine, tx, declaration, before);
 }
 
 async function lockStates(engine: Engine, tx: Transaction, name: string): Promise<void> {
-  const inOrder = sql`name ${engine.lockRows()}`;
+  const locked = sql`name ${engine.lockRows()}`;
   await tx.all(sql`
-    select name from holdfast.workflow_state where workflow = ${name} order by ${inOrder}`);
+    select name from holdfast.workflow_state where workflow = ${name} order by ${locked}`);
 }
 
 async function refuseStranding(
@@ -137,14 +152,19 @@ async function strandOf(
   return { lacks, items, examples: rows.map(({ id }) => id) };
 }
 
-/** States and types that ended items have stay, but nobody enters those states any more. */
+/** What ended items have stays, but nobody enters such a state or is started with such a type any more. */
 async function dropRules(
   tx: Transaction,
-  { name, types, states }: Declaration,
+  { name, types, states, moves }: Declaration,
   before: Declaration,
 ): Promise<void> {
-  await tx.run(sql`delete from holdfast.workflow_move where workflow = ${name}`);
+  for (const gone of before.moves.filter((move) => !isAmong(moves, move))) {
+    await tx.run(sql`
+      delete from holdfast.workflow_move
+       where workflow = ${name} and from_state = ${gone.from} and to_state = ${gone.to} and name = ${gone.name}`);
+  }
   await tx.run(sql`update holdfast.workflow_state set is_initial = 0 where workflow = ${name}`);
+  await tx.run(sql`update holdfast.workflow_type set is_declared = 0 where workflow = ${name}`);
   for (const type of before.types) {
     if (types.includes(type) || (await isUsed(tx, name, sql`type = ${type}`))) continue;
     await tx.run(sql`
@@ -165,55 +185,51 @@ async function isUsed(tx: Transaction, workflow: string, condition: Sql): Promis
 }
 
 async function insertRules(
+  engine: Engine,
   tx: Transaction,
-  { name, types, states, moves }: Declaration,
+  { name: workflow, types, states, moves }: Declaration,
+  before: Pick<Declaration, "moves">,
 ): Promise<void> {
-  await insertMissing(tx, { table: "workflow_type", workflow: name, names: types });
-  await insertMissing(tx, {
-    table: "workflow_state",
-    workflow: name,
-    names: states.map((state) => state.name),
-  });
-  for (const { name: state, isInitial, isFinal } of states) {
+  const newTypes = await missing(tx, sql`holdfast.workflow_type`, { workflow, names: types });
+  await tx.insert(
+    "workflow_type",
+    newTypes.map((name) => ({ workflow, name, is_declared: 1 })),
+  );
+  await tx.run(sql`
+    update holdfast.workflow_type set is_declared = 1
+     where workflow = ${workflow} and ${engine.among(sql`name`, types)}`);
+  const names = states.map(({ name }) => name);
+  const newStates = await missing(tx, sql`holdfast.workflow_state`, { workflow, names });
+  await tx.insert(
+    "workflow_state",
+    newStates.map((name) => ({ workflow, name, is_initial: 0, is_final: 0 })),
+  );
+  for (const { name, isInitial, isFinal } of states) {
     await tx.run(sql`
       update holdfast.workflow_state
          set is_initial = ${isInitial ? 1 : 0}, is_final = ${isFinal ? 1 : 0}
-       where workflow = ${name} and name = ${state}`);
+       where workflow = ${workflow} and name = ${name}`);
   }
+  const newMoves = moves.filter((move) => !isAmong(before.moves, move));
   await tx.insert(
     "workflow_move",
-    moves.map(({ name: move, from, to }) => ({
-      workflow: name,
-      from_state: from,
-      to_state: to,
-      name: move,
-    })),
+    newMoves.map(({ name, from, to }) => ({ workflow, from_state: from, to_state: to, name })),
   );
 }
 
-async function insertMissing(
+function isAmong(moves: readonly DeclaredMove[], { name, from, to }: DeclaredMove): boolean {
+  return moves.some((one) => one.name === name && one.from === from && one.to === to);
+}
+
+/** The names that the table does not have yet. */
+async function missing(
   tx: Transaction,
-  {
-    table,
-    workflow,
-    names,
-  }: {
-    table: "workflow_type" | "workflow_state";
-    workflow: string;
-    names: readonly string[];
-  },
-): Promise<void> {
-  const from =
-    table === "workflow_type" ? sql`holdfast.workflow_type` : sql`holdfast.workflow_state`;
+  table: Sql,
+  { workflow, names }: { workflow: string; names: readonly string[] },
+): Promise<string[]> {
   const rows = await tx.all<{ name: string }>(
-    sql`select name from ${from} where workflow = ${workflow}`,
+    sql`select name from ${table} where workflow = ${workflow}`,
   );
-  const known = new Set(rows.map((row) => row.name));
-  const rules = table === "workflow_type" ? {} : { is_initial: 0, is_final: 0 };
-  const missing = names.filter((name) => !known.has(name));
-  if (missing.length === 0) return;
-  await tx.insert(
-    table,
-    missing.map((name) => ({ workflow, name, ...rules })),
-  );
+  const known = new Set(rows.map(({ name }) => name));
+  return names.filter((name) => !known.has(name));
 }

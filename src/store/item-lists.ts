@@ -1,18 +1,22 @@
-/** Reading items: one, a page of them, their history, and those that are due. */
+/** Reading items: one, a page of them, and their history. */
 import type { ItemEntry } from "../core/item.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { ITEM_COLUMNS, itemOf, type AsRead } from "./items.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
-import type { DueItem, HistoryFilter, ItemFilter, StoredItem } from "./workflows.ts";
+import type { HistoryFilter, ItemFilter, StoredItem } from "./workflows.ts";
+
+/** The database, or a transaction in it. */
+type From = Pick<Transaction, "all">;
 
 export async function findItems(
   engine: Engine,
-  from: Pick<Transaction, "all">,
+  from: From,
   ids: readonly string[],
 ): Promise<StoredItem[]> {
-  if (ids.length === 0) return [];
+  const possible = ids.filter((id) => engine.mayBeId(id));
+  if (possible.length === 0) return [];
   const rows = await from.all<AsRead<StoredItem>>(sql`
-    select ${ITEM_COLUMNS} from holdfast.item where ${engine.among(sql`id`, ids)}`);
+    select ${ITEM_COLUMNS} from holdfast.item where ${engine.among(sql`id`, possible)}`);
   return rows.map(itemOf);
 }
 
@@ -27,26 +31,30 @@ export async function itemsOfChange(engine: Engine, change: string): Promise<Sto
   );
 }
 
-export async function listItems(engine: Engine, filter: ItemFilter): Promise<StoredItem[]> {
+/** Whatever is asked for, an index has it in this order. */
+export async function listItems(
+  engine: Engine,
+  from: From,
+  filter: ItemFilter,
+): Promise<StoredItem[]> {
   for (const id of [filter.parent, filter.before]) {
     if (id !== undefined && !engine.mayBeId(id)) return [];
   }
-  const rows = await engine.all<AsRead<StoredItem>>(sql`
+  const rows = await from.all<AsRead<StoredItem>>(sql`
     select ${ITEM_COLUMNS}
       from holdfast.item
-     where ${conditionsOf(engine, filter)}
+     where workflow = ${filter.workflow}
+           ${conditionsOf(filter)}
      order by id desc
      limit ${filter.limit}`);
   return rows.map(itemOf);
 }
 
-function conditionsOf(engine: Engine, filter: ItemFilter): Sql {
-  const { workflow, status, tenant, identifier, parent, before } = filter;
-  return sql`${before === undefined ? sql`id is not null` : sql`id < ${engine.typed(before)}`}
+function conditionsOf({ status, tenant, identifier, parent, before }: ItemFilter): Sql {
+  return sql`${before === undefined ? nothing : sql`and id < ${before}`}
            ${parent === undefined ? nothing : sql`and parent_id = ${parent}`}
            ${identifier === undefined ? nothing : sql`and identifier = ${identifier}`}
            ${tenant === undefined ? nothing : sql`and tenant = ${tenant}`}
-           ${workflow === undefined ? nothing : sql`and workflow = ${workflow}`}
            ${status === undefined ? nothing : sql`and status = ${status}`}`;
 }
 
@@ -55,22 +63,24 @@ export async function itemsAfter(
   after: string | null,
   limit: number,
 ): Promise<StoredItem[]> {
-  const from = after === null ? sql`id is not null` : sql`id > ${after}`;
+  const from = after === null ? nothing : sql`where id > ${after}`;
   const rows = await engine.all<AsRead<StoredItem>>(sql`
-    select ${ITEM_COLUMNS} from holdfast.item where ${from} order by id limit ${limit}`);
+    select ${ITEM_COLUMNS} from holdfast.item ${from} order by id limit ${limit}`);
   return rows.map(itemOf);
 }
 
 interface EntryRow extends Omit<ItemEntry, "jobs" | "lockWaitMs"> {
   readonly jobs: string;
-  readonly lockWaitUs: number | null;
+  readonly lockWaitUs: number | string | null;
 }
 
 export async function itemHistory(
   engine: Engine,
+  from: From,
   { item, after, limit }: HistoryFilter,
 ): Promise<ItemEntry[]> {
-  const rows = await engine.all<EntryRow>(sql`
+  if (!engine.mayBeId(item)) return [];
+  const rows = await from.all<AsRead<EntryRow>>(sql`
     select item_id as item, seq, at, actor, action, move, old_status as "oldStatus", new_status as "newStatus", revision,
            reason, lock_wait_us as "lockWaitUs", trace_id as "traceId", jobs, data_hash as "dataHash",
            previous_hash as "previousHash", hash
@@ -81,27 +91,10 @@ export async function itemHistory(
      limit ${limit}`);
   return rows.map(({ lockWaitUs, jobs, ...row }) => ({
     ...row,
+    seq: Number(row.seq),
+    at: Number(row.at),
+    revision: Number(row.revision),
     jobs: JSON.parse(jobs) as string[],
-    lockWaitMs: lockWaitUs === null ? null : lockWaitUs / 1_000,
+    lockWaitMs: lockWaitUs === null ? null : Number(lockWaitUs) / 1_000,
   }));
-}
-
-export async function dueItems(
-  engine: Engine,
-  { workflows, limit }: { workflows: readonly string[]; limit: number },
-): Promise<{ due: DueItem[]; nextInMs: number | null }> {
-  if (workflows.length === 0) return { due: [], nextInMs: null };
-  // One more than wanted: the first that is not due, or has no place any more, says when to look again.
-  const rows = await engine.all<DueItem & { inMs: number }>(sql`
-    select item_id as item, workflow, reason, due_at - ${engine.now()} as "inMs"
-      from holdfast.item_due
-     where ${engine.among(sql`workflow`, workflows)}
-     order by due_at
-     limit ${limit + 1}`);
-  const due = rows.filter(({ inMs }) => inMs <= 0).slice(0, limit);
-  const next = rows[due.length];
-  return {
-    due: due.map(({ item, workflow, reason }) => ({ item, workflow, reason })),
-    nextInMs: next === undefined ? null : Math.max(0, next.inMs),
-  };
 }

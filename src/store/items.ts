@@ -5,15 +5,15 @@
  * else they lock. They are written from the top too: the database refuses a child that is ahead of its parent.
  */
 import { StoreRefused } from "../core/errors.ts";
-import type { ChildrenIn, ItemEntry } from "../core/item.ts";
+import type { ChildrenIn } from "../core/item.ts";
 import { IntegrityViolation, ItemNotFound } from "../core/workflow-errors.ts";
 import { enqueueIn } from "./enqueue.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
-import { whenJobsEnd } from "./item-jobs.ts";
+import { limitOf, whenJobsEnd, willBeDue } from "./item-due.ts";
 import { asRow } from "./moving.ts";
-import { sql, type Sql } from "./sql.ts";
+import { nothing, sql, type Sql } from "./sql.ts";
 import type { Hint } from "./store.ts";
-import { lineOf, lineRow } from "./trail.ts";
+import { lastChange, lineOf, type LastChange } from "./trail.ts";
 import type { ItemsChange, ItemWrite, Seen, StoredItem } from "./workflows.ts";
 
 export const ITEM_COLUMNS = sql`
@@ -41,7 +41,7 @@ export async function changeIn(
     const items = await write(engine, tx, { id: change.id, writes, seen });
     const jobs = writes.flatMap((one) => one.jobs);
     const { hints } = jobs.length === 0 ? { hints: [] } : await enqueueIn(engine, tx, jobs);
-    return { items, hints };
+    return { items, hints: writes.some(willBeDue) ? [...hints, { kind: "waiting" }] : hints };
   } catch (error) {
     if (!(error instanceof StoreRefused)) throw error;
     throw new IntegrityViolation({ problem: error.message }, error);
@@ -50,8 +50,10 @@ export async function changeIn(
 
 /** The items, and all above them. Who is above whom never changes, so that is read before anything is locked. */
 async function lockItems(engine: Engine, tx: Transaction, ids: readonly string[]): Promise<Seen> {
-  const chain = ids.length === 0 ? [] : await chainOf(engine, tx, ids);
-  const missing = ids.find((id) => !chain.some((link) => link.id === id));
+  const possible = ids.filter((id) => engine.mayBeId(id));
+  const chain = possible.length === 0 ? [] : await chainOf(engine, tx, possible);
+  const known = new Set(chain.map(({ id }) => id));
+  const missing = ids.find((id) => !known.has(id));
   if (missing !== undefined) throw new ItemNotFound({ id: missing });
   const roots = chain.filter(({ depth }) => depth === 0).map(({ id }) => id);
   const others = chain.filter(({ depth }) => depth > 0).map(({ id }) => id);
@@ -60,7 +62,8 @@ async function lockItems(engine: Engine, tx: Transaction, ids: readonly string[]
   return {
     now,
     items: new Map(rows.map(({ item }) => [item.id, item])),
-    progress: (item) => progressOf(engine, tx, item),
+    // Locked with the item anyway; but only this way of reading shows what others committed since the transaction began.
+    progress: (item) => progressOf(engine, tx, item, engine.lockRows()),
   };
 }
 
@@ -122,20 +125,34 @@ export async function progressOf(
   engine: Engine,
   from: Pick<Transaction, "all">,
   item: string,
+  locking: Sql = nothing,
 ): Promise<ChildrenIn[]> {
   if (!engine.mayBeId(item)) return [];
+  const inOrder = sql`p.workflow, p.status ${locking}`;
   const rows = await from.all<AsRead<Omit<ChildrenIn, "isFinal"> & { isFinal: number }>>(sql`
-    select p.workflow, p.status, s.is_final as "isFinal", p.children
+    select p.workflow, p.status, p.children,
+           (select s.is_final
+              from holdfast.workflow_state s
+             where s.workflow = p.workflow and s.name = p.status) as "isFinal"
       from holdfast.item_progress p
-      join holdfast.workflow_state s on s.workflow = p.workflow and s.name = p.status
      where p.item_id = ${item}
        and p.children > 0
-     order by p.workflow, p.status`);
+     order by ${inOrder}`);
   return rows.map((row) => ({
     ...row,
     isFinal: Number(row.isFinal) === 1,
     children: Number(row.children),
   }));
+}
+
+/** When a change happens: never before what it follows, and no two stays in a state begin at once. */
+export function instantOf(writes: readonly ItemWrite[], { now, items }: Seen): number {
+  const moved = writes.filter(({ line }) => line.action === "move");
+  return Math.max(
+    now,
+    ...[...items.values()].map(({ updatedAt }) => updatedAt),
+    ...moved.map(({ item }) => item.enteredAt + 1),
+  );
 }
 
 interface Writing {
@@ -145,28 +162,31 @@ interface Writing {
 }
 
 /** Returns the items that were changed by themselves, as they are now. */
-async function write(engine: Engine, tx: Transaction, writing: Writing): Promise<StoredItem[]> {
-  const { writes, seen } = writing;
-  const touched = touchedBy(writes, seen);
-  const at = Math.max(seen.now, ...touched.map(({ updatedAt }) => updatedAt));
+async function write(
+  engine: Engine,
+  tx: Transaction,
+  { id, writes, seen }: Writing,
+): Promise<StoredItem[]> {
+  const at = instantOf(writes, seen);
+  const changes = new Map(writes.map((one) => [one.item.id, one]));
   const changed: StoredItem[] = [];
-  const lines: ItemEntry[] = [];
-  for (const item of touched) {
-    const change = writes.find((one) => one.item.id === item.id);
-    const after = change === undefined ? touch(item, at) : changeOf(change, at);
-    if (change === undefined) await update(tx, item, after);
-    else {
-      const line = lineOf(change, after);
-      const audited = { ...after, auditSeq: line.seq, auditHash: line.hash };
-      await (change.line.action === "start" ? insert(tx, audited) : update(tx, item, audited));
-      lines.push(line);
-      changed.push(audited);
+  const started: Row[] = [];
+  for (const item of touchedBy(writes, seen)) {
+    const change = changes.get(item.id);
+    if (change === undefined) {
+      await touch(tx, item, at);
+      continue;
     }
+    const after = changeOf(change, at);
+    const line = lineOf(change, after);
+    const audited = { ...after, auditSeq: line.seq, auditHash: line.hash };
+    const last = lastChange(line, id);
+    if (line.action === "start") started.push({ ...rowOf(audited), ...last });
+    else await update(tx, { before: item, after: audited, last });
+    changed.push(audited);
   }
-  await tx.insert(
-    "item_audit",
-    lines.map((line) => lineRow(line, writing.id)),
-  );
+  // They stand below all that was touched, and none of them above another.
+  await tx.insert("item", started);
   await remind(engine, tx, { writes, at });
   return changed;
 }
@@ -183,33 +203,46 @@ function touchedBy(writes: readonly ItemWrite[], { items }: Seen): StoredItem[] 
   return [...touched.values()].toSorted((a, b) => a.depth - b.depth);
 }
 
-function touch(item: StoredItem, at: number): StoredItem {
-  return { ...item, revision: item.revision + 1, updatedAt: at };
-}
-
-function changeOf({ item, line, status, data }: ItemWrite, at: number): StoredItem {
+/** The item as it is then, but for what its audit says of it. */
+export function changeOf({ item, line, status, data }: ItemWrite, at: number): StoredItem {
   if (line.action === "start") {
     return { ...item, revision: 1, createdAt: at, updatedAt: at, enteredAt: at };
   }
   const enteredAt = line.action === "move" ? at : item.enteredAt;
-  return { ...touch(item, at), status, data, enteredAt };
+  return { ...item, status, data, revision: item.revision + 1, updatedAt: at, enteredAt };
 }
 
-async function insert(tx: Transaction, item: StoredItem): Promise<void> {
-  await tx.insert("item", [rowOf(item)]);
-}
-
-/** Only if it still is as it was seen; that it is, the lock sees to. */
-async function update(tx: Transaction, before: StoredItem, after: StoredItem): Promise<void> {
+/** Something below it changed. */
+async function touch(tx: Transaction, { id, revision }: StoredItem, at: number): Promise<void> {
   const written = await tx.run(sql`
     update holdfast.item
-       set status = ${after.status}, data = ${after.data}, revision = ${after.revision},
-           updated_at = ${after.updatedAt}, entered_at = ${after.enteredAt}, audit_seq = ${after.auditSeq},
-           audit_hash = ${after.auditHash}
+       set revision = ${revision + 1}, updated_at = ${at}
+     where id = ${id}
+       and revision = ${revision}`);
+  if (written === 0) throw changedMeanwhile(id);
+}
+
+async function update(
+  tx: Transaction,
+  { before, after, last }: { before: StoredItem; after: StoredItem; last: LastChange },
+): Promise<void> {
+  // What is large is sent, and stored anew, only if it is another.
+  const data = after.data === before.data ? nothing : sql`, data = ${after.data}`;
+  const written = await tx.run(sql`
+    update holdfast.item
+       set status = ${after.status}, revision = ${after.revision}, updated_at = ${after.updatedAt},
+           entered_at = ${after.enteredAt}, audit_seq = ${after.auditSeq}, audit_hash = ${after.auditHash},
+           change_id = ${last.change_id}, actor = ${last.actor}, action = ${last.action}, move = ${last.move},
+           reason = ${last.reason}, lock_wait_us = ${last.lock_wait_us}, trace_id = ${last.trace_id},
+           jobs = ${last.jobs}, data_hash = ${last.data_hash}${data}
      where id = ${before.id}
        and revision = ${before.revision}`);
-  if (written > 0) return;
-  throw new StoreRefused({ problem: `item ${before.id} was changed by somebody else meanwhile.` });
+  if (written === 0) throw changedMeanwhile(before.id);
+}
+
+/** The lock sees to it that this does not happen; whoever writes without one has to be refused. */
+function changedMeanwhile(id: string): StoreRefused {
+  return new StoreRefused({ problem: `item ${id} was changed by somebody else meanwhile.` });
 }
 
 function rowOf(item: StoredItem): Row {
@@ -246,16 +279,15 @@ async function remind(
     await tx.run(sql`delete from holdfast.item_job where ${those}`);
   }
   const entered = writes.filter(({ line }) => line.action !== "update");
-  const due = entered.flatMap(({ item, limitMs }) =>
-    limitMs === null
-      ? []
-      : [{ item_id: item.id, reason: "limit", workflow: item.workflow, due_at: at + limitMs }],
-  );
   const waiting = entered.filter(({ awaitsJobs }) => awaitsJobs);
-  due.push(...waiting.map((one) => whenJobsEnd(one, at)));
-  if (due.length > 0) await tx.insert("item_due", due);
-  const jobs = waiting.flatMap(({ item, jobs: news }) =>
-    news.map(({ id }) => ({ job_id: id, item_id: item.id, status: null })),
+  await tx.insert("item_due", [
+    ...entered.flatMap((one) => limitOf(one, at)),
+    ...waiting.map((one) => whenJobsEnd(one, at)),
+  ]);
+  await tx.insert(
+    "item_job",
+    waiting.flatMap(({ item, jobs }) =>
+      jobs.map(({ id }) => ({ job_id: id, item_id: item.id, status: null })),
+    ),
   );
-  if (jobs.length > 0) await tx.insert("item_job", jobs);
 }

@@ -16,7 +16,7 @@ import { isCalled } from "../core/id.ts";
 import { JOB_ENDED } from "../core/step.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { pruneEvents, wake } from "./events.ts";
-import { tellItems } from "./item-jobs.ts";
+import { tellItems } from "./item-due.ts";
 import { holdAgain } from "./keys.ts";
 import { asRow, putReady, queuesOf, readNow } from "./moving.ts";
 import {

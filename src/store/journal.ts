@@ -1,7 +1,8 @@
 /** What the store promises about what jobs have done so far, and what they wait for; see steps.ts and events.ts. */
+import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import type { Fence, Status, Wait } from "../core/job.ts";
 import type { NewReport } from "./reports.ts";
-import type { ItemsChange, StoredItem } from "./workflows.ts";
+import type { HistoryFilter, ItemFilter, ItemsChange, StoredItem } from "./workflows.ts";
 import type { Enqueued, NewJob } from "./store.ts";
 import type { StepKind, StepState, UserTransaction } from "../core/step.ts";
 
@@ -65,6 +66,9 @@ export interface GuestStore {
   /** As those of the store. */
   changeItems(change: ItemsChange): Promise<StoredItem[]>;
   findItem(id: string): Promise<StoredItem | null>;
+  listItems(filter: ItemFilter): Promise<StoredItem[]>;
+  itemHistory(filter: HistoryFilter): Promise<ItemEntry[]>;
+  progressOf(item: string): Promise<ChildrenIn[]>;
 }
 
 export interface StepName {

@@ -1,7 +1,7 @@
 /** The verbs about workflows. */
 import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import { declareWorkflow, findWorkflow } from "./declarations.ts";
-import { itemJobs, postponeItem } from "./item-jobs.ts";
+import { dueItems, itemJobs, postponeItem } from "./item-due.ts";
 import * as lists from "./item-lists.ts";
 import { pruneItems } from "./item-pruning.ts";
 import { changeItems, progressOf, type Changed } from "./items.ts";
@@ -42,21 +42,20 @@ export class SqlWorkflows extends SqlReports implements Workflows {
   }
 
   async findItem(id: string): Promise<StoredItem | null> {
-    if (!this.engine.mayBeId(id)) return null;
     const [item] = await lists.findItems(this.engine, this.engine, [id]);
     return item ?? null;
   }
 
   listItems(filter: ItemFilter): Promise<StoredItem[]> {
-    return lists.listItems(this.engine, filter);
+    return lists.listItems(this.engine, this.engine, filter);
   }
 
   progressOf(item: string): Promise<ChildrenIn[]> {
     return progressOf(this.engine, this.engine, item);
   }
 
-  async itemHistory(filter: HistoryFilter): Promise<ItemEntry[]> {
-    return this.engine.mayBeId(filter.item) ? lists.itemHistory(this.engine, filter) : [];
+  itemHistory(filter: HistoryFilter): Promise<ItemEntry[]> {
+    return lists.itemHistory(this.engine, this.engine, filter);
   }
 
   itemsAfter(id: string | null, limit: number): Promise<StoredItem[]> {
@@ -64,7 +63,7 @@ export class SqlWorkflows extends SqlReports implements Workflows {
   }
 
   dueItems(filter: { readonly workflows: readonly string[]; readonly limit: number }) {
-    return lists.dueItems(this.engine, filter);
+    return dueItems(this.engine, filter);
   }
 
   itemJobs(item: string): Promise<ItemJob[]> {

@@ -1,7 +1,6 @@
 /** The lines of an item's audit: each carries the hash of the one before, so that none can be changed, added or left out later. */
 import { createHash } from "node:crypto";
 import type { ItemEntry } from "../core/item.ts";
-import type { Row } from "./engine.ts";
 import type { ItemWrite, StoredItem } from "./workflows.ts";
 
 /** What the first line has before it. */
@@ -53,25 +52,30 @@ export function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-export function lineRow(entry: ItemEntry, change: string): Row {
+/** As the item itself carries its last line. The database writes it to the audit from there. */
+export interface LastChange {
+  readonly change_id: string;
+  readonly actor: string;
+  readonly action: string;
+  readonly move: string | null;
+  readonly reason: string | null;
+  readonly lock_wait_us: number | null;
+  readonly trace_id: string | null;
+  readonly jobs: string;
+  readonly data_hash: string;
+}
+
+export function lastChange(entry: ItemEntry, change: string): LastChange {
   return {
-    item_id: entry.item,
-    seq: entry.seq,
     change_id: change,
-    at: entry.at,
     actor: entry.actor,
     action: entry.action,
     move: entry.move,
-    old_status: entry.oldStatus,
-    new_status: entry.newStatus,
-    revision: entry.revision,
     reason: entry.reason,
     lock_wait_us: microseconds(entry.lockWaitMs),
     trace_id: entry.traceId,
     jobs: JSON.stringify(entry.jobs),
     data_hash: entry.dataHash,
-    previous_hash: entry.previousHash,
-    hash: entry.hash,
   };
 }
 

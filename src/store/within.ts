@@ -1,17 +1,18 @@
 /** What can be done inside of a transaction of the user's: it is there if, and when, they commit. */
 import { JobCancelled, LeaseLost, StoreBusy, StoreRefused } from "../core/errors.ts";
+import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import type { Fence, Status } from "../core/job.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
 import { enqueueIn, minds, refuseTaken } from "./enqueue.ts";
 import { isDeclared, say } from "./events.ts";
-import { findItems } from "./item-lists.ts";
-import { changeIn } from "./items.ts";
+import { findItems, itemHistory, listItems } from "./item-lists.ts";
+import { changeIn, progressOf } from "./items.ts";
 import { cancelWhereItStands } from "./jobs.ts";
 import { settleIn } from "./settle.ts";
 import { insertReports } from "./sql-reports.ts";
 import type { Emitted, NewEvent } from "./journal.ts";
 import type { NewReport } from "./reports.ts";
-import type { ItemsChange, StoredItem } from "./workflows.ts";
+import type { HistoryFilter, ItemFilter, ItemsChange, StoredItem } from "./workflows.ts";
 import { sql } from "./sql.ts";
 import type { Enqueued, Hint, NewJob } from "./store.ts";
 
@@ -69,9 +70,20 @@ export class Guest {
   }
 
   async findItem(id: string): Promise<StoredItem | null> {
-    if (!this.#engine.mayBeId(id)) return null;
     const [item] = await findItems(this.#engine, this.#tx, [id]);
     return item ?? null;
+  }
+
+  listItems(filter: ItemFilter): Promise<StoredItem[]> {
+    return listItems(this.#engine, this.#tx, filter);
+  }
+
+  itemHistory(filter: HistoryFilter): Promise<ItemEntry[]> {
+    return itemHistory(this.#engine, this.#tx, filter);
+  }
+
+  progressOf(item: string): Promise<ChildrenIn[]> {
+    return progressOf(this.#engine, this.#tx, item);
   }
 
   /** The lease is locked first: whoever wants the job cancelled from now on waits for the user's transaction. */

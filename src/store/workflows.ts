@@ -34,7 +34,7 @@ export interface Workflows {
   }>;
   /** The jobs that an item's state enqueued, and what became of those that have ended. */
   itemJobs(item: string): Promise<ItemJob[]>;
-  /** Tries again later: the move could not be made now. */
+  /** Tries again later: the move could not be made now. Unless it became due anew meanwhile. */
   postponeItem(item: DueItem, ms: number): Promise<void>;
 
   /** Deletes items whose workflow keeps them no longer, with all below them. Returns how many trees. */
@@ -116,7 +116,7 @@ export interface NewLine {
 }
 
 export interface ItemFilter {
-  readonly workflow?: string;
+  readonly workflow: string;
   readonly status?: string;
   readonly tenant?: string;
   readonly identifier?: string;
@@ -136,6 +136,9 @@ export interface DueItem {
   readonly workflow: string;
   /** Its time in the state is over, or its jobs have ended. */
   readonly reason: "limit" | "jobs";
+  /** Since when it is in the state that this is about. */
+  readonly enteredAt: number;
+  readonly dueAt: number;
 }
 
 export interface ItemJob {

@@ -1,4 +1,5 @@
 /** Moves items that move by themselves: their time in a state is over, or the jobs that they waited for have ended. */
+import { StoreUnavailable } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { InvalidMove, ItemChanged, ItemNotFound, MoveRefused } from "../core/workflow-errors.ts";
@@ -11,6 +12,8 @@ import type { DueItem } from "../store/workflows.ts";
 import type { WorkerSettings } from "./settings.ts";
 
 const BATCH = 100;
+/** Guards may be slow, and whoever stops the worker waits for the turn to end. */
+const TURN_MS_MAX = 5_000;
 const PRUNE_BATCH = 100;
 const PRUNE_EVERY_MS = 10 * 60_000;
 /** A guard that said no may say yes later. */
@@ -46,10 +49,13 @@ export class ItemUpkeep {
 
   async once(): Promise<number> {
     const { upkeepMs, pollMs } = this.#settings;
+    const startedAt = this.#runtime.monotonic();
+    const isLate = (): boolean => this.#runtime.monotonic() - startedAt > TURN_MS_MAX;
     const workflows = [...this.#byName.keys()];
     const { due, nextInMs } = await this.#store.dueItems({ workflows, limit: BATCH });
-    for (const one of due) await this.#attend(one);
+    for (const one of due) if (!isLate()) await this.#attend(one);
     await this.#pruneNowAndThen();
+    if (due.length === BATCH || isLate()) return 0;
     if (due.length > 0) return upkeepMs;
     return Math.max(1, Math.min(nextInMs ?? pollMs, pollMs));
   }
@@ -60,6 +66,7 @@ export class ItemUpkeep {
       await this.#move(due);
     } catch (error) {
       if (isPast(error)) return;
+      if (error instanceof StoreUnavailable) throw error; // it is not the item's fault
       if (!(error instanceof MoveRefused)) {
         this.#logger.warn({ item: due.item, err: error }, "could not move an item that is due");
       }
@@ -70,17 +77,14 @@ export class ItemUpkeep {
   async #move(due: DueItem): Promise<void> {
     const workflow = this.#byName.get(due.workflow) as AnyWorkflow;
     const item: AnyItem = await this.#workflows.item(workflow, due.item);
+    if (item.enteredAt !== due.enteredAt) return; // this is about another time in a state
     const rules = workflow.states.get(item.status);
     const move = due.reason === "limit" ? rules?.limit?.move : await this.#afterJobs(item, rules);
     if (move === undefined || move === null) return this.#store.postponeItem(due, LOOK_MS);
     const reason = due.reason === "limit" ? "its time in the state is over" : "its jobs have ended";
     // Somebody else may have moved it since it was due, away and even back.
-    await this.#workflows.change(workflow, item, {
-      move,
-      actor: NOBODY,
-      reason,
-      since: item.enteredAt,
-    });
+    const since = due.enteredAt;
+    await this.#workflows.change(workflow, item, { move, actor: NOBODY, reason, since });
   }
 
   /** The move that its jobs lead to; undefined: some have not ended, or none is declared for how they did. */

@@ -306,12 +306,13 @@ export class Shift {
   }
 
   #hearHint(hint: Hint): void {
-    const { orders, upkeep } = this.#loops;
+    const { orders, upkeep, items } = this.#loops;
     if (hint.kind === "waiting") upkeep.wake();
+    if (hint.kind === "waiting") items?.wake();
     if (hint.kind === "unknown") this.#isUnsure = true;
     if (hint.kind === "cancel" || hint.kind === "unknown") orders.wake();
     // The jobs that an item waited for may have ended.
-    const concernsItems = hint.kind === "finished" && this.#loops.items !== undefined;
+    const concernsItems = hint.kind === "finished" && items !== undefined;
     if (hint.kind === "unknown" || concernsItems) this.#hearNews();
     if (hint.kind === "workers") this.#keeper.beatNow();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);

@@ -1,5 +1,7 @@
 /** The tables of workflows on PostgreSQL. What they refuse is refused to everybody, also to hand-typed SQL. */
 import { itemActions, ITEM_LEVELS_MAX } from "../../core/item.ts";
+import { audit, audited, kept, words } from "../item-rules.ts";
+import { NO_HASH } from "../trail.ts";
 import { isOneOf } from "../worker-rules.ts";
 
 const DECLARATIONS = `
@@ -16,6 +18,8 @@ create table holdfast.workflow (
 create table holdfast.workflow_type (
   workflow      text    collate "C" not null references holdfast.workflow (name),
   name          text    collate "C" not null check (length(name) between 1 and 128),
+  -- 0: ended items have it, and nobody is started with it any more.
+  is_declared   integer not null check (is_declared in (0, 1)),
   primary key (workflow, name)
 );
 
@@ -55,18 +59,36 @@ create table holdfast.item (
   updated_at    bigint  not null,
   entered_at    bigint  not null,
   audit_seq     bigint  not null check (audit_seq >= 1),
-  audit_hash    text    collate "C" not null,
+  audit_hash    text    collate "C" not null check (length(audit_hash) = 64),
+  -- Its last change, from which the database writes the line in the audit.
+  change_id     uuid    not null,
+  actor         text    not null,
+  action        text    collate "C" not null check (${isOneOf("action", itemActions)}),
+  move          text    collate "C",
+  reason        text,
+  lock_wait_us  bigint,
+  trace_id      text,
+  jobs          text    not null,
+  data_hash     text    collate "C" not null,
   check (parent_id <> id),
   check ((parent_id is null) = (root_id = id)),
   check ((parent_id is null) = (depth = 0)),
+  check (created_at <= entered_at and entered_at <= updated_at),
+  check ((action = 'move') = (move is not null)),
   foreign key (workflow, type) references holdfast.workflow_type (workflow, name),
   foreign key (workflow, status) references holdfast.workflow_state (workflow, name)
 ) with (fillfactor = 80);
 create index item_parent on holdfast.item (parent_id, status, updated_at);
 create index item_identifier on holdfast.item (identifier, tenant, status);
 create index item_status on holdfast.item (id, status);
-create index item_list on holdfast.item (workflow, status, id);
 create index item_root on holdfast.item (root_id, depth);
+-- Lists are newest first, that is, by id.
+create index item_children on holdfast.item (parent_id, id);
+create index item_list on holdfast.item (workflow, id);
+create index item_list_status on holdfast.item (workflow, status, id);
+create index item_list_tenant on holdfast.item (workflow, tenant, id);
+create index item_list_tenant_status on holdfast.item (workflow, tenant, status, id);
+create index item_over on holdfast.item (workflow, status, updated_at) where depth = 0;
 
 create table holdfast.item_progress (
   item_id       uuid    not null,
@@ -80,6 +102,8 @@ create table holdfast.item_due (
   item_id       uuid    not null,
   reason        text    collate "C" not null check (${isOneOf("reason", ["limit", "jobs"])}),
   workflow      text    collate "C" not null,
+  -- Since when the item is in the state that this is about.
+  entered_at    bigint  not null,
   due_at        bigint  not null,
   primary key (item_id, reason)
 );
@@ -118,74 +142,62 @@ create index item_audit_change on holdfast.item_audit (change_id);
 create table holdfast.item_pruning (item_id uuid not null primary key);
 `;
 
-const fail = (words: string): string =>
-  `raise exception using errcode = '23514', message = 'holdfast: ${words}';`;
+const fail = (why: string): string =>
+  `raise exception using errcode = '23514', message = 'holdfast: ${why}';`;
 
-const RULES = `
+/**
+ * Whoever changes the declaration locks the rows of all states (see ../declarations.ts): they wait for us here, or we for
+ * them, and what is read afterwards is as they left it.
+ */
+const LOCK_STATE = `perform from holdfast.workflow_state
+          where workflow = new.workflow and name = new.status for key share;`;
+
+const ARRIVALS = `
 create function holdfast.item_fits() returns trigger language plpgsql as $$
 declare wanted text; above holdfast.item;
 begin
-  if not exists (select from holdfast.workflow_state
-                  where workflow = new.workflow and name = new.status and is_initial = 1) then
-    ${fail("an item begins in the initial state of its workflow")}
+  ${LOCK_STATE}
+  if not exists (select from holdfast.workflow_type
+                  where workflow = new.workflow and name = new.type and is_declared = 1) then
+    ${fail(words.type)}
+  end if;
+  if new.revision <> 1 or new.audit_seq <> 1 or new.action <> 'start' or not exists (
+      select from holdfast.workflow_state
+       where workflow = new.workflow and name = new.status and is_initial = 1) then
+    ${fail(words.initial)}
   end if;
   select parent into wanted from holdfast.workflow where name = new.workflow;
   if new.parent_id is null then
-    if wanted is not null and wanted <> new.workflow then
-      ${fail("an item of this workflow needs a parent")}
-    end if;
+    if wanted <> new.workflow then ${fail(words.orphan)} end if;
     return new;
   end if;
   select * into above from holdfast.item where id = new.parent_id;
-  if not found then ${fail("there is no such parent")} end if;
-  if above.workflow is distinct from wanted then ${fail("the parent is of another workflow than declared")} end if;
-  if above.root_id <> new.root_id or above.depth + 1 <> new.depth then
-    ${fail("an item stands below its parent")}
-  end if;
+  if not found then ${fail(words.parent)} end if;
+  if above.workflow is distinct from wanted then ${fail(words.family)} end if;
+  if above.root_id <> new.root_id or above.depth + 1 <> new.depth then ${fail(words.place)} end if;
   if exists (select from holdfast.workflow_state
               where workflow = above.workflow and name = above.status and is_final = 1) then
-    ${fail("the parent has ended")}
+    ${fail(words.ended)}
   end if;
-  if above.updated_at < new.updated_at then ${fail("a parent is never behind its children")} end if;
+  if above.updated_at < new.updated_at then ${fail(words.behind)} end if;
   return new;
 end $$;
 
 create trigger item_fits before insert on holdfast.item for each row
 execute function holdfast.item_fits();
 
-create function holdfast.item_moves() returns trigger language plpgsql as $$
+create function holdfast.item_is_told() returns trigger language plpgsql as $$
 begin
-  if new.status <> old.status and not exists (
-      select from holdfast.workflow_move
-       where workflow = new.workflow and from_state = old.status and to_state = new.status) then
-    ${fail("the workflow declares no such move")}
+  if tg_op = 'INSERT' then
+    ${audit("holdfast.item_audit", { status: "null", hash: `'${NO_HASH}'` })}
+  else
+    ${audit("holdfast.item_audit", { status: "old.status", hash: "old.audit_hash" })}
   end if;
-  if new.parent_id is not null and exists (
-      select from holdfast.item where id = new.parent_id and updated_at < new.updated_at) then
-    ${fail("a parent is never behind its children")}
-  end if;
-  return new;
+  return null;
 end $$;
 
-create trigger item_moves before update on holdfast.item for each row
-when (new.status <> old.status or new.parent_id is not null)
-execute function holdfast.item_moves();
-
-create trigger item_stays before update on holdfast.item for each row
-when (new.id <> old.id or new.workflow <> old.workflow or new.type <> old.type or new.tenant <> old.tenant
-      or new.identifier <> old.identifier or new.parent_id is distinct from old.parent_id
-      or new.root_id <> old.root_id or new.depth <> old.depth or new.created_at <> old.created_at)
-execute function holdfast.refuse('an item keeps its workflow, type, tenant, identifier and parent');
-
-create trigger item_counts before update on holdfast.item for each row
-when (new.revision <> old.revision + 1 or new.updated_at < old.updated_at)
-execute function holdfast.refuse('a revision goes up by one with every change, and time does not go back');
-
-create trigger item_is_audited before update on holdfast.item for each row
-when (new.audit_seq not in (old.audit_seq, old.audit_seq + 1)
-      or (new.audit_seq = old.audit_seq) <> (new.audit_hash = old.audit_hash)
-      or (new.status <> old.status or new.data <> old.data) and new.audit_seq = old.audit_seq)
-execute function holdfast.refuse('every change of an item leaves one line in its audit');
+create trigger item_is_started after insert on holdfast.item for each row
+execute function holdfast.item_is_told();
 
 create function holdfast.item_is_counted() returns trigger language plpgsql as $$
 begin
@@ -204,52 +216,125 @@ end $$;
 create trigger item_is_counted after insert on holdfast.item for each row
 when (new.parent_id is not null)
 execute function holdfast.item_is_counted();
+`;
+
+const CHANGES = `
+create trigger item_stays before update on holdfast.item for each row
+when (${kept("new")} is distinct from ${kept("old")})
+execute function holdfast.refuse('${words.keeps}');
+
+create trigger item_counts before update on holdfast.item for each row
+when (new.revision <> old.revision + 1 or new.updated_at < old.updated_at)
+execute function holdfast.refuse('${words.revision}');
+
+create trigger item_is_audited before update on holdfast.item for each row
+when (new.audit_seq not in (old.audit_seq, old.audit_seq + 1)
+      or new.audit_seq = old.audit_seq and ${audited("new")} is distinct from ${audited("old")})
+execute function holdfast.refuse('${words.audited}');
+
+create function holdfast.item_moves() returns trigger language plpgsql as $$
+begin
+  if new.action = 'update' then
+    if new.status <> old.status then ${fail(words.move)} end if;
+    if new.entered_at <> old.entered_at then ${fail(words.stay)} end if;
+    return new;
+  end if;
+  ${LOCK_STATE}
+  if new.action <> 'move' or not exists (
+      select from holdfast.workflow_move
+       where workflow = new.workflow and from_state = old.status and to_state = new.status and name = new.move) then
+    ${fail(words.move)}
+  end if;
+  if new.entered_at <> new.updated_at or new.entered_at <= old.entered_at then ${fail(words.stay)} end if;
+  return new;
+end $$;
+
+create trigger item_moves before update on holdfast.item for each row
+when (new.audit_seq <> old.audit_seq)
+execute function holdfast.item_moves();
+
+create function holdfast.item_follows() returns trigger language plpgsql as $$
+begin
+  if exists (select from holdfast.item where id = new.parent_id and updated_at < new.updated_at) then
+    ${fail(words.behind)}
+  end if;
+  return new;
+end $$;
+
+create trigger item_follows before update on holdfast.item for each row
+when (new.parent_id is not null)
+execute function holdfast.item_follows();
+
+create trigger item_is_told after update on holdfast.item for each row
+when (new.audit_seq <> old.audit_seq)
+execute function holdfast.item_is_told();
 
 create trigger item_is_recounted after update of status on holdfast.item for each row
 when (new.parent_id is not null and new.status <> old.status)
 execute function holdfast.item_is_counted();
+`;
+
+const ENDS = `
+create function holdfast.item_is_let_go() returns trigger language plpgsql as $$
+begin
+  if not exists (
+      select from holdfast.item i
+        join holdfast.workflow_state s on s.workflow = i.workflow and s.name = i.status
+        join holdfast.item top on top.id = i.root_id
+        join holdfast.workflow w on w.name = top.workflow
+       where i.id = new.item_id and s.is_final = 1 and w.keep_ms is not null) then
+    ${fail(words.living)}
+  end if;
+  return new;
+end $$;
+
+create trigger item_is_let_go before insert on holdfast.item_pruning for each row
+execute function holdfast.item_is_let_go();
+
+create function holdfast.item_is_kept() returns trigger language plpgsql as $$
+begin
+  if not exists (select from holdfast.item_pruning where item_id = old.id) then ${fail(words.retention)} end if;
+  return old;
+end $$;
+
+create trigger item_is_kept before delete on holdfast.item for each row
+execute function holdfast.item_is_kept();
 
 create trigger item_is_discounted after delete on holdfast.item for each row
 when (old.parent_id is not null)
 execute function holdfast.item_is_counted();
 
-create function holdfast.item_is_kept() returns trigger language plpgsql as $$
+create trigger item_is_not_emptied before truncate on holdfast.item
+execute function holdfast.refuse('${words.retention}');
+
+create function holdfast.item_audit_is_kept() returns trigger language plpgsql as $$
 begin
-  if not exists (select from holdfast.item_pruning where item_id = (to_jsonb(old) ->> tg_argv[0])::uuid) then
-    ${fail("items and their audit are deleted by their retention only")}
-  end if;
+  if not exists (select from holdfast.item_pruning where item_id = old.item_id) then ${fail(words.retention)} end if;
   return old;
 end $$;
 
-create trigger item_is_kept before delete on holdfast.item for each row
-execute function holdfast.item_is_kept('id');
-
 create trigger item_audit_is_kept before delete on holdfast.item_audit for each row
-execute function holdfast.item_is_kept('item_id');
+execute function holdfast.item_audit_is_kept();
 
 create trigger item_audit_is_not_emptied before truncate on holdfast.item_audit
-execute function holdfast.refuse('items and their audit are deleted by their retention only');
+execute function holdfast.refuse('${words.retention}');
 
 create trigger item_audit_stays before update on holdfast.item_audit for each row
-execute function holdfast.refuse('what is in the audit stays as it is');
+execute function holdfast.refuse('${words.written}');
 
-create function holdfast.item_audit_follows() returns trigger language plpgsql as $$
+create function holdfast.item_audit_is_told() returns trigger language plpgsql as $$
 begin
-  if not exists (select from holdfast.item
-                  where id = new.item_id and audit_seq = new.seq and audit_hash = new.hash
-                    and status = new.new_status and revision = new.revision) then
-    ${fail("a line of the audit is written with the change that it tells of")}
-  end if;
-  if new.seq > 1 and not exists (
-      select from holdfast.item_audit
-       where item_id = new.item_id and seq = new.seq - 1 and hash = new.previous_hash) then
-    ${fail("a line of the audit follows the one before")}
+  if exists (select from holdfast.item_audit where item_id = new.item_id and seq = new.seq)
+      or not exists (select from holdfast.item
+                      where id = new.item_id and audit_seq = new.seq and audit_hash = new.hash
+                        and status = new.new_status and revision = new.revision) then
+    ${fail(words.told)}
   end if;
   return new;
 end $$;
 
-create trigger item_audit_follows before insert on holdfast.item_audit for each row
-execute function holdfast.item_audit_follows();
+create trigger item_audit_is_told before insert on holdfast.item_audit for each row
+execute function holdfast.item_audit_is_told();
 `;
 
-export const WORKFLOW_TABLES = DECLARATIONS + ITEMS + RULES;
+export const WORKFLOW_TABLES = DECLARATIONS + ITEMS + ARRIVALS + CHANGES + ENDS;

@@ -1,5 +1,7 @@
 /** The tables of workflows on SQLite. What they refuse is refused to everybody, also to hand-typed SQL. */
 import { itemActions, ITEM_LEVELS_MAX } from "../../core/item.ts";
+import { audit, audited, kept, words } from "../item-rules.ts";
+import { NO_HASH } from "../trail.ts";
 import { isOneOf } from "../worker-rules.ts";
 
 const DECLARATIONS = `
@@ -16,6 +18,8 @@ create table holdfast_workflow (
 create table holdfast_workflow_type (
   workflow      text    not null references holdfast_workflow (name),
   name          text    not null check (length(name) between 1 and 128),
+  -- 0: ended items have it, and nobody is started with it any more.
+  is_declared   integer not null check (is_declared in (0, 1)),
   primary key (workflow, name)
 ) strict, without rowid;
 
@@ -55,18 +59,36 @@ create table holdfast_item (
   updated_at    integer not null,
   entered_at    integer not null,
   audit_seq     integer not null check (audit_seq >= 1),
-  audit_hash    text    not null,
+  audit_hash    text    not null check (length(audit_hash) = 64),
+  -- Its last change, from which the database writes the line in the audit.
+  change_id     text    not null,
+  actor         text    not null,
+  action        text    not null check (${isOneOf("action", itemActions)}),
+  move          text,
+  reason        text,
+  lock_wait_us  integer,
+  trace_id      text,
+  jobs          text    not null,
+  data_hash     text    not null,
   check (parent_id <> id),
   check ((parent_id is null) = (root_id = id)),
   check ((parent_id is null) = (depth = 0)),
+  check (created_at <= entered_at and entered_at <= updated_at),
+  check ((action = 'move') = (move is not null)),
   foreign key (workflow, type) references holdfast_workflow_type (workflow, name),
   foreign key (workflow, status) references holdfast_workflow_state (workflow, name)
 ) strict;
 create index holdfast_item_parent on holdfast_item (parent_id, status, updated_at);
 create index holdfast_item_identifier on holdfast_item (identifier, tenant, status);
 create index holdfast_item_status on holdfast_item (id, status);
-create index holdfast_item_list on holdfast_item (workflow, status, id);
 create index holdfast_item_root on holdfast_item (root_id, depth);
+-- Lists are newest first, that is, by id.
+create index holdfast_item_children on holdfast_item (parent_id, id);
+create index holdfast_item_list on holdfast_item (workflow, id);
+create index holdfast_item_list_status on holdfast_item (workflow, status, id);
+create index holdfast_item_list_tenant on holdfast_item (workflow, tenant, id);
+create index holdfast_item_list_tenant_status on holdfast_item (workflow, tenant, status, id);
+create index holdfast_item_over on holdfast_item (workflow, status, updated_at) where depth = 0;
 
 create table holdfast_item_progress (
   item_id       text    not null,
@@ -80,6 +102,8 @@ create table holdfast_item_due (
   item_id       text    not null,
   reason        text    not null check (${isOneOf("reason", ["limit", "jobs"])}),
   workflow      text    not null,
+  -- Since when the item is in the state that this is about.
+  entered_at    integer not null,
   due_at        integer not null,
   primary key (item_id, reason)
 ) strict, without rowid;
@@ -118,70 +142,55 @@ create index holdfast_item_audit_change on holdfast_item_audit (change_id);
 create table holdfast_item_pruning (item_id text not null primary key) strict, without rowid;
 `;
 
+const refuse = (why: string): string => `raise(abort, 'holdfast: ${why}')`;
+
 /** Foreign keys are checked here only by connections that ask for it, so a trigger says the same again. */
-const RULES = `
+const ARRIVALS = `
 create trigger holdfast_item_fits before insert on holdfast_item
 begin
-  select raise(abort, 'holdfast: the workflow declares no such type')
-   where not exists (select 1 from holdfast_workflow_type where workflow = new.workflow and name = new.type);
-  select raise(abort, 'holdfast: an item begins in the initial state of its workflow')
-   where not exists (select 1 from holdfast_workflow_state
+  -- To replace a row is to delete it, and here no trigger would hear of that.
+  select ${refuse(words.retention)}
+   where exists (select 1 from holdfast_item where id = new.id);
+  select ${refuse(words.type)}
+   where not exists (select 1 from holdfast_workflow_type
+                      where workflow = new.workflow and name = new.type and is_declared = 1);
+  select ${refuse(words.initial)}
+   where new.revision <> 1 or new.audit_seq <> 1 or new.action <> 'start'
+      or not exists (select 1 from holdfast_workflow_state
                       where workflow = new.workflow and name = new.status and is_initial = 1);
 end;
 
 create trigger holdfast_item_needs_parent before insert on holdfast_item
 when new.parent_id is null
 begin
-  select raise(abort, 'holdfast: an item of this workflow needs a parent')
+  select ${refuse(words.orphan)}
     from holdfast_workflow where name = new.workflow and parent <> name;
 end;
 
 create trigger holdfast_item_fits_parent before insert on holdfast_item
 when new.parent_id is not null
 begin
-  select raise(abort, 'holdfast: there is no such parent')
+  select ${refuse(words.parent)}
    where not exists (select 1 from holdfast_item where id = new.parent_id);
-  select raise(abort, 'holdfast: the parent is of another workflow than declared')
+  select ${refuse(words.family)}
     from holdfast_item above, holdfast_workflow w
    where above.id = new.parent_id and w.name = new.workflow and above.workflow is not w.parent;
-  select raise(abort, 'holdfast: an item stands below its parent')
+  select ${refuse(words.place)}
     from holdfast_item above
    where above.id = new.parent_id and (above.root_id <> new.root_id or above.depth + 1 <> new.depth);
-  select raise(abort, 'holdfast: the parent has ended')
+  select ${refuse(words.ended)}
     from holdfast_item above
     join holdfast_workflow_state s on s.workflow = above.workflow and s.name = above.status
    where above.id = new.parent_id and s.is_final = 1;
-  select raise(abort, 'holdfast: a parent is never behind its children')
+  select ${refuse(words.behind)}
     from holdfast_item above
    where above.id = new.parent_id and above.updated_at < new.updated_at;
 end;
 
-create trigger holdfast_item_moves before update of status on holdfast_item
-when new.status <> old.status and not exists (
-  select 1 from holdfast_workflow_move
-   where workflow = new.workflow and from_state = old.status and to_state = new.status)
-begin select raise(abort, 'holdfast: the workflow declares no such move'); end;
-
-create trigger holdfast_item_follows before update on holdfast_item
-when new.parent_id is not null and exists (
-  select 1 from holdfast_item above where above.id = new.parent_id and above.updated_at < new.updated_at)
-begin select raise(abort, 'holdfast: a parent is never behind its children'); end;
-
-create trigger holdfast_item_stays before update on holdfast_item
-when new.id <> old.id or new.workflow <> old.workflow or new.type <> old.type or new.tenant <> old.tenant
-  or new.identifier <> old.identifier or new.parent_id is not old.parent_id
-  or new.root_id <> old.root_id or new.depth <> old.depth or new.created_at <> old.created_at
-begin select raise(abort, 'holdfast: an item keeps its workflow, type, tenant, identifier and parent'); end;
-
-create trigger holdfast_item_counts before update on holdfast_item
-when new.revision <> old.revision + 1 or new.updated_at < old.updated_at
-begin select raise(abort, 'holdfast: a revision goes up by one with every change, and time does not go back'); end;
-
-create trigger holdfast_item_is_audited before update on holdfast_item
-when new.audit_seq not in (old.audit_seq, old.audit_seq + 1)
-  or (new.audit_seq = old.audit_seq) <> (new.audit_hash = old.audit_hash)
-  or (new.status <> old.status or new.data <> old.data) and new.audit_seq = old.audit_seq
-begin select raise(abort, 'holdfast: every change of an item leaves one line in its audit'); end;
+create trigger holdfast_item_is_started after insert on holdfast_item
+begin
+  ${audit("holdfast_item_audit", { status: "null", hash: `'${NO_HASH}'` })}
+end;
 
 create trigger holdfast_item_is_counted after insert on holdfast_item
 when new.parent_id is not null
@@ -189,6 +198,45 @@ begin
   insert into holdfast_item_progress (item_id, workflow, status, children)
   values (new.parent_id, new.workflow, new.status, 1)
       on conflict (item_id, workflow, status) do update set children = children + 1;
+end;
+`;
+
+const CHANGES = `
+create trigger holdfast_item_stays before update on holdfast_item
+when ${kept("new")} is not ${kept("old")}
+begin select ${refuse(words.keeps)}; end;
+
+create trigger holdfast_item_counts before update on holdfast_item
+when new.revision <> old.revision + 1 or new.updated_at < old.updated_at
+begin select ${refuse(words.revision)}; end;
+
+create trigger holdfast_item_is_audited before update on holdfast_item
+when new.audit_seq not in (old.audit_seq, old.audit_seq + 1)
+  or new.audit_seq = old.audit_seq and ${audited("new")} is not ${audited("old")}
+begin select ${refuse(words.audited)}; end;
+
+create trigger holdfast_item_moves before update on holdfast_item
+when new.audit_seq <> old.audit_seq
+begin
+  select ${refuse(words.move)}
+   where new.action = 'start' or new.action = 'update' and new.status <> old.status
+      or new.action = 'move' and not exists (
+         select 1 from holdfast_workflow_move
+          where workflow = new.workflow and from_state = old.status and to_state = new.status and name = new.move);
+  select ${refuse(words.stay)}
+   where new.action = 'update' and new.entered_at <> old.entered_at
+      or new.action = 'move' and (new.entered_at <> new.updated_at or new.entered_at <= old.entered_at);
+end;
+
+create trigger holdfast_item_follows before update on holdfast_item
+when new.parent_id is not null and exists (
+  select 1 from holdfast_item above where above.id = new.parent_id and above.updated_at < new.updated_at)
+begin select ${refuse(words.behind)}; end;
+
+create trigger holdfast_item_is_told after update on holdfast_item
+when new.audit_seq <> old.audit_seq
+begin
+  ${audit("holdfast_item_audit", { status: "old.status", hash: "old.audit_hash" })}
 end;
 
 create trigger holdfast_item_is_recounted after update of status on holdfast_item
@@ -200,6 +248,24 @@ begin
   values (new.parent_id, new.workflow, new.status, 1)
       on conflict (item_id, workflow, status) do update set children = children + 1;
 end;
+`;
+
+const ENDS = `
+create trigger holdfast_item_is_let_go before insert on holdfast_item_pruning
+begin
+  select ${refuse(words.living)}
+   where not exists (
+     select 1
+       from holdfast_item i
+       join holdfast_workflow_state s on s.workflow = i.workflow and s.name = i.status
+       join holdfast_item top on top.id = i.root_id
+       join holdfast_workflow w on w.name = top.workflow
+      where i.id = new.item_id and s.is_final = 1 and w.keep_ms is not null);
+end;
+
+create trigger holdfast_item_is_kept before delete on holdfast_item
+when not exists (select 1 from holdfast_item_pruning where item_id = old.id)
+begin select ${refuse(words.retention)}; end;
 
 create trigger holdfast_item_is_discounted after delete on holdfast_item
 when old.parent_id is not null
@@ -208,28 +274,21 @@ begin
    where item_id = old.parent_id and workflow = old.workflow and status = old.status;
 end;
 
-create trigger holdfast_item_is_kept before delete on holdfast_item
-when not exists (select 1 from holdfast_item_pruning where item_id = old.id)
-begin select raise(abort, 'holdfast: items and their audit are deleted by their retention only'); end;
-
 create trigger holdfast_item_audit_is_kept before delete on holdfast_item_audit
 when not exists (select 1 from holdfast_item_pruning where item_id = old.item_id)
-begin select raise(abort, 'holdfast: items and their audit are deleted by their retention only'); end;
+begin select ${refuse(words.retention)}; end;
 
 create trigger holdfast_item_audit_stays before update on holdfast_item_audit
-begin select raise(abort, 'holdfast: what is in the audit stays as it is'); end;
+begin select ${refuse(words.written)}; end;
 
-create trigger holdfast_item_audit_follows before insert on holdfast_item_audit
+create trigger holdfast_item_audit_is_told before insert on holdfast_item_audit
 begin
-  select raise(abort, 'holdfast: a line of the audit is written with the change that it tells of')
-   where not exists (select 1 from holdfast_item
+  select ${refuse(words.told)}
+   where exists (select 1 from holdfast_item_audit where item_id = new.item_id and seq = new.seq)
+      or not exists (select 1 from holdfast_item
                       where id = new.item_id and audit_seq = new.seq and audit_hash = new.hash
                         and status = new.new_status and revision = new.revision);
-  select raise(abort, 'holdfast: a line of the audit follows the one before')
-   where new.seq > 1
-     and not exists (select 1 from holdfast_item_audit
-                      where item_id = new.item_id and seq = new.seq - 1 and hash = new.previous_hash);
 end;
 `;
 
-export const WORKFLOW_TABLES = DECLARATIONS + ITEMS + RULES;
+export const WORKFLOW_TABLES = DECLARATIONS + ITEMS + ARRIVALS + CHANGES + ENDS;

@@ -72,15 +72,12 @@ export interface ItemEntry {
 export type Fields = Readonly<Record<string, Json | undefined>>;
 
 /** The named fields replace those of the data; one that is undefined is taken out. */
-export function patched(data: unknown, patch: unknown): unknown {
-  if (patch === undefined) return data;
-  if (!isFields(patch)) {
-    throw new InvalidArgument({ field: "patch", problem: "give an object with the new fields." });
-  }
-  const merged = { ...(isFields(data) ? data : {}), ...patch };
+export function patched(data: unknown, patch: unknown): Fields {
+  const merged = { ...checkFields("data", data), ...checkFields("patch", patch) };
   return Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== undefined));
 }
 
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+export function checkFields(field: string, value: unknown): Fields {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Fields;
+  throw new InvalidArgument({ field, problem: "give an object with named fields." });
 }

@@ -5,7 +5,7 @@
  * entering a state are functions; they live in the processes that know the workflow.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { checkKnown, checkWhole } from "./check.ts";
+import { checkKnown, checkList, checkWhole } from "./check.ts";
 import { toMs, type Duration } from "./duration.ts";
 import { InvalidArgument } from "./errors.ts";
 import type { ChildrenIn, ItemRecord } from "./item.ts";
@@ -103,7 +103,7 @@ export interface Workflow<
 export interface StateRules {
   readonly isFinal: boolean;
   readonly limit: { readonly ms: number; readonly move: string } | null;
-  readonly enter: ((facts: never) => void) | null;
+  readonly enter: ((facts: never) => unknown) | null;
   readonly whenJobsEnd: { readonly done: string; readonly failed: string | null } | null;
 }
 
@@ -148,6 +148,8 @@ const KNOWN = new Set([
 ]);
 const STATE_OPTIONS = new Set(["final", "limit", "enter", "whenJobsEnd"]);
 const MOVE_OPTIONS = new Set(["from", "to", "guard"]);
+const LIMIT_OPTIONS = new Set(["after", "move"]);
+const AFTER_JOBS_OPTIONS = new Set(["done", "failed"]);
 
 export function defineWorkflow<
   const State extends string,
@@ -209,46 +211,76 @@ export function unchecked<Data>(): StandardSchemaV1<Data> {
 }
 
 function statesOf(given: Readonly<Record<string, object>>): Map<string, StateRules> {
-  const states = Object.entries(given ?? {});
+  const states = Object.entries(checkObject("states", given));
   checkWhole("states", states.length, { least: 1, most: STATES_MAX });
-  return new Map(states.map(([name, options]) => [checkName("states", name), stateOf(options)]));
+  return new Map(
+    states.map(([name, options]) => [
+      checkName("states", name),
+      stateOf(`states.${name}`, checkObject(`states.${name}`, options)),
+    ]),
+  );
 }
 
-function stateOf(options: StateOptions<string, string, never, string>): StateRules {
+function stateOf(field: string, options: StateOptions<string, string, never, string>): StateRules {
   checkKnown(options, STATE_OPTIONS);
-  const { final = false, limit, enter = null, whenJobsEnd } = options;
+  const { final = false, limit, enter, whenJobsEnd } = options;
+  if (typeof final !== "boolean") {
+    throw new InvalidArgument({ field: `${field}.final`, problem: "give true or false." });
+  }
   return {
     isFinal: final,
-    limit:
-      limit === undefined
-        ? null
-        : { ms: toMs("limit.after", limit.after, { min: 1 }), move: limit.move },
-    enter,
+    limit: limit === undefined ? null : limitOf(`${field}.limit`, limit),
+    enter: checkFunction(`${field}.enter`, enter),
     whenJobsEnd:
-      whenJobsEnd === undefined
-        ? null
-        : { done: whenJobsEnd.done, failed: whenJobsEnd.failed ?? null },
+      whenJobsEnd === undefined ? null : afterJobsOf(`${field}.whenJobsEnd`, whenJobsEnd),
   };
+}
+
+function limitOf(
+  field: string,
+  limit: { readonly after: Duration; readonly move: string },
+): { ms: number; move: string } {
+  checkKnown(checkObject(field, limit), LIMIT_OPTIONS);
+  return { ms: toMs(`${field}.after`, limit.after, { min: 1 }), move: limit.move };
+}
+
+function afterJobsOf(
+  field: string,
+  moves: { readonly done: string; readonly failed?: string },
+): { done: string; failed: string | null } {
+  checkKnown(checkObject(field, moves), AFTER_JOBS_OPTIONS);
+  return { done: moves.done, failed: moves.failed ?? null };
 }
 
 function movesOf(
   given: Readonly<Record<string, MoveOptions<string, never, string>>>,
   states: ReadonlyMap<string, StateRules>,
 ): Map<string, MoveRules> {
-  const moves = Object.entries(given ?? {});
+  const moves = Object.entries(checkObject("moves", given));
   checkWhole("moves", moves.length, { least: 0, most: MOVES_MAX });
   return new Map(
-    moves.map(([name, { from, to, guard = null, ...rest }]) => {
-      checkKnown({ from, to, guard, ...rest }, MOVE_OPTIONS);
-      const sources = typeof from === "string" ? [from] : [...from];
-      for (const state of [...sources, to]) checkState(`moves.${name}`, state, states);
-      for (const state of sources) {
-        if (states.get(state)?.isFinal !== true) continue;
-        throw new InvalidArgument({ field: `moves.${name}`, problem: `'${state}' is final.` });
-      }
-      return [checkName("moves", name), { from: sources, to, guard }];
-    }),
+    moves.map(([name, options]) => [checkName("moves", name), moveOf(name, options, states)]),
   );
+}
+
+function moveOf(
+  name: string,
+  options: MoveOptions<string, never, string>,
+  states: ReadonlyMap<string, StateRules>,
+): MoveRules {
+  const field = `moves.${name}`;
+  checkKnown(checkObject(field, options), MOVE_OPTIONS);
+  const { from, to, guard } = options;
+  const sources = typeof from === "string" ? [from] : [...new Set(checkList(field, from))];
+  if (sources.length === 0) {
+    throw new InvalidArgument({ field, problem: "name at least one state that it leads from." });
+  }
+  for (const state of [...sources, to]) checkState(field, state, states);
+  for (const state of sources) {
+    if (states.get(state)?.isFinal !== true) continue;
+    throw new InvalidArgument({ field, problem: `'${state}' is final.` });
+  }
+  return { from: sources, to, guard: checkFunction(`${field}.guard`, guard) };
 }
 
 function checkStates(
@@ -284,12 +316,25 @@ function checkMove(field: string, name: string, moves: ReadonlyMap<string, MoveR
 }
 
 function typesOf(types: readonly string[]): readonly string[] {
-  checkWhole("types", types.length, { least: 1, most: STATES_MAX });
-  return types.map((type) => checkName("types", type));
+  checkWhole("types", checkList("types", types).length, { least: 1, most: STATES_MAX });
+  const names = new Set(types.map((type) => checkName("types", type)));
+  if (names.size === types.length) return [...names];
+  throw new InvalidArgument({ field: "types", problem: "one is named twice." });
+}
+
+function checkObject<T extends object>(field: string, value: T): T {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw new InvalidArgument({ field, problem: "give an object." });
+}
+
+function checkFunction<T>(field: string, value: T | undefined): T | null {
+  if (value === undefined) return null;
+  if (typeof value === "function") return value;
+  throw new InvalidArgument({ field, problem: "give a function." });
 }
 
 function checkParent(parent: AnyWorkflow | null): AnyWorkflow | null {
-  if (parent === null || parent.states instanceof Map) return parent;
+  if (parent === null || parent?.states instanceof Map) return parent;
   throw new InvalidArgument({
     field: "parent",
     problem: 'give a workflow made with defineWorkflow(), or "self".',

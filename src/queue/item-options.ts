@@ -1,15 +1,17 @@
 /** What a caller may say about items, checked before anything is locked. */
-import { checkKnown, checkText } from "../core/check.ts";
+import { checkKnown, checkText, checkWhole } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
-import type { ItemRecord } from "../core/item.ts";
+import { checkFields, type ItemRecord } from "../core/item.ts";
+import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import { checkKey, checkName } from "../core/name.ts";
 import type { AnyWorkflow } from "../core/workflow.ts";
-import type { Seen } from "../store/workflows.ts";
+import type { ItemFilter, Seen } from "../store/workflows.ts";
 import type { Asked, Signature, Started } from "./item-plan.ts";
 
+const PATCH = { what: "patch of an item", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 const TENANT = "default";
-const ACTOR_LENGTH_MAX = 255;
 const REASON_LENGTH_MAX = 1_000;
+const TRACE_LENGTH_MAX = 1_000;
 
 /** A person, a program, or the job that does it: a task gives its `ctx`. */
 export type Actor = string | { readonly id: string; readonly traceId: string };
@@ -95,14 +97,8 @@ export const CHANGE_OPTIONS = new Set([
 ]);
 export const CHILD_OPTIONS = new Set(["id", "move", "patch", "expect"]);
 export const SIGNED_OPTIONS = new Set(["actor", "reason", "trace"]);
-export const LIST_OPTIONS = new Set([
-  "status",
-  "tenant",
-  "identifier",
-  "parent",
-  "before",
-  "limit",
-]);
+const PARENT_OPTIONS = new Set(["move", "patch"]);
+const LIST_OPTIONS = new Set(["status", "tenant", "identifier", "parent", "before", "limit"]);
 export const HISTORY_OPTIONS = new Set(["after", "limit"]);
 
 export function startedOf(
@@ -116,16 +112,25 @@ export function startedOf(
     const problem = `there is no type '${type}'. There are: ${workflow.types.join(", ")}.`;
     throw new InvalidArgument({ field: "type", problem });
   }
-  const above = typeof parent === "object" ? parent.id : parent;
+  const above = typeof parent === "object" ? parent?.id : parent;
   return {
     workflow,
     id,
     type,
     tenant: checkName("tenant", tenant),
     identifier: checkKey("identifier", identifier),
-    parent: above === undefined ? null : checkText("parent", above),
+    parent: parent === undefined ? null : checkText("parent", above as string),
     data,
   };
+}
+
+/** What a list is asked for, without what is not said. */
+export function filterOf(filter: ItemsFilter<string>): Omit<ItemFilter, "workflow" | "limit"> {
+  checkKnown(filter, LIST_OPTIONS);
+  const { limit: _limit, ...texts } = filter;
+  const said = Object.entries(texts).filter(([, text]) => text !== undefined);
+  for (const [field, text] of said) checkText(field, text);
+  return Object.fromEntries(said);
 }
 
 export function askedOf(
@@ -138,11 +143,20 @@ export function askedOf(
     readonly since?: number;
   },
 ): Asked {
-  const { move = null, patch, expect = null, since = null } = change;
-  if (move === null && patch === undefined) {
+  const { move, patch, expect, since } = change;
+  if (move === undefined && patch === undefined) {
     throw new InvalidArgument({ field: "patch", problem: "give a move, a patch, or both." });
   }
-  return { workflow, id: checkText("id", id), move, patch, expect, since };
+  if (patch !== undefined) encode(checkFields("patch", patch), PATCH);
+  const whole = { least: 0, most: Number.MAX_SAFE_INTEGER };
+  return {
+    workflow,
+    id: checkText("id", id),
+    move: move === undefined ? null : checkText("move", move),
+    patch,
+    expect: expect === undefined ? null : checkWhole("expect", expect, whole),
+    since: since === undefined ? null : checkWhole("since", since, whole),
+  };
 }
 
 export function parentAsked(
@@ -150,6 +164,7 @@ export function parentAsked(
   item: ItemRecord,
   change: { readonly move?: string; readonly patch?: unknown },
 ): Asked {
+  checkKnown(change, PARENT_OPTIONS);
   const above = workflow.nests ? workflow : workflow.parent;
   if (above === null || item.parent === null) {
     throw new InvalidArgument({ field: "parent", problem: `item ${item.id} has no parent.` });
@@ -162,18 +177,43 @@ export function checkBelow(seen: Seen, id: string, parent: string): void {
   throw new InvalidArgument({ field: "changes", problem: `item ${id} is not below ${parent}.` });
 }
 
-export function signatureOf({ actor, reason, trace }: Signed): Signature {
-  const isJob = typeof actor === "object" && actor !== null;
-  const name = isJob ? `job ${actor.id}` : actor;
+/** Without what is not said. */
+export function signedOf(signed: {
+  readonly actor: Actor;
+  readonly reason: string | undefined;
+  readonly trace: string | undefined;
+}): Signed {
+  const { actor, reason, trace } = signed;
   return {
-    actor: checkLength("actor", checkName("actor", name), ACTOR_LENGTH_MAX),
-    reason: reason === undefined ? null : checkLength("reason", reason, REASON_LENGTH_MAX),
-    traceId: trace ?? (isJob ? actor.traceId : null),
+    actor,
+    ...(reason === undefined ? {} : { reason }),
+    ...(trace === undefined ? {} : { trace }),
+  };
+}
+
+export function signatureOf({ actor, reason, trace }: Signed): Signature {
+  const job = typeof actor === "object" && actor !== null ? actor : null;
+  const traceId = trace ?? job?.traceId;
+  return {
+    actor: checkName(
+      "actor",
+      job === null ? (actor as string) : `job ${checkName("actor", job.id)}`,
+    ),
+    reason: reason === undefined ? null : checkWords("reason", reason, REASON_LENGTH_MAX),
+    traceId: traceId === undefined ? null : checkWords("trace", traceId, TRACE_LENGTH_MAX),
     lockWaitMs: null,
   };
 }
 
-function checkLength(field: string, text: string, most: number): string {
-  if (checkText(field, text).length <= most) return text;
-  throw new InvalidArgument({ field, problem: `at most ${most} characters are allowed.` });
+/** Whatever people write; but it must come back from every database as it was, or its hash would not fit. */
+function checkWords(field: string, text: string, most: number): string {
+  if (checkText(field, text).length > most) {
+    throw new InvalidArgument({ field, problem: `at most ${most} characters are allowed.` });
+  }
+  if (!text.isWellFormed() || text.includes("\0")) {
+    const problem =
+      "it contains half of a character, or a zero, which not every database can store.";
+    throw new InvalidArgument({ field, problem });
+  }
+  return text;
 }

@@ -3,28 +3,19 @@
  * locks; here are the rules of the workflow, its guards among them.
  */
 import { InvalidArgument } from "../core/errors.ts";
-import { calledId } from "../core/id.ts";
-import { ITEM_LEVELS_MAX, patched, type ChildrenIn, type ItemRecord } from "../core/item.ts";
-import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
+import { ITEM_LEVELS_MAX, patched, type ChildrenIn } from "../core/item.ts";
+import { decode } from "../core/json.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { Task } from "../core/task.ts";
 import { InvalidMove, ItemChanged, ItemNotFound, MoveRefused } from "../core/workflow-errors.ts";
-import type {
-  AnyWorkflow,
-  EnqueueOnEntry,
-  MoveRules,
-  StateRules,
-  Verdict,
-} from "../core/workflow.ts";
-import type { NewJob } from "../store/store.ts";
+import type { AnyWorkflow, MoveRules, StateRules } from "../core/workflow.ts";
+import { changeOf, instantOf } from "../store/items.ts";
 import { NO_HASH } from "../store/trail.ts";
 import type { ItemWrite, NewLine, Seen, StoredItem } from "../store/workflows.ts";
-import { checkInputs, defaultsOf, newJob } from "./new-job.ts";
-import { checkOptions } from "./options.ts";
+import { dataText } from "./item-data.ts";
+import { jobsOnEntry } from "./item-entry.ts";
+import { Patience } from "./item-patience.ts";
+import { recordOf, recordOrNull } from "./item-record.ts";
 
-const DATA = { what: "data of an item", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
-/** A guard holds the locks of its item. */
-const GUARD_MS_MAX = 5_000;
 /** Who moves an item when nobody asks for it. */
 export const NOBODY = "holdfast";
 
@@ -60,29 +51,26 @@ export interface PlanParts {
 
 export class ItemPlan {
   readonly #parts: PlanParts;
+  readonly #patience: Patience;
   readonly #writes = new Map<string, ItemWrite>();
   /** The workflows of those that are written. */
   readonly #known = new Map<string, AnyWorkflow>();
 
   constructor(parts: PlanParts) {
     this.#parts = parts;
-  }
-
-  get writes(): ItemWrite[] {
-    return [...this.#writes.values()];
+    this.#patience = new Patience(parts.runtime);
   }
 
   async start(started: Started): Promise<void> {
     const { workflow, data, ...facts } = started;
     const parent = this.#parent(facts.parent);
-    const status = workflow.initial;
     const item: StoredItem = {
       ...facts,
       workflow: workflow.name,
       root: parent?.root ?? facts.id,
       depth: parent === null ? 0 : parent.depth + 1,
-      status,
-      data: await dataText(workflow, data),
+      status: workflow.initial,
+      data: await dataText(workflow, data, this.#patience),
       revision: 0,
       createdAt: 0,
       updatedAt: 0,
@@ -94,10 +82,9 @@ export class ItemPlan {
       const problem = `items stand at most ${ITEM_LEVELS_MAX} above one another.`;
       throw new InvalidArgument({ field: "parent", problem });
     }
-    await this.#write(workflow, item, { action: "start", status, data: item.data });
+    this.#write(workflow, item, { action: "start", status: item.status, data: item.data });
   }
 
-  /** Then those above follow, if it was the last of theirs that lived. */
   async change(asked: Asked): Promise<void> {
     const { workflow, id, move, patch, expect, since } = asked;
     const item = this.#parts.seen.items.get(id);
@@ -108,52 +95,85 @@ export class ItemPlan {
     if (since !== null && since !== item.enteredAt) {
       throw new ItemChanged({ item: id, expected: null, found: item.revision });
     }
-    const data = await dataText(workflow, patched(decode(item.data), patch));
+    const data =
+      patch === undefined
+        ? item.data
+        : await dataText(workflow, patched(decode(item.data), patch), this.#patience);
     if (move === null) {
-      return this.#write(workflow, item, { action: "update", status: item.status, data });
+      this.#write(workflow, item, { action: "update", status: item.status, data });
+      return;
     }
     const rules = moveOf(workflow, item, move);
     const reason = await this.#refusal(rules, { item, patch });
     if (reason !== undefined) throw new MoveRefused({ item: id, move, reason });
-    await this.#write(workflow, item, { action: "move", move, status: rules.to, data });
+    this.#write(workflow, item, { action: "move", move, status: rules.to, data });
   }
 
   /** Items whose last living child has ended in this change make the move that their workflow declares for it. */
   async closeParents(): Promise<void> {
-    for (let level = 1; level < ITEM_LEVELS_MAX; level += 1) {
-      for (const [id, workflow] of this.#parentsOfEnded()) await this.#closeParent(workflow, id);
+    // From below: one that closes may be the last of its own parent's.
+    for (let depth = ITEM_LEVELS_MAX - 1; depth > 0; depth -= 1) {
+      for (const [id, workflow] of this.#parentsOfEnded(depth)) await this.#close(workflow, id);
     }
   }
 
-  #parentsOfEnded(): Map<string, AnyWorkflow> {
+  /** All that is to be written, with the jobs that the entered states ask for. */
+  async finish(): Promise<ItemWrite[]> {
+    const { seen, newId } = this.#parts;
+    const planned = [...this.#writes.values()];
+    const at = instantOf(planned, seen);
+    const finished: ItemWrite[] = [];
+    for (const write of planned) {
+      const rules = this.#entered(write);
+      const above = write.item.parent === null ? undefined : this.#writes.get(write.item.parent);
+      const facts = {
+        item: recordOf(changeOf(write, at)),
+        parent: recordOrNull(
+          above === undefined ? this.#parent(write.item.parent) : changeOf(above, at),
+        ),
+      };
+      const jobs = rules === null ? [] : await jobsOnEntry(rules, facts, newId, this.#patience);
+      finished.push({ ...write, jobs });
+    }
+    return finished;
+  }
+
+  #parentsOfEnded(depth: number): Map<string, AnyWorkflow> {
     const parents = new Map<string, AnyWorkflow>();
     for (const { item, status, line } of this.#writes.values()) {
       const workflow = this.#known.get(item.workflow);
       const above = workflow?.nests === true ? workflow : workflow?.parent;
-      if (item.parent === null || above === null || above === undefined) continue;
+      if (item.depth !== depth || item.parent === null) continue;
       const hasEnded = line.action === "move" && this.#isFinal(item.workflow, status);
-      if (hasEnded) parents.set(item.parent, above);
+      if (hasEnded && above !== null && above !== undefined) parents.set(item.parent, above);
     }
     return parents;
   }
 
-  async #closeParent(workflow: AnyWorkflow, id: string): Promise<void> {
-    const parent = this.#parts.seen.items.get(id);
-    const { whenChildrenEnd } = workflow;
+  async #close(workflow: AnyWorkflow, id: string): Promise<void> {
+    const { seen } = this.#parts;
+    const parent = seen.items.get(id);
+    const asked = this.#writes.get(id);
     // One whose state is asked for in this same change does as it was asked.
-    if (whenChildrenEnd === null || parent === undefined) return;
-    const before = this.#writes.get(id);
-    if (before?.line.action === "move") return;
-    const progress = this.#progress(id, await this.#parts.seen.progress(id));
-    if (progress.some(({ isFinal, children }) => !isFinal && children > 0)) return;
-    const move = whenChildrenEnd(progress);
-    const rules = move === null ? undefined : workflow.moves.get(move);
-    if (move === null || rules === undefined || !rules.from.includes(parent.status)) return;
-    const facts = { item: parent, patch: {}, actor: NOBODY };
+    if (workflow.whenChildrenEnd === null || parent === undefined) return;
+    if (asked?.line.action === "move") return;
+    const progress = this.#progress(id, await seen.progress(id));
+    if (progress.some(({ isFinal }) => !isFinal)) return;
+    const move = workflow.whenChildrenEnd(progress);
+    if (move === null) return;
+    const rules = workflow.moves.get(move);
+    if (rules === undefined) throw noSuchMove(workflow, move);
+    if (!rules.from.includes(parent.status)) return;
+    const data = asked?.data ?? parent.data;
+    const because = "all below it have ended";
+    // What the caller changed in it is in the same line of its audit, and that is signed by the caller.
+    const by =
+      asked === undefined
+        ? { actor: NOBODY, reason: because }
+        : { actor: asked.line.actor, reason: asked.line.reason ?? because };
+    const facts = { item: { ...parent, data }, patch: undefined, actor: by.actor };
     if ((await this.#refusal(rules, facts)) !== undefined) return;
-    const data = before?.data ?? parent.data;
-    const by = { actor: NOBODY, reason: "all below it have ended" };
-    await this.#write(workflow, parent, { action: "move", move, status: rules.to, data, by });
+    this.#write(workflow, parent, { action: "move", move, status: rules.to, data, by });
   }
 
   /** How it will be when this change is written. */
@@ -178,32 +198,35 @@ export class ItemPlan {
 
   #parent(id: string | null): StoredItem | null {
     if (id === null) return null;
-    const parent = this.#parts.seen.items.get(id) ?? this.#writes.get(id)?.item;
+    const parent = this.#parts.seen.items.get(id);
     if (parent === undefined) throw new ItemNotFound({ id });
     return parent;
   }
 
-  /** Why a guard does not let it; undefined: it does. */
+  /** Why a guard does not let it; null: it gives no reason; undefined: it lets it. */
   async #refusal(
     { guard }: MoveRules,
-    { item, patch, actor }: { item: StoredItem; patch: unknown; actor?: string },
+    { item, patch = {}, actor }: { item: StoredItem; patch: unknown; actor?: string },
   ): Promise<string | null | undefined> {
     if (guard === null) return undefined;
-    const { runtime, signature, seen } = this.#parts;
+    const { signature, seen } = this.#parts;
     const facts = {
       item: recordOf(item),
       parent: recordOrNull(this.#parent(item.parent)),
       actor: actor ?? signature.actor,
       reason: signature.reason,
-      patch: patch ?? {},
+      patch,
       now: seen.now,
     };
-    const verdict = await inTime(runtime, async () => guard(facts as never));
+    const verdict: unknown = await this.#patience.with("guard", () => guard(facts as never));
+    if (verdict === undefined || verdict === true) return undefined;
     if (verdict === false) return null;
-    return typeof verdict === "string" ? verdict : undefined;
+    if (typeof verdict === "string") return verdict;
+    const problem = "a guard says true, false, or in a text why the item may not.";
+    throw new InvalidArgument({ field: "guard", problem });
   }
 
-  async #write(
+  #write(
     workflow: AnyWorkflow,
     item: StoredItem,
     to: {
@@ -213,42 +236,26 @@ export class ItemPlan {
       data: string;
       by?: Pick<Signature, "actor" | "reason">;
     },
-  ): Promise<void> {
+  ): void {
     this.#known.set(workflow.name, workflow);
     const { action, move = null, status, data, by } = to;
-    const { signature } = this.#parts;
+    const line = { ...this.#parts.signature, ...by, action, move };
     const rules = action === "update" ? undefined : workflow.states.get(status);
-    const after = { ...item, status, data };
-    const jobs = rules === undefined ? [] : await this.#enter(rules, after);
     this.#writes.set(item.id, {
       item,
-      line: { ...signature, ...by, action, move },
+      line,
       status,
       data,
-      jobs,
-      awaitsJobs: rules?.whenJobsEnd !== null && rules?.whenJobsEnd !== undefined,
+      jobs: [],
+      awaitsJobs: (rules?.whenJobsEnd ?? null) !== null,
       limitMs: rules?.limit?.ms ?? null,
     });
   }
 
-  /** The jobs that a state asks for. */
-  async #enter(rules: StateRules, item: StoredItem): Promise<NewJob[]> {
-    if (rules.enter === null) return [];
-    const { newId } = this.#parts;
-    const wanted: { task: Task; input: unknown; options: object }[] = [];
-    const enqueue: EnqueueOnEntry = (task, input, options = {}) =>
-      void wanted.push({ task, input, options });
-    const parent = recordOrNull(this.#parent(item.parent));
-    rules.enter({ item: recordOf(item), parent, enqueue } as never);
-    const jobs: NewJob[] = [];
-    for (const { task, input, options } of wanted) {
-      const defaults = defaultsOf(task);
-      await checkInputs(task, [input]);
-      // Whoever ends a job that somebody waits for sees it in its id.
-      const id = rules.whenJobsEnd === null ? newId() : calledId(newId());
-      jobs.push(newJob(id, defaults.name, input, checkOptions(options, defaults)));
-    }
-    return jobs;
+  /** The state that an item enters with a change; null: it stays where it is. */
+  #entered({ item, line, status }: ItemWrite): StateRules | null {
+    if (line.action === "update") return null;
+    return this.#known.get(item.workflow)?.states.get(status) ?? null;
   }
 }
 
@@ -267,43 +274,7 @@ function moveOf(workflow: AnyWorkflow, item: StoredItem, move: string): MoveRule
   });
 }
 
-/** What is stored is the data as it was given; the schema only has to agree with it. */
-async function dataText({ data: schema }: AnyWorkflow, data: unknown): Promise<string> {
-  const checked = await schema?.["~standard"].validate(data);
-  if (checked?.issues !== undefined) {
-    const [issue] = checked.issues;
-    const path = (issue?.path ?? []).map((part) => (typeof part === "object" ? part.key : part));
-    const field = ["data", ...path].join(".");
-    throw new InvalidArgument({ field, problem: issue?.message ?? "it is not valid." });
-  }
-  return encode(data, DATA);
-}
-
-export function recordOf(item: StoredItem): ItemRecord {
-  const { id, workflow, type, tenant, identifier, parent, root, status } = item;
-  const { revision, createdAt, updatedAt, enteredAt } = item;
-  const place = { id, workflow, type, tenant, identifier, parent, root, status };
-  return { ...place, data: decode(item.data), revision, createdAt, updatedAt, enteredAt };
-}
-
-function recordOrNull(item: StoredItem | null): ItemRecord | null {
-  return item === null ? null : recordOf(item);
-}
-
-/** Its item is locked meanwhile. */
-async function inTime(runtime: Runtime, guard: () => Promise<Verdict>): Promise<Verdict> {
-  const late = Promise.withResolvers<never>();
-  const timer = runtime.timer(GUARD_MS_MAX, () => late.reject(tooLong()));
-  try {
-    return await Promise.race([guard(), late.promise]);
-  } finally {
-    timer.cancel();
-  }
-}
-
-function tooLong(): InvalidArgument {
-  const problem =
-    `it took longer than ${GUARD_MS_MAX} ms while its item was locked. ` +
-    `A guard must not wait for others, nor call Holdfast.`;
-  return new InvalidArgument({ field: "guard", problem });
+function noSuchMove({ name, moves }: AnyWorkflow, move: unknown): InvalidArgument {
+  const problem = `workflow '${name}' has no move '${String(move)}'. There are: ${[...moves.keys()].join(", ")}.`;
+  return new InvalidArgument({ field: "whenChildrenEnd", problem });
 }

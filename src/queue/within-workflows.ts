@@ -1,9 +1,10 @@
 /** Workflows inside of a transaction of the user's. */
 import { InvalidArgument } from "../core/errors.ts";
+import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { AnyWorkflow } from "../core/workflow.ts";
 import type { Store } from "../store/store.ts";
-import type { ItemsChange, StoredItem } from "../store/workflows.ts";
+import type { HistoryFilter, ItemFilter, ItemsChange, StoredItem } from "../store/workflows.ts";
 import { Workflows } from "./workflows.ts";
 
 export class GuestWorkflows extends Workflows {
@@ -37,5 +38,17 @@ export class GuestWorkflows extends Workflows {
 
   protected override find(id: string): Promise<StoredItem | null> {
     return this.parts.store.within(this.#tx, (guest) => guest.findItem(id));
+  }
+
+  protected override read(filter: ItemFilter): Promise<StoredItem[]> {
+    return this.parts.store.within(this.#tx, (guest) => guest.listItems(filter));
+  }
+
+  protected override readHistory(filter: HistoryFilter): Promise<ItemEntry[]> {
+    return this.parts.store.within(this.#tx, (guest) => guest.itemHistory(filter));
+  }
+
+  protected override readProgress(item: string): Promise<ChildrenIn[]> {
+    return this.parts.store.within(this.#tx, (guest) => guest.progressOf(item));
   }
 }

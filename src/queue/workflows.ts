@@ -12,18 +12,27 @@ import type { Runtime } from "../core/runtime.ts";
 import { ItemNotFound } from "../core/workflow-errors.ts";
 import type { AnyWorkflow, Workflow } from "../core/workflow.ts";
 import type { Store } from "../store/store.ts";
-import type { ItemsChange, Seen, StoredItem } from "../store/workflows.ts";
+import type {
+  HistoryFilter,
+  ItemFilter,
+  ItemsChange,
+  ItemWrite,
+  Seen,
+  StoredItem,
+} from "../store/workflows.ts";
 import { declarationOf } from "./declaration.ts";
 import {
   askedOf,
   CHANGE_OPTIONS,
   checkBelow,
   CHILD_OPTIONS,
+  filterOf,
   HISTORY_OPTIONS,
-  LIST_OPTIONS,
   parentAsked,
   SIGNED_OPTIONS,
   signatureOf,
+  signedOf,
+  START_OPTIONS,
   startedOf,
   type ChildChange,
   type ChildPatch,
@@ -32,7 +41,8 @@ import {
   type NewItem,
   type Signed,
 } from "./item-options.ts";
-import { ItemPlan, recordOf, type Asked, type Signature } from "./item-plan.ts";
+import { ItemPlan, type Asked, type Signature, type Started } from "./item-plan.ts";
+import { recordOf } from "./item-record.ts";
 import { Item } from "./item.ts";
 
 export const ITEMS_BATCH_MAX = 1_000;
@@ -58,7 +68,8 @@ export interface WorkflowsParts {
 
 export class Workflows {
   protected readonly parts: WorkflowsParts;
-  readonly #declared = new Map<AnyWorkflow, Promise<void>>();
+  readonly #declaring = new Map<AnyWorkflow, Promise<void>>();
+  readonly #declared = new WeakSet<AnyWorkflow>();
 
   constructor(parts: WorkflowsParts) {
     this.parts = parts;
@@ -69,20 +80,17 @@ export class Workflows {
    * changed; call it to learn early whether it fits. Throws WorkflowConflict and ItemsStranded.
    */
   async declare(workflow: AnyWorkflow): Promise<void> {
-    if (!(workflow?.states instanceof Map)) {
-      const problem = "give a workflow made with defineWorkflow().";
-      throw new InvalidArgument({ field: "workflow", problem });
-    }
+    if (this.#declared.has(workflow)) return;
+    checkWorkflow(workflow);
     if (workflow.parent !== null) await this.declare(workflow.parent);
-    const known = this.#declared.get(workflow);
-    if (known !== undefined) return known;
-    const declaring = this.parts.store.declareWorkflow(declarationOf(workflow));
-    this.#declared.set(workflow, declaring);
+    let declaring = this.#declaring.get(workflow);
+    declaring ??= this.parts.store.declareWorkflow(declarationOf(workflow));
+    this.#declaring.set(workflow, declaring);
     try {
       await declaring;
-    } catch (error) {
-      this.#declared.delete(workflow);
-      throw error;
+      this.#declared.add(workflow);
+    } finally {
+      this.#declaring.delete(workflow);
     }
   }
 
@@ -95,17 +103,13 @@ export class Workflows {
     workflow: Workflow<State, Move, Data, Type>,
     item: NewItem<NoInfer<Data>, NoInfer<Type>>,
   ): Promise<Item<State, Move, Data, Type>> {
+    checkKnown(item, START_OPTIONS);
     const { actor, reason, trace, ...rest } = item;
-    const signed = {
-      actor,
-      ...(reason === undefined ? {} : { reason }),
-      ...(trace === undefined ? {} : { trace }),
-    };
-    const [started] = await this.startMany(workflow, [rest], signed);
+    const [started] = await this.startMany(workflow, [rest], signedOf({ actor, reason, trace }));
     return started as Item<State, Move, Data, Type>;
   }
 
-  /** Starts items together: all of them or none. Those that have a parent have the same one. */
+  /** Starts items together: all of them or none. They have one parent, or none. */
   async startMany<State extends string, Move extends string, Data, Type extends string>(
     workflow: Workflow<State, Move, Data, Type>,
     items: readonly Omit<NewItem<NoInfer<Data>, NoInfer<Type>>, keyof Signed>[],
@@ -114,13 +118,12 @@ export class Workflows {
     await this.declare(workflow);
     checkWhole("items", checkList("items", items).length, { least: 1, most: ITEMS_BATCH_MAX });
     const started = items.map((item) => startedOf(workflow, item, this.parts.newId()));
-    const parents = [...new Set(started.flatMap(({ parent }) => parent ?? []))];
-    const [first] = parents;
-    const tree = first === undefined ? null : { of: first };
+    const parent = parentOf(started);
+    const tree = parent === null ? null : { of: parent };
     const rows = await this.#locked(workflow, tree, signed, (signature) =>
       this.write({
         id: this.parts.newId(),
-        items: parents,
+        items: parent === null ? [] : [parent],
         decide: (seen) =>
           this.#plan(seen, signature, async (plan) => {
             for (const one of started) await plan.start(one);
@@ -134,6 +137,7 @@ export class Workflows {
     workflow: Workflow<State, Move, Data, Type>,
     id: string,
   ): Promise<Item<State, Move, Data, Type>> {
+    checkWorkflow(workflow);
     const row = await this.find(checkText("id", id));
     if (row?.workflow !== workflow.name) throw new ItemNotFound({ id, workflow: workflow.name });
     return this.#item(workflow, row);
@@ -144,9 +148,10 @@ export class Workflows {
     workflow: Workflow<State, Move, Data, Type>,
     filter: ItemsFilter<NoInfer<State>> = {},
   ): Promise<Item<State, Move, Data, Type>[]> {
-    checkKnown(filter, LIST_OPTIONS);
+    checkWorkflow(workflow);
+    const wanted = filterOf(filter);
     const limit = checkWhole("limit", filter.limit ?? LIST_DEFAULT, { least: 1, most: LIST_MAX });
-    const rows = await this.parts.store.listItems({ ...filter, workflow: workflow.name, limit });
+    const rows = await this.read({ ...wanted, workflow: workflow.name, limit });
     return rows.map((row) => this.#item(workflow, row));
   }
 
@@ -154,7 +159,7 @@ export class Workflows {
   async history(id: string, options: HistoryOptions = {}): Promise<ItemEntry[]> {
     checkKnown(options, HISTORY_OPTIONS);
     const { after = 0, limit = LIST_DEFAULT } = options;
-    return this.parts.store.itemHistory({
+    return this.readHistory({
       item: checkText("id", id),
       after: checkWhole("after", after, { least: 0, most: Number.MAX_SAFE_INTEGER }),
       limit: checkWhole("limit", limit, { least: 1, most: LIST_MAX }),
@@ -162,8 +167,8 @@ export class Workflows {
   }
 
   /** How many items directly below this one are in which state. */
-  progress(id: string): Promise<ChildrenIn[]> {
-    return this.parts.store.progressOf(checkText("id", id));
+  async progress(id: string): Promise<ChildrenIn[]> {
+    return this.readProgress(checkText("id", id));
   }
 
   /** Moves or updates an item and, in the same step, its parent. */
@@ -222,6 +227,18 @@ export class Workflows {
     return this.parts.store.findItem(id);
   }
 
+  protected read(filter: ItemFilter): Promise<StoredItem[]> {
+    return this.parts.store.listItems(filter);
+  }
+
+  protected readHistory(filter: HistoryFilter): Promise<ItemEntry[]> {
+    return this.parts.store.itemHistory(filter);
+  }
+
+  protected readProgress(item: string): Promise<ChildrenIn[]> {
+    return this.parts.store.progressOf(item);
+  }
+
   async #change(
     workflow: AnyWorkflow,
     {
@@ -251,11 +268,11 @@ export class Workflows {
     seen: Seen,
     signature: Signature,
     body: (plan: ItemPlan) => Promise<void>,
-  ): Promise<ItemPlan["writes"]> {
+  ): Promise<ItemWrite[]> {
     const { runtime, newId } = this.parts;
     const plan = new ItemPlan({ runtime, newId, signature, seen });
     await body(plan);
-    return plan.writes;
+    return plan.finish();
   }
 
   /** The lock is that of the whole tree; of one that is yet to be started there is none. */
@@ -282,6 +299,19 @@ export class Workflows {
     const record = recordOf(row) as ItemRecord<State, Data, Type>;
     return new Item(record, { workflow, workflows: this });
   }
+}
+
+function checkWorkflow(workflow: AnyWorkflow): void {
+  if (workflow?.states instanceof Map) return;
+  const problem = "give a workflow made with defineWorkflow().";
+  throw new InvalidArgument({ field: "workflow", problem });
+}
+
+function parentOf(started: readonly Started[]): string | null {
+  const [first = null, ...others] = new Set(started.map(({ parent }) => parent));
+  if (others.length === 0) return first;
+  const problem = "items that are started together have one parent, or none.";
+  throw new InvalidArgument({ field: "parent", problem });
 }
 
 function topOf(workflow: AnyWorkflow): AnyWorkflow {

@@ -8,14 +8,11 @@ import type { LockLine } from "./lock-line.ts";
 import { TRUSTED } from "./lock.ts";
 import { unlessAborted } from "./unless-aborted.ts";
 
-/** Whoever the lock is kept for asks this often … */
-const NEXT_POLL_MS = 5;
-/** … others less and less often … */
-const POLL_MS_FIRST = 5;
-const POLL_MS_MAX = 50;
-const POLL_GROWTH = 1.5;
-/** … and not so often either while nobody answers. */
-const AWAY_POLL_MS = 100;
+/** Whoever the lock is kept for asks often: it is the only one that does. */
+const NEXT_POLL = { firstMs: 2, mostMs: 10, growth: 1.3 };
+/** Others ask less and less often, and so does everybody while nobody answers. */
+const POLL = { firstMs: 5, mostMs: 50, growth: 1.5 };
+const AWAY_POLL = { firstMs: 50, mostMs: 250, growth: 1.5 };
 /** However short the wait: an answer takes its time. */
 const ANSWER_MS_MIN = 1_000;
 
@@ -60,7 +57,7 @@ export class Contest {
     signal?.addEventListener("abort", onAbort, { once: true });
     try {
       if (signal?.aborted === true) onAbort();
-      await this.#waitForTurn(inLine.turn);
+      if (inLine.turn !== null) await this.#waitForTurn(inLine.turn);
       const won = await this.#ask();
       return { ...won, waitedMs: this.#waitedMs, leave: inLine.leave };
     } catch (error) {
@@ -91,15 +88,13 @@ export class Contest {
   #ask(): Promise<Pick<Won, "token" | "sentAt">> {
     const limitMs = Math.max(this.#parts.waitMs, ANSWER_MS_MIN) - this.#waitedMs;
     return this.#within(limitMs, async () => {
-      let pauseMs = POLL_MS_FIRST;
-      for (let again = false; ; again = true) {
+      for (let tries = 0; ; tries += 1) {
         const sentAt = this.#parts.runtime.monotonic();
-        const answer = await this.#askOnce(again);
+        const answer = await this.#askOnce(tries > 0);
         // One that was long under way is hardly ours any more; asked again, it is.
         if (answer.taken && this.#isTrusted(sentAt)) return { token: answer.token, sentAt };
         if (answer.taken) continue;
-        await this.#pause(answer.isNext ? NEXT_POLL_MS : pauseMs);
-        pauseMs = Math.min(POLL_MS_MAX, pauseMs * POLL_GROWTH);
+        await this.#pause(answer.isNext, tries);
       }
     });
   }
@@ -131,12 +126,14 @@ export class Contest {
     void asked.then(giveBack, giveBack).catch(() => {}); // it runs out by itself
   }
 
-  async #pause(ms: number): Promise<void> {
+  async #pause(isNext: boolean, tries: number): Promise<void> {
     const { runtime, waitMs } = this.#parts;
     const leftMs = waitMs - this.#waitedMs;
     if (leftMs <= 0) throw this.#failure();
-    const spread = (this.#cause === undefined ? ms : AWAY_POLL_MS) * (0.5 + runtime.random());
-    await sleep(runtime, Math.min(leftMs, spread), { signal: this.#over.signal });
+    const isAnswered = this.#cause === undefined;
+    const { firstMs, mostMs, growth } = isAnswered ? (isNext ? NEXT_POLL : POLL) : AWAY_POLL;
+    const pauseMs = Math.min(mostMs, firstMs * growth ** tries) * (0.5 + runtime.random());
+    await sleep(runtime, Math.min(leftMs, pauseMs), { signal: this.#over.signal });
     this.#over.signal.throwIfAborted();
   }
 

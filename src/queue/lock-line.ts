@@ -6,8 +6,8 @@
  * kept for this process again and again.
  */
 export interface LinePlace {
-  /** Resolves when all those in front have left. */
-  readonly turn: Promise<void>;
+  /** Resolves when all those in front have left; null: there is nobody. */
+  readonly turn: Promise<void> | null;
   /** Lets the next one come. May be called twice, and before it was one's turn. */
   readonly leave: () => void;
 }
@@ -20,7 +20,7 @@ export class LockLine {
     const waiting = this.#waiting.get(key);
     if (waiting === undefined) {
       this.#waiting.set(key, new Set());
-      return { turn: Promise.resolve(), leave: once(() => this.#callNext(key)) };
+      return { turn: null, leave: once(() => this.#callNext(key)) };
     }
     const { promise: turn, resolve } = Promise.withResolvers<void>();
     waiting.add(resolve);

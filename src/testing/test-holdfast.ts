@@ -33,6 +33,7 @@ export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promi
   const holdfast = await openHoldfast("sqlite::memory:", {
     runtime: clock,
     version: NO_VERSION,
+    locks: "sql", // whatever the environment says: nothing outside of the test has a part in it
     ...(logger === undefined ? {} : { logger }),
   });
   return {

@@ -3,9 +3,11 @@ import { checkKnown } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { guardedLogger, silentLogger, type Logger } from "../core/log.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
+import type { LockMode } from "../core/lock.ts";
 import { checkName } from "../core/name.ts";
 import { appVersion } from "../core/version.ts";
 import { Client } from "../queue/client.ts";
+import { openLocks } from "../locks/open.ts";
 import { openStore, type Place } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { checkWorkerOptions, type WorkerOptions } from "./settings.ts";
@@ -20,8 +22,15 @@ export interface HoldfastOptions {
   readonly create?: boolean;
   /** PostgreSQL: the schema that the tables stand in. Default `holdfast`. */
   readonly schema?: string;
-  /** MySQL, MariaDB: a Redis through which processes wake each other. Default: HOLDFAST_REDIS_URL, if it is set. */
+  /**
+   * A Redis, for locks; and on MySQL and MariaDB for processes to wake each other. Default: HOLDFAST_REDIS_URL, if it is set.
+   */
   readonly redis?: string;
+  /**
+   * Where locks are kept: in rows of the database, or in Redis. "off": workflows do without. Default: HOLDFAST_LOCKS, else
+   * "redis" if there is one, else "sql".
+   */
+  readonly locks?: LockMode;
   /** Which build of the application this is. Default: the git commit, else BUILD_ID. */
   readonly version?: string;
   /** Time and randomness; tests bring their own. */
@@ -29,7 +38,16 @@ export interface HoldfastOptions {
 }
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-const KNOWN = new Set(["logger", "migrate", "create", "schema", "redis", "version", "runtime"]);
+const KNOWN = new Set([
+  "logger",
+  "migrate",
+  "create",
+  "schema",
+  "redis",
+  "locks",
+  "version",
+  "runtime",
+]);
 
 /** Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`), a `pg` pool of your own, or a store. */
 export async function openHoldfast(
@@ -37,7 +55,7 @@ export async function openHoldfast(
   options: HoldfastOptions = {},
 ): Promise<Holdfast> {
   checkKnown(options, KNOWN);
-  const { logger = silentLogger, migrate = true, version, ...rest } = options;
+  const { logger = silentLogger, migrate = true, version, locks, ...rest } = options;
   const { runtime = systemRuntime } = rest;
   if (LEVELS.some((level) => typeof logger?.[level] !== "function")) {
     throw new InvalidArgument({
@@ -49,16 +67,17 @@ export async function openHoldfast(
   const store = isStore(place) ? place : await openStore(place, rest);
   try {
     await (migrate ? store.migrate() : store.checkSchema());
+    return new Holdfast({
+      store,
+      runtime,
+      logger: guardedLogger(logger),
+      version: version ?? appVersion(systemRuntime),
+      locks: await openLocks({ locks, redis: rest.redis }, { rows: store, runtime }),
+    });
   } catch (error) {
     await store.close();
     throw error;
   }
-  return new Holdfast({
-    store,
-    runtime,
-    logger: guardedLogger(logger),
-    version: version ?? appVersion(systemRuntime),
-  });
 }
 
 function isStore(place: Place | Store): place is Store {

@@ -1,0 +1,214 @@
+/**
+ * Locks in Redis.
+ *
+ * Redis may lose what it was told: when it restarts, or when a replica takes over. Then two may have one lock; the second
+ * has the larger token, because tokens are not below the clock. While Redis is away nobody gets a lock, and everybody is
+ * told so within the time that they are willing to wait.
+ */
+import { StoreUnavailable } from "../core/errors.ts";
+import type { LockAnswer, LockFilter, LockHold, LockRecord, LockRequest } from "../core/lock.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { NEXT_MS, type LockPlace } from "./lock.ts";
+import { scripts, type Row } from "./redis-scripts.ts";
+
+/** How long anybody waits for an answer, or for a connection. */
+const ANSWER_MS_MAX = 1_000;
+/** A connection on which nothing comes for so long, although something was asked, is replaced. */
+const SILENT_MS_MAX = 2_000;
+const RECONNECT_MS_FIRST = 25;
+const RECONNECT_MS_MAX = 1_000;
+/** Locks that are looked at for one list. */
+const LOOKED_AT_MAX = 10_000;
+/** What has to be given back when Redis answers again. */
+const OWED_MAX = 1_000;
+
+type ScriptName = keyof typeof scripts;
+
+/** As much of the driver as we use. */
+interface RedisClient {
+  readonly status: string;
+  on(event: "ready" | "close", listener: () => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  connect(): Promise<unknown>;
+  disconnect(): void;
+  defineCommand(name: string, script: { numberOfKeys: number; lua: string }): void;
+}
+
+type RedisDriver = new (url: string, options: object) => RedisClient;
+
+export interface RedisLockOptions {
+  readonly url: string;
+  /** Locks of databases with different names do not meet. */
+  readonly database: string;
+  readonly runtime: Runtime;
+}
+
+async function loadDriver(): Promise<RedisDriver> {
+  try {
+    const { Redis } = await import("ioredis");
+    return Redis;
+  } catch (error) {
+    throw new StoreUnavailable(
+      { problem: "The driver for Redis is not installed.", remedy: "Run: npm install ioredis" },
+      error,
+    );
+  }
+}
+
+export class RedisLock implements LockPlace {
+  readonly kind = "redis";
+  readonly #client: RedisClient;
+  readonly #runtime: Runtime;
+  readonly #prefix: string;
+  readonly #where: string;
+  /** By holder: what may be ours without our knowing, and could not be given back. */
+  readonly #owed = new Map<string, string>();
+  #ready = Promise.withResolvers<void>();
+  #trouble: Error | null = null;
+
+  static async open(options: RedisLockOptions): Promise<RedisLock> {
+    const Redis = await loadDriver();
+    return new RedisLock(new Redis(options.url, OPTIONS), options);
+  }
+
+  private constructor(client: RedisClient, { url, database, runtime }: RedisLockOptions) {
+    this.#client = client;
+    this.#runtime = runtime;
+    this.#prefix = `holdfast:${database}`;
+    this.#where = `Redis at ${new URL(url).host}`;
+    for (const [name, script] of Object.entries(scripts)) client.defineCommand(name, script);
+    client.on("error", (error) => void (this.#trouble = error));
+    client.on("close", () => void (this.#ready = Promise.withResolvers()));
+    client.on("ready", () => this.#isBack());
+  }
+
+  async take(request: LockRequest): Promise<LockAnswer> {
+    const { key, holder, contender, owner, trace, ttlMs } = request;
+    const keys = [
+      this.#lock(key),
+      `${this.#prefix}:lock-next:${key}`,
+      `${this.#prefix}:lock-token`,
+    ];
+    const args = [holder, contender, owner, trace ?? "", ttlMs, key, NEXT_MS];
+    const answer = (await this.#run("take", [...keys, this.#ends, ...args])) as unknown[];
+    const [taken, said, isNext] = answer;
+    if (taken === 1) return { taken: true, token: said as number };
+    return { taken: false, owner: said === "" ? null : (said as string), isNext: isNext === 1 };
+  }
+
+  async extend({ key, token }: LockHold, ttlMs: number): Promise<boolean> {
+    return (await this.#run("extend", [this.#lock(key), this.#ends, token, ttlMs, key])) === 1;
+  }
+
+  async release({ key, token }: LockHold): Promise<boolean> {
+    return (await this.#run("release", [this.#lock(key), this.#ends, "token", token, key])) === 1;
+  }
+
+  /** A request that nobody waits for any more may lie before a Redis that stands still, and be served when it goes on. */
+  async abandon(key: string, holder: string): Promise<void> {
+    if (this.#owed.size < OWED_MAX) this.#owed.set(holder, key);
+    if (this.#client.status === "ready") await this.#giveBack();
+  }
+
+  async find(key: string): Promise<LockRecord | null> {
+    return recordOf(key, (await this.#run("find", [this.#lock(key)])) as Row);
+  }
+
+  async list({ type = "", limit }: LockFilter): Promise<LockRecord[]> {
+    const rows = await this.#run("list", [this.#ends, this.#lock(""), type, LOOKED_AT_MAX]);
+    return (rows as Row[])
+      .flatMap((row) => recordOf(row[6] ?? "", row) ?? [])
+      .toSorted((a, b) => a.acquiredAt - b.acquiredAt || (a.key < b.key ? -1 : 1))
+      .slice(0, limit);
+  }
+
+  async close(): Promise<void> {
+    this.#client.disconnect();
+  }
+
+  #lock(key: string): string {
+    return `${this.#prefix}:lock:${key}`;
+  }
+
+  get #ends(): string {
+    return `${this.#prefix}:lock-ends`;
+  }
+
+  async #run(name: ScriptName, args: readonly (string | number)[]): Promise<unknown> {
+    if (this.#client.status !== "ready") await this.#becomeReady();
+    const run = (this.#client as unknown as Record<ScriptName, Script>)[name];
+    try {
+      return await Reflect.apply(run, this.#client, args);
+    } catch (error) {
+      throw this.#away(error);
+    }
+  }
+
+  /** The first to ask connects; a connection that was lost is made anew by the driver. */
+  async #becomeReady(): Promise<void> {
+    if (this.#client.status === "wait") this.#client.connect().catch(() => {}); // said as "error"
+    const late = Promise.withResolvers<never>();
+    const timer = this.#runtime.timer(ANSWER_MS_MAX, () => late.reject(this.#away(this.#trouble)));
+    try {
+      await Promise.race([this.#ready.promise, late.promise]);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #isBack(): void {
+    this.#trouble = null;
+    this.#ready.resolve();
+    void this.#giveBack().catch(() => {}); // when it is back again, then
+  }
+
+  async #giveBack(): Promise<void> {
+    for (const [holder, key] of this.#owed) {
+      await this.#run("release", [this.#lock(key), this.#ends, "holder", holder, key]);
+      this.#owed.delete(holder);
+    }
+  }
+
+  #away(cause: unknown): StoreUnavailable {
+    const said = cause instanceof Error ? `: ${cause.message}` : "";
+    return new StoreUnavailable(
+      {
+        problem: `${this.#where} cannot be asked for locks${said}.`,
+        remedy: 'Look after it, or keep locks in the database (locks: "sql", HOLDFAST_LOCKS=sql).',
+      },
+      cause,
+    );
+  }
+}
+
+type Script = (...args: (string | number)[]) => Promise<unknown>;
+
+function recordOf(
+  key: string,
+  [token, owner, trace, acquiredAt, endsInMs, now]: Row,
+): LockRecord | null {
+  if (token === null || endsInMs <= 0) return null;
+  return {
+    key,
+    token: Number(token),
+    owner,
+    trace: trace === "" ? null : trace,
+    acquiredAt: Number(acquiredAt),
+    expiresAt: now + endsInMs,
+    expiresInMs: endsInMs,
+  };
+}
+
+/** Nothing is queued or sent again by the driver: whoever asked has given up by then. */
+const OPTIONS = {
+  lazyConnect: true,
+  connectTimeout: ANSWER_MS_MAX,
+  commandTimeout: ANSWER_MS_MAX,
+  socketTimeout: SILENT_MS_MAX,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  connectionName: "holdfast-locks",
+  retryStrategy: (times: number) =>
+    Math.min(RECONNECT_MS_MAX, RECONNECT_MS_FIRST * 2 ** Math.min(times, 10)),
+};

@@ -1,0 +1,77 @@
+/** Where locks are tried: in rows of each database, and in a Redis of the tests' own beside a file. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openHoldfast, type Holdfast, type HoldfastOptions } from "../../src/index.ts";
+import { missing, missingPrograms, scratchDatabase, startRedis } from "../support/servers.ts";
+import type { GuardedServer } from "../support/servers.ts";
+
+export interface LockSite extends AsyncDisposable {
+  readonly url: string;
+  readonly options: Pick<HoldfastOptions, "locks" | "redis">;
+  /** Opens it as another process would; what was opened is closed with the site. */
+  open(options?: HoldfastOptions): Promise<Holdfast>;
+}
+
+export interface PlaceUnderTest {
+  readonly name: "SQLite" | "PostgreSQL" | "MariaDB" | "Redis";
+  readonly skip: string | false;
+  readonly site: () => Promise<LockSite>;
+}
+
+function siteOn(
+  url: string,
+  options: LockSite["options"],
+  discard: () => Promise<void> | void,
+): LockSite {
+  const opened: Holdfast[] = [];
+  return {
+    url,
+    options,
+    async open(more = {}) {
+      const holdfast = await openHoldfast(url, { ...options, ...more });
+      opened.push(holdfast);
+      return holdfast;
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(opened.map((holdfast) => holdfast.close()));
+      await discard();
+    },
+  };
+}
+
+export async function onFile(options: LockSite["options"]): Promise<LockSite> {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-locks-"));
+  // The file's name is the database's: no two sites meet in Redis.
+  const url = `sqlite:${join(folder, `${folder.slice(-6)}.db`)}`;
+  return siteOn(url, options, () => rmSync(folder, { recursive: true, force: true }));
+}
+
+async function onServer(name: "postgres" | "mysql"): Promise<LockSite> {
+  const scratch = await scratchDatabase(name);
+  return siteOn(scratch.url, { locks: "sql" }, () => scratch.drop());
+}
+
+let redis: Promise<GuardedServer> | null = null;
+
+/** One for all tests of a file, which leave it alone. */
+function sharedRedis(): Promise<GuardedServer> {
+  redis ??= startRedis();
+  return redis;
+}
+
+export const places: readonly PlaceUnderTest[] = [
+  { name: "SQLite", skip: false, site: () => onFile({ locks: "sql" }) },
+  { name: "PostgreSQL", skip: missing("postgres"), site: () => onServer("postgres") },
+  { name: "MariaDB", skip: missing("mysql"), site: () => onServer("mysql") },
+  {
+    name: "Redis",
+    skip: missingPrograms("redis"),
+    site: async () => onFile({ locks: "redis", redis: (await sharedRedis()).url }),
+  },
+];
+
+/** After the last test: its process need not be waited for. */
+export async function stopSharedRedis(): Promise<void> {
+  await (await redis)?.[Symbol.asyncDispose]();
+}

@@ -1,0 +1,139 @@
+/** Locks between real processes: nobody is inside with another, nobody waits for ever, and whoever stood still is told. */
+import assert from "node:assert/strict";
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test, type TestContext } from "node:test";
+import type { Locks } from "../../src/index.ts";
+import { tempFolder } from "../support/folder.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { until } from "../worker/observe.ts";
+import type { Errand, Told } from "./contender.ts";
+import { places, stopSharedRedis, type LockSite } from "./places.ts";
+
+const PROGRAM = join(import.meta.dirname, "contender.ts");
+const PROCESSES = 3;
+const TIMES = 40;
+/** A process that is passed over again and again would see hundreds. */
+const TURNS_MAX = 40;
+const TTL_MS = 600;
+const KEY = "order:42";
+
+const folder = tempFolder();
+
+class Contender implements AsyncDisposable {
+  readonly process: ChildProcess;
+  readonly #told: Told[] = [];
+
+  constructor({ url, options }: LockSite) {
+    this.process = fork(PROGRAM, [url, JSON.stringify(options)], { execArgv: [] });
+    this.process.on("message", (told) => this.#told.push(told as Told));
+  }
+
+  go(does: Errand["does"], file: string): void {
+    const errand: Errand = { does, file, key: KEY, times: TIMES, ttl: TTL_MS };
+    this.process.send(errand);
+  }
+
+  /** Waits until it has said so. */
+  async hear<S extends Told["said"]>(said: S): Promise<Extract<Told, { said: S }>> {
+    const told = await until(`it says ${said}`, () =>
+      this.#told.find((each) => each.said === said),
+    );
+    this.#told.splice(this.#told.indexOf(told), 1);
+    return told as Extract<Told, { said: S }>;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const exited = once(this.process, "exit");
+    this.process.disconnect();
+    await exited;
+  }
+}
+
+function counter(): string {
+  const file = folder.file(".count");
+  writeFileSync(file, "0");
+  return file;
+}
+
+function read(file: string): number {
+  return Number(readFileSync(file, "utf8"));
+}
+
+describe("locks between processes", { concurrency: true }, () => {
+  for (const { name, skip, site: openSite } of places) {
+    describe(`in ${name}`, { skip, timeout: 60_000, concurrency: 1 }, () => {
+      let site: LockSite;
+      let locks: Locks;
+      let contenders: readonly Contender[];
+      before(async () => {
+        site = await openSite();
+        ({ locks } = await site.open());
+        contenders = Array.from({ length: PROCESSES }, () => new Contender(site));
+        await Promise.all(contenders.map((each) => each.hear("ready")));
+      });
+      after(async () => {
+        await Promise.all((contenders ?? []).map((each) => each[Symbol.asyncDispose]()));
+        await site[Symbol.asyncDispose]();
+      });
+
+      /** How far all of them come who count in one file. */
+      async function count(does: "count" | "count without"): Promise<number> {
+        const file = counter();
+        for (const each of contenders) each.go(does, file);
+        await Promise.all(contenders.map((each) => each.hear("done")));
+        return read(file);
+      }
+
+      test("nobody is inside with another, and without the lock they are", async (t: TestContext) => {
+        const startedAt = performance.now();
+        assert.equal(await count("count"), PROCESSES * TIMES);
+        const eachMs = (performance.now() - startedAt) / (PROCESSES * TIMES);
+        t.diagnostic(`${eachMs.toFixed(1)} ms for each turn`);
+        const without = await count("count without");
+        assert.ok(without < PROCESSES * TIMES, "nothing was lost without the lock");
+      });
+
+      test("whoever waits gets it soon, also from one who asks again at once", async (t: TestContext) => {
+        const file = counter();
+        const [hog] = contenders;
+        hog?.go("hog", file);
+        for (let round = 0; round < 5; round += 1) {
+          const begun = read(file);
+          await until("the hog is at work", () => read(file) > begun + 2);
+          const asked = read(file);
+          await locks.with(KEY, {}, ({ waitedMs }) => {
+            const turns = read(file) - asked;
+            t.diagnostic(`${turns} turns of the hog, ${waitedMs.toFixed(1)} ms`);
+            assert.ok(turns <= TURNS_MAX);
+          });
+        }
+        hog?.go("let go", file);
+        await hog?.hear("done");
+        await hog?.hear("done");
+      });
+
+      test("whoever stood still for too long is told, and has the smaller token", async () => {
+        const sleeper = contenders[1] as Contender;
+        sleeper.go("hold", counter());
+        const { token } = await sleeper.hear("held");
+        sleeper.process.kill("SIGSTOP");
+        const next = await locks.acquire(KEY); // so its time is over
+        sleeper.process.kill("SIGCONT");
+        const { error, heldOnWaking } = await sleeper.hear("lost");
+        assert.deepEqual([error, heldOnWaking], ["LockLost", false]);
+        assert.ok(next.token > token);
+        assert.ok(next.held);
+        await next.release();
+      });
+    });
+  }
+});
+
+after(async () => {
+  folder[Symbol.dispose]();
+  await stopSharedRedis();
+  await assertNothingRuns();
+});

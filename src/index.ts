@@ -57,6 +57,7 @@ export type { EnqueueOptions } from "./queue/options.ts";
 export type { AttemptView, Jobs, JobView, StepView } from "./queue/jobs.ts";
 export type { Lock } from "./queue/lock.ts";
 export type { LockOptions, Locks, WithLockOptions } from "./queue/locks.ts";
+export type { LockFigures, LockStatistics, LockStatsOptions } from "./queue/lock-stats.ts";
 export type { LockHold, LockMode, LockRecord } from "./core/lock.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "./queue/leases.ts";
 export type {

@@ -66,7 +66,7 @@ export class Client implements AsyncDisposable {
     this.workers = new Workers(store, runtime);
     this.#newId = makeIds(runtime);
     const { mode = "sql", place = new SqlLock(store) } = locks ?? {};
-    this.locks = new Locks({ mode, place, runtime, logger, newId: this.#newId });
+    this.locks = new Locks({ mode, place, store, runtime, logger, newId: this.#newId });
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
     this.#watches = new Watches({ store, runtime });

@@ -8,7 +8,7 @@ import { hostname } from "node:os";
 import { checkKnown, checkWhole } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { Closed, InvalidArgument } from "../core/errors.ts";
-import { LockLost } from "../core/lock-errors.ts";
+import { LockLost, LockNotAcquired } from "../core/lock-errors.ts";
 import {
   checkLockKey,
   TRACE_LENGTH_MAX,
@@ -18,12 +18,15 @@ import {
   type LockRequest,
 } from "../core/lock.ts";
 import type { Logger } from "../core/log.ts";
-import { checkLabel } from "../core/name.ts";
+import { checkLabel, checkName } from "../core/name.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { LockPlace } from "../locks/lock.ts";
+import type { Audit } from "../store/audit.ts";
+import type { LockStatRows } from "../store/lock-stats.ts";
 import { answerWithin } from "./answer-within.ts";
 import { Contest } from "./lock-contest.ts";
 import { LockLine } from "./lock-line.ts";
+import { LockStats, type LockStatistics, type LockStatsOptions } from "./lock-stats.ts";
 import { Lock, TTL_RANGE } from "./lock.ts";
 
 const DEFAULT_TTL = "15s";
@@ -33,6 +36,8 @@ const DEFAULT_LONGEST = "10m";
 /** A lock is extended when this share of its time is over, and tried again after the other when that failed. */
 const EXTEND_AT = 1 / 3;
 const EXTEND_AGAIN = 1 / 10;
+/** Nobody waits longer than this for the last counts to be written. */
+const COUNTS_MS_MAX = 2_000;
 const LISTED_MAX = 1_000;
 const LISTED = 100;
 
@@ -40,6 +45,7 @@ const ACQUIRE_OPTIONS = new Set(["ttl", "wait", "trace", "signal"]);
 const WITH_OPTIONS = new Set([...ACQUIRE_OPTIONS, "longest"]);
 const EXTEND_OPTIONS = new Set(["ttl"]);
 const LIST_OPTIONS = new Set(["type", "limit"]);
+const FORCE_OPTIONS = new Set(["actor"]);
 
 export interface LockOptions {
   /** How long it lasts unless it is extended. Default 15 s. */
@@ -59,6 +65,8 @@ export interface WithLockOptions extends LockOptions {
 
 export interface LocksParts {
   readonly place: LockPlace;
+  /** For what is known of their use, wherever they are kept. */
+  readonly store: LockStatRows & Audit;
   readonly mode: LockMode;
   readonly runtime: Runtime;
   readonly logger: Logger;
@@ -69,6 +77,7 @@ export class Locks {
   /** Where locks are kept; "off": workflows do without them, and here they are rows of the database. */
   readonly mode: LockMode;
   readonly #parts: LocksParts;
+  readonly #stats: LockStats;
   readonly #line = new LockLine();
   readonly #owner = `${hostname()}-${process.pid}`;
   /** By this, others tell us from other processes. */
@@ -81,6 +90,8 @@ export class Locks {
     this.#parts = parts;
     this.mode = parts.mode;
     this.#contender = parts.newId();
+    const { store, runtime } = parts;
+    this.#stats = new LockStats({ store, runtime, source: this.#contender });
   }
 
   /**
@@ -123,13 +134,18 @@ export class Locks {
     this.#contests.add(contest);
     try {
       const { token, leave, ...won } = await contest.win();
-      const onGone = (): void => {
+      this.#stats.acquired(key, won.waitedMs);
+      const onGone = (heldMs: number): void => {
+        this.#stats.held(key, heldMs);
         this.#held.delete(lock);
         leave();
       };
       const lock = new Lock({ ...request, ...won, hold: { key, token }, place, runtime, onGone });
       this.#held.add(lock);
       return lock;
+    } catch (error) {
+      if (error instanceof LockNotAcquired) this.#stats.timedOut(key);
+      throw error;
     } finally {
       this.#contests.delete(contest);
     }
@@ -166,12 +182,37 @@ export class Locks {
     });
   }
 
+  /** How locks were used, in all processes, by type and minute. */
+  stats(options?: LockStatsOptions): Promise<LockStatistics> {
+    return this.#stats.read(options);
+  }
+
+  /**
+   * Takes a lock away from whoever has it, as an operator may want to; the audit keeps who wished it. Returns who had it; null:
+   * nobody. Whoever had it is told when it next extends the lock.
+   */
+  async forceRelease(
+    key: string,
+    options: { readonly actor?: string } = {},
+  ): Promise<LockRecord | null> {
+    checkKnown(options, FORCE_OPTIONS);
+    const actor = checkName("actor", options.actor ?? "api");
+    const { place, store, newId } = this.#parts;
+    const record = await this.inspect(key);
+    if (record === null) return null;
+    const detail = JSON.stringify(record);
+    await store.audit({ id: newId(), actor, action: "lock.release", subject: key, detail });
+    return (await place.release(record)) ? record : null;
+  }
+
   /** Whoever waits is told; what is held runs out, because what is done under it may still be going on. */
   async close(): Promise<void> {
+    const { place, runtime } = this.#parts;
     this.#closed = true;
     for (const contest of this.#contests) contest.end(new Closed({ what: "Holdfast" }));
     for (const lock of this.#held) lock.forsake("Holdfast was closed.");
-    await this.#parts.place.close();
+    await answerWithin(runtime, COUNTS_MS_MAX, this.#stats.stop()).catch(() => {});
+    await place.close();
   }
 
   #request(key: string, { ttl = DEFAULT_TTL, trace }: LockOptions): LockRequest {

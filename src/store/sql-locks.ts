@@ -1,11 +1,14 @@
 /** The verbs about locks. Each of them made twice is the same as once, so that is how a lost answer is looked up. */
 import type { LockFilter, LockHold, LockRecord, LockRequest } from "../core/lock.ts";
+import { insertAudit, isAudited, type Audit, type AuditLine } from "./audit.ts";
 import * as rows from "./lock-rows.ts";
 import type { LockRows, LockStanding } from "./lock-rows.ts";
+import * as stats from "./lock-stats.ts";
+import type { LockStatFilter, LockStatRow, LockStatRows } from "./lock-stats.ts";
 import { SqlJournal } from "./sql-journal.ts";
 import { writeOrLookUp } from "./unknown.ts";
 
-export class SqlLocks extends SqlJournal implements LockRows {
+export class SqlLocks extends SqlJournal implements LockRows, LockStatRows, Audit {
   takeLock(request: LockRequest): Promise<number | null> {
     return this.#twice(() => rows.takeLock(this.engine, request));
   }
@@ -40,6 +43,26 @@ export class SqlLocks extends SqlJournal implements LockRows {
 
   pruneLocks(chore: { forMs: number; limit: number }): Promise<number> {
     return rows.pruneLocks(this.engine, chore);
+  }
+
+  async putLockStats(news: readonly LockStatRow[]): Promise<void> {
+    for (const row of news) await this.#twice(() => stats.putLockStat(this.engine, row));
+  }
+
+  lockStats(filter: LockStatFilter): Promise<LockStatRow[]> {
+    return stats.lockStats(this.engine, filter);
+  }
+
+  pruneLockStats(chore: { forMs: number; limit: number }): Promise<number> {
+    return stats.pruneLockStats(this.engine, chore);
+  }
+
+  audit(line: AuditLine): Promise<void> {
+    const write = async (): Promise<void> =>
+      void (await this.engine.run(insertAudit(this.engine, line)));
+    return writeOrLookUp(this.engine, write, async () => {
+      if (!(await isAudited(this.engine, line.id))) await write();
+    });
   }
 
   #twice<T>(write: () => Promise<T>): Promise<T> {

@@ -13,13 +13,16 @@
  * - Nothing here calls user code, parses a payload or knows a task's retry policy.
  */
 import type { Journal } from "./journal.ts";
+import type { Audit } from "./audit.ts";
 import type { LockRows } from "./lock-rows.ts";
+import type { LockStatRows } from "./lock-stats.ts";
 import type { Registry } from "./registry.ts";
 import type { Reports } from "./reports.ts";
 import type { Workflows } from "./workflows.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 
-export interface Store extends Registry, Reports, Journal, Workflows, LockRows {
+export interface Store
+  extends Registry, Reports, Journal, Workflows, LockRows, LockStatRows, Audit {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
   /** The database's own name, the same in every process that uses it, by whatever way. */

@@ -13,6 +13,7 @@ import {
   type Wish,
   type WorkerState,
 } from "../core/worker-state.ts";
+import { insertAudit } from "./audit.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
 import { asRow, readNow } from "./moving.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
@@ -271,9 +272,8 @@ export function command(engine: Engine, { id, actor, wish, target }: Command): P
     await tx.run(sql`
       update holdfast.worker set wish = ${wish}
        where ${engine.among(sql`id`, ids)} and status <> 'stopped'`);
-    await tx.run(sql`
-      insert into holdfast.audit (id, at, actor, action, subject, detail)
-      values (${id}, ${engine.now()}, ${actor}, ${`worker.${wish}`}, ${subjectOf(target)}, ${JSON.stringify(ids)})`);
+    const [action, detail] = [`worker.${wish}`, JSON.stringify(ids)];
+    await tx.run(insertAudit(engine, { id, actor, action, subject: subjectOf(target), detail }));
     return ids;
   });
 }

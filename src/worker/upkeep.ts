@@ -6,6 +6,9 @@ import type { Settled, Store } from "../store/store.ts";
 /** Rows moved in one transaction; a full batch means there may be more, so the next follows at once. */
 const CHORE_BATCH = 500;
 const PRUNE_EVERY_MS = 10 * 60_000;
+/** Rows of locks that nobody has had for this long are let go; what is known of their use, later. */
+const LOCK_KEEP_MS = 3_600_000;
+const LOCK_STATS_KEEP_MS = 7 * 24 * 3_600_000;
 
 export interface UpkeepSettings {
   /** The pause while there is something to do. */
@@ -68,8 +71,14 @@ export class Upkeep {
   async #pruneNowAndThen(): Promise<number> {
     const now = this.#runtime.monotonic();
     if (this.#prunedAt !== null && now - this.#prunedAt < PRUNE_EVERY_MS) return 0;
-    const pruned = await this.#store.prune({ keepMs: this.#settings.keepMs, limit: CHORE_BATCH });
-    if (pruned < CHORE_BATCH) this.#prunedAt = now;
-    return pruned;
+    const limit = CHORE_BATCH;
+    const pruned = [
+      await this.#store.prune({ keepMs: this.#settings.keepMs, limit }),
+      await this.#store.pruneLocks({ forMs: LOCK_KEEP_MS, limit }),
+      await this.#store.pruneLockStats({ forMs: LOCK_STATS_KEEP_MS, limit }),
+    ];
+    const most = Math.min(limit, Math.max(...pruned));
+    if (most < limit) this.#prunedAt = now;
+    return most;
   }
 }

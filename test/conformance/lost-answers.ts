@@ -214,6 +214,14 @@ export const lostAnswers: Group = (open) => {
       await losing.abandonLock("order:42", holder);
     });
 
+    test(`what somebody did by hand is written down once when the ${loss} is lost`, async () => {
+      const { losing } = await setUp(await open(), loss);
+      const line = { actor: "ada", action: "lock.release", subject: "order:42", detail: null };
+      const id = nextId();
+      await losing.audit({ id, ...line });
+      await assert.rejects(losing.audit({ id, ...line }), StoreRefused); // so it is there
+    });
+
     test(`a cancel and a revival come true once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);

@@ -191,6 +191,10 @@ export class RemoteStore implements Store {
   readonly findLock = this.#verb("findLock");
   readonly locks = this.#verb("locks");
   readonly pruneLocks = this.#verb("pruneLocks");
+  readonly putLockStats = this.#verb("putLockStats");
+  readonly lockStats = this.#verb("lockStats");
+  readonly pruneLockStats = this.#verb("pruneLockStats");
+  readonly audit = this.#verb("audit");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

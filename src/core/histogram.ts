@@ -1,0 +1,58 @@
+/**
+ * How often spans of which length occurred, in buckets that grow: any two histograms can be added up, and a quantile is told
+ * within a fifth of what it was.
+ */
+
+/** What is shorter is not told apart. */
+const FIRST_MS = 0.05;
+/** Told as the middle of its bucket, a span is off by the root of this at most, which is 18 %. */
+const GROWTH = 1.4;
+/** The last bucket takes everything beyond about three hours. */
+const BUCKET_MAX = 58;
+
+export class Histogram {
+  readonly #counts = new Map<number, number>();
+
+  add(ms: number): void {
+    this.#count(bucketOf(ms), 1);
+  }
+
+  /** Adds up what `toText` wrote, by whichever process. */
+  addText(text: string): void {
+    for (const [bucket, count] of Object.entries(JSON.parse(text) as Record<string, number>)) {
+      this.#count(Number(bucket), count);
+    }
+  }
+
+  get total(): number {
+    return [...this.#counts.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  /** The span that this share of all were not longer than; null: there are none. */
+  quantile(share: number): number | null {
+    const inOrder = [...this.#counts].toSorted(([a], [b]) => a - b);
+    let left = Math.max(1, Math.ceil(this.total * share));
+    for (const [bucket, count] of inOrder) {
+      left -= count;
+      if (left <= 0) return middleOf(bucket);
+    }
+    return null;
+  }
+
+  toText(): string {
+    return JSON.stringify(Object.fromEntries(this.#counts));
+  }
+
+  #count(bucket: number, count: number): void {
+    this.#counts.set(bucket, (this.#counts.get(bucket) ?? 0) + count);
+  }
+}
+
+function bucketOf(ms: number): number {
+  if (ms <= FIRST_MS) return 0;
+  return Math.min(BUCKET_MAX, Math.ceil(Math.log(ms / FIRST_MS) / Math.log(GROWTH)));
+}
+
+function middleOf(bucket: number): number {
+  return bucket === 0 ? FIRST_MS : FIRST_MS * GROWTH ** (bucket - 0.5);
+}

@@ -1,0 +1,223 @@
+/**
+ * How locks are used, by minute and type.
+ *
+ * Every process counts for itself and writes what changed every ten seconds, as whole rows of its own, so that a write may be
+ * lost or made twice. Whoever reads adds the processes up.
+ */
+import { checkKnown } from "../core/check.ts";
+import { toMs, type Duration } from "../core/duration.ts";
+import { Histogram } from "../core/histogram.ts";
+import { checkLockKey, lockType } from "../core/lock.ts";
+import type { Runtime, Timer } from "../core/runtime.ts";
+import type { LockStatRow, LockStatRows } from "../store/lock-stats.ts";
+
+const MINUTE_MS = 60_000;
+const FLUSH_EVERY_MS = 10_000;
+/** Types that a process tells apart within a minute; all others are one, of this name. */
+const TYPES_MAX = 50;
+const OTHERS = "other";
+/** What could not be written yet; then the oldest is forgotten. */
+const UNWRITTEN_MAX = 500;
+/** Rows that are added up at once, the newest first. */
+const READ_MAX = 20_000;
+
+const STATS_OPTIONS = new Set(["last", "type"]);
+const LAST_RANGE = { min: MINUTE_MS, max: 7 * 24 * 3_600_000 };
+
+/** How often locks of a type were acquired, and what it took. */
+export interface LockFigures {
+  readonly type: string;
+  readonly acquisitions: number;
+  /** Those who waited in vain. */
+  readonly timeouts: number;
+  /** How long acquisitions took; null: there were none. Quantiles are right within a fifth. */
+  readonly waitMs: {
+    readonly average: number;
+    readonly p50: number;
+    readonly p95: number;
+    readonly p99: number;
+  } | null;
+  /** The longest that one was held, of those that were let go. */
+  readonly heldMsMax: number;
+}
+
+export interface LockStatistics {
+  /** Those that were acquired most often first. */
+  readonly types: readonly LockFigures[];
+  /** The same by minute, the oldest first. */
+  readonly minutes: readonly (LockFigures & { readonly minute: number })[];
+  /** True: there was more than is added up here; the oldest part is missing. */
+  readonly partial: boolean;
+}
+
+export interface LockStatsOptions {
+  /** How far back. Default 1 hour, at most 7 days. */
+  readonly last?: Duration;
+  readonly type?: string;
+}
+
+interface Cell {
+  readonly minute: number;
+  readonly type: string;
+  acquisitions: number;
+  timeouts: number;
+  waitMsSum: number;
+  heldMsMax: number;
+  readonly waits: Histogram;
+}
+
+export interface LockStatsParts {
+  readonly store: LockStatRows;
+  readonly runtime: Runtime;
+  /** Of this process. */
+  readonly source: string;
+}
+
+export class LockStats {
+  readonly #parts: LockStatsParts;
+  /** Of this minute, by type. */
+  #cells = new Map<string, Cell>();
+  #minute = 0;
+  readonly #unwritten = new Set<Cell>();
+  #timer: Timer | null = null;
+  #flushing: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  constructor(parts: LockStatsParts) {
+    this.#parts = parts;
+  }
+
+  acquired(key: string, waitedMs: number): void {
+    const cell = this.#cell(key);
+    cell.acquisitions += 1;
+    cell.waitMsSum += waitedMs;
+    cell.waits.add(waitedMs);
+  }
+
+  timedOut(key: string): void {
+    this.#cell(key).timeouts += 1;
+  }
+
+  held(key: string, heldMs: number): void {
+    const cell = this.#cell(key);
+    cell.heldMsMax = Math.max(cell.heldMsMax, heldMs);
+  }
+
+  async read(options: LockStatsOptions = {}): Promise<LockStatistics> {
+    checkKnown(options, STATS_OPTIONS);
+    const { type } = options;
+    const forMs = toMs("last", options.last ?? "1h", LAST_RANGE);
+    if (type !== undefined) checkLockKey("type", type);
+    await this.flush();
+    const filter = { forMs, limit: READ_MAX, ...(type === undefined ? {} : { type }) };
+    return statisticsOf(await this.#parts.store.lockStats(filter));
+  }
+
+  /** Writes what changed. What cannot be written now is written the next time. */
+  flush(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#flushing = this.#flushing.then(() => this.#write());
+    return this.#flushing;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.flush();
+  }
+
+  async #write(): Promise<void> {
+    const cells = [...this.#unwritten];
+    if (cells.length === 0) return;
+    this.#unwritten.clear();
+    try {
+      await this.#parts.store.putLockStats(cells.map((cell) => this.#rowOf(cell)));
+    } catch {
+      // They are figures: nobody is kept from anything by their being late.
+      for (const cell of cells) this.#note(cell);
+    }
+  }
+
+  #cell(key: string): Cell {
+    const minute = Math.floor(this.#parts.runtime.now() / MINUTE_MS) * MINUTE_MS;
+    if (minute !== this.#minute) {
+      this.#minute = minute;
+      this.#cells = new Map();
+    }
+    const own = lockType(key);
+    const type = this.#cells.has(own) || this.#cells.size < TYPES_MAX ? own : OTHERS;
+    const cell = this.#cells.get(type) ?? emptyCell(minute, type);
+    this.#cells.set(type, cell);
+    this.#note(cell);
+    return cell;
+  }
+
+  #note(cell: Cell): void {
+    this.#unwritten.add(cell);
+    const [oldest] = this.#unwritten;
+    if (this.#unwritten.size > UNWRITTEN_MAX && oldest !== undefined)
+      this.#unwritten.delete(oldest);
+    if (this.#stopped) return;
+    this.#timer ??= this.#parts.runtime.timer(
+      FLUSH_EVERY_MS,
+      () => void this.flush(),
+      "background",
+    );
+  }
+
+  #rowOf({ minute, type, acquisitions, timeouts, waitMsSum, heldMsMax, waits }: Cell): LockStatRow {
+    const { source } = this.#parts;
+    const spans = { waitMsSum: Math.round(waitMsSum), heldMsMax: Math.round(heldMsMax) };
+    return { minute, type, source, acquisitions, timeouts, ...spans, waits: waits.toText() };
+  }
+}
+
+function emptyCell(minute: number, type: string): Cell {
+  const none = { acquisitions: 0, timeouts: 0, waitMsSum: 0, heldMsMax: 0 };
+  return { minute, type, ...none, waits: new Histogram() };
+}
+
+function statisticsOf(rows: readonly LockStatRow[]): LockStatistics {
+  const oldestFirst = rows.toReversed();
+  const byMinute = Map.groupBy(oldestFirst, ({ minute, type }) => `${minute} ${type}`);
+  return {
+    types: [...Map.groupBy(rows, ({ type }) => type).values()]
+      .map(figuresOf)
+      .toSorted((a, b) => b.acquisitions - a.acquisitions || (a.type < b.type ? -1 : 1)),
+    minutes: [...byMinute.values()].map((some) => ({
+      minute: (some[0] as LockStatRow).minute,
+      ...figuresOf(some),
+    })),
+    partial: rows.length === READ_MAX,
+  };
+}
+
+/** Of rows of one type. */
+function figuresOf(rows: readonly LockStatRow[]): LockFigures {
+  const sum = (of: (row: LockStatRow) => number): number =>
+    rows.reduce((all, row) => all + of(row), 0);
+  const waits = new Histogram();
+  for (const row of rows) waits.addText(row.waits);
+  const acquisitions = sum((row) => row.acquisitions);
+  const at = (share: number): number => rounded(waits.quantile(share) ?? 0);
+  return {
+    type: (rows[0] as LockStatRow).type,
+    acquisitions,
+    timeouts: sum((row) => row.timeouts),
+    waitMs:
+      acquisitions === 0
+        ? null
+        : {
+            average: rounded(sum((row) => row.waitMsSum) / acquisitions),
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+          },
+    heldMsMax: Math.max(...rows.map((row) => row.heldMsMax)),
+  };
+}
+
+/** A hundredth of a millisecond is more than anybody needs. */
+function rounded(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { Histogram } from "../../src/core/histogram.ts";
+import { seededRandom } from "../support/runtime.ts";
+
+function of(spans: readonly number[]): Histogram {
+  const histogram = new Histogram();
+  for (const ms of spans) histogram.add(ms);
+  return histogram;
+}
+
+/** As it is defined, from all that there is. */
+function exact(spans: readonly number[], share: number): number {
+  const inOrder = spans.toSorted((a, b) => a - b);
+  return inOrder[Math.max(1, Math.ceil(spans.length * share)) - 1] ?? 0;
+}
+
+suite("histogram", () => {
+  test("a span is told within a fifth of what it was, from a tenth of a millisecond to hours", () => {
+    for (let ms = 0.1; ms < 3 * 3_600_000; ms *= 1.01) {
+      const told = of([ms]).quantile(0.5) ?? 0;
+      assert.ok(Math.abs(told - ms) / ms <= 0.2, `${ms} is told as ${told}`);
+    }
+  });
+
+  test("quantiles are those of all spans together, within a fifth", () => {
+    const random = seededRandom(7);
+    const spans = Array.from({ length: 5_000 }, () => 0.2 * 10 ** (random() * 5));
+    const histogram = of(spans);
+    for (const share of [0.01, 0.5, 0.95, 0.99, 1]) {
+      const [told, was] = [histogram.quantile(share) ?? 0, exact(spans, share)];
+      assert.ok(Math.abs(told - was) / was <= 0.2, `${share}: ${was} is told as ${told}`);
+    }
+  });
+
+  test("what two processes wrote adds up to what one would have", () => {
+    const spans = Array.from({ length: 100 }, (_, index) => index * 3.7);
+    const together = new Histogram();
+    together.addText(of(spans.slice(0, 40)).toText());
+    together.addText(of(spans.slice(40)).toText());
+    assert.equal(together.total, 100);
+    assert.deepEqual(JSON.parse(together.toText()), JSON.parse(of(spans).toText()));
+  });
+
+  test("its text stays short, whatever comes", () => {
+    const histogram = of([0, -1, 1e-9, Number.MAX_VALUE]);
+    for (let ms = 0.01; ms < 1e12; ms *= 1.1) histogram.add(ms);
+    assert.ok(histogram.toText().length < 600);
+  });
+
+  test("of nothing there is no quantile", () => {
+    assert.equal(new Histogram().quantile(0.5), null);
+    assert.equal(new Histogram().toText(), "{}");
+  });
+});

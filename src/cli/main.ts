@@ -9,6 +9,7 @@ import { enqueueCommand } from "./enqueue.ts";
 import { BadUsage, exitCodes, report } from "./failure.ts";
 import { jobCommand } from "./job.ts";
 import { jobsCommand } from "./jobs.ts";
+import { locksCommand } from "./locks.ts";
 import { migrateCommand } from "./migrate.ts";
 import { retryCommand } from "./retry.ts";
 import { statsCommand } from "./stats.ts";
@@ -30,6 +31,7 @@ const builders = [
   cancelCommand,
   statsCommand,
   workersCommand,
+  locksCommand,
   doubtsCommand,
   migrateCommand,
   demoCommand,
@@ -42,12 +44,14 @@ Exit codes:
   1  the operation failed: the job failed, the proof failed, a promise broke
   2  bad input or usage
   3  the database is not available, or its schema does not fit
-  4  there is no such job or worker
+  4  there is no such job, worker or lock
   5  another worker is active in the slot
   130, 143  ended by Ctrl-C or SIGTERM before it was finished
 
 Environment:
   HOLDFAST_URL        the database, instead of --url
+  HOLDFAST_REDIS_URL  a Redis for locks, and on MySQL for waking workers
+  HOLDFAST_LOCKS      where locks are kept: sql, redis or off
   HOLDFAST_LOG_LEVEL  debug, info, warn, error or silent, for 'work'
   HOLDFAST_DEBUG=1    adds the stack to error messages
   NO_COLOR=1          no colours

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, suite, test } from "node:test";
+import { LockNotAcquired, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { sql } from "../../src/store/sql.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
+import { assertRefused, Desk } from "./command.ts";
+
+suite("holdfast locks", () => {
+  let desk: Desk;
+  let holdfast: Holdfast;
+  before(async () => {
+    desk = new Desk();
+    holdfast = await openHoldfast(`sqlite:${join(desk.folder, "holdfast.db")}`, { locks: "sql" });
+  });
+  after(async () => {
+    await holdfast.close();
+    await desk[Symbol.asyncDispose]();
+  });
+
+  test("says that there are none", async () => {
+    assert.equal((await desk.holdfast(["locks"])).stdout, "No locks.\n");
+    const { stdout } = await desk.holdfast(["locks", "stats"]);
+    assert.equal(stdout, "No locks within the last 1h.\n");
+  });
+
+  test("lists who has what, and every field as JSON", async () => {
+    const lock = await holdfast.locks.acquire("order:42", { trace: "refund 7", ttl: "5m" });
+    await holdfast.locks.acquire("invoice:1", { ttl: "5m" });
+    const { stdout } = await desk.holdfast(["locks"]);
+    assert.match(stdout, /^LOCK +OWNER +HELD +ENDS IN +TOKEN +FOR\n/);
+    assert.match(
+      stdout,
+      new RegExp(`^order:42 +${lock.owner} .+ 4m +${lock.token} +refund 7$`, "m"),
+    );
+    assert.match(stdout, /^2 locks$/m);
+    const { locks } = await desk.json(["locks", "list", "--type", "order"]);
+    assert.equal(locks.length, 1);
+    const { key, token, owner, trace, expiresInMs } = locks[0];
+    assert.deepEqual([key, token, owner, trace], ["order:42", lock.token, lock.owner, "refund 7"]);
+    assert.ok(expiresInMs > 0);
+  });
+
+  test("takes a lock away, and the audit knows who did", async () => {
+    const lock = await holdfast.locks.acquire("order:43", { ttl: "5m" });
+    const { stdout } = await desk.holdfast(["locks", "release", "order:43"]);
+    assert.equal(stdout, `order:43 was taken from ${lock.owner}\n`);
+    await assert.rejects(lock.extend());
+    const { engine } = holdfast.store as SqlStore;
+    const [line] = await engine.all<{ actor: string; action: string; subject: string }>(
+      sql`select actor, action, subject from holdfast.audit`,
+    );
+    assert.match(line?.actor ?? "", /^cli \S/);
+    assert.deepEqual([line?.action, line?.subject], ["lock.release", "order:43"]);
+    assertRefused(await desk.holdfast(["locks", "release", "order:43"]), 4, /Nobody has the lock/);
+  });
+
+  test("tells how long others waited", async () => {
+    await assert.rejects(holdfast.locks.acquire("order:42", { wait: 0 }), LockNotAcquired);
+    await holdfast.locks.stats(); // which writes what was counted
+    const { stdout } = await desk.holdfast(["locks", "stats", "--last", "10m"]);
+    assert.match(stdout, /^TYPE +ACQUIRED +TIMED OUT +WAIT AVG +P50 +P95 +P99 +HELD MOST\n/);
+    assert.match(stdout, /^order +2 +1 +[\d.]+ms /m);
+    const { types, minutes, partial } = await desk.json(["locks", "stats", "--type", "order"]);
+    assert.deepEqual([types.length, types[0].acquisitions, types[0].timeouts], [1, 2, 1]);
+    assert.ok(minutes.length > 0 && partial === false);
+    assertRefused(await desk.holdfast(["locks", "stats", "--last", "soon"]), 2, /duration/);
+  });
+});

@@ -96,16 +96,13 @@ const forgotten = await workflows.start(tour, {
 async function walk(device: string): Promise<number> {
   let scans = 0;
   for (const point of points) {
-    const change = { actor: device, patch: { scanned: point.data.code } };
-    await point.move("scan", change).then(
-      () => (scans += 1),
-      (error: unknown) => {
-        // The rest were scanned by others already.
-        if (error instanceof MoveRefused)
-          return point.move("miss", { actor: device }).catch(() => {});
-        return undefined;
-      },
-    );
+    try {
+      await point.move("scan", { actor: device, patch: { scanned: point.data.code } });
+      scans += 1;
+    } catch (error) {
+      // The others were scanned already, and cannot be scanned again.
+      if (error instanceof MoveRefused) await point.move("miss", { actor: device }).catch(() => {});
+    }
   }
   return scans;
 }
@@ -113,7 +110,7 @@ const devices = Array.from({ length: 10 }, (_, n) => `device ${n + 1}`);
 const scans = await Promise.all(devices.map(walk));
 console.log(`scans: ${scans.reduce((sum, count) => sum + count)}`);
 const again = night.move("begin", { actor: "guard 7" });
-console.log(await again.catch((error: Error) => error.message.replace(night.id, "night")));
+console.log(await again.catch((error: unknown) => String(error).replace(night.id, "night")));
 
 // Nobody begins the other one: it is closed by itself.
 while (told.length < 2) await new Promise((resolve) => setTimeout(resolve, 50));

@@ -18,7 +18,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
     "charges: 1, shipments: 1\n",
   "tour.ts":
     "scans: 29\n" +
-    "Item night is 'partially completed': workflow 'tour' has no move 'begin' from there. There are: none.\n" +
+    "InvalidMove: Item night is 'partially completed': workflow 'tour' has no move 'begin' from there. There are: none.\n" +
     "night tour is partially completed\n" +
     "forgotten tour is auto-closed\n" +
     "night tour 1: dispatcher: new → assigned\n" +

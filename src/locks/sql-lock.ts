@@ -10,7 +10,7 @@ interface Standing {
   readonly nextInMs: number;
 }
 
-/** What a store can do with the rows of locks. */
+/** What a store can do with the rows of locks. Said here, because the store is on the same floor. */
 export interface LockRows {
   takeLock(request: LockRequest): Promise<number | null>;
   noteNext(request: LockRequest, forMs: number): Promise<Standing | null>;

@@ -2,14 +2,28 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
 import { DatabaseSync } from "node:sqlite";
-import { LockLost, LockNotAcquired, type Holdfast, type Lock } from "../../src/index.ts";
+import {
+  LockLost,
+  LockNotAcquired,
+  openHoldfast,
+  type Holdfast,
+  type Lock,
+} from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { missingPrograms, startRedis, type GuardedServer } from "../support/servers.ts";
+import { Proxy } from "../support/proxy.ts";
+import {
+  missing,
+  missingPrograms,
+  scratchDatabase,
+  startRedis,
+  type GuardedServer,
+  type ScratchDatabase,
+} from "../support/servers.ts";
 import { until, withCode } from "../worker/observe.ts";
 import { onFile, type LockSite } from "./places.ts";
 
 const KEY = "order:42";
-const WAIT_MS = 1_500;
+const WAIT_MS = 1_200;
 /** How much later than its limit a refusal may come, on a busy machine. */
 const LATE_MS = 700;
 
@@ -30,93 +44,142 @@ function lossOf({ signal }: Lock): Promise<unknown> {
   });
 }
 
-describe("a Redis", { skip: missingPrograms("redis"), timeout: 60_000 }, () => {
-  let redis: GuardedServer;
-  let site: LockSite;
-  let here: Holdfast;
-  beforeEach(async () => {
-    redis = await startRedis();
-    site = await onFile({ locks: "redis", redis: redis.url });
-    here = await site.open();
-  });
-  afterEach(async () => {
-    await site[Symbol.asyncDispose]();
-    await redis[Symbol.asyncDispose]();
-  });
-
-  /** Nobody does anything but try. */
-  const worksAgain = (): Promise<unknown> =>
-    until("locks are given again", () =>
-      here.locks.with(KEY, { wait: 500 }, () => true).catch(() => false),
-    );
-
-  test("that is killed is missed in time; when it is back, tokens go on growing", async () => {
-    const lock = await here.locks.acquire(KEY, { ttl: 500 });
-    const lost = lossOf(lock);
-    await redis.kill();
-    const error = await assertRefusedInTime(here);
-    assert.match(error.message, /Redis at 127\.0\.0\.1:\d+ cannot be asked for locks/);
-    assert.ok((await lost) instanceof LockLost);
-    await redis.restart(); // without anything that it knew
-    await worksAgain();
-    await here.locks.with(KEY, {}, ({ token }) => assert.ok(token > lock.token));
-  });
-
-  test("that stands still for longer than a lock lasts is missed in time, and nothing of it is left", async () => {
-    const lost = await here.locks.with(KEY, { ttl: 500 }, async (lock) => {
-      const loss = lossOf(lock);
-      process.kill(redis.pid, "SIGSTOP");
-      return loss;
+// Side by side: most of the time they wait.
+describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => {
+  describe("a Redis", { skip: missingPrograms("redis"), concurrency: 1 }, () => {
+    let redis: GuardedServer;
+    let site: LockSite;
+    let here: Holdfast;
+    beforeEach(async () => {
+      redis = await startRedis();
+      site = await onFile({ locks: "redis", redis: redis.url });
+      here = await site.open();
     });
-    assert.ok(lost instanceof LockLost);
-    try {
-      await assertRefusedInTime(here);
-      await assert.rejects(here.locks.inspect(KEY), withCode("STORE_UNAVAILABLE"));
-    } finally {
-      process.kill(redis.pid, "SIGCONT");
+    afterEach(async () => {
+      await site[Symbol.asyncDispose]();
+      await redis[Symbol.asyncDispose]();
+    });
+
+    /** Nobody does anything but try. */
+    const worksAgain = (): Promise<unknown> =>
+      until("locks are given again", () =>
+        here.locks.with(KEY, { wait: 500 }, () => true).catch(() => false),
+      );
+
+    test("that is killed is missed in time; when it is back, tokens go on growing", async () => {
+      const lock = await here.locks.acquire(KEY, { ttl: 500 });
+      const lost = lossOf(lock);
+      await redis.kill();
+      const error = await assertRefusedInTime(here);
+      assert.match(error.message, /Redis at 127\.0\.0\.1:\d+ cannot be asked for locks/);
+      assert.ok((await lost) instanceof LockLost);
+      await redis.restart(); // without anything that it knew
+      await worksAgain();
+      await here.locks.with(KEY, {}, ({ token }) => assert.ok(token > lock.token));
+    });
+
+    test("that stands still for longer than a lock lasts is missed in time, and nothing of it is left", async () => {
+      const lost = await here.locks.with(KEY, { ttl: 500 }, async (lock) => {
+        const loss = lossOf(lock);
+        process.kill(redis.pid, "SIGSTOP");
+        return loss;
+      });
+      assert.ok(lost instanceof LockLost);
+      try {
+        await assertRefusedInTime(here);
+        await assert.rejects(here.locks.inspect(KEY), withCode("STORE_UNAVAILABLE"));
+      } finally {
+        process.kill(redis.pid, "SIGCONT");
+      }
+      // What was asked for in vain is served now, and given back: nobody waits for its time to be over.
+      const startedAt = performance.now();
+      await worksAgain();
+      assert.ok(performance.now() - startedAt < 10_000);
+    });
+
+    test("that restarts and has forgotten a lock tells its owner with the next extension", async () => {
+      const lost = await here.locks.with(KEY, { ttl: 3_000 }, async (lock) => {
+        const loss = lossOf(lock);
+        await redis.restart();
+        return loss;
+      });
+      assert.ok(lost instanceof LockLost);
+      await worksAgain();
+    });
+
+    test("that was never there is missed in time", async () => {
+      const alone = await site.open({ redis: "redis://127.0.0.1:1" });
+      await assertRefusedInTime(alone);
+      await assert.rejects(alone.locks.list(), withCode("STORE_UNAVAILABLE"));
+    });
+  });
+
+  describe("a database", () => {
+    test("that others keep locked is missed in time, and goes on when they let go", async () => {
+      await using site = await onFile({ locks: "sql" });
+      const here = await site.open();
+      await here.locks.with(KEY, {}, () => {});
+      const other = new DatabaseSync(site.url.slice("sqlite:".length));
+      other.exec("begin immediate");
+      const error = await assertRefusedInTime(here);
+      assert.match(error.message, /The database does not answer/);
+      const waiting = here.locks.with(KEY, {}, () => "done");
+      other.exec("commit");
+      other.close();
+      assert.equal(await waiting, "done");
+      assert.equal(await here.locks.inspect(KEY), null); // what was given up is not left behind
+    });
+  });
+
+  describe("the network to a database", { concurrency: true }, () => {
+    for (const kind of ["postgres", "mysql"] as const) {
+      describe(`of ${kind}`, { skip: missing(kind), concurrency: 1 }, () => {
+        let database: ScratchDatabase;
+        let proxy: Proxy;
+        let here: Holdfast;
+        beforeEach(async () => {
+          database = await scratchDatabase(kind);
+          proxy = await Proxy.before(database.url);
+          here = await openHoldfast(proxy.url, { locks: "sql" });
+        });
+        afterEach(async () => {
+          await here.close();
+          await proxy[Symbol.asyncDispose]();
+          await database.drop();
+        });
+
+        test("that is silent for longer than a lock lasts is missed in time, and nothing of it is left", async () => {
+          const lost = await here.locks.with(KEY, { ttl: 500 }, async (lock) => {
+            const loss = lossOf(lock);
+            proxy.hang();
+            return loss;
+          });
+          assert.ok(lost instanceof LockLost);
+          await assertRefusedInTime(here);
+          proxy.flow();
+          await here.locks.with(KEY, {}, ({ token }) => assert.ok(token > lost.token));
+          await until("it is free", async () => (await here.locks.inspect(KEY)) === null);
+        });
+
+        test("that loses the answer leaves whoever asked with the lock, and others without", async () => {
+          const fault = proxy.loseAnswer(/into "?holdfast"?[._]lock/);
+          const acquiring = here.locks.acquire(KEY);
+          await fault.answered;
+          fault.reset();
+          const lock = await acquiring;
+          assert.ok(lock.held && fault.swallowed > 0);
+          assert.equal((await here.locks.inspect(KEY))?.token, lock.token);
+          await using other = await openHoldfast(database.url, { locks: "sql" });
+          await assert.rejects(other.locks.acquire(KEY, { wait: 0 }), LockNotAcquired);
+          assert.equal(await lock.release(), true);
+        });
+      });
     }
-    // What was asked for in vain is served now, and given back: nobody waits for its time to be over.
-    const startedAt = performance.now();
-    await worksAgain();
-    assert.ok(performance.now() - startedAt < 10_000);
-  });
-
-  test("that restarts and has forgotten a lock tells its owner with the next extension", async () => {
-    const lost = await here.locks.with(KEY, { ttl: 3_000 }, async (lock) => {
-      const loss = lossOf(lock);
-      await redis.restart();
-      return loss;
-    });
-    assert.ok(lost instanceof LockLost);
-    await worksAgain();
-  });
-
-  test("that was never there is missed in time", async () => {
-    const alone = await site.open({ redis: "redis://127.0.0.1:1" });
-    await assertRefusedInTime(alone);
-    await assert.rejects(alone.locks.list(), withCode("STORE_UNAVAILABLE"));
   });
 });
 
-describe("a database", { timeout: 60_000 }, () => {
-  test("that others keep locked is missed in time, and goes on when they let go", async () => {
-    await using site = await onFile({ locks: "sql" });
-    const here = await site.open();
-    await here.locks.with(KEY, {}, () => {});
-    const other = new DatabaseSync(site.url.slice("sqlite:".length));
-    other.exec("begin immediate");
-    const error = await assertRefusedInTime(here);
-    assert.match(error.message, /The database does not answer/);
-    const waiting = here.locks.with(KEY, {}, () => "done");
-    other.exec("commit");
-    other.close();
-    assert.equal(await waiting, "done");
-    assert.equal(await here.locks.inspect(KEY), null); // what was given up is not left behind
-  });
-});
-
-describe("where locks are kept", () => {
-  test("is chosen by an option, else by the environment, else by whether there is a Redis", async () => {
+describe("the choice of where locks are kept", () => {
+  test("is made by an option, else by the environment, else by whether there is a Redis", async () => {
     await using site = await onFile({});
     const modeOf = async (options: object, env: Record<string, string> = {}): Promise<string> => {
       const before = { ...process.env };

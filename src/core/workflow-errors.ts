@@ -77,7 +77,7 @@ export class ItemChanged extends HoldfastError {
 /** The database refused to write an item: a rule of its own would be broken. Nothing was written. */
 export class IntegrityViolation extends HoldfastError {
   constructor(facts: { problem: string }, cause?: unknown) {
-    super("INTEGRITY_VIOLATION", `The database refused to write the item: ${facts.problem}`, cause);
+    super("INTEGRITY_VIOLATION", `The item was not changed. ${facts.problem}`, cause);
   }
 }
 

@@ -1,6 +1,7 @@
 /** What a caller may say about items, checked before anything is locked. */
 import { checkKnown, checkText, checkWhole } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
+import { isId } from "../core/id.ts";
 import { checkFields, type ItemRecord } from "../core/item.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import { checkKey, checkName } from "../core/name.ts";
@@ -130,6 +131,10 @@ export function filterOf(filter: ItemsFilter<string>): Omit<ItemFilter, "workflo
   const { limit: _limit, ...texts } = filter;
   const said = Object.entries(texts).filter(([, text]) => text !== undefined);
   for (const [field, text] of said) checkText(field, text);
+  for (const [field, id] of Object.entries({ parent: filter.parent, before: filter.before })) {
+    if (id === undefined || isId(id)) continue;
+    throw new InvalidArgument({ field, problem: "give the id of an item." });
+  }
   return Object.fromEntries(said);
 }
 

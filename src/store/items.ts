@@ -14,6 +14,7 @@ import { asRow } from "./moving.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
 import type { Hint } from "./store.ts";
 import { lastChange, lineOf, type LastChange } from "./trail.ts";
+import { carriedPast, theirsIn } from "./user-errors.ts";
 import type { ItemsChange, ItemWrite, Seen, StoredItem } from "./workflows.ts";
 
 export const ITEM_COLUMNS = sql`
@@ -27,7 +28,18 @@ export interface Changed {
 }
 
 export function changeItems(engine: Engine, change: ItemsChange): Promise<Changed> {
-  return engine.transaction((tx) => changeIn(engine, tx, change));
+  return orViolation(() => engine.transaction((tx) => changeIn(engine, tx, change)));
+}
+
+/** What the database refuses in a change is a rule of items that would be broken. What guards throw is their own. */
+export async function orViolation<T>(change: () => Promise<T>): Promise<T> {
+  try {
+    return await change();
+  } catch (error) {
+    const theirs = theirsIn(error);
+    if (theirs !== error || !(error instanceof StoreRefused)) throw theirs;
+    throw new IntegrityViolation({ problem: error.message }, error);
+  }
 }
 
 export async function changeIn(
@@ -36,15 +48,28 @@ export async function changeIn(
   change: ItemsChange,
 ): Promise<Changed> {
   const seen = await lockItems(engine, tx, change.items);
-  const writes = await change.decide(seen);
+  const writes = await decided(change, seen);
+  const items = await write(engine, tx, { id: change.id, writes, seen });
+  const jobs = writes.flatMap((one) => one.jobs);
+  const { hints } = jobs.length === 0 ? { hints: [] } : await enqueueIn(engine, tx, jobs);
+  return { items, hints: writes.some(willBeDue) ? [...hints, { kind: "waiting" }] : hints };
+}
+
+/** Functions of the user's take part in it: an engine must not take what they throw for an error of its own. */
+async function decided(change: ItemsChange, seen: Seen): Promise<readonly ItemWrite[]> {
+  let ours: unknown = null;
+  const progress = async (item: string): Promise<ChildrenIn[]> => {
+    try {
+      return await seen.progress(item);
+    } catch (error) {
+      ours = error;
+      throw error;
+    }
+  };
   try {
-    const items = await write(engine, tx, { id: change.id, writes, seen });
-    const jobs = writes.flatMap((one) => one.jobs);
-    const { hints } = jobs.length === 0 ? { hints: [] } : await enqueueIn(engine, tx, jobs);
-    return { items, hints: writes.some(willBeDue) ? [...hints, { kind: "waiting" }] : hints };
+    return await change.decide({ ...seen, progress });
   } catch (error) {
-    if (!(error instanceof StoreRefused)) throw error;
-    throw new IntegrityViolation({ problem: error.message }, error);
+    throw error === ours ? error : carriedPast(error);
   }
 }
 

@@ -4,7 +4,7 @@
  * What it throws is its own: an engine must not take it for an error of its connection and try again, nor translate it. And
  * when the function has ended, the transaction is not its any more.
  */
-import { StoreRefused } from "../core/errors.ts";
+import { HoldfastError, StoreRefused } from "../core/errors.ts";
 import type { UserTransaction } from "../core/step.ts";
 
 /** Carries what a user's function threw past those who judge errors. */
@@ -55,8 +55,14 @@ async function carried<T>(
   }
 }
 
+/** What a user's function threw that is no error of a database, for those who judge errors. */
+export function carriedPast(error: unknown): unknown {
+  const isOurs = error instanceof HoldfastError && !(error instanceof StoreRefused);
+  return isOurs ? error : new Theirs(error);
+}
+
 /** An engine may have put it into an error of ours. */
-function theirsIn(error: unknown): unknown {
+export function theirsIn(error: unknown): unknown {
   for (let inner = error; inner instanceof Error; inner = inner.cause) {
     if (inner instanceof Theirs) return inner.thrown;
   }

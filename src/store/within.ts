@@ -6,7 +6,7 @@ import type { Engine, Row, Transaction } from "./engine.ts";
 import { enqueueIn, minds, refuseTaken } from "./enqueue.ts";
 import { isDeclared, say } from "./events.ts";
 import { findItems, itemHistory, listItems } from "./item-lists.ts";
-import { changeIn, progressOf } from "./items.ts";
+import { changeIn, orViolation, progressOf, type Changed } from "./items.ts";
 import { cancelWhereItStands } from "./jobs.ts";
 import { settleIn } from "./settle.ts";
 import { insertReports } from "./sql-reports.ts";
@@ -64,7 +64,8 @@ export class Guest {
   }
 
   async changeItems(change: ItemsChange): Promise<StoredItem[]> {
-    const { items, hints } = await changeIn(this.#engine, this.#tx, change);
+    const changing = (): Promise<Changed> => changeIn(this.#engine, this.#tx, change);
+    const { items, hints } = await orViolation(changing);
     for (const hint of hints) await this.#tell(hint);
     return items;
   }

@@ -5,8 +5,8 @@ import { JobCancelled, LeaseLost } from "../../src/core/errors.ts";
 import { calledId } from "../../src/core/id.ts";
 import type { Fence } from "../../src/core/job.ts";
 import { JOB_ENDED } from "../../src/core/step.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import type { Bundle, Group } from "../support/bundle.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
+import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
   crashAndClaim,
@@ -23,15 +23,9 @@ import {
   startOne,
   statusOf,
 } from "../support/jobs.ts";
+import { near } from "../support/near.ts";
 
 class RolledBack extends Error {}
-
-/** The store in this process: a transaction does not travel to another. */
-async function near({ store, alone, another }: Bundle): Promise<SqlStore> {
-  const plain = store instanceof SqlStore || alone !== null ? store : await another();
-  assert.ok(plain instanceof SqlStore);
-  return plain;
-}
 
 /** Completes a job in a transaction of its own, which is committed or rolled back. */
 async function complete(

@@ -22,9 +22,11 @@ export interface Mode {
   readonly open: (url: string, runtime: TestRuntime) => Promise<Store>;
   /** All promises, or those that depend on who makes the call. */
   readonly which?: "all" | "between";
+  /** The store is in other processes. */
+  readonly apart?: boolean;
 }
 
-export function inMode({ alone, place, open: openFirst, which }: Mode): void {
+export function inMode({ alone, place, open: openFirst, ...promises }: Mode): void {
   const opened: Store[] = [];
   const places: Place[] = [];
   afterEach(async () => {
@@ -61,5 +63,5 @@ export function inMode({ alone, place, open: openFirst, which }: Mode): void {
       },
     };
   };
-  conformance(open, which);
+  conformance(open, promises);
 }

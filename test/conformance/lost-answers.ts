@@ -26,6 +26,8 @@ import {
   statusOf,
   upTo,
 } from "../support/jobs.ts";
+import { changeItem, orders, pay, startItem } from "../support/items.ts";
+import { near } from "../support/near.ts";
 
 /** What is lost: the answer to something that was written, or the request before it was. */
 const losses = ["answer", "request"] as const;
@@ -172,6 +174,26 @@ export const lostAnswers: Group = (open) => {
       assert.ok(runs <= 1); // nobody knows what else it does
     });
 
+    test(`a workflow is declared, and items change, once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      await losing.declareWorkflow(orders());
+      losing.loseNext();
+      await losing.declareWorkflow(orders({ version: 2, keepMs: 1 }));
+      assert.equal((await store.findWorkflow("order"))?.keepMs, 1);
+      losing.loseNext();
+      const job = newJob();
+      const item = await startItem(losing, { jobs: [job] });
+      assert.deepEqual(await store.findItem(item.id), item);
+      losing.loseNext();
+      const paid = await changeItem(losing, item, pay);
+      assert.deepEqual([paid.status, paid.revision, paid.auditSeq], ["paid", 2, 2]);
+      assert.deepEqual(await store.findItem(item.id), paid);
+      assert.equal((await store.itemHistory({ item: item.id, after: 0, limit: 9 })).length, 2);
+      assert.deepEqual(await store.list({ limit: 9 }).then((all) => all.map(({ id }) => id)), [
+        job.id,
+      ]);
+    });
+
     test(`a job goes to wait once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await startOne(store);
@@ -247,11 +269,10 @@ class LosingStore extends SqlStore {
 }
 
 async function setUp(
-  { store, alone, another }: Bundle,
+  bundle: Bundle,
   loss: Loss,
 ): Promise<{ store: SqlStore; losing: LosingStore }> {
-  const plain = store instanceof SqlStore || alone !== null ? store : await another();
-  assert.ok(plain instanceof SqlStore);
+  const plain = await near(bundle);
   return { store: plain, losing: new LosingStore(plain.engine, loss) };
 }
 

@@ -18,7 +18,7 @@ import { inMode } from "./in-mode.ts";
 import { inWeeks } from "./postgres-weeks.ts";
 
 const PROCESSES = 3;
-const limits = { timeout: 120_000, skip: missing("postgres") };
+const limits = { timeout: 240_000, skip: missing("postgres") };
 
 const drivers = listenToDrivers();
 let database: ScratchDatabase;
@@ -44,6 +44,7 @@ describe("postgres shared by several processes", limits, () => {
     place,
     open: (url, { clock }) => processes.open(url, clock),
     which: "between",
+    apart: true,
   });
 
   test("each of the processes had its share in all this", () => {

@@ -7,10 +7,11 @@ import { statements } from "../../src/store/sqlite/statements.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
+import type { TestRuntime } from "../support/runtime.ts";
 import { inMode, type Place } from "./in-mode.ts";
 
 /** No promise takes a second; one that takes this long will not come. */
-const limits = { timeout: 60_000 };
+const limits = { timeout: 120_000 };
 
 const PROCESSES = 3;
 
@@ -34,7 +35,8 @@ describe("sqlite on a file shared by several processes", limits, () => {
   let processes: StoreProcesses;
   before(() => void (processes = new StoreProcesses(PROCESSES)));
   after(() => processes.stop());
-  inMode({ alone: null, place: file, open: (url, { clock }) => processes.open(url, clock) });
+  const open = (url: string, { clock }: TestRuntime) => processes.open(url, clock);
+  inMode({ alone: null, place: file, apart: true, open });
 
   test("each of the processes had its share in all this", () => {
     const calls = processes.calls();

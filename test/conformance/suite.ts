@@ -11,6 +11,9 @@ import { events } from "./events.ts";
 import { fencing } from "./fencing.ts";
 import { hints } from "./hints.ts";
 import { history } from "./history.ts";
+import { itemRules } from "./item-rules.ts";
+import { itemUpkeep } from "./item-upkeep.ts";
+import { items } from "./items.ts";
 import { keptKeys } from "./kept-keys.ts";
 import { keyConflicts } from "./key-conflicts.ts";
 import { keys } from "./keys.ts";
@@ -27,6 +30,7 @@ import { retrying } from "./retrying.ts";
 import { settling } from "./settling.ts";
 import { steps } from "./steps.ts";
 import { versions } from "./versions.ts";
+import { workflows } from "./workflows.ts";
 
 const groups: Record<string, Group> = {
   migrations,
@@ -52,6 +56,10 @@ const groups: Record<string, Group> = {
   events,
   reports,
   locks,
+  workflows,
+  items,
+  "item rules": itemRules,
+  "item upkeep": itemUpkeep,
   hints,
   "lost answers": lostAnswers,
   closing,
@@ -72,9 +80,17 @@ const BETWEEN = new Set([
   "closing",
 ]);
 
-export function conformance(open: Open, which: "all" | "between" = "all"): void {
-  const isWanted = (name: string): boolean =>
-    which === "all" || process.env["LONG"] === "1" || BETWEEN.has(name);
+/** Promises about what takes functions, which do not travel: another process cannot be asked for it. */
+const HERE = new Set(["items", "item rules", "item upkeep"]);
+
+export function conformance(
+  open: Open,
+  { which = "all", apart = false }: { which?: "all" | "between"; apart?: boolean } = {},
+): void {
+  const isWanted = (name: string): boolean => {
+    if (apart && HERE.has(name)) return false;
+    return which === "all" || process.env["LONG"] === "1" || BETWEEN.has(name);
+  };
   for (const [name, group] of Object.entries(groups)) {
     if (isWanted(name)) describe(name, () => group(open));
   }

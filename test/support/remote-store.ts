@@ -8,6 +8,7 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import * as errors from "../../src/core/errors.ts";
+import * as workflowErrors from "../../src/core/workflow-errors.ts";
 import type { Hint, Store, StoreAddress } from "../../src/store/store.ts";
 import type { TestClock } from "./runtime.ts";
 import type { Opened, Reply, Request, SentError, Verb } from "./store-process.ts";
@@ -91,7 +92,7 @@ class Member {
 
 /** The same class with the same facts, so that `instanceof` and fields read as if it was thrown here. */
 function revived({ name, message, stack, facts }: SentError): Error {
-  const known: Record<string, unknown> = { ...errors };
+  const known: Record<string, unknown> = { ...errors, ...workflowErrors };
   const family = known[name];
   const prototype: object =
     typeof family === "function" ? (family.prototype as object) : Error.prototype;

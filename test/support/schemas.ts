@@ -4,7 +4,7 @@
  */
 import { Client } from "pg";
 import { openStore } from "../../src/store/open.ts";
-import { TABLES } from "./tables.ts";
+import { GUARDED_TABLES, TABLES, WORKFLOW_TABLES } from "./tables.ts";
 
 export interface SchemaPlace {
   readonly url: string;
@@ -66,8 +66,21 @@ export class Schemas {
       await this.#admin.query(`drop schema "${schema}" cascade`);
       return;
     }
+    const { rowCount } = await this.#admin.query(`select from "${schema}".workflow limit 1`);
+    if (rowCount !== 0) await this.#emptyWorkflows(schema);
     await this.#admin.query(TABLES.map((table) => `delete from "${schema}".${table};`).join(""));
     this.#idle.push(schema);
+  }
+
+  /** Some of their triggers would refuse it. */
+  async #emptyWorkflows(schema: string): Promise<void> {
+    const guarded = GUARDED_TABLES.map((table) => `alter table "${schema}".${table}`);
+    const texts = [
+      ...guarded.map((table) => `${table} disable trigger user`),
+      ...[...GUARDED_TABLES, ...WORKFLOW_TABLES].map((table) => `delete from "${schema}".${table}`),
+      ...guarded.map((table) => `${table} enable trigger user`),
+    ];
+    await this.#admin.query(texts.join(";"));
   }
 }
 

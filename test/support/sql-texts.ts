@@ -124,10 +124,11 @@ function wantedOf({ folder, statements }: EngineTexts): string[] {
 
 function patternOf(wanted: string, prefix: string): RegExp {
   const spelt = wanted.replaceAll("holdfast.", prefix);
-  // A placeholder is `?` in the sources of MySQL and a value by the time it is sent.
+  // A placeholder is `?` in the sources of MySQL and a value by the time it is sent. What is put in may be nothing: then a
+  // blank before it is gone, too.
   return new RegExp(
     spelt
-      .split(/\$\{\}|\?/)
+      .split(/ ?\$\{\}|\?/)
       .map(escaped)
       .join("[^]*?"),
     "i",
@@ -143,11 +144,16 @@ function shortened(text: string): string {
   return plain(text)
     .replaceAll(/"test_[0-9_]+"\./g, '"holdfast".')
     .replaceAll(/'(?:[^'\\]|\\.)*'/g, (literal) => (literal.length > LITERAL_MAX ? "''" : literal))
+    .replaceAll(ID_OR_HASH, "''")
+    .replaceAll(INSTANT, "0")
     .replaceAll(/\bvalues (?:\([^()]*\),)+(?=\()/g, "values ");
 }
 
 /** Words that belong to a statement are shorter. */
 const LITERAL_MAX = 64;
+/** These differ in every one of a thousand statements. */
+const ID_OR_HASH = /'[0-9a-f-]{36,}'/g;
+const INSTANT = /\b\d{10,}\b/g;
 
 function plain(text: string): string {
   return text.replaceAll(/\s+/g, " ").trim();

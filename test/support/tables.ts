@@ -18,3 +18,18 @@ export const TABLES = [
   "lock",
   "lock_stat",
 ];
+
+/** Those of workflows from which the database refuses to delete. */
+export const GUARDED_TABLES = ["item_audit", "item"];
+
+/** The others of workflows, which are mostly empty. */
+export const WORKFLOW_TABLES = [
+  "item_progress",
+  "item_due",
+  "item_job",
+  "item_pruning",
+  "workflow_move",
+  "workflow_state",
+  "workflow_type",
+  "workflow",
+];

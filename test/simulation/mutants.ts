@@ -6,12 +6,7 @@
  * text that is not there exactly once is an error: the product has changed, and its mutant has to follow.
  */
 
-export interface Patch {
-  /** In src/. */
-  readonly file: string;
-  readonly find: string;
-  readonly put: string;
-}
+import type { Patch } from "../support/plant.ts";
 
 export interface Mutant {
   readonly name: string;

@@ -36,6 +36,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   races: { atOnce: 1, needs: SERVERS },
   registry: { atOnce: 1, needs: SERVERS },
   locks: { atOnce: 2, needs: SERVERS, killsServers: true },
+  "workflow-races": { atOnce: 1, needs: SERVERS, killsServers: true },
   crash: { atOnce: 1, needs: SERVERS },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true },
   servers: { atOnce: 2, needs: SERVERS, killsServers: true },

@@ -1,0 +1,137 @@
+/**
+ * Processes change the children of one parent, and the parent, at once: nothing that was accepted is lost, with the
+ * distributed lock in Redis, in the database, or off. LONG=1 takes 1,000 rounds in each of the three.
+ */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { after, describe, test, type TestContext } from "node:test";
+import type { Holdfast } from "../../src/index.ts";
+import { engines, type EngineUnderTest } from "../registry/places.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { seededRandom } from "../support/runtime.ts";
+import { checkTree } from "./check.ts";
+import { Crew, startTree } from "./crew.ts";
+import { modesWith, openIn, sharedRedis, type Mode } from "./open.ts";
+import { overlapping } from "./overlap.ts";
+import { planRound } from "./plan.ts";
+
+const { LONG, HOLDFAST_SEED } = process.env;
+const ROUNDS = 50;
+const ROUNDS_LONG = 1_000;
+const CHILDREN = [10, 100];
+const PROCESSES = 4;
+const CLIENTS = 4;
+const SEED = Number(HOLDFAST_SEED ?? 1);
+/** In every round; usually it is nearly all of them. */
+const OVERLAPPING_LEAST = 2;
+const LIMIT_MS = LONG === "1" ? 4 * 3_600_000 : 300_000;
+
+interface Tally {
+  rounds: number;
+  accepted: number;
+  refused: number;
+  overlapping: number;
+  /** Lines of the audit that tell of a wait for the distributed lock. */
+  waited: number;
+  ms: number;
+  readonly lost: string[];
+  readonly wrong: string[];
+}
+
+function nothingYet(): Tally {
+  const counts = { rounds: 0, accepted: 0, refused: 0, overlapping: 0, waited: 0, ms: 0 };
+  return { ...counts, lost: [], wrong: [] };
+}
+
+/** How the rounds are shared out: LONG takes all of them with every lock, otherwise they take turns. */
+function roundsIn(modes: readonly Mode[]): Mode[] {
+  if (LONG === "1") return modes.flatMap((mode) => Array.from({ length: ROUNDS_LONG }, () => mode));
+  return Array.from({ length: ROUNDS }, (_, round) => modes[round % modes.length] ?? "off");
+}
+
+interface Race {
+  readonly crew: Crew;
+  readonly holdfast: Holdfast;
+  readonly random: () => number;
+}
+
+async function raceOnce(
+  { crew, holdfast, random }: Race,
+  { mode, children }: { mode: Mode; children: number },
+  tally: Tally,
+): Promise<void> {
+  const tree = await startTree(holdfast, children);
+  const ops = planRound(children, random);
+  const startedAt = performance.now();
+  const results = await crew.race(mode, tree, ops);
+  tally.ms += performance.now() - startedAt;
+  assert.equal(results.length, ops.length);
+  const met = overlapping(results);
+  assert.ok(met >= OVERLAPPING_LEAST, "nobody met anybody: this was no race");
+  const verdict = await checkTree(holdfast, tree, results);
+  tally.rounds += 1;
+  tally.overlapping += met;
+  tally.accepted += verdict.accepted;
+  tally.refused += verdict.refused;
+  tally.waited += verdict.waited;
+  tally.lost.push(...verdict.lost);
+  tally.wrong.push(...verdict.wrong, ...verdict.unexpected);
+}
+
+async function race(
+  { place: open }: EngineUnderTest,
+  children: number,
+  modes: readonly Mode[],
+): Promise<Map<Mode, Tally>> {
+  await using place = await open();
+  await using holdfast = await openIn({ url: place.url, redis: null }, "off");
+  const redis = sharedRedis();
+  await using crew = await Crew.start({
+    url: place.url,
+    redis,
+    modes,
+    clients: CLIENTS,
+    processes: PROCESSES,
+  });
+  const tallies = new Map(modes.map((mode) => [mode, nothingYet()]));
+  const random = seededRandom(SEED);
+  for (const mode of roundsIn(modes)) {
+    const tally = tallies.get(mode) ?? nothingYet();
+    await raceOnce({ crew, holdfast, random }, { mode, children }, tally);
+  }
+  return tallies;
+}
+
+/** A row of docs/evidence/workflows.md. */
+function rowOf(engine: string, children: number, mode: Mode, tally: Tally): string {
+  const { rounds, accepted, refused, overlapping: met, ms, lost } = tally;
+  const cells = [engine, mode, children, rounds, accepted, refused, met, lost.length];
+  return `| ${[...cells, `${(ms / (accepted + refused)).toFixed(1)} ms`].join(" | ")} |`;
+}
+
+function commit(): string {
+  return execFileSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim();
+}
+
+// The databases side by side: what they do hardly overlaps.
+describe("changes at once", { concurrency: true, timeout: LIMIT_MS }, () => {
+  for (const engine of engines) {
+    const { name, skip } = engine;
+    const title = `${PROCESSES * CLIENTS} clients in ${PROCESSES} processes on ${name}`;
+    describe(title, { skip, concurrency: 1 }, () => {
+      for (const children of CHILDREN) {
+        test(`lose no update of one order with ${children} parts`, async (t: TestContext) => {
+          const tallies = await race(engine, children, modesWith(sharedRedis()));
+          t.diagnostic(`seed ${SEED}, commit ${commit()}`);
+          for (const [mode, tally] of tallies) t.diagnostic(rowOf(name, children, mode, tally));
+          for (const [mode, { lost, wrong, waited }] of tallies) {
+            assert.deepEqual({ mode, lost, wrong }, { mode, lost: [], wrong: [] });
+            assert.equal(waited > 0, mode !== "off", `${waited} waited, locks ${mode}`);
+          }
+        });
+      }
+    });
+  }
+});
+
+after(assertNothingRuns);

@@ -11,7 +11,8 @@ export const ID_MARK = "00000000-0000-7000-8000-000000000000";
 export const STEPS = ["reserve", "charge", "ship"] as const;
 export const STEP_RESULT = '{"ok":true}';
 
-const SPELLINGS = {
+/** As the engines spell shared SQL. */
+export const SPELLINGS = {
   sqlite: { prefix: "holdfast_", placeholder: () => "?" },
   postgres: { prefix: '"holdfast".', placeholder: (position: number) => `$${position}` },
   mariadb: { prefix: "holdfast_", placeholder: () => "?" },

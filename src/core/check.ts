@@ -33,6 +33,16 @@ export function checkText(field: string, value: string): string {
   throw new InvalidArgument({ field, problem: `must be text, not ${kindOf(value)}.` });
 }
 
+/** Something that a person wrote, to be kept and given back exactly as it is. */
+export function checkWords(field: string, value: string, most: number): string {
+  if (checkText(field, value).length > most) {
+    throw new InvalidArgument({ field, problem: `at most ${most} characters are allowed.` });
+  }
+  if (value.isWellFormed() && !value.includes("\0")) return value;
+  const problem = "contains half of a character (a lone surrogate) or a zero.";
+  throw new InvalidArgument({ field, problem });
+}
+
 export function checkList<Item>(field: string, value: readonly Item[]): readonly Item[] {
   if (Array.isArray(value)) return value as readonly Item[];
   throw new InvalidArgument({ field, problem: `must be a list, not ${kindOf(value)}.` });

@@ -1,5 +1,5 @@
 /** What a caller may say about items, checked before anything is locked. */
-import { checkKnown, checkText, checkWhole } from "../core/check.ts";
+import { checkKnown, checkText, checkWhole, checkWords } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { checkFields, type ItemRecord } from "../core/item.ts";
@@ -208,17 +208,4 @@ export function signatureOf({ actor, reason, trace }: Signed): Signature {
     traceId: traceId === undefined ? null : checkWords("trace", traceId, TRACE_LENGTH_MAX),
     lockWaitMs: null,
   };
-}
-
-/** Whatever people write; but it must come back from every database as it was, or its hash would not fit. */
-function checkWords(field: string, text: string, most: number): string {
-  if (checkText(field, text).length > most) {
-    throw new InvalidArgument({ field, problem: `at most ${most} characters are allowed.` });
-  }
-  if (!text.isWellFormed() || text.includes("\0")) {
-    const problem =
-      "it contains half of a character, or a zero, which not every database can store.";
-    throw new InvalidArgument({ field, problem });
-  }
-  return text;
 }

@@ -5,7 +5,8 @@
  * still for longer than its lock lasts. What must be right stands in a constraint of the database, or compares the token.
  */
 import { hostname } from "node:os";
-import { checkKnown, checkWhole } from "../core/check.ts";
+import { subjects } from "../core/audit.ts";
+import { checkKnown, checkText, checkWhole } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { Closed, InvalidArgument } from "../core/errors.ts";
 import { LockLost, LockNotAcquired } from "../core/lock-errors.ts";
@@ -21,7 +22,7 @@ import type { Logger } from "../core/log.ts";
 import { checkLabel, checkName } from "../core/name.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { LockPlace } from "../locks/lock.ts";
-import type { Audit } from "../store/audit.ts";
+import type { Actions } from "../store/actions.ts";
 import type { LockStatRows } from "../store/lock-stats.ts";
 import { answerWithin } from "./answer-within.ts";
 import { Contest } from "./lock-contest.ts";
@@ -45,7 +46,7 @@ const ACQUIRE_OPTIONS = new Set(["ttl", "wait", "trace", "signal"]);
 const WITH_OPTIONS = new Set([...ACQUIRE_OPTIONS, "longest"]);
 const EXTEND_OPTIONS = new Set(["ttl"]);
 const LIST_OPTIONS = new Set(["type", "limit"]);
-const FORCE_OPTIONS = new Set(["actor"]);
+const FORCE_OPTIONS = new Set(["actor", "reason"]);
 
 export interface LockOptions {
   /** How long it lasts unless it is extended. Default 15 s. */
@@ -66,7 +67,7 @@ export interface WithLockOptions extends LockOptions {
 export interface LocksParts {
   readonly place: LockPlace;
   /** For what is known of their use, wherever they are kept. */
-  readonly store: LockStatRows & Audit;
+  readonly store: LockStatRows & Actions;
   readonly mode: LockMode;
   readonly runtime: Runtime;
   readonly logger: Logger;
@@ -193,15 +194,17 @@ export class Locks {
    */
   async forceRelease(
     key: string,
-    options: { readonly actor?: string } = {},
+    options: { readonly actor?: string; readonly reason?: string } = {},
   ): Promise<LockRecord | null> {
     checkKnown(options, FORCE_OPTIONS);
+    const reason = options.reason === undefined ? null : checkText("reason", options.reason);
     const actor = checkName("actor", options.actor ?? "api");
     const { place, store, newId } = this.#parts;
     const record = await this.inspect(key);
     if (record === null) return null;
     const detail = JSON.stringify(record);
-    await store.audit({ id: newId(), actor, action: "lock.release", subject: key, detail });
+    const action = { action: "lock.release", subject: subjects.lock(key), detail };
+    await store.noteAction({ id: newId(), actor, reason }, action);
     return (await place.release(record)) ? record : null;
   }
 

@@ -1,31 +1,132 @@
-/** What somebody did to the system by hand, and who. */
-import type { Engine } from "./engine.ts";
-import { sql, type Sql } from "./sql.ts";
+/**
+ * What operators did: one chain of lines for all of it.
+ *
+ * Whoever adds a line locks the head first, so that the numbers have no gaps, and does so last of all, so that nobody waits
+ * for them for long. The database moves the head itself, and refuses a line that does not follow the one before.
+ */
+import { subjects, type AuditEntry } from "../core/audit.ts";
+import type { ActionFilter, AuditHead, NewAction, Pruning, Signature } from "./actions.ts";
+import type { Engine, Transaction } from "./engine.ts";
+import { nothing, sql, type Sql } from "./sql.ts";
+import { sha256 } from "./trail.ts";
 
-export interface Audit {
-  /** Written once, however often it is asked for: by its id. */
-  audit(line: AuditLine): Promise<void>;
-}
+const COLUMNS = sql`
+       id, seq, at, actor, action, subject, old_status as "oldStatus", new_status as "newStatus", reason,
+       trace_id as "traceId", detail, previous_hash as "previousHash", hash`;
 
-export interface AuditLine {
-  readonly id: string;
-  readonly actor: string;
-  /** What was done, such as `lock.release`, and to what. */
-  readonly action: string;
-  readonly subject: string;
-  readonly detail: string | null;
-}
-
-export function insertAudit(
+/** Adds a line, in the transaction of what it tells of. Nothing should be locked after it. */
+export async function noteAction(
   engine: Engine,
-  { id, actor, action, subject, detail }: AuditLine,
-): Sql {
-  return sql`
-      insert into holdfast.audit (id, at, actor, action, subject, detail)
-      values (${id}, ${engine.now()}, ${actor}, ${action}, ${subject}, ${detail})`;
+  tx: Transaction,
+  signature: Signature,
+  { action, subject, oldStatus = null, newStatus = null, detail = null }: NewAction,
+): Promise<void> {
+  const [head] = await tx.all<{ seq: number; hash: string; now: number }>(sql`
+    select h.seq, h.hash, ${engine.now()} as now
+      from (select seq, hash from holdfast.audit_head where id = 1 ${engine.lockRows()}) h`);
+  const { seq, hash: previousHash, now: at } = head as { seq: number; hash: string; now: number };
+  const { id, actor, reason = null, traceId = null } = signature;
+  const facts = { action, subject, oldStatus, newStatus, reason, traceId, detail };
+  const entry = { ...facts, id, seq: seq + 1, at, actor, previousHash };
+  await tx.insert("audit", [
+    {
+      id,
+      seq: entry.seq,
+      at,
+      actor,
+      action,
+      subject,
+      old_status: oldStatus,
+      new_status: newStatus,
+      reason,
+      trace_id: traceId,
+      detail,
+      previous_hash: previousHash,
+      hash: hashOfAction(entry),
+    },
+  ]);
 }
 
-export async function isAudited(engine: Engine, id: string): Promise<boolean> {
-  const rows = await engine.all(sql`select id from holdfast.audit where id = ${id}`);
-  return rows.length > 0;
+/** Everything that the line says, in a fixed order. */
+export function hashOfAction(entry: Omit<AuditEntry, "hash">): string {
+  return sha256(
+    JSON.stringify([
+      entry.previousHash,
+      entry.id,
+      entry.seq,
+      entry.at,
+      entry.actor,
+      entry.action,
+      entry.subject,
+      entry.oldStatus,
+      entry.newStatus,
+      entry.reason,
+      entry.traceId,
+      entry.detail,
+    ]),
+  );
+}
+
+export async function listActions(engine: Engine, filter: ActionFilter): Promise<AuditEntry[]> {
+  const { subject, actor, after, before, limit } = filter;
+  const backwards = after === undefined;
+  const rows = await engine.all<AuditEntry>(sql`
+    select ${COLUMNS}
+      from holdfast.audit
+     where seq > ${after ?? 0}
+           ${before === undefined ? nothing : sql`and seq < ${before}`}
+           ${subject === undefined ? nothing : sql`and subject = ${subject}`}
+           ${actor === undefined ? nothing : sql`and actor = ${actor}`}
+     order by ${backwards ? sql`seq desc` : sql`seq`}
+     limit ${limit}`);
+  return backwards ? rows.toReversed() : rows;
+}
+
+/** The line of an action, if it was committed. */
+export async function findAction(engine: Engine, id: string): Promise<AuditEntry | null> {
+  const [row] = await engine.all<AuditEntry>(
+    sql`select ${COLUMNS} from holdfast.audit where id = ${id}`,
+  );
+  return row ?? null;
+}
+
+const HEAD = sql`
+    select seq, hash, pruned_seq as "prunedSeq", pruned_hash as "prunedHash" from holdfast.audit_head where id = 1`;
+
+export async function auditHead(engine: Engine): Promise<AuditHead> {
+  const [head] = await engine.all<AuditHead>(HEAD);
+  return head as AuditHead;
+}
+
+/** The chain goes on from where it was cut: the head remembers the hash that its first line carries. */
+export function pruneActions(engine: Engine, pruning: Pruning): Promise<number> {
+  return engine.transaction(async (tx) => {
+    const locked: Sql = sql`${HEAD} ${engine.lockRows()}`;
+    const [head] = await tx.all<AuditHead>(locked);
+    const { prunedSeq, prunedHash } = head as AuditHead;
+    const old = await tx.all<{ seq: number; isOld: number; hash: string | null }>(sql`
+      select seq, hash, case when at < ${engine.now()} - ${pruning.keepMs} then 1 else 0 end as "isOld"
+        from holdfast.audit
+       where seq > ${prunedSeq}
+       order by seq
+       limit ${pruning.limit}`);
+    const kept = old.findIndex(({ isOld }) => isOld === 0);
+    const gone = kept === -1 ? old : old.slice(0, kept);
+    const last = gone.at(-1);
+    if (last === undefined) return 0;
+    const hash = gone.findLast((line) => line.hash !== null)?.hash ?? prunedHash;
+    await tx.run(sql`
+      update holdfast.audit_head set pruned_seq = ${last.seq}, pruned_hash = ${hash} where id = 1`);
+    await tx.run(sql`delete from holdfast.audit where seq <= ${last.seq}`);
+    const detail = `${last.seq - gone.length + 1} to ${last.seq}`;
+    const subject = subjects.audit;
+    await noteAction(engine, tx, pruning, { action: "audit.prune", subject, detail });
+    return gone.length;
+  });
+}
+
+/** How many lines went, as the line says that tells of it. */
+export function countOf(pruned: string | null): number {
+  const [first = 1, last = 0] = pruned?.split(" to ").map(Number) ?? [];
+  return last - first + 1;
 }

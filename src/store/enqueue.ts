@@ -194,11 +194,11 @@ class Desk {
   /** One that is being worked on cannot be replaced. */
   async #cancel({ id }: Holder, job: Keyed): Promise<boolean> {
     const because = { now: this.#now, error: replacedError(job.id) };
-    const queues = await cancelUnclaimed(this.#engine, this.#tx, id, because);
-    if (queues === null) return false;
+    const cancelled = await cancelUnclaimed(this.#engine, this.#tx, id, because);
+    if (cancelled === null) return false;
     await letGo(this.#tx, id);
     this.hints.push({ kind: "finished" });
-    this.#hintPending(queues);
+    this.#hintPending(cancelled.queues);
     return true;
   }
 

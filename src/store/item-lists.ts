@@ -1,5 +1,6 @@
 /** Reading items: one, a page of them, and their history. */
 import type { ItemEntry } from "../core/item.ts";
+import type { LineRange } from "./actions.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { ITEM_COLUMNS, itemOf, type AsRead } from "./items.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
@@ -74,6 +75,11 @@ interface EntryRow extends Omit<ItemEntry, "jobs" | "lockWaitMs"> {
   readonly lockWaitUs: number | string | null;
 }
 
+const ENTRY_COLUMNS = sql`
+       item_id as item, seq, at, actor, action, move, old_status as "oldStatus", new_status as "newStatus", revision,
+       reason, lock_wait_us as "lockWaitUs", trace_id as "traceId", jobs, data_hash as "dataHash",
+       previous_hash as "previousHash", hash`;
+
 export async function itemHistory(
   engine: Engine,
   from: From,
@@ -81,20 +87,42 @@ export async function itemHistory(
 ): Promise<ItemEntry[]> {
   if (!engine.mayBeId(item)) return [];
   const rows = await from.all<AsRead<EntryRow>>(sql`
-    select item_id as item, seq, at, actor, action, move, old_status as "oldStatus", new_status as "newStatus", revision,
-           reason, lock_wait_us as "lockWaitUs", trace_id as "traceId", jobs, data_hash as "dataHash",
-           previous_hash as "previousHash", hash
+    select ${ENTRY_COLUMNS}
       from holdfast.item_audit
      where item_id = ${item}
        and seq > ${after}
      order by seq
      limit ${limit}`);
-  return rows.map(({ lockWaitUs, jobs, ...row }) => ({
+  return rows.map(entryOf);
+}
+
+function entryOf({ lockWaitUs, jobs, ...row }: AsRead<EntryRow>): ItemEntry {
+  return {
     ...row,
     seq: Number(row.seq),
     at: Number(row.at),
     revision: Number(row.revision),
     jobs: JSON.parse(jobs) as string[],
     lockWaitMs: lockWaitUs === null ? null : Number(lockWaitUs) / 1_000,
-  }));
+  };
+}
+
+/** The lines of all items, for whoever looks through them. */
+export async function itemLines(
+  engine: Engine,
+  { after, upTo, limit }: LineRange,
+): Promise<ItemEntry[]> {
+  // Said twice: where to begin, and what to leave out of that.
+  const behind =
+    after === null
+      ? sql`item_id is not null`
+      : sql`item_id >= ${after.item} and (item_id > ${after.item} or seq > ${after.seq})`;
+  const rows = await engine.all<AsRead<EntryRow>>(sql`
+    select ${ENTRY_COLUMNS}
+      from holdfast.item_audit
+     where ${behind}
+           ${upTo === null ? nothing : sql`and item_id <= ${upTo}`}
+     order by item_id, seq
+     limit ${limit}`);
+  return rows.map(entryOf);
 }

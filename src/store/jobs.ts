@@ -11,9 +11,12 @@ import {
   type Settlement,
   type Status,
 } from "../core/job.ts";
+import { subjects } from "../core/audit.ts";
 import { IllegalMove, JobNotFound } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
 import { JOB_ENDED } from "../core/step.ts";
+import type { Signature } from "./actions.ts";
+import { noteAction } from "./audit.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { pruneEvents, wake } from "./events.ts";
 import { tellItems } from "./item-due.ts";
@@ -120,17 +123,32 @@ async function landCrashed(
 /** How often a cancel looks again for a job that was between two tables each time. */
 const CANCEL_ROUNDS_MAX = 10;
 
+export interface Cancelled extends Touched {
+  /** What it is now; null: there is no such job. */
+  readonly status: Status | null;
+  /** What it was; null: nothing was changed. */
+  readonly from: Status | null;
+}
+
 export async function cancel(
   engine: Engine,
   id: string,
-): Promise<{ status: Status | null } & Touched> {
+  signature: Signature | null = null,
+): Promise<Cancelled> {
   for (let round = 0; round < CANCEL_ROUNDS_MAX; round += 1) {
-    const found = await engine.transaction((tx) => cancelWhereItStands(engine, tx, id));
+    const found = await engine.transaction(async (tx) => {
+      const stood = await cancelWhereItStands(engine, tx, id);
+      const { status: newStatus, from: oldStatus } = stood;
+      if (signature === null || oldStatus === null) return stood;
+      const action = { action: "job.cancel", subject: subjects.job(id), oldStatus, newStatus };
+      await noteAction(engine, tx, signature, action);
+      return stood;
+    });
     if (found.status !== null) return found;
     const [known] = await engine.all(sql`select id from holdfast.job where id = ${id}`);
     if (known === undefined) break;
   }
-  return { status: null, queues: [] };
+  return { status: null, from: null, queues: [] };
 }
 
 /** Tables in the order in which a job passes through them, so that it cannot slip by behind our back. */
@@ -138,33 +156,34 @@ export async function cancelWhereItStands(
   engine: Engine,
   tx: Transaction,
   id: string,
-): Promise<{ status: Status | null } & Touched> {
+): Promise<Cancelled> {
   const now = await readNow(engine, tx);
-  const queues = await cancelUnclaimed(engine, tx, id, { now, error: null });
-  if (queues !== null) return { status: "cancelled", queues };
+  const unclaimed = await cancelUnclaimed(engine, tx, id, { now, error: null });
+  if (unclaimed !== null) return { status: "cancelled", ...unclaimed };
   const marked = await tx.run(sql`
     update holdfast.lease
        set cancel_requested_at = coalesce(cancel_requested_at, ${now})
      where id = ${id}`);
-  if (marked > 0) return { status: "processing", queues: [] };
+  if (marked > 0) return { status: "processing", from: "processing", queues: [] };
   const [ended] = await tx.all<FinishedRow>(
     sql`select status from holdfast.finished where id = ${id}`,
   );
-  return { status: ended?.status ?? null, queues: [] };
+  return { status: ended?.status ?? null, from: null, queues: [] };
 }
 
-/** Cancels a job that nobody works on. Returns the queues of those that waited for its end; null: it is not one. */
+/** Cancels a job that nobody works on: tells what it was, and in which queues others waited for its end. Null: it is not one. */
 export async function cancelUnclaimed(
   engine: Engine,
   tx: Transaction,
   id: string,
   because: { readonly now: number; readonly error: string | null },
-): Promise<string[] | null> {
+): Promise<({ readonly from: Status } & Touched) | null> {
   for (const table of ["ready", "waiting"] as const) {
     const [row] = await tx.take<Traveller & Partial<WaitingRow>>({ table, where: sql`id = ${id}` });
     if (row === undefined) continue;
     await stopWaiting(engine, tx, [row]);
-    return put(engine, tx, [{ table: "finished", row: cancelled(row, because) }]);
+    const queues = await put(engine, tx, [{ table: "finished", row: cancelled(row, because) }]);
+    return { from: row.status ?? "pending", queues };
   }
   return null;
 }
@@ -178,7 +197,12 @@ function cancelled(
 }
 
 /** Revives a finished job. Its last attempt stays in the history, and its epoch goes on from where it was. */
-export function revive(engine: Engine, id: string, attempts: number): Promise<string> {
+export function revive(
+  engine: Engine,
+  id: string,
+  attempts: number,
+  signature: Signature | null = null,
+): Promise<string> {
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     const [row] = await tx.take<FinishedRow>({
@@ -192,6 +216,11 @@ export function revive(engine: Engine, id: string, attempts: number): Promise<st
     const allowed = Math.max(row.max_attempts, row.attempts + attempts);
     const again = { ...row, crashes: 0, max_attempts: allowed };
     await putReady(tx, [again], now);
+    if (signature !== null) {
+      const moved = { oldStatus: row.status, newStatus: "pending" };
+      const action = { action: "job.retry", subject: subjects.job(id), ...moved };
+      await noteAction(engine, tx, signature, action);
+    }
     return row.queue;
   });
 }

@@ -1,6 +1,7 @@
 /** What the store promises about what jobs have done so far, and what they wait for; see steps.ts and events.ts. */
 import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import type { Fence, Status, Wait } from "../core/job.ts";
+import type { Signature } from "./actions.ts";
 import type { NewReport } from "./reports.ts";
 import type { HistoryFilter, ItemFilter, ItemsChange, StoredItem } from "./workflows.ts";
 import type { Enqueued, NewJob } from "./store.ts";
@@ -126,11 +127,8 @@ export interface Doubt extends StepName {
   readonly begunAt: number;
 }
 
-export interface Resolution extends StepName {
+export interface Resolution extends StepName, Signature {
   readonly job: string;
-  /** Of the line in the audit. */
-  readonly id: string;
-  readonly actor: string;
   /** With its result, if it happened. */
   readonly happened: { readonly result: string | null } | null;
 }

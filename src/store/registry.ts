@@ -1,5 +1,6 @@
 /** What the store promises about workers; see workers.ts for how. */
 import type { Ending, Wish, WorkerState } from "../core/worker-state.ts";
+import type { Signature } from "./actions.ts";
 
 export interface Registry {
   /**
@@ -125,11 +126,8 @@ export interface ClosedWorker {
   readonly ending: Ending;
 }
 
-export interface Command {
-  /** Of the line in the audit. */
-  readonly id: string;
+export interface Command extends Signature {
   readonly wish: Wish;
-  readonly actor: string;
   readonly target: { readonly worker: string } | { readonly type: string } | { readonly all: true };
 }
 

@@ -19,7 +19,7 @@ import type {
 import type { Hint } from "./store.ts";
 import { SqlWorkflows } from "./sql-workflows.ts";
 import * as steps from "./steps.ts";
-import { writeOrLookUp } from "./unknown.ts";
+import { actOrLookUp, queueOf, writeOrLookUp } from "./unknown.ts";
 import { Guest } from "./within.ts";
 
 export class SqlJournal extends SqlWorkflows implements Journal {
@@ -92,8 +92,11 @@ export class SqlJournal extends SqlWorkflows implements Journal {
   }
 
   async resolveDoubt(resolution: Resolution): Promise<boolean> {
-    if (!this.engine.mayBeId(resolution.job)) return false;
-    const queue = await steps.resolveDoubt(this.engine, resolution);
+    const { engine } = this;
+    const { job } = resolution;
+    if (!engine.mayBeId(job)) return false;
+    const resolve = (): Promise<string | null> => steps.resolveDoubt(engine, resolution);
+    const queue = await actOrLookUp(engine, resolution, resolve, () => queueOf(engine, job));
     if (queue !== null) this.announce({ kind: "pending", queue });
     return queue !== null;
   }

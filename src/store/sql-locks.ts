@@ -1,6 +1,5 @@
 /** The verbs about locks. Each of them made twice is the same as once, so that is how a lost answer is looked up. */
 import type { LockFilter, LockHold, LockRecord, LockRequest } from "../core/lock.ts";
-import { insertAudit, isAudited, type Audit, type AuditLine } from "./audit.ts";
 import * as rows from "./lock-rows.ts";
 import type { LockRows, LockStanding } from "./lock-rows.ts";
 import * as stats from "./lock-stats.ts";
@@ -8,7 +7,7 @@ import type { LockStatFilter, LockStatRow, LockStatRows } from "./lock-stats.ts"
 import { SqlJournal } from "./sql-journal.ts";
 import { writeOrLookUp } from "./unknown.ts";
 
-export class SqlLocks extends SqlJournal implements LockRows, LockStatRows, Audit {
+export class SqlLocks extends SqlJournal implements LockRows, LockStatRows {
   takeLock(request: LockRequest): Promise<number | null> {
     return this.#twice(() => rows.takeLock(this.engine, request));
   }
@@ -55,14 +54,6 @@ export class SqlLocks extends SqlJournal implements LockRows, LockStatRows, Audi
 
   pruneLockStats(chore: { forMs: number; limit: number }): Promise<number> {
     return stats.pruneLockStats(this.engine, chore);
-  }
-
-  audit(line: AuditLine): Promise<void> {
-    const write = async (): Promise<void> =>
-      void (await this.engine.run(insertAudit(this.engine, line)));
-    return writeOrLookUp(this.engine, write, async () => {
-      if (!(await isAudited(this.engine, line.id))) await write();
-    });
   }
 
   #twice<T>(write: () => Promise<T>): Promise<T> {

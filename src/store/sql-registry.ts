@@ -15,6 +15,7 @@ import type {
   WorkerRecord,
   WorkerVitals,
 } from "./registry.ts";
+import { actOrLookUp } from "./unknown.ts";
 import * as workers from "./workers.ts";
 
 export class SqlRegistry extends Announcer implements Registry {
@@ -47,7 +48,12 @@ export class SqlRegistry extends Announcer implements Registry {
   }
 
   async command(command: Command): Promise<string[]> {
-    const told = await workers.command(this.engine, command);
+    const told = await actOrLookUp(
+      this.engine,
+      command,
+      () => workers.command(this.engine, command),
+      async ({ detail }) => JSON.parse(detail ?? "[]") as string[],
+    );
     if (told.length > 0) this.announce({ kind: "workers" });
     return told;
   }

@@ -9,14 +9,14 @@ import type { Fence } from "../core/job.ts";
 import { REPORTS_MAX } from "../core/report.ts";
 import type { Engine } from "./engine.ts";
 import type { NewReport, ReportFilter, ReportRecord, Reports, Standing } from "./reports.ts";
-import { SqlRegistry } from "./sql-registry.ts";
+import { SqlAudit } from "./sql-audit.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
 import { writeOrLookUp } from "./unknown.ts";
 
 /** Old reports are deleted so many at a time. */
 const TRIM_EVERY = 1_000;
 
-export class SqlReports extends SqlRegistry implements Reports {
+export class SqlReports extends SqlAudit implements Reports {
   async putReports(fence: Fence, reports: readonly NewReport[]): Promise<boolean> {
     const [first] = reports;
     if (first === undefined || !this.engine.mayBeId(fence.id)) return false;

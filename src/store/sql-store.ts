@@ -9,6 +9,7 @@ import {
 import { isCalled } from "../core/id.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
+import type { Signature } from "./actions.ts";
 import { enqueueMinding, minds } from "./enqueue.ts";
 import { declareEvent } from "./events.ts";
 import * as inspect from "./inspect.ts";
@@ -34,12 +35,14 @@ import type {
 } from "./store.ts";
 import { stranded } from "./stranded.ts";
 import {
+  actOrLookUp,
   lookUpCared,
   lookUpCompleted,
   lookUpEnqueued,
   lookUpMinding,
   lookUpRevived,
   lookUpTurn,
+  queueOf,
   writeOrLookUp,
 } from "./unknown.ts";
 
@@ -187,23 +190,30 @@ export class SqlStore extends SqlLocks implements Store {
     return jobs.upcoming(this.engine);
   }
 
-  async cancel(id: string): Promise<Status | null> {
-    if (!this.engine.mayBeId(id)) return null;
-    const cancel = () => jobs.cancel(this.engine, id);
-    const { status, queues } = await writeOrLookUp(this.engine, cancel, cancel); // twice is once
+  async cancel(id: string, signature: Signature | null = null): Promise<Status | null> {
+    const { engine } = this;
+    if (!engine.mayBeId(id)) return null;
+    const cancel = () => jobs.cancel(engine, id, signature);
+    const { status, queues } =
+      signature === null
+        ? await writeOrLookUp(engine, cancel, cancel) // twice is once
+        : await actOrLookUp(engine, signature, cancel, async ({ newStatus }) => {
+            return { status: newStatus as Status, from: null, queues: [] };
+          });
     for (const queue of queues) this.announce({ kind: "pending", queue });
     if (status === "processing") this.announce({ kind: "cancel" });
     if (status === "cancelled") this.announce({ kind: "finished" });
     return status;
   }
 
-  async revive(id: string, attempts: number): Promise<void> {
-    if (!this.engine.mayBeId(id)) throw new JobNotFound({ id });
-    const queue = await writeOrLookUp(
-      this.engine,
-      () => jobs.revive(this.engine, id, attempts),
-      () => lookUpRevived(this.engine, id, attempts),
-    );
+  async revive(id: string, attempts: number, signature: Signature | null = null): Promise<void> {
+    const { engine } = this;
+    if (!engine.mayBeId(id)) throw new JobNotFound({ id });
+    const revive = () => jobs.revive(engine, id, attempts, signature);
+    const queue =
+      signature === null
+        ? await writeOrLookUp(engine, revive, () => lookUpRevived(engine, id, attempts))
+        : await actOrLookUp(engine, signature, revive, () => queueOf(engine, id));
     this.announce({ kind: "pending", queue });
   }
 

@@ -4,9 +4,11 @@
  * Every write shows the fence where the row is written: the lease is locked and compared in the same statement, so
  * whoever takes the job back waits for the step, or the step finds the lease gone.
  */
+import { subjects } from "../core/audit.ts";
 import type { UserTransaction } from "../core/step.ts";
 import { LeaseLost, StoreRefused } from "../core/errors.ts";
 import type { Fence } from "../core/job.ts";
+import { noteAction } from "./audit.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import type { Doubt, NewStep, Resolution, StepName, StepRecord, StepWrite } from "./journal.ts";
 
@@ -118,7 +120,7 @@ export function doubts(engine: Engine, limit: number): Promise<Doubt[]> {
 
 /** Returns the queue in which the job goes on; null: the step is not in doubt, or its job has ended. */
 export function resolveDoubt(engine: Engine, resolution: Resolution): Promise<string | null> {
-  const { id, actor, job, happened, name } = resolution;
+  const { job, happened, name } = resolution;
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     const [row] = await tx.take<WaitingRow>({ table: "waiting", where: sql`id = ${job}` });
@@ -127,9 +129,13 @@ export function resolveDoubt(engine: Engine, resolution: Resolution): Promise<st
     if (!settled) throw new StoreRefused({ problem: "the step is not in doubt." });
     await stopWaiting(engine, tx, [row]);
     await putReady(tx, [row], now);
-    await tx.run(sql`
-      insert into holdfast.audit (id, at, actor, action, subject, detail)
-      values (${id}, ${now}, ${actor}, ${happened === null ? "step.not-done" : "step.done"}, ${`job ${job}`}, ${name})`);
+    await noteAction(engine, tx, resolution, {
+      action: happened === null ? "step.not-done" : "step.done",
+      subject: subjects.job(job),
+      oldStatus: row.status,
+      newStatus: "pending",
+      detail: name,
+    });
     return row.queue;
   });
 }

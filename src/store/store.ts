@@ -12,8 +12,8 @@
  * - Everything is plural: a batch is one transaction. Every batch has a limit.
  * - Nothing here calls user code, parses a payload or knows a task's retry policy.
  */
+import type { Actions, Signature } from "./actions.ts";
 import type { Journal } from "./journal.ts";
-import type { Audit } from "./audit.ts";
 import type { LockRows } from "./lock-rows.ts";
 import type { LockStatRows } from "./lock-stats.ts";
 import type { Registry } from "./registry.ts";
@@ -22,7 +22,7 @@ import type { Workflows } from "./workflows.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 
 export interface Store
-  extends Registry, Reports, Journal, Workflows, LockRows, LockStatRows, Audit {
+  extends Registry, Actions, Reports, Journal, Workflows, LockRows, LockStatRows {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
   /** The database's own name, the same in every process that uses it, by whatever way. */
@@ -95,11 +95,12 @@ export interface Store
   /**
    * Cancels a job in whatever state it is. One that is being worked on is marked, and its owner learns it with the
    * next extension; the answer is then `processing`. A finished job stays what it is. Null: there is no such job.
+   * What an operator does leaves a line in the audit, in the same transaction.
    */
-  cancel(id: string): Promise<Status | null>;
+  cancel(id: string, signature?: Signature | null): Promise<Status | null>;
 
-  /** Makes a failed or cancelled job pending again and allows it `attempts` more. */
-  revive(id: string, attempts: number): Promise<void>;
+  /** Makes a failed or cancelled job pending again and allows it `attempts` more. An operator's leaves a line, too. */
+  revive(id: string, attempts: number, signature?: Signature | null): Promise<void>;
 
   /** Deletes jobs that finished longer ago than their status is kept. Returns how many; call again on a full batch. */
   prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number>;

@@ -7,6 +7,9 @@
 import { JobNotFound, OutcomeUnknown, StoreBusy, StoreUnavailable } from "../core/errors.ts";
 import type { Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
+import type { AuditEntry } from "../core/audit.ts";
+import type { Signature } from "./actions.ts";
+import { findAction } from "./audit.ts";
 import { enqueueMinding, type Accepted } from "./enqueue.ts";
 import type { Claiming, Engine } from "./engine.ts";
 import { revive, type Cared } from "./jobs.ts";
@@ -85,10 +88,26 @@ function addedBefore(jobs: readonly NewJob[], found: readonly Enqueued[]): Enque
   return found.map(({ id }, index) => ({ id, added: id === jobs[index]?.id }));
 }
 
+/** What somebody does as an operator; if the answer is lost, it was done if its line is there. */
+export function actOrLookUp<T>(
+  engine: Engine,
+  { id }: Signature,
+  act: () => Promise<T>,
+  done: (line: AuditEntry) => Promise<T>,
+): Promise<T> {
+  return writeOrLookUp(engine, act, async () => {
+    const line = await findAction(engine, id);
+    return line === null ? act() : done(line);
+  });
+}
+
 /** A job that has finished was not revived; one that has not was, and may have gone on since. */
 export async function lookUpRevived(engine: Engine, id: string, attempts: number): Promise<string> {
   const [finished] = await engine.all(sql`select id from holdfast.finished where id = ${id}`);
-  if (finished !== undefined) return revive(engine, id, attempts);
+  return finished === undefined ? queueOf(engine, id) : revive(engine, id, attempts);
+}
+
+export async function queueOf(engine: Engine, id: string): Promise<string> {
   const [job] = await engine.all<{ queue: string }>(
     sql`select queue from holdfast.job where id = ${id}`,
   );

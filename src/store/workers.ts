@@ -4,6 +4,7 @@
  * The databases themselves refuse a second active row for a slot, and a change of status that a worker's life does not
  * have. What is written here only finds a free slot, and closes the rows of those who gave no sign of life.
  */
+import { subjects } from "../core/audit.ts";
 import { StoreBusy, StoreRefused, WorkerRefused } from "../core/errors.ts";
 import {
   activeStates,
@@ -13,7 +14,7 @@ import {
   type Wish,
   type WorkerState,
 } from "../core/worker-state.ts";
-import { insertAudit } from "./audit.ts";
+import { noteAction } from "./audit.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
 import { asRow, readNow } from "./moving.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
@@ -262,18 +263,26 @@ export async function moveWorker(
   return moved > 0;
 }
 
+/** Of more workers than these the audit does not say who they were. */
+const NOTED_MAX = 500;
+
 /** What somebody wants workers to do. Returns the ids of those that will be told; the wish is kept with its actor. */
-export function command(engine: Engine, { id, actor, wish, target }: Command): Promise<string[]> {
+export function command(engine: Engine, order: Command): Promise<string[]> {
+  const { wish, target } = order;
   return engine.transaction(async (tx) => {
-    const rows = await tx.all<{ id: string }>(sql`
-      select id from holdfast.worker where status <> 'stopped' ${targeted(target)} order by id`);
+    const rows = await tx.all<{ id: string; wish: Wish }>(sql`
+      select id, wish from holdfast.worker where status <> 'stopped' ${targeted(target)} order by id`);
     if (rows.length === 0) return [];
     const ids = rows.map((row) => row.id);
     await tx.run(sql`
       update holdfast.worker set wish = ${wish}
        where ${engine.among(sql`id`, ids)} and status <> 'stopped'`);
-    const [action, detail] = [`worker.${wish}`, JSON.stringify(ids)];
-    await tx.run(insertAudit(engine, { id, actor, action, subject: subjectOf(target), detail }));
+    await noteAction(engine, tx, order, {
+      action: `worker.${wish}`,
+      subject: subjectOf(target),
+      ...("worker" in target ? { oldStatus: rows[0]?.wish ?? null, newStatus: wish } : {}),
+      detail: JSON.stringify(ids.slice(0, NOTED_MAX)),
+    });
     return ids;
   });
 }
@@ -284,8 +293,8 @@ function targeted(target: Command["target"]): Sql {
 }
 
 function subjectOf(target: Command["target"]): string {
-  if ("worker" in target) return target.worker;
-  return "type" in target ? `type ${target.type}` : "all workers";
+  if ("worker" in target) return subjects.worker(target.worker);
+  return "type" in target ? subjects.type(target.type) : subjects.workers;
 }
 
 export async function listWorkers(engine: Engine, filter: WorkerFilter): Promise<WorkerRecord[]> {

@@ -24,10 +24,12 @@ import {
   retry,
   startOne,
   statusOf,
+  suspended,
   upTo,
 } from "../support/jobs.ts";
 import { changeItem, orders, pay, startItem } from "../support/items.ts";
 import { near } from "../support/near.ts";
+import { start } from "../support/workers.ts";
 
 /** What is lost: the answer to something that was written, or the request before it was. */
 const losses = ["answer", "request"] as const;
@@ -236,14 +238,6 @@ export const lostAnswers: Group = (open) => {
       await losing.abandonLock("order:42", holder);
     });
 
-    test(`what somebody did by hand is written down once when the ${loss} is lost`, async () => {
-      const { losing } = await setUp(await open(), loss);
-      const line = { actor: "ada", action: "lock.release", subject: "order:42", detail: null };
-      const id = nextId();
-      await losing.audit({ id, ...line });
-      await assert.rejects(losing.audit({ id, ...line }), StoreRefused); // so it is there
-    });
-
     test(`a cancel and a revival come true once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);
@@ -251,6 +245,35 @@ export const lostAnswers: Group = (open) => {
       losing.loseNext();
       await losing.revive(job.id, 1);
       assert.equal(await statusOf(store, job.id), "pending");
+    });
+
+    test(`what an operator does is done once, and has one line, when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const job = await enqueueOne(store);
+      const { id: worker } = await start(store);
+      const ada = () => ({ id: nextId(), actor: "ada" });
+      assert.equal(await losing.cancel(job.id, ada()), "cancelled");
+      losing.loseNext();
+      await losing.revive(job.id, 1, ada());
+      losing.loseNext();
+      const order = { ...ada(), wish: "pause", target: { worker } } as const;
+      assert.deepEqual(await losing.command(order), [worker]);
+      const doubtful = await startOne(store, { queue: "doubts" });
+      const step = { name: "a", occurrence: 1, place: 1, kind: "effect", result: null } as const;
+      await store.putStep(doubtful, { ...step, status: "doubt", isNew: true });
+      await store.settle([suspended(doubtful)]);
+      losing.loseNext();
+      const said = { ...ada(), job: doubtful.id, name: "a", occurrence: 1, happened: null };
+      assert.equal(await losing.resolveDoubt(said), true);
+      losing.loseNext();
+      await losing.noteAction(ada(), { action: "lock.release", subject: "lock a" });
+      assert.deepEqual(
+        (await store.actions({ limit: 9 })).map(({ action }) => action),
+        ["job.cancel", "job.retry", "worker.pause", "step.not-done", "lock.release"],
+      );
+      losing.loseNext();
+      assert.equal(await losing.pruneActions({ ...ada(), keepMs: -1, limit: 3 }), 3);
+      assert.equal((await store.actions({ limit: 9 })).length, 3);
     });
   }
 };

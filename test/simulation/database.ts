@@ -8,12 +8,17 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { noGauge, type Runtime } from "../../src/core/runtime.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
 import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
+import { NO_HASH } from "../../src/store/trail.ts";
 import type { Chance } from "./chance.ts";
 import { WITNESS_TABLES, type Change } from "./witness.ts";
 import { nobody, type World } from "./world.ts";
 
 /** What SQLite says when another process holds the lock. */
 const SQLITE_BUSY = 5;
+
+const NEW_HEAD = `
+  update holdfast_audit_head
+     set seq = 0, hash = '${NO_HASH}', pruned_seq = 0, pruned_hash = '${NO_HASH}'`;
 
 export interface Tables {
   readonly job: { id: string; task: string; payload: string; job_key: string | null }[];
@@ -59,6 +64,7 @@ export class Database {
       async () => {},
     );
     db.exec(WITNESS_TABLES);
+    db.exec("drop trigger holdfast_audit_head_grows"); // every seed begins with the same head
     db.function("sim_now", () => database?.nowAt ?? 1);
     database = new Database(engine, db);
     return database;
@@ -70,7 +76,8 @@ export class Database {
     this.#tables = db
       .prepare(
         `select name from sqlite_schema
-          where type = 'table' and name not in ('holdfast_migration', 'sim_moment', 'sim_witness')
+          where type = 'table'
+            and name not in ('holdfast_migration', 'holdfast_audit_head', 'sim_moment', 'sim_witness')
           order by name = 'holdfast_worker_type'`, // a type that has workers stays
       )
       .all()
@@ -110,7 +117,9 @@ export class Database {
   enter(world: World): void {
     if (this.#db.isTransaction) this.#db.exec("rollback");
     this.#world = null;
+    this.#db.exec("update holdfast_audit_head set pruned_seq = seq"); // so that its lines may go
     for (const table of this.#tables) this.#db.exec(`delete from ${table}`);
+    this.#db.exec(NEW_HEAD);
     this.#db.exec("delete from sim_witness");
     this.#world = world;
     this.#chance = world.chance("database");

@@ -2,6 +2,7 @@
 import { OutcomeUnknown } from "../../src/core/errors.ts";
 import type { Fence, Settlement, Status } from "../../src/core/job.ts";
 import type { UserTransaction } from "../../src/core/step.ts";
+import type { Signature } from "../../src/store/actions.ts";
 import type { Engine } from "../../src/store/engine.ts";
 import type {
   Emitted,
@@ -124,18 +125,18 @@ export class RecordingStore extends SqlStore {
     );
   }
 
-  override cancel(id: string): Promise<Status | null> {
+  override cancel(id: string, signature: Signature | null = null): Promise<Status | null> {
     return this.#record<CancelCall, Status | null>(
       { f: "cancel", ...this.#begun(), id, told: null },
-      () => super.cancel(id),
+      () => super.cancel(id, signature),
       (call, told) => (call.told = told),
     );
   }
 
-  override revive(id: string, attempts: number): Promise<void> {
+  override revive(id: string, attempts: number, signature: Signature | null = null): Promise<void> {
     return this.#record<ReviveCall, void>(
       { f: "revive", ...this.#begun(), id },
-      () => super.revive(id, attempts),
+      () => super.revive(id, attempts, signature),
       () => {},
     );
   }

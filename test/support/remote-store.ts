@@ -195,7 +195,11 @@ export class RemoteStore implements Store {
   readonly putLockStats = this.#verb("putLockStats");
   readonly lockStats = this.#verb("lockStats");
   readonly pruneLockStats = this.#verb("pruneLockStats");
-  readonly audit = this.#verb("audit");
+  readonly noteAction = this.#verb("noteAction");
+  readonly actions = this.#verb("actions");
+  readonly auditHead = this.#verb("auditHead");
+  readonly pruneActions = this.#verb("pruneActions");
+  readonly itemLines = this.#verb("itemLines");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

@@ -33,3 +33,6 @@ export const WORKFLOW_TABLES = [
   "workflow_type",
   "workflow",
 ];
+
+/** Before their rows are deleted: the audit lets go of what its retention has let go of. */
+export const LET_GO = "update holdfast.audit_head set pruned_seq = seq, pruned_hash = hash";

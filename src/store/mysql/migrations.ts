@@ -8,6 +8,7 @@ import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
+import { auditChain } from "./audit.ts";
 import type { Flavour } from "./server.ts";
 import { ID, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
 import { JOURNAL_TABLES, JOURNAL_TRIGGERS } from "./journal.ts";
@@ -221,6 +222,12 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     name: "locks",
     breaking: false,
     script: inEngine(LOCK_TABLES, flavour) + LOCK_TRIGGERS,
+  },
+  {
+    version: 9,
+    name: "audit",
+    breaking: false,
+    script: auditChain((tables) => inEngine(tables, flavour)),
   },
 ];
 

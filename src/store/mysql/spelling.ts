@@ -6,6 +6,7 @@ export const NAME = `varchar(${NAME_LENGTH_MAX})`;
 export const KEY = `varchar(${KEY_LENGTH_MAX})`;
 export const WORKER = "varchar(255)";
 export const WORD = "varchar(16)";
+export const HASH = "char(64) character set ascii collate ascii_bin";
 
 export const refuse = (words: string): string =>
   `signal sqlstate '45000' set message_text = 'holdfast: ${words}';`;

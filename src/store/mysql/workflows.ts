@@ -3,9 +3,8 @@ import { itemActions, ITEM_LEVELS_MAX } from "../../core/item.ts";
 import { audit, audited, kept, words } from "../item-rules.ts";
 import { NO_HASH } from "../trail.ts";
 import { isOneOf } from "../worker-rules.ts";
-import { ID, KEY, NAME, refuse, trigger, WORD } from "./spelling.ts";
+import { HASH, ID, KEY, NAME, refuse, trigger, WORD } from "./spelling.ts";
 
-const HASH = "char(64) character set ascii collate ascii_bin";
 const ACTOR = "varchar(255)";
 
 const DECLARATIONS = `

@@ -9,6 +9,7 @@ import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
+import { AUDIT_CHAIN } from "./audit.ts";
 import { ENQUEUE, FUNCTIONS } from "./functions.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
 import { LOCK_TABLES } from "./locks.ts";
@@ -188,4 +189,5 @@ export const migrations: readonly Migration[] = [
   { version: 6, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE + ENQUEUE },
   { version: 7, name: "workflows", breaking: false, script: WORKFLOW_TABLES },
   { version: 8, name: "locks", breaking: false, script: LOCK_TABLES },
+  { version: 9, name: "audit", breaking: false, script: AUDIT_CHAIN },
 ];

@@ -7,6 +7,7 @@
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
+import { AUDIT_CHAIN } from "./audit.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
 import { LOCK_TABLES } from "./locks.ts";
 import { REPORT_TABLE } from "./reports.ts";
@@ -172,4 +173,5 @@ export const migrations: readonly Migration[] = [
   { version: 7, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE },
   { version: 8, name: "workflows", breaking: false, script: WORKFLOW_TABLES },
   { version: 9, name: "locks", breaking: false, script: LOCK_TABLES },
+  { version: 10, name: "audit", breaking: false, script: AUDIT_CHAIN },
 ];

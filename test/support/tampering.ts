@@ -1,0 +1,27 @@
+/** What somebody does who may do everything in a database: takes the guards away. */
+import { sql, type Sql } from "../../src/store/sql.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
+
+/** From now on nothing watches over these tables. */
+export async function takeGuardsAway(
+  { engine }: SqlStore,
+  tables: readonly string[],
+): Promise<void> {
+  const drop = (names: readonly { name: string }[]): string =>
+    names.map(({ name }) => `drop trigger ${name}`).join(";");
+  const unguard = async (): Promise<string> => {
+    if (engine.address?.engine === "postgres") {
+      return tables.map((table) => `alter table holdfast.${table} disable trigger user`).join(";");
+    }
+    const owned = tables.map((table) => `holdfast_${table}`);
+    const listed: Sql =
+      engine.address?.engine === "mysql"
+        ? sql`select trigger_name as name from information_schema.triggers
+               where trigger_schema = database() and ${engine.among(sql`event_object_table`, owned)}`
+        : sql`select name from sqlite_schema
+               where type = 'trigger' and ${engine.among(sql`tbl_name`, owned)}`;
+    return drop(await engine.all<{ name: string }>(listed));
+  };
+  const script = await unguard();
+  await engine.transaction((tx) => tx.script(script));
+}

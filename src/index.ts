@@ -22,6 +22,7 @@ export {
   type Verdict,
   type Workflow,
 } from "./core/workflow.ts";
+export type { AuditBreak, AuditEntry, BreakKind } from "./core/audit.ts";
 export type { ChildrenIn, ItemEntry, ItemRecord } from "./core/item.ts";
 export type {
   DroppedReport,
@@ -51,6 +52,10 @@ export type {
   Signed,
 } from "./queue/item-options.ts";
 export type { Workflows } from "./queue/workflows.ts";
+export type { Audit, AuditFilter, PruneOptions, TrailOptions } from "./queue/audit.ts";
+export type { Verification, VerifyOptions, VerifyProgress, Witness } from "./queue/audit-walk.ts";
+export type { TrailEntry } from "./queue/item-trail.ts";
+export type { ByOperator } from "./queue/signature.ts";
 export type { Within } from "./queue/within.ts";
 export type { WatchOptions } from "./queue/watches.ts";
 export type { EnqueueOptions } from "./queue/options.ts";

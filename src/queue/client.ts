@@ -14,6 +14,7 @@ import { SqlLock } from "../locks/sql-lock.ts";
 import { ENQUEUE_BATCH_MAX } from "../store/sql-store.ts";
 import type { Emitted } from "../store/journal.ts";
 import type { Enqueued, NewJob, QueueStats, Store } from "../store/store.ts";
+import { Audit } from "./audit.ts";
 import { Enqueuer } from "./enqueuer.ts";
 import { Job } from "./job.ts";
 import { Jobs } from "./jobs.ts";
@@ -50,6 +51,7 @@ export class Client implements AsyncDisposable {
   readonly workers: Workers;
   readonly workflows: Workflows;
   readonly locks: Locks;
+  readonly audit: Audit;
   readonly #newId: () => string;
   readonly #results: Results;
   readonly #watches: Watches;
@@ -78,6 +80,7 @@ export class Client implements AsyncDisposable {
       newId: this.#newId,
       locks: this.#lockLayer(),
     });
+    this.audit = new Audit({ store, jobs: this.jobs, newId: this.#newId });
   }
 
   /** The first layer of every change of an item, unless somebody does without. */

@@ -4,6 +4,7 @@ import { JobNotFound } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import type { WatchEntry } from "../core/report.ts";
 import type { JobView, Jobs } from "./jobs.ts";
+import type { ByOperator } from "./signature.ts";
 import type { WatchOptions } from "./watches.ts";
 
 export class Job<Result> {
@@ -42,7 +43,8 @@ export class Job<Result> {
     return this.#jobs.watch(this.id, options);
   }
 
-  cancel(): Promise<Status> {
-    return this.#jobs.cancel(this.id);
+  /** See `jobs.cancel()`. */
+  cancel(options: ByOperator = {}): Promise<Status> {
+    return this.#jobs.cancel(this.id, options);
   }
 }

@@ -20,6 +20,7 @@ import { checkKnown, checkText, checkWhole } from "../core/check.ts";
 import type { Doubt, StepRecord } from "../store/journal.ts";
 import type { ReportFilter } from "../store/reports.ts";
 import type { Results } from "./results.ts";
+import { anyOperator, OPERATOR_OPTIONS, operatorOf, type ByOperator } from "./signature.ts";
 import type { Watches, WatchOptions } from "./watches.ts";
 
 export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
@@ -41,6 +42,8 @@ export interface StepView extends Omit<StepRecord, "result" | "ageMs"> {
 export const PAGE_MAX = 1_000;
 const PAGE_DEFAULT = 50;
 const REPORT_OPTIONS = new Set(["after", "limit", "kind", "newest"]);
+const CANCEL_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
+const RETRY_OPTIONS = new Set(["attempts", ...OPERATOR_OPTIONS]);
 const LIST_OPTIONS = new Set(["status", "queue", "task", "before", "limit"]);
 
 export class Jobs {
@@ -129,15 +132,14 @@ export class Jobs {
   async resolve(
     { job, name, occurrence }: Pick<Doubt, "job" | "name" | "occurrence">,
     happened: { readonly done: true; readonly result?: unknown } | { readonly done: false },
-    options: { readonly actor?: string } = {},
+    options: ByOperator = {},
   ): Promise<void> {
-    checkKnown(options, new Set(["actor"]));
-    const actor = checkName("actor", options.actor ?? "api");
+    checkKnown(options, CANCEL_OPTIONS);
+    const operator = anyOperator(options, this.#newId);
     const result = happened.done ? encodeOptional(happened.result, RESULT) : null;
     const step = { job: checkText("job", job), name: checkName("name", name), occurrence };
     const said = happened.done ? { result } : null;
-    const id = this.#newId();
-    const resolved = await this.#store.resolveDoubt({ ...step, id, actor, happened: said });
+    const resolved = await this.#store.resolveDoubt({ ...step, ...operator, happened: said });
     if (!resolved) throw new JobNotFound({ id: job });
   }
 
@@ -166,20 +168,26 @@ export class Jobs {
     return this.#store.stranded();
   }
 
-  /** Makes a failed or cancelled job pending again, with `attempts` more tries. */
-  async retry(id: string, options: { readonly attempts?: number } = {}): Promise<void> {
-    checkKnown(options, new Set(["attempts"]));
+  /** Makes a failed or cancelled job pending again, with `attempts` more tries. With an `actor` it is in the audit. */
+  async retry(
+    id: string,
+    options: { readonly attempts?: number } & ByOperator = {},
+  ): Promise<void> {
+    checkKnown(options, RETRY_OPTIONS);
     const { attempts = retryPolicy().attempts } = options;
     checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
-    await this.#store.revive(checkText("id", id), attempts);
+    const operator = operatorOf(options, this.#newId);
+    await this.#store.revive(checkText("id", id), attempts, operator);
   }
 
   /**
    * Cancels a job. `cancelled`: it will not run. `processing`: it is running; its worker is told, and the job ends as
-   * cancelled. Any other status: it had finished before.
+   * cancelled. Any other status: it had finished before. With an `actor` it is in the audit, if it had not.
    */
-  async cancel(id: string): Promise<Status> {
-    const status = await this.#store.cancel(checkText("id", id));
+  async cancel(id: string, options: ByOperator = {}): Promise<Status> {
+    checkKnown(options, CANCEL_OPTIONS);
+    const operator = operatorOf(options, this.#newId);
+    const status = await this.#store.cancel(checkText("id", id), operator);
     if (status === null) throw new JobNotFound({ id });
     return status;
   }

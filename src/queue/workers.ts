@@ -8,9 +8,10 @@ import { isKnownVersion } from "../core/version.ts";
 import { activeStates, type Wish } from "../core/worker-state.ts";
 import type { Command, EnqueuerRecord, WorkerRecord } from "../store/registry.ts";
 import type { Store } from "../store/store.ts";
+import { anyOperator, OPERATOR_OPTIONS, type ByOperator } from "./signature.ts";
 
 const LIST_OPTIONS = new Set(["type", "all", "limit"]);
-const COMMAND_OPTIONS = new Set(["actor"]);
+const COMMAND_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 const LIMIT_MAX = 1_000;
 const LIMIT_DEFAULT = 100;
 const DAY_MS = 24 * 3_600_000;
@@ -101,33 +102,29 @@ export class Workers {
   }
 
   /** Ends workers: they stop claiming, wait for their jobs for as long as their own settings say, and are gone. */
-  stop(target: WorkerTarget, options?: { readonly actor?: string }): Promise<string[]> {
+  stop(target: WorkerTarget, options?: ByOperator): Promise<string[]> {
     return this.#tell("stop", target, options);
   }
 
   /** Ends workers when their last job has ended, however long that takes. */
-  drain(target: WorkerTarget, options?: { readonly actor?: string }): Promise<string[]> {
+  drain(target: WorkerTarget, options?: ByOperator): Promise<string[]> {
     return this.#tell("drain", target, options);
   }
 
   /** Workers take nothing new, and finish what runs. */
-  pause(target: WorkerTarget, options?: { readonly actor?: string }): Promise<string[]> {
+  pause(target: WorkerTarget, options?: ByOperator): Promise<string[]> {
     return this.#tell("pause", target, options);
   }
 
-  resume(target: WorkerTarget, options?: { readonly actor?: string }): Promise<string[]> {
+  resume(target: WorkerTarget, options?: ByOperator): Promise<string[]> {
     return this.#tell("run", target, options);
   }
 
   /** Returns the ids of those that are there to hear it: within a heartbeat, and at once where the database pushes. */
-  #tell(
-    wish: Wish,
-    target: WorkerTarget,
-    options: { readonly actor?: string } = {},
-  ): Promise<string[]> {
+  async #tell(wish: Wish, target: WorkerTarget, options: ByOperator = {}): Promise<string[]> {
     checkKnown(options, COMMAND_OPTIONS);
-    const actor = checkName("actor", options.actor ?? "api");
-    return this.#store.command({ id: this.#newId(), wish, actor, target: targetOf(target) });
+    const operator = anyOperator(options, this.#newId);
+    return this.#store.command({ ...operator, wish, target: targetOf(target) });
   }
 }
 

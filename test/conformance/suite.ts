@@ -1,6 +1,7 @@
 /** Every promise of the store contract, for one engine in one mode. */
 import { describe } from "node:test";
 import type { Group, Open } from "../support/bundle.ts";
+import { audit } from "./audit.ts";
 import { cancelling } from "./cancelling.ts";
 import { claiming } from "./claiming.ts";
 import { closing } from "./closing.ts";
@@ -60,6 +61,7 @@ const groups: Record<string, Group> = {
   items,
   "item rules": itemRules,
   "item upkeep": itemUpkeep,
+  audit,
   hints,
   "lost answers": lostAnswers,
   closing,

@@ -1,0 +1,455 @@
+/** What operators do and what becomes of items is on record, and nobody changes the record unseen. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { BreakKind } from "../../src/core/audit.ts";
+import { IllegalMove, StoreRefused } from "../../src/core/errors.ts";
+import { defineWorkflow } from "../../src/core/workflow.ts";
+import { AuditWalk, type VerifyOptions, type Verification } from "../../src/queue/audit-walk.ts";
+import { Workflows } from "../../src/queue/workflows.ts";
+import type { Signature } from "../../src/store/actions.ts";
+import type { Engine } from "../../src/store/engine.ts";
+import { sql, type Sql } from "../../src/store/sql.ts";
+import { SqlStore } from "../../src/store/sql-store.ts";
+import { NO_HASH } from "../../src/store/trail.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { Bundle, Group } from "../support/bundle.ts";
+import { enqueueOne, jobIn, nextId, startOne } from "../support/jobs.ts";
+import { testRuntime } from "../support/runtime.ts";
+import { takeGuardsAway } from "../support/tampering.ts";
+import { start } from "../support/workers.ts";
+
+function by(actor: string, more: Partial<Signature> = {}): Signature {
+  return { id: nextId(), actor, ...more };
+}
+
+function verify(store: Store, options: VerifyOptions = {}): Promise<Verification> {
+  return new AuditWalk(store, options).run();
+}
+
+/** A store in this process: functions cannot be sent to another. */
+async function plainStore({ store, another }: Bundle): Promise<SqlStore> {
+  return store instanceof SqlStore ? store : ((await another()) as SqlStore);
+}
+
+const order = defineWorkflow({
+  name: "order",
+  keep: 0,
+  initial: "open",
+  states: { open: {}, paid: {}, shipped: { final: true } },
+  moves: { pay: { from: "open", to: "paid" }, ship: { from: "paid", to: "shipped" } },
+});
+
+function workflowsOn(store: Store): Workflows {
+  return new Workflows({ store, runtime: testRuntime(), newId: nextId, locks: null });
+}
+
+/** An item with three lines. */
+async function shippedOrder(workflows: Workflows): Promise<string> {
+  const item = await workflows.start(order, { data: { cents: 1999 }, actor: "shop" });
+  await item.move("pay", { actor: "bank", patch: { cents: 2000 }, reason: "tip" });
+  await item.move("ship", { actor: "ada" });
+  return item.id;
+}
+
+export const audit: Group = (open) => {
+  test("an operator's action leaves a line: who, what, to whom, from what to what, and why", async () => {
+    const { store, clock } = await open();
+    const pending = await enqueueOne(store);
+    const ada = by("ada", { reason: "ordered twice", traceId: "ticket-7" });
+    assert.equal(await store.cancel(pending.id, ada), "cancelled");
+    clock.advance(1_000);
+    await store.revive(pending.id, 1, by("bob"));
+    const running = await startOne(store, { queue: "mails" });
+    assert.equal(await store.cancel(running.id, by("bob")), "processing");
+    const { id: worker } = await start(store);
+    await store.command({ ...by("eve"), wish: "drain", target: { worker } });
+
+    const lines = await store.actions({ limit: 9 });
+    const [first] = lines;
+    assert.deepEqual(
+      { ...first, seq: 0, previousHash: "", hash: "" },
+      {
+        ...ada,
+        seq: 0,
+        at: clock.now() - 1_000,
+        action: "job.cancel",
+        subject: `job ${pending.id}`,
+        oldStatus: "pending",
+        newStatus: "cancelled",
+        detail: null,
+        previousHash: "",
+        hash: "",
+      },
+    );
+    assert.deepEqual(
+      lines.slice(1).map((line) => [line.actor, line.action, line.oldStatus, line.newStatus]),
+      [
+        ["bob", "job.retry", "cancelled", "pending"],
+        ["bob", "job.cancel", "processing", "processing"],
+        ["eve", "worker.drain", "run", "drain"],
+      ],
+    );
+    assert.equal((await verify(store)).held, true);
+  });
+
+  test("what a program does on its own account leaves no line, nor what changed nothing", async () => {
+    const { store } = await open();
+    const { id } = await enqueueOne(store);
+    await assert.rejects(store.revive(id, 1, by("ada")), IllegalMove);
+    await store.cancel(id);
+    assert.equal(await store.cancel(id, by("ada")), "cancelled");
+    assert.equal(await store.cancel(nextId(), by("ada")), null);
+    await store.revive(id, 1);
+    const target = { worker: "nobody" };
+    assert.deepEqual(await store.command({ ...by("ada"), wish: "stop", target }), []);
+    assert.deepEqual(await store.actions({ limit: 9 }), []);
+  });
+
+  test("of many who act at once none is left out, and no number is given twice", async () => {
+    const bundle = await open();
+    const { store, alone } = bundle;
+    const stores = alone === null ? [store, await bundle.another()] : [store];
+    const before = (await store.auditHead()).seq;
+    const ids: string[] = [];
+    for (let count = 0; count < 20; count += 1) ids.push((await enqueueOne(store)).id);
+    const cancel = (id: string, index: number): Promise<unknown> =>
+      (stores[index % stores.length] ?? store).cancel(id, by(`operator-${index}`));
+    await Promise.all(ids.map(cancel));
+    const lines = await store.actions({ after: before, limit: 99 });
+    assert.deepEqual(
+      lines.map(({ seq }) => seq - before),
+      ids.map((_, index) => index + 1),
+    );
+    assert.equal(new Set(lines.map(({ actor }) => actor)).size, 20);
+    const { held, head } = await verify(store);
+    assert.deepEqual([held, head.hash], [true, lines.at(-1)?.hash]);
+  });
+
+  test("an action about something that is elsewhere has its line, too", async () => {
+    const { store } = await open();
+    const release = { action: "lock.release", subject: "lock order:1", detail: "worker-a" };
+    await store.noteAction(by("ada", { reason: "it hung" }), release);
+    const [line] = await store.actions({ subject: "lock order:1", limit: 9 });
+    assert.deepEqual([line?.actor, line?.detail, line?.reason], ["ada", "worker-a", "it hung"]);
+  });
+
+  test("lines are told a page at a time, by whom, and about whom", async () => {
+    const { store } = await open();
+    const from = (await store.auditHead()).seq;
+    const jobs = [await enqueueOne(store), await enqueueOne(store), await enqueueOne(store)];
+    for (const { id } of jobs) await store.cancel(id, by("ada"));
+    await store.revive(jobs[1]?.id ?? "", 1, by("bob"));
+    const seqs = async (filter: object, limit = 9): Promise<number[]> =>
+      (await store.actions({ ...filter, limit })).map(({ seq }) => seq - from);
+    assert.deepEqual(await seqs({}, 2), [3, 4]);
+    assert.deepEqual(await seqs({ before: from + 3 }, 2), [1, 2]);
+    assert.deepEqual(await seqs({ after: from }, 2), [1, 2]);
+    assert.deepEqual(await seqs({ after: from + 2 }, 2), [3, 4]);
+    assert.deepEqual(await seqs({ actor: "bob" }), [4]);
+    assert.deepEqual(await seqs({ subject: `job ${jobs[1]?.id}` }), [2, 4]);
+  });
+
+  test("no hand-typed SQL changes, removes or forges a line, or moves the head", async () => {
+    const bundle = await open();
+    const { store, byHand } = bundle;
+    const { engine } = await plainStore(bundle);
+    const { id } = await enqueueOne(store);
+    const ada = by("ada");
+    await store.cancel(id, ada);
+    const { seq, hash } = await store.auditHead();
+    const forged = (number: number, previous: string): Sql => sql`
+      insert into holdfast.audit (id, seq, at, actor, action, subject, previous_hash, hash)
+      values (${nextId()}, ${number}, 1, 'eve', 'job.cancel', 'job 1', ${previous}, ${NO_HASH})`;
+    const attempts = [
+      sql`update holdfast.audit set actor = 'eve'`,
+      sql`update holdfast.audit set hash = null, previous_hash = null`,
+      sql`delete from holdfast.audit`,
+      forged(seq, hash),
+      forged(seq + 2, hash),
+      forged(seq + 1, NO_HASH),
+      sql`update holdfast.audit_head set seq = seq + 2`,
+      sql`update holdfast.audit_head set seq = seq - 1`,
+      sql`update holdfast.audit_head set hash = ${NO_HASH}`,
+      sql`update holdfast.audit_head set pruned_seq = pruned_seq - 1`,
+      sql`update holdfast.audit_head set pruned_seq = seq + 1`,
+      sql`delete from holdfast.audit_head`,
+    ];
+    const { engine: kind } = engine.address ?? { engine: "sqlite" };
+    if (kind === "postgres") {
+      attempts.push(sql`truncate holdfast.audit`, sql`truncate holdfast.audit_head`);
+    } else {
+      attempts.push(
+        sql`replace into holdfast.audit (id, at, actor, action, subject)
+            values (${ada.id}, 1, 'eve', 'job.cancel', 'job 1')`,
+        sql`replace into holdfast.audit_head (id, seq, hash, pruned_seq, pruned_hash)
+            values (1, 0, ${NO_HASH}, 0, ${NO_HASH})`,
+      );
+    }
+    for (const attempt of attempts) {
+      await assert.rejects(byHand(attempt), StoreRefused, attempt.strings.join("?"));
+    }
+    const head = await store.auditHead();
+    assert.deepEqual([head.seq, head.hash], [seq, hash]);
+    assert.equal((await store.actions({ limit: 9 }))[0]?.actor, "ada");
+    assert.equal((await verify(store)).held, true);
+  });
+
+  test("a version that knows nothing of numbers goes on writing lines beside this one", async () => {
+    const { store, byHand } = await open();
+    const { seq: from } = await store.auditHead();
+    const old = sql`
+      insert into holdfast.audit (id, at, actor, action, subject, detail)
+      values (${nextId()}, 1, 'old', 'worker.stop', 'worker-1', null)`;
+    const jobs = [await enqueueOne(store), await enqueueOne(store)];
+    await store.cancel(jobs[0]?.id ?? "", by("ada"));
+    assert.equal(await byHand(old), 1);
+    await store.cancel(jobs[1]?.id ?? "", by("ada"));
+    const lines = await store.actions({ after: from, limit: 9 });
+    assert.deepEqual(
+      lines.map(({ seq, actor, hash }) => [seq - from, actor, hash === null]),
+      [
+        [1, "ada", false],
+        [2, "old", true],
+        [3, "ada", false],
+      ],
+    );
+    const { held, withoutHash } = await verify(store);
+    assert.deepEqual([held, withoutHash], [true, 1]);
+  });
+
+  test("the oldest lines are let go when an operator says so, and the rest still holds", async () => {
+    const { store, clock, byHand } = await open();
+    const { seq: from } = await store.auditHead();
+    for (let count = 0; count < 3; count += 1) {
+      await store.cancel((await enqueueOne(store)).id, by("ada"));
+      clock.advance(1_000);
+    }
+    const prune = (limit: number): Promise<number> =>
+      store.pruneActions({ ...by("eve"), keepMs: 1_000, limit });
+    assert.equal(await prune(1), 1);
+    assert.equal(await prune(9), 1); // the third is exactly so old
+    assert.equal(await prune(9), 0);
+    const lines = await store.actions({ limit: 9 });
+    assert.deepEqual(
+      lines.map(({ seq, action, detail }) => [seq - from, action, detail]),
+      [
+        [3, "job.cancel", null],
+        [4, "audit.prune", `${from + 1} to ${from + 1}`],
+        [5, "audit.prune", `${from + 2} to ${from + 2}`],
+      ],
+    );
+    await assert.rejects(byHand(sql`delete from holdfast.audit where seq > ${from}`), StoreRefused);
+    assert.equal((await verify(store)).held, true);
+  });
+
+  test("lines of before there were numbers have theirs, in the order of time", async () => {
+    const bundle = await open({ migrate: false });
+    const { engine } = await plainStore(bundle);
+    const before = engine.migrations.findIndex(({ name }) => name === "audit");
+    await new SqlStore(withMigrations(engine, before)).migrate();
+    const store = new SqlStore(engine);
+    for (const at of [2, 1]) {
+      await bundle.byHand(sql`
+        insert into holdfast.audit (id, at, actor, action, subject)
+        values (${nextId()}, ${at}, ${`old-${at}`}, 'worker.stop', 'worker-1')`);
+    }
+    await store.migrate();
+    await store.cancel((await enqueueOne(store)).id, by("ada"));
+    assert.deepEqual(
+      (await store.actions({ limit: 9 })).map(({ seq, actor }) => [seq, actor]),
+      [
+        [1, "old-1"],
+        [2, "old-2"],
+        [3, "ada"],
+      ],
+    );
+    assert.deepEqual((await verify(store)).withoutHash, 2);
+  });
+
+  test("whoever changes items while all is looked through does not disturb", async () => {
+    const bundle = await open({ migrate: false });
+    const store = await plainStore(bundle);
+    await store.migrate();
+    const workflows = workflowsOn(store);
+    const ended = await shippedOrder(workflows);
+    const living = await workflows.start(order, { data: { cents: 1 }, actor: "shop" });
+    await store.cancel((await enqueueOne(store)).id, by("ada"));
+    let meanwhile = 0;
+    const busy = between(store, {
+      // The items are read by now, and these lines are not.
+      itemLines: async () => {
+        meanwhile += 1;
+        await living.move("pay", { actor: "bank" });
+        await workflows.start(order, { data: { cents: 2 }, actor: "shop" });
+        bundle.clock.advance(1);
+        assert.equal(await store.pruneItems(9), 1);
+      },
+      actions: async () => {
+        meanwhile += 1;
+        await store.cancel((await enqueueOne(store)).id, by("ada"));
+        assert.equal(await store.pruneActions({ ...by("eve"), keepMs: -1, limit: 1 }), 1);
+      },
+    });
+    const verified = await verify(busy);
+    assert.deepEqual([verified.breaks, meanwhile], [[], 2]);
+    assert.equal(await store.findItem(ended), null);
+    const again = await verify(store);
+    assert.deepEqual([again.held, again.items, again.lines, again.actions], [true, 2, 3, 2]);
+    const range = { after: null, upTo: living.id, limit: 9 };
+    assert.equal((await store.itemLines(range)).length, 2);
+    const behind = { item: living.id, seq: 1 };
+    assert.equal((await store.itemLines({ ...range, after: behind })).length, 1);
+  });
+
+  test("whatever somebody does to the record who may do everything is found", async () => {
+    const bundle = await open({ migrate: false });
+    const store = await plainStore(bundle);
+    await store.migrate();
+    const workflows = workflowsOn(store);
+    await takeGuardsAway(store, ["item", "item_audit", "audit", "audit_head"]);
+
+    for (const [what, { tamper, kinds }] of Object.entries(tamperings)) {
+      const item = await shippedOrder(workflows);
+      for (const change of tamper(item)) await bundle.byHand(change);
+      const { breaks } = await verify(store);
+      const found = breaks.filter((one) => one.item === item).map(({ kind }) => kind);
+      assert.deepEqual(found, kinds, what);
+    }
+  });
+
+  test("whatever somebody does to what operators did is found", async () => {
+    const bundle = await open({ migrate: false });
+    const store = await plainStore(bundle);
+    await store.migrate();
+    for (let count = 0; count < 4; count += 1) {
+      await store.cancel(await jobIn(store, "pending"), by("ada"));
+    }
+    const { held, head: witness } = await verify(store);
+    assert.deepEqual([held, witness.seq], [true, 4]);
+    await takeGuardsAway(store, ["audit", "audit_head"]);
+    const found = async (change: Sql, options: VerifyOptions = {}): Promise<string[]> => {
+      assert.equal(await bundle.byHand(change), 1);
+      const { breaks } = await verify(store, options);
+      return breaks.map(({ kind, seq }) => `${kind} ${seq}`);
+    };
+    assert.deepEqual(await found(sql`update holdfast.audit set actor = 'eve' where seq = 2`), [
+      "changed 2",
+    ]);
+    const unsigned = sql`update holdfast.audit set previous_hash = null, hash = null where seq = 2`;
+    assert.deepEqual(await found(unsigned), ["link 3"]);
+    assert.deepEqual(await found(sql`delete from holdfast.audit where seq = 2`), ["gap 3"]);
+    assert.deepEqual(await found(sql`delete from holdfast.audit where seq = 4`), [
+      "gap 3",
+      "head 4",
+    ]);
+    const cut = sql`
+      update holdfast.audit_head
+         set seq = 3, hash = (select hash from holdfast.audit where seq = 3),
+             pruned_seq = 2, pruned_hash = (select previous_hash from holdfast.audit where seq = 3)`;
+    assert.deepEqual(await found(cut, { witness }), ["witness 4"]);
+    const forged = sql`
+      insert into holdfast.audit (id, seq, at, actor, action, subject, previous_hash, hash)
+      select ${nextId()}, 4, 1, 'eve', 'job.cancel', 'job 1', hash, ${NO_HASH}
+        from holdfast.audit where seq = 3`;
+    assert.deepEqual(await found(forged, { witness }), ["changed 4", "witness 4", "head 4"]);
+  });
+
+  test("looking through it all can be watched, and ended", async () => {
+    const { store } = await open();
+    await store.cancel((await enqueueOne(store)).id, by("ada"));
+    const seen: number[] = [];
+    await verify(store, { onProgress: ({ actions }) => seen.push(actions) });
+    assert.equal(seen.at(-1), 1);
+    const signal = AbortSignal.abort(new Error("enough"));
+    await assert.rejects(verify(store, { signal }), /enough/);
+  });
+};
+
+/** What somebody may do to an item with three lines, and what of it is seen. */
+const tamperings: Record<
+  string,
+  { tamper: (item: string) => readonly Sql[]; kinds: readonly BreakKind[] }
+> = {
+  "a line is changed": {
+    tamper: (item) => [ofLine(item, 2, sql`update holdfast.item_audit set reason = 'none'`)],
+    kinds: ["changed"],
+  },
+  "a line is changed, and its hash with it": {
+    tamper: (item) => [ofLine(item, 2, sql`update holdfast.item_audit set hash = ${NO_HASH}`)],
+    kinds: ["changed", "link"],
+  },
+  "a line in the middle is removed": {
+    tamper: (item) => [ofLine(item, 2, sql`delete from holdfast.item_audit`)],
+    kinds: ["gap"],
+  },
+  "the first line is removed": {
+    tamper: (item) => [ofLine(item, 1, sql`delete from holdfast.item_audit`)],
+    kinds: ["gap"],
+  },
+  "the last line is removed": {
+    tamper: (item) => [ofLine(item, 3, sql`delete from holdfast.item_audit`)],
+    kinds: ["head"],
+  },
+  "all lines are removed": {
+    tamper: (item) => [sql`delete from holdfast.item_audit where item_id = ${item}`],
+    kinds: ["head"],
+  },
+  "a line is added": {
+    tamper: (item) => [
+      sql`insert into holdfast.item_audit
+            (item_id, seq, change_id, at, actor, action, new_status, revision, jobs, data_hash, previous_hash, hash)
+          select item_id, 4, change_id, at, 'eve', 'update', new_status, 4, jobs, data_hash, hash, ${NO_HASH}
+            from holdfast.item_audit where item_id = ${item} and seq = 3`,
+    ],
+    kinds: ["changed", "head"],
+  },
+  "the item's status is changed": {
+    tamper: (item) => [sql`update holdfast.item set status = 'paid' where id = ${item}`],
+    kinds: ["status"],
+  },
+  "the item's data is changed": {
+    tamper: (item) => [sql`update holdfast.item set data = '{"cents":1}' where id = ${item}`],
+    kinds: ["data"],
+  },
+  "the item is set back by a line": {
+    tamper: (item) => [sql`update holdfast.item set audit_seq = 2 where id = ${item}`],
+    kinds: ["head", "status", "head"],
+  },
+  "the item is removed": {
+    tamper: (item) => [sql`delete from holdfast.item where id = ${item}`],
+    kinds: ["orphan"],
+  },
+};
+
+function ofLine(item: string, seq: number, change: Sql): Sql {
+  return sql`${change} where item_id = ${item} and seq = ${seq}`;
+}
+
+/** The same store, but something happens before the first call of each of these verbs. */
+function between(store: SqlStore, first: Partial<Record<keyof Store, () => Promise<void>>>): Store {
+  const left = new Map(Object.entries(first));
+  return new Proxy<Store>(store, {
+    get(target, name: keyof Store) {
+      const member = Reflect.get(target, name, target) as (...args: unknown[]) => unknown;
+      const happens = left.get(name);
+      if (happens === undefined) return member.bind(target);
+      return async (...args: unknown[]): Promise<unknown> => {
+        left.delete(name);
+        await happens();
+        return member.apply(target, args);
+      };
+    },
+  });
+}
+
+/** The same engine, as a version of the library has it that knows only the first so many migrations. */
+function withMigrations(engine: Engine, count: number): Engine {
+  const migrations = engine.migrations.slice(0, count);
+  return new Proxy(engine, {
+    get(target, name) {
+      if (name === "migrations") return migrations;
+      const member: unknown = Reflect.get(target, name, target);
+      return typeof member === "function" ? (member.bind(target) as unknown) : member;
+    },
+  });
+}

@@ -1,5 +1,14 @@
-/** Who uses the command line, as the audit names them. */
+/** Who uses the command line, as the audit names them, and why. */
 import { userInfo } from "node:os";
+import { Option } from "commander";
+
+export interface ReasonOptions {
+  readonly reason?: string;
+}
+
+export function reasonOption(): Option {
+  return new Option("--reason <text>", "why: it is kept in the audit");
+}
 
 export function actorName(): string {
   return `cli ${userName()}`;

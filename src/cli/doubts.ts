@@ -2,7 +2,7 @@
 import { Command, Option } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
 import type { Doubt } from "../store/journal.ts";
-import { actorName } from "./actor.ts";
+import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { parseJson, wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { BadUsage } from "./failure.ts";
@@ -14,7 +14,7 @@ interface ListOptions extends DatabaseOptions {
   readonly limit: number;
 }
 
-interface ResolveOptions extends DatabaseOptions {
+interface ResolveOptions extends DatabaseOptions, ReasonOptions {
   readonly done?: boolean;
   readonly notDone?: boolean;
   readonly result?: string;
@@ -50,6 +50,7 @@ function resolveCommand(terminal: Terminal): Command {
     .option("--not-done", "it did not: it is made")
     .option("--result <json>", "with --done: what the effect came to")
     .option("--occurrence <n>", "which of several of that name", wholeNumber, 1)
+    .addOption(reasonOption())
     .action((job: string, name: string, options: ResolveOptions) =>
       resolve(terminal, { job, name }, options),
     );
@@ -93,7 +94,7 @@ function hints(doubts: readonly Doubt[], { colors }: Terminal): string[] {
 async function resolve(
   terminal: Terminal,
   step: { readonly job: string; readonly name: string },
-  { url, done = false, notDone = false, result, occurrence }: ResolveOptions,
+  { url, done = false, notDone = false, result, occurrence, ...reason }: ResolveOptions,
 ): Promise<void> {
   if (done === notDone) throw new BadUsage("Say one: --done, or --not-done.");
   if (notDone && result !== undefined) throw new BadUsage("--result goes with --done.");
@@ -104,7 +105,7 @@ async function resolve(
       }
     : { done: false as const };
   await using holdfast = await openForLooking(url);
-  await holdfast.jobs.resolve({ ...step, occurrence }, happened, { actor: actorName() });
+  await holdfast.jobs.resolve({ ...step, occurrence }, happened, { actor: actorName(), ...reason });
   if (terminal.json) terminal.printJson({ ...step, occurrence, done });
   else terminal.print(`${step.job} goes on: ${step.name} ${done ? "happened" : "did not happen"}`);
 }

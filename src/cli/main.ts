@@ -2,11 +2,13 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
+import { auditCommand } from "./audit.ts";
 import { cancelCommand } from "./cancel.ts";
 import { demoCommand } from "./demo.ts";
 import { doubtsCommand } from "./doubts.ts";
 import { enqueueCommand } from "./enqueue.ts";
 import { BadUsage, exitCodes, report } from "./failure.ts";
+import { itemsCommand } from "./items.ts";
 import { jobCommand } from "./job.ts";
 import { jobsCommand } from "./jobs.ts";
 import { locksCommand } from "./locks.ts";
@@ -33,6 +35,8 @@ const builders = [
   workersCommand,
   locksCommand,
   doubtsCommand,
+  itemsCommand,
+  auditCommand,
   migrateCommand,
   demoCommand,
   verifyCommand,
@@ -41,10 +45,10 @@ const builders = [
 const AFTER_HELP = `
 Exit codes:
   0  done
-  1  the operation failed: the job failed, the proof failed, a promise broke
+  1  it failed: the job, the proof, a promise; or the audit was tampered with
   2  bad input or usage
   3  the database is not available, or its schema does not fit
-  4  there is no such job, worker or lock
+  4  there is no such job, worker, lock or item
   5  another worker is active in the slot
   130, 143  ended by Ctrl-C or SIGTERM before it was finished
 

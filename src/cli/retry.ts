@@ -1,11 +1,12 @@
 /** `holdfast retry <id…>`: makes failed or cancelled jobs pending again. */
 import { Command } from "commander";
+import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { eachJob } from "./each-job.ts";
 import type { Terminal } from "./terminal.ts";
 
-interface Options extends DatabaseOptions {
+interface Options extends DatabaseOptions, ReasonOptions {
   readonly attempts?: number;
 }
 
@@ -15,18 +16,19 @@ export function retryCommand(terminal: Terminal): Command {
     .argument("<id...>", "the jobs' ids")
     .addOption(urlOption())
     .option("--attempts <n>", "how many more tries each gets (default: 3)", wholeNumber)
+    .addOption(reasonOption())
     .action((ids: string[], options: Options) => retry(terminal, ids, options));
 }
 
 async function retry(
   terminal: Terminal,
   ids: readonly string[],
-  { url, ...tries }: Options,
+  { url, ...options }: Options,
 ): Promise<void> {
   await using holdfast = await openForLooking(url);
   await eachJob(terminal, ids, {
     async act(id) {
-      await holdfast.jobs.retry(id, tries);
+      await holdfast.jobs.retry(id, { actor: actorName(), ...options });
       return { id, status: "pending" };
     },
     say: ({ id }) => `${terminal.colors.green("Pending again")} ${id}`,

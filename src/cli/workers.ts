@@ -6,7 +6,7 @@ import { driftOf, type Drifts, type WorkerTarget } from "../queue/workers.ts";
 import type { WorkerRecord } from "../store/registry.ts";
 import type { Stranded } from "../store/store.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
-import { actorName } from "./actor.ts";
+import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { BadUsage } from "./failure.ts";
@@ -20,7 +20,7 @@ interface ListOptions extends DatabaseOptions {
   readonly limit: number;
 }
 
-interface TellOptions extends DatabaseOptions {
+interface TellOptions extends DatabaseOptions, ReasonOptions {
   readonly type?: string;
   readonly all?: boolean;
 }
@@ -79,6 +79,7 @@ function orderCommand(terminal: Terminal, order: keyof typeof ORDERS): Command {
     .addOption(urlOption())
     .option("--type <name>", "all workers of this name")
     .option("--all", "all workers")
+    .addOption(reasonOption())
     .action((id: string | undefined, options: TellOptions) => tell(terminal, order, id, options));
 }
 
@@ -209,11 +210,11 @@ async function tell(
   terminal: Terminal,
   order: keyof typeof ORDERS,
   id: string | undefined,
-  { url, type, all = false }: TellOptions,
+  { url, type, all = false, ...reason }: TellOptions,
 ): Promise<void> {
   const target = targetOf(order, { id, type, all });
   await using holdfast = await openForLooking(url);
-  const told = await give(holdfast, order, target);
+  const told = await give(holdfast, { order, target, reason });
   if (told.length === 0) throw new WorkerNotFound(nobody(target));
   if (terminal.json) terminal.printJson({ order, workers: told });
   else terminal.print(...told.map((worker) => `${worker} ${ORDERS[order][1]}`));
@@ -221,10 +222,10 @@ async function tell(
 
 function give(
   { workers }: Holdfast,
-  order: keyof typeof ORDERS,
-  target: WorkerTarget,
+  told: { order: keyof typeof ORDERS; target: WorkerTarget; reason: ReasonOptions },
 ): Promise<string[]> {
-  const options = { actor: actorName() };
+  const { order, target, reason } = told;
+  const options = { actor: actorName(), ...reason };
   switch (order) {
     case "stop":
       return workers.stop(target, options);

@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { after, before, suite, test } from "node:test";
+import { defineTask, defineWorkflow, openHoldfast } from "../../src/index.ts";
+import { assertRefused, Desk } from "./command.ts";
+
+/** An order that a job has shipped, which an operator had cancelled and revived first; and one of another tenant. */
+async function furnish(desk: Desk): Promise<{ item: string; job: string }> {
+  await using holdfast = await openHoldfast(desk.url);
+  const ship = defineTask({
+    name: "order.ship",
+    async run(item: string, ctx) {
+      await holdfast.workflows.change(order, item, { move: "ship", actor: ctx });
+    },
+  });
+  const order = defineWorkflow({
+    name: "order",
+    initial: "open",
+    states: {
+      open: {},
+      paid: { enter: ({ item, enqueue }) => enqueue(ship, item.id) },
+      shipped: { final: true },
+    },
+    moves: { pay: { from: "open", to: "paid" }, ship: { from: "paid", to: "shipped" } },
+  });
+  const first = { data: { cents: 1999 }, identifier: "order-42", actor: "shop" };
+  const item = await holdfast.workflows.start(order, first);
+  await item.move("pay", { actor: "bank", reason: "with a tip" });
+  const other = { data: { cents: 5 }, tenant: "acme", actor: "shop" };
+  await holdfast.workflows.start(order, other);
+  const [, paid] = await item.history();
+  const [job = ""] = paid?.jobs ?? [];
+  assert.match((await desk.holdfast(["cancel", job, "--reason", "not yet"])).stdout, /^Cancelled/);
+  await desk.json(["retry", job]);
+  await holdfast.startWorker({ tasks: [ship] });
+  await holdfast.jobs.result(job);
+  return { item: item.id, job };
+}
+
+suite("holdfast audit", () => {
+  let desk: Desk;
+  let item: string;
+  let job: string;
+  before(async () => {
+    desk = new Desk();
+    ({ item, job } = await furnish(desk));
+  });
+  after(() => desk[Symbol.asyncDispose]());
+
+  test("lists what operators did, with who they were and why", async () => {
+    const { stdout } = await desk.holdfast(["audit"]);
+    assert.match(stdout, /^LINE +WHEN +ACTOR +ACTION +SUBJECT +CHANGE +REASON\n/);
+    const change = "pending → cancelled  not yet";
+    assert.match(stdout, new RegExp(`^ +1 .* cli \\S+ +job\\.cancel  job ${job}  ${change}$`, "m"));
+    assert.match(stdout, /^ +2 .* job\.retry .* cancelled → pending$/m);
+    const { lines } = await desk.json(["audit", "--subject", `job ${job}`, "--limit", "1"]);
+    assert.deepEqual([lines.length, lines[0].seq, lines[0].action], [1, 2, "job.retry"]);
+  });
+
+  test("items are listed, by whatever they have, without what they carry", async () => {
+    const { stdout } = await desk.holdfast(["items"]);
+    assert.match(stdout, /^ID +STATUS +SINCE +WORKFLOW +IDENTIFIER +TENANT\n/);
+    assert.match(stdout, new RegExp(`^${item}  shipped .* order +order-42 +default$`, "m"));
+    assert.match(stdout, /\n2 items\n$/);
+    const { items } = await desk.json(["items", "--status", "open", "--workflow", "order"]);
+    assert.deepEqual([items.length, items[0].tenant, items[0].data], [1, "acme", undefined]);
+  });
+
+  test("an item is shown, with its data", async () => {
+    const { stdout } = await desk.holdfast(["items", "show", item]);
+    assert.match(stdout, new RegExp(`^order ${item}\n  status +shipped, since `));
+    assert.match(stdout, /^data\n {2}\{\n {4}"cents": 1999\n/m);
+    assertRefused(await desk.holdfast(["items", "show", "nobody"]), 4, /no item nobody/);
+    assertRefused(await desk.holdfast(["items", "history", "nobody"]), 4, /no item nobody/);
+  });
+
+  test("the history of an item shows the jobs, too, and what operators did to them", async () => {
+    const { stdout } = await desk.holdfast(["items", "history", item]);
+    const told = stdout.split("\n").slice(1);
+    for (const [index, pattern] of [
+      /^ +1 .* start: open +shop/,
+      /^ +2 .* pay: open → paid +bank +with a tip/,
+      /order\.ship enqueued/,
+      /job\.cancel +cli .*; not yet/,
+      /job\.retry +cli /,
+      /attempt 1: done +worker-/,
+      new RegExp(`^ +3 .* ship: paid → shipped +job ${job}`),
+      /ended: done/,
+    ].entries()) {
+      assert.match(told[index] ?? "", pattern);
+    }
+    const { trail } = await desk.json(["items", "history", item, "--after", "2"]);
+    assert.deepEqual(
+      trail.map(({ kind }: { kind: string }) => kind),
+      ["enqueued", "action", "action", "attempt", "line", "ended"],
+    );
+    assert.equal(trail[4].line.traceId, trail[3].attempt.traceId);
+  });
+
+  test("says that nothing was changed, and what to keep for the next time", async () => {
+    const { code, stdout } = await desk.holdfast(["audit", "verify"]);
+    assert.equal(code, 0);
+    assert.match(stdout, /^2 actions of operators, 4 lines of 2 items\nNothing was removed/);
+    const [, witness = ""] = /--witness (\S+)\n$/.exec(stdout) ?? [];
+    const { held, items } = await desk.json(["audit", "verify", "--witness", witness]);
+    assert.deepEqual([held, items], [true, 2]);
+    assertRefused(await desk.holdfast(["audit", "verify", "--witness", "2"]), 2, /--witness/);
+  });
+
+  test("finds what was changed, and ends with exit code 1", async () => {
+    const db = new DatabaseSync(desk.path("holdfast.db"));
+    db.exec(`
+      drop trigger holdfast_item_audit_stays;
+      update holdfast_item_audit set reason = 'none' where item_id = '${item}' and seq = 2`);
+    db.close();
+    const { code, stdout, stderr } = await desk.holdfast(["audit", "verify"]);
+    assert.equal(code, 1);
+    assert.match(stdout, new RegExp(`^changed  item ${item}, line 2: `));
+    assert.doesNotMatch(stdout, /Nothing was/);
+    assert.match(stderr, /^In one place the audit is not what was written/);
+    const inJson = await desk.holdfast(["audit", "verify", "--json"]);
+    assert.deepEqual([inJson.code, JSON.parse(inJson.stdout).breaks[0].kind], [1, "changed"]);
+    assert.equal(JSON.parse(inJson.stderr).error.code, "AUDIT_BROKEN");
+  });
+
+  test("lets go of old lines, and says so", async () => {
+    assert.equal(
+      (await desk.holdfast(["audit", "prune", "--keep", "1d"])).stdout,
+      "No line is so old.\n",
+    );
+    assert.equal(
+      (await desk.json(["audit", "prune", "--keep", "0s", "--reason", "test"])).pruned,
+      2,
+    );
+    const { lines } = await desk.json(["audit"]);
+    assert.deepEqual(
+      [lines.length, lines[0].seq, lines[0].action, lines[0].reason],
+      [1, 3, "audit.prune", "test"],
+    );
+  });
+});

@@ -10,6 +10,7 @@ import type { TrailEntry } from "../queue/item-trail.ts";
 import type { ItemJob, StoredItem } from "../store/workflows.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { wholeNumber } from "./arguments.ts";
+import { BadUsage } from "./failure.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { printable, table, type Cell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
@@ -82,6 +83,9 @@ function historyCommand(terminal: Terminal): Command {
 async function list(terminal: Terminal, { url, ...filter }: ListOptions): Promise<void> {
   await using holdfast = await openForLooking(url);
   checkWhole("--limit", filter.limit, { least: 1, most: LIMIT_MAX });
+  if (filter.workflow === undefined && (filter.status ?? filter.tenant) !== undefined) {
+    throw new BadUsage("--status and --tenant go with a workflow: say --workflow <name>.");
+  }
   const items = await holdfast.store.listItems(filter);
   if (terminal.json) terminal.printJson({ items: items.map(withoutData) });
   else if (items.length === 0) terminal.print("No items.");

@@ -44,7 +44,7 @@ export async function listItems(
   const rows = await from.all<AsRead<StoredItem>>(sql`
     select ${ITEM_COLUMNS}
       from holdfast.item
-     where workflow = ${filter.workflow}
+     where ${filter.workflow === undefined ? sql`id is not null` : sql`workflow = ${filter.workflow}`}
            ${conditionsOf(filter)}
      order by id desc
      limit ${filter.limit}`);

@@ -116,7 +116,8 @@ export interface NewLine {
 }
 
 export interface ItemFilter {
-  readonly workflow: string;
+  /** Needed for lists by status or tenant: without, no index has them in order. */
+  readonly workflow?: string;
   readonly status?: string;
   readonly tenant?: string;
   readonly identifier?: string;

@@ -401,6 +401,8 @@ function lists(open: Open): void {
       first.id,
     ]);
     assert.deepEqual(await list({ workflow: "order", identifier: "7" }), [parent.id]);
+    const all = await store.listItems({ limit: 9 });
+    assert.deepEqual(idsOf(all), [...newest, parent.id]);
     for (const wrong of ["no id at all", "é"]) assert.deepEqual(await list({ parent: wrong }), []);
     const [page, rest] = [await store.itemsAfter(null, 3), await store.itemsAfter(second.id, 9)];
     assert.deepEqual(idsOf(page), [parent.id, first.id, second.id]);

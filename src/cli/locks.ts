@@ -3,7 +3,7 @@ import { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
 import type { LockRecord } from "../core/lock.ts";
 import type { LockFigures } from "../queue/lock-stats.ts";
-import { actorName } from "./actor.ts";
+import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { duration, wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { table, type Cell } from "./table.ts";
@@ -62,7 +62,10 @@ function releaseCommand(terminal: Terminal): Command {
     .description("take a lock away from whoever has it")
     .argument("<key>", "the lock's key")
     .addOption(urlOption())
-    .action((key: string, options: DatabaseOptions) => release(terminal, key, options));
+    .addOption(reasonOption())
+    .action((key: string, options: DatabaseOptions & ReasonOptions) =>
+      release(terminal, key, options),
+    );
 }
 
 async function list(terminal: Terminal, { url, ...filter }: ListOptions): Promise<void> {
@@ -133,9 +136,13 @@ function brief(ms: number | undefined): string {
   return ms < 10 ? `${ms.toFixed(1)}ms` : span(ms);
 }
 
-async function release(terminal: Terminal, key: string, { url }: DatabaseOptions): Promise<void> {
+async function release(
+  terminal: Terminal,
+  key: string,
+  { url, ...reason }: DatabaseOptions & ReasonOptions,
+): Promise<void> {
   await using holdfast = await openForLooking(url);
-  const lock = await holdfast.locks.forceRelease(key, { actor: actorName() });
+  const lock = await holdfast.locks.forceRelease(key, { actor: actorName(), ...reason });
   if (lock === null) throw new LockNotFound(key);
   if (terminal.json) terminal.printJson({ released: lock });
   else terminal.print(`${key} was taken from ${lock.owner}`);

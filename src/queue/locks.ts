@@ -6,7 +6,7 @@
  */
 import { hostname } from "node:os";
 import { subjects } from "../core/audit.ts";
-import { checkKnown, checkText, checkWhole } from "../core/check.ts";
+import { checkKnown, checkWhole } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { Closed, InvalidArgument } from "../core/errors.ts";
 import { LockLost, LockNotAcquired } from "../core/lock-errors.ts";
@@ -19,7 +19,7 @@ import {
   type LockRequest,
 } from "../core/lock.ts";
 import type { Logger } from "../core/log.ts";
-import { checkLabel, checkName } from "../core/name.ts";
+import { checkLabel } from "../core/name.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { LockPlace } from "../locks/lock.ts";
 import type { Actions } from "../store/actions.ts";
@@ -29,6 +29,7 @@ import { Contest } from "./lock-contest.ts";
 import { LockLine } from "./lock-line.ts";
 import { LockStats, type LockStatistics, type LockStatsOptions } from "./lock-stats.ts";
 import { Lock, TTL_RANGE } from "./lock.ts";
+import { anyOperator, OPERATOR_OPTIONS, type ByOperator } from "./signature.ts";
 
 const DEFAULT_TTL = "15s";
 const DEFAULT_WAIT = "10s";
@@ -46,7 +47,7 @@ const ACQUIRE_OPTIONS = new Set(["ttl", "wait", "trace", "signal"]);
 const WITH_OPTIONS = new Set([...ACQUIRE_OPTIONS, "longest"]);
 const EXTEND_OPTIONS = new Set(["ttl"]);
 const LIST_OPTIONS = new Set(["type", "limit"]);
-const FORCE_OPTIONS = new Set(["actor", "reason"]);
+const FORCE_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 
 export interface LockOptions {
   /** How long it lasts unless it is extended. Default 15 s. */
@@ -192,19 +193,14 @@ export class Locks {
    * Takes a lock away from whoever has it, as an operator may want to; the audit keeps who wished it. Returns who had it; null:
    * nobody. Whoever had it is told when it next extends the lock.
    */
-  async forceRelease(
-    key: string,
-    options: { readonly actor?: string; readonly reason?: string } = {},
-  ): Promise<LockRecord | null> {
+  async forceRelease(key: string, options: ByOperator = {}): Promise<LockRecord | null> {
     checkKnown(options, FORCE_OPTIONS);
-    const reason = options.reason === undefined ? null : checkText("reason", options.reason);
-    const actor = checkName("actor", options.actor ?? "api");
     const { place, store, newId } = this.#parts;
+    const operator = anyOperator(options, newId);
     const record = await this.inspect(key);
     if (record === null) return null;
-    const detail = JSON.stringify(record);
-    const action = { action: "lock.release", subject: subjects.lock(key), detail };
-    await store.noteAction({ id: newId(), actor, reason }, action);
+    const action = { action: "lock.release", subject: subjects.lock(key) };
+    await store.noteAction(operator, { ...action, detail: JSON.stringify(record) });
     return (await place.release(record)) ? record : null;
   }
 

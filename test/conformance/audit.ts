@@ -281,7 +281,7 @@ export const audit: Group = (open) => {
         meanwhile += 1;
         await living.move("pay", { actor: "bank" });
         await workflows.start(order, { data: { cents: 2 }, actor: "shop" });
-        bundle.clock.advance(10); // every stay in a state is a moment of its own
+        bundle.clock.advance(1_000);
         assert.equal(await store.pruneItems(9), 1);
       },
       actions: async () => {
@@ -306,21 +306,19 @@ export const audit: Group = (open) => {
     const store = await plainStore(bundle);
     await store.migrate();
     const workflows = workflowsOn(store);
-    const intact = await shippedOrder(workflows);
-    for (const replacing of replacements(store, intact)) {
-      await assert.rejects(bundle.byHand(replacing), StoreRefused);
-    }
-    const victims = new Map<string, string>();
-    for (const what of Object.keys(tamperings)) victims.set(what, await shippedOrder(workflows));
+    const items = new Map<string, string>();
+    for (const what of Object.keys(tamperings)) items.set(what, await shippedOrder(workflows));
     assert.equal((await verify(store)).held, true);
-    await takeGuardsAway(store, ["item", "item_audit", "audit", "audit_head"]);
 
-    for (const [what, { tamper, kinds }] of Object.entries(tamperings)) {
-      const item = victims.get(what) ?? "";
-      for (const change of tamper(item)) await bundle.byHand(change);
-      const { breaks } = await verify(store);
+    await takeGuardsAway(store, ["item", "item_audit"]);
+    for (const [what, item] of items) {
+      const change = tamperings[what]?.tamper(item);
+      assert.equal(await bundle.byHand(change as Sql), what.startsWith("all") ? 3 : 1, what);
+    }
+    const { breaks } = await verify(store);
+    for (const [what, item] of items) {
       const found = breaks.filter((one) => one.item === item).map(({ kind }) => kind);
-      assert.deepEqual(found, kinds, what);
+      assert.deepEqual(found, tamperings[what]?.kinds, what);
     }
   });
 
@@ -373,72 +371,56 @@ export const audit: Group = (open) => {
 };
 
 /** What somebody may do to an item with three lines, and what of it is seen. */
-const tamperings: Record<
-  string,
-  { tamper: (item: string) => readonly Sql[]; kinds: readonly BreakKind[] }
-> = {
+const tamperings: Record<string, { tamper: (item: string) => Sql; kinds: readonly BreakKind[] }> = {
   "a line is changed": {
-    tamper: (item) => [ofLine(item, 2, sql`update holdfast.item_audit set reason = 'none'`)],
+    tamper: (item) => ofLine(item, 2, sql`update holdfast.item_audit set reason = 'none'`),
     kinds: ["changed"],
   },
   "a line is changed, and its hash with it": {
-    tamper: (item) => [ofLine(item, 2, sql`update holdfast.item_audit set hash = ${NO_HASH}`)],
+    tamper: (item) => ofLine(item, 2, sql`update holdfast.item_audit set hash = ${NO_HASH}`),
     kinds: ["changed", "link"],
   },
   "a line in the middle is removed": {
-    tamper: (item) => [ofLine(item, 2, sql`delete from holdfast.item_audit`)],
+    tamper: (item) => ofLine(item, 2, sql`delete from holdfast.item_audit`),
     kinds: ["gap"],
   },
   "the first line is removed": {
-    tamper: (item) => [ofLine(item, 1, sql`delete from holdfast.item_audit`)],
+    tamper: (item) => ofLine(item, 1, sql`delete from holdfast.item_audit`),
     kinds: ["gap"],
   },
   "the last line is removed": {
-    tamper: (item) => [ofLine(item, 3, sql`delete from holdfast.item_audit`)],
+    tamper: (item) => ofLine(item, 3, sql`delete from holdfast.item_audit`),
     kinds: ["head"],
   },
   "all lines are removed": {
-    tamper: (item) => [sql`delete from holdfast.item_audit where item_id = ${item}`],
+    tamper: (item) => sql`delete from holdfast.item_audit where item_id = ${item}`,
     kinds: ["head"],
   },
   "a line is added": {
-    tamper: (item) => [
-      sql`insert into holdfast.item_audit
+    tamper: (item) => sql`
+          insert into holdfast.item_audit
             (item_id, seq, change_id, at, actor, action, new_status, revision, jobs, data_hash, previous_hash, hash)
           select item_id, 4, change_id, at, 'eve', 'update', new_status, 4, jobs, data_hash, hash, ${NO_HASH}
             from holdfast.item_audit where item_id = ${item} and seq = 3`,
-    ],
     kinds: ["changed", "head"],
   },
   "the item's status is changed": {
-    tamper: (item) => [sql`update holdfast.item set status = 'paid' where id = ${item}`],
+    tamper: (item) => sql`update holdfast.item set status = 'paid' where id = ${item}`,
     kinds: ["status"],
   },
   "the item's data is changed": {
-    tamper: (item) => [sql`update holdfast.item set data = '{"cents":1}' where id = ${item}`],
+    tamper: (item) => sql`update holdfast.item set data = '{"cents":1}' where id = ${item}`,
     kinds: ["data"],
   },
   "the item is set back by a line": {
-    tamper: (item) => [sql`update holdfast.item set audit_seq = 2 where id = ${item}`],
+    tamper: (item) => sql`update holdfast.item set audit_seq = 2 where id = ${item}`,
     kinds: ["head", "status", "head"],
   },
   "the item is removed": {
-    tamper: (item) => [sql`delete from holdfast.item where id = ${item}`],
+    tamper: (item) => sql`delete from holdfast.item where id = ${item}`,
     kinds: ["orphan"],
   },
 };
-
-/** Where there is such a thing, a replace is no way around the guards. */
-function replacements({ engine }: SqlStore, item: string): readonly Sql[] {
-  if (engine.address?.engine === "postgres") return [];
-  return [
-    sql`replace into holdfast.item_audit
-        select item_id, seq, change_id, at, 'eve', action, move, old_status, new_status, revision, reason, lock_wait_us,
-               trace_id, jobs, data_hash, previous_hash, hash
-          from holdfast.item_audit where item_id = ${item} and seq = 3`,
-    sql`replace into holdfast.item select * from holdfast.item where id = ${item}`,
-  ];
-}
 
 function ofLine(item: string, seq: number, change: Sql): Sql {
   return sql`${change} where item_id = ${item} and seq = ${seq}`;

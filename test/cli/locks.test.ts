@@ -51,7 +51,7 @@ suite("holdfast locks", () => {
       sql`select actor, action, subject from holdfast.audit`,
     );
     assert.match(line?.actor ?? "", /^cli \S/);
-    assert.deepEqual([line?.action, line?.subject], ["lock.release", "order:43"]);
+    assert.deepEqual([line?.action, line?.subject], ["lock.release", "lock order:43"]);
     assertRefused(await desk.holdfast(["locks", "release", "order:43"]), 4, /Nobody has the lock/);
   });
 

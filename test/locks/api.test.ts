@@ -161,7 +161,7 @@ describe("locks", { concurrency: true }, () => {
         });
         assert.ok(reason instanceof LockLost);
         assert.deepEqual(await auditOf(here), [
-          { actor: "ada", action: "lock.release", subject: KEY },
+          { actor: "ada", action: "lock.release", subject: `lock ${KEY}` },
         ]);
         assert.equal(await there.locks.forceRelease(KEY), null);
         assert.equal((await auditOf(here)).length, 1);

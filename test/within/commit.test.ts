@@ -4,6 +4,7 @@ import { after, before, describe, test } from "node:test";
 import {
   defineEvent,
   defineTask,
+  defineWorkflow,
   openHoldfast,
   type Holdfast,
   type UserTransaction,
@@ -57,6 +58,67 @@ for (const { name, skip, place: open } of engines) {
       assert.equal(undone.length, 1);
       assert.equal(await holdfast.jobs.get(undone[0] as string), null);
       assert.equal((await holdfast.store.findEvent("packed", "order 7"))?.payload, "7");
+      await worker.stop();
+    });
+
+    test("a job moves an item in it, under its own name, and a step that fails moves none", async () => {
+      const orders = defineWorkflow({
+        name: "order",
+        initial: "open",
+        states: { open: {}, booked: { final: true } },
+        moves: { book: { from: "open", to: "booked" } },
+      });
+      const order = await holdfast.workflows.start(orders, { data: {}, actor: "ada" });
+      const traces: string[] = [];
+      const book = defineTask({
+        name: "book",
+        retry: { attempts: 2, first: 1 },
+        run: (id: string, ctx) =>
+          ctx.commit("book", async (tx) => {
+            const { workflows } = holdfast.within(tx);
+            const item = await workflows.item(orders, id);
+            const moved = await item.move("book", { actor: ctx });
+            traces.push(ctx.traceId);
+            if (ctx.attempt === 1) throw new Error("not yet");
+            return moved.status;
+          }),
+      });
+      const worker = await holdfast.startWorker({ tasks: [book], poll: "1h", heartbeat: "1h" });
+      const job = await holdfast.enqueue(book, order.id);
+      assert.equal(await job.result({ timeout: "10s" }), "booked");
+      const [, line, ...more] = await order.history();
+      assert.deepEqual(
+        [line?.actor, line?.traceId, line?.revision, more.length],
+        [`job ${job.id}`, traces[1], 2, 0],
+      );
+      assert.equal(traces.length, 2);
+      await worker.stop();
+    });
+
+    test("a workflow that nobody declared yet is refused, with what to do", async () => {
+      const late = defineWorkflow({
+        name: "late",
+        initial: "new",
+        states: { new: { final: true } },
+        moves: {},
+      });
+      const start = defineTask({
+        name: "start late",
+        run: (_: null, ctx) =>
+          ctx.commit("start", async (tx) => {
+            const starting = holdfast.within(tx).workflows.start(late, { data: {}, actor: ctx });
+            return starting.then(
+              () => "started",
+              (error: Error) => error.message,
+            );
+          }),
+      });
+      const worker = await holdfast.startWorker({ tasks: [start], poll: "1h", heartbeat: "1h" });
+      const job = await holdfast.enqueue(start, null);
+      assert.match(
+        await job.result({ timeout: "10s" }),
+        /not declared yet: await holdfast\.workflows\.declare/,
+      );
       await worker.stop();
     });
 

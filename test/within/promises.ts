@@ -4,6 +4,7 @@ import { after, before, describe, test } from "node:test";
 import {
   defineEvent,
   defineTask,
+  defineWorkflow,
   openHoldfast,
   type Holdfast,
   type Worker,
@@ -36,6 +37,25 @@ const pack = defineTask({ name: "pack", run: (key: string, ctx) => ctx.event(pac
 /** A queue that no worker takes from. */
 const held = { queue: "held" };
 
+const ada = { actor: "ada" };
+const orders = defineWorkflow({
+  name: "order",
+  initial: "open",
+  states: {
+    open: { limit: { after: "1h", move: "finish" } },
+    done: { final: true, enter: ({ item, enqueue }) => enqueue(ship, item.id, held) },
+  },
+  moves: { finish: { from: "open", to: "done" } },
+  whenChildrenEnd: "finish",
+});
+const boxes = defineWorkflow({
+  name: "box",
+  parent: orders,
+  initial: "new",
+  states: { new: {}, packed: { final: true } },
+  moves: { pack: { from: "new", to: "packed", guard: ({ parent }) => parent?.status === "open" } },
+});
+
 /** What some library or other takes for a placeholder, an escape or the end of a text. */
 const odd = String.raw`? ?? :name @name $1 $$ %s ${"`"}" ' '' \ \' \? {} returning é 😀 -- /* ;`;
 
@@ -53,6 +73,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
       holdfast = await openHoldfast(place.url, { version: "build-0" });
       witness = await openWitness(place.url);
       await witness.run("create table orders (id integer)");
+      await holdfast.workflows.declare(boxes);
       worker = await holdfast.startWorker({ tasks: [ship, pack], poll: "1h", heartbeat: "1h" });
     });
     after(async () => {
@@ -202,6 +223,60 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
             holdfast.within(tx).emit(packed, named("event"), "too late"),
           );
           assert.deepEqual(again, { first: false, woken: 0 });
+        });
+
+        for (const serializable of [false, true]) {
+          const words = serializable ? " in a serializable transaction too" : "";
+          test(`items are started, moved and read${words}, and are there when it is committed`, async () => {
+            const { order, jobs } = await app.transaction(
+              async (tx) => {
+                const { workflows } = holdfast.within(tx);
+                const started = await workflows.start(orders, { data: { odd }, ...ada });
+                const below = { parent: started, data: { n: 1 } };
+                const [first, second] = await workflows.startMany(boxes, [below, below], ada);
+                await first?.move("pack", { ...ada, expect: 1 });
+                assert.deepEqual(await started.progress(), [
+                  { workflow: "box", status: "new", isFinal: false, children: 1 },
+                  { workflow: "box", status: "packed", isFinal: true, children: 1 },
+                ]);
+                const packed2 = await second?.move("pack", { ...ada, patch: { n: 2 } });
+                assert.deepEqual([packed2?.revision, packed2?.data], [2, { n: 2 }]);
+                const listed = await workflows.list(boxes, { parent: started.id, limit: 1 });
+                assert.deepEqual(
+                  listed.map(({ id, status }) => [id, status]),
+                  [[second?.id, "packed"]],
+                );
+                const [, closing] = await started.history();
+                return { order: await started.refresh(), jobs: closing?.jobs ?? [] };
+              },
+              { serializable },
+            );
+            assert.deepEqual([order.status, order.revision, order.data], ["done", 4, { odd }]);
+            const after = await holdfast.workflows.item(orders, order.id);
+            assert.deepEqual({ ...after }, { ...order });
+            assert.equal(jobs.length, 1);
+            assert.equal((await holdfast.jobs.get(jobs[0] as string))?.status, "pending");
+          });
+        }
+
+        test("items that are rolled back never were, nor what they enqueued", async () => {
+          const order = await holdfast.workflows.start(orders, { data: {}, ...ada });
+          const ids: string[] = [];
+          await rolledBack(() =>
+            app.transaction(async (tx) => {
+              const { workflows } = holdfast.within(tx);
+              const box = await workflows.start(boxes, { parent: order, data: { n: 1 }, ...ada });
+              await box.move("pack", ada);
+              const [line] = await workflows.history(order.id, { after: 1 });
+              assert.equal(line?.newStatus, "done");
+              ids.push(box.id, ...(line?.jobs ?? []));
+              throw new Rollback();
+            }),
+          );
+          const [box = "", job = ""] = ids;
+          assert.deepEqual({ ...(await order.refresh()) }, { ...order });
+          assert.equal(await holdfast.store.findItem(box), null);
+          assert.equal(await holdfast.jobs.get(job), null);
         });
 
         test("a key that somebody else takes at the same moment is refused as busy", async (t) => {

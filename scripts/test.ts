@@ -33,6 +33,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   simulation: { atOnce: 1, beside: true },
   worker: { atOnce: 2, needs: SERVERS },
   within: { atOnce: 2, needs: SERVERS },
+  workflows: { atOnce: 2, needs: SERVERS },
   races: { atOnce: 1, needs: SERVERS },
   registry: { atOnce: 1, needs: SERVERS },
   locks: { atOnce: 2, needs: SERVERS, killsServers: true },

@@ -37,7 +37,9 @@ export async function orViolation<T>(change: () => Promise<T>): Promise<T> {
     return await change();
   } catch (error) {
     const theirs = theirsIn(error);
-    if (theirs !== error || !(error instanceof StoreRefused)) throw theirs;
+    // Without a cause it is not the database that refused.
+    if (theirs !== error || !(error instanceof StoreRefused) || error.cause === undefined)
+      throw theirs;
     throw new IntegrityViolation({ problem: error.message }, error);
   }
 }
@@ -266,8 +268,8 @@ async function update(
 }
 
 /** The lock sees to it that this does not happen; whoever writes without one has to be refused. */
-function changedMeanwhile(id: string): StoreRefused {
-  return new StoreRefused({ problem: `item ${id} was changed by somebody else meanwhile.` });
+function changedMeanwhile(id: string): IntegrityViolation {
+  return new IntegrityViolation({ problem: `Somebody else changed ${id} meanwhile.` });
 }
 
 function rowOf(item: StoredItem): Row {

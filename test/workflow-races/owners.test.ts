@@ -27,7 +27,7 @@ const CHILDREN = 2;
 /** Longer than a lock lasts that nobody extends. */
 const PATIENCE_MS = 20_000;
 const SLACK_MS = 3_000;
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 180_000;
 
 type Done = Extract<Word, { word: "done" }>;
 

@@ -5,15 +5,15 @@
  * revision that does not go up by one. Without the trigger as well, updates are lost, and the checker says so.
  */
 import assert from "node:assert/strict";
-import { after, describe, test, type TestContext } from "node:test";
+import { after, before, describe, test } from "node:test";
 import type { Holdfast } from "../../src/index.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
-import { engines, type EngineUnderTest } from "../registry/places.ts";
+import { engines, type EngineUnderTest, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { seededRandom } from "../support/runtime.ts";
 import { checkTree, isClean, type Verdict } from "./check.ts";
 import { Crew, startTree } from "./crew.ts";
-import { openIn, sharedRedis, type Mode } from "./open.ts";
+import { openIn, type Mode } from "./open.ts";
 import { planRound } from "./plan.ts";
 
 const PROCESSES = 3;
@@ -22,8 +22,8 @@ const CHILDREN = 10;
 /** So many rounds at most until the bug is met; one is nearly always enough. */
 const ROUNDS_MAX = 10;
 /** So many in which it is not. */
-const ROUNDS_CLEAN = 3;
-const LIMIT_MS = 120_000;
+const ROUNDS_CLEAN = 2;
+const LIMIT_MS = 300_000;
 
 interface Layers {
   readonly lock: string;
@@ -51,40 +51,59 @@ const LAYERS: Readonly<Record<string, Layers>> = {
   MariaDB: { ...server, noTriggers: "drop trigger holdfast_item_stays" },
 };
 
-interface Planting {
-  readonly plant: string;
+interface Race {
   readonly mode: Mode;
-  /** Run before the race. */
-  readonly script?: string;
   readonly rounds: number;
   /** No more rounds are wanted. */
   readonly until?: (verdict: Verdict) => boolean;
 }
 
-async function race({ place: open }: EngineUnderTest, planting: Planting): Promise<Verdict> {
-  const { plant, mode, script, rounds, until = () => false } = planting;
-  await using place = await open();
-  await using holdfast = await openIn({ url: place.url, redis: null }, "off");
-  if (script !== undefined) await run(holdfast, script);
-  await using crew = await Crew.start({
-    url: place.url,
-    redis: sharedRedis(),
-    modes: [mode],
-    clients: CLIENTS,
-    processes: PROCESSES,
-    plant,
-  });
-  const random = seededRandom(1);
-  const verdicts: Verdict[] = [];
-  while (verdicts.length < rounds && !verdicts.some(until)) {
-    const tree = await startTree(holdfast, CHILDREN);
-    const results = await crew.race(mode, tree, planRound(CHILDREN, random));
-    verdicts.push(await checkTree(holdfast, tree, results));
+/** One database, and processes that have one bug after the other. */
+class Field implements AsyncDisposable {
+  readonly holdfast: Holdfast;
+  readonly #place: Place;
+  readonly #random = seededRandom(1);
+  #crew: Crew | null = null;
+  #plant = "";
+
+  private constructor(place: Place, holdfast: Holdfast) {
+    this.#place = place;
+    this.holdfast = holdfast;
   }
-  return summed(verdicts);
+
+  static async open({ place: open }: EngineUnderTest): Promise<Field> {
+    const place = await open();
+    return new Field(place, await openIn({ url: place.url, redis: null }, "off"));
+  }
+
+  async race(plant: string, { mode, rounds, until = () => false }: Race): Promise<Verdict> {
+    const crew = await this.#crewWith(plant);
+    const verdicts: Verdict[] = [];
+    while (verdicts.length < rounds && !verdicts.some(until)) {
+      const tree = await startTree(this.holdfast, CHILDREN);
+      const results = await crew.race(mode, tree, planRound(CHILDREN, this.#random));
+      verdicts.push(await checkTree(this.holdfast, tree, results));
+    }
+    return summed(verdicts);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#crew?.[Symbol.asyncDispose]();
+    await this.holdfast.close();
+    await this.#place[Symbol.asyncDispose]();
+  }
+
+  async #crewWith(plant: string): Promise<Crew> {
+    if (this.#crew !== null && this.#plant === plant) return this.#crew;
+    await this.#crew?.[Symbol.asyncDispose]();
+    const config = { url: this.#place.url, redis: null, modes: ["off", "sql"] as const };
+    this.#plant = plant;
+    this.#crew = await Crew.start({ ...config, clients: CLIENTS, processes: PROCESSES, plant });
+    return this.#crew;
+  }
 }
 
-async function run({ store }: Holdfast, script: string): Promise<void> {
+async function runScript({ store }: Holdfast, script: string): Promise<void> {
   await (store as SqlStore).engine.transaction((tx) => tx.script(script));
 }
 
@@ -111,50 +130,47 @@ function assertRefused({ lost, unexpected }: Verdict, by: RegExp): void {
   for (const error of unexpected) assert.match(error, by);
 }
 
+function testLayers(engine: EngineUnderTest, { lock, lockAndComparison, noTriggers }: Layers) {
+  let field: Field | null = null;
+  const race = (plant: string, how: Race): Promise<Verdict> => {
+    if (field === null) throw new Error("There is no database yet.");
+    return field.race(plant, how);
+  };
+  const untilMet = { mode: "off", rounds: ROUNDS_MAX } as const;
+  before(async () => void (field = await Field.open(engine)));
+  after(() => field?.[Symbol.asyncDispose]());
+
+  test("without the lock of its row, an item that has changed is not written", async () => {
+    const verdict = await race(lock, { ...untilMet, until: isRefused });
+    assertRefused(verdict, /INTEGRITY_VIOLATION .*meanwhile/);
+  });
+
+  test("without the lock of its row, the distributed lock alone keeps changes apart", async () => {
+    const verdict = await race(lock, { mode: "sql", rounds: ROUNDS_CLEAN });
+    assert.ok(isClean(verdict), JSON.stringify(verdict, null, 2));
+  });
+
+  test("without the comparison too, the database refuses to write it", async () => {
+    const verdict = await race(lockAndComparison, { ...untilMet, until: isRefused });
+    assertRefused(verdict, /INTEGRITY_VIOLATION .*(revision goes up by one|line in its audit)/);
+  });
+
+  test("without its triggers as well, updates are lost, and the checker sees it", async (t) => {
+    if (field !== null) await runScript(field.holdfast, noTriggers);
+    const verdict = await race(lockAndComparison, { ...untilMet, until: isLost });
+    const { accepted, lost } = verdict;
+    t.diagnostic(`${accepted} accepted; ${lost.length} missing, such as ${lost[0]}`);
+    assert.ok(isLost(verdict), "nothing was lost");
+  });
+}
+
 // The databases side by side: what they do hardly overlaps.
 describe("layers of a change", { concurrency: true, timeout: LIMIT_MS }, () => {
   for (const engine of engines) {
     const { name, skip } = engine;
     const layers = LAYERS[name];
     if (layers === undefined) throw new Error(`Nobody knows the layers of ${name}.`);
-    const { lock, lockAndComparison, noTriggers } = layers;
-
-    describe(name, { skip, concurrency: 1 }, () => {
-      test("without the lock of its row, an item that has changed is not written", async () => {
-        const planting = {
-          plant: lock,
-          mode: "off",
-          rounds: ROUNDS_MAX,
-          until: isRefused,
-        } as const;
-        assertRefused(
-          await race(engine, planting),
-          /INTEGRITY_VIOLATION .*somebody else meanwhile/,
-        );
-      });
-
-      test("without the lock of its row, the distributed lock alone keeps changes apart", async () => {
-        const verdict = await race(engine, { plant: lock, mode: "sql", rounds: ROUNDS_CLEAN });
-        assert.ok(isClean(verdict), JSON.stringify(verdict, null, 2));
-      });
-
-      test("without the comparison too, the database refuses to write it", async () => {
-        const planting = { plant: lockAndComparison, mode: "off", until: isRefused } as const;
-        const verdict = await race(engine, { ...planting, rounds: ROUNDS_MAX });
-        assertRefused(
-          verdict,
-          /INTEGRITY_VIOLATION .*(a revision goes up by one|one line in its audit)/,
-        );
-      });
-
-      test("without its trigger as well, updates are lost, and the checker sees it", async (t: TestContext) => {
-        const planting = { plant: lockAndComparison, mode: "off", until: isLost } as const;
-        const verdict = await race(engine, { ...planting, script: noTriggers, rounds: ROUNDS_MAX });
-        const { accepted, lost } = verdict;
-        t.diagnostic(`${accepted} accepted; ${lost.length} missing, such as ${lost[0]}`);
-        assert.ok(isLost(verdict), "nothing was lost");
-      });
-    });
+    describe(name, { skip, concurrency: 1 }, () => testLayers(engine, layers));
   }
 });
 

@@ -15,9 +15,11 @@ const rowsNotLocked: Patch = {
 const readBefore: readonly Patch[] = [
   {
     file: ITEMS,
-    find: "return await engine.transaction((tx) => changeIn(engine, tx, { ...change, decide }));",
-    put: `const early = await lockItems(engine, engine, change.items);
-    return await engine.transaction((tx) => changeIn(engine, tx, { ...change, decide }, early));`,
+    find: "return orViolation(() => engine.transaction((tx) => changeIn(engine, tx, change)));",
+    put: `return orViolation(async () => {
+      const early = await lockItems(engine, engine, change.items);
+      return engine.transaction((tx) => changeIn(engine, tx, change, early));
+    });`,
   },
   {
     file: ITEMS,

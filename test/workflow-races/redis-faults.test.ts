@@ -32,7 +32,7 @@ const REFUSED = 2;
 const REFUSED_MS = Math.max(WAIT_MS, ANSWER_MS) + 250;
 /** … or, on a machine that has a lot to do, take at most. */
 const REFUSED_MS_MAX = REFUSED_MS + 3_000;
-const LIMIT_MS = 120_000;
+const LIMIT_MS = 180_000;
 const PHASE_MS = 30_000;
 const REFUSAL = "LOCK_NOT_ACQUIRED";
 

@@ -50,7 +50,8 @@ export class Connection {
   prepare(text: string): StatementSync {
     let statement = this.#statements.get(text);
     if (statement === undefined) {
-      statement = this.#probe === null ? this.#db.prepare(text) : this.#probed(text, this.#probe);
+      statement = this.#db.prepare(keepingItsPlan(text));
+      if (this.#probe !== null) statement = probed(statement, text, this.#probe);
       this.#statements.set(text, statement);
     }
     return statement;
@@ -157,23 +158,27 @@ export class Connection {
     // SQLite rolls back by itself after some errors (a full disk, for one); then there is nothing to undo.
     if (this.#db.isTransaction) this.#db.exec("rollback");
   }
+}
 
-  /** The same statement, with the probe told around every use of it. */
-  #probed(text: string, probe: Probe): StatementSync {
-    const statement = this.#db.prepare(text);
-    const label = text.trim().replaceAll(/\s+/g, " ").slice(0, 60);
-    return new Proxy(statement, {
-      get(target, name) {
-        const member: unknown = Reflect.get(target, name, target);
-        if (typeof member !== "function") return member;
-        return (...args: unknown[]): unknown => {
-          const counted = name === "run" || name === "get" || name === "all";
-          if (counted) probe(`before ${label}`);
-          const value: unknown = member.apply(target, args);
-          if (counted) probe(`after ${label}`);
-          return value;
-        };
-      },
-    });
-  }
+/** A bare value as the limit is made part of the plan, and so the statement would be parsed anew whenever it is bound. */
+function keepingItsPlan(text: string): string {
+  return text.replaceAll(/\blimit \?/g, "limit cast(? as integer)");
+}
+
+/** The same statement, with the probe told around every use of it. */
+function probed(statement: StatementSync, text: string, probe: Probe): StatementSync {
+  const label = text.trim().replaceAll(/\s+/g, " ").slice(0, 60);
+  return new Proxy(statement, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name, target);
+      if (typeof member !== "function") return member;
+      return (...args: unknown[]): unknown => {
+        const counted = name === "run" || name === "get" || name === "all";
+        if (counted) probe(`before ${label}`);
+        const value: unknown = member.apply(target, args);
+        if (counted) probe(`after ${label}`);
+        return value;
+      };
+    },
+  });
 }

@@ -1,5 +1,5 @@
 /**
- * kill -9 at every statement boundary of every verb.
+ * kill -9 before and after every statement of every verb.
  *
  * A rehearsal that nobody kills counts the points of a verb and shows what it does. Then, for every
  * point, a fresh process on a fresh copy of the same database is killed exactly there, and whoever

@@ -180,13 +180,7 @@ export class PostgresEngine implements Engine {
     body: (tx: Transaction) => Promise<T>,
     patience?: { readonly lockMs: number },
   ): Promise<T> {
-    if (patience === undefined) {
-      return this.#main.transaction((send) => body(this.#transaction(send)));
-    }
-    return this.#main.transaction(async (send) => {
-      await send({ text: `set local lock_timeout = ${patience.lockMs}` });
-      return body(this.#transaction(send));
-    }, patience);
+    return this.#main.transaction((send) => body(this.#transaction(send)), patience);
   }
 
   typed(value: SqlValue): Sql {

@@ -79,7 +79,7 @@ export class Sessions {
         let value: T;
         let hasBegun = false;
         try {
-          await send({ text: this.#begin });
+          await send({ text: this.#beginWaiting(lockMs) });
           hasBegun = true;
           value = await body(send, client);
         } catch (error) {
@@ -101,6 +101,10 @@ export class Sessions {
   end(): Promise<void> {
     this.#ended ??= this.#pool.end();
     return this.#ended;
+  }
+
+  #beginWaiting(lockMs: number | null): string {
+    return lockMs === null ? this.#begin : `${this.#begin}; set local lock_timeout = ${lockMs}`;
   }
 
   async #again<T>(

@@ -1,4 +1,4 @@
-/** A process with many connections, each of which tries to register a singleton when it is told to. */
+/** A process with many connections, each of which tries to register a singleton in the manner it is told. */
 import { StoreRefused, WorkerRefused } from "../../src/core/errors.ts";
 import { makeIds } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
@@ -12,7 +12,7 @@ export interface Outcome {
   readonly errors: readonly string[];
 }
 
-const [url = "", connections = "1", manner = "careful"] = process.argv.slice(2);
+const [url = "", connections = "1"] = process.argv.slice(2);
 const stores = await Promise.all(Array.from({ length: Number(connections) }, () => openStore(url)));
 const newId = makeIds(systemRuntime);
 
@@ -46,7 +46,7 @@ async function insert({ engine }: SqlStore, worker: NewWorker): Promise<void> {
   await engine.transaction((tx) => tx.insert("worker", [{ ...row, queues: "[]", tasks: "[]" }]));
 }
 
-async function race(): Promise<Outcome> {
+async function race(manner: unknown): Promise<Outcome> {
   const winners: string[] = [];
   const errors: string[] = [];
   let refused = 0;
@@ -65,6 +65,6 @@ async function race(): Promise<Outcome> {
   return { winners, refused, errors };
 }
 
-process.on("message", () => void race().then((outcome) => process.send?.(outcome)));
+process.on("message", (manner) => void race(manner).then((outcome) => process.send?.(outcome)));
 process.on("disconnect", () => void Promise.all(stores.map((store) => store.close())));
 process.send?.("ready");

@@ -1,25 +1,19 @@
-/** The conformance suite on one way of opening a database. Whatever a test opened is closed after it. */
-import { afterEach } from "node:test";
-import { openStore } from "../../src/store/open.ts";
+/** The conformance suite on one way of opening a database. Whatever a test opened is closed or emptied after it. */
+import { after, afterEach } from "node:test";
 import { sql, type Sql } from "../../src/store/sql.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import type { Store } from "../../src/store/store.ts";
 import type { Open } from "../support/bundle.ts";
-import { testRuntime, type TestRuntime } from "../support/runtime.ts";
+import { START_AT, testRuntime } from "../support/runtime.ts";
+import { Home, type OpenFirst, type Place } from "./home.ts";
 import { conformance } from "./suite.ts";
 
-export interface Place {
-  readonly url: string;
-  /** The test is over: somebody else may have the place. */
-  free?(): Promise<void>;
-}
+export type { Place };
 
 export interface Mode {
   /** Why this database has one opener and no more; null: it can have several. */
   readonly alone: string | null;
   /** A database without jobs; with `migrate: false` it has no tables either. */
   readonly place: (options: { migrate: boolean }) => Place | Promise<Place>;
-  readonly open: (url: string, runtime: TestRuntime) => Promise<Store>;
+  readonly open: OpenFirst;
   /** All promises, or those that depend on who makes the call. */
   readonly which?: "all" | "between";
   /** The store is in other processes. */
@@ -27,36 +21,43 @@ export interface Mode {
 }
 
 export function inMode({ alone, place, open: openFirst, ...promises }: Mode): void {
-  const opened: Store[] = [];
-  const places: Place[] = [];
+  const runtime = testRuntime();
+  const idle: Home[] = [];
+  const used: Home[] = [];
   afterEach(async () => {
-    await Promise.all(opened.splice(0).map((store) => store.close()));
-    for (const used of places.splice(0)) await used.free?.();
+    for (const home of used.splice(0)) {
+      if (home.isSpent || (await home.hasWorkflows())) await home.leave();
+      else idle.push(home);
+    }
   });
-  const keep = (store: Store): Store => {
-    opened.push(store);
-    return store;
-  };
+  after(async () => {
+    for (const home of idle.splice(0)) await home.leave();
+  });
+
+  const move = async (migrate: boolean): Promise<Home> =>
+    new Home({ place: await place({ migrate }), runtime, openFirst });
 
   const open: Open = async ({ migrate = true } = {}) => {
-    const runtime = testRuntime();
-    const where = await place({ migrate });
-    places.push(where);
-    const { url } = where;
-    const store = keep(await openFirst(url, runtime));
-    if (migrate) await store.migrate();
-    const another = async (): Promise<Store> => keep(await openStore(url, { runtime }));
+    runtime.clock.set(START_AT);
+    const known = migrate ? idle.pop() : undefined;
+    const home = known ?? (await move(migrate));
+    used.push(home);
+    home.isSpent = !migrate;
+    await known?.empty();
+    const store = await home.open();
+    if (migrate && known === undefined) await store.migrate();
     const byHand = async (query: Sql): Promise<number> => {
-      const opener = store instanceof SqlStore ? store : ((await another()) as SqlStore);
-      return opener.engine.transaction((tx) => tx.run(query));
+      const { engine } = await home.plain();
+      return engine.transaction((tx) => tx.run(query));
     };
     return {
       store,
       clock: runtime.clock,
       alone,
-      another,
+      another: () => home.open(),
       byHand,
       async pretendMigration(version, { breaking }) {
+        home.isSpent = true;
         await byHand(sql`
           insert into holdfast.migration (version, name, breaking, applied_at)
           values (${version}, ${`pretended ${version}`}, ${breaking ? 1 : 0}, ${runtime.now()})`);

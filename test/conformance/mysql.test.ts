@@ -59,7 +59,6 @@ describe("mysql", limits, () => {
 describe("mysql shared by several processes", limits, () => {
   let processes: StoreProcesses;
   before(() => void (processes = new StoreProcesses(PROCESSES)));
-  after(() => processes.stop());
   inMode({
     alone: null,
     place,
@@ -67,6 +66,8 @@ describe("mysql shared by several processes", limits, () => {
     which: "between",
     apart: true,
   });
+
+  after(() => processes.stop());
 
   test("each of the processes had its share in all this", () => {
     const calls = processes.calls();

@@ -29,7 +29,6 @@ describe("postgres through PgBouncer in transaction mode", pooled, () => {
 
 describe("postgres on a pool of the user's", limits, () => {
   const pools: Pool[] = [];
-  after(() => Promise.all(pools.map((pool) => pool.end())));
   inMode({
     alone: null,
     place: (options) => schemas.place(database.url, options),
@@ -41,6 +40,7 @@ describe("postgres on a pool of the user's", limits, () => {
       return openStore(pool, { runtime, schema: String(searchParams.get("schema")) });
     },
   });
+  after(() => Promise.all(pools.map((pool) => pool.end())));
 });
 
 after(async () => {

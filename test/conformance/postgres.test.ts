@@ -38,7 +38,6 @@ describe("postgres", limits, () => {
 describe("postgres shared by several processes", limits, () => {
   let processes: StoreProcesses;
   before(() => void (processes = new StoreProcesses(PROCESSES)));
-  after(() => processes.stop());
   inMode({
     alone: null,
     place,
@@ -46,6 +45,8 @@ describe("postgres shared by several processes", limits, () => {
     which: "between",
     apart: true,
   });
+
+  after(() => processes.stop());
 
   test("each of the processes had its share in all this", () => {
     const calls = processes.calls();

@@ -7,7 +7,6 @@ import { statements } from "../../src/store/sqlite/statements.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
-import type { TestRuntime } from "../support/runtime.ts";
 import { inMode, type Place } from "./in-mode.ts";
 
 /** No promise takes a second; one that takes this long will not come. */
@@ -34,9 +33,15 @@ describe("sqlite on a file", limits, () => {
 describe("sqlite on a file shared by several processes", limits, () => {
   let processes: StoreProcesses;
   before(() => void (processes = new StoreProcesses(PROCESSES)));
+  inMode({
+    alone: null,
+    place: file,
+    open: (url, { clock }) => processes.open(url, clock),
+    which: "between",
+    apart: true,
+  });
+
   after(() => processes.stop());
-  const open = (url: string, { clock }: TestRuntime) => processes.open(url, clock);
-  inMode({ alone: null, place: file, apart: true, open });
 
   test("each of the processes had its share in all this", () => {
     const calls = processes.calls();

@@ -18,6 +18,7 @@ const PROGRAM = join(import.meta.dirname, "store-process.ts");
 /** Processes that outlive the stores in them: starting one takes longer than most tests. */
 export class StoreProcesses {
   readonly #members: Member[];
+  #opened = 0;
 
   constructor(count: number) {
     this.#members = Array.from({ length: count }, () => new Member());
@@ -25,9 +26,11 @@ export class StoreProcesses {
 
   /** Opens one database in all of them at once. */
   async open(url: string, clock: TestClock): Promise<RemoteStore> {
-    const request: Request = { kind: "open", url, now: clock.now() };
+    this.#opened += 1;
+    const number = this.#opened;
+    const request: Request = { kind: "open", store: number, url, now: clock.now() };
     const opened = await Promise.all(this.#members.map((member) => member.ask(request)));
-    return new RemoteStore(this.#members, clock, opened[0] as Opened);
+    return new RemoteStore({ members: this.#members, clock, number }, opened[0] as Opened);
   }
 
   /** How many calls each process was asked to do so far, by process id. */
@@ -108,12 +111,18 @@ export class RemoteStore implements Store {
   readonly address: StoreAddress | null;
   readonly #members: readonly Member[];
   readonly #clock: TestClock;
+  /** Which of the stores in the processes it is. */
+  readonly #number: number;
   readonly #listeners = new Set<(hint: Hint) => void>();
   #turn = 0;
 
-  constructor(members: readonly Member[], clock: TestClock, opened: Opened) {
-    this.#members = members;
-    this.#clock = clock;
+  constructor(
+    parts: { members: readonly Member[]; clock: TestClock; number: number },
+    opened: Opened,
+  ) {
+    this.#members = parts.members;
+    this.#clock = parts.clock;
+    this.#number = parts.number;
     this.name = opened.name;
     this.database = opened.database;
     this.lanes = opened.lanes;
@@ -206,25 +215,27 @@ export class RemoteStore implements Store {
     const watcher = this.#members[0] as Member;
     this.#listeners.add(listener);
     watcher.listeners.add(listener);
-    if (this.#listeners.size === 1) void watcher.ask({ kind: "watch" });
+    if (this.#listeners.size === 1) void watcher.ask({ kind: "watch", store: this.#number });
     return () => {
       watcher.listeners.delete(listener);
       if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return;
-      void watcher.ask({ kind: "unwatch" });
+      void watcher.ask({ kind: "unwatch", store: this.#number });
     };
   }
 
   async close(): Promise<void> {
     for (const listener of this.#listeners) this.#members[0]?.listeners.delete(listener);
     this.#listeners.clear();
-    await Promise.all(this.#members.map((member) => member.ask({ kind: "close" })));
+    const request: Request = { kind: "close", store: this.#number };
+    await Promise.all(this.#members.map((member) => member.ask(request)));
   }
 
   #verb<V extends Verb>(verb: V): Store[V] {
     const call = (...args: readonly unknown[]): Promise<unknown> => {
       const member = this.#members[this.#turn % this.#members.length] as Member;
       this.#turn += 1;
-      return member.ask({ kind: "verb", verb, args, now: this.#clock.now() });
+      const now = this.#clock.now();
+      return member.ask({ kind: "verb", store: this.#number, verb, args, now });
     };
     return call as Store[V];
   }

@@ -1,5 +1,5 @@
 /**
- * A child process that has one store open at a time and runs verbs on it for its parent.
+ * A child process that has stores open and runs verbs on them for its parent.
  *
  * The other end is `remote-store.ts`. The parent's test clock comes with every call.
  */
@@ -12,17 +12,21 @@ export type Verb = Exclude<
   "name" | "database" | "lanes" | "address" | "watch" | "close"
 >;
 
-export type Request =
+/** About the store of this number. */
+export type Request = { readonly store: number } & (
   | { readonly kind: "open"; readonly url: string; readonly now: number }
   | { readonly kind: "close" }
   | { readonly kind: "watch" }
   | { readonly kind: "unwatch" }
-  | {
-      readonly kind: "verb";
-      readonly verb: Verb;
-      readonly args: readonly unknown[];
-      readonly now: number;
-    };
+  | VerbRequest
+);
+
+interface VerbRequest {
+  readonly kind: "verb";
+  readonly verb: Verb;
+  readonly args: readonly unknown[];
+  readonly now: number;
+}
 
 export type Reply =
   | { readonly kind: "value"; readonly call: number; readonly value: unknown }
@@ -45,15 +49,17 @@ export interface Opened {
 }
 
 const runtime = testRuntime({ seed: process.pid });
-let store: Store | null = null;
+/** Also those that were closed: what they say afterwards is part of their contract. */
+const stores = new Map<number, Store>();
 let unwatch: (() => void) | null = null;
 
 async function answer(request: Request): Promise<unknown> {
-  if (request.kind === "open") return open(request.url, request.now);
-  if (store === null) throw new Error("No store is open in this process.");
+  if (request.kind === "open") return open(request);
+  const store = stores.get(request.store);
+  if (store === undefined) throw new Error("This store is not open in this process.");
   switch (request.kind) {
     case "close":
-      return store.close(); // The closed store stays here: what it says afterwards is part of its contract.
+      return store.close();
     case "watch":
       unwatch = store.watch((hint) => send({ kind: "hint", hint }));
       return undefined;
@@ -66,14 +72,15 @@ async function answer(request: Request): Promise<unknown> {
   }
 }
 
-async function open(url: string, now: number): Promise<Opened> {
-  runtime.clock.set(now);
-  store = await openStore(url, { runtime });
+async function open(request: Extract<Request, { kind: "open" }>): Promise<Opened> {
+  runtime.clock.set(request.now);
+  const store = await openStore(request.url, { runtime });
+  stores.set(request.store, store);
   const { name, database, lanes, address } = store;
   return { name, database, lanes, address };
 }
 
-function callVerb(on: Store, { verb, args }: Extract<Request, { kind: "verb" }>): unknown {
+function callVerb(on: Store, { verb, args }: VerbRequest): unknown {
   const method: (...args: never[]) => unknown = on[verb];
   return Reflect.apply(method, on, args) as unknown;
 }

@@ -1,4 +1,6 @@
-/** The tables that are emptied when a database is used again. */
+/** The tables of a database that is used again, and how they are emptied. */
+import type { Engine } from "../../src/store/engine.ts";
+
 export const TABLES = [
   "job",
   "ready",
@@ -36,3 +38,11 @@ export const WORKFLOW_TABLES = [
 
 /** Before their rows are deleted: the audit lets go of what its retention has let go of. */
 export const LET_GO = "update holdfast.audit_head set pruned_seq = seq, pruned_hash = hash";
+
+/** Deletes every row, as one script: a server is asked once and not for every table. */
+export async function emptyTables(engine: Engine): Promise<void> {
+  const prefix = engine.address?.engine === "postgres" ? "holdfast." : "holdfast_";
+  const deletions = TABLES.map((table) => `delete from ${prefix}${table}`);
+  const script = [LET_GO.replaceAll("holdfast.", prefix), ...deletions].join(";");
+  await engine.transaction((tx) => tx.script(script));
+}

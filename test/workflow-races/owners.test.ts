@@ -31,13 +31,22 @@ const LIMIT_MS = 180_000;
 
 type Done = Extract<Word, { word: "done" }>;
 
+interface Scene {
+  readonly url: string;
+  readonly redis: string | null;
+  readonly mode: Mode;
+  readonly holdfast: Holdfast;
+  readonly tree: Tree;
+}
+
 /** The first owner. */
 class Holder implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown>;
   readonly #words: Word[] = [];
 
-  constructor(config: HolderConfig) {
+  constructor({ url, redis, mode, tree }: Scene, how: Pick<HolderConfig, "at" | "careful">) {
+    const config: HolderConfig = { url, redis, mode, tree, ...how };
     this.#child = fork(PROGRAM, [JSON.stringify(config)], { execArgv: [] });
     this.#child.on("message", (word) => this.#words.push(word as Word));
     this.#ended = once(this.#child, "exit");
@@ -73,14 +82,6 @@ class Holder implements AsyncDisposable {
 function isStopped(pid: number): boolean {
   const line = readFileSync(`/proc/${pid}/stat`, "utf8");
   return line.slice(line.lastIndexOf(")") + 2).startsWith("T");
-}
-
-interface Scene {
-  readonly url: string;
-  readonly redis: string | null;
-  readonly mode: Mode;
-  readonly holdfast: Holdfast;
-  readonly tree: Tree;
 }
 
 /** One database for all stories; each has an order of its own. */
@@ -126,7 +127,7 @@ async function assertNothingLost(
 
 /** The holder is frozen with the lock in its hands, and has written nothing; the second has come and gone when it wakes. */
 async function overtaken(scene: Scene, careful: boolean): Promise<Done> {
-  await using holder = new Holder({ ...scene, at: "lock", careful });
+  await using holder = new Holder(scene, { at: "lock", careful });
   const first = await holder.freeze();
   const other = second(scene);
   assert.ok((await other.locked) > first, "nobody else got the lock");
@@ -164,7 +165,7 @@ function storiesOf(engine: EngineUnderTest, mode: Mode): void {
 }
 
 async function overtakenInTransaction(scene: Scene): Promise<void> {
-  await using holder = new Holder({ ...scene, at: "transaction", careful: false });
+  await using holder = new Holder(scene, { at: "transaction", careful: false });
   const first = await holder.freeze();
   const other = second(scene);
   assert.ok((await other.locked) > first, "nobody else got the lock");

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { after, describe, test, type TestContext } from "node:test";
+import { after, before, describe, test, type TestContext } from "node:test";
 import type { Holdfast } from "../../src/index.ts";
 import { engines, type EngineUnderTest } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -49,17 +49,36 @@ function roundsIn(modes: readonly Mode[]): Mode[] {
   return Array.from({ length: ROUNDS }, (_, round) => modes[round % modes.length] ?? "off");
 }
 
-interface Race {
+interface Arena {
   readonly crew: Crew;
   readonly holdfast: Holdfast;
+}
+
+/** A database, and processes that have it open in every mode: starting them takes longer than many rounds. */
+function arenaOn({ place: open }: EngineUnderTest, modes: readonly Mode[]): () => Arena {
+  const stack = new AsyncDisposableStack();
+  let arena: Arena | null = null;
+  before(async () => {
+    const { url } = stack.use(await open());
+    const holdfast = stack.use(await openIn({ url, redis: null }, "off"));
+    const config = { url, redis: sharedRedis(), modes, clients: CLIENTS, processes: PROCESSES };
+    arena = { holdfast, crew: stack.use(await Crew.start(config)) };
+  });
+  after(() => stack.disposeAsync());
+  return () => {
+    if (arena === null) throw new Error("Nobody is ready yet.");
+    return arena;
+  };
+}
+
+interface Round {
+  readonly mode: Mode;
+  readonly children: number;
   readonly random: () => number;
 }
 
-async function raceOnce(
-  { crew, holdfast, random }: Race,
-  { mode, children }: { mode: Mode; children: number },
-  tally: Tally,
-): Promise<void> {
+async function raceOnce({ crew, holdfast }: Arena, round: Round, tally: Tally): Promise<void> {
+  const { mode, children, random } = round;
   const tree = await startTree(holdfast, children);
   const ops = planRound(children, random);
   const startedAt = performance.now();
@@ -79,28 +98,20 @@ async function raceOnce(
 }
 
 async function race(
-  { place: open }: EngineUnderTest,
+  arena: Arena,
   children: number,
   modes: readonly Mode[],
 ): Promise<Map<Mode, Tally>> {
-  await using place = await open();
-  await using holdfast = await openIn({ url: place.url, redis: null }, "off");
-  const redis = sharedRedis();
-  await using crew = await Crew.start({
-    url: place.url,
-    redis,
-    modes,
-    clients: CLIENTS,
-    processes: PROCESSES,
-  });
   const tallies = new Map(modes.map((mode) => [mode, nothingYet()]));
   const random = seededRandom(SEED);
   for (const mode of roundsIn(modes)) {
-    const tally = tallies.get(mode) ?? nothingYet();
-    await raceOnce({ crew, holdfast, random }, { mode, children }, tally);
+    await raceOnce(arena, { mode, children, random }, tallies.get(mode) ?? nothingYet());
   }
   return tallies;
 }
+
+const HEAD =
+  "| database | lock | parts | rounds | accepted | refused | met others | lost | a change, of 16 at once |";
 
 /** A row of docs/evidence/workflows.md. */
 function rowOf(engine: string, children: number, mode: Mode, tally: Tally): string {
@@ -119,10 +130,14 @@ describe("changes at once", { concurrency: true, timeout: LIMIT_MS }, () => {
     const { name, skip } = engine;
     const title = `${PROCESSES * CLIENTS} clients in ${PROCESSES} processes on ${name}`;
     describe(title, { skip, concurrency: 1 }, () => {
+      const modes = modesWith(sharedRedis());
+      const arena = arenaOn(engine, modes);
+
       for (const children of CHILDREN) {
         test(`lose no update of one order with ${children} parts`, async (t: TestContext) => {
-          const tallies = await race(engine, children, modesWith(sharedRedis()));
+          const tallies = await race(arena(), children, modes);
           t.diagnostic(`seed ${SEED}, commit ${commit()}`);
+          t.diagnostic(HEAD);
           for (const [mode, tally] of tallies) t.diagnostic(rowOf(name, children, mode, tally));
           for (const [mode, { lost, wrong, waited }] of tallies) {
             assert.deepEqual({ mode, lost, wrong }, { mode, lost: [], wrong: [] });

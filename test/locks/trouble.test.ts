@@ -71,7 +71,8 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
       const lost = lossOf(lock);
       await redis.kill();
       const error = await assertRefusedInTime(here);
-      assert.match(error.message, /Redis at 127\.0\.0\.1:\d+ cannot be asked for locks/);
+      // Refused, or, where the kernel is slow to tell, not answered.
+      assert.match(error.message, /cannot be asked for locks|Redis does not answer/);
       assert.ok((await lost) instanceof LockLost);
       await redis.restart(); // without anything that it knew
       await worksAgain();

@@ -44,7 +44,7 @@ function wantedBy({ enter }: StateRules, facts: object): Wanted[] {
   let isOver = false;
   const enqueue: EnqueueOnEntry = (task, input, options = {}) => {
     if (isOver) throw tooLate();
-    if (wanted.length === ENTRY_JOBS_MAX) throw tooMany();
+    if (wanted.length === ENTRY_JOBS_MAX) throw tooManyJobs(ENTRY_JOBS_MAX);
     wanted.push({ task, input, options });
   };
   const value = enter({ ...facts, enqueue } as never);
@@ -61,7 +61,7 @@ function tooLate(): InvalidArgument {
   return new InvalidArgument({ field: "enter", problem });
 }
 
-function tooMany(): InvalidArgument {
-  const problem = `a state enqueues at most ${ENTRY_JOBS_MAX} jobs.`;
+export function tooManyJobs(most: number): InvalidArgument {
+  const problem = `the states that are entered enqueue at most ${most} jobs.`;
   return new InvalidArgument({ field: "enter", problem });
 }

@@ -9,10 +9,12 @@ import type { Runtime } from "../core/runtime.ts";
 import { InvalidMove, ItemChanged, ItemNotFound, MoveRefused } from "../core/workflow-errors.ts";
 import type { AnyWorkflow, MoveRules, StateRules } from "../core/workflow.ts";
 import { changeOf, instantOf } from "../store/items.ts";
+import { ENQUEUE_BATCH_MAX } from "../store/sql-store.ts";
+import type { NewJob } from "../store/store.ts";
 import { NO_HASH } from "../store/trail.ts";
 import type { ItemWrite, NewLine, Seen, StoredItem } from "../store/workflows.ts";
 import { dataText } from "./item-data.ts";
-import { jobsOnEntry } from "./item-entry.ts";
+import { jobsOnEntry, tooManyJobs } from "./item-entry.ts";
 import { Patience } from "./item-patience.ts";
 import { recordOf, recordOrNull } from "./item-record.ts";
 
@@ -119,23 +121,27 @@ export class ItemPlan {
 
   /** All that is to be written, with the jobs that the entered states ask for. */
   async finish(): Promise<ItemWrite[]> {
-    const { seen, newId } = this.#parts;
     const planned = [...this.#writes.values()];
-    const at = instantOf(planned, seen);
+    const at = instantOf(planned, this.#parts.seen);
     const finished: ItemWrite[] = [];
+    let count = 0;
     for (const write of planned) {
-      const rules = this.#entered(write);
-      const above = write.item.parent === null ? undefined : this.#writes.get(write.item.parent);
-      const facts = {
-        item: recordOf(changeOf(write, at)),
-        parent: recordOrNull(
-          above === undefined ? this.#parent(write.item.parent) : changeOf(above, at),
-        ),
-      };
-      const jobs = rules === null ? [] : await jobsOnEntry(rules, facts, newId, this.#patience);
+      const jobs = await this.#jobsOf(write, at);
+      count += jobs.length;
+      if (count > ENQUEUE_BATCH_MAX) throw tooManyJobs(ENQUEUE_BATCH_MAX);
       finished.push({ ...write, jobs });
     }
     return finished;
+  }
+
+  async #jobsOf(write: ItemWrite, at: number): Promise<NewJob[]> {
+    const { item, line, status } = write;
+    const rules = this.#known.get(item.workflow)?.states.get(status);
+    if (line.action === "update" || (rules?.enter ?? null) === null) return [];
+    const above = item.parent === null ? undefined : this.#writes.get(item.parent);
+    const parent = above === undefined ? this.#parent(item.parent) : changeOf(above, at);
+    const facts = { item: recordOf(changeOf(write, at)), parent: recordOrNull(parent) };
+    return jobsOnEntry(rules as StateRules, facts, this.#parts.newId, this.#patience);
   }
 
   #parentsOfEnded(depth: number): Map<string, AnyWorkflow> {
@@ -250,12 +256,6 @@ export class ItemPlan {
       awaitsJobs: (rules?.whenJobsEnd ?? null) !== null,
       limitMs: rules?.limit?.ms ?? null,
     });
-  }
-
-  /** The state that an item enters with a change; null: it stays where it is. */
-  #entered({ item, line, status }: ItemWrite): StateRules | null {
-    if (line.action === "update") return null;
-    return this.#known.get(item.workflow)?.states.get(status) ?? null;
   }
 }
 

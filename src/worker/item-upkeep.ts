@@ -16,7 +16,7 @@ const BATCH = 100;
 const TURN_MS_MAX = 5_000;
 const PRUNE_BATCH = 100;
 const PRUNE_EVERY_MS = 10 * 60_000;
-/** A guard that said no may say yes later. */
+/** A guard that said no may say yes later, and a worker that knows more may come. */
 const AGAIN_MS = 60_000;
 /** What is not known to have ended is looked for after this long. */
 const LOOK_MS = 10 * 60_000;
@@ -79,7 +79,12 @@ export class ItemUpkeep {
     const item: AnyItem = await this.#workflows.item(workflow, due.item);
     if (item.enteredAt !== due.enteredAt) return; // this is about another time in a state
     const rules = workflow.states.get(item.status);
-    const move = due.reason === "limit" ? rules?.limit?.move : await this.#afterJobs(item, rules);
+    const asked = due.reason === "limit" ? rules?.limit : rules?.whenJobsEnd;
+    // This worker may be older than the declaration: another one knows what to do.
+    if (rules === undefined || asked === undefined || asked === null) {
+      return this.#store.postponeItem(due, AGAIN_MS);
+    }
+    const move = due.reason === "limit" ? rules.limit?.move : await this.#afterJobs(item, rules);
     if (move === undefined || move === null) return this.#store.postponeItem(due, LOOK_MS);
     const reason = due.reason === "limit" ? "its time in the state is over" : "its jobs have ended";
     // Somebody else may have moved it since it was due, away and even back.
@@ -88,10 +93,7 @@ export class ItemUpkeep {
   }
 
   /** The move that its jobs lead to; undefined: some have not ended, or none is declared for how they did. */
-  async #afterJobs(
-    item: AnyItem,
-    rules: StateRules | undefined,
-  ): Promise<string | null | undefined> {
+  async #afterJobs(item: AnyItem, rules: StateRules): Promise<string | null | undefined> {
     const jobs = await this.#store.itemJobs(item.id);
     const unknown = jobs.filter(({ status }) => status === null).map(({ job }) => job);
     const ended = await this.#store.findFinished(unknown);
@@ -101,7 +103,7 @@ export class ItemUpkeep {
       ...ended.map((job) => job.status),
     ];
     const isDone = statuses.every((status) => status === "done");
-    return isDone ? rules?.whenJobsEnd?.done : rules?.whenJobsEnd?.failed;
+    return isDone ? rules.whenJobsEnd?.done : rules.whenJobsEnd?.failed;
   }
 
   async #pruneNowAndThen(): Promise<void> {

@@ -400,9 +400,11 @@ function lists(open: Open): void {
     assert.deepEqual(await list({ parent: parent.id, status: "new", before: third.id }), [
       first.id,
     ]);
+    assert.deepEqual(await list({ parent: parent.id, identifier: "7" }), [third.id, first.id]);
     assert.deepEqual(await list({ workflow: "order", identifier: "7" }), [parent.id]);
     const all = await store.listItems({ limit: 9 });
     assert.deepEqual(idsOf(all), [...newest, parent.id]);
+    assert.deepEqual(await list({ workflow: "order", parent: parent.id }), []);
     for (const wrong of ["no id at all", "é"]) assert.deepEqual(await list({ parent: wrong }), []);
     const [page, rest] = [await store.itemsAfter(null, 3), await store.itemsAfter(second.id, 9)];
     assert.deepEqual(idsOf(page), [parent.id, first.id, second.id]);

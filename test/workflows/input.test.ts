@@ -51,10 +51,10 @@ describe("input about items", { timeout: 60_000 }, () => {
 
   const wrong: readonly [what: string, field: string, call: Call][] = [
     ["no workflow", "workflow", () => holdfast.workflows.start(any({ name: "order" }), any({}))],
-    ["no workflow at all", "workflow", () => holdfast.workflows.declare(any(undefined))],
+    ["no workflow at all", "workflow", () => holdfast.workflows.declare(any(null))],
     ["a list of no workflow", "workflow", () => holdfast.workflows.list(any("order"))],
     ["an item of no workflow", "workflow", () => holdfast.workflows.item(any(null), id)],
-    ["nothing to start", "options", () => holdfast.workflows.start(order, any(undefined))],
+    ["nothing to start", "options", () => holdfast.workflows.start(order, any(null))],
     ["an unknown option", "colour", start({ colour: "red" })],
     ["an unknown type", "type", start({ type: "parcel" })],
     ["a name that is none", "identifier", start({ identifier: "" })],
@@ -129,7 +129,7 @@ describe("input about items", { timeout: 60_000 }, () => {
     ["a page that is too large", "limit", list({ limit: 1_001 })],
     ["a history that is too long", "limit", () => holdfast.workflows.history(id, { limit: 0 })],
     ["a history of no item", "id", () => holdfast.workflows.history(any(null))],
-    ["progress of no item", "id", () => holdfast.workflows.progress(any(undefined))],
+    ["progress of no item", "id", () => holdfast.workflows.progress(any(null))],
   ];
   for (const [what, field, call] of wrong) {
     test(`${what} is refused`, async () => {

@@ -1,18 +1,30 @@
 /** Items that move by themselves, because a worker sees to it. */
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
-import { defineTask, defineWorkflow, openHoldfast, type AnyWorkflow } from "../../src/index.ts";
+import { after, test, type TestContext } from "node:test";
+import {
+  defineTask,
+  defineWorkflow,
+  openHoldfast,
+  type Holdfast,
+  type WorkerOptions,
+} from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
-import { ada, named, onEveryEngine, type Shop } from "./shop.ts";
+import { ada, named, onEveryEngine } from "./shop.ts";
 
 const idle = defineTask({ name: "idle", queue: "idle", run: () => null });
 
 /** Looks often where nobody wakes it. */
 const often = { upkeep: 20, poll: "50ms", heartbeat: "1h" } as const;
 
-function worker({ holdfast }: Pick<Shop, "holdfast">, ...workflows: AnyWorkflow[]) {
-  return holdfast.startWorker({ tasks: [idle], workflows, ...often });
+/** Until the test is over. */
+async function work(
+  t: TestContext,
+  holdfast: Holdfast,
+  options: Partial<WorkerOptions>,
+): Promise<void> {
+  const worker = await holdfast.startWorker({ tasks: [idle], ...often, ...options });
+  t.after(() => worker.stop());
 }
 
 /** One that is late after a moment. */
@@ -34,12 +46,11 @@ function hurried(facts: { guard?: () => boolean; after?: string } = {}) {
 }
 
 onEveryEngine("items that move by themselves", (shop) => {
-  test("an item whose time is over is moved once, however many workers see it", async () => {
+  test("an item whose time is over is moved once, however many workers see it", async (t) => {
     const { holdfast, url } = shop();
     const workflow = hurried();
     await using other = await openHoldfast(url, { version: "build-0" });
-    await using _first = await worker({ holdfast }, workflow);
-    await using _second = await worker({ holdfast: other }, workflow);
+    for (const one of [holdfast, other]) await work(t, one, { workflows: [workflow] });
     const news = Array.from({ length: 20 }, () => ({ data: {} }));
     const items = await holdfast.workflows.startMany(workflow, news, ada);
     await until("all are late", async () => {
@@ -56,7 +67,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     }
   });
 
-  test("one that enters its state anew by that move is moved once for each of its stays", async () => {
+  test("one that enters its state anew by that move is moved once for each of its stays", async (t) => {
     const { holdfast, url } = shop();
     const limitMs = 20;
     const workflow = defineWorkflow({
@@ -66,8 +77,7 @@ onEveryEngine("items that move by themselves", (shop) => {
       moves: { remind: { from: "open", to: "open" }, finish: { from: "open", to: "done" } },
     });
     await using other = await openHoldfast(url, { version: "build-0" });
-    await using _first = await worker({ holdfast }, workflow);
-    await using _second = await worker({ holdfast: other }, workflow);
+    for (const one of [holdfast, other]) await work(t, one, { workflows: [workflow] });
     const item = await holdfast.workflows.start(workflow, { data: {}, ...ada });
     const history = await until("it was reminded often", async () => {
       const lines = await item.history();
@@ -80,7 +90,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     }
   });
 
-  test("one that left its state in time is left alone, and so is one whose guard says no", async () => {
+  test("one that left its state in time is left alone, and so is one whose guard says no", async (t) => {
     const { holdfast, log } = shop();
     let asked = 0;
     const refused = hurried({ guard: () => (asked += 1) < 0 });
@@ -88,7 +98,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     const early = await holdfast.workflows.start(left, { data: {}, ...ada });
     await early.move("finish", ada);
     const item = await holdfast.workflows.start(refused, { data: {}, ...ada });
-    await using _worker = await worker(shop(), left, refused);
+    await work(t, holdfast, { workflows: [left, refused] });
     await until("the guard was asked", () => asked > 0);
     const { store } = holdfast;
     const dueIn = await until("it is tried again later", async () => {
@@ -102,7 +112,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     assert.deepEqual(log.of("could not move an item that is due"), []);
   });
 
-  test("one that cannot be moved keeps no other waiting, and is told of", async () => {
+  test("one that cannot be moved keeps no other waiting, and is told of", async (t) => {
     const { holdfast, log } = shop();
     const broken = hurried({
       guard: () => {
@@ -112,7 +122,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     const fine = hurried();
     const item = await holdfast.workflows.start(broken, { data: {}, ...ada });
     const other = await holdfast.workflows.start(fine, { data: {}, ...ada });
-    await using _worker = await worker(shop(), broken, fine);
+    await work(t, holdfast, { workflows: [broken, fine] });
     await until("the other is moved", async () => (await other.refresh()).status === "late");
     const [line] = await until("it is told", () => {
       const said = log.of("could not move an item that is due");
@@ -122,7 +132,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     assert.equal((await item.refresh()).status, "open");
   });
 
-  test("an item follows its jobs when they have ended, as they did", async () => {
+  test("an item follows its jobs when they have ended, as they did", async (t) => {
     const { holdfast } = shop();
     const fails = new Set<string>();
     const pack = defineTask({
@@ -158,7 +168,7 @@ onEveryEngine("items that move by themselves", (shop) => {
       },
     });
     fails.add("b 2").add("c 1").add("c again");
-    await using _worker = await holdfast.startWorker({ tasks: [pack], workflows: [box], ...often });
+    await work(t, holdfast, { tasks: [pack], workflows: [box] });
     const start = (identifier: string, type: "box" | "crate") =>
       holdfast.workflows.start(box, { identifier, type, data: {}, ...ada });
     const [a, b, c] = [await start("a", "box"), await start("b", "box"), await start("c", "crate")];
@@ -187,7 +197,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     assert.deepEqual(await moves(c), [null, "break", "close"]);
   });
 
-  test("a worker lets go of what its workflow keeps no longer", async () => {
+  test("a worker lets go of what its workflow keeps no longer", async (t) => {
     const { holdfast } = shop();
     const short = defineWorkflow({
       name: named("short"),
@@ -202,7 +212,7 @@ onEveryEngine("items that move by themselves", (shop) => {
       ada,
     );
     await gone?.move("finish", ada);
-    await using _worker = await worker(shop(), short);
+    await work(t, holdfast, { workflows: [short] });
     await until("it is gone", async () => {
       const left = await holdfast.workflows.list(short);
       return left.length === 1 && left[0]?.id === living?.id;

@@ -104,7 +104,7 @@ create table if not exists holdfast_item (
   key list_status (workflow, status, id),
   key list_tenant (workflow, tenant, id),
   key list_tenant_status (workflow, tenant, status, id),
-  key list_over (workflow, status, depth, updated_at),
+  key list_over (depth, workflow, status, updated_at),
   foreign key (parent_id) references holdfast_item (id),
   foreign key (workflow, type) references holdfast_workflow_type (workflow, name),
   foreign key (workflow, status) references holdfast_workflow_state (workflow, name)

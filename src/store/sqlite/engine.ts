@@ -81,6 +81,8 @@ export class SqliteEngine implements Engine {
   }
 
   among(column: Sql, values: readonly string[]): Sql {
+    const [only = "", ...more] = values;
+    if (values.length > 0 && more.length === 0) return sql`${column} = ${only}`;
     return sql`${column} in (select value from json_each(${JSON.stringify(values)}))`;
   }
 

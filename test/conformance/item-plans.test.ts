@@ -1,0 +1,367 @@
+/**
+ * How every database finds items, with 200,000 of them: by an index that has them in the order they are wanted in, also where
+ * what is asked for is rare and old, so that walking from the newest would read them all.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import mysql from "mysql2";
+import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
+import { Client } from "pg";
+import { openStore } from "../../src/store/open.ts";
+import { beginWith, startOptions } from "../../src/store/postgres/pool.ts";
+import { Sql, sql } from "../../src/store/sql.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
+import type { ItemFilter } from "../../src/store/workflows.ts";
+import { changeItem, lines, orders, pay, startItem } from "../support/items.ts";
+import { nextId } from "../support/jobs.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+import { listenToSqliteTexts, listenToTexts } from "../support/sql-texts.ts";
+
+const ITEMS = 200_000;
+/** Tables that are found by the id of an item alone have enough with these. */
+const SOME = 20_000;
+const AT = 1_700_000_000_000;
+const limits = { timeout: 180_000 };
+
+const HASH = "a".repeat(64);
+
+/**
+ * Orders and lines, half and half. The first hundred orders, which are the oldest, are of a tenant of their own, shipped,
+ * and the first of them has the first thousand lines.
+ */
+function fill(t: (table: string) => string, numbers: string, id: (n: string) => string): string[] {
+  const isRare = "n % 2 = 0 and n < 200";
+  const top = `case when n < 2000 then ${id("0")} else ${id("n - 1")} end`;
+  return [
+    `insert into ${t("item")} (id, workflow, type, tenant, identifier, parent_id, root_id, depth, status, data, revision,
+                     created_at, updated_at, entered_at, audit_seq, audit_hash, change_id, actor, action, jobs, data_hash)
+     select ${id("n")}, case when n % 2 = 0 then 'order' else 'line' end, case when n % 2 = 0 then 'order' else 'line' end,
+            case when ${isRare} then 'rare' else 'default' end, concat('item ', n / 4),
+            case when n % 2 = 0 then null else ${top} end, case when n % 2 = 0 then ${id("n")} else ${top} end,
+            n % 2, case when ${isRare} then 'shipped' when n % 2 = 0 then 'open' else 'new' end, '{}', 1,
+            ${AT}, ${AT} + n, ${AT}, 1, '${HASH}', ${id("n")}, 'ada', 'start', '[]', '${HASH}'
+       from ${numbers}`,
+    `insert into ${t("item_due")} (item_id, reason, workflow, entered_at, due_at)
+     select ${id("n")}, 'limit', case when n % 2 = 0 then 'order' else 'line' end, ${AT}, 2 * ${AT} - n from ${numbers}`,
+    `insert into ${t("item_job")} (job_id, item_id) select ${id("n")}, ${id("n")} from ${numbers} where n < ${SOME}`,
+    `insert into ${t("item_progress")} (item_id, workflow, status, children)
+     select ${id("n")}, 'line', 'new', 1 from ${numbers} where n % 2 = 0 and n < ${SOME}`,
+    `insert into ${t("item_audit")} (item_id, seq, change_id, at, actor, action, new_status, revision, jobs, data_hash,
+                           previous_hash, hash)
+     select ${id("n")}, 1, ${id("n")}, ${AT}, 'ada', 'start', 'open', 1, '[]', '${HASH}', '${HASH}', '${HASH}'
+       from ${numbers} where n < ${SOME}`,
+  ];
+}
+
+/** In a dialect that all understand. */
+const DIGIT = `(${Array.from({ length: 10 }, (_, d) => `select ${d} as d`).join(" union all ")})`;
+const NUMBERS = `(select a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d + 100000 * g.d as n
+  from ${DIGIT} a, ${DIGIT} b, ${DIGIT} c, ${DIGIT} e, ${DIGIT} f, (select 0 as d union all select 1) g) n`;
+
+function idOf(n: number): string {
+  const hex = n.toString(16);
+  return `${hex.padStart(8, "0")}-aaaa-7000-8000-${hex.padStart(12, "0")}`;
+}
+
+/** What can be asked for, and the index that has it; the names of MySQL are without `item_`. */
+const lists: readonly [filter: Partial<ItemFilter>, ...indexes: string[]][] = [
+  [{}, "item_list"],
+  [{ status: "shipped" }, "item_list_status"],
+  [{ tenant: "rare" }, "item_list_tenant", "item_list_tenant_status"],
+  [{ tenant: "default", status: "shipped" }, "item_list_tenant_status"],
+  [{ identifier: "item 7" }, "item_identifier"],
+  [{ identifier: "item 7", tenant: "default" }, "item_identifier"],
+  [{ identifier: "item 7", tenant: "default", status: "open" }, "item_identifier"],
+  [{ workflow: "line", parent: idOf(0) }, "item_children"],
+  [{ workflow: "line", parent: idOf(0), status: "new" }, "item_children", "item_parent"],
+  [{ workflow: "line", parent: idOf(0), tenant: "default" }, "item_children"],
+];
+
+/** Whatever else looks for items. Each says which indexes its statements may go by. */
+const verbs: Readonly<Record<string, (store: SqlStore) => Promise<unknown>>> = {
+  "finding an item": (store) => store.findItem(idOf(7)),
+  "its history": (store) => store.itemHistory({ item: idOf(7), after: 0, limit: 100 }),
+  "its progress": (store) => store.progressOf(idOf(8)),
+  "its jobs": (store) => store.itemJobs(idOf(7)),
+  "all items in turn": (store) => store.itemsAfter(idOf(100_000), 100),
+  "what is due": (store) => store.dueItems({ workflows: ["order", "line"], limit: 100 }),
+  "postponing what is due": (store) =>
+    store.postponeItem(
+      { item: idOf(7), workflow: "line", reason: "limit", enteredAt: AT, dueAt: 1 },
+      1,
+    ),
+  "what is kept no longer": (store) => store.pruneItems(1),
+  "starting and changing a child": async (store) => {
+    const parent = await store.findItem(idOf(4_000));
+    assert.ok(parent !== null);
+    const child = await startItem(store, { workflow: "line", parent, limitMs: 5 });
+    await changeItem(store, child, { move: "pack", to: "packed" });
+    await store.changeItems({
+      id: nextId(),
+      items: [child.id],
+      decide: async (seen) => {
+        await seen.progress(parent.id);
+        return [];
+      },
+    });
+    await changeItem(store, parent, pay);
+  },
+};
+
+async function declare(store: SqlStore): Promise<void> {
+  await store.migrate();
+  await store.declareWorkflow(orders({ keepMs: 0 }));
+  await store.declareWorkflow(lines());
+}
+
+function list(store: SqlStore, filter: Partial<ItemFilter>): Promise<unknown> {
+  return store.listItems({ workflow: "order", limit: 50, ...filter });
+}
+
+function words(filter: object): string {
+  return Object.keys(filter).join(", ") || "workflow alone";
+}
+
+/** Every question once from the newest, once from the middle. */
+const questions = lists.flatMap(([filter, ...indexes]) =>
+  [filter, { ...filter, before: idOf(100_000) }].map((asked) => ({ asked, indexes })),
+);
+
+describe("plans of items on SQLite", limits, () => {
+  let store: SqlStore;
+
+  before(async () => {
+    store = (await openStore("sqlite::memory:")) as SqlStore;
+    await declare(store);
+    const triggers = await store.engine.all<{ name: string; text: string }>(sql`
+      select name, sql as text from sqlite_schema where type = 'trigger' and name like 'holdfast_item%'`);
+    const id = (n: string): string => `printf('%08x-aaaa-7000-8000-%012x', ${n}, ${n})`;
+    await store.engine.transaction(async (tx) => {
+      for (const { name } of triggers) await tx.script(`drop trigger ${name}`);
+      const texts = fill((table) => `holdfast_${table}`, NUMBERS, id);
+      for (const text of texts) await tx.script(text);
+      for (const { text } of triggers) await tx.script(text);
+    });
+  });
+  after(() => store?.close());
+
+  async function plansOf(texts: readonly string[]): Promise<string[]> {
+    const details: string[] = [];
+    for (const text of texts) {
+      const plan = new Sql([`explain query plan ${text}`], []);
+      const rows = await store.engine.all<{ detail: string }>(plan);
+      details.push(...rows.map(({ detail }) => detail));
+    }
+    return details;
+  }
+
+  for (const { asked, indexes } of questions) {
+    test(`a list by ${words(asked)} goes by its index`, async () => {
+      const listening = listenToSqliteTexts();
+      await list(store, asked);
+      const plan = await plansOf(listening.stop());
+      assert.ok(
+        indexes.some((index) => plan.some((line) => line.includes(`INDEX holdfast_${index} `))),
+        plan.join("\n"),
+      );
+      assert.deepEqual(
+        plan.filter((line) => line.startsWith("SCAN")),
+        [],
+      );
+    });
+  }
+
+  for (const [name, run] of Object.entries(verbs)) {
+    test(`${name}: every table is searched, and none read`, async () => {
+      const listening = listenToSqliteTexts();
+      await run(store);
+      const scans = (await plansOf(listening.stop())).filter(
+        (line) => /^SCAN (i|t|top|holdfast_item)/.test(line) && !line.includes("json_each"),
+      );
+      assert.deepEqual(scans, []);
+    });
+  }
+
+  test("this test notices a list that reads all items", async () => {
+    const [line] = await plansOf([
+      "select * from holdfast_item where tenant = 'rare' order by id desc",
+    ]);
+    assert.match(String(line), /^SCAN/);
+  });
+});
+
+describe("plans of items on PostgreSQL", { ...limits, skip: missing("postgres") }, () => {
+  let database: ScratchDatabase;
+  let store: SqlStore;
+
+  before(async () => {
+    database = await scratchDatabase("postgres");
+    store = (await openStore(database.url)) as SqlStore;
+    await declare(store);
+    const client = await connect("");
+    const id = (n: string): string => `pg_temp.id((${n})::int)`;
+    const tables = ["item", "item_audit"].map((table) => `alter table holdfast.${table}`);
+    const texts = [
+      `create function pg_temp.id(n int) returns uuid language sql immutable as $$
+         select (lpad(to_hex(n), 8, '0') || '-aaaa-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid $$`,
+      ...tables.map((table) => `${table} disable trigger all`),
+      ...fill((table) => `holdfast.${table}`, `generate_series(0, ${ITEMS - 1}) n`, id),
+      ...tables.map((table) => `${table} enable trigger all`),
+      "analyze",
+    ];
+    for (const text of texts) await client.query(text);
+    await client.end();
+  });
+  after(async () => {
+    await store?.close();
+    await database?.drop();
+  });
+
+  async function connect(options: string): Promise<Client> {
+    const client = new Client({ connectionString: database.url, options });
+    await client.connect();
+    return client;
+  }
+
+  /** How the statement is planned on connections of ours, and on others. */
+  async function plansOf(text: string, values: readonly unknown[]): Promise<Plan[]> {
+    const plans: Plan[] = [];
+    for (const [options, begin] of [
+      [startOptions("cold"), "begin"],
+      ["", beginWith("cold")],
+    ] as const) {
+      const client = await connect(options);
+      await client.query(begin);
+      await client.query(`prepare asked as ${text}`);
+      const given = values.map((value) =>
+        value === null ? "null" : client.escapeLiteral(inArray(value)),
+      );
+      const { rows } = await client.query<{ "QUERY PLAN": { Plan: Plan }[] }>(
+        `explain (format json) execute asked ${given.length === 0 ? "" : `(${given.join(", ")})`}`,
+      );
+      plans.push(...rows.flatMap((row) => row["QUERY PLAN"].map(({ Plan: plan }) => plan)));
+      await client.end();
+    }
+    return plans.flatMap(flat);
+  }
+
+  for (const { asked, indexes } of questions) {
+    test(`a list by ${words(asked)} goes by its index`, async () => {
+      const listening = listenToTexts(Client.prototype);
+      await list(store, asked);
+      const sent = listening.stop().find(({ text }) => text.includes("order by"));
+      assert.ok(sent !== undefined);
+      const used = (await plansOf(sent.text, sent.values)).flatMap(
+        (plan) => plan["Index Name"] ?? [],
+      );
+      assert.equal(used.length, 2, used.join(", "));
+      assert.ok(
+        used.every((index) => indexes.includes(index)),
+        used.join(", "),
+      );
+    });
+  }
+
+  for (const [name, run] of Object.entries(verbs)) {
+    test(`${name}: every table is searched, and none read`, async () => {
+      const listening = listenToTexts(Client.prototype);
+      await run(store);
+      const sent = listening.stop().filter(({ text }) => /^\s*(select|update|delete)/i.test(text));
+      assert.ok(sent.length > 0);
+      for (const { text, values } of sent) {
+        const scans = (await plansOf(text, values)).filter(
+          (plan) => plan["Node Type"] === "Seq Scan",
+        );
+        assert.deepEqual(scans, [], text);
+      }
+    });
+  }
+});
+
+interface Plan {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Index Name"?: string;
+  readonly Plans?: readonly Plan[];
+}
+
+function flat(plan: Plan): Plan[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(flat)];
+}
+
+function inArray(value: unknown): string {
+  return Array.isArray(value) ? `{${value.join(",")}}` : String(value);
+}
+
+describe("plans of items on MySQL", { ...limits, skip: missing("mysql") }, () => {
+  let database: ScratchDatabase;
+  let store: SqlStore;
+  let admin: Connection;
+
+  before(async () => {
+    database = await scratchDatabase("mysql");
+    store = (await openStore(database.url)) as SqlStore;
+    await declare(store);
+    admin = await createConnection({ uri: database.url, multipleStatements: true });
+    await admin.query("set session sql_mode = 'ANSI_QUOTES'");
+    await admin.query("set session explain_format = 'TRADITIONAL'").catch(() => {});
+    const [triggers] = await admin.query<RowDataPacket[]>(
+      "select trigger_name as name from information_schema.triggers where trigger_schema = database()",
+    );
+    const id = (n: string): string =>
+      `lower(concat(lpad(hex(${n}), 8, '0'), '-aaaa-7000-8000-', lpad(hex(${n}), 12, '0')))`;
+    const ours = triggers.map(({ name }) => String(name)).filter((name) => name.includes("item"));
+    for (const name of ours) await admin.query(`drop trigger ${name}`);
+    await admin.query("set foreign_key_checks = 0; start transaction");
+    for (const text of fill((table) => `holdfast_${table}`, NUMBERS, id)) await admin.query(text);
+    await admin.query("commit; set foreign_key_checks = 1");
+    await admin.query("analyze table holdfast_item");
+  });
+  after(async () => {
+    await admin?.end();
+    await store?.close();
+    await database?.drop();
+  });
+
+  async function plansOf(text: string): Promise<RowDataPacket[]> {
+    const [plan] = await admin.query<RowDataPacket[]>(`explain ${text}`);
+    return plan.filter(({ table }) => table !== null);
+  }
+
+  for (const { asked, indexes } of questions) {
+    test(`a list by ${words(asked)} goes by its index`, async () => {
+      const listening = listenToTexts(mysql.Connection.prototype);
+      await list(store, asked);
+      const sent = listening.stop().find(({ text }) => text.includes("order by"));
+      const [plan] = await plansOf(sent?.text ?? "");
+      const names = indexes.map((index) => MYSQL_NAMES[index] ?? index.slice("item_".length));
+      assert.ok(names.includes(String(plan?.["key"])), JSON.stringify(plan));
+      assert.match(String(plan?.["type"]), /^(ref|range)$/);
+    });
+  }
+
+  for (const [name, run] of Object.entries(verbs)) {
+    test(`${name}: every table is searched, and none read`, async (t) => {
+      if (name.startsWith("starting")) return t.skip("its triggers are gone here");
+      const listening = listenToTexts(mysql.Connection.prototype);
+      await run(store);
+      const texts = listening.stop().flatMap(({ text }) => text.split(";\n"));
+      const asking = texts.filter((text) => /^\s*(select|update|delete)/i.test(text));
+      assert.ok(asking.length > 0);
+      for (const text of asking) {
+        const reads = (await plansOf(text)).filter(
+          ({ type, rows }) => type === "ALL" && Number(rows) > 1_000,
+        );
+        assert.deepEqual(reads, [], text);
+      }
+    });
+  }
+});
+
+const MYSQL_NAMES: Readonly<Record<string, string>> = {
+  item_identifier: "by_identifier",
+  item_parent: "by_parent",
+};
+
+after(assertNothingRuns);

@@ -38,7 +38,12 @@ export interface ClientParts {
   /** Which build of the application this is. */
   readonly version: string;
   /** Where locks are kept. Default: in rows of the store. */
-  readonly locks?: { readonly mode: LockMode; readonly place: LockPlace };
+  readonly locks?: {
+    readonly mode: LockMode;
+    readonly place: LockPlace;
+    readonly ttl?: Duration;
+    readonly wait?: Duration;
+  };
 }
 
 export class Client implements AsyncDisposable {
@@ -67,8 +72,9 @@ export class Client implements AsyncDisposable {
     this.leases = new Leases(store, runtime);
     this.workers = new Workers(store, runtime);
     this.#newId = makeIds(runtime);
-    const { mode = "sql", place = new SqlLock(store) } = locks ?? {};
-    this.locks = new Locks({ mode, place, store, runtime, logger, newId: this.#newId });
+    const { mode = "sql", place = new SqlLock(store), ...times } = locks ?? {};
+    const newId = this.#newId;
+    this.locks = new Locks({ mode, place, ...times, store, runtime, logger, newId });
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
     this.#watches = new Watches({ store, runtime });

@@ -70,6 +70,9 @@ export interface LocksParts {
   /** For what is known of their use, wherever they are kept. */
   readonly store: LockStatRows & Actions;
   readonly mode: LockMode;
+  /** Of those that say nothing about it. */
+  readonly ttl?: Duration;
+  readonly wait?: Duration;
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly newId: () => string;
@@ -88,9 +91,16 @@ export class Locks {
   readonly #held = new Set<Lock>();
   #closed = false;
 
+  readonly #ttl: Duration;
+  readonly #wait: Duration;
+
   constructor(parts: LocksParts) {
     this.#parts = parts;
     this.mode = parts.mode;
+    this.#ttl = parts.ttl ?? DEFAULT_TTL;
+    this.#wait = parts.wait ?? DEFAULT_WAIT;
+    toMs("lockTtl", this.#ttl, TTL_RANGE);
+    toMs("lockWait", this.#wait);
     this.#contender = parts.newId();
     const { store, runtime } = parts;
     this.#stats = new LockStats({ store, runtime, source: this.#contender });
@@ -115,7 +125,7 @@ export class Locks {
     const { longest = DEFAULT_LONGEST, ...rest } = options;
     const longestMs = toMs("longest", longest);
     const lock = await this.acquire(key, rest);
-    const stop = this.#keep(lock, toMs("ttl", options.ttl ?? DEFAULT_TTL), longestMs);
+    const stop = this.#keep(lock, toMs("ttl", options.ttl ?? this.#ttl), longestMs);
     try {
       return await run(lock);
     } finally {
@@ -128,7 +138,7 @@ export class Locks {
   async acquire(key: string, options: LockOptions = {}): Promise<Lock> {
     checkKnown(options, ACQUIRE_OPTIONS);
     const request = this.#request(key, options);
-    const waitMs = toMs("wait", options.wait ?? DEFAULT_WAIT);
+    const waitMs = toMs("wait", options.wait ?? this.#wait);
     if (this.#closed) throw new Closed({ what: "Holdfast" });
     const { place, runtime } = this.#parts;
     const { signal } = options;
@@ -157,7 +167,7 @@ export class Locks {
   async extend(lock: LockHold, options: { readonly ttl?: Duration } = {}): Promise<void> {
     if (lock instanceof Lock) return lock.extend(options);
     checkKnown(options, EXTEND_OPTIONS);
-    const ttlMs = toMs("ttl", options.ttl ?? DEFAULT_TTL, TTL_RANGE);
+    const ttlMs = toMs("ttl", options.ttl ?? this.#ttl, TTL_RANGE);
     const hold = holdOf(lock);
     if (await this.#parts.place.extend(hold, ttlMs)) return;
     throw new LockLost({ ...hold, problem: "it ran out, or was released." });
@@ -214,7 +224,7 @@ export class Locks {
     await place.close();
   }
 
-  #request(key: string, { ttl = DEFAULT_TTL, trace }: LockOptions): LockRequest {
+  #request(key: string, { ttl = this.#ttl, trace }: LockOptions): LockRequest {
     return {
       key: checkLockKey("key", key),
       holder: this.#parts.newId(),

@@ -3,6 +3,7 @@ import { checkKnown } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { guardedLogger, silentLogger, type Logger } from "../core/log.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
+import type { Duration } from "../core/duration.ts";
 import type { LockMode } from "../core/lock.ts";
 import { checkName } from "../core/name.ts";
 import { appVersion } from "../core/version.ts";
@@ -31,6 +32,10 @@ export interface HoldfastOptions {
    * "redis" if there is one, else "sql".
    */
   readonly locks?: LockMode;
+  /** How long a lock lasts that is not extended. Default 15 s. */
+  readonly lockTtl?: Duration;
+  /** How long somebody waits for a lock. Default 10 s. */
+  readonly lockWait?: Duration;
   /** Which build of the application this is. Default: the git commit, else BUILD_ID. */
   readonly version?: string;
   /** Time and randomness; tests bring their own. */
@@ -45,6 +50,8 @@ const KNOWN = new Set([
   "schema",
   "redis",
   "locks",
+  "lockTtl",
+  "lockWait",
   "version",
   "runtime",
 ]);
@@ -55,7 +62,8 @@ export async function openHoldfast(
   options: HoldfastOptions = {},
 ): Promise<Holdfast> {
   checkKnown(options, KNOWN);
-  const { logger = silentLogger, migrate = true, version, locks, ...rest } = options;
+  const { logger = silentLogger, migrate = true, version, ...others } = options;
+  const { locks, lockTtl, lockWait, ...rest } = others;
   const { runtime = systemRuntime } = rest;
   if (LEVELS.some((level) => typeof logger?.[level] !== "function")) {
     throw new InvalidArgument({
@@ -72,7 +80,11 @@ export async function openHoldfast(
       runtime,
       logger: guardedLogger(logger),
       version: version ?? appVersion(systemRuntime),
-      locks: await openLocks({ locks, redis: rest.redis }, { rows: store, runtime }),
+      locks: {
+        ...(await openLocks({ locks, redis: rest.redis }, { rows: store, runtime })),
+        ...(lockTtl === undefined ? {} : { ttl: lockTtl }),
+        ...(lockWait === undefined ? {} : { wait: lockWait }),
+      },
     });
   } catch (error) {
     await store.close();

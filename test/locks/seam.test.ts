@@ -143,7 +143,8 @@ describe("a place of locks", { concurrency: true }, () => {
         assert.ok(record !== null && record.acquiredAt > 0);
         const { acquiredAt, expiresAt, expiresInMs, ...facts } = record;
         assert.deepEqual(facts, { ...hold, owner: "host-b-1", trace: "refund 7" });
-        assert.equal(expiresAt - acquiredAt, TTL_MS);
+        // Redis tells how long is left, and the time of day: a millisecond may pass between.
+        assert.ok(Math.abs(expiresAt - acquiredAt - TTL_MS) <= 2, `${expiresAt - acquiredAt} ms`);
         assert.ok(expiresInMs > 0 && expiresInMs <= TTL_MS);
         assert.equal(await place.find("order:43"), null);
         await take({ key: "plain" });

@@ -43,10 +43,14 @@ function nothingYet(): Tally {
   return { ...counts, lost: [], wrong: [] };
 }
 
-/** How the rounds are shared out: LONG takes all of them with every lock, otherwise they take turns. */
+/** As many with Redis as without; those without take turns with a lock in the database and none. LONG takes all with each. */
 function roundsIn(modes: readonly Mode[]): Mode[] {
   if (LONG === "1") return modes.flatMap((mode) => Array.from({ length: ROUNDS_LONG }, () => mode));
-  return Array.from({ length: ROUNDS }, (_, round) => modes[round % modes.length] ?? "off");
+  const without = modes.filter((mode) => mode !== "redis");
+  return Array.from({ length: ROUNDS }, (_, round): Mode[] => {
+    const other = without[round % without.length] ?? "off";
+    return modes.includes("redis") ? [other, "redis"] : [other];
+  }).flat();
 }
 
 interface Arena {

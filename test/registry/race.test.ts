@@ -12,7 +12,6 @@ import type { Outcome } from "./racer.ts";
 
 const PROCESSES = 4;
 const CONNECTIONS = 25;
-/** Without lock and index, every round on a server has several winners: a few would do to notice. */
 const ROUNDS = process.env["LONG"] === "1" ? 1_000 : 200;
 /** So few are enough to see who forbids a second winner. */
 const ROUNDS_FEW = 5;

@@ -13,6 +13,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   core: 0,
   store: 1,
   locks: 1,
+  config: 1,
   queue: 2,
   worker: 3,
   ops: 3,

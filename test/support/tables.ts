@@ -19,6 +19,13 @@ export const TABLES = [
   "audit",
   "lock",
   "lock_stat",
+  "depth",
+  "rollup",
+  "alert",
+  "alert_delivery",
+  "token",
+  "request",
+  "job_trace",
 ];
 
 /** Those of workflows from which the database refuses to delete. */
@@ -39,10 +46,15 @@ export const WORKFLOW_TABLES = [
 /** Before their rows are deleted: the audit lets go of what its retention has let go of. */
 export const LET_GO = "update holdfast.audit_head set pruned_seq = seq, pruned_hash = hash";
 
+/** Nobody has counted yet. */
+const FORGET =
+  "update holdfast.census set begun_at = 0, counted_at = 0, took_ms = 0, folded_until = 0";
+
 /** Deletes every row, as one script: a server is asked once and not for every table. */
 export async function emptyTables(engine: Engine): Promise<void> {
   const prefix = engine.address?.engine === "postgres" ? "holdfast." : "holdfast_";
   const deletions = TABLES.map((table) => `delete from ${prefix}${table}`);
-  const script = [LET_GO.replaceAll("holdfast.", prefix), ...deletions].join(";");
+  const updates = [LET_GO, FORGET].map((update) => update.replaceAll("holdfast.", prefix));
+  const script = [...updates, ...deletions].join(";");
   await engine.transaction((tx) => tx.script(script));
 }

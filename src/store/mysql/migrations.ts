@@ -8,12 +8,16 @@ import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
+import { ACCESS_TABLES } from "./access.ts";
+import { ALERT_TABLES } from "./alerts.ts";
 import { auditChain } from "./audit.ts";
 import type { Flavour } from "./server.ts";
 import { ID, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
+import { FIGURE_TABLES } from "./figures.ts";
 import { JOURNAL_TABLES, JOURNAL_TRIGGERS } from "./journal.ts";
 import { LOCK_TABLES, LOCK_TRIGGERS } from "./locks.ts";
 import { REPORT_TABLE, REPORT_TRIGGERS } from "./reports.ts";
+import { TRACE_TABLE } from "./traces.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
 import { WORKFLOW_TABLES, WORKFLOW_TRIGGERS } from "./workflows.ts";
 
@@ -228,6 +232,12 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     name: "audit",
     breaking: false,
     script: auditChain((tables) => inEngine(tables, flavour)),
+  },
+  {
+    version: 10,
+    name: "service",
+    breaking: false,
+    script: inEngine(FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE, flavour),
   },
 ];
 

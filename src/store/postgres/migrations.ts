@@ -9,11 +9,15 @@ import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
 import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
+import { ACCESS_TABLES } from "./access.ts";
+import { ALERT_TABLES } from "./alerts.ts";
 import { AUDIT_CHAIN } from "./audit.ts";
+import { FIGURE_TABLES } from "./figures.ts";
 import { ENQUEUE, FUNCTIONS } from "./functions.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
 import { LOCK_TABLES } from "./locks.ts";
 import { REPORT_TABLE } from "./reports.ts";
+import { TRACE_TABLE } from "./traces.ts";
 import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
 import { WORKFLOW_TABLES } from "./workflows.ts";
 
@@ -190,4 +194,10 @@ export const migrations: readonly Migration[] = [
   { version: 7, name: "workflows", breaking: false, script: WORKFLOW_TABLES },
   { version: 8, name: "locks", breaking: false, script: LOCK_TABLES },
   { version: 9, name: "audit", breaking: false, script: AUDIT_CHAIN },
+  {
+    version: 10,
+    name: "service",
+    breaking: false,
+    script: FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE,
+  },
 ];

@@ -1,0 +1,25 @@
+/** What the monitor saw in one look: what alerts are decided by. */
+import type { Finding } from "../core/finding.ts";
+import type { Census, MinuteFigures } from "../store/figures.ts";
+
+export interface Observation {
+  /** By the clock of this process. */
+  readonly at: number;
+  /** Null: nobody has counted yet. */
+  readonly census: Census | null;
+  /** Of the last quarter of an hour, oldest first. */
+  readonly minutes: readonly MinuteFigures[];
+  /** What the checks found that run all the time. */
+  readonly findings: readonly Finding[];
+  readonly canaries: readonly CanaryReport[];
+}
+
+/** How a synthetic job of a queue fared: the last one that was sent. */
+export interface CanaryReport {
+  readonly queue: string;
+  readonly sentAt: number;
+  /** From enqueue to the start of its attempt; null: it has not started. */
+  readonly pickupMs: number | null;
+  /** From enqueue to its end; null: it has not ended. */
+  readonly doneMs: number | null;
+}

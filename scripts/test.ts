@@ -42,7 +42,10 @@ const GROUPS: Readonly<Record<string, Group>> = {
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true },
   servers: { atOnce: 2, needs: SERVERS, killsServers: true },
   verify: { atOnce: 2, needs: SERVERS, killsServers: true },
+  ops: { atOnce: 2, needs: SERVERS },
+  http: { atOnce: 2, needs: SERVERS },
   cli: { atOnce: 2 },
+  deploy: { atOnce: 1 },
   package: { atOnce: 1 },
 };
 

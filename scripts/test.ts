@@ -1,7 +1,8 @@
 /**
- * Runs the test files, group after group: `node scripts/test.ts [group …] [--without group …]`.
+ * Runs the test files, in groups: `node scripts/test.ts [group …] [--without group …]`.
  *
- * Without a name all groups run. `test/types` is not among them: it is compiled, never run.
+ * Without a name all groups run. `test/types` is not among them: it is compiled, never run. Many tests wait for a lease to
+ * end or a process to start, so two groups run at a time: while one waits, the other computes.
  */
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -15,8 +16,11 @@ import { Supply } from "./services/supply.ts";
 /** Nobody waits longer than this for all tests together; a hanging one is ended with its children. */
 const ALL_TESTS_LIMIT_MS = 30 * 60_000;
 
+/** Groups under way at once, besides those that run on what is left of the cores. */
+const LANES = 2;
+
 interface Group {
-  /** How many test files run at once. Races and crashes want the cores for themselves. */
+  /** How many test files run at once. */
   readonly atOnce: number;
   /** What all its tests share; see scripts/services. */
   readonly needs?: readonly Need[];
@@ -24,29 +28,32 @@ interface Group {
   readonly killsServers?: boolean;
   /** Nothing in it depends on how fast it is: it runs beside the others, on what they leave of the cores. */
   readonly beside?: boolean;
+  /** It says how long something may take: it has a lane to itself, after the others. */
+  readonly timed?: boolean;
 }
 
+/** Those that take long stand first, so that no lane is left with one of them at the end. */
 const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: availableParallelism() },
+  verify: { atOnce: 2, needs: SERVERS, killsServers: true },
+  simulation: { atOnce: 1, beside: true },
+  "workflow-races": { atOnce: 1, needs: SERVERS, killsServers: true },
   conformance: { atOnce: 2, needs: SERVERS },
   model: { atOnce: 2, needs: SERVERS },
-  simulation: { atOnce: 1, beside: true },
-  worker: { atOnce: 2, needs: SERVERS },
-  within: { atOnce: 2, needs: SERVERS },
-  workflows: { atOnce: 2, needs: SERVERS },
-  races: { atOnce: 1, needs: SERVERS },
-  registry: { atOnce: 1, needs: SERVERS },
-  locks: { atOnce: 2, needs: SERVERS, killsServers: true },
-  "workflow-races": { atOnce: 1, needs: SERVERS, killsServers: true },
   crash: { atOnce: 1, needs: SERVERS },
-  isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true },
+  races: { atOnce: 1, needs: SERVERS },
   servers: { atOnce: 2, needs: SERVERS, killsServers: true },
-  verify: { atOnce: 2, needs: SERVERS, killsServers: true },
-  ops: { atOnce: 2, needs: SERVERS },
+  isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true },
   http: { atOnce: 2, needs: SERVERS },
+  ops: { atOnce: 2, needs: SERVERS },
+  within: { atOnce: 2, needs: SERVERS },
   cli: { atOnce: 2 },
+  worker: { atOnce: 2, needs: SERVERS },
+  locks: { atOnce: 2, needs: SERVERS, killsServers: true },
+  workflows: { atOnce: 2, needs: SERVERS },
   deploy: { atOnce: 1 },
   package: { atOnce: 1 },
+  registry: { atOnce: 1, needs: SERVERS, timed: true },
 };
 
 export interface Planned {
@@ -125,24 +132,40 @@ export function refuseGaps(missing: readonly Missing[], env: NodeJS.ProcessEnv):
   throw new PlanError("With CI=true nothing may be left untested: see above.");
 }
 
-async function runGroup({ group, files }: Planned): Promise<boolean> {
+/** A lone group shows what it does; of several, each tells it when it is over. */
+async function runGroup({ group, files }: Planned, alone: boolean): Promise<boolean> {
   if (files.length === 0) {
     console.log(`\n${group}: no test files yet`);
     return true;
   }
   const { atOnce, beside = false } = GROUPS[group] ?? { atOnce: 1 };
   const title = `\n${group}: ${files.length} files, ${atOnce} at once\n  ${files.join("\n  ")}`;
-  if (!beside) console.log(title);
+  console.log(alone ? title : `${group}: started`);
   const flags = ["--test", "--test-reporter=spec", `--test-concurrency=${atOnce}`];
-  const kind = beside ? ({ output: "keep", beside } as const) : ({ output: "show" } as const);
+  const kind = { output: alone ? "show" : "keep", beside } as const;
   const { code, ms, output } = await runNode([...flags, ...files], kind);
-  if (beside) console.log(`${title}\n${output}`);
+  if (!alone) console.log(`${title}\n${output}`);
   console.log(`${group}: ${code === 0 ? "passed" : "FAILED"} in ${(ms / 1_000).toFixed(1)} s`);
   return code === 0;
 }
 
-function isBeside({ group }: Planned): boolean {
-  return GROUPS[group]?.beside === true;
+/** Runs all of them and tells which failed. */
+async function runAll(all: readonly Planned[]): Promise<string[]> {
+  const failed: string[] = [];
+  const inTurn = async (groups: Iterable<Planned>): Promise<void> => {
+    for (const planned of groups)
+      if (!(await runGroup(planned, all.length === 1))) failed.push(planned.group);
+  };
+  const beside = all.filter(({ group }) => GROUPS[group]?.beside === true);
+  const timed = all.filter(({ group }) => GROUPS[group]?.timed === true);
+  const others = all.filter((planned) => !beside.includes(planned) && !timed.includes(planned));
+  const inLanes = async (): Promise<void> => {
+    const left = others.values();
+    await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
+    await inTurn(timed);
+  };
+  await Promise.all([inTurn(beside), inLanes()]);
+  return failed;
 }
 
 async function main(): Promise<void> {
@@ -152,15 +175,7 @@ async function main(): Promise<void> {
   process.env["NODE_COMPILE_CACHE"] ??= resolve("node_modules/.cache/compiled");
   const all = plan(".", process.argv.slice(2));
   const supply = await supplyFor(all);
-  const failed: string[] = [];
-  const run = async (planned: Planned): Promise<void> => {
-    if (!(await runGroup(planned))) failed.push(planned.group);
-  };
-  const inTurn = async (some: readonly Planned[]): Promise<void> => {
-    for (const planned of some) await run(planned);
-  };
-  const beside = all.filter(isBeside);
-  await Promise.all([inTurn(beside), inTurn(all.filter((planned) => !beside.includes(planned)))]);
+  const failed = await runAll(all);
   await supply?.[Symbol.asyncDispose]();
   // Once more where it is read: above it scrolled away.
   if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));

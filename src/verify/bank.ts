@@ -3,17 +3,13 @@
  * now and then its answer is lost after it has charged.
  */
 import { once } from "node:events";
-import {
-  Agent,
-  createServer,
-  request,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import type { Charges } from "./check/history.ts";
+
+/** Not imported: an import reads every name of the module, and one of them loads all of `fetch`, which takes long. */
+const { Agent, createServer, request } = process.getBuiltinModule("node:http");
 
 const HOST = "127.0.0.1";
 /** Every so many charges one answer is lost. */

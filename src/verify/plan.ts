@@ -40,7 +40,7 @@ export const UPKEEP_MS = 200;
 
 export const WORKERS = 8;
 export const PRODUCERS = 2;
-const JOBS_PER_S = 171;
+const JOBS_PER_S = 164;
 
 /** How often in a minute. */
 const RATES: Readonly<Record<FaultKind, number>> = {

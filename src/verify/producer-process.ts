@@ -13,7 +13,7 @@ import { endWithParent, sayReady, type ProcessConfig } from "./process.ts";
 import { packed, plain } from "./tasks.ts";
 import { pieceOf, type Piece } from "./workload.ts";
 
-const TICK_MS = 50;
+const TICK_MS = 100;
 /** Under way at once: so many are in doubt when it is killed. */
 const AT_ONCE_MAX = 20;
 const AGAIN_MS = 100;

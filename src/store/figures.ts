@@ -14,7 +14,7 @@ export interface Figures {
    */
   takeCensus(chore: { everyMs: number }): Promise<Census | null>;
   /** The last count; null: nobody has counted yet. */
-  census(): Promise<Census | null>;
+  census(): Promise<AgedCensus | null>;
   /** Adds minutes that are over to the rollups, at most `limit` of them. Returns how many; call again when it is `limit`. */
   foldMinutes(chore: { limit: number }): Promise<number>;
   /** The rollups of the last `forMs`, oldest first. */
@@ -24,14 +24,24 @@ export interface Figures {
 }
 
 export interface Census {
-  /** By the database's clock. */
+  /** The instant that it tells about, by the database's clock. */
   readonly countedAt: number;
   readonly tookMs: number;
+  /** By name. Of very many queues those with the most jobs, and all others as one: see foremost.ts. */
   readonly queues: readonly QueueDepth[];
+}
+
+export interface AgedCensus extends Census {
+  /** How long ago that is, by the database's clock. */
+  readonly ageMs: number;
 }
 
 export interface QueueDepth {
   readonly queue: string;
+  /**
+   * Those that are live as they all stood at one instant. Those that are done, failed or cancelled are never counted: they are
+   * the sums of the rollups, so they are the ones that ended within the time that rollups are kept (7 days).
+   */
   readonly counts: Readonly<Record<Status, number>>;
   readonly oldestPendingAt: number | null;
 }
@@ -39,6 +49,7 @@ export interface QueueDepth {
 export interface MinuteFilter {
   readonly forMs: number;
   readonly queue?: string;
+  /** Of more rows than this, the oldest are left out. */
   readonly limit: number;
 }
 

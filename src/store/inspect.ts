@@ -146,26 +146,41 @@ export function cancelRequests(engine: Engine, worker: string): Promise<Fence[]>
        and cancel_requested_at is not null`);
 }
 
-interface Count {
-  queue: string;
-  status: Status;
-  n: number;
-  oldest: number | null;
+export interface Count {
+  readonly queue: string;
+  readonly status: Status;
+  readonly n: number;
+  readonly oldest: number | null;
 }
 
-export async function stats(engine: Engine): Promise<QueueStats[]> {
-  const rows = await engine.all<Count>(sql`
+/** One statement, so it sees one instant: a job that is on its way is counted in one table. */
+const LIVE = sql`
     select queue, 'pending' as status, count(*) as n, min(ready_at) as oldest
       from holdfast.ready
      group by queue
      union all
     select queue, status, count(*), null from holdfast.waiting group by queue, status
      union all
-    select queue, 'processing', count(*), null from holdfast.lease group by queue
+    select queue, 'processing', count(*), null from holdfast.lease group by queue`;
+
+/** Those that have not ended. */
+export function countLive(engine: Engine): Promise<Count[]> {
+  return engine.all<Count>(LIVE);
+}
+
+export async function stats(engine: Engine): Promise<QueueStats[]> {
+  return byQueue(
+    await engine.all<Count>(sql`
+    ${LIVE}
      union all
-    select queue, status, count(*), null from holdfast.finished group by queue, status`);
+    select queue, status, count(*), null from holdfast.finished group by queue, status`),
+  );
+}
+
+/** By the names of the queues. */
+export function byQueue(counts: readonly Count[]): QueueStats[] {
   const queues = new Map<string, QueueStats>();
-  for (const row of rows) queues.set(row.queue, counted(queues.get(row.queue), row));
+  for (const row of counts) queues.set(row.queue, counted(queues.get(row.queue), row));
   return [...queues.values()].toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
 }
 

@@ -16,7 +16,7 @@ import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import { checkSchema, migrate } from "./migrate.ts";
 import { settleWithCare } from "./settle.ts";
-import { SqlLocks } from "./sql-locks.ts";
+import { SqlFigures } from "./sql-figures.ts";
 import type {
   AttemptRecord,
   ClaimedJob,
@@ -55,7 +55,7 @@ const EXTEND_PAUSE_MS = 25;
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
 
-export class SqlStore extends SqlLocks implements Store {
+export class SqlStore extends SqlFigures implements Store {
   get name(): string {
     return this.engine.name;
   }

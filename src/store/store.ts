@@ -13,6 +13,7 @@
  * - Nothing here calls user code, parses a payload or knows a task's retry policy.
  */
 import type { Actions, Signature } from "./actions.ts";
+import type { Figures } from "./figures.ts";
 import type { Journal } from "./journal.ts";
 import type { LockRows } from "./lock-rows.ts";
 import type { LockStatRows } from "./lock-stats.ts";
@@ -22,7 +23,7 @@ import type { Workflows } from "./workflows.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 
 export interface Store
-  extends Registry, Actions, Reports, Journal, Workflows, LockRows, LockStatRows {
+  extends Registry, Actions, Reports, Journal, Workflows, LockRows, LockStatRows, Figures {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
   /** The database's own name, the same in every process that uses it, by whatever way. */

@@ -12,13 +12,13 @@ import { missing, scratchDatabase, type ScratchDatabase } from "../support/serve
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { inMode, type Place } from "./in-mode.ts";
 import { startOne } from "../support/jobs.ts";
-import { GUARDED_TABLES, LET_GO, TABLES, WORKFLOW_TABLES } from "../support/tables.ts";
+import { FORGET, GUARDED_TABLES, LET_GO, TABLES, WORKFLOW_TABLES } from "../support/tables.ts";
 
 const PROCESSES = 3;
 const limits = { timeout: 240_000, skip: missing("mysql") };
 
 const EMPTY = [
-  LET_GO.replaceAll("holdfast.", "holdfast_"),
+  ...[LET_GO, FORGET].map((update) => update.replaceAll("holdfast.", "holdfast_")),
   ...TABLES.map((table) => `delete from holdfast_${table}`),
   "delete from holdfast_migration where name like 'pretended%'",
 ].join(";");

@@ -130,6 +130,39 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     }
   });
 
+  test("figures are counted and folded by indexes, and never from what has finished or was asked as a whole", async () => {
+    const listening = listenToTexts(Client.prototype);
+    await store.takeCensus({ everyMs: 0 });
+    await store.foldMinutes({ limit: 1 });
+    const texts = listening.stop().filter(({ text }) => /^\s*select queue/.test(text));
+    const [live, ended, minute] = texts;
+    assert.equal(texts.length, 3);
+    for (const { options, begin } of kinds) {
+      const session = await connect(options("cold"));
+      await session.query(begin("cold"));
+      const plan = async (name: string, sent = live) =>
+        explain(session, name, sent?.text ?? "", sent?.values ?? []);
+      const counting = await plan("counting");
+      // In the order of the index: the oldest of each queue comes with the count.
+      const ready = flat(counting).filter((node) => node["Relation Name"] === "ready");
+      assert.deepEqual(
+        ready.map((node) => [node["Node Type"], node["Index Name"]]),
+        [["Index Only Scan", "ready_pkey"]],
+      );
+      assert.deepEqual(tablesOf(counting), ["lease", "ready", "waiting"]);
+      assert.deepEqual(tablesOf(await plan("adding", ended)), ["rollup"]);
+      // Of the weeks that jobs are kept in, those that came are looked for in one.
+      const folding = await plan("folding", minute);
+      assertByIndex(folding, ["finished_default_finished_at_idx"]);
+      const indexes = flat(folding).map((node) => node["Index Name"] ?? "");
+      assert.deepEqual(
+        indexes.filter((index) => index.startsWith("job_")).map((index) => index.slice(-5)),
+        ["_pkey"],
+      );
+      await session.end();
+    }
+  });
+
   async function connect(options: string): Promise<Client> {
     const client = new Client({ connectionString: database.url, options });
     await client.connect();
@@ -152,7 +185,7 @@ async function explain(
     .map((value) => (value === null ? "null" : `'${value as string | number}'`))
     .join(", ");
   const { rows } = await session.query<{ "QUERY PLAN": { Plan: Plan }[] }>(
-    `explain (format json) execute ${name} (${given})`,
+    `explain (format json) execute ${name} ${given === "" ? "" : `(${given})`}`,
   );
   const [plan] = rows[0]?.["QUERY PLAN"] ?? [];
   assert.ok(plan !== undefined);
@@ -170,6 +203,10 @@ function assertByIndex(plan: Plan, indexes: readonly string[]): void {
   const used = nodes.map((node) => node["Index Name"]);
   for (const index of indexes)
     assert.ok(used.includes(index), `${index} is not among ${used.join(" ")}`);
+}
+
+function tablesOf(plan: Plan): string[] {
+  return [...new Set(flat(plan).flatMap((node) => node["Relation Name"] ?? []))].toSorted();
 }
 
 function flat(plan: Plan): Plan[] {

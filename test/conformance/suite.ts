@@ -10,6 +10,7 @@ import { deadLetters } from "./dead-letters.ts";
 import { enqueueing } from "./enqueueing.ts";
 import { events } from "./events.ts";
 import { fencing } from "./fencing.ts";
+import { figures } from "./figures.ts";
 import { hints } from "./hints.ts";
 import { history } from "./history.ts";
 import { itemRules } from "./item-rules.ts";
@@ -57,6 +58,7 @@ const groups: Record<string, Group> = {
   events,
   reports,
   locks,
+  figures,
   workflows,
   items,
   "item rules": itemRules,

@@ -204,6 +204,11 @@ export class RemoteStore implements Store {
   readonly putLockStats = this.#verb("putLockStats");
   readonly lockStats = this.#verb("lockStats");
   readonly pruneLockStats = this.#verb("pruneLockStats");
+  readonly takeCensus = this.#verb("takeCensus");
+  readonly census = this.#verb("census");
+  readonly foldMinutes = this.#verb("foldMinutes");
+  readonly minutes = this.#verb("minutes");
+  readonly pruneMinutes = this.#verb("pruneMinutes");
   readonly noteAction = this.#verb("noteAction");
   readonly actions = this.#verb("actions");
   readonly auditHead = this.#verb("auditHead");

@@ -4,7 +4,7 @@
  */
 import { Client } from "pg";
 import { openStore } from "../../src/store/open.ts";
-import { GUARDED_TABLES, LET_GO, TABLES, WORKFLOW_TABLES } from "./tables.ts";
+import { FORGET, GUARDED_TABLES, LET_GO, TABLES, WORKFLOW_TABLES } from "./tables.ts";
 
 export interface SchemaPlace {
   readonly url: string;
@@ -68,7 +68,11 @@ export class Schemas {
     }
     const { rowCount } = await this.#admin.query(`select from "${schema}".workflow limit 1`);
     if (rowCount !== 0) await this.#emptyWorkflows(schema);
-    const emptying = [LET_GO, ...TABLES.map((table) => `delete from holdfast.${table}`)].join(";");
+    const emptying = [
+      LET_GO,
+      FORGET,
+      ...TABLES.map((table) => `delete from holdfast.${table}`),
+    ].join(";");
     await this.#admin.query(emptying.replaceAll("holdfast.", `"${schema}".`));
     this.#idle.push(schema);
   }

@@ -47,7 +47,7 @@ export const WORKFLOW_TABLES = [
 export const LET_GO = "update holdfast.audit_head set pruned_seq = seq, pruned_hash = hash";
 
 /** Nobody has counted yet. */
-const FORGET =
+export const FORGET =
   "update holdfast.census set begun_at = 0, counted_at = 0, took_ms = 0, folded_until = 0";
 
 /** Deletes every row, as one script: a server is asked once and not for every table. */

@@ -1,0 +1,160 @@
+/**
+ * Counting what stands where: one process for all, one statement, one instant.
+ *
+ * Who counts is decided by a compare-and-set on the one row of `census`. Whoever wins and dies is replaced when it is time
+ * again. What counting took says when that is, so that counting takes a hundredth of the time at most, however many jobs
+ * there are; also when it fails, or a table that is too large to be counted would be counted all the time.
+ */
+import { finalStatuses, statuses, type FinalStatus, type Status } from "../core/job.ts";
+import type { Engine, Row } from "./engine.ts";
+import type { AgedCensus, Census, QueueDepth } from "./figures.ts";
+import { foremost } from "./foremost.ts";
+import { byQueue, countLive, type Count } from "./inspect.ts";
+import { sql } from "./sql.ts";
+import { writeOrLookUp } from "./unknown.ts";
+
+/** For every millisecond that counting took nobody counts for as many. */
+const REST = 100;
+
+interface Standing {
+  readonly begunAt: number;
+  readonly tookMs: number;
+  readonly foldedUntil: number;
+  readonly now: number;
+}
+
+/** The one row, and the database's clock. */
+export async function standing(engine: Engine): Promise<Standing> {
+  const [row] = await engine.all<Standing>(sql`
+    select begun_at as "begunAt", took_ms as "tookMs", folded_until as "foldedUntil", ${engine.now()} as now
+      from holdfast.census
+     where id = 1`);
+  return row as Standing;
+}
+
+export async function takeCensus(
+  engine: Engine,
+  { everyMs }: { everyMs: number },
+): Promise<Census | null> {
+  const before = await standing(engine);
+  if (!isDue(before, everyMs)) return null;
+  const begunAt = before.now;
+  if (!(await begin(engine, before.begunAt, begunAt))) return null;
+  const startedAt = engine.runtime.monotonic();
+  const tookMs = (): number => Math.ceil(engine.runtime.monotonic() - startedAt);
+  try {
+    const counts = [...(await countLive(engine)), ...(await addUpEnded(engine))];
+    const queues = limited(byQueue(counts));
+    const census: Census = { countedAt: begunAt, tookMs: tookMs(), queues };
+    return (await keep(engine, census)) ? census : null;
+  } catch (error) {
+    await rest(engine, begunAt, tookMs()).catch(() => {}); // what went wrong first is what matters
+    throw error;
+  }
+}
+
+/** A clock that was set back must not put it off until it is there again. */
+function isDue({ begunAt, tookMs, now }: Standing, everyMs: number): boolean {
+  return begunAt > now + everyMs || now - begunAt >= Math.max(everyMs, REST * tookMs);
+}
+
+function begin(engine: Engine, seen: number, begunAt: number): Promise<boolean> {
+  return writeOrLookUp(
+    engine,
+    async () => {
+      const won = await engine.run(sql`
+        update holdfast.census set begun_at = ${begunAt} where id = 1 and begun_at = ${seen}`);
+      return won > 0;
+    },
+    async () => (await standing(engine)).begunAt === begunAt,
+  );
+}
+
+/** Failed to count: that took its time, too. */
+async function rest(engine: Engine, begunAt: number, tookMs: number): Promise<void> {
+  await engine.run(sql`
+    update holdfast.census set took_ms = ${tookMs} where id = 1 and begun_at = ${begunAt}`);
+}
+
+async function addUpEnded(engine: Engine): Promise<Count[]> {
+  const rows = await engine.all<{ queue: string } & Record<FinalStatus, number | string>>(sql`
+    select queue, sum(done) as done, sum(failed) as failed, sum(cancelled) as cancelled
+      from holdfast.rollup
+     group by queue`);
+  return rows.flatMap((row) =>
+    finalStatuses.map((status) => {
+      return { queue: row.queue, status, n: Number(row[status]), oldest: null };
+    }),
+  );
+}
+
+function limited(queues: readonly QueueDepth[]): QueueDepth[] {
+  const some = foremost(queues, { weigh, add: together });
+  return some.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
+}
+
+function weigh({ counts }: QueueDepth): number {
+  return statuses.reduce((sum, status) => sum + counts[status], 0);
+}
+
+function together(a: QueueDepth, b: QueueDepth): QueueDepth {
+  const counts = statuses.map((status) => [status, a.counts[status] + b.counts[status]]);
+  const oldest = [a, b].flatMap(({ oldestPendingAt }) => oldestPendingAt ?? []);
+  return {
+    queue: a.queue,
+    counts: Object.fromEntries(counts) as Record<Status, number>,
+    oldestPendingAt: oldest.length === 0 ? null : Math.min(...oldest),
+  };
+}
+
+/** False: it took so long that somebody else counts by now. Made twice it is the same as once. */
+function keep(engine: Engine, { countedAt, tookMs, queues }: Census): Promise<boolean> {
+  const rows = queues.flatMap(rowsOf);
+  const write = (): Promise<boolean> =>
+    engine.transaction(async (tx) => {
+      const ours = await tx.run(sql`
+        update holdfast.census
+           set counted_at = ${countedAt}, took_ms = ${tookMs}
+         where id = 1
+           and begun_at = ${countedAt}`);
+      if (ours === 0) return false;
+      await tx.run(sql`delete from holdfast.depth`);
+      await tx.insert("depth", rows);
+      return true;
+    });
+  return writeOrLookUp(engine, write, write);
+}
+
+function rowsOf({ queue, counts, oldestPendingAt }: QueueDepth): Row[] {
+  return statuses
+    .filter((status) => counts[status] > 0)
+    .map((status) => {
+      const oldest = status === "pending" ? oldestPendingAt : null;
+      return { queue, status, jobs: counts[status], oldest_at: oldest };
+    });
+}
+
+interface DepthRow {
+  readonly countedAt: number;
+  readonly tookMs: number;
+  readonly ageMs: number;
+  readonly queue: string | null;
+  readonly status: Status;
+  readonly n: number;
+  readonly oldest: number | null;
+}
+
+/** One statement: what was counted and when belong together. */
+export async function lastCensus(engine: Engine): Promise<AgedCensus | null> {
+  const rows = await engine.all<DepthRow>(sql`
+    select c.counted_at as "countedAt", c.took_ms as "tookMs", ${engine.now()} - c.counted_at as "ageMs",
+           d.queue, d.status, d.jobs as n, d.oldest_at as oldest
+      from holdfast.census c
+      left join holdfast.depth d on 1 = 1
+     where c.id = 1`);
+  const [first] = rows;
+  if (first === undefined || first.countedAt === 0) return null;
+  const { countedAt, tookMs, ageMs } = first;
+  const counts = rows.filter((row): row is DepthRow & { queue: string } => row.queue !== null);
+  return { countedAt, tookMs, ageMs, queues: byQueue(counts) };
+}

@@ -1,0 +1,167 @@
+/**
+ * How many jobs came and ended in every minute, counted once, when the minute is over.
+ *
+ * The minutes' rows and how far they reach are written in one transaction, after a compare-and-set on how far they reached
+ * before. So of two processes that fold the same minutes one writes, and one that dies in the middle has written nothing.
+ */
+import { firstIdAt } from "../core/id.ts";
+import type { FinalStatus } from "../core/job.ts";
+import { standing } from "./census.ts";
+import type { Engine } from "./engine.ts";
+import type { MinuteFigures, MinuteFilter } from "./figures.ts";
+import { foremost } from "./foremost.ts";
+import { nothing, sql } from "./sql.ts";
+import { writeOrLookUp } from "./unknown.ts";
+
+const MINUTE_MS = 60_000;
+/** A minute is over when transactions have had this long to commit what they wrote in it. */
+export const FOLD_LAG_MS = 5_000;
+/** What is made up for at the first start on a database that has jobs, and after nobody folded for long. */
+const FIRST_MS = 60 * MINUTE_MS;
+const OUTAGE_MS_MAX = 7 * 24 * 60 * MINUTE_MS;
+/** An id may be this much older or younger than its row: it is made by another clock, and many are made before one is written. */
+const ID_SPREAD_MS = MINUTE_MS;
+
+export async function foldMinutes(engine: Engine, { limit }: { limit: number }): Promise<number> {
+  const { foldedUntil, now } = await standing(engine);
+  const from = firstMinute(foldedUntil, now);
+  const until = Math.min(minuteOf(now - FOLD_LAG_MS), from + limit * MINUTE_MS);
+  if (until <= from) return 0;
+  const rows: MinuteFigures[] = [];
+  for (let minute = from; minute < until; minute += MINUTE_MS) {
+    rows.push(...(await figuresOf(engine, minute)));
+  }
+  const isOurs = await writeOrLookUp(
+    engine,
+    () => keep(engine, { foldedUntil, from, until, rows }),
+    async () => (await standing(engine)).foldedUntil >= until,
+  );
+  return isOurs ? (until - from) / MINUTE_MS : 0;
+}
+
+/** Of a clock that was wrong and went far ahead nothing is left to be waited for. */
+function firstMinute(foldedUntil: number, now: number): number {
+  if (foldedUntil === 0 || foldedUntil > now + MINUTE_MS) return minuteOf(now - FIRST_MS);
+  return Math.max(foldedUntil, minuteOf(now - OUTAGE_MS_MAX));
+}
+
+function minuteOf(instant: number): number {
+  return Math.floor(instant / MINUTE_MS) * MINUTE_MS;
+}
+
+interface Tally {
+  readonly queue: string;
+  readonly kind: "arrived" | FinalStatus;
+  readonly jobs: number;
+  readonly runMsSum: number | string;
+  readonly runMsMax: number | string;
+}
+
+/** Never below zero: clocks are set back. One that was cancelled before it began has not run. */
+const RUN_MS = sql`case when finished_at > started_at then finished_at - started_at else 0 end`;
+
+/**
+ * Both by an index: those that ended by when they did, and those that came by their ids, which begin with the time. Which
+ * minute they came in is for the database's clock to say.
+ */
+async function figuresOf(engine: Engine, minute: number): Promise<MinuteFigures[]> {
+  const end = minute + MINUTE_MS;
+  const tallies = await engine.all<Tally>(sql`
+    select queue, status as kind, count(*) as jobs, sum(${RUN_MS}) as "runMsSum", max(${RUN_MS}) as "runMsMax"
+      from holdfast.finished
+     where status in ('done', 'failed', 'cancelled')
+       and finished_at >= ${minute}
+       and finished_at < ${end}
+     group by queue, status
+     union all
+    select queue, 'arrived', count(*), 0, 0
+      from holdfast.job
+     where id >= ${firstIdAt(Math.max(0, minute - ID_SPREAD_MS))}
+       and id < ${firstIdAt(end + ID_SPREAD_MS)}
+       and enqueued_at >= ${minute}
+       and enqueued_at < ${end}
+     group by queue`);
+  const queues = [...Map.groupBy(tallies, ({ queue }) => queue)];
+  const rows = queues.map(([queue, some]) => ({ minute, queue, ...addedUp(some) }));
+  return foremost(rows, { weigh, add: together });
+}
+
+function weigh({ arrived, done, failed, cancelled }: MinuteFigures): number {
+  return arrived + done + failed + cancelled;
+}
+
+function addedUp(tallies: readonly Tally[]): Omit<MinuteFigures, "minute" | "queue"> {
+  const of = (kind: Tally["kind"]): number =>
+    tallies.find((tally) => tally.kind === kind)?.jobs ?? 0;
+  return {
+    arrived: of("arrived"),
+    done: of("done"),
+    failed: of("failed"),
+    cancelled: of("cancelled"),
+    runMsSum: tallies.reduce((sum, { runMsSum }) => sum + Number(runMsSum), 0),
+    runMsMax: Math.max(...tallies.map(({ runMsMax }) => Number(runMsMax))),
+  };
+}
+
+function together(a: MinuteFigures, b: MinuteFigures): MinuteFigures {
+  return {
+    minute: a.minute,
+    queue: a.queue,
+    arrived: a.arrived + b.arrived,
+    done: a.done + b.done,
+    failed: a.failed + b.failed,
+    cancelled: a.cancelled + b.cancelled,
+    runMsSum: a.runMsSum + b.runMsSum,
+    runMsMax: Math.max(a.runMsMax, b.runMsMax),
+  };
+}
+
+/** False: somebody else was faster. What stands there from a clock that was wrong makes room. */
+function keep(
+  engine: Engine,
+  folded: { foldedUntil: number; from: number; until: number; rows: readonly MinuteFigures[] },
+): Promise<boolean> {
+  const { foldedUntil, from, until, rows } = folded;
+  return engine.transaction(async (tx) => {
+    const ours = await tx.run(sql`
+      update holdfast.census
+         set folded_until = ${until}
+       where id = 1
+         and folded_until = ${foldedUntil}`);
+    if (ours === 0) return false;
+    await tx.run(sql`delete from holdfast.rollup where minute >= ${from}`);
+    await tx.insert("rollup", rows.map(rowOf));
+    return true;
+  });
+}
+
+function rowOf({ runMsSum, runMsMax, ...rest }: MinuteFigures) {
+  return { ...rest, run_ms_sum: runMsSum, run_ms_max: runMsMax };
+}
+
+export async function minutes(
+  engine: Engine,
+  { forMs, queue, limit }: MinuteFilter,
+): Promise<MinuteFigures[]> {
+  const newest = await engine.all<MinuteFigures>(sql`
+    select minute, queue, arrived, done, failed, cancelled, run_ms_sum as "runMsSum", run_ms_max as "runMsMax"
+      from holdfast.rollup
+     where minute > ${engine.now()} - ${forMs}
+       and minute <= ${engine.now()}
+           ${queue === undefined ? nothing : sql`and queue = ${queue}`}
+     order by minute desc, queue desc
+     limit ${limit}`);
+  return newest.toReversed();
+}
+
+/** Whole minutes, so that what is left is right. */
+export async function pruneMinutes(
+  engine: Engine,
+  { forMs, limit }: { forMs: number; limit: number },
+): Promise<number> {
+  const old = await engine.all<{ minute: number }>(sql`
+    select minute from holdfast.rollup where minute < ${engine.now()} - ${forMs} order by minute limit ${limit}`);
+  const last = old.at(-1);
+  if (last === undefined) return 0;
+  return engine.run(sql`delete from holdfast.rollup where minute <= ${last.minute}`);
+}

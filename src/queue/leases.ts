@@ -93,7 +93,8 @@ export class Leases {
     });
     const acquired: Lease[] = [];
     const unreadable: Settlement[] = [];
-    for (const { payload, priority: _priority, crashes: _crashes, ...job } of claimed) {
+    for (const claim of claimed) {
+      const { payload, priority: _priority, crashes: _crashes, readyAt: _readyAt, ...job } = claim;
       try {
         acquired.push({ ...job, input: decode(payload) });
       } catch (error) {

@@ -8,6 +8,7 @@
 import type { Fence, Settlement } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { UserTransaction } from "../core/step.ts";
+import type { Condition, Load } from "./load.ts";
 import type { Sql, SqlValue } from "./sql.ts";
 import type {
   ClaimedJob,
@@ -115,6 +116,10 @@ export interface Engine {
 
   /** Whole blocks of jobs that finished longer ago than this are let go, where the engine stores jobs in such blocks. */
   dropBlocks(finishedForMs: number): Promise<void>;
+
+  /** See load.ts. */
+  load(): Load;
+  condition(): Promise<Condition | null>;
 
   /** Hints about what other processes changed. */
   listen(hear: (hint: Hint) => void): () => void;

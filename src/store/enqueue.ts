@@ -25,6 +25,7 @@ import { asRow, dueTime, readNow } from "./moving.ts";
 import { replacedError } from "./rows.ts";
 import { sql } from "./sql.ts";
 import type { Enqueued, Hint, NewJob } from "./store.ts";
+import { traceRows } from "./traces.ts";
 
 export interface Accepted {
   readonly enqueued: Enqueued[];
@@ -162,6 +163,7 @@ class Desk {
         due_at: dueTime(job, now),
       })),
     );
+    await this.#tx.insert("job_trace", traceRows(jobs));
     this.#hintPending(ready.map(({ queue }) => queue));
     if (later.length > 0) this.hints.push({ kind: "waiting" });
   }

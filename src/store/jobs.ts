@@ -280,6 +280,7 @@ export function prune(
       await tx.run(sql`delete from holdfast.step where ${engine.among(sql`job_id`, ids)}`);
       await tx.run(sql`delete from holdfast.report where ${engine.among(sql`job_id`, ids)}`);
       await tx.run(sql`delete from holdfast.kept_key where ${engine.among(sql`job_id`, ids)}`);
+      await tx.run(sql`delete from holdfast.job_trace where ${engine.among(sql`job_id`, ids)}`);
       await tx.run(sql`delete from holdfast.job where ${engine.among(sql`id`, ids)}`);
     }
     return chore.limit - left;

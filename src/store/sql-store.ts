@@ -14,9 +14,10 @@ import { enqueueMinding, minds } from "./enqueue.ts";
 import { declareEvent } from "./events.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
+import type { Condition, Load } from "./load.ts";
 import { checkSchema, migrate } from "./migrate.ts";
 import { settleWithCare } from "./settle.ts";
-import { SqlFigures } from "./sql-figures.ts";
+import { SqlTraces } from "./sql-traces.ts";
 import type {
   AttemptRecord,
   ClaimedJob,
@@ -55,7 +56,7 @@ const EXTEND_PAUSE_MS = 25;
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
 
-export class SqlStore extends SqlFigures implements Store {
+export class SqlStore extends SqlTraces implements Store {
   get name(): string {
     return this.engine.name;
   }
@@ -70,6 +71,14 @@ export class SqlStore extends SqlFigures implements Store {
 
   get address(): StoreAddress | null {
     return this.engine.address;
+  }
+
+  load(): Load {
+    return this.engine.load();
+  }
+
+  condition(): Promise<Condition | null> {
+    return this.engine.condition();
   }
 
   migrate(): Promise<Migrated> {

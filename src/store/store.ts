@@ -15,15 +15,28 @@
 import type { Actions, Signature } from "./actions.ts";
 import type { Figures } from "./figures.ts";
 import type { Journal } from "./journal.ts";
+import type { Loads } from "./load.ts";
 import type { LockRows } from "./lock-rows.ts";
 import type { LockStatRows } from "./lock-stats.ts";
 import type { Registry } from "./registry.ts";
 import type { Reports } from "./reports.ts";
+import type { Traces } from "./traces.ts";
 import type { Workflows } from "./workflows.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
+import type { TraceContext } from "../core/trace.ts";
 
 export interface Store
-  extends Registry, Actions, Reports, Journal, Workflows, LockRows, LockStatRows, Figures {
+  extends
+    Registry,
+    Actions,
+    Reports,
+    Journal,
+    Workflows,
+    LockRows,
+    LockStatRows,
+    Figures,
+    Loads,
+    Traces {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
   /** The database's own name, the same in every process that uses it, by whatever way. */
@@ -149,6 +162,8 @@ export interface NewJob {
   readonly onConflict?: OnConflict;
   /** Now (null), after a span from the database's now, or at an instant the caller chose. */
   readonly start: { readonly delayMs: number } | { readonly at: number } | null;
+  /** The trace that it belongs to, if there is one. */
+  readonly trace?: TraceContext;
 }
 
 /**
@@ -183,6 +198,8 @@ export interface ClaimedJob extends Fence {
   readonly attemptsMax: number;
   readonly crashes: number;
   readonly enqueuedAt: number;
+  /** Since when it was pending; null: the claim's answer was lost, and nobody knows any more. */
+  readonly readyAt: number | null;
   readonly lockedUntil: number;
 }
 

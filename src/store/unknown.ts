@@ -149,7 +149,7 @@ function lookUpClaimed(engine: Engine, { worker, claimId }: Claiming): Promise<C
   return engine.all<ClaimedJob>(sql`
     select l.id, l.locked_by as worker, l.epoch, l.queue, l.task, j.payload, -l.rank as priority,
            l.attempts as attempt, l.max_attempts as "attemptsMax", l.crashes,
-           j.enqueued_at as "enqueuedAt", l.locked_until as "lockedUntil"
+           j.enqueued_at as "enqueuedAt", null as "readyAt", l.locked_until as "lockedUntil"
       from holdfast.lease l
       join holdfast.job j on j.id = l.id
      where l.locked_by = ${worker}

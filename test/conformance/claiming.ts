@@ -51,6 +51,7 @@ export const claiming: Group = (open) => {
         attemptsMax: 4,
         crashes: 0,
         enqueuedAt,
+        readyAt: enqueuedAt,
         lockedUntil: clock.now() + 10_000,
       },
     ]);

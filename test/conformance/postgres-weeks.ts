@@ -122,6 +122,19 @@ export function inWeeks(url: () => string): void {
     }
   });
 
+  test("a week that is dropped takes the traces of its jobs along", async () => {
+    await using weeks = await openWeeks(url());
+    const { store, runtime } = weeks;
+    const id = makeIds(runtime)();
+    const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    await store.enqueue([newJob({ id, trace: { traceparent, tracestate: null } })]);
+    await settleOne(store, done(await claimOne(store)));
+    runtime.clock.advance(5 * WEEK_MS + 2 * DAY_MS);
+    assert.equal((await store.traces([id])).length, 1);
+    assert.equal(await weeks.prune(), 0);
+    assert.deepEqual(await store.traces([id]), []);
+  });
+
   test("a week that is dropped takes the keys along that its jobs kept", async () => {
     await using weeks = await openWeeks(url());
     const kept = { key: "k", keyForMs: 52 * WEEK_MS };

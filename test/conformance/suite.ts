@@ -22,6 +22,7 @@ import { keys } from "./keys.ts";
 import { leases } from "./leases.ts";
 import { lostAnswers } from "./lost-answers.ts";
 import { listing } from "./listing.ts";
+import { load } from "./load.ts";
 import { locks } from "./locks.ts";
 import { migrations } from "./migrations.ts";
 import { promoting } from "./promoting.ts";
@@ -31,6 +32,7 @@ import { reports } from "./reports.ts";
 import { retrying } from "./retrying.ts";
 import { settling } from "./settling.ts";
 import { steps } from "./steps.ts";
+import { traces } from "./traces.ts";
 import { versions } from "./versions.ts";
 import { workflows } from "./workflows.ts";
 
@@ -59,6 +61,8 @@ const groups: Record<string, Group> = {
   reports,
   locks,
   figures,
+  traces,
+  load,
   workflows,
   items,
   "item rules": itemRules,

@@ -108,13 +108,14 @@ export class Model {
       job.epoch += 1;
       job.attempts += 1;
       const lockedUntil = this.now + leaseMs;
+      const { readyAt } = job;
       move(job, "processing", { lockedBy: worker, lockedUntil, heartbeatAt: this.now });
       const { id, epoch, attempts: attempt, queue, task, payload, priority } = job;
       const { attemptsMax, crashes, enqueuedAt } = job;
       const times = { startedAt: this.now, endedAt: null };
       job.history.push({ epoch, attempt, worker, outcome: "running", ...times, error: null });
       const told = { queue, task, payload, priority, attempt, attemptsMax, crashes, enqueuedAt };
-      return { id, worker, epoch, ...told, lockedUntil };
+      return { id, worker, epoch, ...told, readyAt, lockedUntil };
     });
   }
 

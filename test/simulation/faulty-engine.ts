@@ -17,6 +17,7 @@ import type {
   Row,
   Transaction,
 } from "../../src/store/engine.ts";
+import type { Condition, Load } from "../../src/store/load.ts";
 import { sql, type Sql, type SqlValue } from "../../src/store/sql.ts";
 import type {
   ClaimedJob,
@@ -155,6 +156,14 @@ export class FaultyEngine implements Engine {
 
   endSession(session: number): Promise<void> {
     return this.#call(`end session ${session}`, "read", async () => this.#network.forget(session));
+  }
+
+  load(): Load {
+    return this.#inner.load();
+  }
+
+  condition(): Promise<Condition | null> {
+    return this.#call("condition", "read", () => this.#inner.condition());
   }
 
   async dropBlocks(): Promise<void> {}

@@ -9,6 +9,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import * as errors from "../../src/core/errors.ts";
 import * as workflowErrors from "../../src/core/workflow-errors.ts";
+import { newTally, type Load } from "../../src/store/load.ts";
 import type { Hint, Store, StoreAddress } from "../../src/store/store.ts";
 import type { TestClock } from "./runtime.ts";
 import type { Opened, Reply, Request, SentError, Verb } from "./store-process.ts";
@@ -214,6 +215,13 @@ export class RemoteStore implements Store {
   readonly auditHead = this.#verb("auditHead");
   readonly pruneActions = this.#verb("pruneActions");
   readonly itemLines = this.#verb("itemLines");
+  readonly traces = this.#verb("traces");
+  readonly condition = this.#verb("condition");
+
+  /** Of the processes nobody asks it. */
+  load(): Load {
+    return { pools: [], transactions: newTally() };
+  }
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

@@ -9,7 +9,7 @@ import { testRuntime } from "./runtime.ts";
 
 export type Verb = Exclude<
   keyof Store,
-  "name" | "database" | "lanes" | "address" | "watch" | "close"
+  "name" | "database" | "lanes" | "address" | "watch" | "close" | "load"
 >;
 
 /** About the store of this number. */

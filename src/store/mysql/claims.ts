@@ -148,7 +148,8 @@ export async function claim(
   const answers = await exchange.send("arrays");
   const read = allRows<[string, string, number]>(answers.slice(from, from + groups.length));
   const jobs = new Map(read.map(([id, payload, enqueuedAt]) => [id, { payload, enqueuedAt }]));
-  return picked.flatMap(([id, queue, task, rank, , epoch, attempts, crashes, attemptsMax]) => {
+  return picked.flatMap((row) => {
+    const [id, queue, task, rank, , epoch, attempts, crashes, attemptsMax, readyAt] = row;
     const job = jobs.get(id);
     if (job === undefined) return []; // somebody deleted it by hand: its lease will run out
     return [
@@ -164,6 +165,7 @@ export async function claim(
         attemptsMax,
         crashes,
         enqueuedAt: job.enqueuedAt,
+        readyAt,
         lockedUntil,
       },
     ];

@@ -9,6 +9,7 @@ import { StoreBusy } from "../../core/errors.ts";
 import type { Fence, Settlement } from "../../core/job.ts";
 import { sleep, systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Migration, Put, Row, Transaction } from "../engine.ts";
+import { sumOf, type Load } from "../load.ts";
 import { Poll } from "../poll.ts";
 import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
@@ -63,7 +64,8 @@ export class MysqlEngine implements Engine {
   readonly lanes = LANES;
   readonly database: string;
   readonly #main: Sessions;
-  readonly #pools: readonly Pool[];
+  readonly #reserved: Sessions;
+  readonly #pools: Readonly<Record<"main" | "reserved", Pool>>;
   readonly #hot: HotVerbs;
   readonly #insertion: Insertion;
   readonly #compiler = new Compiler({ prefix: "holdfast_", placeholder: () => "?" });
@@ -82,10 +84,11 @@ export class MysqlEngine implements Engine {
     const pool = (size: number): Pool => new Pool({ store: this.name, size, runtime, open });
     const [main, reserved] = [pool(CONNECTIONS), pool(RESERVED)];
     main.add(first);
-    this.#pools = [main, reserved];
+    this.#pools = { main, reserved };
     this.#main = this.#sessions(main);
+    this.#reserved = this.#sessions(reserved);
     this.#insertion = new Insertion(this.#main, () => this.#nowText());
-    this.#hot = new HotVerbs(this.#sessions(reserved), () => `select ${this.#nowText()}`);
+    this.#hot = new HotVerbs(this.#reserved, () => `select ${this.#nowText()}`);
   }
 
   static async open(options: MysqlOptions): Promise<MysqlEngine> {
@@ -310,6 +313,18 @@ export class MysqlEngine implements Engine {
     throw new StoreBusy({ store: this.name, waitedMs: SESSION_ENDS_MS_MAX });
   }
 
+  load(): Load {
+    return {
+      pools: Object.entries(this.#pools).map(([name, { standing }]) => ({ name, ...standing })),
+      transactions: sumOf([this.#main.tally, this.#reserved.tally]),
+    };
+  }
+
+  /** What InnoDB has to clean up it tells only to those who may see all processes. */
+  async condition(): Promise<null> {
+    return null;
+  }
+
   /** Jobs stand in one table and are deleted row by row. */
   async dropBlocks(): Promise<void> {}
 
@@ -327,7 +342,7 @@ export class MysqlEngine implements Engine {
 
   async close(): Promise<void> {
     this.#poll?.stop();
-    await Promise.all(this.#pools.map((pool) => pool.close()));
+    await Promise.all(Object.values(this.#pools).map((pool) => pool.close()));
   }
 
   #sessions(pool: Pool): Sessions {

@@ -7,6 +7,7 @@
 import { bareName } from "../../core/task-name.ts";
 import { isKeyed, nameOf, type Keyed } from "../keys.ts";
 import type { NewJob, Enqueued } from "../store.ts";
+import { traceRows } from "../traces.ts";
 import { allRows, numberIn } from "./answers.ts";
 import { isDuplicate } from "./errors.ts";
 import type { Exchange, Sessions } from "./sessions.ts";
@@ -178,6 +179,12 @@ function addJobs(exchange: Exchange, jobs: readonly NewJob[], now: number | null
   exchange.add(...insertions(statements.insertJobs, jobs.map(jobRow)));
   exchange.add(...insertions(statements.insertReady, ready));
   exchange.add(...insertions(statements.insertWaiting, waiting));
+  exchange.add(
+    ...insertions(
+      statements.insertTraces,
+      traceRows(jobs).map((row) => tuple(Object.values(row))),
+    ),
+  );
 }
 
 function travels({ id, queue, task, priority, key, attemptsMax }: NewJob): string {

@@ -49,6 +49,12 @@ export class Pool {
     this.#parts = parts;
   }
 
+  get standing(): { busy: number; idle: number; waiting: number } {
+    const idle = this.#idle.length;
+    const waiting = this.#waiting.filter(({ gone }) => !gone).length;
+    return { busy: this.#count - idle, idle, waiting };
+  }
+
   /** One that is open already. */
   add(session: Session): void {
     this.#count += 1;

@@ -15,6 +15,7 @@ import {
   NoAnswer,
   translate,
 } from "./errors.ts";
+import { newTally } from "../load.ts";
 import type { Pool } from "./pool.ts";
 import { ROW_WAIT_S, rowWait, type Answer, type Session } from "./session.ts";
 
@@ -59,6 +60,7 @@ export interface SessionsParts {
 }
 
 export class Sessions {
+  readonly tally = newTally();
   readonly #parts: SessionsParts;
 
   constructor(parts: SessionsParts) {
@@ -107,8 +109,10 @@ export class Sessions {
           return exchange.run(body);
         });
       } catch (error) {
+        if (exchange !== null) this.tally.rolledBack += 1;
         if (isBrokenTable(error) && tries.mayRepeat("reopened")) await this.#reopen(error);
         else this.#judge(error, exchange, tries);
+        this.tally.repeated += 1;
         await tries.pause();
       }
     }

@@ -33,6 +33,10 @@ export const statements = {
     insert into holdfast_waiting (${TRAVELLER}, status, due_at)
     values ?`,
 
+  insertTraces: `
+    insert into holdfast_job_trace (job_id, traceparent, tracestate)
+    values ?`,
+
   /** Which of these ids are taken. */
   findJobs: `
     select j.id

@@ -71,6 +71,9 @@ delete from holdfast.report r
 delete from holdfast.kept_key k
  using holdfast.job_${name} j
  where j.id = k.job_id;
+delete from holdfast.job_trace t
+ using holdfast.job_${name} j
+ where j.id = t.job_id;
 drop table holdfast.job_${name}, holdfast.finished_${name};`;
 
 export const LOCK = "lock table holdfast.job, holdfast.finished in access exclusive mode";

@@ -9,11 +9,13 @@ import type { Fence, Settlement } from "../../core/job.ts";
 import { makeIds } from "../../core/id.ts";
 import { systemRuntime, type Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Put, Row, Taking, Transaction } from "../engine.ts";
+import type { Condition, Load } from "../load.ts";
 import { noteOf, Teller } from "../notes.ts";
 import type { UserTransaction } from "../../core/step.ts";
 import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { addBlocks, blocksFrom, dropBlock, endOf, isOver, LIST, LOCK } from "./blocks.ts";
+import { condition } from "./condition.ts";
 import { endSession } from "./end-session.ts";
 import { sendIn } from "./guest.ts";
 import { HotVerbs } from "./hot.ts";
@@ -31,7 +33,7 @@ import { reportRows } from "./reports.ts";
 import { take } from "./take.ts";
 import { openPool, type Pool, type Use } from "./pool.ts";
 import { checkServer } from "./server.ts";
-import { Sessions, type Sending } from "./session.ts";
+import { loadOf, Sessions, type Sending } from "./session.ts";
 import { userTransaction } from "./user-transaction.ts";
 
 export interface PostgresOptions {
@@ -255,6 +257,14 @@ export class PostgresEngine implements Engine {
 
   endSession(session: number): Promise<void> {
     return endSession(this, session);
+  }
+
+  load(): Load {
+    return loadOf(this.#main, this.#reserved);
+  }
+
+  condition(): Promise<Condition> {
+    return condition(this, this.#schema);
   }
 
   async dropBlocks(finishedForMs: number): Promise<void> {

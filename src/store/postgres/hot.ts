@@ -11,6 +11,7 @@ import { settleTaken } from "../jobs.ts";
 import { readNow } from "../moving.ts";
 import type { LeaseRow } from "../rows.ts";
 import type { ClaimedJob, Enqueued, Extended, NewJob, Settled } from "../store.ts";
+import { traceRows } from "../traces.ts";
 import { isDuplicate } from "./errors.ts";
 import { holdKeys } from "./keys.ts";
 import type { Sending, Sessions } from "./session.ts";
@@ -44,7 +45,7 @@ export class HotVerbs {
   async insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
     const chunks = chunksOf(jobs);
     const [only] = chunks;
-    if (chunks.length === 1 && only !== undefined && jobs.every((job) => job.key === null)) {
+    if (chunks.length === 1 && only !== undefined && jobs.every(isPlain)) {
       try {
         await this.#parts.sessions.write(this.#insertion("insert", only));
         return jobs.map(({ id }) => ({ id, added: true }));
@@ -200,6 +201,8 @@ export class HotVerbs {
       const { rows } = await send(this.#insertion("insertNew", wanted));
       for (const row of rows) added.add((row as { id: string }).id);
     }
+    const traced = traceRows(jobs.filter(({ id }) => added.has(id)));
+    await this.#parts.transaction(send).insert("job_trace", traced);
     return jobs.map((job) => {
       const id = holders.get(job.id) ?? job.id;
       return { id, added: id === job.id && added.delete(id) };
@@ -282,7 +285,7 @@ function readTurn([answer]: unknown[], worker: string, offered: readonly Settlem
       settled === ""
         ? offered.map(asSettled)
         : rowsOf(settled).map((row) => readSettled(row, worker)),
-    claimed: jobs.toSorted(inClaimOrder).map(({ job }) => job),
+    claimed: jobs.toSorted(inClaimOrder),
   };
 }
 
@@ -309,16 +312,10 @@ function readSettled(row: string, worker: string): Settled {
   };
 }
 
-/** A claimed job, and since when it was pending. */
-interface Claimed {
-  readonly job: ClaimedJob;
-  readonly readyAt: number;
-}
-
-function readClaimed(row: string, worker: string, lockedUntil: number): Claimed {
+function readClaimed(row: string, worker: string, lockedUntil: number): ClaimedJob {
   const fields = row.split(FIELD);
   const [id = "", epoch, attempt, rank, readyAt, attemptsMax, crashes, enqueuedAt] = fields;
-  const job: ClaimedJob = {
+  return {
     id,
     worker,
     epoch: Number(epoch),
@@ -330,13 +327,18 @@ function readClaimed(row: string, worker: string, lockedUntil: number): Claimed 
     attemptsMax: Number(attemptsMax),
     crashes: Number(crashes),
     enqueuedAt: Number(enqueuedAt),
+    readyAt: Number(readyAt),
     lockedUntil,
   };
-  return { job, readyAt: Number(readyAt) };
 }
 
-function inClaimOrder(a: Claimed, b: Claimed): number {
-  return b.job.priority - a.job.priority || a.readyAt - b.readyAt || (a.job.id < b.job.id ? -1 : 1);
+function inClaimOrder(a: ClaimedJob, b: ClaimedJob): number {
+  return b.priority - a.priority || Number(a.readyAt) - Number(b.readyAt) || (a.id < b.id ? -1 : 1);
+}
+
+/** Nothing but the job itself has to be written. */
+function isPlain({ key, trace }: NewJob): boolean {
+  return key === null && trace === undefined;
 }
 
 /** Batches that fit one statement each. */

@@ -14,6 +14,10 @@ export interface PostgresAddress {
 export interface PgPool {
   connect(): Promise<PgClient>;
   readonly options?: object;
+  /** A pool that somebody brings may not know. */
+  readonly totalCount?: number;
+  readonly idleCount?: number;
+  readonly waitingCount?: number;
 }
 
 export interface PgClient {

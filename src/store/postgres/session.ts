@@ -6,6 +6,7 @@
  */
 import { Closed, OutcomeUnknown } from "../../core/errors.ts";
 import { sleep, type Runtime } from "../../core/runtime.ts";
+import { newTally, sumOf, type Load, type PoolUse } from "../load.ts";
 import { asksAgain, codeOf, isLost, translate } from "./errors.ts";
 import type { PgClient, PgResult } from "./options.ts";
 import { ANSWER_MS_MAX, beginWith, type Pool, type Use } from "./pool.ts";
@@ -41,6 +42,7 @@ export const types = {
 /** Runs statements and transactions on a pool, and says what a failure means. */
 export class Sessions {
   readonly store: string;
+  readonly tally = newTally();
   readonly #pool: Pool;
   readonly #runtime: Runtime;
   readonly #begin: string;
@@ -55,6 +57,16 @@ export class Sessions {
 
   get direct(): boolean {
     return this.#pool.direct;
+  }
+
+  get standing(): Omit<PoolUse, "name"> {
+    const { totalCount = 0, idleCount: idle = 0, waitingCount: waiting = 0 } = this.#pool.pool;
+    return { busy: totalCount - idle, idle, waiting };
+  }
+
+  /** Whether they share one pool. */
+  shares(other: Sessions): boolean {
+    return this.#pool.pool === other.#pool.pool;
   }
 
   /** Reads. A connection that turns out to be dead is replaced. */
@@ -125,6 +137,7 @@ export class Sessions {
       } catch (error) {
         const { cause, mayRepeat, isKnown } = judge(error, writes);
         this.#giveBack(client, cause);
+        if (writes) this.tally.rolledBack += 1;
         const isLate = this.#runtime.monotonic() - startedAt >= againMsMax;
         if (asksAgain(cause) && tries < triesMax && !isLate) {
           await this.#pause(tries);
@@ -191,9 +204,19 @@ export class Sessions {
   }
 
   #pause(tries: number): Promise<void> {
+    this.tally.repeated += 1;
     const most = Math.min(PAUSE_MS_MAX, PAUSE_MS_FIRST * 2 ** tries);
     return sleep(this.#runtime, this.#runtime.random() * most);
   }
+}
+
+/** The two may be one pool: a user's. */
+export function loadOf(main: Sessions, reserved: Sessions): Load {
+  const others = reserved.shares(main) ? [] : [{ name: "reserved", ...reserved.standing }];
+  return {
+    pools: [{ name: "main", ...main.standing }, ...others],
+    transactions: sumOf([main.tally, reserved.tally]),
+  };
 }
 
 /** The connection was lost while nothing could have been committed. */

@@ -11,6 +11,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { Closed, StoreBusy, StoreRefused } from "../../core/errors.ts";
 import { sleep, type Runtime } from "../../core/runtime.ts";
+import { newTally } from "../load.ts";
 import { isBusy, translate } from "./errors.ts";
 
 /** How long a write waits for other processes before it gives up with StoreBusy. */
@@ -23,6 +24,7 @@ export type Probe = (point: string) => void;
 
 export class Connection {
   readonly path: string;
+  readonly tally = newTally();
   readonly #db: DatabaseSync;
   /** Whoever calls from inside of a transaction must not wait for its end. */
   readonly #inside = new AsyncLocalStorage<Promise<void>>();
@@ -130,6 +132,7 @@ export class Connection {
         const waitedMs = this.#runtime.monotonic() - startedAt;
         if (waitedMs > busyMsMax) throw new StoreBusy({ store: this.path, waitedMs }, error);
       }
+      this.tally.repeated += 1;
       const most = Math.min(BUSY_PAUSE_MS_MAX, BUSY_PAUSE_MS_FIRST * 2 ** tries);
       await sleep(this.#runtime, this.#runtime.random() * most);
     }
@@ -156,7 +159,9 @@ export class Connection {
 
   #rollback(): void {
     // SQLite rolls back by itself after some errors (a full disk, for one); then there is nothing to undo.
-    if (this.#db.isTransaction) this.#db.exec("rollback");
+    if (!this.#db.isTransaction) return;
+    this.tally.rolledBack += 1;
+    this.#db.exec("rollback");
   }
 }
 

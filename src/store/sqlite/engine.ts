@@ -12,6 +12,7 @@ import type { Fence, Settlement } from "../../core/job.ts";
 import { InvalidArgument, StoreBusy, StoreUnavailable } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Put, Row, Taking, Transaction } from "../engine.ts";
+import type { Load } from "../load.ts";
 import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { Connection, type Probe } from "./connection.ts";
@@ -233,6 +234,15 @@ export class SqliteEngine implements Engine {
 
   /** A commit in this process is never in doubt. */
   async endSession(): Promise<void> {}
+
+  load(): Load {
+    return { pools: [], transactions: this.#connection.tally };
+  }
+
+  /** It has no cleaner that could fall behind. */
+  async condition(): Promise<null> {
+    return null;
+  }
 
   /** Jobs stand in one file and are deleted row by row. */
   async dropBlocks(): Promise<void> {}

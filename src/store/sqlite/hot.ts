@@ -124,14 +124,15 @@ export class HotStatements {
   }
 
   #insertOne(job: NewJob, now: number): boolean {
-    const { id, queue, task, key, attemptsMax } = job;
+    const { id, queue, task, key, attemptsMax, trace } = job;
     const rank = 0 - job.priority;
-    const { insertJob, insertReady, insertWaiting } = this.#sql;
+    const { insertJob, insertReady, insertWaiting, insertTrace } = this.#sql;
     const { changes } = insertJob.run(id, queue, task, job.payload, rank, attemptsMax, key, now);
     if (changes === 0) return false;
     const dueAt = dueTime(job, now);
     if (dueAt <= now) insertReady.run(id, queue, task, rank, key, 0, 0, 0, attemptsMax, now);
     else insertWaiting.run(id, queue, task, rank, key, 0, 0, 0, attemptsMax, "scheduled", dueAt);
+    if (trace !== undefined) insertTrace.run(id, trace.traceparent, trace.tracestate);
     return true;
   }
 
@@ -148,7 +149,7 @@ export class HotStatements {
 
   #claimOne(row: Pending, { worker, leaseMs, claimId }: Claiming, now: number): ClaimedJob {
     const lockedUntil = now + leaseMs;
-    const [id, queue, task, rank, key, epochs, attempts, crashes, attemptsMax] = row;
+    const [id, queue, task, rank, key, epochs, attempts, crashes, attemptsMax, readyAt] = row;
     const epoch = epochs + 1;
     const attempt = attempts + 1;
     this.#sql.deleteReady.run(id);
@@ -181,6 +182,7 @@ export class HotStatements {
       attemptsMax,
       crashes,
       enqueuedAt,
+      readyAt,
       lockedUntil,
     };
   }

@@ -19,6 +19,10 @@ export const statements = {
            (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at)
     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
+  insertTrace: `
+    insert into holdfast_job_trace (job_id, traceparent, tracestate)
+    values (?, ?, ?)`,
+
   insertFinished: `
     insert into holdfast_finished
            (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,

@@ -1,0 +1,36 @@
+/** What a store tells of its own work and of its database: right, and never an error for whoever asks. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Group } from "../support/bundle.ts";
+import { enqueueOne, newJob } from "../support/jobs.ts";
+
+export const load: Group = (open) => {
+  test("no connection of a pool is busy when nothing is asked", async () => {
+    const { store } = await open();
+    await enqueueOne(store);
+    for (const { name, busy, waiting } of store.load().pools) {
+      assert.deepEqual({ name, busy, waiting }, { name, busy: 0, waiting: 0 });
+    }
+  });
+
+  test("a transaction that is refused is counted as rolled back", async () => {
+    const { store } = await open();
+    const before = { ...store.load().transactions };
+    await enqueueOne(store, { key: "k" });
+    const again = newJob({ key: "k", onConflict: "reject" });
+    await assert.rejects(store.enqueue([again]), { code: "KEY_TAKEN" });
+    assert.equal(store.load().transactions.rolledBack, before.rolledBack + 1);
+    assert.equal(store.load().transactions.repeated, before.repeated);
+  });
+
+  test("what the database says of itself names tables of ours, if it says anything", async () => {
+    const { store } = await open();
+    const condition = await store.condition();
+    if (condition === null) return;
+    const names = condition.tables.map(({ table }) => table);
+    assert.ok(names.includes("ready") && names.includes("lease"), names.join(", "));
+    for (const { live, dead } of condition.tables) assert.ok(live >= 0 && dead >= 0);
+    const { oldestTransactionMs } = condition;
+    assert.ok(oldestTransactionMs === null || oldestTransactionMs >= 0);
+  });
+};

@@ -14,6 +14,7 @@
  */
 import type { Actions, Signature } from "./actions.ts";
 import type { Figures } from "./figures.ts";
+import type { AlertRows } from "./alerts.ts";
 import type { Journal } from "./journal.ts";
 import type { Loads } from "./load.ts";
 import type { LockRows } from "./lock-rows.ts";
@@ -35,6 +36,7 @@ export interface Store
     LockRows,
     LockStatRows,
     Figures,
+    AlertRows,
     Loads,
     Traces {
   /** The engine's name and place, fit for a log line: no secrets. */

@@ -29,6 +29,7 @@ import {
 } from "../support/jobs.ts";
 import { changeItem, orders, pay, startItem } from "../support/items.ts";
 import { near } from "../support/near.ts";
+import { sighting } from "../support/alerts.ts";
 import { start } from "../support/workers.ts";
 
 /** What is lost: the answer to something that was written, or the request before it was. */
@@ -217,6 +218,28 @@ export const lostAnswers: Group = (open) => {
       assert.equal(settled?.status, "retry");
       assert.deepEqual(await losing.settleCompleted([retry(job)]), [settled]);
       assert.equal((await store.attempts(job.id)).length, 1);
+    });
+
+    test(`an alert is raised and resolved once when the ${loss} is lost, by whoever did it`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const first = sighting({ holdMs: 0, targets: ["hook"] });
+      assert.deepEqual(await losing.noteAlert(first), { change: "raised", id: first.id });
+      const [delivery] = await store.takeDeliveries({ targets: ["hook"], holdMs: 1, limit: 9 });
+      assert.ok(delivery !== undefined);
+      losing.loseNext();
+      await losing.settleDelivery(delivery, { kind: "delivered" });
+      losing.loseNext();
+      const clearing = { id: nextId(), seenAt: 0, quietMs: 0, targets: ["hook"] };
+      assert.equal(await losing.clearAlert({ alert: first.id, ...clearing }), "resolved");
+      const [told, ...others] = await store.takeDeliveries({
+        targets: ["hook"],
+        holdMs: 1,
+        limit: 9,
+      });
+      assert.deepEqual([told?.event, others], ["resolved", []]);
+      losing.loseNext();
+      const second = sighting({ holdMs: 60_000 });
+      assert.deepEqual(await losing.noteAlert(second), { change: "pending", id: second.id });
     });
 
     test(`a lock is taken, extended and released once when the ${loss} is lost`, async () => {

@@ -1,6 +1,7 @@
 /** Every promise of the store contract, for one engine in one mode. */
 import { describe } from "node:test";
 import type { Group, Open } from "../support/bundle.ts";
+import { alerts } from "./alerts.ts";
 import { audit } from "./audit.ts";
 import { cancelling } from "./cancelling.ts";
 import { claiming } from "./claiming.ts";
@@ -68,6 +69,7 @@ const groups: Record<string, Group> = {
   "item rules": itemRules,
   "item upkeep": itemUpkeep,
   audit,
+  alerts,
   hints,
   "lost answers": lostAnswers,
   closing,
@@ -84,6 +86,7 @@ const BETWEEN = new Set([
   "promoting",
   "registry",
   "locks",
+  "alerts",
   "hints",
   "closing",
 ]);

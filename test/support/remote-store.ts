@@ -210,6 +210,13 @@ export class RemoteStore implements Store {
   readonly foldMinutes = this.#verb("foldMinutes");
   readonly minutes = this.#verb("minutes");
   readonly pruneMinutes = this.#verb("pruneMinutes");
+  readonly noteAlert = this.#verb("noteAlert");
+  readonly clearAlert = this.#verb("clearAlert");
+  readonly openAlerts = this.#verb("openAlerts");
+  readonly alerts = this.#verb("alerts");
+  readonly pruneAlerts = this.#verb("pruneAlerts");
+  readonly takeDeliveries = this.#verb("takeDeliveries");
+  readonly settleDelivery = this.#verb("settleDelivery");
   readonly noteAction = this.#verb("noteAction");
   readonly actions = this.#verb("actions");
   readonly auditHead = this.#verb("auditHead");

@@ -10,6 +10,7 @@ create table if not exists holdfast_alert (
   status        ${WORD} not null,
   message       text not null,
   facts         mediumtext not null,
+  change_id     ${ID} not null,
   since_at      bigint not null,
   seen_at       bigint not null,
   raised_at     bigint,
@@ -22,6 +23,7 @@ create table if not exists holdfast_alert (
   check ((status = 'resolved') = (resolved_at is not null)),
   primary key (id),
   unique key holdfast_alert_open (open_rule, subject),
+  key holdfast_alert_status (status, id),
   key holdfast_alert_ended (resolved_at)
 );
 

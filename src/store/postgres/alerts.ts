@@ -8,12 +8,14 @@ create table holdfast.alert (
   status        text    collate "C" not null check (status in ('pending', 'raised', 'resolved')),
   message       text    not null,
   facts         text    not null,
+  change_id     uuid    not null,
   since_at      bigint  not null,
   seen_at       bigint  not null,
   raised_at     bigint  check ((status = 'pending') = (raised_at is null)),
   resolved_at   bigint  check ((status = 'resolved') = (resolved_at is not null))
 );
 create unique index alert_open on holdfast.alert (rule, subject) where status <> 'resolved';
+create index alert_status on holdfast.alert (status, id);
 create index alert_ended on holdfast.alert (resolved_at) where resolved_at is not null;
 
 create table holdfast.alert_delivery (

@@ -8,12 +8,14 @@ create table holdfast_alert (
   status        text    not null check (status in ('pending', 'raised', 'resolved')),
   message       text    not null,
   facts         text    not null,
+  change_id     text    not null check (length(change_id) = 36),
   since_at      integer not null,
   seen_at       integer not null,
   raised_at     integer check ((status = 'pending') = (raised_at is null)),
   resolved_at   integer check ((status = 'resolved') = (resolved_at is not null))
 ) strict, without rowid;
 create unique index holdfast_alert_open on holdfast_alert (rule, subject) where status <> 'resolved';
+create index holdfast_alert_status on holdfast_alert (status, id);
 create index holdfast_alert_ended on holdfast_alert (resolved_at) where resolved_at is not null;
 
 create table holdfast_alert_delivery (

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
+import { alertsCommand } from "./alerts.ts";
 import { auditCommand } from "./audit.ts";
 import { cancelCommand } from "./cancel.ts";
 import { demoCommand } from "./demo.ts";
@@ -34,6 +35,7 @@ const builders = [
   statsCommand,
   workersCommand,
   locksCommand,
+  alertsCommand,
   doubtsCommand,
   itemsCommand,
   auditCommand,

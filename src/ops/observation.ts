@@ -11,6 +11,8 @@ export interface Observation {
   readonly minutes: readonly MinuteFigures[];
   /** What the checks found that run all the time. */
   readonly findings: readonly Finding[];
+  /** False: the checks could not be run this time, so that none was found says nothing. Default true. */
+  readonly examined?: boolean;
   readonly canaries: readonly CanaryReport[];
 }
 

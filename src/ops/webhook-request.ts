@@ -1,0 +1,186 @@
+/**
+ * One request to a webhook, and what came back.
+ *
+ * The name is resolved first, every address it has is checked, and those that were checked are the ones connected to: a name that
+ * says something else a moment later changes nothing. Redirects are not followed. Everything has an end: the whole takes ten
+ * seconds at most, and of an answer no more is read than a person would.
+ */
+import { lookup } from "node:dns/promises";
+import http, { type ClientRequest, type IncomingMessage } from "node:http";
+import https from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import { urlToHttpOptions } from "node:url";
+import { describeError } from "../core/error-record.ts";
+import { formatMs } from "../core/duration.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { isPublic } from "./addresses.ts";
+
+export const REQUEST_MS_MAX = 10_000;
+const ANSWER_BYTES_MAX = 4_096;
+const ERROR_LENGTH_MAX = 300;
+
+export interface WebhookRequest {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly allowPrivate: boolean;
+  /** Ends it early. */
+  readonly signal?: AbortSignal;
+}
+
+export interface WebhookAnswer {
+  /** It was taken. */
+  readonly ok: boolean;
+  /** Null: there was no answer. */
+  readonly status: number | null;
+  /** How the answer begins. */
+  readonly text: string;
+  /** Why it was not taken, without anything of the address but its origin. */
+  readonly error: string | null;
+  /** It may be taken another time. */
+  readonly mayRetry: boolean;
+}
+
+/** The addresses of a name. */
+export type Resolve = (host: string) => Promise<readonly string[]>;
+
+export const resolveBySystem: Resolve = async (host) =>
+  (await lookup(host, { all: true, order: "verbatim" })).map(({ address }) => address);
+
+/** Where no request is made, and none ever will be. */
+class Refused extends Error {}
+
+export async function ask(
+  request: WebhookRequest,
+  { runtime, resolve }: { runtime: Runtime; resolve: Resolve },
+): Promise<WebhookAnswer> {
+  const late = new AbortController();
+  const words = `no answer within ${formatMs(REQUEST_MS_MAX)}`;
+  const timer = runtime.timer(REQUEST_MS_MAX, () => late.abort(new Error(words)));
+  const { signal = late.signal } = request;
+  const end = AbortSignal.any([late.signal, signal]);
+  try {
+    const addresses = await addressesOf(request, resolve, end);
+    return await post(request, addresses, end);
+  } catch (error) {
+    const mayRetry = !(error instanceof Refused);
+    return { ok: false, status: null, text: "", error: inWords(error), mayRetry };
+  } finally {
+    timer.cancel();
+  }
+}
+
+async function addressesOf(
+  { url, allowPrivate }: WebhookRequest,
+  resolve: Resolve,
+  end: AbortSignal,
+): Promise<readonly string[]> {
+  const host = hostOf(url);
+  const addresses = isIP(host) === 0 ? await orEnd(resolve(host), end) : [host];
+  if (addresses.length === 0) throw new Error(`${host} has no address`);
+  const refusal = refusalOf(url, addresses, allowPrivate);
+  if (refusal !== null) throw new Refused(refusal);
+  return addresses;
+}
+
+/** Why none of these may be asked; null: they may. */
+export function refusalOf(
+  url: URL,
+  addresses: readonly string[],
+  allowPrivate: boolean,
+): string | null {
+  const inside = addresses.find((address) => !isPublic(address));
+  if (inside !== undefined && !allowPrivate) {
+    return `${hostOf(url)} is ${inside}, which is not a public address; private ones have to be allowed`;
+  }
+  if (url.protocol === "http:" && addresses.some(isPublic)) {
+    return `${hostOf(url)} is public; what goes there has to go by https`;
+  }
+  return null;
+}
+
+/** Without the brackets of IPv6. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+function orEnd<T>(promise: Promise<T>, end: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    whenOver(end, reject);
+    promise.then(resolve, reject);
+  });
+}
+
+function whenOver(end: AbortSignal, hear: (why: Error) => void): void {
+  const tell = (): void => hear(end.reason as Error);
+  if (end.aborted) tell();
+  else end.addEventListener("abort", tell, { once: true });
+}
+
+function post(
+  { url, headers, body }: WebhookRequest,
+  addresses: readonly string[],
+  end: AbortSignal,
+): Promise<WebhookAnswer> {
+  return new Promise((resolve, reject) => {
+    const request = (url.protocol === "https:" ? https : http).request({
+      ...urlToHttpOptions(url),
+      method: "POST",
+      headers: { ...headers, "content-length": Buffer.byteLength(body) },
+      lookup: pinnedTo(addresses),
+      agent: false, // one that is shared may have another idea of where to connect to
+    });
+    request.on("response", (response) => resolve(read(response, request)));
+    request.on("error", reject);
+    whenOver(end, (why) => request.destroy(why));
+    // As when somebody wants to speak another protocol: there is no answer, and no error.
+    request.on("close", () => reject(new Error("the connection was closed without an answer")));
+    request.end(body);
+  });
+}
+
+/** Only asked for names: an address is connected to as it is. */
+function pinnedTo(addresses: readonly string[]): LookupFunction {
+  const all = addresses.map((address) => ({ address, family: isIP(address) }));
+  return (_host, options, give) => {
+    const [first = { address: "", family: 0 }] = all;
+    if (options.all === true) give(null, all);
+    else give(null, first.address, first.family);
+  };
+}
+
+/** Its status is known by now, so whatever becomes of the rest is no error. */
+async function read(response: IncomingMessage, request: ClientRequest): Promise<WebhookAnswer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of response) {
+      chunks.push(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+      if (bytes >= ANSWER_BYTES_MAX) break;
+    }
+  } catch {
+    // It was cut off.
+  } finally {
+    request.destroy();
+  }
+  const text = Buffer.concat(chunks).subarray(0, ANSWER_BYTES_MAX).toString("utf8");
+  return judged(response.statusCode ?? 0, text);
+}
+
+const TOO_SOON = new Set([408, 425, 429]);
+
+function judged(status: number, text: string): WebhookAnswer {
+  const ok = status >= 200 && status < 300;
+  const mayRetry = status >= 500 || TOO_SOON.has(status);
+  const isRedirect = status >= 300 && status < 400;
+  const error = isRedirect
+    ? `it answered with ${status}: redirects are not followed; give the address it leads to`
+    : `it answered with ${status}`;
+  return { ok, status, text, error: ok ? null : error, mayRetry };
+}
+
+function inWords(error: unknown): string {
+  const { message, code } = describeError(error);
+  return (message === "" ? (code ?? "unknown error") : message).slice(0, ERROR_LENGTH_MAX);
+}

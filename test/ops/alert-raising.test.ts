@@ -1,0 +1,253 @@
+/**
+ * Every rule, on every database, with two monitors that see the same at the same moment: raised once, resolved once, by the clock of
+ * the test.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { alertRules } from "../../src/ops/alert-rules.ts";
+import type { Observation } from "../../src/ops/observation.ts";
+import { sighting } from "../support/alerts.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { sites, type Site } from "./alert-site.ts";
+import { canary, depth, finding, minutes, MINUTE_MS, offender } from "./alert-views.ts";
+
+const STEP_MS = 30_000;
+const QUIET_MS = MINUTE_MS;
+const LOOKS_MAX = 4;
+const HOOK = "https://hooks.example.com/T0/B0/s3cret";
+
+interface Scenario {
+  readonly rule: string;
+  readonly subject: string;
+  /** How long it has to be seen. */
+  readonly holdMs: number;
+  readonly seen: (site: Site) => Partial<Observation>;
+  /** What else is raised by the same. */
+  readonly besides?: readonly string[];
+}
+
+const depths = (site: Site, ...queues: readonly ReturnType<typeof depth>[]) => ({
+  census: { countedAt: site.runtime.now(), tookMs: 5, queues },
+});
+const now = (site: Site): number => site.runtime.now();
+
+const scenarios: readonly Scenario[] = [
+  {
+    rule: "singleton-exceeded",
+    subject: "billing",
+    holdMs: 0,
+    seen: () => ({ findings: [finding("singleton-exceeded", [offender("billing")])] }),
+  },
+  {
+    rule: "worker-stale",
+    subject: "mail-1",
+    holdMs: MINUTE_MS,
+    seen: () => ({ findings: [finding("worker-stale", [offender("mail-1")])] }),
+  },
+  {
+    rule: "worker-hung",
+    subject: "mail-1",
+    holdMs: 2 * MINUTE_MS,
+    seen: () => ({ findings: [finding("worker-hung", [offender("mail-1")])] }),
+  },
+  {
+    rule: "version-drift",
+    subject: "mail",
+    holdMs: 10 * MINUTE_MS,
+    seen: () => ({ findings: [finding("version-drift", [offender("mail", 1)])] }),
+  },
+  {
+    rule: "lease-expired",
+    subject: "",
+    holdMs: 0,
+    seen: (site) => {
+      const overAt = now(site) - MINUTE_MS;
+      return { findings: [finding("lease-expired", [offender("j1", overAt), offender("j2")])] };
+    },
+  },
+  {
+    rule: "finding:orphan-step",
+    subject: "orphan-step",
+    holdMs: MINUTE_MS,
+    seen: () => ({ findings: [finding("orphan-step", [offender("j1")])] }),
+  },
+  {
+    rule: "finding:two-states",
+    subject: "two-states",
+    holdMs: 0,
+    seen: () => ({ findings: [finding("two-states", [offender("j1")], "critical")] }),
+  },
+  {
+    rule: "pending-old",
+    subject: "mail",
+    holdMs: 0,
+    seen: (site) =>
+      depths(site, depth("mail", { pending: 0, oldestPendingAt: now(site) - 5 * MINUTE_MS - 1 })),
+  },
+  {
+    rule: "no-worker",
+    subject: "mail",
+    holdMs: 2 * MINUTE_MS,
+    seen: (site) => depths(site, depth("mail", { pending: 3 })),
+  },
+  {
+    rule: "failure-rate",
+    subject: "mail",
+    holdMs: 0,
+    seen: (site) => ({
+      minutes: minutes(now(site), [
+        { done: 4, failed: 5 },
+        { done: 6, failed: 6 },
+      ]),
+    }),
+    besides: ["dead-letters mail"],
+  },
+  {
+    rule: "dead-letters",
+    subject: "mail",
+    holdMs: 0,
+    seen: (site) => ({ minutes: minutes(now(site), [{ done: 900, failed: 10 }]) }),
+  },
+  {
+    rule: "backlog-growing",
+    subject: "mail",
+    holdMs: 0,
+    seen: (site) => ({
+      minutes: minutes(now(site), [
+        { arrived: 90, done: 50 },
+        { arrived: 50, done: 70 },
+      ]),
+      ...depths(site, depth("mail", { pending: 1_001 }), depth("sms", { pending: 0 })),
+    }),
+  },
+  {
+    rule: "figures-stale",
+    subject: "",
+    holdMs: 0,
+    seen: (site) => ({
+      census: { countedAt: now(site) - 3 * MINUTE_MS - 1, tookMs: 5, queues: [] },
+    }),
+  },
+  {
+    rule: "canary-late",
+    subject: "mail",
+    holdMs: 0,
+    seen: (site) => ({ canaries: [canary("mail", now(site) - STEP_MS - 1)] }),
+  },
+  {
+    rule: "canary-lost",
+    subject: "mail",
+    holdMs: 0,
+    seen: (site) => ({ canaries: [canary("mail", now(site) - 5 * MINUTE_MS - 1)] }),
+    besides: ["canary-late mail"],
+  },
+];
+
+/** All is well, and everybody can tell. */
+const well = (site: Site): Partial<Observation> => ({
+  canaries: [canary("mail", site.runtime.now() - 10, 5)],
+});
+
+/** Looks a few times until this much has passed; not again when it has. */
+async function pass(site: Site, ms: number, seen: Scenario["seen"]): Promise<void> {
+  const stepMs = Math.max(STEP_MS, ms / LOOKS_MAX);
+  for (let passed = 0; passed < ms; passed += stepMs) {
+    await site.observe(seen(site));
+    site.runtime.clock.advance(stepMs);
+  }
+}
+
+const about = ({ rule, subject }: Scenario, status: string): string =>
+  `${rule} ${subject} ${status}`;
+
+test("there is a scenario for every rule", () => {
+  const tried = new Set(scenarios.map(({ rule }) => rule.split(":")[0]));
+  assert.deepEqual(tried, new Set(alertRules().map(({ name }) => name)));
+});
+
+for (const { name, skip, open } of sites) {
+  describe(name, { skip, timeout: 120_000 }, () => {
+    let site: Site;
+    before(async () => void (site = await open()));
+    after(() => site[Symbol.asyncDispose]());
+
+    for (const scenario of scenarios) {
+      const { rule, subject, holdMs, seen, besides = [] } = scenario;
+
+      test(`${rule} is raised once and resolved once`, async () => {
+        await site.empty();
+        // Nobody answers there; who is to be told stands in rows.
+        site.monitors({ webhooks: { urls: [HOOK], resolve: () => new Promise(() => {}) } });
+        await pass(site, holdMs, seen);
+        if (holdMs > 0)
+          assert.equal((await site.raised()).includes(about(scenario, "raised")), false);
+        await pass(site, MINUTE_MS, seen);
+        assert.ok((await site.raised()).includes(about(scenario, "raised")), "not raised");
+        assert.equal(site.log.count(/^alert resolved/), 0);
+
+        await pass(site, QUIET_MS - STEP_MS, well);
+        assert.equal(site.log.count(/^alert resolved/), 0);
+        await pass(site, MINUTE_MS, well);
+        const all = await site.raised();
+        const expected = [`${rule} ${subject}`, ...besides].map((one) => `${one} resolved`);
+        assert.deepEqual(all, expected.toSorted());
+        for (const word of ["raised", "resolved"]) {
+          const told = site.log.lines.filter(({ message }) =>
+            message.startsWith(`alert ${word}: `),
+          );
+          const names = told
+            .map(({ facts }) => `${String(facts["rule"])} ${String(facts["subject"])}`)
+            .toSorted();
+          assert.deepEqual(names, [`${rule} ${subject}`, ...besides].toSorted(), word);
+        }
+        const rows = await site.deliveries();
+        assert.deepEqual(rows.filter((row) => row === `${rule} raised`).length, 1);
+        assert.deepEqual(rows.filter((row) => row === `${rule} resolved`).length, 1);
+      });
+    }
+
+    for (const scenario of scenarios.filter(({ holdMs }) => holdMs > 0)) {
+      test(`${scenario.rule} that comes and goes is not raised`, async () => {
+        await site.empty();
+        site.monitors();
+        for (let round = 0; round < 2; round += 1) {
+          await pass(site, scenario.holdMs - STEP_MS, scenario.seen);
+          await pass(site, STEP_MS, well);
+        }
+        assert.deepEqual(await site.raised(), []);
+        assert.deepEqual((await site.store.openAlerts(10)).alerts, []);
+        assert.deepEqual(site.log.lines, []);
+      });
+    }
+  });
+}
+
+for (const { name, skip, open } of sites) {
+  const alone =
+    name === "SQLite" ? "one writes at a time: nobody is between a look and a write" : false;
+  test(
+    `${name}: without the unique index an alert is raised twice`,
+    { skip: skip === false ? alone : skip },
+    async () => {
+      await using site = await open();
+      const { engine } = site.store;
+      const drop =
+        name === "PostgreSQL"
+          ? "drop index holdfast.alert_open"
+          : "drop index holdfast_alert_open on holdfast_alert";
+      await engine.transaction((tx) => tx.script(drop));
+      const raise = async (subject: string): Promise<number> => {
+        const seen = site.stores.flatMap((store) =>
+          [1, 2, 3].map(() => store.noteAlert(sighting({ subject, holdMs: 0 }))),
+        );
+        const noted = await Promise.all(seen);
+        return noted.filter(({ change }) => change === "raised").length;
+      };
+      let most = 0;
+      for (let round = 0; round < 50 && most < 2; round += 1) most = await raise(`round ${round}`);
+      assert.ok(most > 1, "nobody noticed that the index was gone");
+    },
+  );
+}
+
+after(() => assertNothingRuns());

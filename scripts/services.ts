@@ -4,7 +4,7 @@
  */
 import { once } from "node:events";
 import { notTested } from "./services/choice.ts";
-import { SERVERS } from "./services/names.ts";
+import { SERVERS, TOOLS } from "./services/names.ts";
 import { Supply } from "./services/supply.ts";
 
 const ENDINGS = ["SIGHUP", "SIGINT", "SIGTERM"] as const;
@@ -14,7 +14,7 @@ const interrupted = Promise.race(ENDINGS.map(async (signal) => once(process, sig
 // Waiting for a signal alone does not keep a process alive.
 const alive = setInterval(() => {}, LONG_MS);
 // An environment without names: here, servers are started whether or not others are known.
-const demand = { shared: [...SERVERS, "isolationtester"] as const, own: [] };
+const demand = { shared: [...SERVERS, ...TOOLS] as const, own: [] };
 const supply = await Supply.for(demand, { env: {}, say: (line) => console.log(`# ${line}`) });
 for (const [name, value] of Object.entries(supply.env)) console.log(`export ${name}='${value}'`);
 if (supply.missing.length > 0) console.error(notTested(supply.missing));

@@ -44,7 +44,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   races: { atOnce: 1, needs: SERVERS },
   servers: { atOnce: 2, needs: SERVERS, killsServers: true },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true },
-  http: { atOnce: 2, needs: SERVERS },
+  http: { atOnce: 2, needs: [...SERVERS, "promtool"] },
   ops: { atOnce: 2, needs: SERVERS },
   within: { atOnce: 2, needs: SERVERS },
   cli: { atOnce: 2 },

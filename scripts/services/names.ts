@@ -4,8 +4,13 @@ export const SERVERS = ["postgres", "mysql", "redis", "pgbouncer"] as const;
 
 export type ServerName = (typeof SERVERS)[number];
 
+/** Programs that tests run and that serve nobody. */
+export const TOOLS = ["isolationtester", "promtool"] as const;
+
+export type ToolName = (typeof TOOLS)[number];
+
 /** Everything a group of tests can ask for. */
-export type Need = ServerName | "isolationtester";
+export type Need = ServerName | ToolName;
 
 interface Known {
   readonly label: string;
@@ -55,6 +60,14 @@ export const KNOWN: Readonly<Record<Need, Known>> = {
     programs: ["isolationtester"],
     // Debian ships it with the client, which brings the build files of extensions.
     packages: ["postgresql-client"],
+  },
+  promtool: {
+    label: "Prometheus' promtool",
+    variable: "HOLDFAST_TEST_PROMTOOL",
+    missingVariable: "HOLDFAST_TEST_PROMTOOL_MISSING",
+    programs: ["promtool"],
+    // Brings the server, too, which the policy of install.ts keeps from starting.
+    packages: ["prometheus"],
   },
 };
 

@@ -12,8 +12,10 @@ import {
   SCRATCH_VARIABLE,
   SERVERS,
   TEMPLATES_VARIABLE,
+  TOOLS,
   type Need,
   type ServerName,
+  type ToolName,
 } from "./names.ts";
 import { findPrograms } from "./programs.ts";
 import { whyNoAnswer } from "./reach.ts";
@@ -113,7 +115,7 @@ export class Supply implements AsyncDisposable {
     const given = named(this.#surroundings.env, need);
     try {
       if (given === null && this.#missing.has(need)) return;
-      if (need === "isolationtester") this.#found.set(need, given ?? toolPath(need));
+      if (isTool(need)) this.#found.set(need, given ?? toolPath(need));
       else if (given !== null) await this.#use(need, given);
       else await this.#start(need);
     } catch (error) {
@@ -152,7 +154,11 @@ export class Supply implements AsyncDisposable {
   }
 }
 
-function toolPath(need: "isolationtester"): string {
+function isTool(need: Need): need is ToolName {
+  return TOOLS.some((tool) => tool === need);
+}
+
+function toolPath(need: ToolName): string {
   const found = findPrograms(need);
   if ("absent" in found) throw new Error(`${found.absent} is not installed`);
   return found.programs[need] ?? "";

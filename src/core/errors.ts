@@ -4,6 +4,7 @@
  * Each has a code that never changes, its facts as fields, a cause where there is one, and a message that says
  * what happened and what to do about it. Code that catches errors compares codes or classes, never messages.
  */
+import { countRefusal } from "./refusals.ts";
 
 export class HoldfastError extends Error {
   readonly code: string;
@@ -196,6 +197,7 @@ export class IllegalMove extends HoldfastError {
     this.id = facts.id;
     this.status = facts.status;
     this.move = facts.move;
+    countRefusal(this.code);
   }
 }
 

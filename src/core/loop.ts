@@ -32,10 +32,26 @@ export class Loop {
   #woken = false;
   #stopping = false;
   #failures = 0;
+  /** Since when a turn is under way, and when the next is to begin. */
+  #busySince: number | null = null;
+  #dueAt: number;
+  #isOver = false;
 
   constructor(options: LoopOptions) {
     this.#options = options;
+    this.#dueAt = options.runtime.monotonic();
     this.#finished = this.#run();
+  }
+
+  get name(): string {
+    return this.#options.name;
+  }
+
+  /** For how long its turn has been under way, or should have begun: a loop that works is never far behind. */
+  get lateMs(): number {
+    if (this.#isOver) return 0;
+    const since = this.#busySince ?? this.#dueAt;
+    return Math.max(0, this.#options.runtime.monotonic() - since);
   }
 
   wake(): void {
@@ -55,8 +71,18 @@ export class Loop {
     await this.#yield();
     while (!this.#stopping) {
       this.#woken = false;
-      await this.#pause(await this.#turn());
+      await this.#pause(await this.#timed());
     }
+    this.#isOver = true;
+  }
+
+  async #timed(): Promise<number> {
+    const { runtime } = this.#options;
+    this.#busySince = runtime.monotonic();
+    const waitMs = await this.#turn();
+    this.#busySince = null;
+    this.#dueAt = runtime.monotonic() + waitMs;
+    return waitMs;
   }
 
   async #turn(): Promise<number> {

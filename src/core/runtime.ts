@@ -32,6 +32,25 @@ export interface Gauge {
   stop(): void;
 }
 
+/** The same, as exact as it can be had. */
+export interface FineGauge {
+  /** How late the event loop was since this was last asked, in milliseconds. */
+  loopDelay(): LoopDelay;
+  heapBytes(): number;
+  memoryBytes(): number;
+  /** Of all threads, since the process started. */
+  cpuMs(): number;
+  /** When the process started, by the host's clock. */
+  startedAt(): number;
+  stop(): void;
+}
+
+export interface LoopDelay {
+  readonly meanMs: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+}
+
 export interface Timer {
   cancel(): void;
 }
@@ -40,6 +59,7 @@ export interface Timer {
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 const NS_PER_MS = 1e6;
+const US_PER_MS = 1e3;
 const LOOP_DELAY_RESOLUTION_MS = 20;
 
 /** `performance.now()` is the fast way to read the clock, but counts from the start of its own thread. */
@@ -70,6 +90,32 @@ export const systemRuntime: Runtime = {
     };
   },
 };
+
+/** Of this process, whatever clock its jobs go by. */
+export function fineGauge(): FineGauge {
+  const delay = monitorEventLoopDelay({ resolution: LOOP_DELAY_RESOLUTION_MS });
+  delay.enable();
+  const late = (ns: number): number => {
+    const ms = ns / NS_PER_MS - LOOP_DELAY_RESOLUTION_MS;
+    return Number.isFinite(ms) ? Math.max(0, ms) : 0;
+  };
+  return {
+    loopDelay() {
+      const { mean, max } = delay;
+      const told = { meanMs: late(mean), p99Ms: late(delay.percentile(99)), maxMs: late(max) };
+      delay.reset();
+      return told;
+    },
+    heapBytes: () => process.memoryUsage().heapUsed,
+    memoryBytes: () => process.memoryUsage.rss(),
+    cpuMs() {
+      const { user, system } = process.cpuUsage();
+      return (user + system) / US_PER_MS;
+    },
+    startedAt: () => performance.timeOrigin,
+    stop: () => void delay.disable(),
+  };
+}
 
 /** For runtimes of tests: of a process that does not exist there is nothing to measure. */
 export const noGauge: Gauge = { loopDelayMs: () => 0, memoryBytes: () => 0, stop: () => {} };

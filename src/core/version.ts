@@ -13,11 +13,20 @@ const PARENTS_MAX = 32;
 const LENGTH_MAX = 128;
 const UNKNOWN = /^build-\d+$/;
 
+const PACKAGE = new URL("../../package.json", import.meta.url);
+
 let known: string | null = null;
+let library: string | null = null;
 
 export function appVersion(runtime: Runtime, env: NodeJS.ProcessEnv = process.env): string {
   known ??= gitVersion(process.cwd()) ?? buildId(env) ?? `build-${Math.floor(runtime.now())}`;
   return known;
+}
+
+/** Which version of the library this is. */
+export function libraryVersion(): string {
+  library ??= (JSON.parse(read(PACKAGE)) as { version: string }).version;
+  return library;
 }
 
 /** Whether a version says which build it is; two that do not cannot be told apart by it. */
@@ -84,6 +93,6 @@ function exists(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-function read(file: string): string {
+function read(file: string | URL): string {
   return readFileSync(file, "utf8").trim();
 }

@@ -1,5 +1,6 @@
 /** What can go wrong with workflows and their items. */
 import { HoldfastError } from "./errors.ts";
+import { countRefusal } from "./refusals.ts";
 
 /** There is no item of this id, or none of this workflow. */
 export class ItemNotFound extends HoldfastError {
@@ -37,6 +38,7 @@ export class InvalidMove extends HoldfastError {
     this.move = facts.move;
     this.from = facts.from;
     this.allowed = facts.allowed;
+    countRefusal(this.code);
   }
 }
 
@@ -52,6 +54,7 @@ export class MoveRefused extends HoldfastError {
     this.item = facts.item;
     this.move = facts.move;
     this.reason = facts.reason;
+    countRefusal(this.code);
   }
 }
 
@@ -71,6 +74,7 @@ export class ItemChanged extends HoldfastError {
     this.item = facts.item;
     this.expected = facts.expected;
     this.found = facts.found;
+    countRefusal(this.code);
   }
 }
 
@@ -78,6 +82,7 @@ export class ItemChanged extends HoldfastError {
 export class IntegrityViolation extends HoldfastError {
   constructor(facts: { problem: string }, cause?: unknown) {
     super("INTEGRITY_VIOLATION", `The item was not changed. ${facts.problem}`, cause);
+    countRefusal(this.code);
   }
 }
 

@@ -56,6 +56,14 @@ export interface LockStatsOptions {
   readonly type?: string;
 }
 
+/** What this process has done with locks of a type since it began. */
+export interface LockTotals {
+  readonly type: string;
+  acquisitions: number;
+  timeouts: number;
+  waitMs: number;
+}
+
 interface Cell {
   readonly minute: number;
   readonly type: string;
@@ -78,6 +86,7 @@ export class LockStats {
   /** Of this minute, by type. */
   #cells = new Map<string, Cell>();
   #minute = 0;
+  readonly #totals = new Map<string, LockTotals>();
   readonly #unwritten = new Set<Cell>();
   #timer: Timer | null = null;
   #flushing: Promise<void> = Promise.resolve();
@@ -92,15 +101,24 @@ export class LockStats {
     cell.acquisitions += 1;
     cell.waitMsSum += waitedMs;
     cell.waits.add(waitedMs);
+    const total = this.#total(key);
+    total.acquisitions += 1;
+    total.waitMs += waitedMs;
   }
 
   timedOut(key: string): void {
     this.#cell(key).timeouts += 1;
+    this.#total(key).timeouts += 1;
   }
 
   held(key: string, heldMs: number): void {
     const cell = this.#cell(key);
     cell.heldMsMax = Math.max(cell.heldMsMax, heldMs);
+  }
+
+  /** Of this process, from memory. */
+  get totals(): readonly LockTotals[] {
+    return [...this.#totals.values()];
   }
 
   async read(options: LockStatsOptions = {}): Promise<LockStatistics> {
@@ -150,6 +168,14 @@ export class LockStats {
     this.#cells.set(type, cell);
     this.#note(cell);
     return cell;
+  }
+
+  #total(key: string): LockTotals {
+    const own = lockType(key);
+    const type = this.#totals.has(own) || this.#totals.size < TYPES_MAX ? own : OTHERS;
+    const total = this.#totals.get(type) ?? { type, acquisitions: 0, timeouts: 0, waitMs: 0 };
+    this.#totals.set(type, total);
+    return total;
   }
 
   #note(cell: Cell): void {

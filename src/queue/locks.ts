@@ -27,7 +27,12 @@ import type { LockStatRows } from "../store/lock-stats.ts";
 import { answerWithin } from "./answer-within.ts";
 import { Contest } from "./lock-contest.ts";
 import { LockLine } from "./lock-line.ts";
-import { LockStats, type LockStatistics, type LockStatsOptions } from "./lock-stats.ts";
+import {
+  LockStats,
+  type LockTotals,
+  type LockStatistics,
+  type LockStatsOptions,
+} from "./lock-stats.ts";
 import { Lock, TTL_RANGE } from "./lock.ts";
 import { anyOperator, OPERATOR_OPTIONS, type ByOperator } from "./signature.ts";
 
@@ -192,6 +197,11 @@ export class Locks {
       limit,
       ...(type === undefined ? {} : { type: checkLockKey("type", type) }),
     });
+  }
+
+  /** What this process has done with locks since it began, by type. */
+  totals(): readonly LockTotals[] {
+    return this.#stats.totals;
   }
 
   /** How locks were used, in all processes, by type and minute. */

@@ -61,6 +61,8 @@ export class Attempt {
   /** Until when, on the monotonic clock, the lease is ours for certain. */
   trustedUntil: number;
   startedAt = 0;
+  /** From its start to its end. */
+  ranMs = 0;
   /** Set once, when the job turned out to be somebody else's. */
   lost = false;
   /** It has completed its job in a transaction of the user's: what became of it has to be looked up. */

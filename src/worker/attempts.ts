@@ -52,7 +52,12 @@ export class Attempts implements AttemptOwner {
     return this.#running.size;
   }
 
-  start(job: ClaimedJob, task: Task, sentAt: number): void {
+  /** `sentAt`: when its lease was last renewed; `heldMs`: how long ago it was claimed. */
+  start(
+    job: ClaimedJob,
+    task: Task,
+    { sentAt, heldMs }: { readonly sentAt: number; readonly heldMs: number },
+  ): void {
     const attempt = new Attempt({
       job,
       task,
@@ -63,7 +68,7 @@ export class Attempts implements AttemptOwner {
       owner: this,
     });
     this.#running.set(job.id, attempt);
-    this.#reporter.started(job);
+    this.#reporter.started(job, heldMs);
     runTraced(attempt);
   }
 
@@ -73,6 +78,7 @@ export class Attempts implements AttemptOwner {
 
   ended(attempt: Attempt, outcome: Outcome): void {
     if (this.#running.get(attempt.job.id) === attempt) this.#running.delete(attempt.job.id);
+    attempt.ranMs = this.#runtime.monotonic() - attempt.startedAt;
     this.#onEnd(attempt, outcome);
   }
 

@@ -24,7 +24,7 @@ export interface Batch {
   readonly sentAt: number;
 }
 
-interface Buffered {
+export interface Buffered {
   readonly job: ClaimedJob;
   readonly claimedAt: number;
   /** When its claim, or the last renewal of its lease, was sent. */

@@ -1,12 +1,13 @@
 /** Counts what happens in a worker, logs what somebody should know, and tells those who listen. */
 import { Events } from "../core/events.ts";
-import { traceId } from "../core/job.ts";
+import { traceId, type Status } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { ClosedWorker } from "../store/registry.ts";
 import type { ClaimedJob, Settled } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
 import type { EndEvent, JobEvent, WorkerEvents } from "./events.ts";
+import type { AttemptOutcome, Meter } from "./meter.ts";
 
 export interface Counters {
   readonly claimed: number;
@@ -27,6 +28,8 @@ export class Reporter {
   #worker = "";
   readonly #runtime: Runtime;
   readonly #logger: Logger;
+  readonly #leaseMs: number;
+  readonly #meters = new Set<Meter>();
   readonly #counters: { -readonly [name in keyof Counters]: number } = {
     claimed: 0,
     completed: 0,
@@ -40,8 +43,9 @@ export class Reporter {
     staleWritesRefused: 0,
   };
 
-  constructor(parts: { runtime: Runtime; logger: Logger }) {
+  constructor(parts: { runtime: Runtime; logger: Logger; leaseMs: number }) {
     this.#runtime = parts.runtime;
+    this.#leaseMs = parts.leaseMs;
     this.#logger = parts.logger;
     this.events = new Events((error, name) =>
       parts.logger.error({ err: error, event: name }, `a listener of '${name}' threw`),
@@ -62,6 +66,17 @@ export class Reporter {
     this.events.emit(`worker:${stage}`, () => ({ worker: this.#worker }));
   }
 
+  /** Returns the function that takes it off again. */
+  measure(meter: Meter): () => void {
+    this.#meters.add(meter);
+    return () => void this.#meters.delete(meter);
+  }
+
+  /** A claim was answered, whatever it brought. */
+  answered(tookMs: number): void {
+    for (const meter of this.#meters) meter.claimed(tookMs);
+  }
+
   claimed(count: number): void {
     this.#counters.claimed += count;
   }
@@ -70,7 +85,9 @@ export class Reporter {
     this.#counters.released += count;
   }
 
-  started(job: ClaimedJob): void {
+  /** `heldMs`: how long ago it was claimed. */
+  started(job: ClaimedJob, heldMs: number): void {
+    if (this.#meters.size > 0) this.#measureStart(job, heldMs);
     this.events.emit("job:started", () => jobEvent(job));
   }
 
@@ -78,12 +95,13 @@ export class Reporter {
   settled(attempt: Attempt, settled: Settled): void {
     const { error } = attempt;
     const event = (): EndEvent => this.#endEvent(attempt);
+    const outcome = outcomeOf(settled.status);
+    this.#counters[outcome] += 1;
+    for (const meter of this.#meters) meter.ended(attempt.job, outcome, attempt.ranMs);
     switch (settled.status) {
       case "done":
-        this.#counters.completed += 1;
         return this.events.emit("job:completed", event);
       case "retry":
-        this.#counters.retried += 1;
         this.events.emit("job:failed", () => ({ ...event(), error }));
         return this.events.emit("job:retrying", () => ({
           ...event(),
@@ -91,18 +109,14 @@ export class Reporter {
           retryAt: settled.dueAt,
         }));
       case "failed":
-        this.#counters.dead += 1;
         this.#logger.warn({ ...this.#facts(attempt), err: error }, "job failed for good");
         this.events.emit("job:failed", () => ({ ...event(), error }));
         return this.events.emit("job:dead", () => ({ ...event(), error }));
       case "cancelled":
-        this.#counters.cancelled += 1;
         return this.events.emit("job:cancelled", event);
       case "waiting":
-        this.#counters.suspended += 1;
         return this.events.emit("job:suspended", () => ({ ...event(), dueAt: settled.dueAt }));
       default:
-        this.#counters.released += 1;
         return this.events.emit("job:released", event);
     }
   }
@@ -148,6 +162,14 @@ export class Reporter {
     this.events.emit("worker:deposed", () => ({ worker: this.#worker }));
   }
 
+  /** The clock of the database says how long it was pending when it was claimed; ours, what came after. */
+  #measureStart(job: ClaimedJob, heldMs: number): void {
+    const { readyAt, lockedUntil } = job;
+    const claimedAt = lockedUntil - this.#leaseMs;
+    const waitedMs = readyAt === null ? null : Math.max(0, claimedAt - readyAt) + heldMs;
+    for (const meter of this.#meters) meter.started(job, waitedMs);
+  }
+
   #facts({ job }: Attempt): object {
     return { job: job.id, task: job.task, worker: this.#worker, traceId: traceId(job) };
   }
@@ -157,6 +179,19 @@ export class Reporter {
     return { ...jobEvent(attempt.job), durationMs };
   }
 }
+
+function outcomeOf(status: Status): AttemptOutcome {
+  return OUTCOMES[status] ?? "released";
+}
+
+/** What an attempt has come to when its job is this. */
+const OUTCOMES: Partial<Record<Status, AttemptOutcome>> = {
+  done: "completed",
+  retry: "retried",
+  failed: "dead",
+  cancelled: "cancelled",
+  waiting: "suspended",
+};
 
 function jobEvent(job: ClaimedJob): JobEvent {
   const { id, task, queue, worker, epoch, attempt } = job;

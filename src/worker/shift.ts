@@ -17,6 +17,7 @@ import { ABORT_GRACE_MS } from "./attempt.ts";
 import { TRUST_MARGIN } from "./attempts.ts";
 import { startKeeper, type KeeperHost } from "./keeper-host.ts";
 import { leaseList, type LeaseList, type Report } from "./keeper.ts";
+import type { Pulse } from "./meter.ts";
 import { register } from "./registration.ts";
 import type { Reporter } from "./reporter.ts";
 import type { WorkerSettings } from "./settings.ts";
@@ -73,6 +74,7 @@ export class Shift {
   #news: Timer | null = null;
   #wish: Wish = "run";
   #toldAt = Number.NEGATIVE_INFINITY;
+  #beatAt: number;
   #ended: Promise<void> | null = null;
   /** Something was written of which nobody knows what it is. */
   #isUnsure = false;
@@ -121,6 +123,7 @@ export class Shift {
     this.id = id;
     this.registered = registered;
     this.#parts = parts;
+    this.#beatAt = parts.runtime.monotonic();
     this.#keeper = keeper;
     reporter.enter(id);
     const wake = (): void => this.#wakeTurns();
@@ -145,6 +148,17 @@ export class Shift {
     return this.#wish;
   }
 
+  pulse(): Pulse {
+    const { runtime, settings } = this.#parts;
+    const { turns, ...others } = this.#loops;
+    const loops = [...turns, ...Object.values<Loop>(others)];
+    return {
+      heartbeatMs: settings.heartbeatMs,
+      beatAgeMs: runtime.monotonic() - this.#beatAt,
+      loops: loops.map(({ name, lateMs }) => ({ name, lateMs })),
+    };
+  }
+
   held(): LeaseList {
     return this.#turns.held();
   }
@@ -155,6 +169,7 @@ export class Shift {
 
   /** What was learned with a sign of life. */
   hearBeat(beat: Beat | null): void {
+    this.#beatAt = this.#parts.runtime.monotonic();
     if (this.#stopping.signal.aborted) return;
     if (beat === null) return this.#parts.onDeposed();
     this.#hearWish(beat.wish);

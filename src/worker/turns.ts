@@ -13,7 +13,7 @@ import type { Task } from "../core/task.ts";
 import type { ClaimedJob, Settled, Store } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
 import { Attempts } from "./attempts.ts";
-import { BATCH_MAX, Claimer, type Batch } from "./claimer.ts";
+import { BATCH_MAX, Claimer, type Batch, type Buffered } from "./claimer.ts";
 import type { KeeperHost } from "./keeper-host.ts";
 import { leaseList, type LeaseList, type Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
@@ -122,7 +122,9 @@ export class Turns {
     const sentAt = runtime.monotonic();
     if (limit > 0) this.#isNews = false;
     const { settled, claimed } = await this.#settleAndClaim(ended, limit);
-    this.#claimer.took(runtime.monotonic() - sentAt);
+    const tookMs = runtime.monotonic() - sentAt;
+    this.#claimer.took(tookMs);
+    if (limit > 0) this.#parts.reporter.answered(tookMs);
     this.#hearSettled(ended, settled);
     if (limit > 0) this.#isDry = claimed.length < limit;
     await this.#take({ jobs: claimed, sentAt });
@@ -263,17 +265,18 @@ export class Turns {
       const now = runtime.monotonic();
       // A job may have waited behind one that blocked the event loop: what the keeper said meanwhile counts first.
       if (!this.#attempts.isTrusted(this.#claimer.peek().sentAt, now)) keeper.catchUp();
-      const { job, sentAt, lost } = this.#claimer.take();
-      if (lost || !this.#attempts.isTrusted(sentAt, now)) void this.#handBack([job]);
-      else this.#startAttempt(job, sentAt, now);
+      const next = this.#claimer.take();
+      const isOurs = !next.lost && this.#attempts.isTrusted(next.sentAt, now);
+      if (isOurs) this.#startAttempt(next, now);
+      else void this.#handBack([next.job]);
     }
   }
 
-  #startAttempt(job: ClaimedJob, sentAt: number, now: number): void {
+  #startAttempt({ job, sentAt, claimedAt }: Buffered, now: number): void {
     const { keeper, settings } = this.#parts;
     const task = settings.tasks.get(job.task) as Task;
     if (task.timeoutMs !== null) keeper.limit(job.id, now + task.timeoutMs + settings.leaseMs);
-    this.#attempts.start(job, task, sentAt);
+    this.#attempts.start(job, task, { sentAt, heldMs: now - claimedAt });
   }
 
   #ended(attempt: Attempt, outcome: Outcome): void {

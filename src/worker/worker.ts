@@ -13,6 +13,7 @@ import type { Wish } from "../core/worker-state.ts";
 import type { Workflows } from "../queue/workflows.ts";
 import type { Store } from "../store/store.ts";
 import type { WorkerEvents } from "./events.ts";
+import type { Meter, Pulse } from "./meter.ts";
 import { Reporter, type Counters } from "./reporter.ts";
 import type { WorkerSettings } from "./settings.ts";
 import { Shift, type ShiftParts } from "./shift.ts";
@@ -59,7 +60,8 @@ export class Worker implements AsyncDisposable {
 
   static async start(parts: WorkerParts): Promise<Worker> {
     const { runtime, logger, signal = new AbortController().signal } = parts;
-    const reporter = new Reporter({ runtime, logger });
+    const { leaseMs } = parts.settings;
+    const reporter = new Reporter({ runtime, logger, leaseMs });
     const worker: { started: Worker | null } = { started: null };
     const shiftParts: ShiftParts = {
       ...parts,
@@ -88,6 +90,26 @@ export class Worker implements AsyncDisposable {
   /** `<name>-<uuid>`, new at every start; a worker that had to register anew has a new one. */
   get id(): string {
     return this.#shift.id;
+  }
+
+  /** What its id begins with. */
+  get name(): string {
+    return this.#parts.settings.name;
+  }
+
+  get concurrency(): number {
+    return this.#parts.settings.concurrency;
+  }
+
+  /** Has every claim and attempt measured from now on. Returns the function that ends it. */
+  measure(meter: Meter): () => void {
+    return this.#reporter.measure(meter);
+  }
+
+  /** How far it is behind with what it does all the time; null: it is not at work, or registers anew. */
+  pulse(): Pulse | null {
+    if (this.#state === "stopped" || this.#renewal !== null) return null;
+    return this.#shift.pulse();
   }
 
   on<Name extends keyof WorkerEvents>(

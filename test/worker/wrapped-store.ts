@@ -22,6 +22,9 @@ export interface Outage {
   refused: number;
 }
 
+/** These need no database. */
+const FROM_MEMORY = new Set<string | symbol>(["watch", "close", "load"]);
+
 /** A store that can be switched off, as if the database was gone. What was in flight is finished. */
 export function withOutage(real: Store): Outage {
   const outage: { store: Store; down: boolean; refused: number } = {
@@ -33,7 +36,7 @@ export function withOutage(real: Store): Outage {
     get(target, name) {
       const member: unknown = Reflect.get(target, name, target);
       if (typeof member !== "function") return member;
-      if (name === "watch" || name === "close") return member.bind(target) as unknown;
+      if (FROM_MEMORY.has(name)) return member.bind(target) as unknown;
       return async (...args: unknown[]): Promise<unknown> => {
         if (!outage.down) return Reflect.apply(member, target, args) as unknown;
         outage.refused += 1;

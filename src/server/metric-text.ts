@@ -1,0 +1,59 @@
+/** Metrics as Prometheus reads them: its text format, version 0.0.4. */
+import type { Buckets } from "./buckets.ts";
+import { metrics, type MetricFacts, type MetricName } from "./metric-list.ts";
+
+export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+export type Labels = Readonly<Record<string, string>>;
+
+export class MetricText {
+  readonly #samples = new Map<MetricName, string[]>();
+
+  add(name: MetricName, value: number, labels: Labels = {}): void {
+    this.#line(name, `${name}${labelled(labels)} ${written(value)}`);
+  }
+
+  addBuckets(name: MetricName, buckets: Buckets, labels: Labels = {}): void {
+    for (const { bound, count } of buckets.cumulative()) {
+      const le = written(bound);
+      this.#line(name, `${name}_bucket${labelled({ ...labels, le })} ${count}`);
+    }
+    this.#line(name, `${name}_sum${labelled(labels)} ${written(buckets.sum)}`);
+    this.#line(name, `${name}_count${labelled(labels)} ${buckets.count}`);
+  }
+
+  /** In the order of the list; what nobody added is left out. */
+  toString(): string {
+    const families = Object.entries<MetricFacts>(metrics).flatMap(([name, { type, help }]) => {
+      const lines = this.#samples.get(name as MetricName);
+      if (lines === undefined) return [];
+      return [`# HELP ${name} ${escapedHelp(help)}`, `# TYPE ${name} ${type}`, ...lines];
+    });
+    return `${families.join("\n")}\n`;
+  }
+
+  #line(name: MetricName, line: string): void {
+    const lines = this.#samples.get(name);
+    if (lines === undefined) this.#samples.set(name, [line]);
+    else lines.push(line);
+  }
+}
+
+function labelled(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`);
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+}
+
+function escapedHelp(text: string): string {
+  return text.replaceAll("\\", String.raw`\\`).replaceAll("\n", String.raw`\n`);
+}
+
+function escaped(text: string): string {
+  return escapedHelp(text).replaceAll('"', String.raw`\"`);
+}
+
+function written(value: number): string {
+  if (Number.isNaN(value)) return "NaN";
+  if (Number.isFinite(value)) return String(value);
+  return value > 0 ? "+Inf" : "-Inf";
+}

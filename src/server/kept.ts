@@ -13,10 +13,18 @@ export interface KeptParts<T> {
   readonly waitMs: number;
 }
 
+/** A question that has no answer after so long is asked again: every other one of ours has a limit below this. */
+const ASKING_MS_MAX = 60_000;
+
+interface Asking<T> {
+  readonly answer: Promise<T | null>;
+  readonly since: number;
+}
+
 export class Kept<T> {
   readonly #parts: KeptParts<T>;
   #answer: { readonly value: T | null; readonly at: number } | null = null;
-  #asking: Promise<T | null> | null = null;
+  #asking: Asking<T> | null = null;
 
   constructor(parts: KeptParts<T>) {
     this.#parts = parts;
@@ -25,10 +33,11 @@ export class Kept<T> {
   /** Null: there was no answer, or not in time. That is kept, too. */
   async get(): Promise<T | null> {
     const { runtime, forMs, waitMs } = this.#parts;
-    const kept = this.#answer;
-    if (kept !== null && runtime.monotonic() - kept.at < forMs) return kept.value;
-    this.#asking ??= this.#ask();
-    return answerWithin(runtime, waitMs, this.#asking).catch(() => null);
+    const now = runtime.monotonic();
+    if (this.#answer !== null && now - this.#answer.at < forMs) return this.#answer.value;
+    const isLost = this.#asking !== null && now - this.#asking.since > ASKING_MS_MAX;
+    if (this.#asking === null || isLost) this.#asking = { answer: this.#ask(), since: now };
+    return answerWithin(runtime, waitMs, this.#asking.answer).catch(() => null);
   }
 
   async #ask(): Promise<T | null> {

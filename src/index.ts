@@ -9,6 +9,7 @@ export {
   type Task,
   type TaskOptions,
 } from "./core/task.ts";
+export { defineConfig, type HoldfastConfig } from "./config/define.ts";
 export { defineEvent, type EventType } from "./core/event.ts";
 export { diagramOf } from "./core/diagram.ts";
 export {

@@ -1,17 +1,16 @@
 /** The database a command works on. */
-import { Option } from "commander";
+import type { Settings } from "../config/schema.ts";
 import type { Logger } from "../core/log.ts";
 import { openStore } from "../store/open.ts";
-import { openHoldfast, type Holdfast } from "../worker/holdfast.ts";
-
-export const DEFAULT_URL = "sqlite:holdfast.db";
+import { openHoldfast, type Holdfast, type HoldfastOptions } from "../worker/holdfast.ts";
+import { UrlOption } from "./url-option.ts";
 
 export interface DatabaseOptions {
   readonly url: string;
 }
 
-export function urlOption(): Option {
-  return new Option("--url <url>", "the database").env("HOLDFAST_URL").default(DEFAULT_URL);
+export function urlOption(): UrlOption {
+  return new UrlOption();
 }
 
 /**
@@ -21,17 +20,34 @@ export function urlOption(): Option {
 export async function openForWork(
   url: string,
   say: (line: string) => void,
-  logger?: Logger,
+  options: Omit<HoldfastOptions, "migrate" | "create" | "version" | "runtime"> = {},
 ): Promise<Holdfast> {
-  const store = await openStore(url);
+  const { schema, redis, ...others } = options;
+  const store = await openStore(url, {
+    ...(schema === undefined ? {} : { schema }),
+    ...(redis === undefined ? {} : { redis }),
+  });
   try {
     const { from, applied } = await store.migrate();
     if (from === 0 && applied.length > 0) say(`Created ${store.name}.`);
-    return await openHoldfast(store, logger === undefined ? {} : { logger });
+    return await openHoldfast(store, { ...others, ...(redis === undefined ? {} : { redis }) });
   } catch (error) {
     await store.close();
     throw error;
   }
+}
+
+/** The same, with all that the settings say. */
+export function openForService(settings: Settings, logger: Logger): Promise<Holdfast> {
+  const { url, schema, redis, locks, lockTtl, lockWait } = settings;
+  return openForWork(url, (line) => logger.info({}, line), {
+    logger,
+    lockTtl,
+    lockWait,
+    ...(schema === null ? {} : { schema }),
+    ...(redis === null ? {} : { redis }),
+    ...(locks === null ? {} : { locks }),
+  });
 }
 
 /** For commands that look at what is there: where nothing is, a new and empty database would answer wrongly. */

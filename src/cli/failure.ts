@@ -1,7 +1,9 @@
 /** What a command says when it cannot do what it was asked, and the exit code that goes with it. */
 import { inspect } from "node:util";
 import { CommanderError } from "commander";
+import { ConfigInvalid, problemText } from "../config/problem.ts";
 import { HoldfastError } from "../core/errors.ts";
+import { writeEntry } from "./entry.ts";
 import { printable } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -41,6 +43,16 @@ export class Interrupted extends HoldfastError {
   }
 }
 
+/** A process that was watched over ended as it should not have. */
+export class ChildrenFailed extends HoldfastError {
+  readonly exitCode: number;
+
+  constructor(facts: { number: number; why: string; exitCode: number }) {
+    super("CHILDREN_FAILED", `Process ${facts.number} ${facts.why}; all are stopped.`);
+    this.exitCode = facts.exitCode;
+  }
+}
+
 const USAGE_CODES = new Set([
   "BAD_USAGE",
   "TASKS_NOT_LOADED",
@@ -53,7 +65,8 @@ const USAGE_CODES = new Set([
 
 export function exitCodeOf(error: unknown): number {
   if (error instanceof SomeFailed) return exitCodeOf(error.errors[0]);
-  if (error instanceof Interrupted) return error.exitCode;
+  if (error instanceof Interrupted || error instanceof ChildrenFailed) return error.exitCode;
+  if (error instanceof ConfigInvalid) return error.isUsage ? exitCodes.usage : exitCodes.failed;
   if (error instanceof CommanderError) return exitCodes.usage;
   if (!(error instanceof HoldfastError)) return exitCodes.failed;
   if (USAGE_CODES.has(error.code)) return exitCodes.usage;
@@ -65,8 +78,26 @@ export function exitCodeOf(error: unknown): number {
 /** Tells the user on stderr, in a sentence or as JSON, and gives the exit code. `command` is the one that was named. */
 export function report(terminal: Terminal, error: unknown, command: string | null): number {
   const errors = error instanceof SomeFailed ? error.errors : [error];
+  if (logsOnly(terminal.env, command)) {
+    for (const one of errors) logFailure(one, command);
+    return exitCodeOf(error);
+  }
   for (const one of errors) terminal.complain(...linesAbout(terminal, one, command));
   return exitCodeOf(error);
+}
+
+const SERVICES = new Set(["start", "work", "serve"]);
+
+/** In production, every line that these write is a line of the log. */
+export function logsOnly(env: NodeJS.ProcessEnv, command: string | null): boolean {
+  return command !== null && SERVICES.has(command) && env["NODE_ENV"] === "production";
+}
+
+function logFailure(error: unknown, command: string | null): void {
+  const { code, message } = inWords(error, command);
+  const problems = error instanceof ConfigInvalid ? error.problems.map(problemText) : undefined;
+  const facts = error instanceof HoldfastError ? {} : { err: error };
+  writeEntry("error", { code, problems, ...facts }, message.replaceAll("\n", " "));
 }
 
 function linesAbout(terminal: Terminal, error: unknown, command: string | null): string[] {

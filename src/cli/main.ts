@@ -2,63 +2,30 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
-import { alertsCommand } from "./alerts.ts";
-import { auditCommand } from "./audit.ts";
-import { cancelCommand } from "./cancel.ts";
-import { demoCommand } from "./demo.ts";
-import { doubtsCommand } from "./doubts.ts";
-import { enqueueCommand } from "./enqueue.ts";
-import { BadUsage, exitCodes, report } from "./failure.ts";
-import { itemsCommand } from "./items.ts";
-import { jobCommand } from "./job.ts";
-import { jobsCommand } from "./jobs.ts";
-import { locksCommand } from "./locks.ts";
-import { migrateCommand } from "./migrate.ts";
-import { retryCommand } from "./retry.ts";
-import { statsCommand } from "./stats.ts";
+import { buildCommands, namedCommand } from "./commands.ts";
+import { BadUsage, exitCodes, logsOnly, report } from "./failure.ts";
+import { addEnvFile } from "./settings.ts";
 import { Terminal } from "./terminal.ts";
-import { verifyCommand } from "./verify.ts";
-import { workCommand } from "./work.ts";
-import { workersCommand } from "./workers.ts";
+import { completeUrl } from "./url-option.ts";
 
 /** A command that is over waits this long for what a module of the user's left open: a pool, a timer. */
 const LINGER_MS = 500;
 
-/** In the order of the help. */
-const builders = [
-  workCommand,
-  enqueueCommand,
-  jobsCommand,
-  jobCommand,
-  retryCommand,
-  cancelCommand,
-  statsCommand,
-  workersCommand,
-  locksCommand,
-  alertsCommand,
-  doubtsCommand,
-  itemsCommand,
-  auditCommand,
-  migrateCommand,
-  demoCommand,
-  verifyCommand,
-];
-
 const AFTER_HELP = `
 Exit codes:
   0  done
-  1  it failed: the job, the proof, a promise; or the audit was tampered with
+  1  it failed: the job, a promise, the audit; or the configuration is wrong
   2  bad input or usage
   3  the database is not available, or its schema does not fit
   4  there is no such job, worker, lock or item
   5  another worker is active in the slot
   130, 143  ended by Ctrl-C or SIGTERM before it was finished
 
-Environment:
+Environment, also in a file .env (all of it: holdfast config):
   HOLDFAST_URL        the database, instead of --url
   HOLDFAST_REDIS_URL  a Redis for locks, and on MySQL for waking workers
-  HOLDFAST_LOCKS      where locks are kept: sql, redis or off
-  HOLDFAST_LOG_LEVEL  debug, info, warn, error or silent, for 'work'
+  HOLDFAST_TASKS      the module with your tasks
+  LOG_LEVEL           debug, info, warn, error or silent
   HOLDFAST_DEBUG=1    adds the stack to error messages
   NO_COLOR=1          no colours
 
@@ -66,16 +33,24 @@ See it survive kill -9:  holdfast demo`;
 
 /** Runs one command line and gives its exit code. */
 export async function main(args: readonly string[]): Promise<number> {
+  addEnvFile();
   const { stdout, stderr, env } = process;
   const terminal = new Terminal({ json: asksForJson(args), env, stdout, stderr });
-  const program = buildProgram(terminal);
-  const code = await run(program, terminal, args);
+  const named = namedCommand(args);
+  if (logsOnly(env, named)) (await import("./process-log.ts")).processLog.listen();
+  const program = await buildProgram(terminal, named);
+  const code = await run(program, { terminal, args, named });
   systemRuntime.timer(LINGER_MS, () => endWith(code), "background");
   return code;
 }
 
-async function run(program: Command, terminal: Terminal, args: readonly string[]): Promise<number> {
-  const named = args.find((arg) => program.commands.some((command) => command.name() === arg));
+interface Line {
+  readonly terminal: Terminal;
+  readonly args: readonly string[];
+  readonly named: string | null;
+}
+
+async function run(program: Command, { terminal, args, named }: Line): Promise<number> {
   try {
     await program.parseAsync(args, { from: "user" });
     await terminal.flush();
@@ -86,17 +61,18 @@ async function run(program: Command, terminal: Terminal, args: readonly string[]
     if (error instanceof CommanderError && error.code === "commander.help") {
       return showHelp(program, terminal);
     }
-    return report(terminal, error, named ?? null);
+    return report(terminal, error, named);
   }
 }
 
-function buildProgram(terminal: Terminal): Command {
+async function buildProgram(terminal: Terminal, named: string | null): Promise<Command> {
   const program = new Command("holdfast")
     .description("Durable jobs in the SQL database you already have.")
     .version(readVersion())
     .option("--json", "one JSON document on stdout; errors as JSON on stderr")
-    .addHelpText("after", AFTER_HELP);
-  const commands = builders.map((build) => build(terminal));
+    .addHelpText("after", AFTER_HELP)
+    .hook("preAction", (_program, command) => completeUrl(command));
+  const commands = await buildCommands(named, terminal);
   for (const command of commands) program.addCommand(command);
   const parts = commands.flatMap((command) => command.commands);
   for (const command of [program, ...commands, ...parts]) {

@@ -15,12 +15,15 @@ export interface Signals extends Disposable {
   readonly first: Promise<EndSignal>;
 }
 
-/** Listens until it is disposed of. */
-export function listenForSignals(): Signals {
+/** Listens until it is disposed of. `beforeEnd` is called when the second comes. */
+export function listenForSignals(beforeEnd: () => void = () => {}): Signals {
   const { promise: first, resolve } = Promise.withResolvers<EndSignal>();
   let asked = false;
   const hear = (signal: EndSignal): void => {
-    if (asked) return endAtOnce(signal);
+    if (asked) {
+      beforeEnd();
+      return endAtOnce(signal);
+    }
     asked = true;
     resolve(signal);
   };

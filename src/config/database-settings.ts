@@ -74,7 +74,7 @@ export const databaseSettings = {
       (given) => /^(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,47}$/.test(given),
     ),
     initial: null,
-    about: "PostgreSQL: the schema that the tables stand in (holdfast).",
+    about: "The schema that the tables stand in, on PostgreSQL (holdfast).",
   }),
   redis: setting({
     group: "Database",

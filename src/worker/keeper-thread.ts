@@ -46,6 +46,8 @@ function forwardingLogger(send: (message: FromKeeper) => void): Logger {
 async function main(data: KeeperThreadData): Promise<void> {
   const { port } = data;
   const send = (message: FromKeeper): void => port.postMessage(message);
+  process.removeAllListeners("warning"); // Node's own would print them beside the log.
+  process.on("warning", ({ message }) => send({ kind: "log", level: "warn", message }));
   const store = await openStoreAt(data.address, systemRuntime);
   const progress = new Int32Array(data.progress);
   const keeper = new Keeper({

@@ -144,7 +144,8 @@ export class Reporter {
     this.#counters.recovered += 1;
     const words =
       status === "failed" ? "lease ran out; job failed for good" : "lease ran out; job taken back";
-    this.#logger.warn({ job: id, task, worker, epoch, status }, words);
+    const facts = { job: id, task, worker, epoch, status, traceId: traceId({ id, worker, epoch }) };
+    this.#logger.warn(facts, words);
     this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));
   }
 

@@ -24,6 +24,11 @@ export function traced(attempt: Traced, call: () => void): void {
   running.run(attempt, call);
 }
 
+/** Whether what is running now was set in motion by an attempt. */
+export function belongsToAttempt(): boolean {
+  return running.getStore() !== undefined;
+}
+
 /** Catches for as long as any worker of this process runs. Returns the function that ends it. */
 export function guardProcess(): () => void {
   guards += 1;

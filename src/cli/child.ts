@@ -1,0 +1,110 @@
+/**
+ * One process that a supervisor watches over.
+ *
+ * It is in a process group of its own, so that Ctrl-C at the terminal reaches it once, through us. When we are gone without a word, the channel between us
+ * closes, and it stops by itself.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { Logger } from "../core/log.ts";
+import { systemRuntime } from "../core/runtime.ts";
+
+/** Tells a process which of our children it is. */
+export const CHILD_VARIABLE = "HOLDFAST_CHILD";
+const LAUNCHER = fileURLToPath(new URL("../../bin/holdfast.js", import.meta.url));
+const LINE_LENGTH_MAX = 65_536;
+
+export interface ChildOptions {
+  readonly number: number;
+  readonly args: readonly string[];
+  readonly logger: Logger;
+  /** A line of its log. */
+  readonly passOn: (line: string) => void;
+}
+
+export interface ChildEnd {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export class Child {
+  readonly number: number;
+  readonly startedAt = systemRuntime.monotonic();
+  readonly ended: Promise<ChildEnd>;
+  readonly #process: ChildProcess;
+
+  constructor({ number, args, logger, passOn }: ChildOptions) {
+    this.number = number;
+    this.#process = spawn(process.execPath, [...process.execArgv, LAUNCHER, ...args], {
+      env: { ...process.env, [CHILD_VARIABLE]: String(number) },
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
+      detached: true,
+    });
+    const { stdout, stderr } = this.#process;
+    const hear = (line: string): void => {
+      if (isEntry(line)) passOn(line);
+      else logger.info({ process: number }, line);
+    };
+    if (stdout !== null) eachLine(stdout, hear);
+    if (stderr !== null) eachLine(stderr, hear);
+    this.ended = new Promise((resolve) => {
+      this.#process.once("close", (code, signal) => resolve({ code, signal }));
+      this.#process.once("error", (error) => {
+        logger.error({ process: number, err: error }, "a process could not be started");
+        resolve({ code: 1, signal: null });
+      });
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  get isRunning(): boolean {
+    return this.#process.exitCode === null && this.#process.signalCode === null;
+  }
+
+  tell(signal: NodeJS.Signals): void {
+    if (this.isRunning) this.#process.kill(signal);
+  }
+
+  /** Asks it to stop, and ends it when it has not stopped within the limit. */
+  async stop(signal: NodeJS.Signals, limitMs: number): Promise<ChildEnd> {
+    this.tell(signal);
+    const timer = systemRuntime.timer(limitMs, () => this.tell("SIGKILL"));
+    try {
+      return await this.ended;
+    } finally {
+      timer.cancel();
+    }
+  }
+}
+
+/** A line of our log, as opposed to what else may be printed. */
+function isEntry(line: string): boolean {
+  if (!line.startsWith("{")) return false;
+  try {
+    return typeof (JSON.parse(line) as { level?: unknown }).level === "string";
+  } catch {
+    return false;
+  }
+}
+
+function eachLine(stream: Readable, hear: (line: string) => void): void {
+  let rest = "";
+  stream.setEncoding("utf8");
+  stream.on("data", (text: string) => {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    if (rest.length > LINE_LENGTH_MAX) {
+      lines.push(rest);
+      rest = "";
+    }
+    for (const line of lines) if (line !== "") hear(line);
+  });
+  stream.on("end", () => {
+    if (rest !== "") hear(rest);
+  });
+  stream.on("error", () => {}); // Its end is heard of otherwise.
+}

@@ -1,0 +1,84 @@
+/**
+ * What a log line tells, without secrets.
+ *
+ * Facts come from anywhere: an error of a driver brings its whole request along. So everything is copied, as far down as a reader would look; what
+ * is called like a secret is covered, and so is what looks like one in any text.
+ */
+import { COVERED, isSecretName, masked } from "../config/masking.ts";
+
+const DEPTH_MAX = 6;
+const ENTRIES_MAX = 64;
+const TEXT_LENGTH_MAX = 8_192;
+const CUT = "[…]";
+
+export function coveredFacts(facts: object): Record<string, unknown> {
+  return entriesOf(facts, 0, new Set());
+}
+
+export function coveredText(text: string): string {
+  const short = text.length > TEXT_LENGTH_MAX ? `${text.slice(0, TEXT_LENGTH_MAX)}${CUT}` : text;
+  return masked(short);
+}
+
+type Above = Set<object>;
+
+function copy(value: unknown, depth: number, above: Above): unknown {
+  if (typeof value === "string") return coveredText(value);
+  if (typeof value === "bigint") return String(value);
+  if (typeof value === "function" || typeof value === "symbol") return undefined;
+  if (typeof value !== "object" || value === null) return value;
+  if (above.has(value) || depth > DEPTH_MAX) return CUT;
+  if (value instanceof Date || value instanceof URL) return coveredText(textOf(value));
+  if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
+  const within = new Set(above).add(value);
+  if (value instanceof Error) return errorOf(value, depth + 1, within);
+  if (Array.isArray(value) || value instanceof Set) {
+    return [...value].slice(0, ENTRIES_MAX).map((each) => copy(each, depth + 1, within));
+  }
+  if (value instanceof Map)
+    return entriesOf(Object.fromEntries(value) as object, depth + 1, within);
+  return entriesOf(value, depth + 1, within);
+}
+
+function textOf(value: Date | URL): string {
+  if (value instanceof URL) return value.href;
+  return Number.isNaN(value.getTime()) ? "no date" : value.toISOString();
+}
+
+function entriesOf(value: object, depth: number, above: Above): Record<string, unknown> {
+  const copied: Record<string, unknown> = {};
+  for (const name of Object.keys(value).slice(0, ENTRIES_MAX)) {
+    const kept = coveredValue(name, read(value, name), depth, above);
+    // Defined, not assigned: a fact may be called __proto__.
+    if (kept !== undefined)
+      Object.defineProperty(copied, name, { value: kept, enumerable: true, configurable: true });
+  }
+  return copied;
+}
+
+/** A number that is called a token is the fence of a lock, and no secret. */
+function coveredValue(name: string, value: unknown, depth: number, above: Above): unknown {
+  if (value === null || value === undefined || typeof value === "boolean") return value;
+  if (!isSecretName(name)) return copy(value, depth, above);
+  return typeof value === "number" && /token$/i.test(name) ? value : COVERED;
+}
+
+function errorOf(error: Error, depth: number, above: Above): Record<string, unknown> {
+  const { cause } = error;
+  return {
+    type: error.name,
+    message: coveredText(error.message),
+    ...(error.stack === undefined ? {} : { stack: coveredText(error.stack) }),
+    ...(cause === undefined ? {} : { cause: copy(cause, depth, above) }),
+    ...entriesOf(error, depth, above),
+  };
+}
+
+/** A getter may throw. */
+function read(value: object, name: string): unknown {
+  try {
+    return (value as Record<string, unknown>)[name];
+  } catch {
+    return CUT;
+  }
+}

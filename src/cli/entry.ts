@@ -1,0 +1,33 @@
+/**
+ * Log lines where there is no log yet, or no longer: in production every line that a service writes is a JSON object, also the last one.
+ */
+import { writeSync } from "node:fs";
+import { hostname } from "node:os";
+import { systemRuntime } from "../core/runtime.ts";
+import { coveredFacts, coveredText } from "./covering.ts";
+
+const STDERR = 2;
+
+/** JSON leaves some characters as they are that a terminal obeys, or that turn the direction of a text. */
+const RISKY = /[\u007F-\u009F\u2028\u2029\u202A-\u202E\u2066-\u2069]/g;
+
+export function escaped(json: string): string {
+  return json.replaceAll(RISKY, (character) => {
+    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+  });
+}
+
+/** One line, as the log itself would write it. */
+export function entryLine(level: string, facts: object, message: string): string {
+  const time = new Date(systemRuntime.now()).toISOString();
+  const entry = { level, time, pid: process.pid, hostname: hostname() };
+  return escaped(JSON.stringify({ ...entry, ...coveredFacts(facts), msg: coveredText(message) }));
+}
+
+export function writeEntry(level: string, facts: object, message: string): void {
+  try {
+    writeSync(STDERR, `${entryLine(level, facts, message)}\n`);
+  } catch {
+    // Nobody is left to tell.
+  }
+}

@@ -1,0 +1,71 @@
+/** Tasks for `holdfast start` in a folder that has none yet: something to look at, and to send jobs to. */
+import { sleep, systemRuntime } from "../core/runtime.ts";
+import { defineTask } from "../core/task.ts";
+import type { Holdfast } from "../worker/holdfast.ts";
+
+const STEPS = 20;
+const STEP_MS = 250;
+const MOOD = 0.3;
+
+export const greet = defineTask({
+  name: "greet",
+  run: ({ name }: { readonly name: string }) => `Hello, ${name}!`,
+});
+
+export const sum = defineTask({
+  name: "sum",
+  run: (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0),
+});
+
+/** Takes a few seconds, and tells how far it is: `holdfast job <id> --follow`. */
+export const report = defineTask({
+  name: "report",
+  async run({ pages }: { readonly pages: number }, ctx) {
+    for (let step = 1; step <= STEPS; step += 1) {
+      await sleep(systemRuntime, STEP_MS, { signal: ctx.signal });
+      ctx.signal.throwIfAborted();
+      ctx.progress(step / STEPS, `page ${Math.ceil((pages * step) / STEPS)} of ${pages}`);
+    }
+    return { pages };
+  },
+});
+
+/** Fails now and then, and is tried again. */
+export const moody = defineTask({
+  name: "moody",
+  retry: { attempts: 3, first: "2s", most: "10s" },
+  run({ mood }: { readonly mood: string }) {
+    if (systemRuntime.random() < MOOD) throw new Error(`not in a ${mood} mood`);
+    return mood;
+  },
+});
+
+/** As many as fit a screen. */
+const NAMES = ["Ada", "Grace", "Barbara", "Frances", "Radia", "Margaret"];
+const REPORTS = 4;
+const MOODS = 12;
+
+/** A sprinkling of jobs, where there has never been any. Returns how many. */
+export async function sprinkle(holdfast: Holdfast): Promise<number> {
+  const [any] = await holdfast.jobs.list({ limit: 1 });
+  if (any !== undefined) return 0;
+  const jobs = [
+    ...(await holdfast.enqueueMany(
+      greet,
+      NAMES.map((name) => ({ name })),
+    )),
+    ...(await holdfast.enqueueMany(
+      sum,
+      NAMES.map((_, index) => [index, 19, 23]),
+    )),
+    ...(await holdfast.enqueueMany(
+      report,
+      Array.from({ length: REPORTS }, () => ({ pages: 60 })),
+    )),
+    ...(await holdfast.enqueueMany(
+      moody,
+      Array.from({ length: MOODS }, () => ({ mood: "good" })),
+    )),
+  ];
+  return jobs.length;
+}

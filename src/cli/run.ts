@@ -1,0 +1,171 @@
+/** Runs `start`, `work` and `serve` until they are told to stop: in this process, or in several that this one watches over. */
+import type { Config } from "../config/config.ts";
+import type { Key, Settings } from "../config/schema.ts";
+import { formatMs } from "../core/duration.ts";
+import type { Logger } from "../core/log.ts";
+import type { AnyTask } from "../core/task.ts";
+import { CHILD_VARIABLE } from "./child.ts";
+import { flagsAgain } from "./flags.ts";
+import { openLog, passOn } from "./log.ts";
+import { processLog } from "./process-log.ts";
+import { Service } from "./service.ts";
+import { listenForSignals, type EndSignal, type Signals } from "./signals.ts";
+import { Supervisor } from "./supervisor.ts";
+import { loadTasks } from "./tasks.ts";
+import type { Terminal } from "./terminal.ts";
+import { watchBeside } from "./watch.ts";
+
+/** What one of these commands is made of. */
+export interface Plan {
+  readonly config: Config;
+  readonly settings: Settings;
+  /** The module with the tasks; null: no jobs are run here. */
+  readonly tasks: string | null;
+  readonly server: boolean;
+  /** Start anew when the tasks change. */
+  readonly watch: boolean;
+  /** Called when everything is up. */
+  readonly announce?: (started: Started) => Promise<void>;
+}
+
+export interface Started {
+  /** Null: several processes run jobs, and no service is needed beside them. */
+  readonly service: Service | null;
+  readonly logger: Logger;
+  /** Null: other processes have loaded them. */
+  readonly tasks: readonly AnyTask[] | null;
+}
+
+/** Settings of a worker, which those who run jobs for us are told again. */
+export const workerKeys: readonly Key[] = [
+  "url",
+  "schema",
+  "queues",
+  "concurrency",
+  "name",
+  "poll",
+  "shutdown",
+  "lease",
+  "upkeep",
+  "grace",
+  "crashes",
+  "slots",
+  "standby",
+  "heartbeat",
+  "stale",
+  "hung",
+  "monitor",
+  "canary",
+  "logLevel",
+  "config",
+];
+
+/** Which of its siblings this process is; undefined: it is nobody's child. */
+export function childNumber(env: NodeJS.ProcessEnv): number | undefined {
+  const given = env[CHILD_VARIABLE];
+  return given === undefined ? undefined : Number(given);
+}
+
+export async function run(terminal: Terminal, plan: Plan): Promise<void> {
+  const { settings } = plan;
+  const child = childNumber(terminal.env);
+  const logger = openLog(terminal, { level: settings.logLevel, process: child });
+  processLog.use(logger);
+  const several = child === undefined && (plan.watch || settings.processes > 1);
+  if (several && plan.tasks !== null) return watchOver(terminal, plan, plan.tasks, logger);
+  using signals = listenForSignals();
+  const tasks = plan.tasks === null ? null : await loadTasks(plan.tasks);
+  const service = await startService(plan, { logger, tasks, signals, alone: child === undefined });
+  if (service === null) return;
+  await plan.announce?.({ service, logger, tasks });
+  const told = await Promise.race([signals.first, orphaned(child), workerLeft(service, logger)]);
+  if (told !== null) sayStopping(logger, told, settings);
+  await service.stop();
+}
+
+interface Circumstances {
+  readonly logger: Logger;
+  readonly tasks: readonly AnyTask[] | null;
+  readonly signals: Signals;
+  /** The server and the monitor are this process's, not those of one above it. */
+  readonly alone: boolean;
+}
+
+function startService(plan: Plan, { logger, tasks, signals, alone }: Circumstances) {
+  const ending = new AbortController();
+  void signals.first.then(() => ending.abort());
+  const { settings } = plan;
+  return Service.start({
+    settings,
+    logger,
+    tasks,
+    signal: ending.signal,
+    server: alone && plan.server,
+    monitor: alone && settings.monitor > 0,
+  });
+}
+
+/** Who watches over us has gone without a word. */
+function orphaned(child: number | undefined): Promise<EndSignal | null> {
+  if (child === undefined || process.channel === undefined) return new Promise(() => {});
+  return new Promise((resolve) => {
+    process.once("disconnect", () => resolve("SIGTERM"));
+    process.channel?.unref();
+  });
+}
+
+/** Somebody stopped the worker through the database. A server goes on: it is how they look at it. */
+async function workerLeft(service: Service, logger: Logger): Promise<null> {
+  await service.workerEnded;
+  if (service.url === null) return null;
+  logger.warn({}, "the worker was stopped; the server goes on");
+  return new Promise(() => {});
+}
+
+function sayStopping(logger: Logger, signal: string, { shutdown }: Settings): void {
+  const patience = formatMs(shutdown);
+  logger.info({}, `${signal}: waiting up to ${patience} for running jobs; again to end at once`);
+}
+
+/** The server and the monitor are here, the jobs in processes of their own. */
+async function watchOver(
+  terminal: Terminal,
+  plan: Plan,
+  tasks: string,
+  logger: Logger,
+): Promise<void> {
+  const { settings } = plan;
+  let supervisor: Supervisor | null = null;
+  using signals = listenForSignals(() => supervisor?.killAll());
+  const service = await startService(plan, { logger, tasks: null, signals, alone: true });
+  if (service === null) return;
+  supervisor = new Supervisor({
+    count: settings.processes,
+    args: ["work", ...flagsAgain(plan.config, workerKeys), `--tasks=${tasks}`],
+    logger,
+    passOn: (line) => passOn(terminal, line),
+    shutdownMs: settings.shutdown,
+    onCrash: plan.watch ? "wait" : "restart",
+  });
+  using watching = plan.watch ? watchTasks(tasks, supervisor, logger) : null;
+  void watching; // until we are told to stop
+  let signal: EndSignal | null = null;
+  try {
+    await plan.announce?.({ service, logger, tasks: null });
+    signal = await Promise.race([signals.first, supervisor.over.then(() => null)]);
+    if (signal !== null) sayStopping(logger, signal, settings);
+  } finally {
+    await Promise.all([supervisor.stop(signal ?? "SIGTERM"), service.stop()]);
+  }
+}
+
+function watchTasks(tasks: string, supervisor: Supervisor, logger: Logger): Disposable {
+  logger.info({}, `watching ${tasks} and the files beside it`);
+  return watchBeside(tasks, {
+    onChange(names) {
+      logger.info({}, `${names.join(", ")} changed: starting anew`);
+      void supervisor.restart();
+    },
+    onError: (error) => logger.warn({ err: error }, "the files cannot be watched any more"),
+  });
+}

@@ -1,0 +1,199 @@
+/**
+ * One process of a service: a worker, a server, the monitor, or all of them, on one database.
+ *
+ * What is started last is stopped first; the worker hands its jobs back before the database goes.
+ */
+import { formatMs } from "../core/duration.ts";
+import { HoldfastError } from "../core/errors.ts";
+import type { Logger } from "../core/log.ts";
+import { sleep, systemRuntime } from "../core/runtime.ts";
+import type { AnyTask } from "../core/task.ts";
+import type { Settings } from "../config/schema.ts";
+import type { Observation } from "../ops/observation.ts";
+import type { Holdfast } from "../worker/holdfast.ts";
+import type { WorkerOptions } from "../worker/settings.ts";
+import type { Worker } from "../worker/worker.ts";
+import { openForService } from "./database.ts";
+import { logJobs, logQueues } from "./job-log.ts";
+import {
+  canaryTasks,
+  openAlerts,
+  openExamination,
+  openHealth,
+  openMetrics,
+  openMonitor,
+  openServer,
+  type Alerts,
+  type Ground,
+  type Health,
+  type Metrics,
+  type Monitor,
+  type Server,
+} from "./parts.ts";
+
+export interface ServiceOptions {
+  readonly settings: Settings;
+  readonly logger: Logger;
+  /** Null: no worker. */
+  readonly tasks: readonly AnyTask[] | null;
+  readonly server: boolean;
+  readonly monitor: boolean;
+  /** Aborts when nobody waits for the service to start any more. */
+  readonly signal: AbortSignal;
+}
+
+/** Beyond the time that jobs are given: to write down what became of them, and to close. */
+const CLOSE_MS_MAX = 5_000;
+
+export class NotClosed extends HoldfastError {
+  constructor(facts: { limitMs: number }) {
+    const limit = formatMs(facts.limitMs);
+    super(
+      "NOT_CLOSED",
+      `Not everything was closed within ${limit}. What was running is taken over when its lease runs out.`,
+    );
+  }
+}
+
+interface Open {
+  readonly holdfast: Holdfast;
+  readonly metrics: Metrics | null;
+  readonly health: Health | null;
+  readonly alerts: Alerts | null;
+  readonly monitor: Monitor | null;
+  readonly server: Server | null;
+  readonly worker: Worker | null;
+}
+
+export class Service {
+  readonly #open: Open;
+  readonly #options: ServiceOptions;
+
+  /** Null: it was told to stop before it had started. */
+  static async start(options: ServiceOptions): Promise<Service | null> {
+    const { settings, logger } = options;
+    const holdfast = await openForService(settings, logger);
+    try {
+      const open = await openAll(options, { holdfast, logger, settings });
+      if (open !== null) return new Service(open, options);
+    } catch (error) {
+      await holdfast.close();
+      throw error;
+    }
+    await holdfast.close();
+    return null;
+  }
+
+  private constructor(open: Open, options: ServiceOptions) {
+    this.#open = open;
+    this.#options = options;
+  }
+
+  get holdfast(): Holdfast {
+    return this.#open.holdfast;
+  }
+
+  /** Where the server is; null: there is none. */
+  get url(): string | null {
+    return this.#open.server?.url ?? null;
+  }
+
+  /** Resolves when somebody stopped the worker through the database. */
+  get workerEnded(): Promise<void> {
+    const { worker } = this.#open;
+    if (worker === null) return new Promise(() => {});
+    return new Promise((resolve) => worker.on("worker:stopped", () => resolve()));
+  }
+
+  /** Nothing more is accepted or claimed; what runs may finish; what does not is handed back. */
+  async stop(): Promise<void> {
+    const limitMs = this.#options.settings.shutdown + CLOSE_MS_MAX;
+    const late = sleep(systemRuntime, limitMs, { kind: "background" }).then(() => {
+      throw new NotClosed({ limitMs });
+    });
+    await Promise.race([this.#close(), late]);
+  }
+
+  async #close(): Promise<void> {
+    const { holdfast, server, worker, monitor, alerts } = this.#open;
+    try {
+      await Promise.all([server?.close(), monitor?.stop(), worker?.stop()]);
+      await alerts?.stop();
+    } finally {
+      await holdfast.close();
+    }
+  }
+}
+
+async function openAll(options: ServiceOptions, ground: Ground): Promise<Open | null> {
+  const { logger, settings, signal } = options;
+  const { holdfast } = ground;
+  const worker = options.tasks === null ? null : await openWorker(options, ground, options.tasks);
+  if (signal.aborted) return null;
+  const [metrics, health] = options.server
+    ? await Promise.all([openMetrics(ground), openHealth(ground)])
+    : [null, null];
+  if (worker !== null) {
+    logJobs(worker, logger);
+    metrics?.watch(worker);
+    health?.watch(worker);
+  }
+  const alerts = options.monitor ? await openAlerts(ground) : null;
+  const monitor = options.monitor ? await watch(ground, alerts) : null;
+  const server = options.server ? await openServer({ ...ground, metrics, health, monitor }) : null;
+  if (options.server && server === null) {
+    logger.warn({ port: settings.port }, "this build has no server: nothing listens");
+  }
+  return { holdfast, metrics, health, alerts, monitor, server, worker };
+}
+
+/** One that stands by may wait for long, and can be told to stop meanwhile. */
+async function openWorker(
+  { signal }: ServiceOptions,
+  { holdfast, settings }: Ground,
+  tasks: readonly AnyTask[],
+): Promise<Worker | null> {
+  const all = [...tasks, ...(await canaryTasks(settings))];
+  const starting = holdfast.startWorker({ tasks: all, ...workerOptions(settings) });
+  starting.catch(() => {}); // closing says what became of it
+  const stopped = new Promise<null>((resolve) => {
+    signal.addEventListener("abort", () => resolve(null), { once: true });
+  });
+  return Promise.race([starting, stopped]);
+}
+
+async function watch(ground: Ground, alerts: Alerts | null): Promise<Monitor | null> {
+  const { settings, logger } = ground;
+  const examine = await openExamination(ground);
+  return openMonitor(ground, {
+    interval: settings.monitor,
+    ...(examine === null ? {} : { examine }),
+    ...(settings.canary === 0 ? {} : { canary: { interval: settings.canary } }),
+    async onObservation(observation: Observation) {
+      logQueues(observation, logger);
+      await alerts?.observe(observation);
+    },
+  });
+}
+
+export function workerOptions(settings: Settings): Omit<WorkerOptions, "tasks"> {
+  const { name, concurrency, lease, poll, upkeep, grace, crashes, shutdown, heartbeat } = settings;
+  const { queues, slots, stale, hung, standby, keepDone, keepFailed, keepCancelled } = settings;
+  return {
+    name,
+    concurrency,
+    lease,
+    poll,
+    upkeep,
+    grace,
+    crashes,
+    shutdown,
+    heartbeat,
+    ...(queues === null ? {} : { queues }),
+    ...(slots === null ? {} : { slots }),
+    ...(stale === null ? {} : { stale }),
+    ...(hung === null ? {} : { hung }),
+    ...(standby ? { onConflict: "standby" as const } : {}),
+    keep: { done: keepDone, failed: keepFailed, cancelled: keepCancelled },
+  };
+}

@@ -1,0 +1,314 @@
+/** The image: what deploy/Dockerfile says, and what comes of it when its steps are carried out in a clean folder. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import {
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { before, describe, test } from "node:test";
+import { tempFolder } from "../support/folder.ts";
+import { Container, canBeFirst, runIn, type Given } from "./container.ts";
+import { buildContext, isIgnored, readRules } from "./context.ts";
+import {
+  assignments,
+  execForm,
+  finalStage,
+  instruction,
+  readDockerfile,
+  type Stage,
+} from "./dockerfile.ts";
+import { neededToRun } from "./npm-ci.ts";
+import { replay, type Image } from "./replay.ts";
+import { commandsNow, DEFAULT_PORT, ROOT, SETTINGS } from "./settings.ts";
+
+const LONG = process.env["LONG"] === "1";
+const BUILD_ID = "f00dfee";
+/** In the working directory, which is a volume. With NODE_ENV=production a database has to be named. */
+const HOLDFAST_URL = "sqlite:holdfast.db";
+/** Without the base image: packages, dist and the launcher. */
+const MIB_MAX = 40;
+
+const stages = readDockerfile(readFileSync(join(ROOT, "deploy/Dockerfile"), "utf8"));
+const manifest = readJson(join(ROOT, "package.json"));
+const folder = tempFolder();
+
+describe("deploy/Dockerfile", () => {
+  const final = finalStage(stages);
+
+  test("every stage starts from the Node that the tests run on, pinned", () => {
+    assert.equal(stages.length, 3);
+    for (const { image } of stages) {
+      assert.equal(image, `node:${manifest.devDependencies["node"]}-bookworm-slim`);
+    }
+  });
+
+  test("runs as somebody who is not root, by number", () => {
+    assert.match(instruction(final, "USER").rest, /^[1-9]\d*:[1-9]\d*$/);
+  });
+
+  test("is asked every 30 s, with 5 s for the answer, after 10 s, and given up after the third", () => {
+    const { flags, rest } = instruction(final, "HEALTHCHECK");
+    assert.deepEqual(Object.fromEntries(flags), {
+      interval: "30s",
+      timeout: "5s",
+      "start-period": "10s",
+      retries: "3",
+    });
+    assert.deepEqual(execForm(rest.replace(/^CMD /, "")), ["node", "/app/health-check.ts"]);
+  });
+
+  test("is told to end by SIGTERM, with no shell in between", () => {
+    assert.equal(instruction(final, "STOPSIGNAL").rest, "SIGTERM");
+    assert.equal(execForm(instruction(final, "ENTRYPOINT").rest)[0], "node");
+    assert.deepEqual(execForm(instruction(final, "CMD").rest), ["start"]);
+  });
+
+  test("sets nothing that the program does not know, and no address of a database", () => {
+    const names = settingsOf(final);
+    assert.deepEqual(
+      names.filter((name) => !SETTINGS.has(name)),
+      [],
+    );
+    // It would win over the file of secrets.
+    assert.ok(!names.includes("HOLDFAST_URL"));
+    assert.equal(instruction(final, "EXPOSE").rest, String(DEFAULT_PORT));
+  });
+
+  test("the builder is sent what is copied, and nothing else", () => {
+    const sent = buildContext(ROOT);
+    const tops = new Set(sent.map((file) => file.split("/")[0] ?? ""));
+    assert.deepEqual([...tops].toSorted(), [
+      ".npmrc",
+      "LICENSE",
+      "bin",
+      "deploy",
+      "package-lock.json",
+      "package.json",
+      "src",
+      "tsconfig.build.json",
+      "tsconfig.json",
+    ]);
+    const rules = readRules(readFileSync(join(ROOT, ".dockerignore"), "utf8"));
+    for (const secret of [".env", ".git/config", "deploy/secrets/holdfast.env", "shop.db"]) {
+      assert.ok(isIgnored(secret, rules), `${secret} would be sent`);
+    }
+  });
+});
+
+describe("the image, carried out in a clean folder", () => {
+  let image: Image;
+
+  before(() => {
+    const args = { BUILD_ID };
+    image = replay({ repository: ROOT, folder: folder.file(""), args, realNpm: LONG });
+  });
+
+  const run = (...args: string[]) => runIn(image, { args, env: { HOLDFAST_URL } });
+
+  test("the command answers, from dist and without the sources", async () => {
+    const { code, stdout, stderr } = await run("--version");
+    assert.deepEqual([code, stdout, stderr], [0, `${manifest.version}\n`, ""]);
+    // By its name too: for `docker exec` and `kubectl exec`.
+    const byName = spawnSync(join(image.root, "usr/local/bin/holdfast"), ["--version"], {
+      encoding: "utf8",
+    });
+    assert.equal(byName.stdout, stdout);
+    assert.ok(!existsSync(join(image.root, "app/src")));
+  });
+
+  test("has what runs, and is small", () => {
+    const packages = packagesIn(join(image.root, "app/node_modules"));
+    for (const wanted of [...Object.keys(manifest.dependencies), "pg", "mysql2", "ioredis"]) {
+      assert.ok(packages.includes(wanted), `${wanted} is missing`);
+    }
+    for (const left of ["typescript", "oxlint", "node", "@prisma/client", "typeorm", "yaml"]) {
+      assert.ok(!packages.includes(left), `${left} is of no use there`);
+    }
+    const mib = sizeOf(join(image.root, "app")) / 2 ** 20;
+    assert.ok(mib < MIB_MAX, `${mib.toFixed(1)} MiB`);
+  });
+
+  test("npm itself would install the same packages", { skip: LONG ? false : "LONG=1" }, () => {
+    const root = join(dirname(image.root), "packages/app");
+    const lock = readJson(join(ROOT, "package-lock.json")).packages;
+    const needed = neededToRun(readJson(join(root, "package.json")), lock);
+    const installed = packagesIn(join(root, "node_modules")).filter((name) => name !== "holdfast");
+    const tops = needed.filter((place) => place.lastIndexOf("node_modules/") === 0);
+    assert.deepEqual(
+      installed,
+      tops.map((place) => place.slice("node_modules/".length)),
+    );
+  });
+
+  test("tasks with a package.json of their own are run by the copy in the image, which hears SIGTERM as the first process", async (t) => {
+    const first = canBeFirst();
+    if (!first) t.diagnostic("no namespace of processes here: it was not the first one");
+    const tasks = writeTasks(image);
+    const args = ["work", "--tasks", tasks];
+    await using worker = new Container(image, { args, env: { HOLDFAST_URL }, first });
+    await worker.says(/worker started/);
+    const asked = await run("enqueue", "greet", '"Ada"', "--wait", "20s", "--json");
+    assert.equal(asked.code, 0, asked.stderr);
+    assert.match(asked.stdout, /"hello Ada"/);
+    const listed = JSON.parse((await run("workers", "--json")).stdout);
+    assert.match(JSON.stringify(listed), new RegExp(`"version":"${BUILD_ID}"`));
+    worker.stop();
+    const { code, stderr } = await worker.ended;
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /SIGTERM/);
+  });
+
+  // MERGE: `start` is being built; when it is there, take the condition out.
+  const coming = commandsNow().has("start") ? false : "there is no `start` yet";
+  test("`start` is alive and ready, says so, and ends with 0", { skip: coming }, async () => {
+    const port = String(await freePort());
+    const env = { HOLDFAST_PORT: port, HOLDFAST_TOKEN: "0".repeat(48) };
+    // As deploy/compose.yaml mounts its secret.
+    writeFileSync(join(image.workdir, ".env"), `HOLDFAST_URL=${HOLDFAST_URL}\n`);
+    const given: Given = { env: { ...env, HOLDFAST_TASKS: writeTasks(image) } };
+    await using service = new Container(image, given);
+    await until(async () => (await fetch(`http://127.0.0.1:${port}/ready`)).ok);
+    for (const path of ["/health", "/live", "/metrics"]) {
+      const headers = { authorization: `Bearer ${env.HOLDFAST_TOKEN}` };
+      const { status } = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
+      assert.equal(status, 200, path);
+    }
+    assert.equal(healthCheck(image, env).status, 0);
+    service.stop();
+    const { code, stderr } = await service.ended;
+    assert.equal(code, 0, stderr);
+    assert.equal(healthCheck(image, env).status, 1);
+  });
+
+  test("the health check tells a process that is alive from one that is not", async () => {
+    let status = 200;
+    const paths: string[] = [];
+    const server = createServer((request, response) => {
+      paths.push(request.url ?? "");
+      response.writeHead(status).end();
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const ask = (): Promise<number | null> => healthCheckBeside(image, port);
+    assert.equal(await ask(), 0);
+    status = 503;
+    assert.equal(await ask(), 1);
+    server.close();
+    await once(server, "close");
+    assert.equal(await ask(), 1);
+    assert.deepEqual(paths, ["/live", "/live"]);
+  });
+});
+
+describe("the drivers of an image", () => {
+  test("are those that were chosen, in the versions of the lock file", () => {
+    const chosen = chooseDrivers(["pg"]);
+    assert.equal(chosen.status, 0, chosen.stderr);
+    const lock = readJson(join(ROOT, "package-lock.json")).packages;
+    const places = neededToRun(chosen.manifest, lock);
+    assert.ok(places.includes("node_modules/pg") && places.includes("node_modules/pg-pool"));
+    assert.ok(!places.includes("node_modules/mysql2") && !places.includes("node_modules/ioredis"));
+    assert.equal(chosen.manifest.dependencies["pg"], manifest.devDependencies["pg"]);
+  });
+
+  test("one that does not exist ends the build with a sentence", () => {
+    const { status, stderr } = chooseDrivers(["pg", "postgres"]);
+    assert.equal(status, 1);
+    assert.match(stderr, /^No driver is called postgres\. There are: .*mysql2.*\n$/);
+  });
+});
+
+interface Manifest {
+  version: string;
+  dependencies: Record<string, string>;
+  devDependencies: Record<string, string>;
+}
+
+function readJson(file: string): any {
+  return JSON.parse(readFileSync(file, "utf8"));
+}
+
+function settingsOf(stage: Stage): string[] {
+  return stage.instructions
+    .filter(({ name }) => name === "ENV")
+    .flatMap(({ rest }) => assignments(rest, new Map()).map(([name]) => name));
+}
+
+/** `pino`, `@hono/node-server`: those that stand at the top. */
+function packagesIn(modules: string): string[] {
+  return readdirSync(modules)
+    .filter((name) => !name.startsWith("."))
+    .flatMap((name) =>
+      name.startsWith("@") ? readdirSync(join(modules, name)).map((own) => `${name}/${own}`) : name,
+    )
+    .toSorted();
+}
+
+/** In bytes, without what links lead to. */
+function sizeOf(path: string): number {
+  const stats = lstatSync(path);
+  if (!stats.isDirectory()) return stats.size;
+  return readdirSync(path).reduce((sum, name) => sum + sizeOf(join(path, name)), 0);
+}
+
+/** As `FROM holdfast` and a COPY put them there. */
+function writeTasks({ root }: Image): string {
+  const place = join(root, "app/tasks");
+  mkdirSync(place, { recursive: true });
+  writeFileSync(join(place, "package.json"), '{ "name": "shop", "type": "module" }');
+  const file = join(place, "tasks.ts");
+  cpSync(join(ROOT, "deploy/tasks.ts"), file);
+  return file;
+}
+
+function healthCheck(image: Image, env: Record<string, string>) {
+  const [, file = ""] = image.healthCheck;
+  return spawnSync(process.execPath, [file], { env, encoding: "utf8" });
+}
+
+/** Without blocking the server that it asks. */
+async function healthCheckBeside(image: Image, port: number): Promise<number | null> {
+  const asking: Image = { ...image, entrypoint: image.healthCheck };
+  const { code } = await runIn(asking, { args: [], env: { HEALTH_CHECK_PORT: String(port) } });
+  return code;
+}
+
+function chooseDrivers(drivers: readonly string[]) {
+  const place = folder.file("");
+  mkdirSync(place);
+  cpSync(join(ROOT, "package.json"), join(place, "package.json"));
+  const script = join(ROOT, "deploy/drivers.ts");
+  const said = spawnSync(process.execPath, [script, ...drivers], { cwd: place, encoding: "utf8" });
+  const chosen = readJson(join(place, "package.json")) as Manifest;
+  rmSync(place, { recursive: true });
+  return { ...said, manifest: chosen };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** Looks until it is so; a look that fails is one that says no. */
+async function until(look: () => Promise<boolean>): Promise<void> {
+  const { setTimeout: pause } = await import("node:timers/promises");
+  for (let looks = 0; looks < 200; looks += 1) {
+    if (await look().catch(() => false)) return;
+    await pause(50);
+  }
+  throw new Error("it did not come to it in 10 s");
+}

@@ -1,10 +1,11 @@
 /**
  * What the files in deploy/ and the guide are held against: the settings, paths and commands that the program has.
  *
- * MERGE: the list of settings belongs to the schema in src/config/, the ports and limits to its defaults, and `COMING`
- * goes when the last of these commands is there.
+ * MERGE: the list of settings belongs to the schema in src/config/, the ports and limits to its defaults; `COMING` and
+ * `METRICS` go when the last of these commands and src/server/metric-list.ts are there.
  */
 import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 export const ROOT = join(import.meta.dirname, "../..");
@@ -78,6 +79,31 @@ export function commandsNow(): Set<string> {
 /** Those, and the ones that are on their way. */
 export function commands(): Set<string> {
   return new Set([...commandsNow(), ...COMING]);
+}
+
+/** Metrics that the rules and the guide name, until there is the list itself. */
+const METRICS = [
+  "holdfast_up",
+  "holdfast_queue_jobs",
+  "holdfast_queue_oldest_pending_seconds",
+  "holdfast_census_age_seconds",
+  "holdfast_claim_duration_seconds",
+  "holdfast_attempts_total",
+  "holdfast_leases_lost_total",
+  "holdfast_worker_heartbeat_age_seconds",
+  "holdfast_fleet_drift_builds",
+  "holdfast_pool_waiting",
+  "holdfast_table_dead_rows",
+  "holdfast_oldest_transaction_seconds",
+  "holdfast_event_loop_delay_p99_seconds",
+  "process_resident_memory_bytes",
+];
+
+export function metricNames(): Set<string> {
+  const file = join(ROOT, "src/server/metric-list.ts");
+  if (!existsSync(file)) return new Set(METRICS);
+  const names = readFileSync(file, "utf8").matchAll(/^ {2}([a-z]+_[a-z0-9_]+): /gm);
+  return new Set([...names].map(([, name = ""]) => name));
 }
 
 /** `30s`, `1m30s`, `45`: what Compose, systemd and Kubernetes write, in milliseconds. */

@@ -1,0 +1,159 @@
+/** docs/guide/operating.md: whoever copies a command out of it at night finds that it exists. */
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { describe, test } from "node:test";
+import { parse } from "yaml";
+import { openHoldfast } from "../../src/index.ts";
+import { tempFolder } from "../support/folder.ts";
+import { commands, commandsNow, LAUNCHER, metricNames, ROOT, SETTINGS } from "./settings.ts";
+
+const FILE = join(ROOT, "docs/guide/operating.md");
+const guide = readFileSync(FILE, "utf8");
+const rules: { groups: { rules: Rule[] }[] } = parse(
+  readFileSync(join(ROOT, "deploy/prometheus/rules.yml"), "utf8"),
+);
+const folder = tempFolder();
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: { severity: string };
+  readonly annotations: { summary: string; runbook: string };
+}
+
+/** Names in the guide that are Compose's, not the program's. */
+const OF_COMPOSE = new Set(["HOLDFAST_IMAGE"]);
+
+describe("docs/guide/operating.md", () => {
+  const named = commandLines(guide);
+
+  test("names commands that there are", () => {
+    assert.ok(named.length > 40, `${named.length} command lines were found`);
+    const known = commands();
+    for (const [command = ""] of named) assert.ok(known.has(command), `holdfast ${command}`);
+  });
+
+  test("names subcommands and options that they have", () => {
+    const now = commandsNow();
+    for (const words of named.filter(([command = ""]) => now.has(command))) {
+      const path = pathOf(words);
+      const help = helpFor(path);
+      for (const option of words.filter((word) => /^--[a-z]/.test(word))) {
+        assert.match(help, new RegExp(`${option}\\b`), `holdfast ${words.join(" ")}`);
+      }
+    }
+  });
+
+  test("names settings and metrics that there are", () => {
+    for (const [name] of guide.matchAll(/\bHOLDFAST_[A-Z_]+\b/g)) {
+      assert.ok(SETTINGS.has(name) || OF_COMPOSE.has(name), name);
+    }
+    for (const [name] of guide.matchAll(/\bholdfast_[a-z_]+_[a-z]+\b/g)) {
+      assert.ok(metricNames().has(name), name);
+    }
+  });
+
+  test("its links lead somewhere", () => {
+    for (const [, path = "", anchor = ""] of guide.matchAll(/\]\(([^)#]*)(?:#([^)]+))?\)/g)) {
+      const file = path === "" ? FILE : resolve(dirname(FILE), path);
+      assert.ok(existsSync(file), path);
+      const there = anchor === "" || anchorsOf(readFileSync(file, "utf8")).has(anchor);
+      assert.ok(there, `${path}#${anchor}`);
+    }
+  });
+
+  test("files of deploy/ that it names are there", () => {
+    // MERGE: keda.yaml and the dashboard are on their way.
+    for (const [, file = ""] of guide.matchAll(/`(deploy\/[\w./@-]+\.\w+)`/g)) {
+      assert.ok(existsSync(join(ROOT, file)), file);
+    }
+  });
+
+  test("its copy of a SQLite file that is in use has everything that was committed", async () => {
+    const script = /# backup\.sh[^\n]*\n([\s\S]*?)```/.exec(guide)?.[1] ?? "";
+    const place = folder.file("");
+    mkdirSync(place, { recursive: true });
+    await using holdfast = await openHoldfast(`sqlite:${join(place, "holdfast.db")}`);
+    for (let jobs = 0; jobs < 20; jobs += 1) await holdfast.enqueue("mail.send", { jobs });
+    writeFileSync(join(place, "backup.sh"), script);
+    const path = `${dirname(process.execPath)}:${process.env["PATH"]}`;
+    const env = { ...process.env, PATH: path };
+    execFileSync("sh", ["-eu", "backup.sh"], { cwd: place, env });
+    await using copy = await openHoldfast(`sqlite:${join(place, "holdfast-backup.db")}`);
+    const [queue] = await copy.stats();
+    assert.equal(queue?.counts.pending, 20);
+  });
+});
+
+describe("deploy/prometheus/rules.yml", () => {
+  const all = rules.groups.flatMap((group) => group.rules);
+
+  test("asks for metrics that there are, and sends people to runbooks that there are", () => {
+    assert.ok(all.length > 10);
+    const anchors = anchorsOf(guide);
+    for (const { alert, expr, labels, annotations } of all) {
+      for (const [name] of expr.matchAll(/\b(?:holdfast|process|nodejs)_[a-z0-9_]+\b/g)) {
+        assert.ok(metricNames().has(name), `${alert}: ${name}`);
+      }
+      assert.match(labels.severity, /^(?:warning|critical)$/, alert);
+      const [path = "", anchor = ""] = annotations.runbook.split("#");
+      assert.equal(join(ROOT, path), FILE, alert);
+      assert.ok(anchors.has(anchor), `${alert}: ${annotations.runbook}`);
+    }
+  });
+
+  const hasTool = spawnSync("promtool", ["--version"]).status === 0;
+  test("fires when it should (promtool)", { skip: hasTool ? false : "no promtool" }, () => {
+    const file = join(import.meta.dirname, "rules.promtool.yml");
+    const { status, stdout, stderr } = spawnSync("promtool", ["test", "rules", file], {
+      encoding: "utf8",
+    });
+    assert.equal(status, 0, stdout + stderr);
+  });
+});
+
+/** The words behind every `holdfast` in code, up to whatever ends a command. */
+function commandLines(text: string): string[][] {
+  const code = [...text.matchAll(/```\w*\n([\s\S]*?)```|`([^`\n]+)`/g)];
+  return code
+    .map(([, block, span]) => block ?? span ?? "")
+    .flatMap((piece) => [
+      // Not the name of a project, a namespace or a schema.
+      ...piece.matchAll(/(?<=^|\s)(?<!--[a-z-]+ |schema )holdfast ([a-z]+[^|;#\n]*)/g),
+    ])
+    .map(([, line = ""]) => line.trim().split(/\s+/));
+}
+
+const helps = new Map<string, string>();
+
+function helpFor(path: readonly string[]): string {
+  const known = helps.get(path.join(" "));
+  if (known !== undefined) return known;
+  const said = spawnSync(process.execPath, [LAUNCHER, ...path, "--help"], { encoding: "utf8" });
+  assert.equal(said.status, 0, `holdfast ${path.join(" ")}: ${said.stderr}`);
+  // A command with subcommands has one that is meant when none is named.
+  const list = / {2}list \[options\]/.test(said.stdout) ? helpFor([...path, "list"]) : "";
+  helps.set(path.join(" "), said.stdout + list);
+  return said.stdout + list;
+}
+
+/** `workers drain`, of `workers drain <id> --reason …`: a second word is one only if the first has such. */
+function pathOf([command = "", second = ""]: readonly string[]): string[] {
+  const isWord = /^[a-z]+$/.test(second);
+  return isWord && helpFor([command]).includes(`  ${second} [`) ? [command, second] : [command];
+}
+
+/** As they are made of headings. */
+function anchorsOf(text: string): Set<string> {
+  const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) => title);
+  return new Set(
+    headings.map((title) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
+}

@@ -16,6 +16,7 @@ import type { Emitted } from "../store/journal.ts";
 import type { Enqueued, NewJob, QueueStats, Store } from "../store/store.ts";
 import { Audit } from "./audit.ts";
 import { Enqueuer } from "./enqueuer.ts";
+import { Figures } from "./figures.ts";
 import { Job } from "./job.ts";
 import { Jobs } from "./jobs.ts";
 import { Leases } from "./leases.ts";
@@ -57,6 +58,7 @@ export class Client implements AsyncDisposable {
   readonly workflows: Workflows;
   readonly locks: Locks;
   readonly audit: Audit;
+  readonly figures: Figures;
   readonly #newId: () => string;
   readonly #results: Results;
   readonly #watches: Watches;
@@ -71,6 +73,7 @@ export class Client implements AsyncDisposable {
     this.version = version;
     this.leases = new Leases(store, runtime);
     this.workers = new Workers(store, runtime);
+    this.figures = new Figures(store);
     this.#newId = makeIds(runtime);
     const { mode = "sql", place = new SqlLock(store), ...times } = locks ?? {};
     const newId = this.#newId;

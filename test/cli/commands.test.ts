@@ -3,6 +3,8 @@ import { existsSync } from "node:fs";
 import { after, suite, test } from "node:test";
 import { GiveUp } from "../../src/core/errors.ts";
 import { defineTask, openHoldfast } from "../../src/index.ts";
+import { sql } from "../../src/store/sql.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
 import { assertRefused, Desk } from "./command.ts";
 
 const ID = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/;
@@ -218,6 +220,30 @@ suite("holdfast jobs, job, stats", () => {
     const { queues } = await desk.json(["stats"]);
     const reports = queues.find((queue: { queue: string }) => queue.queue === "reports");
     assert.deepEqual([reports.counts.done, reports.oldestPendingAt], [1, null]);
+  });
+
+  test("stats tells what a monitor counted a moment ago, and counts when it is asked to", async () => {
+    await using holdfast = await openHoldfast(desk.url);
+    const census = await holdfast.store.takeCensus({ everyMs: 0 });
+    const { id } = await holdfast.enqueue("x", null, { queue: "late" });
+    const { stdout } = await desk.holdfast(["stats"]);
+    assert.match(stdout, /^default +1 +1 /m);
+    assert.match(stdout, /^Counted [0-9a-z]+ ago; .* --exact counts now\.$/m);
+    assert.doesNotMatch(stdout, /^late/m);
+    const known = await desk.json(["stats"]);
+    assert.deepEqual([known.exact, known.countedAt], [false, census?.countedAt]);
+    const exact = await desk.json(["stats", "--exact"]);
+    assert.deepEqual([exact.exact, exact.countedAt], [true, null]);
+    const queues = exact.queues as { queue: string }[];
+    assert.ok(queues.some(({ queue }) => queue === "late"));
+    await holdfast.jobs.cancel(id);
+  });
+
+  test("stats counts when the last census is older than two minutes", async () => {
+    await using holdfast = await openHoldfast(desk.url);
+    const { engine } = holdfast.store as SqlStore;
+    await engine.run(sql`update holdfast.census set counted_at = counted_at - 121000 where id = 1`);
+    assert.equal((await desk.json(["stats"])).exact, true);
   });
 });
 

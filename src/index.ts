@@ -40,6 +40,12 @@ export type { Doubt, Emitted, StepRecord } from "./store/journal.ts";
 export type { Worker, WorkerStatus } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/settings.ts";
 export type { WorkerEvents } from "./worker/events.ts";
+export { startMonitor, type Monitor, type MonitorOptions } from "./ops/monitor.ts";
+export { canaryTask, withCanary, type CanaryOptions } from "./ops/canary.ts";
+export type { CanaryReport, Observation } from "./ops/observation.ts";
+export type { Figures, MinutesOptions } from "./queue/figures.ts";
+export type { AgedCensus, Census, MinuteFigures, QueueDepth } from "./store/figures.ts";
+export type { Finding, Offender, Severity } from "./core/finding.ts";
 export type { Job } from "./queue/job.ts";
 export type { Item } from "./queue/item.ts";
 export type {

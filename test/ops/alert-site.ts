@@ -94,6 +94,15 @@ export class Site implements AsyncDisposable {
     return rows.map(({ rule, event }) => `${rule} ${event}`);
   }
 
+  /** What became of those: how often each was tried, and whether it is over. */
+  async tried(): Promise<{ event: string; tries: number; state: string; error: string | null }[]> {
+    return this.store.engine.all(sql`
+      select event, tries, error,
+             case when delivered_at is not null then 'delivered' when due_at is null then 'given up' else 'due' end as state
+        from holdfast.alert_delivery
+       order by event`);
+  }
+
   async empty(): Promise<void> {
     await this.#stop();
     await emptyTables(this.store.engine);

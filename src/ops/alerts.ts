@@ -11,6 +11,7 @@ import type { Severity } from "../core/finding.ts";
 import { makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
+import { activeStates } from "../core/worker-state.ts";
 import type { AlertRecord } from "../store/alerts.ts";
 import type { Store } from "../store/store.ts";
 import { listAlerts, type AlertsFilter } from "./alert-list.ts";
@@ -128,11 +129,12 @@ export class Alerts {
     await this.#prune();
   }
 
-  /** The queues that live workers take jobs from. */
+  /** The queues that workers take jobs from; one that is stopping takes none. */
   async #worked(): Promise<ReadonlySet<string> | null> {
     const workers = await this.#store.workers({ alive: true, limit: WORKERS_MAX });
     if (workers.length === WORKERS_MAX) return null;
-    return new Set(workers.flatMap(({ queues }) => queues));
+    const active = workers.filter(({ status }) => activeStates.some((state) => state === status));
+    return new Set(active.flatMap(({ queues }) => queues));
   }
 
   async #apply(rule: AlertRule, view: AlertView, open: readonly AlertRecord[]): Promise<void> {

@@ -6,8 +6,7 @@
  * seconds at most, and of an answer no more is read than a person would.
  */
 import { lookup } from "node:dns/promises";
-import http, { type ClientRequest, type IncomingMessage } from "node:http";
-import https from "node:https";
+import type { ClientRequest, IncomingMessage, request as Begin } from "node:http";
 import { isIP, type LookupFunction } from "node:net";
 import { urlToHttpOptions } from "node:url";
 import { describeError } from "../core/error-record.ts";
@@ -117,13 +116,14 @@ function whenOver(end: AbortSignal, hear: (why: Error) => void): void {
   else end.addEventListener("abort", tell, { once: true });
 }
 
-function post(
+async function post(
   { url, headers, body }: WebhookRequest,
   addresses: readonly string[],
   end: AbortSignal,
 ): Promise<WebhookAnswer> {
+  const begin = await protocolOf(url);
   return new Promise((resolve, reject) => {
-    const request = (url.protocol === "https:" ? https : http).request({
+    const request = begin({
       ...urlToHttpOptions(url),
       method: "POST",
       headers: { ...headers, "content-length": Buffer.byteLength(body) },
@@ -132,11 +132,19 @@ function post(
     });
     request.on("response", (response) => resolve(read(response, request)));
     request.on("error", reject);
-    whenOver(end, (why) => request.destroy(why));
     // As when somebody wants to speak another protocol: there is no answer, and no error.
     request.on("close", () => reject(new Error("the connection was closed without an answer")));
+    whenOver(end, (why) => request.destroy(why));
     request.end(body);
   });
+}
+
+/** Loaded when there is something to send: most processes never do, and these take several megabytes. */
+async function protocolOf(url: URL): Promise<typeof Begin> {
+  const { request } = await (url.protocol === "https:"
+    ? import("node:https")
+    : import("node:http"));
+  return request;
 }
 
 /** Only asked for names: an address is connected to as it is. */

@@ -9,6 +9,7 @@ import type { AlertOptions } from "../../src/ops/alert-settings.ts";
 import { Alerts } from "../../src/ops/alerts.ts";
 import type { Observation } from "../../src/ops/observation.ts";
 import { START_AT as NOW } from "../support/runtime.ts";
+import { start } from "../support/workers.ts";
 import { onFile, type Site } from "./alert-site.ts";
 import { canary, depth, finding, minutes, MINUTE_MS, offender } from "./alert-views.ts";
 
@@ -274,6 +275,25 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     await alerts!.stop();
     await alerts!.observe(seen(site));
     assert.deepEqual(await site.raised(), []);
+  });
+
+  test("knows by the registry which queues somebody works on", async () => {
+    await using site = await onFile(1);
+    site.monitors();
+    const pending = async () => {
+      const queues = [depth("mail", { pending: 3 })];
+      await site.observe({ census: { countedAt: site.runtime.now(), tookMs: 5, queues } });
+      site.runtime.clock.advance(2 * MINUTE_MS);
+    };
+    const worker = await start(site.store, { queues: ["sms", "mail"] });
+    await pending();
+    await pending();
+    assert.deepEqual(await site.raised(), []);
+    await site.store.moveWorker(worker.id, { state: "stopping", reason: null });
+    await pending();
+    assert.deepEqual(await site.raised(), []);
+    await pending();
+    assert.deepEqual(await site.raised(), ["no-worker mail raised"]);
   });
 
   test("what a rule cannot tell about stays, and is over after a day", async () => {

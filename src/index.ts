@@ -11,6 +11,7 @@ export {
 } from "./core/task.ts";
 export { defineConfig, type HoldfastConfig } from "./config/define.ts";
 export { defineEvent, type EventType } from "./core/event.ts";
+export { traceOf, type GivenTrace, type TraceContext } from "./core/trace.ts";
 export { diagramOf } from "./core/diagram.ts";
 export {
   defineWorkflow,

@@ -21,10 +21,11 @@ import { Job } from "./job.ts";
 import { Jobs } from "./jobs.ts";
 import { Leases } from "./leases.ts";
 import { Locks } from "./locks.ts";
-import { checkPayload, jobsOf, listOf, type OptionsOf } from "./new-job.ts";
+import { checkPayload, listOf, type OptionsOf } from "./new-job.ts";
 import type { EnqueueOptions } from "./options.ts";
 import { Results } from "./results.ts";
 import { Subscription } from "./subscription.ts";
+import { enqueueTraced } from "./traced-enqueue.ts";
 import { Watches } from "./watches.ts";
 import { Within } from "./within.ts";
 import { Workers } from "./workers.ts";
@@ -203,8 +204,8 @@ export class Client implements AsyncDisposable {
     inputs: readonly unknown[],
     options: EnqueueOptions | OptionsOf,
   ): Promise<Job<unknown>[]> {
-    const { name, news } = await jobsOf({ task, inputs, options, newId: this.#newId });
-    const enqueued = await this.#write(news);
+    const enqueueing = { task, inputs, options, newId: this.#newId };
+    const { name, enqueued } = await enqueueTraced(enqueueing, (news) => this.#write(news));
     this.#enqueuer.note();
     return enqueued.map((row) => new Job({ ...row, task: name, jobs: this.jobs }));
   }

@@ -16,10 +16,11 @@ import { checkKey, checkName } from "../core/name.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { CallFailed, EventTimeout, NotDone, Suspended } from "../core/step-errors.ts";
 import { JOB_ENDED, type StepKind, type UserTransaction } from "../core/step.ts";
+import { inSpan, type OpenSpan } from "../core/tracing.ts";
 import type { CallOptions, Effect, Found, StepMatching, Task } from "../core/task.ts";
 import type { NewStep, StepRecord, StepWrite } from "../store/journal.ts";
 import type { FinishedRecord, Store } from "../store/store.ts";
-import { checkInputs, defaultsOf, newJob } from "./new-job.ts";
+import { checkInputs, defaultsOf, newJob, termsHere } from "./new-job.ts";
 import { checkOptions, type Terms } from "./options.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
 import { unlessAborted } from "./unless-aborted.ts";
@@ -39,6 +40,8 @@ export interface StepsParts {
   readonly matching: StepMatching;
   readonly signal: () => AbortSignal;
   readonly runtime: Runtime;
+  /** Of the attempt, where the application traces. */
+  readonly span: OpenSpan | null;
   /** Ends the attempt, when nothing of it is under way any more. */
   readonly suspend: (delayMs: number | null, waits: readonly Wait[]) => void;
 }
@@ -77,7 +80,7 @@ export class Steps {
   async step<T>(name: string, body: () => T | Promise<T>): Promise<T> {
     checkBody("step", body);
     return this.#make(name, "step", async ({ step, kept }) => {
-      const value = await body();
+      const value = await this.#inSpan(step, async () => body());
       await this.#put(step, kept, { status: "done", result: encodeOptional(value, KEPT) });
       return value;
     });
@@ -94,8 +97,10 @@ export class Steps {
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: null });
       else if (verify === undefined) return this.#doubt(step, kept);
       const begun = kept ?? step;
-      const found = kept === undefined ? undefined : await verify?.(effect);
-      const value = found ?? (await this.#act(step, () => act(effect)));
+      const value = await this.#inSpan(step, async () => {
+        const found = kept === undefined ? undefined : await verify?.(effect);
+        return found ?? (await this.#act(step, () => act(effect)));
+      });
       await this.#put(step, begun, { status: "done", result: encodeOptional(value, KEPT) });
       return value;
     });
@@ -106,11 +111,12 @@ export class Steps {
     return this.#make(name, "commit", async ({ step }) => {
       const { store, fence, signal } = this.#parts;
       let value: T | undefined;
-      await store.commitStep(fence, step, async (tx) => {
+      const commit = async (tx: UserTransaction): Promise<string | null> => {
         // A transaction does not stay open longer than the attempt that opened it.
         value = await unlessAborted(signal(), async () => body(tx));
         return encodeOptional(value, KEPT);
-      });
+      };
+      await this.#inSpan(step, () => store.commitStep(fence, step, commit));
       return value as T;
     });
   }
@@ -152,7 +158,7 @@ export class Steps {
     { name = task.name, ...options }: CallOptions = {},
   ): Promise<Result> {
     const defaults = defaultsOf(task);
-    const terms = checkOptions(options, defaults);
+    const terms = termsHere(checkOptions(options, defaults), this.#parts.span);
     return this.#make(name, "call", async ({ step, kept }) => {
       const { store, newId } = this.#parts;
       if (kept?.status === "failed") throw failureOf(kept.result);
@@ -232,6 +238,10 @@ export class Steps {
     } finally {
       this.#ended();
     }
+  }
+
+  #inSpan<T>({ name, kind }: NewStep, make: () => Promise<T>): Promise<T> {
+    return inSpan({ name: `${kind} ${name}`, kind: "internal", within: this.#parts.span }, make);
   }
 
   /** Not in an attempt that gave its place back: its function must not take that for an error. */

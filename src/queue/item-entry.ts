@@ -7,7 +7,7 @@ import type { Task } from "../core/task.ts";
 import type { EnqueueOnEntry, StateRules } from "../core/workflow.ts";
 import type { NewJob } from "../store/store.ts";
 import type { Patience } from "./item-patience.ts";
-import { checkInputs, defaultsOf, newJob } from "./new-job.ts";
+import { checkInputs, defaultsOf, newJob, termsHere } from "./new-job.ts";
 import { checkOptions, type EnqueueOptions } from "./options.ts";
 
 const ENTRY_JOBS_MAX = 1_000;
@@ -33,7 +33,8 @@ export async function jobsOnEntry(
     await patience.with("enter", () => checkInputs(task, [input]));
     // Whoever ends a job that somebody waits for sees it in its id.
     const id = rules.whenJobsEnd === null ? newId() : calledId(newId());
-    jobs.push(newJob(id, defaults.name, input, checkOptions(options, defaults)));
+    const terms = termsHere(checkOptions(options, defaults));
+    jobs.push(newJob(id, defaults.name, input, terms));
   }
   return jobs;
 }

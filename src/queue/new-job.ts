@@ -5,6 +5,8 @@ import { DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional } from "../core/json.
 import { retryPolicy } from "../core/retry.ts";
 import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
 import { checkTaskName } from "../core/task-name.ts";
+import type { TraceContext } from "../core/trace.ts";
+import { traceHere, type OpenSpan } from "../core/tracing.ts";
 import type { NewJob } from "../store/store.ts";
 import { checkOptions, type EnqueueOptions, type Terms } from "./options.ts";
 
@@ -66,6 +68,12 @@ export async function checkPayload(event: EventType, payload: unknown): Promise<
   return encodeOptional(payload, PAYLOAD);
 }
 
+/** The terms of a job that belongs to the trace that goes on here, if one does. */
+export function termsHere(terms: Terms, within: OpenSpan | null = null): Terms {
+  const trace = terms.trace ?? traceHere(within);
+  return trace === undefined ? terms : { ...terms, trace };
+}
+
 export type OptionsOf = (input: unknown, index: number) => EnqueueOptions;
 
 /** Options for all jobs are checked once; a function's for each, which may be one object changed for each. */
@@ -80,17 +88,30 @@ function termsFrom(
   return () => terms;
 }
 
+/** What all were given at once is where the trace comes from; what one was given is its own. */
+function traced(
+  termsOf: (input: unknown, index: number) => Terms,
+  trace: TraceContext | undefined,
+  options: EnqueueOptions | OptionsOf,
+): (input: unknown, index: number) => Terms {
+  if (trace === undefined) return termsOf;
+  if (typeof options === "function") return (...each) => ({ trace, ...termsOf(...each) });
+  return (...each) => ({ ...termsOf(...each), trace });
+}
+
 /** The jobs of one call, all checked, and the name of their task. */
 export async function jobsOf(parts: {
   readonly task: Task | string;
   readonly inputs: readonly unknown[];
   readonly options: EnqueueOptions | OptionsOf;
   readonly newId: () => string;
+  /** Of those that name none of their own. */
+  readonly trace?: TraceContext;
 }): Promise<{ name: string; news: NewJob[] }> {
-  const { task, inputs, options, newId } = parts;
+  const { task, inputs, options, newId, trace } = parts;
   const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
   const checked = typeof task === "string" ? inputs : await checkInputs(task, inputs);
-  const termsOf = termsFrom(options, defaults);
+  const termsOf = traced(termsFrom(options, defaults), trace, options);
   const news = checked.map((input, index) =>
     newJob(newId(), defaults.name, input, termsOf(input, index)),
   );

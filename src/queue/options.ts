@@ -4,6 +4,7 @@ import { toMs, type Duration } from "../core/duration.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import { checkKey, checkName } from "../core/name.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
+import { checkTrace, type GivenTrace } from "../core/trace.ts";
 import type { NewJob, OnConflict } from "../store/store.ts";
 
 export const PRIORITY_MAX = 32_767;
@@ -29,6 +30,11 @@ export interface EnqueueOptions {
    * place, if nobody works on it. `reject`: KeyTaken is thrown, and nothing is accepted.
    */
   readonly onConflict?: OnConflict;
+  /**
+   * The trace that it belongs to, as W3C's Trace Context writes it: `traceOf(headers)` reads it from a request. Default: the
+   * span that is active, where the application traces.
+   */
+  readonly trace?: GivenTrace;
 }
 
 export type Terms = Omit<NewJob, "id" | "task" | "payload">;
@@ -42,6 +48,7 @@ const KNOWN = new Set([
   "key",
   "keyFor",
   "onConflict",
+  "trace",
 ]);
 
 export const conflicts = ["return", "replace", "reject"] as const satisfies readonly OnConflict[];
@@ -58,6 +65,7 @@ export function checkOptions(
     attemptsMax: checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX }),
     ...keyOf(options),
     start: startOf(options),
+    ...(options.trace === undefined ? {} : { trace: checkTrace("trace", options.trace) }),
   };
 }
 

@@ -10,8 +10,9 @@ import type { Store } from "../store/store.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { Job } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
-import { checkPayload, jobsOf, listOf, type OptionsOf } from "./new-job.ts";
+import { checkPayload, listOf, type OptionsOf } from "./new-job.ts";
 import type { EnqueueOptions } from "./options.ts";
+import { enqueueTraced } from "./traced-enqueue.ts";
 import { GuestWorkflows } from "./within-workflows.ts";
 import type { Workflows } from "./workflows.ts";
 
@@ -83,8 +84,10 @@ export class Within {
     options: EnqueueOptions | OptionsOf,
   ): Promise<Job<unknown>[]> {
     const { store, jobs, newId, tx } = this.#parts;
-    const { name, news } = await jobsOf({ task, inputs, options, newId });
-    const enqueued = await store.within(tx, (guest) => guest.enqueue(news));
+    const enqueueing = { task, inputs, options, newId };
+    const { name, enqueued } = await enqueueTraced(enqueueing, (news) =>
+      store.within(tx, (guest) => guest.enqueue(news)),
+    );
     return enqueued.map((row) => new Job({ ...row, task: name, jobs }));
   }
 }

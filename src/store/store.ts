@@ -203,6 +203,8 @@ export interface ClaimedJob extends Fence {
   /** Since when it was pending; null: the claim's answer was lost, and nobody knows any more. */
   readonly readyAt: number | null;
   readonly lockedUntil: number;
+  /** The trace that it belongs to, where somebody has looked: a claim does not. */
+  readonly trace?: TraceContext;
 }
 
 export interface Settled extends Fence {

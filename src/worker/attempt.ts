@@ -26,6 +26,7 @@ import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
 import type { Duration } from "../core/duration.ts";
 import type { Progress } from "../core/report.ts";
 import type { UserTransaction } from "../core/step.ts";
+import type { OpenSpan } from "../core/tracing.ts";
 import {
   parseInput,
   type CallOptions,
@@ -68,6 +69,8 @@ export class Attempt {
   /** It has completed its job in a transaction of the user's: what became of it has to be looked up. */
   completed = false;
   error: unknown = null;
+  /** Where the application traces. */
+  readonly span: OpenSpan | null;
   readonly #runtime: Runtime;
   readonly #store: Store;
   readonly #newId: () => string;
@@ -87,8 +90,10 @@ export class Attempt {
     store: Store;
     newId: () => string;
     owner: AttemptOwner;
+    span?: OpenSpan | null;
   }) {
     this.job = parts.job;
+    this.span = parts.span ?? null;
     this.task = parts.task;
     this.trustedUntil = parts.trustedUntil;
     this.#runtime = parts.runtime;
@@ -106,6 +111,7 @@ export class Attempt {
       matching: this.task.steps,
       signal: () => this.signal,
       runtime: this.#runtime,
+      span: this.span,
       suspend: (delayMs, waits) => this.#suspend(delayMs, waits),
     });
     return this.#steps;

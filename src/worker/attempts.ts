@@ -12,6 +12,7 @@ import type { Task } from "../core/task.ts";
 import type { ClaimedJob, Store } from "../store/store.ts";
 import { Attempt, type AttemptOwner } from "./attempt.ts";
 import type { KeeperHost } from "./keeper-host.ts";
+import { openAttempt } from "./attempt-span.ts";
 import { leaseList, type Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
 import { runTraced } from "./uncaught.ts";
@@ -58,8 +59,10 @@ export class Attempts implements AttemptOwner {
     task: Task,
     { sentAt, heldMs }: { readonly sentAt: number; readonly heldMs: number },
   ): void {
+    const span = openAttempt(job);
     const attempt = new Attempt({
       job,
+      span,
       task,
       trustedUntil: sentAt + this.#trustMs,
       runtime: this.#runtime,
@@ -69,7 +72,8 @@ export class Attempts implements AttemptOwner {
     });
     this.#running.set(job.id, attempt);
     this.#reporter.started(job, heldMs);
-    runTraced(attempt);
+    if (span === null) runTraced(attempt);
+    else span.run(() => runTraced(attempt));
   }
 
   isTrusted(sentAt: number, now: number): boolean {

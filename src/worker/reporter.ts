@@ -1,4 +1,5 @@
 /** Counts what happens in a worker, logs what somebody should know, and tells those who listen. */
+import { LeaseLost } from "../core/errors.ts";
 import { Events } from "../core/events.ts";
 import { traceId, type Status } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
@@ -6,6 +7,7 @@ import type { Runtime } from "../core/runtime.ts";
 import type { ClosedWorker } from "../store/registry.ts";
 import type { ClaimedJob, Settled } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
+import { closeAttempt } from "./attempt-span.ts";
 import type { EndEvent, JobEvent, WorkerEvents } from "./events.ts";
 import type { AttemptOutcome, Meter } from "./meter.ts";
 
@@ -98,6 +100,7 @@ export class Reporter {
     const outcome = outcomeOf(settled.status);
     this.#counters[outcome] += 1;
     for (const meter of this.#meters) meter.ended(attempt.job, outcome, attempt.ranMs);
+    closeAttempt(attempt.span, outcome, error);
     switch (settled.status) {
       case "done":
         return this.events.emit("job:completed", event);
@@ -121,8 +124,9 @@ export class Reporter {
     }
   }
 
-  refused(): void {
+  refused({ span, job, error }: Attempt): void {
     this.#counters.staleWritesRefused += 1;
+    closeAttempt(span, "lost", error ?? new LeaseLost(job));
   }
 
   lost(attempt: Attempt, why: string): void {
@@ -171,8 +175,9 @@ export class Reporter {
     for (const meter of this.#meters) meter.started(job, waitedMs);
   }
 
-  #facts({ job }: Attempt): object {
-    return { job: job.id, task: job.task, worker: this.#worker, traceId: traceId(job) };
+  #facts({ job, span }: Attempt): object {
+    const facts = { job: job.id, task: job.task, worker: this.#worker, traceId: traceId(job) };
+    return { ...facts, ...span?.ids };
   }
 
   #endEvent(attempt: Attempt): EndEvent {

@@ -12,6 +12,7 @@ import { sleep, type Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
 import type { ClaimedJob, Settled, Store } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
+import { withTraces } from "./attempt-span.ts";
 import { Attempts } from "./attempts.ts";
 import { BATCH_MAX, Claimer, type Batch, type Buffered } from "./claimer.ts";
 import type { KeeperHost } from "./keeper-host.ts";
@@ -127,7 +128,7 @@ export class Turns {
     if (limit > 0) this.#parts.reporter.answered(tookMs);
     this.#hearSettled(ended, settled);
     if (limit > 0) this.#isDry = claimed.length < limit;
-    await this.#take({ jobs: claimed, sentAt });
+    await this.#take({ jobs: await withTraces(claimed, this.#parts), sentAt });
     if (claimed.length > 0 && claimed.length === limit) {
       this.#isNews = true;
       return 0;
@@ -306,7 +307,7 @@ export class Turns {
           reporter.stray(attempt, attempt.error);
         reporter.settled(attempt, accepted);
       } else {
-        reporter.refused();
+        reporter.refused(attempt);
         this.#attempts.lose(attempt, "the database refused its outcome");
       }
     }

@@ -38,8 +38,7 @@ describe("docs/guide/operating.md", () => {
   test("names subcommands and options that they have", () => {
     const now = commandsNow();
     for (const words of named.filter(([command = ""]) => now.has(command))) {
-      const path = pathOf(words);
-      const help = helpFor(path);
+      const help = helpOf(words);
       for (const option of words.filter((word) => /^--[a-z]/.test(word))) {
         assert.match(help, new RegExp(`${option}\\b`), `holdfast ${words.join(" ")}`);
       }
@@ -128,21 +127,24 @@ function commandLines(text: string): string[][] {
 
 const helps = new Map<string, string>();
 
-function helpFor(path: readonly string[]): string {
-  const known = helps.get(path.join(" "));
+function helpFor(...path: readonly string[]): string {
+  const name = path.join(" ");
+  const known = helps.get(name);
   if (known !== undefined) return known;
   const said = spawnSync(process.execPath, [LAUNCHER, ...path, "--help"], { encoding: "utf8" });
-  assert.equal(said.status, 0, `holdfast ${path.join(" ")}: ${said.stderr}`);
-  // A command with subcommands has one that is meant when none is named.
-  const list = / {2}list \[options\]/.test(said.stdout) ? helpFor([...path, "list"]) : "";
-  helps.set(path.join(" "), said.stdout + list);
-  return said.stdout + list;
+  assert.equal(said.status, 0, `holdfast ${name}: ${said.stderr}`);
+  helps.set(name, said.stdout);
+  return said.stdout;
 }
 
-/** `workers drain`, of `workers drain <id> --reason …`: a second word is one only if the first has such. */
-function pathOf([command = "", second = ""]: readonly string[]): string[] {
-  const isWord = /^[a-z]+$/.test(second);
-  return isWord && helpFor([command]).includes(`  ${second} [`) ? [command, second] : [command];
+/** Of the command itself, or of its subcommand: the one that is named, or `list`, which is meant when none is. */
+function helpOf([command = "", second = ""]: readonly string[]): string {
+  const help = helpFor(command);
+  const [, list] = /\nCommands:\n([\s\S]*)/.exec(help) ?? [];
+  if (list === undefined) return help;
+  const wanted = /^[a-z]+$/.test(second) ? second : "list";
+  assert.match(list, new RegExp(`^ {2}${wanted} `, "m"), `holdfast ${command} ${wanted}`);
+  return helpFor(command, wanted);
 }
 
 /** As they are made of headings. */

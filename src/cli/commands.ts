@@ -14,6 +14,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   retry: async () => (await import("./retry.ts")).retryCommand,
   cancel: async () => (await import("./cancel.ts")).cancelCommand,
   stats: async () => (await import("./stats.ts")).statsCommand,
+  top: async () => (await import("./top.ts")).topCommand,
   workers: async () => (await import("./workers.ts")).workersCommand,
   locks: async () => (await import("./locks.ts")).locksCommand,
   alerts: async () => (await import("./alerts.ts")).alertsCommand,

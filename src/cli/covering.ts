@@ -15,6 +15,11 @@ export function coveredFacts(facts: object): Record<string, unknown> {
   return entriesOf(facts, 0, new Set());
 }
 
+/** A value that somebody printed. */
+export function covered(value: unknown): unknown {
+  return copy(value, 0, new Set());
+}
+
 export function coveredText(text: string): string {
   const short = text.length > TEXT_LENGTH_MAX ? `${text.slice(0, TEXT_LENGTH_MAX)}${CUT}` : text;
   return masked(short);

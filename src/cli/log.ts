@@ -23,7 +23,7 @@ export interface LogOptions {
 export function openLog(terminal: Terminal, { level, process: number }: LogOptions): Logger {
   const stream = isForPerson(terminal)
     ? { write: (line: string) => writeLine(humanLine(line, terminal)) }
-    : pino.destination({ dest: STDERR, sync: true });
+    : pino.destination({ dest: STDERR, sync: true }).on("error", () => {}); // nobody reads it any more
   const log = pino(
     {
       level,

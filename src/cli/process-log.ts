@@ -6,6 +6,7 @@
 import { format } from "node:util";
 import type { Logger } from "../core/log.ts";
 import { belongsToAttempt } from "../worker/uncaught.ts";
+import { covered } from "./covering.ts";
 import { writeEntry } from "./entry.ts";
 
 const LEVELS = { debug: "debug", log: "info", info: "info", warn: "warn", error: "error" } as const;
@@ -49,10 +50,15 @@ class ProcessLog {
   #takeConsole(): void {
     for (const [method, level] of Object.entries(LEVELS)) {
       const say = (...words: unknown[]): void =>
-        this.#logger[level]({ source: "console" }, format(...words));
+        this.#logger[level]({ source: "console" }, format(...words.map(printed)));
       Object.defineProperty(console, method, { value: say, configurable: true, writable: true });
     }
   }
+}
+
+/** An object is copied without its secrets; an error prints its stack, in which they are covered as in any text. */
+function printed(word: unknown): unknown {
+  return typeof word === "object" && !(word instanceof Error) ? covered(word) : word;
 }
 
 export const processLog = new ProcessLog();

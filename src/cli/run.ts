@@ -13,6 +13,7 @@ import { listenForSignals, type EndSignal, type Signals } from "./signals.ts";
 import { Supervisor } from "./supervisor.ts";
 import { loadTasks } from "./tasks.ts";
 import type { Terminal } from "./terminal.ts";
+import { growAsUsual } from "./thrift.ts";
 import { watchBeside } from "./watch.ts";
 
 /** What one of these commands is made of. */
@@ -77,6 +78,7 @@ export async function run(terminal: Terminal, plan: Plan): Promise<void> {
   const tasks = plan.tasks === null ? null : await loadTasks(plan.tasks);
   const service = await startService(plan, { logger, tasks, signals, alone: child === undefined });
   if (service === null) return;
+  growAsUsual();
   await plan.announce?.({ service, logger, tasks });
   const told = await Promise.race([signals.first, orphaned(child), workerLeft(service, logger)]);
   if (told !== null) sayStopping(logger, told, settings);
@@ -107,10 +109,11 @@ function startService(plan: Plan, { logger, tasks, signals, alone }: Circumstanc
 
 /** Who watches over us has gone without a word. */
 function orphaned(child: number | undefined): Promise<EndSignal | null> {
-  if (child === undefined || process.channel === undefined) return new Promise(() => {});
+  if (child === undefined) return new Promise(() => {});
   return new Promise((resolve) => {
     process.once("disconnect", () => resolve("SIGTERM"));
     process.channel?.unref();
+    if (!process.connected) resolve("SIGTERM"); // before we listened
   });
 }
 
@@ -147,6 +150,7 @@ async function watchOver(
     shutdownMs: settings.shutdown,
     onCrash: plan.watch ? "wait" : "restart",
   });
+  growAsUsual();
   using watching = plan.watch ? watchTasks(tasks, supervisor, logger) : null;
   void watching; // until we are told to stop
   let signal: EndSignal | null = null;

@@ -28,6 +28,7 @@ class OutputLost extends HoldfastError {
 }
 
 const COLUMNS_DEFAULT = 80;
+const ROWS_DEFAULT = 24;
 
 export class Terminal {
   /** The user asked for JSON: one document on stdout, and nothing else there. */
@@ -67,6 +68,17 @@ export class Terminal {
   /** How wide a line may be; null: as wide as it likes. */
   get columns(): number | null {
     return this.#stdout.isTTY === true ? columnsOf(this.#stdout) : null;
+  }
+
+  /** How many lines fit; null: there is no screen. */
+  get rows(): number | null {
+    return this.#stdout.isTTY === true ? this.#stdout.rows || ROWS_DEFAULT : null;
+  }
+
+  /** Calls back whenever the terminal has another size. */
+  onResize(call: () => void): Disposable {
+    this.#stdout.on("resize", call);
+    return { [Symbol.dispose]: () => void this.#stdout.off("resize", call) };
   }
 
   get errorColumns(): number {

@@ -20,6 +20,9 @@ const PASSWORD_IN_URL = /(\b[a-z][a-z0-9+.-]*:\/\/[^\s"'\\/@:]*):[^\s"'\\]+@/gi;
 /** `?password=…`, `&access_token=…`. */
 const PARAMETER = /([?&;]([\w.-]{1,64})=)([^\s"'\\&;#]+)/g;
 const CREDENTIALS = /\b(bearer|basic)\s+[\w.~+/=-]{6,}/gi;
+/** `password: "…"`, `api_key=…`, in whatever text. */
+const ASSIGNED =
+  /((?:pass(?:word|wd|phrase)|secret|api[-_]?key|(?:access|auth|refresh|bearer)[-_]?token)["']?\s{0,4}[:=]\s{0,4})(?:"[^"]{1,512}"|'[^']{1,512}'|[^\s"',;&}\]]{1,512})/gi;
 
 /** The text without the secrets that can be told by their looks. */
 export function masked(text: string): string {
@@ -28,7 +31,8 @@ export function masked(text: string): string {
     .replaceAll(PARAMETER, (all, start: string, name: string) =>
       isSecretName(name) ? `${start}${COVERED}` : all,
     )
-    .replaceAll(CREDENTIALS, `$1 ${COVERED}`);
+    .replaceAll(CREDENTIALS, `$1 ${COVERED}`)
+    .replaceAll(ASSIGNED, `$1${COVERED}`);
 }
 
 /** Of a URL that was not understood only the scheme can be shown: anything may stand behind it. */

@@ -83,6 +83,9 @@ interface KeeperThread {
   readonly counter: Int32Array;
 }
 
+/** What the keeper throws away is little; without a limit a thread's share grows to what the whole process gets. */
+const YOUNG_MB_MAX = 2;
+
 /** Resolves when the thread is ready. */
 async function openThread(settings: KeeperSettings, address: StoreAddress): Promise<KeeperThread> {
   const { port1: port, port2 } = new MessageChannel();
@@ -93,6 +96,7 @@ async function openThread(settings: KeeperSettings, address: StoreAddress): Prom
     ...threadArguments(process.execArgv),
     transferList: [port2],
     name: "holdfast-keeper",
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB_MAX },
   });
   // If it fails before, its error event rejects instead.
   await Promise.race([once(port, "message"), once(thread, "exit").then(refuseToStart)]).catch(

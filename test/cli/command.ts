@@ -113,15 +113,15 @@ export class Started {
   /** Until it has said this on either stream. */
   async says(what: string | RegExp): Promise<void> {
     const heard = (): boolean =>
-      typeof what === "string" ? this.#said.includes(what) : what.test(this.#said);
+      typeof what === "string" ? this.said.includes(what) : what.test(this.said);
     while (!heard()) {
       const over = this.child.exitCode !== null || this.child.signalCode !== null;
-      assert.ok(!over, `it ended without saying ${String(what)}:\n${this.#said}`);
+      assert.ok(!over, `it ended without saying ${String(what)}:\n${this.said}`);
       await pause(LOOK_EVERY_MS);
     }
   }
 
-  get #said(): string {
+  get said(): string {
     return this.#stdout + this.#stderr;
   }
 }

@@ -346,6 +346,9 @@ suite("secrets", () => {
       ["GET https://a.test/x?token=abc&page=2", "GET https://a.test/x?token=***&page=2"],
       ["Authorization: Bearer abcdefgh.ijk", "Authorization: Bearer ***"],
       ["http://localhost:8080/health", "http://localhost:8080/health"],
+      [`{ password: 'a b', user: "x" }`, `{ password: ***, user: "x" }`],
+      ["api_key=abc, page=2", "api_key=***, page=2"],
+      ["Unexpected token: <", "Unexpected token: <"],
     ] as const) {
       assert.equal(masked(text), shown);
     }

@@ -1,0 +1,121 @@
+/**
+ * What `holdfast top` shows, gathered with little asking.
+ *
+ * Counting rows is the dear part: it is done at most for a hundredth of the time, so seldom in a large table, and the rest is a few rows by an index.
+ */
+import type { Holdfast } from "../../worker/holdfast.ts";
+import type { WorkerRecord } from "../../store/registry.ts";
+import type { JobSummary, QueueStats } from "../../store/store.ts";
+
+const COUNT_EVERY_MS = 1_000;
+/** Counting takes one part in so many of the time at most. */
+const COUNT_SHARE = 100;
+const RATES_MAX = 120;
+const WORKERS_MAX = 100;
+const FAILURES_MAX = 20;
+
+export interface Failure extends JobSummary {
+  readonly error: string;
+}
+
+export interface Figures {
+  readonly database: string;
+  /** By this host's clock. */
+  readonly at: number;
+  readonly queues: readonly QueueStats[];
+  /** How long ago the queues were counted. */
+  readonly countedMsAgo: number;
+  /** Jobs that ended, a second, oldest first. */
+  readonly rates: readonly number[];
+  readonly workers: readonly WorkerRecord[];
+  readonly failures: readonly Failure[];
+  readonly alerts: readonly string[];
+}
+
+export class Observer {
+  readonly #holdfast: Holdfast;
+  readonly #rates: number[] = [];
+  readonly #errors = new Map<string, string>();
+  #queues: readonly QueueStats[] = [];
+  #countedAt = Number.NEGATIVE_INFINITY;
+  #nextCountAt = Number.NEGATIVE_INFINITY;
+  #ended: number | null = null;
+
+  constructor(holdfast: Holdfast) {
+    this.#holdfast = holdfast;
+  }
+
+  async look(): Promise<Figures> {
+    const { workers, runtime, store } = this.#holdfast;
+    await this.#count();
+    const [alive, failures, alerts] = await Promise.all([
+      workers.list({ limit: WORKERS_MAX }),
+      this.#failures(),
+      alertsOf(this.#holdfast),
+    ]);
+    return {
+      database: store.name,
+      at: runtime.now(),
+      queues: this.#queues,
+      countedMsAgo: Math.max(0, runtime.monotonic() - this.#countedAt),
+      rates: [...this.#rates],
+      workers: alive,
+      failures,
+      alerts,
+    };
+  }
+
+  /** Counts if it is time to, and notes how many ended since the last time. */
+  async #count(): Promise<void> {
+    const { runtime } = this.#holdfast;
+    const before = runtime.monotonic();
+    if (before < this.#nextCountAt) return;
+    this.#queues = await depths(this.#holdfast);
+    const now = runtime.monotonic();
+    const ended = endedIn(this.#queues);
+    if (this.#ended !== null) {
+      const seconds = (now - this.#countedAt) / 1_000;
+      // What is pruned meanwhile is missing from the count.
+      this.#rates.push(Math.max(0, ended - this.#ended) / seconds);
+      if (this.#rates.length > RATES_MAX) this.#rates.shift();
+    }
+    this.#ended = ended;
+    this.#countedAt = now;
+    this.#nextCountAt = now + Math.max(COUNT_EVERY_MS / 2, (now - before) * COUNT_SHARE);
+  }
+
+  /** The last jobs that failed for good, with their words, which are asked for once. */
+  async #failures(): Promise<Failure[]> {
+    const { jobs } = this.#holdfast;
+    const failed = await jobs.list({ status: "failed", limit: FAILURES_MAX });
+    const known = new Set(failed.map(keyOf));
+    for (const key of this.#errors.keys()) if (!known.has(key)) this.#errors.delete(key);
+    for (const job of failed) {
+      if (this.#errors.has(keyOf(job))) continue;
+      const found = await jobs.get(job.id);
+      this.#errors.set(keyOf(job), found?.lastError?.message ?? "");
+    }
+    return failed.map((job) => ({ ...job, error: this.#errors.get(keyOf(job)) ?? "" }));
+  }
+}
+
+/** The one place where the queues are counted. */
+async function depths(holdfast: Holdfast): Promise<readonly QueueStats[]> {
+  return holdfast.stats();
+}
+
+/** The alerts that are raised now. */
+async function alertsOf(_holdfast: Holdfast): Promise<readonly string[]> {
+  return [];
+}
+
+function keyOf({ id, epoch }: JobSummary): string {
+  return `${id} ${epoch}`;
+}
+
+function endedIn(queues: readonly QueueStats[]): number {
+  return queues.reduce(
+    (sum, { counts }) => sum + counts.done + counts.failed + counts.cancelled,
+    0,
+  );
+}

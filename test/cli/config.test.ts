@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { openHoldfast } from "../../src/index.ts";
+import { Desk } from "./command.ts";
+
+suite("holdfast config", () => {
+  test("shows what is in use and where it came from, without secrets, and what is wrong", async () => {
+    await using desk = new Desk();
+    desk.file(".env", "DATABASE_URL=postgres://app:hunter2@db/shop\nMAX_CONCURRENT_JOBS=3\n");
+    desk.file("holdfast.config.mjs", "export default { concurrency: 5, poll: '1m' };");
+    const env = { HOLDFAST_TOKEN: "hunter2-hunter2-hunter2", PORT: "9000" };
+    const { settings, problems } = await desk.json(["config"], { env });
+    assert.deepEqual(problems, []);
+    const { url, concurrency, poll, token, port, lease } = settings;
+    assert.deepEqual([url.value, url.name], ["postgres://app:***@db/shop", "DATABASE_URL"]);
+    assert.deepEqual([concurrency.value, concurrency.source], ["3", ".env"]);
+    assert.deepEqual(concurrency.unused, [{ name: "concurrency", source: "holdfast.config.mjs" }]);
+    assert.deepEqual([poll.value, poll.source], ["1m", "holdfast.config.mjs"]);
+    assert.deepEqual([token.value, port.value, lease.source], ["***", "9000", null]);
+    const table = await desk.holdfast(["config", "--given"], { env });
+    assert.match(
+      table.stdout,
+      /^concurrency +3 +MAX_CONCURRENT_JOBS \(\.env\), hides concurrency/m,
+    );
+    assert.ok(!(table.stdout + JSON.stringify(settings)).includes("hunter2"));
+    const wrong = await desk.holdfast(["config", "--port", "x"], { env: { HOLDFAST_URLL: "1" } });
+    assert.equal(wrong.code, 1);
+    assert.match(
+      wrong.stderr,
+      /2 things are wrong.*\n {2}--port.*\n.*HOLDFAST_URLL.*HOLDFAST_URL\?/,
+    );
+  });
+
+  test("every command finds the database of the service", async () => {
+    await using desk = new Desk();
+    desk.file(".env", "HOLDFAST_URL=sqlite:other.db\n");
+    await using holdfast = await openHoldfast(`sqlite:${desk.path("other.db")}`);
+    const { id } = await holdfast.enqueue("x", null);
+    assert.equal((await desk.json(["jobs"])).jobs[0].id, id);
+    const other = await desk.holdfast(["jobs"], { env: { HOLDFAST_URL: "sqlite:none.db" } });
+    assert.equal(other.code, 3);
+    const production = await desk.holdfast(["stats"], { env: { NODE_ENV: "production" } });
+    assert.equal(production.code, 0, "it is named in .env");
+  });
+});

@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { openHoldfast, type Holdfast } from "../../src/index.ts";
+import { Desk, until, type Said } from "./command.ts";
+
+/** Beyond the limit that was given, on a machine that is busy. */
+const MARGIN_MS = 8_000;
+
+const SLOW = `
+import { setTimeout as pause } from "node:timers/promises";
+export const slow = defineTask({ name: "slow", async run(n) { await pause(200); return n; } });
+export const endless = defineTask({ name: "endless", run: (_, { signal }) => new Promise((_, reject) => {
+  signal.addEventListener("abort", () => reject(signal.reason));
+}) });
+`;
+
+/** Every line on both streams is an entry of the log. */
+function entriesOf({ stdout, stderr }: Said): any[] {
+  return (stdout + stderr)
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => {
+      const entry = JSON.parse(line);
+      assert.equal(typeof entry.level, "string", line);
+      assert.equal(typeof entry.msg, "string", line);
+      assert.ok(!Number.isNaN(Date.parse(entry.time)), line);
+      return entry;
+    });
+}
+
+async function counts(holdfast: Holdfast): Promise<Record<string, number>> {
+  const total: Record<string, number> = {};
+  for (const { counts: each } of await holdfast.stats()) {
+    for (const [status, count] of Object.entries(each))
+      total[status] = (total[status] ?? 0) + count;
+  }
+  return total;
+}
+
+suite("holdfast start", () => {
+  test("in an empty folder there are examples with a few jobs, once", async () => {
+    await using desk = new Desk();
+    const jobs = [];
+    for (let round = 0; round < 2; round += 1) {
+      const started = desk.start(["start"]);
+      await started.says('"msg":"ready"');
+      started.child.kill("SIGTERM");
+      const said = await started.ended;
+      assert.equal(said.code, 0, said.stderr);
+      assert.match(said.stderr, /no tasks were named: these are examples.*--tasks/);
+      await using holdfast = await openHoldfast(desk.url);
+      const all = await counts(holdfast);
+      jobs.push(Object.values(all).reduce((sum, count) => sum + count, 0));
+    }
+    assert.ok(jobs[0]! >= 10 && jobs[0]! <= 50, String(jobs[0]));
+    assert.equal(jobs[1], jobs[0]);
+  });
+
+  test("told to stop under load, it ends in time, and every job is done or pending", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(desk.url);
+    for (let n = 0; n < 60; n += 1) await holdfast.enqueue("slow", n);
+    const started = desk.start(["start", "--tasks", tasks, "--concurrency", "5"], {
+      env: { SHUTDOWN_TIMEOUT_MS: "10s" },
+    });
+    await until("some are done and some are running", async () => {
+      const now = await counts(holdfast);
+      return (now["done"] ?? 0) >= 5 && (now["processing"] ?? 0) > 0;
+    });
+    const toldAt = performance.now();
+    started.child.kill("SIGTERM");
+    assert.equal((await started.ended).code, 0);
+    assert.ok(performance.now() - toldAt < 10_000 + MARGIN_MS);
+    const { done = 0, pending = 0, ...others } = await counts(holdfast);
+    assert.equal(done + pending, 60, JSON.stringify(others));
+    assert.ok(pending > 0, "it did not wait for all of them");
+  });
+
+  test("what does not finish within the limit is handed back", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(desk.url);
+    for (let n = 0; n < 3; n += 1) await holdfast.enqueue("endless", null);
+    const started = desk.start(["start", "--tasks", tasks, "--shutdown", "300ms"]);
+    await until("all run", async () => (await counts(holdfast))["processing"] === 3);
+    started.child.kill("SIGINT");
+    assert.equal((await started.ended).code, 0);
+    const { pending } = await counts(holdfast);
+    assert.equal(pending, 3);
+  });
+});
+
+suite("in production", () => {
+  const production = { NODE_ENV: "production", HOLDFAST_URL: "sqlite:holdfast.db" };
+  const SECRET = "hunter2-hunter2-hunter2";
+
+  test("every line is JSON, also warnings, errors that nobody caught and what tasks print", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks(
+      "tasks.ts",
+      `
+      console.log("hello from\\nthe module", { password: "${SECRET}" });
+      console.error("\\u009b2J");
+      process.emitWarning("this is old", "DeprecationWarning");
+      export const boom = defineTask({ name: "boom", run(input) {
+        setTimeout(() => { throw new Error("not caught: postgres://u:${SECRET}@db"); });
+        throw new Error("caught");
+      } });
+      setTimeout(() => { Promise.reject(new Error("nobody listens")); }, 4_000);
+      `,
+    );
+    const started = desk.start(["start", "--tasks", tasks], {
+      env: { ...production, LOG_LEVEL: "debug", HOLDFAST_TOKEN: SECRET },
+    });
+    await started.says('"msg":"ready"');
+    await using holdfast = await openHoldfast(desk.url);
+    await holdfast.enqueue("boom", { payload: SECRET });
+    const said = await started.ended;
+    assert.equal(said.code, 1);
+    const entries = entriesOf(said);
+    assert.ok(!(said.stdout + said.stderr).includes(SECRET), said.stderr);
+    const told = (words: RegExp) =>
+      entries.find(({ msg, err }) => words.test(`${msg} ${err?.message}`));
+    assert.equal(told(/hello from/).source, "console");
+    assert.equal(told(/this is old/).level, "warn");
+    assert.match(told(/nobody caught/).err.message, /nobody listens/);
+    const failed = told(/boom failed/);
+    assert.match(failed.traceId, new RegExp(`^${failed.worker}-${failed.job}-`));
+  });
+
+  test("a start that fails says so in JSON, with every problem at once", async () => {
+    await using desk = new Desk();
+    desk.file(
+      ".env",
+      `NODE_ENV=production\nPOLL_INTERVAL_MS=fast\nHOLDFAST_TOKEN=${SECRET.slice(0, 7)}\n`,
+    );
+    const wrong = await desk.holdfast(["start"], { env: { HOLDFAST_LEESE: "1s" } });
+    assert.equal(wrong.code, 1);
+    const [entry, ...more] = entriesOf(wrong);
+    assert.equal(more.length, 0);
+    assert.equal(entry.code, "CONFIG_INVALID");
+    assert.deepEqual(
+      entry.problems.map((text: string) => text.split(" ")[0]?.replace(":", "")),
+      ["POLL_INTERVAL_MS", "HOLDFAST_TOKEN", "HOLDFAST_URL", "HOLDFAST_LEESE"],
+    );
+    assert.ok(!wrong.stderr.includes("hunter2"));
+    for (const [args, code, words] of [
+      [["start"], 1, /HOLDFAST_TASKS/],
+      [["work", "--tasks", "nowhere.ts"], 2, /nowhere\.ts/],
+      [["work", "--no-such-flag"], 2, /no-such-flag/],
+      [["serve", "--port", "x"], 2, /--port/],
+      [["serve", "--url", "sqlite:/no/such/folder/x.db"], 3, /folder/],
+    ] as const) {
+      desk.file(".env", "");
+      const said = await desk.holdfast(args, { env: production });
+      assert.equal(said.code, code, said.stderr);
+      assert.match(entriesOf(said)[0].msg, words);
+    }
+  });
+});
+
+suite("several processes", () => {
+  test("share the work; one that is killed is started again; all stop together", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(desk.url);
+    const started = desk.start(
+      ["start", "--tasks", tasks, "--processes", "2", "--concurrency", "1"],
+      {
+        env: { LOG_LEVEL: "debug" },
+      },
+    );
+    const workers = async () =>
+      (await holdfast.workers.list()).filter(({ status }) => status === "running");
+    await until("both work", async () => (await workers()).length === 2);
+    const first = (await workers())[0]!;
+    process.kill(first.pid, "SIGKILL");
+    await started.says(/was ended by SIGKILL.*starting it again/);
+    await until("another works in its place", async () => {
+      const now = await workers();
+      return now.length === 2 && now.every(({ id }) => id !== first.id);
+    });
+    const pids = (await workers()).map(({ pid }) => pid);
+    started.child.kill("SIGTERM");
+    const said = await started.ended;
+    assert.equal(said.code, 0, said.stderr);
+    for (const pid of pids) assert.throws(() => process.kill(pid, 0), { code: "ESRCH" });
+    const tagged = entriesOf({ ...said, stdout: "" }).filter(({ msg }) => msg === "worker started");
+    assert.deepEqual(new Set(tagged.map((entry) => entry.process)), new Set([1, 2]));
+    assert.deepEqual(await workers(), []);
+  });
+
+  test("that crash again and again are given up, with exit code 1", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks("tasks.ts", `process.stderr.write("ouch\\n"); process.exit(3);`);
+    const started = desk.start(["work", "--tasks", tasks, "--processes", "2"], {
+      env: { MONITOR_INTERVAL_MS: "0" },
+    });
+    const said = await started.ended;
+    assert.equal(said.code, 1, said.stderr);
+    assert.match(said.stderr, /crashed 6 times within a minute; all are stopped/);
+    assert.match(said.stderr, /"process":1,"msg":"ouch"/);
+  });
+
+  test("stop by themselves when who watches over them is gone", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(desk.url);
+    const started = desk.start(["start", "--tasks", tasks, "--processes", "2"]);
+    await until("both work", async () => (await holdfast.workers.list()).length === 2);
+    started.child.kill("SIGKILL");
+    await until("they have stopped as they should", async () => {
+      const all = await holdfast.workers.list({ all: true });
+      return all.filter(({ status }) => status === "stopped").length === 2;
+    });
+  });
+});
+
+suite("--watch", () => {
+  test("a change starts the worker anew, and a module that cannot be read is waited out", async () => {
+    await using desk = new Desk();
+    const version = (n: number) =>
+      `export const which = defineTask({ name: "which", run: () => ${n} });`;
+    const tasks = desk.tasks("tasks.ts", version(1));
+    await using holdfast = await openHoldfast(desk.url);
+    const answer = async () => (await holdfast.enqueue("which", null)).result({ timeout: "20s" });
+    const started = desk.start(["start", "--watch", "--tasks", tasks]);
+    await started.says("watching");
+    assert.equal(await answer(), 1);
+    desk.file("tasks.ts", "export const = ;");
+    await started.says(/tasks\.ts changed: starting anew/);
+    await started.says(/could not be loaded/);
+    await started.says(/waiting for a change/);
+    desk.tasks("tasks.ts", version(2));
+    assert.equal(await answer(), 2);
+    started.child.kill("SIGTERM");
+    assert.equal((await started.ended).code, 0);
+  });
+});

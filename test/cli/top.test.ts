@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { suite, test } from "node:test";
+import { createColors } from "picocolors";
+import { openHoldfast } from "../../src/index.ts";
+import { afterKey } from "../../src/cli/top.ts";
+import type { Figures } from "../../src/cli/top/figures.ts";
+import { frame, sparkline, type View } from "../../src/cli/top/frame.ts";
+import { widthOf } from "../../src/cli/table.ts";
+import { Desk, launcher } from "./command.ts";
+
+const START: View = {
+  focus: "queues",
+  scroll: { queues: 0, workers: 0, failures: 0 },
+  order: "pending",
+};
+const colors = createColors(false);
+
+function figures(queues: number, workers: number, failures: number): Figures {
+  const counts = {
+    scheduled: 1,
+    pending: 2,
+    processing: 3,
+    waiting: 4,
+    retry: 5,
+    done: 1e9,
+    failed: 7,
+    cancelled: 8,
+  };
+  return {
+    database: `postgres://${"db".repeat(60)}/shop`,
+    at: 1_800_000_000_000,
+    queues: Array.from({ length: queues }, (_, index) => ({
+      queue: `queue-${String(index).padStart(3, "0")}-${"x".repeat(80)}`,
+      counts: { ...counts, pending: index },
+      oldestPendingAt: 1_799_999_000_000,
+    })),
+    countedMsAgo: 90_000,
+    rates: Array.from({ length: 120 }, (_, index) => index),
+    workers: Array.from({ length: workers }, (_, index) => ({
+      id: `worker-${index}`,
+      hostname: "host\u001B[2J",
+      status: "running",
+      wish: "run",
+      running: 1,
+      done: 1e7,
+      failed: 3,
+      silentMs: 900,
+      memoryBytes: 9e7,
+      startedAt: 1_799_000_000_000,
+    })) as unknown as Figures["workers"],
+    failures: Array.from({ length: failures }, (_, index) => ({
+      id: `0190-${index}`,
+      task: "mail.send",
+      finishedAt: 1_799_999_999_000,
+      error: `日本語 broken\nsecond line ${index}`,
+    })) as unknown as Figures["failures"],
+    alerts: ["queue mail is stuck"],
+  };
+}
+
+suite("a picture of holdfast top", () => {
+  test("fits every screen, whatever there is to show", () => {
+    for (const [columns, rows] of [
+      [80, 24],
+      [40, 10],
+      [200, 60],
+      [20, 5],
+    ] as const) {
+      for (const [queues, workers, failures] of [
+        [0, 0, 0],
+        [1, 1, 1],
+        [100, 100, 20],
+      ] as const) {
+        for (const focus of ["queues", "workers", "failures"] as const) {
+          const lines = frame(
+            figures(queues, workers, failures),
+            { ...START, focus },
+            { columns, rows, colors },
+          );
+          assert.ok(lines.length <= rows, `${lines.length} lines on ${rows}`);
+          // On a narrow screen a table has its least width, and the terminal cuts it.
+          const widest = Math.max(...lines.map(widthOf));
+          assert.ok(columns < 80 || widest <= columns, `${widest} wide`);
+          // oxlint-disable-next-line no-control-regex -- that is what is looked for
+          assert.doesNotMatch(lines.join(""), /[\u0000-\u001F]/);
+        }
+      }
+    }
+  });
+
+  test("at 80 × 24 it shows totals, rate, alerts, queues, workers and failures", () => {
+    const text = frame(figures(3, 2, 2), START, { columns: 80, rows: 24, colors }).join("\n");
+    for (const words of [
+      /pending 3/,
+      /119\/s ended {2}[▁-█]+/,
+      /! queue mail is stuck/,
+      /▸ Queues \(3, counted 1m ago\)/,
+      /Workers \(2\)/,
+      /Recent failures/,
+      /日本語 broken/,
+      /q quit/,
+    ]) {
+      assert.match(text, words);
+    }
+  });
+
+  test("keys move the focus, scroll and sort", () => {
+    const keys = (...all: string[]) => all.reduce((view, key) => afterKey(view, key), START);
+    assert.equal(keys("right").focus, "workers");
+    assert.equal(keys("left").focus, "failures");
+    assert.equal(keys("j", "down", "k").scroll.queues, 1);
+    assert.equal(keys("up").scroll.queues, 0);
+    assert.equal(keys("s", "s").order, "name");
+    assert.deepEqual(keys("x", "\u001B"), START);
+    const names = (view: View) =>
+      frame(figures(3, 0, 0), view, { columns: 80, rows: 24, colors }).filter((line) =>
+        line.startsWith("queue-"),
+      );
+    assert.match(names(START)[0]!, /^queue-002/);
+    assert.match(names(keys("s", "s"))[0]!, /^queue-000/);
+  });
+
+  test("the line of rates has one block for the most and the lowest line for nothing", () => {
+    assert.equal(sparkline([0, 5, 10]), "▁▅█");
+    assert.equal(sparkline([0, 0]), "▁▁");
+    assert.equal(sparkline([]), "");
+  });
+});
+
+suite("holdfast top", () => {
+  test("without a terminal it prints one picture, or one document", async () => {
+    await using desk = new Desk();
+    await using holdfast = await openHoldfast(desk.url);
+    await holdfast.enqueue("x", null, { queue: "mail" });
+    const said = await desk.holdfast(["top"]);
+    assert.deepEqual([said.code, said.stderr], [0, ""]);
+    assert.match(said.stdout, /^mail +1 /m);
+    assert.ok(!said.stdout.includes("\u001B"));
+    const { queues } = await desk.json(["top"]);
+    assert.equal(queues[0].counts.pending, 1);
+  });
+
+  const noScript =
+    spawnSync("script", ["--version"]).status !== 0 && "'script' of util-linux is not installed";
+
+  /** Holds the terminal until it is told to stop, by a key or by a signal. */
+  async function onTerminal(desk: Desk, stop: (pid: number, key: (text: string) => void) => void) {
+    const command = `echo $$; exec ${process.execPath} ${launcher} top`;
+    const started = desk.spawn("script", ["-qec", command, "/dev/null"], { TERM: "xterm" });
+    await started.says("q quit");
+    const pid = Number(/\d+/.exec(started.said)?.[0]);
+    stop(pid, (text) => started.child.stdin.write(text));
+    return started.ended;
+  }
+
+  for (const [how, code, stop] of [
+    ["q", 0, (_: number, key: (text: string) => void) => key("q")],
+    ["Ctrl-C", 0, (_: number, key: (text: string) => void) => key("\u0003")],
+    ["SIGTERM", 143, (pid: number) => process.kill(pid, "SIGTERM")],
+  ] as const) {
+    test(`gives the terminal back after ${how}`, { skip: noScript }, async () => {
+      await using desk = new Desk();
+      await using holdfast = await openHoldfast(desk.url);
+      await holdfast.enqueue("x", null);
+      const said = await onTerminal(desk, stop);
+      assert.equal(said.code, code, said.stdout);
+      const entered = said.stdout.indexOf("\u001B[?1049h");
+      assert.ok(entered !== -1);
+      assert.ok(said.stdout.lastIndexOf("\u001B[?1049l") > entered, "the screen is given back");
+      assert.ok(
+        said.stdout.lastIndexOf("\u001B[?25h") > said.stdout.lastIndexOf("\u001B[?25l"),
+        "and the cursor",
+      );
+      assert.equal(said.stdout.split("\u001B[2J").length, 2, "cleared once, not at every picture");
+    });
+  }
+});

@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { coveredFacts, coveredText } from "../../src/cli/covering.ts";
+import { entryLine } from "../../src/cli/entry.ts";
+
+const SECRET = "hunter2";
+
+suite("what a log line tells", () => {
+  test("no secret, wherever it stands", () => {
+    const request = Object.assign(new Error(`GET https://u:${SECRET}@a.test/ failed`), {
+      config: { headers: { Authorization: `Bearer ${SECRET}xyz`, cookie: SECRET } },
+      code: "ECONNREFUSED",
+    });
+    const facts = {
+      password: SECRET,
+      dbPassword: SECRET,
+      API_KEY: SECRET,
+      "set-cookie": [SECRET],
+      nested: [{ deep: new Map([["accessToken", SECRET]]) }],
+      url: new URL(`postgres://app:${SECRET}@db/x`),
+      text: `redis://:${SECRET}@r and https://a.test/?token=${SECRET}&page=2`,
+      err: new Error("outer", { cause: request }),
+    };
+    const line = entryLine("info", facts, `connected to mysql://u:${SECRET}@db`);
+    assert.ok(!line.includes(SECRET), line);
+    const told = JSON.parse(line);
+    assert.equal(told.err.cause.code, "ECONNREFUSED");
+    assert.equal(told.msg, "connected to mysql://u:***@db");
+    assert.match(told.text, /page=2/);
+  });
+
+  test("the fence of a lock is called a token, and is shown", () => {
+    assert.deepEqual(coveredFacts({ token: 17, sessionToken: "x" }), {
+      token: 17,
+      sessionToken: "***",
+    });
+  });
+
+  test("what cannot be written costs nothing but itself", () => {
+    const circle: { self?: unknown } = {};
+    circle.self = circle;
+    const facts = {
+      circle,
+      big: 10n,
+      bytes: Buffer.alloc(5),
+      call() {},
+      get thrown(): never {
+        throw new Error("no");
+      },
+      ["__proto__"]: { polluted: true },
+      when: new Date(Number.NaN),
+      many: Array.from({ length: 10_000 }, (_, index) => index),
+      long: "x".repeat(100_000),
+    };
+    const told = JSON.parse(JSON.stringify(coveredFacts(facts)));
+    assert.deepEqual(
+      [told.big, told.bytes, told.thrown, told.when],
+      ["10", "[5 bytes]", "[…]", "no date"],
+    );
+    assert.ok(told.many.length < 100 && told.long.length < 10_000);
+    assert.equal(({} as { polluted?: boolean }).polluted, undefined);
+  });
+
+  test("characters that a terminal obeys are escaped, also those that JSON leaves alone", () => {
+    const line = entryLine("info", { a: "\u009B31m\u202E" }, "x\u001B[2J\u2028\u007F");
+    // oxlint-disable-next-line no-control-regex -- that is what is looked for
+    assert.doesNotMatch(line, /[\u0000-\u001F\u007F-\u009F\u2028\u202E]/);
+    assert.equal(JSON.parse(line).msg, "x\u001B[2J\u2028\u007F");
+  });
+
+  test("a long text is cut before it is searched", () => {
+    assert.ok(coveredText(`a:${"//x:".repeat(200_000)}`).length < 10_000);
+  });
+});

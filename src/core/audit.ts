@@ -7,9 +7,9 @@ export interface AuditEntry {
   readonly seq: number;
   readonly at: number;
   readonly actor: string;
-  /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `lock.release`. */
+  /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `lock.release`, `token.create`. */
   readonly action: string;
-  /** Such as `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`. */
+  /** Such as `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`, `token ci`. */
   readonly subject: string;
   /** Null where nobody's status is concerned, or where there are several. */
   readonly oldStatus: string | null;
@@ -56,5 +56,6 @@ export const subjects = {
   type: (name: string): string => `type ${name}`,
   workers: "all workers",
   lock: (key: string): string => `lock ${key}`,
+  token: (name: string): string => `token ${name}`,
   audit: "audit",
 } as const;

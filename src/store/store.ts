@@ -12,6 +12,7 @@
  * - Everything is plural: a batch is one transaction. Every batch has a limit.
  * - Nothing here calls user code, parses a payload or knows a task's retry policy.
  */
+import type { Access } from "./access.ts";
 import type { Actions, Signature } from "./actions.ts";
 import type { Figures } from "./figures.ts";
 import type { AlertRows } from "./alerts.ts";
@@ -37,6 +38,7 @@ export interface Store
     LockStatRows,
     Figures,
     AlertRows,
+    Access,
     Loads,
     Traces {
   /** The engine's name and place, fit for a log line: no secrets. */

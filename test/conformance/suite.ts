@@ -2,6 +2,7 @@
 import { describe } from "node:test";
 import type { Group, Open } from "../support/bundle.ts";
 import { alerts } from "./alerts.ts";
+import { access } from "./access.ts";
 import { audit } from "./audit.ts";
 import { cancelling } from "./cancelling.ts";
 import { claiming } from "./claiming.ts";
@@ -70,6 +71,7 @@ const groups: Record<string, Group> = {
   "item upkeep": itemUpkeep,
   audit,
   alerts,
+  access,
   hints,
   "lost answers": lostAnswers,
   closing,

@@ -229,6 +229,20 @@ export class RemoteStore implements Store {
   load(): Load {
     return { pools: [], transactions: newTally() };
   }
+  readonly createToken = this.#verb("createToken");
+  readonly findToken = this.#verb("findToken");
+  readonly hasTokens = this.#verb("hasTokens");
+  readonly tokens = this.#verb("tokens");
+  readonly revokeToken = this.#verb("revokeToken");
+  readonly noteTokenUse = this.#verb("noteTokenUse");
+  readonly beginRequest = this.#verb("beginRequest");
+  readonly answerRequest = this.#verb("answerRequest");
+  readonly abandonRequest = this.#verb("abandonRequest");
+  readonly pruneRequests = this.#verb("pruneRequests");
+  readonly jobsAfter = this.#verb("jobsAfter");
+  readonly endedSince = this.#verb("endedSince");
+  readonly clock = this.#verb("clock");
+  readonly workflowNames = this.#verb("workflowNames");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

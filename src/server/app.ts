@@ -1,0 +1,295 @@
+/**
+ * From a request to its answer: the gate, who asks, how much they may ask for, what they ask, and only then the route.
+ *
+ * Everything that goes wrong on the way becomes a problem here, in one place, and everything that leaves carries the same
+ * headers.
+ */
+import type { HttpBindings } from "@hono/node-server";
+import { Hono, type Context } from "hono";
+import { makeIds } from "../core/id.ts";
+import type { Logger } from "../core/log.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { tooMany, type Asker, type Auth } from "./auth.ts";
+import { checkBodyHeaders, parseBody, readBytes } from "./body.ts";
+import { Buckets } from "./bucket.ts";
+import { checkAim, checkOrigin, SECURITY_HEADERS } from "./gate.ts";
+import type { Limits } from "./limits.ts";
+import { KEY_PATTERN, type Once, type Settled } from "./once.ts";
+import { Problem, problemOf, retryAfter } from "./problem.ts";
+import type { Answer, Call, Route } from "./route.ts";
+import type { EventSource, Streams } from "./sse.ts";
+
+export interface AppParts {
+  readonly routes: readonly Route[];
+  readonly auth: Auth;
+  readonly once: Once;
+  readonly streams: Streams;
+  readonly limits: Limits;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  /** Null: any. */
+  readonly hosts: ReadonlySet<string> | null;
+}
+
+interface Env {
+  Bindings: HttpBindings;
+}
+type Ctx = Context<Env>;
+
+const NOBODY: Asker = { id: "nobody", name: "nobody", role: "viewer" };
+const JSON_TYPE = "application/json; charset=utf-8";
+const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
+const UNKNOWN_ADDRESS = "unknown";
+/** Of a path in the log. */
+const PATH_LOGGED_MAX = 200;
+
+export class App {
+  readonly hono = new Hono<Env>();
+  readonly #parts: AppParts;
+  readonly #rates: Buckets;
+  readonly #newId: () => string;
+
+  constructor(parts: AppParts) {
+    const { limits, runtime, routes } = parts;
+    this.#parts = parts;
+    this.#newId = makeIds(runtime);
+    this.#rates = new Buckets(runtime, {
+      burst: limits.rateBurst,
+      perSecond: limits.ratePerSecond,
+      remembered: limits.remembered,
+    });
+    for (const route of routes) {
+      const path = route.path.replaceAll(/\{(\w+)\}/g, ":$1");
+      this.hono.on(route.method, path, (ctx) => this.#handle(ctx, route));
+    }
+    this.hono.notFound((ctx) => this.#lost(ctx));
+  }
+
+  /** An answer for what node itself could not read. */
+  refusal(status: number, detail: string): Response {
+    const problem = new Problem({ status, code: "UNREADABLE", detail });
+    return this.#refuse(problem, this.#newId(), { Connection: "close" });
+  }
+
+  async #handle(ctx: Ctx, route: Route): Promise<Response> {
+    const requestId = this.#newId();
+    const { runtime, logger } = this.#parts;
+    const startedAt = runtime.monotonic();
+    const response = await this.#inTime(this.#answer(ctx, route, requestId)).catch(
+      (error: unknown) => this.#failed(error, ctx, requestId),
+    );
+    const tookMs = Math.round(runtime.monotonic() - startedAt);
+    const facts = { request: requestId, status: response.status, tookMs };
+    logger.debug(facts, `${route.method} ${route.path}`);
+    return response;
+  }
+
+  /** Whoever waits is told in time that it takes too long; what was begun goes on. */
+  async #inTime(answer: Promise<Response>): Promise<Response> {
+    const { runtime, limits } = this.#parts;
+    const late = Promise.withResolvers<never>();
+    const timer = runtime.timer(limits.answerMs, () => late.reject(tookTooLong()), "background");
+    try {
+      return await Promise.race([answer, late.promise]);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  async #answer(ctx: Ctx, route: Route, requestId: string): Promise<Response> {
+    const asker = await this.#admit(ctx, route);
+    const { headers } = ctx.env.incoming;
+    const params = route.readParams(ctx.req.param());
+    const query = route.readQuery(new URL(ctx.req.url).searchParams);
+    const bytes = await this.#body(ctx, route);
+    const body =
+      route.body === null ? undefined : route.readBody(parseBody(bytes, this.#parts.limits));
+    const call = {
+      params,
+      query,
+      body,
+      asker,
+      requestId,
+      headers: {
+        accept: headers.accept,
+        "last-event-id": headers["last-event-id"] as string | undefined,
+      },
+    };
+    const key = headers["idempotency-key"];
+    if (route.method === "POST" && key !== undefined) {
+      return this.#once(ctx, route, call, { key: String(key), bytes });
+    }
+    const ids = this.#ids(route, body);
+    return this.#respond(await route.run({ ...call, ids }), asker, requestId);
+  }
+
+  async #admit(ctx: Ctx, route: Route): Promise<Asker> {
+    const { auth, hosts } = this.#parts;
+    const { headers, socket } = ctx.env.incoming;
+    checkAim(ctx.env.incoming, hosts);
+    // A link to the probes may stand anywhere; everything else is asked by our own pages, or by programs.
+    if (route.access !== "public") checkOrigin(headers);
+    const address = socket.remoteAddress ?? UNKNOWN_ADDRESS;
+    const header = headers.authorization;
+    const asker = await auth.admit({ header, address }, route.access);
+    const seconds = this.#rates.take(asker === null ? `address ${address}` : asker.id);
+    if (seconds > 0) throw tooMany("You ask too often.", seconds);
+    return asker ?? NOBODY;
+  }
+
+  async #body(ctx: Ctx, { method }: Route): Promise<Buffer> {
+    const { incoming } = ctx.env;
+    if (method !== "POST") return Buffer.alloc(0);
+    checkBodyHeaders(incoming.headers);
+    return readBytes(incoming, this.#parts.limits);
+  }
+
+  #ids(route: Route, body: unknown): string[] {
+    return Array.from({ length: route.idCount(body) }, () => this.#newId());
+  }
+
+  async #once(
+    ctx: Ctx,
+    route: Route,
+    call: Omit<Call<unknown, unknown, unknown>, "ids">,
+    { key, bytes }: { key: string; bytes: Buffer },
+  ): Promise<Response> {
+    if (!KEY_PATTERN.test(key)) throw badKey();
+    const { method, repeatable = false } = route;
+    const request = {
+      asker: call.asker.id,
+      key,
+      method,
+      path: ctx.req.path,
+      body: bytes,
+      repeatable,
+      newIds: () => this.#ids(route, call.body),
+    };
+    const { status, body, replayed } = await this.#parts.once.answer(request, async (ids) =>
+      settledOf(await route.run({ ...call, ids })),
+    );
+    const again: Record<string, string> = replayed ? { "Idempotency-Replayed": "true" } : {};
+    // A problem that is told again is told under the id of this request.
+    const isProblem = status >= 400;
+    const text = isProblem
+      ? JSON.stringify({ ...(JSON.parse(body) as object), requestId: call.requestId })
+      : body;
+    const type = isProblem ? PROBLEM_TYPE : JSON_TYPE;
+    return this.#response(text, { status, type, requestId: call.requestId, headers: again });
+  }
+
+  #respond(answer: Answer, asker: Asker, requestId: string): Response {
+    if ("events" in answer) return this.#stream(answer.events, asker, requestId);
+    if ("text" in answer) {
+      return this.#response(answer.text, { status: answer.status, type: answer.type, requestId });
+    }
+    if (!("json" in answer)) return this.#response(null, { status: 204, type: null, requestId });
+    const { status, headers = {} } = answer;
+    return this.#response(JSON.stringify(answer.json), {
+      status,
+      type: JSON_TYPE,
+      requestId,
+      headers,
+    });
+  }
+
+  #stream(source: EventSource, asker: Asker, requestId: string): Response {
+    const { streams, logger } = this.#parts;
+    const stream = streams.open(asker.id, source, (error) =>
+      logger.warn({ err: error, request: requestId }, "a stream ended early"),
+    );
+    const type = "text/event-stream; charset=utf-8";
+    // Proxies that gather what they pass on would hold events back.
+    const headers = { "X-Accel-Buffering": "no" };
+    return this.#response(stream.body, { status: 200, type, requestId, headers });
+  }
+
+  #failed(error: unknown, ctx: Ctx, requestId: string): Response {
+    const problem = problemOf(error);
+    if (problem.isOurs) {
+      const path = ctx.req.path.slice(0, PATH_LOGGED_MAX);
+      const facts = {
+        err: problem.cause ?? problem,
+        request: requestId,
+        method: ctx.req.method,
+        path,
+      };
+      this.#parts.logger.error(facts, `a request failed: ${problem.code}`);
+    }
+    return this.#refuse(problem, requestId);
+  }
+
+  #refuse(problem: Problem, requestId: string, more: Record<string, string> = {}): Response {
+    const { status } = problem;
+    const headers = { ...problem.headers, ...more };
+    const body = JSON.stringify({ ...problem.toBody(), requestId });
+    return this.#response(body, { status, type: PROBLEM_TYPE, requestId, headers });
+  }
+
+  /** There is no such path, or not with this method. */
+  #lost(ctx: Ctx): Response {
+    const requestId = this.#newId();
+    try {
+      checkAim(ctx.env.incoming, this.#parts.hosts);
+    } catch (error) {
+      return this.#failed(error, ctx, requestId);
+    }
+    const allowed = this.#parts.routes.filter(({ path }) => matches(path, ctx.req.path));
+    if (allowed.length === 0) {
+      const detail = "There is nothing here. What there is: /api/v1/openapi.json";
+      return this.#refuse(new Problem({ status: 404, code: "NOT_FOUND", detail }), requestId);
+    }
+    const methods = new Set(allowed.map(({ method }) => method));
+    const detail = `This takes ${[...methods].join(" or ")}.`;
+    const headers = { Allow: [...methods].join(", ") };
+    const problem = new Problem({ status: 405, code: "WRONG_METHOD", detail, headers });
+    return this.#refuse(problem, requestId);
+  }
+
+  #response(
+    body: string | ReadableStream<Uint8Array> | null,
+    facts: {
+      readonly status: number;
+      readonly type: string | null;
+      readonly requestId: string;
+      readonly headers?: Readonly<Record<string, string>>;
+    },
+  ): Response {
+    const { status, type, requestId, headers = {} } = facts;
+    return new Response(body, {
+      status,
+      headers: {
+        ...SECURITY_HEADERS,
+        ...(type === null ? {} : { "Content-Type": type }),
+        "X-Request-Id": requestId,
+        ...headers,
+      },
+    });
+  }
+}
+
+function matches(pattern: string, path: string): boolean {
+  const [wanted, given] = [pattern.split("/"), path.split("/")];
+  return (
+    wanted.length === given.length &&
+    wanted.every((part, index) =>
+      part.startsWith("{") ? given[index] !== "" : part === given[index],
+    )
+  );
+}
+
+function settledOf(answer: Answer): Settled {
+  if (!("json" in answer)) throw new Error("only JSON is kept");
+  return { status: answer.status, body: JSON.stringify(answer.json) };
+}
+
+function tookTooLong(): Problem {
+  const detail =
+    "It took too long. What was begun may still happen: look before you repeat it, or send an Idempotency-Key.";
+  return new Problem({ status: 503, code: "TOOK_TOO_LONG", detail, headers: retryAfter("5") });
+}
+
+function badKey(): Problem {
+  const detail = "1 to 255 visible ASCII characters are allowed.";
+  return new Problem({ status: 400, code: "INVALID_ARGUMENT", detail, field: "Idempotency-Key" });
+}

@@ -1,0 +1,283 @@
+/**
+ * The HTTP server: health and metrics for machines, the API for programs and the dashboard.
+ *
+ * It listens on the loopback interface unless told otherwise. Node's own server hangs on to open streams and idle connections
+ * when it is closed; here they are ended, within a limit.
+ */
+import { readFileSync } from "node:fs";
+import { createServer, type Server as HttpServer } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import { HoldfastError, InvalidArgument } from "../core/errors.ts";
+import { guardedLogger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { checkWhole } from "../core/check.ts";
+import { z } from "zod";
+import { doubtRoutes } from "./api/doubts.ts";
+import { jobRoutes } from "./api/jobs.ts";
+import { leaseRoutes } from "./api/leases.ts";
+import { overviewRoutes } from "./api/overview.ts";
+import { probeRoutes } from "./api/probes.ts";
+import { streamRoute } from "./api/stream.ts";
+import { workerRoutes } from "./api/workers.ts";
+import { workflowRoutes } from "./api/workflows.ts";
+import { App } from "./app.ts";
+import { Auth } from "./auth.ts";
+import { Feed } from "./feed.ts";
+import { hostNames, isLoopback, SECURITY_HEADERS } from "./gate.ts";
+import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
+import { Once } from "./once.ts";
+import { openApiOf } from "./openapi.ts";
+import type { RouteParts, ServerParts } from "./parts.ts";
+import { route, type Route } from "./route.ts";
+import { Streams } from "./sse.ts";
+
+export const DEFAULT_HOST = "127.0.0.1";
+export const DEFAULT_PORT = 8_080;
+const PORT_MAX = 65_535;
+/** A token that people chose could be guessed. */
+const TOKEN_LENGTH_MIN = 16;
+/** How often node looks for clients that are too slow. */
+const CHECK_EVERY_MS = 1_000;
+const PRUNE_EVERY_MS = 60_000;
+const PRUNE_BATCH = 500;
+
+/** Somebody else listens there. */
+export class PortTaken extends HoldfastError {
+  readonly port: number;
+
+  constructor({ host, port }: { host: string; port: number }, cause: unknown) {
+    super(
+      "PORT_TAKEN",
+      `Port ${port} on ${host} is taken by another process. Choose another one with HEALTH_CHECK_PORT or --port.`,
+      cause,
+    );
+    this.port = port;
+  }
+}
+
+export interface Server extends AsyncDisposable {
+  /** Where it is reached, such as http://127.0.0.1:8080. */
+  readonly url: string;
+  readonly port: number;
+  /** Everything that can be asked for. */
+  readonly routes: readonly Route[];
+  /** The OpenAPI document. */
+  readonly document: object;
+  /** Ends streams at once, waits a little for requests under way, and ends what is left. */
+  close(): Promise<void>;
+}
+
+export async function startServer(parts: ServerParts): Promise<Server> {
+  const { holdfast, host = DEFAULT_HOST } = parts;
+  const port = checkWhole("port", parts.port ?? DEFAULT_PORT, { least: 0, most: PORT_MAX });
+  const logger = guardedLogger(parts.logger ?? holdfast.logger);
+  const limits: Limits = { ...DEFAULT_LIMITS, ...parts.limits };
+  const { store, runtime } = holdfast;
+  const feed = new Feed({ store, runtime, logger, monitor: parts.monitor ?? null });
+  const streams = new Streams(runtime, limits);
+  const { routes, document } = routesOf({ ...parts, holdfast }, { limits, feed });
+  const token = checkToken(parts.token);
+  const auth = new Auth({ store, runtime, logger, limits, token, isLocal: isLoopback(host) });
+  const once = new Once({ store, runtime, logger, limits });
+  const hosts = hostNames(host);
+  const app = new App({ routes, auth, once, streams, limits, runtime, logger, hosts });
+  const http = httpServer(app, limits);
+  await listen(http, { host, port });
+  const at = http.address() as AddressInfo;
+  const pruning = pruneLoop({ store, runtime, logger, limits });
+  const url = `http://${at.family === "IPv6" ? `[${at.address}]` : at.address}:${at.port}`;
+  logger.info({ url }, `listening on ${url}`);
+  if (!isLoopback(host)) await warnIfGuarded({ auth, store, logger, token });
+  const close = async (): Promise<void> => {
+    feed.stop();
+    streams.closeAll();
+    await pruning.stop();
+    await closeWithin(http, holdfast.runtime, limits.closeMs);
+  };
+  return { url, port: at.port, routes, document, close, [Symbol.asyncDispose]: close };
+}
+
+function routesOf(
+  parts: ServerParts,
+  { limits, feed }: { limits: Limits; feed: Feed },
+): { routes: Route[]; document: object } {
+  const { holdfast, tasks = [], workflows = [], metrics, health, monitor } = parts;
+  const { runtime } = holdfast;
+  const startedAt = runtime.monotonic();
+  const given: RouteParts = {
+    holdfast,
+    limits,
+    feed,
+    tasks: new Map(tasks.map((task) => [task.name, task])),
+    workflows: new Map(workflows.map((workflow) => [workflow.name, workflow])),
+    metrics,
+    health,
+    monitor,
+    uptime: () => runtime.monotonic() - startedAt,
+  };
+  const routes = [
+    ...probeRoutes(given),
+    ...jobRoutes(given),
+    ...doubtRoutes(given),
+    ...leaseRoutes(given),
+    ...overviewRoutes(given),
+    ...workerRoutes(given),
+    ...workflowRoutes(given),
+    streamRoute(given),
+  ];
+  const told = documentRoute(() => document);
+  routes.push(told);
+  const document = openApiOf(routes, packageVersion());
+  return { routes, document };
+}
+
+function documentRoute(document: () => object): Route {
+  return route({
+    method: "GET",
+    path: "/api/v1/openapi.json",
+    name: "openapi",
+    tag: "probes",
+    summary: "This document",
+    access: "public",
+    answers: {
+      200: { description: "OpenAPI 3.1.", schema: z.looseObject({ openapi: z.string() }) },
+    },
+    run: async () => ({ status: 200, json: document() }),
+  });
+}
+
+function packageVersion(): string {
+  const file = new URL("../../package.json", import.meta.url);
+  return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
+}
+
+function checkToken(token: string | undefined): string | null {
+  if (token === undefined || token === "") return null;
+  if (token.length >= TOKEN_LENGTH_MIN && /^[\w.~+/=-]+$/.test(token)) return token;
+  throw new InvalidArgument({
+    field: "HOLDFAST_TOKEN",
+    problem: `give at least ${TOKEN_LENGTH_MIN} letters and digits, such as 'openssl rand -hex 32' prints.`,
+  });
+}
+
+function httpServer(app: App, limits: Limits): HttpServer {
+  const listener = getRequestListener(app.hono.fetch, {
+    overrideGlobalObjects: false,
+    errorHandler: () => app.refusal(400, "The request cannot be read."),
+  });
+  const http = createServer(
+    {
+      maxHeaderSize: limits.headerBytes,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      keepAliveTimeout: limits.keepAliveMs,
+      connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, limits.headersMs),
+    },
+    (incoming, outgoing) => void listener(incoming, outgoing),
+  );
+  http.maxConnections = limits.connections;
+  http.maxRequestsPerSocket = limits.requestsPerConnection;
+  http.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
+    refuseRaw(error, socket),
+  );
+  // Nobody here speaks another protocol, or knows of expectations but 100-continue.
+  http.on("checkExpectation", ({ socket }) => refuseRaw({ code: "EXPECT" }, socket));
+  http.on("upgrade", (_request, socket: Socket) => refuseRaw({ code: "UPGRADE" }, socket));
+  http.on("connect", (_request, socket: Socket) => refuseRaw({ code: "CONNECT" }, socket));
+  return http;
+}
+
+const RAW: Readonly<Record<string, { status: string; detail: string }>> = {
+  HPE_HEADER_OVERFLOW: {
+    status: "431 Request Header Fields Too Large",
+    detail: "The headers are too large.",
+  },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: "408 Request Timeout",
+    detail: "The request came too slowly.",
+  },
+};
+const RAW_DEFAULT = { status: "400 Bad Request", detail: "The request cannot be read." };
+
+/** There is no request to answer, only a socket; its answer carries the same headers. */
+function refuseRaw({ code = "" }: { code?: string | undefined }, socket: Socket): void {
+  if (!socket.writable || code === "ECONNRESET") return void socket.destroy();
+  const { status, detail } = RAW[code] ?? RAW_DEFAULT;
+  const body = JSON.stringify({
+    type: "urn:holdfast:problem:unreadable",
+    title: "The request cannot be read",
+    status: Number(status.slice(0, 3)),
+    detail,
+    code: "UNREADABLE",
+    requestId: "none",
+  });
+  const headers = {
+    ...SECURITY_HEADERS,
+    "Content-Type": "application/problem+json; charset=utf-8",
+    "Content-Length": String(Buffer.byteLength(body)),
+    Connection: "close",
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  socket.end(`HTTP/1.1 ${status}\r\n${lines.join("\r\n")}\r\n\r\n${body}`);
+}
+
+function listen(http: HttpServer, at: { host: string; port: number }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    http.once("error", (error: NodeJS.ErrnoException) => reject(whyNot(error, at)));
+    http.listen(at.port, at.host, () => resolve());
+  });
+}
+
+function whyNot(error: NodeJS.ErrnoException, at: { host: string; port: number }): Error {
+  if (error.code === "EADDRINUSE") return new PortTaken(at, error);
+  if (error.code === "EACCES") {
+    const problem = `this process may not listen on port ${at.port}. Choose one from 1024 on (HEALTH_CHECK_PORT or --port).`;
+    return new InvalidArgument({ field: "port", problem }, error);
+  }
+  if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND") {
+    const problem = `this machine has no address '${at.host}'. Set HOLDFAST_HOST to one it has.`;
+    return new InvalidArgument({ field: "host", problem }, error);
+  }
+  return error;
+}
+
+async function warnIfGuarded(parts: {
+  auth: Auth;
+  store: ServerParts["holdfast"]["store"];
+  logger: ReturnType<typeof guardedLogger>;
+  token: string | null;
+}): Promise<void> {
+  const { store, logger, token } = parts;
+  if (token !== null || (await store.hasTokens())) return;
+  logger.warn(
+    {},
+    "there is no token yet, so the API answers nobody: make one with 'holdfast tokens create'",
+  );
+}
+
+function pruneLoop(parts: {
+  store: ServerParts["holdfast"]["store"];
+  runtime: ServerParts["holdfast"]["runtime"];
+  logger: ReturnType<typeof guardedLogger>;
+  limits: Limits;
+}): Loop {
+  const { store, runtime, logger, limits } = parts;
+  const once = async (): Promise<number> => {
+    const gone = await store.pruneRequests({ forMs: limits.keepRequestsMs, limit: PRUNE_BATCH });
+    return gone === PRUNE_BATCH ? 0 : PRUNE_EVERY_MS;
+  };
+  return new Loop({ name: "old requests", runtime, logger, once, background: true });
+}
+
+async function closeWithin(
+  http: HttpServer,
+  runtime: ServerParts["holdfast"]["runtime"],
+  ms: number,
+): Promise<void> {
+  const closed = new Promise<void>((resolve) => http.close(() => resolve()));
+  http.closeIdleConnections();
+  const timer = runtime.timer(ms, () => http.closeAllConnections());
+  await closed;
+  timer.cancel();
+}

@@ -1,0 +1,157 @@
+/**
+ * Server-sent events: one stream for each client, with a buffer that has an end.
+ *
+ * A client that is too slow is cut off instead of being waited for: it comes back with the id of the last event that it saw, and
+ * goes on from there.
+ */
+import type { Runtime, Timer } from "../core/runtime.ts";
+import type { Limits } from "./limits.ts";
+import { Problem, retryAfter } from "./problem.ts";
+
+export interface ServerEvent {
+  /** From where to go on; without: the last one still counts. */
+  readonly id?: string;
+  readonly event: string;
+  readonly data: unknown;
+}
+
+/** Writes events until they end or the signal aborts. */
+export type EventSource = (stream: EventStream) => Promise<void>;
+
+/** How soon a browser tries again. */
+const RETRY_MS = 2_000;
+const HEARTBEAT = ": still here\n\n";
+
+export class EventStream {
+  readonly body: ReadableStream<Uint8Array>;
+  readonly #runtime: Runtime;
+  readonly #limits: Limits;
+  readonly #ended = new AbortController();
+  readonly #encoder = new TextEncoder();
+  #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
+  #room: PromiseWithResolvers<void> | null = null;
+  #beat: Timer | null = null;
+
+  constructor(runtime: Runtime, limits: Limits) {
+    this.#runtime = runtime;
+    this.#limits = limits;
+    this.body = new ReadableStream(
+      {
+        start: (controller) => void (this.#controller = controller),
+        pull: () => this.#room?.resolve(),
+        cancel: () => this.#leave(),
+      },
+      new CountQueuingStrategy({ highWaterMark: limits.streamBuffer }),
+    );
+    this.#put(`retry: ${RETRY_MS}\n\n`);
+    this.#heartbeat();
+  }
+
+  /** Aborts when nobody listens any more. */
+  get signal(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  /** Sends at once; whoever has no room for it is cut off. */
+  send(event: ServerEvent): void {
+    if (this.signal.aborted) return;
+    if (this.#isFull) return this.#cutOff();
+    this.#put(textOf(event));
+  }
+
+  /** Sends when there is room for it. */
+  async sendInTime(event: ServerEvent): Promise<void> {
+    if (this.#isFull) await this.#waitForRoom();
+    this.send(event);
+  }
+
+  end(): void {
+    if (this.signal.aborted) return;
+    this.#leave();
+    this.#controller?.close();
+  }
+
+  get #isFull(): boolean {
+    return (this.#controller?.desiredSize ?? 0) <= 0;
+  }
+
+  #put(text: string): void {
+    this.#controller?.enqueue(this.#encoder.encode(text));
+  }
+
+  async #waitForRoom(): Promise<void> {
+    const room = Promise.withResolvers<void>();
+    this.#room = room;
+    const timer = this.#runtime.timer(this.#limits.stallMs, () => room.resolve());
+    const end = (): void => room.resolve();
+    this.signal.addEventListener("abort", end, { once: true });
+    await room.promise;
+    this.signal.removeEventListener("abort", end);
+    timer.cancel();
+    this.#room = null;
+  }
+
+  #cutOff(): void {
+    this.#leave();
+    this.#controller?.error(new Error("The client is too slow."));
+  }
+
+  #leave(): void {
+    this.#beat?.cancel();
+    this.#ended.abort();
+  }
+
+  /** Proxies and clients give up on a connection that says nothing. */
+  #heartbeat(): void {
+    this.#beat = this.#runtime.timer(
+      this.#limits.heartbeatMs,
+      () => {
+        if (!this.#isFull) this.#put(HEARTBEAT);
+        this.#heartbeat();
+      },
+      "background",
+    );
+  }
+}
+
+function textOf({ id, event, data }: ServerEvent): string {
+  // JSON has no line breaks outside of its strings, and none inside.
+  const lines = [`event: ${event}`, `data: ${JSON.stringify(data)}`];
+  return `${id === undefined ? "" : `id: ${id}\n`}${lines.join("\n")}\n\n`;
+}
+
+/** The streams that are open. */
+export class Streams {
+  readonly #runtime: Runtime;
+  readonly #limits: Limits;
+  readonly #open = new Map<EventStream, string>();
+
+  constructor(runtime: Runtime, limits: Limits) {
+    this.#runtime = runtime;
+    this.#limits = limits;
+  }
+
+  /** A stream of an asker, to be filled by the source. Throws 503 when there are too many. */
+  open(asker: string, source: EventSource, onError: (error: unknown) => void): EventStream {
+    const theirs = [...this.#open.values()].filter((one) => one === asker).length;
+    if (this.#open.size >= this.#limits.streams || theirs >= this.#limits.streamsEach) {
+      throw full();
+    }
+    const stream = new EventStream(this.#runtime, this.#limits);
+    this.#open.set(stream, asker);
+    stream.signal.addEventListener("abort", () => this.#open.delete(stream), { once: true });
+    void source(stream)
+      .catch(onError)
+      .finally(() => stream.end());
+    return stream;
+  }
+
+  closeAll(): void {
+    for (const stream of this.#open.keys()) stream.end();
+  }
+}
+
+function full(): Problem {
+  const detail = "There are as many streams as this server has room for. Close one, or try later.";
+  return new Problem({ status: 503, code: "TOO_MANY_STREAMS", detail, headers: retryAfter("10") });
+}

@@ -75,11 +75,8 @@ export type { LockHold, LockMode, LockRecord } from "./core/lock.ts";
 export { Alerts, type AlertsParts } from "./ops/alerts.ts";
 export type { AlertsFilter } from "./ops/alert-list.ts";
 export type { AlertOptions } from "./ops/alert-settings.ts";
-export type { CanaryReport, Observation } from "./ops/observation.ts";
 export type { WebhookOptions } from "./ops/webhook.ts";
 export type { Alert, AlertEvent, AlertFacts, AlertStatus } from "./core/alert.ts";
-export type { Finding, Offender, Severity } from "./core/finding.ts";
-export type { Census, MinuteFigures, QueueDepth } from "./store/figures.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "./queue/leases.ts";
 export type {
   Drift,

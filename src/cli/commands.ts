@@ -22,6 +22,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   items: async () => (await import("./items.ts")).itemsCommand,
   audit: async () => (await import("./audit.ts")).auditCommand,
   migrate: async () => (await import("./migrate.ts")).migrateCommand,
+  tokens: async () => (await import("./tokens.ts")).tokensCommand,
   config: async () => (await import("./config.ts")).configCommand,
   demo: async () => (await import("./demo.ts")).demoCommand,
   verify: async () => (await import("./verify.ts")).verifyCommand,

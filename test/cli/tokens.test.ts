@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { openHoldfast } from "../../src/index.ts";
+import { hashOf } from "../../src/server/tokens.ts";
+import { assertRefused, Desk } from "./command.ts";
+
+suite("holdfast tokens", () => {
+  let desk: Desk;
+  before(() => void (desk = new Desk()));
+  after(() => desk[Symbol.asyncDispose]());
+
+  const create = (...more: string[]) => ["tokens", "create", "--name", "ci", ...more];
+
+  test("makes a token: it alone is on stdout, and only its hash is kept", async () => {
+    const said = await desk.holdfast(create("--role", "operator", "--expires", "90d"));
+    assert.equal(said.code, 0, said.stderr);
+    const token = said.stdout.trimEnd();
+    assert.match(token, /^hft_[\w-]{43}$/);
+    assert.match(said.stderr, /Made the token 'ci' \(operator\)\. It is shown only now/);
+    await using holdfast = await openHoldfast(desk.url);
+    assert.equal((await holdfast.store.findToken(hashOf(token)))?.name, "ci");
+  });
+
+  test("lists who has one, and for how long; never what it is", async () => {
+    const { stdout } = await desk.holdfast(["tokens"]);
+    assert.match(stdout, /^NAME +ROLE +MADE +USED +COUNTS\nci +operator .+ never +for 89d$/m);
+    const { tokens } = await desk.json(["tokens", "list"]);
+    assert.deepEqual(Object.keys(tokens[0]).includes("hash"), false);
+    assert.equal(tokens[0].role, "operator");
+  });
+
+  test("refuses a name that is taken, a role that is none, and to make one without either", async () => {
+    assertRefused(await desk.holdfast(create("--role", "viewer")), 2, /there is a token 'ci'/);
+    assertRefused(await desk.holdfast(create("--role", "root")), 2, /viewer, operator/);
+    assertRefused(await desk.holdfast(create()), 2, /--role/);
+  });
+
+  test("revokes one, once; the audit knows who did", async () => {
+    const { stdout } = await desk.holdfast(["tokens", "revoke", "ci", "--reason", "leaked"]);
+    assert.equal(stdout, "The token 'ci' counts no more.\n");
+    assertRefused(await desk.holdfast(["tokens", "revoke", "ci"]), 4, /no token 'ci'/);
+    const { stdout: listed } = await desk.holdfast(["tokens"]);
+    assert.match(listed, /revoked/);
+    const { lines } = await desk.json(["audit", "--subject", "token ci"]);
+    assert.deepEqual(
+      lines.map(({ action, reason }: { action: string; reason: string }) => [action, reason]),
+      [
+        ["token.create", null],
+        ["token.revoke", "leaked"],
+      ],
+    );
+  });
+});

@@ -1,0 +1,22 @@
+/** The same API on PostgreSQL and MariaDB. */
+import { after, describe } from "node:test";
+import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { api } from "./api.ts";
+
+const databases: ScratchDatabase[] = [];
+
+for (const kind of ["postgres", "mysql"] as const) {
+  describe(kind, { skip: missing(kind) }, () => {
+    api(kind, async () => {
+      const database = await scratchDatabase(kind);
+      databases.push(database);
+      return database.url;
+    });
+  });
+}
+
+after(async () => {
+  for (const database of databases) await database.drop();
+  await assertNothingRuns();
+});

@@ -1,0 +1,390 @@
+/** What the API does, on whichever database: each answer is compared with the document by the client. */
+import assert from "node:assert/strict";
+import { before, after, describe, test } from "node:test";
+import { Desk } from "./client.ts";
+import { order, ship } from "./shop.ts";
+
+const MISSING = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
+
+export function api(name: string, url: () => Promise<string>): void {
+  describe(`the API on ${name}`, () => {
+    let desk: Desk;
+    before(async () => {
+      desk = await Desk.open(await url(), { tasks: [ship], workflows: [order] });
+    });
+    after(() => desk[Symbol.asyncDispose]());
+
+    test("a job that was accepted is there, with what it carries, and in lists without", async () => {
+      const input = { order: "42", "\u0000": ["ü", "\u{1F600}", 1e21, null] };
+      const options = { queue: "mail", priority: 7, attempts: 2, key: "k-1", delay: "1h" };
+      const { id, added } = await desk.post(
+        "/api/v1/jobs",
+        { task: "mail.send", input, options },
+        201,
+      );
+      assert.equal(added, true);
+      const { job, attempts, steps } = await desk.get(`/api/v1/jobs/${id}`);
+      assert.deepEqual(job.input, input);
+      assert.deepEqual(
+        [job.queue, job.priority, job.attemptsMax, job.key, job.status],
+        ["mail", 7, 2, "k-1", "scheduled"],
+      );
+      assert.deepEqual([attempts, steps], [[], []]);
+      const { jobs } = await desk.get("/api/v1/jobs?queue=mail&status=scheduled&task=mail.send");
+      assert.deepEqual(
+        jobs.map((one: any) => one.id),
+        [id],
+      );
+      assert.equal("input" in jobs[0], false);
+      const again = await desk.post("/api/v1/jobs", { task: "mail.send", input, options });
+      assert.deepEqual(again, { id, task: "mail.send", added: false });
+      const taken = { ...options, onConflict: "reject" };
+      const refused = await desk.post(
+        "/api/v1/jobs",
+        { task: "mail.send", input, options: taken },
+        409,
+      );
+      assert.equal(refused.code, "KEY_TAKEN");
+    });
+
+    test("a task that the server knows brings its queue and attempts, and checks the input", async () => {
+      const { id } = await desk.post(
+        "/api/v1/jobs",
+        { task: "order.ship", input: { order: "1" } },
+        201,
+      );
+      const { job } = await desk.get(`/api/v1/jobs/${id}`);
+      assert.deepEqual([job.queue, job.attemptsMax], ["orders", 5]);
+      const refused = await desk.post(
+        "/api/v1/jobs",
+        { task: "order.ship", input: { order: 1 } },
+        422,
+      );
+      assert.equal(refused.code, "INPUT_REJECTED");
+      await desk.post(`/api/v1/jobs/${id}/cancel`);
+    });
+
+    test("what is wrong is said by the name of the field", async () => {
+      const wrong: [object, string][] = [
+        [{}, "task"],
+        [{ task: 1 }, "task"],
+        [{ task: "a", extra: 1 }, "extra"],
+        [{ task: "a", options: { priority: 1.5 } }, "options.priority"],
+        [{ task: "a", options: { delay: "soon" } }, "delay"],
+        [{ task: " a" }, "task"],
+        [{ task: "a", options: { runAt: 1, delay: 1 } }, "delay"],
+        [{ task: "a", options: { keyFor: 1 } }, "keyFor"],
+      ];
+      for (const [body, field] of wrong) {
+        const problem = await desk.post("/api/v1/jobs", body, 422);
+        assert.equal(problem.field, field, JSON.stringify(problem));
+      }
+    });
+
+    test("many jobs are accepted, or none", async () => {
+      const jobs = Array.from({ length: 50 }, (_, index) => ({
+        task: "bulk.one",
+        input: index,
+        options: { queue: "bulk" },
+      }));
+      const answer = await desk.post("/api/v1/jobs/bulk", { jobs }, 201);
+      assert.equal(new Set(answer.jobs.map((one: any) => one.id)).size, 50);
+      const bad = [...jobs, { task: "bulk.one", options: { queue: " " } }];
+      await desk.post("/api/v1/jobs/bulk", { jobs: bad }, 422);
+      const seen = await pages(desk, "/api/v1/jobs?queue=bulk&limit=20", "jobs");
+      assert.equal(new Set(seen.map(({ id }) => id)).size, 50);
+    });
+
+    test("a payload that is too large is refused before it reaches the database", async () => {
+      const body = { task: "a.b", input: "x".repeat(300_000) };
+      assert.equal((await desk.post("/api/v1/jobs", body, 413)).code, "TOO_LARGE");
+    });
+
+    test("a job is cancelled and tried again by somebody, which is on record", async () => {
+      const { id } = await desk.post(
+        "/api/v1/jobs",
+        { task: "a.b", options: { queue: "acts" } },
+        201,
+      );
+      const cancelled = await desk.post(`/api/v1/jobs/${id}/cancel`, { reason: "ordered twice" });
+      assert.deepEqual(cancelled, { id, status: "cancelled" });
+      assert.equal((await desk.post(`/api/v1/jobs/${id}/retry`)).status, "pending");
+      assert.equal((await desk.post(`/api/v1/jobs/${id}/retry`, {}, 409)).code, "ILLEGAL_MOVE");
+      const { lines } = await desk.get(`/api/v1/audit?subject=${encodeURIComponent(`job ${id}`)}`);
+      assert.deepEqual(
+        lines.map(({ actor, action, reason }: any) => [actor, action, reason]),
+        [
+          ["local", "job.cancel", "ordered twice"],
+          ["local", "job.retry", null],
+        ],
+      );
+      assert.deepEqual((await desk.get(`/api/v1/audit?actor=local&limit=1`)).lines.length, 1);
+      await desk.post(`/api/v1/jobs/${id}/cancel`);
+    });
+
+    test("what is not there is not found", async () => {
+      for (const path of ["", "/events"]) await desk.get(`/api/v1/jobs/${MISSING}${path}`, 404);
+      for (const verb of ["cancel", "retry"])
+        await desk.post(`/api/v1/jobs/${MISSING}/${verb}`, {}, 404);
+      for (const id of ["1", "..%2f..", "%00", "a%20b", "'--"])
+        await desk.get(`/api/v1/jobs/${id}`, 404);
+      await desk.get(`/api/v1/items/${MISSING}`, 404);
+      await desk.post(`/api/v1/items/${MISSING}/moves`, { move: "pay" }, 404);
+      await desk.get("/api/v1/workers/nobody-1", 404);
+      for (const verb of ["pause", "resume", "drain", "stop"]) {
+        await desk.post(`/api/v1/workers/nobody-1/${verb}`, {}, 404);
+      }
+      await desk.get("/api/v1/queues/nowhere", 404);
+      await desk.get("/api/v1/workflows/nothing", 404);
+      await desk.post("/api/v1/locks/release", { key: "nobody:1" }, 404);
+      const fence = { worker: "w-1", epoch: 1 };
+      await desk.post(`/api/v1/leases/${MISSING}/extend`, fence, 409);
+      await desk.post(`/api/v1/leases/${MISSING}/settle`, { ...fence, as: "done" }, 409);
+      await desk.get("/api/v1/nothing", 404);
+      await desk.get("/", 404);
+      assert.equal(
+        (await desk.ask("/api/v1/jobs", { method: "DELETE" })).headers["allow"],
+        "POST, GET",
+      );
+    });
+
+    test("a lease is acquired, extended and settled once, under its fence", async () => {
+      const { id } = await desk.post(
+        "/api/v1/jobs",
+        { task: "l.1", input: { a: 1 }, options: { queue: "l" } },
+        201,
+      );
+      const wanted = { worker: "py-1", queues: ["l"], tasks: ["l.1"], limit: 5, lease: "20s" };
+      const { leases } = await desk.post("/api/v1/leases/acquire", wanted);
+      assert.deepEqual([leases.length, leases[0].id, leases[0].input], [1, id, { a: 1 }]);
+      assert.deepEqual((await desk.post("/api/v1/leases/acquire", wanted)).leases, []);
+      const { epoch } = leases[0];
+      const held = await desk.get("/api/v1/leases?worker=py-1");
+      assert.deepEqual([held.leases[0].id, held.next], [id, null]);
+      assert.deepEqual((await desk.get("/api/v1/leases?state=expired")).leases, []);
+      const fence = { worker: "py-1", epoch };
+      const extended = await desk.post(`/api/v1/leases/${id}/extend`, { ...fence, lease: "60s" });
+      assert.ok(extended.lockedUntil > leases[0].lockedUntil);
+      assert.equal(extended.cancelRequested, false);
+      assert.equal((await desk.post(`/api/v1/jobs/${id}/cancel`)).status, "processing");
+      assert.equal((await desk.post(`/api/v1/leases/${id}/extend`, fence)).cancelRequested, true);
+      const stale = { ...fence, epoch: epoch + 1, as: "done" };
+      assert.equal((await desk.post(`/api/v1/leases/${id}/settle`, stale, 409)).code, "LEASE_LOST");
+      const other = { worker: "py-2", epoch, as: "done" };
+      assert.equal((await desk.post(`/api/v1/leases/${id}/settle`, other, 409)).code, "LEASE_LOST");
+      const settled = await desk.post(`/api/v1/leases/${id}/settle`, {
+        ...fence,
+        as: "done",
+        result: 1,
+      });
+      assert.equal(settled.status, "cancelled");
+      await desk.post(`/api/v1/leases/${id}/settle`, { ...fence, as: "done" }, 409);
+    });
+
+    test("an attempt that failed is tried again while attempts remain, suspended and handed back uncharged", async () => {
+      const options = { queue: "f", attempts: 2 };
+      const { id } = await desk.post("/api/v1/jobs", { task: "f.1", options }, 201);
+      const take = async (): Promise<any> =>
+        (await desk.post("/api/v1/leases/acquire", { worker: "py-1", queues: ["f"] })).leases[0];
+      const settle = async ({ epoch }: any, how: object): Promise<any> =>
+        desk.post(`/api/v1/leases/${id}/settle`, { worker: "py-1", epoch, ...how });
+      assert.equal((await settle(await take(), { as: "released" })).status, "pending");
+      assert.equal((await settle(await take(), { as: "suspended", for: 0 })).status, "waiting");
+      await desk.holdfast.store.promoteDue({ limit: 10 });
+      const failed = await settle(await take(), { as: "failed", error: "no", retryIn: 0 });
+      assert.deepEqual([failed.status, failed.attempts], ["retry", 1]);
+      assert.equal(typeof failed.retryAt, "number");
+      await desk.holdfast.store.promoteDue({ limit: 10 });
+      const error = { name: "TypeError", message: "still no", stack: "at line 1" };
+      assert.equal(
+        (await settle(await take(), { as: "failed", error, attempt: 2 })).status,
+        "failed",
+      );
+      const { job, attempts } = await desk.get(`/api/v1/jobs/${id}`);
+      assert.deepEqual([job.lastError.name, job.lastError.message], ["TypeError", "still no"]);
+      assert.equal(attempts.at(-1).outcome, "failed");
+    });
+
+    test("leases that ran out are taken back, with what they were", async () => {
+      const { id } = await desk.post("/api/v1/jobs", { task: "x.1", options: { queue: "x" } }, 201);
+      const wanted = { worker: "py-9", queues: ["x"], lease: 100 };
+      const { leases } = await desk.post("/api/v1/leases/acquire", wanted);
+      assert.equal(leases[0].id, id);
+      for (;;) {
+        const { jobs } = await desk.post("/api/v1/leases/reset-expired", { grace: 0, limit: 10 });
+        if (jobs.length === 0) continue;
+        assert.deepEqual(jobs, [{ id, worker: "py-9", epoch: 1, status: "retry" }]);
+        break;
+      }
+      const late = { worker: "py-9", epoch: 1, as: "done" };
+      await desk.post(`/api/v1/leases/${id}/settle`, late, 409);
+    });
+
+    test("an effect that is in doubt is shown, and a person says what became of it", async () => {
+      const { id } = await desk.post("/api/v1/jobs", { task: "d.1", options: { queue: "d" } }, 201);
+      const { leases } = await desk.post("/api/v1/leases/acquire", {
+        worker: "py-1",
+        queues: ["d"],
+      });
+      const fence = { id, worker: "py-1", epoch: leases[0].epoch };
+      const step = { name: "charge", occurrence: 1, kind: "effect", place: 1 } as const;
+      const { store } = desk.holdfast;
+      await store.putStep(fence, { ...step, status: "doubt", result: null, isNew: true });
+      await store.settle([{ ...fence, outcome: { kind: "suspended", delayMs: null } }]);
+      const { doubts } = await desk.get("/api/v1/doubts?limit=5");
+      assert.deepEqual([doubts[0].job, doubts[0].name], [id, "charge"]);
+      const said = { name: "charge", done: true, result: { paid: 5 }, reason: "asked the bank" };
+      assert.deepEqual(await desk.post(`/api/v1/jobs/${id}/resolve`, said), { id, done: true });
+      await desk.post(`/api/v1/jobs/${id}/resolve`, said, 404);
+      assert.deepEqual((await desk.get(`/api/v1/jobs/${id}`)).steps[0].result, { paid: 5 });
+    });
+
+    test("a worker is seen, told what is wanted of it, and its jobs tell what they did", async () => {
+      const worker = await desk.holdfast.startWorker({ tasks: [ship], name: "shipper" });
+      const { id } = await desk.post(
+        "/api/v1/jobs",
+        { task: "order.ship", input: { order: "7" } },
+        201,
+      );
+      assert.deepEqual(await desk.holdfast.jobs.result(id, { timeout: "20s" }), {
+        tracking: "T-7",
+      });
+      const { job, attempts, steps } = await desk.get(`/api/v1/jobs/${id}`);
+      assert.deepEqual(
+        [job.status, job.result, attempts.length, steps[0].name],
+        ["done", { tracking: "T-7" }, 1, "quote"],
+      );
+      const { reports } = await desk.get(`/api/v1/jobs/${id}/events?kind=log&after=0&newest=true`);
+      assert.deepEqual([reports[0].text, reports[0].data], ["shipping", { order: "7" }]);
+      const { workers } = await desk.get("/api/v1/workers?type=shipper&all=true");
+      const [{ id: workerId }] = workers;
+      assert.equal((await desk.get(`/api/v1/workers/${workerId}`)).worker.type, "shipper");
+      for (const [verb, wish] of [
+        ["pause", "pause"],
+        ["resume", "run"],
+        ["drain", "drain"],
+        ["stop", "stop"],
+      ]) {
+        const told = await desk.post(`/api/v1/workers/${workerId}/${verb}`, { reason: "a test" });
+        assert.deepEqual(told, { id: workerId, wish });
+      }
+      await worker.stop();
+      const { lines } = await desk.get(
+        `/api/v1/audit?subject=${encodeURIComponent(`worker ${workerId}`)}`,
+      );
+      assert.deepEqual(
+        lines.map(({ actor, action }: any) => [actor, action]),
+        ["pause", "run", "drain", "stop"].map((wish) => ["local", `worker.${wish}`]),
+      );
+    });
+
+    test("queues and figures are told", async () => {
+      const { queues, countedAt } = await desk.get("/api/v1/queues");
+      assert.ok(queues.map(({ queue }: any) => queue).includes("bulk") === true);
+      assert.ok(countedAt > 0);
+      const { queue, stranded } = await desk.get("/api/v1/queues/bulk");
+      assert.equal(queue.counts.pending, 50);
+      assert.equal(stranded[0].task, "bulk.one");
+      const stats = await desk.get("/api/v1/stats");
+      assert.deepEqual([stats.queues, stats.minutes], [queues, []]);
+    });
+
+    test("locks are seen, counted and taken away", async () => {
+      const { locks } = desk.holdfast;
+      await using lock = await locks.acquire("order:42", { trace: "a test" });
+      const listed = await desk.get("/api/v1/locks?type=order&limit=5");
+      assert.deepEqual([listed.locks[0].key, listed.locks[0].token], ["order:42", lock.token]);
+      const released = await desk.post("/api/v1/locks/release", {
+        key: "order:42",
+        reason: "stuck",
+      });
+      assert.equal(released.lock.trace, "a test");
+      assert.deepEqual((await desk.get("/api/v1/locks")).locks, []);
+      const stats = await desk.get("/api/v1/locks/stats?last=10m&type=order");
+      assert.equal(stats.types[0].acquisitions, 1);
+    });
+
+    test("items are listed, shown with their history, and moved by their rules", async () => {
+      const { workflows } = desk.holdfast;
+      const item = await workflows.start(order, {
+        data: { cents: 5 },
+        identifier: "A-1",
+        actor: "shop",
+      });
+      assert.equal((await desk.get("/api/v1/workflows")).workflows[0].movable, true);
+      assert.equal((await desk.get("/api/v1/workflows/order")).workflow.states.length, 3);
+      const listed = await desk.get(
+        "/api/v1/items?workflow=order&status=open&tenant=default&limit=5",
+      );
+      assert.deepEqual([listed.items[0].id, "data" in listed.items[0]], [item.id, false]);
+      assert.equal((await desk.get("/api/v1/items?identifier=A-1")).items.length, 1);
+      await desk.get("/api/v1/items?status=open", 400);
+      const move = (body: object, status: number): Promise<any> =>
+        desk.post(`/api/v1/items/${item.id}/moves`, body, status);
+      assert.equal((await move({ move: "pay" }, 409)).code, "MOVE_REFUSED");
+      assert.equal((await move({ move: "ship" }, 409)).code, "INVALID_MOVE");
+      const patch = { paidBy: "ada" };
+      assert.equal((await move({ move: "pay", patch, expect: 9 }, 409)).code, "ITEM_CHANGED");
+      const paid = await move({ move: "pay", patch, expect: 1, reason: "cash" }, 200);
+      assert.deepEqual([paid.item.status, paid.item.data], ["paid", { cents: 5, paidBy: "ada" }]);
+      const shown = await desk.get(`/api/v1/items/${item.id}`);
+      assert.deepEqual(
+        shown.history.map(({ actor, newStatus, reason }: any) => [actor, newStatus, reason]),
+        [
+          ["shop", "open", null],
+          ["local", "paid", "cash"],
+        ],
+      );
+      assert.deepEqual(shown.progress, []);
+      const { history, next } = await desk.get(`/api/v1/items/${item.id}/history?after=1&limit=1`);
+      assert.deepEqual([history.length, history[0].seq, next], [1, 2, 2]);
+    });
+
+    test("a request that is sent again is made once, and answered the same", async () => {
+      const headers = { "idempotency-key": "order-42" };
+      const body = { task: "once.1", input: 1, options: { queue: "once" } };
+      const first = await desk.ask("/api/v1/jobs", { body, headers });
+      const again = await desk.ask("/api/v1/jobs", { body, headers });
+      assert.deepEqual([first.status, again.status, again.text], [201, 201, first.text]);
+      assert.equal(again.headers["idempotency-replayed"], "true");
+      const other = await desk.ask("/api/v1/jobs", { body: { ...body, input: 2 }, headers });
+      assert.deepEqual([other.status, other.json.code], [422, "KEY_REUSED"]);
+      const elsewhere = await desk.ask("/api/v1/jobs/bulk", { body: { jobs: [body] }, headers });
+      assert.equal(elsewhere.status, 422);
+      assert.equal((await desk.get("/api/v1/jobs?queue=once")).jobs.length, 1);
+      const path = `/api/v1/jobs/${first.json.id}/retry`;
+      const problems = [0, 1].map(() =>
+        desk.post(path, {}, 409, { headers: { "idempotency-key": "r" } }),
+      );
+      for (const problem of await Promise.all(problems)) assert.equal(problem.code, "ILLEGAL_MOVE");
+    });
+
+    test("those who come at once with one key all get the one job", async () => {
+      const headers = { "idempotency-key": "at-once" };
+      const body = { task: "once.2", options: { queue: "once-2" } };
+      const replies = await Promise.all(
+        Array.from({ length: 8 }, () => desk.ask("/api/v1/jobs", { body, headers })),
+      );
+      assert.deepEqual(new Set(replies.map(({ status }) => status)), new Set([201]));
+      assert.equal(new Set(replies.map(({ json }) => json.id)).size, 1);
+      assert.equal((await desk.get("/api/v1/jobs?queue=once-2")).jobs.length, 1);
+    });
+
+    test("nothing that was asked here went wrong inside", () => {
+      assert.deepEqual(
+        desk.log.filter((line) => line.startsWith("error")),
+        [],
+      );
+    });
+  });
+}
+
+async function pages(desk: Desk, path: string, field: string): Promise<any[]> {
+  const all: any[] = [];
+  for (let rest = ""; ;) {
+    const page = await desk.get(path + rest);
+    all.push(...page[field]);
+    if (page.next === null) return all;
+    rest = `&before=${page.next}`;
+  }
+}

@@ -1,0 +1,159 @@
+/** Who may ask for what: every route there is, with every kind of token, on every kind of address. */
+import assert from "node:assert/strict";
+import { after, describe, test } from "node:test";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { Desk, type Asked } from "./client.ts";
+
+const ID = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
+const fence = { worker: "w-1", epoch: 1 };
+
+/** A well-formed request for each route. One that is not here fails the test. */
+const SAMPLES: Readonly<Record<string, object | null>> = {
+  "GET /health": null,
+  "GET /live": null,
+  "GET /ready": null,
+  "GET /metrics": null,
+  "GET /api/v1/openapi.json": null,
+  "POST /api/v1/jobs": { task: "a.b" },
+  "POST /api/v1/jobs/bulk": { jobs: [{ task: "a.b" }] },
+  "GET /api/v1/jobs": null,
+  "GET /api/v1/jobs/{id}": null,
+  "GET /api/v1/jobs/{id}/events": null,
+  "POST /api/v1/jobs/{id}/cancel": {},
+  "POST /api/v1/jobs/{id}/retry": {},
+  "GET /api/v1/doubts": null,
+  "POST /api/v1/jobs/{id}/resolve": { name: "pay", done: false },
+  "POST /api/v1/leases/reset-expired": {},
+  "POST /api/v1/leases/acquire": { worker: "w-1", queues: ["none"] },
+  "POST /api/v1/leases/{id}/extend": fence,
+  "POST /api/v1/leases/{id}/settle": { ...fence, as: "done" },
+  "GET /api/v1/leases": null,
+  "GET /api/v1/queues": null,
+  "GET /api/v1/queues/{name}": null,
+  "GET /api/v1/stats": null,
+  "GET /api/v1/locks": null,
+  "GET /api/v1/locks/stats": null,
+  "POST /api/v1/locks/release": { key: "a:1" },
+  "GET /api/v1/audit": null,
+  "GET /api/v1/workers": null,
+  "GET /api/v1/workers/{id}": null,
+  "POST /api/v1/workers/{id}/pause": {},
+  "POST /api/v1/workers/{id}/resume": {},
+  "POST /api/v1/workers/{id}/drain": {},
+  "POST /api/v1/workers/{id}/stop": {},
+  "GET /api/v1/workflows": null,
+  "GET /api/v1/workflows/{name}": null,
+  "GET /api/v1/items": null,
+  "GET /api/v1/items/{id}": null,
+  "GET /api/v1/items/{id}/history": null,
+  "POST /api/v1/items/{id}/moves": { move: "pay" },
+  "GET /api/v1/stream": null,
+};
+
+const WRONG = `hft_${"A".repeat(43)}`;
+const CONFIGURED = "configured-0123456789abcdef";
+const limits = { failureBurst: 10_000 };
+
+type Shown = "none" | "wrong" | "viewer" | "operator" | "configured";
+
+interface Mode {
+  readonly name: string;
+  readonly host: string;
+  readonly hasTokens: boolean;
+  readonly token?: string;
+  readonly shown: readonly Shown[];
+  /** What somebody without a token is. */
+  readonly nobody: "operator" | null;
+}
+
+const modes: readonly Mode[] = [
+  {
+    name: "on the loopback interface, before there was a token",
+    host: "127.0.0.1",
+    hasTokens: false,
+    shown: ["none", "wrong"],
+    nobody: "operator",
+  },
+  {
+    name: "on the loopback interface, with tokens",
+    host: "127.0.0.1",
+    hasTokens: true,
+    shown: ["none", "wrong", "viewer", "operator"],
+    nobody: null,
+  },
+  {
+    name: "on the loopback interface, with a configured token",
+    host: "localhost",
+    hasTokens: false,
+    token: CONFIGURED,
+    shown: ["none", "wrong", "configured"],
+    nobody: null,
+  },
+  {
+    name: "beyond it, with tokens",
+    host: "0.0.0.0",
+    hasTokens: true,
+    token: CONFIGURED,
+    shown: ["none", "wrong", "viewer", "operator", "configured"],
+    nobody: null,
+  },
+  {
+    name: "beyond it, without any token",
+    host: "0.0.0.0",
+    hasTokens: false,
+    shown: ["none", "wrong"],
+    nobody: null,
+  },
+];
+
+for (const mode of modes) {
+  describe(mode.name, () => {
+    for (const shown of mode.shown) {
+      test(`whoever shows ${shown === "none" ? "no token" : `a token: ${shown}`}`, async () => {
+        const { host, token } = mode;
+        const metrics = { text: async () => "up 1\n" };
+        const given = { host, limits, metrics, ...(token === undefined ? {} : { token }) };
+        await using desk = await Desk.open(undefined, given);
+        const tokens = mode.hasTokens
+          ? { viewer: await desk.token("viewer"), operator: await desk.token("operator") }
+          : { viewer: "", operator: "" };
+        const shows: Record<Shown, Asked> = {
+          none: {},
+          wrong: { token: WRONG },
+          viewer: { token: tokens.viewer },
+          operator: { token: tokens.operator },
+          configured: { token: CONFIGURED },
+        };
+        for (const { method, path, access } of desk.server.routes) {
+          const sample = SAMPLES[`${method} ${path}`];
+          assert.ok(sample !== undefined, `the matrix has no row for ${method} ${path}`);
+          const target = path.replace("{id}", ID).replace("{name}", "none");
+          const asked = { method, ...shows[shown], ...(sample === null ? {} : { body: sample }) };
+          const { status, headers } = await desk.ask(target, asked);
+          const what = `${method} ${path}: ${status}`;
+          const wanted = statusFor(access, shown, mode);
+          if (wanted === null) assert.ok(![401, 403, 429].includes(status) && status < 500, what);
+          else assert.equal(status, wanted, what);
+          assert.equal("www-authenticate" in headers, status === 401, what);
+        }
+      });
+    }
+  });
+}
+
+/** Null: whatever the route itself says. */
+function statusFor(access: string, shown: Shown, { nobody }: Mode): number | null {
+  if (access === "public") return null;
+  if (shown === "wrong") return 401;
+  const role = shown === "none" ? nobody : shown === "viewer" ? "viewer" : "operator";
+  if (role === null) return 401;
+  return access === "operator" && role === "viewer" ? 403 : null;
+}
+
+test("the matrix has no row for a route that there is not", async () => {
+  await using desk = await Desk.open();
+  const routed = desk.server.routes.map(({ method, path }) => `${method} ${path}`);
+  assert.deepEqual(Object.keys(SAMPLES).toSorted(), routed.toSorted());
+});
+
+after(assertNothingRuns);

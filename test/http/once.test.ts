@@ -1,0 +1,141 @@
+/** A request with a key is made once, although the server is killed with -9 in the middle of it. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { openHoldfast } from "../../src/worker/holdfast.ts";
+import { tempFolder } from "../support/folder.ts";
+import { jobIn } from "../support/jobs.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { ServerProcess } from "./child.ts";
+import { Desk, send, type Reply } from "./client.ts";
+import type { Order } from "./server-process.ts";
+
+const folder = tempFolder();
+
+/** Sends a request to a server that dies of it, then to one that lives; then once more. */
+async function throughDeath(
+  order: Order,
+  path: string,
+  body: object,
+): Promise<{ second: Reply; third: Reply }> {
+  const headers = { "idempotency-key": "the-one" };
+  const asked = { method: "POST", body, headers };
+  await using mortal = await ServerProcess.start(order);
+  await assert.rejects(send(mortal, path, asked), { code: "ECONNRESET" });
+  await mortal.ended;
+  assert.equal(mortal.signal, "SIGKILL");
+  const { dies: _dies, ...rest } = order;
+  await using server = await ServerProcess.start(rest);
+  return { second: await send(server, path, asked), third: await send(server, path, asked) };
+}
+
+const deaths = [
+  { in: "enqueue", when: "before" },
+  { in: "enqueue", when: "after" },
+  { in: "answerRequest", when: "before" },
+  { in: "answerRequest", when: "after" },
+] as const;
+
+for (const dies of deaths) {
+  test(`one job, when the server dies ${dies.when} ${dies.in}`, async () => {
+    const url = `sqlite:${folder.file(".db")}`;
+    const order = { url, dies };
+    const { second, third } = await throughDeath(order, "/api/v1/jobs", { task: "a.b", input: 1 });
+    assert.deepEqual([second.status, third.status, third.text], [201, 201, second.text]);
+    await using holdfast = await openHoldfast(url);
+    const jobs = await holdfast.jobs.list();
+    assert.deepEqual(
+      jobs.map(({ id }) => id),
+      [second.json.id],
+    );
+  });
+}
+
+test("many jobs at once are the same many, when the server dies after they were written", async () => {
+  const url = `sqlite:${folder.file(".db")}`;
+  const jobs = Array.from({ length: 20 }, (_, index) => ({ task: "a.b", input: index }));
+  const dies = { in: "enqueue", when: "after" } as const;
+  const { second, third } = await throughDeath({ url, dies }, "/api/v1/jobs/bulk", { jobs });
+  assert.deepEqual([second.status, third.text], [201, second.text]);
+  await using holdfast = await openHoldfast(url);
+  const ids = (await holdfast.jobs.list({ limit: 100 })).map(({ id }) => id);
+  assert.deepEqual(
+    ids.toSorted(),
+    second.json.jobs.map((one: { id: string }) => one.id).toSorted(),
+  );
+});
+
+test("a job that was made pending again, and whose server died then, is told to be", async () => {
+  const url = `sqlite:${folder.file(".db")}`;
+  let id: string;
+  {
+    await using holdfast = await openHoldfast(url);
+    id = await jobIn(holdfast.store, "failed");
+  }
+  // Nobody knows whether the first one is still at it; for the test that is decided at once.
+  const order = { url, dies: { in: "revive", when: "after" }, limits: { underWayMs: 0 } } as const;
+  const { second, third } = await throughDeath(order, `/api/v1/jobs/${id}/retry`, {});
+  assert.deepEqual([second.status, third.text], [200, second.text]);
+  await using holdfast = await openHoldfast(url);
+  assert.equal((await holdfast.audit.list()).length, 1);
+});
+
+test("what cannot be done twice is not begun while somebody may be at it", async () => {
+  await using desk = await Desk.open();
+  const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201);
+  await desk.post(`/api/v1/jobs/${id}/cancel`);
+  const { store } = desk.holdfast;
+  const path = `/api/v1/jobs/${id}/retry`;
+  const headers = { "idempotency-key": "k" };
+  // As another process would leave it that is at it, or was killed a moment ago.
+  const begin = store.beginRequest.bind(store);
+  let others = 0;
+  store.beginRequest = async (request) => {
+    if (others === 0) await begin({ ...request, seed: '["018f2c5e-9b3a-700c-91f2-4c7d9be03a58"]' });
+    others += 1;
+    return begin(request);
+  };
+  const problem = await desk.post(path, {}, 409, { headers });
+  assert.equal(problem.code, "UNDER_WAY");
+  assert.equal((await desk.get(`/api/v1/jobs/${id}`)).job.status, "cancelled");
+  // It came to nothing: whoever asks again does it.
+  await store.abandonRequest({ asker: "local", key: "k" });
+  await desk.post(path, {}, 200, { headers });
+});
+
+test("a request that failed inside is made when it is sent again", async () => {
+  await using desk = await Desk.open();
+  const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201);
+  await desk.post(`/api/v1/jobs/${id}/cancel`);
+  const { store } = desk.holdfast;
+  const revive = store.revive.bind(store);
+  store.revive = async () => {
+    throw new Error("the disk is on fire");
+  };
+  const headers = { "idempotency-key": "k" };
+  await desk.post(`/api/v1/jobs/${id}/retry`, {}, 500, { headers });
+  store.revive = revive;
+  await desk.post(`/api/v1/jobs/${id}/retry`, {}, 200, { headers });
+});
+
+test("a key that is none is refused", async () => {
+  await using desk = await Desk.open();
+  for (const key of ["", "x".repeat(256), "a b", "ü"]) {
+    const headers = { "idempotency-key": Buffer.from(key).toString("latin1") };
+    const problem = await desk.post("/api/v1/jobs", { task: "a.b" }, 400, { headers });
+    assert.equal(problem.field, "Idempotency-Key");
+  }
+});
+
+test("old keys are forgotten", async () => {
+  await using desk = await Desk.open(undefined, { limits: { keepRequestsMs: -1 } });
+  const { store } = desk.holdfast;
+  await store.beginRequest({ asker: "a", key: "k", fingerprint: "0".repeat(64), seed: "[]" });
+  const prune = { forMs: -1, limit: 10 };
+  assert.ok((await store.pruneRequests(prune)) <= 1);
+  assert.equal(await store.pruneRequests(prune), 0);
+});
+
+after(async () => {
+  folder[Symbol.dispose]();
+  await assertNothingRuns();
+});

@@ -1,0 +1,62 @@
+/** A server in a process of its own, to be killed; it may die by itself at a point that the test names. */
+import { openHoldfast } from "../../src/worker/holdfast.ts";
+import { startServer } from "../../src/server/server.ts";
+import { openStore } from "../../src/store/open.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { Limits } from "../../src/server/limits.ts";
+
+export interface Order {
+  readonly url: string;
+  readonly port?: number;
+  readonly limits?: Partial<Limits>;
+  readonly token?: string;
+  /** The verb of the store in which it dies, before it is done or after. */
+  readonly dies?: {
+    readonly in: "enqueue" | "revive" | "answerRequest";
+    readonly when: "before" | "after";
+  };
+}
+
+const order = JSON.parse(process.argv[2] ?? "{}") as Order;
+
+function mortal(store: Store, { dies }: Order): Store {
+  if (dies === undefined) return store;
+  const verb = store[dies.in].bind(store) as (...args: unknown[]) => Promise<unknown>;
+  const die = (): void => void process.kill(process.pid, "SIGKILL");
+  const fatal = async (...args: unknown[]): Promise<unknown> => {
+    if (dies.when === "before") die();
+    const done = await verb(...args);
+    die();
+    return done;
+  };
+  return Object.assign(store, { [dies.in]: fatal });
+}
+
+const errors: string[] = [];
+process.on("uncaughtException", (error) => errors.push(String(error.stack)));
+process.on("unhandledRejection", (error) => errors.push(String(error)));
+
+const logger = {
+  debug() {},
+  info() {},
+  warn() {},
+  error: (facts: object, message: string) =>
+    void errors.push(`${message} ${JSON.stringify(facts)}`),
+};
+const holdfast = await openHoldfast(mortal(await openStore(order.url), order));
+const { port = 0, limits = {}, token } = order;
+const server = await startServer({
+  holdfast,
+  port,
+  limits,
+  logger,
+  ...(token === undefined ? {} : { token }),
+});
+
+process.on("message", (message) => {
+  if (message !== "facts") return;
+  (globalThis as { gc?: () => void }).gc?.();
+  process.send?.({ rss: process.memoryUsage.rss(), errors });
+});
+process.on("disconnect", () => process.exit(0));
+process.send?.({ port: server.port });

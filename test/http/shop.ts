@@ -1,0 +1,31 @@
+/** A task and a workflow for tests of the API. */
+import { defineTask } from "../../src/core/task.ts";
+import { defineWorkflow, unchecked } from "../../src/core/workflow.ts";
+import { z } from "zod";
+
+export const ship = defineTask({
+  name: "order.ship",
+  queue: "orders",
+  retry: { attempts: 5 },
+  input: z.object({ order: z.string() }),
+  async run({ order }, ctx) {
+    ctx.log("shipping", { order });
+    await ctx.step("quote", () => ({ cents: 100 }));
+    return { tracking: `T-${order}` };
+  },
+});
+
+export const order = defineWorkflow({
+  name: "order",
+  data: unchecked<{ cents: number; paidBy?: string }>(),
+  initial: "open",
+  states: { open: {}, paid: {}, shipped: { final: true } },
+  moves: {
+    pay: {
+      from: "open",
+      to: "paid",
+      guard: ({ patch }) => patch.paidBy !== undefined || "say who paid",
+    },
+    ship: { from: "paid", to: "shipped" },
+  },
+});

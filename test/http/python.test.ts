@@ -1,0 +1,157 @@
+/** A worker in another language: it drains a queue over HTTP, is killed, and goes on when the server was. */
+import assert from "node:assert/strict";
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { inCi } from "../../scripts/services/choice.ts";
+import { openHoldfast, type Holdfast } from "../../src/worker/holdfast.ts";
+import { tempFolder } from "../support/folder.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { ServerProcess } from "./child.ts";
+import { Desk, send } from "./client.ts";
+
+const PROGRAM = join(import.meta.dirname, "../../examples/worker.py");
+const JOBS = 1_000;
+const LEASE_S = 1.5;
+const LIMIT_MS = 60_000;
+const TOKEN = "a-token-of-the-test-0123456789";
+
+const folder = tempFolder();
+
+/** Loud where it is missing, and a failure on a build machine. */
+function missingPython(): string | false {
+  if (spawnSync("python3", ["--version"]).status === 0) return false;
+  const reason = "python3 is missing: the worker in Python was NOT tested";
+  assert.ok(!inCi(process.env), `With CI=true nothing may be left untested. ${reason}`);
+  console.error(reason);
+  return reason;
+}
+
+class PythonWorker implements AsyncDisposable {
+  readonly child: ChildProcess;
+  readonly ended: Promise<number | null>;
+  said = "";
+
+  constructor(api: string, env: Record<string, string> = {}) {
+    this.child = spawn("python3", [PROGRAM], {
+      env: {
+        ...process.env,
+        HOLDFAST_API: api,
+        HOLDFAST_QUEUES: "py",
+        HOLDFAST_TOKEN: TOKEN,
+        LEASE_S: String(LEASE_S),
+        IDLE_S: "0.1",
+        ...env,
+      },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    this.child.stderr?.setEncoding("utf8").on("data", (text: string) => void (this.said += text));
+    this.ended = new Promise((resolve) => void this.child.once("exit", (code) => resolve(code)));
+  }
+
+  async end(signal: NodeJS.Signals): Promise<number | null> {
+    this.child.kill(signal);
+    return this.ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.child.exitCode === null && this.child.signalCode === null) await this.end("SIGKILL");
+  }
+}
+
+async function untilDone(holdfast: Holdfast, wanted: number): Promise<void> {
+  const endAt = performance.now() + LIMIT_MS;
+  for (;;) {
+    const [queue] = await holdfast.stats();
+    if ((queue?.counts.done ?? 0) >= wanted) return;
+    assert.ok(performance.now() < endAt, `only ${queue?.counts.done} of ${wanted} were done`);
+    await pause(20);
+  }
+}
+
+test(
+  `${JOBS} jobs are done once each, though a worker and the server are killed`,
+  { skip: missingPython(), timeout: 120_000 },
+  async () => {
+    const url = `sqlite:${folder.file(".db")}`;
+    const order = { url, token: TOKEN };
+    const first = await ServerProcess.start(order);
+    const { port } = first;
+    const jobs = Array.from({ length: JOBS }, (_, at) => ({
+      task: "py.add",
+      input: { a: at, b: 1 },
+      options: { queue: "py" },
+    }));
+    const bulk = await send(first, "/api/v1/jobs/bulk", {
+      method: "POST",
+      body: { jobs },
+      token: TOKEN,
+    });
+    assert.equal(bulk.status, 201, bulk.text);
+    await using holdfast = await openHoldfast(url);
+    await using killed = new PythonWorker(first.url);
+    await untilDone(holdfast, JOBS / 10);
+    await using other = new PythonWorker(first.url);
+    await killedWhileItWorks(holdfast, killed);
+    await untilDone(holdfast, JOBS / 2);
+    await first.kill();
+    await using second = await ServerProcess.start({ ...order, port });
+    await untilDone(holdfast, JOBS);
+    assert.equal(second.port, port);
+    assert.equal(await other.end("SIGTERM"), 0);
+    await assertOnceEach(holdfast, bulk.json.jobs);
+  },
+);
+
+/** Its leases are seen to be left behind: otherwise nothing was proved. */
+async function killedWhileItWorks(holdfast: Holdfast, worker: PythonWorker): Promise<void> {
+  for (;;) {
+    const held = await holdfast.leases.active();
+    if (held.length === 0) continue;
+    await worker.end("SIGKILL");
+    const left = await holdfast.leases.active();
+    if (left.some((lease) => held.some((one) => one.worker === lease.worker))) return;
+  }
+}
+
+async function assertOnceEach(holdfast: Holdfast, jobs: readonly { id: string }[]): Promise<void> {
+  const results: unknown[] = [];
+  let crashed = 0;
+  for (const { id } of jobs) {
+    const job = await holdfast.jobs.get(id);
+    results.push(job?.result);
+    crashed += job?.crashes ?? 0;
+    const attempts = await holdfast.jobs.attempts(id);
+    assert.equal(attempts.filter(({ outcome }) => outcome === "done").length, 1);
+  }
+  assert.deepEqual(
+    results,
+    jobs.map((_, at) => at + 1),
+  );
+  assert.ok(crashed > 0, "the killed worker left nothing behind: the test proved nothing");
+}
+
+test(
+  "what raises is tried again, and what takes long is kept",
+  { skip: missingPython() },
+  async () => {
+    await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, { token: TOKEN });
+    const options = { queue: "py", attempts: 1 };
+    const job = await desk.post("/api/v1/jobs", { task: "py.unknown", options }, 201, {
+      token: TOKEN,
+    });
+    await using worker = new PythonWorker(desk.server.url);
+    await assert.rejects(
+      desk.holdfast.jobs.result(job.id, { timeout: "30s" }),
+      /no such task: py.unknown/,
+    );
+    assert.equal(await worker.end("SIGTERM"), 0);
+    assert.equal(worker.said, "");
+  },
+);
+
+after(async () => {
+  folder[Symbol.dispose]();
+  await assertNothingRuns();
+});

@@ -1,49 +1,16 @@
-/**
- * The parts of a service that not every command needs, loaded when they are wanted: a worker alone loads none of them.
- *
- * Null: this build does not have the part.
- */
+/** The parts of a service that not every command needs, each loaded when it is wanted: a worker alone loads no server. */
 import type { Finding } from "../core/finding.ts";
 import type { Logger } from "../core/log.ts";
 import type { Settings } from "../config/schema.ts";
 import type { AnyTask } from "../core/task.ts";
-import type { Observation } from "../ops/observation.ts";
+import type { Alerts } from "../ops/alerts.ts";
+import type { Monitor, MonitorOptions } from "../ops/monitor.ts";
+import type { Health } from "../server/health.ts";
+import type { Metrics } from "../server/metrics.ts";
+import type { Server } from "../server/server.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
-import type { Worker } from "../worker/worker.ts";
 
-export interface Monitor {
-  latest(): Observation | null;
-  stop(): Promise<void>;
-}
-
-export interface MonitorOptions {
-  readonly interval: number;
-  readonly examine?: () => Promise<readonly Finding[]>;
-  readonly onObservation: (observation: Observation) => Promise<void>;
-  readonly canary?: { readonly interval: number };
-}
-
-export interface Alerts {
-  observe(observation: Observation): Promise<void>;
-  stop(): Promise<void> | void;
-}
-
-export interface Metrics {
-  watch(worker: Worker): void;
-  text(): Promise<string>;
-}
-
-export interface Health {
-  watch(worker: Worker): void;
-  health(): unknown;
-  live(): unknown;
-  ready(): unknown;
-}
-
-export interface Server {
-  readonly url: string;
-  close(): Promise<void>;
-}
+export type { Alerts, Health, Metrics, Monitor, Server };
 
 /** What a part is made of. */
 export interface Ground {
@@ -52,43 +19,66 @@ export interface Ground {
   readonly settings: Settings;
 }
 
-export interface ServerParts extends Ground {
-  readonly metrics: Metrics | null;
-  readonly health: Health | null;
+/** The canary's task is given to every worker while canaries are sent. */
+export async function tasksWithCanary(
+  tasks: readonly AnyTask[],
+  { canary }: Settings,
+): Promise<readonly AnyTask[]> {
+  if (canary === 0) return tasks;
+  const { withCanary } = await import("../ops/canary.ts");
+  return withCanary(tasks);
+}
+
+export async function openMonitor({ holdfast }: Ground, options: MonitorOptions): Promise<Monitor> {
+  const { startMonitor } = await import("../ops/monitor.ts");
+  return startMonitor(holdfast, options);
+}
+
+export async function openAlerts({ holdfast, settings }: Ground): Promise<Alerts> {
+  const { webhookUrls: urls, webhookSecret: secret, webhookPrivate: allowPrivate } = settings;
+  const { Alerts } = await import("../ops/alerts.ts");
+  if (urls === null) return new Alerts({ holdfast });
+  const webhooks = { urls, allowPrivate, ...(secret === null ? {} : { secret }) };
+  return new Alerts({ holdfast, webhooks });
+}
+
+export async function openMetrics({ holdfast }: Ground): Promise<Metrics> {
+  const { Metrics } = await import("../server/metrics.ts");
+  return new Metrics({ holdfast, census: () => holdfast.store.census() });
+}
+
+export async function openHealth({ holdfast }: Ground, awaitsWorker: boolean): Promise<Health> {
+  const { Health } = await import("../server/health.ts");
+  return new Health({ holdfast, awaitsWorker });
+}
+
+interface ServerParts extends Ground {
+  readonly tasks: readonly AnyTask[] | null;
+  readonly metrics: Metrics;
+  readonly health: Health;
   readonly monitor: Monitor | null;
 }
 
-/** Given to every worker while canaries are sent. */
-export async function canaryTasks(_settings: Settings): Promise<readonly AnyTask[]> {
-  return [];
-}
-
-export async function openMonitor(
-  _ground: Ground,
-  _options: MonitorOptions,
-): Promise<Monitor | null> {
-  return null;
+export async function openServer(parts: ServerParts): Promise<Server> {
+  const { holdfast, logger, settings, tasks, metrics, health, monitor } = parts;
+  const { host, port, token } = settings;
+  const { startServer } = await import("../server/server.ts");
+  return startServer({
+    holdfast,
+    logger,
+    host,
+    port,
+    metrics,
+    health,
+    ...(token === null ? {} : { token }),
+    ...(tasks === null ? {} : { tasks }),
+    ...(monitor === null ? {} : { monitor }),
+  });
 }
 
 /** The checks that run all the time. */
 export async function openExamination(
   _ground: Ground,
 ): Promise<(() => Promise<readonly Finding[]>) | null> {
-  return null;
-}
-
-export async function openAlerts(_ground: Ground): Promise<Alerts | null> {
-  return null;
-}
-
-export async function openMetrics(_ground: Ground): Promise<Metrics | null> {
-  return null;
-}
-
-export async function openHealth(_ground: Ground): Promise<Health | null> {
-  return null;
-}
-
-export async function openServer(_parts: ServerParts): Promise<Server | null> {
   return null;
 }

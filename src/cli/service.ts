@@ -9,24 +9,21 @@ import type { Logger } from "../core/log.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
 import type { Settings } from "../config/schema.ts";
-import type { Observation } from "../ops/observation.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import type { WorkerOptions } from "../worker/settings.ts";
 import type { Worker } from "../worker/worker.ts";
 import { openForService } from "./database.ts";
-import { logJobs, logQueues } from "./job-log.ts";
+import { logJobs } from "./job-log.ts";
 import {
-  canaryTasks,
   openAlerts,
   openExamination,
   openHealth,
   openMetrics,
   openMonitor,
   openServer,
+  tasksWithCanary,
   type Alerts,
   type Ground,
-  type Health,
-  type Metrics,
   type Monitor,
   type Server,
 } from "./parts.ts";
@@ -57,8 +54,6 @@ export class NotClosed extends HoldfastError {
 
 interface Open {
   readonly holdfast: Holdfast;
-  readonly metrics: Metrics | null;
-  readonly health: Health | null;
   readonly alerts: Alerts | null;
   readonly monitor: Monitor | null;
   readonly server: Server | null;
@@ -126,25 +121,29 @@ export class Service {
 }
 
 async function openAll(options: ServiceOptions, ground: Ground): Promise<Open | null> {
-  const { logger, settings, signal } = options;
+  const { logger, signal, tasks } = options;
   const { holdfast } = ground;
-  const worker = options.tasks === null ? null : await openWorker(options, ground, options.tasks);
+  const worker = tasks === null ? null : await openWorker(options, ground, tasks);
   if (signal.aborted) return null;
-  const [metrics, health] = options.server
-    ? await Promise.all([openMetrics(ground), openHealth(ground)])
-    : [null, null];
-  if (worker !== null) {
-    logJobs(worker, logger);
-    metrics?.watch(worker);
-    health?.watch(worker);
-  }
+  if (worker !== null) logJobs(worker, logger);
   const alerts = options.monitor ? await openAlerts(ground) : null;
   const monitor = options.monitor ? await watch(ground, alerts) : null;
-  const server = options.server ? await openServer({ ...ground, metrics, health, monitor }) : null;
-  if (options.server && server === null) {
-    logger.warn({ port: settings.port }, "this build has no server: nothing listens");
+  const server = options.server ? await serve(options, ground, { worker, monitor }) : null;
+  return { holdfast, alerts, monitor, server, worker };
+}
+
+async function serve(
+  { tasks }: ServiceOptions,
+  ground: Ground,
+  { worker, monitor }: { worker: Worker | null; monitor: Monitor | null },
+): Promise<Server> {
+  const metrics = await openMetrics(ground);
+  const health = await openHealth(ground, tasks !== null);
+  if (worker !== null) {
+    metrics.watch(worker);
+    health.watch(worker);
   }
-  return { holdfast, metrics, health, alerts, monitor, server, worker };
+  return openServer({ ...ground, tasks, metrics, health, monitor });
 }
 
 /** One that stands by may wait for long, and can be told to stop meanwhile. */
@@ -153,7 +152,7 @@ async function openWorker(
   { holdfast, settings }: Ground,
   tasks: readonly AnyTask[],
 ): Promise<Worker | null> {
-  const all = [...tasks, ...(await canaryTasks(settings))];
+  const all = await tasksWithCanary(tasks, settings);
   const starting = holdfast.startWorker({ tasks: all, ...workerOptions(settings) });
   starting.catch(() => {}); // closing says what became of it
   const stopped = new Promise<null>((resolve) => {
@@ -162,17 +161,14 @@ async function openWorker(
   return Promise.race([starting, stopped]);
 }
 
-async function watch(ground: Ground, alerts: Alerts | null): Promise<Monitor | null> {
-  const { settings, logger } = ground;
+async function watch(ground: Ground, alerts: Alerts | null): Promise<Monitor> {
+  const { monitor, canary } = ground.settings;
   const examine = await openExamination(ground);
   return openMonitor(ground, {
-    interval: settings.monitor,
+    interval: monitor,
     ...(examine === null ? {} : { examine }),
-    ...(settings.canary === 0 ? {} : { canary: { interval: settings.canary } }),
-    async onObservation(observation: Observation) {
-      logQueues(observation, logger);
-      await alerts?.observe(observation);
-    },
+    ...(canary === 0 ? {} : { canary: { interval: canary } }),
+    onObservation: async (observation) => alerts?.observe(observation),
   });
 }
 

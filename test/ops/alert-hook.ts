@@ -33,13 +33,9 @@ export class Hook implements AsyncDisposable {
   }
 
   /** Answers in this order, then with 200. */
-  static open(...answers: readonly Answer[]): Promise<Hook> {
-    return Hook.openAt(0, ...answers);
-  }
-
-  static async openAt(port: number, ...answers: readonly Answer[]): Promise<Hook> {
+  static async open(...answers: readonly Answer[]): Promise<Hook> {
     const hook = new Hook(answers);
-    hook.#server.listen(port, "127.0.0.1");
+    hook.#server.listen(0, "127.0.0.1");
     await once(hook.#server, "listening");
     return hook;
   }

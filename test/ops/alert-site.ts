@@ -98,7 +98,10 @@ export class Site implements AsyncDisposable {
   async tried(): Promise<{ event: string; tries: number; state: string; error: string | null }[]> {
     return this.store.engine.all(sql`
       select event, tries, error,
-             case when delivered_at is not null then 'delivered' when due_at is null then 'given up' else 'due' end as state
+             case when delivered_at is not null then 'delivered'
+                  when due_at is null then 'given up'
+                  when error is null then 'new'
+                  else 'due' end as state
         from holdfast.alert_delivery
        order by event`);
   }

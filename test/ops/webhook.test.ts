@@ -207,8 +207,9 @@ suite("what is made of the answer", () => {
   });
 
   test("where nobody listens, somebody may another time", async () => {
-    const { url } = await using(await Hook.open());
-    const answer = await send({ urls: [url], allowPrivate: true });
+    await using hook = await Hook.open();
+    const urls = [`http://127.0.0.2:${hook.port}/`]; // its port is open at another address
+    const answer = await send({ urls, allowPrivate: true });
     assert.deepEqual([answer.status, answer.mayRetry], [null, true]);
     assert.match(answer.error ?? "", /ECONNREFUSED/);
   });
@@ -232,13 +233,6 @@ suite("what is made of the answer", () => {
     assert.deepEqual([retryMs(1, 1), retryMs(50, 0), retryMs(50, 1)], [2_500, 600_000, 300_000]);
   });
 });
-
-/** It is gone by the time it is used. */
-async function using(hook: Hook): Promise<{ url: string }> {
-  const { url } = hook;
-  await hook[Symbol.asyncDispose]();
-  return { url };
-}
 
 /** Hosts, as somebody may spell them, that must not be reached. */
 const inside: readonly string[] = [

@@ -29,7 +29,7 @@ import {
 } from "./dockerfile.ts";
 import { neededToRun } from "./npm-ci.ts";
 import { replay, type Image } from "./replay.ts";
-import { commandsNow, DEFAULT_PORT, ROOT, SETTINGS } from "./settings.ts";
+import { DEFAULT_PORT, ROOT, SETTINGS } from "./settings.ts";
 
 const LONG = process.env["LONG"] === "1";
 const BUILD_ID = "f00dfee";
@@ -168,9 +168,7 @@ describe("the image, carried out in a clean folder", () => {
     assert.match(stderr, /SIGTERM/);
   });
 
-  // MERGE: `start` is being built; when it is there, take the condition out.
-  const coming = commandsNow().has("start") ? false : "there is no `start` yet";
-  test("`start` is alive and ready, says so, and ends with 0", { skip: coming }, async () => {
+  test("`start` is alive and ready, says so, and ends with 0", async () => {
     const port = String(await freePort());
     const env = { HOLDFAST_PORT: port, HOLDFAST_TOKEN: "0".repeat(48) };
     // As deploy/compose.yaml mounts its secret.

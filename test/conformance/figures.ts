@@ -250,6 +250,25 @@ const turns: Group = (open) => {
     assert.notEqual(await store.takeCensus(count), null);
   });
 
+  test("a count that fails says how long it took, and the next one counts when it is time", async () => {
+    const { store, clock, byHand } = await open();
+    for (const minute of [MINUTE_MS, 2 * MINUTE_MS]) {
+      // Two of them are more than there is room for.
+      await byHand(sql`
+        insert into holdfast.rollup (minute, queue, arrived, done, failed, cancelled, run_ms_sum, run_ms_max)
+        values (${minute}, 'mail', 0, 9223372036854775807, 0, 0, 0, 0)`);
+    }
+    await byHand(sql`update holdfast.census set took_ms = 7 where id = 1`);
+    await assert.rejects(store.takeCensus(count));
+    assert.equal(await byHand(sql`update holdfast.census set took_ms = 1 where took_ms = 0`), 1);
+    assert.equal(await store.census(), null);
+    await byHand(sql`delete from holdfast.rollup`);
+    clock.advance(EVERY_MS - 1);
+    assert.equal(await store.takeCensus(count), null);
+    clock.advance(1);
+    assert.notEqual(await store.takeCensus(count), null);
+  });
+
   test("a clock that is set back does not keep anybody from counting", async () => {
     const { store, clock } = await open();
     assert.notEqual(await store.takeCensus(count), null);

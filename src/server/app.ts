@@ -36,6 +36,7 @@ interface Env {
 }
 type Ctx = Context<Env>;
 
+const NO_EVENTS: Answer = { events: async () => {} };
 const NOBODY: Asker = { id: "nobody", name: "nobody", role: "viewer" };
 const JSON_TYPE = "application/json; charset=utf-8";
 const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
@@ -88,7 +89,12 @@ export class App {
   async #inTime(answer: Promise<Response>): Promise<Response> {
     const { runtime, limits } = this.#parts;
     const late = Promise.withResolvers<never>();
-    const timer = runtime.timer(limits.answerMs, () => late.reject(tookTooLong()), "background");
+    const giveUp = (): void => {
+      late.reject(tookTooLong());
+      // A stream that comes after all has nobody to read it.
+      void answer.then((response) => response.body?.cancel()).catch(() => {});
+    };
+    const timer = runtime.timer(limits.answerMs, giveUp, "background");
     try {
       return await Promise.race([answer, late.promise]);
     } finally {
@@ -120,7 +126,10 @@ export class App {
       return this.#once(ctx, route, call, { key: String(key), bytes });
     }
     const ids = this.#ids(route, body);
-    return this.#respond(await route.run({ ...call, ids }), asker, requestId);
+    const answer = await route.run({ ...call, ids });
+    // Nobody reads the stream that is asked for with HEAD, so it would never end.
+    const wanted = "events" in answer && ctx.req.method === "HEAD" ? NO_EVENTS : answer;
+    return this.#respond(wanted, asker, requestId);
   }
 
   async #admit(ctx: Ctx, route: Route): Promise<Asker> {

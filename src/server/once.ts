@@ -76,20 +76,30 @@ export class Once {
   }
 
   async #make(name: RequestName, make: () => Promise<Settled>): Promise<Settled> {
-    const { store, logger } = this.#parts;
+    const { store } = this.#parts;
     try {
       const settled = await make();
       const isSmall = Buffer.byteLength(settled.body) <= ANSWER_BYTES_MAX;
-      await store.answerRequest(name, { ...settled, body: isSmall ? settled.body : null });
+      const body = isSmall ? settled.body : null;
+      await this.#kept(store.answerRequest(name, { ...settled, body }));
       return settled;
     } catch (error) {
       const problem = problemOf(error);
       const { status } = problem;
-      const kept = problem.isOurs
-        ? store.abandonRequest(name)
-        : store.answerRequest(name, { status, body: JSON.stringify(problem.toBody()) });
-      await kept.catch((err: unknown) => logger.warn({ err }, "an answer could not be kept"));
+      const body = JSON.stringify(problem.toBody());
+      await this.#kept(
+        problem.isOurs ? store.abandonRequest(name) : store.answerRequest(name, { status, body }),
+      );
       throw error;
+    }
+  }
+
+  /** What was done is done, and is answered also when the answer cannot be kept. */
+  async #kept(keeping: Promise<void>): Promise<void> {
+    try {
+      await keeping;
+    } catch (error) {
+      this.#parts.logger.warn({ err: error }, "an answer could not be kept");
     }
   }
 }

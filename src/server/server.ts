@@ -8,11 +8,13 @@ import { readFileSync } from "node:fs";
 import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
-import { HoldfastError, InvalidArgument } from "../core/errors.ts";
-import { guardedLogger } from "../core/log.ts";
-import { Loop } from "../core/loop.ts";
-import { checkWhole } from "../core/check.ts";
 import { z } from "zod";
+import { checkWhole } from "../core/check.ts";
+import { HoldfastError, InvalidArgument } from "../core/errors.ts";
+import { guardedLogger, type Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { Access } from "../store/access.ts";
 import { doubtRoutes } from "./api/doubts.ts";
 import { jobRoutes } from "./api/jobs.ts";
 import { leaseRoutes } from "./api/leases.ts";
@@ -23,6 +25,7 @@ import { workerRoutes } from "./api/workers.ts";
 import { workflowRoutes } from "./api/workflows.ts";
 import { App } from "./app.ts";
 import { Auth } from "./auth.ts";
+import { Connections } from "./connections.ts";
 import { Feed } from "./feed.ts";
 import { hostNames, isLoopback, SECURITY_HEADERS } from "./gate.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
@@ -83,17 +86,18 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const hosts = hostNames(host);
   const app = new App({ routes, auth, once, streams, limits, runtime, logger, hosts });
   const http = httpServer(app, limits);
+  const connections = new Connections(http);
   await listen(http, { host, port });
   const at = http.address() as AddressInfo;
   const pruning = pruneLoop({ store, runtime, logger, limits });
   const url = `http://${at.family === "IPv6" ? `[${at.address}]` : at.address}:${at.port}`;
   logger.info({ url }, `listening on ${url}`);
-  if (!isLoopback(host)) await warnIfGuarded({ auth, store, logger, token });
+  if (!isLoopback(host) && token === null) await warnIfShut(store, logger);
   const close = async (): Promise<void> => {
     feed.stop();
     streams.closeAll();
     await pruning.stop();
-    await closeWithin(http, holdfast.runtime, limits.closeMs);
+    await connections.close(runtime, limits.closeMs);
   };
   return { url, port: at.port, routes, document, close, [Symbol.asyncDispose]: close };
 }
@@ -242,24 +246,18 @@ function whyNot(error: NodeJS.ErrnoException, at: { host: string; port: number }
   return error;
 }
 
-async function warnIfGuarded(parts: {
-  auth: Auth;
-  store: ServerParts["holdfast"]["store"];
-  logger: ReturnType<typeof guardedLogger>;
-  token: string | null;
-}): Promise<void> {
-  const { store, logger, token } = parts;
-  if (token !== null || (await store.hasTokens())) return;
-  logger.warn(
-    {},
-    "there is no token yet, so the API answers nobody: make one with 'holdfast tokens create'",
-  );
+/** It answers all the same: health and metrics are asked without a token. */
+async function warnIfShut(store: Access, logger: Logger): Promise<void> {
+  const hasTokens = await store.hasTokens().catch(() => true);
+  if (hasTokens) return;
+  const make = "make one with 'holdfast tokens create'";
+  logger.warn({}, `there is no token yet, so the API answers nobody: ${make}`);
 }
 
 function pruneLoop(parts: {
-  store: ServerParts["holdfast"]["store"];
-  runtime: ServerParts["holdfast"]["runtime"];
-  logger: ReturnType<typeof guardedLogger>;
+  store: Access;
+  runtime: Runtime;
+  logger: Logger;
   limits: Limits;
 }): Loop {
   const { store, runtime, logger, limits } = parts;
@@ -268,16 +266,4 @@ function pruneLoop(parts: {
     return gone === PRUNE_BATCH ? 0 : PRUNE_EVERY_MS;
   };
   return new Loop({ name: "old requests", runtime, logger, once, background: true });
-}
-
-async function closeWithin(
-  http: HttpServer,
-  runtime: ServerParts["holdfast"]["runtime"],
-  ms: number,
-): Promise<void> {
-  const closed = new Promise<void>((resolve) => http.close(() => resolve()));
-  http.closeIdleConnections();
-  const timer = runtime.timer(ms, () => http.closeAllConnections());
-  await closed;
-  timer.cancel();
 }

@@ -275,6 +275,7 @@ test("a server closes although connections are idle, or hang", async () => {
       .on("error", reject)
       .end();
   });
+  const silent = await dial(desk); // as browsers open them in advance
   const hanging = await dial(desk);
   hanging.write(
     "POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n",
@@ -285,7 +286,26 @@ test("a server closes although connections are idle, or hang", async () => {
   );
   assert.equal(closed, true);
   agent.destroy();
+  silent.destroy();
   hanging.destroy();
+  await desk.holdfast.close();
+});
+
+test("a server closes at once when nothing is under way, whatever connections are open", async () => {
+  const limits = { closeMs: 60_000, keepAliveMs: 60_000, requestMs: 60_000, headersMs: 60_000 };
+  const desk = await Desk.open(undefined, { limits });
+  const silent = await dial(desk);
+  const kept = await dial(desk);
+  kept.write("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  await once(kept, "data");
+  assert.equal(
+    await within(
+      LIMIT_MS,
+      desk.server.close().then(() => true),
+    ),
+    true,
+  );
+  for (const socket of [silent, kept]) socket.destroy();
   await desk.holdfast.close();
 });
 

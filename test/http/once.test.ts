@@ -117,6 +117,20 @@ test("a request that failed inside is made when it is sent again", async () => {
   await desk.post(`/api/v1/jobs/${id}/retry`, {}, 200, { headers });
 });
 
+test("what was done is answered, also when the answer cannot be kept", async () => {
+  await using desk = await Desk.open();
+  const { store } = desk.holdfast;
+  const answer = store.answerRequest.bind(store);
+  store.answerRequest = async () => {
+    throw new Error("the database went away");
+  };
+  const headers = { "idempotency-key": "k" };
+  const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { headers });
+  assert.ok(desk.log.some((line) => line.includes("an answer could not be kept")));
+  store.answerRequest = answer;
+  assert.equal((await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { headers })).id, id);
+});
+
 test("a key that is none is refused", async () => {
   await using desk = await Desk.open();
   for (const key of ["", "x".repeat(256), "a b", "ü"]) {

@@ -3,7 +3,8 @@
  *
  * One worker on each engine, in a process of its own, left alone for a minute: its CPU time, its memory, and the
  * statements that its server received, by the server's own log. Therefore the servers are always of the bench's own. The
- * worker runs from compiled JavaScript, as it does for those who install the package: compiling TypeScript takes memory.
+ * worker runs from compiled JavaScript, as it does for those who install the package: compiling TypeScript takes memory. The
+ * same for the commands `holdfast work` and `holdfast start`, on SQLite.
  *
  * Environment: SECONDS (60), ENGINES=sqlite,postgres,mariadb.
  */
@@ -17,6 +18,7 @@ import { compilePackage } from "./compiled.ts";
 import { numberFrom, wordsFrom } from "./environment.ts";
 import { printTable, progress, whole } from "./figures.ts";
 import { SQL_ENGINES, type SqlEngine } from "./fill.ts";
+import { idleCommands } from "./idle/commands.ts";
 import { lookAtMachine, sayHowQuiet } from "./machine.ts";
 import { openWitness, type Heard } from "./witness.ts";
 
@@ -133,6 +135,7 @@ async function main(): Promise<void> {
   console.log(`\nAn idle worker at its defaults for ${SECONDS} s.\n`);
   printTable(["idle worker on", "statements a minute", "of a core", "memory"], idled.map(rowFor));
   for (const each of idled) printFrequent(each);
+  if (process.platform === "linux") await idleCommands(SECONDS, SETTLE_MS);
   console.log(`\nMachine: ${machine.words}.`);
   for (const [index, each] of ended.entries()) {
     if (each.status === "fulfilled") continue;

@@ -2,6 +2,7 @@
 import { inspect } from "node:util";
 import { CommanderError } from "commander";
 import { ConfigInvalid, problemText } from "../config/problem.ts";
+import { schema } from "../config/schema.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { writeEntry } from "./entry.ts";
 import { printable } from "./table.ts";
@@ -107,8 +108,12 @@ function logFailure(error: unknown, command: string | null): void {
 function linesAbout(terminal: Terminal, error: unknown, command: string | null): string[] {
   const { code, message } = inWords(error, command);
   if (terminal.json) return [JSON.stringify({ error: { code, message } })];
-  const debug = terminal.env["HOLDFAST_DEBUG"] === "1" ? [inspect(error)] : [];
+  const debug = wantsStack(terminal.env) ? [inspect(error)] : [];
   return [terminal.errorColors.red(printable(message, { lines: true })), ...debug];
+}
+
+function wantsStack(env: NodeJS.ProcessEnv): boolean {
+  return schema.debug.kind.read(env["HOLDFAST_DEBUG"]) === true;
 }
 
 function inWords(error: unknown, command: string | null): { code: string; message: string } {

@@ -88,6 +88,8 @@ function humanLine(json: string, { errorColors: colors, errorColumns }: Terminal
   const { job, ...others } = facts as { job?: string };
   const shown = Object.entries(others)
     .filter(([name, value]) => !HIDDEN.has(name) && value !== 0)
+    // Whose job it is, is clear where there is one worker; and where there are more, the process is named.
+    .filter(([name]) => name !== "worker" || job === undefined)
     .map(([name, value]) => `${name}=${factText(value)}`);
   const cause = err === undefined ? "" : `: ${err.type ?? "Error"}: ${err.message ?? ""}`;
   const which = number === undefined ? "" : `[${number}] `;

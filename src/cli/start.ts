@@ -6,7 +6,7 @@ import { ConfigInvalid } from "../config/problem.ts";
 import type { Settings } from "../config/schema.ts";
 import { addFlags } from "./flags.ts";
 import { isForPerson } from "./log.ts";
-import { childNumber, run, workerKeys, type Started } from "./run.ts";
+import { run, workerKeys, type Started } from "./run.ts";
 import { readSettings } from "./settings.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -46,8 +46,8 @@ async function start(terminal: Terminal, options: StartOptions): Promise<void> {
     server: true,
     watch: options.watch === true && !isExample,
     async announce(started) {
-      if (isExample && childNumber(terminal.env) === undefined) await sprinkleExamples(started);
       announce(terminal, settings, started);
+      if (isExample) await sprinkleExamples(started);
     },
   });
 }

@@ -90,7 +90,8 @@ export function cut(text: string, width: number): string {
 const WIDE =
   /[\u1100-\u115F\u2E80-\uA4CF\uA960-\uA97F\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6]|\p{Emoji_Presentation}/u;
 
-const segmenter = new Intl.Segmenter();
+/** Made when it is first needed: it takes two megabytes, which a worker at rest can do without. */
+let segmenter: Intl.Segmenter | null = null;
 
 /** How many columns a terminal gives the text. */
 export function widthOf(text: string): number {
@@ -99,6 +100,7 @@ export function widthOf(text: string): number {
 }
 
 function characters(text: string): string[] {
+  segmenter ??= new Intl.Segmenter();
   return [...segmenter.segment(text)].map(({ segment }) => segment);
 }
 

@@ -42,8 +42,8 @@ suite("holdfast start", () => {
     await using desk = new Desk();
     const jobs = [];
     for (let round = 0; round < 2; round += 1) {
-      const started = desk.start(["start"]);
-      await started.says('"msg":"ready"');
+      const started = desk.start(["start"], { env: { SHUTDOWN_TIMEOUT_MS: "100" } });
+      await started.says("these are examples");
       started.child.kill("SIGTERM");
       const said = await started.ended;
       assert.equal(said.code, 0, said.stderr);
@@ -107,7 +107,8 @@ suite("in production", () => {
         setTimeout(() => { throw new Error("not caught: postgres://u:${SECRET}@db"); });
         throw new Error("caught");
       } });
-      setTimeout(() => { Promise.reject(new Error("nobody listens")); }, 4_000);
+      import { existsSync } from "node:fs";
+      setInterval(() => { if (existsSync("end")) Promise.reject(new Error("nobody listens")); }, 20);
       `,
     );
     const started = desk.start(["start", "--tasks", tasks], {
@@ -116,6 +117,9 @@ suite("in production", () => {
     await started.says('"msg":"ready"');
     await using holdfast = await openHoldfast(desk.url);
     await holdfast.enqueue("boom", { payload: SECRET });
+    await started.says("boom failed");
+    await started.says("not caught");
+    desk.file("end", "");
     const said = await started.ended;
     assert.equal(said.code, 1);
     const entries = entriesOf(said);

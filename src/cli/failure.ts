@@ -89,13 +89,9 @@ export function report(terminal: Terminal, error: unknown, command: string | nul
 
 const SERVICES = new Set(["start", "work", "serve"]);
 
-export function isService(command: string | null): boolean {
-  return command !== null && SERVICES.has(command);
-}
-
 /** In production, every line that these write is a line of the log. */
 export function logsOnly(env: NodeJS.ProcessEnv, command: string | null): boolean {
-  return isService(command) && env["NODE_ENV"] === "production";
+  return command !== null && SERVICES.has(command) && env["NODE_ENV"] === "production";
 }
 
 function logFailure(error: unknown, command: string | null): void {

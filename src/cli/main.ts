@@ -3,10 +3,9 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
 import { buildCommands, namedCommand } from "./commands.ts";
-import { BadUsage, exitCodes, isService, logsOnly, report } from "./failure.ts";
+import { BadUsage, exitCodes, logsOnly, report } from "./failure.ts";
 import { addEnvFile } from "./settings.ts";
 import { Terminal } from "./terminal.ts";
-import { startSmall } from "./thrift.ts";
 import { completeUrl } from "./url-option.ts";
 
 /** A command that is over waits this long for what a module of the user's left open: a pool, a timer. */
@@ -38,7 +37,6 @@ export async function main(args: readonly string[]): Promise<number> {
   const { stdout, stderr, env } = process;
   const terminal = new Terminal({ json: asksForJson(args), env, stdout, stderr });
   const named = namedCommand(args);
-  if (isService(named)) startSmall();
   if (logsOnly(env, named)) (await import("./process-log.ts")).processLog.listen();
   const program = await buildProgram(terminal, named);
   const code = await run(program, { terminal, args, named });

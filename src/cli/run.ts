@@ -3,6 +3,7 @@ import type { Config } from "../config/config.ts";
 import type { Key, Settings } from "../config/schema.ts";
 import { formatMs } from "../core/duration.ts";
 import type { Logger } from "../core/log.ts";
+import { systemRuntime, TIMER_MS_MAX } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
 import { CHILD_VARIABLE } from "./child.ts";
 import { flagsAgain } from "./flags.ts";
@@ -67,7 +68,17 @@ export function childNumber(env: NodeJS.ProcessEnv): number | undefined {
   return given === undefined ? undefined : Number(given);
 }
 
+/** Until it is told to stop: also where nothing but signals is waited for. */
 export async function run(terminal: Terminal, plan: Plan): Promise<void> {
+  const staying = systemRuntime.timer(TIMER_MS_MAX, () => {});
+  try {
+    await runPlan(terminal, plan);
+  } finally {
+    staying.cancel();
+  }
+}
+
+async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const { settings } = plan;
   const child = childNumber(terminal.env);
   const logger = openLog(terminal, { level: settings.logLevel, process: child });

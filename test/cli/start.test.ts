@@ -91,6 +91,20 @@ suite("holdfast start", () => {
   });
 });
 
+suite("holdfast serve", () => {
+  test("goes on without running jobs until it is told to stop", async () => {
+    await using desk = new Desk();
+    await using holdfast = await openHoldfast(desk.url);
+    await holdfast.enqueue("slow", 1);
+    const started = desk.start(["serve", "--port", "0"], { env: { LOG_LEVEL: "debug" } });
+    await started.says(/nothing listens|serving/);
+    started.child.kill("SIGTERM");
+    assert.equal((await started.ended).code, 0);
+    assert.match(started.said, /SIGTERM: waiting/, "it was still there");
+    assert.equal((await counts(holdfast))["pending"], 1);
+  });
+});
+
 suite("in production", () => {
   const production = { NODE_ENV: "production", HOLDFAST_URL: "sqlite:holdfast.db" };
   const SECRET = "hunter2-hunter2-hunter2";

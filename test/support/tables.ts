@@ -13,6 +13,7 @@ export const TABLES = [
   "step",
   "event",
   "wait",
+  "report",
   "worker",
   "worker_type",
   "enqueuer",

@@ -9,6 +9,7 @@ import type { Fence, Settlement } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { UserTransaction } from "../core/step.ts";
 import type { Condition, Load } from "./load.ts";
+import type { Anatomy } from "./anatomy.ts";
 import type { Sql, SqlValue } from "./sql.ts";
 import type {
   ClaimedJob,
@@ -40,6 +41,8 @@ export interface Engine {
   readonly runtime: Runtime;
   /** How many turns of a worker gain from being under way at once. */
   readonly lanes: number;
+  /** For examinations. */
+  readonly anatomy: Anatomy;
 
   /** The database's clock in milliseconds, as a piece of SQL. */
   now(): Sql;

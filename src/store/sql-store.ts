@@ -17,7 +17,7 @@ import * as jobs from "./jobs.ts";
 import type { Condition, Load } from "./load.ts";
 import { checkSchema, migrate } from "./migrate.ts";
 import { settleWithCare } from "./settle.ts";
-import { SqlTraces } from "./sql-traces.ts";
+import { SqlFindings } from "./sql-findings.ts";
 import type {
   AttemptRecord,
   ClaimedJob,
@@ -56,7 +56,7 @@ const EXTEND_PAUSE_MS = 25;
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
 
-export class SqlStore extends SqlTraces implements Store {
+export class SqlStore extends SqlFindings implements Store {
   get name(): string {
     return this.engine.name;
   }

@@ -16,6 +16,7 @@ import type { Access } from "./access.ts";
 import type { Actions, Signature } from "./actions.ts";
 import type { Figures } from "./figures.ts";
 import type { AlertRows } from "./alerts.ts";
+import type { Findings } from "./findings.ts";
 import type { Journal } from "./journal.ts";
 import type { Loads } from "./load.ts";
 import type { LockRows } from "./lock-rows.ts";
@@ -40,7 +41,8 @@ export interface Store
     AlertRows,
     Access,
     Loads,
-    Traces {
+    Traces,
+    Findings {
   /** The engine's name and place, fit for a log line: no secrets. */
   readonly name: string;
   /** The database's own name, the same in every process that uses it, by whatever way. */

@@ -13,6 +13,7 @@ import { enqueueing } from "./enqueueing.ts";
 import { events } from "./events.ts";
 import { fencing } from "./fencing.ts";
 import { figures } from "./figures.ts";
+import { findings } from "./findings.ts";
 import { hints } from "./hints.ts";
 import { history } from "./history.ts";
 import { itemRules } from "./item-rules.ts";
@@ -72,6 +73,7 @@ const groups: Record<string, Group> = {
   audit,
   alerts,
   access,
+  findings,
   hints,
   "lost answers": lostAnswers,
   closing,
@@ -94,7 +96,7 @@ const BETWEEN = new Set([
 ]);
 
 /** Promises about what takes functions, which do not travel: another process cannot be asked for it. */
-const HERE = new Set(["items", "item rules", "item upkeep"]);
+const HERE = new Set(["items", "item rules", "item upkeep", "findings"]);
 
 export function conformance(
   open: Open,

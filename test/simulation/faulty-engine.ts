@@ -43,6 +43,7 @@ export class FaultyEngine implements Engine {
   readonly database = "simulated";
   readonly runtime: Runtime;
   readonly lanes: number;
+  readonly anatomy: Engine["anatomy"];
   readonly #inner: Engine;
   readonly #machine: Machine;
   readonly #network: Network;
@@ -52,6 +53,7 @@ export class FaultyEngine implements Engine {
     this.#machine = parts.machine;
     this.#network = parts.network;
     this.migrations = parts.inner.migrations;
+    this.anatomy = parts.inner.anatomy;
     this.runtime = parts.machine.runtime;
     this.lanes = parts.lanes;
   }

@@ -243,6 +243,9 @@ export class RemoteStore implements Store {
   readonly endedSince = this.#verb("endedSince");
   readonly clock = this.#verb("clock");
   readonly workflowNames = this.#verb("workflowNames");
+  readonly checks = this.#verb("checks");
+  readonly examine = this.#verb("examine");
+  readonly fix = this.#verb("fix");
 
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {

@@ -116,7 +116,7 @@ function listenToQueries(prototype: object, hear: (text: unknown) => void): void
 
 /** Texts with `${}` where something is put in. */
 function wantedOf({ folder, statements }: EngineTexts): string[] {
-  const files = globSync([`*.ts`, `${folder}/*.ts`], { cwd: SOURCES });
+  const files = globSync([`*.ts`, `checks/*.ts`, `${folder}/*.ts`], { cwd: SOURCES });
   const pieces = files.flatMap((file) => templatesOf(readFileSync(new URL(file, SOURCES), "utf8")));
   const whole = Object.values(statements).filter((text) => typeof text === "string");
   return [...new Set([...pieces, ...whole].map(plain))].filter((text) => /[a-z]{3}/.test(text));

@@ -15,6 +15,7 @@ import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
 import { columnList, Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
+import { anatomy } from "./anatomy.ts";
 import { changesOf, numberIn, rowsOf } from "./answers.ts";
 import { loadDriver } from "./driver.ts";
 import { askOf } from "../guest.ts";
@@ -60,6 +61,7 @@ export class MysqlEngine implements Engine {
   readonly address: { engine: string; options: Record<string, unknown> };
   readonly migrations: readonly Migration[];
   readonly reportRows = reportRows;
+  readonly anatomy = anatomy;
   readonly runtime: Runtime;
   readonly lanes = LANES;
   readonly database: string;

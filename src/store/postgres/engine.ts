@@ -14,6 +14,7 @@ import { noteOf, Teller } from "../notes.ts";
 import type { UserTransaction } from "../../core/step.ts";
 import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
+import { anatomy } from "./anatomy.ts";
 import { addBlocks, blocksFrom, dropBlock, endOf, isOver, LIST, LOCK } from "./blocks.ts";
 import { condition } from "./condition.ts";
 import { endSession } from "./end-session.ts";
@@ -63,6 +64,7 @@ export class PostgresEngine implements Engine {
   readonly name: string;
   readonly migrations = migrations;
   readonly reportRows = reportRows;
+  readonly anatomy = anatomy;
   readonly address: { engine: string; options: Record<string, unknown> } | null;
   readonly runtime: Runtime;
   /** While one turn waits for the disk and one computes, the worker reads the answer of the third. */

@@ -15,6 +15,7 @@ import type { Change, Claiming, Engine, Put, Row, Taking, Transaction } from "..
 import type { Load } from "../load.ts";
 import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
+import { anatomy } from "./anatomy.ts";
 import { Connection, type Probe } from "./connection.ts";
 import { askOf } from "../guest.ts";
 import type { Ask, Asked } from "../guests/ask.ts";
@@ -42,6 +43,7 @@ export class SqliteEngine implements Engine {
   readonly database: string;
   readonly migrations = migrations;
   readonly reportRows = reportRows;
+  readonly anatomy = anatomy;
   readonly runtime: Runtime;
   /** One writer at a time is SQLite's nature. */
   readonly lanes = 1;

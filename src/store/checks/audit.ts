@@ -1,0 +1,57 @@
+/** Whether lines of the audit are missing. Whether they say what they said is found out by `holdfast audit verify`. */
+import { subjects } from "../../core/audit.ts";
+import { sql } from "../sql.ts";
+import { asking, type Check } from "./check.ts";
+
+export const auditChecks: readonly Check[] = [
+  {
+    name: "item-audit-gap",
+    severity: "critical",
+    problem: "Lines of items' audit are missing, or there are lines of items that do not exist.",
+    remedy: "See holdfast audit verify. Lines that somebody took away are in a backup, or nowhere.",
+    cost: "full",
+    find: asking<{ id: string; counted: number; told: number }>(
+      (_engine, { limit }) => sql`
+        select i.id, i.audit_seq as counted, count(a.seq) as told
+          from holdfast.item i
+          left join holdfast.item_audit a on a.item_id = i.id
+         group by i.id, i.audit_seq
+        having count(a.seq) <> i.audit_seq
+            or max(a.seq) <> i.audit_seq
+         union all
+        select a.item_id, 0, count(*)
+          from holdfast.item_audit a
+         where not exists (select 1 from holdfast.item i where i.id = a.item_id)
+         group by a.item_id
+         limit ${limit}`,
+      ({ id, counted, told }) => ({
+        subject: `item ${id}`,
+        detail: `counts ${counted} lines, and ${told} are there`,
+        sinceAt: null,
+      }),
+    ),
+  },
+  {
+    name: "operator-audit-gap",
+    severity: "critical",
+    problem: "Lines of what operators did are missing, or there are more than were counted.",
+    remedy: "See holdfast audit verify. Lines that somebody took away are in a backup, or nowhere.",
+    cost: "full",
+    find: asking<{ counted: number; told: number; last: number; seq: number }>(
+      (_engine, { limit }) => sql`
+        select counted, told, last, seq
+          from (select h.seq - h.pruned_seq as counted, h.seq,
+                       (select count(*) from holdfast.audit a where a.seq > h.pruned_seq) as told,
+                       (select coalesce(max(a.seq), h.pruned_seq) from holdfast.audit a) as last
+                  from holdfast.audit_head h) heads
+         where counted <> told
+            or last <> seq
+         limit ${limit}`,
+      ({ counted, told, last, seq }) => ({
+        subject: subjects.audit,
+        detail: `counts ${counted} lines up to ${seq}; ${told} are there, up to ${last}`,
+        sinceAt: null,
+      }),
+    ),
+  },
+];

@@ -1,0 +1,174 @@
+/** Whether ids are what they should be, and whether the traces that lines carry are of those who owned the jobs. */
+import { subjects } from "../../core/audit.ts";
+import type { Offender } from "../../core/finding.ts";
+import { isId } from "../../core/id.ts";
+import type { Engine } from "../engine.ts";
+import { sql, type Sql } from "../sql.ts";
+import { asking, type Check, type Look } from "./check.ts";
+
+/** How much of history is looked at, the newest of it, unless somebody wants all. */
+const HISTORY_MAX = 10_000;
+const EVERYTHING = 1_000_000_000;
+const LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+/** Lines of the audit, of items and of operators each, whose traces are compared with the attempts. */
+const LINES_MAX = 1_000;
+
+const TRACE = /^(?<worker>.+)-(?<job>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(?<epoch>\d+)$/;
+
+export const formatChecks: readonly Check[] = [
+  {
+    name: "job-id-format",
+    severity: "info",
+    problem:
+      "Jobs have ids that are no UUIDv7: they are listed out of their order, and on PostgreSQL stand apart.",
+    remedy: "Let ids be made by the library, or make them as UUIDv7 in lower case.",
+    cost: "full",
+    find: async (engine, look) => {
+      const found: string[] = [];
+      for await (const ids of pagesOfIds(engine, look)) {
+        found.push(...ids.filter((id) => !isId(id)));
+        if (found.length >= look.limit) break;
+      }
+      return found.slice(0, look.limit).map((id) => ({
+        subject: subjects.job(id),
+        detail: "has an id that is no UUIDv7",
+        sinceAt: null,
+      }));
+    },
+  },
+  {
+    name: "worker-id-format",
+    severity: "info",
+    problem:
+      "Jobs are or were owned by workers whose ids are not <name>-<uuid>: two starts of one cannot be told apart.",
+    remedy:
+      "Give every start of a worker an id of its own. What is older than a date is left alone with --since <date>.",
+    cost: "full",
+    find: asking<{ worker: string; place: string; at: number }>(
+      oddOwners,
+      ({ worker, place, at }) => ({
+        subject: subjects.worker(worker),
+        detail: `${place}, and its id is not <name>-<uuid>`,
+        sinceAt: at,
+      }),
+    ),
+  },
+  {
+    name: "trace-of-another-owner",
+    severity: "warning",
+    problem: "Lines of the audit carry the traces of attempts that another worker made, or nobody.",
+    remedy: "Somebody wrote them by hand, or gave another's trace. See holdfast audit verify.",
+    cost: "full",
+    find: strangeTraces,
+  },
+];
+
+/** The newest only: what is odd sorts behind what is not, because ids begin with a time. */
+async function* pagesOfIds(engine: Engine, { deep }: Look): AsyncGenerator<string[]> {
+  let before: string | null = LAST_ID;
+  do {
+    const rows: { id: string }[] = await engine.all<{ id: string }>(sql`
+      select id from holdfast.job where id < ${before} order by id desc limit ${HISTORY_MAX}`);
+    yield rows.map(({ id }) => id);
+    before = rows.length === HISTORY_MAX ? (rows.at(-1)?.id ?? null) : null;
+    if (!deep) return;
+  } while (before !== null);
+}
+
+function oddOwners(_engine: Engine, { limit, deep, sinceAt }: Look): Sql {
+  const most = deep ? EVERYTHING : HISTORY_MAX;
+  return sql`
+    select worker, min(place) as place, max(at) as at
+      from (select id as worker, 'is a worker' as place, started_at as at
+              from holdfast.worker
+             union all
+            select locked_by, 'holds a job', claimed_at
+              from holdfast.lease
+             union all
+            select worker, 'made an attempt', started_at
+              from (select worker, started_at from holdfast.attempt order by job_id desc limit ${most}) a
+             union all
+            select worker, 'made an attempt', started_at
+              from (select worker, started_at from holdfast.finished order by id desc limit ${most}) f) owners
+     where worker not like '%-________-____-____-____-____________'
+       and at >= ${sinceAt ?? 0}
+     group by worker
+     limit ${limit}`;
+}
+
+interface Line {
+  readonly subject: string;
+  readonly at: number;
+  readonly worker: string;
+  readonly job: string;
+  readonly epoch: number;
+}
+
+async function strangeTraces(engine: Engine, { limit }: Look): Promise<Offender[]> {
+  const lines = await tracedLines(engine);
+  const jobs = [...new Set(lines.map(({ job }) => job))];
+  const owners = new Map<string, string | null>();
+  for (let from = 0; from < jobs.length; from += LINES_MAX) {
+    await readOwners(engine, jobs.slice(from, from + LINES_MAX), owners);
+  }
+  return lines.flatMap((line) => strangeness(line, owners)).slice(0, limit);
+}
+
+/** Of a job that was pruned nobody knows any more who owned it. */
+function strangeness(
+  { subject, at, worker, job, epoch }: Line,
+  owners: ReadonlyMap<string, string | null>,
+): Offender[] {
+  if (!owners.has(job)) return [];
+  const owner = owners.get(`${job} ${epoch}`);
+  if (owner === worker) return [];
+  const whose = owner === undefined ? "that was never made" : `of ${owner}`;
+  const detail = `names ${worker} for attempt ${epoch} of job ${job}, ${whose}`;
+  return [{ subject, detail, sinceAt: at }];
+}
+
+async function tracedLines(engine: Engine): Promise<Line[]> {
+  const rows = await engine.all<{
+    item: string | null;
+    seq: number;
+    at: number;
+    trace: string;
+  }>(sql`
+    select item, seq, at, trace
+      from (select item_id as item, seq, at, trace_id as trace
+              from holdfast.item_audit
+             order by change_id desc
+             limit ${LINES_MAX}) i
+     where trace is not null
+     union all
+    select null, seq, at, trace
+      from (select seq, at, trace_id as trace from holdfast.audit order by seq desc limit ${LINES_MAX}) o
+     where trace is not null`);
+  return rows.flatMap(({ item, seq, at, trace }) => {
+    const parts = TRACE.exec(trace)?.groups;
+    if (parts === undefined) return [];
+    const { worker = "", job = "", epoch = "" } = parts;
+    const subject = item === null ? `line ${seq} of operators` : `line ${seq} of item ${item}`;
+    return [{ subject, at, worker, job, epoch: Number(epoch) }];
+  });
+}
+
+/** Adds the jobs that are known, and who owned them at which epoch. */
+async function readOwners(
+  engine: Engine,
+  jobs: readonly string[],
+  owners: Map<string, string | null>,
+): Promise<void> {
+  const rows = await engine.all<{ id: string; epoch: number; worker: string | null }>(sql`
+    select id, 0 as epoch, null as worker from holdfast.job where ${engine.among(sql`id`, jobs)}
+     union all
+    select job_id, epoch, worker from holdfast.attempt where ${engine.among(sql`job_id`, jobs)}
+     union all
+    select id, epoch, worker from holdfast.finished where ${engine.among(sql`id`, jobs)}
+     union all
+    select id, epoch, locked_by from holdfast.lease where ${engine.among(sql`id`, jobs)}`);
+  for (const { id, epoch, worker } of rows) {
+    owners.set(id, null);
+    if (worker !== null) owners.set(`${id} ${epoch}`, worker);
+  }
+}

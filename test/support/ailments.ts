@@ -1,0 +1,439 @@
+/**
+ * What can be wrong with a store, and how it is brought about: for every check, a violation typed by hand, or come to by time.
+ *
+ * Each returns the subject under which the check must tell of it. Some break what the database itself refuses: whoever writes
+ * by hand has to take its guards away meanwhile.
+ */
+import { traceId } from "../../src/core/job.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
+import type { NewStep } from "../../src/store/journal.ts";
+import { changeItem, declareAll, pay, startItem } from "./items.ts";
+import {
+  done,
+  enqueueOne,
+  failed,
+  fenceOf,
+  HOUR_MS,
+  nextId,
+  retry,
+  settlement,
+  settleOne,
+  startOne,
+  suspended,
+} from "./jobs.ts";
+import type { TestClock } from "./runtime.ts";
+import { start } from "./workers.ts";
+
+export interface Patient {
+  readonly store: SqlStore;
+  readonly clock: TestClock;
+  /** Writes what somebody types. Tables are called `holdfast.<name>`. */
+  readonly byHand: (text: string) => Promise<unknown>;
+}
+
+export interface Ailment {
+  /** Falls ill, and says who of it. */
+  readonly befall: (patient: Patient) => Promise<string>;
+}
+
+const TRAVELS = `id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts`;
+const FAR_AWAY = 4_000_000_000_000;
+const effect: NewStep = { name: "charge", occurrence: 1, place: 1, kind: "effect" };
+
+const job = (id: string): string => `job ${id}`;
+const worker = (): string => `mailer-${nextId()}`;
+
+const places: Record<string, Ailment> = {
+  "job-in-two-tables": {
+    async befall({ store, byHand }) {
+      const { id } = await enqueueOne(store);
+      await byHand(`
+        insert into holdfast.waiting (${TRAVELS}, status, due_at)
+        select ${TRAVELS}, 'scheduled', ${FAR_AWAY} from holdfast.ready where id = '${id}'`);
+      return job(id);
+    },
+  },
+  "job-nowhere": {
+    async befall({ store, byHand }) {
+      await enqueueOne(store);
+      const { id } = await enqueueOne(store);
+      await byHand(`delete from holdfast.ready where id = '${id}'`);
+      return job(id);
+    },
+  },
+  "state-without-job": {
+    async befall({ store, byHand }) {
+      const { id } = await startOne(store);
+      await settleOne(store, done({ id, worker: "worker-a", epoch: 1 }));
+      await byHand(`delete from holdfast.job where id = '${id}'`);
+      return job(id);
+    },
+  },
+};
+
+const leases: Record<string, Ailment> = {
+  "lease-and-elsewhere": {
+    async befall({ store, byHand }) {
+      const { id } = await startOne(store);
+      await byHand(`
+        insert into holdfast.ready (${TRAVELS}, ready_at)
+        select ${TRAVELS}, 1 from holdfast.lease where id = '${id}'`);
+      return job(id);
+    },
+  },
+  "lease-of-stopped-worker": {
+    async befall({ store, clock }) {
+      const { id: stopped } = await start(store);
+      const { id } = await startOne(store, {}, { worker: stopped, leaseMs: HOUR_MS });
+      await store.moveWorker(stopped, { state: "stopped", reason: "asked" });
+      clock.advance(61_000);
+      return job(id);
+    },
+  },
+  "lease-expired": {
+    async befall({ store, clock }) {
+      const { id } = await startOne(store);
+      clock.advance(30_000 + 2_000 + 60_001);
+      return job(id);
+    },
+  },
+  "lease-never-renewed": {
+    async befall({ store, clock }) {
+      const { id } = await startOne(store);
+      clock.advance(28_000);
+      return job(id);
+    },
+  },
+  "lease-of-unknown-worker": {
+    async befall({ store, byHand }) {
+      const { id: gone } = await start(store);
+      const { id } = await startOne(store, {}, { worker: gone });
+      await byHand(`delete from holdfast.worker where id = '${gone}'`);
+      return job(id);
+    },
+  },
+  "claim-of-two-workers": {
+    async befall({ store, byHand }) {
+      await startOne(store, {}, { worker: worker() });
+      await startOne(store, {}, { worker: worker() });
+      await byHand("update holdfast.lease set claim_id = 7");
+      return "claim 7";
+    },
+  },
+};
+
+const workers: Record<string, Ailment> = {
+  "worker-stale": {
+    async befall({ store, clock }) {
+      const { id } = await start(store);
+      clock.advance(60_001);
+      return `worker ${id}`;
+    },
+  },
+  "worker-hung": {
+    async befall({ store, clock }) {
+      const { id } = await start(store);
+      await store.moveWorker(id, { state: "stopping", reason: "asked" });
+      clock.advance(120_001);
+      return `worker ${id}`;
+    },
+  },
+  "worker-too-many": {
+    async befall({ store, byHand }) {
+      await start(store, { slots: 2 });
+      await start(store, { slots: 2 });
+      await byHand("update holdfast.worker_type set slots = 1");
+      return "type mailer";
+    },
+  },
+  "worker-version-drift": {
+    async befall({ store }) {
+      await start(store, { slots: null, version: "abc1234" });
+      await start(store, { slots: null, version: "def5678" });
+      return "type mailer";
+    },
+  },
+  "enqueuer-version-drift": {
+    async befall({ store }) {
+      await start(store);
+      await store.noteEnqueuer("fed9999");
+      return "build fed9999";
+    },
+  },
+};
+
+const waits: Record<string, Ailment> = {
+  "job-overdue": {
+    async befall({ store, clock }) {
+      const { id } = await enqueueOne(store, { start: { delayMs: 1_000 } });
+      clock.advance(61_001);
+      return job(id);
+    },
+  },
+  "waiting-for-nothing": {
+    async befall({ store }) {
+      const claimed = await startOne(store);
+      await settleOne(store, suspended(claimed));
+      return job(claimed.id);
+    },
+  },
+  "wait-unheard": {
+    async befall({ store, byHand }) {
+      const claimed = await startOne(store);
+      const paid = { event: "order.paid", key: "42" };
+      const outcome = { kind: "suspended", delayMs: null, waits: [paid] } as const;
+      await settleOne(store, settlement(claimed, outcome));
+      await byHand("update holdfast.event set emitted_at = 1 where name = 'order.paid'");
+      return job(claimed.id);
+    },
+  },
+  "wait-of-nobody": {
+    async befall({ store, byHand }) {
+      const { id } = await enqueueOne(store);
+      await byHand(
+        `insert into holdfast.wait (job_id, name, event_key) values ('${id}', 'order.paid', '42')`,
+      );
+      return job(id);
+    },
+  },
+  "job-stranded": {
+    async befall({ store, clock }) {
+      await enqueueOne(store);
+      clock.advance(60_001);
+      return "queue default";
+    },
+  },
+};
+
+const steps: Record<string, Ailment> = {
+  "effect-in-doubt": {
+    async befall({ store }) {
+      const claimed = await startOne(store);
+      await store.putStep(fenceOf(claimed), {
+        ...effect,
+        status: "doubt",
+        result: null,
+        isNew: true,
+      });
+      await settleOne(store, suspended(claimed));
+      return job(claimed.id);
+    },
+  },
+  "effect-left-open": {
+    async befall({ store }) {
+      const claimed = await startOne(store);
+      await store.putStep(fenceOf(claimed), {
+        ...effect,
+        status: "begun",
+        result: null,
+        isNew: true,
+      });
+      await settleOne(store, failed(claimed));
+      return job(claimed.id);
+    },
+  },
+  "attempt-missing": {
+    async befall({ store, byHand }) {
+      const claimed = await startOne(store);
+      await settleOne(store, retry(claimed));
+      await byHand(`delete from holdfast.attempt where job_id = '${claimed.id}'`);
+      return job(claimed.id);
+    },
+  },
+};
+
+const orphans: Record<string, Ailment> = {
+  "key-of-nobody": {
+    async befall({ store, byHand }) {
+      const claimed = await startOne(store, { key: "order-42" });
+      await settleOne(store, done(claimed));
+      await byHand(`
+        insert into holdfast.job_key (task, job_key, job_id) values ('mail.send', 'order-42', '${claimed.id}')`);
+      return job(claimed.id);
+    },
+  },
+  "key-missing": {
+    async befall({ store, byHand }) {
+      const { id } = await enqueueOne(store, { key: "order-42" });
+      await byHand(`delete from holdfast.job_key where job_id = '${id}'`);
+      return job(id);
+    },
+  },
+  "kept-key-of-nobody": {
+    async befall({ byHand }) {
+      const id = nextId();
+      await byHand(`
+        insert into holdfast.kept_key (task, job_key, job_id, keep_ms) values ('mail.send', 'order-42', '${id}', 1000)`);
+      return job(id);
+    },
+  },
+  "trace-of-nobody": {
+    async befall({ byHand }) {
+      const id = nextId();
+      await byHand(
+        `insert into holdfast.job_trace (job_id, traceparent) values ('${id}', '00-1-1-01')`,
+      );
+      return job(id);
+    },
+  },
+  "step-of-nobody": {
+    async befall({ store, byHand }) {
+      const claimed = await startOne(store);
+      await store.putStep(fenceOf(claimed), {
+        ...effect,
+        status: "done",
+        result: null,
+        isNew: true,
+      });
+      await settleOne(store, done(claimed));
+      await byHand(`delete from holdfast.finished where id = '${claimed.id}'`);
+      await byHand(`delete from holdfast.job where id = '${claimed.id}'`);
+      return job(claimed.id);
+    },
+  },
+  "history-of-nobody": {
+    async befall({ store, byHand }) {
+      const claimed = await startOne(store);
+      await settleOne(store, retry(claimed));
+      await byHand(`delete from holdfast.waiting where id = '${claimed.id}'`);
+      await byHand(`delete from holdfast.job where id = '${claimed.id}'`);
+      return job(claimed.id);
+    },
+  },
+};
+
+const items: Record<string, Ailment> = {
+  "item-behind-child": {
+    async befall({ store, byHand }) {
+      const { parent, child } = await family(store);
+      await byHand(`update holdfast.item set updated_at = updated_at + 1000 where id = '${child}'`);
+      return `item ${parent}`;
+    },
+  },
+  "item-progress": {
+    async befall({ store, byHand }) {
+      const { parent } = await family(store);
+      await byHand(`update holdfast.item_progress set children = 2 where item_id = '${parent}'`);
+      return `item ${parent}`;
+    },
+  },
+  "item-undeclared": {
+    async befall({ store, byHand }) {
+      const { parent } = await family(store);
+      await byHand(`update holdfast.item set status = 'lost' where id = '${parent}'`);
+      return `item ${parent}`;
+    },
+  },
+  "item-tree": {
+    async befall({ store, byHand }) {
+      const { parent, child } = await family(store);
+      await byHand(`delete from holdfast.item where id = '${parent}'`);
+      return `item ${child}`;
+    },
+  },
+  "item-due-of-nobody": {
+    async befall({ store, byHand }) {
+      await declareAll(store);
+      const { id } = await startItem(store, { limitMs: HOUR_MS });
+      await byHand(
+        `update holdfast.item_due set entered_at = entered_at - 1 where item_id = '${id}'`,
+      );
+      return `item ${id}`;
+    },
+  },
+  "item-waits-for-missing-job": {
+    async befall({ store, byHand }) {
+      const { parent } = await family(store);
+      await byHand(
+        `insert into holdfast.item_job (job_id, item_id) values ('${nextId()}', '${parent}')`,
+      );
+      return `item ${parent}`;
+    },
+  },
+  "item-job-of-nobody": {
+    async befall({ byHand }) {
+      const id = nextId();
+      await byHand(`
+        insert into holdfast.item_job (job_id, item_id, status) values ('${nextId()}', '${id}', 'done')`);
+      return `item ${id}`;
+    },
+  },
+};
+
+const records: Record<string, Ailment> = {
+  "item-audit-gap": {
+    async befall({ store, byHand }) {
+      await declareAll(store);
+      const { id } = await startItem(store);
+      await changeItem(store, { id }, pay);
+      await byHand(`delete from holdfast.item_audit where item_id = '${id}' and seq = 1`);
+      return `item ${id}`;
+    },
+  },
+  "operator-audit-gap": {
+    async befall({ store, byHand }) {
+      for (const subject of ["job 1", "job 2"]) {
+        await store.noteAction({ id: nextId(), actor: "ada" }, { action: "job.cancel", subject });
+      }
+      await byHand(`
+        delete from holdfast.audit where subject = 'job 1' and seq <= (select seq from holdfast.audit_head)`);
+      return "audit";
+    },
+  },
+  "lock-left-behind": {
+    async befall({ store, clock }) {
+      const holder = nextId();
+      const request = { key: "order:42", holder, owner: "shop", trace: null, ttlMs: 15_000 };
+      await store.takeLock({ ...request, contender: nextId() });
+      clock.advance(HOUR_MS);
+      return "lock order:42";
+    },
+  },
+  "job-id-format": {
+    async befall({ store }) {
+      const { id } = await enqueueOne(store, { id: "e2c6a1c4-6f0b-4a5e-9d57-0d0d6ab1f0aa" });
+      return job(id);
+    },
+  },
+  "worker-id-format": {
+    async befall({ store }) {
+      await startOne(store, {}, { worker: "legacy" });
+      return "worker legacy";
+    },
+  },
+  "trace-of-another-owner": {
+    async befall({ store }) {
+      const claimed = await startOne(store, {}, { worker: worker() });
+      const other = traceId({ ...claimed, worker: worker() });
+      const action = { action: "job.cancel", subject: job(claimed.id) };
+      await store.noteAction({ id: nextId(), actor: "ada", traceId: other }, action);
+      return `line ${(await store.auditHead()).seq} of operators`;
+    },
+  },
+  "schema-newer": {
+    async befall({ byHand }) {
+      await byHand(`
+        insert into holdfast.migration (version, name, breaking, applied_at) values (999, 'pretended 999', 0, 1)`);
+      return "migration 999";
+    },
+  },
+};
+
+async function family(store: SqlStore): Promise<{ parent: string; child: string }> {
+  await declareAll(store);
+  const parent = await startItem(store);
+  const child = await startItem(store, { workflow: "line", parent });
+  return { parent: parent.id, child: child.id };
+}
+
+/** Of the store on any database; what a server can have by itself is in test/ops/doctor-servers.test.ts. */
+export const ailments: Readonly<Record<string, Ailment>> = {
+  ...places,
+  ...leases,
+  ...workers,
+  ...waits,
+  ...steps,
+  ...orphans,
+  ...items,
+  ...records,
+};

@@ -18,6 +18,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   workers: async () => (await import("./workers.ts")).workersCommand,
   locks: async () => (await import("./locks.ts")).locksCommand,
   alerts: async () => (await import("./alerts.ts")).alertsCommand,
+  doctor: async () => (await import("./doctor.ts")).doctorCommand,
   doubts: async () => (await import("./doubts.ts")).doubtsCommand,
   items: async () => (await import("./items.ts")).itemsCommand,
   audit: async () => (await import("./audit.ts")).auditCommand,

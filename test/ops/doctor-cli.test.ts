@@ -1,0 +1,122 @@
+/** `holdfast doctor`, as a user has it. */
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { after, before, suite, test } from "node:test";
+import { defineTask, openHoldfast } from "../../src/index.ts";
+import { assertRefused, Desk } from "../cli/command.ts";
+
+const GONE = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
+
+async function furnish(desk: Desk): Promise<void> {
+  await using holdfast = await openHoldfast(desk.url);
+  const task = defineTask({ name: "mail.send", run: async () => "sent" });
+  const job = await holdfast.enqueue(task, null);
+  await holdfast.startWorker({ tasks: [task] });
+  await job.result();
+}
+
+function byHand(desk: Desk, text: string): void {
+  const db = new DatabaseSync(desk.path("holdfast.db"));
+  db.exec(text);
+  db.close();
+}
+
+suite("holdfast doctor", () => {
+  let desk: Desk;
+  before(async () => {
+    desk = new Desk();
+    await furnish(desk);
+  });
+  after(() => desk[Symbol.asyncDispose]());
+
+  test("says that all is well, in lines that fit, and ends with 0", async () => {
+    const { code, stdout, stderr } = await desk.holdfast(["doctor"]);
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.match(stdout, /^ok {2}jobs +job-in-two-tables, job-nowhere, state-without-job\n/);
+    assert.match(stdout, /\n\n\d+ checks in \d+ ms: all is well\.\n$/);
+    assert.ok(stdout.split("\n").every((line) => line.length <= 80));
+  });
+
+  test("lists what it looks for", async () => {
+    const { stdout } = await desk.holdfast(["doctor", "--list"]);
+    assert.match(stdout, /^CHECK +ABOUT +SEVERITY +COST +MENDS +WHAT IT FINDS\n/);
+    assert.match(stdout, /^lease-expired +leases +warning +quick +--fix +Leases ran out/m);
+    const { checks } = await desk.json(["doctor", "--list"]);
+    assert.equal(checks.length, stdout.trimEnd().split("\n").length - 1);
+  });
+
+  test("looks only for what it was asked for", async () => {
+    const { checks } = await desk.json(["doctor", "--check", "job-nowhere,wal-file"]);
+    assert.deepEqual(
+      checks.map(({ name, outcome }: { name: string; outcome: string }) => [name, outcome]),
+      [
+        ["job-nowhere", "ok"],
+        ["wal-file", "ok"],
+      ],
+    );
+    const quick = await desk.json(["doctor", "--quick"]);
+    assert.ok(quick.checks.every(({ cost }: { cost: string }) => cost === "quick") === true);
+    const deep = await desk.json(["doctor", "--deep"]);
+    assert.ok(deep.checks.some(({ name }: { name: string }) => name === "file-integrity") === true);
+    assertRefused(
+      await desk.holdfast(["doctor", "--check", "job-happy"]),
+      2,
+      /no check 'job-happy'/,
+    );
+    assertRefused(await desk.holdfast(["doctor", "--since", "once"]), 2, /--since/);
+  });
+
+  test("an info is told, and is nothing wrong", async () => {
+    byHand(desk, `insert into holdfast_job_trace values ('${GONE}', '00-1-1-01', null)`);
+    const { code, stdout } = await desk.holdfast(["doctor"]);
+    assert.equal(code, 0);
+    assert.match(stdout, /^info trace-of-nobody\n/);
+    assert.match(stdout, /: 1 info, nothing that is wrong\.\n$/);
+  });
+
+  test("says what is wrong, with whom, and what to do; and ends with 1", async () => {
+    byHand(desk, `insert into holdfast_job_key values ('mail.send', 'k', '${GONE}')`);
+    const { code, stdout, stderr } = await desk.holdfast(["doctor"]);
+    assert.equal(code, 1);
+    assert.match(stdout, /^warning key-of-nobody\n {2}Keys are held by jobs/);
+    assert.match(stdout, new RegExp(`^ {2}- job ${GONE} holds key 'k' of mail\\.send`, "m"));
+    assert.match(stdout, /^ {2}→ Let go of the keys \(--fix\)\.$/m);
+    assert.match(stdout, /: 1 warning, 1 info\.\n$/);
+    assert.match(stderr, /^One check found something wrong/);
+    const inJson = await desk.holdfast(["doctor", "--json"]);
+    assert.equal(inJson.code, 1);
+    const { healthy, findings } = JSON.parse(inJson.stdout);
+    assert.deepEqual(
+      [healthy, findings[0].check, findings[0].fixable],
+      [false, "key-of-nobody", true],
+    );
+  });
+
+  test("mends what it can, leaves a line, and finds nothing afterwards", async () => {
+    assertRefused(
+      await desk.holdfast(["doctor", "--fix", "--check", "job-nowhere"]),
+      2,
+      /no remedy that is safe/,
+    );
+    const { code, stdout } = await desk.holdfast(["doctor", "--fix", "--reason", "tidy"]);
+    assert.equal(code, 0);
+    assert.match(
+      stdout,
+      /^Mended key-of-nobody: 1 case\.\nMended trace-of-nobody: 1 case\.\n\nok /,
+    );
+    const { lines } = await desk.json(["audit"]);
+    assert.deepEqual(
+      lines.map(({ action, subject, reason }: Record<string, string>) => [action, subject, reason]),
+      [
+        ["doctor.fix", "check key-of-nobody", "tidy"],
+        ["doctor.fix", "check trace-of-nobody", "tidy"],
+      ],
+    );
+    const { fixed, findings } = await desk.json(["doctor", "--fix"]);
+    assert.deepEqual([fixed, findings], [[], []]);
+  });
+
+  test("a database that is not there is not well either", async () => {
+    assertRefused(await desk.holdfast(["doctor", "--url", "sqlite:nowhere.db"]), 3, /nowhere\.db/);
+  });
+});

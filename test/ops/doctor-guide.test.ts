@@ -1,0 +1,37 @@
+/** The guide tells of every check, in the words that the check itself has. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { anatomy as mysql } from "../../src/store/mysql/anatomy.ts";
+import { anatomy as postgres } from "../../src/store/postgres/anatomy.ts";
+import { sharedChecks } from "../../src/store/checks/all.ts";
+import { anatomy as sqlite } from "../../src/store/sqlite/anatomy.ts";
+
+const guide = readFileSync(new URL("../../docs/guide/doctor.md", import.meta.url), "utf8")
+  // As it is read: without what keeps a name in angle brackets from being taken for a tag.
+  .replaceAll(String.raw`\<`, "<");
+
+test("the guide has every check, and no other, as it is", () => {
+  const own = [...sqlite.checks, ...postgres.checks, ...mysql.checks];
+  const checks = new Map([...sharedChecks(), ...own].map((check) => [check.name, check]));
+  const rows = new Map(
+    guide
+      .split("\n")
+      .filter((line) => line.startsWith("| `") && line.split("|").length > 6)
+      .map((line) => {
+        const [, name = "", ...cells] = line.split("|").map((cell) => cell.trim());
+        return [name.replaceAll("`", ""), cells] as const;
+      }),
+  );
+  assert.deepEqual([...rows.keys()].toSorted(), [...checks.keys()].toSorted());
+  for (const [name, [severity, cost, mended, problem]] of rows) {
+    const check = checks.get(name);
+    assert.deepEqual([severity, cost], [check?.severity, check?.cost], name);
+    assert.equal(mended, check?.fix === undefined ? "" : "yes", name);
+    const told = [...own, ...sharedChecks()].filter((each) => each.name === name);
+    assert.ok(
+      told.some((each) => problem?.startsWith(each.problem)),
+      `${name}: ${problem}`,
+    );
+  }
+});

@@ -76,9 +76,11 @@ export async function openServer(parts: ServerParts): Promise<Server> {
   });
 }
 
-/** The checks that run all the time. */
-export async function openExamination(
-  _ground: Ground,
-): Promise<(() => Promise<readonly Finding[]>) | null> {
-  return null;
+/** The checks that run all the time: those that cost little, whatever is stored. */
+export async function openExamination({
+  holdfast,
+}: Ground): Promise<() => Promise<readonly Finding[]>> {
+  const { Doctor } = await import("../ops/doctor.ts");
+  const doctor = new Doctor(holdfast);
+  return async () => (await doctor.examine({ quick: true })).findings;
 }

@@ -166,7 +166,7 @@ async function watch(ground: Ground, alerts: Alerts | null): Promise<Monitor> {
   const examine = await openExamination(ground);
   return openMonitor(ground, {
     interval: monitor,
-    ...(examine === null ? {} : { examine }),
+    examine,
     ...(canary === 0 ? {} : { canary: { interval: canary } }),
     onObservation: async (observation) => alerts?.observe(observation),
   });

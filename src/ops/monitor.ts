@@ -105,12 +105,14 @@ export class Monitor {
 
   async #observe(census: Census | null): Promise<Observation> {
     const { store, runtime } = this.#holdfast;
-    const { examine = async () => [] } = this.#options;
+    const { examine = async () => null } = this.#options;
+    const findings = await this.#guarded("examine", examine);
     return {
       at: runtime.now(),
       census,
       minutes: await store.minutes({ forMs: OBSERVED_MS, limit: OBSERVED_ROWS_MAX }),
-      findings: (await this.#guarded("examine", examine)) ?? [],
+      findings: findings ?? [],
+      examined: findings !== null,
       canaries: (await this.#canaries?.reports()) ?? [],
     };
   }

@@ -8,13 +8,14 @@ import type { Observation } from "./observation.ts";
 const OFFENDERS_SHOWN_MAX = 10;
 
 /** Checks that have a rule of their own. */
-const MAPPED = new Set([
-  "singleton-exceeded",
-  "worker-stale",
-  "worker-hung",
-  "version-drift",
-  "lease-expired",
-]);
+export const CHECKS = {
+  tooMany: "worker-too-many",
+  stale: "worker-stale",
+  hung: "worker-hung",
+  drift: "worker-version-drift",
+  expired: "lease-expired",
+} as const;
+const MAPPED = new Set<string>(Object.values(CHECKS));
 
 const OTHERS = "finding";
 const PREFIX = `${OTHERS}:`;
@@ -40,7 +41,7 @@ const singletonExceeded: AlertRule = {
   severity: "critical",
   holdMs: 0,
   when: "more workers of a name are active than it has slots",
-  find: ({ observation }) => byOffender(observation, "singleton-exceeded"),
+  find: ({ observation }) => byOffender(observation, CHECKS.tooMany),
 };
 
 const workerStale = ({ staleFor }: AlertSettings): AlertRule => ({
@@ -48,7 +49,7 @@ const workerStale = ({ staleFor }: AlertSettings): AlertRule => ({
   severity: "warning",
   holdMs: staleFor,
   when: `a worker has given no sign of life for ${formatMs(staleFor)}`,
-  find: ({ observation }) => byOffender(observation, "worker-stale"),
+  find: ({ observation }) => byOffender(observation, CHECKS.stale),
 });
 
 const workerHung = ({ hungFor }: AlertSettings): AlertRule => ({
@@ -56,7 +57,7 @@ const workerHung = ({ hungFor }: AlertSettings): AlertRule => ({
   severity: "warning",
   holdMs: hungFor,
   when: `a worker has been stopping for ${formatMs(hungFor)}`,
-  find: ({ observation }) => byOffender(observation, "worker-hung"),
+  find: ({ observation }) => byOffender(observation, CHECKS.hung),
 });
 
 /** From when the drift was first seen: that an old build has been running for long is no reason to hurry. */
@@ -66,7 +67,7 @@ const versionDrift = ({ driftFor }: AlertSettings): AlertRule => ({
   holdMs: driftFor,
   when: `workers of one name run different builds for ${formatMs(driftFor)}`,
   find: ({ observation }) =>
-    byOffender(observation, "version-drift")?.map((one) => ({ ...one, sinceAt: null })) ?? null,
+    byOffender(observation, CHECKS.drift)?.map((one) => ({ ...one, sinceAt: null })) ?? null,
 });
 
 /** One alert for all of them: when nobody takes jobs back, there are many. Each lease has to be over for that long. */
@@ -76,7 +77,7 @@ const leaseExpired = ({ leaseFor }: AlertSettings): AlertRule => ({
   holdMs: 0,
   when: `a lease is over for ${formatMs(leaseFor)}, and nobody took its job back`,
   find: ({ observation, now }) => {
-    const found = findingsOf(observation, ({ check }) => check === "lease-expired");
+    const found = findingsOf(observation, ({ check }) => check === CHECKS.expired);
     return (
       found?.flatMap((finding) => {
         const offenders = finding.offenders.filter(

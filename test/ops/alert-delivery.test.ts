@@ -10,7 +10,7 @@ import { finding, MINUTE_MS, offender } from "./alert-views.ts";
 
 const SECRET = "a secret of sixteen characters";
 const RETRY_MS_MAX = 10 * MINUTE_MS;
-const trouble = { findings: [finding("singleton-exceeded", [offender("billing")])] };
+const trouble = { findings: [finding("worker-too-many", [offender("billing")])] };
 
 suite("deliveries", { timeout: 60_000 }, () => {
   let site: Site;

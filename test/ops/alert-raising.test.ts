@@ -36,7 +36,7 @@ const scenarios: readonly Scenario[] = [
     rule: "singleton-exceeded",
     subject: "billing",
     holdMs: 0,
-    seen: () => ({ findings: [finding("singleton-exceeded", [offender("billing")])] }),
+    seen: () => ({ findings: [finding("worker-too-many", [offender("billing")])] }),
   },
   {
     rule: "worker-stale",
@@ -54,7 +54,7 @@ const scenarios: readonly Scenario[] = [
     rule: "version-drift",
     subject: "mail",
     holdMs: 10 * MINUTE_MS,
-    seen: () => ({ findings: [finding("version-drift", [offender("mail", 1)])] }),
+    seen: () => ({ findings: [finding("worker-version-drift", [offender("mail", 1)])] }),
   },
   {
     rule: "lease-expired",

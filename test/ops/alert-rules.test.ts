@@ -7,7 +7,9 @@ import type { AlertView, Trouble } from "../../src/ops/alert-rule.ts";
 import { asSighted } from "../../src/ops/alert-words.ts";
 import type { AlertOptions } from "../../src/ops/alert-settings.ts";
 import { Alerts } from "../../src/ops/alerts.ts";
+import { CHECKS } from "../../src/ops/finding-rules.ts";
 import type { Observation } from "../../src/ops/observation.ts";
+import { sharedChecks } from "../../src/store/checks/all.ts";
 import { START_AT as NOW } from "../support/runtime.ts";
 import { start } from "../support/workers.ts";
 import { onFile, type Site } from "./alert-site.ts";
@@ -44,6 +46,12 @@ const census = (...queues: readonly ReturnType<typeof depth>[]) => ({
 });
 
 const stale = { census: { countedAt: NOW - 3 * MINUTE_MS - 1, tookMs: 5, queues: [] } };
+
+test("rules are about checks that there are, and that the monitor makes", () => {
+  const quick = sharedChecks().filter(({ cost }) => cost === "quick");
+  const names = new Set(quick.map(({ name }) => name));
+  for (const check of Object.values(CHECKS)) assert.ok(names.has(check), check);
+});
 
 suite("rules", () => {
   test("those about figures cannot tell when nobody counts; those about checks, when none was run", () => {
@@ -235,7 +243,7 @@ suite("rules", () => {
 });
 
 suite("a monitor's loop", { timeout: 60_000 }, () => {
-  const trouble = { findings: [finding("singleton-exceeded", [offender("billing")])] };
+  const trouble = { findings: [finding("worker-too-many", [offender("billing")])] };
   const seen = (site: Site) => site.observation(trouble);
 
   test("is never thrown into: a database that is away is logged once", async () => {
@@ -341,7 +349,7 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     const many = (from: number) => ({
       findings: [
         finding(
-          "singleton-exceeded",
+          "worker-too-many",
           Array.from({ length: 60 }, (_, index) => offender(`w${from + index}`)),
         ),
       ],
@@ -351,7 +359,7 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     assert.equal(first.length, 50);
     site.runtime.clock.advance(2 * MINUTE_MS);
     await site.observe({
-      findings: [finding("singleton-exceeded", many(90).findings[0]!.offenders)],
+      findings: [finding("worker-too-many", many(90).findings[0]!.offenders)],
     });
     const kept = new Set(await site.raised());
     const still = first.filter((one) => kept.has(one)).length;

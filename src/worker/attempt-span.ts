@@ -36,8 +36,8 @@ export async function withTraces(
 }
 
 export function openAttempt(job: ClaimedJob): OpenSpan | null {
-  const { id, task, queue, worker, attempt, epoch, trace } = job;
   if (!isTracing()) return null;
+  const { id, task, queue, worker, attempt, epoch, trace } = job;
   return openSpan({
     name: `attempt ${task}`,
     kind: "consumer",

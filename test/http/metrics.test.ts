@@ -155,6 +155,49 @@ suite("metrics of a process that works", () => {
   });
 });
 
+suite("the time that a job waits for its worker", () => {
+  /** How long the jobs of a queue waited in all, and how many did. */
+  async function waited(metrics: Metrics): Promise<[seconds: number, jobs: number]> {
+    const text = await metrics.text();
+    const of = (part: string): number =>
+      Number(sampleOf(text, `holdfast_pickup_latency_seconds_${part}{queue="default"}`));
+    return [of("sum"), of("count")];
+  }
+
+  test("begins when it becomes pending, and not when it is enqueued or first tried", async () => {
+    await using kit = await openTestHoldfast();
+    const { holdfast, clock } = kit;
+    const metrics = new Metrics({ holdfast });
+    const flaky = defineTask({
+      name: "flaky",
+      retry: { attempts: 2, first: "1h", most: "1h" },
+      run(_input: null, { attempt }) {
+        if (attempt === 1) throw new Error("not yet");
+      },
+    });
+    await holdfast.enqueue(flaky, null);
+    await clock.advance("5s");
+    const worker = await holdfast.startWorker({ tasks: [flaky] });
+    metrics.watch(worker);
+    await clock.advance("1s");
+    assert.deepEqual(await waited(metrics), [5, 1]);
+
+    await clock.advance("3h");
+    assert.equal(worker.status().completed, 1);
+    const [again, attempts] = await waited(metrics);
+    assert.equal(attempts, 2);
+    assert.ok(again >= 5 && again < 8, `${again} s`);
+
+    await holdfast.enqueue(flaky, null, { delay: "2h" });
+    await clock.advance("2h");
+    await clock.advance("1m");
+    const [later, started] = await waited(metrics);
+    assert.equal(started, 3);
+    assert.ok(later < 11, `${later} s`);
+    metrics.stop();
+  });
+});
+
 suite("metrics without a database", () => {
   test("still tell what the process knows, and that it is gone", { skip: noPromtool }, async () => {
     const outage = withOutage(await openStore("sqlite::memory:"));

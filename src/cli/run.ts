@@ -62,9 +62,10 @@ export const workerKeys: readonly Key[] = [
   "config",
 ];
 
-/** Which of its siblings this process is; undefined: it is nobody's child. */
-export function childNumber(env: NodeJS.ProcessEnv): number | undefined {
+/** Which of its siblings this process is; undefined: it is nobody's child. What a task starts is not one of them. */
+function takeChildNumber(env: NodeJS.ProcessEnv): number | undefined {
   const given = env[CHILD_VARIABLE];
+  Reflect.deleteProperty(env, CHILD_VARIABLE);
   return given === undefined ? undefined : Number(given);
 }
 
@@ -80,7 +81,7 @@ export async function run(terminal: Terminal, plan: Plan): Promise<void> {
 
 async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const { settings } = plan;
-  const child = childNumber(terminal.env);
+  const child = takeChildNumber(terminal.env);
   const logger = openLog(terminal, { level: settings.logLevel, process: child });
   processLog.use(logger);
   const several = child === undefined && (plan.watch || settings.processes > 1);

@@ -175,6 +175,7 @@ suite("servers are started", () => {
       "postgres",
       "isolationtester",
     ]);
+    assert.ok(demandOf([{ group: "http", files }]).shared.includes("promtool"));
     assert.deepEqual(demandOf([{ group: "races", files }]), { shared: SERVERS, own: [] });
     assert.deepEqual(demandOf([{ group: "verify", files }]), { shared: SERVERS, own: SERVERS });
   });

@@ -45,9 +45,9 @@ export class HotVerbs {
   async insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
     const chunks = chunksOf(jobs);
     const [only] = chunks;
-    if (chunks.length === 1 && only !== undefined && jobs.every(isPlain)) {
+    if (chunks.length === 1 && only !== undefined && jobs.every(({ key }) => key === null)) {
       try {
-        await this.#parts.sessions.write(this.#insertion("insert", only));
+        await this.#parts.sessions.write(this.#plainInsertion(only));
         return jobs.map(({ id }) => ({ id, added: true }));
       } catch (error) {
         // One of them is there already, and may have moved on since.
@@ -209,7 +209,19 @@ export class HotVerbs {
     });
   }
 
-  #insertion(name: "insert" | "insertNew", jobs: readonly NewJob[]): Sending {
+  #plainInsertion(jobs: readonly NewJob[]): Sending {
+    const traces = jobs.filter(({ trace }) => trace !== undefined);
+    if (traces.length === 0) return this.#insertion("insert", jobs);
+    const { values = [], ...sending } = this.#insertion("insertTraced", jobs);
+    const lists = [
+      list(traces.map(({ id }) => id)),
+      traces.map(({ trace }) => trace?.traceparent),
+      traces.map(({ trace }) => trace?.tracestate),
+    ];
+    return { ...sending, values: [...values, ...lists] };
+  }
+
+  #insertion(name: "insert" | "insertTraced" | "insertNew", jobs: readonly NewJob[]): Sending {
     const values = [
       this.#parts.testNow(),
       list(jobs.map(({ id }) => id)),
@@ -334,11 +346,6 @@ function readClaimed(row: string, worker: string, lockedUntil: number): ClaimedJ
 
 function inClaimOrder(a: ClaimedJob, b: ClaimedJob): number {
   return b.priority - a.priority || Number(a.readyAt) - Number(b.readyAt) || (a.id < b.id ? -1 : 1);
-}
-
-/** Nothing but the job itself has to be written. */
-function isPlain({ key, trace }: NewJob): boolean {
-  return key === null && trace === undefined;
 }
 
 /** Batches that fit one statement each. */

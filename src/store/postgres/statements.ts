@@ -198,6 +198,21 @@ later as (${INSERT_WAITING}
 )
 ${INSERT_READY}`,
 
+  /** The same, with the traces of those that have one. */
+  insertTraced: `
+with input as materialized (${JOBS}
+),
+jobs as (${INSERT_JOB}
+),
+later as (${INSERT_WAITING}
+),
+traced as (
+  insert into holdfast.job_trace (job_id, traceparent, tracestate)
+  select t.job_id, t.traceparent, t.tracestate
+    from unnest($11::uuid[], $12::text[], $13::text[]) as t (job_id, traceparent, tracestate)
+)
+${INSERT_READY}`,
+
   /** Leaves alone what is there already, and returns what was added. */
   insertNew: `
 with input as materialized (

@@ -96,6 +96,10 @@ export type {
   Stranded,
 } from "./store/store.ts";
 export { openStore } from "./store/open.ts";
+export { Doctor } from "./ops/doctor.ts";
+export type { Checked, Diagnosis, ExamineOptions, Fixed, FixOptions } from "./ops/doctor.ts";
+export type { Finding, Offender, Severity } from "./core/finding.ts";
+export type { CheckRecord } from "./store/findings.ts";
 export type { Fence, Status } from "./core/job.ts";
 export type { Duration } from "./core/duration.ts";
 export type { RetryOptions } from "./core/retry.ts";

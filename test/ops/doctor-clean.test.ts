@@ -1,9 +1,8 @@
 /** A system that is busy, in which workers died and were buried, is found well: before, meanwhile and afterwards. */
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
-import { defineEvent, defineTask, defineWorkflow, openHoldfast } from "../../src/index.ts";
-import type { Holdfast } from "../../src/index.ts";
-import { Doctor, type Diagnosis } from "../../src/ops/doctor.ts";
+import { defineEvent, defineTask, defineWorkflow, Doctor, openHoldfast } from "../../src/index.ts";
+import type { Diagnosis, Holdfast } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { newWorker, silence } from "../support/workers.ts";
 import { until } from "../worker/observe.ts";

@@ -1,9 +1,23 @@
 /** For every check, a violation is planted, and the check finds it: with its name, on every database. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { Doctor } from "../../src/ops/doctor.ts";
+import { Doctor, openHoldfast } from "../../src/index.ts";
 import { partsOf } from "../../src/store/schema-parts.ts";
+import { traceId } from "../../src/core/job.ts";
 import { ailments } from "../support/ailments.ts";
+import {
+  done,
+  enqueueOne,
+  fenceOf,
+  HOUR_MS,
+  jobIn,
+  LEASE_MS,
+  nextId,
+  settleOne,
+  startOne,
+  suspended,
+} from "../support/jobs.ts";
+import { start } from "../support/workers.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { assertFound, engines, Sickbed } from "./sickbed.ts";
 
@@ -20,6 +34,99 @@ const OF_SERVERS: Readonly<Record<string, readonly string[]>> = {
   mysql: ["old-transaction", "history-list"],
 };
 
+/** A second later, or by another's hand, it would be. */
+const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
+  async "lease-of-stopped-worker"({ store, clock }) {
+    const { id } = await start(store);
+    await startOne(store, {}, { worker: id, leaseMs: HOUR_MS });
+    await store.moveWorker(id, { state: "stopped", reason: "stale" });
+    clock.advance(60_000);
+  },
+  async "lease-expired"({ store, clock }) {
+    await startOne(store);
+    clock.advance(30_000 + 2_000 + 60_000);
+  },
+  async "lease-never-renewed"({ store, clock }) {
+    const claimed = await startOne(store);
+    await startOne(store, { queue: "slow" }, { leaseMs: HOUR_MS });
+    clock.advance(15_000);
+    await store.extend([fenceOf(claimed)], LEASE_MS);
+    clock.advance(29_000);
+  },
+  async "lease-of-unknown-worker"({ store }) {
+    await start(store);
+    await startOne(store, {}, { worker: `clerk-${nextId()}` }); // a program of the user's own
+  },
+  async "claim-of-two-workers"({ store }) {
+    for (const worker of ["worker-a", "worker-b"]) await startOne(store, {}, { worker });
+  },
+  async "worker-stale"({ store, clock }) {
+    await start(store);
+    clock.advance(60_000);
+  },
+  async "worker-hung"({ store, clock }) {
+    const { id } = await start(store);
+    await store.moveWorker(id, { state: "stopping", reason: "asked" });
+    clock.advance(120_000);
+  },
+  async "worker-too-many"({ store }) {
+    for (let slot = 0; slot < 2; slot += 1) await start(store, { slots: 2 });
+    for (let n = 0; n < 3; n += 1) await start(store, { type: "helper", slots: null });
+  },
+  async "worker-version-drift"({ store }) {
+    await start(store, { slots: null, version: "abc1234" });
+    await start(store, { slots: null, version: "build-1800000000000" }); // it does not know its version
+    await start(store, { type: "other", slots: null, version: "def5678" });
+  },
+  async "enqueuer-version-drift"({ store, clock }) {
+    await store.noteEnqueuer("old0001");
+    clock.advance(5 * 60_000 + 1);
+    await start(store);
+    await store.noteEnqueuer("abc1234");
+  },
+  async "job-overdue"({ store, clock }) {
+    await enqueueOne(store, { start: { delayMs: 1_000 } });
+    clock.advance(61_000);
+  },
+  async "waiting-for-nothing"(bed) {
+    await ailments["effect-in-doubt"]?.befall(bed);
+    await settleOne(bed.store, suspended(await startOne(bed.store), HOUR_MS));
+  },
+  async "job-stranded"({ store, clock }) {
+    await start(store, { tasks: ["mail.send"] });
+    await enqueueOne(store);
+    clock.advance(30_000);
+    await enqueueOne(store, { queue: "nobody" });
+    clock.advance(60_000);
+  },
+  async "effect-left-open"(bed) {
+    await ailments["effect-in-doubt"]?.befall(bed);
+  },
+  async "key-of-nobody"({ store }) {
+    for (const status of ["pending", "scheduled", "processing"] as const) {
+      await jobIn(store, status, { key: status, queue: status });
+    }
+  },
+  async "kept-key-of-nobody"({ store }) {
+    await settleOne(store, done(await startOne(store, { key: "k", keyForMs: HOUR_MS })));
+  },
+  async "item-waits-for-missing-job"(bed) {
+    await ailments["item-job-of-nobody"]?.befall(bed); // of one that ended it is known how
+  },
+  async "lock-left-behind"({ store, clock }) {
+    const request = { key: "order:42", holder: nextId(), owner: "shop", trace: null };
+    await store.takeLock({ ...request, ttlMs: 15_000, contender: nextId() });
+    clock.advance(15_000 + 10 * 60_000);
+  },
+  async "trace-of-another-owner"({ store }) {
+    const claimed = await startOne(store);
+    const action = { action: "job.cancel", subject: `job ${claimed.id}` };
+    for (const trace of [traceId(claimed), "whatever the actor traces by"]) {
+      await store.noteAction({ id: nextId(), actor: "ada", traceId: trace }, action);
+    }
+  },
+};
+
 for (const engine of engines) {
   describe(engine.name, { skip: engine.skip, timeout: 120_000 }, () => {
     let bed: Sickbed;
@@ -28,16 +135,26 @@ for (const engine of engines) {
 
     test("every check has a violation that it is tried with", async () => {
       const known = (await bed.store.checks()).map(({ name }) => name);
-      const tried = [...Object.keys(ailments), "schema-missing", ...(OF_SERVERS[bed.kind] ?? [])];
+      const planted = new Set(Object.keys(ailments).map(checkOf));
+      const tried = [...planted, "schema-missing", ...(OF_SERVERS[bed.kind] ?? [])];
       assert.deepEqual(known.toSorted(), tried.toSorted());
       assert.equal(new Set(known).size, known.length);
     });
 
-    for (const [name, { befall }] of Object.entries(ailments)) {
-      test(`${name} is found, and was not there before`, async () => {
+    for (const [ailment, { befall }] of Object.entries(ailments)) {
+      test(`${ailment} is found, and was not there before`, async () => {
+        const name = checkOf(ailment);
         await bed.recover();
         assert.equal(await bed.store.examine(name, { limit: 10 }), null);
         await assertFound(bed.store, name, await befall(bed));
+      });
+    }
+
+    for (const [name, befall] of Object.entries(nearly)) {
+      test(`${name} is not found where it is not so yet`, async () => {
+        await bed.recover();
+        await befall(bed);
+        assert.equal(await bed.store.examine(name, { limit: 10 }), null);
       });
     }
 
@@ -88,13 +205,17 @@ describe("the schema that nobody has touched", { timeout: 60_000 }, () => {
   for (const engine of engines) {
     test(`is whole on ${engine.name}`, { skip: engine.skip }, async () => {
       await using place = await engine.place();
-      const { openHoldfast } = await import("../../src/index.ts");
       await using holdfast = await openHoldfast(place.url);
       const { findings } = await new Doctor(holdfast).examine({ checks: ["schema-missing"] });
       assert.deepEqual(findings, []);
     });
   }
 });
+
+/** What stands before the colon. */
+function checkOf(ailment: string): string {
+  return ailment.split(":")[0] ?? "";
+}
 
 /** Returns what is gone then. */
 async function breakSchema(bed: Sickbed): Promise<string[]> {

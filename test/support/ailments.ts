@@ -1,7 +1,7 @@
 /**
  * What can be wrong with a store, and how it is brought about: for every check, a violation typed by hand, or come to by time.
  *
- * Each returns the subject under which the check must tell of it. Some break what the database itself refuses: whoever writes
+ * A check that looks in several places has one for each: what follows the colon tells them apart. Each returns the subject under which the check must tell of it. Some break what the database itself refuses: whoever writes
  * by hand has to take its guards away meanwhile.
  */
 import { traceId } from "../../src/core/job.ts";
@@ -9,12 +9,15 @@ import type { SqlStore } from "../../src/store/sql-store.ts";
 import type { NewStep } from "../../src/store/journal.ts";
 import { changeItem, declareAll, pay, startItem } from "./items.ts";
 import {
+  claimOne,
   done,
   enqueueOne,
   failed,
   fenceOf,
   HOUR_MS,
+  jobIn,
   nextId,
+  released,
   retry,
   settlement,
   settleOne,
@@ -47,9 +50,7 @@ const places: Record<string, Ailment> = {
   "job-in-two-tables": {
     async befall({ store, byHand }) {
       const { id } = await enqueueOne(store);
-      await byHand(`
-        insert into holdfast.waiting (${TRAVELS}, status, due_at)
-        select ${TRAVELS}, 'scheduled', ${FAR_AWAY} from holdfast.ready where id = '${id}'`);
+      await byHand(copied("ready", "waiting", WAITING));
       return job(id);
     },
   },
@@ -75,9 +76,7 @@ const leases: Record<string, Ailment> = {
   "lease-and-elsewhere": {
     async befall({ store, byHand }) {
       const { id } = await startOne(store);
-      await byHand(`
-        insert into holdfast.ready (${TRAVELS}, ready_at)
-        select ${TRAVELS}, 1 from holdfast.lease where id = '${id}'`);
+      await byHand(copied("lease", "ready", { ready_at: "1" }));
       return job(id);
     },
   },
@@ -419,6 +418,166 @@ const records: Record<string, Ailment> = {
   },
 };
 
+/** Copies a job from the table where it stands into another. */
+function copied(from: string, to: string, more: Record<string, string>): string {
+  const columns = [TRAVELS, ...Object.keys(more)].join(", ");
+  const values = [TRAVELS, ...Object.values(more)].join(", ");
+  return `insert into holdfast.${to} (${columns}) select ${values} from holdfast.${from}`;
+}
+
+const FINISHED = { status: "'failed'", finished_at: "1" };
+const WAITING = { status: "'scheduled'", due_at: String(FAR_AWAY) };
+
+/** The other places in which some checks look. */
+const elsewhere: Record<string, Ailment> = {
+  "job-in-two-tables: pending and finished": {
+    async befall({ store, byHand }) {
+      const { id } = await enqueueOne(store);
+      await byHand(copied("ready", "finished", FINISHED));
+      return job(id);
+    },
+  },
+  "job-in-two-tables: waiting and finished": {
+    async befall({ store, byHand }) {
+      const { id } = await enqueueOne(store, { start: { delayMs: HOUR_MS } });
+      await byHand(copied("waiting", "finished", FINISHED));
+      return job(id);
+    },
+  },
+  "lease-and-elsewhere: waiting": {
+    async befall({ store, byHand }) {
+      const { id } = await startOne(store);
+      await byHand(copied("lease", "waiting", WAITING));
+      return job(id);
+    },
+  },
+  "lease-and-elsewhere: finished": {
+    async befall({ store, byHand }) {
+      const { id } = await startOne(store);
+      await byHand(copied("lease", "finished", FINISHED));
+      return job(id);
+    },
+  },
+  ...Object.fromEntries(
+    (["pending", "scheduled", "processing"] as const).map((status) => [
+      `state-without-job: ${status}`,
+      {
+        async befall({ store, byHand }: Patient) {
+          const id = await jobIn(store, status);
+          await byHand(`delete from holdfast.job where id = '${id}'`);
+          return job(id);
+        },
+      },
+    ]),
+  ),
+  ...Object.fromEntries(
+    (["scheduled", "processing"] as const).map((status) => [
+      `key-missing: ${status}`,
+      {
+        async befall({ store, byHand }: Patient) {
+          const id = await jobIn(store, status, { key: "order-42" });
+          await byHand(`delete from holdfast.job_key where job_id = '${id}'`);
+          return job(id);
+        },
+      },
+    ]),
+  ),
+  "attempt-missing: handed back": {
+    async befall({ store, byHand }) {
+      const claimed = await startOne(store);
+      await settleOne(store, released(claimed));
+      await byHand(`delete from holdfast.attempt where job_id = '${claimed.id}'`);
+      return job(claimed.id);
+    },
+  },
+  "attempt-missing: under way": {
+    async befall({ store, byHand }) {
+      const claimed = await startOne(store);
+      await settleOne(store, released(claimed));
+      const again = await claimOne(store);
+      await byHand(`delete from holdfast.attempt where job_id = '${again.id}'`);
+      return job(again.id);
+    },
+  },
+  "history-of-nobody: reports": {
+    async befall({ byHand }) {
+      const id = nextId();
+      await byHand(
+        `insert into holdfast.report (job_id, seq, epoch, kind, at) values ('${id}', 1, 1, 'log', 1)`,
+      );
+      return job(id);
+    },
+  },
+  "item-progress: counted and not there": {
+    async befall({ byHand }) {
+      const id = nextId();
+      await byHand(`
+        insert into holdfast.item_progress (item_id, workflow, status, children) values ('${id}', 'line', 'new', 1)`);
+      return `item ${id}`;
+    },
+  },
+  "item-undeclared: its type": {
+    async befall({ store, byHand }) {
+      const { parent } = await family(store);
+      await byHand(`update holdfast.item set type = 'gift' where id = '${parent}'`);
+      return `item ${parent}`;
+    },
+  },
+  "item-tree: another depth": {
+    async befall({ store, byHand }) {
+      const { child } = await family(store);
+      await byHand(`update holdfast.item set depth = 3 where id = '${child}'`);
+      return `item ${child}`;
+    },
+  },
+  "item-audit-gap: the last line": {
+    async befall({ store, byHand }) {
+      await declareAll(store);
+      const { id } = await startItem(store);
+      await changeItem(store, { id }, pay);
+      await byHand(`update holdfast.item_audit set seq = 3 where item_id = '${id}' and seq = 2`);
+      return `item ${id}`;
+    },
+  },
+  "item-audit-gap: lines of nobody": {
+    async befall({ store, byHand }) {
+      await declareAll(store);
+      const { id } = await startItem(store);
+      await byHand(`delete from holdfast.item where id = '${id}'`);
+      return `item ${id}`;
+    },
+  },
+  "worker-id-format: of an attempt": {
+    async befall({ store }) {
+      const claimed = await startOne(store, {}, { worker: "legacy" });
+      await settleOne(store, retry(claimed));
+      return "worker legacy";
+    },
+  },
+  "worker-id-format: of a job that ended": {
+    async befall({ store }) {
+      await settleOne(store, done(await startOne(store, {}, { worker: "legacy" })));
+      return "worker legacy";
+    },
+  },
+  "worker-id-format: of a worker": {
+    async befall({ store }) {
+      const { id } = await start(store, { id: "mailer" });
+      return `worker ${id}`;
+    },
+  },
+  "trace-of-another-owner: in an item": {
+    async befall({ store }) {
+      await declareAll(store);
+      const claimed = await startOne(store, {}, { worker: worker() });
+      const { id } = await startItem(store);
+      const never = traceId({ ...claimed, epoch: 9 });
+      await changeItem(store, { id }, { ...pay, line: { traceId: never } });
+      return `line 2 of item ${id}`;
+    },
+  },
+};
+
 async function family(store: SqlStore): Promise<{ parent: string; child: string }> {
   await declareAll(store);
   const parent = await startItem(store);
@@ -436,4 +595,5 @@ export const ailments: Readonly<Record<string, Ailment>> = {
   ...orphans,
   ...items,
   ...records,
+  ...elsewhere,
 };

@@ -67,7 +67,7 @@ export function oldTransaction({ openMsMax }: { readonly openMsMax: number }): C
     cost: "quick",
     find: asking<{ id: number; user: string | null; state: string; at: number; openMs: number }>(
       (_engine, { limit }) => sql`
-        select t.trx_mysql_thread_id as id, p.user, lower(coalesce(p.command, t.trx_state)) as state,
+        select t.trx_mysql_thread_id as id, p.user as "user", lower(coalesce(p.command, t.trx_state)) as state,
                cast(unix_timestamp(t.trx_started) * 1000 as signed) as at,
                1000 * timestampdiff(second, t.trx_started, now()) as "openMs"
           from information_schema.innodb_trx t

@@ -12,6 +12,7 @@ import { startServer, type Server } from "../../src/server/server.ts";
 import { Tokens } from "../../src/server/tokens.ts";
 import type { Role } from "../../src/store/access.ts";
 import { openHoldfast, type Holdfast } from "../../src/worker/holdfast.ts";
+import { within } from "../support/waiting.ts";
 
 export interface Reply {
   readonly status: number;
@@ -223,6 +224,9 @@ export interface Heard {
   readonly data: any;
 }
 
+/** Whatever a test waits for comes sooner. */
+const EAR_MS = 15_000;
+
 /** A client of a stream, which reads only when it is asked to. */
 export class Ear implements AsyncDisposable {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
@@ -262,9 +266,10 @@ export class Ear implements AsyncDisposable {
         if (heard !== null) return heard;
         continue;
       }
-      const { done, value } = await this.#reader.read();
-      if (done) return null;
-      this.#text += this.#decoder.decode(value, { stream: true });
+      const read = await within(EAR_MS, this.#reader.read());
+      assert.ok(read !== null, "nothing came any more");
+      if (read.done) return null;
+      this.#text += this.#decoder.decode(read.value, { stream: true });
     }
   }
 

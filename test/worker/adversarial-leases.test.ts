@@ -252,7 +252,7 @@ suite("a keeper whose thread dies", () => {
     const kill = (thread: Thread): void => void thread.terminate();
     process.once("worker", kill);
     await using holdfast = await openHoldfast(`sqlite:${folder.file(".db")}`);
-    const slow = defineTask({ name: "slow", run: (_: null) => sleep(1_500, null) });
+    const slow = defineTask({ name: "slow", run: (_input: null) => sleep(1_500, null) });
     const worker = await holdfast.startWorker({ tasks: [slow], lease: 500 });
     const job = await holdfast.enqueue(slow, null);
     await job.result({ timeout: SOON_MS });
@@ -266,7 +266,7 @@ suite("a keeper whose thread dies", () => {
     const note = (thread: Thread): void => void threads.push(thread);
     process.on("worker", note);
     await using holdfast = await openHoldfast(`sqlite:${folder.file(".db")}`);
-    const quick = defineTask({ name: "quick", run: (_: null) => null });
+    const quick = defineTask({ name: "quick", run: (_input: null) => null });
     const worker = await holdfast.startWorker({ tasks: [quick], heartbeat: 50, stale: "1s" });
     const beats = async (): Promise<number> =>
       (await holdfast.workers.list()).find(({ id }) => id === worker.id)?.beats ?? 0;

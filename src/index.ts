@@ -98,7 +98,6 @@ export type {
 export { openStore } from "./store/open.ts";
 export { Doctor } from "./ops/doctor.ts";
 export type { Checked, Diagnosis, ExamineOptions, Fixed, FixOptions } from "./ops/doctor.ts";
-export type { Finding, Offender, Severity } from "./core/finding.ts";
 export type { CheckRecord } from "./store/findings.ts";
 export type { Fence, Status } from "./core/job.ts";
 export type { Duration } from "./core/duration.ts";

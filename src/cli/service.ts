@@ -63,6 +63,7 @@ interface Open {
 export class Service {
   readonly #open: Open;
   readonly #options: ServiceOptions;
+  #isStopping = false;
 
   /** Null: it was told to stop before it had started. */
   static async start(options: ServiceOptions): Promise<Service | null> {
@@ -97,11 +98,16 @@ export class Service {
   get workerEnded(): Promise<void> {
     const { worker } = this.#open;
     if (worker === null) return new Promise(() => {});
-    return new Promise((resolve) => worker.on("worker:stopped", () => resolve()));
+    return new Promise((resolve) =>
+      worker.on("worker:stopped", () => {
+        if (!this.#isStopping) resolve();
+      }),
+    );
   }
 
   /** Nothing more is accepted or claimed; what runs may finish; what does not is handed back. */
   async stop(): Promise<void> {
+    this.#isStopping = true;
     const limitMs = this.#options.settings.shutdown + CLOSE_MS_MAX;
     const late = sleep(systemRuntime, limitMs, { kind: "background" }).then(() => {
       throw new NotClosed({ limitMs });

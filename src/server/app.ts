@@ -119,6 +119,8 @@ export class App {
       headers: {
         accept: headers.accept,
         "last-event-id": headers["last-event-id"] as string | undefined,
+        traceparent: headers["traceparent"] as string | undefined,
+        tracestate: headers["tracestate"] as string | undefined,
       },
     };
     const key = headers["idempotency-key"];

@@ -32,6 +32,7 @@ const TAGS: Readonly<Record<string, string>> = {
   workflows: "Items, their states and their history.",
   locks: "Who has which lock.",
   audit: "What operators did.",
+  operations: "What is wrong, and what was.",
   stream: "What happens, live.",
   probes: "For probes and scrapers; no token is needed.",
 };

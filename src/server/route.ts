@@ -28,6 +28,8 @@ export interface Call<Params, Query, Body> {
   readonly headers: {
     readonly accept: string | undefined;
     readonly "last-event-id": string | undefined;
+    readonly traceparent: string | undefined;
+    readonly tracestate: string | undefined;
   };
 }
 

@@ -1,5 +1,7 @@
 /** What goes over the wire, as schemas: they check what comes and describe what goes. Instants are milliseconds since 1970. */
 import { z } from "zod";
+import { alertStatuses } from "../core/alert.ts";
+import { severities } from "../core/finding.ts";
 import { itemActions } from "../core/item.ts";
 import { statuses } from "../core/job.ts";
 import { KEY_LENGTH_MAX, NAME_LENGTH_MAX } from "../core/name.ts";
@@ -127,6 +129,25 @@ export const doubt = z
     begunAt: instant,
   })
   .meta({ id: "Doubt", description: "An effect that began, and of which nobody knows the end." });
+
+export const alert = z
+  .object({
+    id,
+    rule: z.string(),
+    subject: z.string(),
+    severity: z.enum(severities),
+    status: z.enum(alertStatuses),
+    message: z.string(),
+    facts: z.record(z.string(), z.unknown()),
+    sinceAt: instant,
+    seenAt: instant,
+    raisedAt: instant.nullable(),
+    resolvedAt: instant.nullable(),
+  })
+  .meta({
+    id: "Alert",
+    description: "Something that somebody should look at, raised once and resolved once.",
+  });
 
 const numbered = { seq: count, at: instant, epoch: count };
 

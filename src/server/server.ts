@@ -15,6 +15,7 @@ import { guardedLogger, type Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Access } from "../store/access.ts";
+import { alertRoutes } from "./api/alerts.ts";
 import { doubtRoutes } from "./api/doubts.ts";
 import { jobRoutes } from "./api/jobs.ts";
 import { leaseRoutes } from "./api/leases.ts";
@@ -126,6 +127,7 @@ function routesOf(
     ...doubtRoutes(given),
     ...leaseRoutes(given),
     ...overviewRoutes(given),
+    ...alertRoutes(given),
     ...workerRoutes(given),
     ...workflowRoutes(given),
     streamRoute(given),

@@ -1,6 +1,7 @@
 /** What the API does, on whichever database: each answer is compared with the document by the client. */
 import assert from "node:assert/strict";
 import { before, after, describe, test } from "node:test";
+import { sighting } from "../support/alerts.ts";
 import { Desk } from "./client.ts";
 import { order, ship } from "./shop.ts";
 
@@ -218,6 +219,14 @@ export function api(name: string, url: () => Promise<string>): void {
       }
       const late = { worker: "py-9", epoch: 1, as: "done" };
       await desk.post(`/api/v1/leases/${id}/settle`, late, 409);
+    });
+
+    test("alerts are listed: those that are raised, or all there were", async () => {
+      assert.deepEqual(await desk.get("/api/v1/alerts"), { alerts: [] });
+      await desk.holdfast.store.noteAlert(sighting({ rule: "api.test", subject: "mail" }));
+      const { alerts } = await desk.get("/api/v1/alerts?which=open&limit=5");
+      assert.deepEqual([alerts[0].rule, alerts[0].subject], ["api.test", "mail"]);
+      assert.equal((await desk.ask("/api/v1/alerts?which=loud")).status, 400);
     });
 
     test("an effect that is in doubt is shown, and a person says what became of it", async () => {

@@ -21,6 +21,7 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "GET /api/v1/jobs/{id}/events": null,
   "POST /api/v1/jobs/{id}/cancel": {},
   "POST /api/v1/jobs/{id}/retry": {},
+  "GET /api/v1/alerts": null,
   "GET /api/v1/doubts": null,
   "POST /api/v1/jobs/{id}/resolve": { name: "pay", done: false },
   "POST /api/v1/leases/reset-expired": {},

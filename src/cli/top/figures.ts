@@ -3,6 +3,7 @@
  *
  * Counting rows is the dear part: it is done at most for a hundredth of the time, so seldom in a large table, and the rest is a few rows by an index.
  */
+import { listAlerts } from "../../ops/alert-list.ts";
 import type { Holdfast } from "../../worker/holdfast.ts";
 import type { WorkerRecord } from "../../store/registry.ts";
 import type { JobSummary, QueueStats } from "../../store/store.ts";
@@ -13,6 +14,9 @@ const COUNT_SHARE = 100;
 const RATES_MAX = 120;
 const WORKERS_MAX = 100;
 const FAILURES_MAX = 20;
+const ALERTS_MAX = 20;
+const CENSUS_MS_MAX = 120_000;
+const COUNTED_MAX = 50_000;
 
 export interface Failure extends JobSummary {
   readonly error: string;
@@ -99,14 +103,19 @@ export class Observer {
   }
 }
 
-/** The one place where the queues are counted. */
+/** Where there are many, what a monitor has counted is good enough. */
 async function depths(holdfast: Holdfast): Promise<readonly QueueStats[]> {
-  return holdfast.stats();
+  const census = await holdfast.figures.census();
+  if (census === null || census.ageMs > CENSUS_MS_MAX) return holdfast.stats();
+  const jobs = census.queues.flatMap(({ counts }) => Object.values(counts));
+  const isLarge = jobs.reduce((sum, count) => sum + count, 0) > COUNTED_MAX;
+  return isLarge ? census.queues : holdfast.stats();
 }
 
-/** The alerts that are raised now. */
-async function alertsOf(_holdfast: Holdfast): Promise<readonly string[]> {
-  return [];
+/** The alerts that are raised now, in a line each. */
+async function alertsOf({ store }: Holdfast): Promise<readonly string[]> {
+  const raised = await listAlerts(store, { which: "raised", limit: ALERTS_MAX });
+  return raised.map(({ severity, rule, subject }) => `${severity}: ${rule} ${subject}`.trim());
 }
 
 function keyOf({ id, epoch }: JobSummary): string {

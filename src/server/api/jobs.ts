@@ -5,6 +5,8 @@ import { subjects } from "../../core/audit.ts";
 import { finalStatuses, type FinalStatus } from "../../core/job.ts";
 import { reportKinds, type WatchEntry } from "../../core/report.ts";
 import { ATTEMPTS_MAX } from "../../core/retry.ts";
+import { traceOf, type TraceContext } from "../../core/trace.ts";
+import { inSpan, isTracing } from "../../core/tracing.ts";
 import { jobsOf } from "../../queue/new-job.ts";
 import { conflicts, PRIORITY_MAX, type EnqueueOptions } from "../../queue/options.ts";
 import { ENQUEUE_BATCH_MAX } from "../../store/sql-store.ts";
@@ -71,8 +73,8 @@ function enqueueRoutes(parts: RouteParts): Route[] {
       },
       problems: [409, 413],
       repeatable: true,
-      run: async ({ body, ids }) => {
-        const [job] = await enqueue(parts, [body], ids);
+      run: async ({ body, ids, headers: given }) => {
+        const [job] = await enqueue(parts, { jobs: [body], ids, trace: traceOf(given) });
         const headers = { Location: `/api/v1/jobs/${job?.id}` };
         return { status: job?.added === true ? 201 : 200, json: job, headers };
       },
@@ -94,26 +96,43 @@ function enqueueRoutes(parts: RouteParts): Route[] {
       problems: [409, 413],
       repeatable: true,
       idCount: ({ jobs }) => jobs.length,
-      run: async ({ body, ids }) => ({
+      run: async ({ body: { jobs }, ids, headers }) => ({
         status: 201,
-        json: { jobs: await enqueue(parts, body.jobs, ids) },
+        json: { jobs: await enqueue(parts, { jobs, ids, trace: traceOf(headers) }) },
       }),
     }),
   ];
 }
 
+interface Wanted {
+  readonly jobs: readonly NewJob[];
+  readonly ids: readonly string[];
+  /** What the request belongs to. */
+  readonly trace: TraceContext | null;
+}
+
+type Accepted = z.output<typeof s.enqueued>[];
+
+/** With a span around it where the application traces; what the jobs do belongs to the trace of the request. */
+function enqueue(parts: RouteParts, { trace, ...wanted }: Wanted): Promise<Accepted> {
+  if (!isTracing()) return accept(parts, { ...wanted, trace });
+  const [first, ...others] = wanted.jobs;
+  const name = others.length === 0 ? `enqueue ${first?.task}` : "enqueue";
+  const parent = trace === null ? {} : { parent: trace };
+  return inSpan({ name, kind: "producer", ...parent }, (span) =>
+    accept(parts, { ...wanted, trace: span?.trace ?? trace }),
+  );
+}
+
 /** One transaction. A job whose id is there already was accepted when the same request came before. */
-async function enqueue(
-  { holdfast, tasks }: RouteParts,
-  jobs: readonly NewJob[],
-  ids: readonly string[],
-): Promise<z.output<typeof s.enqueued>[]> {
+async function accept({ holdfast, tasks }: RouteParts, wanted: Wanted): Promise<Accepted> {
+  const { jobs, ids, trace } = wanted;
   const news = await Promise.all(
     jobs.map(async ({ task, input = null, options: terms = {} }, index) => {
       const made = await jobsOf({
         task: tasks.get(task) ?? task,
         inputs: [input],
-        options: terms as EnqueueOptions,
+        options: { ...(terms as EnqueueOptions), ...(trace === null ? {} : { trace }) },
         newId: () => ids[index] as string,
       });
       return made.news;

@@ -14,7 +14,7 @@ const LINGER_MS = 500;
 const AFTER_HELP = `
 Exit codes:
   0  done
-  1  it failed: the job, a promise, the audit, an examination; or the configuration is wrong
+  1  it failed: the job, a promise, the audit, a check; or a wrong setting
   2  bad input or usage
   3  the database is not available, or its schema does not fit
   4  there is no such job, worker, lock or item

@@ -5,7 +5,6 @@
  * says something else a moment later changes nothing. Redirects are not followed. Everything has an end: the whole takes ten
  * seconds at most, and of an answer no more is read than a person would.
  */
-import { lookup } from "node:dns/promises";
 import type { ClientRequest, IncomingMessage, request as Begin } from "node:http";
 import { isIP, type LookupFunction } from "node:net";
 import { urlToHttpOptions } from "node:url";
@@ -43,8 +42,11 @@ export interface WebhookAnswer {
 /** The addresses of a name. */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
-export const resolveBySystem: Resolve = async (host) =>
-  (await lookup(host, { all: true, order: "verbatim" })).map(({ address }) => address);
+export const resolveBySystem: Resolve = async (host) => {
+  const { lookup } = await import("node:dns/promises"); // most have no webhooks
+  const found = await lookup(host, { all: true, order: "verbatim" });
+  return found.map(({ address }) => address);
+};
 
 /** Where no request is made, and none ever will be. */
 class Refused extends Error {}

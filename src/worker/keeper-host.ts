@@ -1,9 +1,4 @@
-/**
- * The worker's side of its keeper: a thread where the store allows one, a loop on this thread otherwise.
- *
- * A worker at rest holds no lease and gives its signs of life from here: the thread costs a fifth of its memory. It is
- * started before the first job is, which may block this thread from then on.
- */
+/** The worker's side of its keeper: a thread where the store allows one, a loop on this thread otherwise. */
 import { once } from "node:events";
 import {
   MessageChannel,
@@ -11,6 +6,7 @@ import {
   Worker as Thread,
   type MessagePort,
 } from "node:worker_threads";
+import { StoreUnavailable } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
@@ -48,105 +44,16 @@ export interface HostParts {
   readonly held: () => LeaseList;
 }
 
-export function startKeeper(parts: HostParts): KeeperHost {
+export async function startKeeper(parts: HostParts): Promise<KeeperHost> {
   const { store, runtime, logger } = parts;
   if (store.address !== null && runtime === systemRuntime) {
-    return new LateThread(parts, store.address);
+    return startThread(parts, store.address);
   }
   logger.info(
     { store: store.name },
     "leases are renewed on the main thread: a task that blocks the event loop for a lease will lose its job",
   );
   return startLoop(parts);
-}
-
-/** Until the thread is ready, both of them keep: to renew a lease twice is to renew it. */
-class LateThread implements KeeperHost {
-  readonly #parts: HostParts;
-  readonly #address: StoreAddress;
-  #loop: KeeperHost | null;
-  #thread: KeeperHost | null = null;
-  #vitals: WorkerVitals | null = null;
-  /** It was started once; one that died would most likely die again. */
-  #isStarted = false;
-  /** It is ready, and the loop was told to stop. */
-  #isAlone = false;
-
-  constructor(parts: HostParts, address: StoreAddress) {
-    this.#parts = parts;
-    this.#address = address;
-    this.#loop = startLoop(parts);
-  }
-
-  hold(leases: LeaseList, sentAt: number): void {
-    if (!this.#isStarted) this.#startThread();
-    for (const keeper of this.#both()) keeper.hold(leases, sentAt);
-  }
-
-  limit(id: string, stopAt: number): void {
-    for (const keeper of this.#both()) keeper.limit(id, stopAt);
-  }
-
-  drop(leases: LeaseList): void {
-    for (const keeper of this.#both()) keeper.drop(leases);
-  }
-
-  async rest(leases: LeaseList): Promise<void> {
-    await Promise.all(this.#both().map((keeper) => keeper.rest(leases)));
-  }
-
-  progress(): void {
-    this.#loop?.progress();
-    this.#thread?.progress();
-  }
-
-  vitals(vitals: WorkerVitals): void {
-    this.#vitals = vitals;
-    for (const keeper of this.#both()) keeper.vitals(vitals);
-  }
-
-  beatNow(): void {
-    (this.#loop ?? this.#thread)?.beatNow();
-  }
-
-  catchUp(): void {
-    this.#thread?.catchUp();
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all(this.#both().map((keeper) => keeper.stop()));
-  }
-
-  #both(): KeeperHost[] {
-    return [this.#loop, this.#thread].filter((keeper) => keeper !== null);
-  }
-
-  #startThread(): void {
-    this.#isStarted = true;
-    const onReady = (): void => void this.#endLoop();
-    const onEnd = (): void => this.#goOnWithout();
-    this.#thread = startThread(this.#parts, this.#address, { onReady, onEnd });
-    if (this.#vitals !== null) this.#thread.vitals(this.#vitals);
-  }
-
-  /** Whoever is about to end a lease waits for what the loop has under way, so it is one of them until it has stopped. */
-  async #endLoop(): Promise<void> {
-    const loop = this.#loop;
-    this.#isAlone = true;
-    this.#parts.logger.debug({}, "the keeper's thread is ready");
-    await loop?.stop();
-    if (this.#loop === loop) this.#loop = null;
-  }
-
-  #goOnWithout(): void {
-    const { logger, held } = this.#parts;
-    logger.warn({}, "the keeper's thread ended; leases are renewed on the main thread from now on");
-    this.#thread = null;
-    if (!this.#isAlone) return; // the loop has them all
-    this.#loop = startLoop(this.#parts);
-    this.#loop.hold(held(), 0); // sent long ago: due at once
-    if (this.#vitals !== null) this.#loop.vitals(this.#vitals);
-  }
 }
 
 function startLoop({ store, runtime, logger, settings, report, beat }: HostParts): KeeperHost {
@@ -179,7 +86,8 @@ interface KeeperThread {
 /** What the keeper throws away is little; without a limit a thread's share grows to what the whole process gets. */
 const YOUNG_MB_MAX = 2;
 
-function openThread(settings: KeeperSettings, address: StoreAddress): KeeperThread {
+/** Resolves when the thread is ready. */
+async function openThread(settings: KeeperSettings, address: StoreAddress): Promise<KeeperThread> {
   const { port1: port, port2 } = new MessageChannel();
   const progress = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const workerData: KeeperThreadData = { address, settings, progress, port: port2 };
@@ -190,16 +98,19 @@ function openThread(settings: KeeperSettings, address: StoreAddress): KeeperThre
     name: "holdfast-keeper",
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB_MAX },
   });
+  // If it fails before, its error event rejects instead.
+  await Promise.race([once(port, "message"), once(thread, "exit").then(refuseToStart)]).catch(
+    (error: unknown) => {
+      throw startFailed(error);
+    },
+  );
   return { thread, port, counter: new Int32Array(progress) };
 }
 
-/** What it is told before it is ready, it hears when it is. */
-function startThread(
-  { settings, logger, report, beat }: HostParts,
-  address: StoreAddress,
-  { onReady, onEnd }: { readonly onReady: () => void; readonly onEnd: () => void },
-): KeeperHost {
-  const { thread, port, counter } = openThread(settings, address);
+async function startThread(parts: HostParts, address: StoreAddress): Promise<KeeperHost> {
+  const { settings, logger } = parts;
+  const { thread, port, counter } = await openThread(settings, address);
+  let fallback: KeeperHost | null = null;
   let stopping = false;
   const asks = new Asks();
   thread.on("error", (error: unknown) =>
@@ -207,13 +118,15 @@ function startThread(
   );
   thread.on("exit", () => {
     asks.answerAll(); // whatever it was renewing, it is not any more
-    if (!stopping) onEnd();
+    if (stopping) return;
+    logger.warn({}, "the keeper's thread ended; leases are renewed on the main thread from now on");
+    fallback = startLoop(parts);
+    fallback.hold(parts.held(), 0); // sent long ago: due at once
   });
   const send = (message: ToKeeper): void => port.postMessage(message);
   const hear = (message: FromKeeper): void => {
-    if (message.kind === "ready") onReady();
-    if (message.kind === "report") report(message.report);
-    if (message.kind === "beat") beat(message.beat);
+    if (message.kind === "report") parts.report(message.report);
+    if (message.kind === "beat") parts.beat(message.beat);
     if (message.kind === "rested") asks.answer(message.ask);
     if (message.kind === "log") logger[message.level]({ thread: "keeper" }, message.message);
   };
@@ -221,13 +134,31 @@ function startThread(
   port.unref(); // The worker's own loops keep the process alive, not its keeper.
   thread.unref();
   return {
-    hold: (leases, sentAt) => send({ kind: "hold", leases: pack(leases), sentAt }),
-    limit: (id, stopAt) => send({ kind: "limit", id, stopAt }),
-    drop: (leases) => send({ kind: "drop", leases: pack(leases) }),
-    rest: (leases) => asks.wait((ask) => send({ kind: "rest", leases: pack(leases), ask })),
-    progress: () => void Atomics.add(counter, 0, 1),
-    vitals: (vitals) => send({ kind: "vitals", vitals }),
-    beatNow: () => send({ kind: "beat" }),
+    hold(leases, sentAt) {
+      if (fallback === null) send({ kind: "hold", leases: pack(leases), sentAt });
+      else fallback.hold(leases, sentAt);
+    },
+    limit(id, stopAt) {
+      if (fallback === null) send({ kind: "limit", id, stopAt });
+      else fallback.limit(id, stopAt);
+    },
+    drop(leases) {
+      if (fallback === null) send({ kind: "drop", leases: pack(leases) });
+      else fallback.drop(leases);
+    },
+    rest(leases) {
+      if (fallback !== null) return fallback.rest(leases);
+      return asks.wait((ask) => send({ kind: "rest", leases: pack(leases), ask }));
+    },
+    progress: () => (fallback === null ? void Atomics.add(counter, 0, 1) : fallback.progress()),
+    vitals(vitals) {
+      if (fallback === null) send({ kind: "vitals", vitals });
+      else fallback.vitals(vitals);
+    },
+    beatNow() {
+      if (fallback === null) send({ kind: "beat" });
+      else fallback.beatNow();
+    },
     catchUp() {
       for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {
         hear(next.message as FromKeeper);
@@ -235,6 +166,7 @@ function startThread(
     },
     async stop() {
       stopping = true;
+      if (fallback !== null) return fallback.stop();
       thread.ref();
       const exited = once(thread, "exit");
       send({ kind: "stop" });
@@ -287,4 +219,20 @@ function threadArguments(given: readonly string[]): { execArgv?: string[] } {
 function threadFile(): URL {
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   return new URL(`./keeper-thread.${extension}`, import.meta.url);
+}
+
+/** Errors lose their class on their way from a thread. */
+function startFailed(error: unknown): StoreUnavailable {
+  if (error instanceof StoreUnavailable) return error;
+  const said = error instanceof Error ? error.message : String(error);
+  const problem = "The thread that renews leases could not start.";
+  return new StoreUnavailable({ problem, remedy: said }, error);
+}
+
+function refuseToStart(): never {
+  throw new StoreUnavailable({
+    problem: "The thread that renews leases ended before it was ready.",
+    remedy:
+      "Its error stands above in the log; usually the database cannot be opened a second time.",
+  });
 }

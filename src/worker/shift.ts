@@ -86,7 +86,7 @@ export class Shift {
     const { leaseMs, extendAt, blockedMsMax, heartbeatMs, queues } = settings;
     const id = `${settings.name}-${makeIds(runtime)()}`;
     let shift: Shift | null = null;
-    const openKeeper = (): KeeperHost =>
+    const openKeeper = (): Promise<KeeperHost> =>
       startKeeper({
         ...parts,
         settings: { worker: id, leaseMs, extendAt, blockedMsMax, heartbeatMs, queues },
@@ -95,11 +95,12 @@ export class Shift {
         beat: (beat) => shift?.hearBeat(beat),
         held: () => shift?.held() ?? leaseList([]),
       });
-    let keeper: KeeperHost | null = null;
+    // Whoever stands by has everything ready for the moment when it is needed.
+    let keeper = settings.onConflict === "standby" ? await openKeeper() : null;
     let registered: Registered | null = null;
     try {
       registered = await register(id, { ...parts, signal });
-      keeper = openKeeper();
+      keeper ??= await openKeeper();
       const entered = await store.moveWorker(id, { state: "running", reason: null });
       if (!entered) throw new WorkerDeposed({ worker: id });
       // Its loops begin after whoever waits for it could begin to listen.

@@ -265,9 +265,10 @@ export async function storyOf(
   const pictures = await Promise.all(act.ids.map((id) => pictureOf(store, id)));
   const listed = await store.list({ queue, limit: 1_000 });
   const story = { answer: answer ?? null, pictures, listed: listed.map(({ id }) => id).toSorted() };
-  let text = JSON.stringify(story, (_name, value: unknown) =>
-    typeof value === "number" && value > INSTANT_MIN ? "an instant" : value,
-  );
+  let text = JSON.stringify(story, (name, value: unknown) => {
+    if (name === "readyAt") return undefined; // nobody knows it of a claim that was looked up
+    return typeof value === "number" && value > INSTANT_MIN ? "an instant" : value;
+  });
   for (const [index, id] of act.ids.entries()) text = text.replaceAll(id, `job ${index + 1}`);
   return JSON.parse(text.replaceAll(queue, "the queue"));
 }

@@ -17,6 +17,8 @@ const PROCESSES = 3;
 const TIMES = 40;
 /** A process that is passed over again and again would see hundreds. */
 const TURNS_MAX = 40;
+/** On a busy machine processes may run one after the other; then nothing is lost for once. */
+const TRIES_MAX = 10;
 const TTL_MS = 600;
 const KEY = "order:42";
 
@@ -92,7 +94,10 @@ describe("locks between processes", { concurrency: true }, () => {
         assert.equal(await count("count"), PROCESSES * TIMES);
         const eachMs = (performance.now() - startedAt) / (PROCESSES * TIMES);
         t.diagnostic(`${eachMs.toFixed(1)} ms for each turn`);
-        const without = await count("count without");
+        let without = PROCESSES * TIMES;
+        for (let tries = 0; tries < TRIES_MAX && without === PROCESSES * TIMES; tries += 1) {
+          without = await count("count without");
+        }
         assert.ok(without < PROCESSES * TIMES, "nothing was lost without the lock");
       });
 

@@ -266,7 +266,7 @@ export async function storyOf(
   const listed = await store.list({ queue, limit: 1_000 });
   const story = { answer: answer ?? null, pictures, listed: listed.map(({ id }) => id).toSorted() };
   let text = JSON.stringify(story, (name, value: unknown) => {
-    if (name === "readyAt") return undefined; // nobody knows it of a claim that was looked up
+    if (name === "readyAt") return null; // nobody knows it of a claim that was looked up
     return typeof value === "number" && value > INSTANT_MIN ? "an instant" : value;
   });
   for (const [index, id] of act.ids.entries()) text = text.replaceAll(id, `job ${index + 1}`);

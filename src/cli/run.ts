@@ -2,6 +2,7 @@
 import type { Config } from "../config/config.ts";
 import type { Key, Settings } from "../config/schema.ts";
 import { formatMs } from "../core/duration.ts";
+import { InvalidArgument } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { systemRuntime, TIMER_MS_MAX } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
@@ -23,6 +24,8 @@ export interface Plan {
   readonly settings: Settings;
   /** The module with the tasks; null: no jobs are run here. */
   readonly tasks: string | null;
+  /** The same, where only the server needs to know them: which queue their jobs go to, and what they take. */
+  readonly known?: string | null;
   readonly server: boolean;
   /** Start anew when the tasks change. */
   readonly watch: boolean;
@@ -88,7 +91,10 @@ async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   if (several && plan.tasks !== null) return watchOver(terminal, plan, plan.tasks, logger);
   using signals = listenForSignals();
   const tasks = plan.tasks === null ? null : await loadTasks(plan.tasks);
-  const service = await startService(plan, { logger, tasks, signals, alone: child === undefined });
+  const { known: module = null } = plan;
+  const known = module === null ? tasks : await loadTasks(module);
+  const alone = child === undefined;
+  const service = await startService(plan, { logger, tasks, known, signals, alone });
   if (service === null) return;
   growAsUsual();
   await plan.announce?.({ service, logger, tasks });
@@ -100,12 +106,13 @@ async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
 interface Circumstances {
   readonly logger: Logger;
   readonly tasks: readonly AnyTask[] | null;
+  readonly known: readonly AnyTask[] | null;
   readonly signals: Signals;
   /** The server and the monitor are this process's, not those of one above it. */
   readonly alone: boolean;
 }
 
-function startService(plan: Plan, { logger, tasks, signals, alone }: Circumstances) {
+function startService(plan: Plan, { logger, tasks, known, signals, alone }: Circumstances) {
   const ending = new AbortController();
   void signals.first.then(() => ending.abort());
   const { settings } = plan;
@@ -113,6 +120,7 @@ function startService(plan: Plan, { logger, tasks, signals, alone }: Circumstanc
     settings,
     logger,
     tasks,
+    known,
     signal: ending.signal,
     server: alone && plan.server,
     monitor: alone && settings.monitor > 0,
@@ -142,6 +150,19 @@ function sayStopping(logger: Logger, signal: string, { shutdown }: Settings): vo
   logger.info({}, `${signal}: waiting up to ${patience} for running jobs; again to end at once`);
 }
 
+/** Every process would have a database of its own. */
+function refuseMemory({ url }: Settings): void {
+  if (url !== "sqlite::memory:") return;
+  const problem = "a database in memory belongs to one process: name a file, or run one process.";
+  throw new InvalidArgument({ field: "url", problem });
+}
+
+/** While developing, a module that cannot be read is waited out by those who run it. */
+async function knownTasks({ watch }: Plan, module: string): Promise<readonly AnyTask[] | null> {
+  const loading = loadTasks(module);
+  return watch ? loading.catch(() => null) : loading;
+}
+
 /** The server and the monitor are here, the jobs in processes of their own. */
 async function watchOver(
   terminal: Terminal,
@@ -150,9 +171,11 @@ async function watchOver(
   logger: Logger,
 ): Promise<void> {
   const { settings } = plan;
+  refuseMemory(settings);
   let supervisor: Supervisor | null = null;
   using signals = listenForSignals(() => supervisor?.killAll());
-  const service = await startService(plan, { logger, tasks: null, signals, alone: true });
+  const known = plan.server ? await knownTasks(plan, tasks) : null;
+  const service = await startService(plan, { logger, tasks: null, known, signals, alone: true });
   if (service === null) return;
   supervisor = new Supervisor({
     count: settings.processes,

@@ -14,6 +14,7 @@ export function serveCommand(terminal: Terminal): Command {
     "schema",
     "host",
     "port",
+    "tasks",
     "monitor",
     "canary",
     "shutdown",
@@ -29,6 +30,7 @@ async function serve(terminal: Terminal, options: object): Promise<void> {
     config,
     settings,
     tasks: null,
+    known: settings.tasks,
     server: true,
     watch: false,
     async announce({ service, logger }) {

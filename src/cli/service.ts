@@ -33,6 +33,8 @@ export interface ServiceOptions {
   readonly logger: Logger;
   /** Null: no worker. */
   readonly tasks: readonly AnyTask[] | null;
+  /** Those that the server knows, whoever runs them; null: it takes any job as it comes. */
+  readonly known: readonly AnyTask[] | null;
   readonly server: boolean;
   readonly monitor: boolean;
   /** Aborts when nobody waits for the service to start any more. */
@@ -139,7 +141,7 @@ async function openAll(options: ServiceOptions, ground: Ground): Promise<Open | 
 }
 
 async function serve(
-  { tasks }: ServiceOptions,
+  { tasks, known }: ServiceOptions,
   ground: Ground,
   { worker, monitor }: { worker: Worker | null; monitor: Monitor | null },
 ): Promise<Server> {
@@ -149,7 +151,7 @@ async function serve(
     metrics.watch(worker);
     health.watch(worker);
   }
-  return openServer({ ...ground, tasks, metrics, health, monitor });
+  return openServer({ ...ground, tasks: known, metrics, health, monitor });
 }
 
 /** One that stands by may wait for long, and can be told to stop meanwhile. */

@@ -108,9 +108,13 @@ export async function inSpan<T>(
 export function traceHere(within: OpenSpan | null = null): TraceContext | undefined {
   const otel = otelApi();
   if (otel === null) return undefined;
-  const active = otel.trace.getSpanContext(otel.context.active());
-  const isReal = active !== undefined && otel.isSpanContextValid(active);
-  return isReal ? written(active) : within?.trace;
+  try {
+    const active = otel.trace.getSpanContext(otel.context.active());
+    const isReal = active !== undefined && otel.isSpanContextValid(active);
+    return isReal ? written(active) : within?.trace;
+  } catch {
+    return undefined;
+  }
 }
 
 /** `SpanKind` of the API, by its numbers: internal 0, producer 3, consumer 4. */
@@ -124,9 +128,13 @@ interface Provider {
 }
 
 function tracerOf(otel: typeof Otel): Otel.Tracer | null {
-  const provider: Provider = otel.trace.getTracerProvider();
-  if (provider.getDelegateTracer === undefined) return provider.getTracer(TRACER);
-  return provider.getDelegateTracer(TRACER) ?? null;
+  try {
+    const provider: Provider = otel.trace.getTracerProvider();
+    if (provider.getDelegateTracer === undefined) return provider.getTracer(TRACER);
+    return provider.getDelegateTracer(TRACER) ?? null;
+  } catch {
+    return null;
+  }
 }
 
 function surroundings(otel: typeof Otel, { parent, within, apart }: NewSpan): Otel.Context {

@@ -25,6 +25,8 @@ const GAP_MS = 200;
 const WORKERS_MAX = 1_000;
 
 /** Where somebody is in what happens: the last job that came, and when the last one ended. */
+const AWAY_MS_MAX = 15 * 60_000;
+
 interface Position {
   readonly id: string;
   readonly endedAt: number;
@@ -66,6 +68,8 @@ export class Feed {
     const position = readCursor(cursor);
     if (position === null) return [gap("everything")];
     const { store } = this.#parts;
+    // Whoever was away for long reads pages: everything that ended since would have to be put in order.
+    if ((await store.clock()) - position.endedAt > AWAY_MS_MAX) return [gap("everything")];
     const rows = await readRows(store, position);
     return [...eventsOf(rows), ...gapsOf(rows)];
   }

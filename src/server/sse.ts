@@ -61,6 +61,7 @@ export class EventStream {
 
   /** Sends when there is room for it. */
   async sendInTime(event: ServerEvent): Promise<void> {
+    if (this.signal.aborted) return; // nobody makes room any more
     if (this.#isFull) await this.#waitForRoom();
     this.send(event);
   }
@@ -82,7 +83,8 @@ export class EventStream {
   async #waitForRoom(): Promise<void> {
     const room = Promise.withResolvers<void>();
     this.#room = room;
-    const timer = this.#runtime.timer(this.#limits.stallMs, () => room.resolve());
+    const { stallMs } = this.#limits;
+    const timer = this.#runtime.timer(stallMs, () => room.resolve(), "background");
     const end = (): void => room.resolve();
     this.signal.addEventListener("abort", end, { once: true });
     await room.promise;

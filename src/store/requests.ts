@@ -47,9 +47,11 @@ export async function answerRequest(
 }
 
 export async function abandonRequest(engine: Engine, { asker, key }: RequestName): Promise<void> {
+  // Once: a row that was made older at every failure would be pruned, and its ids forgotten.
   await engine.run(sql`
     update holdfast.request set begun_at = begun_at - ${ABANDONED_MS}
-     where asker = ${asker} and request_key = ${key} and status is null`);
+     where asker = ${asker} and request_key = ${key} and status is null
+       and begun_at > ${engine.now()} - ${ABANDONED_MS}`);
 }
 
 /** They are looked for without locking anything, by the index on their age. */

@@ -209,6 +209,35 @@ suite("several processes", () => {
     assert.deepEqual(await workers(), []);
   });
 
+  test("get what comes over HTTP: the server knows which queue a task's jobs go to", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks(
+      "tasks.ts",
+      `export const send = defineTask({ name: "send", queue: "mail", run: () => "sent" });`,
+    );
+    const started = desk.start(["start", "--tasks", tasks, "--processes", "2", "--port", "0"]);
+    await started.says(/listening on/);
+    const url = /http:\/\/127\.0\.0\.1:\d+/.exec(started.said)?.[0] ?? "";
+    const headers = { "content-type": "application/json" };
+    const body = JSON.stringify({ task: "send" });
+    const answer = await fetch(`${url}/api/v1/jobs`, { method: "POST", headers, body });
+    const { id } = (await answer.json()) as { id: string };
+    await using holdfast = await openHoldfast(desk.url);
+    await until("it is done", async () => (await holdfast.jobs.get(id))?.status === "done");
+    assert.equal((await holdfast.jobs.get(id))?.queue, "mail");
+    started.child.kill("SIGTERM");
+    assert.equal((await started.ended).code, 0);
+  });
+
+  test("cannot share a database in memory", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks("tasks.ts", SLOW);
+    const args = ["start", "--tasks", tasks, "--processes", "2", "--url", "sqlite::memory:"];
+    const { code, stderr } = await desk.holdfast(args);
+    assert.equal(code, 2);
+    assert.match(stderr, /belongs to one process/);
+  });
+
   test("that crash again and again are given up, with exit code 1", async () => {
     await using desk = new Desk();
     const tasks = desk.tasks("tasks.ts", `process.stderr.write("ouch\\n"); process.exit(3);`);

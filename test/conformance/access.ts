@@ -157,6 +157,17 @@ export const access: Group = (open) => {
     assert.deepEqual([ageMs, seed], [ABANDONED_MS, name.seed]);
   });
 
+  test("a request that comes to nothing again and again keeps its ids", async () => {
+    const { store } = await open();
+    const name = request();
+    for (let tries = 0; tries < 30; tries += 1) {
+      await store.beginRequest(name);
+      await store.abandonRequest(name);
+    }
+    assert.equal(await store.pruneRequests({ forMs: 24 * HOUR_MS, limit: 10 }), 0);
+    assert.equal((await store.beginRequest(request())).seed, name.seed);
+  });
+
   test("old requests are forgotten, some at a time", async () => {
     const { store, clock } = await open();
     for (const key of ["1", "2", "3"]) await store.beginRequest(request({ key }));

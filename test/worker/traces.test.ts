@@ -315,6 +315,21 @@ suite("traces", { timeout: 30_000 }, () => {
   });
 });
 
+test("a provider that has no tracer to give costs no job either", async () => {
+  register();
+  trace.disable();
+  trace.setGlobalTracerProvider({ getTracer: () => assert.fail("broken") });
+  try {
+    await using holdfast = await openHoldfast("sqlite::memory:");
+    const echo = defineTask({ name: "echo", run: (value: number) => value });
+    await holdfast.startWorker({ tasks: [echo] });
+    const job = await holdfast.enqueue(echo, 1);
+    assert.equal(await job.result({ timeout: "10s" }), 1);
+  } finally {
+    unregister();
+  }
+});
+
 suite("an application that does not trace", () => {
   test("has no row of a trace, and the same statements as ever", async () => {
     await using kit = await openTestHoldfast();

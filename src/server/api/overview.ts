@@ -26,17 +26,19 @@ export function overviewRoutes(parts: RouteParts): Route[] {
 function counter({ holdfast, monitor }: RouteParts): () => Promise<Counted> {
   const { runtime } = holdfast;
   let counting: Promise<Counted> | null = null;
-  let begunAt = Number.NEGATIVE_INFINITY;
-  const begin = async (): Promise<Counted> => ({
-    queues: await holdfast.stats(),
-    countedAt: runtime.now(),
-  });
+  let countedAt = Number.NEGATIVE_INFINITY;
+  const begin = async (): Promise<Counted> => {
+    const queues = await holdfast.stats();
+    countedAt = runtime.monotonic();
+    return { queues, countedAt: runtime.now() };
+  };
   return () => {
     const census = monitor?.latest()?.census ?? null;
     if (census !== null)
       return Promise.resolve({ queues: census.queues, countedAt: census.countedAt });
-    if (counting !== null && runtime.monotonic() - begunAt < COUNT_EVERY_MS) return counting;
-    begunAt = runtime.monotonic();
+    // One at a time, however long it takes.
+    if (counting !== null && runtime.monotonic() - countedAt < COUNT_EVERY_MS) return counting;
+    countedAt = Number.POSITIVE_INFINITY;
     counting = begin();
     counting.catch(() => void (counting = null));
     return counting;

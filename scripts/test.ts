@@ -16,6 +16,9 @@ import { Supply } from "./services/supply.ts";
 /** Nobody waits longer than this for all tests together; a hanging one is ended with its children. */
 const ALL_TESTS_LIMIT_MS = 30 * 60_000;
 
+/** Of a group that failed, this much is told again at the end, where it is read. */
+const FAILURE_CHARS_MAX = 6_000;
+
 /** Groups under way at once, besides those that run on what is left of the cores. */
 const LANES = 2;
 
@@ -132,11 +135,23 @@ export function refuseGaps(missing: readonly Missing[], env: NodeJS.ProcessEnv):
   throw new PlanError("With CI=true nothing may be left untested: see above.");
 }
 
-/** A lone group shows what it does; of several, each tells it when it is over. */
-async function runGroup({ group, files }: Planned, alone: boolean): Promise<boolean> {
+interface Failed {
+  readonly group: string;
+  /** What its report says of the tests that failed; empty for a lone group, which showed it. */
+  readonly why: string;
+}
+
+/** Where a report tells all tests that failed; the last of what was said, if it never came to that. */
+export function failuresIn(report: string): string {
+  const at = report.lastIndexOf("\n✖ failing tests:");
+  return report.slice(at === -1 ? -FAILURE_CHARS_MAX : at).slice(0, FAILURE_CHARS_MAX);
+}
+
+/** A lone group shows what it does; of several, each tells it when it is over. Null: it passed. */
+async function runGroup({ group, files }: Planned, alone: boolean): Promise<Failed | null> {
   if (files.length === 0) {
     console.log(`\n${group}: no test files yet`);
-    return true;
+    return null;
   }
   const { atOnce, beside = false } = GROUPS[group] ?? { atOnce: 1 };
   const title = `\n${group}: ${files.length} files, ${atOnce} at once\n  ${files.join("\n  ")}`;
@@ -146,15 +161,15 @@ async function runGroup({ group, files }: Planned, alone: boolean): Promise<bool
   const { code, ms, output } = await runNode([...flags, ...files], kind);
   if (!alone) console.log(`${title}\n${output}`);
   console.log(`${group}: ${code === 0 ? "passed" : "FAILED"} in ${(ms / 1_000).toFixed(1)} s`);
-  return code === 0;
+  return code === 0 ? null : { group, why: failuresIn(output) };
 }
 
 /** Runs all of them and tells which failed. */
-async function runAll(all: readonly Planned[]): Promise<string[]> {
-  const failed: string[] = [];
+async function runAll(all: readonly Planned[]): Promise<Failed[]> {
+  const failed: Failed[] = [];
   const inTurn = async (groups: Iterable<Planned>): Promise<void> => {
     for (const planned of groups)
-      if (!(await runGroup(planned, all.length === 1))) failed.push(planned.group);
+      failed.push(...[await runGroup(planned, all.length === 1)].filter((one) => one !== null));
   };
   const beside = all.filter(({ group }) => GROUPS[group]?.beside === true);
   const timed = all.filter(({ group }) => GROUPS[group]?.timed === true);
@@ -180,7 +195,8 @@ async function main(): Promise<void> {
   // Once more where it is read: above it scrolled away.
   if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));
   if (failed.length === 0) return;
-  console.error(`\nFailed: ${failed.join(", ")}`);
+  for (const { group, why } of failed) console.error(`\nWhy ${group} failed:${why}`);
+  console.error(`\nFailed: ${failed.map(({ group }) => group).join(", ")}`);
   process.exitCode = 1;
 }
 

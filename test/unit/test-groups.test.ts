@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite, test } from "node:test";
-import { plan } from "../../scripts/test.ts";
+import { failuresIn, plan } from "../../scripts/test.ts";
 
 /** What would run in a project with these files. */
 function planFor(files: readonly string[], args: readonly string[]): Record<string, number> {
@@ -52,4 +52,10 @@ suite("test groups", () => {
   test("a test file that no group would run is refused", () => {
     assert.throws(() => planFor([...files, "test/nowhere/d.test.ts"], ["unit"]), /d\.test\.ts/);
   });
+});
+
+test("what failed is told once more, from the end of the report", () => {
+  const report = "▶ a suite\n✔ one\nℹ fail 1\n\n✖ failing tests:\n\n✖ two\n  broken\n";
+  assert.equal(failuresIn(report), "\n✖ failing tests:\n\n✖ two\n  broken\n");
+  assert.equal(failuresIn("killed in the middle"), "killed in the middle");
 });

@@ -12,7 +12,7 @@ after(assertNothingRuns);
 const PROGRAM = "worker-tasks-child.ts";
 
 /** What a person calls "soon", on a busy machine: far below the poll of 10 s. */
-const SOON_MS = 1_500;
+const SOON_MS = 6_000;
 
 suite("a worker in another process", () => {
   test("is woken by a new job, and its result wakes whoever waits here", async () => {
@@ -25,7 +25,7 @@ suite("a worker in another process", () => {
       const startedAt = performance.now();
       const job = await holdfast.enqueue("echo", value);
       const answers = await Promise.all(
-        Array.from({ length: 10 }, () => job.result({ timeout: "15s" })),
+        Array.from({ length: 10 }, () => job.result({ timeout: "30s" })),
       );
       assert.deepEqual(new Set(answers), new Set([value]));
       const tookMs = performance.now() - startedAt;
@@ -43,7 +43,7 @@ suite("a worker in another process", () => {
     assert.equal(await job.cancel(), "processing");
     await until("it was aborted", () => child.of("aborted").length === 1, SOON_MS);
     assert.deepEqual(child.of("aborted"), [{ id: job.id, code: "JOB_CANCELLED" }]);
-    await assert.rejects(job.result({ timeout: "15s" }), withCode("JOB_CANCELLED"));
+    await assert.rejects(job.result({ timeout: "30s" }), withCode("JOB_CANCELLED"));
   });
 
   test("stops when it is closed: jobs are handed back, nothing is held, the process ends", async () => {
@@ -72,7 +72,7 @@ suite("a worker in another process", () => {
     hasty.tell("close");
     await using idle = new WorkerProcess(PROGRAM, { url, role: "idle", worker: {} });
     await idle.until("ready");
-    await (await holdfast.enqueue("echo", 1)).result({ timeout: "15s" });
+    await (await holdfast.enqueue("echo", 1)).result({ timeout: "30s" });
     idle.tell("close");
     for (const child of [hasty, idle]) {
       const { code } = await child.ended;

@@ -11,7 +11,7 @@ after(assertNothingRuns);
 
 const PROGRAM = "worker-tasks-child.ts";
 const CRASHES = 3;
-const worker = { lease: 400, grace: 100, upkeep: 50, poll: "1s", concurrency: 4 };
+const worker = { lease: 1_000, grace: 100, upkeep: 50, poll: "1s", concurrency: 4 };
 
 /** Starts one worker after the other, each as soon as the one before was killed. */
 async function surviveKills(url: string, kills: number): Promise<WorkerProcess> {
@@ -52,10 +52,10 @@ suite("a job that kills its process", () => {
     assert.equal(new Set(history.map(({ worker: by }) => by)).size, CRASHES);
 
     for (const [n, neighbour] of neighbours.entries()) {
-      assert.equal(await neighbour.result({ timeout: "15s" }), n);
+      assert.equal(await neighbour.result({ timeout: "30s" }), n);
     }
     const next = await holdfast.enqueue("echo", "still alive");
-    assert.equal(await next.result({ timeout: "15s" }), "still alive");
+    assert.equal(await next.result({ timeout: "30s" }), "still alive");
     const recovered = survivor.of("log").filter(({ message }) => {
       return String(message).startsWith("lease ran out");
     });

@@ -17,7 +17,7 @@ import type { Write } from "./worker-witness.ts";
 
 after(assertNothingRuns);
 
-const LEASE_MS = 800;
+const LEASE_MS = 1_500;
 const worker = { lease: LEASE_MS, grace: 200, upkeep: 50, poll: "1s" };
 const TASKS = ["settled", "released", "finished"] as const;
 const VERBS = ["settle", "extend", "release"] as const;

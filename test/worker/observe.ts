@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { HoldfastError, type Logger, type Worker, type WorkerEvents } from "../../src/index.ts";
 
 /** Nothing in these tests takes this long unless it is broken. */
-export const WAIT_MS_MAX = 15_000;
+export const WAIT_MS_MAX = 30_000;
 const LOOK_EVERY_MS = 5;
 
 /** The first value that is there: not false, null or undefined. Fails when none comes in time. */

@@ -1,4 +1,4 @@
-/** The worker's side of its keeper: a thread where the store allows one, a loop on this thread otherwise. */
+/** The worker's side of its keeper: one in a thread, or one in a loop on this thread. */
 import { once } from "node:events";
 import {
   MessageChannel,
@@ -6,10 +6,9 @@ import {
   Worker as Thread,
   type MessagePort,
 } from "node:worker_threads";
-import { StoreUnavailable } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
-import { systemRuntime, type Runtime } from "../core/runtime.ts";
+import type { Runtime } from "../core/runtime.ts";
 import type { Beat, WorkerVitals } from "../store/registry.ts";
 import type { Store, StoreAddress } from "../store/store.ts";
 import { Keeper, pack, type KeeperSettings, type LeaseList, type Report } from "./keeper.ts";
@@ -44,22 +43,13 @@ export interface HostParts {
   readonly held: () => LeaseList;
 }
 
-export async function startKeeper(parts: HostParts): Promise<KeeperHost> {
-  const { store, runtime, logger } = parts;
-  if (store.address !== null && runtime === systemRuntime) {
-    return startThread(parts, store.address);
-  }
-  logger.info(
-    { store: store.name },
-    "leases are renewed on the main thread: a task that blocks the event loop for a lease will lose its job",
-  );
-  return startLoop(parts);
-}
-
-function startLoop({ store, runtime, logger, settings, report, beat }: HostParts): KeeperHost {
+export function startLoop(
+  { store, runtime, logger, settings, report, beat }: HostParts,
+  name = "keeper",
+): KeeperHost {
   let progress = 0;
   const keeper = new Keeper({ store, runtime, settings, report, beat, progress: () => progress });
-  const loop = new Loop({ name: "keeper", runtime, logger, once: () => keeper.once() });
+  const loop = new Loop({ name, runtime, logger, once: () => keeper.once() });
   return {
     hold: (leases, sentAt) => keeper.hold(leases, sentAt),
     limit: (id, stopAt) => keeper.limit(id, stopAt),
@@ -86,8 +76,7 @@ interface KeeperThread {
 /** What the keeper throws away is little; without a limit a thread's share grows to what the whole process gets. */
 const YOUNG_MB_MAX = 2;
 
-/** Resolves when the thread is ready. */
-async function openThread(settings: KeeperSettings, address: StoreAddress): Promise<KeeperThread> {
+function openThread(settings: KeeperSettings, address: StoreAddress): KeeperThread {
   const { port1: port, port2 } = new MessageChannel();
   const progress = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const workerData: KeeperThreadData = { address, settings, progress, port: port2 };
@@ -98,19 +87,17 @@ async function openThread(settings: KeeperSettings, address: StoreAddress): Prom
     name: "holdfast-keeper",
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB_MAX },
   });
-  // If it fails before, its error event rejects instead.
-  await Promise.race([once(port, "message"), once(thread, "exit").then(refuseToStart)]).catch(
-    (error: unknown) => {
-      throw startFailed(error);
-    },
-  );
   return { thread, port, counter: new Int32Array(progress) };
 }
 
-async function startThread(parts: HostParts, address: StoreAddress): Promise<KeeperHost> {
-  const { settings, logger } = parts;
-  const { thread, port, counter } = await openThread(settings, address);
-  let fallback: KeeperHost | null = null;
+/** What it is told before it is ready, it hears when it is, in a process that may be blocked by then. */
+export function startThread(
+  { settings, logger, report, beat }: HostParts,
+  address: StoreAddress,
+  { onReady, onEnd }: { readonly onReady: () => void; readonly onEnd: () => void },
+): KeeperHost {
+  const { thread, port, counter } = openThread(settings, address);
+  let isReady = false;
   let stopping = false;
   const asks = new Asks();
   thread.on("error", (error: unknown) =>
@@ -118,58 +105,47 @@ async function startThread(parts: HostParts, address: StoreAddress): Promise<Kee
   );
   thread.on("exit", () => {
     asks.answerAll(); // whatever it was renewing, it is not any more
-    if (stopping) return;
-    logger.warn({}, "the keeper's thread ended; leases are renewed on the main thread from now on");
-    fallback = startLoop(parts);
-    fallback.hold(parts.held(), 0); // sent long ago: due at once
+    if (!stopping) onEnd();
   });
   const send = (message: ToKeeper): void => port.postMessage(message);
   const hear = (message: FromKeeper): void => {
-    if (message.kind === "report") parts.report(message.report);
-    if (message.kind === "beat") parts.beat(message.beat);
+    if (message.kind === "ready") {
+      isReady = true;
+      onReady();
+    }
+    if (message.kind === "report") report(message.report);
+    if (message.kind === "beat") beat(message.beat);
     if (message.kind === "rested") asks.answer(message.ask);
     if (message.kind === "log") logger[message.level]({ thread: "keeper" }, message.message);
+  };
+  const catchUp = (): void => {
+    for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {
+      hear(next.message as FromKeeper);
+    }
   };
   port.on("message", hear);
   port.unref(); // The worker's own loops keep the process alive, not its keeper.
   thread.unref();
   return {
-    hold(leases, sentAt) {
-      if (fallback === null) send({ kind: "hold", leases: pack(leases), sentAt });
-      else fallback.hold(leases, sentAt);
+    hold: (leases, sentAt) => send({ kind: "hold", leases: pack(leases), sentAt }),
+    limit: (id, stopAt) => send({ kind: "limit", id, stopAt }),
+    drop: (leases) => send({ kind: "drop", leases: pack(leases) }),
+    async rest(leases) {
+      // Before it is ready it renews nothing, and the database may keep it from getting ready for long.
+      if (!isReady) catchUp();
+      if (isReady) await asks.wait((ask) => send({ kind: "rest", leases: pack(leases), ask }));
+      else send({ kind: "drop", leases: pack(leases) });
     },
-    limit(id, stopAt) {
-      if (fallback === null) send({ kind: "limit", id, stopAt });
-      else fallback.limit(id, stopAt);
-    },
-    drop(leases) {
-      if (fallback === null) send({ kind: "drop", leases: pack(leases) });
-      else fallback.drop(leases);
-    },
-    rest(leases) {
-      if (fallback !== null) return fallback.rest(leases);
-      return asks.wait((ask) => send({ kind: "rest", leases: pack(leases), ask }));
-    },
-    progress: () => (fallback === null ? void Atomics.add(counter, 0, 1) : fallback.progress()),
-    vitals(vitals) {
-      if (fallback === null) send({ kind: "vitals", vitals });
-      else fallback.vitals(vitals);
-    },
-    beatNow() {
-      if (fallback === null) send({ kind: "beat" });
-      else fallback.beatNow();
-    },
-    catchUp() {
-      for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {
-        hear(next.message as FromKeeper);
-      }
-    },
+    progress: () => void Atomics.add(counter, 0, 1),
+    vitals: (vitals) => send({ kind: "vitals", vitals }),
+    beatNow: () => send({ kind: "beat" }),
+    catchUp,
     async stop() {
       stopping = true;
-      if (fallback !== null) return fallback.stop();
       thread.ref();
       const exited = once(thread, "exit");
-      send({ kind: "stop" });
+      if (isReady) send({ kind: "stop" });
+      else await thread.terminate();
       await exited;
       port.close();
     },
@@ -219,20 +195,4 @@ function threadArguments(given: readonly string[]): { execArgv?: string[] } {
 function threadFile(): URL {
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   return new URL(`./keeper-thread.${extension}`, import.meta.url);
-}
-
-/** Errors lose their class on their way from a thread. */
-function startFailed(error: unknown): StoreUnavailable {
-  if (error instanceof StoreUnavailable) return error;
-  const said = error instanceof Error ? error.message : String(error);
-  const problem = "The thread that renews leases could not start.";
-  return new StoreUnavailable({ problem, remedy: said }, error);
-}
-
-function refuseToStart(): never {
-  throw new StoreUnavailable({
-    problem: "The thread that renews leases ended before it was ready.",
-    remedy:
-      "Its error stands above in the log; usually the database cannot be opened a second time.",
-  });
 }

@@ -43,26 +43,36 @@ function forwardingLogger(send: (message: FromKeeper) => void): Logger {
   };
 }
 
-async function main(data: KeeperThreadData): Promise<void> {
+function main(data: KeeperThreadData): void {
   const { port } = data;
   const send = (message: FromKeeper): void => port.postMessage(message);
   process.removeAllListeners("warning"); // Node's own would print them beside the log.
   process.on("warning", ({ message }) => send({ kind: "log", level: "warn", message }));
-  const store = await openStoreAt(data.address, systemRuntime);
-  const progress = new Int32Array(data.progress);
-  const keeper = new Keeper({
-    store,
-    runtime: systemRuntime,
-    settings: data.settings,
-    progress: () => Atomics.load(progress, 0),
-    report: (report) => send({ kind: "report", report }),
-    beat: (beat) => send({ kind: "beat", beat }),
-  });
+  let keeper: Keeper | null = null;
   const loop = new Loop({
     name: "keeper",
     runtime: systemRuntime,
     logger: forwardingLogger(send),
-    once: () => keeper.once(),
+    // A database that is away when the thread is started is met like one that goes away later: it is tried again.
+    once: async () => (keeper ??= await openKeeper(data, send, loop)).once(),
+  });
+}
+
+/** Opens the store once more, and hears what was said meanwhile. */
+async function openKeeper(
+  { address, settings, progress: shared, port }: KeeperThreadData,
+  send: (message: FromKeeper) => void,
+  loop: Loop,
+): Promise<Keeper> {
+  const store = await openStoreAt(address, systemRuntime);
+  const progress = new Int32Array(shared);
+  const keeper = new Keeper({
+    store,
+    runtime: systemRuntime,
+    settings,
+    progress: () => Atomics.load(progress, 0),
+    report: (report) => send({ kind: "report", report }),
+    beat: (beat) => send({ kind: "beat", beat }),
   });
   port.on("message", (message: ToKeeper) => {
     switch (message.kind) {
@@ -89,6 +99,7 @@ async function main(data: KeeperThreadData): Promise<void> {
     }
   });
   send({ kind: "ready" });
+  return keeper;
 }
 
-if (!isMainThread) await main(workerData as KeeperThreadData);
+if (!isMainThread) main(workerData as KeeperThreadData);

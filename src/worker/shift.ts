@@ -15,7 +15,8 @@ import type { Workflows } from "../queue/workflows.ts";
 import type { Hint, Store } from "../store/store.ts";
 import { ABORT_GRACE_MS } from "./attempt.ts";
 import { TRUST_MARGIN } from "./attempts.ts";
-import { startKeeper, type KeeperHost } from "./keeper-host.ts";
+import type { KeeperHost } from "./keeper-host.ts";
+import { startKeeper } from "./keeper-late.ts";
 import { leaseList, type LeaseList, type Report } from "./keeper.ts";
 import type { Pulse } from "./meter.ts";
 import { register } from "./registration.ts";
@@ -86,7 +87,7 @@ export class Shift {
     const { leaseMs, extendAt, blockedMsMax, heartbeatMs, queues } = settings;
     const id = `${settings.name}-${makeIds(runtime)()}`;
     let shift: Shift | null = null;
-    const openKeeper = (): Promise<KeeperHost> =>
+    const openKeeper = (): KeeperHost =>
       startKeeper({
         ...parts,
         settings: { worker: id, leaseMs, extendAt, blockedMsMax, heartbeatMs, queues },
@@ -95,12 +96,11 @@ export class Shift {
         beat: (beat) => shift?.hearBeat(beat),
         held: () => shift?.held() ?? leaseList([]),
       });
-    // Whoever stands by has everything ready for the moment when it is needed.
-    let keeper = settings.onConflict === "standby" ? await openKeeper() : null;
+    let keeper: KeeperHost | null = null;
     let registered: Registered | null = null;
     try {
       registered = await register(id, { ...parts, signal });
-      keeper ??= await openKeeper();
+      keeper = openKeeper();
       const entered = await store.moveWorker(id, { state: "running", reason: null });
       if (!entered) throw new WorkerDeposed({ worker: id });
       // Its loops begin after whoever waits for it could begin to listen.

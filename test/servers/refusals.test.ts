@@ -174,6 +174,7 @@ for (const engine of engines) {
       await using proxy = await Proxy.before(database.url);
       await using crew = await Crew.start(proxy.url);
       proxy.refuse();
+      proxy.cut();
       const error = await crew.startAnother().then(
         () => "it started",
         (reason: unknown) => reason,

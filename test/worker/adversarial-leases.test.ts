@@ -1,6 +1,7 @@
 /** Leases under a keeper that is late, dead or locked out, and jobs that might never end. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Worker as Thread } from "node:worker_threads";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import {
@@ -228,6 +229,7 @@ suite("a keeper whose thread dies", () => {
     const { worker, buffered, goOn } = await backlog(holdfast, "1m");
     process.off("worker", note);
     assert.equal(threads.length, 1);
+    await until("it is ready", () => log.of("the keeper's thread is ready").length > 0, SOON_MS);
     await threads[0]?.terminate();
     const renewed = new Set<string>();
     await until(
@@ -243,5 +245,35 @@ suite("a keeper whose thread dies", () => {
     const ended = "the keeper's thread ended; leases are renewed on the main thread from now on";
     assert.equal(log.of(ended).length, 1);
     assert.equal(worker.status().leasesLost, 0);
+  });
+
+  test("before it was ready is done without, from the first lease on", async () => {
+    using folder = tempFolder();
+    const kill = (thread: Thread): void => void thread.terminate();
+    process.once("worker", kill);
+    await using holdfast = await openHoldfast(`sqlite:${folder.file(".db")}`);
+    const slow = defineTask({ name: "slow", run: () => sleep(1_500, null) });
+    const worker = await holdfast.startWorker({ tasks: [slow], lease: 500 });
+    const job = await holdfast.enqueue(slow, null);
+    await job.result({ timeout: SOON_MS });
+    assert.equal(worker.status().leasesLost, 0);
+    assert.equal((await holdfast.jobs.get(job.id))?.attempts, 1);
+  });
+
+  test("is not missed by a worker at rest: it has none before its first job", async () => {
+    using folder = tempFolder();
+    const threads: Thread[] = [];
+    const note = (thread: Thread): void => void threads.push(thread);
+    process.on("worker", note);
+    await using holdfast = await openHoldfast(`sqlite:${folder.file(".db")}`);
+    const quick = defineTask({ name: "quick", run: () => null });
+    const worker = await holdfast.startWorker({ tasks: [quick], heartbeat: 50, stale: "1s" });
+    const beats = async (): Promise<number> =>
+      (await holdfast.workers.list()).find(({ id }) => id === worker.id)?.beats ?? 0;
+    await until("it gives signs of life", async () => (await beats()) > 3, SOON_MS);
+    assert.equal(threads.length, 0);
+    await (await holdfast.enqueue(quick, null)).result({ timeout: SOON_MS });
+    process.off("worker", note);
+    assert.equal(threads.length, 1);
   });
 });

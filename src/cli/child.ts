@@ -9,9 +9,8 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "../core/log.ts";
 import { systemRuntime } from "../core/runtime.ts";
+import { CHILD_VARIABLE } from "./speech.ts";
 
-/** Tells a process which of our children it is. */
-export const CHILD_VARIABLE = "HOLDFAST_CHILD";
 const LAUNCHER = fileURLToPath(new URL("../../bin/holdfast.js", import.meta.url));
 const LINE_LENGTH_MAX = 65_536;
 
@@ -42,12 +41,13 @@ export class Child {
       detached: true,
     });
     const { stdout, stderr } = this.#process;
-    const hear = (line: string): void => {
+    // It logs what is said there by itself; what is left was written past it, such as V8's last words.
+    const hearAs = (level: "info" | "warn") => (line: string) => {
       if (isEntry(line)) passOn(line);
-      else logger.info({ process: number }, line);
+      else logger[level]({ process: number }, line);
     };
-    if (stdout !== null) eachLine(stdout, hear);
-    if (stderr !== null) eachLine(stderr, hear);
+    if (stdout !== null) eachLine(stdout, hearAs("info"));
+    if (stderr !== null) eachLine(stderr, hearAs("warn"));
     this.ended = new Promise((resolve) => {
       this.#process.once("close", (code, signal) => resolve({ code, signal }));
       this.#process.once("error", (error) => {

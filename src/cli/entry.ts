@@ -5,6 +5,7 @@ import { writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { systemRuntime } from "../core/runtime.ts";
 import { coveredFacts, coveredText } from "./covering.ts";
+import { childNumber } from "./speech.ts";
 
 const STDERR = 2;
 
@@ -20,7 +21,9 @@ export function escaped(json: string): string {
 /** One line, as the log itself would write it. */
 export function entryLine(level: string, facts: object, message: string): string {
   const time = new Date(systemRuntime.now()).toISOString();
-  const entry = { level, time, pid: process.pid, hostname: hostname() };
+  const child = childNumber();
+  const which = child === undefined ? {} : { process: child };
+  const entry = { level, time, pid: process.pid, hostname: hostname(), ...which };
   return escaped(JSON.stringify({ ...entry, ...coveredFacts(facts), msg: coveredText(message) }));
 }
 

@@ -5,6 +5,7 @@ import { ConfigInvalid, problemText } from "../config/problem.ts";
 import { schema } from "../config/schema.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { writeEntry } from "./entry.ts";
+import { endsInLog } from "./speech.ts";
 import { printable } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -79,19 +80,12 @@ export function exitCodeOf(error: unknown): number {
 /** Tells the user on stderr, in a sentence or as JSON, and gives the exit code. `command` is the one that was named. */
 export function report(terminal: Terminal, error: unknown, command: string | null): number {
   const errors = error instanceof SomeFailed ? error.errors : [error];
-  if (logsOnly(terminal.env, command)) {
+  if (endsInLog(terminal, command)) {
     for (const one of errors) logFailure(one, command);
     return exitCodeOf(error);
   }
   for (const one of errors) terminal.complain(...linesAbout(terminal, one, command));
   return exitCodeOf(error);
-}
-
-const SERVICES = new Set(["start", "work", "serve"]);
-
-/** In production, every line that these write is a line of the log. */
-export function logsOnly(env: NodeJS.ProcessEnv, command: string | null): boolean {
-  return command !== null && SERVICES.has(command) && env["NODE_ENV"] === "production";
 }
 
 function logFailure(error: unknown, command: string | null): void {

@@ -9,6 +9,7 @@ import type { LogLevel } from "../config/service-settings.ts";
 import type { Logger } from "../core/log.ts";
 import { coveredFacts, coveredText } from "./covering.ts";
 import { escaped } from "./entry.ts";
+import { isForPerson } from "./speech.ts";
 import { cut, printable, widthOf } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -44,11 +45,6 @@ export function openLog(terminal: Terminal, { level, process: number }: LogOptio
   return number === undefined ? log : log.child({ process: number });
 }
 
-/** Somebody looks at it, and did not ask for something else. */
-export function isForPerson({ errorLive, json, env }: Terminal): boolean {
-  return errorLive && !json && env["NODE_ENV"] !== "production";
-}
-
 /** A line as another process of ours logged it, for whoever looks at this one's. */
 export function passOn(terminal: Terminal, line: string): void {
   writeLine(isForPerson(terminal) ? humanLine(line, terminal) : line);
@@ -65,8 +61,11 @@ interface Entry {
   readonly level: string;
   readonly time: string;
   readonly msg: string;
-  readonly err?: { readonly type?: string; readonly message?: string };
+  readonly err?: { readonly type?: string; readonly message?: string; readonly stack?: string };
   readonly process?: number;
+  /** Nobody caught the error: only its stack tells where it comes from. */
+  readonly uncaught?: true;
+  readonly source?: string;
 }
 
 const TONES = {
@@ -82,7 +81,8 @@ const HIDDEN = new Set(["pid", "hostname", "traceId"]);
 
 /** `12:03:04 info  mail.send done  job=0190… took=12ms`: the job in full, other facts as far as they fit. */
 function humanLine(json: string, { errorColors: colors, errorColumns }: Terminal): string {
-  const { level, time, msg, err, process: number, ...facts } = JSON.parse(json) as Entry;
+  const entry = JSON.parse(json) as Entry;
+  const { level, time, msg, err, process: number, uncaught, source, ...facts } = entry;
   const clock = new Date(time).toTimeString().slice(0, 8);
   const tone = colors[TONES[level as keyof typeof TONES] ?? "reset"];
   const { job, ...others } = facts as { job?: string };
@@ -93,11 +93,14 @@ function humanLine(json: string, { errorColors: colors, errorColumns }: Terminal
     .map(([name, value]) => `${name}=${factText(value)}`);
   const cause = err === undefined ? "" : `: ${err.type ?? "Error"}: ${err.message ?? ""}`;
   const which = number === undefined ? "" : `[${number}] `;
-  const words = printable(`${which}${msg}${cause}${job === undefined ? "" : `  job=${job}`}`);
+  const words = printable(`${which}${msg}${cause}${job === undefined ? "" : `  job=${job}`}`, {
+    lines: source === "console",
+  });
   const taken = widthOf(`${clock} ${level.padEnd(5)} ${words}  `) % errorColumns;
   const rest = cut(printable(shown.join(" ")), errorColumns - taken);
   const told = `${colors.dim(clock)} ${tone(level.padEnd(5))} ${words}`;
-  return rest === "" ? told : `${told}  ${colors.dim(rest)}`;
+  const stack = uncaught === true ? printable(`\n${err?.stack ?? ""}`, { lines: true }) : "";
+  return `${told}${rest === "" ? "" : `  ${colors.dim(rest)}`}${colors.dim(stack)}`;
 }
 
 function factText(value: unknown): string {

@@ -3,8 +3,9 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
 import { buildCommands, namedCommand } from "./commands.ts";
-import { BadUsage, exitCodes, logsOnly, report } from "./failure.ts";
+import { BadUsage, exitCodes, report } from "./failure.ts";
 import { addEnvFile } from "./settings.ts";
+import { logsOnly } from "./speech.ts";
 import { Terminal } from "./terminal.ts";
 import { completeUrl } from "./url-option.ts";
 
@@ -37,7 +38,7 @@ export async function main(args: readonly string[]): Promise<number> {
   const { stdout, stderr, env } = process;
   const terminal = new Terminal({ json: asksForJson(args), env, stdout, stderr });
   const named = namedCommand(args);
-  if (logsOnly(env, named)) (await import("./process-log.ts")).processLog.listen();
+  if (logsOnly(terminal, named)) (await import("./process-log.ts")).processLog.listen();
   const program = await buildProgram(terminal, named);
   const code = await run(program, { terminal, args, named });
   systemRuntime.timer(LINGER_MS, () => endWith(code), "background");

@@ -42,7 +42,10 @@ class ProcessLog {
   /** An error of a task fails its job; any other ends the process, which says so last. */
   #end(error: unknown): void {
     if (belongsToAttempt()) return;
-    this.#logger.error({ err: error }, "an error that nobody caught ends this process");
+    this.#logger.error(
+      { err: error, uncaught: true },
+      "an error that nobody caught ends this process",
+    );
     // oxlint-disable-next-line unicorn/no-process-exit -- as Node does it
     process.exit(1);
   }

@@ -6,12 +6,12 @@ import { InvalidArgument } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { systemRuntime, TIMER_MS_MAX } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
-import { CHILD_VARIABLE } from "./child.ts";
 import { flagsAgain } from "./flags.ts";
 import { openLog, passOn } from "./log.ts";
 import { processLog } from "./process-log.ts";
 import { Service } from "./service.ts";
 import { listenForSignals, type EndSignal, type Signals } from "./signals.ts";
+import { childNumber } from "./speech.ts";
 import { Supervisor } from "./supervisor.ts";
 import { loadTasks } from "./tasks.ts";
 import type { Terminal } from "./terminal.ts";
@@ -65,13 +65,6 @@ export const workerKeys: readonly Key[] = [
   "config",
 ];
 
-/** Which of its siblings this process is; undefined: it is nobody's child. What a task starts is not one of them. */
-function takeChildNumber(env: NodeJS.ProcessEnv): number | undefined {
-  const given = env[CHILD_VARIABLE];
-  Reflect.deleteProperty(env, CHILD_VARIABLE);
-  return given === undefined ? undefined : Number(given);
-}
-
 /** Until it is told to stop: also where nothing but signals is waited for. */
 export async function run(terminal: Terminal, plan: Plan): Promise<void> {
   const staying = systemRuntime.timer(TIMER_MS_MAX, () => {});
@@ -84,7 +77,7 @@ export async function run(terminal: Terminal, plan: Plan): Promise<void> {
 
 async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const { settings } = plan;
-  const child = takeChildNumber(terminal.env);
+  const child = childNumber();
   const logger = openLog(terminal, { level: settings.logLevel, process: child });
   processLog.use(logger);
   const several = child === undefined && (plan.watch || settings.processes > 1);

@@ -5,9 +5,9 @@ import { Command } from "commander";
 import { ConfigInvalid } from "../config/problem.ts";
 import type { Settings } from "../config/schema.ts";
 import { addFlags } from "./flags.ts";
-import { isForPerson } from "./log.ts";
 import { run, workerKeys, type Started } from "./run.ts";
 import { readSettings } from "./settings.ts";
+import { isForPerson } from "./speech.ts";
 import type { Terminal } from "./terminal.ts";
 
 interface StartOptions {

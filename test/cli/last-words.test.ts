@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { Desk, type Said } from "./command.ts";
+
+function entriesOf({ stderr }: Said): any[] {
+  return stderr
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+suite("why a process of several failed", () => {
+  const quiet = { LOG_LEVEL: "error", MONITOR_INTERVAL_MS: "0" };
+
+  test("is said as the error it is, whatever else is not logged", async () => {
+    await using desk = new Desk();
+    const tasks = desk.file("broken.ts", "export const a = 1;\nexport const = 2;\n");
+    const args = ["work", "--tasks", tasks, "--processes", "2"];
+    const said = await desk.holdfast(args, { env: quiet });
+    assert.equal(said.code, 2, said.stderr);
+    const [why] = entriesOf(said);
+    assert.deepEqual([why.level, why.code], ["error", "TASKS_NOT_LOADED"]);
+    assert.ok([1, 2].includes(why.process), said.stderr);
+    assert.match(why.msg, /broken\.ts could not be loaded \(line 2\)/);
+  });
+
+  test("also when nobody caught it, with the stack", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks(
+      "tasks.ts",
+      `export const task = defineTask({ name: "task", run() {} });
+       setTimeout(function soon() { throw new Error("ouch"); });`,
+    );
+    const started = desk.start(["work", "--tasks", tasks, "--processes", "2"], { env: quiet });
+    await started.says("ouch");
+    started.child.kill("SIGTERM");
+    const said = await started.ended;
+    const why = entriesOf(said).find(({ err }) => err?.message === "ouch");
+    assert.equal(why?.level, "error", said.stderr);
+    assert.match(why.err.stack, /soon/);
+  });
+
+  test("what a task prints keeps how bad it is", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks(
+      "tasks.ts",
+      `export const task = defineTask({ name: "task", run() {} });
+       console.log("all is well"); console.warn("beware");
+       process.stdout.write("raw out\\n"); process.stderr.write("raw err\\n");`,
+    );
+    const started = desk.start(["work", "--tasks", tasks, "--processes", "2"]);
+    await started.says(/raw err[^]*worker started/);
+    started.child.kill("SIGTERM");
+    const entries = entriesOf(await started.ended);
+    const levels = ["all is well", "beware", "raw out", "raw err"].map(
+      (words) => entries.find(({ msg }) => msg === words)?.level,
+    );
+    assert.deepEqual(levels, ["info", "warn", "info", "warn"]);
+  });
+});
+
+suite("off a terminal", () => {
+  test("a service that cannot start says so in a line of the log, as all else", async () => {
+    await using desk = new Desk();
+    for (const args of [["work"], ["work", "--json"], ["serve", "--port", "x"]]) {
+      const said = await desk.holdfast(args);
+      assert.equal(said.code, 2, said.stderr);
+      const [entry, ...more] = entriesOf(said);
+      assert.deepEqual([entry.level, more], ["error", []]);
+      assert.match(entry.code, /BAD_USAGE|CONFIG_INVALID/);
+    }
+  });
+
+  test("any other command says it in a sentence", async () => {
+    await using desk = new Desk();
+    const { stderr } = await desk.holdfast(["jobs"]);
+    assert.match(stderr, /^There is no database/);
+  });
+});

@@ -108,9 +108,10 @@ interface Circumstances {
 function startService(plan: Plan, { logger, tasks, known, signals, alone }: Circumstances) {
   const ending = new AbortController();
   void signals.first.then(() => ending.abort());
-  const { settings } = plan;
+  const { settings, config } = plan;
   return Service.start({
     settings,
+    origins: config.origins,
     logger,
     tasks,
     known,

@@ -1,19 +1,22 @@
 /**
  * One process of a service: a worker, a server, the monitor, or all of them, on one database.
  *
- * What is started last is stopped first; the worker hands its jobs back before the database goes.
+ * The worker is started last: a port that is taken is noticed before a job is claimed. What did start is closed when another part does not. At the
+ * end the worker hands its jobs back before the database goes.
  */
 import { formatMs } from "../core/duration.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
+import type { Origins } from "../config/config.ts";
 import type { Settings } from "../config/schema.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import type { WorkerOptions } from "../worker/settings.ts";
 import type { Worker } from "../worker/worker.ts";
 import { openForService } from "./database.ts";
 import { logJobs } from "./job-log.ts";
+import { whyNotListening } from "./listening.ts";
 import {
   openAlerts,
   openExamination,
@@ -30,6 +33,7 @@ import {
 
 export interface ServiceOptions {
   readonly settings: Settings;
+  readonly origins: Origins;
   readonly logger: Logger;
   /** Null: no worker. */
   readonly tasks: readonly AnyTask[] | null;
@@ -131,27 +135,46 @@ export class Service {
 async function openAll(options: ServiceOptions, ground: Ground): Promise<Open | null> {
   const { logger, signal, tasks } = options;
   const { holdfast } = ground;
+  await using started = new AsyncDisposableStack();
+  const alerts = options.monitor ? await openAlerts(ground) : null;
+  started.defer(() => alerts?.stop());
+  const monitor = options.monitor ? await watch(ground, alerts) : null;
+  started.defer(() => monitor?.stop());
+  const served = options.server ? await serve(options, ground, monitor) : null;
+  started.defer(() => served?.server.close());
   const worker = tasks === null ? null : await openWorker(options, ground, tasks);
   if (signal.aborted) return null;
-  if (worker !== null) logJobs(worker, logger);
-  const alerts = options.monitor ? await openAlerts(ground) : null;
-  const monitor = options.monitor ? await watch(ground, alerts) : null;
-  const server = options.server ? await serve(options, ground, { worker, monitor }) : null;
-  return { holdfast, alerts, monitor, server, worker };
+  if (worker !== null) {
+    logJobs(worker, logger);
+    served?.tellAbout(worker);
+  }
+  started.move(); // all of it goes on
+  return { holdfast, alerts, monitor, server: served?.server ?? null, worker };
+}
+
+interface Served {
+  readonly server: Server;
+  /** Metrics and health tell about this worker too. */
+  readonly tellAbout: (worker: Worker) => void;
 }
 
 async function serve(
-  { tasks, known }: ServiceOptions,
+  { tasks, known, settings, origins }: ServiceOptions,
   ground: Ground,
-  { worker, monitor }: { worker: Worker | null; monitor: Monitor | null },
-): Promise<Server> {
+  monitor: Monitor | null,
+): Promise<Served> {
   const metrics = await openMetrics(ground);
   const health = await openHealth(ground, tasks !== null);
-  if (worker !== null) {
+  const tellAbout = (worker: Worker): void => {
     metrics.watch(worker);
     health.watch(worker);
+  };
+  try {
+    const server = await openServer({ ...ground, tasks: known, metrics, health, monitor });
+    return { server, tellAbout };
+  } catch (error) {
+    throw whyNotListening(error, settings, origins);
   }
-  return openServer({ ...ground, tasks: known, metrics, health, monitor });
 }
 
 /** One that stands by may wait for long, and can be told to stop meanwhile. */

@@ -201,6 +201,20 @@ export function secret(): Kind<string> {
   };
 }
 
+/** A secret that goes over HTTP as a bearer token, of characters that no client quotes or changes. */
+export function bearer(): Kind<string> {
+  const { read, ...others } = secret();
+  const length = `${SECRET_LENGTH_MIN} to ${SECRET_LENGTH_MAX}`;
+  return {
+    ...others,
+    allowed: `${length} letters, digits or any of . ~ + / = - _, such as 'openssl rand -hex 32' prints`,
+    read(given) {
+      const token = read(given);
+      return token !== null && /^[\w.~+/=-]+$/.test(token) ? token : null;
+    },
+  };
+}
+
 /** A password of a database may be anything, also nothing. */
 export function password(): Kind<string> {
   return {

@@ -1,5 +1,17 @@
 /** The server, what watches over the queues, and the process itself. */
-import { host, list, oneOf, port, secret, span, text, webUrl, whole, yesOrNo } from "./kind.ts";
+import {
+  bearer,
+  host,
+  list,
+  oneOf,
+  port,
+  secret,
+  span,
+  text,
+  webUrl,
+  whole,
+  yesOrNo,
+} from "./kind.ts";
 import { DAY, SECOND, setting, settled } from "./setting.ts";
 
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
@@ -32,7 +44,7 @@ export const serverSettings = {
     env: ["HOLDFAST_TOKEN"],
     flag: null,
     file: "token",
-    kind: secret(),
+    kind: bearer(),
     initial: null,
     about: "A token that lets an operator in; others are made with 'holdfast tokens'.",
   }),

@@ -3,7 +3,7 @@ import { cwd } from "node:process";
 import { loadConfig, settingsOf, type Config } from "../config/config.ts";
 import { ConfigInvalid } from "../config/problem.ts";
 import type { Settings } from "../config/schema.ts";
-import { readEnvFile } from "../config/sources.ts";
+import { ENV_FILE, ENVIRONMENT, readEnvFile } from "../config/sources.ts";
 import { flagsFrom } from "./flags.ts";
 
 /** As the process found it, before `.env` was added. */
@@ -32,7 +32,9 @@ export async function readSettings(
 /** For commands that only need the database: nothing else that may be wrong is in their way. */
 export async function readUrl(): Promise<string> {
   const { settings, origins, problems } = await readConfig({});
-  const names = new Set(["HOLDFAST_URL", "DATABASE_URL", origins.url.name]);
+  // A line of .env that says nothing may be the one that was to name the database.
+  const inQuestion = origins.url.source === ENVIRONMENT ? [] : [ENV_FILE];
+  const names = new Set(["HOLDFAST_URL", "DATABASE_URL", origins.url.name, ...inQuestion]);
   const ours = problems.filter(({ name }) => names.has(name) || name.startsWith("MYSQL_DB_"));
   if (ours.length > 0) throw new ConfigInvalid(ours);
   return settings.url;

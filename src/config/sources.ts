@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseEnv } from "node:util";
+import { envFileFaults } from "./env-file.ts";
 import { shown } from "./kind.ts";
 import { masked } from "./masking.ts";
 import { COMMAND_LINE, type Problem } from "./problem.ts";
@@ -63,7 +64,7 @@ export async function readSources({
   };
 }
 
-/** Node's own reader: quotes, comments and `export`, and nothing is put in place of `$NAME`. */
+/** Node's own reader: quotes, comments and `export`, and nothing is put in place of `$NAME`. What it would leave out is said. */
 export function readEnvFile(folder: string): Read<Variables> {
   const path = resolve(folder, ENV_FILE);
   try {
@@ -72,14 +73,20 @@ export function readEnvFile(folder: string): Read<Variables> {
     if (stats.size > ENV_FILE_BYTES_MAX) {
       return unreadable(`it has ${stats.size} bytes; at most ${ENV_FILE_BYTES_MAX} are read.`);
     }
-    return { value: parseEnv(readFileSync(path, "utf8")), problems: [] };
+    // Some editors mark a file as UTF-8, and Node takes the mark for a part of the first name.
+    const text = readFileSync(path, "utf8").replace(/^\uFEFF/, "");
+    return { value: parseEnv(text), problems: envFileFaults(text).map(envFileProblem) };
   } catch (error) {
     return unreadable(`it could not be read: ${wordsOf(error)}`);
   }
 }
 
 function unreadable(problem: string): Read<Variables> {
-  return { value: {}, problems: [{ name: ENV_FILE, source: null, given: null, problem }] };
+  return { value: {}, problems: [envFileProblem(problem)] };
+}
+
+function envFileProblem(problem: string): Problem {
+  return { name: ENV_FILE, source: null, given: null, problem };
 }
 
 async function readConfigFile(

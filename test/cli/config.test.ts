@@ -42,4 +42,24 @@ suite("holdfast config", () => {
     const production = await desk.holdfast(["stats"], { env: { NODE_ENV: "production" } });
     assert.equal(production.code, 0, "it is named in .env");
   });
+
+  test("a line of .env that sets nothing is refused by its number, without what it says", async () => {
+    await using desk = new Desk();
+    desk.file(".env", "PORT=0\nHOLDFAST_URL sqlite:hunter2.db\n");
+    for (const args of [["serve"], ["config"], ["jobs"], ["enqueue", "x"]]) {
+      const { code, stderr } = await desk.holdfast(args);
+      assert.equal(code, 1, stderr);
+      assert.match(stderr, /\.env: line 2 has no '='/);
+      assert.doesNotMatch(stderr, /hunter2/);
+    }
+    const named = await desk.holdfast(["enqueue", "x"], { env: { HOLDFAST_URL: desk.url } });
+    assert.equal(named.code, 0, "the database is named elsewhere");
+  });
+
+  test("a mark at the beginning of .env is not a part of the first name", async () => {
+    await using desk = new Desk();
+    desk.file(".env", "\uFEFFMAX_CONCURRENT_JOBS=3\n");
+    const { settings } = await desk.json(["config"]);
+    assert.equal(settings.concurrency.value, "3");
+  });
 });

@@ -7,6 +7,7 @@ import type { Job } from "../queue/job.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { duration, instant, parseJson, wholeNumber } from "./arguments.ts";
 import { openForWork, urlOption, type DatabaseOptions } from "./database.ts";
+import { prospectOf } from "./runnable.ts";
 import { printable } from "./table.ts";
 import { findTask, loadTasks } from "./tasks.ts";
 import type { Terminal } from "./terminal.ts";
@@ -77,6 +78,7 @@ async function enqueue(
   if (!terminal.json) {
     terminal.complain(...notes);
     sayAccepted(terminal, job);
+    await warnIfStranded(terminal, job, holdfast);
   }
   if (options.wait !== undefined) await sayResult(terminal, job, holdfast, options.wait);
   else if (terminal.json) await sayState(terminal, job, holdfast);
@@ -99,13 +101,27 @@ function sayAccepted(terminal: Terminal, { added, task, id }: Job<unknown>): voi
   terminal.print(`${added ? green("Accepted") : yellow("Already there")} ${task} ${id}`);
 }
 
+/** A task's name that is misspelt is accepted like any other: nobody here knows them all. */
+async function warnIfStranded(
+  terminal: Terminal,
+  { id }: Job<unknown>,
+  holdfast: Holdfast,
+): Promise<void> {
+  // It is accepted: that we cannot look any further is no reason to fail.
+  const view = await holdfast.jobs.get(id).catch(() => null);
+  if (view === null) return;
+  const { note } = await prospectOf(holdfast, view).catch(() => ({ note: null }));
+  if (note !== null) terminal.complain(terminal.errorColors.yellow(printable(note)));
+}
+
 async function sayState(
   terminal: Terminal,
   { id, task, added }: Job<unknown>,
-  { jobs }: Holdfast,
+  holdfast: Holdfast,
 ): Promise<void> {
-  const status = (await jobs.get(id))?.status;
-  terminal.printJson({ id, task, added, status });
+  const view = await holdfast.jobs.get(id);
+  const { runnable } = view === null ? { runnable: null } : await prospectOf(holdfast, view);
+  terminal.printJson({ id, task, added, status: view?.status, runnable });
 }
 
 async function sayResult(

@@ -58,6 +58,26 @@ suite("holdfast workers", () => {
     });
   });
 
+  test("who enqueues is told when nobody runs it; it is accepted all the same", async () => {
+    for (const [args, words] of [
+      [["ad"], /No live worker knows the task 'ad': the job waits .* Did you mean add\?/],
+      [
+        ["add", "[1,2]", "--queue", "slow"],
+        /runs the queue 'slow': those that know 'add' run 'default'/,
+      ],
+    ] as const) {
+      const { code, stdout, stderr } = await desk.holdfast(["enqueue", ...args]);
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, /^Accepted/);
+      assert.match(stderr, words);
+      const accepted = await desk.json(["enqueue", ...args]);
+      assert.equal(accepted.runnable, false);
+      await desk.json(["cancel", accepted.id, stdout.trim().split(" ").at(-1) ?? ""]);
+    }
+    const known = await desk.holdfast(["enqueue", "add", "[1,2]", "--wait", "20s"]);
+    assert.deepEqual([known.code, known.stderr], [0, ""]);
+  });
+
   test("says what no live worker can run, and which versions differ", async () => {
     const env = { BUILD_ID: "77b0c1d" };
     const { id } = await desk.json(["enqueue", "add@2", "[1,2]"], { env });

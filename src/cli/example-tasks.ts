@@ -1,4 +1,5 @@
 /** Tasks for `holdfast start` in a folder that has none yet: something to look at, and to send jobs to. */
+import { z } from "zod";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import { defineTask } from "../core/task.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
@@ -9,18 +10,21 @@ const MOOD = 0.3;
 
 export const greet = defineTask({
   name: "greet",
-  run: ({ name }: { readonly name: string }) => `Hello, ${name}!`,
+  input: z.object({ name: z.string() }),
+  run: ({ name }) => `Hello, ${name}!`,
 });
 
 export const sum = defineTask({
   name: "sum",
-  run: (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0),
+  input: z.array(z.number()),
+  run: (numbers) => numbers.reduce((total, number) => total + number, 0),
 });
 
 /** Takes a few seconds, and tells how far it is: `holdfast job <id> --follow`. */
 export const report = defineTask({
   name: "report",
-  async run({ pages }: { readonly pages: number }, ctx) {
+  input: z.object({ pages: z.int().positive() }),
+  async run({ pages }, ctx) {
     for (let step = 1; step <= STEPS; step += 1) {
       await sleep(systemRuntime, STEP_MS, { signal: ctx.signal });
       ctx.signal.throwIfAborted();
@@ -34,7 +38,8 @@ export const report = defineTask({
 export const moody = defineTask({
   name: "moody",
   retry: { attempts: 3, first: "2s", most: "10s" },
-  run({ mood }: { readonly mood: string }) {
+  input: z.object({ mood: z.string() }),
+  run({ mood }) {
     if (systemRuntime.random() < MOOD) throw new Error(`not in a ${mood} mood`);
     return mood;
   },

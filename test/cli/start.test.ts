@@ -38,11 +38,35 @@ async function counts(holdfast: Holdfast): Promise<Record<string, number>> {
 }
 
 suite("holdfast start", () => {
+  test("the examples refuse what they cannot use, with the field", async () => {
+    await using desk = new Desk();
+    const started = desk.start(["start", "--port", "0"], { env: { SHUTDOWN_TIMEOUT_MS: "100" } });
+    await started.says("these are examples");
+    const url = /http:\/\/127\.0\.0\.1:\d+/.exec(started.said)?.[0] ?? "";
+    for (const [task, input] of [
+      ["greet", { nme: "Ada" }],
+      ["sum", ["1"]],
+      ["report", { pages: -1 }],
+      ["moody", null],
+    ] as const) {
+      const answer = await fetch(`${url}/api/v1/jobs`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ task, input }),
+      });
+      const told = await answer.text();
+      assert.equal(answer.status, 422, told);
+      assert.match(told, /\$/, "it says where");
+    }
+    started.child.kill("SIGTERM");
+    assert.equal((await started.ended).code, 0);
+  });
+
   test("in an empty folder there are examples with a few jobs, once", async () => {
     await using desk = new Desk();
     const jobs = [];
     for (let round = 0; round < 2; round += 1) {
-      const started = desk.start(["start"], { env: { SHUTDOWN_TIMEOUT_MS: "100" } });
+      const started = desk.start(["start", "--port", "0"], { env: { SHUTDOWN_TIMEOUT_MS: "100" } });
       await started.says("these are examples");
       started.child.kill("SIGTERM");
       const said = await started.ended;
@@ -61,7 +85,7 @@ suite("holdfast start", () => {
     const tasks = desk.tasks("tasks.ts", SLOW);
     await using holdfast = await openHoldfast(desk.url);
     for (let n = 0; n < 60; n += 1) await holdfast.enqueue("slow", n);
-    const started = desk.start(["start", "--tasks", tasks, "--concurrency", "5"], {
+    const started = desk.start(["start", "--port", "0", "--tasks", tasks, "--concurrency", "5"], {
       env: { SHUTDOWN_TIMEOUT_MS: "10s" },
     });
     await until("some are done and some are running", async () => {
@@ -82,7 +106,7 @@ suite("holdfast start", () => {
     const tasks = desk.tasks("tasks.ts", SLOW);
     await using holdfast = await openHoldfast(desk.url);
     for (let n = 0; n < 3; n += 1) await holdfast.enqueue("endless", null);
-    const started = desk.start(["start", "--tasks", tasks, "--shutdown", "300ms"]);
+    const started = desk.start(["start", "--port", "0", "--tasks", tasks, "--shutdown", "300ms"]);
     await until("all run", async () => (await counts(holdfast))["processing"] === 3);
     started.child.kill("SIGINT");
     assert.equal((await started.ended).code, 0);
@@ -125,7 +149,7 @@ suite("in production", () => {
       setInterval(() => { if (existsSync("end")) Promise.reject(new Error("nobody listens")); }, 20);
       `,
     );
-    const started = desk.start(["start", "--tasks", tasks], {
+    const started = desk.start(["start", "--port", "0", "--tasks", tasks], {
       env: { ...production, LOG_LEVEL: "debug", HOLDFAST_TOKEN: SECRET },
     });
     await started.says('"msg":"ready"');
@@ -184,7 +208,7 @@ suite("several processes", () => {
     const tasks = desk.tasks("tasks.ts", SLOW);
     await using holdfast = await openHoldfast(desk.url);
     const started = desk.start(
-      ["start", "--tasks", tasks, "--processes", "2", "--concurrency", "1"],
+      ["start", "--port", "0", "--tasks", tasks, "--processes", "2", "--concurrency", "1"],
       {
         env: { LOG_LEVEL: "debug" },
       },
@@ -254,7 +278,7 @@ suite("several processes", () => {
     await using desk = new Desk();
     const tasks = desk.tasks("tasks.ts", SLOW);
     await using holdfast = await openHoldfast(desk.url);
-    const started = desk.start(["start", "--tasks", tasks, "--processes", "2"]);
+    const started = desk.start(["start", "--port", "0", "--tasks", tasks, "--processes", "2"]);
     await until("both work", async () => (await holdfast.workers.list()).length === 2);
     started.child.kill("SIGKILL");
     await until("they have stopped as they should", async () => {
@@ -272,7 +296,7 @@ suite("--watch", () => {
     const tasks = desk.tasks("tasks.ts", version(1));
     await using holdfast = await openHoldfast(desk.url);
     const answer = async () => (await holdfast.enqueue("which", null)).result({ timeout: "20s" });
-    const started = desk.start(["start", "--watch", "--tasks", tasks]);
+    const started = desk.start(["start", "--port", "0", "--watch", "--tasks", tasks]);
     await started.says("watching");
     assert.equal(await answer(), 1);
     desk.file("tasks.ts", "export const = ;");

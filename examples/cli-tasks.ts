@@ -1,6 +1,6 @@
 /** Tasks for the command line: `holdfast work --tasks examples/cli-tasks.ts`. */
+import { defineTask } from "holdfast";
 import { z } from "zod";
-import { defineTask } from "../src/index.ts";
 
 export const send = defineTask({
   name: "mail.send",

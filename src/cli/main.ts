@@ -12,6 +12,8 @@ import { completeUrl } from "./url-option.ts";
 /** A command that is over waits this long for what a module of the user's left open: a pool, a timer. */
 const LINGER_MS = 500;
 
+const IN_CHECKOUT = import.meta.url.endsWith(".ts");
+
 const AFTER_HELP = `
 Exit codes:
   0  done
@@ -34,6 +36,7 @@ See it survive kill -9:  holdfast demo`;
 
 /** Runs one command line and gives its exit code. */
 export async function main(args: readonly string[]): Promise<number> {
+  if (IN_CHECKOUT) (await import("./checkout.ts")).importFromSources();
   addEnvFile();
   const { stdout, stderr, env } = process;
   const terminal = new Terminal({ json: asksForJson(args), env, stdout, stderr });

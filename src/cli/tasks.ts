@@ -47,8 +47,15 @@ async function importModule(path: string): Promise<Record<string, unknown>> {
     return (await import(pathToFileURL(path).href)) as Record<string, unknown>;
   } catch (error) {
     const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    throw new TasksNotLoaded(`${path} could not be loaded${placeOf(error, path)}. ${what}`, error);
+    const why = `could not be loaded${placeOf(error, path)}. ${what}`;
+    throw new TasksNotLoaded(`${path} ${why}${helpWith(what)}`, error);
   }
+}
+
+/** It is not on the registry yet, so what one tries first does not help. */
+function helpWith(what: string): string {
+  if (!what.includes("Cannot find package 'holdfast'")) return "";
+  return ". Install it there: 'npm pack' in a checkout of holdfast, then 'npm install' with the file that it made";
 }
 
 /** A syntax error's stack begins with the file and the line; the message names neither. */

@@ -43,6 +43,16 @@ suite("holdfast config", () => {
     assert.equal(production.code, 0, "it is named in .env");
   });
 
+  test("in a checkout, a configuration and tasks that import holdfast need no build", async () => {
+    await using desk = new Desk();
+    const config = `${import.meta.dirname}/holdfast.config.example.ts`;
+    const tasks = `${import.meta.dirname}/../../examples/cli-tasks.ts`;
+    const { settings } = await desk.json(["config", "--config", config]);
+    assert.equal(settings.concurrency.value, "7");
+    const { task } = await desk.json(["enqueue", "numbers.add", "[1]", "--tasks", tasks]);
+    assert.equal(task, "numbers.add");
+  });
+
   test("a line of .env that sets nothing is refused by its number, without what it says", async () => {
     await using desk = new Desk();
     desk.file(".env", "PORT=0\nHOLDFAST_URL sqlite:hunter2.db\n");

@@ -94,6 +94,8 @@ suite("a tasks module that cannot be used", () => {
     assertRefused(await work(throwing), 2, /throwing\.ts could not be loaded.*no DATABASE_URL/);
     const lacking = desk.file("lacking.ts", `import "no-such-package";`);
     assertRefused(await work(lacking), 2, /Cannot find package 'no-such-package'/);
+    const strange = desk.file("strange.ts", `import { defineTask } from "holdfast";`);
+    assertRefused(await work(strange), 2, /Cannot find package 'holdfast'.*npm pack.*npm install/);
   });
 
   test("a module without tasks says what to export", async () => {

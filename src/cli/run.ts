@@ -82,7 +82,7 @@ async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   processLog.use(logger);
   const several = child === undefined && (plan.watch || settings.processes > 1);
   if (several && plan.tasks !== null) return watchOver(terminal, plan, plan.tasks, logger);
-  using signals = listenForSignals();
+  using signals = listenForSignals((signal) => sayEnding(logger, signal, plan));
   const tasks = plan.tasks === null ? null : await loadTasks(plan.tasks);
   const { known: module = null } = plan;
   const known = module === null ? tasks : await loadTasks(module);
@@ -144,6 +144,13 @@ function sayStopping(logger: Logger, signal: string, { shutdown }: Settings): vo
   logger.info({}, `${signal}: waiting up to ${patience} for running jobs; again to end at once`);
 }
 
+/** The second one. */
+function sayEnding(logger: Logger, signal: string, { tasks, settings }: Plan): void {
+  const lease = formatMs(settings.lease);
+  const jobs = `. Jobs in hand are not waited for: other workers run them again, once their lease of ${lease} has run out at the latest`;
+  logger.warn({}, `${signal} again: ending now${tasks === null ? "" : jobs}`);
+}
+
 /** Every process would have a database of its own. */
 function refuseMemory({ url }: Settings): void {
   if (url !== "sqlite::memory:") return;
@@ -167,7 +174,10 @@ async function watchOver(
   const { settings } = plan;
   refuseMemory(settings);
   let supervisor: Supervisor | null = null;
-  using signals = listenForSignals(() => supervisor?.killAll());
+  using signals = listenForSignals((signal) => {
+    sayEnding(logger, signal, plan);
+    supervisor?.killAll();
+  });
   const known = plan.server ? await knownTasks(plan, tasks) : null;
   const service = await startService(plan, { logger, tasks: null, known, signals, alone: true });
   if (service === null) return;

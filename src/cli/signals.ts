@@ -16,12 +16,12 @@ export interface Signals extends Disposable {
 }
 
 /** Listens until it is disposed of. `beforeEnd` is called when the second comes. */
-export function listenForSignals(beforeEnd: () => void = () => {}): Signals {
+export function listenForSignals(beforeEnd: (signal: EndSignal) => void = () => {}): Signals {
   const { promise: first, resolve } = Promise.withResolvers<EndSignal>();
   let asked = false;
   const hear = (signal: EndSignal): void => {
     if (asked) {
-      beforeEnd();
+      beforeEnd(signal);
       return endAtOnce(signal);
     }
     asked = true;

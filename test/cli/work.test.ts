@@ -136,6 +136,7 @@ suite("holdfast work", () => {
       const ended = await worker.ended;
       // A shell reports a process that a signal ended as 128 and the signal's number: 143, 130.
       assert.deepEqual([ended.code, ended.signal], [null, signal]);
+      assert.match(ended.stderr, new RegExp(`${signal} again: ending now\\. Jobs .* lease of 30s`));
       assert.equal(await statusOf(id), "processing");
       await holdfast.jobs.cancel(id);
     });

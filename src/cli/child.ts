@@ -9,6 +9,7 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "../core/log.ts";
 import { systemRuntime } from "../core/runtime.ts";
+import { appVersion, isKnownVersion } from "../core/version.ts";
 import { CHILD_VARIABLE } from "./speech.ts";
 
 const LAUNCHER = fileURLToPath(new URL("../../bin/holdfast.js", import.meta.url));
@@ -36,7 +37,7 @@ export class Child {
   constructor({ number, args, logger, passOn }: ChildOptions) {
     this.number = number;
     this.#process = spawn(process.execPath, [...process.execArgv, LAUNCHER, ...args], {
-      env: { ...process.env, [CHILD_VARIABLE]: String(number) },
+      env: { ...process.env, ...ourVersion(), [CHILD_VARIABLE]: String(number) },
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       detached: true,
     });
@@ -79,6 +80,12 @@ export class Child {
       timer.cancel();
     }
   }
+}
+
+/** Where nothing says which build this is, each process would call it by the time of its own start. */
+function ourVersion(): { BUILD_ID?: string } {
+  const version = appVersion(systemRuntime);
+  return isKnownVersion(version) ? {} : { BUILD_ID: version };
 }
 
 /** A line of our log, as opposed to what else may be printed. */

@@ -216,6 +216,10 @@ suite("several processes", () => {
     const workers = async () =>
       (await holdfast.workers.list()).filter(({ status }) => status === "running");
     await until("both work", async () => (await workers()).length === 2);
+    const versions = async () => new Set((await workers()).map(({ version }) => version));
+    const [version, ...more] = await versions();
+    assert.deepEqual(more, [], "all of them are one build");
+    assert.match(version ?? "", /^build-\d+$/);
     const first = (await workers())[0]!;
     process.kill(first.pid, "SIGKILL");
     await started.says(/was ended by SIGKILL.*starting it again/);
@@ -223,6 +227,7 @@ suite("several processes", () => {
       const now = await workers();
       return now.length === 2 && now.every(({ id }) => id !== first.id);
     });
+    assert.deepEqual(await versions(), new Set([version]));
     const pids = (await workers()).map(({ pid }) => pid);
     started.child.kill("SIGTERM");
     const said = await started.ended;

@@ -1,6 +1,6 @@
 /** What a command says when it cannot do what it was asked, and the exit code that goes with it. */
 import { inspect } from "node:util";
-import { CommanderError } from "commander";
+import { CommanderError, type Command } from "commander";
 import { ConfigInvalid, problemText } from "../config/problem.ts";
 import { schema } from "../config/schema.ts";
 import { HoldfastError } from "../core/errors.ts";
@@ -23,6 +23,19 @@ export class BadUsage extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super("BAD_USAGE", message, cause);
   }
+}
+
+/** Whose help says how it goes. */
+const misused = new WeakMap<CommanderError, string>();
+
+/** Throws what the parser complains about, and keeps in mind which command it was: `tokens create`. */
+export function misusedAt(error: CommanderError, command: Command): never {
+  const path = [];
+  for (let each: Command | null = command; each !== null; each = each.parent) {
+    path.unshift(each.name());
+  }
+  misused.set(error, path.join(" "));
+  throw error;
 }
 
 /** Some of the jobs that were named could not be helped; the others were. */
@@ -81,22 +94,22 @@ export function exitCodeOf(error: unknown): number {
 export function report(terminal: Terminal, error: unknown, command: string | null): number {
   const errors = error instanceof SomeFailed ? error.errors : [error];
   if (endsInLog(terminal, command)) {
-    for (const one of errors) logFailure(one, command);
+    for (const one of errors) logFailure(one);
     return exitCodeOf(error);
   }
-  for (const one of errors) terminal.complain(...linesAbout(terminal, one, command));
+  for (const one of errors) terminal.complain(...linesAbout(terminal, one));
   return exitCodeOf(error);
 }
 
-function logFailure(error: unknown, command: string | null): void {
-  const { code, message } = inWords(error, command);
+function logFailure(error: unknown): void {
+  const { code, message } = inWords(error);
   const problems = error instanceof ConfigInvalid ? error.problems.map(problemText) : undefined;
   const facts = error instanceof HoldfastError ? {} : { err: error };
   writeEntry("error", { code, problems, ...facts }, message.replaceAll("\n", " "));
 }
 
-function linesAbout(terminal: Terminal, error: unknown, command: string | null): string[] {
-  const { code, message } = inWords(error, command);
+function linesAbout(terminal: Terminal, error: unknown): string[] {
+  const { code, message } = inWords(error);
   if (terminal.json) return [JSON.stringify({ error: { code, message } })];
   const debug = wantsStack(terminal.env) ? [inspect(error)] : [];
   return [terminal.errorColors.red(printable(message, { lines: true })), ...debug];
@@ -106,9 +119,9 @@ function wantsStack(env: NodeJS.ProcessEnv): boolean {
   return schema.debug.kind.read(env["HOLDFAST_DEBUG"]) === true;
 }
 
-function inWords(error: unknown, command: string | null): { code: string; message: string } {
+function inWords(error: unknown): { code: string; message: string } {
   if (error instanceof CommanderError) {
-    return { code: "BAD_USAGE", message: aboutUsage(error, command) };
+    return { code: "BAD_USAGE", message: aboutUsage(error) };
   }
   if (error instanceof HoldfastError) return { code: error.code, message: error.message };
   const words = error instanceof Error ? error.message : String(error);
@@ -117,9 +130,9 @@ function inWords(error: unknown, command: string | null): { code: string; messag
 }
 
 /** Commander says "error: unknown option '--que'" and, on a second line, "(Did you mean --queue?)". */
-function aboutUsage(error: CommanderError, command: string | null): string {
+function aboutUsage(error: CommanderError): string {
   const [what = "", ...hints] = error.message.replace(/^error: /, "").split("\n");
   const sentence = [what.charAt(0).toUpperCase() + what.slice(1), ...hints].join(" ");
-  const help = command === null ? "holdfast --help" : `holdfast ${command} --help`;
+  const help = `${misused.get(error) ?? "holdfast"} --help`;
   return `${sentence.replace(/\.$/, "")}. See '${help}'.`;
 }

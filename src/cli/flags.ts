@@ -42,7 +42,8 @@ function flagAgain(key: Key, settings: Settings): string[] {
 function optionFor(key: Key): Option | null {
   const { flag, about, initial, kind } = settingOf(key);
   if (flag === null) return null;
-  const words = about.charAt(0).toLowerCase() + about.slice(1).replace(/\.$/, "");
+  const choice = kind.allowed.startsWith("one of ") ? `; ${kind.allowed}` : "";
+  const words = about.charAt(0).toLowerCase() + about.slice(1).replace(/\.$/, "") + choice;
   const isSaid = initial === null || flag.startsWith("--standby");
   const option = new Option(flag, isSaid ? words : `${words} (${kind.print(initial)})`);
   return REPEATED.has(key) ? option.argParser(gather) : option;

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
 import { buildCommands, namedCommand } from "./commands.ts";
-import { BadUsage, exitCodes, report } from "./failure.ts";
+import { BadUsage, exitCodes, misusedAt, report } from "./failure.ts";
 import { addEnvFile } from "./settings.ts";
 import { logsOnly } from "./speech.ts";
 import { Terminal } from "./terminal.ts";
@@ -28,7 +28,7 @@ Environment, also in a file .env (all of it: holdfast config):
   HOLDFAST_URL        the database, instead of --url
   HOLDFAST_REDIS_URL  a Redis for locks, and on MySQL for waking workers
   HOLDFAST_TASKS      the module with your tasks
-  LOG_LEVEL           debug, info, warn, error or silent
+  LOG_LEVEL           trace, debug, info, warn, error, fatal or silent
   HOLDFAST_DEBUG=1    adds the stack to error messages
   NO_COLOR=1          no colours
 
@@ -81,7 +81,7 @@ async function buildProgram(terminal: Terminal, named: string | null): Promise<C
   const parts = commands.flatMap((command) => command.commands);
   for (const command of [program, ...commands, ...parts]) {
     command
-      .exitOverride()
+      .exitOverride((error) => misusedAt(error, command))
       .configureHelp({ showGlobalOptions: true })
       .configureOutput({
         writeOut: (text) => terminal.write(text),

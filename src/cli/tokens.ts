@@ -5,14 +5,15 @@ import { Tokens, type TokenView } from "../server/tokens.ts";
 import { roles, type Role } from "../store/access.ts";
 import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { duration, wholeNumber } from "./arguments.ts";
+import { BadUsage } from "./failure.ts";
 import { openForLooking, openForWork, urlOption, type DatabaseOptions } from "./database.ts";
 import { table, type Cell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { counted, relative, span } from "./words.ts";
 
 interface CreateOptions extends DatabaseOptions, ReasonOptions {
-  readonly name: string;
-  readonly role: Role;
+  readonly name?: string;
+  readonly role?: Role;
   readonly expires?: string;
 }
 
@@ -21,6 +22,7 @@ interface ListOptions extends DatabaseOptions {
 }
 
 const LIMIT_DEFAULT = 100;
+const EXAMPLE = "holdfast tokens create --name ci --role operator --expires 90d";
 
 export function tokensCommand(terminal: Terminal): Command {
   const command = new Command("tokens").description("say who may come over HTTP");
@@ -42,17 +44,17 @@ function createCommand(terminal: Terminal): Command {
   return new Command("create")
     .description("make a token, and print it: it cannot be shown again")
     .addOption(urlOption())
-    .requiredOption("--name <name>", "who it is for: the audit calls them so")
+    .option("--name <name>", "who it is for: the audit calls them so; needed")
     .addOption(
-      new Option("--role <role>", "a viewer looks, an operator also acts")
-        .choices(roles)
-        .makeOptionMandatory(),
+      new Option("--role <role>", "a viewer looks, an operator also acts; needed").choices(roles),
     )
     .option("--expires <duration>", "after so long it counts no more, such as 90d", duration)
     .addOption(reasonOption())
     .addHelpText(
       "after",
       `
+Such as
+  ${EXAMPLE}
 From the first token on nobody comes without one, from this machine neither. Use it as
   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8080/api/v1/jobs`,
     )
@@ -114,6 +116,11 @@ function standing(
 
 async function create(terminal: Terminal, options: CreateOptions): Promise<void> {
   const { url, name, role, expires, ...reason } = options;
+  if (name === undefined || role === undefined) {
+    throw new BadUsage(
+      `Say who the token is for with --name, and what they may do with --role (${roles.join(" or ")}): '${EXAMPLE}'.`,
+    );
+  }
   const notes: string[] = [];
   await using holdfast = await openForWork(url, (line) => notes.push(line));
   const by = { actor: actorName(), ...reason };

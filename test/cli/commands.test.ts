@@ -47,6 +47,9 @@ suite("holdfast", () => {
       /Exit codes:\n {2}0 .*\n {2}1 .*\n(?: {5}.*\n)? {2}2 .*\n {2}3 .*\n {2}4 /,
     );
     assert.ok(stdout.split("\n").every((line) => line.length <= 80));
+    const levels = /trace,\s+debug, info, warn, error, fatal/;
+    assert.match(stdout, levels);
+    assert.match((await desk.holdfast(["work", "--help"])).stdout, levels);
   });
 
   test("--version is the package's", async () => {

@@ -32,7 +32,11 @@ suite("holdfast tokens", () => {
   test("refuses a name that is taken, a role that is none, and to make one without either", async () => {
     assertRefused(await desk.holdfast(create("--role", "viewer")), 2, /there is a token 'ci'/);
     assertRefused(await desk.holdfast(create("--role", "root")), 2, /viewer, operator/);
-    assertRefused(await desk.holdfast(create()), 2, /--role/);
+    const example = /'holdfast tokens create --name ci --role operator/;
+    assertRefused(await desk.holdfast(create()), 2, /--role \(viewer or operator\)/, example);
+    assertRefused(await desk.holdfast(["tokens", "create"]), 2, /--name/, example);
+    const wrong = await desk.holdfast(create("--rol", "viewer"));
+    assertRefused(wrong, 2, /'--rol'/, /'holdfast tokens create --help'/);
   });
 
   test("revokes one, once; the audit knows who did", async () => {

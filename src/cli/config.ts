@@ -20,6 +20,7 @@ async function showConfig(terminal: Terminal, options: { given?: boolean }): Pro
   const config = await readConfig({ ...options });
   const shown = keys.filter((key) => options.given !== true || isGiven(config, key));
   if (terminal.json) terminal.printJson(documentOf(config, shown));
+  else if (shown.length === 0) terminal.print("Nothing is set: every setting has its default.");
   else terminal.print(...settingsTable(config, shown, terminal));
   if (config.problems.length > 0) throw new ConfigInvalid(config.problems);
 }

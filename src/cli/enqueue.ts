@@ -7,7 +7,9 @@ import type { Job } from "../queue/job.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { duration, instant, parseJson, wholeNumber } from "./arguments.ts";
 import { openForWork, urlOption, type DatabaseOptions } from "./database.ts";
+import { Interrupted } from "./failure.ts";
 import { prospectOf } from "./runnable.ts";
+import { exitCodeAfter, listenForSignals, type Signals } from "./signals.ts";
 import { printable } from "./table.ts";
 import { findTask, loadTasks } from "./tasks.ts";
 import type { Terminal } from "./terminal.ts";
@@ -71,6 +73,9 @@ async function enqueue(
   const notes: string[] = [];
   await using holdfast = await openForWork(options.url, (line) => notes.push(line));
   const terms = termsFrom(options);
+  const { wait } = options;
+  // From now on there may be a job that whoever presses Ctrl-C has to hear of.
+  using signals = wait === undefined ? null : listenForSignals();
   const job =
     typeof target === "string"
       ? await holdfast.enqueue(target, input, terms)
@@ -80,7 +85,7 @@ async function enqueue(
     sayAccepted(terminal, job);
     await warnIfStranded(terminal, job, holdfast);
   }
-  if (options.wait !== undefined) await sayResult(terminal, job, holdfast, options.wait);
+  if (signals !== null) await sayResult(terminal, job, holdfast, { timeout: wait, signals });
   else if (terminal.json) await sayState(terminal, job, holdfast);
 }
 
@@ -128,12 +133,15 @@ async function sayResult(
   terminal: Terminal,
   job: Job<unknown>,
   holdfast: Holdfast,
-  timeout: string,
+  { timeout, signals }: { timeout: string | undefined; signals: Signals },
 ): Promise<void> {
   const { id, task, added } = job;
   let result: unknown;
   try {
-    result = await job.result({ timeout });
+    result = await Promise.race([
+      job.result(timeout === undefined ? {} : { timeout }),
+      interruption(signals, id),
+    ]);
   } catch (error) {
     // Accepted it was, whatever became of it: a script needs the id.
     if (terminal.json) await sayState(terminal, job, holdfast);
@@ -141,4 +149,10 @@ async function sayResult(
   }
   if (terminal.json) terminal.printJson({ id, task, added, status: "done", result });
   else terminal.print(printable(JSON.stringify(result ?? null, null, 2), { lines: true }));
+}
+
+async function interruption({ first }: Signals, id: string): Promise<never> {
+  const signal = await first;
+  const left = `The job ${id} goes on: 'holdfast job ${id} --follow'.`;
+  throw new Interrupted({ signal, exitCode: exitCodeAfter(signal), left });
 }

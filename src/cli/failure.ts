@@ -52,8 +52,10 @@ export class SomeFailed extends Error {
 export class Interrupted extends HoldfastError {
   readonly exitCode: number;
 
-  constructor(facts: { signal: string; exitCode: number }) {
-    super("INTERRUPTED", `Interrupted by ${facts.signal}.`);
+  /** `left` says what goes on without us. */
+  constructor(facts: { signal: string; exitCode: number; left?: string }) {
+    const { signal, left } = facts;
+    super("INTERRUPTED", `Interrupted by ${signal}.${left === undefined ? "" : ` ${left}`}`);
     this.exitCode = facts.exitCode;
   }
 }
@@ -94,17 +96,18 @@ export function exitCodeOf(error: unknown): number {
 export function report(terminal: Terminal, error: unknown, command: string | null): number {
   const errors = error instanceof SomeFailed ? error.errors : [error];
   if (endsInLog(terminal, command)) {
-    for (const one of errors) logFailure(one);
+    for (const one of errors) logFailure(terminal, one);
     return exitCodeOf(error);
   }
   for (const one of errors) terminal.complain(...linesAbout(terminal, one));
   return exitCodeOf(error);
 }
 
-function logFailure(error: unknown): void {
+function logFailure({ env }: Terminal, error: unknown): void {
   const { code, message } = inWords(error);
   const problems = error instanceof ConfigInvalid ? error.problems.map(problemText) : undefined;
-  const facts = error instanceof HoldfastError ? {} : { err: error };
+  const isForeseen = error instanceof HoldfastError || error instanceof CommanderError;
+  const facts = isForeseen && !wantsStack(env) ? {} : { err: error };
   writeEntry("error", { code, problems, ...facts }, message.replaceAll("\n", " "));
 }
 

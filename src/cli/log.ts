@@ -99,8 +99,9 @@ function humanLine(json: string, { errorColors: colors, errorColumns }: Terminal
   const taken = widthOf(`${clock} ${level.padEnd(5)} ${words}  `) % errorColumns;
   const rest = cut(printable(shown.join(" ")), errorColumns - taken);
   const told = `${colors.dim(clock)} ${tone(level.padEnd(5))} ${words}`;
-  const stack = uncaught === true ? printable(`\n${err?.stack ?? ""}`, { lines: true }) : "";
-  return `${told}${rest === "" ? "" : `  ${colors.dim(rest)}`}${colors.dim(stack)}`;
+  const line = rest === "" ? told : `${told}  ${colors.dim(rest)}`;
+  if (uncaught !== true || err?.stack === undefined) return line;
+  return `${line}\n${colors.dim(printable(err.stack, { lines: true }))}`;
 }
 
 function factText(value: unknown): string {

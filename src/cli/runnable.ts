@@ -1,5 +1,6 @@
 /** Whether somebody is there who runs a job. It is accepted anyhow: who knows its task may come later, with the next deployment. */
 import { didYouMean } from "../config/problem.ts";
+import { activeStates } from "../core/worker-state.ts";
 import { isRunnable } from "../queue/workers.ts";
 import type { JobView } from "../queue/jobs.ts";
 import type { WorkerRecord } from "../store/registry.ts";
@@ -21,7 +22,9 @@ export async function prospectOf(
 ): Promise<Prospect> {
   const { status } = view;
   if (status !== "pending" && status !== "scheduled") return { runnable: null, note: null };
-  const live = await workers.list({ limit: WORKERS_SEEN_MAX });
+  const all = await workers.list({ limit: WORKERS_SEEN_MAX });
+  // One that is stopping takes nothing new.
+  const live = all.filter((worker) => activeStates.some((state) => state === worker.status));
   const runnable = isRunnable(view, live);
   return { runnable, note: runnable ? null : whyNot(view, live) };
 }

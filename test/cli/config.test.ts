@@ -31,6 +31,12 @@ suite("holdfast config", () => {
     );
   });
 
+  test("says so where nothing was given", async () => {
+    await using desk = new Desk();
+    const { stdout } = await desk.holdfast(["config", "--given"]);
+    assert.match(stdout, /^Nothing is set: .*\n$/);
+  });
+
   test("every command finds the database of the service", async () => {
     await using desk = new Desk();
     desk.file(".env", "HOLDFAST_URL=sqlite:other.db\n");

@@ -62,12 +62,20 @@ suite("why a process of several failed", () => {
 suite("off a terminal", () => {
   test("a service that cannot start says so in a line of the log, as all else", async () => {
     await using desk = new Desk();
-    for (const args of [["work"], ["work", "--json"], ["serve", "--port", "x"]]) {
+    for (const args of [
+      ["work"],
+      ["work", "--json"],
+      ["serve", "--port", "x"],
+      ["work", "--wrong"],
+    ]) {
       const said = await desk.holdfast(args);
       assert.equal(said.code, 2, said.stderr);
       const [entry, ...more] = entriesOf(said);
       assert.deepEqual([entry.level, more], ["error", []]);
       assert.match(entry.code, /BAD_USAGE|CONFIG_INVALID/);
+      assert.equal(entry.err, undefined, "a mistake needs no stack");
+      const debug = await desk.holdfast(args, { env: { HOLDFAST_DEBUG: "1" } });
+      assert.match(entriesOf(debug)[0].err.stack, /\n +at /);
     }
   });
 

@@ -84,6 +84,21 @@ suite("holdfast work", () => {
     assert.equal(JSON.parse(said.stdout).status, "pending");
   });
 
+  test("Ctrl-C while waiting tells which job goes on, with the code of a shell", async () => {
+    const newest = async () => (await holdfast.jobs.list({ task: "nobody" })).at(0)?.id ?? "";
+    for (const more of [[], ["--json"]]) {
+      const other = await newest();
+      const waiting = desk.start(["enqueue", "nobody", "--wait", "1h", ...more]);
+      await until("it is accepted", async () => (await newest()) !== other);
+      const id = await newest();
+      waiting.child.kill("SIGINT");
+      const said = await waiting.ended;
+      assert.equal(said.code, 130, said.stderr);
+      assert.match(said.stderr, new RegExp(`Interrupted by SIGINT\\. The job ${id} goes on`));
+      if (more.length > 0) assert.equal(JSON.parse(said.stdout).id, id);
+    }
+  });
+
   test("the log is JSON lines on stderr, without what the jobs carry", async () => {
     const worker = await work();
     const job = await holdfast.enqueue("wait", desk.file("swordfish", ""));

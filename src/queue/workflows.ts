@@ -210,12 +210,16 @@ export class Workflows {
     workflow: Workflow<State, Move, Data, Type>,
     item: string | ItemRecord,
     change: ChildChange<NoInfer<Move>, NoInfer<Data>>,
+    /** Of the change, which is made once however often it is asked for with this id. Default: a new one. */
+    once?: string,
   ): Promise<Item<State, Move, Data, Type>> {
     checkKnown(change, CHANGE_OPTIONS);
     const found = typeof item === "string" ? await this.item(workflow, item) : item;
     const asked = [askedOf(workflow, found.id, change)];
     if (change.parent !== undefined) asked.unshift(parentAsked(workflow, found, change.parent));
-    const rows = await this.#change(workflow, { asked, signed: change, root: found.root });
+    const { root } = found;
+    const wanted = { asked, signed: change, root, ...(once === undefined ? {} : { once }) };
+    const rows = await this.#change(workflow, wanted);
     return this.#item(workflow, inOrderOf([found], rows)[0] as StoredItem);
   }
 
@@ -246,9 +250,11 @@ export class Workflows {
       signed,
       under,
       root,
-    }: { asked: readonly Asked[]; signed: Signed; under?: string; root?: string },
+      once,
+    }: { asked: readonly Asked[]; signed: Signed; under?: string; root?: string; once?: string },
   ): Promise<StoredItem[]> {
     await this.declare(workflow);
+    const change = once === undefined ? { id: this.parts.newId() } : { id: once, once: true };
     const items = asked.map(({ id }) => id);
     const decide = (seen: Seen, signature: Signature) =>
       this.#plan(seen, signature, async (plan) => {
@@ -260,7 +266,7 @@ export class Workflows {
       });
     const tree = root === undefined ? { of: under ?? "" } : { root };
     return this.#locked(workflow, tree, signed, (signature) =>
-      this.write({ id: this.parts.newId(), items, decide: (seen) => decide(seen, signature) }),
+      this.write({ ...change, items, decide: (seen) => decide(seen, signature) }),
     );
   }
 

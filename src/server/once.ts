@@ -68,8 +68,10 @@ export class Once {
     for (let look = 1; ; look += 1) {
       const record = await store.beginRequest({ asker, key, fingerprint, seed });
       if (record.fingerprint !== fingerprint) throw anotherRequest();
+      if (record.status !== null || record.seed === seed || repeatable) return record;
       const isOver = record.ageMs > limits.underWayMs;
-      if (record.status !== null || record.seed === seed || repeatable || isOver) return record;
+      // Of those who find it so one goes on with it, and the others wait as for the first.
+      if (isOver && (await store.takeOverRequest({ asker, key }, record.begunAt))) return record;
       if (look === LOOKS_MAX) throw underWay();
       await sleep(runtime, LOOK_EVERY_MS);
     }
@@ -88,7 +90,9 @@ export class Once {
       const { status } = problem;
       const body = JSON.stringify(problem.toBody());
       await this.#kept(
-        problem.isOurs ? store.abandonRequest(name) : store.answerRequest(name, { status, body }),
+        problem.isPassing
+          ? store.abandonRequest(name)
+          : store.answerRequest(name, { status, body }),
       );
       throw error;
     }

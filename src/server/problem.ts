@@ -45,6 +45,11 @@ export class Problem extends Error {
     return this.status >= 500;
   }
 
+  /** It says nothing about the request: the same may come to something else in a moment. */
+  get isPassing(): boolean {
+    return this.isOurs || PASSING.has(this.code);
+  }
+
   toBody(): ProblemBody {
     const { status, code, message: detail, field } = this;
     const slug = code.toLowerCase().replaceAll("_", "-");
@@ -101,6 +106,9 @@ const STATUSES: Readonly<Record<string, number>> = {
   CLOSED: 503,
 };
 
+/** Somebody else is at the same thing at this moment, or was when they died. */
+const PASSING: ReadonlySet<string> = new Set(["LOCK_NOT_ACQUIRED"]);
+
 const RETRY_AFTER_S = "5";
 
 const AWAY =
@@ -122,7 +130,8 @@ export function problemOf(thrown: unknown): Problem {
   // The database's own words come behind ours, as the cause.
   const detail =
     code === "INTEGRITY_VIOLATION" ? "A rule of the database would be broken." : thrown.message;
-  return new Problem({ status, code, detail: printable(detail), field }, thrown);
+  const headers = PASSING.has(code) ? retryAfter(RETRY_AFTER_S) : {};
+  return new Problem({ status, code, detail: printable(detail), field, headers }, thrown);
 }
 
 function unforeseen(thrown: unknown): Problem {

@@ -26,6 +26,8 @@ export interface Access {
   beginRequest(request: NewRequest): Promise<RequestRecord>;
   /** Keeps the answer. The first that is kept stands. */
   answerRequest(request: RequestName, answer: KeptAnswer): Promise<void>;
+  /** Whoever goes on with it in another's place says when they saw it begin. False: somebody was quicker. */
+  takeOverRequest(request: RequestName, begunAt: number): Promise<boolean>;
   /** It came to nothing: whoever sends it again need not wait for it. */
   abandonRequest(request: RequestName): Promise<void>;
   /** Forgets requests that began longer ago than this. Returns how many; call again when it is `limit`. */
@@ -87,6 +89,7 @@ export interface KeptAnswer {
 export interface RequestRecord {
   readonly fingerprint: string;
   readonly seed: string;
+  readonly begunAt: number;
   /** How long ago it began, by the database's clock. */
   readonly ageMs: number;
   /** Null: there is no answer yet. */

@@ -50,11 +50,23 @@ export async function changeIn(
   change: ItemsChange,
 ): Promise<Changed> {
   const seen = await lockItems(engine, tx, change.items);
+  if (change.once === true && (await isMade(tx, change))) {
+    const items = change.items.flatMap((id) => seen.items.get(id) ?? []);
+    // What it enqueued is pending, and nobody may have been told.
+    return { items, hints: [{ kind: "unknown" }] };
+  }
   const writes = await decided(change, seen);
   const items = await write(engine, tx, { id: change.id, writes, seen });
   const jobs = writes.flatMap((one) => one.jobs);
   const { hints } = jobs.length === 0 ? { hints: [] } : await enqueueIn(engine, tx, jobs);
   return { items, hints: writes.some(willBeDue) ? [...hints, { kind: "waiting" }] : hints };
+}
+
+/** Asked under the locks: whoever makes the same change at this moment has made it, or comes after us. */
+async function isMade(tx: Transaction, { id }: ItemsChange): Promise<boolean> {
+  const lines = await tx.all(sql`
+    select item_id from holdfast.item_audit where change_id = ${id} limit 1`);
+  return lines.length > 0;
 }
 
 /** Functions of the user's take part in it: an engine must not take what they throw for an error of its own. */

@@ -23,7 +23,7 @@ export async function beginRequest(engine: Engine, request: NewRequest): Promise
     key: ["asker", "request_key"],
     set: sql`seed = was.seed`, // what is there stays as it is, and is returned
     where: sql`was.asker = ${asker} and was.request_key = ${key}`,
-    returning: sql`fingerprint, seed, ${engine.now()} - begun_at as "ageMs", status, body`,
+    returning: sql`fingerprint, seed, begun_at as "begunAt", ${engine.now()} - begun_at as "ageMs", status, body`,
     durable: false,
   });
   return row as RequestRecord;
@@ -44,6 +44,19 @@ export async function answerRequest(
     returning: sql`status`,
     durable: false,
   });
+}
+
+/** It begins anew, for one of those who saw it as it was. */
+export async function takeOverRequest(
+  engine: Engine,
+  { asker, key }: RequestName,
+  begunAt: number,
+): Promise<boolean> {
+  const taken = await engine.run(sql`
+    update holdfast.request set begun_at = ${engine.now()}
+     where asker = ${asker} and request_key = ${key} and status is null
+       and begun_at = ${begunAt} and begun_at < ${engine.now()}`);
+  return taken > 0;
 }
 
 export async function abandonRequest(engine: Engine, { asker, key }: RequestName): Promise<void> {

@@ -52,6 +52,11 @@ export class SqlAccess extends SqlAlerts implements Access {
     return this.#again(() => requests.answerRequest(this.engine, request, answer));
   }
 
+  /** Not made again when its answer is lost: whoever does not know whether it was them waits as the others do. */
+  takeOverRequest(request: RequestName, begunAt: number): Promise<boolean> {
+    return requests.takeOverRequest(this.engine, request, begunAt);
+  }
+
   abandonRequest(request: RequestName): Promise<void> {
     return this.#again(() => requests.abandonRequest(this.engine, request));
   }

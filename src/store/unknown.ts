@@ -4,7 +4,14 @@
  * Every write can be recognised afterwards: a job by the id it was given here, a settlement by job and epoch, a claim by
  * its worker and the number its leases carry. So a write is looked up and never simply made again.
  */
-import { JobNotFound, OutcomeUnknown, StoreBusy, StoreUnavailable } from "../core/errors.ts";
+import {
+  IllegalMove,
+  JobNotFound,
+  OutcomeUnknown,
+  StoreBusy,
+  StoreRefused,
+  StoreUnavailable,
+} from "../core/errors.ts";
 import type { Settlement, Status } from "../core/job.ts";
 import { sleep } from "../core/runtime.ts";
 import type { AuditEntry } from "../core/audit.ts";
@@ -88,16 +95,26 @@ function addedBefore(jobs: readonly NewJob[], found: readonly Enqueued[]): Enque
   return found.map(({ id }, index) => ({ id, added: id === jobs[index]?.id }));
 }
 
-/** What somebody does as an operator; if the answer is lost, it was done if its line is there. */
+/**
+ * What somebody does as an operator; if the answer is lost, it was done if its line is there. The same goes for one that is
+ * refused: whoever does it again under the same id is refused a second line, or finds that things have moved on.
+ */
 export function actOrLookUp<T>(
   engine: Engine,
   { id }: Signature,
   act: () => Promise<T>,
   done: (line: AuditEntry) => Promise<T>,
 ): Promise<T> {
-  return writeOrLookUp(engine, act, async () => {
+  const orDone = async (error: unknown): Promise<T> => {
+    if (!(error instanceof StoreRefused || error instanceof IllegalMove)) throw error;
     const line = await findAction(engine, id);
-    return line === null ? act() : done(line);
+    if (line === null) throw error;
+    return done(line);
+  };
+  const actOnce = (): Promise<T> => act().catch(orDone);
+  return writeOrLookUp(engine, actOnce, async () => {
+    const line = await findAction(engine, id);
+    return line === null ? actOnce() : done(line);
   });
 }
 

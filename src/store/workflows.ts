@@ -80,6 +80,8 @@ export interface StoredItem extends Omit<ItemRecord, "data"> {
 export interface ItemsChange {
   /** By which the change is recognised when its answer was lost. */
   readonly id: string;
+  /** Somebody may have made it before under this id: then nothing is written, and the items come back as they are. */
+  readonly once?: boolean;
   /** Whom it is about. All of them must be there. */
   readonly items: readonly string[];
   decide(seen: Seen): Promise<readonly ItemWrite[]>;

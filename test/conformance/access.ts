@@ -114,6 +114,7 @@ export const access: Group = (open) => {
     assert.deepEqual(begun, {
       fingerprint: HASH,
       seed: first.seed,
+      begunAt: clock.now(),
       ageMs: 0,
       status: null,
       body: null,
@@ -155,6 +156,26 @@ export const access: Group = (open) => {
     await store.abandonRequest(name);
     const { ageMs, seed } = await store.beginRequest(request());
     assert.deepEqual([ageMs, seed], [ABANDONED_MS, name.seed]);
+  });
+
+  test("of those who find a request abandoned one takes it over", async () => {
+    const { store, clock, alone, another } = await open();
+    const name = request();
+    await store.beginRequest(name);
+    await store.abandonRequest(name);
+    const { begunAt } = await store.beginRequest(request());
+    const stores = alone === null ? [store, await another()] : [store];
+    const takers = stores.flatMap((each) =>
+      Array.from({ length: 4 }, () => each.takeOverRequest(name, begunAt)),
+    );
+    const taken = (await Promise.all(takers)).filter(Boolean);
+    assert.equal(taken.length, 1);
+    const renewed = await store.beginRequest(request());
+    assert.deepEqual([renewed.seed, renewed.ageMs], [name.seed, 0]);
+    clock.advance(1);
+    assert.equal(await store.takeOverRequest(name, begunAt), false);
+    await store.answerRequest(name, { status: 200, body: "{}" });
+    assert.equal(await store.takeOverRequest(name, renewed.begunAt), false);
   });
 
   test("a request that comes to nothing again and again keeps its ids", async () => {

@@ -13,7 +13,16 @@ import { SqlStore } from "../../src/store/sql-store.ts";
 import { NO_HASH } from "../../src/store/trail.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
-import { enqueueOne, jobIn, nextId, startOne } from "../support/jobs.ts";
+import {
+  claimOne,
+  enqueueOne,
+  failed,
+  jobIn,
+  nextId,
+  settleOne,
+  startOne,
+  statusOf,
+} from "../support/jobs.ts";
 import { testRuntime } from "../support/runtime.ts";
 import { takeGuardsAway } from "../support/tampering.ts";
 import { start } from "../support/workers.ts";
@@ -103,6 +112,30 @@ export const audit: Group = (open) => {
     const target = { worker: "nobody" };
     assert.deepEqual(await store.command({ ...by("ada"), wish: "stop", target }), []);
     assert.deepEqual(await store.actions({ limit: 9 }), []);
+  });
+
+  test("what is done again under the id of its line was done, whatever became of the job since", async () => {
+    const { store } = await open();
+    const id = await jobIn(store, "failed");
+    const ada = by("ada");
+    await store.revive(id, 1, ada);
+    await store.revive(id, 1, ada);
+    assert.equal(await statusOf(store, id), "pending");
+    await settleOne(store, failed(await claimOne(store)));
+    await store.revive(id, 1, ada);
+    assert.equal(await statusOf(store, id), "failed");
+    const bob = by("bob");
+    await store.revive(id, 1, by("eve"));
+    assert.equal(await store.cancel(id, bob), "cancelled");
+    await store.revive(id, 1, by("eve"));
+    assert.equal(await store.cancel(id, bob), "cancelled");
+    assert.equal(await statusOf(store, id), "pending");
+    const lines = await store.actions({ limit: 9 });
+    assert.deepEqual(
+      lines.map(({ actor }) => actor),
+      ["ada", "eve", "bob", "eve"],
+    );
+    assert.equal((await verify(store)).held, true);
   });
 
   test("of many who act at once none is left out, and no number is given twice", async () => {

@@ -48,6 +48,7 @@ function changeItems(
 export const items: Group = (open) => {
   single(open);
   trees(open);
+  repeated(open);
   refusals(open);
   times(open);
   lists(open);
@@ -254,6 +255,48 @@ function trees(open: Open): void {
     const { data, revision, auditSeq } = await mustFindItem(store, parent);
     assert.deepEqual([data, revision, auditSeq], ['{"n":24}', 26, 25]);
     for (const child of children) assert.equal((await mustFindItem(store, child)).data, '{"n":6}');
+  });
+}
+
+function repeated(open: Open): void {
+  /** Counts one more, once for this id. */
+  const count = (store: SqlStore, { id: item }: StoredItem, id: string): Promise<StoredItem[]> =>
+    store.changeItems({
+      id,
+      once: true,
+      items: [item],
+      async decide({ items: seen }) {
+        const found = seen.get(item) as StoredItem;
+        const n = Number(JSON.parse(found.data).n ?? 0) + 1;
+        return [writeOf(found, { data: JSON.stringify({ n }), jobs: [newJob()] })];
+      },
+    });
+
+  test("a change that is made again under its id is not made twice, and tells how things are", async () => {
+    const { store } = await setUp(open);
+    const item = await startItem(store);
+    const id = nextId();
+    await count(store, item, id);
+    await changeItem(store, item, pay);
+    const now = await mustFindItem(store, item);
+    assert.deepEqual(await count(store, item, id), [now]);
+    assert.deepEqual(await mustFindItem(store, item), now);
+    assert.equal((await store.list({ limit: 10 })).length, 1);
+    await count(store, item, nextId());
+    assert.equal((await mustFindItem(store, item)).data, '{"n":2}');
+  });
+
+  test("a change that many make at once under one id is made by one of them", async () => {
+    const { store, alone, another } = await setUp(open);
+    const other = alone === null ? await near({ ...(await bundleOf(another)) }) : store;
+    const item = await startItem(store);
+    const id = nextId();
+    const changing = Array.from({ length: 12 }, (_, index) =>
+      count(index % 2 === 0 ? store : other, item, id),
+    );
+    for (const [changed] of await Promise.all(changing)) assert.equal(changed?.data, '{"n":1}');
+    assert.equal((await mustFindItem(store, item)).data, '{"n":1}');
+    assert.equal((await store.list({ limit: 10 })).length, 1);
   });
 }
 

@@ -4,20 +4,23 @@ import { startServer } from "../../src/server/server.ts";
 import { openStore } from "../../src/store/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Limits } from "../../src/server/limits.ts";
+import { order, tally } from "./shop.ts";
 
 export interface Order {
   readonly url: string;
   readonly port?: number;
   readonly limits?: Partial<Limits>;
   readonly token?: string;
+  /** How long a lock lasts that nobody extends, and is waited for. */
+  readonly locks?: { readonly lockTtl: number; readonly lockWait: number };
   /** The verb of the store in which it dies, before it is done or after. */
   readonly dies?: {
-    readonly in: "enqueue" | "revive" | "answerRequest";
+    readonly in: "enqueue" | "revive" | "answerRequest" | "changeItems";
     readonly when: "before" | "after";
   };
 }
 
-const order = JSON.parse(process.argv[2] ?? "{}") as Order;
+const orders = JSON.parse(process.argv[2] ?? "{}") as Order;
 
 function mortal(store: Store, { dies }: Order): Store {
   if (dies === undefined) return store;
@@ -43,13 +46,14 @@ const logger = {
   error: (facts: object, message: string) =>
     void errors.push(`${message} ${JSON.stringify(facts)}`),
 };
-const holdfast = await openHoldfast(mortal(await openStore(order.url), order));
-const { port = 0, limits = {}, token } = order;
+const holdfast = await openHoldfast(mortal(await openStore(orders.url), orders), orders.locks);
+const { port = 0, limits = {}, token } = orders;
 const server = await startServer({
   holdfast,
   port,
   limits,
   logger,
+  workflows: [order, tally],
   ...(token === undefined ? {} : { token }),
 });
 

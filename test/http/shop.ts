@@ -15,6 +15,18 @@ export const ship = defineTask({
   },
 });
 
+/** One that can be moved again and again. */
+export const tally = defineWorkflow({
+  name: "tally",
+  data: unchecked<{ by?: string }>(),
+  initial: "open",
+  states: { open: {}, counted: {}, closed: { final: true } },
+  moves: {
+    count: { from: ["open", "counted"], to: "counted" },
+    close: { from: "counted", to: "closed" },
+  },
+});
+
 export const order = defineWorkflow({
   name: "order",
   data: unchecked<{ cents: number; paidBy?: string }>(),

@@ -237,6 +237,7 @@ export class RemoteStore implements Store {
   readonly noteTokenUse = this.#verb("noteTokenUse");
   readonly beginRequest = this.#verb("beginRequest");
   readonly answerRequest = this.#verb("answerRequest");
+  readonly takeOverRequest = this.#verb("takeOverRequest");
   readonly abandonRequest = this.#verb("abandonRequest");
   readonly pruneRequests = this.#verb("pruneRequests");
   readonly jobsAfter = this.#verb("jobsAfter");

@@ -1,7 +1,6 @@
 /** Jobs: hand them over, look at them, cancel them, try them again, hear what they tell. */
 import { z } from "zod";
-import { IllegalMove, JobNotFound } from "../../core/errors.ts";
-import { subjects } from "../../core/audit.ts";
+import { JobNotFound } from "../../core/errors.ts";
 import { finalStatuses, type FinalStatus } from "../../core/job.ts";
 import { reportKinds, type WatchEntry } from "../../core/report.ts";
 import { ATTEMPTS_MAX } from "../../core/retry.ts";
@@ -10,7 +9,6 @@ import { inSpan, isTracing } from "../../core/tracing.ts";
 import { jobsOf } from "../../queue/new-job.ts";
 import { conflicts, PRIORITY_MAX, type EnqueueOptions } from "../../queue/options.ts";
 import { ENQUEUE_BATCH_MAX } from "../../store/sql-store.ts";
-import type { Store } from "../../store/store.ts";
 import type { RouteParts } from "../parts.ts";
 import { route, type Answer, type Call, type Route } from "../route.ts";
 import * as s from "../schemas.ts";
@@ -18,8 +16,6 @@ import type { EventSource } from "../sse.ts";
 
 const TAG = "jobs";
 const PAGE = 50;
-/** Lines of the audit that are looked through for the one of a repeated request. */
-const LINES_MAX = 100;
 /** The id of the event that tells the end: whoever comes back with it has heard all. */
 const END = ".end";
 
@@ -248,7 +244,8 @@ function actionRoutes({ holdfast }: RouteParts): Route[] {
       problems: [409],
       run: async (call) => {
         const { id } = call.params;
-        await revive(holdfast.store, id, call.body.attempts ?? DEFAULT_ATTEMPTS, signatureOf(call));
+        const { attempts = DEFAULT_ATTEMPTS } = call.body;
+        await holdfast.store.revive(id, attempts, signatureOf(call));
         return { status: 200, json: { id, status: "pending" } };
       },
     }),
@@ -264,29 +261,13 @@ interface Signature {
   readonly traceId: string;
 }
 
-/** The line in the audit has the id of the request, so that a repeated one is recognised by it. */
+/** The line in the audit has the id of the request: a repeated one is recognised by it, whatever became of the job since. */
 export function signatureOf(
   call: Call<unknown, unknown, { readonly reason?: string | undefined }>,
 ): Signature {
   const { ids, asker, body, requestId } = call;
   const reason = body.reason ?? null;
   return { id: ids[0] as string, actor: asker.name, reason, traceId: requestId };
-}
-
-/** A request whose process died after it did this comes again, and finds the line that it wrote. */
-async function revive(
-  store: Store,
-  id: string,
-  attempts: number,
-  signature: Signature,
-): Promise<void> {
-  try {
-    await store.revive(id, attempts, signature);
-  } catch (error) {
-    if (!(error instanceof IllegalMove)) throw error;
-    const lines = await store.actions({ subject: subjects.job(id), limit: LINES_MAX });
-    if (!lines.some((line) => line.id === signature.id)) throw error;
-  }
 }
 
 function eventsRoute({ holdfast }: RouteParts): Route {

@@ -170,7 +170,7 @@ function moveRoute({ holdfast, workflows }: RouteParts): Route {
     }),
     answers: { 200: { description: "As it is then.", schema: z.object({ item: s.item }) } },
     problems: [409, 413],
-    run: async ({ params: { id }, body, asker, requestId }) => {
+    run: async ({ params: { id }, body, asker, requestId, ids }) => {
       const found = await holdfast.store.findItem(id);
       if (found === null) throw new ItemNotFound({ id });
       const workflow = workflows.get(found.workflow);
@@ -178,11 +178,9 @@ function moveRoute({ holdfast, workflows }: RouteParts): Route {
       const change = Object.fromEntries(
         Object.entries(body).filter(([, value]) => value !== undefined),
       );
-      await holdfast.workflows.change(workflow, id, {
-        ...change,
-        actor: asker.name,
-        trace: requestId,
-      });
+      const by = { actor: asker.name, trace: requestId };
+      // A request whose answer was lost comes again with its ids, and finds the line that it wrote.
+      await holdfast.workflows.change(workflow, id, { ...change, ...by }, ids[0]);
       const moved = (await holdfast.store.findItem(id)) ?? found;
       return { status: 200, json: { item: itemOf(moved) } };
     },

@@ -1,0 +1,139 @@
+/**
+ * Moves and retries with a key are made once on every database: when their answer is lost, when the process dies between the
+ * commit and the answer, and when many send them again at once.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { OutcomeUnknown } from "../../src/core/errors.ts";
+import { openHoldfast, type Holdfast } from "../../src/worker/holdfast.ts";
+import { tempFolder } from "../support/folder.ts";
+import { claimOne, failed, jobIn, settleOne } from "../support/jobs.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { missing, scratchDatabase } from "../support/servers.ts";
+import { ServerProcess } from "./child.ts";
+import { Desk, send } from "./client.ts";
+import { tally } from "./shop.ts";
+
+const folder = tempFolder();
+const body = { move: "count", patch: { by: "ada" } };
+const locks = { lockTtl: 2_000, lockWait: 200 };
+const headers = { "idempotency-key": "the-one" };
+
+type Database = { readonly url: string; drop(): Promise<void> };
+
+async function database(kind: "sqlite" | "postgres" | "mysql"): Promise<Database> {
+  if (kind !== "sqlite") return scratchDatabase(kind);
+  return { url: `sqlite:${folder.file(".db")}`, drop: async () => {} };
+}
+
+async function counted(holdfast: Holdfast, item: string): Promise<number> {
+  const lines = await holdfast.workflows.history(item);
+  return lines.filter(({ move }) => move === "count").length;
+}
+
+for (const kind of ["sqlite", "postgres", "mysql"] as const) {
+  describe(kind, { skip: kind !== "sqlite" && missing(kind) }, () => {
+    let scratch: Database;
+    before(async () => void (scratch = await database(kind)));
+    after(() => scratch.drop());
+
+    async function newItem(holdfast: Holdfast): Promise<string> {
+      return (await holdfast.workflows.start(tally, { data: {}, actor: "shop" })).id;
+    }
+
+    test("a move whose answer was lost is not made again", async () => {
+      await using desk = await Desk.open(scratch.url, { workflows: [tally] });
+      const { store } = desk.holdfast;
+      const id = await newItem(desk.holdfast);
+      const path = `/api/v1/items/${id}/moves`;
+      const change = store.changeItems.bind(store);
+      store.changeItems = async (asked) => {
+        await change(asked);
+        throw new OutcomeUnknown({ store: "the database", session: null });
+      };
+      const lost = await desk.post(path, body, 503, { headers });
+      assert.equal(lost.code, "OUTCOME_UNKNOWN");
+      store.changeItems = change;
+      // Somebody else goes on with the item; the revision is another by then.
+      await desk.post(path, { move: "count" });
+      const again = await desk.post(path, body, 200, { headers });
+      assert.equal(again.item.revision, 3);
+      assert.equal((await desk.post(path, body, 200, { headers })).item.revision, 3);
+      assert.equal(await counted(desk.holdfast, id), 2);
+    });
+
+    test("a move whose server dies after the commit is not made again", async () => {
+      await using holdfast = await openHoldfast(scratch.url);
+      const id = await newItem(holdfast);
+      const path = `/api/v1/items/${id}/moves`;
+      const asked = { method: "POST", body, headers: { "idempotency-key": "death" } };
+      const order = { url: scratch.url, limits: { underWayMs: 0 }, locks };
+      await using mortal = await ServerProcess.start({
+        ...order,
+        dies: { in: "changeItems", when: "after" },
+      });
+      await assert.rejects(send(mortal, path, asked), { code: "ECONNRESET" });
+      await mortal.ended;
+      assert.equal(await counted(holdfast, id), 1);
+      await using server = await ServerProcess.start(order);
+      // Whoever died holds the lock of the item until it runs out: that is no answer to be kept.
+      const answered = async (): Promise<boolean> => {
+        const replies = await Promise.all([0, 1, 2].map(() => send(server, path, asked)));
+        return replies.some(({ status }) => status === 200);
+      };
+      const giveUpAt = performance.now() + 30_000;
+      while (!(await answered())) assert.ok(performance.now() < giveUpAt, "nobody got an answer");
+      assert.equal((await send(server, path, asked)).json.item.revision, 2);
+      assert.equal(await counted(holdfast, id), 1);
+    });
+
+    test("of many who find a request abandoned one makes it, and all get its answer", async () => {
+      await using desk = await Desk.open(scratch.url, { workflows: [tally] });
+      const { store } = desk.holdfast;
+      const id = await newItem(desk.holdfast);
+      const path = `/api/v1/items/${id}/moves`;
+      const key = { "idempotency-key": "many" };
+      const change = store.changeItems.bind(store);
+      store.changeItems = async () => {
+        throw new OutcomeUnknown({ store: "the database", session: null });
+      };
+      await desk.post(path, body, 503, { headers: key });
+      let begun = 0;
+      store.changeItems = (asked) => {
+        begun += 1;
+        return change(asked);
+      };
+      const replies = await Promise.all(
+        Array.from({ length: 6 }, () => desk.post(path, body, 200, { headers: key })),
+      );
+      assert.deepEqual(new Set(replies.map(({ item }) => item.revision)), new Set([2]));
+      assert.deepEqual([begun, await counted(desk.holdfast, id)], [1, 1]);
+    });
+
+    test("a retry that was made is told to be, although the job failed again meanwhile", async () => {
+      await using desk = await Desk.open(scratch.url);
+      const { store } = desk.holdfast;
+      const id = await jobIn(store, "failed");
+      const revive = store.revive.bind(store);
+      store.revive = async (...args) => {
+        await revive(...args);
+        throw new OutcomeUnknown({ store: "the database", session: null });
+      };
+      const path = `/api/v1/jobs/${id}/retry`;
+      const key = { "idempotency-key": "retry" };
+      await desk.post(path, {}, 503, { headers: key });
+      store.revive = revive;
+      await settleOne(store, failed(await claimOne(store)));
+      assert.deepEqual(await desk.post(path, {}, 200, { headers: key }), { id, status: "pending" });
+      // It was tried again once, and that came to nothing.
+      assert.equal((await desk.get(`/api/v1/jobs/${id}`)).job.status, "failed");
+      const { lines } = await desk.get(`/api/v1/audit?subject=${encodeURIComponent(`job ${id}`)}`);
+      assert.equal(lines.length, 1);
+    });
+  });
+}
+
+after(async () => {
+  folder[Symbol.dispose]();
+  await assertNothingRuns();
+});

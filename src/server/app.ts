@@ -131,7 +131,7 @@ export class App {
     const answer = await route.run({ ...call, ids });
     // Nobody reads the stream that is asked for with HEAD, so it would never end.
     const wanted = "events" in answer && ctx.req.method === "HEAD" ? NO_EVENTS : answer;
-    return this.#respond(wanted, asker, requestId);
+    return this.#respond(wanted, route, { asker, requestId });
   }
 
   async #admit(ctx: Ctx, route: Route): Promise<Asker> {
@@ -179,9 +179,12 @@ export class App {
     const { status, body, replayed } = await this.#parts.once.answer(request, async (ids) =>
       settledOf(await route.run({ ...call, ids })),
     );
-    const again: Record<string, string> = replayed ? { "Idempotency-Replayed": "true" } : {};
     // A problem that is told again is told under the id of this request.
     const isProblem = status >= 400;
+    const again = {
+      ...(isProblem ? {} : placed(route, JSON.parse(body))),
+      ...(replayed ? { "Idempotency-Replayed": "true" } : {}),
+    };
     const text = isProblem
       ? JSON.stringify({ ...(JSON.parse(body) as object), requestId: call.requestId })
       : body;
@@ -189,19 +192,19 @@ export class App {
     return this.#response(text, { status, type, requestId: call.requestId, headers: again });
   }
 
-  #respond(answer: Answer, asker: Asker, requestId: string): Response {
+  #respond(
+    answer: Answer,
+    route: Route,
+    { asker, requestId }: { asker: Asker; requestId: string },
+  ): Response {
     if ("events" in answer) return this.#stream(answer.events, asker, requestId);
     if ("text" in answer) {
       return this.#response(answer.text, { status: answer.status, type: answer.type, requestId });
     }
     if (!("json" in answer)) return this.#response(null, { status: 204, type: null, requestId });
-    const { status, headers = {} } = answer;
-    return this.#response(JSON.stringify(answer.json), {
-      status,
-      type: JSON_TYPE,
-      requestId,
-      headers,
-    });
+    const { status, json } = answer;
+    const headers = placed(route, json);
+    return this.#response(JSON.stringify(json), { status, type: JSON_TYPE, requestId, headers });
   }
 
   #stream(source: EventSource, asker: Asker, requestId: string): Response {
@@ -287,6 +290,10 @@ function matches(pattern: string, path: string): boolean {
       part.startsWith("{") ? given[index] !== "" : part === given[index],
     )
   );
+}
+
+function placed({ location }: Route, json: unknown): Record<string, string> {
+  return location === undefined ? {} : { Location: location(json) };
 }
 
 function settledOf(answer: Answer): Settled {

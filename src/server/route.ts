@@ -10,7 +10,7 @@ import { notFound, Problem } from "./problem.ts";
 import type { EventSource } from "./sse.ts";
 
 export type Answer =
-  | { readonly status: number; readonly json: unknown; readonly headers?: Record<string, string> }
+  | { readonly status: number; readonly json: unknown }
   | { readonly status: number; readonly text: string; readonly type: string }
   | { readonly events: EventSource }
   | { readonly status: 204 };
@@ -62,6 +62,8 @@ export interface RouteSpec<Params extends Shape, Query extends Shape, Body> {
   readonly problems?: readonly number[];
   /** Doing it twice is as doing it once, given the same ids: nobody need wait for another who does it. */
   readonly repeatable?: boolean;
+  /** Where that is of which the answer tells. Said by the answer alone, so that whoever gets a kept one hears it, too. */
+  readonly location?: (json: unknown) => string;
   /** How many ids it writes. Default 1. */
   readonly idCount?: (body: Body) => number;
   readonly run: (

@@ -356,6 +356,12 @@ export function api(name: string, url: () => Promise<string>): void {
       const again = await desk.ask("/api/v1/jobs", { body, headers });
       assert.deepEqual([first.status, again.status, again.text], [201, 201, first.text]);
       assert.equal(again.headers["idempotency-replayed"], "true");
+      const location = `/api/v1/jobs/${first.json.id}`;
+      assert.deepEqual([first.headers.location, again.headers.location], [location, location]);
+      const plain = await desk.ask("/api/v1/jobs", {
+        body: { ...body, options: { queue: "plain" } },
+      });
+      assert.equal(plain.headers.location, `/api/v1/jobs/${plain.json.id}`);
       const other = await desk.ask("/api/v1/jobs", { body: { ...body, input: 2 }, headers });
       assert.deepEqual([other.status, other.json.code], [422, "KEY_REUSED"]);
       const elsewhere = await desk.ask("/api/v1/jobs/bulk", { body: { jobs: [body] }, headers });

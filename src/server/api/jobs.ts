@@ -69,10 +69,10 @@ function enqueueRoutes(parts: RouteParts): Route[] {
       },
       problems: [409, 413],
       repeatable: true,
-      run: async ({ body, ids, headers: given }) => {
-        const [job] = await enqueue(parts, { jobs: [body], ids, trace: traceOf(given) });
-        const headers = { Location: `/api/v1/jobs/${job?.id}` };
-        return { status: job?.added === true ? 201 : 200, json: job, headers };
+      location: (json) => `/api/v1/jobs/${(json as Accepted[number]).id}`,
+      run: async ({ body, ids, headers }) => {
+        const [job] = await enqueue(parts, { jobs: [body], ids, trace: traceOf(headers) });
+        return { status: job?.added === true ? 201 : 200, json: job };
       },
     }),
     route({

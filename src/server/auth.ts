@@ -45,6 +45,10 @@ interface Known {
   readonly at: number;
 }
 
+/** Said to everybody: it takes the database, which whoever asks from outside does not have. */
+const HOW =
+  "Whoever has the database makes one: holdfast tokens create --name <name> --role viewer|operator";
+
 export class Auth {
   readonly #parts: AuthParts;
   readonly #known = new Map<string, Known>();
@@ -89,23 +93,22 @@ export class Auth {
 
   async #nobody(): Promise<Asker> {
     if (await this.isOpen()) return { id: LOCAL, name: LOCAL, role: "operator" };
-    throw unauthorized("This needs a token: Authorization: Bearer hft_…");
+    throw unauthorized(`This needs a token: Authorization: Bearer hft_… ${HOW}`);
   }
 
   async #shown(header: string, address: string): Promise<Asker> {
     const token = /^bearer ([\w.~+/=-]+)$/i.exec(header)?.[1];
     if (token === undefined || token.length > TOKEN_LENGTH_MAX) {
       this.#refuse(address);
-      throw unauthorized(
-        "The token cannot be read: Authorization: Bearer hft_…",
-        "invalid_request",
-      );
+      const detail = `The token cannot be read: Authorization: Bearer hft_… ${HOW}`;
+      throw unauthorized(detail, "invalid_request");
     }
     const hash = hashOf(token);
     const asker = this.#remembered(hash) ?? (await this.#ask(hash, address));
     if (asker !== null) return asker;
     this.#refuse(address);
-    throw unauthorized("This token is not known, was revoked, or has expired.", "invalid_token");
+    const detail = `This token is not known, was revoked, or has expired. ${HOW}`;
+    throw unauthorized(detail, "invalid_token");
   }
 
   #remembered(hash: string): Asker | null {

@@ -7,6 +7,7 @@
 import { z } from "zod";
 import type { AccessRule, Asker } from "./auth.ts";
 import { notFound, Problem } from "./problem.ts";
+import { refused } from "./refused.ts";
 import type { EventSource } from "./sse.ts";
 
 export type Answer =
@@ -105,8 +106,8 @@ export function route<
     run: (call) => run(call as Parameters<typeof run>[0]),
     // Whatever does not look like a name or an id is the name of nothing.
     readParams: (given) => checked(params, given, () => notFound("such thing here")),
-    readQuery: (given) => checked(query, queryOf(given, kinds), problemIn(400)),
-    readBody: (given) => (body === null ? undefined : checked(body, given, problemIn(422))),
+    readQuery: (given) => checked(query, queryOf(given, kinds), problemIn(400, query)),
+    readBody: (given) => (body === null ? undefined : checked(body, given, problemIn(422, body))),
   };
 }
 
@@ -115,20 +116,16 @@ function checked(
   given: unknown,
   problem: (issue: z.core.$ZodIssue) => Problem,
 ): unknown {
-  const read = schema.safeParse(given);
+  const read = schema.safeParse(given, { reportInput: true });
   if (read.success) return read.data;
   throw problem(read.error.issues[0] as z.core.$ZodIssue);
 }
 
-const PATH_SHOWN_MAX = 100;
+const NAME_SHOWN_MAX = 100;
 
-function problemIn(status: number): (issue: z.core.$ZodIssue) => Problem {
+function problemIn(status: number, schema: z.ZodType): (issue: z.core.$ZodIssue) => Problem {
   return (issue) => {
-    const unknown = issue.code === "unrecognized_keys" ? issue.keys[0] : undefined;
-    const path = [...issue.path.map(String), ...(unknown === undefined ? [] : [unknown])];
-    const field = path.join(".").slice(0, PATH_SHOWN_MAX).toWellFormed();
-    const sentence = unknown === undefined ? issue.message : "there is no such field.";
-    const detail = field === "" ? sentence : `${field}: ${sentence}`;
+    const { field, detail } = refused(schema, issue);
     return new Problem({ status, code: "INVALID_ARGUMENT", detail, field: field || undefined });
   };
 }
@@ -166,7 +163,7 @@ function valueOf(text: string, kind: Kind | undefined): unknown {
 }
 
 function twice(name: string): Problem {
-  const field = name.slice(0, PATH_SHOWN_MAX).toWellFormed();
-  const detail = `${field}: it is in the query twice.`;
+  const field = name.slice(0, NAME_SHOWN_MAX).toWellFormed();
+  const detail = `${field} is in the query twice: give it once.`;
   return new Problem({ status: 400, code: "INVALID_ARGUMENT", detail, field });
 }

@@ -26,15 +26,17 @@ const fence = {
   epoch: z.int().min(0),
 };
 
-const failure = z.union([
-  z.string(),
-  z.object({
-    name: z.string().optional(),
-    message: z.string(),
-    code: z.string().optional(),
-    stack: z.string().optional(),
-  }),
-]);
+const failure = z
+  .union([
+    z.string(),
+    z.object({
+      name: z.string().optional(),
+      message: z.string(),
+      code: z.string().optional(),
+      stack: z.string().optional(),
+    }),
+  ])
+  .meta({ description: "A text, or an object with a message." });
 
 const settlement = z
   .discriminatedUnion("as", [

@@ -1,0 +1,140 @@
+/** What is refused is said in our own words: which field, what it must be, what it was. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { refused } from "../../src/server/refused.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { Desk } from "./client.ts";
+
+const ID = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
+const fence = { worker: "w-1", epoch: 1 };
+
+const posts: [string, unknown, string, string][] = [
+  ["/jobs", {}, "task", "task is missing: it must be a text."],
+  ["/jobs", { task: 1 }, "task", "task must be a text; got 1."],
+  ["/jobs", { task: "" }, "task", 'task must have between 1 and 128 characters; got "".'],
+  [
+    "/jobs",
+    { task: "a\u0000" },
+    "task",
+    String.raw`task must contain no control characters; got "a\u0000".`,
+  ],
+  [
+    "/jobs",
+    { task: "a", more: 1 },
+    "more",
+    "more is no field of this. There are: task, input, options.",
+  ],
+  ["/jobs", [], "", "The body must be an object; got a list of 0."],
+  [
+    "/jobs",
+    { task: "a", options: { priority: 1.5 } },
+    "options.priority",
+    "options.priority must be a whole number between -32767 and 32767; got 1.5.",
+  ],
+  [
+    "/jobs",
+    { task: "a", options: { onConflict: "shout" } },
+    "options.onConflict",
+    'options.onConflict must be one of return, replace, reject; got "shout".',
+  ],
+  [
+    "/jobs",
+    { task: "a", options: { delay: true } },
+    "options.delay",
+    "options.delay must be milliseconds, or a text such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m; got true.",
+  ],
+  [
+    "/jobs/bulk",
+    { jobs: [] },
+    "jobs",
+    "jobs must have between 1 and 5000 entries; got a list of 0.",
+  ],
+  [
+    "/jobs/bulk",
+    { jobs: [{ task: "a" }, {}] },
+    "jobs.1.task",
+    "jobs.1.task is missing: it must be a text.",
+  ],
+  [
+    "/leases/acquire",
+    { worker: "w-1", limit: 0 },
+    "limit",
+    "limit must be between 1 and 100; got 0.",
+  ],
+  [
+    `/leases/${ID}/settle`,
+    { ...fence, as: "lost" },
+    "as",
+    'as must be one of done, failed, suspended, released; got "lost".',
+  ],
+  [
+    `/leases/${ID}/settle`,
+    fence,
+    "as",
+    "as is missing: it must be one of done, failed, suspended, released.",
+  ],
+  [
+    `/leases/${ID}/settle`,
+    { ...fence, as: "failed", error: 7 },
+    "error",
+    "error must be a text, or an object with a message; got 7.",
+  ],
+  [
+    `/jobs/${ID}/retry`,
+    { attempts: "x".repeat(99) },
+    "attempts",
+    "attempts must be a whole number between 1 and 1000; got a text of 99 characters.",
+  ],
+];
+
+test("a field of a body is named, with what it must be and what it was", async () => {
+  await using desk = await Desk.open();
+  for (const [path, body, field, detail] of posts) {
+    const problem = await desk.post(`/api/v1${path}`, body, 422);
+    assert.deepEqual([problem.field ?? "", problem.detail], [field, detail]);
+  }
+});
+
+test("a field of a query is, too", async () => {
+  await using desk = await Desk.open();
+  const queries: [string, string][] = [
+    ["/jobs?limit=0", "limit must be between 1 and 1000; got 0."],
+    ["/jobs?limit=many", 'limit must be a whole number between 1 and 1000; got "many".'],
+    ["/jobs?before=1", 'before must be `next` of the page before; got "1".'],
+    [
+      "/jobs?colour=red",
+      "colour is no field of this. There are: status, queue, task, before, limit.",
+    ],
+    ["/jobs?limit=1&limit=2", "limit is in the query twice: give it once."],
+    ["/workers?all=maybe", 'all must be true or false; got "maybe".'],
+    ["/health?x=1", "x is no field of this. Leave it out."],
+  ];
+  for (const [path, detail] of queries) {
+    const whole = path.startsWith("/health") ? path : `/api/v1${path}`;
+    assert.equal((await desk.get(whole, 400)).detail, detail);
+  }
+});
+
+test("whoever has no token is told how one is made", async () => {
+  await using desk = await Desk.open(undefined, { token: "hft_configured_0123456789" });
+  for (const headers of [{}, { authorization: "Bearer hft_wrong" }, { authorization: "Basic x" }]) {
+    const { detail } = await desk.get("/api/v1/jobs", 401, { headers });
+    assert.match(detail, /holdfast tokens create --name/);
+  }
+});
+
+test("a schema that nobody described is spoken of all the same", async () => {
+  const { z } = await import("zod");
+  const schema = z.strictObject({ when: z.string().regex(/^\d+$/), least: z.number().min(3) });
+  const words = (given: unknown): string => {
+    const read = schema.safeParse(given, { reportInput: true });
+    return refused(schema, read.error!.issues[0]!).detail;
+  };
+  assert.equal(
+    words({ when: "x", least: 3 }),
+    'when must be as the OpenAPI document says; got "x".',
+  );
+  assert.equal(words({ when: "1", least: 2 }), "least must be at least 3; got 2.");
+});
+
+after(() => assertNothingRuns());

@@ -3,6 +3,7 @@ import type { Finding } from "../core/finding.ts";
 import type { Logger } from "../core/log.ts";
 import type { Settings } from "../config/schema.ts";
 import type { AnyTask } from "../core/task.ts";
+import type { AnyWorkflow } from "../core/workflow.ts";
 import type { Alerts } from "../ops/alerts.ts";
 import type { Monitor, MonitorOptions } from "../ops/monitor.ts";
 import type { Health } from "../server/health.ts";
@@ -17,6 +18,13 @@ export interface Ground {
   readonly holdfast: Holdfast;
   readonly logger: Logger;
   readonly settings: Settings;
+}
+
+/** Those that the tasks module exports: a guard is a function, so whoever moves items needs the code. */
+export async function workflowsOf({ tasks }: Settings): Promise<readonly AnyWorkflow[]> {
+  if (tasks === null) return [];
+  const { loadWorkflows } = await import("./tasks.ts");
+  return loadWorkflows(tasks);
 }
 
 /** The canary's task is given to every worker while canaries are sent. */
@@ -62,6 +70,8 @@ interface ServerParts extends Ground {
 export async function openServer(parts: ServerParts): Promise<Server> {
   const { holdfast, logger, settings, tasks, metrics, health, monitor } = parts;
   const { host, port, token } = settings;
+  // A module that could not be read while developing is waited out: then there is nothing to know of.
+  const workflows = tasks === null ? [] : await workflowsOf(settings);
   const { startServer } = await import("../server/server.ts");
   return startServer({
     holdfast,
@@ -70,6 +80,7 @@ export async function openServer(parts: ServerParts): Promise<Server> {
     port,
     metrics,
     health,
+    workflows,
     ...(token === null ? {} : { token }),
     ...(tasks === null ? {} : { tasks }),
     ...(monitor === null ? {} : { monitor }),

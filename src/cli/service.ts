@@ -25,6 +25,7 @@ import {
   openMonitor,
   openServer,
   tasksWithCanary,
+  workflowsOf,
   type Alerts,
   type Ground,
   type Monitor,
@@ -184,7 +185,8 @@ async function openWorker(
   tasks: readonly AnyTask[],
 ): Promise<Worker | null> {
   const all = await tasksWithCanary(tasks, settings);
-  const starting = holdfast.startWorker({ tasks: all, ...workerOptions(settings) });
+  const workflows = await workflowsOf(settings);
+  const starting = holdfast.startWorker({ tasks: all, workflows, ...workerOptions(settings) });
   starting.catch(() => {}); // closing says what became of it
   const stopped = new Promise<null>((resolve) => {
     signal.addEventListener("abort", () => resolve(null), { once: true });

@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { HoldfastError, UnknownTask } from "../core/errors.ts";
 import { taskMap, type Task } from "../core/task.ts";
+import type { AnyWorkflow } from "../core/workflow.ts";
 
 export class TasksNotLoaded extends HoldfastError {
   constructor(message: string, cause?: unknown) {
@@ -24,6 +25,17 @@ export async function loadTasks(file: string): Promise<Task[]> {
   }
   taskMap(tasks); // Throws when two have one name.
   return tasks;
+}
+
+/** Every workflow that the module exports, in the same ways; there need be none. */
+export async function loadWorkflows(file: string): Promise<AnyWorkflow[]> {
+  const path = resolve(file);
+  const exported = await importModule(path);
+  const workflows = [...new Set(Object.values(exported).flat())].filter(isWorkflow);
+  const names = workflows.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice === undefined) return workflows;
+  throw new TasksNotLoaded(`${path} exports two workflows that are called '${twice}'.`);
 }
 
 export function findTask(tasks: readonly Task[], name: string): Task {
@@ -76,5 +88,17 @@ function isTask(value: unknown): value is Task {
     typeof queue === "string" &&
     typeof retry === "object" &&
     typeof run === "function"
+  );
+}
+
+/** By shape, as well. */
+function isWorkflow(value: unknown): value is AnyWorkflow {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, version, states, moves } = value as Partial<Record<keyof AnyWorkflow, unknown>>;
+  return (
+    typeof name === "string" &&
+    typeof version === "number" &&
+    states instanceof Map &&
+    moves instanceof Map
   );
 }

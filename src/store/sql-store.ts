@@ -266,8 +266,8 @@ export class SqlStore extends SqlFindings implements Store {
     return inspect.hasPending(this.engine, queue);
   }
 
-  stranded() {
-    return stranded(this.engine);
+  stranded({ queue }: { readonly queue?: string } = {}) {
+    return stranded(this.engine, queue);
   }
 
   #turn(

@@ -139,8 +139,8 @@ export interface Store
   stats(): Promise<QueueStats[]>;
   /** Whether a queue has pending jobs. */
   hasPending(queue: string): Promise<boolean>;
-  /** Pending jobs that no live worker can run, by queue and task, those that wait longest first. */
-  stranded(): Promise<Stranded[]>;
+  /** Pending jobs that no live worker can run, by queue and task, those that wait longest first; of one queue, if named. */
+  stranded(filter?: { readonly queue?: string }): Promise<Stranded[]>;
 
   /**
    * Calls back soon after something changed, by this process or another. A hint and nothing more: hints may come late,

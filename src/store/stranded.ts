@@ -19,10 +19,11 @@ interface Crew {
   tasks: string;
 }
 
-export async function stranded(engine: Engine): Promise<Stranded[]> {
+/** Of all queues, or of one. */
+export async function stranded(engine: Engine, only?: string): Promise<Stranded[]> {
   const known = await knownTasks(engine);
   const found: Stranded[] = [];
-  for (const queue of await pendingQueues(engine)) {
+  for (const queue of only === undefined ? await pendingQueues(engine) : [only]) {
     found.push(...(await strandedIn(engine, queue, known.get(queue) ?? [])));
   }
   return found.toSorted((a, b) => b.waitedMs - a.waitedMs);

@@ -104,6 +104,8 @@ export const versions: Group = (open) => {
       stranded.map(({ queue }) => queue),
       ["queue-0"],
     );
+    assert.deepEqual(await store.stranded({ queue: "queue-0" }), stranded);
+    assert.deepEqual(await store.stranded({ queue: "queue-1" }), []);
   });
 
   test("the builds that enqueue are noted, once each, with when they last did", async () => {

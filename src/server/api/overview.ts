@@ -2,7 +2,8 @@
 import { z } from "zod";
 import type { AuditFilter } from "../../queue/audit.ts";
 import type { LockStatsOptions } from "../../queue/lock-stats.ts";
-import type { QueueStats } from "../../store/store.ts";
+import type { QueueStats, Stranded } from "../../store/store.ts";
+import { Kept } from "../kept.ts";
 import type { RouteParts } from "../parts.ts";
 import { notFound } from "../problem.ts";
 import { route, type Route } from "../route.ts";
@@ -11,6 +12,11 @@ import * as s from "../schemas.ts";
 /** Where nobody counts in the background, counting is shared by all who ask within this time. */
 const COUNT_EVERY_MS = 2_000;
 const PAGE = 100;
+/** Jobs that nobody can run are looked for at the head of every queue: what was found is told for a while. */
+const STRANDED_FOR_MS = 10_000;
+const STRANDED_WAIT_MS = 5_000;
+/** Of more queues than this nothing is remembered. */
+const QUEUES_MAX = 1_000;
 
 interface Counted {
   readonly countedAt: number;
@@ -45,7 +51,33 @@ function counter({ holdfast, monitor }: RouteParts): () => Promise<Counted> {
   };
 }
 
-function queueRoutes({ holdfast, monitor }: RouteParts, count: () => Promise<Counted>): Route[] {
+type Told = Kept<readonly Stranded[]>;
+
+/** Of all queues, or of one: each asked for by itself, so that a look at one queue does not go through all. */
+function strandedBy({ holdfast }: RouteParts): (queue?: string) => Told {
+  const { runtime, store } = holdfast;
+  const times = { runtime, forMs: STRANDED_FOR_MS, waitMs: STRANDED_WAIT_MS };
+  const all: Told = new Kept({ ...times, ask: () => store.stranded() });
+  const byQueue = new Map<string, Told>();
+  return (queue) => {
+    if (queue === undefined) return all;
+    const known = byQueue.get(queue);
+    if (known !== undefined) return known;
+    if (byQueue.size >= QUEUES_MAX) byQueue.clear();
+    const one: Told = new Kept({ ...times, ask: () => store.stranded({ queue }) });
+    byQueue.set(queue, one);
+    return one;
+  };
+}
+
+const strandedOrNull = z
+  .array(s.stranded)
+  .nullable()
+  .meta({ description: "As found within the last seconds. Null: the database took too long." });
+
+function queueRoutes(parts: RouteParts, count: () => Promise<Counted>): Route[] {
+  const { monitor } = parts;
+  const strandedIn = strandedBy(parts);
   const counted = { countedAt: s.instant };
   return [
     route({
@@ -74,14 +106,14 @@ function queueRoutes({ holdfast, monitor }: RouteParts, count: () => Promise<Cou
       answers: {
         200: {
           description: "As it was counted last.",
-          schema: z.object({ ...counted, queue: s.queue, stranded: z.array(s.stranded) }),
+          schema: z.object({ ...counted, queue: s.queue, stranded: strandedOrNull }),
         },
       },
       run: async ({ params: { name } }) => {
         const { queues, countedAt } = await count();
         const queue = queues.find((one) => one.queue === name);
         if (queue === undefined) throw notFound("such queue: it has no jobs");
-        const stranded = (await holdfast.jobs.stranded()).filter((one) => one.queue === name);
+        const stranded = await strandedIn(name).get();
         return { status: 200, json: { countedAt, queue, stranded } };
       },
     }),
@@ -99,13 +131,13 @@ function queueRoutes({ holdfast, monitor }: RouteParts, count: () => Promise<Cou
             ...counted,
             queues: z.array(s.queue),
             minutes: z.array(s.minute),
-            stranded: z.array(s.stranded),
+            stranded: strandedOrNull,
           }),
         },
       },
       run: async () => {
         const minutes = monitor?.latest()?.minutes ?? [];
-        const stranded = await holdfast.jobs.stranded();
+        const stranded = await strandedIn().get();
         return { status: 200, json: { ...(await count()), minutes, stranded } };
       },
     }),

@@ -1,0 +1,70 @@
+/** Figures are asked for often, and looked for seldom: however many ask, the database is asked once at a time. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { Desk } from "./client.ts";
+
+test("jobs that nobody can run are looked for once in a while, and in one queue where one is asked for", async () => {
+  await using desk = await Desk.open();
+  for (const queue of ["a", "b"]) {
+    await desk.post("/api/v1/jobs", { task: "t", options: { queue } }, 201);
+  }
+  const { store } = desk.holdfast;
+  const look = store.stranded.bind(store);
+  const looks: (string | undefined)[] = [];
+  store.stranded = (filter) => {
+    looks.push(filter?.queue);
+    return look(filter);
+  };
+  for (let round = 0; round < 3; round += 1) {
+    await desk.get("/api/v1/queues/a");
+    await desk.get("/api/v1/stats");
+  }
+  assert.deepEqual(looks, ["a", undefined]);
+  const { stranded } = await desk.get("/api/v1/queues/a");
+  assert.deepEqual(
+    stranded.map(({ queue, jobs }: any) => [queue, jobs]),
+    [["a", 1]],
+  );
+  assert.equal((await desk.get("/api/v1/stats")).stranded.length, 2);
+});
+
+test("what cannot be told is null, and the rest is told", async () => {
+  await using desk = await Desk.open();
+  await desk.post("/api/v1/jobs", { task: "t" }, 201);
+  desk.holdfast.store.stranded = () => Promise.reject(new Error("the disk is slow"));
+  const { queues, stranded } = await desk.get("/api/v1/stats");
+  assert.deepEqual([queues.length, stranded], [1, null]);
+});
+
+test("those who ask for figures at once share one count, and those who come while it runs", async () => {
+  await using desk = await Desk.open();
+  const { holdfast } = desk;
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  const stats = holdfast.stats.bind(holdfast);
+  let counts = 0;
+  holdfast.stats = async () => {
+    counts += 1;
+    await gate;
+    return stats();
+  };
+  const asked = Array.from({ length: 5 }, () => desk.get("/api/v1/queues"));
+  // Another answer comes only after all those have arrived, and the count is under way still.
+  await desk.get("/live");
+  asked.push(desk.get("/api/v1/queues"));
+  open();
+  const told = await Promise.all(asked);
+  assert.deepEqual([new Set(told.map(({ countedAt }) => countedAt)).size, counts], [1, 1]);
+});
+
+test("a count that failed is not kept: whoever asks next counts", async () => {
+  await using desk = await Desk.open();
+  const { holdfast } = desk;
+  const stats = holdfast.stats.bind(holdfast);
+  holdfast.stats = () => Promise.reject(new Error("the database went away"));
+  await desk.get("/api/v1/queues", 500);
+  holdfast.stats = stats;
+  await desk.get("/api/v1/queues");
+});
+
+after(() => assertNothingRuns());

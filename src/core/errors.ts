@@ -230,8 +230,27 @@ export class KeyTaken extends HoldfastError {
 
 /** The database could not be reached, opened, read or written. Nothing was half-written. */
 export class StoreUnavailable extends HoldfastError {
-  constructor(facts: { problem: string; remedy: string }, cause?: unknown) {
-    super("STORE_UNAVAILABLE", `${facts.problem} ${facts.remedy}`, cause);
+  constructor(
+    facts: { problem: string; remedy: string },
+    cause?: unknown,
+    code = "STORE_UNAVAILABLE",
+  ) {
+    super(code, `${facts.problem} ${facts.remedy}`, cause);
+  }
+}
+
+/** The file of the database was deleted, moved or replaced while it is in use. Nothing is accepted any more. */
+export class StoreGone extends StoreUnavailable {
+  /** Where what this process still has is written when it is closed. */
+  readonly rescuePath: string;
+
+  constructor(facts: { path: string; what: string; rescuePath: string }) {
+    const problem = `${facts.what} while this process uses it. Nothing is accepted any more, for it would be lost.`;
+    const remedy =
+      `Do not kill this process: it may have the last copy. Put the file back if it was moved; ` +
+      `otherwise stop the process with SIGTERM, and it writes what it has to ${facts.rescuePath}.`;
+    super({ problem, remedy }, undefined, "STORE_GONE");
+    this.rescuePath = facts.rescuePath;
   }
 }
 

@@ -95,7 +95,7 @@ export class Loop {
       }
       return waitMs * (1 - JITTER * runtime.random());
     } catch (error) {
-      if (this.#failures === 0) {
+      if (this.#failures === 0 && isNews(error)) {
         const said = describeError(error); // anything may be thrown, also what String() chokes on
         logger.error({ loop: name, err: error }, `${name}: ${said.name}: ${said.message}`);
       }
@@ -129,4 +129,14 @@ export class Loop {
   #yield(): Promise<void> {
     return new Promise((resolve) => this.#options.runtime.afterIo(resolve));
   }
+}
+
+const told = new WeakSet<object>();
+
+/** What several loops are told by one and the same error is said once. */
+function isNews(error: unknown): boolean {
+  if (typeof error !== "object" || error === null) return true;
+  const isNew = !told.has(error);
+  told.add(error);
+  return isNew;
 }

@@ -8,7 +8,7 @@
  */
 import { toMs, type Duration } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
-import { SchemaTooNew, SchemaTooOld } from "../core/errors.ts";
+import { SchemaTooNew, SchemaTooOld, StoreGone } from "../core/errors.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import type { Worker } from "../worker/worker.ts";
 import { Kept } from "./kept.ts";
@@ -64,11 +64,16 @@ export interface HealthParts {
 /** What the database said when it was last asked. */
 interface Said {
   readonly answers: boolean;
-  /** Why the tables cannot be used; null: they can. */
+  /** Why the database or its tables cannot be used; null: nobody said so. */
   readonly problem: string | null;
 }
 
 const SILENT: Said = { answers: false, problem: null };
+/** A new start would not mend it, and would throw away what this process still has. */
+const GONE: Said = {
+  answers: false,
+  problem: "the database's file was deleted or replaced: nothing is accepted; see the log",
+};
 
 export class Health {
   readonly #parts: HealthParts;
@@ -181,15 +186,15 @@ export class Health {
 
 /** Whoever says something about the tables answers. */
 function saidBy(error: unknown): Said {
+  if (error instanceof StoreGone) return GONE;
   const isMisfit = error instanceof SchemaTooOld || error instanceof SchemaTooNew;
   if (!isMisfit) return SILENT;
   return { answers: true, problem: describeError(error).message };
 }
 
-function checkDatabase({ answers }: Said): Check {
-  return answers
-    ? { name: "database", status: "ok", detail: "it answers" }
-    : { name: "database", status: "down", detail: "the database does not answer" };
+function checkDatabase({ answers, problem }: Said): Check {
+  if (answers) return { name: "database", status: "ok", detail: "it answers" };
+  return { name: "database", status: "down", detail: problem ?? "the database does not answer" };
 }
 
 /** Of a database that does not answer nobody knows. */

@@ -98,6 +98,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   ITEMS_STRANDED: 409,
   LOCK_NOT_ACQUIRED: 409,
   STORE_UNAVAILABLE: 503,
+  STORE_GONE: 503,
   STORE_BUSY: 503,
   STORE_FULL: 503,
   OUTCOME_UNKNOWN: 503,
@@ -113,6 +114,8 @@ const RETRY_AFTER_S = "5";
 
 const AWAY =
   "The database does not answer at the moment. Try again; with an Idempotency-Key nothing is done twice.";
+const GONE =
+  "The database's file was deleted or replaced: nothing is accepted. The server's log has more.";
 const UNFORESEEN =
   "Something unforeseen happened. The server's log has more, under the id of this request.";
 
@@ -124,7 +127,8 @@ export function problemOf(thrown: unknown): Problem {
   const status = STATUSES[code];
   if (status === undefined) return unforeseen(thrown);
   if (status === 503) {
-    return new Problem({ status, code, detail: AWAY, headers: retryAfter(RETRY_AFTER_S) }, thrown);
+    const detail = code === "STORE_GONE" ? GONE : AWAY;
+    return new Problem({ status, code, detail, headers: retryAfter(RETRY_AFTER_S) }, thrown);
   }
   const field = "field" in thrown && typeof thrown.field === "string" ? thrown.field : undefined;
   // The database's own words come behind ours, as the cause.

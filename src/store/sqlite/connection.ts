@@ -13,6 +13,8 @@ import { Closed, StoreBusy, StoreRefused } from "../../core/errors.ts";
 import { sleep, type Runtime } from "../../core/runtime.ts";
 import { newTally } from "../load.ts";
 import { isBusy, translate } from "./errors.ts";
+import type { FileGuard } from "./guard.ts";
+import { rescue } from "./rescue.ts";
 
 /** How long a write waits for other processes before it gives up with StoreBusy. */
 const BUSY_MS_MAX = 30_000;
@@ -30,14 +32,19 @@ export class Connection {
   readonly #inside = new AsyncLocalStorage<Promise<void>>();
   readonly #runtime: Runtime;
   readonly #probe: Probe | null;
+  readonly #guard: FileGuard | null;
   readonly #statements = new Map<string, StatementSync>();
   #gate: Promise<void> | null = null;
   /** How the last transaction was begun. */
   #durable: boolean | null = null;
   #closed = false;
 
-  constructor(db: DatabaseSync, options: { path: string; runtime: Runtime; probe: Probe | null }) {
+  constructor(
+    db: DatabaseSync,
+    options: { path: string; runtime: Runtime; probe: Probe | null; guard: FileGuard | null },
+  ) {
     this.#db = db;
+    this.#guard = options.guard;
     this.path = options.path;
     this.#runtime = options.runtime;
     this.#probe = options.probe;
@@ -71,6 +78,7 @@ export class Connection {
       try {
         const value = body();
         this.exec("commit");
+        if (durable) this.#checkFile();
         return value;
       } catch (error) {
         this.#rollback();
@@ -88,6 +96,7 @@ export class Connection {
       try {
         const value = await this.#inside.run(gate.promise, body);
         this.exec("commit");
+        this.#checkFile();
         return value;
       } catch (error) {
         this.#rollback();
@@ -105,11 +114,17 @@ export class Connection {
     this.#probe?.(`after ${text}`);
   }
 
+  /** For whoever writes to the file by another connection: throws if it is not the one at its path any more. */
+  lookAtFile(): void {
+    this.#guard?.look(this.#runtime.monotonic());
+  }
+
   async close(): Promise<void> {
     while (this.#gate !== null) await this.#gate;
     if (this.#closed) return;
     this.#closed = true;
     this.#statements.clear();
+    if (this.#guard?.isGone(this.#runtime.monotonic()) === true) rescue(this.#db, this.#guard);
     this.#db.close();
   }
 
@@ -126,6 +141,7 @@ export class Connection {
       while (this.#gate !== null) await this.#gate;
       if (this.#closed) throw new Closed({ what: `The store ${this.path}` });
       try {
+        this.lookAtFile();
         return await body();
       } catch (error) {
         if (!isBusy(error)) throw translate(error, this.path);
@@ -136,6 +152,11 @@ export class Connection {
       const most = Math.min(BUSY_PAUSE_MS_MAX, BUSY_PAUSE_MS_FIRST * 2 ** tries);
       await sleep(this.#runtime, this.#runtime.random() * most);
     }
+  }
+
+  /** Nobody is told that something was accepted which went into a file that nobody finds. */
+  #checkFile(): void {
+    this.#guard?.check(this.#runtime.monotonic());
   }
 
   /**

@@ -22,6 +22,7 @@ import type { Ask, Asked } from "../guests/ask.ts";
 import { FINGERPRINT, OTHER_COPY } from "../guests/sqlite.ts";
 import { isBusy, translate } from "./errors.ts";
 import { checkFile } from "./file.ts";
+import { FileGuard } from "./guard.ts";
 import { HotStatements } from "./hot.ts";
 import { FileWatch } from "./watch.ts";
 import { migrations } from "./migrations.ts";
@@ -69,7 +70,8 @@ export class SqliteEngine implements Engine {
     } catch (error) {
       throw translate(error, path);
     }
-    const connection = new Connection(db, { path, runtime, probe });
+    const guard = FileGuard.of(path);
+    const connection = new Connection(db, { path, runtime, probe, guard });
     try {
       await connection.read(() => prepareDatabase(db));
     } catch (error) {
@@ -155,6 +157,7 @@ export class SqliteEngine implements Engine {
 
   async asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
     const ask = askOf("sqlite", tx);
+    this.#connection.lookAtFile();
     const sendText = async (text: string, values: readonly unknown[]): Promise<Asked> => {
       try {
         return await ask(text, values);

@@ -6,7 +6,7 @@ import type { AnyTask } from "../core/task.ts";
 import type { AnyWorkflow } from "../core/workflow.ts";
 import type { Alerts } from "../ops/alerts.ts";
 import type { Monitor, MonitorOptions } from "../ops/monitor.ts";
-import type { Health } from "../server/health.ts";
+import type { Children, Health } from "../server/health.ts";
 import type { Metrics } from "../server/metrics.ts";
 import type { Server } from "../server/server.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
@@ -55,9 +55,14 @@ export async function openMetrics({ holdfast }: Ground): Promise<Metrics> {
   return new Metrics({ holdfast, census: () => holdfast.store.census() });
 }
 
-export async function openHealth({ holdfast }: Ground, awaitsWorker: boolean): Promise<Health> {
+export async function openHealth(
+  { holdfast, settings }: Ground,
+  { awaitsWorker, pids }: { awaitsWorker: boolean; pids: Children["pids"] | undefined },
+): Promise<Health> {
   const { Health } = await import("../server/health.ts");
-  return new Health({ holdfast, awaitsWorker });
+  const children =
+    pids === undefined ? {} : { children: { pids, heartbeatMs: settings.heartbeat } };
+  return new Health({ holdfast, awaitsWorker, ...children });
 }
 
 interface ServerParts extends Ground {

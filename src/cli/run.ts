@@ -103,9 +103,11 @@ interface Circumstances {
   readonly signals: Signals;
   /** The server and the monitor are this process's, not those of one above it. */
   readonly alone: boolean;
+  /** Of those that run the jobs for us. */
+  readonly pids?: () => readonly number[];
 }
 
-function startService(plan: Plan, { logger, tasks, known, signals, alone }: Circumstances) {
+function startService(plan: Plan, { logger, tasks, known, signals, alone, pids }: Circumstances) {
   const ending = new AbortController();
   void signals.first.then(() => ending.abort());
   const { settings, config } = plan;
@@ -115,6 +117,7 @@ function startService(plan: Plan, { logger, tasks, known, signals, alone }: Circ
     logger,
     tasks,
     known,
+    pids,
     signal: ending.signal,
     server: alone && plan.server,
     monitor: alone && settings.monitor > 0,
@@ -179,7 +182,9 @@ async function watchOver(
     supervisor?.killAll();
   });
   const known = plan.server ? await knownTasks(plan, tasks) : null;
-  const service = await startService(plan, { logger, tasks: null, known, signals, alone: true });
+  const pids = (): readonly number[] => supervisor?.pids ?? [];
+  const beside = { tasks: null, known, alone: true, pids };
+  const service = await startService(plan, { logger, signals, ...beside });
   if (service === null) return;
   supervisor = new Supervisor({
     count: settings.processes,

@@ -42,6 +42,8 @@ export interface ServiceOptions {
   readonly known: readonly AnyTask[] | null;
   readonly server: boolean;
   readonly monitor: boolean;
+  /** Of the processes that run the jobs, where they are not run in this one. */
+  readonly pids?: (() => readonly number[]) | undefined;
   /** Aborts when nobody waits for the service to start any more. */
   readonly signal: AbortSignal;
 }
@@ -160,12 +162,12 @@ interface Served {
 }
 
 async function serve(
-  { tasks, known, settings, origins }: ServiceOptions,
+  { tasks, known, settings, origins, pids }: ServiceOptions,
   ground: Ground,
   monitor: Monitor | null,
 ): Promise<Served> {
   const metrics = await openMetrics(ground);
-  const health = await openHealth(ground, tasks !== null);
+  const health = await openHealth(ground, { awaitsWorker: tasks !== null, pids });
   const tellAbout = (worker: Worker): void => {
     metrics.watch(worker);
     health.watch(worker);

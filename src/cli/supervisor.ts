@@ -52,6 +52,13 @@ export class Supervisor {
     return this.#over.promise;
   }
 
+  /** Of those that run now. */
+  get pids(): number[] {
+    return [...this.#children.values()].flatMap(({ pid, isRunning }) =>
+      isRunning ? (pid ?? []) : [],
+    );
+  }
+
   /** Stops all and starts them anew; once more when it is asked for meanwhile. */
   async restart(): Promise<void> {
     this.#changedAgain = this.#restarting;

@@ -10,6 +10,8 @@ import { toMs, type Duration } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import { SchemaTooNew, SchemaTooOld, StoreGone } from "../core/errors.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
+import type { WorkerRecord } from "../store/registry.ts";
+import { ownTrace } from "../worker/process-trace.ts";
 import type { Worker } from "../worker/worker.ts";
 import { Kept } from "./kept.ts";
 
@@ -22,6 +24,8 @@ const WEDGED_AFTER = "2m";
 /** Signs of life that may be missed before one speaks of silence, and of death. */
 const BEATS_LATE = 3;
 const BEATS_WEDGED = 6;
+/** Workers that are looked at for those of our children. */
+const SEEN_MAX = 1_000;
 
 const MS_PER_S = 1_000;
 
@@ -57,8 +61,17 @@ export interface HealthParts {
   readonly holdfast: Holdfast;
   /** This process is to have a worker, and is not ready without; one that stands by has none yet. Default false. */
   readonly awaitsWorker?: boolean;
+  /** The jobs are run by processes that this one watches over; their workers are known by their rows. Default: none are. */
+  readonly children?: Children;
   /** How long a worker may stand still before the process counts as dead. Default 2 minutes. */
   readonly wedgedAfter?: Duration;
+}
+
+export interface Children {
+  /** Their process ids, of those that run now. */
+  readonly pids: () => readonly number[];
+  /** How often their workers give a sign of life. */
+  readonly heartbeatMs: number;
 }
 
 /** What the database said when it was last asked. */
@@ -66,12 +79,14 @@ interface Said {
   readonly answers: boolean;
   /** Why the database or its tables cannot be used; null: nobody said so. */
   readonly problem: string | null;
+  /** Those of this host, where children run the jobs. */
+  readonly workers: readonly WorkerRecord[];
 }
 
-const SILENT: Said = { answers: false, problem: null };
+const SILENT: Said = { answers: false, problem: null, workers: [] };
 /** A new start would not mend it, and would throw away what this process still has. */
 const GONE: Said = {
-  answers: false,
+  ...SILENT,
   problem: "the database's file was deleted or replaced: nothing is accepted; see the log",
 };
 
@@ -83,16 +98,18 @@ export class Health {
   readonly #workers = new Set<Worker>();
   /** Since when the database has answered, as far as we know: before, nobody could get on. Null: it does not. */
   #answersSince: number | null = Number.NEGATIVE_INFINITY;
+  /** When it last did. */
+  #answeredAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: HealthParts) {
     const { holdfast, wedgedAfter = WEDGED_AFTER } = parts;
-    const { runtime, store } = holdfast;
+    const { runtime } = holdfast;
     this.#parts = parts;
     this.#wedgedMs = toMs("wedgedAfter", wedgedAfter, { min: 1_000 });
     this.#startedAt = runtime.monotonic();
     this.#database = new Kept({
       runtime,
-      ask: () => store.checkSchema().then(() => ({ answers: true, problem: null }), saidBy),
+      ask: () => this.#look(),
       forMs: ANSWER_KEPT_MS,
       waitMs: ANSWER_MS_MAX,
     });
@@ -107,7 +124,13 @@ export class Health {
     const { runtime, version } = this.#parts.holdfast;
     const said = await this.#ask();
     const workers = [...this.#workers].map((worker) => this.#checkWorker(worker));
-    const checks = [checkDatabase(said), ...checkSchema(said), ...this.#checkAwaited(), ...workers];
+    const checks = [
+      checkDatabase(said),
+      ...checkSchema(said),
+      ...this.#checkAwaited(),
+      ...workers,
+      ...this.#checkChildren(said),
+    ];
     return {
       status: worstOf(checks),
       uptime: Math.floor((runtime.monotonic() - this.#startedAt) / MS_PER_S),
@@ -117,8 +140,9 @@ export class Health {
     };
   }
 
+  /** Nobody waits for the database here: what is known of it is what it said before, and the next one knows what it says now. */
   async live(): Promise<ProbeAnswer> {
-    await this.#ask();
+    void this.#database.get();
     return probed([...this.#workers].flatMap((worker) => this.#wedged(worker)));
   }
 
@@ -126,20 +150,60 @@ export class Health {
     const said = await this.#ask();
     const checks = [checkDatabase(said), ...checkSchema(said), ...this.#checkAwaited()];
     const down = checks.filter(({ status }) => status !== "ok").map(({ detail }) => detail);
-    return probed([...down, ...[...this.#workers].flatMap(unready)]);
+    const { children } = this.#parts;
+    const idle = children === undefined || said.workers.some(works) ? [] : [NONE_WORKS];
+    return probed([
+      ...down,
+      ...(down.length > 0 ? [] : idle),
+      ...[...this.#workers].flatMap(unready),
+    ]);
   }
 
   async #ask(): Promise<Said> {
-    const said = (await this.#database.get()) ?? SILENT;
-    const { runtime } = this.#parts.holdfast;
-    this.#answersSince = said.answers ? (this.#answersSince ?? runtime.monotonic()) : null;
+    const said = await this.#database.get();
+    if (said === null) this.#answersSince = null;
+    return said ?? SILENT;
+  }
+
+  async #look(): Promise<Said> {
+    const said = await this.#said().catch(saidBy);
+    const now = this.#parts.holdfast.runtime.monotonic();
+    this.#answersSince = said.answers ? (this.#answersSince ?? now) : null;
+    if (said.answers) this.#answeredAt = now;
     return said;
+  }
+
+  async #said(): Promise<Said> {
+    const { holdfast, children } = this.#parts;
+    const { store } = holdfast;
+    await store.checkSchema();
+    if (children === undefined) return { answers: true, problem: null, workers: [] };
+    const alive = await store.workers({ alive: true, limit: SEEN_MAX });
+    const pids = new Set(children.pids());
+    const workers = alive.filter((worker) => isHere(worker) && pids.has(worker.pid));
+    return { answers: true, problem: null, workers };
   }
 
   #checkAwaited(): Check[] {
     const { awaitsWorker = false } = this.#parts;
     if (!awaitsWorker || this.#workers.size > 0) return [];
     return [{ name: "worker", status: "degraded", detail: "no worker is registered yet" }];
+  }
+
+  /** Each of the processes that run our jobs. Of a database that does not answer nobody knows. */
+  #checkChildren({ answers, workers }: Said): Check[] {
+    const { children } = this.#parts;
+    if (children === undefined || !answers) return [];
+    const pids = children.pids();
+    if (pids.length === 0) return [{ name: "worker", status: "degraded", detail: NONE_WORKS }];
+    const lateMs = BEATS_LATE * children.heartbeatMs;
+    return pids.map((pid) =>
+      checkChild(
+        pid,
+        workers.find((worker) => worker.pid === pid),
+        lateMs,
+      ),
+    );
   }
 
   #checkWorker(worker: Worker): Check {
@@ -179,8 +243,8 @@ export class Health {
   /** Only the time counts in which the database could have answered. */
   #standsStill(forMs: number, limitMs: number): boolean {
     if (this.#answersSince === null) return false;
-    const answeredForMs = this.#parts.holdfast.runtime.monotonic() - this.#answersSince;
-    return Math.min(forMs, answeredForMs) > limitMs;
+    const since = this.#parts.holdfast.runtime.monotonic() - forMs;
+    return this.#answeredAt - Math.max(since, this.#answersSince) > limitMs;
   }
 }
 
@@ -189,7 +253,32 @@ function saidBy(error: unknown): Said {
   if (error instanceof StoreGone) return GONE;
   const isMisfit = error instanceof SchemaTooOld || error instanceof SchemaTooNew;
   if (!isMisfit) return SILENT;
-  return { answers: true, problem: describeError(error).message };
+  return { answers: true, problem: describeError(error).message, workers: [] };
+}
+
+const NONE_WORKS = "none of the processes that run jobs has a worker that works";
+
+/** Process ids are told apart by the host, and by the namespace that they are from. */
+function isHere({ hostname, hostBoot }: WorkerRecord): boolean {
+  const here = ownTrace();
+  return hostname === here.hostname && hostBoot === here.hostBoot;
+}
+
+function works({ status }: WorkerRecord): boolean {
+  return status === "running";
+}
+
+function checkChild(pid: number, worker: WorkerRecord | undefined, lateMs: number): Check {
+  if (worker === undefined) {
+    return { name: `process ${pid}`, status: "degraded", detail: "no worker is registered yet" };
+  }
+  const { id, status, wish, running, silentMs } = worker;
+  const name = `worker ${id}`;
+  if (!works(worker)) return { name, status: "degraded", detail: `worker ${id} is ${status}` };
+  if (silentMs > lateMs) {
+    return { name, status: "degraded", detail: `no sign of life for ${seconds(silentMs)}` };
+  }
+  return { name, status: "ok", detail: `${wish === "pause" ? "paused" : status}, ${running} jobs` };
 }
 
 function checkDatabase({ answers, problem }: Said): Check {

@@ -30,14 +30,17 @@ export class Kept<T> {
     this.#parts = parts;
   }
 
-  /** Null: there was no answer, or not in time. That is kept, too. */
+  /** Null: there was no answer, or not in time: so it is for everybody until there is one. */
   async get(): Promise<T | null> {
     const { runtime, forMs, waitMs } = this.#parts;
     const now = runtime.monotonic();
     if (this.#answer !== null && now - this.#answer.at < forMs) return this.#answer.value;
     const isLost = this.#asking !== null && now - this.#asking.since > ASKING_MS_MAX;
     if (this.#asking === null || isLost) this.#asking = { answer: this.#ask(), since: now };
-    return answerWithin(runtime, waitMs, this.#asking.answer).catch(() => null);
+    const { answer, since } = this.#asking;
+    // It has been waited for: nobody else waits for the same silence.
+    const leftMs = since + waitMs - now;
+    return leftMs > 0 ? answerWithin(runtime, leftMs, answer).catch(() => null) : null;
   }
 
   async #ask(): Promise<T | null> {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { openHoldfast, type Holdfast } from "../../src/index.ts";
+import { defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
 import { Desk, until, type Said } from "./command.ts";
 
 /** Beyond the limit that was given, on a machine that is busy. */
@@ -254,6 +254,35 @@ suite("several processes", () => {
     await using holdfast = await openHoldfast(desk.url);
     await until("it is done", async () => (await holdfast.jobs.get(id))?.status === "done");
     assert.equal((await holdfast.jobs.get(id))?.queue, "mail");
+    started.child.kill("SIGTERM");
+    assert.equal((await started.ended).code, 0);
+  });
+
+  test("are what the health of the one that watches over them is about", async () => {
+    await using desk = new Desk();
+    const tasks = desk.tasks("tasks.ts", SLOW);
+    await using holdfast = await openHoldfast(desk.url);
+    await using stranger = await openHoldfast(desk.url);
+    await stranger.startWorker({ tasks: [defineTask({ name: "other", run: () => null })] });
+    const args = ["start", "--tasks", tasks, "--processes", "2", "--port", "0"];
+    const started = desk.start(args);
+    await started.says(/listening on/);
+    const url = /http:\/\/127\.0\.0\.1:\d+/.exec(started.said)?.[0] ?? "";
+    const ask = async (path: string): Promise<any> => (await fetch(url + path)).json();
+    const children = async () =>
+      (await holdfast.workers.list()).filter(({ pid }) => pid !== process.pid);
+    await until("both are known", async () => {
+      const { status, checks } = await ask("/health");
+      const known = checks.filter((check: any) => /running, 0 jobs/.test(check.detail));
+      return status === "ok" && known.length === 2 && checks.length === 4;
+    });
+    const named = new Set((await ask("/health")).checks.map((check: any) => check.name));
+    for (const { id } of await children()) assert.ok(named.has(`worker ${id}`), id);
+    assert.equal((await ask("/ready")).status, "ok");
+    // Nobody starts those again that are told to stop.
+    for (const { id } of (await children()).slice(0, 1)) await holdfast.workers.stop({ id });
+    await until("one is left", async () => (await ask("/health")).checks.length === 3);
+    assert.equal((await ask("/ready")).status, "ok");
     started.child.kill("SIGTERM");
     assert.equal((await started.ended).code, 0);
   });

@@ -8,7 +8,7 @@ import {
   type Holdfast,
   type Worker,
 } from "../../src/index.ts";
-import { Health, type HealthParts } from "../../src/server/health.ts";
+import { Health, type HealthParts, type ProbeAnswer } from "../../src/server/health.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -22,6 +22,8 @@ after(assertNothingRuns);
 const WEDGED_MS = 60_000;
 /** For a worker that can stop at all, this is much. */
 const CLOSE_MS = 200;
+/** For an answer that waits for nothing, by the clock of the machine, this is much. */
+const REAL_MS = 5_000;
 const echo = defineTask({ name: "echo", run: (value: number) => value });
 
 interface Ward extends AsyncDisposable {
@@ -64,6 +66,13 @@ async function startIn({ holdfast, health, clock }: Ward): Promise<Worker> {
 async function asked<T>(clock: TestClock, asking: Promise<T>): Promise<T> {
   await clock.advance("3s");
   return asking;
+}
+
+/** Probes come again and again: one knows what the database has said to those before it. */
+async function probedLive({ health, clock }: Ward): Promise<ProbeAnswer> {
+  await health.live();
+  await clock.advance("1s");
+  return health.live();
 }
 
 suite("a process that is well", () => {
@@ -196,7 +205,7 @@ suite("a worker that is wedged", () => {
     await clock.advance(WEDGED_MS - 10_000);
     assert.equal((await health.live()).status, "ok");
     await clock.advance(30_000);
-    const { status, reasons } = await health.live();
+    const { status, reasons } = await probedLive(ward);
     assert.equal(status, "down");
     assert.match(String(reasons[0]), /its loop 'turn' has stood still for \d+ s/);
     assert.ok(String(reasons[0]).includes(worker.id));
@@ -214,7 +223,7 @@ suite("a worker that is wedged", () => {
     assert.equal((await health.live()).status, "ok");
     assert.equal((await health.health()).status, "degraded");
     await clock.advance("60s");
-    const { status, reasons } = await health.live();
+    const { status, reasons } = await probedLive(ward);
     assert.equal(status, "down");
     assert.match(String(reasons[0]), /its keeper has given no sign of life/);
   });
@@ -245,11 +254,47 @@ suite("a worker that is wedged", () => {
     await clock.advance(WEDGED_MS - 10_000);
     assert.equal((await health.live()).status, "ok");
     await clock.advance("1m");
-    assert.equal((await health.live()).status, "down");
+    assert.equal((await probedLive(ward)).status, "down");
   });
 });
 
 suite("a process without its database", () => {
+  test("that hangs says at once that it is alive, and is waited for once by whoever asks more", async () => {
+    let hangs = false;
+    await using ward = await openWard((store) =>
+      wrapStore(store, (real) => ({
+        checkSchema: () => (hangs ? new Promise(() => {}) : real.checkSchema()),
+      })),
+    );
+    const { health, clock } = ward;
+    await startIn(ward);
+    assert.equal((await health.ready()).status, "ok");
+    await clock.advance("10s");
+    hangs = true;
+    // Its clock stands still: whoever waits for a limit of time waits for good.
+    assert.equal((await within(REAL_MS, health.live()))?.status, "ok");
+    assert.equal((await asked(clock, health.ready())).status, "down");
+    assert.equal((await within(REAL_MS, health.ready()))?.status, "down");
+    assert.equal((await within(REAL_MS, health.health()))?.status, "down");
+  });
+
+  test("probed seldom is not called dead for what stood still while nobody looked", async () => {
+    const outages: Outage[] = [];
+    await using ward = await openWard((store) => {
+      const outage = withOutage(store);
+      outages.push(outage);
+      return outage.store;
+    });
+    const [database] = outages as [Outage];
+    const { health, clock } = ward;
+    await startIn(ward);
+    assert.equal((await health.live()).status, "ok");
+    await clock.advance("1s");
+    database.down = true;
+    await clock.advance("10m");
+    assert.equal((await health.live()).status, "ok");
+  });
+
   test("is alive, not ready, and says that it is down; and all is well when it is back", async () => {
     const outages: Outage[] = [];
     await using ward = await openWard((store) => {

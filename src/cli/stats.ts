@@ -1,7 +1,8 @@
 /**
  * `holdfast stats`: how many jobs of every status each queue has.
  *
- * Where a monitor has counted a moment ago, that is what is told, however many jobs there are; otherwise they are counted.
+ * Where a monitor has counted a moment ago, that is what is told, however many jobs there are; otherwise they are counted. So they
+ * are where it found none: those that came since are few, and nobody is told that there is nothing who has just enqueued something.
  */
 import { Command } from "commander";
 import { statuses, type Status } from "../core/job.ts";
@@ -44,14 +45,15 @@ async function stats(terminal: Terminal, { url, exact = false }: StatsOptions): 
     countedAt: null,
     ageMs: 0,
   };
-  if (terminal.json) terminal.printJson({ queues, countedAt, exact: countedAt === null });
+  if (terminal.json) terminal.printJson({ queues, countedAt, ageMs, exact: countedAt === null });
   else if (queues.length === 0) terminal.print("No jobs.");
   else terminal.print(...statsTable({ queues, countedAt, ageMs }, terminal));
 }
 
 async function known(holdfast: Holdfast): Promise<Counts | null> {
   const census = await holdfast.figures.census();
-  return census !== null && Math.abs(census.ageMs) < FRESH_MS ? census : null;
+  if (census === null || census.queues.length === 0) return null;
+  return Math.abs(census.ageMs) < FRESH_MS ? census : null;
 }
 
 function statsTable(counts: Counts, { columns, colors }: Terminal): string[] {
@@ -74,11 +76,14 @@ function statsTable(counts: Counts, { columns, colors }: Terminal): string[] {
     width: columns,
     paintTitle: colors.bold,
   });
-  return countedAt === null ? lines : [...lines, "", colors.dim(footnote(ageMs))];
+  return countedAt === null ? lines : [...lines, "", ...footnote(ageMs).map(colors.dim)];
 }
 
-function footnote(ageMs: number): string {
-  return `Counted ${span(ageMs)} ago; what has ended, within 7 days. --exact counts now.`;
+function footnote(ageMs: number): string[] {
+  return [
+    `Counted ${span(Math.max(0, ageMs))} ago; --exact counts now.`,
+    "What has ended: within 7 days, in minutes that are over.",
+  ];
 }
 
 function number(value: number, paint: (text: string) => string): string | Cell {

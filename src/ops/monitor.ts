@@ -18,6 +18,8 @@ import type { Observation } from "./observation.ts";
 
 const DEFAULT_INTERVAL = "30s";
 const INTERVAL_MS_MIN = 1_000;
+/** The first look is at a service that is still starting: the next comes so soon. */
+const SOON_MS = 5_000;
 /** Less than the shortest wait of the loop, or a monitor that is alone would find every second count not due. */
 const COUNT_SHARE = 0.85;
 /** Minutes that are made up for in one turn, after nobody did for long. */
@@ -55,11 +57,14 @@ export class Monitor {
   /** The parts that failed the last time they were asked: each is complained about once. */
   readonly #failing = new Set<string>();
   #latest: Observation | null = null;
+  /** For how long it waited before this look. */
+  #waitedMs: number;
 
   constructor(holdfast: Client, options: MonitorOptions) {
     checkKnown(options, KNOWN);
     const interval = options.interval ?? DEFAULT_INTERVAL;
     this.#intervalMs = toMs("interval", interval, { min: INTERVAL_MS_MIN });
+    this.#waitedMs = this.#intervalMs;
     this.#holdfast = holdfast;
     this.#options = options;
     this.#canaries = options.canary === undefined ? null : new Canaries(holdfast, options.canary);
@@ -79,7 +84,8 @@ export class Monitor {
 
   async #once(): Promise<number> {
     const { store } = this.#holdfast;
-    const everyMs = Math.floor(this.#intervalMs * COUNT_SHARE);
+    const everyMs = Math.floor(this.#waitedMs * COUNT_SHARE);
+    const isFirst = this.#latest === null;
     await this.#fold();
     const counted = await store.takeCensus({ everyMs });
     if (counted !== null) await this.#prune();
@@ -88,7 +94,8 @@ export class Monitor {
     if (counted !== null) this.#tell(counted, observation.minutes);
     const { onObservation = async () => {} } = this.#options;
     await this.#guarded("onObservation", () => onObservation(observation));
-    return this.#intervalMs;
+    this.#waitedMs = isFirst ? Math.min(SOON_MS, this.#intervalMs) : this.#intervalMs;
+    return this.#waitedMs;
   }
 
   async #fold(): Promise<void> {

@@ -19,7 +19,7 @@ export interface Registry {
   wishOf(id: string): Promise<Wish | null>;
 
   /** False: the row was closed or is gone. A worker that is stopping has let go of its slot. */
-  moveWorker(id: string, to: { state: WorkerState; reason: string | null }): Promise<boolean>;
+  moveWorker(id: string, to: WorkerMove): Promise<boolean>;
 
   /** Closes the rows of workers that are dead, of any type. */
   closeDead(silence: Silence): Promise<ClosedWorker[]>;
@@ -47,6 +47,13 @@ export interface ProcessTrace {
   /** Which boot of which host, and which namespace of process ids. */
   readonly hostBoot: string | null;
   readonly processStart: string | null;
+}
+
+export interface WorkerMove {
+  readonly state: WorkerState;
+  readonly reason: string | null;
+  /** Its last figures, of one that ends: there will be no sign of life any more that could tell them. */
+  readonly vitals?: WorkerVitals;
 }
 
 export interface NewWorker extends ProcessTrace {

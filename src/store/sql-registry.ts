@@ -1,5 +1,5 @@
 /** The verbs about workers. */
-import type { Wish, WorkerState } from "../core/worker-state.ts";
+import type { Wish } from "../core/worker-state.ts";
 import { Announcer } from "./announcer.ts";
 import { enqueuers, noteEnqueuer, pruneEnqueuers } from "./enqueuers.ts";
 import type {
@@ -12,6 +12,7 @@ import type {
   Registry,
   Silence,
   WorkerFilter,
+  WorkerMove,
   WorkerRecord,
   WorkerVitals,
 } from "./registry.ts";
@@ -31,10 +32,7 @@ export class SqlRegistry extends Announcer implements Registry {
     return workers.wishOf(this.engine, id);
   }
 
-  async moveWorker(
-    id: string,
-    to: { state: WorkerState; reason: string | null },
-  ): Promise<boolean> {
+  async moveWorker(id: string, to: WorkerMove): Promise<boolean> {
     const moved = await workers.moveWorker(this.engine, id, to);
     // A slot is free.
     if (moved && to.state !== "running") this.announce({ kind: "workers" });

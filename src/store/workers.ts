@@ -26,6 +26,7 @@ import type {
   Registered,
   Silence,
   WorkerFilter,
+  WorkerMove,
   WorkerRecord,
   WorkerVitals,
 } from "./registry.ts";
@@ -225,9 +226,7 @@ export async function beat(
     table: sql`holdfast.worker`,
     set: sql`
       gap_ms_max = case when ${now} - heartbeat_at > gap_ms_max then ${now} - heartbeat_at else gap_ms_max end,
-      heartbeat_at = ${now}, beats = beats + 1, claimed = ${vitals.claimed}, done = ${vitals.done},
-      failed = ${vitals.failed}, retried = ${vitals.retried}, leases_lost = ${vitals.leasesLost},
-      running = ${vitals.running}, loop_delay_ms = ${vitals.loopDelayMs}, memory_bytes = ${vitals.memoryBytes}`,
+      heartbeat_at = ${now}, beats = beats + 1, ${figures(vitals)}`,
     where: sql`id = ${id} and status <> 'stopped'`,
     returning: sql`
       wish,
@@ -237,6 +236,13 @@ export async function beat(
       case when exists (select 1 from holdfast.ready where ${engine.among(sql`queue`, queues)}) then 1 else 0 end as pending`,
   });
   return row === undefined ? null : { ...row, pending: row.pending === 1 };
+}
+
+function figures(vitals: WorkerVitals): Sql {
+  return sql`
+      claimed = ${vitals.claimed}, done = ${vitals.done}, failed = ${vitals.failed},
+      retried = ${vitals.retried}, leases_lost = ${vitals.leasesLost}, running = ${vitals.running},
+      loop_delay_ms = ${vitals.loopDelayMs}, memory_bytes = ${vitals.memoryBytes}`;
 }
 
 export async function wishOf(engine: Engine, id: string): Promise<Wish | null> {
@@ -249,7 +255,7 @@ export async function wishOf(engine: Engine, id: string): Promise<Wish | null> {
 export async function moveWorker(
   engine: Engine,
   id: string,
-  { state, reason }: { state: WorkerState; reason: string | null },
+  { state, reason, vitals }: WorkerMove,
 ): Promise<boolean> {
   const from = workerStates.filter((other) => workerMoves[other].includes(state));
   const moved = await engine.transaction((tx) =>
@@ -257,6 +263,7 @@ export async function moveWorker(
       update holdfast.worker
          set status = ${state}, reason = ${reason},
              stopped_at = ${state === "stopped" ? engine.now() : sql`null`}
+             ${vitals === undefined ? nothing : sql`, ${figures(vitals)}`}
        where id = ${id}
          and ${engine.among(sql`status`, from)}`),
   );

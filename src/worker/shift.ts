@@ -221,7 +221,8 @@ export class Shift {
   async #move(state: "stopping" | "stopped", reason: string): Promise<void> {
     const { store, logger } = this.#parts;
     try {
-      await store.moveWorker(this.id, { state, reason });
+      const last = state === "stopped" ? { vitals: this.#vitals() } : {};
+      await store.moveWorker(this.id, { state, reason, ...last });
     } catch (error) {
       logger.warn({ worker: this.id, err: error }, `could not write that the worker is ${state}`);
     }

@@ -234,15 +234,27 @@ suite("holdfast jobs, job, stats", () => {
     const { id } = await holdfast.enqueue("x", null, { queue: "late" });
     const { stdout } = await desk.holdfast(["stats"]);
     assert.match(stdout, /^default +1 +1 /m);
-    assert.match(stdout, /^Counted [0-9a-z]+ ago; .* --exact counts now\.$/m);
+    assert.match(stdout, /^Counted [0-9a-z]+ ago; --exact counts now\.$/m);
+    assert.match(stdout, /^What has ended: within 7 days, in minutes that are over\.$/m);
     assert.doesNotMatch(stdout, /^late/m);
     const known = await desk.json(["stats"]);
     assert.deepEqual([known.exact, known.countedAt], [false, census?.countedAt]);
+    assert.ok(known.ageMs >= 0 && known.ageMs < 120_000, String(known.ageMs));
     const exact = await desk.json(["stats", "--exact"]);
     assert.deepEqual([exact.exact, exact.countedAt], [true, null]);
     const queues = exact.queues as { queue: string }[];
     assert.ok(queues.some(({ queue }) => queue === "late"));
     await holdfast.jobs.cancel(id);
+  });
+
+  test("stats counts when a monitor found nothing a moment ago", async () => {
+    await using empty = new Desk();
+    await using holdfast = await openHoldfast(empty.url);
+    await holdfast.store.takeCensus({ everyMs: 0 });
+    const none = await empty.json(["stats"]);
+    assert.deepEqual([none.queues, none.exact], [[], true]);
+    await holdfast.enqueue("x", null, { queue: "late" });
+    assert.match((await empty.holdfast(["stats"])).stdout, /^late +1 /m);
   });
 
   test("stats counts when the last census is older than two minutes", async () => {

@@ -246,6 +246,20 @@ export const registry: Group = (open) => {
     );
   });
 
+  test("one that ends leaves its last figures, where it tells them", async () => {
+    const { store } = await open();
+    const { id } = await start(store);
+    await beat(store, id);
+    const last = { ...vitals, claimed: 77, done: 70, failed: 4, retried: 3, running: 0 };
+    await store.moveWorker(id, { state: "stopping", reason: "asked" });
+    await store.moveWorker(id, { state: "stopped", reason: "asked", vitals: last });
+    const found = await store.findWorker(id);
+    for (const [name, value] of Object.entries(last)) {
+      assert.equal(found?.[name as keyof WorkerVitals], value, name);
+    }
+    assert.equal(found?.beats, 1);
+  });
+
   test("workers are listed, those that started last first", async () => {
     const { store, clock } = await open();
     const ids: string[] = [];

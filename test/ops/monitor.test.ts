@@ -85,6 +85,20 @@ suite("a monitor", () => {
     }
   });
 
+  test("counts again soon after its first look, which saw a service that was starting", async () => {
+    await using place = await site();
+    const { holdfast, clock, log } = place;
+    place.watch();
+    await clock.settle();
+    assert.deepEqual((await holdfast.figures.census())?.queues, []);
+    await holdfast.enqueue("x", null);
+    await clock.advance("5s");
+    const census = await holdfast.figures.census();
+    assert.equal(census?.queues[0]?.counts.pending, 1);
+    await clock.advance("20s");
+    assert.equal(linesOf(log).length, 2); // and then as seldom as it is told to
+  });
+
   test("tells what stands where, what ended and how well", async () => {
     await using place = await site();
     const { holdfast, clock, log } = place;

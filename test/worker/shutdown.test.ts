@@ -53,6 +53,9 @@ suite("a worker that is stopped", () => {
     const left = await third?.get();
     assert.deepEqual([left?.status, left?.attempts, left?.epoch], ["pending", 0, 0]);
     assert.deepEqual(await leasesOf(holdfast), []);
+    const row = await holdfast.store.findWorker(worker.id);
+    const { status, claimed, done, running } = row ?? {};
+    assert.deepEqual([status, claimed, done, running], ["stopped", 2, 2, 0]);
   });
 
   test("aborts with SHUTTING_DOWN when its patience is over, and hands back uncharged", async () => {

@@ -2,6 +2,7 @@
 import { Command, Option } from "commander";
 import { statuses, type Status } from "../core/job.ts";
 import { systemRuntime } from "../core/runtime.ts";
+import { PAGE_MAX } from "../queue/jobs.ts";
 import type { JobSummary } from "../store/store.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
@@ -34,14 +35,26 @@ export function jobsCommand(terminal: Terminal): Command {
 
 async function jobs(terminal: Terminal, { url, ...filter }: Options): Promise<void> {
   await using holdfast = await openForLooking(url);
-  const found = await holdfast.jobs.list(filter);
-  if (terminal.json) terminal.printJson({ jobs: found });
-  else terminal.print(...page(found, filter, terminal));
+  const { limit } = filter;
+  // One more than is shown tells whether there are more: how many, only a count could tell.
+  const asked = limit > 0 && limit < PAGE_MAX ? limit + 1 : limit;
+  const found = await holdfast.jobs.list({ ...filter, limit: asked });
+  const shown = found.slice(0, limit);
+  const mayBeMore = found.length === Math.min(limit + 1, PAGE_MAX);
+  const next = mayBeMore ? (shown.at(-1)?.id ?? null) : null;
+  if (terminal.json) terminal.printJson({ jobs: shown, next });
+  else terminal.print(...page(shown, { ...filter, next }, terminal));
 }
 
-function page(found: readonly JobSummary[], filter: { limit: number }, terminal: Terminal) {
-  if (found.length === 0) return ["No jobs."];
-  return [...jobTable(found, terminal), "", ...footer(found, filter).map(terminal.colors.dim)];
+interface Place {
+  readonly before?: string;
+  /** Where the next page goes on; null: there is none. */
+  readonly next: string | null;
+}
+
+function page(shown: readonly JobSummary[], place: Place, terminal: Terminal): string[] {
+  if (shown.length === 0) return [place.before === undefined ? "No jobs." : "No older jobs."];
+  return [...jobTable(shown, terminal), "", terminal.colors.dim(footer(shown, place))];
 }
 
 function jobTable(found: readonly JobSummary[], { columns, colors }: Terminal): string[] {
@@ -77,10 +90,11 @@ function whenOf({ finishedAt, dueAt, enqueuedAt }: JobSummary): number {
   return finishedAt ?? dueAt ?? enqueuedAt;
 }
 
-function footer(found: readonly JobSummary[], { limit }: { readonly limit: number }): string[] {
-  const last = found.at(-1);
-  const queues = new Set(found.map(({ queue }) => queue));
-  const where = queues.size === 1 ? ` in queue ${last?.queue ?? ""}` : "";
-  const older = found.length === limit ? [`Older ones: --before ${last?.id ?? ""}`] : [];
-  return [`${counted(found.length, "job")}${where}`, ...older];
+/** A page is not the whole, and does not look like it. */
+function footer(shown: readonly JobSummary[], { before, next }: Place): string {
+  const queues = new Set(shown.map(({ queue }) => queue));
+  const where = queues.size === 1 ? ` in queue ${shown[0]?.queue ?? ""}` : "";
+  const said = `${counted(shown.length, "job")}${where}`;
+  if (next !== null) return `Showing ${said}. Older ones: --before ${next}`;
+  return before === undefined ? said : `Showing ${said}, the oldest.`;
 }

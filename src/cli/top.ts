@@ -8,7 +8,7 @@ import { Interrupted } from "./failure.ts";
 import { exitCodeAfter, listenForSignals, type EndSignal } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
 import { Observer, type Figures } from "./top/figures.ts";
-import { frame, orders, panels, type Screen, type View } from "./top/frame.ts";
+import { frame, orders, panels, START, still, type Screen, type View } from "./top/frame.ts";
 import { FullScreen } from "./top/screen.ts";
 
 interface TopOptions extends DatabaseOptions {
@@ -34,18 +34,12 @@ async function top(terminal: Terminal, { url, once }: TopOptions): Promise<void>
   if (terminal.json) {
     terminal.printJson(await observer.look());
   } else if (once === true || !terminal.live || !stdin.isTTY) {
-    const picture = frame(await observer.look(), START, screenOf(terminal));
-    terminal.print(...picture.slice(0, -1).map((line) => line.trimEnd()));
+    const lines = still(await observer.look(), screenOf(terminal));
+    terminal.print(...lines.map((line) => line.trimEnd()));
   } else {
     await live(terminal, observer, holdfast);
   }
 }
-
-const START: View = {
-  focus: "queues",
-  scroll: { queues: 0, workers: 0, failures: 0 },
-  order: "pending",
-};
 
 async function live(terminal: Terminal, observer: Observer, holdfast: Holdfast): Promise<void> {
   using signals = listenForSignals();

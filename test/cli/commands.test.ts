@@ -181,6 +181,15 @@ suite("holdfast jobs, job, stats", () => {
     const first = await desk.holdfast(["jobs", "--limit", "2"]);
     const before = /--before (\S+)/.exec(first.stdout)?.[1] ?? "";
     assert.equal(before, ids.later);
+    assert.match(first.stdout, /^Showing 2 jobs in queue default\. Older ones: --before /m);
+    const all = await desk.holdfast(["jobs", "--limit", "4"]);
+    assert.match(all.stdout, /^4 jobs$/m); // a page that is full by chance is the whole all the same
+    const last = await desk.holdfast(["jobs", "--limit", "2", "--before", before]);
+    assert.match(last.stdout, /^Showing 2 jobs, the oldest\.$/m);
+    const beyond = await desk.holdfast(["jobs", "--before", ids.done]);
+    assert.equal(beyond.stdout, "No older jobs.\n");
+    assert.equal((await desk.json(["jobs", "--limit", "2"])).next, ids.later);
+    assert.equal((await desk.json(["jobs", "--limit", "4"])).next, null);
     const { jobs } = await desk.json(["jobs", "--limit", "2", "--before", before]);
     assert.deepEqual(
       jobs.map((job: { id: string }) => job.id),

@@ -5,7 +5,7 @@ import { createColors } from "picocolors";
 import { openHoldfast } from "../../src/index.ts";
 import { afterKey } from "../../src/cli/top.ts";
 import type { Figures } from "../../src/cli/top/figures.ts";
-import { frame, sparkline, type View } from "../../src/cli/top/frame.ts";
+import { frame, sparkline, still, type View } from "../../src/cli/top/frame.ts";
 import { widthOf } from "../../src/cli/table.ts";
 import { Desk, launcher } from "./command.ts";
 
@@ -105,6 +105,14 @@ suite("a picture of holdfast top", () => {
     }
   });
 
+  test("that is the only one has everything that there is, and nothing to press", () => {
+    const once = { ...figures(40, 30, 20), rates: [] };
+    const text = still(once, { columns: 80, rows: 24, colors }).join("\n");
+    assert.equal(text.match(/^queue-/gm)?.length, 40);
+    assert.equal(text.match(/^worker-/gm)?.length, 30);
+    assert.doesNotMatch(text, /ended|quit|▸| of /);
+  });
+
   test("keys move the focus, scroll and sort", () => {
     const keys = (...all: string[]) => all.reduce((view, key) => afterKey(view, key), START);
     assert.equal(keys("right").focus, "workers");
@@ -136,6 +144,8 @@ suite("holdfast top", () => {
     const said = await desk.holdfast(["top"]);
     assert.deepEqual([said.code, said.stderr], [0, ""]);
     assert.match(said.stdout, /^mail +1 /m);
+    // A rate takes two looks, and there are no keys.
+    assert.doesNotMatch(said.stdout, /ended|quit|▸|…/);
     assert.ok(!said.stdout.includes("\u001B"));
     const { queues } = await desk.json(["top"]);
     assert.equal(queues[0].counts.pending, 1);

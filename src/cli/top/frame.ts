@@ -17,6 +17,12 @@ export interface View {
   readonly order: (typeof orders)[number];
 }
 
+export const START: View = {
+  focus: "queues",
+  scroll: { queues: 0, workers: 0, failures: 0 },
+  order: "pending",
+};
+
 export interface Screen {
   readonly columns: number;
   readonly rows: number;
@@ -48,6 +54,14 @@ export function frame(figures: Figures, view: View, screen: Screen): string[] {
   ].slice(0, screen.rows);
 }
 
+/** One picture and no more: nobody can scroll in it or press a key, so everything is there, however long it is. */
+export function still(figures: Figures, screen: Screen): string[] {
+  const body = tablesOf(figures, START, screen).flatMap(({ title, lines: content }) =>
+    panelLines(title, content, { height: content.length + 2, scroll: 0, focused: false, screen }),
+  );
+  return [...header(figures, screen), ...body.slice(0, -1)];
+}
+
 function header(figures: Figures, screen: Screen): string[] {
   const { colors, columns } = screen;
   const { database, at, workers, rates, alerts } = figures;
@@ -63,7 +77,7 @@ function header(figures: Figures, screen: Screen): string[] {
   return [
     `${colors.bold(name)}${gap}${colors.dim(right)}`,
     totals(figures, screen),
-    rateLine(rates, screen),
+    ...(rates.length === 0 ? [] : [rateLine(rates, screen)]),
     ...raised,
     "",
   ];
@@ -84,10 +98,10 @@ function totals({ queues }: Figures, { colors, columns }: Screen): string {
   return parts.join("  ");
 }
 
+/** It takes two looks to know a rate; before that there is no such line. */
 function rateLine(rates: readonly number[], { colors, columns }: Screen): string {
-  const last = rates.at(-1);
-  const words =
-    last === undefined ? "…" : `${last < 10 ? last.toFixed(1) : count(Math.round(last))}/s`;
+  const last = rates.at(-1) ?? 0;
+  const words = `${last < 10 ? last.toFixed(1) : count(Math.round(last))}/s`;
   const label = `${words.padStart(8)} ended  `;
   const room = Math.max(0, columns - label.length);
   return `${label}${colors.green(sparkline(rates.slice(-room)))}`;

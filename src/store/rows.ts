@@ -104,11 +104,11 @@ export function land(lease: LeaseRow, outcome: Outcome, now: number): Landing {
 const CRASH_BACKOFF_MS_FIRST = 1_000;
 const CRASH_BACKOFF_MS_MAX = 60_000;
 
-/** Where a job goes whose lease ran out. */
+/** Where a job goes whose lease ran out, or whose worker is known to be gone. */
 export function landAfterCrash(lease: LeaseRow, crashesMax: number, now: number): Landing {
   const crashed = { ...lease, crashes: lease.crashes + 1 };
   if (lease.cancel_requested_at !== null) return finish(crashed, now, "cancelled", null);
-  const error = crashError(crashed, crashesMax);
+  const error = crashError(crashed, crashesMax, now);
   if (crashed.crashes >= crashesMax || lease.attempts >= lease.max_attempts) {
     return finish(crashed, now, "failed", error);
   }
@@ -127,16 +127,23 @@ function spreadOf(id: string, crashes: number): number {
   return 0.5 + (Number.isNaN(drawn) ? 0x800 : drawn) / 0x1000; // an id that is not ours may have other digits
 }
 
-function crashError(lease: LeaseRow, crashesMax: number): string {
-  const poison = lease.crashes >= crashesMax;
-  const record: ErrorRecord = {
-    name: poison ? "PoisonJob" : "LeaseExpired",
-    code: poison ? "POISON" : "LEASE_EXPIRED",
-    message: poison
-      ? `Every one of ${lease.crashes} workers that ran this job died or lost its lease; it is kept from the next.`
-      : `The lease of worker ${lease.locked_by} ran out: the worker died, froze or lost the database.`,
-  };
-  return JSON.stringify(record);
+function crashError(lease: LeaseRow, crashesMax: number, now: number): string {
+  return JSON.stringify(crashRecord(lease, crashesMax, now));
+}
+
+function crashRecord(lease: LeaseRow, crashesMax: number, now: number): ErrorRecord {
+  const { crashes, locked_by: worker, locked_until: until } = lease;
+  if (crashes >= crashesMax) {
+    const message = `Every one of ${crashes} workers that ran this job died or lost its lease; it is kept from the next.`;
+    return { name: "PoisonJob", code: "POISON", message };
+  }
+  if (until < now) {
+    const message = `The lease of worker ${worker} ran out: the worker died, froze or lost the database.`;
+    return { name: "LeaseExpired", code: "LEASE_EXPIRED", message };
+  }
+  // A lease that holds is taken only from one that is known to be over.
+  const message = `Its worker was killed or lost: ${worker} ended without a word, and the job was taken back from it.`;
+  return { name: "WorkerGone", code: "WORKER_GONE", message };
 }
 
 /** Why a job was cancelled that gave its key to another. */

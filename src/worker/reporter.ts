@@ -143,11 +143,13 @@ export class Reporter {
     );
   }
 
-  /** A lease that upkeep took back. The worker named is the one that lost it. */
-  recovered({ id, task, queue, worker, epoch, status }: Settled): void {
+  /** A lease that was taken back, and why. The worker named is the one that lost it. */
+  recovered(
+    { id, task, queue, worker, epoch, status }: Settled,
+    why: "lease ran out" | "its worker is gone" = "lease ran out",
+  ): void {
     this.#counters.recovered += 1;
-    const words =
-      status === "failed" ? "lease ran out; job failed for good" : "lease ran out; job taken back";
+    const words = `${why}; job ${status === "failed" ? "failed for good" : "taken back"}`;
     const facts = { job: id, task, worker, epoch, status, traceId: traceId({ id, worker, epoch }) };
     this.#logger.warn(facts, words);
     this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));

@@ -114,7 +114,7 @@ export class Undertaker {
     const { crashesMax } = settings;
     for (;;) {
       const reclaimed = await store.reclaimFrom({ workers, crashesMax, limit: RECLAIM_BATCH });
-      for (const job of reclaimed) reporter.recovered(job);
+      for (const job of reclaimed) reporter.recovered(job, "its worker is gone");
       if (reclaimed.length < RECLAIM_BATCH) return;
     }
   }

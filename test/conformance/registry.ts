@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StoreRefused, WorkerRefused } from "../../src/core/errors.ts";
 import { workerMoves, workerStates } from "../../src/core/worker-state.ts";
+import type { ErrorRecord } from "../../src/core/error-record.ts";
 import type { Beat, WorkerVitals } from "../../src/store/registry.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -299,6 +300,11 @@ export const registry: Group = (open) => {
     );
     const { status, crashes } = await mustFind(store, lost.id);
     assert.deepEqual({ status, crashes }, { status: "retry", crashes: 1 });
+    // Its lease has not run out, and nobody says so.
+    const [attempt] = await store.attempts(lost.id);
+    const { name, code, message } = JSON.parse(attempt?.error ?? "null") as ErrorRecord;
+    assert.deepEqual([name, code], ["WorkerGone", "WORKER_GONE"]);
+    assert.match(message, /^Its worker was killed or lost: worker-gone /);
     assert.equal((await store.settle([done(kept)])).length, 1);
     assert.deepEqual(await store.reclaimFrom({ ...chore, workers: [] }), []);
   });

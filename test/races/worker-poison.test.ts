@@ -57,8 +57,27 @@ suite("a job that kills its process", () => {
     const next = await holdfast.enqueue("echo", "still alive");
     assert.equal(await next.result({ timeout: "30s" }), "still alive");
     const recovered = survivor.of("log").filter(({ message }) => {
-      return String(message).startsWith("lease ran out");
+      return /^(?:lease ran out|its worker is gone); job /.test(String(message));
     });
     assert.ok(recovered.length > 0);
+  });
+
+  test("is taken back long before its lease runs out, and nobody says that it did", async () => {
+    using folder = tempFolder();
+    const url = `sqlite:${folder.file(".db")}`;
+    await using holdfast = await openHoldfast(url);
+    const { id } = await holdfast.enqueue("kill", null, { attempts: 1 });
+    const settings = { ...worker, lease: "10m" };
+    const first = new WorkerProcess(PROGRAM, { url, role: "worker 1", worker: settings });
+    assert.equal((await first.ended).signal, "SIGKILL");
+    await using survivor = new WorkerProcess(PROGRAM, { url, role: "worker 2", worker: settings });
+    const { status, lastError } = await endOf(holdfast, id);
+    assert.deepEqual([status, lastError?.code], ["failed", "WORKER_GONE"]);
+    assert.match(String(lastError?.message), /^Its worker was killed or lost: /);
+    await until("it is logged", () =>
+      survivor
+        .of("log")
+        .some(({ message }) => message === "its worker is gone; job failed for good"),
+    );
   });
 });

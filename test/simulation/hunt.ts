@@ -1,7 +1,7 @@
 /**
  * `npm run mutants`: plants each bug in a process of its own and runs seeds until the simulation finds it.
  *
- * With --one it is that process: it prints what it found as a line of JSON.
+ * With --one it is that process: it prints what it found as a line of JSON. With --first it tries that seed before all.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
-import { mutants, type Mutant } from "./mutants.ts";
+import { foundAt, mutants, type Mutant } from "./mutants.ts";
 
 /** Whoever is not found within so many seeds is not found. */
 const SEEDS_MAX = 2_000;
@@ -20,20 +20,27 @@ export interface Caught {
   /** Null: it was not. */
   readonly by: string | null;
   readonly problem: string;
+  /** How many were run. */
   readonly seeds: number;
   readonly seconds: number;
+}
+
+export interface HuntOptions {
+  /** Begins where each was found before. */
+  readonly inHurry?: boolean;
+  readonly hear?: (caught: Caught) => void;
 }
 
 /** Two at a time, in their order. */
 export async function hunt(
   hunted: readonly Mutant[],
-  hear: (caught: Caught) => void = () => {},
+  { inHurry = false, hear = () => {} }: HuntOptions = {},
 ): Promise<Caught[]> {
   const results: Caught[] = [];
   const next = hunted.entries();
   const work = async (): Promise<void> => {
     for (const [index, mutant] of next) {
-      const caught = await huntOne(mutant);
+      const caught = await huntOne(mutant, inHurry ? (foundAt[mutant.name] ?? 1) : 1);
       results[index] = caught;
       hear(caught);
     }
@@ -42,9 +49,10 @@ export async function hunt(
   return results;
 }
 
-async function huntOne({ name }: Mutant): Promise<Caught> {
+async function huntOne({ name }: Mutant, first: number): Promise<Caught> {
   const plant = join(import.meta.dirname, "plant.ts");
-  const child = spawn(process.execPath, ["--import", plant, import.meta.filename, "--one"], {
+  const args = ["--import", plant, import.meta.filename, "--one", "--first", String(first)];
+  const child = spawn(process.execPath, args, {
     env: {
       NODE_COMPILE_CACHE: join(tmpdir(), "holdfast-mutants"),
       ...process.env,
@@ -62,7 +70,7 @@ async function huntOne({ name }: Mutant): Promise<Caught> {
 }
 
 /** In the process that has the bug. */
-async function searchHere(): Promise<void> {
+async function searchHere(firstSeed: number): Promise<void> {
   // Only here: whoever starts the others needs none of it.
   const { Database } = await import("./database.ts");
   const { simulate } = await import("./simulate.ts");
@@ -77,10 +85,12 @@ async function searchHere(): Promise<void> {
     process.exit(0);
   };
   process.on("uncaughtException", (error) => found("it broke", String(error), 0));
-  for (let seed = 1; seed <= SEEDS_MAX; seed += 1) {
+  const all = Array.from({ length: SEEDS_MAX }, (_, index) => index + 1);
+  const seeds = [firstSeed, ...all.filter((seed) => seed !== firstSeed)];
+  for (const [index, seed] of seeds.entries()) {
     const { violations } = await simulate(database, seed);
     const [first] = violations;
-    if (first !== undefined) found(first.invariant, first.problem, seed);
+    if (first !== undefined) found(first.invariant, first.problem, index + 1);
   }
   found(null, "", SEEDS_MAX);
 }
@@ -95,15 +105,20 @@ export function tableOf(results: readonly Caught[]): string {
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
-    options: { one: { type: "boolean", default: false }, only: { type: "string" } },
+    options: {
+      one: { type: "boolean", default: false },
+      first: { type: "string", default: "1" },
+      only: { type: "string" },
+    },
   });
-  if (values.one) return searchHere();
+  if (values.one) return searchHere(Number(values.first));
   const chosen = mutants.filter(({ name }) => name.includes(values.only ?? ""));
   const startedAt = performance.now();
-  const results = await hunt(chosen, ({ mutant, by, seeds, problem }) => {
+  const hear = ({ mutant, by, seeds, problem }: Caught): void => {
     console.log(`${by === null ? "NOT CAUGHT" : "caught"} after ${seeds} seeds: ${mutant}`);
     if (by !== null) console.log(`  ${by}: ${problem.slice(0, 200)}`);
-  });
+  };
+  const results = await hunt(chosen, { hear });
   console.log(`\n${tableOf(results)}\n\n${((performance.now() - startedAt) / 1_000).toFixed(1)} s`);
   if (results.some(({ by }) => by === null)) process.exitCode = 1;
 }

@@ -2,17 +2,25 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { hunt, tableOf } from "./hunt.ts";
-import { mutants } from "./mutants.ts";
+import { foundAt, mutants } from "./mutants.ts";
 
 const PLANTED_MIN = 20;
 
 test("every planted bug is found", async (t) => {
   assert.ok(mutants.length >= PLANTED_MIN);
   assert.equal(new Set(mutants.map(({ name }) => name)).size, mutants.length);
-  const results = await hunt(mutants);
+  const results = await hunt(mutants, { inHurry: process.env["LONG"] !== "1" });
   for (const line of tableOf(results).split("\n")) t.diagnostic(line);
   const missed = results.filter(({ by }) => by === null).map(({ mutant }) => mutant);
   assert.deepEqual(missed, []);
+});
+
+test("where bugs were found is noted of bugs that there are", () => {
+  const names = new Set(mutants.map(({ name }) => name));
+  assert.deepEqual(
+    Object.keys(foundAt).filter((name) => !names.has(name)),
+    [],
+  );
 });
 
 test("a bug whose place in the source is gone is an error, not a bug that was not found", async () => {

@@ -1,14 +1,24 @@
-/** The command line as a user has it: real processes, started through bin/holdfast.js in a folder of their own. */
+/**
+ * The command line as a user has it: real processes, started through bin/holdfast.js in a folder of their own. What has
+ * been run so once in a test file, and only looks or writes, is run again by a process that is up already.
+ */
 import assert from "node:assert/strict";
-import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import {
+  fork,
+  spawn,
+  type ChildProcess,
+  type ChildProcessWithoutNullStreams,
+} from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import type { Done, Errand } from "./clerk.ts";
 
 export const launcher = join(import.meta.dirname, "../../bin/holdfast.js");
 const library = join(import.meta.dirname, "../../src/index.ts");
+const CLERK = join(import.meta.dirname, "clerk.ts");
 
 /** A hundred starts of the same sources: stripping their types once is enough. */
 const compileCache = join(import.meta.dirname, "../../node_modules/.cache/holdfast-cli-tests");
@@ -37,6 +47,7 @@ export class Desk implements AsyncDisposable {
 
   /** Runs `holdfast` with these arguments to its end. */
   async holdfast(args: readonly string[], given: Given = {}): Promise<Said> {
+    if (isErrand(args, given)) return office.send({ folder: this.folder, args });
     const started = this.start(args, given);
     started.child.stdin.end(given.input ?? "");
     return started.ended;
@@ -125,6 +136,58 @@ export class Started {
     return this.#stdout + this.#stderr;
   }
 }
+
+/** Those that end by themselves and leave nothing behind in their process. */
+const ERRANDS = new Set(
+  "alerts audit cancel doctor doubts enqueue items job jobs locks retry stats tokens workers".split(
+    " ",
+  ),
+);
+/** What makes a command wait, or takes modules and streams that are a process's own. */
+const STAYS = /^(?:-|--tasks|--wait|--follow)$/;
+const known = new Set<string>();
+
+/** Whether a process that is up may run it: then one of its own has run the same command before. */
+function isErrand(args: readonly string[], { env, input }: Given): boolean {
+  const [command = ""] = args;
+  if (!ERRANDS.has(command) || env !== undefined || input !== undefined) return false;
+  if (args.some((arg) => STAYS.test(arg))) return false;
+  const isKnown = known.has(command);
+  known.add(command);
+  return isKnown;
+}
+
+/** The process that runs errands, one at a time. It keeps nobody from ending, and ends with whoever asks. */
+class Office {
+  #clerk: ChildProcess | null = null;
+  #last: Promise<unknown> = Promise.resolve();
+
+  send(errand: Errand): Promise<Said> {
+    const said = this.#last.then(() => this.#ask(errand));
+    this.#last = said.catch(() => {});
+    return said;
+  }
+
+  async #ask(errand: Errand): Promise<Said> {
+    this.#clerk ??= fork(CLERK, { execArgv: [], env: plainEnvironment() });
+    const clerk = this.#clerk;
+    const limit = setTimeout(() => clerk.kill("SIGKILL"), LIMIT_MS);
+    const answered = Promise.withResolvers<Done>();
+    const gone = (): void => answered.reject(new Error(`no answer to: ${errand.args.join(" ")}`));
+    clerk.once("message", answered.resolve).once("exit", gone).ref();
+    clerk.channel?.ref();
+    clerk.send(errand);
+    try {
+      return { ...(await answered.promise), signal: null };
+    } finally {
+      clearTimeout(limit);
+      clerk.off("message", answered.resolve).off("exit", gone).unref();
+      clerk.channel?.unref();
+    }
+  }
+}
+
+const office = new Office();
 
 /** Until the condition holds, or the time that anything may take is over. */
 export async function until(what: string, condition: () => boolean | Promise<boolean>) {

@@ -32,11 +32,9 @@ function launch() {
 const SERVICES = new Set(["start", "work", "serve"]);
 
 async function start(url) {
-  // While modules are loaded V8 doubles the space for young objects several times, and a process at
-  // rest never gives it back. It may grow again as soon as the service is up: src/cli/thrift.ts.
   if (SERVICES.has(process.argv[2])) {
-    const { setFlagsFromString } = await import("v8");
-    setFlagsFromString("--semi-space-growth-factor=1");
+    const { beThrifty } = await import(url.href.replace(/main(?=\.[jt]s$)/, "thrift"));
+    beThrifty();
   }
   // Compiled code is kept between starts: a command answers in half the time.
   const { enableCompileCache } = await import("module");

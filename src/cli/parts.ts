@@ -9,6 +9,7 @@ import type { Monitor, MonitorOptions } from "../ops/monitor.ts";
 import type { Children, Health } from "../server/health.ts";
 import type { Metrics } from "../server/metrics.ts";
 import type { Server } from "../server/server.ts";
+import { loadEngine } from "../store/open.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 
 export type { Alerts, Health, Metrics, Monitor, Server };
@@ -18,6 +19,19 @@ export interface Ground {
   readonly holdfast: Holdfast;
   readonly logger: Logger;
   readonly settings: Settings;
+}
+
+/** Loads what will be opened, before modules of the user's are: see thrift.ts. */
+export async function loadParts(
+  { url, monitor }: Settings,
+  { server }: { server: boolean },
+): Promise<void> {
+  await import("../index.ts");
+  await loadEngine(url);
+  if (monitor > 0) await Promise.all([import("../ops/monitor.ts"), import("../ops/alerts.ts")]);
+  if (!server) return;
+  await Promise.all([import("../server/metrics.ts"), import("../server/health.ts")]);
+  await import("../server/server.ts");
 }
 
 /** Those that the tasks module exports: a guard is a function, so whoever moves items needs the code. */

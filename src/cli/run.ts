@@ -8,6 +8,7 @@ import { systemRuntime, TIMER_MS_MAX } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
 import { flagsAgain } from "./flags.ts";
 import { openLog, passOn } from "./log.ts";
+import { loadParts } from "./parts.ts";
 import { processLog } from "./process-log.ts";
 import { Service } from "./service.ts";
 import { listenForSignals, type EndSignal, type Signals } from "./signals.ts";
@@ -15,7 +16,7 @@ import { childNumber } from "./speech.ts";
 import { Supervisor } from "./supervisor.ts";
 import { loadTasks } from "./tasks.ts";
 import type { Terminal } from "./terminal.ts";
-import { growAsUsual } from "./thrift.ts";
+import { compileAsUsual, growAsUsual } from "./thrift.ts";
 import { watchBeside } from "./watch.ts";
 
 /** What one of these commands is made of. */
@@ -80,6 +81,8 @@ async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const child = childNumber();
   const logger = openLog(terminal, { level: settings.logLevel, process: child });
   processLog.use(logger);
+  await loadParts(settings, { server: plan.server && child === undefined });
+  compileAsUsual();
   const several = child === undefined && (plan.watch || settings.processes > 1);
   if (several && plan.tasks !== null) return watchOver(terminal, plan, plan.tasks, logger);
   using signals = listenForSignals((signal) => sayEnding(logger, signal, plan));

@@ -63,6 +63,13 @@ export async function openStoreAt(
   }
 }
 
+/** Loads what opening this store will need. One that nobody knows is refused when it is opened. */
+export async function loadEngine(url: string): Promise<void> {
+  if (url.startsWith("sqlite:")) await import("./sqlite/engine.ts");
+  if (/^postgres(ql)?:/.test(url)) await import("./postgres/engine.ts");
+  if (/^(mysql|mariadb):/.test(url)) await import("./mysql/engine.ts");
+}
+
 async function atUrl(url: string, options: StoreOptions): Promise<Engine> {
   const { runtime = systemRuntime, create = true, schema } = options;
   const scheme = url.slice(0, Math.max(0, url.indexOf(":")));

@@ -30,15 +30,13 @@ export function names(text: string, before: readonly string[] = []): string[] {
   return [...before, ...text.split(",")];
 }
 
-/** The value of a JSON text. `source` says where it came from. */
-export function parseJson(text: string, source: string): unknown {
+/** The value of a JSON text. `source` says where it came from; a shell may have taken quotes off what was typed. */
+export function parseJson(text: string, source: string, typed = true): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new BadUsage(
-      `${source} is not JSON: ${why}. In a shell, put it in single quotes: '{"to":"ada"}'.`,
-      error,
-    );
+    const hint = typed ? ` In a shell, put it in single quotes: '{"to":"ada"}'.` : "";
+    throw new BadUsage(`${source} is not JSON: ${why}.${hint}`, error);
   }
 }

@@ -91,7 +91,7 @@ async function enqueue(
 
 async function readInput(json: string): Promise<unknown> {
   return json === "-"
-    ? parseJson(await text(process.stdin), "What came from stdin")
+    ? parseJson(await text(process.stdin), "What came from stdin", false)
     : parseJson(json, "The input");
 }
 

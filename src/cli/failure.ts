@@ -108,7 +108,7 @@ function logFailure({ env }: Terminal, error: unknown): void {
   const problems = error instanceof ConfigInvalid ? error.problems.map(problemText) : undefined;
   const isForeseen = error instanceof HoldfastError || error instanceof CommanderError;
   const facts = isForeseen && !wantsStack(env) ? {} : { err: error };
-  writeEntry("error", { code, problems, ...facts }, message.replaceAll("\n", " "));
+  writeEntry("error", { code, problems, ...facts }, message.replaceAll(/\s*\n\s*/g, " "));
 }
 
 function linesAbout(terminal: Terminal, error: unknown): string[] {

@@ -48,6 +48,9 @@ async function start(terminal: Terminal, options: StartOptions): Promise<void> {
     async announce(started) {
       announce(terminal, settings, started);
       if (isExample) await sprinkleExamples(started);
+      if (isExample && options.watch === true) {
+        started.logger.info({}, "--watch has nothing to watch: the examples do not change");
+      }
     },
   });
 }

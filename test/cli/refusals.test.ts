@@ -31,6 +31,7 @@ suite("an input that cannot be used", () => {
     assertRefused(await enqueue("x", "{to: ada}"), 2, /not JSON/, /position 1/, /single quotes/);
     const piped = await desk.holdfast(["enqueue", "x", "-"], { input: "" });
     assertRefused(piped, 2, /stdin is not JSON/);
+    assert.doesNotMatch(piped.stderr, /shell/, "nobody typed it");
   });
 
   test("an unknown task names those that are known", async () => {

@@ -66,8 +66,11 @@ suite("holdfast start", () => {
     await using desk = new Desk();
     const jobs = [];
     for (let round = 0; round < 2; round += 1) {
-      const started = desk.start(["start", "--port", "0"], { env: { SHUTDOWN_TIMEOUT_MS: "100" } });
+      const started = desk.start(["start", "--port", "0", "--watch"], {
+        env: { SHUTDOWN_TIMEOUT_MS: "100" },
+      });
       await started.says("these are examples");
+      await started.says("nothing to watch");
       started.child.kill("SIGTERM");
       const said = await started.ended;
       assert.equal(said.code, 0, said.stderr);

@@ -83,7 +83,7 @@ interface ServerParts extends Ground {
   readonly tasks: readonly AnyTask[] | null;
   readonly metrics: Metrics;
   readonly health: Health;
-  readonly monitor: Monitor | null;
+  readonly monitor: Pick<Monitor, "latest"> | null;
 }
 
 export async function openServer(parts: ServerParts): Promise<Server> {

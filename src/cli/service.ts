@@ -1,8 +1,8 @@
 /**
  * One process of a service: a worker, a server, the monitor, or all of them, on one database.
  *
- * The worker is started last: a port that is taken is noticed before a job is claimed. What did start is closed when another part does not. At the
- * end the worker hands its jobs back before the database goes.
+ * The worker is started after the server, so that a port that is taken is noticed before a job is claimed, and before the monitor, which would miss it
+ * and raise an alert. What did start is closed when another part does not. At the end the worker hands its jobs back before the database goes.
  */
 import { formatMs } from "../core/duration.ts";
 import { HoldfastError } from "../core/errors.ts";
@@ -139,11 +139,9 @@ async function openAll(options: ServiceOptions, ground: Ground): Promise<Open | 
   const { logger, signal, tasks } = options;
   const { holdfast } = ground;
   await using started = new AsyncDisposableStack();
-  const alerts = options.monitor ? await openAlerts(ground) : null;
-  started.defer(() => alerts?.stop());
-  const monitor = options.monitor ? await watch(ground, alerts) : null;
-  started.defer(() => monitor?.stop());
-  const served = options.server ? await serve(options, ground, monitor) : null;
+  let monitor: Monitor | null = null;
+  const seen = options.monitor ? { latest: () => monitor?.latest() ?? null } : null;
+  const served = options.server ? await serve(options, ground, seen) : null;
   started.defer(() => served?.server.close());
   const worker = tasks === null ? null : await openWorker(options, ground, tasks);
   if (signal.aborted) return null;
@@ -151,6 +149,8 @@ async function openAll(options: ServiceOptions, ground: Ground): Promise<Open | 
     logJobs(worker, logger);
     served?.tellAbout(worker);
   }
+  const alerts = options.monitor ? await openAlerts(ground) : null;
+  monitor = options.monitor ? await watch(ground, alerts) : null;
   started.move(); // all of it goes on
   return { holdfast, alerts, monitor, server: served?.server ?? null, worker };
 }
@@ -164,7 +164,7 @@ interface Served {
 async function serve(
   { tasks, known, settings, origins, pids }: ServiceOptions,
   ground: Ground,
-  monitor: Monitor | null,
+  monitor: Pick<Monitor, "latest"> | null,
 ): Promise<Served> {
   const metrics = await openMetrics(ground);
   const health = await openHealth(ground, { awaitsWorker: tasks !== null, pids });

@@ -129,12 +129,13 @@ export class Alerts {
     await this.#prune();
   }
 
-  /** The queues that workers take jobs from; one that is stopping takes none. */
+  /** The queues that workers take jobs from, registered or not; one that is stopping takes none. */
   async #worked(): Promise<ReadonlySet<string> | null> {
     const workers = await this.#store.workers({ alive: true, limit: WORKERS_MAX });
     if (workers.length === WORKERS_MAX) return null;
     const active = workers.filter(({ status }) => activeStates.some((state) => state === status));
-    return new Set(active.flatMap(({ queues }) => queues));
+    const outside = await this.#store.outsideQueues();
+    return new Set([...active.flatMap(({ queues }) => queues), ...outside]);
   }
 
   async #apply(rule: AlertRule, view: AlertView, open: readonly AlertRecord[]): Promise<void> {

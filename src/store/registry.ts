@@ -31,6 +31,9 @@ export interface Registry {
   workers(filter: WorkerFilter): Promise<WorkerRecord[]>;
   findWorker(id: string): Promise<WorkerRecord | null>;
 
+  /** The queues that somebody works on who is in no registry: over HTTP, or with the lease verbs. */
+  outsideQueues(): Promise<string[]>;
+
   /** Deletes the rows of workers that stopped, and of builds that enqueued, longer ago than this. Returns how many. */
   pruneWorkers(forMs: number): Promise<number>;
 

@@ -16,6 +16,7 @@ import type {
   WorkerRecord,
   WorkerVitals,
 } from "./registry.ts";
+import { outsideQueues } from "./outsiders.ts";
 import { actOrLookUp } from "./unknown.ts";
 import * as workers from "./workers.ts";
 
@@ -26,6 +27,10 @@ export class SqlRegistry extends Announcer implements Registry {
 
   beat(id: string, vitals: WorkerVitals, queues: readonly string[]): Promise<Beat | null> {
     return workers.beat(this.engine, id, { vitals, queues });
+  }
+
+  async outsideQueues(): Promise<string[]> {
+    return [...(await outsideQueues(this.engine))];
   }
 
   wishOf(id: string): Promise<Wish | null> {

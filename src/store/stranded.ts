@@ -6,6 +6,7 @@
  */
 import { activeStates } from "../core/worker-state.ts";
 import type { Engine } from "./engine.ts";
+import { outsideQueues } from "./outsiders.ts";
 import { sql, type Sql } from "./sql.ts";
 import type { Stranded } from "./store.ts";
 
@@ -22,8 +23,11 @@ interface Crew {
 /** Of all queues, or of one. */
 export async function stranded(engine: Engine, only?: string): Promise<Stranded[]> {
   const known = await knownTasks(engine);
+  const outside = await outsideQueues(engine);
   const found: Stranded[] = [];
   for (const queue of only === undefined ? await pendingQueues(engine) : [only]) {
+    // Nobody can tell what those run who are in no registry.
+    if (outside.has(queue)) continue;
     found.push(...(await strandedIn(engine, queue, known.get(queue) ?? [])));
   }
   return found.toSorted((a, b) => b.waitedMs - a.waitedMs);

@@ -17,6 +17,8 @@ import {
 } from "../support/jobs.ts";
 import { start } from "../support/workers.ts";
 
+const MINUTE_MS = 60_000;
+
 export const versions: Group = (open) => {
   test("a claim takes jobs of the versions it names, and leaves the others alone", async () => {
     const { store } = await open();
@@ -106,6 +108,43 @@ export const versions: Group = (open) => {
     );
     assert.deepEqual(await store.stranded({ queue: "queue-0" }), stranded);
     assert.deepEqual(await store.stranded({ queue: "queue-1" }), []);
+  });
+
+  test("a queue is worked on by whoever has a lease there and is in no registry, until it runs out", async () => {
+    const { store, clock } = await open();
+    await enqueueOne(store, { queue: "remote" });
+    await enqueueOne(store, { queue: "remote" });
+    const { id } = await start(store, { slots: null, queues: ["default"], tasks: ["mail.send"] });
+    await enqueueOne(store);
+    await store.claim({ ...upTo(1), worker: id });
+    assert.deepEqual(await store.outsideQueues(), []);
+    assert.deepEqual((await store.stranded()).length, 1);
+    await store.claim({ ...upTo(1), worker: "python-1", queues: ["remote"], leaseMs: 5_000 });
+    assert.deepEqual(await store.outsideQueues(), ["remote"]);
+    assert.deepEqual(await store.stranded(), []);
+    assert.deepEqual(await store.stranded({ queue: "remote" }), []);
+    clock.advance(5_001);
+    assert.deepEqual(await store.outsideQueues(), []);
+    assert.deepEqual((await store.stranded()).length, 1);
+  });
+
+  test("a queue whose jobs ended lately is worked on, unless they may be those of registered workers", async () => {
+    const { store, clock } = await open();
+    const { id } = await start(store, { slots: null, queues: ["ours"], tasks: ["mail.send"] });
+    for (const [queue, worker] of [
+      ["remote", "python-1"],
+      ["ours", id],
+    ] as const) {
+      await enqueueOne(store, { queue });
+      const [job] = await store.claim({ ...upTo(1), worker, queues: [queue] });
+      await settleOne(store, done(job!));
+    }
+    await store.moveWorker(id, { state: "stopped", reason: "asked" });
+    clock.advance(MINUTE_MS + 6_000);
+    assert.ok((await store.foldMinutes({ limit: 100 })) > 0);
+    assert.deepEqual(await store.outsideQueues(), ["remote"]);
+    clock.advance(3 * MINUTE_MS);
+    assert.deepEqual(await store.outsideQueues(), []);
   });
 
   test("the builds that enqueue are noted, once each, with when they last did", async () => {

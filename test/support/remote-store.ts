@@ -166,6 +166,7 @@ export class RemoteStore implements Store {
   readonly noteEnqueuer = this.#verb("noteEnqueuer");
   readonly enqueuers = this.#verb("enqueuers");
   readonly stranded = this.#verb("stranded");
+  readonly outsideQueues = this.#verb("outsideQueues");
   readonly steps = this.#verb("steps");
   readonly putStep = this.#verb("putStep");
   readonly dropStep = this.#verb("dropStep");

@@ -1,0 +1,68 @@
+/** A queue that is worked on over HTTP is worked on: there is no alert while somebody does, and there is when they are gone. */
+import assert from "node:assert/strict";
+import { after, describe, test } from "node:test";
+import { Alerts } from "../../src/ops/alerts.ts";
+import { tempFolder } from "../support/folder.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { missing, scratchDatabase } from "../support/servers.ts";
+import { Desk } from "./client.ts";
+
+const folder = tempFolder();
+const LIMIT_MS = 30_000;
+
+/** What a monitor sees that has counted just now. */
+async function look(desk: Desk, alerts: Alerts): Promise<readonly string[]> {
+  const { holdfast } = desk;
+  const at = holdfast.runtime.now();
+  const queues = (await holdfast.stats()).map((one) => ({ ...one, oldestPendingAt: null }));
+  const census = { countedAt: await holdfast.store.clock(), tookMs: 1, queues };
+  await alerts.observe({ at, census, minutes: [], findings: [], canaries: [] });
+  const open = await holdfast.store.alerts({ which: "open", limit: 10 });
+  return open.map(({ rule, subject }) => `${rule} ${subject}`);
+}
+
+async function untilRaised(desk: Desk, alerts: Alerts): Promise<void> {
+  const giveUpAt = performance.now() + LIMIT_MS;
+  while ((await look(desk, alerts)).length === 0) {
+    assert.ok(performance.now() < giveUpAt, "no alert was raised");
+  }
+}
+
+for (const kind of ["sqlite", "postgres", "mysql"] as const) {
+  describe(kind, { skip: kind !== "sqlite" && missing(kind) }, () => {
+    test("no-worker is raised when the worker over HTTP is gone, and not before", async () => {
+      const scratch = kind === "sqlite" ? null : await scratchDatabase(kind);
+      const url = scratch?.url ?? `sqlite:${folder.file(".db")}`;
+      await using cleaning = { [Symbol.asyncDispose]: async () => scratch?.drop() };
+      void cleaning;
+      await using desk = await Desk.open(url);
+      const alerts = new Alerts({ holdfast: desk.holdfast, rules: { unworkedFor: 0, quiet: 0 } });
+      const options = { queue: "remote" };
+      for (const input of [1, 2, 3]) {
+        await desk.post("/api/v1/jobs", { task: "thumbnail", input, options }, 201);
+      }
+      const worker = { worker: "python-1", queues: ["remote"] };
+      const { leases } = await desk.post("/api/v1/leases/acquire", { ...worker, lease: "1h" });
+      assert.deepEqual(await look(desk, alerts), []);
+      assert.deepEqual(await desk.holdfast.jobs.stranded(), []);
+      // It goes on with the next, and dies in the middle of it.
+      const [{ id, epoch }] = leases;
+      const settlement = { worker: "python-1", epoch, as: "done" };
+      await desk.post(`/api/v1/leases/${id}/settle`, settlement);
+      await desk.post("/api/v1/leases/acquire", { ...worker, lease: "100ms" });
+      await untilRaised(desk, alerts);
+      assert.deepEqual(await look(desk, alerts), ["no-worker remote"]);
+      const [{ queue, task }] = (await desk.holdfast.jobs.stranded()) as any;
+      assert.deepEqual([queue, task], ["remote", "thumbnail"]);
+      // Another comes: it is over.
+      await desk.post("/api/v1/leases/acquire", { ...worker, worker: "python-2", lease: "1h" });
+      assert.deepEqual(await look(desk, alerts), []);
+      await alerts.stop();
+    });
+  });
+}
+
+after(async () => {
+  folder[Symbol.dispose]();
+  await assertNothingRuns();
+});

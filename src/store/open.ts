@@ -58,7 +58,10 @@ export async function openStoreAt(
     default: {
       const { SqliteEngine } = await import("./sqlite/engine.ts");
       const path = String(options["path"]);
-      return new SqlStore(await SqliteEngine.open({ path, runtime, create: false }));
+      // Whoever opened the file first closes it last, and says where what is left of it is.
+      return new SqlStore(
+        await SqliteEngine.open({ path, runtime, create: false, rescues: false }),
+      );
     }
   }
 }

@@ -182,6 +182,7 @@ suite("a service whose file is deleted", () => {
     assert.equal(said().length, 2, JSON.stringify(said().map(({ message }) => message)));
 
     const [rescued = ""] = rescuedFrom(path);
+    assert.ok(warnings.some(({ message }) => message.includes(rescued)));
     await using again = await openHoldfast(`sqlite:${rescued}`);
     assert.equal((await again.jobs.get(later.id))?.status, "scheduled");
   });

@@ -24,6 +24,14 @@ const BUSY_PAUSE_MS_MAX = 32;
 /** A test's hook: told before and after every statement, so that a process can be killed at each of them. */
 export type Probe = (point: string) => void;
 
+export interface ConnectionOptions {
+  readonly path: string;
+  readonly runtime: Runtime;
+  readonly probe: Probe | null;
+  readonly guard: FileGuard | null;
+  readonly rescues: boolean;
+}
+
 export class Connection {
   readonly path: string;
   readonly tally = newTally();
@@ -33,18 +41,17 @@ export class Connection {
   readonly #runtime: Runtime;
   readonly #probe: Probe | null;
   readonly #guard: FileGuard | null;
+  readonly #rescues: boolean;
   readonly #statements = new Map<string, StatementSync>();
   #gate: Promise<void> | null = null;
   /** How the last transaction was begun. */
   #durable: boolean | null = null;
   #closed = false;
 
-  constructor(
-    db: DatabaseSync,
-    options: { path: string; runtime: Runtime; probe: Probe | null; guard: FileGuard | null },
-  ) {
+  constructor(db: DatabaseSync, options: ConnectionOptions) {
     this.#db = db;
     this.#guard = options.guard;
+    this.#rescues = options.rescues;
     this.path = options.path;
     this.#runtime = options.runtime;
     this.#probe = options.probe;
@@ -124,8 +131,11 @@ export class Connection {
     if (this.#closed) return;
     this.#closed = true;
     this.#statements.clear();
-    if (this.#guard?.isGone(this.#runtime.monotonic()) === true) rescue(this.#db, this.#guard);
+    const isLost = this.#guard?.isGone(this.#runtime.monotonic()) === true;
+    if (isLost && this.#guard !== null && this.#rescues) rescue(this.#db, this.#guard);
     this.#db.close();
+    // A warning takes a turn of the event loop, and the process may end with this.
+    if (isLost) await new Promise<void>((resolve) => this.#runtime.afterIo(resolve));
   }
 
   /** Runs the body when no transaction of this process is open, and again while others lock the database. */

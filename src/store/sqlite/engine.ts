@@ -32,6 +32,8 @@ export interface SqliteOptions {
   readonly path: string;
   readonly runtime: Runtime;
   readonly create: boolean;
+  /** Saves what is left when it is closed after its file was deleted. Default true. */
+  readonly rescues?: boolean;
   readonly probe?: Probe;
 }
 
@@ -62,7 +64,7 @@ export class SqliteEngine implements Engine {
   }
 
   static async open(options: SqliteOptions): Promise<SqliteEngine> {
-    const { path, runtime, create, probe = null } = options;
+    const { path, runtime, create, probe = null, rescues = true } = options;
     if (path !== ":memory:") checkFile(path, create);
     let db: DatabaseSync;
     try {
@@ -71,7 +73,7 @@ export class SqliteEngine implements Engine {
       throw translate(error, path);
     }
     const guard = FileGuard.of(path);
-    const connection = new Connection(db, { path, runtime, probe, guard });
+    const connection = new Connection(db, { path, runtime, probe, guard, rescues });
     try {
       await connection.read(() => prepareDatabase(db));
     } catch (error) {

@@ -321,7 +321,7 @@ suite("holdfast migrate", () => {
     const second = await desk.holdfast(["migrate"]);
     assert.equal(second.code, 0);
     assert.match(second.stdout, new RegExp(`^Nothing to do: .* schema version ${first.to}\\.\n$`));
-    assert.deepEqual(await desk.json(["jobs"]), { jobs: [] });
+    assert.deepEqual(await desk.json(["jobs"]), { jobs: [], next: null });
   });
 });
 

@@ -70,7 +70,10 @@ suite("an input that cannot be used", () => {
   });
 
   test("nothing of what was refused is in the database", async () => {
-    assert.deepEqual(await desk.json(["migrate"]).then(() => desk.json(["jobs"])), { jobs: [] });
+    assert.deepEqual(await desk.json(["migrate"]).then(() => desk.json(["jobs"])), {
+      jobs: [],
+      next: null,
+    });
   });
 });
 

@@ -187,7 +187,7 @@ class Office {
   }
 }
 
-const office = new Office();
+export const office = new Office();
 
 /** Until the condition holds, or the time that anything may take is over. */
 export async function until(what: string, condition: () => boolean | Promise<boolean>) {

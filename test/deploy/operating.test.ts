@@ -6,8 +6,9 @@ import { dirname, join, resolve } from "node:path";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
 import { openHoldfast } from "../../src/index.ts";
+import { office } from "../cli/command.ts";
 import { tempFolder } from "../support/folder.ts";
-import { commands, LAUNCHER, metricNames, ROOT, SETTINGS } from "./settings.ts";
+import { commands, metricNames, ROOT, SETTINGS } from "./settings.ts";
 
 const FILE = join(ROOT, "docs/guide/operating.md");
 const guide = readFileSync(FILE, "utf8");
@@ -35,9 +36,9 @@ describe("docs/guide/operating.md", () => {
     for (const [command = ""] of named) assert.ok(known.has(command), `holdfast ${command}`);
   });
 
-  test("names subcommands and options that they have", () => {
+  test("names subcommands and options that they have", async () => {
     for (const words of named) {
-      const help = helpOf(words);
+      const help = await helpOf(words);
       for (const option of words.filter((word) => /^--[a-z]/.test(word))) {
         assert.match(help, new RegExp(`${option}\\b`), `holdfast ${words.join(" ")}`);
       }
@@ -125,19 +126,20 @@ function commandLines(text: string): string[][] {
 
 const helps = new Map<string, string>();
 
-function helpFor(...path: readonly string[]): string {
+/** Of these words no process is needed for each. */
+async function helpFor(...path: readonly string[]): Promise<string> {
   const name = path.join(" ");
   const known = helps.get(name);
   if (known !== undefined) return known;
-  const said = spawnSync(process.execPath, [LAUNCHER, ...path, "--help"], { encoding: "utf8" });
-  assert.equal(said.status, 0, `holdfast ${name}: ${said.stderr}`);
+  const said = await office.send({ folder: ROOT, args: [...path, "--help"] });
+  assert.equal(said.code, 0, `holdfast ${name}: ${said.stderr}`);
   helps.set(name, said.stdout);
   return said.stdout;
 }
 
 /** Of the command itself, or of its subcommand: the one that is named, or `list`, which is meant when none is. */
-function helpOf([command = "", second = ""]: readonly string[]): string {
-  const help = helpFor(command);
+async function helpOf([command = "", second = ""]: readonly string[]): Promise<string> {
+  const help = await helpFor(command);
   const [, list] = /\nCommands:\n([\s\S]*)/.exec(help) ?? [];
   if (list === undefined) return help;
   const wanted = /^[a-z]+$/.test(second) ? second : "list";

@@ -9,7 +9,7 @@ import type { Monitor, MonitorOptions } from "../ops/monitor.ts";
 import type { Children, Health } from "../server/health.ts";
 import type { Metrics } from "../server/metrics.ts";
 import type { Server } from "../server/server.ts";
-import { loadEngine } from "../store/open.ts";
+import { loadEngine } from "../store/engines.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 
 export type { Alerts, Health, Metrics, Monitor, Server };

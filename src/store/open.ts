@@ -2,11 +2,11 @@
 import { InvalidArgument } from "../core/errors.ts";
 import { systemRuntime, type Runtime } from "../core/runtime.ts";
 import type { Engine } from "./engine.ts";
-import type { MysqlAddress } from "./mysql/options.ts";
-import type { PgPool, PostgresAddress } from "./postgres/options.ts";
+import { openMysql, openPostgres, openSqlite } from "./engines.ts";
+import type { PgPool } from "./postgres/options.ts";
 import type { Push } from "./announcer.ts";
 import { SqlStore } from "./sql-store.ts";
-import type { Store, StoreAddress } from "./store.ts";
+import type { Store } from "./store.ts";
 
 export interface StoreOptions {
   readonly runtime?: Runtime;
@@ -45,34 +45,6 @@ async function pushFor(engine: Engine, options: StoreOptions): Promise<Push | nu
   return RedisPush.open(redis, `holdfast:${database}`, runtime);
 }
 
-/** Opens, from another thread, the store that `address` was read from. */
-export async function openStoreAt(
-  { engine, options }: StoreAddress,
-  runtime: Runtime,
-): Promise<Store> {
-  switch (engine) {
-    case "postgres":
-      return new SqlStore(await openPostgres(options as unknown as PostgresAddress, runtime));
-    case "mysql":
-      return new SqlStore(await openMysql(options as unknown as MysqlAddress, runtime));
-    default: {
-      const { SqliteEngine } = await import("./sqlite/engine.ts");
-      const path = String(options["path"]);
-      // Whoever opened the file first closes it last, and says where what is left of it is.
-      return new SqlStore(
-        await SqliteEngine.open({ path, runtime, create: false, rescues: false }),
-      );
-    }
-  }
-}
-
-/** Loads what opening this store will need. One that nobody knows is refused when it is opened. */
-export async function loadEngine(url: string): Promise<void> {
-  if (url.startsWith("sqlite:")) await import("./sqlite/engine.ts");
-  if (/^postgres(ql)?:/.test(url)) await import("./postgres/engine.ts");
-  if (/^(mysql|mariadb):/.test(url)) await import("./mysql/engine.ts");
-}
-
 async function atUrl(url: string, options: StoreOptions): Promise<Engine> {
   const { runtime = systemRuntime, create = true, schema } = options;
   const scheme = url.slice(0, Math.max(0, url.indexOf(":")));
@@ -81,9 +53,8 @@ async function atUrl(url: string, options: StoreOptions): Promise<Engine> {
   }
   switch (scheme) {
     case "sqlite": {
-      const { SqliteEngine } = await import("./sqlite/engine.ts");
       const { sqlitePath } = await import("./sqlite/file.ts");
-      return SqliteEngine.open({ path: sqlitePath(url), runtime, create });
+      return openSqlite({ path: sqlitePath(url), runtime, create });
     }
     case "postgres":
     case "postgresql": {
@@ -112,16 +83,6 @@ async function onPool(pool: PgPool, options: StoreOptions): Promise<Engine> {
     pool,
     ownPools: address !== null,
   });
-}
-
-async function openPostgres(address: PostgresAddress, runtime: Runtime): Promise<Engine> {
-  const { PostgresEngine } = await import("./postgres/engine.ts");
-  return PostgresEngine.open({ address, runtime });
-}
-
-async function openMysql(address: MysqlAddress, runtime: Runtime): Promise<Engine> {
-  const { MysqlEngine } = await import("./mysql/engine.ts");
-  return MysqlEngine.open({ ...address, runtime });
 }
 
 function unknownUrl(url: unknown): InvalidArgument {

@@ -2,6 +2,7 @@
 import type { Wish } from "../core/worker-state.ts";
 import { Announcer } from "./announcer.ts";
 import { enqueuers, noteEnqueuer, pruneEnqueuers } from "./enqueuers.ts";
+import { beat } from "./keeper-store.ts";
 import type {
   Beat,
   ClosedWorker,
@@ -26,7 +27,7 @@ export class SqlRegistry extends Announcer implements Registry {
   }
 
   beat(id: string, vitals: WorkerVitals, queues: readonly string[]): Promise<Beat | null> {
-    return workers.beat(this.engine, id, { vitals, queues });
+    return beat(this.engine, id, { vitals, queues });
   }
 
   async outsideQueues(): Promise<string[]> {

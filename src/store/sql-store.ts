@@ -1,17 +1,11 @@
 /** The store on any SQL engine: the hot verbs are the engine's, the rest is written once in this folder. */
-import {
-  JobNotFound,
-  OutcomeUnknown,
-  StoreBusy,
-  StoreRefused,
-  StoreUnavailable,
-} from "../core/errors.ts";
+import { JobNotFound, StoreBusy, StoreRefused } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
-import { sleep } from "../core/runtime.ts";
 import type { Signature } from "./actions.ts";
 import { enqueueMinding, minds } from "./enqueue.ts";
 import { declareEvent } from "./events.ts";
+import { extendAgain } from "./keeper-store.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import type { Condition, Load } from "./load.ts";
@@ -49,9 +43,6 @@ import {
 
 /** Rows in one transaction of a bulk enqueue: all of them are accepted or none. */
 export const ENQUEUE_BATCH_MAX = 5_000;
-
-const EXTEND_TRIES_MAX = 3;
-const EXTEND_PAUSE_MS = 25;
 
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
@@ -140,19 +131,8 @@ export class SqlStore extends SqlFindings implements Store {
     return { settled: [...cared, ...settled], claimed };
   }
 
-  async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
-    const real = fences.filter(({ id }) => this.engine.mayBeId(id));
-    if (real.length === 0) return [];
-    // Extending twice is extending once, and whoever waits for this cannot wait for long.
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return await this.engine.extend(real, leaseMs);
-      } catch (error) {
-        const isLost = error instanceof OutcomeUnknown || error instanceof StoreUnavailable;
-        if (!isLost || tries === EXTEND_TRIES_MAX) throw error;
-        await sleep(this.engine.runtime, EXTEND_PAUSE_MS * tries);
-      }
-    }
+  extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
+    return extendAgain(this.engine, fences, leaseMs);
   }
 
   release(fences: readonly Fence[]): Promise<Settled[]> {

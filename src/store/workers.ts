@@ -16,10 +16,10 @@ import {
 } from "../core/worker-state.ts";
 import { noteAction } from "./audit.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
+import { figures } from "./keeper-store.ts";
 import { asRow, readNow } from "./moving.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
 import type {
-  Beat,
   ClosedWorker,
   Command,
   NewWorker,
@@ -28,7 +28,6 @@ import type {
   WorkerFilter,
   WorkerMove,
   WorkerRecord,
-  WorkerVitals,
 } from "./registry.ts";
 
 /** Said twice: some databases find the index by the one, others by the other. */
@@ -213,36 +212,6 @@ export function closeDead(engine: Engine, silence: Silence): Promise<ClosedWorke
     }
     return closed;
   });
-}
-
-export async function beat(
-  engine: Engine,
-  id: string,
-  { vitals, queues }: { vitals: WorkerVitals; queues: readonly string[] },
-): Promise<Beat | null> {
-  const now = engine.now();
-  const others = sql`from holdfast.worker other where other.id <> ${id} and other.status <> 'stopped'`;
-  const [row] = await engine.change<Omit<Beat, "pending"> & { pending: number }>({
-    table: sql`holdfast.worker`,
-    set: sql`
-      gap_ms_max = case when ${now} - heartbeat_at > gap_ms_max then ${now} - heartbeat_at else gap_ms_max end,
-      heartbeat_at = ${now}, beats = beats + 1, ${figures(vitals)}`,
-    where: sql`id = ${id} and status <> 'stopped'`,
-    returning: sql`
-      wish,
-      (select count(*) ${others}) as "others",
-      (select coalesce(max(other.started_at), 0) ${others}) as "newestAt",
-      (select coalesce(${now} - min(other.heartbeat_at), 0) ${others}) as "silentMsMax",
-      case when exists (select 1 from holdfast.ready where ${engine.among(sql`queue`, queues)}) then 1 else 0 end as pending`,
-  });
-  return row === undefined ? null : { ...row, pending: row.pending === 1 };
-}
-
-function figures(vitals: WorkerVitals): Sql {
-  return sql`
-      claimed = ${vitals.claimed}, done = ${vitals.done}, failed = ${vitals.failed},
-      retried = ${vitals.retried}, leases_lost = ${vitals.leasesLost}, running = ${vitals.running},
-      loop_delay_ms = ${vitals.loopDelayMs}, memory_bytes = ${vitals.memoryBytes}`;
 }
 
 export async function wishOf(engine: Engine, id: string): Promise<Wish | null> {

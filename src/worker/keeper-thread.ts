@@ -3,7 +3,7 @@ import { isMainThread, workerData, type MessagePort } from "node:worker_threads"
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { openStoreAt } from "../store/open.ts";
+import { openKeeperStore } from "../store/keeper-store.ts";
 import type { Beat, WorkerVitals } from "../store/registry.ts";
 import type { StoreAddress } from "../store/store.ts";
 import { Keeper, unpack, type KeeperSettings, type PackedLeases, type Report } from "./keeper.ts";
@@ -64,7 +64,7 @@ async function openKeeper(
   send: (message: FromKeeper) => void,
   loop: Loop,
 ): Promise<Keeper> {
-  const store = await openStoreAt(address, systemRuntime);
+  const store = await openKeeperStore(address, systemRuntime);
   const progress = new Int32Array(shared);
   const keeper = new Keeper({
     store,

@@ -8,7 +8,7 @@
 import type { Fence } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Beat, WorkerVitals } from "../store/registry.ts";
-import type { Store } from "../store/store.ts";
+import type { KeeperStore } from "../store/keeper-store.ts";
 
 /**
  * Leases by id and epoch, side by side: thousands of them a second cross to the keeper's thread, and flat lists cost a
@@ -51,7 +51,7 @@ export interface KeeperSettings {
 }
 
 export class Keeper {
-  readonly #store: Store;
+  readonly #store: KeeperStore;
   readonly #runtime: Runtime;
   readonly #settings: KeeperSettings;
   readonly #progress: () => number;
@@ -65,7 +65,7 @@ export class Keeper {
   #seenAt = 0;
 
   constructor(parts: {
-    store: Store;
+    store: KeeperStore;
     runtime: Runtime;
     settings: KeeperSettings;
     /** A number that changes while the main thread is alive. */

@@ -41,6 +41,7 @@ async function runOnce(
   const world = await World.open(open, tally);
   try {
     await fc.asyncModelRun(() => ({ model: world.model, real: world }), sequence);
+    await world.sameState("all");
     world.saw("a run");
     world.saw("a call", world.calls.length);
   } catch (error) {

@@ -53,6 +53,8 @@ export interface Report extends Verdict {
 /** After the last fault everything comes to its end in this time, and is then looked at. */
 const CALM_MS = 12_000;
 const LOOK_MS = 250;
+/** While the faults last, a look only tells somebody how far it is. */
+const TELL_MS = 1_000;
 /** Nobody waits longer than this for the end of what should have ended. */
 const DRAIN_MS_MAX = 60_000;
 const BACKOFF_MS_MAX = 200;
@@ -119,7 +121,7 @@ class Run {
     const person = this.#resolveDoubts({ holdfast, bank, journal }, ending.signal);
     const struck = nemesis.carryOut(this.#plan.faults);
     try {
-      await Promise.all([this.#watch(crew, nemesis), struck]);
+      await Promise.all([this.#watch(crew, nemesis, struck), struck]);
       const drained = await this.#drain(crew, nemesis);
       await crew.stop();
       return await this.#judge(bank, nemesis, drained);
@@ -150,10 +152,10 @@ class Run {
   }
 
   /** Tells how far it is, until the faults are over. */
-  async #watch(crew: Crew, nemesis: Nemesis): Promise<void> {
+  async #watch(crew: Crew, nemesis: Nemesis, struck: Promise<void>): Promise<void> {
     while (!nemesis.isOver) {
       await this.#look(crew, nemesis);
-      await sleep(systemRuntime, LOOK_MS);
+      await Promise.race([struck, sleep(systemRuntime, TELL_MS)]);
     }
   }
 
@@ -209,7 +211,7 @@ class Run {
     };
     while (!signal.aborted) {
       await look().catch(() => {}); // The database is away, or the doubt is gone.
-      await sleep(systemRuntime, LOOK_MS * 2, { signal });
+      await sleep(systemRuntime, TELL_MS, { signal });
     }
   }
 

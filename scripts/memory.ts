@@ -12,7 +12,7 @@ import { join } from "node:path";
 const SHARED_MEMORY = "/dev/shm";
 /** As Linux calls a file system in memory. */
 const TMPFS = 0x01_02_19_94;
-/** A whole run needs about a third of it. */
+/** A guess on the safe side: the shared servers alone take 0.3 GB, what a whole run takes was not measured. */
 const ROOM_BYTES_MIN = 6 * 2 ** 30;
 const NAME = /^holdfast-tests-(?<pid>\d+)$/;
 /** As /tmp: the servers have an account of their own. */

@@ -4,11 +4,12 @@
  * Without a name all groups run. `test/types` is not among them: it is compiled, never run. Many tests wait for a lease to
  * end or a process to start, so two groups run at a time: while one waits, the other computes.
  */
-import { globSync } from "node:fs";
+import { globSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { endChildrenWithUs, runNode } from "./child.ts";
+import { memoryFolder } from "./memory.ts";
 import { inCi, notTested, type Demand, type Missing } from "./services/choice.ts";
 import { SERVERS, type Need } from "./services/names.ts";
 import { Supply } from "./services/supply.ts";
@@ -189,9 +190,12 @@ async function main(): Promise<void> {
   // Hundreds of processes load the same files: compiled once, each starts in a quarter of the time.
   process.env["NODE_COMPILE_CACHE"] ??= resolve("node_modules/.cache/compiled");
   const all = plan(".", process.argv.slice(2));
+  const memory = memoryFolder();
+  if (memory !== null) process.env["TMPDIR"] = memory;
   const supply = await supplyFor(all);
   const failed = await runAll(all);
   await supply?.[Symbol.asyncDispose]();
+  if (memory !== null) rmSync(memory, { recursive: true, force: true, maxRetries: 3 });
   // Once more where it is read: above it scrolled away.
   if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));
   if (failed.length === 0) return;

@@ -26,7 +26,7 @@ export async function loadParts(
   { url, monitor }: Settings,
   { server }: { server: boolean },
 ): Promise<void> {
-  await import("../index.ts");
+  await import("../worker/holdfast.ts");
   await loadEngine(url);
   if (monitor > 0) await Promise.all([import("../ops/monitor.ts"), import("../ops/alerts.ts")]);
   if (!server) return;

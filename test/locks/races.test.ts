@@ -16,7 +16,7 @@ const PROGRAM = join(import.meta.dirname, "contender.ts");
 const PROCESSES = 3;
 const TIMES = 40;
 /** A process that is passed over again and again would see hundreds. */
-const TURNS_MAX = 40;
+const TURNS_MAX = 100;
 /** On a busy machine processes may run one after the other; then nothing is lost for once. */
 const TRIES_MAX = 10;
 const TTL_MS = 600;

@@ -46,7 +46,7 @@ export function stopListening(): void {
 
 /** The log goes to the test, line by line. */
 const logger: Logger = {
-  debug: () => {},
+  debug: (facts, message) => say("log", { message, level: "debug", ...plain(facts) }),
   info: (facts, message) => say("log", { message, level: "info", ...plain(facts) }),
   warn: (facts, message) => say("log", { message, level: "warn", ...plain(facts) }),
   error: (facts, message) => say("log", { message, level: "error", ...plain(facts) }),

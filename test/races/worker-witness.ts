@@ -8,6 +8,7 @@ import { appendFileSync } from "node:fs";
 import { isMainThread } from "node:worker_threads";
 import type { Fence } from "../../src/core/job.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
+import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
 import { statements } from "../../src/store/sqlite/statements.ts";
 import { codeOf } from "../worker/observe.ts";
 
@@ -55,7 +56,7 @@ function bare({ id, worker, epoch }: Fence): Fence {
 
 function watchStore({ prototype }: typeof SqlStore): void {
   // oxlint-disable-next-line typescript/unbound-method -- they are called on a store below
-  const { settle, settleAndClaim, extend, release } = prototype;
+  const { settle, settleAndClaim, release } = prototype;
   const all = (accepted: Settling): Settling => accepted;
   prototype.settle = function (this: SqlStore, settlements) {
     return note("settle", settlements, settle.call(this, settlements), all);
@@ -64,11 +65,17 @@ function watchStore({ prototype }: typeof SqlStore): void {
     const turn = settleAndClaim.call(this, settlements, wanted);
     return note("settle", settlements, turn, ({ settled }) => settled);
   };
-  prototype.extend = function (this: SqlStore, fences, leaseMs) {
-    return note("extend", fences, extend.call(this, fences, leaseMs), all);
-  };
   prototype.release = function (this: SqlStore, fences) {
     return note("release", fences, release.call(this, fences), all);
+  };
+}
+
+/** The keeper's thread has no whole store: it asks the engine. */
+function watchEngine({ prototype }: typeof SqliteEngine): void {
+  // oxlint-disable-next-line typescript/unbound-method -- it is called on an engine below
+  const { extend } = prototype;
+  prototype.extend = function (this: SqliteEngine, fences, leaseMs) {
+    return note("extend", fences, extend.call(this, fences, leaseMs), (accepted) => accepted);
   };
 }
 
@@ -84,5 +91,8 @@ function removeFence(name: string): void {
   statements[name] = open;
 }
 
-if (journal !== "") watchStore(SqlStore);
+if (journal !== "") {
+  watchStore(SqlStore);
+  watchEngine(SqliteEngine);
+}
 if (plant !== "") removeFence(plant);

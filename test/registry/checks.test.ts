@@ -12,7 +12,7 @@ import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { engines, type Place } from "./places.ts";
 
 /** Longer than a process takes to start on any machine: where one has to be stale, its last sign of life is made older. */
-const STALE_MS = 60_000;
+const STALE_MS = 10_000;
 const HUNG_MS = 900;
 const SILENCE = ["--heartbeat", "100ms", "--stale", `${STALE_MS}ms`, "--hung", `${HUNG_MS}ms`];
 const REFUSED = 5;

@@ -1,9 +1,9 @@
 /**
  * Notices that another connection has written to the file: its `data_version` changes then, and only then.
  *
- * The operating system says when somebody writes to the write-ahead log; the version is looked at often for a moment
- * after that, because a commit becomes visible a little later than its last byte is written. Otherwise it is looked at
- * once in a while, so that an idle process costs next to nothing.
+ * The operating system says when somebody writes to the write-ahead log; the version is looked at again and again for a
+ * moment after that, because a commit becomes visible a little later than its last byte is written: soon at first, because
+ * it is mostly soon. Otherwise it is looked at once in a while, so that an idle process costs next to nothing.
  */
 import { watch, type FSWatcher } from "node:fs";
 import type { StatementSync } from "node:sqlite";
@@ -11,8 +11,9 @@ import type { Runtime, Timer } from "../../core/runtime.ts";
 import type { Hint } from "../store.ts";
 import type { Connection } from "./connection.ts";
 
-/** How often it looks after a write, and for how long. */
+/** How soon it looks again after a write, how much later each time, and for how long. */
 const BUSY_LOOK_MS = 2;
+const BUSY_GROWTH = 1.5;
 const BUSY_MS = 100;
 /** How often it looks when nothing happens: in case a word of the operating system was missed. */
 const IDLE_LOOK_MS = 1_000;
@@ -26,6 +27,8 @@ export class FileWatch {
   readonly #version: StatementSync;
   #watcher: FSWatcher | null = null;
   #busyUntil = 0;
+  #busyLookMs = BUSY_LOOK_MS;
+  #dueAt = 0;
   #seen: unknown = null;
   #timer: Timer | null = null;
   #looking = false;
@@ -63,11 +66,15 @@ export class FileWatch {
   }
 
   #stir(): void {
-    const quiet = this.#runtime.monotonic() >= this.#busyUntil;
-    this.#busyUntil = this.#runtime.monotonic() + BUSY_MS;
-    if (!quiet || this.#looking) return;
+    const now = this.#runtime.monotonic();
+    const quiet = now >= this.#busyUntil;
+    this.#busyUntil = now + BUSY_MS;
+    this.#busyLookMs = BUSY_LOOK_MS;
+    if (this.#looking) return;
+    if (!quiet && this.#dueAt <= now + BUSY_LOOK_MS) return;
     this.#timer?.cancel();
-    void this.#look();
+    if (quiet) void this.#look();
+    else this.#lookIn(BUSY_LOOK_MS);
   }
 
   async #look(): Promise<void> {
@@ -83,11 +90,19 @@ export class FileWatch {
       this.#looking = false;
     }
     if (this.#stopped) return;
-    this.#timer = this.#runtime.timer(this.#waitMs(), () => void this.#look(), "background");
+    this.#lookIn(this.#waitMs());
+  }
+
+  #lookIn(ms: number): void {
+    this.#dueAt = this.#runtime.monotonic() + ms;
+    this.#timer = this.#runtime.timer(ms, () => void this.#look(), "background");
   }
 
   #waitMs(): number {
     if (this.#watcher === null) return DEAF_LOOK_MS;
-    return this.#runtime.monotonic() < this.#busyUntil ? BUSY_LOOK_MS : IDLE_LOOK_MS;
+    if (this.#runtime.monotonic() >= this.#busyUntil) return IDLE_LOOK_MS;
+    const waitMs = this.#busyLookMs;
+    this.#busyLookMs *= BUSY_GROWTH;
+    return waitMs;
   }
 }

@@ -33,11 +33,13 @@ suite("steps side by side", () => {
   test("of one name, that begin at their own pace, are refused: nobody could tell them apart", async () => {
     await using kit = await openTestHoldfast();
     const charged: string[] = [];
-    const branch = async (ctx: Context, item: string, ms: number): Promise<unknown> => {
-      await ctx.step(`quote ${item}`, () => later(ms));
+    const branch = async (ctx: Context, item: string, isTime: () => boolean): Promise<unknown> => {
+      await ctx.step(`quote ${item}`, () => until("it is time", isTime).then(() => null));
       return ctx.effect("charge", () => charged.push(item));
     };
-    const task = taskOf((ctx) => Promise.all([branch(ctx, "a", 20), branch(ctx, "b", 1)]), 1);
+    const beside = (ctx: Context) =>
+      Promise.all([branch(ctx, "a", () => charged.length > 0), branch(ctx, "b", () => true)]);
+    const task = taskOf(beside, 1);
     const job = await kit.holdfast.enqueue(task, null);
     await kit.drain([task], all);
     assert.match(

@@ -16,7 +16,7 @@ import { childNumber } from "./speech.ts";
 import { Supervisor } from "./supervisor.ts";
 import { loadTasks } from "./tasks.ts";
 import type { Terminal } from "./terminal.ts";
-import { compileAsUsual, growAsUsual } from "./thrift.ts";
+import { compileAsUsual, growAsUsual, holdBack } from "./thrift.ts";
 import { watchBeside } from "./watch.ts";
 
 /** What one of these commands is made of. */
@@ -93,6 +93,10 @@ async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const service = await startService(plan, { logger, tasks, known, signals, alone });
   if (service === null) return;
   growAsUsual();
+  if (service.url === null) {
+    holdBack();
+    void service.firstJob.then(compileAsUsual);
+  }
   await plan.announce?.({ service, logger, tasks });
   const told = await Promise.race([signals.first, orphaned(child), workerLeft(service, logger)]);
   if (told !== null) sayStopping(logger, told, settings);

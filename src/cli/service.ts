@@ -103,6 +103,20 @@ export class Service {
     return this.#open.server?.url ?? null;
   }
 
+  /** Resolves when the worker has had a job. */
+  get firstJob(): Promise<void> {
+    const { worker } = this.#open;
+    if (worker === null) return new Promise(() => {});
+    const { running, completed } = worker.status();
+    if (running + completed > 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const stopListening = worker.on("job:started", () => {
+        stopListening();
+        resolve();
+      });
+    });
+  }
+
   /** Resolves when somebody stopped the worker through the database. */
   get workerEnded(): Promise<void> {
     const { worker } = this.#open;

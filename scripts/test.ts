@@ -53,7 +53,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   within: { atOnce: 2, needs: SERVERS },
   cli: { atOnce: 2 },
   worker: { atOnce: 2, needs: SERVERS },
-  locks: { atOnce: 2, needs: SERVERS, killsServers: true },
+  locks: { atOnce: 2, needs: SERVERS, killsServers: true, timed: true },
   workflows: { atOnce: 2, needs: SERVERS },
   deploy: { atOnce: 1 },
   package: { atOnce: 1 },

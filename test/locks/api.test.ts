@@ -88,7 +88,7 @@ describe("locks", { concurrency: true }, () => {
         const tookMs = performance.now() - startedAt;
         assert.ok(refusal instanceof LockNotAcquired);
         assert.deepEqual([refusal.key, refusal.owner], [KEY, lock.owner]);
-        assert.ok(refusal.waitedMs >= 199 && tookMs < 1_500, `${refusal.waitedMs} of ${tookMs}`);
+        assert.ok(refusal.waitedMs >= 199 && tookMs < 5_000, `${refusal.waitedMs} of ${tookMs}`);
         await assert.rejects(here.locks.acquire(KEY, { wait: 0 }), withCode("LOCK_NOT_ACQUIRED"));
         // In the same process, too.
         await assert.rejects(there.locks.acquire(KEY, { wait: 20 }), withCode("LOCK_NOT_ACQUIRED"));

@@ -54,6 +54,18 @@ async function openWard(
   };
 }
 
+/** On a database that is down when it is told to be. */
+async function openWithOutage(): Promise<Ward & { readonly database: Outage }> {
+  const outages: Outage[] = [];
+  const ward = await openWard((store) => {
+    const outage = withOutage(store);
+    outages.push(outage);
+    return outage.store;
+  });
+  const [database] = outages as [Outage];
+  return { ...ward, database };
+}
+
 async function startIn({ holdfast, health, clock }: Ward): Promise<Worker> {
   const starting = holdfast.startWorker({ tasks: [echo] });
   await clock.advance("1s");
@@ -279,14 +291,8 @@ suite("a process without its database", () => {
   });
 
   test("probed seldom is not called dead for what stood still while nobody looked", async () => {
-    const outages: Outage[] = [];
-    await using ward = await openWard((store) => {
-      const outage = withOutage(store);
-      outages.push(outage);
-      return outage.store;
-    });
-    const [database] = outages as [Outage];
-    const { health, clock } = ward;
+    await using ward = await openWithOutage();
+    const { health, clock, database } = ward;
     await startIn(ward);
     assert.equal((await health.live()).status, "ok");
     await clock.advance("1s");
@@ -296,14 +302,8 @@ suite("a process without its database", () => {
   });
 
   test("is alive, not ready, and says that it is down; and all is well when it is back", async () => {
-    const outages: Outage[] = [];
-    await using ward = await openWard((store) => {
-      const outage = withOutage(store);
-      outages.push(outage);
-      return outage.store;
-    });
-    const [database] = outages as [Outage];
-    const { health, clock } = ward;
+    await using ward = await openWithOutage();
+    const { health, clock, database } = ward;
     await startIn(ward);
     database.down = true;
     await clock.advance("10m");

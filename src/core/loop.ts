@@ -7,7 +7,7 @@
  */
 import { describeError } from "./error-record.ts";
 import type { Logger } from "./log.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Runtime, Timer } from "./runtime.ts";
 
 const ERROR_WAIT_MS_FIRST = 50;
 const ERROR_WAIT_MS_MAX = 5_000;
@@ -29,6 +29,9 @@ export class Loop {
   readonly #options: LoopOptions;
   readonly #finished: Promise<void>;
   #wake: (() => void) | null = null;
+  /** Looks anew how long it has to wait. */
+  #hurry: (() => void) | null = null;
+  #wakeAt = Number.POSITIVE_INFINITY;
   #woken = false;
   #stopping = false;
   #failures = 0;
@@ -59,6 +62,12 @@ export class Loop {
     if (this.#failures === 0) this.#wake?.();
   }
 
+  /** The next turn begins after so long at the latest. One that begins before counts as that one. */
+  wakeWithin(ms: number): void {
+    this.#wakeAt = Math.min(this.#wakeAt, this.#options.runtime.monotonic() + ms);
+    if (this.#failures === 0) this.#hurry?.();
+  }
+
   /** Resolves once the current `once()` has ended. */
   stop(): Promise<void> {
     this.#stopping = true;
@@ -71,6 +80,7 @@ export class Loop {
     await this.#yield();
     while (!this.#stopping) {
       this.#woken = false;
+      this.#wakeAt = Number.POSITIVE_INFINITY;
       await this.#pause(await this.#timed());
     }
     this.#isOver = true;
@@ -118,11 +128,23 @@ export class Loop {
     return new Promise((resolve) => {
       const done = (): void => {
         this.#wake = null;
-        timer.cancel();
+        this.#hurry = null;
+        timer?.cancel();
         resolve();
       };
-      const timer = runtime.timer(waitMs, done, background === true ? "background" : undefined);
+      const begun = runtime.monotonic();
+      let timer: Timer | null = null;
+      const wait = (): void => {
+        const now = runtime.monotonic();
+        const mostMs = this.#failures === 0 ? this.#wakeAt - now : Number.POSITIVE_INFINITY;
+        const leftMs = Math.max(0, Math.min(begun + waitMs - now, mostMs));
+        this.#dueAt = Math.min(this.#dueAt, now + leftMs);
+        timer?.cancel();
+        timer = runtime.timer(leftMs, done, background === true ? "background" : undefined);
+      };
       this.#wake = done;
+      this.#hurry = wait;
+      wait();
     });
   }
 

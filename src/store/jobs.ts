@@ -34,27 +34,31 @@ import {
   type WaitingRow,
 } from "./rows.ts";
 import { sql, type Sql } from "./sql.ts";
-import type { Promoted, Settled, Upcoming } from "./store.ts";
+import type { Settled, Upcoming } from "./store.ts";
 
-export async function promoteDue(engine: Engine, limit: number): Promise<Promoted & Touched> {
-  const due = await nextDue(engine);
-  if (due === null || due > 0) return { moved: 0, nextInMs: due, queues: [] };
+export interface Promoted extends Touched {
+  readonly moved: number;
+}
+
+/** Somebody else may have promoted them meanwhile: of those who look, all see the same job that is due. */
+export async function promoteDue(engine: Engine, limit: number): Promise<Promoted> {
   const rows = await engine.transaction(async (tx) => {
-    const now = await readNow(engine, tx);
     const taken = await tx.take<WaitingRow>({
       table: "waiting",
-      where: sql`due_at <= ${now}`,
+      where: sql`due_at <= ${engine.now()}`,
       orderBy: sql`due_at, id`,
       limit,
       skipLocked: true,
     });
+    if (taken.length === 0) return [];
     await stopWaiting(engine, tx, taken);
-    await putReady(tx, taken, now);
+    await putReady(tx, taken, await readNow(engine, tx));
     return taken;
   });
-  return { moved: rows.length, nextInMs: await nextDue(engine), queues: queuesOf(rows) };
+  return { moved: rows.length, queues: queuesOf(rows) };
 }
 
+/** The first of the index on due times: for a minimum, some engines read all of it, others the whole table. */
 export async function upcoming(engine: Engine): Promise<Upcoming> {
   const [row] = await engine.all<Upcoming>(sql`
     select (select due_at from holdfast.waiting where due_at is not null order by due_at limit 1) - ${engine.now()} as "dueInMs",
@@ -65,17 +69,6 @@ export async function upcoming(engine: Engine): Promise<Upcoming> {
 /** The queues in which jobs became pending: the store tells those who watch. */
 export interface Touched {
   readonly queues: readonly string[];
-}
-
-async function nextDue(engine: Engine): Promise<number | null> {
-  // The first of the index on due times. For a minimum, some engines read all of it, others the whole table.
-  const [row] = await engine.all<{ wait: number }>(sql`
-    select due_at - ${engine.now()} as wait
-      from holdfast.waiting
-     where due_at is not null
-     order by due_at
-     limit 1`);
-  return row?.wait ?? null;
 }
 
 export async function reclaimExpired(

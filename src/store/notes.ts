@@ -1,5 +1,6 @@
 /**
- * Hints as short texts that one process sends to the others: `<sender>:<kind>` or `<sender>:pending:<queue>`.
+ * Hints as short texts that one process sends to the others: `<sender>:<kind>`, `<sender>:pending:<queue>` or
+ * `<sender>:waiting:<milliseconds>`.
  *
  * They are sent after the commit they tell of, and coalesced: a busy process has the same to say thousands of times a
  * second, and whoever hears it once looks for everything.
@@ -21,7 +22,8 @@ export interface TellerParts {
 /** Sends notes, at most one of a sort at a time. */
 export class Teller {
   readonly #parts: TellerParts;
-  readonly #waiting = new Set<string>();
+  /** What is yet to be sent: of each sort the one that says most. */
+  readonly #waiting = new Map<string, Hint>();
   readonly #toldAt = new Map<string, number>();
   #timer: Timer | null = null;
   #sending: Promise<void> | null = null;
@@ -31,9 +33,9 @@ export class Teller {
   }
 
   tell(hint: Hint): void {
-    const note = noteOf(hint);
-    this.#waiting.add(note);
-    if (this.#sending === null) this.#sendIn(this.#waitMs(note));
+    const sort = sortOf(hint);
+    this.#waiting.set(sort, sooner(hint, this.#waiting.get(sort)));
+    if (this.#sending === null) this.#sendIn(this.#waitMs(sort));
   }
 
   /** Sends what is left. */
@@ -48,9 +50,9 @@ export class Teller {
     this.#timer ??= this.#parts.runtime.timer(waitMs, () => void this.#send(), "background");
   }
 
-  #waitMs(note: string): number {
-    const gapMs = note === "finished" ? FINISHED_GAP_MS : GAP_MS;
-    const toldAt = this.#toldAt.get(note);
+  #waitMs(sort: string): number {
+    const gapMs = sort === "finished" ? FINISHED_GAP_MS : GAP_MS;
+    const toldAt = this.#toldAt.get(sort);
     return toldAt === undefined ? 0 : toldAt + gapMs - this.#parts.runtime.monotonic();
   }
 
@@ -58,43 +60,55 @@ export class Teller {
     this.#timer?.cancel();
     this.#timer = null;
     const { sender, send } = this.#parts;
-    const notes = [...this.#waiting];
+    const hints = [...this.#waiting];
     this.#waiting.clear();
-    if (notes.length === 0) return Promise.resolve();
-    this.#sending = send(notes.map((note) => `${sender}:${note}`))
+    if (hints.length === 0) return Promise.resolve();
+    this.#sending = send(hints.map(([, hint]) => `${sender}:${noteOf(hint)}`))
       .catch(() => {}) // a hint that is lost costs time, not a job
-      .finally(() => this.#sent(notes));
+      .finally(() => this.#sent(hints.map(([sort]) => sort)));
     return this.#sending;
   }
 
-  #sent(notes: readonly string[]): void {
+  #sent(sorts: readonly string[]): void {
     const now = this.#parts.runtime.monotonic();
-    for (const [note, at] of this.#toldAt) {
-      if (now - at > FINISHED_GAP_MS) this.#toldAt.delete(note);
+    for (const [sort, at] of this.#toldAt) {
+      if (now - at > FINISHED_GAP_MS) this.#toldAt.delete(sort);
     }
-    for (const note of notes) this.#toldAt.set(note, now);
+    for (const sort of sorts) this.#toldAt.set(sort, now);
     this.#sending = null;
     if (this.#waiting.size > 0) {
-      this.#sendIn(Math.min(...[...this.#waiting].map((note) => this.#waitMs(note))));
+      this.#sendIn(Math.min(...[...this.#waiting.keys()].map((sort) => this.#waitMs(sort))));
     }
   }
 }
 
-/** What somebody sent; of notes that this version does not know, it is known that something happened. */
-export function noteOf(hint: Hint): string {
+function sortOf(hint: Hint): string {
   return hint.kind === "pending" ? `pending:${hint.queue}` : hint.kind;
 }
 
+/** Whoever looks for the sooner one finds the other too. */
+function sooner(hint: Hint, other: Hint | undefined): Hint {
+  if (hint.kind !== "waiting" || other?.kind !== "waiting") return hint;
+  return (other.inMs ?? 0) < (hint.inMs ?? 0) ? other : hint;
+}
+
+export function noteOf(hint: Hint): string {
+  const isTimed = hint.kind === "waiting" && hint.inMs !== undefined;
+  return isTimed ? `waiting:${Math.ceil(hint.inMs)}` : sortOf(hint);
+}
+
+/** What somebody sent; of notes that this version does not know, it is known that something happened. */
 export function readNote(text: string): { sender: string; note: string; hint: Hint } {
   const [sender = "", kind = "", ...rest] = text.split(":");
   return { sender, note: kind, hint: hintOf(kind, rest.join(":")) };
 }
 
-function hintOf(kind: string, queue: string): Hint {
+function hintOf(kind: string, rest: string): Hint {
   switch (kind) {
     case "pending":
-      return { kind, queue };
+      return { kind, queue: rest };
     case "waiting":
+      return /^\d+$/.test(rest) ? { kind, inMs: Number(rest) } : { kind };
     case "finished":
     case "cancel":
     case "workers":

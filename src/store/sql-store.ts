@@ -22,7 +22,6 @@ import type {
   ListFilter,
   Migrated,
   NewJob,
-  Promoted,
   Settled,
   Store,
   StoreAddress,
@@ -88,8 +87,9 @@ export class SqlStore extends SqlFindings implements Store {
       () => this.engine.insert(news),
       () => lookUpEnqueued(this.engine, news),
     );
-    this.#hintPending(news); // also those with a start: it may be in the past by the database's clock
-    if (news.some((job) => job.start !== null)) this.announce({ kind: "waiting" });
+    // Also those with a time: it may be in the past by the database's clock.
+    this.#hintPending(news.filter(({ start }) => start === null || "at" in start));
+    this.#hintWaiting(news.flatMap(({ start }) => (start === null ? [] : [inMsOf(start)])));
     return enqueued;
   }
 
@@ -115,7 +115,7 @@ export class SqlStore extends SqlFindings implements Store {
     const cared = await this.#settleWithCare(real.filter(concernsOthers));
     if (alone.length === 0) return cared;
     const { settled } = await this.#turn(alone, null);
-    this.#hintSettled(settled);
+    this.#hintSettled(settled, alone);
     return [...cared, ...settled];
   }
 
@@ -127,7 +127,7 @@ export class SqlStore extends SqlFindings implements Store {
     const cared = await this.#settleWithCare(real.filter(concernsOthers));
     const alone = real.filter((settlement) => !concernsOthers(settlement));
     const { settled, claimed } = await this.#turn(alone, wanted);
-    this.#hintSettled(settled);
+    this.#hintSettled(settled, alone);
     return { settled: [...cared, ...settled], claimed };
   }
 
@@ -169,10 +169,10 @@ export class SqlStore extends SqlFindings implements Store {
     return this.#hearCared(await jobs.reclaimFrom(this.engine, chore));
   }
 
-  async promoteDue(chore: { limit: number }): Promise<Promoted> {
-    const { moved, nextInMs, queues } = await jobs.promoteDue(this.engine, chore.limit);
+  async promoteDue(chore: { limit: number }): Promise<number> {
+    const { moved, queues } = await jobs.promoteDue(this.engine, chore.limit);
     for (const queue of queues) this.announce({ kind: "pending", queue });
-    return { moved, nextInMs };
+    return moved;
   }
 
   upcoming() {
@@ -308,12 +308,32 @@ export class SqlStore extends SqlFindings implements Store {
       this.announce({ kind: "pending", queue });
   }
 
-  #hintSettled(settled: readonly Settled[]): void {
+  /** `asked`: the settlements that these came of, which know how long a job shall wait; without them nobody does. */
+  #hintSettled(settled: readonly Settled[], asked: readonly Settlement[] = []): void {
     if (settled.length === 0) return;
     this.announce({ kind: "finished" });
     this.#hintPending(settled.filter((row) => row.status === "pending"));
-    if (settled.some((row) => row.dueAt !== null)) this.announce({ kind: "waiting" });
+    const later = new Set(settled.filter(({ dueAt }) => dueAt !== null).map(({ id }) => id));
+    if (later.size === 0) return;
+    const known = asked.filter(({ id }) => later.has(id)).map(delayOf);
+    this.#hintWaiting(known.length < later.size ? [0] : known);
   }
+
+  /** Once for all of them: when the first will be due. */
+  #hintWaiting(delays: readonly number[]): void {
+    if (delays.length === 0) return;
+    const inMs = Math.min(...delays);
+    this.announce(inMs > 0 ? { kind: "waiting", inMs } : { kind: "waiting" });
+  }
+}
+
+/** 0: nobody knows how long that is. */
+function inMsOf(start: NonNullable<NewJob["start"]>): number {
+  return "delayMs" in start ? start.delayMs : 0;
+}
+
+function delayOf({ outcome }: Settlement): number {
+  return outcome.kind === "retry" || outcome.kind === "suspended" ? (outcome.delayMs ?? 0) : 0;
 }
 
 /** Whether other jobs have to do with how an attempt ended: one that waits for its job, or an event it waits for. */

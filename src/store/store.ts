@@ -106,8 +106,8 @@ export interface Store
     limit: number;
   }): Promise<Settled[]>;
 
-  /** Makes waiting jobs pending whose time has come, longest due first. Says when the next one is due. */
-  promoteDue(chore: { limit: number }): Promise<Promoted>;
+  /** Makes waiting jobs pending whose time has come, longest due first. Returns how many. */
+  promoteDue(chore: { limit: number }): Promise<number>;
 
   /** How long until there is something to promote, and to take back. */
   upcoming(): Promise<Upcoming>;
@@ -225,12 +225,6 @@ export interface Extended extends Fence {
   readonly cancelRequested: boolean;
 }
 
-export interface Promoted {
-  readonly moved: number;
-  /** Milliseconds until the next waiting job is due; null: none has a time. */
-  readonly nextInMs: number | null;
-}
-
 /** In milliseconds by the database's clock, below zero when it is past; null: there is none. */
 export interface Upcoming {
   readonly dueInMs: number | null;
@@ -325,7 +319,8 @@ export interface Stranded {
 /** What changed: jobs became pending in a queue, jobs wait for a time, … or another process wrote something. */
 export type Hint =
   | { readonly kind: "pending"; readonly queue: string }
-  | { readonly kind: "waiting" }
+  /** The first of them will be due after so long; nothing: nobody knows, so somebody has to look. */
+  | { readonly kind: "waiting"; readonly inMs?: number }
   | { readonly kind: "finished" }
   | { readonly kind: "cancel" }
   | { readonly kind: "workers" }

@@ -156,7 +156,7 @@ class Drain {
 
   async #claim(): Promise<ClaimedJob | null> {
     const { store } = this.#holdfast;
-    while ((await store.promoteDue({ limit: PROMOTE_BATCH })).moved === PROMOTE_BATCH);
+    while ((await store.promoteDue({ limit: PROMOTE_BATCH })) === PROMOTE_BATCH);
     const job = (await this.#claimFrom(this.#queues)) ?? (await this.#claimAnywhere());
     if (job === null || this.#attempts < this.#attemptsMax) return job;
     await store.release([job]);

@@ -33,6 +33,8 @@ const ORDER_LOOK_MS = 200;
 const WISH_LOOK_MS = 1_000;
 /** … and for jobs that will be due, this long after the first of them. */
 const NEWS_MS = 100;
+/** Workers that wait for the same job look for it over this much time. */
+const SPREAD_MS = 10;
 /** What an aborted task has to end by itself, and a moment more to be settled. */
 const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
 const TRUST_CHECK_MS_MAX = 1_000;
@@ -322,9 +324,8 @@ export class Shift {
   }
 
   #hearHint(hint: Hint): void {
-    const { orders, upkeep, items } = this.#loops;
-    if (hint.kind === "waiting") upkeep.wake();
-    if (hint.kind === "waiting") items?.wake();
+    const { orders, items } = this.#loops;
+    if (hint.kind === "waiting") this.#hearWaiting(hint.inMs);
     if (hint.kind === "unknown") this.#isUnsure = true;
     if (hint.kind === "cancel" || hint.kind === "unknown") orders.wake();
     // The jobs that an item waited for may have ended.
@@ -333,6 +334,15 @@ export class Shift {
     if (hint.kind === "workers") this.#keeper.beatNow();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
     if (ours || hint.kind === "unknown") this.#turns.hearPending(true);
+  }
+
+  /** Not all at the same moment: whoever is first makes it pending, and the others need only look. */
+  #hearWaiting(inMs: number | undefined): void {
+    const { upkeep, items } = this.#loops;
+    const spreadMs = SPREAD_MS * this.#parts.runtime.random();
+    for (const loop of [upkeep, items])
+      if (inMs === undefined) loop?.wake();
+      else loop?.wakeWithin(inMs + spreadMs);
   }
 
   #wakeTurns(): void {

@@ -5,6 +5,8 @@ import type { Settled, Store } from "../store/store.ts";
 
 /** Rows moved in one transaction; a full batch means there may be more, so the next follows at once. */
 const CHORE_BATCH = 500;
+/** Right after jobs were made pending, the next look tells when the next will be due. */
+const NEXT_LOOK_MS = 1;
 const PRUNE_EVERY_MS = 10 * 60_000;
 /** Rows of locks that nobody has had for this long are let go; what is known of their use, later. */
 const LOCK_KEEP_MS = 3_600_000;
@@ -45,20 +47,17 @@ export class Upkeep {
     const { dueInMs, leaseEndsInMs } = await this.#store.upcoming();
     const isDue = dueInMs !== null && dueInMs <= 0;
     const isLost = leaseEndsInMs !== null && leaseEndsInMs < -graceMs;
-    const moved = isDue ? await this.#promote() : 0;
+    const moved = isDue ? await this.#store.promoteDue({ limit: CHORE_BATCH }) : 0;
     const reclaimed = isLost ? await this.#reclaim() : 0;
     const pruned = await this.#pruneNowAndThen();
     if ([reclaimed, moved, pruned].includes(CHORE_BATCH)) return 0;
-    // There may be more behind it, and what somebody else is just moving may come back.
+    // The next may be due any moment: there is more to learn behind it.
+    if (moved > 0) return NEXT_LOOK_MS;
+    // What somebody else is just moving may come back.
     if (isDue || isLost) return Math.min(everyMs, idleMs);
     const next = [dueInMs ?? idleMs, (leaseEndsInMs ?? idleMs) + graceMs, idleMs];
     // Never 0: a clock that stands still would make a loop that never waits.
     return Math.max(1, Math.min(...next));
-  }
-
-  async #promote(): Promise<number> {
-    const { moved } = await this.#store.promoteDue({ limit: CHORE_BATCH });
-    return moved;
   }
 
   async #reclaim(): Promise<number> {

@@ -28,7 +28,7 @@ const READS = new Set("list stats find steps findEvent findFinished hasPending d
 function wrote(name: string, answer: unknown): boolean {
   if (READS.has(name)) return false;
   if (name === "claim") return (answer as unknown[]).length > 0;
-  return name !== "promoteDue" || (answer as { moved: number }).moved > 0;
+  return name !== "promoteDue" || (answer as number) > 0;
 }
 
 function watched(store: Store): Store {

@@ -34,7 +34,8 @@ import {
 const HOT = 3;
 /** Looks for a lease; the same in a transaction of its own, with a gate inside; commits. */
 const RECLAIM = 4;
-const PROMOTE = 4;
+/** Takes what is due, with a gate inside; commits. */
+const PROMOTE = 3;
 /** Looks into `ready`, `waiting` and `lease`, and into `finished` or for its commit. */
 const CANCEL = 7;
 

@@ -5,14 +5,13 @@ import {
   cancel as cancelJob,
   promoteDue,
   reclaimExpired,
-  type Touched,
+  type Promoted,
 } from "../../src/store/jobs.ts";
 import type {
   ClaimedJob,
   Enqueued,
   Extended,
   NewJob,
-  Promoted,
   Settled,
   Wanted,
 } from "../../src/store/store.ts";
@@ -24,7 +23,7 @@ export interface Tells {
   turn: { settled: Settled[]; claimed: ClaimedJob[] };
   extend: Extended[];
   reclaim: Settled[];
-  promote: Promoted & Touched;
+  promote: Promoted;
   cancel: Status | null;
 }
 

@@ -246,8 +246,10 @@ const reclaim = command(
 
 const promote = command("promoteDue", limit, async (most, world) => {
   const promoted = await world.call("promoteDue", { limit: most });
-  world.saw("a job promoted", promoted.moved);
+  world.saw("a job promoted", promoted);
   world.same("promoteDue", promoted, world.model.promote(most));
+  const { dueInMs } = await world.call("upcoming");
+  world.same("upcoming", dueInMs, world.model.dueInMs());
 });
 
 const cancelled = fc.record({

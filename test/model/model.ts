@@ -151,12 +151,21 @@ export class Model {
     });
   }
 
-  promote(limit: number): contract.Promoted {
-    const timed = this.#where((job) => job.dueAt !== null).toSorted(byDueTime);
-    const due = timed.filter((job) => dueAt(job) <= this.now).slice(0, limit);
+  promote(limit: number): number {
+    const due = this.#timed()
+      .filter((job) => dueAt(job) <= this.now)
+      .slice(0, limit);
     for (const job of due) move(job, "pending", { readyAt: this.now });
-    const next = timed[due.length];
-    return { moved: due.length, nextInMs: next === undefined ? null : dueAt(next) - this.now };
+    return due.length;
+  }
+
+  dueInMs(): number | null {
+    const [next] = this.#timed();
+    return next === undefined ? null : dueAt(next) - this.now;
+  }
+
+  #timed(): Job[] {
+    return this.#where((job) => job.dueAt !== null).toSorted(byDueTime);
   }
 
   cancel(id: string): Status | null {

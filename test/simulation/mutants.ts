@@ -157,13 +157,13 @@ export const mutants: readonly Mutant[] = [
     find: [
       "const taken = await tx.take<WaitingRow>({",
       '      table: "waiting",',
-      "      where: sql`due_at <= ${now}`,",
+      "      where: sql`due_at <= ${engine.now()}`,",
       "      orderBy: sql`due_at, id`,",
       "      limit,",
       "      skipLocked: true,",
       "    });",
     ].join("\n"),
-    put: "const taken = await tx.all<WaitingRow>(sql`select * from holdfast.waiting where due_at <= ${now} order by due_at limit ${limit}`);",
+    put: "const taken = await tx.all<WaitingRow>(sql`select * from holdfast.waiting where due_at <= ${engine.now()} order by due_at limit ${limit}`);",
   }),
   mutant("a cancel of a running job is forgotten", {
     file: ROWS,

@@ -114,7 +114,8 @@ class Chores {
       crashesMax: DEFAULT_CRASHES_MAX,
       limit: CHORES_LIMIT,
     });
-    await this.#store.promoteDue({ limit: CHORES_LIMIT });
+    const { dueInMs } = await this.#store.upcoming();
+    if (dueInMs !== null && dueInMs <= 0) await this.#store.promoteDue({ limit: CHORES_LIMIT });
   }
 }
 

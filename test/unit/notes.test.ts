@@ -1,0 +1,66 @@
+/** What processes tell each other, as texts. */
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { noteOf, readNote, Teller } from "../../src/store/notes.ts";
+import type { Hint } from "../../src/store/store.ts";
+import { testClock } from "../../src/testing/index.ts";
+
+const HINTS: readonly Hint[] = [
+  { kind: "pending", queue: "mail:eu" },
+  { kind: "waiting" },
+  { kind: "waiting", inMs: 250 },
+  { kind: "finished" },
+  { kind: "cancel" },
+  { kind: "workers" },
+];
+
+suite("a note", () => {
+  for (const hint of HINTS) {
+    test(`says '${noteOf(hint)}' and is read as it was meant`, () => {
+      assert.deepEqual(readNote(`me:${noteOf(hint)}`).hint, hint);
+    });
+  }
+
+  test("of another version is understood as far as it goes", () => {
+    assert.deepEqual(readNote("me:waiting:tomorrow").hint, { kind: "waiting" });
+    assert.deepEqual(readNote("me:dawn:5").hint, { kind: "unknown" });
+  });
+
+  test("about a time never says one that is too early", () => {
+    assert.equal(noteOf({ kind: "waiting", inMs: 10.2 }), "waiting:11");
+  });
+});
+
+suite("whoever has much to tell", () => {
+  const told = async (hints: readonly Hint[]): Promise<string[][]> => {
+    const clock = testClock();
+    const sent: string[][] = [];
+    const send = async (notes: readonly string[]): Promise<void> => void sent.push([...notes]);
+    const teller = new Teller({ runtime: clock, sender: "me", send });
+    for (const hint of hints) teller.tell(hint);
+    await clock.advance(1_000);
+    await teller.stop();
+    return sent;
+  };
+
+  test("says at once what is new, and the rest together", async () => {
+    const pending: Hint = { kind: "pending", queue: "default" };
+    const sent = await told([pending, pending, { kind: "cancel" }, pending]);
+    assert.deepEqual(sent, [["me:pending:default"], ["me:pending:default", "me:cancel"]]);
+  });
+
+  test("of several times says the first", async () => {
+    const times = [900, 40, 700].map((inMs): Hint => ({ kind: "waiting", inMs }));
+    const sent = await told([{ kind: "waiting", inMs: 5_000 }, ...times]);
+    assert.deepEqual(sent, [["me:waiting:5000"], ["me:waiting:40"]]);
+  });
+
+  test("that somebody has to look counts as the first of all times", async () => {
+    const sent = await told([
+      { kind: "waiting", inMs: 9 },
+      { kind: "waiting" },
+      { kind: "waiting", inMs: 1 },
+    ]);
+    assert.deepEqual(sent, [["me:waiting:9"], ["me:waiting"]]);
+  });
+});

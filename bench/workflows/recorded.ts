@@ -6,7 +6,7 @@ import { systemRuntime } from "../../src/core/runtime.ts";
 import { Workflows } from "../../src/queue/workflows.ts";
 import type { Engine, Row, Transaction } from "../../src/store/engine.ts";
 import { changeIn } from "../../src/store/items.ts";
-import { Compiler, type Parameter, type Sql, type SqlValue } from "../../src/store/sql.ts";
+import { Compiler, inTurn, type Parameter, type Sql, type SqlValue } from "../../src/store/sql.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { StoredItem } from "../../src/store/workflows.ts";
 import type { SqlEngine } from "../fill.ts";
@@ -101,22 +101,25 @@ export async function record(engine: Engine, name: SqlEngine, change: Change): P
 /** A transaction that writes down what it is asked, and answers as if the items were there. */
 function recorder(compiler: Compiler, recorded: Recorded[], change: Change): Transaction {
   const rows: unknown[][] = [
-    [link("parent", 0), link("child", 1)],
     [{ ...itemRow("parent", change), now: MARK.at }],
     [{ ...itemRow("child", change), now: MARK.at }],
   ];
   const note = (query: Sql): void => {
     recorded.push({ kind: "statement", ...compiler.compile(query) });
   };
+  const all = async <T>(query: Sql): Promise<T[]> => {
+    note(query);
+    return (rows.shift() ?? never()) as T[];
+  };
+  const run = async (query: Sql): Promise<number> => {
+    note(query);
+    return 1;
+  };
   return {
-    async all<T>(query: Sql) {
-      note(query);
-      return (rows.shift() ?? never()) as T[];
-    },
-    async run(query) {
-      note(query);
-      return 1;
-    },
+    all,
+    run,
+    allOf: <T>(queries: readonly Sql[]) => inTurn(queries, (query) => all<T>(query)),
+    runAll: (queries) => inTurn(queries, run),
     async insert(table, news) {
       for (const row of news) recorded.push({ kind: "insert", table, row });
     },
@@ -127,10 +130,6 @@ function recorder(compiler: Compiler, recorded: Recorded[], change: Change): Tra
 
 function never(): never {
   throw new Error("a change of an item does not do that");
-}
-
-function link(which: "parent" | "child", depth: number): { id: string; depth: number } {
-  return { id: MARK[which].id, depth };
 }
 
 function itemRow(which: "parent" | "child", change: Change): StoredItem {

@@ -217,8 +217,8 @@ export class Workflows {
     const found = typeof item === "string" ? await this.item(workflow, item) : item;
     const asked = [askedOf(workflow, found.id, change)];
     if (change.parent !== undefined) asked.unshift(parentAsked(workflow, found, change.parent));
-    const { root } = found;
-    const wanted = { asked, signed: change, root, ...(once === undefined ? {} : { once }) };
+    const tree = { root: found.root, above: aboveOf(found) };
+    const wanted = { asked, signed: change, ...tree, ...(once === undefined ? {} : { once }) };
     const rows = await this.#change(workflow, wanted);
     return this.#item(workflow, inOrderOf([found], rows)[0] as StoredItem);
   }
@@ -250,11 +250,22 @@ export class Workflows {
       signed,
       under,
       root,
+      above,
       once,
-    }: { asked: readonly Asked[]; signed: Signed; under?: string; root?: string; once?: string },
+    }: {
+      asked: readonly Asked[];
+      signed: Signed;
+      under?: string;
+      root?: string;
+      above?: readonly string[];
+      once?: string;
+    },
   ): Promise<StoredItem[]> {
     await this.declare(workflow);
-    const change = once === undefined ? { id: this.parts.newId() } : { id: once, once: true };
+    const change = {
+      ...(once === undefined ? { id: this.parts.newId() } : { id: once, once: true }),
+      ...(above === undefined ? {} : { above }),
+    };
     const items = asked.map(({ id }) => id);
     const decide = (seen: Seen, signature: Signature) =>
       this.#plan(seen, signature, async (plan) => {
@@ -318,6 +329,11 @@ function parentOf(started: readonly Started[]): string | null {
   if (others.length === 0) return first;
   const problem = "items that are started together have one parent, or none.";
   throw new InvalidArgument({ field: "parent", problem });
+}
+
+/** Those above an item, as far as it knows: of one that stands deeper, the store has to look for the others. */
+function aboveOf({ root, parent }: ItemRecord): string[] {
+  return parent === null ? [] : [...new Set([root, parent])];
 }
 
 function topOf(workflow: AnyWorkflow): AnyWorkflow {

@@ -140,6 +140,9 @@ export interface Claiming extends Wanted {
 export interface Transaction {
   all<T = Row>(query: Sql): Promise<T[]>;
   run(query: Sql): Promise<number>;
+  /** Several in this order, none of which needs another's answer: one round trip, where the database takes them so. */
+  allOf<T = Row>(queries: readonly Sql[]): Promise<T[][]>;
+  runAll(queries: readonly Sql[]): Promise<number[]>;
   /** Runs a text that is not a statement with values, such as the definition of a table. */
   script(text: string): Promise<void>;
 

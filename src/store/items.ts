@@ -49,7 +49,7 @@ export async function changeIn(
   tx: Transaction,
   change: ItemsChange,
 ): Promise<Changed> {
-  const seen = await lockItems(engine, tx, change.items);
+  const seen = await lockItems(engine, tx, change);
   if (change.once === true && (await isMade(tx, change))) {
     const items = change.items.flatMap((id) => seen.items.get(id) ?? []);
     // What it enqueued is pending, and nobody may have been told.
@@ -87,16 +87,9 @@ async function decided(change: ItemsChange, seen: Seen): Promise<readonly ItemWr
   }
 }
 
-/** The items, and all above them. Who is above whom never changes, so that is read before anything is locked. */
-async function lockItems(engine: Engine, tx: Transaction, ids: readonly string[]): Promise<Seen> {
-  const possible = ids.filter((id) => engine.mayBeId(id));
-  const chain = possible.length === 0 ? [] : await chainOf(engine, tx, possible);
-  const known = new Set(chain.map(({ id }) => id));
-  const missing = ids.find((id) => !known.has(id));
-  if (missing !== undefined) throw new ItemNotFound({ id: missing });
-  const roots = chain.filter(({ depth }) => depth === 0).map(({ id }) => id);
-  const others = chain.filter(({ depth }) => depth > 0).map(({ id }) => id);
-  const rows = [...(await lock(engine, tx, roots)), ...(await lock(engine, tx, others))];
+/** The items, and all above them. Who is above whom never changes, so that is known before anything is locked. */
+async function lockItems(engine: Engine, tx: Transaction, change: ItemsChange): Promise<Seen> {
+  const rows = (await lockKnown(engine, tx, change)) ?? (await lockFound(engine, tx, change.items));
   const now = rows.at(-1)?.now ?? (await clock(engine, tx));
   return {
     now,
@@ -104,6 +97,41 @@ async function lockItems(engine: Engine, tx: Transaction, ids: readonly string[]
     // Locked with the item anyway; but only this way of reading shows what others committed since the transaction began.
     progress: (item) => progressOf(engine, tx, item, engine.lockRows()),
   };
+}
+
+interface Locked {
+  readonly item: StoredItem;
+  readonly now: number;
+}
+
+/** Null: the caller did not know all who are above, or somebody is not there. */
+async function lockKnown(
+  engine: Engine,
+  tx: Transaction,
+  { items, above }: ItemsChange,
+): Promise<Locked[] | null> {
+  if (above === undefined || ![...items, ...above].every((id) => engine.mayBeId(id))) return null;
+  const [root, ...others] = new Set([...above, ...items]);
+  if (root === undefined) return null;
+  const rows = await lock(engine, tx, [[root], others]);
+  const locked = new Set(rows.map(({ item }) => item.id));
+  const isWhole = rows.every(({ item }) => item.root === root && locked.has(item.parent ?? root));
+  return isWhole && locked.size === others.length + 1 ? rows : null;
+}
+
+async function lockFound(
+  engine: Engine,
+  tx: Transaction,
+  ids: readonly string[],
+): Promise<Locked[]> {
+  const possible = ids.filter((id) => engine.mayBeId(id));
+  const chain = possible.length === 0 ? [] : await chainOf(engine, tx, possible);
+  const known = new Set(chain.map(({ id }) => id));
+  const missing = ids.find((id) => !known.has(id));
+  if (missing !== undefined) throw new ItemNotFound({ id: missing });
+  const roots = chain.filter(({ depth }) => depth === 0).map(({ id }) => id);
+  const others = chain.filter(({ depth }) => depth > 0).map(({ id }) => id);
+  return lock(engine, tx, [roots, others]);
 }
 
 interface Link {
@@ -122,20 +150,24 @@ async function chainOf(engine: Engine, tx: Transaction, ids: readonly string[]):
   return rows.map(({ id, depth }) => ({ id, depth: Number(depth) }));
 }
 
-/** In one order for everybody: two changes of several trees must not wait for one another. */
+/** One group after the other, and in one order for everybody: two changes of several trees must not wait for one another. */
 async function lock(
   engine: Engine,
   tx: Transaction,
-  ids: readonly string[],
-): Promise<{ item: StoredItem; now: number }[]> {
-  if (ids.length === 0) return [];
+  groups: readonly (readonly string[])[],
+): Promise<Locked[]> {
   const inOrder = sql`id ${engine.lockRows()}`;
-  const rows = await tx.all<AsRead<StoredItem & { now: number }>>(sql`
+  const queries = groups
+    .filter((ids) => ids.length > 0)
+    .map(
+      (ids) => sql`
     select ${ITEM_COLUMNS}, ${engine.now()} as now
       from holdfast.item
      where ${engine.among(sql`id`, ids)}
-     order by ${inOrder}`);
-  return rows.map(({ now, ...row }) => ({ item: itemOf(row), now: Number(now) }));
+     order by ${inOrder}`,
+    );
+  const rows = await tx.allOf<AsRead<StoredItem & { now: number }>>(queries);
+  return rows.flat().map(({ now, ...row }) => ({ item: itemOf(row), now: Number(now) }));
 }
 
 async function clock(engine: Engine, tx: Transaction): Promise<number> {
@@ -210,10 +242,11 @@ async function write(
   const changes = new Map(writes.map((one) => [one.item.id, one]));
   const changed: StoredItem[] = [];
   const started: Row[] = [];
+  const updates: { item: StoredItem; query: Sql }[] = [];
   for (const item of touchedBy(writes, seen)) {
     const change = changes.get(item.id);
     if (change === undefined) {
-      await touch(tx, item, at);
+      updates.push({ item, query: touching(item, at) });
       continue;
     }
     const after = changeOf(change, at);
@@ -221,12 +254,16 @@ async function write(
     const audited = { ...after, auditSeq: line.seq, auditHash: line.hash };
     const last = lastChange(line, id);
     if (line.action === "start") started.push({ ...rowOf(audited), ...last });
-    else await update(tx, { before: item, after: audited, last });
+    else updates.push({ item, query: updating({ before: item, after: audited, last }) });
     changed.push(audited);
   }
+  const queries = [...updates.map(({ query }) => query), ...forgetting(engine, writes)];
+  const written = await tx.runAll(queries);
+  const missed = updates.find((_, index) => written[index] === 0);
+  if (missed !== undefined) throw changedMeanwhile(missed.item.id);
   // They stand below all that was touched, and none of them above another.
   await tx.insert("item", started);
-  await remind(engine, tx, { writes, at });
+  await remind(tx, { writes, at });
   return changed;
 }
 
@@ -252,22 +289,26 @@ export function changeOf({ item, line, status, data }: ItemWrite, at: number): S
 }
 
 /** Something below it changed. */
-async function touch(tx: Transaction, { id, revision }: StoredItem, at: number): Promise<void> {
-  const written = await tx.run(sql`
+function touching({ id, revision }: StoredItem, at: number): Sql {
+  return sql`
     update holdfast.item
        set revision = ${revision + 1}, updated_at = ${at}
      where id = ${id}
-       and revision = ${revision}`);
-  if (written === 0) throw changedMeanwhile(id);
+       and revision = ${revision}`;
 }
 
-async function update(
-  tx: Transaction,
-  { before, after, last }: { before: StoredItem; after: StoredItem; last: LastChange },
-): Promise<void> {
+function updating({
+  before,
+  after,
+  last,
+}: {
+  before: StoredItem;
+  after: StoredItem;
+  last: LastChange;
+}): Sql {
   // What is large is sent, and stored anew, only if it is another.
   const data = after.data === before.data ? nothing : sql`, data = ${after.data}`;
-  const written = await tx.run(sql`
+  return sql`
     update holdfast.item
        set status = ${after.status}, revision = ${after.revision}, updated_at = ${after.updatedAt},
            entered_at = ${after.enteredAt}, audit_seq = ${after.auditSeq}, audit_hash = ${after.auditHash},
@@ -275,8 +316,7 @@ async function update(
            reason = ${last.reason}, lock_wait_us = ${last.lock_wait_us}, trace_id = ${last.trace_id},
            jobs = ${last.jobs}, data_hash = ${last.data_hash}${data}
      where id = ${before.id}
-       and revision = ${before.revision}`);
-  if (written === 0) throw changedMeanwhile(before.id);
+       and revision = ${before.revision}`;
 }
 
 /** The lock sees to it that this does not happen; whoever writes without one has to be refused. */
@@ -306,17 +346,20 @@ function rowOf(item: StoredItem): Row {
 }
 
 /** What a state asks for holds for as long as the item is in it. */
+function forgetting(engine: Engine, writes: readonly ItemWrite[]): Sql[] {
+  const left = writes.filter(({ line }) => line.action === "move").map(({ item }) => item.id);
+  if (left.length === 0) return [];
+  const those: Sql = engine.among(sql`item_id`, left);
+  return [
+    sql`delete from holdfast.item_due where ${those}`,
+    sql`delete from holdfast.item_job where ${those}`,
+  ];
+}
+
 async function remind(
-  engine: Engine,
   tx: Transaction,
   { writes, at }: { writes: readonly ItemWrite[]; at: number },
 ): Promise<void> {
-  const left = writes.filter(({ line }) => line.action === "move").map(({ item }) => item.id);
-  if (left.length > 0) {
-    const those: Sql = engine.among(sql`item_id`, left);
-    await tx.run(sql`delete from holdfast.item_due where ${those}`);
-    await tx.run(sql`delete from holdfast.item_job where ${those}`);
-  }
   const entered = writes.filter(({ line }) => line.action !== "update");
   const waiting = entered.filter(({ awaitsJobs }) => awaitsJobs);
   await tx.insert("item_due", [

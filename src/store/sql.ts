@@ -35,6 +35,16 @@ export function columnList(names: readonly string[]): Sql {
 /** Nothing at all, where a piece is optional. */
 export const nothing = new Sql([""], []);
 
+/** One after the other, for those who take one at a time. */
+export async function inTurn<A>(
+  queries: readonly Sql[],
+  ask: (query: Sql) => Promise<A>,
+): Promise<A[]> {
+  const answers: A[] = [];
+  for (const query of queries) answers.push(await ask(query));
+  return answers;
+}
+
 /** How one engine spells what differs. */
 export interface Spelling {
   readonly prefix: string;

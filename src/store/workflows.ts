@@ -84,6 +84,8 @@ export interface ItemsChange {
   readonly once?: boolean;
   /** Whom it is about. All of them must be there. */
   readonly items: readonly string[];
+  /** Those above them, where the caller knows; their top first. Otherwise they are looked for. */
+  readonly above?: readonly string[];
   decide(seen: Seen): Promise<readonly ItemWrite[]>;
 }
 

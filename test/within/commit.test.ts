@@ -95,6 +95,18 @@ for (const { name, skip, place: open } of engines) {
       await worker.stop();
     });
 
+    test("the connection takes one statement at a time, as cursors of drivers need it", async () => {
+      const task = defineTask({
+        name: "look at the connection",
+        run: (_: null, ctx) =>
+          ctx.commit("look", (tx) => (tx.client as { pipeline?: boolean }).pipeline ?? false),
+      });
+      const worker = await holdfast.startWorker({ tasks: [task], poll: "1h", heartbeat: "1h" });
+      const job = await holdfast.enqueue(task, null);
+      assert.equal(await job.result({ timeout: "10s" }), false);
+      await worker.stop();
+    });
+
     test("a workflow that nobody declared yet is refused, with what to do", async () => {
       const late = defineWorkflow({
         name: "late",

@@ -17,13 +17,15 @@ const readBefore: readonly Patch[] = [
     file: ITEMS,
     find: "return orViolation(() => engine.transaction((tx) => changeIn(engine, tx, change)));",
     put: `return orViolation(async () => {
-      const early = await lockItems(engine, engine, change.items);
+      const all = (query) => engine.all(query);
+      const apart = { all, allOf: (queries) => Promise.all(queries.map(all)) };
+      const early = await lockItems(engine, apart, change);
       return engine.transaction((tx) => changeIn(engine, tx, change, early));
     });`,
   },
   {
     file: ITEMS,
-    find: "const seen = await lockItems(engine, tx, change.items);",
+    find: "const seen = await lockItems(engine, tx, change);",
     put: `const early = arguments[3];
       const seen = { ...early, progress: (item) => progressOf(engine, tx, item) };`,
   },
@@ -33,13 +35,13 @@ const readBefore: readonly Patch[] = [
 const notCompared: readonly Patch[] = [
   {
     file: ITEMS,
-    find: "     where id = ${id}\n       and revision = ${revision}`);",
-    put: "     where id = ${id}`);",
+    find: "     where id = ${id}\n       and revision = ${revision}`;",
+    put: "     where id = ${id}`;",
   },
   {
     file: ITEMS,
-    find: "     where id = ${before.id}\n       and revision = ${before.revision}`);",
-    put: "     where id = ${before.id}`);",
+    find: "     where id = ${before.id}\n       and revision = ${before.revision}`;",
+    put: "     where id = ${before.id}`;",
   },
 ];
 

@@ -29,6 +29,14 @@ export class SharedTransaction implements Transaction {
     return changesOf((await this.#send([this.#text(query)])).at(-1));
   }
 
+  async allOf<T = Row>(queries: readonly Sql[]): Promise<T[][]> {
+    return (await this.#sendAll(queries)).map((answer) => rowsOf<T>(answer));
+  }
+
+  async runAll(queries: readonly Sql[]): Promise<number[]> {
+    return (await this.#sendAll(queries)).map(changesOf);
+  }
+
   async script(text: string): Promise<void> {
     await this.#send([text.trim().replace(/;$/, "")]);
   }
@@ -79,6 +87,12 @@ export class SharedTransaction implements Transaction {
       rows.push(...(await this.all<T>(lock(from, group))));
     }
     return rows;
+  }
+
+  /** What opens the transaction may go before them. */
+  async #sendAll(queries: readonly Sql[]): Promise<Answer[]> {
+    if (queries.length === 0) return [];
+    return (await this.#send(queries.map((query) => this.#text(query)))).slice(-queries.length);
   }
 
   #text(query: Sql): string {

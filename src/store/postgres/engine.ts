@@ -8,7 +8,7 @@
 import type { Fence, Settlement } from "../../core/job.ts";
 import { makeIds } from "../../core/id.ts";
 import { systemRuntime, type Runtime } from "../../core/runtime.ts";
-import type { Change, Claiming, Engine, Put, Row, Taking, Transaction } from "../engine.ts";
+import type { Change, Claiming, Engine, Put, Row, Transaction } from "../engine.ts";
 import type { Condition, Load } from "../load.ts";
 import { noteOf, Teller } from "../notes.ts";
 import type { UserTransaction } from "../../core/step.ts";
@@ -31,7 +31,7 @@ import {
   type PostgresAddress,
 } from "./options.ts";
 import { reportRows } from "./reports.ts";
-import { take } from "./take.ts";
+import { SharedTransaction } from "./transaction.ts";
 import { openPool, type Pool, type Use } from "./pool.ts";
 import { checkServer } from "./server.ts";
 import { loadOf, Sessions, type Sending } from "./session.ts";
@@ -184,7 +184,10 @@ export class PostgresEngine implements Engine {
     body: (tx: Transaction) => Promise<T>,
     patience?: { readonly lockMs: number },
   ): Promise<T> {
-    return this.#main.transaction((send) => body(this.#transaction(send)), patience);
+    return this.#main.transaction(
+      (send, client) => body(this.#transaction(send, { ahead: client.pipeline === true })),
+      patience,
+    );
   }
 
   typed(value: SqlValue): Sql {
@@ -231,7 +234,7 @@ export class PostgresEngine implements Engine {
         values: [`holdfast migrates ${this.#schema}`],
         answerMs: MIGRATION_LOCK_MS_MAX * 2,
       });
-      const tx = this.#transaction(send, MIGRATION_MS_MAX);
+      const tx = this.#transaction(send, { answerMs: MIGRATION_MS_MAX });
       await this.#makeSchema(tx);
       const value = await body(tx);
       await addBlocks(this, tx);
@@ -302,12 +305,16 @@ export class PostgresEngine implements Engine {
   /** Shared statements are few and come again, so each is prepared once under a name of its own. */
   #compile(query: Sql): Sending {
     const { text, values } = this.#compiler.compile(query);
+    return { ...this.#named(text), values };
+  }
+
+  #named(text: string): { text: string; name: string } {
     let name = this.#names.get(text);
     if (name === undefined) {
       name = `holdfast_${this.#names.size + 1}`;
       this.#names.set(text, name);
     }
-    return { text, values, name };
+    return { text, name };
   }
 
   #spell(text: string): string {
@@ -361,31 +368,15 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  #transaction(send: Send, answerMs?: number): Transaction {
-    const limit = answerMs === undefined ? {} : { answerMs };
-    const all = async <T>(query: Sql): Promise<T[]> => {
-      const { rows } = await send({ ...this.#compile(query), ...limit });
-      return rows as T[];
-    };
-    return {
-      all,
-      run: async (query) => (await send({ ...this.#compile(query), ...limit })).rowCount ?? 0,
-      script: async (text) => void (await send({ text: this.#spell(text), ...limit })),
-      take: <T>(from: Taking) => all<T>(take(from)),
-      insert: async (table, rows) => {
-        if (rows.length > 0) await send(this.#insertion(table, rows));
-      },
-    };
-  }
-
-  /** The table itself knows the columns' types. A text: drivers of users' make JSON of what they hear is JSON. */
-  #insertion(table: string, rows: readonly Row[]): Sending {
-    const columns = Object.keys(rows[0] ?? {}).join(", ");
-    const text = `
-      insert into holdfast.${table} (${columns})
-      select ${columns}
-        from json_populate_recordset(null::holdfast.${table}, $1::text::json)`;
-    return { text: this.#spell(text), values: [JSON.stringify(rows)] };
+  /** `ahead`: the connection takes a statement before it has answered the one before. */
+  #transaction(send: Send, limits: { answerMs?: number; ahead?: boolean } = {}): Transaction {
+    return new SharedTransaction({
+      send,
+      compile: (query) => this.#compile(query),
+      spell: (text) => this.#spell(text),
+      name: (text) => this.#named(text),
+      ...limits,
+    });
   }
 }
 

@@ -25,6 +25,8 @@ export interface PgClient {
   release(destroy?: boolean | Error): void;
   on(event: "error", listener: (error: Error) => void): unknown;
   listenerCount(event: "error"): number;
+  /** It takes a statement before it has answered the one before; drivers of before 8.23 do not know this. */
+  pipeline?: boolean;
 }
 
 export interface PgQuery {

@@ -104,6 +104,7 @@ function makePool(pg: Pg, config: object): OwnPool {
     idleTimeoutMillis: IDLE_MS,
     connectionTimeoutMillis: CONNECT_MS_MAX,
     allowExitOnIdle: true,
+    pipeline: true,
     ...config,
   });
   // An idle connection that dies is replaced when the next one is asked for; an error that nobody hears ends the process.

@@ -91,7 +91,10 @@ export class Sessions {
         let value: T;
         let hasBegun = false;
         try {
-          await send({ text: this.#beginWaiting(lockMs) });
+          const begun = send({ text: this.#beginWaiting(lockMs) });
+          // Whoever sends the next statement hears of it. What runs once must know that it can.
+          if (once || client.pipeline !== true) await begun;
+          else begun.catch(() => {});
           hasBegun = true;
           value = await body(send, client);
         } catch (error) {

@@ -1,7 +1,7 @@
 /** A transaction on PostgreSQL in which a user's function takes part. It runs once. */
 import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
-import type { PgResult } from "./options.ts";
+import type { PgClient, PgResult } from "./options.ts";
 import type { Sending, Sessions } from "./session.ts";
 
 type Body<T> = (user: UserTransaction) => Promise<T>;
@@ -18,11 +18,22 @@ export function userTransaction<T>(sessions: Sessions, body: Body<T>, last: Last
           query: async <R>(text: string, values: readonly unknown[] = []) =>
             (await send({ text, values: [...values] })).rows as R[],
         };
-        const value = await theirs(user);
+        const value = await oneAtATime(client, () => theirs(user));
         await last(send, value);
         return value;
       },
       { once: true },
     );
   return asTheyAre(body, run);
+}
+
+/** Cursors and streams of the driver do not work on a connection that takes several statements at once. */
+async function oneAtATime<T>(client: PgClient, body: () => Promise<T>): Promise<T> {
+  const { pipeline } = client;
+  if (pipeline === true) client.pipeline = false;
+  try {
+    return await body();
+  } finally {
+    if (pipeline === true) client.pipeline = true;
+  }
 }

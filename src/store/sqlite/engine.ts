@@ -13,7 +13,7 @@ import { InvalidArgument, StoreBusy, StoreUnavailable } from "../../core/errors.
 import type { Runtime } from "../../core/runtime.ts";
 import type { Change, Claiming, Engine, Put, Row, Taking, Transaction } from "../engine.ts";
 import type { Load } from "../load.ts";
-import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
+import { columnList, Compiler, inTurn, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
 import type { ClaimedJob, Enqueued, Extended, Hint, NewJob, Settled } from "../store.ts";
 import { anatomy } from "./anatomy.ts";
 import { Connection, type Probe } from "./connection.ts";
@@ -175,9 +175,13 @@ export class SqliteEngine implements Engine {
       return sendText(text, values);
     };
     await this.#refuseOtherCopy(ask);
+    const all = async <R>(query: Sql): Promise<R[]> => (await send(query)).rows as R[];
+    const run = async (query: Sql): Promise<number> => (await send(query)).count;
     return body({
-      all: async <R>(query: Sql) => (await send(query)).rows as R[],
-      run: async (query) => (await send(query)).count,
+      all,
+      run,
+      allOf: <R>(queries: readonly Sql[]) => inTurn(queries, (query) => all<R>(query)),
+      runAll: (queries) => inTurn(queries, run),
       script: async (text) => void (await sendText(text, [])),
       take: async <R>(from: Taking) => (await send(taking(from))).rows as R[],
       insert: async (table, rows) => {
@@ -306,6 +310,8 @@ export class SqliteEngine implements Engine {
   readonly #transaction: Transaction = {
     all: async <T>(query: Sql) => this.#all<T>(query),
     run: async (query) => this.#run(query),
+    allOf: async <T>(queries: readonly Sql[]) => queries.map((query) => this.#all<T>(query)),
+    runAll: async (queries) => queries.map((query) => this.#run(query)),
     script: async (text) => this.#connection.exec(text),
     take: async <T>(from: Taking) => this.#take<T>(from),
     insert: async (table, rows) => {

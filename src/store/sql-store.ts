@@ -88,8 +88,8 @@ export class SqlStore extends SqlFindings implements Store {
       () => lookUpEnqueued(this.engine, news),
     );
     // Also those with a time: it may be in the past by the database's clock.
-    this.#hintPending(news.filter(({ start }) => start === null || "at" in start));
-    this.#hintWaiting(news.flatMap(({ start }) => (start === null ? [] : [inMsOf(start)])));
+    this.#hintPending(news.filter(({ start }) => inMsOf(start) === 0));
+    this.#hintWaiting(news.filter(({ start }) => start !== null).map(({ start }) => inMsOf(start)));
     return enqueued;
   }
 
@@ -327,9 +327,9 @@ export class SqlStore extends SqlFindings implements Store {
   }
 }
 
-/** 0: nobody knows how long that is. */
-function inMsOf(start: NonNullable<NewJob["start"]>): number {
-  return "delayMs" in start ? start.delayMs : 0;
+/** 0: at once, or nobody knows how long that is. */
+function inMsOf(start: NewJob["start"]): number {
+  return start !== null && "delayMs" in start ? Math.max(0, start.delayMs) : 0;
 }
 
 function delayOf({ outcome }: Settlement): number {

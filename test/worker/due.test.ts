@@ -32,6 +32,19 @@ suite("a job that waits for its time", () => {
     );
   });
 
+  test("starts at once if that is now", async () => {
+    await using kit = await openTestHoldfast();
+    const { holdfast, clock } = kit;
+    const task = defineTask({ name: "now", run: () => "done" });
+    await holdfast.startWorker({ tasks: [task], poll: "1h", heartbeat: "1h" });
+    await clock.advance("5s");
+    for (const when of [{ delay: 0 }, { runAt: new Date(clock.now() - 60_000) }]) {
+      const job = await holdfast.enqueue(task, null, when);
+      await clock.advance(1);
+      assert.equal((await job.get()).status, "done");
+    }
+  });
+
   test("does not keep its worker looking until then", async () => {
     const clock = testClock();
     let looks = 0;

@@ -217,7 +217,7 @@ export class Workflows {
     const found = typeof item === "string" ? await this.item(workflow, item) : item;
     const asked = [askedOf(workflow, found.id, change)];
     if (change.parent !== undefined) asked.unshift(parentAsked(workflow, found, change.parent));
-    const tree = { root: found.root, above: aboveOf(found) };
+    const tree = { root: found.root, ...aboveOf(found) };
     const wanted = { asked, signed: change, ...tree, ...(once === undefined ? {} : { once }) };
     const rows = await this.#change(workflow, wanted);
     return this.#item(workflow, inOrderOf([found], rows)[0] as StoredItem);
@@ -331,9 +331,10 @@ function parentOf(started: readonly Started[]): string | null {
   throw new InvalidArgument({ field: "parent", problem });
 }
 
-/** Those above an item, as far as it knows: of one that stands deeper, the store has to look for the others. */
-function aboveOf({ root, parent }: ItemRecord): string[] {
-  return parent === null ? [] : [...new Set([root, parent])];
+/** Those above an item, where it knows them all: of one that stands deeper, the store has to look for the others. */
+function aboveOf({ root, parent }: ItemRecord): { above?: readonly string[] } {
+  if (parent === null) return { above: [] };
+  return parent === root ? { above: [root] } : {};
 }
 
 function topOf(workflow: AnyWorkflow): AnyWorkflow {

@@ -22,8 +22,8 @@ export interface TellerParts {
 /** Sends notes, at most one of a sort at a time. */
 export class Teller {
   readonly #parts: TellerParts;
-  /** What is yet to be sent: of each sort the one that says most. */
-  readonly #waiting = new Map<string, Hint>();
+  /** What is yet to be sent: of each sort the one that says most, and since when. */
+  readonly #waiting = new Map<string, Heard>();
   readonly #toldAt = new Map<string, number>();
   #timer: Timer | null = null;
   #sending: Promise<void> | null = null;
@@ -34,7 +34,8 @@ export class Teller {
 
   tell(hint: Hint): void {
     const sort = sortOf(hint);
-    this.#waiting.set(sort, sooner(hint, this.#waiting.get(sort)));
+    const heard = { hint, at: this.#parts.runtime.monotonic() };
+    this.#waiting.set(sort, sooner(heard, this.#waiting.get(sort)));
     if (this.#sending === null) this.#sendIn(this.#waitMs(sort));
   }
 
@@ -59,11 +60,12 @@ export class Teller {
   #send(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = null;
-    const { sender, send } = this.#parts;
+    const { runtime, sender, send } = this.#parts;
     const hints = [...this.#waiting];
     this.#waiting.clear();
     if (hints.length === 0) return Promise.resolve();
-    this.#sending = send(hints.map(([, hint]) => `${sender}:${noteOf(hint)}`))
+    const now = runtime.monotonic();
+    this.#sending = send(hints.map(([, heard]) => `${sender}:${noteOf(left(heard, now))}`))
       .catch(() => {}) // a hint that is lost costs time, not a job
       .finally(() => this.#sent(hints.map(([sort]) => sort)));
     return this.#sending;
@@ -86,10 +88,25 @@ function sortOf(hint: Hint): string {
   return hint.kind === "pending" ? `pending:${hint.queue}` : hint.kind;
 }
 
+interface Heard {
+  readonly hint: Hint;
+  readonly at: number;
+}
+
 /** Whoever looks for the sooner one finds the other too. */
-function sooner(hint: Hint, other: Hint | undefined): Hint {
-  if (hint.kind !== "waiting" || other?.kind !== "waiting") return hint;
-  return (other.inMs ?? 0) < (hint.inMs ?? 0) ? other : hint;
+function sooner(heard: Heard, other: Heard | undefined): Heard {
+  return other !== undefined && dueAt(other) < dueAt(heard) ? other : heard;
+}
+
+function dueAt({ hint, at }: Heard): number {
+  return hint.kind === "waiting" && hint.inMs !== undefined ? at + hint.inMs : 0;
+}
+
+/** What is to be said of it now: meanwhile its time has come nearer. */
+function left(heard: Heard, now: number): Hint {
+  const inMs = dueAt(heard) - now;
+  if (heard.hint.kind !== "waiting") return heard.hint;
+  return inMs > 0 ? { kind: "waiting", inMs } : { kind: "waiting" };
 }
 
 export function noteOf(hint: Hint): string {

@@ -82,6 +82,7 @@ export class SqlStore extends SqlFindings implements Store {
   async enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {
     if (news.length === 0) return [];
     if (news.some(minds)) return this.#enqueueMinding(news);
+    const since = this.engine.runtime.monotonic();
     const enqueued = await writeOrLookUp(
       this.engine,
       () => this.engine.insert(news),
@@ -89,7 +90,8 @@ export class SqlStore extends SqlFindings implements Store {
     );
     // Also those with a time: it may be in the past by the database's clock.
     this.#hintPending(news.filter(({ start }) => inMsOf(start) === 0));
-    this.#hintWaiting(news.filter(({ start }) => start !== null).map(({ start }) => inMsOf(start)));
+    const delays = news.filter(({ start }) => start !== null).map(({ start }) => inMsOf(start));
+    this.#hintWaiting(delays, since);
     return enqueued;
   }
 
@@ -114,8 +116,9 @@ export class SqlStore extends SqlFindings implements Store {
     const alone = real.filter((settlement) => !concernsOthers(settlement));
     const cared = await this.#settleWithCare(real.filter(concernsOthers));
     if (alone.length === 0) return cared;
+    const since = this.engine.runtime.monotonic();
     const { settled } = await this.#turn(alone, null);
-    this.#hintSettled(settled, alone);
+    this.#hintSettled(settled, { settlements: alone, since });
     return [...cared, ...settled];
   }
 
@@ -126,8 +129,9 @@ export class SqlStore extends SqlFindings implements Store {
     const real = settlements.filter(({ id }) => this.engine.mayBeId(id));
     const cared = await this.#settleWithCare(real.filter(concernsOthers));
     const alone = real.filter((settlement) => !concernsOthers(settlement));
+    const since = this.engine.runtime.monotonic();
     const { settled, claimed } = await this.#turn(alone, wanted);
-    this.#hintSettled(settled, alone);
+    this.#hintSettled(settled, { settlements: alone, since });
     return { settled: [...cared, ...settled], claimed };
   }
 
@@ -308,23 +312,30 @@ export class SqlStore extends SqlFindings implements Store {
       this.announce({ kind: "pending", queue });
   }
 
-  /** `asked`: the settlements that these came of, which know how long a job shall wait; without them nobody does. */
-  #hintSettled(settled: readonly Settled[], asked: readonly Settlement[] = []): void {
+  /** `asked`: what these came of, which knows how long a job shall wait; without it nobody does. */
+  #hintSettled(settled: readonly Settled[], asked?: Asked): void {
     if (settled.length === 0) return;
     this.announce({ kind: "finished" });
     this.#hintPending(settled.filter((row) => row.status === "pending"));
     const later = new Set(settled.filter(({ dueAt }) => dueAt !== null).map(({ id }) => id));
     if (later.size === 0) return;
-    const known = asked.filter(({ id }) => later.has(id)).map(delayOf);
-    this.#hintWaiting(known.length < later.size ? [0] : known);
+    const { settlements = [], since = 0 } = asked ?? {};
+    const known = settlements.filter(({ id }) => later.has(id)).map(delayOf);
+    this.#hintWaiting(known.length < later.size ? [0] : known, since);
   }
 
-  /** Once for all of them: when the first will be due. */
-  #hintWaiting(delays: readonly number[]): void {
+  /** Once for all of them: when the first will be due. Their time runs since the database was asked, at the earliest. */
+  #hintWaiting(delays: readonly number[], since: number): void {
     if (delays.length === 0) return;
-    const inMs = Math.min(...delays);
+    const inMs = Math.min(...delays) - (this.engine.runtime.monotonic() - since);
     this.announce(inMs > 0 ? { kind: "waiting", inMs } : { kind: "waiting" });
   }
+}
+
+interface Asked {
+  readonly settlements: readonly Settlement[];
+  /** On the monotonic clock. */
+  readonly since: number;
 }
 
 /** 0: at once, or nobody knows how long that is. */

@@ -336,13 +336,15 @@ export class Shift {
     if (ours || hint.kind === "unknown") this.#turns.hearPending(true);
   }
 
-  /** Not all at the same moment: whoever is first makes it pending, and the others need only look. */
   #hearWaiting(inMs: number | undefined): void {
     const { upkeep, items } = this.#loops;
-    const spreadMs = SPREAD_MS * this.#parts.runtime.random();
-    for (const loop of [upkeep, items])
-      if (inMs === undefined) loop?.wake();
-      else loop?.wakeWithin(inMs + spreadMs);
+    if (inMs === undefined) {
+      upkeep.wake();
+      items?.wake();
+      return;
+    }
+    // Not all at the same moment: whoever is first makes the job pending, and the others need only look.
+    upkeep.wakeWithin(inMs + SPREAD_MS * this.#parts.runtime.random());
   }
 
   #wakeTurns(): void {

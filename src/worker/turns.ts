@@ -18,7 +18,6 @@ import { BATCH_MAX, Claimer, type Batch, type Buffered } from "./claimer.ts";
 import type { KeeperHost } from "./keeper-host.ts";
 import { leaseList, type LeaseList, type Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
-import { Rivalry } from "./rivalry.ts";
 import type { WorkerSettings } from "./settings.ts";
 import { apart, pairUp, Settler, settlements, type Ended } from "./settler.ts";
 
@@ -48,7 +47,6 @@ export class Turns {
   readonly #attempts: Attempts;
   readonly #claimer: Claimer;
   readonly #settler = new Settler();
-  readonly #rivalry = new Rivalry();
   readonly #taskNames: readonly string[];
   readonly #handingBack = new Set<Promise<void>>();
   /** Turns that the store is busy with, and the jobs they ask for. */
@@ -86,15 +84,11 @@ export class Turns {
   }
 
   async once(): Promise<number> {
-    this.#parts.keeper.progress();
-    const restMs = this.#settler.waiting > 0 ? 0 : this.#restMs();
-    return restMs > 0 ? restMs : this.#turn(this.#want());
-  }
-
-  /** How long there is nothing to ask for. */
-  #restMs(): number {
-    const now = this.#parts.runtime.monotonic();
-    return this.#isNews ? this.#rivalry.restMs(now) : this.#lookAt - now;
+    const { keeper, runtime } = this.#parts;
+    keeper.progress();
+    const restMs = this.#lookAt - runtime.monotonic();
+    if (!this.#isNews && this.#settler.waiting === 0 && restMs > 0) return restMs;
+    return this.#turn(this.#want());
   }
 
   /** Somebody has looked whether there are pending jobs. */
@@ -127,7 +121,6 @@ export class Turns {
     const ended = this.#settler.take();
     if (limit === 0 && ended.length === 0) return settings.pollMs;
     const sentAt = runtime.monotonic();
-    const told = this.#isNews;
     if (limit > 0) this.#isNews = false;
     const { settled, claimed } = await this.#settleAndClaim(ended, limit);
     const tookMs = runtime.monotonic() - sentAt;
@@ -135,8 +128,6 @@ export class Turns {
     if (limit > 0) this.#parts.reporter.answered(tookMs);
     this.#hearSettled(ended, settled);
     if (limit > 0) this.#isDry = claimed.length < limit;
-    if (claimed.length > 0) this.#rivalry.won();
-    else if (told && limit > 0) this.#rivalry.lost(runtime.monotonic());
     await this.#take({ jobs: await withTraces(claimed, this.#parts), sentAt });
     if (claimed.length > 0 && claimed.length === limit) {
       this.#isNews = true;

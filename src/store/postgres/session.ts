@@ -92,11 +92,11 @@ export class Sessions {
         let hasBegun = false;
         try {
           const begun = send({ text: this.#beginWaiting(lockMs) });
-          // Whoever sends the next statement hears of it. What runs once must know that it can.
-          if (once || client.pipeline !== true) await begun;
-          else begun.catch(() => {});
+          // What runs once must know that it can.
+          const mayGoAhead = client.pipeline === true && !once;
+          if (!mayGoAhead) await begun;
           hasBegun = true;
-          value = await body(send, client);
+          value = await body(mayGoAhead ? behind(begun, send) : send, client);
         } catch (error) {
           if (!isLost(error)) await send({ text: "rollback" }).catch(() => {});
           throw isLost(error) ? new LostBeforeCommit(error, !(once && hasBegun)) : error;
@@ -219,6 +219,31 @@ export function loadOf(main: Sessions, reserved: Sessions): Load {
   return {
     pools: [{ name: "main", ...main.standing }, ...others],
     transactions: sumOf([main.tally, reserved.tally]),
+  };
+}
+
+type Send = (sending: Sending) => Promise<PgResult>;
+
+const READS = /^\s*select\b/i;
+
+/**
+ * Until the transaction is open, only reads are sent behind what opens it, and nobody is answered: if that fails, a write
+ * would be committed by itself.
+ */
+function behind(begun: Promise<unknown>, send: Send): Send {
+  let isOpen = false;
+  let isHeldUp = false;
+  begun.then(
+    () => void (isOpen = true),
+    () => {}, // whoever sends something hears of it
+  );
+  return (sending) => {
+    if (isOpen) return send(sending);
+    isHeldUp ||= !READS.test(sending.text);
+    if (isHeldUp) return begun.then(() => send(sending));
+    const answer = send(sending);
+    answer.catch(() => {}); // the reason is what the other one says
+    return begun.then(() => answer);
   };
 }
 

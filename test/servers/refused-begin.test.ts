@@ -1,0 +1,113 @@
+/** A transaction that could not be opened, on a connection that goes on: what was to happen in it does not happen. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { after, before, describe, test } from "node:test";
+import { defineTask, defineWorkflow, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { until } from "../worker/observe.ts";
+import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+
+const HOST = "127.0.0.1";
+const BEGIN = "begin isolation level";
+/** As long, and no statement: the server says so and waits for the next. */
+const NO_BEGIN = "begim isolation level";
+
+/** Stands before the server and spoils the next statement that opens a transaction. */
+class Spoiler implements AsyncDisposable {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly url: string;
+  spoils = false;
+
+  private constructor(server: Server, url: string) {
+    const target = new URL(url);
+    this.#server = server;
+    server.on("connection", (client) => this.#take(client, target));
+    const parsed = new URL(url);
+    parsed.host = `${HOST}:${(server.address() as AddressInfo).port}`;
+    this.url = parsed.href;
+  }
+
+  static async before(url: string): Promise<Spoiler> {
+    const server = createServer().listen(0, HOST);
+    await once(server, "listening");
+    return new Spoiler(server, url);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+
+  #take(client: Socket, { hostname, port }: URL): void {
+    const server = connect({ host: hostname, port: Number(port) });
+    for (const socket of [client, server]) {
+      this.#sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => [client, server].forEach((other) => other.destroy()));
+    }
+    client.on("data", (chunk) => server.write(this.#spoil(chunk)));
+    server.on("data", (chunk) => client.write(chunk));
+  }
+
+  #spoil(chunk: Buffer): Buffer {
+    const at = this.spoils ? chunk.indexOf(BEGIN) : -1;
+    if (at === -1) return chunk;
+    this.spoils = false;
+    chunk.write(NO_BEGIN, at);
+    return chunk;
+  }
+}
+
+const skip = missing("postgres");
+
+describe("on PostgreSQL, a transaction that the server does not open", { skip }, () => {
+  let database: ScratchDatabase;
+  let spoiler: Spoiler;
+  let holdfast: Holdfast;
+  before(async () => {
+    database = await scratchDatabase("postgres");
+    spoiler = await Spoiler.before(database.url);
+    holdfast = await openHoldfast(spoiler.url);
+  });
+  after(async () => {
+    await holdfast?.close();
+    await spoiler?.[Symbol.asyncDispose]();
+    await database?.drop();
+    await assertNothingRuns();
+  });
+
+  test("moves no job, and the next one does", async () => {
+    const task = defineTask({ name: "later", run: () => null });
+    const job = await holdfast.enqueue(task, null, { delay: 1 });
+    await until("it is due", async () => ((await holdfast.store.upcoming()).dueInMs ?? 1) <= 0);
+    spoiler.spoils = true;
+    await assert.rejects(holdfast.store.promoteDue({ limit: 9 }));
+    assert.equal(spoiler.spoils, false);
+    assert.equal((await job.get()).status, "scheduled");
+    assert.equal(await holdfast.store.promoteDue({ limit: 9 }), 1);
+    assert.equal((await job.get()).status, "pending");
+  });
+
+  test("changes no item, and says so", async () => {
+    const rules = {
+      initial: "open",
+      states: { open: {}, done: { final: true } },
+      moves: { finish: { from: "open", to: "done" } },
+    } as const;
+    const order = defineWorkflow({ ...rules, name: "order" });
+    const part = defineWorkflow({ ...rules, name: "part", parent: order });
+    const above = await holdfast.workflows.start(order, { data: {}, actor: "ada" });
+    const item = await holdfast.workflows.start(part, { data: {}, parent: above, actor: "ada" });
+    const { revision } = await holdfast.workflows.item(order, above.id);
+    spoiler.spoils = true;
+    await assert.rejects(item.move("finish", { actor: "ada" }));
+    assert.equal(spoiler.spoils, false);
+    assert.equal((await holdfast.workflows.item(part, item.id)).status, "open");
+    assert.equal((await holdfast.workflows.item(order, above.id)).revision, revision);
+    await item.move("finish", { actor: "ada" });
+    assert.equal((await holdfast.workflows.item(part, item.id)).status, "done");
+  });
+});

@@ -32,16 +32,18 @@ interface Group {
   readonly killsServers?: boolean;
   /** Nothing in it depends on how fast it is: it runs beside the others, on what they leave of the cores. */
   readonly beside?: boolean;
-  /** It says how long something may take: it has a lane to itself, after the others. */
+  /** Its processes use all cores by themselves: beside another group both take longer than one after the other. */
+  readonly alone?: boolean;
+  /** It says how long something may take: nothing else runs then, and it comes after the others. */
   readonly timed?: boolean;
 }
 
 /** Those that take long stand first, so that no lane is left with one of them at the end. */
 const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: availableParallelism() },
-  verify: { atOnce: 1, needs: SERVERS, killsServers: true },
+  verify: { atOnce: 1, needs: SERVERS, killsServers: true, alone: true },
   simulation: { atOnce: 1, beside: true },
-  "workflow-races": { atOnce: 1, needs: SERVERS, killsServers: true },
+  "workflow-races": { atOnce: 1, needs: SERVERS, killsServers: true, alone: true },
   conformance: { atOnce: 2, needs: SERVERS },
   model: { atOnce: 2, needs: SERVERS },
   crash: { atOnce: 1, needs: SERVERS },
@@ -172,10 +174,12 @@ async function runAll(all: readonly Planned[]): Promise<Failed[]> {
     for (const planned of groups)
       failed.push(...[await runGroup(planned, all.length === 1)].filter((one) => one !== null));
   };
-  const beside = all.filter(({ group }) => GROUPS[group]?.beside === true);
-  const timed = all.filter(({ group }) => GROUPS[group]?.timed === true);
-  const others = all.filter((planned) => !beside.includes(planned) && !timed.includes(planned));
+  const kept = (kind: "alone" | "beside" | "timed"): Planned[] =>
+    all.filter(({ group }) => GROUPS[group]?.[kind] === true);
+  const [alone, beside, timed] = [kept("alone"), kept("beside"), kept("timed")];
+  const others = all.filter((planned) => ![...alone, ...beside, ...timed].includes(planned));
   const inLanes = async (): Promise<void> => {
+    await inTurn(alone);
     const left = others.values();
     await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
     await inTurn(timed);

@@ -177,7 +177,7 @@ suite("the time that a job waits for its worker", () => {
     });
     await holdfast.enqueue(flaky, null);
     await clock.advance("5s");
-    const worker = await holdfast.startWorker({ tasks: [flaky] });
+    const worker = await holdfast.startWorker({ tasks: [flaky, echo] });
     metrics.watch(worker);
     await clock.advance("1s");
     assert.deepEqual(await waited(metrics), [5, 1]);
@@ -188,7 +188,7 @@ suite("the time that a job waits for its worker", () => {
     assert.equal(attempts, 2);
     assert.ok(again >= 5 && again < 8, `${again} s`);
 
-    await holdfast.enqueue(flaky, null, { delay: "2h" });
+    await holdfast.enqueue(echo, 1, { delay: "2h" });
     await clock.advance("2h");
     await clock.advance("1m");
     const [later, started] = await waited(metrics);

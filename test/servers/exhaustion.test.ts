@@ -161,7 +161,8 @@ describe(
       const pool = new Pool({
         connectionString: database.url,
         max: 3,
-        connectionTimeoutMillis: 300,
+        // As long as a busy machine needs when somebody has given one back.
+        connectionTimeoutMillis: 1_000,
       });
       try {
         await using crew = await Crew.start(pool, { lease: LEASE });

@@ -13,12 +13,13 @@ const BEGIN = "begin isolation level";
 /** As long, and no statement: the server says so and waits for the next. */
 const NO_BEGIN = "begim isolation level";
 
-/** Stands before the server and spoils the next statement that opens a transaction. */
+/** Stands before the server and spoils what opens a transaction, for as long as it is told to. */
 class Spoiler implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly url: string;
   spoils = false;
+  spoiled = 0;
 
   private constructor(server: Server, url: string) {
     const target = new URL(url);
@@ -33,6 +34,15 @@ class Spoiler implements AsyncDisposable {
     const server = createServer().listen(0, HOST);
     await once(server, "listening");
     return new Spoiler(server, url);
+  }
+
+  /** What is done meanwhile is refused. */
+  async during(act: () => Promise<unknown>): Promise<void> {
+    const earlier = this.spoiled;
+    this.spoils = true;
+    await assert.rejects(act);
+    this.spoils = false;
+    assert.ok(this.spoiled > earlier);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -55,7 +65,7 @@ class Spoiler implements AsyncDisposable {
   #spoil(chunk: Buffer): Buffer {
     const at = this.spoils ? chunk.indexOf(BEGIN) : -1;
     if (at === -1) return chunk;
-    this.spoils = false;
+    this.spoiled += 1;
     chunk.write(NO_BEGIN, at);
     return chunk;
   }
@@ -83,9 +93,7 @@ describe("on PostgreSQL, a transaction that the server does not open", { skip },
     const task = defineTask({ name: "later", run: () => null });
     const job = await holdfast.enqueue(task, null, { delay: 1 });
     await until("it is due", async () => ((await holdfast.store.upcoming()).dueInMs ?? 1) <= 0);
-    spoiler.spoils = true;
-    await assert.rejects(holdfast.store.promoteDue({ limit: 9 }));
-    assert.equal(spoiler.spoils, false);
+    await spoiler.during(() => holdfast.store.promoteDue({ limit: 9 }));
     assert.equal((await job.get()).status, "scheduled");
     assert.equal(await holdfast.store.promoteDue({ limit: 9 }), 1);
     assert.equal((await job.get()).status, "pending");
@@ -102,9 +110,7 @@ describe("on PostgreSQL, a transaction that the server does not open", { skip },
     const above = await holdfast.workflows.start(order, { data: {}, actor: "ada" });
     const item = await holdfast.workflows.start(part, { data: {}, parent: above, actor: "ada" });
     const { revision } = await holdfast.workflows.item(order, above.id);
-    spoiler.spoils = true;
-    await assert.rejects(item.move("finish", { actor: "ada" }));
-    assert.equal(spoiler.spoils, false);
+    await spoiler.during(() => item.move("finish", { actor: "ada" }));
     assert.equal((await holdfast.workflows.item(part, item.id)).status, "open");
     assert.equal((await holdfast.workflows.item(order, above.id)).revision, revision);
     await item.move("finish", { actor: "ada" });

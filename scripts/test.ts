@@ -32,9 +32,9 @@ interface Group {
   readonly killsServers?: boolean;
   /** Nothing in it depends on how fast it is: it runs beside the others, on what they leave of the cores. */
   readonly beside?: boolean;
-  /** Its processes use all cores by themselves: beside another group both take longer than one after the other. */
+  /** Its processes use all cores by themselves: it comes first, one at a time, so that no other group is late for it. */
   readonly alone?: boolean;
-  /** It says how long something may take: nothing else runs then, and it comes after the others. */
+  /** It says how long something may take: it comes after the others, one at a time. */
   readonly timed?: boolean;
 }
 

@@ -22,19 +22,12 @@ import { sendIn } from "./guest.ts";
 import { HotVerbs } from "./hot.ts";
 import { Listener, notify, type PushParts } from "./listen.ts";
 import { migrations } from "./migrations.ts";
-import {
-  loadDriver,
-  placeOf,
-  SCHEMA,
-  type PgPool,
-  type PgResult,
-  type PostgresAddress,
-} from "./options.ts";
+import { loadDriver, placeOf, SCHEMA, type PgPool, type PostgresAddress } from "./options.ts";
 import { reportRows } from "./reports.ts";
-import { SharedTransaction } from "./transaction.ts";
 import { openPool, type Pool, type Use } from "./pool.ts";
 import { checkServer } from "./server.ts";
-import { loadOf, Sessions, type Sending } from "./session.ts";
+import { loadOf, Sessions, type Send, type Sending } from "./session.ts";
+import { SharedTransaction } from "./transaction.ts";
 import { userTransaction } from "./user-transaction.ts";
 
 export interface PostgresOptions {
@@ -57,8 +50,6 @@ const BLOCK_LOCK_MS = 1_000;
 
 /** Says, in a statement and for its transaction alone, that its commit does not wait for the disk. */
 const UNSYNCED = sql`set_config('synchronous_commit', 'off', true) = 'off'`;
-
-type Send = (sending: Sending) => Promise<PgResult>;
 
 export class PostgresEngine implements Engine {
   readonly name: string;
@@ -122,7 +113,7 @@ export class PostgresEngine implements Engine {
       sessions: this.#reserved,
       spell: (text) => this.#spell(text),
       testNow: () => this.#testNow(),
-      transaction: (send) => this.#transaction(send as Send),
+      transaction: (send) => this.#transaction(send),
     });
     this.#push = {
       pg: parts.pg,

@@ -1,10 +1,9 @@
 /** Statements in a transaction that belongs to the user. */
 import { askOf } from "../guest.ts";
 import { translate } from "./errors.ts";
-import type { PgResult } from "./options.ts";
-import { types, type Sending } from "./session.ts";
+import { types, type Send } from "./session.ts";
 
-export function sendIn(tx: unknown, store: string): (sending: Sending) => Promise<PgResult> {
+export function sendIn(tx: unknown, store: string): Send {
   const ask = askOf("postgres", tx, { types });
   return async ({ text, values = [] }) => {
     try {

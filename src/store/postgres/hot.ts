@@ -14,7 +14,7 @@ import type { ClaimedJob, Enqueued, Extended, NewJob, Settled } from "../store.t
 import { traceRows } from "../traces.ts";
 import { isDuplicate } from "./errors.ts";
 import { holdKeys } from "./keys.ts";
-import type { Sending, Sessions } from "./session.ts";
+import type { Send, Sending, Sessions } from "./session.ts";
 import { FIELD, ROW, statements } from "./statements.ts";
 
 /** One statement carries at most this much payload; a larger batch is several statements in one transaction. */
@@ -22,7 +22,6 @@ const STATEMENT_BYTES_MAX = 8 * 1_024 * 1_024;
 /** How often an insert is tried that meets an earlier copy of itself. */
 const INSERT_TRIES_MAX = 3;
 
-type Send = (sending: Sending) => Promise<{ rows: unknown[] }>;
 type Turn = { settled: Settled[]; claimed: ClaimedJob[] };
 
 /** How the verbs reach the database: the texts are spelt for its schema, and the clock may be a test's. */

@@ -29,6 +29,8 @@ export interface Sending {
   readonly answerMs?: number;
 }
 
+export type Send = (sending: Sending) => Promise<PgResult>;
+
 /** The driver gives 64-bit integers as text; ours are milliseconds, counts and numbers below 2^53. */
 const INT8 = 20;
 const BOOL = 16;
@@ -82,12 +84,12 @@ export class Sessions {
 
   /** One transaction; it may run again when the database asks for it, unless it is to run `once`. */
   transaction<T>(
-    body: (send: (sending: Sending) => Promise<PgResult>, client: PgClient) => Promise<T>,
+    body: (send: Send, client: PgClient) => Promise<T>,
     { once = false, lockMs = null }: { once?: boolean; lockMs?: number | null } = {},
   ): Promise<T> {
     return this.#again(
       async (client) => {
-        const send = (sending: Sending): Promise<PgResult> => this.#send(client, sending);
+        const send: Send = (sending) => this.#send(client, sending);
         let value: T;
         let hasBegun = false;
         try {
@@ -221,8 +223,6 @@ export function loadOf(main: Sessions, reserved: Sessions): Load {
     transactions: sumOf([main.tally, reserved.tally]),
   };
 }
-
-type Send = (sending: Sending) => Promise<PgResult>;
 
 const READS = /^\s*select\b/i;
 

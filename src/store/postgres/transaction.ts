@@ -2,11 +2,11 @@
 import type { Row, Taking, Transaction } from "../engine.ts";
 import { inTurn, type Sql } from "../sql.ts";
 import type { PgResult } from "./options.ts";
-import type { Sending } from "./session.ts";
+import type { Send, Sending } from "./session.ts";
 import { take } from "./take.ts";
 
 export interface TransactionParts {
-  readonly send: (sending: Sending) => Promise<PgResult>;
+  readonly send: Send;
   readonly compile: (query: Sql) => Sending;
   readonly spell: (text: string) => string;
   /** With the name that it is prepared under. */

@@ -1,13 +1,13 @@
 /** A transaction on PostgreSQL in which a user's function takes part. It runs once. */
 import type { UserTransaction } from "../../core/step.ts";
 import { asTheyAre } from "../user-errors.ts";
-import type { PgClient, PgResult } from "./options.ts";
-import type { Sending, Sessions } from "./session.ts";
+import type { PgClient } from "./options.ts";
+import type { Send, Sessions } from "./session.ts";
 
 type Body<T> = (user: UserTransaction) => Promise<T>;
 
 /** What we add to it, behind what the user's function did. */
-type Last<T> = (send: (sending: Sending) => Promise<PgResult>, value: T) => Promise<void>;
+type Last<T> = (send: Send, value: T) => Promise<void>;
 
 export function userTransaction<T>(sessions: Sessions, body: Body<T>, last: Last<T>): Promise<T> {
   const run = (theirs: Body<T>): Promise<T> =>

@@ -68,6 +68,7 @@ create table holdfast_lease (${TRAVELLER}
   claimed_at    integer not null,
   heartbeat_at  integer not null,
   cancel_requested_at integer,
+  claim_id      integer,
   check (attempts >= 1),
   primary key (id)
 ) strict, without rowid;
@@ -164,22 +165,16 @@ const VIEWS = (JOB_STATE + jobs(iso) + ATTEMPTS).replaceAll("holdfast.", "holdfa
 
 export const migrations: readonly Migration[] = [
   { version: 1, name: "jobs", breaking: false, script: TABLES + TRIGGERS + VIEWS },
+  { version: 2, name: "workers", breaking: false, script: WORKER_TABLES },
+  { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE },
+  { version: 4, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
+  { version: 5, name: "reports", breaking: false, script: REPORT_TABLE },
+  { version: 6, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE },
+  { version: 7, name: "workflows", breaking: false, script: WORKFLOW_TABLES },
+  { version: 8, name: "locks", breaking: false, script: LOCK_TABLES },
+  { version: 9, name: "audit", breaking: false, script: AUDIT_CHAIN },
   {
-    version: 2,
-    name: "claims that can be found again",
-    breaking: false,
-    script: "alter table holdfast_lease add column claim_id integer;",
-  },
-  { version: 3, name: "workers", breaking: false, script: WORKER_TABLES },
-  { version: 4, name: "versions", breaking: false, script: ENQUEUER_TABLE },
-  { version: 5, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
-  { version: 6, name: "reports", breaking: false, script: REPORT_TABLE },
-  { version: 7, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE },
-  { version: 8, name: "workflows", breaking: false, script: WORKFLOW_TABLES },
-  { version: 9, name: "locks", breaking: false, script: LOCK_TABLES },
-  { version: 10, name: "audit", breaking: false, script: AUDIT_CHAIN },
-  {
-    version: 11,
+    version: 10,
     name: "service",
     breaking: false,
     script: FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE,

@@ -1,6 +1,17 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite, test } from "node:test";
@@ -17,7 +28,11 @@ interface Said {
 }
 
 /** Runs the launcher of a package that consists of these files. */
-function launchIn(files: Record<string, string>, flags: readonly string[] = []): Said {
+function launchIn(
+  files: Record<string, string>,
+  flags: readonly string[] = [],
+  env: NodeJS.ProcessEnv = process.env,
+): Said {
   const root = mkdtempSync(join(tmpdir(), "holdfast-launcher-"));
   try {
     for (const [file, source] of Object.entries({
@@ -29,7 +44,7 @@ function launchIn(files: Record<string, string>, flags: readonly string[] = []):
     }
     cpSync(launcher, join(root, "bin/holdfast.js"));
     const args = [...flags, join(root, "bin/holdfast.js"), "demo", "--fast"];
-    return spawnSync(process.execPath, args, { encoding: "utf8" });
+    return spawnSync(process.execPath, args, { encoding: "utf8", env });
   } finally {
     rmSync(root, { recursive: true });
   }
@@ -76,5 +91,88 @@ suite("launcher", () => {
     });
     assert.match(said.stderr, /Error: boom\n\s+at main/);
     assert.equal(said.status, 1);
+  });
+});
+
+suite("the compile cache", () => {
+  const main = `import { getCompileCacheDir } from "node:module";
+    export async function main() { console.log(getCompileCacheDir() ?? "none"); return 0; }`;
+
+  /** Where the launcher keeps compiled code, in a home that `prepare` has made. */
+  function cacheIn(prepare: (home: string) => NodeJS.ProcessEnv | void): {
+    readonly home: string;
+    readonly cache: string;
+    readonly mode: number | null;
+    readonly shared: boolean;
+  } {
+    const home = mkdtempSync(join(tmpdir(), "holdfast-home-"));
+    try {
+      const shared = join(home, "shared-tmp");
+      mkdirSync(shared, { mode: 0o777 });
+      const { NODE_COMPILE_CACHE: _, XDG_CACHE_HOME: __, ...others } = process.env;
+      const env = { ...others, HOME: home, TMPDIR: shared, ...prepare(home) };
+      const said = launchIn({ "dist/cli/main.js": main }, [], env);
+      assert.equal(said.stderr, "");
+      const folder = join(home, ".cache/holdfast");
+      const mode = existsSync(folder) ? statSync(folder).mode & 0o777 : null;
+      const isShared = existsSync(join(shared, "node-compile-cache"));
+      return { home, cache: said.stdout.trim(), mode, shared: isShared };
+    } finally {
+      rmSync(home, { recursive: true });
+    }
+  }
+
+  const makeFolder = (home: string, mode: number): string => {
+    const folder = join(home, ".cache/holdfast");
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    chmodSync(folder, mode);
+    return folder;
+  };
+
+  test("is a private folder in the user's home, and nothing is kept in the shared temporary one", () => {
+    const { home, cache, mode, shared } = cacheIn(() => {});
+    assert.ok(cache.startsWith(join(home, ".cache/holdfast/")), cache);
+    assert.deepEqual([mode, shared], [0o700, false]);
+  });
+
+  test("is in XDG_CACHE_HOME if that is an absolute path", () => {
+    const named = cacheIn((home) => ({ XDG_CACHE_HOME: join(home, "named") }));
+    assert.ok(named.cache.startsWith(join(named.home, "named/holdfast/")), named.cache);
+    const relative = cacheIn(() => ({ XDG_CACHE_HOME: "named" }));
+    assert.ok(relative.cache.startsWith(join(relative.home, ".cache/holdfast/")), relative.cache);
+  });
+
+  for (const [what, prepare] of [
+    ["the group may write to", (home) => void makeFolder(home, 0o770)],
+    ["others may read", (home) => void makeFolder(home, 0o755)],
+    [
+      "is a link",
+      (home) => {
+        mkdirSync(join(home, ".cache"));
+        mkdirSync(join(home, "elsewhere"), { mode: 0o700 });
+        symlinkSync(join(home, "elsewhere"), join(home, ".cache/holdfast"));
+      },
+    ],
+    [
+      "stands in a folder in which anybody can replace it",
+      (home) => {
+        makeFolder(home, 0o700);
+        chmodSync(join(home, ".cache"), 0o777);
+      },
+    ],
+    ["cannot be made", (home) => writeFileSync(join(home, ".cache"), "")],
+  ] as const satisfies [string, (home: string) => void][]) {
+    test(`a folder that ${what} is not used: there is no cache`, () => {
+      const { cache, shared } = cacheIn(prepare);
+      assert.deepEqual([cache, shared], ["none", false]);
+    });
+  }
+
+  test("a folder of another user is not used, nor one in their home", (t) => {
+    if (process.geteuid?.() !== 0) return t.skip("only root can give a folder away");
+    const theirs = cacheIn((home) => chownSync(makeFolder(home, 0o700), 65_534, 65_534));
+    assert.equal(theirs.cache, "none");
+    const home = cacheIn((folder) => chownSync(folder, 65_534, 65_534));
+    assert.deepEqual([home.cache, home.mode], ["none", null]);
   });
 });

@@ -97,6 +97,8 @@ export interface Registered {
   readonly slot: number | null;
   /** Counts the starts of this type; whoever has a smaller one was replaced. */
   readonly instance: number;
+  /** The dead workers whose rows this registration closed. The new worker has to report them and take their jobs back. */
+  readonly closed: readonly ClosedWorker[];
 }
 
 export interface WorkerVitals {

@@ -66,7 +66,7 @@ function registerOnce(
     const known = await tx.run(sql`
       update holdfast.worker_type set instance = instance + 1 where name = ${type}`);
     if (known === 0) return null;
-    const others = await closeSilent(engine, tx, {
+    const { others, closed } = await closeSilent(engine, tx, {
       rows: await aliveOf(engine, tx, type),
       silence,
     });
@@ -78,7 +78,7 @@ function registerOnce(
     await tx.insert("worker", [asRow({ ...rowOf(worker), slot, instance, ...times })]);
     const waitedMs = engine.runtime.monotonic() - startedAt;
     if (waitedMs > patience.allMs) throw new StoreBusy({ store: engine.name, waitedMs });
-    return { slot, instance };
+    return { slot, instance, closed };
   }, patience);
 }
 
@@ -158,18 +158,20 @@ function rowOf(worker: NewWorker): Row {
   };
 }
 
-/** Closes those of the rows whose workers are dead. Returns the others. */
+/** Closes those of the rows whose workers are dead. */
 async function closeSilent(
   engine: Engine,
   tx: Transaction,
   { rows, silence }: { rows: readonly WorkerRow[]; silence: Silence },
-): Promise<WorkerRow[]> {
+): Promise<{ others: WorkerRow[]; closed: ClosedWorker[] }> {
   const others: WorkerRow[] = [];
+  const closed: ClosedWorker[] = [];
   for (const row of rows) {
     const ending = endingOf(row, silence);
     if (ending === null || !(await close(engine, tx, { row, ending }))) others.push(row);
+    else closed.push({ id: row.id, type: row.type, ending });
   }
-  return others;
+  return { others, closed };
 }
 
 /** How a worker ended that cannot say so any more; null: it is alive, as far as anybody knows. */
@@ -199,18 +201,12 @@ async function close(
 
 export function closeDead(engine: Engine, silence: Silence): Promise<ClosedWorker[]> {
   return engine.transaction(async (tx) => {
-    const alive = await tx.all<WorkerRow>(sql`
+    const rows = await tx.all<WorkerRow>(sql`
       select ${columns(engine)}
         from holdfast.worker
        where ${ALIVE}
        order by id`);
-    const closed: ClosedWorker[] = [];
-    for (const row of alive) {
-      const ending = endingOf(row, silence);
-      if (ending === null || !(await close(engine, tx, { row, ending }))) continue;
-      closed.push({ id: row.id, type: row.type, ending });
-    }
-    return closed;
+    return (await closeSilent(engine, tx, { rows, silence })).closed;
   });
 }
 

@@ -132,7 +132,7 @@ export class Shift {
     const wakeBeside = (): void => this.#loops.turns.slice(1).forEach((turn) => turn.wake());
     const guarded = settings.slots !== null;
     this.#turns = new Turns({ ...parts, worker: id, guarded, keeper, wake, wakeBeside });
-    this.#undertaker = new Undertaker({ ...parts, worker: id });
+    this.#undertaker = new Undertaker({ ...parts, worker: id, closed: registered.closed });
     this.#loops = this.#startLoops();
     this.#unwatch = store.watch((hint) => this.#hearHint(hint));
     this.#gauge = parts.runtime.gauge();

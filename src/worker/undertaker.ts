@@ -5,7 +5,7 @@
  * is seen to be gone works no more, and its jobs are taken back at once.
  */
 import { endingOf } from "../store/workers.ts";
-import type { Beat, WorkerRecord } from "../store/registry.ts";
+import type { Beat, ClosedWorker, WorkerRecord } from "../store/registry.ts";
 import type { Store } from "../store/store.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { isGone } from "./process-trace.ts";
@@ -30,6 +30,8 @@ export interface UndertakerParts {
   readonly runtime: Runtime;
   readonly settings: WorkerSettings;
   readonly reporter: Reporter;
+  /** Dead workers whose rows were closed when this one registered. */
+  readonly closed: readonly ClosedWorker[];
 }
 
 export class Undertaker {
@@ -43,9 +45,14 @@ export class Undertaker {
   /** Since when no sign of life was missed. */
   #since: number;
   #prunedAt: number;
+  /** Workers whose rows are closed, and who have not been reported yet. */
+  #unreported: readonly ClosedWorker[];
+  /** Workers that are gone and whose jobs have yet to be taken back. A database that is away keeps them here. */
+  readonly #gone = new Set<string>();
 
   constructor(parts: UndertakerParts) {
     this.#parts = parts;
+    this.#unreported = parts.closed;
     this.#toldAt = parts.runtime.monotonic();
     this.#since = this.#toldAt;
     this.#prunedAt = this.#toldAt;
@@ -62,10 +69,16 @@ export class Undertaker {
 
   async once(): Promise<number> {
     const { store, settings } = this.#parts;
+    // Before all else: nothing but this worker's memory says whose jobs these are.
+    await this.#settleClosed();
     if (this.#isNews()) await this.#look();
     const gone = this.#others.filter(isGone).map(({ id }) => id);
     const silence = { ...this.#patience(), gone };
-    if (this.#others.some((other) => endingOf(other, silence) !== null)) await this.#bury(silence);
+    if (this.#others.some((other) => endingOf(other, silence) !== null)) {
+      this.#unreported = await store.closeDead(silence);
+      this.#known = null; // whoever was closed is not among the others any more
+      await this.#settleClosed();
+    }
     if (this.#isTimeToPrune()) await store.pruneWorkers(KEEP_MS);
     return settings.heartbeatMs;
   }
@@ -96,17 +109,16 @@ export class Undertaker {
     return watched ? { staleMs, hungMs } : { staleMs: FOREVER_MS, hungMs: FOREVER_MS };
   }
 
-  async #bury(silence: {
-    staleMs: number;
-    hungMs: number;
-    gone: WorkerRecord["id"][];
-  }): Promise<void> {
-    const { store, reporter } = this.#parts;
-    const closed = await store.closeDead(silence);
-    this.#known = null; // whoever was closed is not among the others any more
-    for (const worker of closed) reporter.buried(worker);
-    const gone = closed.filter(({ ending }) => ending === "gone").map(({ id }) => id);
-    if (gone.length > 0) await this.#takeBack(gone);
+  /** Reports the workers whose rows were closed, and takes back the jobs of those that are gone. */
+  async #settleClosed(): Promise<void> {
+    const { reporter } = this.#parts;
+    for (const worker of this.#unreported) {
+      reporter.buried(worker);
+      if (worker.ending === "gone") this.#gone.add(worker.id);
+    }
+    this.#unreported = [];
+    if (this.#gone.size > 0) await this.#takeBack([...this.#gone]);
+    this.#gone.clear();
   }
 
   async #takeBack(workers: readonly string[]): Promise<void> {

@@ -121,11 +121,13 @@ export class Worker implements AsyncDisposable {
 
   status(): WorkerStatus {
     const { id, wish, registered, running, buffered } = this.#shift;
+    const { slot, instance } = registered;
     return {
       id,
       state: this.#state,
       wish,
-      ...registered,
+      slot,
+      instance,
       running,
       buffered,
       ...this.#reporter.counters,

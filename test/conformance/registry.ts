@@ -24,7 +24,7 @@ export const registry: Group = (open) => {
   test("a worker is entered with all that is known about it", async () => {
     const { store, clock } = await open();
     const { silence: _silence, patience: _patience, slots: _slots, ...facts } = newWorker();
-    assert.deepEqual(await store.register(newWorker(facts)), { slot: 1, instance: 1 });
+    assert.deepEqual(await store.register(newWorker(facts)), { slot: 1, instance: 1, closed: [] });
     assert.deepEqual(await store.findWorker(facts.id), {
       ...facts,
       slot: 1,
@@ -46,7 +46,7 @@ export const registry: Group = (open) => {
     const { store } = await open();
     for (const instance of [1, 2, 3]) {
       const registered = await store.register(newWorker({ slots: null }));
-      assert.deepEqual(registered, { slot: null, instance });
+      assert.deepEqual(registered, { slot: null, instance, closed: [] });
     }
     assert.equal((await store.workers({ type: "mailer", alive: true, limit: 9 })).length, 3);
   });
@@ -75,7 +75,8 @@ export const registry: Group = (open) => {
     }
     await assert.rejects(store.register(newWorker({ slots: 3 })), WorkerRefused);
     await store.moveWorker(ids[1] ?? "", { state: "stopped", reason: "asked" });
-    assert.deepEqual(await store.register(newWorker({ slots: 3 })), { slot: 2, instance: 4 });
+    const next = await store.register(newWorker({ slots: 3 }));
+    assert.deepEqual(next, { slot: 2, instance: 4, closed: [] });
   });
 
   test("types do not stand in each other's way", async () => {
@@ -84,6 +85,7 @@ export const registry: Group = (open) => {
     assert.deepEqual(await store.register(newWorker({ type: "printer" })), {
       slot: 1,
       instance: 1,
+      closed: [],
     });
   });
 
@@ -128,8 +130,9 @@ export const registry: Group = (open) => {
   test("one whose process was seen to be gone is closed at once", async () => {
     const { store } = await open();
     const first = await start(store);
-    await store.register(newWorker({ silence: { ...silence, gone: [first.id] } }));
+    const next = await store.register(newWorker({ silence: { ...silence, gone: [first.id] } }));
     assert.equal(await statusOf(store, first.id), "stopped, gone");
+    assert.deepEqual(next.closed, [{ id: first.id, type: "mailer", ending: "gone" }]);
   });
 
   test("one that is stopping may take longer, as long as it gives signs of life", async () => {

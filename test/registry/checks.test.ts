@@ -20,6 +20,10 @@ const AT_ONCE = 5;
 
 const TASKS = `
 export const stay = defineTask({ name: "stay", run: () => new Promise(() => {}) });
+export const twice = defineTask({
+  name: "twice",
+  run: (_: unknown, ctx) => (ctx.attempt === 1 ? new Promise(() => {}) : ctx.attempt),
+});
 export const add = defineTask({ name: "add", run: ([a, b]: number[]) => a + b });
 `;
 
@@ -43,9 +47,9 @@ describe("before a rollout", { concurrency: true }, () => {
         await empty(holdfast);
       });
 
-      function start(env: Record<string, string> = {}): Started {
+      function start(env: Record<string, string> = {}, more: readonly string[] = []): Started {
         const tasks = desk.tasks("tasks.ts", TASKS);
-        const options = ["--tasks", tasks, "--name", "mailer", "--slots", "1", ...SILENCE];
+        const options = ["--tasks", tasks, "--name", "mailer", "--slots", "1", ...SILENCE, ...more];
         return desk.start(["work", "--url", place.url, ...options], { env });
       }
 
@@ -91,6 +95,28 @@ describe("before a rollout", { concurrency: true }, () => {
         await second.says("worker started");
         assert.equal((await holdfast.workers.find(row?.id ?? ""))?.reason, "gone");
       });
+
+      // What a standby adds does not depend on the database.
+      for (const follower of name === "SQLite"
+        ? ["the next one", "its standby"]
+        : ["the next one"]) {
+        test(`that was killed leaves its job to ${follower}, long before its lease is over`, async () => {
+          desk = new Desk();
+          const first = start({}, ["--lease", "10m"]);
+          await first.says("worker started");
+          const job = await holdfast.enqueue("twice", null);
+          const runs = async () => (await holdfast.jobs.get(job.id))?.status === "processing";
+          await until("the job runs", runs);
+          const standby = follower === "its standby" ? start({}, ["--standby"]) : null;
+          await standby?.says("worker stands by");
+          first.child.kill("SIGKILL");
+          await first.ended;
+          const second = standby ?? start();
+          await second.says("worker found dead: gone");
+          await second.says("its worker is gone; job taken back");
+          assert.equal(await job.result({ timeout: "30s" }), 2);
+        });
+      }
 
       test("that was killed on another host is followed by another when it is stale", async () => {
         desk = new Desk();

@@ -106,6 +106,7 @@ export type { ErrorRecord } from "./core/error-record.ts";
 export type { Logger } from "./core/log.ts";
 export type { Runtime } from "./core/runtime.ts";
 export * from "./core/errors.ts";
+export { NotSerializable, TooLarge } from "./core/value-errors.ts";
 export { LockLost, LockNotAcquired } from "./core/lock-errors.ts";
 export {
   CallFailed,

@@ -1,5 +1,5 @@
 /** Whether somebody is there who runs a job. It is accepted anyhow: who knows its task may come later, with the next deployment. */
-import { didYouMean } from "../config/problem.ts";
+import { didYouMean } from "../core/did-you-mean.ts";
 import { activeStates } from "../core/worker-state.ts";
 import { isRunnable } from "../queue/workers.ts";
 import type { JobView } from "../queue/jobs.ts";

@@ -1,7 +1,7 @@
 /** Loads the tasks that a module of the user's exports. */
-import { statSync } from "node:fs";
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
+import { existsSync, statSync } from "node:fs";
+import { dirname, relative, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { HoldfastError, UnknownTask } from "../core/errors.ts";
 import { taskMap, type Task } from "../core/task.ts";
 import type { AnyWorkflow } from "../core/workflow.ts";
@@ -60,14 +60,45 @@ async function importModule(path: string): Promise<Record<string, unknown>> {
   } catch (error) {
     const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
     const why = `could not be loaded${placeOf(error, path)}. ${what}`;
-    throw new TasksNotLoaded(`${path} ${why}${helpWith(what)}`, error);
+    throw new TasksNotLoaded(`${path} ${why}${helpWith(error, what)}`, error);
   }
 }
 
-/** It is not on the registry yet, so what one tries first does not help. */
-function helpWith(what: string): string {
-  if (!what.includes("Cannot find package 'holdfast'")) return "";
-  return ". Install it there: 'npm pack' in a checkout of holdfast, then 'npm install' with the file that it made";
+function helpWith(error: unknown, what: string): string {
+  // It is not on the registry yet, so what one tries first does not help.
+  if (what.includes("Cannot find package 'holdfast'")) {
+    return ". Install it there: 'npm pack' in a checkout of holdfast, then 'npm install' with the file that it made";
+  }
+  const file = fileMeant(error, what);
+  if (file !== null) return `. ${AS_IT_STANDS}: write "${file}", ${OTHER_WAYS}`;
+  if (!isMoreThanTypes(error)) return "";
+  return `. Node only removes types, and does not know enums, decorators and parameter properties: write it without them, ${OTHER_WAYS}`;
+}
+
+const AS_IT_STANDS = "Node runs TypeScript as it stands";
+const OTHER_WAYS = 'name the compiled file, or set NODE_OPTIONS="--import tsx"';
+
+/** The file behind an import that TypeScript resolves and Node does not: `./util` or `./util.js` for `./util.ts`. */
+function fileMeant(error: unknown, what: string): string | null {
+  const { code, url } = error as { code?: unknown; url?: unknown };
+  if (code !== "ERR_MODULE_NOT_FOUND" && code !== "ERR_UNSUPPORTED_DIR_IMPORT") return null;
+  if (typeof url !== "string" || !url.startsWith("file:")) return null;
+  const missing = fileURLToPath(url);
+  const importer = / imported from (.+)$/m.exec(what)?.[1] ?? missing;
+  const bare = missing.replace(/\.[cm]?js$/, "");
+  const found = [`${bare}.ts`, `${bare}.mts`, `${missing}/index.ts`].find((file) =>
+    existsSync(file),
+  );
+  if (found === undefined) return null;
+  const path = relative(dirname(importer), found);
+  return path.startsWith(".") ? path : `./${path}`;
+}
+
+/** Node says so of enums and the like; of decorators it says only that it does not know the sign. */
+function isMoreThanTypes(error: unknown): boolean {
+  const { code, stack = "" } = error as { code?: unknown; stack?: string };
+  if (code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") return true;
+  return error instanceof SyntaxError && /^\s*@\w/m.test(stack);
 }
 
 /** A syntax error's stack begins with the file and the line; the message names neither. */

@@ -1,5 +1,6 @@
 /** Names that nobody knows: a misspelt setting that is silently ignored costs somebody a day. */
-import { didYouMean, type Problem } from "./problem.ts";
+import { didYouMean } from "../core/did-you-mean.ts";
+import type { Problem } from "./problem.ts";
 import { keys, settingOf } from "./schema.ts";
 import { ENV_FILE, ENVIRONMENT, type ConfigFile, type Sources, type Variables } from "./sources.ts";
 

@@ -1,19 +1,38 @@
 /** Checks that several parts of the API make on what they are given. */
+import { suggest } from "./did-you-mean.ts";
 import { InvalidArgument } from "./errors.ts";
 
-/** A misspelt option that is silently ignored costs somebody a day. */
-export function checkKnown(options: object, known: ReadonlySet<string>): void {
-  if (typeof options !== "object" || options === null) {
-    const problem = `must be an object, not ${kindOf(options)}.`;
-    throw new InvalidArgument({ field: "options", problem });
+/** The option whose value these options are. */
+interface Around {
+  readonly field: string;
+  /** A value that would be accepted, as code. */
+  readonly example?: string;
+}
+
+/** Refuses options that do not exist: a misspelt one that is ignored is hard to find. */
+export function checkKnown(options: object, known: ReadonlySet<string>, around?: Around): void {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    const { field, example } = around ?? { field: "options" };
+    const such = example === undefined ? "" : ` such as ${example}`;
+    const problem = `must be an object${such}, not ${shown(options)}.`;
+    throw new InvalidArgument({ field, problem });
   }
   for (const name of Object.keys(options)) {
     if (known.has(name)) continue;
+    const meant = suggest(name, [...known]);
+    const advice =
+      meant === null ? `The options are: ${[...known].join(", ")}.` : `Did you mean ${meant}?`;
     throw new InvalidArgument({
-      field: name,
-      problem: `there is no such option. The options are: ${[...known].join(", ")}.`,
+      field: around === undefined ? name : `${around.field}.${name}`,
+      problem: `there is no such option. ${advice}`,
     });
   }
+}
+
+/** Numbers and booleans as they are; a text may be a secret. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "number" || typeof value === "boolean" ? String(value) : kindOf(value);
 }
 
 export function checkWhole(

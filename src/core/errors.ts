@@ -28,34 +28,6 @@ export class InvalidArgument extends HoldfastError {
   }
 }
 
-/** A value that JSON would silently change or lose. `path` says where it stands, such as `$.items[2].price`. */
-export class NotSerializable extends HoldfastError {
-  readonly path: string;
-
-  constructor(facts: { path: string; problem: string }) {
-    super("NOT_SERIALIZABLE", `${facts.path}: ${facts.problem}`);
-    this.path = facts.path;
-  }
-}
-
-/** A payload, result or report that is larger than its limit. */
-export class TooLarge extends HoldfastError {
-  readonly what: string;
-  readonly bytes: number;
-  readonly bytesMax: number;
-
-  constructor(facts: { what: string; bytes: number; bytesMax: number }) {
-    super(
-      "TOO_LARGE",
-      `The ${facts.what} takes ${facts.bytes} bytes; at most ${facts.bytesMax} are allowed. ` +
-        `Store it elsewhere and pass a reference to it.`,
-    );
-    this.what = facts.what;
-    this.bytes = facts.bytes;
-    this.bytesMax = facts.bytesMax;
-  }
-}
-
 /** An input that the task's own schema refuses. */
 export class InputRejected extends HoldfastError {
   readonly task: string;
@@ -89,7 +61,8 @@ export class JobNotFound extends HoldfastError {
   constructor(facts: { id: string }) {
     super(
       "JOB_NOT_FOUND",
-      `There is no job ${facts.id}. It was never accepted here, or it finished and was pruned.`,
+      `There is no job ${facts.id}. It was never accepted here, or its transaction is not committed yet, ` +
+        `or it finished and was pruned.`,
     );
     this.id = facts.id;
   }
@@ -105,7 +78,7 @@ export class JobFailed extends HoldfastError {
   constructor(facts: { id: string; task: string; attempts: number; error: { message: string } }) {
     super(
       "JOB_FAILED",
-      `Job ${facts.id} (${facts.task}) failed after ${facts.attempts} attempt(s): ${facts.error.message}`,
+      `Job ${facts.id} (${facts.task}) failed at attempt ${facts.attempts}: ${facts.error.message}`,
       facts.error,
     );
     this.id = facts.id;

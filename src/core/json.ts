@@ -9,7 +9,7 @@
  * One exception: a property whose value is undefined is left out, because optional fields are
  * everyday TypeScript, and reading them gives undefined either way.
  */
-import { NotSerializable, TooLarge } from "./errors.ts";
+import { NotSerializable, TooLarge, type Returned } from "./value-errors.ts";
 
 export type Json =
   | null
@@ -58,6 +58,25 @@ export function encode(value: unknown, limit: SizeLimit): string {
 /** Like `encode`, for tasks that may return nothing: undefined becomes null, that is, no text. */
 export function encodeOptional(value: unknown, limit: SizeLimit): string | null {
   return value === undefined ? null : encode(value, limit);
+}
+
+/** Like `encodeOptional`, for what a user's function returned: an error says whose result it is and what follows. */
+export function encodeReturned(
+  value: unknown,
+  limit: SizeLimit,
+  returned: () => Returned,
+): string | null {
+  try {
+    return encodeOptional(value, limit);
+  } catch (error) {
+    if (error instanceof NotSerializable) {
+      const { path, problem } = error;
+      throw new NotSerializable({ path, problem, returned: returned() });
+    }
+    if (!(error instanceof TooLarge)) throw error;
+    const { bytes, bytesMax } = error;
+    throw new TooLarge({ bytes, bytesMax, ...returned() });
+  }
 }
 
 /** The value of a text made by `encode`. A key called `__proto__` is a property like any other. */
@@ -167,7 +186,7 @@ function flawOfInstance(value: object): Flaw {
   if ("toJSON" in value) {
     return flaw("has a toJSON(), whose result would come back instead. Convert it.");
   }
-  return flaw(`is an instance of ${className(value)}. Only plain objects come back the same.`);
+  return flaw(`is an instance of ${className(value)}. Use a plain object.`);
 }
 
 /** Literals and objects without a prototype, also those of another realm (a test runner's vm). */

@@ -4,7 +4,8 @@
  * Each report has a number, from 1 and without gaps. A reader that knows the last number it has seen misses nothing and
  * sees nothing twice.
  */
-import { InvalidArgument, NotSerializable, TooLarge } from "./errors.ts";
+import { InvalidArgument } from "./errors.ts";
+import { NotSerializable, TooLarge } from "./value-errors.ts";
 import type { Status } from "./job.ts";
 import { decode, encode } from "./json.ts";
 import { checkName } from "./name.ts";

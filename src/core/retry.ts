@@ -38,7 +38,7 @@ const DEFAULT_FACTOR = 2;
 const KNOWN = new Set(["attempts", "first", "most", "factor"]);
 
 export function retryPolicy(options: RetryOptions = {}): RetryPolicy {
-  checkKnown(options, KNOWN);
+  checkKnown(options, KNOWN, { field: "retry", example: "{ attempts: 5 }" });
   const attempts = options.attempts ?? DEFAULT_ATTEMPTS;
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > ATTEMPTS_MAX) {
     throw new InvalidArgument({

@@ -37,10 +37,8 @@ export class CallFailed extends HoldfastError {
   readonly status: string;
 
   constructor(facts: { id: string; task: string; status: string; said: string }) {
-    super(
-      "CALL_FAILED",
-      `Job ${facts.id} (${facts.task}), which was called, is ${facts.status}: ${facts.said}`,
-    );
+    const ending = facts.status === "cancelled" ? "was cancelled." : `failed: ${facts.said}`;
+    super("CALL_FAILED", `The job it called, ${facts.id} (${facts.task}), ${ending}`);
     this.id = facts.id;
     this.task = facts.task;
     this.status = facts.status;

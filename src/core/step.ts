@@ -5,6 +5,7 @@
  *       ├─────► failed  (a call, until its job is revived)
  *       └─────► doubt ──► done, or begun again when a person says that it did not happen
  */
+import { DEFAULT_PAYLOAD_BYTES_MAX, encodeReturned } from "./json.ts";
 
 export const stepKinds = ["step", "effect", "commit", "sleep", "event", "call"] as const;
 export type StepKind = (typeof stepKinds)[number];
@@ -21,4 +22,21 @@ export interface UserTransaction {
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
   /** The driver's own connection, in the transaction: a `pg` client, a `mysql2` connection, a `DatabaseSync`. */
   readonly client: unknown;
+}
+
+/** The limit of what a step returns. */
+export const KEPT = { what: "result of a step", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
+
+/** What a step's function returned, as text. */
+export function encodeStep(
+  value: unknown,
+  { kind, name }: { readonly kind: StepKind; readonly name: string },
+): string | null {
+  return encodeReturned(value, KEPT, () => ({
+    what: `result of ${kind} '${name}'`,
+    consequence:
+      kind === "commit"
+        ? "Nothing was committed, and the job is not retried."
+        : "Its work was done, so the job is not retried.",
+  }));
 }

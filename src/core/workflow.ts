@@ -222,7 +222,7 @@ function statesOf(given: Readonly<Record<string, object>>): Map<string, StateRul
 }
 
 function stateOf(field: string, options: StateOptions<string, string, never, string>): StateRules {
-  checkKnown(options, STATE_OPTIONS);
+  checkKnown(options, STATE_OPTIONS, { field });
   const { final = false, limit, enter, whenJobsEnd } = options;
   if (typeof final !== "boolean") {
     throw new InvalidArgument({ field: `${field}.final`, problem: "give true or false." });
@@ -240,7 +240,7 @@ function limitOf(
   field: string,
   limit: { readonly after: Duration; readonly move: string },
 ): { ms: number; move: string } {
-  checkKnown(checkObject(field, limit), LIMIT_OPTIONS);
+  checkKnown(checkObject(field, limit), LIMIT_OPTIONS, { field });
   return { ms: toMs(`${field}.after`, limit.after, { min: 1 }), move: limit.move };
 }
 
@@ -248,7 +248,7 @@ function afterJobsOf(
   field: string,
   moves: { readonly done: string; readonly failed?: string },
 ): { done: string; failed: string | null } {
-  checkKnown(checkObject(field, moves), AFTER_JOBS_OPTIONS);
+  checkKnown(checkObject(field, moves), AFTER_JOBS_OPTIONS, { field });
   return { done: moves.done, failed: moves.failed ?? null };
 }
 
@@ -269,7 +269,7 @@ function moveOf(
   states: ReadonlyMap<string, StateRules>,
 ): MoveRules {
   const field = `moves.${name}`;
-  checkKnown(checkObject(field, options), MOVE_OPTIONS);
+  checkKnown(checkObject(field, options), MOVE_OPTIONS, { field });
   const { from, to, guard } = options;
   const sources = typeof from === "string" ? [from] : [...new Set(checkList(field, from))];
   if (sources.length === 0) {

@@ -11,11 +11,11 @@ import { InvalidArgument, LeaseLost } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
 import { calledId } from "../core/id.ts";
 import type { Fence, Wait } from "../core/job.ts";
-import { DEFAULT_PAYLOAD_BYTES_MAX, decode, encode, encodeOptional } from "../core/json.ts";
+import { DEFAULT_PAYLOAD_BYTES_MAX, decode, encode } from "../core/json.ts";
 import { checkKey, checkName } from "../core/name.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { CallFailed, EventTimeout, NotDone, Suspended } from "../core/step-errors.ts";
-import { JOB_ENDED, type StepKind, type UserTransaction } from "../core/step.ts";
+import { encodeStep, JOB_ENDED, KEPT, type StepKind, type UserTransaction } from "../core/step.ts";
 import { inSpan, type OpenSpan } from "../core/tracing.ts";
 import type { CallOptions, Effect, Found, StepMatching, Task } from "../core/task.ts";
 import type { NewStep, StepRecord, StepWrite } from "../store/journal.ts";
@@ -25,7 +25,6 @@ import { checkOptions, type Terms } from "./options.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
 import { unlessAborted } from "./unless-aborted.ts";
 
-const KEPT = { what: "result of a step", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 /** What was accepted as an event's payload is kept with a word around it. */
 const HEARD = { what: "payload of an event", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX + 64 };
 /** A function that can go on has done so after so many turns of the event loop. */
@@ -81,7 +80,7 @@ export class Steps {
     checkBody("step", body);
     return this.#make(name, "step", async ({ step, kept }) => {
       const value = await this.#inSpan(step, async () => body());
-      await this.#put(step, kept, { status: "done", result: encodeOptional(value, KEPT) });
+      await this.#put(step, kept, { status: "done", result: encodeStep(value, step) });
       return value;
     });
   }
@@ -101,7 +100,7 @@ export class Steps {
         const found = kept === undefined ? undefined : await verify?.(effect);
         return found ?? (await this.#act(step, () => act(effect)));
       });
-      await this.#put(step, begun, { status: "done", result: encodeOptional(value, KEPT) });
+      await this.#put(step, begun, { status: "done", result: encodeStep(value, step) });
       return value;
     });
   }
@@ -114,7 +113,7 @@ export class Steps {
       const commit = async (tx: UserTransaction): Promise<string | null> => {
         // A transaction does not stay open longer than the attempt that opened it.
         value = await unlessAborted(signal(), async () => body(tx));
-        return encodeOptional(value, KEPT);
+        return encodeStep(value, step);
       };
       await this.#inSpan(step, () => store.commitStep(fence, step, commit));
       return value as T;

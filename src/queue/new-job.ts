@@ -1,5 +1,5 @@
 /** A job as it is handed to the store: what its task says, what the caller says, and its input as text. */
-import { InvalidArgument } from "../core/errors.ts";
+import { InputRejected, InvalidArgument } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional } from "../core/json.ts";
 import { retryPolicy } from "../core/retry.ts";
@@ -7,6 +7,7 @@ import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
 import { checkTaskName } from "../core/task-name.ts";
 import type { TraceContext } from "../core/trace.ts";
 import { traceHere, type OpenSpan } from "../core/tracing.ts";
+import { NotSerializable, TooLarge } from "../core/value-errors.ts";
 import type { NewJob } from "../store/store.ts";
 import { checkOptions, type EnqueueOptions, type Terms } from "./options.ts";
 
@@ -45,11 +46,31 @@ export async function checkInputs(
   task: Task,
   inputs: readonly unknown[],
 ): Promise<readonly unknown[]> {
-  for (const input of inputs) {
-    const parsed = parseInput(task, input);
-    if (parsed instanceof Promise) await parsed;
+  for (const [index, input] of inputs.entries()) {
+    try {
+      const parsed = parseInput(task, input);
+      if (parsed instanceof Promise) await parsed;
+    } catch (error) {
+      throw inputs.length === 1 ? error : atInput(index, error);
+    }
   }
   return inputs;
+}
+
+/** What is wrong with one of many inputs, by its place: `inputs[1].to`. */
+function atInput(index: number, error: unknown): unknown {
+  const input = `inputs[${index}]`;
+  const placed = (path: string): string => path.replace("$", () => input);
+  if (error instanceof InputRejected) {
+    const issues = error.issues.map(({ path, message }) => ({ path: placed(path), message }));
+    return new InputRejected({ task: error.task, issues });
+  }
+  if (error instanceof NotSerializable) {
+    return new NotSerializable({ path: placed(error.path), problem: error.problem });
+  }
+  if (!(error instanceof TooLarge)) return error;
+  const { bytes, bytesMax } = error;
+  return new TooLarge({ what: `payload of ${input}`, bytes, bytesMax });
 }
 
 /** What is said with an event, as text; null: nothing is. */
@@ -112,9 +133,14 @@ export async function jobsOf(parts: {
   const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
   const checked = typeof task === "string" ? inputs : await checkInputs(task, inputs);
   const termsOf = traced(termsFrom(options, defaults), trace, options);
-  const news = checked.map((input, index) =>
-    newJob(newId(), defaults.name, input, termsOf(input, index)),
-  );
+  const news = checked.map((input, index) => {
+    const terms = termsOf(input, index);
+    try {
+      return newJob(newId(), defaults.name, input, terms);
+    } catch (error) {
+      throw checked.length === 1 ? error : atInput(index, error);
+    }
+  });
   return { name: defaults.name, news };
 }
 

@@ -85,7 +85,19 @@ async function onPool(pool: PgPool, options: StoreOptions): Promise<Engine> {
   });
 }
 
+/** A file name without anything that a password could stand in. */
+const FILE_NAME = /^(?:file:(?:\/\/)?)?([\w./ \\-]+\.(?:db3?|sqlite3?))$/;
+
 function unknownUrl(url: unknown): InvalidArgument {
+  if (url === ":memory:") {
+    const problem = "for a database in memory write sqlite::memory:";
+    return new InvalidArgument({ field: "url", problem });
+  }
+  const file = typeof url === "string" ? FILE_NAME.exec(url)?.[1] : undefined;
+  if (file !== undefined) {
+    const problem = `'${String(url)}' is a file: write sqlite:${file}`;
+    return new InvalidArgument({ field: "url", problem });
+  }
   // The URL may hold a password, so at most its scheme is repeated.
   const [scheme = "", ...rest] = typeof url === "string" ? url.split(":") : [""];
   const what =

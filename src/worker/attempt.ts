@@ -12,21 +12,20 @@ import {
   InputRejected,
   JobCancelled,
   JobTimeout,
-  NotSerializable,
   ShuttingDown,
-  TooLarge,
   WorkerDeposed,
 } from "../core/errors.ts";
 import { CallFailed, NotCommitted, StepsChanged, Suspended } from "../core/step-errors.ts";
 import type { EventType } from "../core/event.ts";
 import { traceId, type Fence, type Outcome, type Wait } from "../core/job.ts";
-import { decode, encodeOptional, RESULT } from "../core/json.ts";
+import { decode, encodeReturned, RESULT } from "../core/json.ts";
 import { backoffMs } from "../core/retry.ts";
 import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
 import type { Duration } from "../core/duration.ts";
 import type { Progress } from "../core/report.ts";
 import type { UserTransaction } from "../core/step.ts";
 import type { OpenSpan } from "../core/tracing.ts";
+import { NotSerializable, TooLarge } from "../core/value-errors.ts";
 import {
   parseInput,
   type CallOptions,
@@ -176,7 +175,10 @@ export class Attempt {
    * wait, or take it for lost.
    */
   async complete<T>(tx: unknown, result: T): Promise<T> {
-    const encoded = encodeOptional(result, RESULT);
+    const encoded = encodeReturned(result, RESULT, () => ({
+      what: `result of task '${this.task.name}'`,
+      consequence: "The job is not completed.",
+    }));
     await this.steps.complete(async () => {
       this.completed = true;
       try {
@@ -219,10 +221,17 @@ export class Attempt {
       if (this.#isAborted && this.signal.reason instanceof JobTimeout) {
         return this.#afterFailure(this.signal.reason);
       }
-      return { kind: "done", result: encodeOptional(result, RESULT) };
+      return { kind: "done", result: this.#encoded(result) };
     } catch (error) {
       return this.#afterFailure(error);
     }
+  }
+
+  #encoded(result: unknown): string | null {
+    return encodeReturned(result, RESULT, () => ({
+      what: `result of task '${this.task.name}'`,
+      consequence: "The work was done and is not repeated.",
+    }));
   }
 
   /** Why the signal aborted says more than what the task threw because of it. */

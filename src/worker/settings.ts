@@ -105,7 +105,7 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
   const tasks = taskMap(checkTasks(options.tasks));
   const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
   const { keep = {} } = options;
-  checkKnown(keep, new Set(finalStatuses));
+  checkKnown(keep, new Set(finalStatuses), { field: "keep", example: '{ done: "7d" }' });
   return {
     tasks,
     workflows: checkList("workflows", options.workflows ?? []),

@@ -5,6 +5,7 @@
  * another.
  */
 import { checkKnown } from "../core/check.ts";
+import { suggest } from "../core/did-you-mean.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import type { Logger } from "../core/log.ts";
@@ -69,6 +70,7 @@ export class Worker implements AsyncDisposable {
       onWish: (wish) => worker.started?.hearWish(wish),
       onDeposed: () => worker.started?.hearDeposed(),
     };
+    mentionIdleQueues(parts.settings, logger);
     for (const workflow of parts.settings.workflows) await parts.workflows.declare(workflow);
     const shift = await Shift.start(shiftParts, signal);
     worker.started = new Worker(parts, shiftParts, shift);
@@ -195,5 +197,17 @@ export class Worker implements AsyncDisposable {
       }
       await sleep(runtime, ANEW_MS, { signal });
     }
+  }
+}
+
+/** A queue that no task goes to by default is a slip, or gets jobs that name it. */
+function mentionIdleQueues({ queues, tasks }: WorkerSettings, logger: Logger): void {
+  const homes = [...new Set([...tasks.values()].map(({ queue }) => queue))];
+  for (const queue of queues) {
+    if (homes.includes(queue)) continue;
+    const what = `queues: no task here goes to '${queue}' by default`;
+    const meant = suggest(queue, homes);
+    if (meant === null) logger.info({ queue }, `${what}; it gets jobs that name it.`);
+    else logger.warn({ queue, meant }, `${what}. Did you mean ${meant}?`);
   }
 }

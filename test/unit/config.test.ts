@@ -13,7 +13,8 @@ import {
 import { loadConfig, resolveConfig, settingsOf, type Config } from "../../src/config/config.ts";
 import { defineConfig } from "../../src/config/define.ts";
 import { masked } from "../../src/config/masking.ts";
-import { ConfigInvalid, suggest } from "../../src/config/problem.ts";
+import { ConfigInvalid } from "../../src/config/problem.ts";
+import { suggest } from "../../src/core/did-you-mean.ts";
 import { keys, settingOf } from "../../src/config/schema.ts";
 import type { Sources } from "../../src/config/sources.ts";
 import { defineTask } from "../../src/core/task.ts";

@@ -11,7 +11,7 @@ import {
   MESSAGE_LENGTH_MAX,
   STACK_LENGTH_MAX,
 } from "../../src/core/error-record.ts";
-import { NotSerializable, TooLarge } from "../../src/core/errors.ts";
+import { NotSerializable, TooLarge } from "../../src/core/value-errors.ts";
 import {
   decode,
   DEFAULT_PAYLOAD_BYTES_MAX,

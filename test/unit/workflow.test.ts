@@ -41,7 +41,12 @@ suite("defineWorkflow", () => {
     ["too many states", { states: many(101, () => ({ final: true })) }, "states", /to 100/],
     ["a state that is none", { states: { open: null } }, "states.open", /object/],
     ["a state without a name", { states: { ...plain.states, "": {} } }, "states", /empty/],
-    ["an unknown option of a state", { states: { open: { finally: true } } }, "finally", /no such/],
+    [
+      "an unknown option of a state",
+      { states: { open: { finally: true } } },
+      "states.open.finally",
+      /no such/,
+    ],
     [
       "final that is no answer",
       { states: { open: { final: 1 } } },
@@ -88,7 +93,7 @@ suite("defineWorkflow", () => {
     [
       "an unknown option of a move",
       move({ ...plain.moves.finish, gaurd: 1 }),
-      "gaurd",
+      "moves.finish.gaurd",
       /no such option/,
     ],
     ["a limit without a time", limit({ move: "finish" }), "states.open.limit.after", /duration/],
@@ -99,7 +104,12 @@ suite("defineWorkflow", () => {
       "states.open",
       /'end' is no move out/,
     ],
-    ["an unknown option of a limit", limit({ after: "1s", to: "done" }), "to", /no such option/],
+    [
+      "an unknown option of a limit",
+      limit({ after: "1s", to: "done" }),
+      "states.open.limit.to",
+      /no such option/,
+    ],
     ["jobs that lead to no move", jobs({ done: "end" }), "states.open", /'end' is no move out/],
     [
       "failed jobs that lead to no move",
@@ -108,7 +118,12 @@ suite("defineWorkflow", () => {
       /'end'/,
     ],
     ["jobs that lead to nothing", jobs("finish"), "states.open.whenJobsEnd", /object/],
-    ["an unknown end of jobs", jobs({ done: "finish", lost: "finish" }), "lost", /no such option/],
+    [
+      "an unknown end of jobs",
+      jobs({ done: "finish", lost: "finish" }),
+      "states.open.whenJobsEnd.lost",
+      /no such option/,
+    ],
     ["types that are none", { types: "order" }, "types", /list/],
     ["no types", { types: [] }, "types", /from 1/],
     ["a type twice", { types: ["a", "a"] }, "types", /twice/],

@@ -155,8 +155,8 @@ suite("what makes no sense is refused with its name", () => {
       "pol",
       async (it) => it.subscribe("default", () => {}, untyped({ pol: 5 })),
     ],
-    ["retry as a number", "options", async () => retrying(untyped(3))],
-    ["retry misspelt", "attemps", async () => retrying(untyped({ attemps: 5 }))],
+    ["retry as a number", "retry", async () => retrying(untyped(3))],
+    ["retry misspelt", "retry.attemps", async () => retrying(untyped({ attemps: 5 }))],
   ];
   for (const [what, field, call] of calls) {
     test(`${what}: ${field}`, async () => {

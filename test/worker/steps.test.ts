@@ -456,7 +456,7 @@ suite("a call", () => {
     await drained(kit, strict, hopeless);
     const { status, attempts, lastError } = await job.get();
     assert.deepEqual([status, attempts, lastError?.code], ["failed", 1, "CALL_FAILED"]);
-    assert.match(lastError?.message ?? "", /hopeless.*is failed: never/);
+    assert.match(lastError?.message ?? "", /hopeless.*, failed: never/);
     const lenient = failing(0, async (ctx) => {
       try {
         return await ctx.call(hopeless, null);
@@ -477,6 +477,6 @@ suite("a call", () => {
     const [called] = await kit.holdfast.jobs.list({ task: "square" });
     await kit.holdfast.jobs.cancel(called?.id ?? "");
     await drained(kit, caller);
-    assert.match((await job.get()).lastError?.message ?? "", /is cancelled/);
+    assert.match((await job.get()).lastError?.message ?? "", /was cancelled\.$/);
   });
 });

@@ -16,6 +16,8 @@ export interface Wanted {
   readonly database: Database;
   /** What a driver is told about reading values, where the user may have told theirs something else. */
   readonly reading: object;
+  /** The library whose transaction it is, where it is not the driver's own. */
+  readonly library?: string;
 }
 
 /** Null: it is none of this library's. What is, and is no transaction, is refused with what to give instead. */
@@ -35,6 +37,13 @@ export function can(target: unknown, ...methods: readonly string[]): target is S
 export function call(target: Shape, method: string, ...args: readonly unknown[]): unknown {
   const callable = target[method] as (...given: readonly unknown[]) => unknown;
   return Reflect.apply(callable, target, args);
+}
+
+/** What is said when a library's transaction has ended: most often a call inside it was not awaited. */
+export function over(library: string): InvalidArgument {
+  return give(
+    `this transaction of ${library} is over. Await within(tx).enqueue(…) inside its function.`,
+  );
 }
 
 export function give(problem: string): InvalidArgument {

@@ -28,7 +28,7 @@ export function askConnection(library: string, wanted: Wanted, connect: () => un
   return async (text, values) => {
     const connection = await connect();
     if (ask === null || asked !== connection) {
-      ask = askDriver(connection, wanted);
+      ask = askDriver(connection, { ...wanted, library });
       asked = connection;
     }
     if (ask === null) {

@@ -1,5 +1,5 @@
 /** A `trx` of Knex. */
-import { call, can, give, type Ask, type Shape, type Wanted } from "./ask.ts";
+import { call, can, give, over, type Ask, type Shape, type Wanted } from "./ask.ts";
 import { askConnection } from "./drivers.ts";
 
 /** We ask its connection and not `trx.raw`, which takes question marks for placeholders wherever they stand. */
@@ -10,7 +10,7 @@ export function askKnex(tx: Shape, wanted: Wanted): Ask | null {
     throw give("give the `trx` that `knex.transaction(async (trx) => …)` hands to its function.");
   }
   return askConnection("Knex", wanted, () => {
-    if (call(tx, "isCompleted") === true) throw give("this transaction of Knex is over.");
+    if (call(tx, "isCompleted") === true) throw over("Knex");
     return call(client, "acquireConnection");
   });
 }

@@ -1,5 +1,5 @@
 /** A connection of `mysql2`, with promises or callbacks. */
-import { call, can, give, isShape, type Ask, type Shape } from "./ask.ts";
+import { call, can, give, isShape, over, type Ask, type Shape, type Wanted } from "./ask.ts";
 
 /** Flags of the server's status. */
 const IN_TRANSACTION = 1;
@@ -16,7 +16,7 @@ const READING = {
   bigNumberStrings: false,
 };
 
-export function askMysql2(tx: Shape): Ask | null {
+export function askMysql2(tx: Shape, { library }: Wanted): Ask | null {
   if (!can(tx, "query")) return null;
   if (can(tx, "getConnection")) {
     throw give(
@@ -27,17 +27,18 @@ export function askMysql2(tx: Shape): Ask | null {
   return async (text) => {
     const [answer] = (await call(connection, "query", { ...READING, sql: text })) as [unknown];
     if (Array.isArray(answer)) return { rows: answer as unknown[], count: answer.length };
-    refuseIdle(answer);
+    refuseIdle(answer, library);
     return { rows: [], count: (answer as { affectedRows?: number }).affectedRows ?? 0 };
   };
 }
 
 /** What we say first changes a setting of the session, and nothing that lasts. */
-function refuseIdle(answer: unknown): void {
+function refuseIdle(answer: unknown, library: string | undefined): void {
   const status = isShape(answer) ? answer["serverStatus"] : null;
   if (typeof status !== "number") return;
   // Without autocommit a transaction is open, or is about to.
   if ((status & IN_TRANSACTION) !== 0 || (status & AUTOCOMMIT) === 0) return;
+  if (library !== undefined) throw over(library);
   throw give(
     "this connection of `mysql2` has no transaction open: send `start transaction` first.",
   );

@@ -1,9 +1,9 @@
 /** A client of `pg`. */
-import { call, can, give, type Ask, type Shape, type Wanted } from "./ask.ts";
+import { call, can, give, over, type Ask, type Shape, type Wanted } from "./ask.ts";
 
 const IDLE = "I";
 
-export function askPg(tx: Shape, { reading }: Wanted): Ask | null {
+export function askPg(tx: Shape, { reading, library }: Wanted): Ask | null {
   if (!can(tx, "query")) return null;
   if ("totalCount" in tx) {
     throw give(
@@ -15,14 +15,15 @@ export function askPg(tx: Shape, { reading }: Wanted): Ask | null {
     const query = { ...reading, text, values: [...values] };
     const answer = (await call(tx, "query", query)) as { rows: unknown[]; rowCount: number | null };
     // The first statement reads, whatever is to be done, and its answer tells what goes for the others.
-    if (!known) refuseIdle(tx);
+    if (!known) refuseIdle(tx, library);
     known = true;
     return { rows: answer.rows, count: answer.rowCount ?? 0 };
   };
 }
 
 /** Older drivers do not tell. */
-function refuseIdle(tx: Shape): void {
+function refuseIdle(tx: Shape, library: string | undefined): void {
   if (!can(tx, "getTransactionStatus") || call(tx, "getTransactionStatus") !== IDLE) return;
+  if (library !== undefined) throw over(library);
   throw give("this client of `pg` has no transaction open: send `begin` first.");
 }

@@ -1,8 +1,18 @@
 /** The `sql` of a transaction of `postgres`. */
-import { call, can, give, givesRows, isShape, type Ask, type Shape } from "./ask.ts";
+import {
+  call,
+  can,
+  give,
+  givesRows,
+  isShape,
+  over,
+  type Ask,
+  type Shape,
+  type Wanted,
+} from "./ask.ts";
 import { askingJson, rowsIn } from "./json-rows.ts";
 
-export function askPostgresJs(tx: Shape): Ask | null {
+export function askPostgresJs(tx: Shape, { library = "`postgres`" }: Wanted): Ask | null {
   if (!can(tx, "unsafe")) return null;
   if (!can(tx, "savepoint")) {
     throw give(
@@ -11,7 +21,7 @@ export function askPostgresJs(tx: Shape): Ask | null {
   }
   let known = false;
   return async (text, values) => {
-    if (!known) await refuseOver(tx);
+    if (!known) await refuseOver(tx, library);
     known = true;
     const asksRows = givesRows(text, "postgres");
     const given = values.map((value) => (Array.isArray(value) ? arrayText(value) : value));
@@ -23,12 +33,12 @@ export function askPostgresJs(tx: Shape): Ask | null {
 }
 
 /** The library would send it to a connection that it had once, and nothing but the server tells that nothing is open. */
-async function refuseOver(tx: Shape): Promise<void> {
+async function refuseOver(tx: Shape, library: string): Promise<void> {
   try {
     await call(tx, "unsafe", ONLY_INSIDE);
   } catch (error) {
     if (!isShape(error) || error["code"] !== NO_TRANSACTION) throw error;
-    throw give("this transaction of `postgres` is over.");
+    throw over(library);
   }
 }
 

@@ -1,0 +1,40 @@
+/** For a name that is not known: the known one that was probably meant. */
+
+const NAME_LENGTH_MAX = 64;
+
+export function suggest(name: string, known: readonly string[]): string | null {
+  const near = known
+    .map((each) => ({ each, edits: editsBetween(name.toLowerCase(), each.toLowerCase()) }))
+    .filter(({ each, edits }) => edits <= Math.max(1, Math.floor(each.length / 4)))
+    .toSorted((one, other) => one.edits - other.edits);
+  return near[0]?.each ?? null;
+}
+
+/** A sentence to append, or nothing. */
+export function didYouMean(name: string, known: readonly string[]): string {
+  const meant = suggest(name, known);
+  return meant === null ? "" : ` Did you mean ${meant}?`;
+}
+
+/** How many letters have to be inserted, deleted, changed or swapped with their neighbour. */
+function editsBetween(one: string, other: string): number {
+  if (Math.max(one.length, other.length) > NAME_LENGTH_MAX) return Number.POSITIVE_INFINITY;
+  const rows = [Array.from({ length: other.length + 1 }, (_, index) => index)];
+  const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;
+  for (let row = 1; row <= one.length; row += 1) {
+    rows.push([row]);
+    for (let column = 1; column <= other.length; column += 1) {
+      const same = one[row - 1] === other[column - 1] ? 0 : 1;
+      const swapped = one[row - 1] === other[column - 2] && one[row - 2] === other[column - 1];
+      rows[row]?.push(
+        Math.min(
+          at(row - 1, column - 1) + same,
+          at(row - 1, column) + 1,
+          at(row, column - 1) + 1,
+          row > 1 && column > 1 && swapped ? at(row - 2, column - 2) + 1 : Number.POSITIVE_INFINITY,
+        ),
+      );
+    }
+  }
+  return at(one.length, other.length);
+}

@@ -1,0 +1,48 @@
+/** What is wrong with a value that cannot be stored. */
+import { HoldfastError } from "./errors.ts";
+
+/** What a function returned that cannot be stored, and what follows from that, in a sentence. */
+export interface Returned {
+  readonly what: string;
+  readonly consequence: string;
+}
+
+/** A value that JSON would silently change or lose. `path` says where it stands, such as `$.items[2].price`. */
+export class NotSerializable extends HoldfastError {
+  readonly path: string;
+
+  readonly problem: string;
+
+  /** `returned`: it was what a function returned. */
+  constructor(facts: { path: string; problem: string; returned?: Returned }) {
+    const { path, problem, returned } = facts;
+    const words = `${path}: ${problem}`;
+    super(
+      "NOT_SERIALIZABLE",
+      returned === undefined
+        ? words
+        : `The ${returned.what} cannot be stored. ${words} ${returned.consequence}`,
+    );
+    this.path = path;
+    this.problem = problem;
+  }
+}
+
+/** A payload, result or report that is larger than its limit. */
+export class TooLarge extends HoldfastError {
+  readonly what: string;
+  readonly bytes: number;
+  readonly bytesMax: number;
+
+  constructor(facts: { what: string; bytes: number; bytesMax: number; consequence?: string }) {
+    const consequence = facts.consequence === undefined ? "" : ` ${facts.consequence}`;
+    super(
+      "TOO_LARGE",
+      `The ${facts.what} takes ${facts.bytes} bytes; at most ${facts.bytesMax} are allowed. ` +
+        `Store it elsewhere and pass a reference to it.${consequence}`,
+    );
+    this.what = facts.what;
+    this.bytes = facts.bytes;
+    this.bytesMax = facts.bytesMax;
+  }
+}

@@ -1,0 +1,264 @@
+/** What the library says about mistakes that people make on their first day. */
+import assert from "node:assert/strict";
+import { after, suite, test } from "node:test";
+import { z } from "zod";
+import {
+  defineTask,
+  defineWorkflow,
+  HoldfastError,
+  openHoldfast,
+  type EnqueueOptions,
+  type RetryOptions,
+} from "../../src/index.ts";
+import { openTestHoldfast } from "../../src/testing/index.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { keepLog } from "./observe.ts";
+
+after(assertNothingRuns);
+
+/** For `assert.throws` and `assert.rejects`: our error, with exactly this message. */
+function saying(message: string | RegExp): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(error instanceof HoldfastError, `not an error of ours: ${String(error)}`);
+    if (typeof message === "string") assert.equal(error.message, message);
+    else assert.match(error.message, message);
+    return true;
+  };
+}
+
+const run = (): null => null;
+
+suite("an option that is not as it should be", () => {
+  test("is named with the option around it, and with what may have been meant", () => {
+    const define = (retry: unknown) => () =>
+      defineTask({ name: "mail", retry: retry as RetryOptions, run });
+    const such = "must be an object such as { attempts: 5 }, not";
+    assert.throws(define(5), saying(`retry: ${such} 5.`));
+    assert.throws(define(null), saying(`retry: ${such} null.`));
+    assert.throws(define("5"), saying(`retry: ${such} string.`));
+    assert.throws(define([5]), saying(`retry: ${such} an array.`));
+    assert.throws(
+      define({ attempt: 3 }),
+      saying("retry.attempt: there is no such option. Did you mean attempts?"),
+    );
+    assert.throws(
+      define({ colour: 3 }),
+      saying(
+        "retry.colour: there is no such option. The options are: attempts, first, most, factor.",
+      ),
+    );
+  });
+
+  test("is named so in every function", async () => {
+    const task = defineTask({ name: "mail", run });
+    await using bench = await openTestHoldfast();
+    const { holdfast } = bench;
+    const cases: [() => unknown, RegExp][] = [
+      [
+        () => holdfast.enqueue(task, null, { prioritty: 1 } as EnqueueOptions),
+        /^prioritty: .*mean priority\?/,
+      ],
+      [
+        () => holdfast.startWorker({ tasks: [task], keep: { don: "1d" } as object }),
+        /^keep\.don: .*mean done\?/,
+      ],
+      [
+        () => holdfast.startWorker({ tasks: [task], concurency: 1 } as never),
+        /^concurency: .*mean concurrency\?/,
+      ],
+      [() => holdfast.jobs.list({ statsu: "done" } as object), /^statsu: .*mean status\?/],
+      [() => holdfast.jobs.list(7 as never), /^options: must be an object, not 7\.$/],
+      [
+        () =>
+          defineWorkflow({
+            name: "order",
+            initial: "open",
+            states: { open: { finall: true } as object },
+            moves: {},
+          }),
+        /^states\.open\.finall: .*mean final\?/,
+      ],
+    ];
+    for (const [call, message] of cases) {
+      await assert.rejects(async () => call(), saying(message));
+    }
+  });
+});
+
+suite("a URL that is none", () => {
+  test("is answered with the one that was meant, where that can be seen", async () => {
+    const cases = {
+      ":memory:": "url: for a database in memory write sqlite::memory:",
+      "shop.db": "url: 'shop.db' is a file: write sqlite:shop.db",
+      "./data/shop.sqlite3":
+        "url: './data/shop.sqlite3' is a file: write sqlite:./data/shop.sqlite3",
+      "file:shop.db": "url: 'file:shop.db' is a file: write sqlite:shop.db",
+    };
+    for (const [url, message] of Object.entries(cases)) {
+      await assert.rejects(openHoldfast(url), saying(message));
+    }
+  });
+
+  test("and nothing of it is repeated where it may hold a password", async () => {
+    for (const url of ["user:secret@host/shop.db", "oracle://secret@host/shop.db", "secret"]) {
+      await assert.rejects(openHoldfast(url), (error: Error) => {
+        assert.doesNotMatch(error.message, /secret/);
+        return saying(/Use sqlite:shop\.db, postgres:/)(error);
+      });
+    }
+  });
+});
+
+class Order {
+  readonly id = 7;
+}
+
+suite("a result that is not JSON", () => {
+  const cases: [string, unknown, string][] = [
+    ["an instance", new Order(), "$: is an instance of Order. Use a plain object."],
+    ["one inside", { order: new Order() }, "$.order: is an instance of Order. Use a plain object."],
+    [
+      "a date",
+      { at: new Date(0) },
+      "$.at: a Date comes back as a string. Convert it with toISOString().",
+    ],
+  ];
+  for (const [what, value, words] of cases) {
+    test(`is said to be the result, of which task, and that the work was done: ${what}`, async () => {
+      let runs = 0;
+      const task = defineTask({
+        name: "ret",
+        retry: { attempts: 5, first: 0 },
+        run: (): unknown => {
+          runs += 1;
+          return value;
+        },
+      });
+      await using bench = await openTestHoldfast();
+      await bench.holdfast.enqueue(task, null);
+      const { jobs } = await bench.drain([task], { skipTime: true });
+      assert.equal(
+        jobs[0]?.error?.message,
+        `The result of task 'ret' cannot be stored. ${words} The work was done and is not repeated.`,
+      );
+      assert.equal(jobs[0].error.code, "NOT_SERIALIZABLE");
+      assert.equal(runs, 1);
+    });
+  }
+
+  test("nor small enough: the same is said", async () => {
+    const task = defineTask({ name: "ret", run: () => "x".repeat(300_000) });
+    await using bench = await openTestHoldfast();
+    await bench.holdfast.enqueue(task, null);
+    const { jobs } = await bench.drain([task]);
+    assert.match(
+      jobs[0]?.error?.message ?? "",
+      /^The result of task 'ret' takes 300002 bytes; .* The work was done and is not repeated\.$/,
+    );
+  });
+
+  test("of a step: the step and its task are named", async () => {
+    const task = defineTask({
+      name: "ret",
+      run: (_: null, ctx) => ctx.step("quote", (): unknown => new Order()),
+    });
+    await using bench = await openTestHoldfast();
+    await bench.holdfast.enqueue(task, null);
+    const { jobs } = await bench.drain([task]);
+    assert.equal(
+      jobs[0]?.error?.message,
+      "The result of step 'quote' cannot be stored. $: is an instance of Order. " +
+        "Use a plain object. Its work was done, so the job is not retried.",
+    );
+  });
+});
+
+suite("a job that failed", () => {
+  test("says at which attempt, and names the job that it called", async () => {
+    const send = defineTask({
+      name: "mail.send",
+      retry: { attempts: 1 },
+      run: () => {
+        throw new Error("no such address");
+      },
+    });
+    const greet = defineTask({ name: "greet", run: (_: null, ctx) => ctx.call(send, null) });
+    await using bench = await openTestHoldfast();
+    const job = await bench.holdfast.enqueue(greet, null);
+    await bench.drain([send, greet]);
+    await assert.rejects(
+      job.result(),
+      saying(
+        /^Job \S+ \(greet\) failed at attempt 1: The job it called, \S+ \(mail\.send\), failed: no such address$/,
+      ),
+    );
+  });
+});
+
+suite("a job that is not there", () => {
+  test("may be one whose transaction is open", async () => {
+    await using bench = await openTestHoldfast();
+    await assert.rejects(
+      bench.holdfast.jobs.result("01a1e35b-c449-7000-a6fd-eb0000000000"),
+      saying(
+        /^There is no job 01a1\S+\. It was never accepted here, or its transaction is not committed yet, or it finished and was pruned\.$/,
+      ),
+    );
+  });
+});
+
+suite("one bad input of many", () => {
+  const task = defineTask({ name: "mail", input: z.object({ to: z.string() }), run });
+  const free = defineTask({ name: "free", run: (input: unknown) => input });
+
+  test("is named by its place, and nothing is accepted", async () => {
+    await using bench = await openTestHoldfast();
+    const { holdfast } = bench;
+    const inputs = [{ to: "ada" }, { to: 7 }] as { to: string }[];
+    await assert.rejects(
+      holdfast.enqueueMany(task, inputs),
+      saying(/inputs\[1\]\.to: Invalid input/),
+    );
+    await assert.rejects(
+      holdfast.enqueueMany(free, [1, { at: new Date(0) }]),
+      saying(/^inputs\[1\]\.at: a Date comes back as a string/),
+    );
+    await assert.rejects(
+      holdfast.enqueueMany(free, ["a", "b", "x".repeat(300_000)]),
+      saying(/^The payload of inputs\[2\] takes 300002 bytes/),
+    );
+    assert.deepEqual(await holdfast.jobs.list(), []);
+  });
+
+  test("and one alone is called what it was", async () => {
+    await using bench = await openTestHoldfast();
+    const wrong = { to: 7 } as unknown as { to: string };
+    await assert.rejects(bench.holdfast.enqueue(task, wrong), saying(/ \$\.to: Invalid input/));
+  });
+});
+
+suite("a queue that none of a worker's tasks goes to", () => {
+  const email = defineTask({ name: "email", queue: "mail", run });
+
+  async function warningsWith(queues: string[]): Promise<[string, string][]> {
+    const log = keepLog();
+    await using holdfast = await openHoldfast("sqlite::memory:", { logger: log.logger });
+    await holdfast.startWorker({ tasks: [email], queues });
+    return log.lines
+      .filter(({ message }) => message.startsWith("queues:"))
+      .map(({ level, message }) => [level, message]);
+  }
+
+  test("is warned of when it looks like a slip", async () => {
+    assert.deepEqual(await warningsWith(["mial"]), [
+      ["warn", "queues: no task here goes to 'mial' by default. Did you mean mail?"],
+    ]);
+  });
+
+  test("is mentioned when it may be on purpose", async () => {
+    assert.deepEqual(await warningsWith(["mail", "urgent"]), [
+      ["info", "queues: no task here goes to 'urgent' by default; it gets jobs that name it."],
+    ]);
+    assert.deepEqual(await warningsWith(["mail"]), []);
+  });
+});

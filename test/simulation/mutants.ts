@@ -228,7 +228,7 @@ export const mutants: readonly Mutant[] = [
   mutant("a step is kept before its function has run", {
     file: CONTEXT,
     find: `const value = await this.#inSpan(step, async () => body());
-      await this.#put(step, kept, { status: "done", result: encodeOptional(value, KEPT) });
+      await this.#put(step, kept, { status: "done", result: encodeStep(value, step) });
       return value;`,
     put: `await this.#put(step, kept, { status: "done", result: null });
       return await body();`,

@@ -1,21 +1,28 @@
 /**
- * Runs the test files, in groups: `node scripts/test.ts [group …] [--without group …]`.
+ * Runs the test files, in groups: `node scripts/test.ts [group …] [--without group …] [--long]`.
  *
  * Without a name all groups run. `test/types` is not among them: it is compiled, never run. Many tests wait for a lease to
  * end or a process to start, so two groups run at a time: while one waits, the other computes.
+ *
+ * The long batteries run as samples with a fresh seed, which is printed and repeated with HOLDFAST_SEED. With --long they run
+ * in full, and docs/evidence/long-run.md says what they counted.
  */
 import { globSync, rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { endChildrenWithUs, runNode } from "./child.ts";
+import { writeEvidence, type GroupRun } from "./evidence.ts";
 import { memoryFolder } from "./memory.ts";
 import { inCi, notTested, type Demand, type Missing } from "./services/choice.ts";
 import { SERVERS, type Need } from "./services/names.ts";
 import { Supply } from "./services/supply.ts";
 
-/** Nobody waits longer than this for all tests together; a hanging one is ended with its children. */
-const ALL_TESTS_LIMIT_MS = 30 * 60_000;
+/** A run that takes longer hangs: it is ended with its children. */
+const ALL_TESTS_LIMIT_MS = 20 * 60_000;
+const LONG_TESTS_LIMIT_MS = 3 * 3_600_000;
+
+const SEEDS = 2 ** 31;
 
 /** Of a group that failed, this much is told again at the end, where it is read. */
 const FAILURE_CHARS_MAX = 6_000;
@@ -75,7 +82,10 @@ export function plan(root: string, args: readonly string[]): Planned[] {
   const { positionals, values } = parseArgs({
     args: [...args],
     allowPositionals: true,
-    options: { without: { type: "string", multiple: true, default: [] } },
+    options: {
+      without: { type: "string", multiple: true, default: [] },
+      long: { type: "boolean", default: false },
+    },
   });
   for (const name of [...positionals, ...values.without]) refuseUnknown(name);
   refuseStrays(root);
@@ -138,20 +148,14 @@ export function refuseGaps(missing: readonly Missing[], env: NodeJS.ProcessEnv):
   throw new PlanError("With CI=true nothing may be left untested: see above.");
 }
 
-interface Failed {
-  readonly group: string;
-  /** What its report says of the tests that failed; empty for a lone group, which showed it. */
-  readonly why: string;
-}
-
 /** Where a report tells all tests that failed; the last of what was said, if it never came to that. */
 export function failuresIn(report: string): string {
   const at = report.lastIndexOf("\n✖ failing tests:");
   return report.slice(at === -1 ? -FAILURE_CHARS_MAX : at).slice(0, FAILURE_CHARS_MAX);
 }
 
-/** A lone group shows what it does; of several, each tells it when it is over. Null: it passed. */
-async function runGroup({ group, files }: Planned, alone: boolean): Promise<Failed | null> {
+/** A lone group shows what it does; of several, each tells it when it is over. Null: it has no tests. */
+async function runGroup({ group, files }: Planned, alone: boolean): Promise<GroupRun | null> {
   if (files.length === 0) {
     console.log(`\n${group}: no test files yet`);
     return null;
@@ -164,46 +168,59 @@ async function runGroup({ group, files }: Planned, alone: boolean): Promise<Fail
   const { code, ms, output } = await runNode([...flags, ...files], kind);
   if (!alone) console.log(`${title}\n${output}`);
   console.log(`${group}: ${code === 0 ? "passed" : "FAILED"} in ${(ms / 1_000).toFixed(1)} s`);
-  return code === 0 ? null : { group, why: failuresIn(output) };
+  return { group, code, ms, output };
 }
 
-/** Runs all of them and tells which failed. */
-async function runAll(all: readonly Planned[]): Promise<Failed[]> {
-  const failed: Failed[] = [];
+async function runAll(all: readonly Planned[], alone: boolean): Promise<GroupRun[]> {
+  const runs: GroupRun[] = [];
   const inTurn = async (groups: Iterable<Planned>): Promise<void> => {
-    for (const planned of groups)
-      failed.push(...[await runGroup(planned, all.length === 1)].filter((one) => one !== null));
+    for (const planned of groups) {
+      const run = await runGroup(planned, alone);
+      if (run !== null) runs.push(run);
+    }
   };
   const kept = (kind: "alone" | "beside" | "timed"): Planned[] =>
     all.filter(({ group }) => GROUPS[group]?.[kind] === true);
-  const [alone, beside, timed] = [kept("alone"), kept("beside"), kept("timed")];
-  const others = all.filter((planned) => ![...alone, ...beside, ...timed].includes(planned));
+  const [first, beside, timed] = [kept("alone"), kept("beside"), kept("timed")];
+  const others = all.filter((planned) => ![...first, ...beside, ...timed].includes(planned));
   const inLanes = async (): Promise<void> => {
-    await inTurn(alone);
+    await inTurn(first);
     const left = others.values();
     await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
     await inTurn(timed);
   };
   await Promise.all([inTurn(beside), inLanes()]);
-  return failed;
+  return runs;
 }
 
 async function main(): Promise<void> {
   process.chdir(`${import.meta.dirname}/..`);
-  endChildrenWithUs({ limit: "ALL_TESTS_LIMIT_MS", limitMs: ALL_TESTS_LIMIT_MS });
+  const isLong = process.argv.includes("--long");
+  endChildrenWithUs(
+    isLong
+      ? { limit: "LONG_TESTS_LIMIT_MS", limitMs: LONG_TESTS_LIMIT_MS }
+      : { limit: "ALL_TESTS_LIMIT_MS", limitMs: ALL_TESTS_LIMIT_MS },
+  );
+  if (isLong) process.env["LONG"] ??= "1";
+  process.env["HOLDFAST_SEED"] ??= String(Date.now() % SEEDS);
   // Hundreds of processes load the same files: compiled once, each starts in a quarter of the time.
   process.env["NODE_COMPILE_CACHE"] ??= resolve("node_modules/.cache/compiled");
   const all = plan(".", process.argv.slice(2));
   const memory = memoryFolder();
   if (memory !== null) process.env["TMPDIR"] = memory;
   const supply = await supplyFor(all);
-  const failed = await runAll(all);
+  console.log(`Seed ${process.env["HOLDFAST_SEED"]}: HOLDFAST_SEED=… runs the same samples again.`);
+  const runs = await runAll(all, all.length === 1 && !isLong);
   await supply?.[Symbol.asyncDispose]();
   if (memory !== null) rmSync(memory, { recursive: true, force: true, maxRetries: 3 });
   // Once more where it is read: above it scrolled away.
   if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));
+  if (isLong) writeEvidence(runs);
+  const failed = runs.filter(({ code }) => code !== 0);
   if (failed.length === 0) return;
-  for (const { group, why } of failed) console.error(`\nWhy ${group} failed:${why}`);
+  for (const { group, output } of failed) {
+    console.error(`\nWhy ${group} failed:${failuresIn(output)}`);
+  }
   console.error(`\nFailed: ${failed.map(({ group }) => group).join(", ")}`);
   process.exitCode = 1;
 }

@@ -26,6 +26,7 @@ import { leases } from "./leases.ts";
 import { lostAnswers } from "./lost-answers.ts";
 import { listing } from "./listing.ts";
 import { load } from "./load.ts";
+import { isLong } from "../support/scale.ts";
 import { locks } from "./locks.ts";
 import { migrations } from "./migrations.ts";
 import { promoting } from "./promoting.ts";
@@ -104,7 +105,7 @@ export function conformance(
 ): void {
   const isWanted = (name: string): boolean => {
     if (apart && HERE.has(name)) return false;
-    return which === "all" || process.env["LONG"] === "1" || BETWEEN.has(name);
+    return which === "all" || isLong || BETWEEN.has(name);
   };
   for (const [name, group] of Object.entries(groups)) {
     if (isWanted(name)) describe(name, () => group(open));

@@ -8,6 +8,7 @@
 import { writeSync } from "node:fs";
 import { openHoldfast, openStore } from "../../src/index.ts";
 import type { Store } from "../../src/index.ts";
+import { isLong } from "../support/scale.ts";
 import { carryOut, Ledger, orderTasks, testClock, VICTIM_AT } from "./order.ts";
 
 const [url = "", ledger = "", killAt = ""] = process.argv.slice(2);
@@ -20,7 +21,6 @@ function point(name: string): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-const ALL = process.env["LONG"] === "1";
 const QUIET = new Set(["watch", "close"]);
 const READS = new Set("list stats find steps findEvent findFinished hasPending doubts".split(" "));
 
@@ -38,9 +38,9 @@ function watched(store: Store): Store {
       if (typeof member !== "function") return member;
       if (QUIET.has(String(name))) return member.bind(target) as unknown;
       return async (...args: unknown[]): Promise<unknown> => {
-        if (ALL) point(`before ${String(name)}`);
+        if (isLong) point(`before ${String(name)}`);
         const answer: unknown = await Reflect.apply(member, target, args);
-        if (ALL || wrote(String(name), answer)) point(`after ${String(name)}`);
+        if (isLong || wrote(String(name), answer)) point(`after ${String(name)}`);
         return answer;
       };
     },

@@ -8,6 +8,7 @@
 import { writeSync } from "node:fs";
 import { SqlStore } from "../../src/store/sql-store.ts";
 import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
+import { isLong } from "../support/scale.ts";
 import { CRASH_AT, runtimeOn, verbs } from "./verbs.ts";
 
 const [path = "", name = "", killAt = ""] = process.argv.slice(2);
@@ -15,7 +16,7 @@ const points: string[] = [];
 
 function probe(point: string): void {
   const isNew = points.length === 0 || point.startsWith("after");
-  if (!isNew && process.env["LONG"] !== "1") return;
+  if (!isNew && !isLong) return;
   points.push(point);
   if (points.length !== Number(killAt)) return;
   writeSync(process.stdout.fd, JSON.stringify([point]));

@@ -17,6 +17,7 @@ import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { before, describe, test } from "node:test";
 import { tempFolder } from "../support/folder.ts";
+import { isLong } from "../support/scale.ts";
 import { Container, canBeFirst, runIn, type Given } from "./container.ts";
 import { buildContext, isIgnored, readRules } from "./context.ts";
 import {
@@ -31,7 +32,6 @@ import { neededToRun } from "./npm-ci.ts";
 import { replay, type Image } from "./replay.ts";
 import { DEFAULT_PORT, ROOT, SETTINGS } from "./settings.ts";
 
-const LONG = process.env["LONG"] === "1";
 const BUILD_ID = "f00dfee";
 /** In the working directory, which is a volume. With NODE_ENV=production a database has to be named. */
 const HOLDFAST_URL = "sqlite:holdfast.db";
@@ -110,7 +110,7 @@ describe("the image, carried out in a clean folder", () => {
 
   before(() => {
     const args = { BUILD_ID };
-    image = replay({ repository: ROOT, folder: folder.file(""), args, realNpm: LONG });
+    image = replay({ repository: ROOT, folder: folder.file(""), args, realNpm: isLong });
   });
 
   const run = (...args: string[]) => runIn(image, { args, env: { HOLDFAST_URL } });
@@ -138,7 +138,7 @@ describe("the image, carried out in a clean folder", () => {
     assert.ok(mib < MIB_MAX, `${mib.toFixed(1)} MiB`);
   });
 
-  test("npm itself would install the same packages", { skip: LONG ? false : "LONG=1" }, () => {
+  test("npm itself would install the same packages", { skip: isLong ? false : "LONG=1" }, () => {
     const root = join(dirname(image.root), "packages/app");
     const lock = readJson(join(ROOT, "package-lock.json")).packages;
     const needed = neededToRun(readJson(join(root, "package.json")), lock);

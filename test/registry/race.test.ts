@@ -7,12 +7,13 @@ import { after, before, describe, test, type TestContext } from "node:test";
 import { openStore } from "../../src/store/open.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { sized } from "../support/scale.ts";
 import { engines, type EngineUnderTest, type Place } from "./places.ts";
 import type { Outcome } from "./racer.ts";
 
 const PROCESSES = 4;
 const CONNECTIONS = 25;
-const ROUNDS = process.env["LONG"] === "1" ? 1_000 : 200;
+const ROUNDS = sized(40, 200);
 /** So few are enough to see who forbids a second winner. */
 const ROUNDS_FEW = 5;
 const RACER = join(import.meta.dirname, "racer.ts");

@@ -11,12 +11,13 @@ import { openHoldfast, type Holdfast } from "../../src/index.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { sized } from "../support/scale.ts";
 import { until } from "../worker/observe.ts";
 import type { Said } from "./leader.ts";
 import { engines } from "./places.ts";
 
 const LEADER = join(import.meta.dirname, "leader.ts");
-const TAKEOVERS = process.env["LONG"] === "1" ? 50 : 3;
+const TAKEOVERS = sized(1, 10);
 const GRACEFUL = 2;
 const GRACEFUL_MS_MAX = 1_000;
 

@@ -6,6 +6,7 @@ import { mustFind } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Proxy } from "../support/proxy.ts";
 import { scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+import { isLong } from "../support/scale.ts";
 import { within } from "../support/waiting.ts";
 import { until } from "../worker/observe.ts";
 import { Crew } from "./crew.ts";
@@ -13,7 +14,7 @@ import { engines } from "./engines.ts";
 import { hurried } from "./hurried.ts";
 
 /** Statements are given up after half a minute, which is no time for a test that everybody runs. */
-const long = { skip: process.env["LONG"] === "1" ? false : "takes minutes: LONG=1" };
+const long = { skip: isLong ? false : "takes minutes: LONG=1" };
 const LONG_MS_MAX = 120_000;
 /** A statement that is given up, and a last one. */
 const STOP_MS_MAX = 60_000;

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite, test } from "node:test";
+import { evidenceOf, readReport } from "../../scripts/evidence.ts";
 import { failuresIn, plan } from "../../scripts/test.ts";
 
 /** What would run in a project with these files. */
@@ -58,4 +59,16 @@ test("what failed is told once more, from the end of the report", () => {
   const report = "▶ a suite\n✔ one\nℹ fail 1\n\n✖ failing tests:\n\n✖ two\n  broken\n";
   assert.equal(failuresIn(report), "\n✖ failing tests:\n\n✖ two\n  broken\n");
   assert.equal(failuresIn("killed in the middle"), "killed in the middle");
+});
+
+test("the page of a long run has the totals of each group and what its tests reported", () => {
+  const output =
+    "  ℹ seed 7, 300 runs\n✔ a test\nℹ tests 2\nℹ pass 1\nℹ fail 1\nℹ duration_ms 12\n";
+  const { totals, diagnostics } = readReport(output);
+  assert.deepEqual(diagnostics, ["seed 7, 300 runs"]);
+  assert.deepEqual([totals.get("pass"), totals.get("fail")], [1, 1]);
+  const page = evidenceOf([{ group: "model", code: 1, ms: 1_600, output }], ["seed 7"]);
+  assert.match(page, /^- seed 7$/m);
+  assert.match(page, /^\| model \| 1 \| 1 \| 0 \| 2 \| \*\*failed\*\* \|$/m);
+  assert.match(page, /## model\n\n```\nseed 7, 300 runs\n```/);
 });

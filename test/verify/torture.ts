@@ -5,16 +5,16 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { verify, type Report } from "../../src/verify/verify.ts";
+import { isLong, seed, sized } from "../support/scale.ts";
 import type { GuardedServer } from "../support/servers.ts";
 
-const LONG = process.env["LONG"] === "1";
-const MS = LONG ? 600_000 : 75_000;
+const MS = sized(20_000, 75_000);
 const LIMIT_MS = MS * 4 + 300_000;
 
 /** What has to have happened, or the run proved nothing. */
-const LEAST = LONG
-  ? { jobs: 100_000, kill: 500, freeze: 150, cut: 300, restart: 20 }
-  : { jobs: 10_000, kill: 40, freeze: 15, cut: 30, restart: 2 };
+const LEAST = isLong
+  ? { jobs: 10_000, kill: 40, freeze: 15, cut: 30, restart: 2 }
+  : { jobs: 1_000, kill: 5, freeze: 2, cut: 4, restart: 1 };
 
 export function torture(
   name: string,
@@ -24,7 +24,6 @@ export function torture(
     `${name}: whatever is killed, frozen, cut or restarted, no promise is broken`,
     { skip: server?.skip ?? false, timeout: LIMIT_MS },
     async (t) => {
-      const seed = Number(process.env["HOLDFAST_SEED"] ?? Date.now() % 2 ** 31);
       await using machine = server === null ? null : await server.start();
       const report = await (machine === null
         ? byCommand(seed)

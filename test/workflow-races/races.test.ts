@@ -1,6 +1,6 @@
 /**
  * Processes change the children of one parent, and the parent, at once: nothing that was accepted is lost, with the
- * distributed lock in Redis, in the database, or off. LONG=1 takes 1,000 rounds in each of the three.
+ * distributed lock in Redis, in the database, or off. A long run takes ten times as many rounds.
  */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -9,23 +9,21 @@ import type { Holdfast } from "../../src/index.ts";
 import { engines, type EngineUnderTest } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { seededRandom } from "../support/runtime.ts";
+import { seed, sized } from "../support/scale.ts";
 import { checkTree } from "./check.ts";
 import { Crew, startTree } from "./crew.ts";
 import { modesWith, openIn, sharedRedis, type Mode } from "./open.ts";
 import { overlapping } from "./overlap.ts";
 import { planRound } from "./plan.ts";
 
-const { LONG, HOLDFAST_SEED } = process.env;
-const ROUNDS = 50;
-const ROUNDS_LONG = 1_000;
+const ROUNDS = sized(5, 50);
 const CHILDREN = [10, 100];
 const PROCESSES = 4;
 const CLIENTS = 4;
-const SEED = Number(HOLDFAST_SEED ?? 1);
 /** In every round; usually it is nearly all of them. */
 const OVERLAPPING_LEAST = 2;
 /** No promise: a machine that does ten other things takes ten times as long. */
-const LIMIT_MS = LONG === "1" ? 6 * 3_600_000 : 25 * 60_000;
+const LIMIT_MS = sized(10, 30) * 60_000;
 
 interface Tally {
   rounds: number;
@@ -44,9 +42,8 @@ function nothingYet(): Tally {
   return { ...counts, lost: [], wrong: [] };
 }
 
-/** As many with Redis as without; those without take turns with a lock in the database and none. LONG takes all with each. */
+/** As many with Redis as without; those without take turns with a lock in the database and none. */
 function roundsIn(modes: readonly Mode[]): Mode[] {
-  if (LONG === "1") return modes.flatMap((mode) => Array.from({ length: ROUNDS_LONG }, () => mode));
   const without = modes.filter((mode) => mode !== "redis");
   return Array.from({ length: ROUNDS }, (_, round): Mode[] => {
     const other = without[round % without.length] ?? "off";
@@ -108,7 +105,7 @@ async function race(
   modes: readonly Mode[],
 ): Promise<Map<Mode, Tally>> {
   const tallies = new Map(modes.map((mode) => [mode, nothingYet()]));
-  const random = seededRandom(SEED);
+  const random = seededRandom(seed);
   for (const mode of roundsIn(modes)) {
     await raceOnce(arena, { mode, children, random }, tallies.get(mode) ?? nothingYet());
   }
@@ -141,7 +138,7 @@ describe("changes at once", { concurrency: true, timeout: LIMIT_MS }, () => {
       for (const children of CHILDREN) {
         test(`lose no update of one order with ${children} parts`, async (t: TestContext) => {
           const tallies = await race(arena(), children, modes);
-          t.diagnostic(`seed ${SEED}, commit ${commit()}`);
+          t.diagnostic(`seed ${seed}, commit ${commit()}`);
           t.diagnostic(HEAD);
           for (const [mode, tally] of tallies) t.diagnostic(rowOf(name, children, mode, tally));
           for (const [mode, { lost, wrong, waited }] of tallies) {

@@ -1,7 +1,7 @@
 import { ok } from "node:assert/strict";
 import { relative } from "node:path";
 import { test } from "node:test";
-import { isLong, seed, sized } from "../support/scale.ts";
+import { isLong, runSeed, sized } from "../support/scale.ts";
 import type { ModelEngine } from "./open.ts";
 import { runModel, type Plan, type Tally } from "./run.ts";
 
@@ -12,7 +12,7 @@ const size = { runs: sized(40, 500), commandsMax: 100 };
 const serverSize = { runs: sized(40, 100), commandsMax: 100 };
 const plan: Plan = {
   ...size,
-  seed,
+  seed: runSeed,
   path: HOLDFAST_PATH ?? null,
   command: `${isLong ? `LONG=${process.env["LONG"]} ` : ""}node --test ${relative(process.cwd(), process.argv[1] ?? "")}`,
 };

@@ -6,13 +6,13 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { isLong, seed, sized } from "../support/scale.ts";
+import { isLong, runSeed, sized } from "../support/scale.ts";
 import { Database } from "./database.ts";
 import { planOf } from "./plan.ts";
 import { report, runSeeds, summary } from "./run.ts";
 import { simulate } from "./simulate.ts";
 
-const range = { from: seed, seeds: sized(300, 2_000) };
+const range = { from: runSeed, seeds: sized(300, 2_000) };
 
 /** Every fault, every move of a job, and the writes of those who come too late. */
 const MUST_MEET = [

@@ -20,9 +20,9 @@ export function sized(sample: number, whole: number): number {
 
 const SEEDS = 2 ** 31;
 
-export const seed = Number(HOLDFAST_SEED ?? Date.now() % SEEDS);
+export const runSeed = Number(HOLDFAST_SEED ?? Date.now() % SEEDS);
 
 /** Every nth of a list, beginning elsewhere with every seed, so that a few runs cover all of it. A long run takes all. */
 export function everyNth<T>(n: number, all: readonly T[]): readonly T[] {
-  return isLong ? all : all.filter((_, index) => index % n === seed % n);
+  return isLong ? all : all.filter((_, index) => index % n === runSeed % n);
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { verify, type Report } from "../../src/verify/verify.ts";
-import { isLong, seed, sized } from "../support/scale.ts";
+import { isLong, runSeed, sized } from "../support/scale.ts";
 import type { GuardedServer } from "../support/servers.ts";
 
 const MS = sized(20_000, 75_000);
@@ -26,8 +26,8 @@ export function torture(
     async (t) => {
       await using machine = server === null ? null : await server.start();
       const report = await (machine === null
-        ? byCommand(seed)
-        : verify({ seed, ms: MS, url: machine.url, restart: () => restart(machine) }));
+        ? byCommand(runSeed)
+        : verify({ seed: runSeed, ms: MS, url: machine.url, restart: () => restart(machine) }));
       t.diagnostic(sentence(report));
       assert.deepEqual(report.violations.slice(0, 10), []);
       assert.ok(report.refused > 0, "no stale write was refused: the run proved nothing");

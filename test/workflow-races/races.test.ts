@@ -9,7 +9,7 @@ import type { Holdfast } from "../../src/index.ts";
 import { engines, type EngineUnderTest } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { seededRandom } from "../support/runtime.ts";
-import { seed, sized } from "../support/scale.ts";
+import { runSeed, sized } from "../support/scale.ts";
 import { checkTree } from "./check.ts";
 import { Crew, startTree } from "./crew.ts";
 import { modesWith, openIn, sharedRedis, type Mode } from "./open.ts";
@@ -105,7 +105,7 @@ async function race(
   modes: readonly Mode[],
 ): Promise<Map<Mode, Tally>> {
   const tallies = new Map(modes.map((mode) => [mode, nothingYet()]));
-  const random = seededRandom(seed);
+  const random = seededRandom(runSeed);
   for (const mode of roundsIn(modes)) {
     await raceOnce(arena, { mode, children, random }, tallies.get(mode) ?? nothingYet());
   }
@@ -138,7 +138,7 @@ describe("changes at once", { concurrency: true, timeout: LIMIT_MS }, () => {
       for (const children of CHILDREN) {
         test(`lose no update of one order with ${children} parts`, async (t: TestContext) => {
           const tallies = await race(arena(), children, modes);
-          t.diagnostic(`seed ${seed}, commit ${commit()}`);
+          t.diagnostic(`seed ${runSeed}, commit ${commit()}`);
           t.diagnostic(HEAD);
           for (const [mode, tally] of tallies) t.diagnostic(rowOf(name, children, mode, tally));
           for (const [mode, { lost, wrong, waited }] of tallies) {

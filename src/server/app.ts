@@ -13,10 +13,11 @@ import { tooMany, type Asker, type Auth } from "./auth.ts";
 import { checkBodyHeaders, parseBody, readBytes } from "./body.ts";
 import { Buckets } from "./bucket.ts";
 import { checkAim, checkOrigin, SECURITY_HEADERS } from "./gate.ts";
+import type { Connections } from "./connections.ts";
 import type { Limits } from "./limits.ts";
 import { KEY_PATTERN, type Once, type Settled } from "./once.ts";
 import { Problem, problemOf, retryAfter } from "./problem.ts";
-import type { Answer, Call, Route } from "./route.ts";
+import { JSON_TYPE, type Answer, type Call, type Route } from "./route.ts";
 import type { EventSource, Streams } from "./sse.ts";
 
 export interface AppParts {
@@ -24,6 +25,7 @@ export interface AppParts {
   readonly auth: Auth;
   readonly once: Once;
   readonly streams: Streams;
+  readonly connections: Connections;
   readonly limits: Limits;
   readonly runtime: Runtime;
   readonly logger: Logger;
@@ -38,7 +40,6 @@ type Ctx = Context<Env>;
 
 const NO_EVENTS: Answer = { events: async () => {} };
 const NOBODY: Asker = { id: "nobody", name: "nobody", role: "viewer" };
-const JSON_TYPE = "application/json; charset=utf-8";
 const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 const UNKNOWN_ADDRESS = "unknown";
 /** Of a path in the log. */
@@ -135,7 +136,7 @@ export class App {
   }
 
   async #admit(ctx: Ctx, route: Route): Promise<Asker> {
-    const { auth, hosts } = this.#parts;
+    const { auth, hosts, connections } = this.#parts;
     const { headers, socket } = ctx.env.incoming;
     checkAim(ctx.env.incoming, hosts);
     // A link to the probes may stand anywhere; everything else is asked by our own pages, or by programs.
@@ -145,6 +146,7 @@ export class App {
     const asker = await auth.admit({ header, address }, route.access);
     const seconds = this.#rates.take(asker === null ? `address ${address}` : asker.id);
     if (seconds > 0) throw tooMany("You ask too often.", seconds);
+    if (asker !== null) connections.admit(ctx.env.incoming, ctx.env.outgoing);
     return asker ?? NOBODY;
   }
 
@@ -198,8 +200,10 @@ export class App {
     { asker, requestId }: { asker: Asker; requestId: string },
   ): Response {
     if ("events" in answer) return this.#stream(answer.events, asker, requestId);
-    if ("text" in answer) {
-      return this.#response(answer.text, { status: answer.status, type: answer.type, requestId });
+    if ("bytes" in answer) {
+      const { status, type, bytes } = answer;
+      const headers = { "Content-Length": String(bytes.length) };
+      return this.#response(shared(bytes), { status, type, requestId, headers });
     }
     if (!("json" in answer)) return this.#response(null, { status: 204, type: null, requestId });
     const { status, json } = answer;
@@ -280,6 +284,16 @@ export class App {
       },
     });
   }
+}
+
+/** A response would copy the bytes. */
+function shared(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    start(controller) {
+      controller.enqueue(bytes);
+      controller.close();
+    },
+  });
 }
 
 function matches(pattern: string, path: string): boolean {

@@ -39,9 +39,13 @@ export function hostNames(host: string): ReadonlySet<string> | null {
 
 /** Whom the request is for. A target that names a host is for a proxy, which this is not. */
 export function checkAim(
-  { url, headers }: Pick<IncomingMessage, "url" | "headers">,
+  { url, headers, rawHeaders }: Pick<IncomingMessage, "url" | "headers" | "rawHeaders">,
   names: ReadonlySet<string> | null,
 ): void {
+  if (hostsIn(rawHeaders) > 1) {
+    const detail = "The request has more than one Host header: send one.";
+    throw new Problem({ status: 400, code: "UNREADABLE", detail });
+  }
   if (url?.startsWith("/") !== true) {
     const detail = "Name the path alone: this is no proxy.";
     throw new Problem({ status: 400, code: "UNREADABLE", detail });
@@ -51,6 +55,11 @@ export function checkAim(
   if (names.has(name)) return;
   const detail = `This server is ${[...names].join(" or ")}. Bind it to another address (HOLDFAST_HOST) to reach it by another name.`;
   throw new Problem({ status: 421, code: "WRONG_HOST", detail });
+}
+
+/** Node keeps the first; a proxy in front may have gone by another. */
+function hostsIn(rawHeaders: readonly string[]): number {
+  return rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
 }
 
 /** Whoever is no browser sends neither header; a browser always sends one of them, except for what it asks of its own origin. */

@@ -16,13 +16,25 @@ export const DEFAULT_LIMITS = {
   /** How long we may take to answer. */
   answerMs: 30 * SECOND_MS,
   keepAliveMs: 5 * SECOND_MS,
+  /** When there are more, one that does nothing for a principal that was let in is closed. */
   connections: 1_000,
+  /**
+   * The same for one address, or one /64 network of IPv6. More than the 511 that the system lets wait to be accepted: a
+   * proxy that sends all of these at once loses none.
+   */
+  connectionsEach: 600,
+  /** Requests that stand behind another of their connection, of one connection with that one, and of all. */
+  pipelinedEach: 8,
+  pipelined: 500,
+  /** Of answers that the client has not read: then it gets no further one. */
+  unreadBytes: 1_024 * KIB,
   requestsPerConnection: 10_000,
   /** Streams at once, of all askers together and of one. */
   streams: 200,
   streamsEach: 50,
-  /** What may wait for a slow client, in events; one that takes nothing at all for `stallMs` is cut off, too. */
+  /** What may wait for a slow client, in events. */
   streamBuffer: 1_000,
+  /** A client that reads nothing for so long of what is there for it, stream or not, is cut off. */
   stallMs: 30 * SECOND_MS,
   heartbeatMs: 15 * SECOND_MS,
   /** Requests of one asker: so many at once, and so many a second after that. */

@@ -10,9 +10,12 @@ import { notFound, Problem } from "./problem.ts";
 import { refused } from "./refused.ts";
 import type { EventSource } from "./sse.ts";
 
+export const JSON_TYPE = "application/json; charset=utf-8";
+
+/** Bytes are sent as they are, and may be shared by many answers. */
 export type Answer =
   | { readonly status: number; readonly json: unknown }
-  | { readonly status: number; readonly text: string; readonly type: string }
+  | { readonly status: number; readonly bytes: Uint8Array; readonly type: string }
   | { readonly events: EventSource }
   | { readonly status: 204 };
 

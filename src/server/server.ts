@@ -28,12 +28,13 @@ import { App } from "./app.ts";
 import { Auth } from "./auth.ts";
 import { Connections } from "./connections.ts";
 import { Feed } from "./feed.ts";
-import { hostNames, isLoopback, SECURITY_HEADERS } from "./gate.ts";
+import { hostNames, isLoopback } from "./gate.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { Once } from "./once.ts";
 import { openApiOf } from "./openapi.ts";
 import type { RouteParts, ServerParts } from "./parts.ts";
-import { route, type Route } from "./route.ts";
+import { refuseRaw } from "./raw-refusal.ts";
+import { JSON_TYPE, route, type Route } from "./route.ts";
 import { Streams } from "./sse.ts";
 
 export const DEFAULT_HOST = "127.0.0.1";
@@ -85,9 +86,9 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const auth = new Auth({ store, runtime, logger, limits, token, isLocal: isLoopback(host) });
   const once = new Once({ store, runtime, logger, limits });
   const hosts = hostNames(host);
-  const app = new App({ routes, auth, once, streams, limits, runtime, logger, hosts });
-  const http = httpServer(app, limits);
-  const connections = new Connections(http);
+  const connections = new Connections(runtime, limits);
+  const app = new App({ routes, auth, once, streams, connections, limits, runtime, logger, hosts });
+  const http = httpServer({ app, connections, limits, runtime });
   await listen(http, { host, port });
   const at = http.address() as AddressInfo;
   const pruning = pruneLoop({ store, runtime, logger, limits });
@@ -98,7 +99,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     feed.stop();
     streams.closeAll();
     await pruning.stop();
-    await connections.close(runtime, limits.closeMs);
+    await connections.close(limits.closeMs);
   };
   return { url, port: at.port, routes, document, close, [Symbol.asyncDispose]: close };
 }
@@ -138,7 +139,9 @@ function routesOf(
   return { routes, document };
 }
 
+/** One buffer for all who ask: many who do not read what they asked for cost no memory. */
 function documentRoute(document: () => object): Route {
+  let bytes: Buffer | null = null;
   return route({
     method: "GET",
     path: "/api/v1/openapi.json",
@@ -149,7 +152,10 @@ function documentRoute(document: () => object): Route {
     answers: {
       200: { description: "OpenAPI 3.1.", schema: z.looseObject({ openapi: z.string() }) },
     },
-    run: async () => ({ status: 200, json: document() }),
+    run: async () => {
+      bytes ??= Buffer.from(JSON.stringify(document()));
+      return { status: 200, bytes, type: JSON_TYPE };
+    },
   });
 }
 
@@ -167,7 +173,14 @@ function checkToken(token: string | undefined): string | null {
   });
 }
 
-function httpServer(app: App, limits: Limits): HttpServer {
+interface HttpParts {
+  readonly app: App;
+  readonly connections: Connections;
+  readonly limits: Limits;
+  readonly runtime: Runtime;
+}
+
+function httpServer({ app, connections, limits, runtime }: HttpParts): HttpServer {
   const listener = getRequestListener(app.hono.fetch, {
     overrideGlobalObjects: false,
     errorHandler: () => app.refusal(400, "The request cannot be read."),
@@ -180,52 +193,20 @@ function httpServer(app: App, limits: Limits): HttpServer {
       keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, limits.headersMs),
     },
-    (incoming, outgoing) => void listener(incoming, outgoing),
+    (incoming, outgoing) => {
+      if (connections.begin(incoming, outgoing)) void listener(incoming, outgoing);
+    },
   );
-  http.maxConnections = limits.connections;
+  connections.watch(http);
   http.maxRequestsPerSocket = limits.requestsPerConnection;
   http.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
-    refuseRaw(error, socket),
+    refuseRaw(error, socket, runtime),
   );
-  // Nobody here speaks another protocol, or knows of expectations but 100-continue.
-  http.on("checkExpectation", ({ socket }) => refuseRaw({ code: "EXPECT" }, socket));
-  http.on("upgrade", (_request, socket: Socket) => refuseRaw({ code: "UPGRADE" }, socket));
-  http.on("connect", (_request, socket: Socket) => refuseRaw({ code: "CONNECT" }, socket));
+  // No other protocol is spoken here, and no expectation is known but 100-continue.
+  http.on("checkExpectation", ({ socket }) => refuseRaw({}, socket, runtime));
+  http.on("upgrade", (_request, socket: Socket) => refuseRaw({}, socket, runtime));
+  http.on("connect", (_request, socket: Socket) => refuseRaw({}, socket, runtime));
   return http;
-}
-
-const RAW: Readonly<Record<string, { status: string; detail: string }>> = {
-  HPE_HEADER_OVERFLOW: {
-    status: "431 Request Header Fields Too Large",
-    detail: "The headers are too large.",
-  },
-  ERR_HTTP_REQUEST_TIMEOUT: {
-    status: "408 Request Timeout",
-    detail: "The request came too slowly.",
-  },
-};
-const RAW_DEFAULT = { status: "400 Bad Request", detail: "The request cannot be read." };
-
-/** There is no request to answer, only a socket; its answer carries the same headers. */
-function refuseRaw({ code = "" }: { code?: string | undefined }, socket: Socket): void {
-  if (!socket.writable || code === "ECONNRESET") return void socket.destroy();
-  const { status, detail } = RAW[code] ?? RAW_DEFAULT;
-  const body = JSON.stringify({
-    type: "urn:holdfast:problem:unreadable",
-    title: "The request cannot be read",
-    status: Number(status.slice(0, 3)),
-    detail,
-    code: "UNREADABLE",
-    requestId: "none",
-  });
-  const headers = {
-    ...SECURITY_HEADERS,
-    "Content-Type": "application/problem+json; charset=utf-8",
-    "Content-Length": String(Buffer.byteLength(body)),
-    Connection: "close",
-  };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  socket.end(`HTTP/1.1 ${status}\r\n${lines.join("\r\n")}\r\n\r\n${body}`);
 }
 
 function listen(http: HttpServer, at: { host: string; port: number }): Promise<void> {

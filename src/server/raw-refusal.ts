@@ -1,0 +1,60 @@
+/**
+ * Refusals where there is no request to answer, only a socket: what node cannot parse, what came too slowly, and protocols
+ * that this server does not speak.
+ *
+ * Ending our half is not enough. A client that keeps its own half open would keep its connection, so the socket is destroyed
+ * soon after.
+ */
+import type { Socket } from "node:net";
+import type { Runtime } from "../core/runtime.ts";
+import { SECURITY_HEADERS } from "./gate.ts";
+
+/** So long the client may go on sending before it is cut off; a reset at once could overtake the refusal. */
+const LINGER_MS = 500;
+
+const REFUSALS: Readonly<Record<string, { status: string; detail: string }>> = {
+  HPE_HEADER_OVERFLOW: {
+    status: "431 Request Header Fields Too Large",
+    detail: "The headers are too large.",
+  },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: "408 Request Timeout",
+    detail: "The request came too slowly.",
+  },
+};
+const REFUSAL = { status: "400 Bad Request", detail: "The request cannot be read." };
+
+export function refuseRaw(
+  { code = "" }: { readonly code?: string | undefined },
+  socket: Socket,
+  runtime: Runtime,
+): void {
+  if (!socket.writable || code === "ECONNRESET") return void socket.destroy();
+  // From an upgrade on node listens for errors no more, and one that nobody hears ends the process.
+  socket.on("error", () => {});
+  // What still comes is read and dropped, and reaches no parser.
+  socket.removeAllListeners("data").on("data", () => {});
+  const timer = runtime.timer(LINGER_MS, () => socket.destroy(), "background");
+  socket.once("close", () => timer.cancel());
+  socket.end(textOf(REFUSALS[code] ?? REFUSAL));
+}
+
+/** It carries the same headers as every other answer. */
+function textOf({ status, detail }: { status: string; detail: string }): string {
+  const body = JSON.stringify({
+    type: "urn:holdfast:problem:unreadable",
+    title: "The request cannot be read",
+    status: Number(status.slice(0, 3)),
+    detail,
+    code: "UNREADABLE",
+    requestId: "none",
+  });
+  const headers = {
+    ...SECURITY_HEADERS,
+    "Content-Type": "application/problem+json; charset=utf-8",
+    "Content-Length": String(Buffer.byteLength(body)),
+    Connection: "close",
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  return `HTTP/1.1 ${status}\r\n${lines.join("\r\n")}\r\n\r\n${body}`;
+}

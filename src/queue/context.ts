@@ -7,7 +7,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { toMs, type Duration } from "../core/duration.ts";
 import { decodeError } from "../core/error-record.ts";
-import { InvalidArgument, LeaseLost } from "../core/errors.ts";
+import { LeaseLost } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
 import { calledId } from "../core/id.ts";
 import type { Fence, Wait } from "../core/job.ts";
@@ -23,6 +23,7 @@ import type { FinishedRecord, Store } from "../store/store.ts";
 import { checkInputs, defaultsOf, newJob, termsHere } from "./new-job.ts";
 import { checkOptions, type Terms } from "./options.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
+import { checkBody, nested, notNow, tooLate } from "./step-problems.ts";
 import { unlessAborted } from "./unless-aborted.ts";
 
 /** What was accepted as an event's payload is kept with a word around it. */
@@ -38,6 +39,8 @@ export interface StepsParts {
   readonly fence: Fence;
   readonly matching: StepMatching;
   readonly signal: () => AbortSignal;
+  /** Aborts the signal with LeaseLost when the lease cannot be trusted any more. */
+  readonly checkLease: () => void;
   readonly runtime: Runtime;
   /** Of the attempt, where the application traces. */
   readonly span: OpenSpan | null;
@@ -79,7 +82,7 @@ export class Steps {
   async step<T>(name: string, body: () => T | Promise<T>): Promise<T> {
     checkBody("step", body);
     return this.#make(name, "step", async ({ step, kept }) => {
-      const value = await this.#inSpan(step, async () => body());
+      const value = await this.#inSpan(step, async () => this.#asOwner(body));
       await this.#put(step, kept, { status: "done", result: encodeStep(value, step) });
       return value;
     });
@@ -96,9 +99,10 @@ export class Steps {
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: null });
       else if (verify === undefined) return this.#doubt(step, kept);
       const begun = kept ?? step;
+      const ask = async (): Promise<Found<T>> => verify?.(effect);
       const value = await this.#inSpan(step, async () => {
-        const found = kept === undefined ? undefined : await verify?.(effect);
-        return found ?? (await this.#act(step, () => act(effect)));
+        const found = kept === undefined ? undefined : await this.#asOwner(ask);
+        return found ?? (await this.#act(step, () => this.#asOwner(() => act(effect))));
       });
       await this.#put(step, begun, { status: "done", result: encodeStep(value, step) });
       return value;
@@ -112,7 +116,7 @@ export class Steps {
       let value: T | undefined;
       const commit = async (tx: UserTransaction): Promise<string | null> => {
         // A transaction does not stay open longer than the attempt that opened it.
-        value = await unlessAborted(signal(), async () => body(tx));
+        value = await unlessAborted(signal(), async () => this.#asOwner(() => body(tx)));
         return encodeStep(value, step);
       };
       await this.#inSpan(step, () => store.commitStep(fence, step, commit));
@@ -246,9 +250,22 @@ export class Steps {
   /** Not in an attempt that gave its place back: its function must not take that for an error. */
   async #goOn(): Promise<void> {
     const signal = this.#parts.signal();
-    if (!signal.aborted) return;
-    if (signal.reason instanceof Suspended) await new Promise<never>(() => {});
-    signal.throwIfAborted();
+    if (signal.aborted && signal.reason instanceof Suspended) await new Promise<never>(() => {});
+    this.#checkOwner();
+  }
+
+  /**
+   * Calls a function of the task's. The process may have been frozen while it waited for the answer before: then another
+   * worker may own the job, and may have made the same effect. Nothing is awaited between the check and the call.
+   */
+  #asOwner<T>(call: () => T): T {
+    this.#checkOwner();
+    return call();
+  }
+
+  #checkOwner(): void {
+    this.#parts.checkLease();
+    this.#parts.signal().throwIfAborted();
   }
 
   #began(): void {
@@ -368,29 +385,6 @@ type CallFacts = ConstructorParameters<typeof CallFailed>[0];
 
 function failureOf(result: string | null): CallFailed {
   return new CallFailed(decode(result ?? "{}") as CallFacts);
-}
-
-function nested(name: string): InvalidArgument {
-  return new InvalidArgument({
-    field: "name",
-    problem: `'${name}' is inside of another step: make one after the other.`,
-  });
-}
-
-function tooLate(name: string): InvalidArgument {
-  return new InvalidArgument({
-    field: "name",
-    problem: `'${name}' comes after the job was completed: make it before, and return.`,
-  });
-}
-
-function notNow(problem: string): InvalidArgument {
-  return new InvalidArgument({ field: "complete", problem });
-}
-
-function checkBody(field: string, body: unknown): void {
-  if (typeof body === "function") return;
-  throw new InvalidArgument({ field, problem: "give a name and a function." });
 }
 
 function readable(text: string | null): unknown {

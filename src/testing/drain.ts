@@ -189,6 +189,7 @@ class Drain {
         // Nobody renews it.
         stopRenewing: () => Promise.resolve(),
         renewAgain: () => {},
+        checkLease: () => {},
       };
       runTraced(
         new Attempt({ job, task, trustedUntil, runtime, store, newId: this.#newId, owner }),

@@ -40,9 +40,9 @@ import { unlessAborted } from "../queue/unless-aborted.ts";
 import type { ClaimedJob, Store } from "../store/store.ts";
 import { traced } from "./uncaught.ts";
 
-/** After its signal aborted, a task has this long to end by itself before it is left alone. */
 /** A renewal that takes longer than this is not waited for. */
 const REST_MS_MAX = 300;
+/** After its signal aborted, a task has this long to end by itself before it is left alone. */
 export const ABORT_GRACE_MS = 2_000;
 
 /** Whoever has attempts run is told of each. */
@@ -53,6 +53,8 @@ export interface AttemptOwner {
   /** Its lease is not renewed from now on. Resolves when no renewal of it is under way. */
   stopRenewing(attempt: Attempt): Promise<void>;
   renewAgain(attempt: Attempt): void;
+  /** Gives the attempt up when its lease cannot be trusted any more. */
+  checkLease(attempt: Attempt): void;
 }
 
 export class Attempt {
@@ -109,6 +111,7 @@ export class Attempt {
       fence: this.fence,
       matching: this.task.steps,
       signal: () => this.signal,
+      checkLease: () => this.#owner.checkLease(this),
       runtime: this.#runtime,
       span: this.span,
       suspend: (delayMs, waits) => this.#suspend(delayMs, waits),
@@ -212,7 +215,8 @@ export class Attempt {
     try {
       const parsed = parseInput(this.task, decode(this.job.payload));
       const input: unknown = parsed instanceof Promise ? await parsed : parsed;
-      // A slow schema may have outlived the attempt, and the job be somebody else's: do not begin.
+      // A slow schema may have outlived the lease, and another worker may own the job: do not begin.
+      if (parsed instanceof Promise) this.#owner.checkLease(this);
       if (this.#isAborted) this.signal.throwIfAborted();
       const result = await this.task.run(input as never, new AttemptContext(this));
       // What it gave to complete() counts, if that was committed.

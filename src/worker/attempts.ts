@@ -4,6 +4,7 @@
  * Trust in a lease lasts until a little before its end, counted on our own monotonic clock from the moment the claim
  * or the last renewal was *sent*. A renewal that did not arrive is unknown, not lost; when trust is over, it is lost.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { JobCancelled, LeaseLost, type HoldfastError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import type { Fence, Outcome } from "../core/job.ts";
@@ -20,7 +21,7 @@ import { runTraced } from "./uncaught.ts";
 /** The share of a lease that is kept as a margin: trust ends before the lease does. */
 export const TRUST_MARGIN = 0.1;
 
-type AttemptKeeper = Pick<KeeperHost, "rest" | "hold" | "limit">;
+type AttemptKeeper = Pick<KeeperHost, "rest" | "hold" | "limit" | "catchUp">;
 
 export class Attempts implements AttemptOwner {
   readonly #running = new Map<string, Attempt>();
@@ -31,6 +32,8 @@ export class Attempts implements AttemptOwner {
   readonly #trustMs: number;
   readonly #keeper: AttemptKeeper;
   readonly #onEnd: (attempt: Attempt, outcome: Outcome) => void;
+  /** A task asks in its own async context; what follows for other attempts is not its doing. */
+  readonly #outside = AsyncLocalStorage.snapshot();
 
   constructor(parts: {
     runtime: Runtime;
@@ -107,10 +110,19 @@ export class Attempts implements AttemptOwner {
   checkTrust(): void {
     const now = this.#runtime.monotonic();
     for (const attempt of this.#running.values()) {
-      // One that completed its job is not renewed: nobody can take it while that is not committed or undone.
-      if (now >= attempt.trustedUntil && !attempt.completed)
-        this.lose(attempt, "its lease could not be renewed in time");
+      if (isOverdue(attempt, now)) this.lose(attempt, "its lease could not be renewed in time");
     }
+  }
+
+  /** The same for one of them, at the moment before it acts. */
+  checkLease(attempt: Attempt): void {
+    const now = this.#runtime.monotonic();
+    if (!isOverdue(attempt, now)) return;
+    this.#outside(() => {
+      // The event loop may have been blocked, and the keeper's thread not: its renewals count first.
+      this.#keeper.catchUp();
+      if (isOverdue(attempt, now)) this.lose(attempt, "its lease could not be renewed in time");
+    });
   }
 
   hearKeeper({ renewed, lost }: Report): void {
@@ -149,4 +161,9 @@ export class Attempts implements AttemptOwner {
     const attempt = this.#running.get(id);
     return attempt?.job.epoch === epoch ? attempt : null;
   }
+}
+
+/** One that completed its job is not renewed: nobody can take it while that is not committed or undone. */
+function isOverdue({ trustedUntil, completed }: Attempt, now: number): boolean {
+  return now >= trustedUntil && !completed;
 }

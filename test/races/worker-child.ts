@@ -45,7 +45,7 @@ export function stopListening(): void {
 }
 
 /** The log goes to the test, line by line. */
-const logger: Logger = {
+export const logger: Logger = {
   debug: (facts, message) => say("log", { message, level: "debug", ...plain(facts) }),
   info: (facts, message) => say("log", { message, level: "info", ...plain(facts) }),
   warn: (facts, message) => say("log", { message, level: "warn", ...plain(facts) }),

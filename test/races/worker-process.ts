@@ -115,7 +115,7 @@ export class WorkerProcess implements AsyncDisposable {
 }
 
 /** The third field of a process's line is its state; the second, its name, may contain anything. */
-function isStopped(pid: number): boolean {
+export function isStopped(pid: number): boolean {
   const line = readFileSync(`/proc/${pid}/stat`, "utf8");
   return line.slice(line.lastIndexOf(")") + 2).startsWith("T");
 }

@@ -133,6 +133,7 @@ export class Crew {
           ...note,
           tx: database.transactions,
           at: world.databaseNow,
+          monotonicAt: machine.runtime.monotonic(),
         }),
       crash: () => {
         world.coverage.hit("fault: a task kills its machine");
@@ -229,6 +230,7 @@ export async function openAt(machine: Machine, parts: Parts): Promise<Holdfast> 
     who: machine.name,
     calls: history.calls,
     now: () => database.transactions,
+    monotonic: () => machine.runtime.monotonic(),
   };
   return openHoldfast(new RecordingStore(engine, recorder), {
     migrate: false,

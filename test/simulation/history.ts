@@ -14,6 +14,8 @@ export interface Fence {
 interface Call {
   readonly who: string;
   readonly from: number;
+  /** By the caller's own monotonic clock. */
+  readonly sentAt: number;
   /** Null: it was never answered. */
   to: number | null;
   /** Unknown: the caller was told that nobody knows. */
@@ -83,16 +85,17 @@ export type Recorded =
 
 /** What a task's function did, as it tells it. */
 export interface Note {
-  readonly kind: "body begins" | "body ends" | "act" | "verify" | "charged" | "slept";
+  readonly kind: "called" | "body begins" | "body ends" | "act" | "verify" | "charged" | "slept";
   readonly job: string;
   readonly epoch: number;
   /** Of the step. */
   readonly name: string;
   /** How many transactions had begun by then. */
   readonly tx: number;
-  /** By the database's clock. */
+  /** By the database's clock, and by the machine's own monotonic one. */
   readonly at: number;
-  /** What a body returned, what a look at the bank found, how long a sleep was. */
+  readonly monotonicAt: number;
+  /** Whether the signal was aborted when a function was called, what a body returned, what a look at the bank found, how long a sleep was. */
   readonly value: unknown;
 }
 

@@ -208,8 +208,18 @@ export const mutants: readonly Mutant[] = [
   // ── What tasks are promised ──────────────────────────────────────────────────────────────────
   mutant("an effect is made again without asking", {
     file: CONTEXT,
-    find: "const found = kept === undefined ? undefined : await verify?.(effect);",
+    find: "const found = kept === undefined ? undefined : await this.#asOwner(ask);",
     put: "const found = undefined as T | undefined;",
+  }),
+  mutant("an effect is made without a look at the lease", {
+    file: CONTEXT,
+    find: "return found ?? (await this.#act(step, () => this.#asOwner(() => act(effect))));",
+    put: "return found ?? (await this.#act(step, () => act(effect)));",
+  }),
+  mutant("a function is called though its lease is over, if nobody has noticed", {
+    file: "worker/attempts.ts",
+    find: "    if (!isOverdue(attempt, now)) return;\n",
+    put: "    if (attempt.job.epoch > 0) return;\n",
   }),
   mutant("the rows of a commit are written outside of its transaction", {
     file: ENGINE,
@@ -227,7 +237,7 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("a step is kept before its function has run", {
     file: CONTEXT,
-    find: `const value = await this.#inSpan(step, async () => body());
+    find: `const value = await this.#inSpan(step, async () => this.#asOwner(body));
       await this.#put(step, kept, { status: "done", result: encodeStep(value, step) });
       return value;`,
     put: `await this.#put(step, kept, { status: "done", result: null });

@@ -39,6 +39,8 @@ export interface Recorder {
   readonly calls: Recorded[];
   /** How many transactions have begun. */
   now(): number;
+  /** By its machine's clock. */
+  monotonic(): number;
 }
 
 export class RecordingStore extends SqlStore {
@@ -158,8 +160,10 @@ export class RecordingStore extends SqlStore {
     );
   }
 
-  #begun(): { who: string; from: number; to: null; answer: null } {
-    return { who: this.#recorder.who, from: this.#recorder.now(), to: null, answer: null };
+  #begun(): { who: string; from: number; sentAt: number; to: null; answer: null } {
+    const { who } = this.#recorder;
+    const sentAt = this.#recorder.monotonic();
+    return { who, from: this.#recorder.now(), sentAt, to: null, answer: null };
   }
 
   async #record<C extends Recorded, T>(

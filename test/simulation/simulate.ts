@@ -7,7 +7,7 @@ import { Crew, type Parts } from "./crew.ts";
 import type { Database } from "./database.ts";
 import type { History } from "./history.ts";
 import { Network } from "./network.ts";
-import { GRACE_MS, LIVENESS_MS, planOf, type Plan } from "./plan.ts";
+import { GRACE_MS, LEASE_MS, LIVENESS_MS, planOf, type Plan } from "./plan.ts";
 import { Trace } from "./trace.ts";
 import { nobody, World } from "./world.ts";
 
@@ -53,7 +53,7 @@ export async function simulate(
     changes,
     tables,
     history,
-    settings: { graceMs: GRACE_MS, crashesMax: plan.crashes },
+    settings: { leaseMs: LEASE_MS, graceMs: GRACE_MS, crashesMax: plan.crashes },
     stuck: stage.stuck,
     coverage,
   });

@@ -186,6 +186,7 @@ class Handlers {
     const { machine, note, token } = this.#place;
     const of = { job: ctx.id, epoch: ctx.fence.epoch, name };
     return ctx.step(name, async () => {
+      note({ kind: "called", ...of, value: ctx.signal.aborted });
       note({ kind: "body begins", ...of, value: null });
       await machine.work(this.#howLong(0.5), `step ${name}`);
       this.#mayFail();
@@ -199,11 +200,13 @@ class Handlers {
     const { machine, bank, note } = this.#place;
     const of = { job: ctx.id, epoch: ctx.fence.epoch, name: "charge" };
     const verify = async ({ key }: { key: string }): Promise<string | null> => {
+      note({ kind: "called", ...of, value: ctx.signal.aborted });
       const found = await bank.find(machine, key);
       note({ kind: "verify", ...of, value: found });
       return found;
     };
     const act = async ({ key }: { key: string }): Promise<string> => {
+      note({ kind: "called", ...of, value: ctx.signal.aborted });
       note({ kind: "act", ...of, value: key });
       const receipt = await bank.charge(machine, key, cents);
       note({ kind: "charged", ...of, value: receipt });
@@ -213,9 +216,10 @@ class Handlers {
   }
 
   #book(ctx: Context): Promise<unknown> {
-    const { machine } = this.#place;
+    const { machine, note } = this.#place;
     const { id, epoch, worker } = ctx.fence;
     return ctx.commit("book", async (tx) => {
+      note({ kind: "called", job: id, epoch, name: "book", value: ctx.signal.aborted });
       await tx.query("insert into sim_shipment values (?, ?, ?)", [id, epoch, worker]);
       await machine.work(machine.chance.between(0, 20), "a transaction is open");
       this.#mayFail();

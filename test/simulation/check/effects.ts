@@ -14,6 +14,7 @@ export function checkEffects(
   checkShipments(evidence.changes, evidence, findings);
   checkCharges(evidence, lives, findings);
   checkVerified(evidence, findings);
+  checkCalled(evidence, findings);
   checkSleeps(evidence.history.notes, steps, findings);
   checkResults(evidence, steps, findings);
 }
@@ -112,6 +113,35 @@ function checkVerified({ changes, history }: Evidence, findings: Findings): void
       verified.has(`${job} ${epoch}`),
       "I6 effects once",
       () => `${job} was charged again at epoch ${epoch} and nobody asked whether it had been`,
+    );
+  }
+}
+
+/**
+ * The function of a step is called only while its worker may take itself for the job's owner: its signal has not aborted, and
+ * by its own clock the lease that it was last told of lasts.
+ */
+function checkCalled({ history, settings }: Evidence, findings: Findings): void {
+  const leases = new Map<string, { readonly sentAt: number; readonly to: number }[]>();
+  for (const call of history.calls) {
+    const told = call.f === "settle" ? call.claimed : call.f === "extend" ? call.told : [];
+    for (const { id, epoch } of told) {
+      const key = `${id} ${epoch}`;
+      const lease = { sentAt: call.sentAt, to: call.to ?? Number.POSITIVE_INFINITY };
+      leases.set(key, [...(leases.get(key) ?? []), lease]);
+    }
+  }
+  for (const { kind, job, epoch, name, tx, monotonicAt, value } of history.notes) {
+    if (kind !== "called") continue;
+    const holds = (leases.get(`${job} ${epoch}`) ?? []).some(
+      ({ sentAt, to }) => to <= tx && monotonicAt < sentAt + settings.leaseMs,
+    );
+    findings.expect(
+      holds && value === false,
+      "I6 effects once",
+      () =>
+        `'${name}' of ${job} was called at epoch ${epoch} ` +
+        (holds ? "with its signal aborted" : "when its lease could not be trusted any more"),
     );
   }
 }

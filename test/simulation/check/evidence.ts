@@ -27,7 +27,11 @@ export interface Evidence {
   readonly changes: readonly Change[];
   readonly tables: Tables;
   readonly history: History;
-  readonly settings: { readonly graceMs: number; readonly crashesMax: number };
+  readonly settings: {
+    readonly leaseMs: number;
+    readonly graceMs: number;
+    readonly crashesMax: number;
+  };
   /** What did not come to an end in time; null: all did, or nobody waited for it. */
   readonly stuck: string | null;
   readonly coverage: Coverage;

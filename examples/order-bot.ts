@@ -49,7 +49,7 @@ const ship = defineTask({
 const db = new DatabaseSync("shop.db");
 db.exec("create table if not exists shipment (id text, paid text)");
 await using holdfast = await openHoldfast("sqlite:shop.db");
-const worker = await holdfast.startWorker({ tasks: [ship, notify], concurrency: 20 });
+const worker = await holdfast.startWorker({ tasks: [ship, notify], signals: true });
 worker.on("job:retrying", ({ task, error }) => console.log(`${task}: ${String(error)}`));
 
 const job = await holdfast.enqueue(ship, { id: "42", cents: 1999 }, { key: "order-42" });

@@ -10,7 +10,7 @@ const ship = defineTask({
 });
 
 await using holdfast = await openHoldfast("sqlite:shop.db"); // a file; it is created
-await holdfast.startWorker({ tasks: [ship], concurrency: 20 });
+await holdfast.startWorker({ tasks: [ship], concurrency: 20, signals: true });
 
 // One live job per key: enqueueing the same key again returns this job until it has finished.
 const job = await holdfast.enqueue(ship, { id: "42", cents: 1999 }, { key: "order-42" });

@@ -67,7 +67,12 @@ const checkpoint = defineWorkflow({
 
 await using holdfast = await openHoldfast("sqlite:tours.db");
 const { workflows } = holdfast;
-await holdfast.startWorker({ tasks: [report], workflows: [tour, checkpoint], upkeep: "100ms" });
+await holdfast.startWorker({
+  tasks: [report],
+  workflows: [tour, checkpoint],
+  upkeep: "100ms",
+  signals: true,
+});
 
 const night = await workflows.start(tour, {
   identifier: "night tour",

@@ -1,5 +1,6 @@
 /** SIGINT, SIGTERM and SIGHUP: the first asks a command to come to an end, the second ends it at once. */
 import { constants } from "node:os";
+import { endBySignal } from "../worker/signals.ts";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
@@ -22,7 +23,7 @@ export function listenForSignals(beforeEnd: (signal: EndSignal) => void = () => 
   const hear = (signal: EndSignal): void => {
     if (asked) {
       beforeEnd(signal);
-      return endAtOnce(signal);
+      return endBySignal(signal);
     }
     asked = true;
     resolve(signal);
@@ -34,13 +35,4 @@ export function listenForSignals(beforeEnd: (signal: EndSignal) => void = () => 
       for (const signal of SIGNALS) process.off(signal, hear);
     },
   };
-}
-
-/** As the signal would have done had nobody listened, so that whoever waits for us sees what ended us. */
-function endAtOnce(signal: EndSignal): void {
-  process.removeAllListeners(signal);
-  process.kill(process.pid, signal);
-  // The kernel spares the first process of a container, so that one has to go by itself.
-  // oxlint-disable-next-line unicorn/no-process-exit -- a forced end does not wait for anybody
-  if (process.pid === 1) process.exit(exitCodeAfter(signal));
 }

@@ -47,6 +47,11 @@ export function checkWhole(
   });
 }
 
+export function checkBoolean(field: string, value: boolean): boolean {
+  if (typeof value === "boolean") return value;
+  throw new InvalidArgument({ field, problem: `must be true or false, not ${shown(value)}.` });
+}
+
 export function checkText(field: string, value: string): string {
   if (typeof value === "string") return value;
   throw new InvalidArgument({ field, problem: `must be text, not ${kindOf(value)}.` });

@@ -65,6 +65,8 @@ export class Client implements AsyncDisposable {
   readonly #watches: Watches;
   readonly #enqueuer: Enqueuer;
   readonly #subscriptions = new Set<Subscription>();
+  /** A signal ends the process once this is closed: results are not waited for any more, and that is not an error. */
+  protected isLeaving = false;
   #closed = false;
 
   constructor({ store, runtime, logger, version, locks }: ClientParts) {
@@ -189,7 +191,7 @@ export class Client implements AsyncDisposable {
     this.refuseMore();
     await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
     this.#watches.stop();
-    await this.#results.stop();
+    await this.#results.stop({ isLeaving: this.isLeaving });
     await this.#enqueuer.stop();
     await this.locks.close();
     await this.store.close();

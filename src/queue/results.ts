@@ -46,11 +46,12 @@ export class Results {
     return valueOf(await this.#wait(id, timeoutMs));
   }
 
-  async stop(): Promise<void> {
+  /** `isLeaving`: the process ends in a moment. An error now would only look like the reason. */
+  async stop({ isLeaving }: { readonly isLeaving: boolean }): Promise<void> {
     this.#stopped = true;
     for (const waiter of [...this.#waiters.values()].flatMap((set) => [...set])) {
       waiter.timer?.cancel();
-      waiter.reject(new Closed({ what: "Holdfast" }));
+      if (!isLeaving) waiter.reject(new Closed({ what: "Holdfast" }));
     }
     this.#waiters.clear();
     await this.#idle();

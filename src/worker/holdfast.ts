@@ -12,6 +12,7 @@ import { openLocks } from "../locks/open.ts";
 import { openStore, type Place } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { checkWorkerOptions, type WorkerOptions } from "./settings.ts";
+import { leaveOnSignals } from "./signals.ts";
 import { Worker } from "./worker.ts";
 
 export interface HoldfastOptions {
@@ -106,18 +107,35 @@ export class Holdfast extends Client {
     const settings = checkWorkerOptions(options, this.version);
     const { store, runtime, logger, workflows } = this;
     const { signal } = this.#closing;
+    const ignoreSignals = settings.signals ? leaveOnSignals(this.#leave) : () => {};
     const starting = Worker.start({ store, runtime, logger, settings, workflows, signal });
     // From here on, so that a close() meanwhile waits for it and stops it.
     this.#started.add(starting);
     try {
       const worker = await starting;
-      worker.on("worker:stopped", () => this.#started.delete(starting));
+      worker.on("worker:stopped", () => {
+        this.#started.delete(starting);
+        ignoreSignals();
+      });
       return worker;
     } catch (error) {
       this.#started.delete(starting);
+      ignoreSignals();
+      // The process ends in a moment, and not because of this.
+      if (this.isLeaving) return new Promise(() => {});
       throw error;
     }
   }
+
+  readonly #leave = async (): Promise<void> => {
+    this.isLeaving = true;
+    await this.close();
+  };
+
+  /**
+   * Stops gracefully: claims no more jobs, waits for those that run (up to each worker's `shutdown`, then they are aborted
+   * and handed back uncharged), writes what is left to write, and closes the database. Safe to call twice.
+   */
 
   override async close(): Promise<void> {
     this.refuseMore();

@@ -10,7 +10,7 @@ import {
   DEFAULT_LEASE,
   LEASE_MS_MIN,
 } from "../queue/leases.ts";
-import { checkKnown, checkList, checkWhole } from "../core/check.ts";
+import { checkBoolean, checkKnown, checkList, checkWhole } from "../core/check.ts";
 import type { AnyWorkflow } from "../core/workflow.ts";
 import { SLOTS_MAX } from "../core/worker-state.ts";
 
@@ -40,6 +40,11 @@ export interface WorkerOptions {
   readonly maxBlock?: Duration;
   /** How long a stopping worker waits for its jobs. Default 30 s. */
   readonly shutdown?: Duration;
+  /**
+   * True: SIGTERM and SIGINT close Holdfast, so that running jobs finish, and then end the process with 0; a second signal
+   * ends it at once. For programs without signal handlers of their own; those call `close()`. Default false.
+   */
+  readonly signals?: boolean;
   /** How many workers of this name may be active at once, in all processes; the database sees to it. Default: any number. */
   readonly slots?: number;
   /** When all slots are taken: fail, or wait and take over when one becomes free. Default "refuse". */
@@ -70,6 +75,7 @@ export interface WorkerSettings {
   readonly crashesMax: number;
   readonly blockedMsMax: number;
   readonly shutdownMs: number;
+  readonly signals: boolean;
   readonly slots: number | null;
   readonly onConflict: "refuse" | "standby";
   readonly heartbeatMs: number;
@@ -95,7 +101,7 @@ const HEARTBEAT_MS_MIN = 10;
 const KNOWN = new Set(
   (
     "tasks workflows name queues concurrency lease extendAt poll upkeep grace crashes maxBlock shutdown keep " +
-    "slots onConflict heartbeat stale hung version"
+    "signals slots onConflict heartbeat stale hung version"
   ).split(" "),
 );
 
@@ -126,6 +132,7 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
     }),
     blockedMsMax: toMs("maxBlock", options.maxBlock ?? leaseMs * BLOCKED_LEASES, { min: leaseMs }),
     shutdownMs: toMs("shutdown", options.shutdown ?? "30s"),
+    signals: checkBoolean("signals", options.signals ?? false),
     ...checkRegistration(options, version),
     keepMs: {
       done: toMs("keep.done", keep.done ?? "7d"),

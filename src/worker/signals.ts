@@ -1,0 +1,51 @@
+/**
+ * SIGTERM and SIGINT for programs that run workers themselves: the first is a graceful stop, the second ends the process.
+ *
+ * One listener serves all workers of the process that asked for it. It is there as long as one of them runs, so a
+ * program without such a worker ends at a signal as every other does.
+ */
+import { constants } from "node:os";
+
+const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+
+/** Stops its workers and closes; the process ends after that. */
+type Leave = () => Promise<void>;
+
+/** How often each asked: once for each of its workers. */
+const asked = new Map<Leave, number>();
+let isLeaving = false;
+
+/** Calls `leave` at the first signal, then ends the process. Returns the function that ends the listening. */
+export function leaveOnSignals(leave: Leave): () => void {
+  if (asked.size === 0) for (const signal of SIGNALS) process.on(signal, hear);
+  asked.set(leave, (asked.get(leave) ?? 0) + 1);
+  return () => {
+    const left = (asked.get(leave) ?? 0) - 1;
+    if (left > 0) return void asked.set(leave, left);
+    asked.delete(leave);
+    if (asked.size > 0 || isLeaving) return;
+    for (const signal of SIGNALS) process.off(signal, hear);
+  };
+}
+
+function hear(signal: NodeJS.Signals): void {
+  if (isLeaving) return endBySignal(signal);
+  isLeaving = true;
+  void leaveAll();
+}
+
+async function leaveAll(): Promise<void> {
+  const left = await Promise.allSettled([...asked.keys()].map((leave) => leave()));
+  if (left.some(({ status }) => status === "rejected")) process.exitCode ??= 1;
+  // oxlint-disable-next-line unicorn/no-process-exit -- a signal ends the process, whatever else still runs in it
+  process.exit();
+}
+
+/** Ends the process as the signal would have without a listener, so that its parent sees what ended it. */
+export function endBySignal(signal: NodeJS.Signals): void {
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+  // The kernel spares the first process of a container, so that one has to go by itself.
+  // oxlint-disable-next-line unicorn/no-process-exit -- a forced end waits for nothing
+  if (process.pid === 1) process.exit(128 + constants.signals[signal]);
+}

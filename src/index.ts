@@ -86,7 +86,7 @@ export type {
   WorkersFilter,
   WorkerTarget,
 } from "./queue/workers.ts";
-export type { EnqueuerRecord, WorkerRecord } from "./store/registry.ts";
+export type { ChangedLimit, EnqueuerRecord, WorkerRecord, WorkerType } from "./store/registry.ts";
 export type {
   JobSummary,
   LeaseRecord,
@@ -108,6 +108,11 @@ export type { Runtime } from "./core/runtime.ts";
 export * from "./core/errors.ts";
 export { NotSerializable, TooLarge } from "./core/value-errors.ts";
 export { LockLost, LockNotAcquired } from "./core/lock-errors.ts";
+export {
+  WorkerLimitInUseError,
+  WorkerLimitMismatchError,
+  WorkerTypeNotFoundError,
+} from "./core/worker-errors.ts";
 export {
   CallFailed,
   EventTimeout,

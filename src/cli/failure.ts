@@ -80,6 +80,9 @@ const USAGE_CODES = new Set([
   "TOO_LARGE",
 ]);
 
+/** A worker may not register. */
+const REFUSAL_CODES = new Set(["WORKER_REFUSED", "WORKER_LIMIT_MISMATCH"]);
+
 export function exitCodeOf(error: unknown): number {
   if (error instanceof SomeFailed) return exitCodeOf(error.errors[0]);
   if (error instanceof Interrupted || error instanceof ChildrenFailed) return error.exitCode;
@@ -88,7 +91,7 @@ export function exitCodeOf(error: unknown): number {
   if (!(error instanceof HoldfastError)) return exitCodes.failed;
   if (USAGE_CODES.has(error.code)) return exitCodes.usage;
   if (/^(?:STORE|SCHEMA)_/.test(error.code)) return exitCodes.database;
-  if (error.code === "WORKER_REFUSED") return exitCodes.refused;
+  if (REFUSAL_CODES.has(error.code)) return exitCodes.refused;
   return error.code.endsWith("_NOT_FOUND") ? exitCodes.notFound : exitCodes.failed;
 }
 

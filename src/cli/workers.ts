@@ -12,6 +12,7 @@ import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { BadUsage } from "./failure.ts";
 import { printable, table, type Cell } from "./table.ts";
 import type { Colors, Terminal } from "./terminal.ts";
+import { limitCommand } from "./worker-limit.ts";
 import { counted, moment, relative, span } from "./words.ts";
 
 interface ListOptions extends DatabaseOptions {
@@ -51,6 +52,7 @@ export function workersCommand(terminal: Terminal): Command {
   for (const order of Object.keys(ORDERS) as (keyof typeof ORDERS)[]) {
     command.addCommand(orderCommand(terminal, order));
   }
+  command.addCommand(limitCommand(terminal));
   return command;
 }
 

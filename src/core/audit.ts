@@ -7,7 +7,7 @@ export interface AuditEntry {
   readonly seq: number;
   readonly at: number;
   readonly actor: string;
-  /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `lock.release`, `token.create`. */
+  /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `worker.limit`, `lock.release`, `token.create`. */
   readonly action: string;
   /** Such as `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`, `token ci`. */
   readonly subject: string;

@@ -323,15 +323,12 @@ export class WorkerRefused extends HoldfastError {
 
   constructor(facts: {
     type: string;
-    slots: number | null;
+    slots: number;
     active: string;
     hostname: string;
     pid: number;
   }) {
-    const limit =
-      facts.slots === null
-        ? "It has a limited number of slots."
-        : `At most ${facts.slots} of type '${facts.type}' can be active at once.`;
+    const limit = `At most ${facts.slots} of type '${facts.type}' can be active at once.`;
     super(
       "WORKER_REFUSED",
       `Cannot register: another worker already active: ${facts.active} (process ${facts.pid} on ${facts.hostname}). ` +

@@ -5,8 +5,14 @@ import { makeIds } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { isKnownVersion } from "../core/version.ts";
-import { activeStates, type Wish } from "../core/worker-state.ts";
-import type { Command, EnqueuerRecord, WorkerRecord } from "../store/registry.ts";
+import { activeStates, SLOTS_MAX, type Wish } from "../core/worker-state.ts";
+import type {
+  ChangedLimit,
+  Command,
+  EnqueuerRecord,
+  WorkerRecord,
+  WorkerType,
+} from "../store/registry.ts";
 import type { Store } from "../store/store.ts";
 import { anyOperator, OPERATOR_OPTIONS, type ByOperator } from "./signature.ts";
 
@@ -93,6 +99,26 @@ export class Workers {
     const workers = await this.#store.workers({ alive: true, limit: LIMIT_MAX });
     const enqueuers = await this.#store.enqueuers(ENQUEUED_WITHIN_MS);
     return { workers: driftOf(workers), enqueuers: strangersTo(workers, enqueuers) };
+  }
+
+  /** The types of workers that were ever started, with their limits. */
+  types(): Promise<WorkerType[]> {
+    return this.#store.workerTypes();
+  }
+
+  /**
+   * Changes how many workers of a type may be active at once; null: any number. Workers that declare another limit are refused
+   * from now on. Throws WorkerLimitInUseError while active workers do not fit into the new limit.
+   */
+  async setLimit(
+    type: string,
+    slots: number | null,
+    options: ByOperator = {},
+  ): Promise<ChangedLimit> {
+    checkKnown(options, COMMAND_OPTIONS);
+    const limit = slots === null ? null : checkWhole("slots", slots, { least: 1, most: SLOTS_MAX });
+    const operator = anyOperator(options, this.#newId);
+    return this.#store.changeLimit({ ...operator, type: checkName("type", type), slots: limit });
   }
 
   /** One for each name, over the rows of the last thousand workers that started. */

@@ -240,41 +240,6 @@ export const stranded = z
   .object({ queue: z.string(), task: z.string(), jobs: count, waitedMs: z.number() })
   .meta({ id: "Stranded", description: "Pending jobs that no live worker can run." });
 
-export const worker = z
-  .object({
-    id: z.string(),
-    type: z.string(),
-    slot: z.int().nullable(),
-    instance: count,
-    status: z.enum(["starting", "running", "stopping", "stopped"]),
-    reason: z.string().nullable(),
-    wish: z.enum(["run", "pause", "drain", "stop"]),
-    version: z.string(),
-    nodeVersion: z.string(),
-    platform: z.string(),
-    arch: z.string(),
-    hostname: z.string(),
-    pid: z.int(),
-    queues: z.array(z.string()),
-    tasks: z.array(z.string()),
-    concurrency: count,
-    startedAt: instant,
-    heartbeatAt: instant,
-    silentMs: z.number(),
-    stoppedAt: instant.nullable(),
-    beats: count,
-    gapMsMax: z.number(),
-    claimed: count,
-    done: count,
-    failed: count,
-    retried: count,
-    leasesLost: count,
-    running: count,
-    loopDelayMs: z.number(),
-    memoryBytes: z.number(),
-  })
-  .meta({ id: "Worker", description: "A process that runs jobs." });
-
 export const workflow = z
   .object({
     name: z.string(),

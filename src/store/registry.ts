@@ -5,7 +5,7 @@ import type { Signature } from "./actions.ts";
 export interface Registry {
   /**
    * Enters a worker as `starting`, in one transaction with closing those of its type that are dead. Throws WorkerRefused
-   * when all slots of its type are taken.
+   * when all slots of its type are taken, and WorkerLimitMismatchError when its type has another limit.
    */
   register(worker: NewWorker): Promise<Registered>;
 
@@ -26,6 +26,11 @@ export interface Registry {
 
   /** Says what workers shall do from now on. Returns the ids of those that are there to hear it. */
   command(command: Command): Promise<string[]>;
+
+  /** The types that were declared, with their limits. */
+  workerTypes(): Promise<WorkerType[]>;
+  /** Changes how many workers of a type may be active at once. */
+  changeLimit(change: LimitChange): Promise<ChangedLimit>;
 
   /** Workers, those that started last first. */
   workers(filter: WorkerFilter): Promise<WorkerRecord[]>;
@@ -141,6 +146,26 @@ export interface ClosedWorker {
 export interface Command extends Signature {
   readonly wish: Wish;
   readonly target: { readonly worker: string } | { readonly type: string } | { readonly all: true };
+}
+
+export interface WorkerType {
+  readonly type: string;
+  /** How many workers of it may be active at once; null: any number. */
+  readonly slots: number | null;
+  /** How many are. */
+  readonly active: number;
+}
+
+export interface LimitChange extends Signature {
+  readonly type: string;
+  readonly slots: number | null;
+}
+
+/** The same before and after: nothing was changed. */
+export interface ChangedLimit {
+  readonly type: string;
+  readonly from: number | null;
+  readonly to: number | null;
 }
 
 export interface WorkerFilter {

@@ -5,9 +5,11 @@ import { enqueuers, noteEnqueuer, pruneEnqueuers } from "./enqueuers.ts";
 import { beat } from "./keeper-store.ts";
 import type {
   Beat,
+  ChangedLimit,
   ClosedWorker,
   Command,
   EnqueuerRecord,
+  LimitChange,
   NewWorker,
   Registered,
   Registry,
@@ -15,10 +17,12 @@ import type {
   WorkerFilter,
   WorkerMove,
   WorkerRecord,
+  WorkerType,
   WorkerVitals,
 } from "./registry.ts";
 import { outsideQueues } from "./outsiders.ts";
 import { actOrLookUp } from "./unknown.ts";
+import * as types from "./worker-types.ts";
 import * as workers from "./workers.ts";
 
 export class SqlRegistry extends Announcer implements Registry {
@@ -60,6 +64,25 @@ export class SqlRegistry extends Announcer implements Registry {
     );
     if (told.length > 0) this.announce({ kind: "workers" });
     return told;
+  }
+
+  workerTypes(): Promise<WorkerType[]> {
+    return types.workerTypes(this.engine);
+  }
+
+  async changeLimit(change: LimitChange): Promise<ChangedLimit> {
+    const changed = await actOrLookUp(
+      this.engine,
+      change,
+      () => types.changeLimit(this.engine, change),
+      async ({ detail }) => ({
+        type: change.type,
+        ...(JSON.parse(detail ?? "{}") as Pick<ChangedLimit, "from" | "to">),
+      }),
+    );
+    // A standby may have a slot now.
+    if (changed.from !== changed.to) this.announce({ kind: "workers" });
+    return changed;
   }
 
   workers(filter: WorkerFilter): Promise<WorkerRecord[]> {

@@ -5,7 +5,7 @@
  * have. What is written here only finds a free slot, and closes the rows of those who gave no sign of life.
  */
 import { subjects } from "../core/audit.ts";
-import { StoreBusy, StoreRefused, WorkerRefused } from "../core/errors.ts";
+import { StoreBusy, WorkerRefused } from "../core/errors.ts";
 import {
   activeStates,
   workerMoves,
@@ -19,6 +19,7 @@ import type { Engine, Row, Transaction } from "./engine.ts";
 import { figures } from "./keeper-store.ts";
 import { asRow, readNow } from "./moving.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
+import { countStart, declareType } from "./worker-types.ts";
 import type {
   ClosedWorker,
   Command,
@@ -51,7 +52,7 @@ export async function register(engine: Engine, worker: NewWorker): Promise<Regis
   const startedAt = engine.runtime.monotonic();
   const registered = await registerOnce(engine, worker, startedAt);
   if (registered !== null) return registered;
-  await declareType(engine, worker.type);
+  await declareType(engine, worker);
   return (await registerOnce(engine, worker, startedAt)) as Registered;
 }
 
@@ -63,16 +64,13 @@ function registerOnce(
 ): Promise<Registered | null> {
   const { type, slots, silence, patience } = worker;
   return engine.transaction(async (tx) => {
-    const known = await tx.run(sql`
-      update holdfast.worker_type set instance = instance + 1 where name = ${type}`);
-    if (known === 0) return null;
+    const instance = await countStart(tx, worker);
+    if (instance === null) return null;
     const { others, closed } = await closeSilent(engine, tx, {
       rows: await aliveOf(engine, tx, type),
       silence,
     });
     const slot = slots === null ? null : freeSlot(type, slots, others);
-    if (slots === null) refuseBesideSlots(type, others);
-    const instance = await declare(tx, worker);
     const now = await readNow(engine, tx);
     const times = { started_at: now, heartbeat_at: now };
     await tx.insert("worker", [asRow({ ...rowOf(worker), slot, instance, ...times })]);
@@ -91,47 +89,12 @@ function aliveOf(engine: Engine, tx: Transaction, type: string): Promise<WorkerR
      order by id`);
 }
 
-/** The row that everybody who starts a worker of this type locks first. */
-async function declareType(engine: Engine, type: string): Promise<void> {
-  try {
-    await engine.transaction((tx) => tx.insert("worker_type", [{ name: type, instance: 0 }]));
-  } catch (error) {
-    // Somebody else was faster.
-    if (!(error instanceof StoreRefused)) throw error;
-  }
-}
-
-/** The limit goes by whoever started last. Returns the number of this start. */
-async function declare(tx: Transaction, { type, slots }: NewWorker): Promise<number> {
-  await tx.run(sql`update holdfast.worker_type set slots = ${slots} where name = ${type}`);
-  const [row] = await tx.all<{ instance: number }>(
-    sql`select instance from holdfast.worker_type where name = ${type}`,
-  );
-  return (row as { instance: number }).instance;
-}
-
 function freeSlot(type: string, slots: number, others: readonly WorkerRow[]): number {
   const active = others.filter(isActive);
-  // One that started when the limit was another.
-  const outside = active.find(({ slot }) => slot === null || slot > slots);
-  if (outside !== undefined) throw refusal(type, slots, outside);
   const taken = new Set(active.map(({ slot }) => slot));
   for (let slot = 1; slot <= slots; slot += 1) if (!taken.has(slot)) return slot;
-  throw refusal(type, slots, active[0] as WorkerRow);
-}
-
-/** Somebody believes that there is a limit. */
-function refuseBesideSlots(type: string, others: readonly WorkerRow[]): void {
-  const limited = others.find((other) => isActive(other) && other.slot !== null);
-  if (limited !== undefined) throw refusal(type, null, limited);
-}
-
-function refusal(
-  type: string,
-  slots: number | null,
-  { id, hostname, pid }: WorkerRow,
-): WorkerRefused {
-  return new WorkerRefused({ type, slots, active: id, hostname, pid });
+  const { id, hostname, pid } = active[0] as WorkerRow;
+  throw new WorkerRefused({ type, slots, active: id, hostname, pid });
 }
 
 function isActive({ status }: { status: WorkerState }): boolean {

@@ -92,6 +92,26 @@ suite("holdfast workers", () => {
     await desk.json(["cancel", id]);
   });
 
+  test("shows the limit of a type, and changes it when no active worker is in the way", async () => {
+    const shown = await desk.holdfast(["workers", "limit"]);
+    assert.match(shown.stdout, /^mailer +none +1$/m);
+    assert.deepEqual((await desk.json(["workers", "limit", "mailer"])).types, [
+      { type: "mailer", slots: null, active: 1 },
+    ]);
+    const { id } = await only();
+    const refused = await desk.holdfast(["workers", "limit", "mailer", "1"]);
+    assertRefused(refused, 1, /active workers do not fit/, new RegExp(id));
+    for (const wrong of ["0", "1001", "two"]) {
+      assertRefused(
+        await desk.holdfast(["workers", "limit", "mailer", wrong]),
+        2,
+        /from 1 to 1000/,
+      );
+    }
+    assertRefused(await desk.holdfast(["workers", "limit", "maler", "1"]), 4, /'maler'/);
+    assertRefused(await desk.holdfast(["workers", "limit", "maler"]), 4, /'maler'/);
+  });
+
   test("refuses to guess who is meant, and says when nobody is there", async () => {
     assertRefused(await desk.holdfast(["workers", "stop"]), 2, /--type <name>/, /--all/);
     const { id } = await only();
@@ -108,5 +128,25 @@ suite("holdfast workers", () => {
     const { workers } = await desk.json(["workers", "list", "--all"]);
     assert.deepEqual([workers[0].status, workers[0].reason], ["stopped", "asked"]);
     assert.equal((await desk.holdfast(["workers"])).stdout, "No workers.\n");
+    const limited = await desk.holdfast([
+      "workers",
+      "limit",
+      "mailer",
+      "2",
+      "--reason",
+      "two hosts",
+    ]);
+    assert.equal(limited.stdout, "The limit of 'mailer' is 2 slots now; it was no limit.\n");
+    assert.deepEqual(await desk.json(["workers", "limit", "mailer", "2"]), {
+      type: "mailer",
+      from: 2,
+      to: 2,
+    });
+    const { lines } = await desk.json(["audit"]);
+    const { action, subject, reason, detail } = lines.at(-1);
+    assert.deepEqual(
+      [action, subject, reason, detail],
+      ["worker.limit", "type mailer", "two hosts", '{"from":null,"to":2}'],
+    );
   });
 });

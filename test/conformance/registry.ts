@@ -4,7 +4,12 @@ import { test } from "node:test";
 import { StoreRefused, WorkerRefused } from "../../src/core/errors.ts";
 import { workerMoves, workerStates } from "../../src/core/worker-state.ts";
 import type { ErrorRecord } from "../../src/core/error-record.ts";
-import type { Beat, WorkerVitals } from "../../src/store/registry.ts";
+import {
+  WorkerLimitInUseError,
+  WorkerLimitMismatchError,
+  WorkerTypeNotFoundError,
+} from "../../src/core/worker-errors.ts";
+import type { Beat, ChangedLimit, WorkerVitals } from "../../src/store/registry.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Group } from "../support/bundle.ts";
@@ -106,14 +111,58 @@ export const registry: Group = (open) => {
     assert.notEqual(await beat(store, first.id), null); // and still gives signs of life
   });
 
-  test("a limit that an active worker does not fit is refused", async () => {
+  test("a worker that declares another limit than its type has is refused, and told both", async () => {
     const { store } = await open();
-    const many = [await start(store, { slots: 2 }), await start(store, { slots: 2 })];
-    await store.moveWorker(many[0]?.id ?? "", { state: "stopped", reason: null });
-    await assert.rejects(store.register(newWorker({ slots: 1 })), WorkerRefused);
-    await assert.rejects(store.register(newWorker({ slots: null })), WorkerRefused);
-    await store.moveWorker(many[1]?.id ?? "", { state: "stopped", reason: null });
-    assert.equal((await store.register(newWorker({ slots: 1 }))).slot, 1);
+    const { id } = await start(store, { slots: 1 });
+    for (const slots of [2, null]) {
+      await assert.rejects(store.register(newWorker({ slots })), (error) => {
+        assert.ok(error instanceof WorkerLimitMismatchError);
+        const { workerType, stored, declared } = error;
+        assert.deepEqual(
+          { workerType, stored, declared },
+          { workerType: "mailer", stored: 1, declared: slots },
+        );
+        return true;
+      });
+    }
+    // The limit outlives the workers.
+    await store.moveWorker(id, { state: "stopped", reason: "asked" });
+    await assert.rejects(store.register(newWorker({ slots: 2 })), WorkerLimitMismatchError);
+    assert.equal((await store.register(newWorker({ slots: 1 }))).instance, 2);
+    await start(store, { type: "printer", slots: null });
+    const limited = newWorker({ type: "printer", slots: 1 });
+    await assert.rejects(store.register(limited), WorkerLimitMismatchError);
+  });
+
+  test("an operator changes the limit of a type, and the audit says who", async () => {
+    const { store } = await open();
+    const limit = (slots: number | null, type = "mailer"): Promise<ChangedLimit> =>
+      store.changeLimit({ id: nextId(), actor: "ada", reason: "more mail", type, slots });
+    await assert.rejects(limit(2), WorkerTypeNotFoundError);
+    const first = await start(store, { slots: 1 });
+    assert.deepEqual(await limit(2), { type: "mailer", from: 1, to: 2 });
+    assert.deepEqual(await limit(2), { type: "mailer", from: 2, to: 2 }); // nothing to do
+    const second = await start(store, { slots: 2 });
+    assert.deepEqual(await store.workerTypes(), [{ type: "mailer", slots: 2, active: 2 }]);
+    await assert.rejects(limit(1), (error) => {
+      assert.ok(error instanceof WorkerLimitInUseError);
+      assert.deepEqual(error.workers, [second.id]);
+      return true;
+    });
+    await assert.rejects(limit(null), WorkerLimitInUseError);
+    await store.moveWorker(second.id, { state: "stopping", reason: "asked" });
+    assert.deepEqual(await limit(1), { type: "mailer", from: 2, to: 1 });
+    await store.moveWorker(first.id, { state: "stopped", reason: "asked" });
+    assert.deepEqual(await limit(null), { type: "mailer", from: 1, to: null });
+    const lines = await store.actions({ actor: "ada", limit: 9 });
+    assert.deepEqual(
+      lines.map(({ action, subject, reason, detail }) => [action, subject, reason, detail]),
+      [
+        { from: 1, to: 2 },
+        { from: 2, to: 1 },
+        { from: 1, to: null },
+      ].map((change) => ["worker.limit", "type mailer", "more mail", JSON.stringify(change)]),
+    );
   });
 
   test("a worker without a sign of life is stale, and not a millisecond before", async () => {

@@ -288,6 +288,26 @@ export function api(name: string, url: () => Promise<string>): void {
       );
     });
 
+    test("the limit of a type of workers is shown and changed", async () => {
+      const worker = await desk.holdfast.startWorker({ tasks: [ship], name: "clerk", slots: 1 });
+      const { types } = await desk.get("/api/v1/worker-types");
+      const clerk = types.find(({ type }: any) => type === "clerk");
+      assert.deepEqual(clerk, { type: "clerk", slots: 1, active: 1 });
+      const path = "/api/v1/worker-types/clerk/limit";
+      const changed = await desk.post(path, { slots: 2, reason: "a test" });
+      assert.deepEqual(changed, { type: "clerk", from: 1, to: 2 });
+      const { code } = await desk.post(path, { slots: null }, 409);
+      assert.equal(code, "WORKER_LIMIT_IN_USE");
+      await desk.post(path, { slots: 0 }, 422);
+      await desk.post("/api/v1/worker-types/nobody/limit", { slots: 2 }, 404);
+      await worker.stop();
+      const { lines } = await desk.get("/api/v1/audit?subject=type%20clerk");
+      assert.deepEqual(
+        lines.map(({ actor, action, reason }: any) => [actor, action, reason]),
+        [["local", "worker.limit", "a test"]],
+      );
+    });
+
     test("queues and figures are told", async () => {
       const { queues, countedAt } = await desk.get("/api/v1/queues");
       assert.ok(queues.map(({ queue }: any) => queue).includes("bulk") === true);

@@ -66,6 +66,10 @@ describe("before a rollout", { concurrency: true }, () => {
         assert.equal(second.code, REFUSED);
         assert.match(second.stderr, /Cannot register: another worker already active: mailer-/);
         assert.match(second.stderr, new RegExp(`process ${first.child.pid} `));
+        // Nor by declaring that there may be two.
+        const third = await start({}, ["--slots", "2"]).ended;
+        assert.equal(third.code, REFUSED);
+        assert.match(third.stderr, /is 1 slot in the database, and this worker declares 2 slots/);
         assert.equal((await active()).length, 1);
       });
 

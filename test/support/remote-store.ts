@@ -8,6 +8,7 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import * as errors from "../../src/core/errors.ts";
+import * as workerErrors from "../../src/core/worker-errors.ts";
 import * as workflowErrors from "../../src/core/workflow-errors.ts";
 import { newTally, type Load } from "../../src/store/load.ts";
 import type { Hint, Store, StoreAddress } from "../../src/store/store.ts";
@@ -96,7 +97,7 @@ class Member {
 
 /** The same class with the same facts, so that `instanceof` and fields read as if it was thrown here. */
 function revived({ name, message, stack, facts }: SentError): Error {
-  const known: Record<string, unknown> = { ...errors, ...workflowErrors };
+  const known: Record<string, unknown> = { ...errors, ...workerErrors, ...workflowErrors };
   const family = known[name];
   const prototype: object =
     typeof family === "function" ? (family.prototype as object) : Error.prototype;
@@ -160,6 +161,8 @@ export class RemoteStore implements Store {
   readonly moveWorker = this.#verb("moveWorker");
   readonly closeDead = this.#verb("closeDead");
   readonly command = this.#verb("command");
+  readonly workerTypes = this.#verb("workerTypes");
+  readonly changeLimit = this.#verb("changeLimit");
   readonly workers = this.#verb("workers");
   readonly findWorker = this.#verb("findWorker");
   readonly pruneWorkers = this.#verb("pruneWorkers");

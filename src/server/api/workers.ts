@@ -1,11 +1,13 @@
 /** Workers: who runs jobs, and what is wanted of them. */
 import { z } from "zod";
+import { SLOTS_MAX } from "../../core/worker-state.ts";
 import type { WorkersFilter } from "../../queue/workers.ts";
 import type { WorkerRecord } from "../../store/registry.ts";
 import type { RouteParts } from "../parts.ts";
 import { notFound } from "../problem.ts";
 import { route, type Route } from "../route.ts";
 import * as s from "../schemas.ts";
+import * as w from "../worker-schemas.ts";
 
 const TAG = "workers";
 
@@ -20,7 +22,11 @@ const SUMMARIES = {
 
 export function workerRoutes(parts: RouteParts): Route[] {
   const commands = Object.keys(WISHES) as (keyof typeof WISHES)[];
-  return [...readRoutes(parts), ...commands.map((command) => commandRoute(parts, command))];
+  return [
+    ...readRoutes(parts),
+    ...commands.map((command) => commandRoute(parts, command)),
+    ...typeRoutes(parts),
+  ];
 }
 
 function readRoutes({ holdfast }: RouteParts): Route[] {
@@ -38,7 +44,7 @@ function readRoutes({ holdfast }: RouteParts): Route[] {
         limit: s.pageLimit.optional(),
       },
       answers: {
-        200: { description: "The workers.", schema: z.object({ workers: z.array(s.worker) }) },
+        200: { description: "The workers.", schema: z.object({ workers: z.array(w.worker) }) },
       },
       run: async ({ query }) => {
         const workers = await holdfast.workers.list(query as WorkersFilter);
@@ -54,7 +60,7 @@ function readRoutes({ holdfast }: RouteParts): Route[] {
       access: "viewer",
       params: { id: s.workerId },
       answers: {
-        200: { description: "The worker.", schema: z.object({ worker: s.worker }) },
+        200: { description: "The worker.", schema: z.object({ worker: w.worker }) },
       },
       run: async ({ params: { id } }) => {
         const worker = await holdfast.workers.find(id);
@@ -99,4 +105,57 @@ function commandRoute({ holdfast }: RouteParts, command: keyof typeof WISHES): R
       return { status: 200, json: { id: told, wish: WISHES[command] } };
     },
   });
+}
+
+const slots = z
+  .int()
+  .min(1)
+  .max(SLOTS_MAX)
+  .nullable()
+  .meta({ description: "How many workers of the type may be active at once; null: any number." });
+
+function typeRoutes({ holdfast }: RouteParts): Route[] {
+  return [
+    route({
+      method: "GET",
+      path: "/api/v1/worker-types",
+      name: "listWorkerTypes",
+      tag: TAG,
+      summary: "Types of workers, with their limits",
+      access: "viewer",
+      answers: {
+        200: {
+          description: "The types, by name.",
+          schema: z.object({ types: z.array(w.workerType) }),
+        },
+      },
+      run: async () => ({ status: 200, json: { types: await holdfast.workers.types() } }),
+    }),
+    route({
+      method: "POST",
+      path: "/api/v1/worker-types/{type}/limit",
+      name: "setWorkerLimit",
+      tag: TAG,
+      summary: "Change how many workers of a type may be active at once",
+      access: "operator",
+      params: { type: s.name },
+      body: z.strictObject({ slots, reason: s.reason.optional() }),
+      answers: {
+        200: {
+          description: "The limit before and after.",
+          schema: z.object({ type: z.string(), from: slots, to: slots }),
+        },
+      },
+      repeatable: true,
+      run: async ({ params: { type }, body, asker, requestId }) => {
+        const { slots: limit, reason } = body;
+        const by = {
+          actor: asker.name,
+          trace: requestId,
+          ...(reason === undefined ? {} : { reason }),
+        };
+        return { status: 200, json: await holdfast.workers.setLimit(type, limit, by) };
+      },
+    }),
+  ];
 }

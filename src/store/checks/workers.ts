@@ -69,7 +69,7 @@ export const workerChecks: readonly Check[] = [
     problem:
       "More workers of a type are active than it has slots: what only one may do, several do.",
     remedy:
-      "Stop all but as many as there are slots (holdfast workers stop <id>). See schema-missing: an index or a trigger is gone.",
+      "Stop all but as many as there are slots (holdfast workers stop <id>). See schema-missing: an index or a trigger is gone. If more may be active, raise the limit: holdfast workers limit <type> <n>.",
     cost: "quick",
     find: asking<{ type: string; slots: number; active: number; one: string; at: number }>(
       (_engine, { limit }) => sql`

@@ -67,7 +67,7 @@ export type { ByOperator } from "./queue/signature.ts";
 export type { Within } from "./queue/within.ts";
 export type { WatchOptions } from "./queue/watches.ts";
 export type { EnqueueOptions } from "./queue/options.ts";
-export type { AttemptView, Jobs, JobView, StepView } from "./queue/jobs.ts";
+export type { AttemptView, Jobs, JobSummary, JobView, StepView } from "./queue/jobs.ts";
 export type { Lock } from "./queue/lock.ts";
 export type { LockOptions, Locks, WithLockOptions } from "./queue/locks.ts";
 export type { LockFigures, LockStatistics, LockStatsOptions } from "./queue/lock-stats.ts";
@@ -87,14 +87,7 @@ export type {
   WorkerTarget,
 } from "./queue/workers.ts";
 export type { ChangedLimit, EnqueuerRecord, WorkerRecord, WorkerType } from "./store/registry.ts";
-export type {
-  JobSummary,
-  LeaseRecord,
-  OnConflict,
-  QueueStats,
-  Store,
-  Stranded,
-} from "./store/store.ts";
+export type { LeaseRecord, OnConflict, QueueStats, Store, Stranded } from "./store/store.ts";
 export { openStore } from "./store/open.ts";
 export { Doctor } from "./ops/doctor.ts";
 export type { Checked, Diagnosis, ExamineOptions, Fixed, FixOptions } from "./ops/doctor.ts";

@@ -20,6 +20,6 @@ export function logJobs(worker: Worker, logger: Logger): void {
   worker.on("job:released", (event) => logger.info(factsOf(event), `${event.task} handed back`));
 }
 
-function factsOf({ id, attempt, worker, traceId }: JobEvent): object {
-  return { job: id, attempt, worker, traceId };
+function factsOf({ id, attempt, worker }: JobEvent): object {
+  return { job: id, attempt, worker };
 }

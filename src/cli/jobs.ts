@@ -2,8 +2,7 @@
 import { Command, Option } from "commander";
 import { statuses, type Status } from "../core/job.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { PAGE_MAX } from "../queue/jobs.ts";
-import type { JobSummary } from "../store/store.ts";
+import { PAGE_MAX, type JobSummary } from "../queue/jobs.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { table, type Cell } from "./table.ts";

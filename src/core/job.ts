@@ -91,7 +91,14 @@ export interface Settlement extends Fence {
   };
 }
 
-/** One worker's try at a job, as the attempt's history names it. */
-export function traceId(fence: Fence): string {
-  return `${fence.worker}-${fence.id}-${fence.epoch}`;
+/**
+ * Names one worker's attempt at a job, in the rows of SQL and everywhere else. An attempt that was handed back keeps its
+ * number, so the same worker may use the name again for the next claim.
+ */
+export function traceId(of: {
+  readonly id: string;
+  readonly worker: string;
+  readonly attempt: number;
+}): string {
+  return `${of.worker}-${of.id}-${of.attempt}`;
 }

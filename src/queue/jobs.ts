@@ -11,7 +11,7 @@ import { checkTaskName } from "../core/task-name.ts";
 import type {
   AttemptRecord,
   JobRecord,
-  JobSummary,
+  JobSummary as JobRow,
   ListFilter,
   Store,
   Stranded,
@@ -23,6 +23,11 @@ import type { Results } from "./results.ts";
 import { anyOperator, OPERATOR_OPTIONS, operatorOf, type ByOperator } from "./signature.ts";
 import type { Watches, WatchOptions } from "./watches.ts";
 
+/** A job without what it carries. Its error comes without a stack: `get` has that. */
+export interface JobSummary extends Omit<JobRow, "lastError"> {
+  readonly lastError: ErrorRecord | null;
+}
+
 export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastError"> {
   readonly input: unknown;
   readonly result: unknown;
@@ -30,7 +35,7 @@ export interface JobView extends Omit<JobRecord, "payload" | "result" | "lastErr
 }
 
 export interface AttemptView extends Omit<AttemptRecord, "error"> {
-  /** As it stands in the log lines of the attempt. */
+  /** As in the view `attempts`: `<worker id>-<job id>-<attempt>`. */
   readonly traceId: string;
   readonly error: ErrorRecord | null;
 }
@@ -81,7 +86,7 @@ export class Jobs {
     const records = await this.#store.attempts(checkText("id", id));
     return records.map((record) => ({
       ...record,
-      traceId: traceId({ id, worker: record.worker, epoch: record.epoch }),
+      traceId: traceId({ ...record, id }),
       error: record.error === null ? null : decodeError(record.error),
     }));
   }
@@ -157,7 +162,8 @@ export class Jobs {
     if (task !== undefined) checkTaskName("task", task);
     if (options.before !== undefined) checkText("before", options.before);
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    return this.#store.list({ ...options, limit });
+    const rows = await this.#store.list({ ...options, limit });
+    return rows.map(summaryOf);
   }
 
   /**
@@ -191,6 +197,12 @@ export class Jobs {
     if (status === null) throw new JobNotFound({ id });
     return status;
   }
+}
+
+function summaryOf({ lastError, ...row }: JobRow): JobSummary {
+  if (lastError === null) return { ...row, lastError };
+  const { name, message, code } = decodeError(lastError);
+  return { ...row, lastError: { name, message, ...(code === undefined ? {} : { code }) } };
 }
 
 /** What somebody wrote into the table by hand may be no JSON; then it is shown as it is. */

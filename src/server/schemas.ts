@@ -75,7 +75,11 @@ const summary = {
   dueAt: instant.nullable(),
   lockedBy: z.string().nullable(),
   lockedUntil: instant.nullable(),
+  claimedAt: instant.nullable(),
+  heartbeatAt: instant.nullable(),
+  traceId: z.string().nullable(),
   finishedAt: instant.nullable(),
+  lastError: errorRecord.nullable(),
 };
 
 export const jobSummary = z
@@ -87,7 +91,6 @@ export const job = z
     ...summary,
     input: z.unknown(),
     result: z.unknown().optional(),
-    lastError: errorRecord.nullable(),
     cancelRequestedAt: instant.nullable(),
   })
   .meta({ id: "Job", description: "A job with what it carries and what came of it." });
@@ -208,6 +211,7 @@ export const leaseRecord = z
     queue: z.string(),
     task: z.string(),
     attempt: count,
+    traceId: z.string(),
     claimedAt: instant,
     heartbeatAt: instant,
     lockedUntil: instant,

@@ -1,5 +1,5 @@
 /** What the store tells about jobs: reads only, paged by keys, never with a payload unless one job was asked for. */
-import { home, statuses, type Fence, type Status } from "../core/job.ts";
+import { home, statuses, traceId, type Fence, type Status } from "../core/job.ts";
 import { versionsOf } from "../core/task-name.ts";
 import type { Engine } from "./engine.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
@@ -17,17 +17,18 @@ import type {
 const SUMMARY = sql`
        s.id, s.queue, s.task, s.status, -s.rank as priority, s.job_key as "key", s.epoch, s.attempts,
        s.max_attempts as "attemptsMax", s.crashes, s.enqueued_at as "enqueuedAt", s.due_at as "dueAt",
-       s.locked_by as "lockedBy", s.locked_until as "lockedUntil", s.finished_at as "finishedAt"`;
+       s.locked_by as "lockedBy", s.locked_until as "lockedUntil", s.claimed_at as "claimedAt",
+       s.heartbeat_at as "heartbeatAt", s.trace_id as "traceId", s.finished_at as "finishedAt",
+       coalesce(s.error, (select a.error
+                            from holdfast.attempt a
+                           where a.job_id = s.id
+                             and a.error is not null
+                           order by a.epoch desc
+                           limit 1)) as "lastError"`;
 
 export async function find(engine: Engine, id: string): Promise<JobRecord | null> {
   const [row] = await engine.all<JobRecord>(sql`
-    select ${SUMMARY}, j.payload, s.result, s.cancel_requested_at as "cancelRequestedAt",
-           coalesce(s.error, (select a.error
-                                from holdfast.attempt a
-                               where a.job_id = s.id
-                                 and a.error is not null
-                               order by a.epoch desc
-                               limit 1)) as "lastError"
+    select ${SUMMARY}, j.payload, s.result, s.cancel_requested_at as "cancelRequestedAt"
       from holdfast.job_state s
       join holdfast.job j on j.id = s.id
      where s.id = ${id}`);
@@ -121,12 +122,12 @@ function statusIs(status: Status | undefined): Sql {
   }
 }
 
-export function leases(engine: Engine, filter: LeaseFilter): Promise<LeaseRecord[]> {
+export async function leases(engine: Engine, filter: LeaseFilter): Promise<LeaseRecord[]> {
   const ended =
     filter.state === "expired"
       ? sql`locked_until < ${engine.now()}`
       : sql`locked_until >= ${engine.now()}`;
-  return engine.all<LeaseRecord>(sql`
+  const rows = await engine.all<Omit<LeaseRecord, "traceId">>(sql`
     select id, locked_by as worker, epoch, queue, task, attempts as attempt, claimed_at as "claimedAt",
            heartbeat_at as "heartbeatAt", locked_until as "lockedUntil",
            cancel_requested_at as "cancelRequestedAt"
@@ -136,6 +137,7 @@ export function leases(engine: Engine, filter: LeaseFilter): Promise<LeaseRecord
            ${filter.after === undefined ? nothing : sql`and id > ${filter.after}`}
      order by id
      limit ${filter.limit}`);
+  return rows.map((row) => ({ ...row, traceId: traceId(row) }));
 }
 
 export function cancelRequests(engine: Engine, worker: string): Promise<Fence[]> {

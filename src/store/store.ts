@@ -246,13 +246,20 @@ export interface JobSummary {
   readonly dueAt: number | null;
   readonly lockedBy: string | null;
   readonly lockedUntil: number | null;
+  /** When the attempt that runs, or the one that ended the job, was claimed. */
+  readonly claimedAt: number | null;
+  /** When the worker that runs it last renewed its lease. */
+  readonly heartbeatAt: number | null;
+  /** Of the attempt that runs, or that ended the job: `<worker id>-<job id>-<attempt>`. */
+  readonly traceId: string | null;
   readonly finishedAt: number | null;
+  /** Of its latest attempt that failed. */
+  readonly lastError: string | null;
 }
 
 export interface JobRecord extends JobSummary {
   readonly payload: string;
   readonly result: string | null;
-  readonly lastError: string | null;
   readonly cancelRequestedAt: number | null;
 }
 
@@ -279,6 +286,8 @@ export interface LeaseRecord extends Fence {
   readonly queue: string;
   readonly task: string;
   readonly attempt: number;
+  /** As in the view `leases`. */
+  readonly traceId: string;
   readonly claimedAt: number;
   readonly heartbeatAt: number;
   readonly lockedUntil: number;

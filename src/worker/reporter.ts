@@ -145,12 +145,12 @@ export class Reporter {
 
   /** A lease that was taken back, and why. The worker named is the one that lost it. */
   recovered(
-    { id, task, queue, worker, epoch, status }: Settled,
+    { id, task, queue, worker, epoch, attempts, status }: Settled,
     why: "lease ran out" | "its worker is gone" = "lease ran out",
   ): void {
     this.#counters.recovered += 1;
     const words = `${why}; job ${status === "failed" ? "failed for good" : "taken back"}`;
-    const facts = { job: id, task, worker, epoch, status, traceId: traceId({ id, worker, epoch }) };
+    const facts = { job: id, task, worker, epoch, attempt: attempts, status };
     this.#logger.warn(facts, words);
     this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));
   }
@@ -178,7 +178,8 @@ export class Reporter {
   }
 
   #facts({ job, span }: Attempt): object {
-    const facts = { job: job.id, task: job.task, worker: this.#worker, traceId: traceId(job) };
+    const { id, task, attempt } = job;
+    const facts = { job: id, task, worker: this.#worker, attempt };
     return { ...facts, ...span?.ids };
   }
 

@@ -66,7 +66,8 @@ export const leases: Group = (open) => {
     await store.extend([claimed], LEASE_MS);
 
     const after = await pictureOf(store, claimed.id);
-    assert.deepEqual({ ...after.job, lockedUntil: claimed.lockedUntil }, before.job);
+    const moved = { lockedUntil: claimed.lockedUntil, heartbeatAt: before.job?.heartbeatAt };
+    assert.deepEqual({ ...after.job, ...moved }, before.job);
     assert.deepEqual(after.attempts, before.attempts);
   });
 
@@ -314,6 +315,7 @@ export const leases: Group = (open) => {
       {
         ...fenceOf(short),
         ...record,
+        traceId: `worker-s-${short.id}-1`,
         heartbeatAt: claimedAt,
         lockedUntil: short.lockedUntil,
         cancelRequestedAt: null,
@@ -323,6 +325,7 @@ export const leases: Group = (open) => {
       {
         ...fenceOf(long),
         ...record,
+        traceId: `worker-l-${long.id}-1`,
         heartbeatAt: clock.now(),
         lockedUntil: clock.now() + 9_000,
         cancelRequestedAt: clock.now(),

@@ -38,6 +38,7 @@ import { settling } from "./settling.ts";
 import { steps } from "./steps.ts";
 import { traces } from "./traces.ts";
 import { versions } from "./versions.ts";
+import { views } from "./views.ts";
 import { workflows } from "./workflows.ts";
 
 const groups: Record<string, Group> = {
@@ -66,6 +67,7 @@ const groups: Record<string, Group> = {
   locks,
   figures,
   traces,
+  views,
   load,
   workflows,
   items,

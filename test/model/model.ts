@@ -16,7 +16,6 @@ type Open<T> = { -readonly [field in keyof T]: T[field] };
 /** One job: everything the store tells about it, and the little that it only shows by what it does. */
 type Job = Open<Omit<contract.JobRecord, "lastError">> & {
   readyAt: number | null;
-  heartbeatAt: number | null;
   error: string | null;
   /** For how long it keeps its key after its end; null: not at all, or another has taken it. */
   keyForMs: number | null;
@@ -30,6 +29,8 @@ const NOWHERE = {
   lockedBy: null,
   lockedUntil: null,
   heartbeatAt: null,
+  claimedAt: null,
+  traceId: null,
   cancelRequestedAt: null,
   finishedAt: null,
   result: null,
@@ -111,6 +112,7 @@ export class Model {
       const { readyAt } = job;
       move(job, "processing", { lockedBy: worker, lockedUntil, heartbeatAt: this.now });
       const { id, epoch, attempts: attempt, queue, task, payload, priority } = job;
+      Object.assign(job, { claimedAt: this.now, traceId: `${worker}-${id}-${attempt}` });
       const { attemptsMax, crashes, enqueuedAt } = job;
       const times = { startedAt: this.now, endedAt: null };
       job.history.push({ epoch, attempt, worker, outcome: "running", ...times, error: null });
@@ -205,9 +207,8 @@ export class Model {
   find(id: string): contract.JobRecord | null {
     const job = this.jobs.get(id);
     if (job === undefined) return null;
-    const { readyAt: _, heartbeatAt: __, keyForMs: ___, error, history, ...record } = job;
-    const lastError = error ?? history.findLast((one) => one.error !== null)?.error ?? null;
-    return { ...record, lastError };
+    const { readyAt: _, keyForMs: __, error: ___, history: ____, ...record } = job;
+    return { ...record, lastError: lastErrorOf(job) };
   }
 
   attempts(id: string): contract.AttemptRecord[] {
@@ -266,7 +267,7 @@ export class Model {
     if (kind === "suspended") move(job, "waiting", due);
     else if (kind === "released") move(job, "pending", { readyAt: this.now });
     else if (kind === "retry") move(job, "retry", due);
-    else move(job, kind, { finishedAt: this.now, result, error });
+    else move(job, kind, { ...ender(job), finishedAt: this.now, result, error });
   }
 
   #crash(job: Job, crashesMax: number): void {
@@ -280,7 +281,7 @@ export class Model {
     const error = cancelled ? null : poison ? "POISON" : "LEASE_EXPIRED";
     const final = cancelled ? "cancelled" : "failed";
     this.#end(job, hopeless ? final : "crashed", error);
-    if (hopeless) move(job, final, { finishedAt: this.now, error });
+    if (hopeless) move(job, final, { ...ender(job), finishedAt: this.now, error });
     else move(job, "retry", { dueAt: this.now + backoffMs });
   }
 
@@ -302,6 +303,15 @@ function move(job: Job, status: Status, place: Partial<Job>): void {
   Object.assign(job, NOWHERE, { status }, place);
 }
 
+/** The attempt that ends a job stays named by it. */
+function ender({ claimedAt, traceId }: Job): Pick<Job, "claimedAt" | "traceId"> {
+  return { claimedAt, traceId };
+}
+
+function lastErrorOf({ error, history }: Job): string | null {
+  return error ?? history.findLast((one) => one.error !== null)?.error ?? null;
+}
+
 function settled({ id, worker, epoch }: Fence, job: Job): contract.Settled {
   const { queue, task, status, attempts } = job;
   return { id, worker, epoch, queue, task, status, attempts, dueAt: job.dueAt };
@@ -311,8 +321,10 @@ function summary(job: Job): contract.JobSummary {
   const { id, queue, task, status, priority, key, epoch, attempts, attemptsMax } = job;
   const { crashes, enqueuedAt, dueAt: due, lockedBy, lockedUntil, finishedAt } = job;
   const counters = { epoch, attempts, attemptsMax, crashes };
-  const times = { enqueuedAt, dueAt: due, lockedUntil, finishedAt };
-  return { id, queue, task, status, priority, key, ...counters, ...times, lockedBy };
+  const { claimedAt, heartbeatAt, traceId } = job;
+  const times = { enqueuedAt, dueAt: due, lockedUntil, claimedAt, heartbeatAt, finishedAt };
+  const ids = { id, queue, task, key, lockedBy, traceId };
+  return { ...ids, status, priority, ...counters, ...times, lastError: lastErrorOf(job) };
 }
 
 function lease({ id, queue, task, epoch, attempts, ...job }: Job): contract.LeaseRecord {
@@ -320,7 +332,8 @@ function lease({ id, queue, task, epoch, attempts, ...job }: Job): contract.Leas
   const claimedAt = job.history.at(-1)?.startedAt ?? 0;
   const times = { claimedAt, heartbeatAt: job.heartbeatAt ?? 0, lockedUntil: job.lockedUntil ?? 0 };
   const fence = { id, worker: job.lockedBy ?? "", epoch };
-  return { ...fence, queue, task, attempt: attempts, ...times, cancelRequestedAt };
+  const traceId = job.traceId ?? "";
+  return { ...fence, queue, task, attempt: attempts, traceId, ...times, cancelRequestedAt };
 }
 
 /** A batch holds only what was allowed, nothing twice, and is as full as it can be. */

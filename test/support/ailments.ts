@@ -571,7 +571,7 @@ const elsewhere: Record<string, Ailment> = {
       await declareAll(store);
       const claimed = await startOne(store, {}, { worker: worker() });
       const { id } = await startItem(store);
-      const never = traceId({ ...claimed, epoch: 9 });
+      const never = traceId({ ...claimed, attempt: 9 });
       await changeItem(store, { id }, { ...pay, line: { traceId: never } });
       return `line 2 of item ${id}`;
     },

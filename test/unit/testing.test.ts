@@ -261,7 +261,7 @@ suite("a drain", () => {
       run(_input: null, ctx) {
         const { id, task, queue, attempt, attemptsMax, traceId, idempotencyKey, fence } = ctx;
         assert.equal(ctx.signal.aborted, false);
-        assert.equal(traceId, `${fence.worker}-${id}-${fence.epoch}`);
+        assert.equal(traceId, `${fence.worker}-${id}-${attempt}`);
         seen.push({ task, queue, attempt, attemptsMax, sameKey: idempotencyKey === id });
         if (attempt === 1) throw new Error("once more");
       },

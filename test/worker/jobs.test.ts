@@ -73,6 +73,25 @@ suite("looking at jobs", () => {
     for (const job of listed) assert.ok(!("payload" in job) && !("input" in job));
   });
 
+  test("lists them with the worker's times and trace, and with the error of those that failed", async () => {
+    await using kit = await openTestHoldfast();
+    const ids = await variety(kit);
+    const { jobs } = kit.holdfast;
+    const [failed] = await jobs.list({ status: "failed" });
+    const error = { name: "GiveUp", message: "as expected", code: "GIVE_UP" };
+    const [attempt] = await jobs.attempts(ids.failed);
+    assert.deepEqual([failed?.lastError, failed?.traceId], [error, attempt?.traceId]);
+    assert.deepEqual(failed?.claimedAt, attempt?.startedAt);
+    const [held] = await jobs.list({ status: "processing" });
+    assert.equal(held?.traceId, `w-${ids.processing}-1`);
+    assert.deepEqual([held?.heartbeatAt, held?.lastError], [held?.claimedAt, null]);
+    const [pending] = await jobs.list({ status: "pending" });
+    assert.deepEqual(
+      [pending?.traceId, pending?.claimedAt, pending?.heartbeatAt],
+      [null, null, null],
+    );
+  });
+
   test("lists those of one status, queue or task", async () => {
     await using kit = await openTestHoldfast();
     const ids = await variety(kit);

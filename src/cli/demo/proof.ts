@@ -5,7 +5,7 @@
  * compared with the bookings and with the tables of jobs as they stand on disk.
  */
 import type { Job } from "../../queue/job.ts";
-import type { JobSummary } from "../../store/store.ts";
+import type { JobSummary } from "../../queue/jobs.ts";
 import type { Holdfast } from "../../worker/holdfast.ts";
 import type { Crew } from "./crew.ts";
 import type { Ledger } from "./ledger.ts";

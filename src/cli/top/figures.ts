@@ -6,7 +6,8 @@
 import { listAlerts } from "../../ops/alert-list.ts";
 import type { Holdfast } from "../../worker/holdfast.ts";
 import type { WorkerRecord } from "../../store/registry.ts";
-import type { JobSummary, QueueStats } from "../../store/store.ts";
+import type { JobSummary } from "../../queue/jobs.ts";
+import type { QueueStats } from "../../store/store.ts";
 
 const COUNT_EVERY_MS = 1_000;
 /** Counting takes one part in so many of the time at most. */

@@ -13,7 +13,7 @@ const LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 /** Lines of the audit, of items and of operators each, whose traces are compared with the attempts. */
 const LINES_MAX = 1_000;
 
-const TRACE = /^(?<worker>.+)-(?<job>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(?<epoch>\d+)$/;
+const TRACE = /^(?<worker>.+)-(?<job>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(?<attempt>\d+)$/;
 
 export const formatChecks: readonly Check[] = [
   {
@@ -57,7 +57,8 @@ export const formatChecks: readonly Check[] = [
     name: "trace-of-another-owner",
     severity: "warning",
     problem: "Lines of the audit carry the traces of attempts that another worker made, or nobody.",
-    remedy: "Somebody wrote them by hand, or gave another's trace. See holdfast audit verify.",
+    remedy:
+      "They were written by hand, or with another's trace. See holdfast audit verify. Lines before a date are left alone with --since <date>.",
     cost: "full",
     find: strangeTraces,
   },
@@ -101,13 +102,16 @@ interface Line {
   readonly at: number;
   readonly worker: string;
   readonly job: string;
-  readonly epoch: number;
+  readonly attempt: number;
 }
 
-async function strangeTraces(engine: Engine, { limit }: Look): Promise<Offender[]> {
-  const lines = await tracedLines(engine);
+/** By job, the workers that made each of its attempts: one that was handed back is made again under its number. */
+type Owners = Map<string, Map<number, string[]>>;
+
+async function strangeTraces(engine: Engine, { limit, sinceAt }: Look): Promise<Offender[]> {
+  const lines = await tracedLines(engine, sinceAt ?? 0);
   const jobs = [...new Set(lines.map(({ job }) => job))];
-  const owners = new Map<string, string | null>();
+  const owners: Owners = new Map();
   for (let from = 0; from < jobs.length; from += LINES_MAX) {
     await readOwners(engine, jobs.slice(from, from + LINES_MAX), owners);
   }
@@ -115,19 +119,17 @@ async function strangeTraces(engine: Engine, { limit }: Look): Promise<Offender[
 }
 
 /** Of a job that was pruned nobody knows any more who owned it. */
-function strangeness(
-  { subject, at, worker, job, epoch }: Line,
-  owners: ReadonlyMap<string, string | null>,
-): Offender[] {
-  if (!owners.has(job)) return [];
-  const owner = owners.get(`${job} ${epoch}`);
-  if (owner === worker) return [];
-  const whose = owner === undefined ? "that was never made" : `of ${owner}`;
-  const detail = `names ${worker} for attempt ${epoch} of job ${job}, ${whose}`;
+function strangeness({ subject, at, worker, job, attempt }: Line, owners: Owners): Offender[] {
+  const attempts = owners.get(job);
+  if (attempts === undefined) return [];
+  const makers = attempts.get(attempt) ?? [];
+  if (makers.includes(worker)) return [];
+  const whose = makers.length === 0 ? "that was never made" : `of ${makers.join(" and ")}`;
+  const detail = `names ${worker} for attempt ${attempt} of job ${job}, ${whose}`;
   return [{ subject, detail, sinceAt: at }];
 }
 
-async function tracedLines(engine: Engine): Promise<Line[]> {
+async function tracedLines(engine: Engine, sinceAt: number): Promise<Line[]> {
   const rows = await engine.all<{
     item: string | null;
     seq: number;
@@ -140,35 +142,34 @@ async function tracedLines(engine: Engine): Promise<Line[]> {
              order by change_id desc
              limit ${LINES_MAX}) i
      where trace is not null
+       and at >= ${sinceAt}
      union all
     select null, seq, at, trace
       from (select seq, at, trace_id as trace from holdfast.audit order by seq desc limit ${LINES_MAX}) o
-     where trace is not null`);
+     where trace is not null
+       and at >= ${sinceAt}`);
   return rows.flatMap(({ item, seq, at, trace }) => {
     const parts = TRACE.exec(trace)?.groups;
     if (parts === undefined) return [];
-    const { worker = "", job = "", epoch = "" } = parts;
+    const { worker = "", job = "", attempt = "" } = parts;
     const subject = item === null ? `line ${seq} of operators` : `line ${seq} of item ${item}`;
-    return [{ subject, at, worker, job, epoch: Number(epoch) }];
+    return [{ subject, at, worker, job, attempt: Number(attempt) }];
   });
 }
 
-/** Adds the jobs that are known, and who owned them at which epoch. */
-async function readOwners(
-  engine: Engine,
-  jobs: readonly string[],
-  owners: Map<string, string | null>,
-): Promise<void> {
-  const rows = await engine.all<{ id: string; epoch: number; worker: string | null }>(sql`
-    select id, 0 as epoch, null as worker from holdfast.job where ${engine.among(sql`id`, jobs)}
+/** Adds the jobs that are known, and who made which of their attempts. */
+async function readOwners(engine: Engine, jobs: readonly string[], owners: Owners): Promise<void> {
+  const rows = await engine.all<{ id: string; attempt: number; worker: string | null }>(sql`
+    select id, 0 as attempt, null as worker from holdfast.job where ${engine.among(sql`id`, jobs)}
      union all
-    select job_id, epoch, worker from holdfast.attempt where ${engine.among(sql`job_id`, jobs)}
+    select job_id, attempt, worker from holdfast.attempt where ${engine.among(sql`job_id`, jobs)}
      union all
-    select id, epoch, worker from holdfast.finished where ${engine.among(sql`id`, jobs)}
+    select id, attempts, worker from holdfast.finished where ${engine.among(sql`id`, jobs)}
      union all
-    select id, epoch, locked_by from holdfast.lease where ${engine.among(sql`id`, jobs)}`);
-  for (const { id, epoch, worker } of rows) {
-    owners.set(id, null);
-    if (worker !== null) owners.set(`${id} ${epoch}`, worker);
+    select id, attempts, locked_by from holdfast.lease where ${engine.among(sql`id`, jobs)}`);
+  for (const { id, attempt, worker } of rows) {
+    const attempts = owners.get(id) ?? new Map<number, string[]>();
+    owners.set(id, attempts);
+    if (worker !== null) attempts.set(attempt, [...(attempts.get(attempt) ?? []), worker]);
   }
 }

@@ -6,7 +6,7 @@
  */
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
-import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
+import { jobViews, workers, type ViewDialect } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
 import { ACCESS_TABLES } from "./access.ts";
 import { ALERT_TABLES } from "./alerts.ts";
@@ -180,26 +180,31 @@ const TRIGGERS = [
   ...["ready", "waiting"].map(enters),
 ].join("");
 
-/** In the time zone of whoever reads. */
-const instant = (column: string): string => `cast(from_unixtime(${column} / 1000) as datetime(3))`;
+/** Times are in the time zone of the connection that reads. */
+const dialect: ViewDialect = {
+  instant: (column) => `cast(from_unixtime(${column} / 1000) as datetime(3))`,
+  now: "cast(floor(unix_timestamp(now(3)) * 1000) as signed)",
+  concat: (...parts) => `concat(${parts.join(", ")})`,
+};
 
-/** With the rights of whoever reads: whoever made it may be gone one day. */
-const VIEWS = (JOB_STATE + jobs(instant) + ATTEMPTS)
-  .replaceAll("holdfast.", "holdfast_")
-  .replaceAll("create view", "create or replace sql security invoker view");
+/** With the rights of the reader: the account that created them may be gone one day. */
+const asViews = (views: string): string =>
+  views
+    .replaceAll("holdfast.", "holdfast_")
+    .replaceAll("create view", "create or replace sql security invoker view");
 
 export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
   {
     version: 1,
     name: "jobs",
     breaking: false,
-    script: inEngine(TABLES, flavour) + TRIGGERS + VIEWS,
+    script: inEngine(TABLES, flavour) + TRIGGERS + asViews(jobViews(dialect)),
   },
   {
     version: 2,
     name: "workers",
     breaking: false,
-    script: inEngine(WORKER_TABLES, flavour) + WORKER_TRIGGERS,
+    script: inEngine(WORKER_TABLES, flavour) + WORKER_TRIGGERS + asViews(workers(dialect)),
   },
   { version: 3, name: "versions", breaking: false, script: inEngine(ENQUEUER_TABLE, flavour) },
   {

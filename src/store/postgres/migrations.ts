@@ -7,7 +7,7 @@
  */
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
-import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
+import { jobViews, workers, type ViewDialect } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
 import { ACCESS_TABLES } from "./access.ts";
 import { ALERT_TABLES } from "./alerts.ts";
@@ -180,13 +180,20 @@ execute function holdfast.stand_once();`,
   .join("\n")}
 `;
 
-const instant = (column: string): string => `to_timestamp(${column} / 1000.0)`;
-
-const VIEWS = JOB_STATE + jobs(instant) + ATTEMPTS;
+const dialect: ViewDialect = {
+  instant: (column) => `to_timestamp(${column} / 1000.0)`,
+  now: "(extract(epoch from clock_timestamp()) * 1000)::bigint",
+  concat: (...parts) => parts.join(" || "),
+};
 
 export const migrations: readonly Migration[] = [
-  { version: 1, name: "jobs", breaking: false, script: TABLES + TRIGGERS + VIEWS + FUNCTIONS },
-  { version: 2, name: "workers", breaking: false, script: WORKER_TABLES },
+  {
+    version: 1,
+    name: "jobs",
+    breaking: false,
+    script: TABLES + TRIGGERS + jobViews(dialect) + FUNCTIONS,
+  },
+  { version: 2, name: "workers", breaking: false, script: WORKER_TABLES + workers(dialect) },
   { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE + ENQUEUE },
   { version: 4, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
   { version: 5, name: "reports", breaking: false, script: REPORT_TABLE },

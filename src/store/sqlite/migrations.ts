@@ -6,7 +6,7 @@
  */
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
 import type { Migration } from "../engine.ts";
-import { ATTEMPTS, JOB_STATE, jobs } from "../views.ts";
+import { jobViews, workers, type ViewDialect } from "../views.ts";
 import { ACCESS_TABLES } from "./access.ts";
 import { ALERT_TABLES } from "./alerts.ts";
 import { AUDIT_CHAIN } from "./audit.ts";
@@ -158,14 +158,28 @@ begin select raise(abort, 'holdfast: a worker holds the job'); end;`,
   .join("\n")}
 `;
 
-const iso = (column: string): string =>
-  `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
+/** Also for shells that are older than the SQLite of Node: it is read with what they know. */
+const dialect: ViewDialect = {
+  instant: (column) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`,
+  now: "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
+  concat: (...parts) => parts.join(" || "),
+};
 
-const VIEWS = (JOB_STATE + jobs(iso) + ATTEMPTS).replaceAll("holdfast.", "holdfast_");
+const inEngine = (views: string): string => views.replaceAll("holdfast.", "holdfast_");
 
 export const migrations: readonly Migration[] = [
-  { version: 1, name: "jobs", breaking: false, script: TABLES + TRIGGERS + VIEWS },
-  { version: 2, name: "workers", breaking: false, script: WORKER_TABLES },
+  {
+    version: 1,
+    name: "jobs",
+    breaking: false,
+    script: TABLES + TRIGGERS + inEngine(jobViews(dialect)),
+  },
+  {
+    version: 2,
+    name: "workers",
+    breaking: false,
+    script: WORKER_TABLES + inEngine(workers(dialect)),
+  },
   { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE },
   { version: 4, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
   { version: 5, name: "reports", breaking: false, script: REPORT_TABLE },

@@ -1,6 +1,6 @@
 /** `holdfast config`: what is in use, where each value came from, and what is wrong. */
 import { Command } from "commander";
-import type { Config, Origin } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
 import { ConfigInvalid, problemText } from "../config/problem.ts";
 import { keys, settingOf, type Key } from "../config/schema.ts";
 import { addFlags } from "./flags.ts";
@@ -11,17 +11,16 @@ import type { Terminal } from "./terminal.ts";
 export function configCommand(terminal: Terminal): Command {
   const command = new Command("config")
     .description("show the settings in use and where they come from")
-    .option("--given", "only what was given somewhere")
-    .action((options: { given?: boolean }) => showConfig(terminal, options));
+    .option("--all", "also the settings that have their default")
+    .action((options: { all?: boolean }) => showConfig(terminal, options));
   return addFlags(command, keys);
 }
 
-async function showConfig(terminal: Terminal, options: { given?: boolean }): Promise<void> {
+async function showConfig(terminal: Terminal, options: { all?: boolean }): Promise<void> {
   const config = await readConfig({ ...options });
-  const shown = keys.filter((key) => options.given !== true || isGiven(config, key));
-  if (terminal.json) terminal.printJson(documentOf(config, shown));
-  else if (shown.length === 0) terminal.print("Nothing is set: every setting has its default.");
-  else terminal.print(...settingsTable(config, shown, terminal));
+  const shown = keys.filter((key) => options.all === true || isGiven(config, key));
+  if (terminal.json) terminal.printJson(documentOf(config));
+  else terminal.print(...settingsTable(config, shown, terminal), ...hint(shown, terminal));
   if (config.problems.length > 0) throw new ConfigInvalid(config.problems);
 }
 
@@ -31,6 +30,7 @@ function isGiven({ origins }: Config, key: Key): boolean {
 
 function settingsTable(config: Config, shown: readonly Key[], terminal: Terminal): string[] {
   const { colors, columns } = terminal;
+  if (shown.length === 0) return [];
   return table({
     columns: [
       { title: "SETTING" },
@@ -38,9 +38,9 @@ function settingsTable(config: Config, shown: readonly Key[], terminal: Terminal
       { title: "FROM", flexible: true },
     ],
     rows: shown.map((key) => [
-      key,
+      nameOf(key),
       { text: valueText(config, key) ?? "–" },
-      { text: originText(config.origins[key]), paint: isGiven(config, key) ? String : colors.dim },
+      { text: originText(config, key), paint: isGiven(config, key) ? String : colors.dim },
     ]),
     width: columns,
     paintTitle: colors.bold,
@@ -53,15 +53,34 @@ function valueText({ settings }: Config, key: Key): string | null {
   return value === null ? null : settingOf(key).kind.print(value);
 }
 
-function originText({ source, name, unused }: Origin): string {
-  if (source === null) return "default";
-  const hidden = unused.map((each) => `${each.name} (${each.source})`).join(", ");
-  return `${name} (${source})${hidden === "" ? "" : `, hides ${hidden}`}`;
+/** What it is called in the environment and in `.env`: every setting has such a name. */
+function nameOf(key: Key): string {
+  return settingOf(key).env[0] ?? key;
 }
 
-function documentOf(config: Config, shown: readonly Key[]): object {
+function hint(shown: readonly Key[], { colors }: Terminal): string[] {
+  const left = keys.length - shown.length;
+  if (left === 0) return [];
+  const which =
+    shown.length === 0 ? "Every setting has its default" : `${left} others have their default`;
+  return [colors.dim(`${which}. To see them: holdfast config --all`)];
+}
+
+function originText({ origins }: Config, key: Key): string {
+  const { source, name, unused } = origins[key];
+  if (source === null) return "default";
+  const from = name === nameOf(key) ? source : `${name} (${source})`;
+  const hidden = unused.map((each) => `${each.name} (${each.source})`).join(", ");
+  return `${from}${hidden === "" ? "" : `, hides ${hidden}`}`;
+}
+
+/** All of them: a program looks for one by its name. */
+function documentOf(config: Config): object {
   const settings = Object.fromEntries(
-    shown.map((key) => [key, { value: valueText(config, key), ...config.origins[key] }]),
+    keys.map((key) => {
+      const { env } = settingOf(key);
+      return [key, { value: valueText(config, key), env, ...config.origins[key] }];
+    }),
   );
   return {
     settings,

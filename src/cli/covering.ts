@@ -9,6 +9,10 @@ import { COVERED, isSecretName, masked } from "../config/masking.ts";
 const DEPTH_MAX = 6;
 const ENTRIES_MAX = 64;
 const TEXT_LENGTH_MAX = 8_192;
+/** As much of a text is searched. */
+const READ_LENGTH_MAX = 2 * TEXT_LENGTH_MAX;
+/** The end of what was searched may be the first half of a secret: so much of it is not shown. */
+const SECRET_LENGTH_MAX = 1_024;
 const CUT = "[…]";
 
 export function coveredFacts(facts: object): Record<string, unknown> {
@@ -20,9 +24,13 @@ export function covered(value: unknown): unknown {
   return copy(value, 0, new Set());
 }
 
+/** Masked first, then cut: half of a secret does not look like one. */
 export function coveredText(text: string): string {
-  const short = text.length > TEXT_LENGTH_MAX ? `${text.slice(0, TEXT_LENGTH_MAX)}${CUT}` : text;
-  return masked(short);
+  if (text.length <= TEXT_LENGTH_MAX) return masked(text);
+  const shown = masked(text.slice(0, READ_LENGTH_MAX));
+  const unsure = text.length > READ_LENGTH_MAX ? SECRET_LENGTH_MAX : 0;
+  const length = Math.min(TEXT_LENGTH_MAX, Math.max(0, shown.length - unsure));
+  return `${shown.slice(0, length)}${CUT}`;
 }
 
 type Above = Set<object>;
@@ -70,12 +78,13 @@ function coveredValue(name: string, value: unknown, depth: number, above: Above)
 
 function errorOf(error: Error, depth: number, above: Above): Record<string, unknown> {
   const { cause } = error;
+  // Its own fields come first: one that is called `type` must not hide what kind of error it is.
   return {
+    ...entriesOf(error, depth, above),
     type: error.name,
     message: coveredText(error.message),
-    ...(error.stack === undefined ? {} : { stack: coveredText(error.stack) }),
+    ...(typeof error.stack === "string" ? { stack: coveredText(error.stack) } : {}),
     ...(cause === undefined ? {} : { cause: copy(cause, depth, above) }),
-    ...entriesOf(error, depth, above),
   };
 }
 

@@ -18,18 +18,35 @@ export function escaped(json: string): string {
   });
 }
 
+export interface EntryOptions {
+  /** Facts and message are words of ours that hold no secret. Covering them would hide words of the sentence. */
+  readonly clean?: boolean;
+}
+
 /** One line, as the log itself would write it. */
-export function entryLine(level: string, facts: object, message: string): string {
+export function entryLine(
+  level: string,
+  facts: object,
+  message: string,
+  { clean = false }: EntryOptions = {},
+): string {
   const time = new Date(systemRuntime.now()).toISOString();
   const child = childNumber();
   const which = child === undefined ? {} : { process: child };
   const entry = { level, time, pid: process.pid, hostname: hostname(), ...which };
-  return escaped(JSON.stringify({ ...entry, ...coveredFacts(facts), msg: coveredText(message) }));
+  const told = clean ? facts : coveredFacts(facts);
+  const msg = clean ? message : coveredText(message);
+  return escaped(JSON.stringify({ ...entry, ...told, msg }));
 }
 
-export function writeEntry(level: string, facts: object, message: string): void {
+export function writeEntry(
+  level: string,
+  facts: object,
+  message: string,
+  options?: EntryOptions,
+): void {
   try {
-    writeSync(STDERR, `${entryLine(level, facts, message)}\n`);
+    writeSync(STDERR, `${entryLine(level, facts, message, options)}\n`);
   } catch {
     // Nobody is left to tell.
   }

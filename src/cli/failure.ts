@@ -111,7 +111,13 @@ function logFailure({ env }: Terminal, error: unknown): void {
   const problems = error instanceof ConfigInvalid ? error.problems.map(problemText) : undefined;
   const isForeseen = error instanceof HoldfastError || error instanceof CommanderError;
   const facts = isForeseen && !wantsStack(env) ? {} : { err: error };
-  writeEntry("error", { code, problems, ...facts }, message.replaceAll(/\s*\n\s*/g, " "));
+  const line = message
+    .split("\n")
+    .map((each) => each.trim())
+    .join(" ");
+  // The values in it were covered where they were read.
+  const clean = error instanceof ConfigInvalid && !wantsStack(env);
+  writeEntry("error", { code, problems, ...facts }, line, { clean });
 }
 
 function linesAbout(terminal: Terminal, error: unknown): string[] {

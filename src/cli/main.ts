@@ -24,7 +24,7 @@ Exit codes:
   5  another worker is active in the slot
   130, 143  ended by Ctrl-C or SIGTERM before it was finished
 
-Environment, also in a file .env (all of it: holdfast config):
+Environment, also in a file .env (all of it: holdfast config --all):
   HOLDFAST_URL        the database, instead of --url
   HOLDFAST_REDIS_URL  a Redis for locks, and on MySQL for waking workers
   HOLDFAST_TASKS      the module with your tasks

@@ -2,7 +2,6 @@
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
-import { ConfigInvalid } from "../config/problem.ts";
 import type { Settings } from "../config/schema.ts";
 import { addFlags } from "./flags.ts";
 import { run, workerKeys, type Started } from "./run.ts";
@@ -30,15 +29,14 @@ export function startCommand(terminal: Terminal): Command {
 Without a database it is sqlite:holdfast.db in this folder; without tasks, a few
 examples with a few jobs. SIGTERM or Ctrl-C finishes the running jobs, then
 exits with 0. A second one ends at once.
-All settings: holdfast config`,
+All settings: holdfast config --all`,
     )
     .action((options: StartOptions) => start(terminal, options));
 }
 
 async function start(terminal: Terminal, options: StartOptions): Promise<void> {
-  const { config, settings } = await readSettings({ ...options });
+  const { config, settings } = await readSettings({ ...options }, { tasks: mayNotExample });
   const isExample = settings.tasks === null;
-  if (isExample) checkMayExample(settings);
   await run(terminal, {
     config,
     settings,
@@ -56,11 +54,9 @@ async function start(terminal: Terminal, options: StartOptions): Promise<void> {
 }
 
 /** Nothing is made up in production: there, tasks that are missing are a mistake. */
-function checkMayExample({ nodeEnv }: Settings): void {
-  if (nodeEnv !== "production") return;
-  const problem =
-    "is not set. With NODE_ENV=production the module with your tasks has to be named.";
-  throw new ConfigInvalid([{ name: "HOLDFAST_TASKS", source: null, given: null, problem }]);
+function mayNotExample({ nodeEnv }: Settings): string | null {
+  if (nodeEnv !== "production") return null;
+  return "is not set. With NODE_ENV=production the module with your tasks has to be named.";
 }
 
 async function sprinkleExamples({ service, logger }: Started): Promise<void> {

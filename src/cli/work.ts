@@ -1,11 +1,13 @@
 /** `holdfast work`: runs jobs until it is told to stop. */
 import { Command } from "commander";
 import { isGiven } from "../config/config.ts";
-import { BadUsage } from "./failure.ts";
 import { addFlags } from "./flags.ts";
 import { run, workerKeys } from "./run.ts";
 import { readSettings } from "./settings.ts";
 import type { Terminal } from "./terminal.ts";
+
+const NO_TASKS =
+  "is not set. Name the module with your tasks there, with --tasks <file>, or in holdfast.config.ts.";
 
 interface WorkOptions {
   readonly watch?: boolean;
@@ -22,19 +24,14 @@ export function workCommand(terminal: Terminal): Command {
 The log goes to stderr. With --port there is a server too.
 SIGTERM or Ctrl-C finishes the running jobs, then exits with 0. A second one
 ends at once; the jobs then wait for their lease to run out.
-All settings: holdfast config`,
+All settings: holdfast config --all`,
     )
     .action((options: WorkOptions) => work(terminal, options));
 }
 
 async function work(terminal: Terminal, options: WorkOptions): Promise<void> {
-  const { config, settings } = await readSettings({ ...options });
+  const { config, settings } = await readSettings({ ...options }, { tasks: () => NO_TASKS });
   const { tasks } = settings;
-  if (tasks === null) {
-    throw new BadUsage(
-      "Say which tasks to run: --tasks <file>, HOLDFAST_TASKS or tasks in holdfast.config.ts.",
-    );
-  }
   const server = isGiven(config, "port");
   await run(terminal, { config, settings, tasks, server, watch: options.watch === true });
 }

@@ -7,7 +7,7 @@
  */
 import { DURATION_MS_MAX, formatMs, toMs } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
-import { COVERED, masked, originOf, schemeOf } from "./masking.ts";
+import { COVERED, masked, originOf, printedUrl, schemeOf } from "./masking.ts";
 
 export interface Kind<Value> {
   /** How "must be …" goes on. */
@@ -162,7 +162,7 @@ export function databaseUrl(): Kind<string> {
       (given) => DATABASES.test(given) && (/^sqlite:/i.test(given) || URL.canParse(given)),
     ),
     show: urlShown,
-    print: masked,
+    print: printedUrl,
   };
 }
 
@@ -173,7 +173,7 @@ export function redisUrl(): Kind<string> {
       (given) => /^rediss?:\/\/./i.test(given) && URL.canParse(given),
     ),
     show: urlShown,
-    print: masked,
+    print: printedUrl,
   };
 }
 

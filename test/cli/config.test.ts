@@ -17,11 +17,17 @@ suite("holdfast config", () => {
     assert.deepEqual(concurrency.unused, [{ name: "concurrency", source: "holdfast.config.mjs" }]);
     assert.deepEqual([poll.value, poll.source], ["1m", "holdfast.config.mjs"]);
     assert.deepEqual([token.value, port.value, lease.source], ["***", "9000", null]);
-    const table = await desk.holdfast(["config", "--given"], { env });
+    assert.deepEqual(port.env, ["HEALTH_CHECK_PORT", "HOLDFAST_PORT", "PORT"]);
+    const table = await desk.holdfast(["config"], { env });
+    assert.match(table.stdout, /^MAX_CONCURRENT_JOBS +3 +\.env, hides concurrency \(holdfast/m);
+    assert.match(table.stdout, /^HEALTH_CHECK_PORT +9000 +PORT \(environment\)$/m);
+    assert.doesNotMatch(table.stdout, /HOLDFAST_LEASE|default$/m, "only what was given");
     assert.match(
       table.stdout,
-      /^concurrency +3 +MAX_CONCURRENT_JOBS \(\.env\), hides concurrency/m,
+      /\d+ others have their default\. To see them: holdfast config --all\n$/,
     );
+    const all = await desk.holdfast(["config", "--all"], { env });
+    assert.match(all.stdout, /^HOLDFAST_LEASE +30s +default$/m);
     assert.ok(!(table.stdout + JSON.stringify(settings)).includes("hunter2"));
     const wrong = await desk.holdfast(["config", "--port", "x"], { env: { HOLDFAST_URLL: "1" } });
     assert.equal(wrong.code, 1);
@@ -33,8 +39,19 @@ suite("holdfast config", () => {
 
   test("says so where nothing was given", async () => {
     await using desk = new Desk();
-    const { stdout } = await desk.holdfast(["config", "--given"]);
-    assert.match(stdout, /^Nothing is set: .*\n$/);
+    const { stdout } = await desk.holdfast(["config"]);
+    assert.equal(stdout, "Every setting has its default. To see them: holdfast config --all\n");
+  });
+
+  test("shows no password, whatever characters it has", async () => {
+    await using desk = new Desk();
+    for (const character of [`"`, "'", "\\", " "]) {
+      const url = `postgres://u:S3c${character}r3tPw@h/db`;
+      const env = { HOLDFAST_URL: url, HOLDFAST_REDIS_URL: url.replace("postgres", "redis") };
+      const { stdout } = await desk.holdfast(["config"], { env });
+      assert.match(stdout, /^HOLDFAST_URL +postgres:\/\/u:\*\*\*@h\/db /m);
+      assert.match(stdout, /^HOLDFAST_REDIS_URL +redis:\/\/u:\*\*\*@h\/db /m);
+    }
   });
 
   test("every command finds the database of the service", async () => {

@@ -62,14 +62,14 @@ suite("why a process of several failed", () => {
 suite("off a terminal", () => {
   test("a service that cannot start says so in a line of the log, as all else", async () => {
     await using desk = new Desk();
-    for (const args of [
-      ["work"],
-      ["work", "--json"],
-      ["serve", "--port", "x"],
-      ["work", "--wrong"],
-    ]) {
+    for (const [expected, ...args] of [
+      [1, "work"],
+      [1, "work", "--json"],
+      [2, "serve", "--port", "x"],
+      [2, "work", "--wrong"],
+    ] as const) {
       const said = await desk.holdfast(args);
-      assert.equal(said.code, 2, said.stderr);
+      assert.equal(said.code, expected, said.stderr);
       const [entry, ...more] = entriesOf(said);
       assert.deepEqual([entry.level, more], ["error", []]);
       assert.match(entry.code, /BAD_USAGE|CONFIG_INVALID/);
@@ -77,6 +77,30 @@ suite("off a terminal", () => {
       const debug = await desk.holdfast(args, { env: { HOLDFAST_DEBUG: "1" } });
       assert.match(entriesOf(debug)[0].err.stack, /\n +at /);
     }
+  });
+
+  test("what is wrong with the settings is said in words of ours, which are left as they are", async () => {
+    await using desk = new Desk();
+    const env = { MYSQL_DB_HOST: "x", HOLDFAST_REDIS_URL: "postgres://u:hunter2@r" };
+    const said = await desk.holdfast(["start"], { env });
+    const [{ problems, msg }] = entriesOf(said);
+    assert.match(problems.join("\n"), /^MYSQL_DB_PASSWORD: is not set, but others are/m);
+    assert.match(msg, /redis:\/\/host:6379 or rediss:\/\/user:password@host:6379/);
+    assert.doesNotMatch(said.stderr, /hunter2|\*\*\*/);
+  });
+
+  test("everything that a service lacks is named at once, its tasks too", async () => {
+    await using desk = new Desk();
+    const env = { NODE_ENV: "production", HOLDFAST_LEASE: "x" };
+    for (const command of ["start", "work"]) {
+      const said = await desk.holdfast([command], { env });
+      const [{ code, problems }, ...more] = entriesOf(said);
+      assert.deepEqual([said.code, code, more], [1, "CONFIG_INVALID", []]);
+      const names = problems.map((each: string) => /^\w+/.exec(each)?.[0]);
+      assert.deepEqual(names, ["HOLDFAST_LEASE", "HOLDFAST_URL", "HOLDFAST_TASKS"]);
+    }
+    const [{ msg }] = entriesOf(await desk.holdfast(["work"]));
+    assert.match(msg, /^HOLDFAST_TASKS: is not set\. .*--tasks <file>/);
   });
 
   test("any other command says it in a sentence", async () => {

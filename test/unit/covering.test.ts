@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { coveredFacts, coveredText } from "../../src/cli/covering.ts";
 import { entryLine } from "../../src/cli/entry.ts";
+import { StoreGone } from "../../src/core/errors.ts";
 
 const SECRET = "hunter2";
 
@@ -68,7 +69,17 @@ suite("what a log line tells", () => {
     assert.equal(JSON.parse(line).msg, "x\u001B[2J\u2028\u007F");
   });
 
-  test("a long text is cut before it is searched", () => {
+  test("an error is called by its name, whatever its own fields are called", () => {
+    const refused = Object.assign(new StoreGone({ path: "a", what: "b", rescuePath: "c" }), {
+      type: "solo",
+    });
+    const told = coveredFacts({ err: refused }) as { err: { type: string; code: string } };
+    assert.deepEqual([told.err.type, told.err.code], ["StoreGone", "STORE_GONE"]);
+    const odd = Object.assign(new TypeError("no"), { type: "x", message: "no", stack: 1 });
+    assert.equal((coveredFacts({ err: odd }) as typeof told).err.type, "TypeError");
+  });
+
+  test("of a long text a part is searched and shown", () => {
     assert.ok(coveredText(`a:${"//x:".repeat(200_000)}`).length < 10_000);
   });
 });

@@ -85,7 +85,7 @@ suite("a tasks module that cannot be used", () => {
   test("a missing file, a folder", async () => {
     assertRefused(await work("nowhere.ts"), 2, /no file .*nowhere\.ts/, /--tasks/);
     assertRefused(await work(desk.folder), 2, /is not a file/);
-    assertRefused(await desk.holdfast(["work"]), 2, /--tasks <file>/);
+    assertRefused(await desk.holdfast(["work"]), 1, /--tasks <file>/);
   });
 
   test("a syntax error names the line", async () => {

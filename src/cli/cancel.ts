@@ -12,7 +12,7 @@ type Options = DatabaseOptions & ReasonOptions;
 export function cancelCommand(terminal: Terminal): Command {
   return new Command("cancel")
     .description("cancel jobs that have not finished")
-    .argument("<id...>", "the jobs' ids")
+    .argument("<id...>", "the jobs' ids, or how they begin")
     .addOption(urlOption())
     .addOption(reasonOption())
     .action((ids: string[], options: Options) => cancel(terminal, ids, options));
@@ -25,7 +25,7 @@ async function cancel(
 ): Promise<void> {
   const { colors } = terminal;
   await using holdfast = await openForLooking(url);
-  await eachJob(terminal, ids, {
+  await eachJob({ terminal, holdfast }, ids, {
     async act(id) {
       const status = await holdfast.jobs.cancel(id, { actor: actorName(), ...reason });
       if (status === "done" || status === "failed") {

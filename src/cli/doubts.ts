@@ -6,6 +6,7 @@ import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { parseJson, wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { BadUsage } from "./failure.ts";
+import { jobId } from "./id.ts";
 import { table } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { counted, relative } from "./words.ts";
@@ -43,7 +44,7 @@ function listCommand(terminal: Terminal): Command {
 function resolveCommand(terminal: Terminal): Command {
   return new Command("resolve")
     .description("say whether an effect happened; its job goes on")
-    .argument("<job>", "the job's id")
+    .argument("<job>", "the job's id, or how it begins")
     .argument("<step>", "the effect's name")
     .addOption(urlOption())
     .addOption(new Option("--done", "it happened").conflicts("notDone"))
@@ -93,7 +94,7 @@ function hints(doubts: readonly Doubt[], { colors }: Terminal): string[] {
 
 async function resolve(
   terminal: Terminal,
-  step: { readonly job: string; readonly name: string },
+  typed: { readonly job: string; readonly name: string },
   { url, done = false, notDone = false, result, occurrence, ...reason }: ResolveOptions,
 ): Promise<void> {
   if (done === notDone) throw new BadUsage("Say one: --done, or --not-done.");
@@ -105,6 +106,7 @@ async function resolve(
       }
     : { done: false as const };
   await using holdfast = await openForLooking(url);
+  const step = { ...typed, job: await jobId(holdfast, typed.job) };
   await holdfast.jobs.resolve({ ...step, occurrence }, happened, { actor: actorName(), ...reason });
   if (terminal.json) terminal.printJson({ ...step, occurrence, done });
   else terminal.print(`${step.job} goes on: ${step.name} ${done ? "happened" : "did not happen"}`);

@@ -1,5 +1,7 @@
 /** Commands on several jobs: one that cannot be helped does not keep the others from it. */
+import type { Holdfast } from "../worker/holdfast.ts";
 import { exitCodeOf, exitCodes, SomeFailed } from "./failure.ts";
+import { jobId } from "./id.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface Handled {
@@ -9,14 +11,18 @@ export interface Handled {
 
 /** Prints what was done to each job, then throws what went wrong with the others. */
 export async function eachJob<One extends Handled>(
-  terminal: Terminal,
-  ids: readonly string[],
+  { terminal, holdfast }: { readonly terminal: Terminal; readonly holdfast: Holdfast },
+  typed: readonly string[],
   parts: { act: (id: string) => Promise<One>; say: (handled: One) => string },
 ): Promise<void> {
   const handled: One[] = [];
   const errors: unknown[] = [];
-  for (const id of new Set(ids)) {
+  const seen = new Set<string>();
+  for (const prefix of typed) {
     try {
+      const id = await jobId(holdfast, prefix);
+      if (seen.has(id)) continue;
+      seen.add(id);
       handled.push(await parts.act(id));
     } catch (error) {
       // Without the database the others would fail for the same reason.

@@ -72,6 +72,7 @@ export class ChildrenFailed extends HoldfastError {
 
 const USAGE_CODES = new Set([
   "BAD_USAGE",
+  "AMBIGUOUS_ID",
   "TASKS_NOT_LOADED",
   "INVALID_ARGUMENT",
   "UNKNOWN_TASK",

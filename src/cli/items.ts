@@ -12,6 +12,7 @@ import type { Holdfast } from "../worker/holdfast.ts";
 import { wholeNumber } from "./arguments.ts";
 import { BadUsage } from "./failure.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
+import { itemId } from "./id.ts";
 import { printable, table, type Cell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { counted, moment, relative } from "./words.ts";
@@ -65,7 +66,7 @@ function listCommand(terminal: Terminal): Command {
 function showCommand(terminal: Terminal): Command {
   return new Command("show")
     .description("show everything about one item")
-    .argument("<id>", "the item's id")
+    .argument("<id>", "the item's id, or how it begins")
     .addOption(urlOption())
     .action((id: string, options: DatabaseOptions) => show(terminal, id, options));
 }
@@ -73,15 +74,16 @@ function showCommand(terminal: Terminal): Command {
 function historyCommand(terminal: Terminal): Command {
   return new Command("history")
     .description("show what was done to an item, and the jobs that have to do with it")
-    .argument("<id>", "the item's id")
+    .argument("<id>", "the item's id, or how it begins")
     .addOption(urlOption())
     .option("--after <number>", "from the line behind this one on", wholeNumber, 0)
     .option("--limit <n>", "how many lines of the item at most", wholeNumber, HISTORY_DEFAULT)
     .action((id: string, options: HistoryOptions) => history(terminal, id, options));
 }
 
-async function list(terminal: Terminal, { url, ...filter }: ListOptions): Promise<void> {
+async function list(terminal: Terminal, { url, ...asked }: ListOptions): Promise<void> {
   await using holdfast = await openForLooking(url);
+  const filter = await withWholeIds(holdfast, asked);
   checkWhole("--limit", filter.limit, { least: 1, most: LIMIT_MAX });
   if (filter.workflow === undefined && (filter.status ?? filter.tenant) !== undefined) {
     throw new BadUsage("--status and --tenant go with a workflow: say --workflow <name>.");
@@ -90,6 +92,18 @@ async function list(terminal: Terminal, { url, ...filter }: ListOptions): Promis
   if (terminal.json) terminal.printJson({ items: items.map(withoutData) });
   else if (items.length === 0) terminal.print("No items.");
   else terminal.print(...itemTable(items, terminal), "", ...footer(items, filter, terminal));
+}
+
+async function withWholeIds<Filter extends Pick<ListOptions, "parent" | "before">>(
+  holdfast: Holdfast,
+  filter: Filter,
+): Promise<Filter> {
+  const { parent, before } = filter;
+  return {
+    ...filter,
+    ...(parent === undefined ? {} : { parent: await itemId(holdfast, parent) }),
+    ...(before === undefined ? {} : { before: await itemId(holdfast, before) }),
+  };
 }
 
 /** What items carry is shown only to whoever asks for one of them. */
@@ -131,8 +145,9 @@ function footer(
   return [counted(items.length, "item"), ...older].map(colors.dim);
 }
 
-async function show(terminal: Terminal, id: string, { url }: DatabaseOptions): Promise<void> {
+async function show(terminal: Terminal, typed: string, { url }: DatabaseOptions): Promise<void> {
   await using holdfast = await openForLooking(url);
+  const id = await itemId(holdfast, typed);
   const item = await mustFind(holdfast, id);
   const children = await holdfast.store.progressOf(id);
   const jobs = await holdfast.store.itemJobs(id);
@@ -193,10 +208,11 @@ function jobIn({ job, status }: ItemJob): string {
 
 async function history(
   terminal: Terminal,
-  id: string,
+  typed: string,
   { url, after, limit }: HistoryOptions,
 ): Promise<void> {
   await using holdfast = await openForLooking(url);
+  const id = await itemId(holdfast, typed);
   const trail = await holdfast.audit.trail({ item: id, after, limit });
   if (trail.length === 0) await mustFind(holdfast, id);
   if (terminal.json) terminal.printJson({ trail });

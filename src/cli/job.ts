@@ -10,6 +10,7 @@ import { isRunnable } from "../queue/workers.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { entryLine, follow, progressText } from "./follow.ts";
+import { jobId } from "./id.ts";
 import { printable, table, type Cell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { moment, relative, statusPaint } from "./words.ts";
@@ -17,7 +18,7 @@ import { moment, relative, statusPaint } from "./words.ts";
 export function jobCommand(terminal: Terminal): Command {
   return new Command("job")
     .description("show everything about one job")
-    .argument("<id>", "the job's id")
+    .argument("<id>", "the job's id, or how it begins")
     .addOption(urlOption())
     .option("--follow", "print what it reports and what becomes of it until it has ended")
     .addHelpText(
@@ -36,8 +37,9 @@ interface Options extends DatabaseOptions {
 /** Fits a screen, together with the rest. */
 const LOG_LINES = 10;
 
-async function job(terminal: Terminal, id: string, options: Options): Promise<void> {
+async function job(terminal: Terminal, typed: string, options: Options): Promise<void> {
   await using holdfast = await openForLooking(options.url);
+  const id = await jobId(holdfast, typed);
   if (options.follow === true) await follow(terminal, holdfast, id);
   else await show(terminal, holdfast, id);
 }

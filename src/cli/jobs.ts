@@ -5,6 +5,7 @@ import { systemRuntime } from "../core/runtime.ts";
 import { PAGE_MAX, type JobSummary } from "../queue/jobs.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
+import { jobId } from "./id.ts";
 import { table, type Cell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { counted, relative, statusPaint } from "./words.ts";
@@ -13,6 +14,7 @@ interface Options extends DatabaseOptions {
   readonly status?: Status;
   readonly queue?: string;
   readonly task?: string;
+  readonly key?: string;
   readonly limit: number;
   readonly before?: string;
 }
@@ -27,17 +29,19 @@ export function jobsCommand(terminal: Terminal): Command {
     .addOption(new Option("--status <status>", "only jobs that are this").choices(statuses))
     .option("--queue <name>", "only jobs of this queue")
     .option("--task <name>", "only jobs of this task")
+    .option("--key <key>", "only jobs that were enqueued with this key")
     .option("--limit <n>", "how many at most", wholeNumber, LIMIT_DEFAULT)
     .option("--before <id>", "only jobs older than this one: the next page")
     .action((options: Options) => jobs(terminal, options));
 }
 
-async function jobs(terminal: Terminal, { url, ...filter }: Options): Promise<void> {
+async function jobs(terminal: Terminal, { url, ...asked }: Options): Promise<void> {
   await using holdfast = await openForLooking(url);
-  const { limit } = filter;
+  const { limit, before } = asked;
+  const filter = before === undefined ? asked : { ...asked, before: await jobId(holdfast, before) };
   // One more than is shown tells whether there are more: how many, only a count could tell.
-  const asked = limit > 0 && limit < PAGE_MAX ? limit + 1 : limit;
-  const found = await holdfast.jobs.list({ ...filter, limit: asked });
+  const more = limit > 0 && limit < PAGE_MAX ? limit + 1 : limit;
+  const found = await holdfast.jobs.list({ ...filter, limit: more });
   const shown = found.slice(0, limit);
   const mayBeMore = found.length === Math.min(limit + 1, PAGE_MAX);
   const next = mayBeMore ? (shown.at(-1)?.id ?? null) : null;

@@ -13,7 +13,7 @@ interface Options extends DatabaseOptions, ReasonOptions {
 export function retryCommand(terminal: Terminal): Command {
   return new Command("retry")
     .description("make failed or cancelled jobs pending again")
-    .argument("<id...>", "the jobs' ids")
+    .argument("<id...>", "the jobs' ids, or how they begin")
     .addOption(urlOption())
     .option("--attempts <n>", "how many more tries each gets (default: 3)", wholeNumber)
     .addOption(reasonOption())
@@ -26,7 +26,7 @@ async function retry(
   { url, ...options }: Options,
 ): Promise<void> {
   await using holdfast = await openForLooking(url);
-  await eachJob(terminal, ids, {
+  await eachJob({ terminal, holdfast }, ids, {
     async act(id) {
       await holdfast.jobs.retry(id, { actor: actorName(), ...options });
       return { id, status: "pending" };

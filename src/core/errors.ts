@@ -53,18 +53,51 @@ export class UnknownTask extends HoldfastError {
   }
 }
 
+const ID_LENGTH = 36;
+
 // ── What became of a job ─────────────────────────────────────────────────────────────────────────────────────
 
 export class JobNotFound extends HoldfastError {
   readonly id: string;
 
   constructor(facts: { id: string }) {
+    const none =
+      facts.id.length < ID_LENGTH
+        ? `There is no job whose id begins with '${facts.id}'.`
+        : `There is no job ${facts.id}.`;
     super(
       "JOB_NOT_FOUND",
-      `There is no job ${facts.id}. It was never accepted here, or its transaction is not committed yet, ` +
+      `${none} It was never accepted here, or its transaction is not committed yet, ` +
         `or it finished and was pruned.`,
     );
     this.id = facts.id;
+  }
+}
+
+/** Several begin with what was given as the beginning of an id. */
+export class AmbiguousId extends HoldfastError {
+  readonly prefix: string;
+  /** Some of those that begin like this, or all of them. */
+  readonly candidates: readonly string[];
+
+  constructor(facts: {
+    what: string;
+    prefix: string;
+    candidates: readonly { readonly id: string; readonly about: string }[];
+    more: boolean;
+  }) {
+    const { what, prefix, candidates, more } = facts;
+    const lines = candidates.map(({ id, about }) => `  ${id}  ${about}`.trimEnd());
+    super(
+      "AMBIGUOUS_ID",
+      [
+        `More than one ${what} has an id that begins with ${prefix}. Type more of it:`,
+        ...lines,
+        ...(more ? ["  …"] : []),
+      ].join("\n"),
+    );
+    this.prefix = prefix;
+    this.candidates = candidates.map(({ id }) => id);
   }
 }
 

@@ -3,8 +3,9 @@ import type { Duration } from "../core/duration.ts";
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
 import { InvalidArgument, JobNotFound } from "../core/errors.ts";
 import { statuses, traceId, type Status } from "../core/job.ts";
+import { shortIds } from "../core/id-prefix.ts";
 import { decode, encodeOptional, RESULT } from "../core/json.ts";
-import { checkName } from "../core/name.ts";
+import { checkKey, checkName } from "../core/name.ts";
 import { readReport, reportKinds, type Report, type WatchEntry } from "../core/report.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import { checkTaskName } from "../core/task-name.ts";
@@ -49,7 +50,7 @@ const PAGE_DEFAULT = 50;
 const REPORT_OPTIONS = new Set(["after", "limit", "kind", "newest"]);
 const CANCEL_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 const RETRY_OPTIONS = new Set(["attempts", ...OPERATOR_OPTIONS]);
-const LIST_OPTIONS = new Set(["status", "queue", "task", "before", "limit"]);
+const LIST_OPTIONS = new Set(["status", "queue", "task", "key", "prefix", "before", "limit"]);
 
 export class Jobs {
   readonly #store: Store;
@@ -151,7 +152,7 @@ export class Jobs {
   /** A page of jobs, newest first. Pass the last id of one page as `before` to get the next. */
   async list(options: Partial<ListFilter> = {}): Promise<JobSummary[]> {
     checkKnown(options, LIST_OPTIONS);
-    const { status, queue, task, limit = PAGE_DEFAULT } = options;
+    const { status, queue, task, key, prefix, limit = PAGE_DEFAULT } = options;
     if (status !== undefined && !statuses.includes(status)) {
       throw new InvalidArgument({
         field: "status",
@@ -160,10 +161,18 @@ export class Jobs {
     }
     if (queue !== undefined) checkName("queue", queue);
     if (task !== undefined) checkTaskName("task", task);
+    if (key !== undefined) checkKey("key", key);
+    if (prefix !== undefined) checkText("prefix", prefix);
     if (options.before !== undefined) checkText("before", options.before);
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
     const rows = await this.#store.list({ ...options, limit });
     return rows.map(summaryOf);
+  }
+
+  /** The shortest form of each id that can be typed instead of it: no other job's id begins with it now. */
+  async shortIds(ids: readonly string[]): Promise<Map<string, string>> {
+    const some = ids.slice(0, PAGE_MAX);
+    return shortIds(some, await this.#store.neighbours("job", some));
   }
 
   /**

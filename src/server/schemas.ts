@@ -18,6 +18,10 @@ export const id = z
   .string()
   .regex(ID)
   .meta({ description: "The id of a job or an item: a UUID in lower case." });
+export const idPrefix = z
+  .string()
+  .regex(/^[0-9a-fA-F-]{1,36}$/)
+  .meta({ description: "Only those whose id begins so, in either case." });
 export const instant = z.int().meta({ description: "Milliseconds since 1970." });
 export const count = z.int().min(0);
 

@@ -1,4 +1,5 @@
 /** What the store tells about jobs: reads only, paged by keys, never with a payload unless one job was asked for. */
+import { idRange } from "../core/id-prefix.ts";
 import { home, statuses, traceId, type Fence, type Status } from "../core/job.ts";
 import { versionsOf } from "../core/task-name.ts";
 import type { Engine } from "./engine.ts";
@@ -70,22 +71,67 @@ export async function findFinished(
 }
 
 /**
- * A page is found in the one table that holds the status (or in `job` for all), then dressed up by id. `coalesce` keeps
- * indexes on status and queue out of it: they would fetch and sort everything for one page of it.
+ * A page is found in the one table that holds the status (or in `job` for all), then dressed up by id: in two statements,
+ * because a server that plans before it knows the limit would put all jobs together first. `coalesce` keeps indexes on
+ * status and queue out of it: they would fetch and sort everything for one page of it.
  */
-export function listJobs(engine: Engine, filter: ListFilter): Promise<JobSummary[]> {
+export async function listJobs(engine: Engine, filter: ListFilter): Promise<JobSummary[]> {
+  if (filter.key !== undefined && filter.status !== undefined) {
+    return listByKey(engine, { ...filter, key: filter.key });
+  }
+  return summaries(engine, await pageOf(engine, filter));
+}
+
+/** So many jobs of one key are looked at for those of one status, the newest first. */
+const KEY_JOBS_MAX = 100_000;
+const KEY_PAGE = 500;
+
+/** Keys have an index and statuses have tables: of the jobs of a key, those of a status are picked out. */
+async function listByKey(
+  engine: Engine,
+  { status, ...filter }: ListFilter & { readonly key: string },
+): Promise<JobSummary[]> {
+  const found: JobSummary[] = [];
+  let { before } = filter;
+  for (let seen = 0; seen < KEY_JOBS_MAX; seen += KEY_PAGE) {
+    const ids = await pageOf(engine, {
+      ...filter,
+      ...(before === undefined ? {} : { before }),
+      limit: KEY_PAGE,
+    });
+    const jobs = await summaries(engine, ids);
+    found.push(...jobs.filter((job) => job.status === status));
+    if (found.length >= filter.limit || ids.length < KEY_PAGE) break;
+    before = ids.at(-1);
+  }
+  return found.slice(0, filter.limit);
+}
+
+async function summaries(engine: Engine, ids: readonly string[]): Promise<JobSummary[]> {
+  if (ids.length === 0) return [];
   return engine.all<JobSummary>(sql`
     select ${SUMMARY}
-      from (select p.id
-              from ${pageSource(filter.status)} p
-             where ${statusIs(filter.status)}
-                   ${filter.queue === undefined ? nothing : sql`and coalesce(p.queue, '') = ${filter.queue}`}
-                   ${filter.task === undefined ? nothing : taskIs(filter.task)}
-                   ${filter.before === undefined ? nothing : sql`and p.id < ${filter.before}`}
-             order by p.id desc
-             limit ${filter.limit}) page
-      join holdfast.job_state s on s.id = page.id
+      from holdfast.job_state s
+     where ${engine.among(sql`s.id`, ids)}
      order by s.id desc`);
+}
+
+async function pageOf(engine: Engine, filter: ListFilter): Promise<string[]> {
+  const { status, queue, task, key, before } = filter;
+  const range = filter.prefix === undefined ? undefined : idRange(filter.prefix);
+  if (range === null) return [];
+  const rows = await engine.all<{ id: string }>(sql`
+    select p.id
+      from ${pageSource(status)} p
+     where ${statusIs(status)}
+           ${key === undefined ? nothing : sql`and p.job_key = ${key}`}
+           ${queue === undefined ? nothing : sql`and coalesce(p.queue, '') = ${queue}`}
+           ${task === undefined ? nothing : taskIs(task)}
+           ${range === undefined ? nothing : sql`and p.id >= ${range.from} and p.id <= ${range.to}`}
+           ${before === undefined ? nothing : sql`and p.id < ${before}`}
+     order by ${key === undefined ? nothing : sql`p.job_key desc,`} p.id desc
+     limit ${filter.limit}`);
+  return rows.map(({ id }) => id);
 }
 
 /** A name without a version is of all of them. */

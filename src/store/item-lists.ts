@@ -1,5 +1,6 @@
 /** Reading items: one, a page of them, and their history. */
 import type { ItemEntry } from "../core/item.ts";
+import { idRange, type IdRange } from "../core/id-prefix.ts";
 import type { LineRange } from "./actions.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { ITEM_COLUMNS, itemOf, type AsRead } from "./items.ts";
@@ -44,12 +45,15 @@ export async function listItems(
   for (const id of [filter.parent, filter.before]) {
     if (id !== undefined && !engine.mayBeId(id)) return [];
   }
+  const range = filter.prefix === undefined ? undefined : idRange(filter.prefix);
+  if (range === null) return [];
   const { where, order } = leadOf(engine, filter);
   const rows = await from.all<AsRead<StoredItem>>(sql`
     select ${ITEM_COLUMNS}
       from holdfast.item
      where ${where}
            ${conditionsOf(filter)}
+           ${inRange(range)}
      order by ${order} id desc
      limit ${filter.limit}`);
   return rows.map(itemOf);
@@ -71,6 +75,10 @@ function leadOf(engine: Engine, filter: ItemFilter): { where: Sql; order: Sql } 
   }
   if (workflow === undefined) return { where: sql`id is not null`, order: nothing };
   return { where: engine.among(sql`workflow`, [workflow]), order: sql`workflow desc,` };
+}
+
+function inRange(range: IdRange | undefined): Sql {
+  return range === undefined ? nothing : sql`and id >= ${range.from} and id <= ${range.to}`;
 }
 
 function conditionsOf({ status, tenant, before }: ItemFilter): Sql {

@@ -5,6 +5,7 @@ import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import type { Signature } from "./actions.ts";
 import { enqueueMinding, minds } from "./enqueue.ts";
 import { declareEvent } from "./events.ts";
+import { neighbours, type IdTable } from "./ids.ts";
 import { extendAgain } from "./keeper-store.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
@@ -232,6 +233,10 @@ export class SqlStore extends SqlFindings implements Store {
 
   list(filter: ListFilter) {
     return inspect.listJobs(this.engine, filter);
+  }
+
+  neighbours(of: IdTable, ids: readonly string[]) {
+    return neighbours(this.engine, of, ids);
   }
 
   leases(filter: LeaseFilter) {

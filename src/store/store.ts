@@ -16,6 +16,7 @@ import type { Access } from "./access.ts";
 import type { Actions, Signature } from "./actions.ts";
 import type { Figures } from "./figures.ts";
 import type { AlertRows } from "./alerts.ts";
+import type { IdTable } from "./ids.ts";
 import type { Findings } from "./findings.ts";
 import type { Journal } from "./journal.ts";
 import type { Loads } from "./load.ts";
@@ -132,6 +133,8 @@ export interface Store
   findFinished(ids: readonly string[]): Promise<FinishedRecord[]>;
   /** Jobs newest first, a page at a time: pass the last id of one page as `before` of the next. */
   list(filter: ListFilter): Promise<JobSummary[]>;
+  /** The ids directly before and after each of these: no others decide how short they can be written. */
+  neighbours(of: IdTable, ids: readonly string[]): Promise<string[]>;
   /** Leases that are running, or that ran out and wait to be taken back. Ordered by id; `after` pages on. */
   leases(filter: LeaseFilter): Promise<LeaseRecord[]>;
   /** Which of a worker's jobs somebody wants cancelled. */
@@ -298,6 +301,10 @@ export interface ListFilter {
   readonly status?: Status;
   readonly queue?: string;
   readonly task?: string;
+  /** Only jobs that were enqueued with this key. */
+  readonly key?: string;
+  /** Only jobs whose id begins so: in either case, with or without dashes. */
+  readonly prefix?: string;
   readonly before?: string;
   readonly limit: number;
 }

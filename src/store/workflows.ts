@@ -126,6 +126,8 @@ export interface ItemFilter {
   readonly tenant?: string;
   readonly identifier?: string;
   readonly parent?: string;
+  /** Only items whose id begins so: in either case, with or without dashes. */
+  readonly prefix?: string;
   readonly before?: string;
   readonly limit: number;
 }

@@ -177,6 +177,51 @@ suite("holdfast jobs, job, stats", () => {
     assert.deepEqual(await idsOf("--status", "waiting"), []);
   });
 
+  test("jobs are found by their key", async () => {
+    const { jobs } = await desk.json(["jobs", "--key", "k1"]);
+    assert.deepEqual(
+      jobs.map((job: { id: string; key: string }) => [job.id, job.key]),
+      [[ids.later, "k1"]],
+    );
+    assert.deepEqual((await desk.json(["jobs", "--key", "K1"])).jobs, []);
+  });
+
+  test("any prefix that only one id begins with stands for it, in either case", async () => {
+    const { failed } = ids;
+    for (const typed of [
+      failed.slice(0, 20),
+      failed.slice(0, 20).toUpperCase(),
+      `${failed.slice(0, 26)}…`,
+    ]) {
+      assert.equal((await desk.json(["job", typed])).job.id, failed, typed);
+    }
+    await using holdfast = await openHoldfast(desk.url);
+    const short = (await holdfast.jobs.shortIds([failed])).get(failed) ?? "";
+    assert.ok(short.length < 36);
+    assert.equal((await desk.json(["job", short])).job.id, failed);
+  });
+
+  test("a prefix that several ids begin with is refused, and names them", async () => {
+    const said = await desk.holdfast(["job", ids.done.slice(0, 4)]);
+    assert.deepEqual([said.code, said.stdout], [2, ""]);
+    const [first, ...lines] = said.stderr.trimEnd().split("\n");
+    assert.match(
+      first ?? "",
+      /^More than one job has an id that begins with [0-9a-f]{4}\. Type more/,
+    );
+    assert.deepEqual(
+      lines.map((line) => line.trim()),
+      [
+        `${ids.soon}  pending mail.send`,
+        `${ids.later}  scheduled mail.send k1`,
+        `${ids.failed}  failed card.charge`,
+        `${ids.done}  done report.build`,
+      ],
+    );
+    assertRefused(await desk.holdfast(["job", "ffff"]), 4, /no job whose id begins with 'ffff'/);
+    assertRefused(await desk.holdfast(["job", "mail.send"]), 4, /no job whose id begins with/);
+  });
+
   test("the end of a page says how to get the next, which goes on from there", async () => {
     const first = await desk.holdfast(["jobs", "--limit", "2"]);
     const before = /--before (\S+)/.exec(first.stdout)?.[1] ?? "";
@@ -281,7 +326,8 @@ suite("holdfast retry, cancel", () => {
 
   test("retry makes a failed job pending again, with as many more attempts as are asked for", async () => {
     ids = await furnish(desk);
-    const { jobs } = await desk.json(["retry", ids.failed, "--attempts", "5"]);
+    const short = ids.failed.slice(0, 30).toUpperCase();
+    const { jobs } = await desk.json(["retry", short, ids.failed, "--attempts", "5"]);
     assert.deepEqual(jobs, [{ id: ids.failed, status: "pending" }]);
     const { job } = await desk.json(["job", ids.failed]);
     assert.deepEqual([job.status, job.attemptsMax], ["pending", 7]);

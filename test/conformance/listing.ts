@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { statuses, type Status } from "../../src/core/job.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { ListFilter, Store } from "../../src/store/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   done,
@@ -105,6 +105,50 @@ export const listing: Group = (open) => {
     assert.deepEqual(idsOf(await store.list({ ...both, status: "pending" })), [a.id]);
     assert.deepEqual(await store.list({ ...both, status: "done" }), []);
     assert.deepEqual(await store.list({ queue: "nowhere", limit: 9 }), []);
+  });
+
+  test("a list can be of one key, whatever became of the jobs that had it", async () => {
+    const { store } = await open();
+    const ended = await jobIn(store, "done", { queue: "a", task: "send", key: "order 42" });
+    const live = await enqueueOne(store, { queue: "b", task: "send", key: "order 42" });
+    const other = await enqueueOne(store, { queue: "b", task: "pack", key: "order 42" });
+    await enqueueOne(store, { task: "send", key: "order 4" });
+    await enqueueOne(store, { task: "send" });
+
+    const list = async (filter: Partial<ListFilter>) =>
+      idsOf(await store.list({ key: "order 42", limit: 9, ...filter }));
+    assert.deepEqual(await list({}), [other.id, live.id, ended]);
+    assert.deepEqual(await list({ limit: 1 }), [other.id]);
+    assert.deepEqual(await list({ before: other.id }), [live.id, ended]);
+    assert.deepEqual(await list({ status: "done" }), [ended]);
+    assert.deepEqual(await list({ status: "pending", task: "send" }), [live.id]);
+    assert.deepEqual(await list({ queue: "b" }), [other.id, live.id]);
+    assert.deepEqual(await list({ key: "ORDER 42" }), []);
+  });
+
+  test("a list can be of the ids that begin with a prefix", async () => {
+    const { store } = await open();
+    const ids = [
+      "01a1e35b-c448-7fff-bfff-ffffffffffff",
+      "01a1e35b-c449-7000-8000-000000000000",
+      "01a1e35b-c449-7001-a000-00000000000a",
+      "01a1e35b-c44a-7000-8000-000000000000",
+    ];
+    await store.enqueue(ids.map((id) => newJob({ id })));
+    const list = async (prefix: string, limit = 9) =>
+      idsOf(await store.list({ prefix, limit })).toReversed();
+    assert.deepEqual(await list("01a1e35b-c449"), ids.slice(1, 3));
+    assert.deepEqual(await list("01A1E35BC449"), ids.slice(1, 3));
+    assert.deepEqual(await list("01a1e35b-c449-7001"), [ids[2]]);
+    assert.deepEqual(await list("0", 2), ids.slice(2));
+    assert.deepEqual(await list(ids[0]!), [ids[0]]);
+    for (const none of ["01a1e35c", "mail", "%", ""]) assert.deepEqual(await list(none), []);
+
+    const beside = async (...some: string[]) => (await store.neighbours("job", some)).toSorted();
+    assert.deepEqual(await beside(ids[1]!), [ids[0], ids[2]]);
+    assert.deepEqual(await beside(ids[0]!, ids[3]!), [ids[1], ids[2]]);
+    assert.deepEqual(await beside(), []);
+    assert.deepEqual(await store.neighbours("item", ids), []);
   });
 
   test("pages have no gap and no repetition while new jobs arrive", async () => {

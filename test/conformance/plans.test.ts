@@ -87,6 +87,20 @@ const verbs: Readonly<
       await store.cancel(job.id);
     },
   },
+  "a list by key": {
+    run: async (store) => {
+      await enqueueOne(store, { key: "order-2" });
+      assert.equal((await store.list({ key: "order-2", limit: 20 })).length, 1);
+      await store.list({ key: "order-2", status: "pending", limit: 20 });
+    },
+  },
+  "a job by the beginning of its id": {
+    run: async (store) => {
+      const ids = (await store.list({ prefix: "0000a", limit: 11 })).map(({ id }) => id);
+      assert.equal(ids.length, 11);
+      assert.ok((await store.neighbours("job", ids)).length >= ids.length);
+    },
+  },
   "a census": {
     run: async (store) => assert.notEqual(await store.takeCensus({ everyMs: 0 }), null),
     reads: ["ready", "waiting", "lease", "depth", "rollup"],

@@ -9,6 +9,8 @@ import { openStore } from "../../src/store/open.ts";
 import { beginWith, startOptions } from "../../src/store/postgres/pool.ts";
 import { statements } from "../../src/store/postgres/statements.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
+import { statuses } from "../../src/core/job.ts";
+import { idsOf, newJob } from "../support/jobs.ts";
 import { listenToTexts } from "../support/sql-texts.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 
@@ -127,6 +129,34 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
         assertByIndex(await explain(session, wanted, text, values), [wanted]);
         await session.end();
       }
+    }
+  });
+
+  test("pages of jobs are found by indexes, also by key and by the beginning of an id", async () => {
+    const key = "order-1";
+    await store.enqueue([newJob({ key })]);
+    const listening = listenToTexts(Client.prototype);
+    assert.equal((await store.list({ key, limit: 20 })).length, 1);
+    const found = await store.list({ prefix: "0000a", limit: 11 });
+    assert.equal(found.length, 11);
+    for (const status of statuses) await store.list({ status, limit: 20 });
+    await store.neighbours("job", idsOf(found));
+    const texts = listening
+      .stop()
+      .filter(({ text }) => /^\s*select\s+(?:id|p\.id|s\.id)/.test(text));
+    assert.ok(texts.length > statuses.length + 5);
+    for (const { options, begin } of kinds) {
+      const session = await connect(options("cold"));
+      await session.query(begin("cold"));
+      for (const [index, { text, values }] of texts.entries()) {
+        const given = values.map((value) => (Array.isArray(value) ? `{${value.join()}}` : value));
+        const nodes = flat(await explain(session, `listing_${index}`, text, given));
+        const used = nodes.map((node) => `${node["Node Type"]} ${node["Index Name"] ?? ""}`).join();
+        // Whatever joins without an index, or sorts more than a page, reads whole tables.
+        assert.doesNotMatch(used, /Seq Scan|Hash Join|Merge Join/, text);
+        if (index === 0) assert.match(used, /job_default_job_key_id_idx/);
+      }
+      await session.end();
     }
   });
 

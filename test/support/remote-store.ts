@@ -150,6 +150,7 @@ export class RemoteStore implements Store {
   readonly attempts = this.#verb("attempts");
   readonly findFinished = this.#verb("findFinished");
   readonly list = this.#verb("list");
+  readonly neighbours = this.#verb("neighbours");
   readonly leases = this.#verb("leases");
   readonly cancelRequests = this.#verb("cancelRequests");
   readonly stats = this.#verb("stats");

@@ -154,6 +154,8 @@ function readRoutes({ holdfast }: RouteParts): Route[] {
         status: s.status.optional(),
         queue: s.name.optional(),
         task: s.name.optional(),
+        key: s.key.optional().meta({ description: "Only jobs that were enqueued with this key." }),
+        prefix: s.idPrefix.optional(),
         before: s.id.optional().meta({ description: "`next` of the page before." }),
         limit: s.pageLimit.optional(),
       },

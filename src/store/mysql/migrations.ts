@@ -53,7 +53,8 @@ create table if not exists holdfast_job (
   check (task <> ''),
   check (max_attempts >= 1),
   check (enqueued_at > 0),
-  primary key (id)
+  primary key (id),
+  key by_key (job_key, id)
 );
 
 create table if not exists holdfast_ready (${TRAVELLER}

@@ -54,6 +54,7 @@ create table holdfast.job (
   primary key (id)
 ) partition by range (id);
 create table holdfast.job_default partition of holdfast.job default;
+create index job_by_key on holdfast.job (job_key, id) where job_key is not null;
 
 create table holdfast.ready (${TRAVELLER}
   ready_at      bigint  not null check (ready_at > 0),

@@ -46,6 +46,7 @@ create table holdfast_job (
   job_key       text,
   enqueued_at   integer not null check (enqueued_at > 0)
 ) strict;
+create index holdfast_job_by_key on holdfast_job (job_key, id) where job_key is not null;
 
 create table holdfast_ready (${TRAVELLER}
   ready_at      integer not null check (ready_at > 0),

@@ -114,15 +114,20 @@ export class Workflows {
     workflow: Workflow<State, Move, Data, Type>,
     items: readonly Omit<NewItem<NoInfer<Data>, NoInfer<Type>>, keyof Signed>[],
     signed: Signed,
+    /** Of the change and of its items, which are started once however often it is asked for with these ids. */
+    once?: readonly string[],
   ): Promise<Item<State, Move, Data, Type>[]> {
     await this.declare(workflow);
     checkWhole("items", checkList("items", items).length, { least: 1, most: ITEMS_BATCH_MAX });
-    const started = items.map((item) => startedOf(workflow, item, this.parts.newId()));
+    const [change, ...ids] = once ?? [];
+    const started = items.map((item, index) =>
+      startedOf(workflow, item, ids[index] ?? this.parts.newId()),
+    );
     const parent = parentOf(started);
     const tree = parent === null ? null : { of: parent };
     const rows = await this.#locked(workflow, tree, signed, (signature) =>
       this.write({
-        id: this.parts.newId(),
+        ...this.#changeId(change),
         items: parent === null ? [] : [parent],
         decide: (seen) =>
           this.#plan(seen, signature, async (plan) => {
@@ -130,7 +135,8 @@ export class Workflows {
           }),
       }),
     );
-    return inOrderOf(started, rows).map((row) => this.#item(workflow, row));
+    const found = once === undefined ? rows : await this.#with(rows, started);
+    return inOrderOf(started, found).map((row) => this.#item(workflow, row));
   }
 
   async item<State extends string, Move extends string, Data, Type extends string>(
@@ -186,6 +192,8 @@ export class Workflows {
     parent: string,
     changes: readonly ChildPatch<NoInfer<Move>, NoInfer<Data>>[],
     signed: Signed,
+    /** As of `change`. */
+    once?: string,
   ): Promise<Item<State, Move, Data, Type>[]> {
     checkKnown(signed, SIGNED_OPTIONS);
     checkWhole("changes", checkList("changes", changes).length, {
@@ -201,6 +209,7 @@ export class Workflows {
       asked,
       signed,
       under: checkText("parent", parent),
+      ...(once === undefined ? {} : { once }),
     });
     return inOrderOf(asked, rows).map((row) => this.#item(workflow, row));
   }
@@ -263,7 +272,7 @@ export class Workflows {
   ): Promise<StoredItem[]> {
     await this.declare(workflow);
     const change = {
-      ...(once === undefined ? { id: this.parts.newId() } : { id: once, once: true }),
+      ...this.#changeId(once),
       ...(above === undefined ? {} : { above }),
     };
     const items = asked.map(({ id }) => id);
@@ -279,6 +288,18 @@ export class Workflows {
     return this.#locked(workflow, tree, signed, (signature) =>
       this.write({ ...change, items, decide: (seen) => decide(seen, signature) }),
     );
+  }
+
+  #changeId(once: string | undefined): { id: string; once?: true } {
+    return once === undefined ? { id: this.parts.newId() } : { id: once, once: true };
+  }
+
+  /** A change that was made before does not tell which rows it started. */
+  async #with(rows: readonly StoredItem[], started: readonly Started[]): Promise<StoredItem[]> {
+    const known = new Set(rows.map(({ id }) => id));
+    const missing = started.filter(({ id }) => !known.has(id));
+    const found = await Promise.all(missing.map(({ id }) => this.find(id)));
+    return [...rows, ...found.filter((row) => row !== null)];
   }
 
   async #plan(

@@ -17,6 +17,8 @@ import type { Runtime } from "../core/runtime.ts";
 import type { Access } from "../store/access.ts";
 import { alertRoutes } from "./api/alerts.ts";
 import { doubtRoutes } from "./api/doubts.ts";
+import { emitRoute } from "./api/events.ts";
+import { itemChangeRoutes } from "./api/item-changes.ts";
 import { jobRoutes } from "./api/jobs.ts";
 import { leaseRoutes } from "./api/leases.ts";
 import { overviewRoutes } from "./api/overview.ts";
@@ -131,6 +133,8 @@ function routesOf(
     ...alertRoutes(given),
     ...workerRoutes(given),
     ...workflowRoutes(given),
+    ...itemChangeRoutes(given),
+    emitRoute(given),
     streamRoute(given),
   ];
   const told = documentRoute(() => document);

@@ -87,6 +87,29 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       assert.equal(await counted(holdfast, id), 1);
     });
 
+    test("items whose server dies after they were started are not started again", async () => {
+      await using holdfast = await openHoldfast(scratch.url);
+      const path = "/api/v1/workflows/tally/items/bulk";
+      const items = [{ data: { by: kind } }, { data: { by: kind } }];
+      const asked = {
+        method: "POST",
+        body: { items },
+        headers: { "idempotency-key": "birth" },
+      };
+      const order = { url: scratch.url, limits: { underWayMs: 0 }, locks };
+      await using mortal = await ServerProcess.start({
+        ...order,
+        dies: { in: "changeItems", when: "after" },
+      });
+      await assert.rejects(send(mortal, path, asked), { code: "ECONNRESET" });
+      await mortal.ended;
+      const started = await holdfast.workflows.list(tally);
+      await using server = await ServerProcess.start(order);
+      const { status, json } = await send(server, path, asked);
+      assert.deepEqual([status, json.items.length], [201, 2]);
+      assert.equal((await holdfast.workflows.list(tally)).length, started.length);
+    });
+
     test("of many who find a request abandoned one makes it, and all get its answer", async () => {
       await using desk = await Desk.open(scratch.url, { workflows: [tally] });
       const { store } = desk.holdfast;

@@ -4,7 +4,7 @@ import { before, after, describe, test } from "node:test";
 import { sighting } from "../support/alerts.ts";
 import { until } from "../worker/observe.ts";
 import { Desk } from "./client.ts";
-import { order, ship } from "./shop.ts";
+import { order, part, ship } from "./shop.ts";
 
 const MISSING = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
 
@@ -12,7 +12,7 @@ export function api(name: string, url: () => Promise<string>): void {
   describe(`the API on ${name}`, () => {
     let desk: Desk;
     before(async () => {
-      desk = await Desk.open(await url(), { tasks: [ship], workflows: [order] });
+      desk = await Desk.open(await url(), { tasks: [ship], workflows: [order, part(order)] });
     });
     after(() => desk[Symbol.asyncDispose]());
 
@@ -372,6 +372,70 @@ export function api(name: string, url: () => Promise<string>): void {
       assert.deepEqual(shown.progress, []);
       const { history, next } = await desk.get(`/api/v1/items/${item.id}/history?after=1&limit=1`);
       assert.deepEqual([history.length, history[0].seq, next], [1, 2, 2]);
+    });
+
+    test("items are started, updated and changed together", async () => {
+      const items = "/api/v1/workflows/order/items";
+      const headers = { "idempotency-key": "start-1" };
+      const body = { data: { cents: 7 }, identifier: "H-1", reason: "by phone" };
+      const { item } = await desk.post(items, body, 201, { headers });
+      assert.deepEqual([item.status, item.identifier, item.revision], ["open", "H-1", 1]);
+      assert.equal((await desk.post(items, body, 201, { headers })).item.id, item.id);
+      assert.equal((await desk.get("/api/v1/items?identifier=H-1")).items.length, 1);
+      const update = `/api/v1/items/${item.id}/update`;
+      const updated = await desk.post(update, { patch: { cents: 8 }, expect: 1 });
+      assert.deepEqual([updated.item.data, updated.item.status], [{ cents: 8 }, "open"]);
+      const stale = await desk.post(update, { patch: { cents: 9 }, expect: 1 }, 409);
+      assert.equal(stale.code, "ITEM_CHANGED");
+      const parts = [{ sku: "a" }, { sku: "b" }].map((data) => ({ data, parent: item.id }));
+      const bulk = "/api/v1/workflows/part/items/bulk";
+      const { items: started } = await desk.post(bulk, { items: parts }, 201);
+      assert.deepEqual(
+        started.map(({ data }: any) => data.sku),
+        ["a", "b"],
+      );
+      const [first, second] = started.map(({ id }: any) => id);
+      const children = `/api/v1/items/${item.id}/children`;
+      const bad = {
+        changes: [
+          { id: first, move: "pack" },
+          { id: second, move: "fold" },
+        ],
+      };
+      assert.equal((await desk.post(children, bad, 409)).code, "INVALID_MOVE");
+      assert.equal((await desk.get(`/api/v1/items/${first}`)).item.status, "open");
+      const good = {
+        changes: [
+          { id: second, move: "pack" },
+          { id: first, patch: { sku: "c" } },
+        ],
+      };
+      const changed = await desk.post(children, { ...good, reason: "packed at night" });
+      assert.deepEqual(
+        changed.items.map(({ status, data }: any) => [status, data.sku]),
+        [
+          ["packed", "b"],
+          ["open", "c"],
+        ],
+      );
+      const { history } = await desk.get(`/api/v1/items/${second}`);
+      assert.deepEqual([history[1].actor, history[1].reason], ["local", "packed at night"]);
+      const unknown = await desk.post("/api/v1/workflows/nothing/items", { data: {} }, 409);
+      assert.equal(unknown.code, "UNKNOWN_WORKFLOW");
+      assert.equal((await desk.post(items, { data: [] }, 422)).field, "data");
+    });
+
+    test("an event that is emitted is there for the jobs that wait for it, and the first stands", async () => {
+      const event = { name: "order.paid", key: "H-1", payload: { cents: 7 } };
+      assert.deepEqual(await desk.post("/api/v1/events", event), { first: true, woken: 0 });
+      const again = { ...event, payload: { cents: 9 } };
+      assert.deepEqual(await desk.post("/api/v1/events", again), { first: false, woken: 0 });
+      const { payload } = (await desk.holdfast.store.findEvent("order.paid", "H-1")) ?? {};
+      assert.equal(payload, '{"cents":7}');
+      assert.equal(
+        (await desk.post("/api/v1/events", { name: "@job", key: "1" }, 422)).field,
+        "name",
+      );
     });
 
     test("a request that is sent again is made once, and answered the same", async () => {

@@ -50,6 +50,11 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "GET /api/v1/items/{id}": null,
   "GET /api/v1/items/{id}/history": null,
   "POST /api/v1/items/{id}/moves": { move: "pay" },
+  "POST /api/v1/items/{id}/update": { patch: {} },
+  "POST /api/v1/items/{id}/children": { changes: [{ id: ID, patch: {} }] },
+  "POST /api/v1/workflows/{name}/items": { data: {} },
+  "POST /api/v1/workflows/{name}/items/bulk": { items: [{ data: {} }] },
+  "POST /api/v1/events": { name: "paid", key: "42" },
   "GET /api/v1/stream": null,
 };
 

@@ -1,6 +1,6 @@
 /** A task and a workflow for tests of the API. */
 import { defineTask } from "../../src/core/task.ts";
-import { defineWorkflow, unchecked } from "../../src/core/workflow.ts";
+import { defineWorkflow, unchecked, type AnyWorkflow } from "../../src/core/workflow.ts";
 import { z } from "zod";
 
 export const ship = defineTask({
@@ -26,6 +26,17 @@ export const tally = defineWorkflow({
     close: { from: "counted", to: "closed" },
   },
 });
+
+/** Parts of an order. */
+export const part = (parent: AnyWorkflow) =>
+  defineWorkflow({
+    name: "part",
+    parent,
+    data: unchecked<{ sku: string }>(),
+    initial: "open",
+    states: { open: {}, packed: { final: true } },
+    moves: { pack: { from: "open", to: "packed" } },
+  });
 
 export const order = defineWorkflow({
   name: "order",

@@ -1,4 +1,4 @@
-/** Workflows and their items: look at all of them, and move those whose workflow this server has the code of. */
+/** Workflows and their items, for readers; item-changes.ts has the routes that write. */
 import { z } from "zod";
 import { decode } from "../../core/json.ts";
 import { ItemNotFound } from "../../core/workflow-errors.ts";
@@ -14,7 +14,7 @@ const WORKFLOWS_MAX = 200;
 const PAGE = 50;
 
 export function workflowRoutes(parts: RouteParts): Route[] {
-  return [...declarationRoutes(parts), ...itemRoutes(parts), historyRoute(parts), moveRoute(parts)];
+  return [...declarationRoutes(parts), ...itemRoutes(parts), historyRoute(parts)];
 }
 
 function declarationRoutes(parts: RouteParts): Route[] {
@@ -153,45 +153,6 @@ function historyRoute({ holdfast }: RouteParts): Route {
   });
 }
 
-function moveRoute({ holdfast, workflows }: RouteParts): Route {
-  return route({
-    method: "POST",
-    path: "/api/v1/items/{id}/moves",
-    name: "moveItem",
-    tag: TAG,
-    summary: "Move an item",
-    access: "operator",
-    params: { id: s.id },
-    body: z.strictObject({
-      move: s.name,
-      patch: z.record(z.string(), z.unknown()).optional(),
-      expect: z.int().min(0).optional().meta({ description: "The revision that you decided by." }),
-      reason: s.reason.optional(),
-    }),
-    answers: { 200: { description: "As it is then.", schema: z.object({ item: s.item }) } },
-    problems: [409, 413],
-    run: async ({ params: { id }, body, asker, requestId, ids }) => {
-      const found = await holdfast.store.findItem(id);
-      if (found === null) throw new ItemNotFound({ id });
-      const workflow = workflows.get(found.workflow);
-      if (workflow === undefined) throw unknownWorkflow(found.workflow);
-      const change = Object.fromEntries(
-        Object.entries(body).filter(([, value]) => value !== undefined),
-      );
-      const by = { actor: asker.name, trace: requestId };
-      // A request whose answer was lost comes again with its ids, and finds the line that it wrote.
-      await holdfast.workflows.change(workflow, id, { ...change, ...by }, ids[0]);
-      const moved = (await holdfast.store.findItem(id)) ?? found;
-      return { status: 200, json: { item: itemOf(moved) } };
-    },
-  });
-}
-
-function unknownWorkflow(name: string): Problem {
-  const detail = `This server does not have the code of workflow '${name}', whose guards decide. Start it with a module that exports it.`;
-  return new Problem({ status: 409, code: "UNKNOWN_WORKFLOW", detail });
-}
-
 function summaryOf(
   item: StoredItem,
 ): Omit<StoredItem, "data" | "depth" | "auditSeq" | "auditHash"> {
@@ -199,7 +160,7 @@ function summaryOf(
   return summary;
 }
 
-function itemOf(item: StoredItem): object {
+export function itemOf(item: StoredItem): object {
   return { ...summaryOf(item), data: readable(item.data) };
 }
 

@@ -1,6 +1,14 @@
 /** A file that somebody deletes, moves or replaces while it is in use: nothing is accepted into it, and what was is not lost. */
 import assert from "node:assert/strict";
-import { copyFileSync, existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { basename, dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { after, suite, test } from "node:test";
@@ -40,6 +48,10 @@ function rescuedFrom(path: string): string[] {
   return readdirSync(dirname(path))
     .filter((name) => name.startsWith(`${basename(path)}.rescued-`))
     .map((name) => `${dirname(path)}/${name}`);
+}
+
+function modeOf(path: string): number {
+  return statSync(path).mode & 0o777;
 }
 
 function jobsIn(path: string): number {
@@ -92,11 +104,32 @@ suite("a file in use", () => {
       // What was accepted is in the file that is left.
       assert.deepEqual(rescuedFrom(path), [error.rescuePath]);
       assert.ok(jobsIn(error.rescuePath) >= 1);
+      assert.equal(modeOf(error.rescuePath), 0o600);
       await until("whoever runs it is told", () =>
         warnings.some(({ message }) => message.includes(error.rescuePath)),
       );
     });
   }
+
+  test("is created for its owner alone, with all that belongs to it", async () => {
+    const path = folder.file(".db");
+    const store = await openAt(path);
+    await put(store);
+    const endings = ["", "-wal", "-shm"];
+    assert.deepEqual(
+      endings.map((ending) => modeOf(path + ending)),
+      [0o600, 0o600, 0o600],
+    );
+    await store.close();
+    chmodSync(path, 0o640); // as its owner wants it
+    const again = await openAt(path);
+    await put(again);
+    assert.deepEqual(
+      endings.map((ending) => modeOf(path + ending)),
+      [0o640, 0o640, 0o640],
+    );
+    await again.close();
+  });
 
   test("whose log alone is deleted takes nothing that would be lost with it", async () => {
     const path = folder.file(".db");

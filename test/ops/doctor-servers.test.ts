@@ -1,5 +1,6 @@
 /** What only a server, or only a file, can have: each is brought about for real and found. */
 import assert from "node:assert/strict";
+import { chmodSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -77,6 +78,20 @@ describe("an SQLite file", { timeout: 60_000 }, () => {
     db.exec("insert into holdfast_worker_type (name, slots) values ('crowd', 5000)");
     db.close();
     await assertFound(store, "file-integrity", "file");
+    await store.close();
+  });
+
+  test("a file that other users can read is found", async () => {
+    using folder = tempFolder();
+    const path = folder.file(".db");
+    const store = (await openStore(`sqlite:${path}`)) as SqlStore;
+    await store.migrate();
+    assert.equal(await store.examine("file-permissions", { limit: 3 }), null);
+    chmodSync(path, 0o640);
+    await assertFound(store, "file-permissions", `file ${path}`);
+    chmodSync(path, 0o600);
+    chmodSync(`${path}-wal`, 0o604);
+    await assertFound(store, "file-permissions", `file ${path}-wal`);
     await store.close();
   });
 });

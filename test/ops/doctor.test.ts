@@ -25,7 +25,7 @@ import { assertFound, engines, Sickbed } from "./sickbed.ts";
 
 /** Planted in doctor-servers.test.ts. */
 const OF_SERVERS: Readonly<Record<string, readonly string[]>> = {
-  sqlite: ["wal-file", "file-integrity"],
+  sqlite: ["wal-file", "file-permissions", "file-integrity"],
   postgres: [
     "dead-rows",
     "autovacuum-off",

@@ -1,5 +1,6 @@
 /** What an examination must know of SQLite. */
 import { statSync } from "node:fs";
+import type { Offender } from "../../core/finding.ts";
 import type { Anatomy } from "../anatomy.ts";
 import { asking, type Check } from "../checks/check.ts";
 import type { Engine } from "../engine.ts";
@@ -18,7 +19,7 @@ export const anatomy: Anatomy = {
     return sql`${minus} order by id limit ${limit}`;
   },
   catalogue,
-  checks: [walFile({ bytesMax: WAL_BYTES_MAX }), integrity()],
+  checks: [walFile({ bytesMax: WAL_BYTES_MAX }), permissions(), integrity()],
 };
 
 async function catalogue(engine: Engine): Promise<string[]> {
@@ -55,15 +56,47 @@ export function walFile({ bytesMax }: { readonly bytesMax: number }): Check {
     remedy:
       "End the process that keeps a transaction open; the log is cut with the next checkpoint.",
     cost: "quick",
-    find: async ({ address }) => {
-      const { path } = (address?.options ?? {}) as { path?: string };
-      if (path === undefined) return [];
+    find: async (engine) => {
+      const path = pathOf(engine);
+      if (path === null) return [];
       const bytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
       if (bytes <= bytesMax) return [];
       const detail = `has ${Math.ceil(bytes / MEBIBYTE)} MiB; ${Math.ceil(bytesMax / MEBIBYTE)} are usual at most`;
       return [{ subject: `file ${path}-wal`, detail, sinceAt: null }];
     },
   };
+}
+
+/** What users who are not the owner of a file may do with it. */
+const OTHERS = 0o077;
+
+function permissions(): Check {
+  return {
+    name: "file-permissions",
+    severity: "warning",
+    problem: "Other users of this machine may read or change the database's files.",
+    remedy:
+      "Run 'chmod 600' on each. If several users share the file, keep it in a folder that only they can enter.",
+    cost: "quick",
+    find: async (engine, { limit }) => {
+      const path = pathOf(engine);
+      if (path === null || process.platform === "win32") return [];
+      return ["", "-wal", "-shm"].flatMap((ending) => openToOthers(path + ending)).slice(0, limit);
+    },
+  };
+}
+
+function openToOthers(path: string): Offender[] {
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
+  if ((mode & OTHERS) === 0) return [];
+  const detail = `has mode ${(mode & 0o777).toString(8).padStart(4, "0")}`;
+  return [{ subject: `file ${path}`, detail, sinceAt: null }];
+}
+
+/** Null: it is in memory. */
+function pathOf({ address }: Engine): string | null {
+  const { path } = (address?.options ?? {}) as { path?: string };
+  return path ?? null;
 }
 
 function integrity(): Check {

@@ -21,7 +21,7 @@ import { askOf } from "../guest.ts";
 import type { Ask, Asked } from "../guests/ask.ts";
 import { FINGERPRINT, OTHER_COPY } from "../guests/sqlite.ts";
 import { isBusy, translate } from "./errors.ts";
-import { checkFile } from "./file.ts";
+import { checkFile, createFile } from "./file.ts";
 import { FileGuard } from "./guard.ts";
 import { HotStatements } from "./hot.ts";
 import { FileWatch } from "./watch.ts";
@@ -68,6 +68,7 @@ export class SqliteEngine implements Engine {
     if (path !== ":memory:") checkFile(path, create);
     let db: DatabaseSync;
     try {
+      if (path !== ":memory:") createPrivately(path);
       db = new DatabaseSync(path, { timeout: 0 });
     } catch (error) {
       throw translate(error, path);
@@ -352,6 +353,13 @@ const TABLES = {
   lease: sql`holdfast.lease`,
   finished: sql`holdfast.finished`,
 };
+
+/** What keeps a file from being made, SQLite says better. */
+function createPrivately(path: string): void {
+  try {
+    createFile(path);
+  } catch {}
+}
 
 /** Stays with the file, so it is set when the tables are made, and never on a database that is not ours. */
 const WAL = "pragma journal_mode = wal";

@@ -1,5 +1,5 @@
 /** The file that a database is in: which one a URL names, and whether it can be used. */
-import { existsSync, statfsSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { InvalidArgument, StoreUnavailable } from "../../core/errors.ts";
 
@@ -48,5 +48,23 @@ export function checkFile(path: string, create: boolean): void {
       problem: `${path} is on a network file system (${network}), where SQLite's locks cannot be trusted.`,
       remedy: "Put the file on a local disk, or use PostgreSQL or MySQL.",
     });
+  }
+}
+
+/** Jobs are in it as plain text, so it is its owner's alone. */
+const FILE_MODE = 0o600;
+
+/**
+ * Makes an empty file for a database that is new, before SQLite would make one that all can read.
+ * The files beside it get its mode from SQLite. False: there is one, and it stays as it is. It is not
+ * even opened, because closing it would take this process's locks on it away.
+ */
+export function createFile(path: string): boolean {
+  try {
+    closeSync(openSync(path, "wx", FILE_MODE));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
   }
 }

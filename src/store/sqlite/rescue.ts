@@ -3,8 +3,9 @@
  * beside it first. So it is with one that was only moved: its last commits are in a log that did not go along, and SQLite does not
  * bring them into a file that is not at its path.
  */
-import { closeSync, fsyncSync, openSync, statSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
+import { createFile } from "./file.ts";
 import type { FileGuard } from "./guard.ts";
 
 /** There is no log down here, and nobody may have the last words but the process: a warning reaches whoever runs it. */
@@ -14,10 +15,10 @@ function warn(message: string): void {
 
 export function rescue(db: DatabaseSync, guard: FileGuard): void {
   const { path, rescuePath } = guard;
-  // Another connection, of this process or of another, was faster.
-  if (statSync(rescuePath, { throwIfNoEntry: false }) !== undefined) return;
   try {
-    db.prepare("vacuum into ?").run(rescuePath);
+    // Else another connection, of this process or of another, was faster.
+    if (!createFile(rescuePath)) return;
+    fill(db, rescuePath);
     bringToDisk(rescuePath);
     warn(
       `${path} was deleted, moved or replaced while it was in use. What was in it is in ${rescuePath}.`,
@@ -27,6 +28,16 @@ export function rescue(db: DatabaseSync, guard: FileGuard): void {
     warn(
       `${path} was deleted, moved or replaced while it was in use, and what was in it could not be saved: ${words}`,
     );
+  }
+}
+
+/** A file that stayed empty would keep the next one from trying. */
+function fill(db: DatabaseSync, path: string): void {
+  try {
+    db.prepare("vacuum into ?").run(path);
+  } catch (error) {
+    rmSync(path, { force: true });
+    throw error;
   }
 }
 

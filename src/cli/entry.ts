@@ -3,6 +3,7 @@
  */
 import { writeSync } from "node:fs";
 import { hostname } from "node:os";
+import { visible } from "../core/characters.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { coveredFacts, coveredText } from "./covering.ts";
 import { childNumber } from "./speech.ts";
@@ -10,12 +11,8 @@ import { childNumber } from "./speech.ts";
 const STDERR = 2;
 
 /** JSON leaves some characters as they are that a terminal obeys, or that turn the direction of a text. */
-const RISKY = /[\u007F-\u009F\u2028\u2029\u202A-\u202E\u2066-\u2069]/g;
-
 export function escaped(json: string): string {
-  return json.replaceAll(RISKY, (character) => {
-    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
-  });
+  return visible(json, { lines: true });
 }
 
 export interface EntryOptions {

@@ -4,7 +4,7 @@ import { CommanderError, type Command } from "commander";
 import { ConfigInvalid, problemText } from "../config/problem.ts";
 import { schema } from "../config/schema.ts";
 import { HoldfastError } from "../core/errors.ts";
-import { writeEntry } from "./entry.ts";
+import { escaped, writeEntry } from "./entry.ts";
 import { endsInLog } from "./speech.ts";
 import { printable } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
@@ -123,7 +123,7 @@ function logFailure({ env }: Terminal, error: unknown): void {
 
 function linesAbout(terminal: Terminal, error: unknown): string[] {
   const { code, message } = inWords(error);
-  if (terminal.json) return [JSON.stringify({ error: { code, message } })];
+  if (terminal.json) return [escaped(JSON.stringify({ error: { code, message } }))];
   const debug = wantsStack(terminal.env) ? [inspect(error)] : [];
   return [terminal.errorColors.red(printable(message, { lines: true })), ...debug];
 }

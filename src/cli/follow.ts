@@ -18,7 +18,8 @@ export async function follow(terminal: Terminal, { jobs }: Holdfast, id: string)
   });
   const enough = AbortSignal.any([ending.signal, terminal.gone]);
   for await (const entry of jobs.watch(id, { signal: enough })) {
-    terminal.print(terminal.json ? JSON.stringify(entry) : entryLine(terminal, entry));
+    if (terminal.json) terminal.printJsonLine(entry);
+    else terminal.print(entryLine(terminal, entry));
   }
   if (signal !== null) throw new Interrupted({ signal, exitCode: exitCodeAfter(signal) });
   if (!terminal.gone.aborted) await jobs.result(id);

@@ -1,4 +1,5 @@
 /** Tables for a terminal: aligned, as wide as the terminal at most, cut with … where they must be. */
+import { visible } from "../core/characters.ts";
 
 export interface Column {
   readonly title: string;
@@ -112,11 +113,7 @@ function asCell(cell: string | Cell): Cell {
 
 /** What a job brings along could hold commands for the terminal: they are shown, not obeyed. */
 export function printable(text: string, options: { readonly lines?: boolean } = {}): string {
-  const control = options.lines === true ? /[^\P{Cc}\n]/gu : /\p{Cc}/gu;
-  return text.replace(
-    control,
-    (character) => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
-  );
+  return visible(text, options);
 }
 
 function sum(numbers: readonly number[]): number {

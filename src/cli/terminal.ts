@@ -6,6 +6,7 @@
  */
 import type { WriteStream } from "node:tty";
 import { createColors } from "picocolors";
+import { visible } from "../core/characters.ts";
 import { HoldfastError } from "../core/errors.ts";
 
 export type Colors = ReturnType<typeof createColors>;
@@ -100,7 +101,17 @@ export class Terminal {
 
   /** One document, indented for a person. */
   printJson(value: unknown): void {
-    this.print(JSON.stringify(value, null, this.#stdout.isTTY === true ? 2 : undefined));
+    this.#printDocument(JSON.stringify(value, null, this.#stdout.isTTY === true ? 2 : undefined));
+  }
+
+  /** One of several documents, each on a line. */
+  printJsonLine(value: unknown): void {
+    this.#printDocument(JSON.stringify(value));
+  }
+
+  /** JSON leaves characters as they are that a terminal obeys. */
+  #printDocument(json: string): void {
+    this.print(visible(json, { lines: true }));
   }
 
   complain(...lines: readonly string[]): void {

@@ -5,6 +5,7 @@
  * own and not a schema library's: every command loads them, a library costs more start-up time and memory than a worker at rest may take, and its
  * messages would know neither where a value came from nor that it is a secret.
  */
+import { hasControl, hasInvisible } from "../core/characters.ts";
 import { DURATION_MS_MAX, formatMs, toMs } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
 import { COVERED, masked, originOf, printedUrl, schemeOf } from "./masking.ts";
@@ -251,7 +252,8 @@ function cutOff(given: string): string {
 }
 
 function isPlain(given: string): boolean {
-  return given !== "" && given.length <= TEXT_LENGTH_MAX && !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(given);
+  if (given === "" || given.length > TEXT_LENGTH_MAX) return false;
+  return !hasControl(given) && !hasInvisible(given);
 }
 
 function partsOf(given: unknown): unknown[] | null {

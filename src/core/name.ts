@@ -2,8 +2,9 @@
  * The names of queues and tasks, and the keys of jobs.
  *
  * They compare as bytes on every engine, so what looks the same has to be the same: one normal
- * form, no blanks at the ends, no control characters. Case counts: 'Mail' and 'mail' are two names.
+ * form, no blanks at the ends, no control characters, none that cannot be seen. Case counts: 'Mail' and 'mail' are two names.
  */
+import { hasControl, hasInvisible, visible } from "./characters.ts";
 import { InvalidArgument } from "./errors.ts";
 
 export const NAME_LENGTH_MAX = 128;
@@ -36,8 +37,10 @@ function problemOf(text: unknown, lengthMax: number): string | null {
     return `has ${text.length} characters; at most ${lengthMax} are allowed.`;
   }
   if (text.trim() !== text) return `${show(text)} must not begin or end with a blank.`;
-  // Line and paragraph separators break lines in logs as the control characters do.
-  if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) return `${show(text)} contains a control character.`;
+  if (hasControl(text)) return `${show(text)} contains a control character.`;
+  if (hasInvisible(text)) {
+    return `${show(text)} contains a character that has no width or turns the direction of a text.`;
+  }
   if (!text.isWellFormed()) return `${show(text)} contains half of a character (a lone surrogate).`;
   if (text.normalize("NFC") !== text) {
     return `${show(text)} is not in Unicode normal form C. Call .normalize("NFC") on it first.`;
@@ -46,5 +49,5 @@ function problemOf(text: unknown, lengthMax: number): string | null {
 }
 
 function show(text: string): string {
-  return JSON.stringify(text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text);
+  return visible(JSON.stringify(text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text));
 }

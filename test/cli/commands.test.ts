@@ -52,6 +52,18 @@ suite("holdfast", () => {
     assert.match((await desk.holdfast(["work", "--help"])).stdout, levels);
   });
 
+  test("characters that a terminal obeys, or that turn a text around, are escaped in JSON", async () => {
+    const { id } = await desk.json(["enqueue", "x", JSON.stringify("\u009B31m\u202E\u200B")]);
+    for (const args of [["job", id], ["jobs"], ["enqueue", "x", JSON.stringify("\u202E")]]) {
+      const { stdout } = await desk.holdfast([...args, "--json"]);
+      assert.doesNotMatch(stdout, /[\u007F-\u009F\u200B\u2028-\u202E\u2066-\u2069]/);
+    }
+    const shown = await desk.json(["job", id]);
+    assert.equal(shown.job.input, "\u009B31m\u202E\u200B");
+    const refused = await desk.holdfast(["enqueue", "q\u202Egnp", "--json"]);
+    assert.deepEqual([refused.code, refused.stderr.includes("\u202E")], [2, false]);
+  });
+
   test("--version is the package's", async () => {
     const { code, stdout } = await desk.holdfast(["--version"]);
     assert.equal(code, 0);

@@ -53,6 +53,11 @@ suite("table", () => {
   test("control characters are shown and not sent to the terminal", () => {
     assert.equal(printable("a\u001B[2Jb\nc"), "a\\u001b[2Jb\\u000ac");
     assert.equal(printable("a\nb\r", { lines: true }), "a\nb\\u000d");
+    assert.equal(
+      printable("\u009B31m q\u202Egnp \u2066\u200B\u2028"),
+      "\\u009b31m q\\u202egnp \\u2066\\u200b\\u2028",
+    );
+    assert.equal(printable("👩‍💻 två 注文"), "👩‍💻 två 注文");
   });
 });
 

@@ -102,6 +102,8 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
   const refused: [what: string, facts: string, message: RegExp][] = [
     ["an empty task", `''`, /task must not be empty/],
     ["a task with a blank at its end", `'t '`, /task must have no blank/],
+    ["a task with a mark that turns the direction", `'q\u202Egnp'`, /turns the direction/],
+    ["a key with a blank without a width", `'t', key => 'a\u200Bb'`, /key must have no character/],
     ["a queue that is too long", `'t', queue => repeat('q', 129)`, /queue has 129 characters/],
     ["a priority out of range", `'t', priority => 2000000`, /priority must be from/],
     ["no attempts", `'t', max_attempts => 0`, /max_attempts must be from 1/],

@@ -6,7 +6,16 @@ import { checkKey, checkName, KEY_LENGTH_MAX, NAME_LENGTH_MAX } from "../../src/
 
 suite("a name", () => {
   test("may be anything people type, and comes back unchanged", () => {
-    for (const name of ["a", "mail.send", "Mail", "två ord", "注文", "🦀", "a'b\"c\\d%_;--"]) {
+    for (const name of [
+      "a",
+      "mail.send",
+      "Mail",
+      "två ord",
+      "注文",
+      "🦀",
+      "👩‍💻",
+      "a'b\"c\\d%_;--",
+    ]) {
       assert.equal(checkName("queue", name), name);
     }
   });
@@ -29,6 +38,9 @@ suite("a name", () => {
     "with a delete": ["a\u007Fb", /control character/],
     "with a control character beyond ASCII": ["a\u0085b", /control character/],
     "with a line separator": ["a\u2028b", /control character/],
+    "with a mark that turns the direction": ["q\u202Egnp", /no width or turns the direction/],
+    "with a mark that isolates a direction": ["q\u2066x", /no width or turns the direction/],
+    "with a blank that has no width": ["a\u200Bb", /no width or turns the direction/],
     "with half of a character": ["a\uD800", /lone surrogate/],
     "in another normal form than C": ["e\u0301", /normal form C/],
   };

@@ -35,6 +35,9 @@ begin
   elsif value ~ '^\\s|\\s$|[[:cntrl:]]' or value is not nfc normalized then
     raise exception using errcode = '22023', message = format(
       'holdfast: %s must have no blank at its ends, no control character, and be in normal form C', field);
+  elsif value ~ '[\\u061C\\u200B\\u200E\\u200F\\u2028-\\u202E\\u2060-\\u2064\\u2066-\\u2069\\uFEFF]' then
+    raise exception using errcode = '22023', message = format(
+      'holdfast: %s must have no character that has no width or turns the direction of a text', field);
   end if;
   return value;
 end $$;

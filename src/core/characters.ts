@@ -1,0 +1,30 @@
+/**
+ * Characters that are not what they look like: a terminal obeys control characters, separators break
+ * a line, some marks turn the direction of the text behind them, and some have no width at all.
+ * The joiners that emoji and some scripts need (U+200C, U+200D) are not among them.
+ */
+const CONTROL = String.raw`\p{Cc}\p{Zl}\p{Zp}`;
+const INVISIBLE = String.raw`\u061C\u200B\u200E\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF`;
+
+const ANY_CONTROL = new RegExp(`[${CONTROL}]`, "u");
+const ANY_INVISIBLE = new RegExp(`[${INVISIBLE}]`, "u");
+const ALL = new RegExp(`[${CONTROL}${INVISIBLE}]`, "gu");
+
+export function hasControl(text: string): boolean {
+  return ANY_CONTROL.test(text);
+}
+
+export function hasInvisible(text: string): boolean {
+  return ANY_INVISIBLE.test(text);
+}
+
+/** Each of them as JSON would escape it: `\u202e`. `lines`: line feeds are left as they are. */
+export function visible(text: string, options: { readonly lines?: boolean } = {}): string {
+  return text.replaceAll(ALL, (character) =>
+    options.lines === true && character === "\n" ? character : escapeOf(character),
+  );
+}
+
+function escapeOf(character: string): string {
+  return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+}

@@ -1,19 +1,18 @@
 /** `holdfast workers`: who works, and what they shall do. */
 import { Command } from "commander";
 import { HoldfastError } from "../core/errors.ts";
-import type { WorkerState } from "../core/worker-state.ts";
-import { driftOf, type Drifts, type WorkerTarget } from "../queue/workers.ts";
-import type { WorkerRecord } from "../store/registry.ts";
+import type { Drifts, WorkerTarget } from "../queue/workers.ts";
 import type { Stranded } from "../store/store.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { BadUsage } from "./failure.ts";
-import { printable, table, type Cell } from "./table.ts";
-import type { Colors, Terminal } from "./terminal.ts";
+import { printable } from "./table.ts";
+import type { Terminal } from "./terminal.ts";
 import { limitCommand } from "./worker-limit.ts";
-import { counted, moment, relative, span } from "./words.ts";
+import { portrait, workerTable } from "./worker-table.ts";
+import { counted, span } from "./words.ts";
 
 interface ListOptions extends DatabaseOptions {
   readonly type?: string;
@@ -27,9 +26,6 @@ interface TellOptions extends DatabaseOptions, ReasonOptions {
 }
 
 const LIMIT_DEFAULT = 50;
-/** Where there is room for it, a table also says where the workers run. */
-const WIDE = 120;
-const BYTES_PER_MB = 1e6;
 
 class WorkerNotFound extends HoldfastError {
   constructor(words: string) {
@@ -106,57 +102,6 @@ interface Troubles {
   readonly stranded: readonly Stranded[];
 }
 
-function workerTable(workers: readonly WorkerRecord[], { columns, colors }: Terminal): string[] {
-  const drifting = new Set(driftOf(workers).map(({ type }) => type));
-  const wide = columns === null || columns >= WIDE;
-  return table({
-    columns: [
-      { title: "WORKER", flexible: true },
-      { title: "STATUS" },
-      { title: "VERSION", flexible: true },
-      { title: "SEEN", align: "right" },
-      { title: "RUNS", align: "right" },
-      ...(wide
-        ? [
-            { title: "DONE", align: "right" as const },
-            { title: "HOST", flexible: true },
-          ]
-        : []),
-    ],
-    rows: workers.map((worker): (string | Cell)[] => [
-      worker.id,
-      { text: standing(worker), paint: paintOf(colors, worker) },
-      drifting.has(worker.type) ? { text: worker.version, paint: colors.yellow } : worker.version,
-      span(worker.silentMs),
-      String(worker.running),
-      ...(wide ? [String(worker.done), `${worker.hostname}:${worker.pid}`] : []),
-    ]),
-    width: columns,
-    paintTitle: colors.bold,
-  });
-}
-
-/** What it is, and what somebody wants it to be. */
-function standing({ status, reason, wish }: WorkerRecord): string {
-  if (status === "stopped") return reason === null || reason === "asked" ? status : reason;
-  return status === "running" && wish !== "run" ? WISHED[wish] : status;
-}
-
-const WISHED = { pause: "paused", drain: "draining", stop: "stopping" } as const;
-
-const TONES = {
-  starting: "cyan",
-  running: "green",
-  stopping: "yellow",
-  stopped: "dim",
-} as const satisfies Record<WorkerState, keyof Colors>;
-
-function paintOf(colors: Colors, { status, wish, reason }: WorkerRecord): (text: string) => string {
-  if (status === "running" && wish !== "run") return colors.yellow;
-  if (status === "stopped" && reason !== null && reason !== "asked") return colors.red;
-  return colors[TONES[status]];
-}
-
 /** What somebody should know who looks at workers. */
 function remarks({ drift, stranded }: Troubles, { colors }: Terminal): string[] {
   return [
@@ -180,32 +125,6 @@ async function show(terminal: Terminal, id: string, { url }: DatabaseOptions): P
   if (worker === null) throw new WorkerNotFound(`There is no worker ${id}. See: holdfast workers`);
   if (terminal.json) terminal.printJson({ worker });
   else terminal.print(...portrait(worker, terminal));
-}
-
-function portrait(worker: WorkerRecord, { colors }: Terminal): string[] {
-  const now = worker.heartbeatAt + worker.silentMs; // by the database's clock, as all of these are
-  const lines: Record<string, string | null> = {
-    status: paintOf(colors, worker)(standing(worker)),
-    reason: worker.reason,
-    slot: worker.slot === null ? null : `${worker.slot} (instance ${worker.instance})`,
-    version: worker.version,
-    process: `${worker.pid} on ${worker.hostname}`,
-    node: `${worker.nodeVersion}, ${worker.platform} ${worker.arch}`,
-    queues: worker.queues.join(", "),
-    tasks: worker.tasks.join(", "),
-    started: moment(worker.startedAt, now),
-    seen: `${relative(worker.heartbeatAt, now)}; ${counted(worker.beats, "heartbeat")}, ${span(worker.gapMsMax)} apart at most`,
-    stopped: worker.stoppedAt === null ? null : moment(worker.stoppedAt, now),
-    jobs: `${worker.running} of ${worker.concurrency} running; ${worker.claimed} claimed, ${worker.done} done, ${worker.retried} retried, ${worker.failed} failed`,
-    lost: worker.leasesLost === 0 ? null : counted(worker.leasesLost, "lease"),
-    memory: `${Math.round(worker.memoryBytes / BYTES_PER_MB)} MB; event loop late by ${worker.loopDelayMs} ms`,
-  };
-  return [
-    colors.bold(worker.id),
-    ...Object.entries(lines).flatMap(([name, text]) =>
-      text === null ? [] : [`  ${colors.dim(name.padEnd(8))}  ${text}`],
-    ),
-  ];
 }
 
 async function tell(

@@ -26,4 +26,6 @@ export interface Offender {
   readonly detail: string;
   /** Since when, where that is known. */
   readonly sinceAt: number | null;
+  /** It has happened, and does not pass by itself: an alert need not wait whether it lasts. */
+  readonly happened?: true;
 }

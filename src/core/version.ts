@@ -8,6 +8,8 @@ import type { Runtime } from "./runtime.ts";
 
 const SHORT = 7;
 const SHA = /^[0-9a-f]{40,64}$/;
+/** The same, whole or abbreviated. */
+const HASH = /^[0-9a-f]{7,64}$/;
 /** Folders above the working directory that may hold the repository. */
 const PARENTS_MAX = 32;
 const LENGTH_MAX = 128;
@@ -34,8 +36,37 @@ export function isKnownVersion(version: string): boolean {
   return !UNKNOWN.test(version);
 }
 
+/**
+ * Whether two versions name one build: they are equal, or both are hashes of a commit and one is the other's beginning. Numbers
+ * such as 1234567 and 12345678 are different builds.
+ */
+export function isSameBuild(a: string, b: string): boolean {
+  if (a === b) return true;
+  const [short, long] = a.length < b.length ? [a, b] : [b, a];
+  if (!HASH.test(short) || !HASH.test(long) || !long.startsWith(short)) return false;
+  return SHA.test(long) || /[a-f]/.test(short);
+}
+
+/** Groups by build, in the order in which the builds come. Each is called by its shortest version. */
+export function byBuild<T extends { readonly version: string }>(
+  all: readonly T[],
+): { readonly version: string; readonly some: readonly T[] }[] {
+  const builds: { version: string; some: T[] }[] = [];
+  for (const one of all) {
+    const build = builds.find(({ version }) => isSameBuild(version, one.version));
+    if (build === undefined) builds.push({ version: one.version, some: [one] });
+    else {
+      build.some.push(one);
+      if (one.version.length < build.version.length) build.version = one.version;
+    }
+  }
+  return builds;
+}
+
+/** The hash of a commit is shortened, as git's is. */
 function buildId(env: NodeJS.ProcessEnv): string | null {
   const given = env["BUILD_ID"]?.trim() ?? "";
+  if (SHA.test(given)) return given.slice(0, SHORT);
   return given === "" ? null : given.slice(0, LENGTH_MAX);
 }
 

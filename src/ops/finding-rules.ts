@@ -13,6 +13,7 @@ export const CHECKS = {
   stale: "worker-stale",
   hung: "worker-hung",
   drift: "worker-version-drift",
+  enqueuers: "enqueuer-version-drift",
   expired: "lease-expired",
 } as const;
 const MAPPED = new Set<string>(Object.values(CHECKS));
@@ -31,6 +32,7 @@ export function findingRules(settings: AlertSettings): readonly AlertRule[] {
     workerStale(settings),
     workerHung(settings),
     versionDrift(settings),
+    enqueuerDrift(settings),
     leaseExpired(settings),
     otherFinding(settings),
   ];
@@ -48,7 +50,7 @@ const workerStale = ({ staleFor }: AlertSettings): AlertRule => ({
   name: "worker-stale",
   severity: "warning",
   holdMs: staleFor,
-  when: `a worker has given no sign of life for ${formatMs(staleFor)}`,
+  when: `another worker found it dead, or it has sent no heartbeat for ${formatMs(staleFor)}`,
   find: ({ observation }) => byOffender(observation, CHECKS.stale),
 });
 
@@ -56,7 +58,7 @@ const workerHung = ({ hungFor }: AlertSettings): AlertRule => ({
   name: "worker-hung",
   severity: "warning",
   holdMs: hungFor,
-  when: `a worker has been stopping for ${formatMs(hungFor)}`,
+  when: `another worker found it dead while it was stopping, or it has been stopping without a heartbeat for ${formatMs(hungFor)}`,
   find: ({ observation }) => byOffender(observation, CHECKS.hung),
 });
 
@@ -68,6 +70,15 @@ const versionDrift = ({ driftFor }: AlertSettings): AlertRule => ({
   when: `workers of one name run different builds for ${formatMs(driftFor)}`,
   find: ({ observation }) =>
     byOffender(observation, CHECKS.drift)?.map((one) => ({ ...one, sinceAt: null })) ?? null,
+});
+
+const enqueuerDrift = ({ driftFor }: AlertSettings): AlertRule => ({
+  name: "enqueuer-drift",
+  severity: "warning",
+  holdMs: driftFor,
+  when: `a build that no worker runs enqueues jobs for ${formatMs(driftFor)}`,
+  find: ({ observation }) =>
+    byOffender(observation, CHECKS.enqueuers)?.map((one) => ({ ...one, sinceAt: null })) ?? null,
 });
 
 /** One alert for all of them: when nobody takes jobs back, there are many. Each lease has to be over for that long. */
@@ -121,11 +132,12 @@ function byOffender(observation: Observation, name: string): Trouble[] | null {
   const found = findingsOf(observation, ({ check }) => check === name);
   return (
     found?.flatMap(({ problem, remedy, offenders }) =>
-      offenders.map(({ subject, detail, sinceAt }) => ({
+      offenders.map(({ subject, detail, sinceAt, happened }) => ({
         subject,
         message: `${problem} ${subject}: ${detail}`,
         facts: { detail, remedy },
         sinceAt,
+        ...(happened === true ? { holdMs: 0 } : {}),
       })),
     ) ?? null
   );

@@ -4,7 +4,7 @@ import { InvalidArgument } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { isKnownVersion } from "../core/version.ts";
+import { byBuild, isKnownVersion, isSameBuild } from "../core/version.ts";
 import { activeStates, SLOTS_MAX, type Wish } from "../core/worker-state.ts";
 import type {
   ChangedLimit,
@@ -179,7 +179,7 @@ function metricsOf(type: string, rows: readonly WorkerRecord[]): WorkerMetrics {
     done: { all: done.reduce((sum, count) => sum + count, 0), most: most(done) },
     startsPerDay: rows.filter(({ startedAt }) => now - startedAt < DAY_MS).length,
     gapMsMax: most(running.map((row) => row.gapMsMax)),
-    versions: [...Map.groupBy(running, ({ version }) => version)].map(([version, some]) => {
+    versions: byBuild(running).map(({ version, some }) => {
       const starts = some.map(({ startedAt }) => startedAt);
       return { version, running: some.length, rolloutMs: most(starts) - least(starts) };
     }),
@@ -215,7 +215,7 @@ function runningOf(workers: readonly WorkerRecord[]): WorkerRecord[] {
 /** Where workers of one name run different builds. */
 export function driftOf(workers: readonly WorkerRecord[]): Drift[] {
   return [...Map.groupBy(runningOf(workers), ({ type }) => type)]
-    .map(([type, some]) => ({ type, versions: [...new Set(some.map(({ version }) => version))] }))
+    .map(([type, some]) => ({ type, versions: byBuild(some).map(({ version }) => version) }))
     .filter(({ versions }) => versions.length > 1);
 }
 
@@ -224,6 +224,9 @@ function strangersTo(
   workers: readonly WorkerRecord[],
   enqueuers: readonly EnqueuerRecord[],
 ): EnqueuerRecord[] {
-  const running = new Set(runningOf(workers).map(({ version }) => version));
-  return running.size === 0 ? [] : enqueuers.filter(({ version }) => !running.has(version));
+  const running = byBuild(runningOf(workers));
+  if (running.length === 0) return [];
+  return enqueuers.filter(
+    (enqueuer) => !running.some(({ version }) => isSameBuild(version, enqueuer.version)),
+  );
 }

@@ -34,6 +34,12 @@ export const worker = z
     startedAt: instant,
     heartbeatAt: instant,
     silentMs: z.number(),
+    staleMs: z.number(),
+    hungMs: z.number(),
+    liveness: z.enum(["alive", "stale", "hung", "stopped"]).meta({
+      description: "By its last heartbeat and the database's clock. Stale and hung: it is dead.",
+    }),
+    leases: count.meta({ description: "Jobs that it holds, counted now." }),
     stoppedAt: instant.nullable(),
     beats: count,
     gapMsMax: z.number(),
@@ -42,8 +48,28 @@ export const worker = z
     failed: count,
     retried: count,
     leasesLost: count,
-    running: count,
+    running: count.meta({ description: "Jobs that ran at its last heartbeat." }),
     loopDelayMs: z.number(),
     memoryBytes: z.number(),
   })
   .meta({ id: "Worker", description: "A process that runs jobs." });
+
+export const drift = z
+  .object({
+    workers: z
+      .array(z.object({ type: z.string(), versions: z.array(z.string()) }))
+      .meta({ description: "Types whose running workers are of different builds." }),
+    enqueuers: z
+      .array(
+        z.object({
+          version: z.string(),
+          firstAt: instant,
+          lastAt: instant,
+          silentMs: z
+            .number()
+            .meta({ description: "Since it last enqueued; noted once a minute." }),
+        }),
+      )
+      .meta({ description: "Builds that enqueued within five minutes and that no worker runs." }),
+  })
+  .meta({ id: "Drift" });

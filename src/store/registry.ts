@@ -175,6 +175,9 @@ export interface WorkerFilter {
   readonly limit: number;
 }
 
+/** `stale` and `hung`: its row is open, and no heartbeat has come for too long. */
+export type Liveness = "alive" | "stale" | "hung" | "stopped";
+
 export interface WorkerRecord
   extends Omit<NewWorker, "silence" | "patience" | "slots">, WorkerVitals {
   readonly slot: number | null;
@@ -186,6 +189,13 @@ export interface WorkerRecord
   readonly heartbeatAt: number;
   /** How long ago that is, by the database's clock. */
   readonly silentMs: number;
+  /** Without a heartbeat for so long it counts as dead; the same while it is stopping. */
+  readonly staleMs: number;
+  readonly hungMs: number;
+  /** Whether it is alive, by its last heartbeat and the database's clock. */
+  readonly liveness: Liveness;
+  /** Jobs that it holds under a lease, counted now; `running` is what it reported with its last heartbeat. */
+  readonly leases: number;
   readonly stoppedAt: number | null;
   /** Signs of life, and the longest time between two of them. */
   readonly beats: number;

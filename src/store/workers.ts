@@ -23,6 +23,7 @@ import { countStart, declareType } from "./worker-types.ts";
 import type {
   ClosedWorker,
   Command,
+  Liveness,
   NewWorker,
   Registered,
   Silence,
@@ -38,11 +39,22 @@ const columns = (engine: Engine): Sql => sql`
        id, type, slot, instance, status, reason, wish, hostname, pid, host_boot as "hostBoot",
        process_start as "processStart", version, node_version as "nodeVersion", platform, arch, queues, tasks,
        concurrency, started_at as "startedAt", heartbeat_at as "heartbeatAt", ${engine.now()} - heartbeat_at as "silentMs",
-       stopped_at as "stoppedAt", beats,
+       stale_ms as "staleMs", hung_ms as "hungMs", stopped_at as "stoppedAt", beats,
        gap_ms_max as "gapMsMax", claimed, done, failed, retried, leases_lost as "leasesLost", running,
        loop_delay_ms as "loopDelayMs", memory_bytes as "memoryBytes"`;
 
-type WorkerRow = Omit<WorkerRecord, "queues" | "tasks"> & { queues: string; tasks: string };
+type WorkerRow = Omit<WorkerRecord, "queues" | "tasks" | "leases" | "liveness"> & {
+  queues: string;
+  tasks: string;
+};
+type ListedRow = WorkerRow & { leases: number };
+
+/** With the leases that each worker holds at this moment. */
+const listed = (engine: Engine): Sql => sql`
+    select ${columns(engine)}, coalesce(held.leases, 0) as leases
+      from holdfast.worker
+      left join (select locked_by, count(*) as leases from holdfast.lease group by locked_by) held
+        on held.locked_by = id`;
 
 /**
  * One transaction: whoever is silent is closed, a free slot is looked for, the row is inserted. The type's row is locked
@@ -118,6 +130,8 @@ function rowOf(worker: NewWorker): Row {
     queues: JSON.stringify(worker.queues),
     tasks: JSON.stringify(worker.tasks),
     concurrency: worker.concurrency,
+    stale_ms: worker.silence.staleMs,
+    hung_ms: worker.silence.hungMs,
   };
 }
 
@@ -234,9 +248,8 @@ function subjectOf(target: Command["target"]): string {
 
 export async function listWorkers(engine: Engine, filter: WorkerFilter): Promise<WorkerRecord[]> {
   const { type, alive, limit } = filter;
-  const rows = await engine.all<WorkerRow>(sql`
-    select ${columns(engine)}
-      from holdfast.worker
+  const rows = await engine.all<ListedRow>(sql`
+    ${listed(engine)}
      where ${alive === true ? ALIVE : sql`id > ''`}
            ${type === undefined ? nothing : sql`and type = ${type}`}
      order by started_at desc, id desc
@@ -245,14 +258,20 @@ export async function listWorkers(engine: Engine, filter: WorkerFilter): Promise
 }
 
 export async function findWorker(engine: Engine, id: string): Promise<WorkerRecord | null> {
-  const [row] = await engine.all<WorkerRow>(
-    sql`select ${columns(engine)} from holdfast.worker where id = ${id}`,
-  );
+  const [row] = await engine.all<ListedRow>(sql`${listed(engine)} where id = ${id}`);
   return row === undefined ? null : recordOf(row);
 }
 
-function recordOf(row: WorkerRow): WorkerRecord {
-  return { ...row, queues: namesIn(row.queues), tasks: namesIn(row.tasks) };
+function recordOf(row: ListedRow): WorkerRecord {
+  const { queues, tasks } = row;
+  return { ...row, queues: namesIn(queues), tasks: namesIn(tasks), liveness: livenessOf(row) };
+}
+
+/** By its own settings: others may have closed its row sooner, or may do so later. */
+function livenessOf(row: WorkerRow): Liveness {
+  if (row.status === "stopped") return "stopped";
+  const { staleMs, hungMs } = row;
+  return (endingOf(row, { staleMs, hungMs, gone: [] }) as "stale" | "hung" | null) ?? "alive";
 }
 
 function namesIn(text: string): string[] {

@@ -27,7 +27,7 @@ suite("holdfast workers", () => {
   test("lists who works, and every field as JSON", async () => {
     const row = await only();
     const { stdout } = await desk.holdfast(["workers"]);
-    assert.match(stdout, /^WORKER +STATUS +VERSION +SEEN +RUNS/);
+    assert.match(stdout, /^WORKER +STATUS +VERSION +SEEN +JOBS +DONE +HOST$/m);
     assert.match(stdout, new RegExp(`${row.id} +running +3f2a91c `));
     assert.deepEqual(
       [row.type, row.status, row.wish, row.pid, row.version, row.slot, row.tasks],
@@ -86,6 +86,10 @@ suite("holdfast workers", () => {
     assert.match(stdout, /^No live worker runs add@2 \(queue default\): 1 job, waiting for /m);
     const { drift, stranded } = await desk.json(["workers"]);
     assert.deepEqual([drift.workers, drift.enqueuers[0].version], [[], "77b0c1d"]);
+    // The whole hash of the commit that the worker runs.
+    const whole = { BUILD_ID: "3f2a91c0d4e5b6a79881726354f0e1d2c3b4a596" };
+    await desk.json(["enqueue", "add", "[1,2]"], { env: whole });
+    assert.equal((await desk.json(["workers"])).drift.enqueuers.length, 1);
     assert.deepEqual([stranded[0].task, stranded[0].jobs], ["add@2", 1]);
     assert.match((await desk.holdfast(["job", id])).stdout, /^  waits +for a worker/m);
     assert.equal((await desk.json(["job", id])).job.runnable, false);
@@ -121,11 +125,36 @@ suite("holdfast workers", () => {
     assertRefused(await desk.holdfast(["workers", "show", "nobody"]), 4, /no worker nobody/);
   });
 
+  test("shows a worker that was killed as dead, with the jobs that it holds", async () => {
+    const tasks = desk.tasks(
+      "stay.ts",
+      'export const stay = defineTask({ name: "stay", run: () => new Promise(() => {}) });',
+    );
+    const killed = desk.start(["work", "--tasks", tasks, "--name", "victim"]);
+    await killed.says("worker started");
+    const { id: job } = await desk.json(["enqueue", "stay"]);
+    const runs = async () => (await desk.json(["job", job])).job.status === "processing";
+    await until("the job runs", runs);
+    // The other worker, which would close its row, is frozen; on another host it would be as blind.
+    worker.child.kill("SIGSTOP");
+    killed.child.kill("SIGKILL");
+    await killed.ended;
+    const { stdout } = await desk.holdfast(["workers", "--type", "victim"]);
+    assert.match(stdout, /^WORKER +STATUS +VERSION +SEEN +JOBS +DONE +HOST$/m);
+    assert.match(stdout, /^victim-\S+ +gone +\S+ +\S+ +1 +0 /m);
+    worker.child.kill("SIGCONT");
+    await until("its row is closed", async () => {
+      const { workers } = await desk.json(["workers", "list", "--type", "victim"]);
+      return workers.length === 0;
+    });
+    await desk.json(["cancel", job]);
+  });
+
   test("stops a worker, whose process then ends well", async () => {
     const { id } = await only();
     await desk.json(["workers", "stop", id]);
     assert.equal((await worker.ended).code, 0);
-    const { workers } = await desk.json(["workers", "list", "--all"]);
+    const { workers } = await desk.json(["workers", "list", "--all", "--type", "mailer"]);
     assert.deepEqual([workers[0].status, workers[0].reason], ["stopped", "asked"]);
     assert.equal((await desk.holdfast(["workers"])).stdout, "No workers.\n");
     const limited = await desk.holdfast([

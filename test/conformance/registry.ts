@@ -40,6 +40,10 @@ export const registry: Group = (open) => {
       startedAt: clock.now(),
       heartbeatAt: clock.now(),
       silentMs: 0,
+      staleMs: STALE_MS,
+      hungMs: HUNG_MS,
+      liveness: "alive",
+      leases: 0,
       stoppedAt: null,
       beats: 0,
       gapMsMax: 0,
@@ -311,6 +315,36 @@ export const registry: Group = (open) => {
       assert.equal(found?.[name as keyof WorkerVitals], value, name);
     }
     assert.equal(found?.beats, 1);
+  });
+
+  test("a worker that is silent is listed as stale or hung, with the jobs that it still holds", async () => {
+    const { store, clock } = await open();
+    const { id } = await start(store, { slots: null });
+    const slow = await start(store, {
+      slots: null,
+      silence: { ...silence, staleMs: 2 * STALE_MS, hungMs: 2 * HUNG_MS },
+    });
+    await startOne(store, {}, { worker: id });
+    await startOne(store, {}, { worker: id });
+    const seen = async (): Promise<string[]> => {
+      const rows = await store.workers({ alive: true, limit: 9 });
+      const found = await Promise.all(rows.map((row) => store.findWorker(row.id)));
+      assert.deepEqual(found, rows);
+      return [id, slow.id]
+        .map((worker) => rows.find((row) => row.id === worker))
+        .map((row) => `${row?.liveness} ${row?.leases}`);
+    };
+    clock.advance(STALE_MS);
+    assert.deepEqual(await seen(), ["alive 2", "alive 0"]);
+    clock.advance(1);
+    assert.deepEqual(await seen(), ["stale 2", "alive 0"]);
+    await store.moveWorker(id, { state: "stopping", reason: "asked" });
+    assert.deepEqual(await seen(), ["alive 2", "alive 0"]);
+    clock.advance(HUNG_MS - STALE_MS);
+    assert.deepEqual(await seen(), ["hung 2", "stale 0"]);
+    await store.moveWorker(id, { state: "stopped", reason: "hung" });
+    const ended = await store.findWorker(id);
+    assert.deepEqual([ended?.liveness, ended?.leases], ["stopped", 2]);
   });
 
   test("workers are listed, those that started last first", async () => {

@@ -288,6 +288,18 @@ export function api(name: string, url: () => Promise<string>): void {
       );
     });
 
+    test("builds that differ are told", async () => {
+      const start = (version: string) =>
+        desk.holdfast.startWorker({ tasks: [ship], name: "packer", version });
+      const workers = [await start("abc1234"), await start("def5678")];
+      await desk.holdfast.store.noteEnqueuer("fed9999");
+      const { workers: types, enqueuers } = await desk.get("/api/v1/drift");
+      const packer = types.find(({ type }: any) => type === "packer");
+      assert.deepEqual(packer?.versions.toSorted(), ["abc1234", "def5678"]);
+      assert.ok(enqueuers.map(({ version }: any) => version).includes("fed9999") === true);
+      for (const worker of workers) await worker.stop();
+    });
+
     test("the limit of a type of workers is shown and changed", async () => {
       const worker = await desk.holdfast.startWorker({ tasks: [ship], name: "clerk", slots: 1 });
       const { types } = await desk.get("/api/v1/worker-types");

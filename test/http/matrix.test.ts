@@ -42,6 +42,7 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "POST /api/v1/workers/{id}/resume": {},
   "POST /api/v1/workers/{id}/drain": {},
   "POST /api/v1/workers/{id}/stop": {},
+  "GET /api/v1/drift": null,
   "GET /api/v1/worker-types": null,
   "POST /api/v1/worker-types/{type}/limit": { slots: 2 },
   "GET /api/v1/workflows": null,

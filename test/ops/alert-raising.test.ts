@@ -5,14 +5,19 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { alertRules } from "../../src/ops/alert-rules.ts";
+import { Doctor } from "../../src/ops/doctor.ts";
 import type { Observation } from "../../src/ops/observation.ts";
 import { sighting } from "../support/alerts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { silence, start, vitals } from "../support/workers.ts";
 import { sites, type Site } from "./alert-site.ts";
 import { canary, depth, finding, minutes, MINUTE_MS, offender } from "./alert-views.ts";
 
 const STEP_MS = 30_000;
 const QUIET_MS = MINUTE_MS;
+const HEARTBEAT_MS = 10_000;
+/** For so long the checks tell of a worker that was found dead. */
+const FOUND_DEAD_FOR_MS = 10 * MINUTE_MS;
 const LOOKS_MAX = 4;
 const HOOK = "https://hooks.example.com/T0/B0/s3cret";
 
@@ -55,6 +60,14 @@ const scenarios: readonly Scenario[] = [
     subject: "mail",
     holdMs: 10 * MINUTE_MS,
     seen: () => ({ findings: [finding("worker-version-drift", [offender("mail", 1)])] }),
+  },
+  {
+    rule: "enqueuer-drift",
+    subject: "build abc1234",
+    holdMs: 10 * MINUTE_MS,
+    seen: () => ({
+      findings: [finding("enqueuer-version-drift", [offender("build abc1234", 1)], "info")],
+    }),
   },
   {
     rule: "lease-expired",
@@ -220,6 +233,48 @@ for (const { name, skip, open } of sites) {
       });
     }
   });
+}
+
+for (const { name, skip, open } of sites) {
+  test(
+    `${name}: with the defaults, a worker that another one found dead raises an alert`,
+    { skip },
+    async () => {
+      await using site = await open();
+      site.monitors();
+      const { store, runtime } = site;
+      const doctor = new Doctor({ store, runtime });
+      const look = async () =>
+        site.observe({ findings: (await doctor.examine({ quick: true })).findings });
+      const other = await start(store, { slots: null });
+      const stale = await start(store, { slots: null });
+      const hung = await start(store, { slots: null });
+      const seen = await start(store, { slots: null });
+      await store.moveWorker(hung.id, { state: "stopping", reason: "asked" });
+      // As a worker does it: every ten seconds, and each time it closes the rows of those that are dead.
+      for (let beats = 0; beats < 7; beats += 1) {
+        runtime.clock.advance(HEARTBEAT_MS);
+        await store.beat(other.id, vitals, ["default"]);
+        await store.closeDead({ ...silence, gone: beats === 0 ? [seen.id] : [] });
+        await look();
+      }
+      const subjects = [`worker-hung worker ${hung.id}`, `worker-stale worker ${stale.id}`];
+      assert.deepEqual(
+        await site.raised(),
+        subjects.map((one) => `${one} raised`),
+      );
+      runtime.clock.advance(FOUND_DEAD_FOR_MS);
+      await store.beat(other.id, vitals, ["default"]);
+      await look();
+      runtime.clock.advance(QUIET_MS);
+      await store.beat(other.id, vitals, ["default"]);
+      await look();
+      assert.deepEqual(
+        await site.raised(),
+        subjects.map((one) => `${one} resolved`),
+      );
+    },
+  );
 }
 
 for (const { name, skip, open } of sites) {

@@ -71,6 +71,7 @@ suite("rules", () => {
       "worker-stale",
       "worker-hung",
       "version-drift",
+      "enqueuer-drift",
       "lease-expired",
       "finding",
     ]) {

@@ -26,6 +26,7 @@ export function workerRoutes(parts: RouteParts): Route[] {
     ...readRoutes(parts),
     ...commands.map((command) => commandRoute(parts, command)),
     ...typeRoutes(parts),
+    driftRoute(parts),
   ];
 }
 
@@ -69,6 +70,19 @@ function readRoutes({ holdfast }: RouteParts): Route[] {
       },
     }),
   ];
+}
+
+function driftRoute({ holdfast }: RouteParts): Route {
+  return route({
+    method: "GET",
+    path: "/api/v1/drift",
+    name: "getDrift",
+    tag: TAG,
+    summary: "Where builds differ: among workers, and between enqueuing processes and workers",
+    access: "viewer",
+    answers: { 200: { description: "Empty lists: nowhere.", schema: w.drift } },
+    run: async () => ({ status: 200, json: await holdfast.workers.drift() }),
+  });
 }
 
 /** By which boot of the host a process is known is nobody's business. */

@@ -1,11 +1,17 @@
 /** The registry of workers: whether they live, whether there are too many, and which builds they run. */
 import { subjects } from "../../core/audit.ts";
-import { isKnownVersion } from "../../core/version.ts";
-import { sql } from "../sql.ts";
-import { asking, type Check } from "./check.ts";
+import { formatMs } from "../../core/duration.ts";
+import type { Offender } from "../../core/finding.ts";
+import { byBuild, isKnownVersion, isSameBuild } from "../../core/version.ts";
+import type { Engine } from "../engine.ts";
+import { sql, type Sql } from "../sql.ts";
+import { asking, type Check, type Look } from "./check.ts";
 
+/** A row that is open for so long after the last heartbeat should have been closed; a worker may take longer by its settings. */
 const STALE_MS = 60_000;
 const HUNG_MS = 120_000;
+/** For so long after its row was closed a dead worker is told of. */
+const FOUND_DEAD_FOR_MS = 10 * 60_000;
 /** Longer ago than this somebody may have been replaced. */
 const ENQUEUED_WITHIN_MS = 5 * 60_000;
 /** How many builds are looked at. */
@@ -17,50 +23,77 @@ interface SilentRow {
   hostname: string;
   pid: number;
   at: number;
+  closedAt: number | null;
 }
 
-const silent = ({ id, status, hostname, pid, at }: SilentRow) => ({
-  subject: subjects.worker(id),
-  detail: `is ${status} on ${hostname}, process ${pid}, and gives no sign of life`,
-  sinceAt: at,
-});
+const SILENT = sql`
+        select id, status, hostname, pid, heartbeat_at as at, stopped_at as "closedAt"
+          from holdfast.worker`;
+
+/** Workers that give no heartbeat, and those whose rows were closed for that reason a short while ago. */
+function findSilent(
+  ending: "stale" | "hung",
+  open: (engine: Engine) => Sql,
+): (engine: Engine, look: Look) => Promise<Offender[]> {
+  return async (engine, { limit }) => {
+    const silent = await engine.all<SilentRow>(
+      sql`${SILENT} where ${open(engine)} order by heartbeat_at limit ${limit}`,
+    );
+    const closed = await engine.all<SilentRow>(sql`
+      ${SILENT}
+         where status = 'stopped'
+           and stopped_at >= ${engine.now()} - ${FOUND_DEAD_FOR_MS}
+           and reason = ${ending}
+         order by stopped_at desc
+         limit ${limit}`);
+    return [...silent, ...closed].slice(0, limit).map((row) => offenderOf(row, ending));
+  };
+}
+
+function offenderOf(row: SilentRow, ending: "stale" | "hung"): Offender {
+  const { id, status, hostname, pid, at, closedAt } = row;
+  const where = `on ${hostname}, process ${pid}`;
+  const subject = subjects.worker(id);
+  if (closedAt === null) {
+    return { subject, detail: `is ${status} ${where}, and sends no heartbeat`, sinceAt: at };
+  }
+  const silence = formatMs(closedAt - at);
+  const detail = `was found ${ending} ${where}: its row was closed ${silence} after its last heartbeat`;
+  return { subject, detail, sinceAt: at, happened: true };
+}
+
+/** At least as long as the worker itself may be silent. */
+const longest = (column: Sql, ms: number): Sql =>
+  sql`case when ${column} > ${ms} then ${column} else ${ms} end`;
 
 export const workerChecks: readonly Check[] = [
   {
     name: "worker-stale",
     severity: "warning",
-    problem: "Workers give no sign of life, and nobody has closed their rows.",
+    problem: "Workers died without a word: they send no heartbeat, or were closed for that reason.",
     remedy:
-      "See whether their processes live. Any worker that starts closes the rows of those that are dead.",
+      "See whether their processes live, and why not. Any live worker closes such rows; their jobs are tried again when their leases have run out.",
     cost: "quick",
-    find: asking<SilentRow>(
-      (engine, { limit }) => sql`
-        select id, status, hostname, pid, heartbeat_at as at
-          from holdfast.worker
-         where status in ('starting', 'running')
+    find: findSilent(
+      "stale",
+      (engine) => sql`
+        status in ('starting', 'running')
            and status <> 'stopped'
-           and heartbeat_at < ${engine.now()} - ${STALE_MS}
-         order by heartbeat_at
-         limit ${limit}`,
-      silent,
+           and heartbeat_at < ${engine.now()} - ${longest(sql`stale_ms`, STALE_MS)}`,
     ),
   },
   {
     name: "worker-hung",
     severity: "warning",
-    problem: "Workers that were to stop hang.",
+    problem: "Workers that were to stop hang, or were closed because they did.",
     remedy:
-      "Kill their processes (kill -9). Their jobs are tried again when their leases have run out.",
+      "Kill their processes (kill -9) if they are still there. Their jobs are tried again when their leases have run out.",
     cost: "quick",
-    find: asking<SilentRow>(
-      (engine, { limit }) => sql`
-        select id, status, hostname, pid, heartbeat_at as at
-          from holdfast.worker
-         where status = 'stopping'
-           and heartbeat_at < ${engine.now()} - ${HUNG_MS}
-         order by heartbeat_at
-         limit ${limit}`,
-      silent,
+    find: findSilent(
+      "hung",
+      (engine) => sql`
+        status = 'stopping'
+           and heartbeat_at < ${engine.now()} - ${longest(sql`hung_ms`, HUNG_MS)}`,
     ),
   },
   {
@@ -107,12 +140,13 @@ export const workerChecks: readonly Check[] = [
          limit ${VERSIONS_MAX}`);
       const known = rows.filter(({ version }) => isKnownVersion(version));
       return [...Map.groupBy(known, ({ type }) => type)]
-        .filter(([, builds]) => builds.length > 1)
+        .map(([type, some]) => ({ type, builds: byBuild(some) }))
+        .filter(({ builds }) => builds.length > 1)
         .slice(0, limit)
-        .map(([type, builds]) => ({
+        .map(({ type, builds }) => ({
           subject: subjects.type(type),
           detail: `runs ${builds.map(({ version }) => version).join(" and ")}`,
-          sinceAt: builds.at(-1)?.at ?? null,
+          sinceAt: builds.at(-1)?.some[0]?.at ?? null,
         }));
     },
   },
@@ -123,18 +157,22 @@ export const workerChecks: readonly Check[] = [
     remedy: "Deploy the workers, too, or see whether an old process still enqueues.",
     cost: "quick",
     find: async (engine, { limit }) => {
-      const rows = await engine.all<{ version: string; at: number; workers: number }>(sql`
-        select e.version, e.first_at as at,
-               (select count(*) from holdfast.worker w where w.status = 'running' and w.status <> 'stopped') as workers
-          from holdfast.enqueuer e
-         where e.last_at >= ${engine.now()} - ${ENQUEUED_WITHIN_MS}
-           and not exists (select 1
-                             from holdfast.worker w
-                            where w.status = 'running' and w.status <> 'stopped' and w.version = e.version)
-         order by e.last_at desc
+      const rows = await engine.all<{ version: string; at: number }>(sql`
+        select version, first_at as at
+          from holdfast.enqueuer
+         where last_at >= ${engine.now()} - ${ENQUEUED_WITHIN_MS}
+         order by last_at desc
          limit ${VERSIONS_MAX}`);
+      const running = await engine.all<{ version: string }>(sql`
+        select distinct version
+          from holdfast.worker
+         where status = 'running'
+           and status <> 'stopped'
+         limit ${VERSIONS_MAX}`);
+      if (running.length === 0) return [];
       return rows
-        .filter(({ version, workers }) => workers > 0 && isKnownVersion(version))
+        .filter(({ version }) => isKnownVersion(version))
+        .filter(({ version }) => !running.some((one) => isSameBuild(one.version, version)))
         .slice(0, limit)
         .map(({ version, at }) => ({
           subject: `build ${version}`,

@@ -39,6 +39,8 @@ create table holdfast.worker (
   concurrency   integer not null,
   started_at    bigint  not null,
   heartbeat_at  bigint  not null,
+  stale_ms      bigint  not null default 30000,
+  hung_ms       bigint  not null default 60000,
   stopped_at    bigint,
   beats         bigint  not null default 0,
   gap_ms_max    bigint  not null default 0,

@@ -39,6 +39,8 @@ create table holdfast_worker (
   concurrency   integer not null,
   started_at    integer not null,
   heartbeat_at  integer not null,
+  stale_ms      integer not null default 30000,
+  hung_ms       integer not null default 60000,
   stopped_at    integer,
   beats         integer not null default 0,
   gap_ms_max    integer not null default 0,

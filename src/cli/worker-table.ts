@@ -1,0 +1,100 @@
+/** How workers are shown: as a table, and each by itself. */
+import type { WorkerState } from "../core/worker-state.ts";
+import { driftOf } from "../queue/workers.ts";
+import type { WorkerRecord } from "../store/registry.ts";
+import { isGone } from "../worker/process-trace.ts";
+import { table, type Cell } from "./table.ts";
+import type { Colors, Terminal } from "./terminal.ts";
+import { counted, moment, relative, span } from "./words.ts";
+
+/** Where there is room for it, a table also says where the workers run. */
+const WIDE = 120;
+const BYTES_PER_MB = 1e6;
+
+export function workerTable(
+  workers: readonly WorkerRecord[],
+  { columns, colors }: Terminal,
+): string[] {
+  const drifting = new Set(driftOf(workers).map(({ type }) => type));
+  const wide = columns === null || columns >= WIDE;
+  return table({
+    columns: [
+      { title: "WORKER", flexible: true },
+      { title: "STATUS" },
+      { title: "VERSION", flexible: true },
+      { title: "SEEN", align: "right" },
+      { title: "JOBS", align: "right" },
+      { title: "DONE", align: "right" },
+      ...(wide ? [{ title: "HOST", flexible: true }] : []),
+    ],
+    rows: workers.map((worker): (string | Cell)[] => [
+      worker.id,
+      { text: standing(worker), paint: paintOf(colors, worker) },
+      drifting.has(worker.type) ? { text: worker.version, paint: colors.yellow } : worker.version,
+      span(worker.silentMs),
+      String(worker.leases),
+      String(worker.done),
+      ...(wide ? [`${worker.hostname}:${worker.pid}`] : []),
+    ]),
+    width: columns,
+    paintTitle: colors.bold,
+  });
+}
+
+/** What it is, and what an operator wants it to be. A dead worker may have had no chance to say so. */
+function standing(worker: WorkerRecord): string {
+  const { status, reason, wish } = worker;
+  if (status === "stopped") return reason === null || reason === "asked" ? status : reason;
+  return deathOf(worker) ?? (status === "running" && wish !== "run" ? WISHED[wish] : status);
+}
+
+/** Of a worker whose row is open: why it is dead; null: it is alive, as far as this host can tell. */
+function deathOf(worker: WorkerRecord): "gone" | "stale" | "hung" | null {
+  const { liveness } = worker;
+  if (liveness === "stopped") return null;
+  if (isGone(worker)) return "gone";
+  return liveness === "alive" ? null : liveness;
+}
+
+const WISHED = { pause: "paused", drain: "draining", stop: "stopping" } as const;
+
+const TONES = {
+  starting: "cyan",
+  running: "green",
+  stopping: "yellow",
+  stopped: "dim",
+} as const satisfies Record<WorkerState, keyof Colors>;
+
+function paintOf(colors: Colors, worker: WorkerRecord): (text: string) => string {
+  const { status, wish, reason } = worker;
+  if (deathOf(worker) !== null) return colors.red;
+  if (status === "running" && wish !== "run") return colors.yellow;
+  if (status === "stopped" && reason !== null && reason !== "asked") return colors.red;
+  return colors[TONES[status]];
+}
+
+export function portrait(worker: WorkerRecord, { colors }: Terminal): string[] {
+  const now = worker.heartbeatAt + worker.silentMs; // by the database's clock, as all of these are
+  const lines: Record<string, string | null> = {
+    status: paintOf(colors, worker)(standing(worker)),
+    reason: worker.reason,
+    slot: worker.slot === null ? null : `${worker.slot} (instance ${worker.instance})`,
+    version: worker.version,
+    process: `${worker.pid} on ${worker.hostname}`,
+    node: `${worker.nodeVersion}, ${worker.platform} ${worker.arch}`,
+    queues: worker.queues.join(", "),
+    tasks: worker.tasks.join(", "),
+    started: moment(worker.startedAt, now),
+    seen: `${relative(worker.heartbeatAt, now)}; ${counted(worker.beats, "heartbeat")}, ${span(worker.gapMsMax)} apart at most`,
+    stopped: worker.stoppedAt === null ? null : moment(worker.stoppedAt, now),
+    jobs: `holds ${worker.leases} of ${worker.concurrency}; ${worker.claimed} claimed, ${worker.done} done, ${worker.retried} retried, ${worker.failed} failed`,
+    lost: worker.leasesLost === 0 ? null : counted(worker.leasesLost, "lease"),
+    memory: `${Math.round(worker.memoryBytes / BYTES_PER_MB)} MB; event loop late by ${worker.loopDelayMs} ms`,
+  };
+  return [
+    colors.bold(worker.id),
+    ...Object.entries(lines).flatMap(([name, text]) =>
+      text === null ? [] : [`  ${colors.dim(name.padEnd(8))}  ${text}`],
+    ),
+  ];
+}

@@ -23,6 +23,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   items: async () => (await import("./items.ts")).itemsCommand,
   audit: async () => (await import("./audit.ts")).auditCommand,
   migrate: async () => (await import("./migrate.ts")).migrateCommand,
+  copy: async () => (await import("./copy.ts")).copyCommand,
   tokens: async () => (await import("./tokens.ts")).tokensCommand,
   config: async () => (await import("./config.ts")).configCommand,
   demo: async () => (await import("./demo.ts")).demoCommand,

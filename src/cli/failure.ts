@@ -82,7 +82,7 @@ const USAGE_CODES = new Set([
 ]);
 
 /** A worker may not register. */
-const REFUSAL_CODES = new Set(["WORKER_REFUSED", "WORKER_LIMIT_MISMATCH"]);
+const REFUSAL_CODES = new Set(["COPY_REFUSED", "WORKER_REFUSED", "WORKER_LIMIT_MISMATCH"]);
 
 export function exitCodeOf(error: unknown): number {
   if (error instanceof SomeFailed) return exitCodeOf(error.errors[0]);

@@ -58,4 +58,5 @@ export const subjects = {
   lock: (key: string): string => `lock ${key}`,
   token: (name: string): string => `token ${name}`,
   audit: "audit",
+  database: "database",
 } as const;

@@ -39,7 +39,7 @@ export interface ChildrenIn {
   readonly children: number;
 }
 
-export const itemActions = ["start", "move", "update"] as const;
+export const itemActions = ["start", "import", "move", "update"] as const;
 export type ItemAction = (typeof itemActions)[number];
 
 /** One line of an item's history. The lines of an item have no gaps, and each carries the hash of the one before. */

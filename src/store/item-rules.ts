@@ -46,7 +46,8 @@ export const audit = (table: string, old: { status: string; hash: string }): str
 
 /** The words of the refusals, the same on every database. */
 export const words = {
-  initial: "an item begins in the initial state of its workflow, at revision 1",
+  initial:
+    "an item begins in the initial state of its workflow, or is imported into a declared one, at revision 1",
   type: "the workflow declares no such type",
   orphan: "an item of this workflow needs a parent",
   parent: "there is no such parent",

@@ -13,6 +13,7 @@ import type { Migrated } from "./store.ts";
 interface Applied {
   version: number;
   breaking: number;
+  applied_at: number;
 }
 
 export function migrate(engine: Engine): Promise<Migrated> {
@@ -51,8 +52,10 @@ function newest(engine: Engine): number {
   return engine.migrations.reduce((version, migration) => Math.max(version, migration.version), 0);
 }
 
-function applied(tx: Pick<Transaction, "all">): Promise<Applied[]> {
-  return tx.all<Applied>(sql`select version, breaking from holdfast.migration order by version`);
+export function applied(tx: Pick<Transaction, "all">): Promise<Applied[]> {
+  return tx.all<Applied>(
+    sql`select version, breaking, applied_at from holdfast.migration order by version`,
+  );
 }
 
 async function appliedOrNone(engine: Engine): Promise<Applied[]> {

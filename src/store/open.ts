@@ -22,7 +22,9 @@ export interface StoreOptions {
 export type Place = string | PgPool;
 
 export async function openStore(place: Place, options: StoreOptions = {}): Promise<Store> {
-  const engine = await (typeof place === "string" ? atUrl(place, options) : onPool(place, options));
+  const engine = await (typeof place === "string"
+    ? openEngine(place, options)
+    : onPool(place, options));
   try {
     const push = await pushFor(engine, options);
     return push === null ? new SqlStore(engine) : new SqlStore(engine, push);
@@ -45,7 +47,8 @@ async function pushFor(engine: Engine, options: StoreOptions): Promise<Push | nu
   return RedisPush.open(redis, `holdfast:${database}`, runtime);
 }
 
-async function atUrl(url: string, options: StoreOptions): Promise<Engine> {
+/** The engine alone, for what works below the store. */
+export async function openEngine(url: string, options: StoreOptions = {}): Promise<Engine> {
   const { runtime = systemRuntime, create = true, schema } = options;
   const scheme = url.slice(0, Math.max(0, url.indexOf(":")));
   if (schema !== undefined && !scheme.startsWith("postgres")) {

@@ -3,6 +3,7 @@ import { JobNotFound, StoreBusy, StoreRefused } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
 import type { Signature } from "./actions.ts";
+import { refuseIncomplete } from "./copy-row.ts";
 import { enqueueMinding, minds } from "./enqueue.ts";
 import { declareEvent } from "./events.ts";
 import { neighbours, type IdTable } from "./ids.ts";
@@ -72,12 +73,15 @@ export class SqlStore extends SqlFindings implements Store {
     return this.engine.condition();
   }
 
-  migrate(): Promise<Migrated> {
-    return migrate(this.engine);
+  async migrate(): Promise<Migrated> {
+    const migrated = await migrate(this.engine);
+    await refuseIncomplete(this.engine);
+    return migrated;
   }
 
-  checkSchema(): Promise<void> {
-    return checkSchema(this.engine);
+  async checkSchema(): Promise<void> {
+    await checkSchema(this.engine);
+    await refuseIncomplete(this.engine);
   }
 
   async enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {

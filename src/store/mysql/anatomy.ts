@@ -1,7 +1,7 @@
 /** What an examination must know of MySQL and MariaDB. */
 import { formatMs } from "../../core/duration.ts";
 import { StoreRefused } from "../../core/errors.ts";
-import { absentByJoin, type Anatomy } from "../anatomy.ts";
+import { absentByJoin, afterByColumn, type Anatomy } from "../anatomy.ts";
 import { asking, type Check } from "../checks/check.ts";
 import type { Engine } from "../engine.ts";
 import { bare } from "../schema-parts.ts";
@@ -13,6 +13,7 @@ const OPEN_MS_MAX = 5 * 60_000;
 
 export const anatomy: Anatomy = {
   absent: absentByJoin,
+  after: afterByColumn,
   catalogue,
   checks: [oldTransaction({ openMsMax: OPEN_MS_MAX }), historyList({ most: HISTORY_MAX })],
 };

@@ -1,5 +1,6 @@
 /** The audit of what operators do, on MySQL and MariaDB. What it refuses is refused to everybody, also to hand-typed SQL. */
 import { NO_HASH } from "../trail.ts";
+import { COPYING } from "./copy.ts";
 import { HASH, NAME, refuse, trigger } from "./spelling.ts";
 
 /** Only MariaDB adds a column if it is not there, so whether it is there is asked first. */
@@ -80,8 +81,9 @@ const RULES = [
     "audit_head_grows",
     "before update",
     "audit_head",
-    `if new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
-      or new.seq = old.seq and new.hash <> old.hash then
+    `if (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
+         or new.seq = old.seq and new.hash <> old.hash)
+      and not (old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash and ${COPYING}) then
     ${refuse("the audit grows line by line")}
   end if;`,
   ),

@@ -13,6 +13,7 @@ import { ALERT_TABLES } from "./alerts.ts";
 import { auditChain } from "./audit.ts";
 import type { Flavour } from "./server.ts";
 import { ID, KEY, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
+import { COPY_RULES, COPY_TABLE } from "./copy.ts";
 import { FIGURE_TABLES } from "./figures.ts";
 import { JOURNAL_TABLES, JOURNAL_TRIGGERS } from "./journal.ts";
 import { LOCK_TABLES, LOCK_TRIGGERS } from "./locks.ts";
@@ -199,7 +200,7 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     version: 1,
     name: "jobs",
     breaking: false,
-    script: inEngine(TABLES, flavour) + TRIGGERS + asViews(jobViews(dialect)),
+    script: inEngine(COPY_TABLE + TABLES, flavour) + TRIGGERS + asViews(jobViews(dialect)),
   },
   {
     version: 2,
@@ -243,7 +244,8 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     version: 10,
     name: "service",
     breaking: false,
-    script: inEngine(FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE, flavour),
+    script:
+      inEngine(FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE, flavour) + COPY_RULES,
   },
 ];
 

@@ -2,6 +2,7 @@
 import { wishes, workerStates } from "../../core/worker-state.ts";
 import { ILLEGAL_MOVE, isActive, isOneOf } from "../worker-rules.ts";
 import { ID, NAME, refuse, trigger, WORD, WORKER } from "./spelling.ts";
+import { COPYING } from "./copy.ts";
 
 /** There is no index over some rows here: those of others have no slot in the column that the index sees. */
 const ACTIVE_SLOT = `case when ${isActive("status")} then slot end`;
@@ -92,6 +93,7 @@ export const WORKER_TRIGGERS = [
     `declare declared int default 0;
   declare most int;
   if ${isActive("new.status")} then
+    if ${COPYING} then ${refuse("a copy into this database is incomplete")} end if;
     select count(*), max(slots) into declared, most from holdfast_worker_type where name = new.type;
     if declared = 0 then ${refuse("this type of worker was never declared")} end if;
     if most is not null and (new.slot is null or new.slot not between 1 and most) then

@@ -3,6 +3,7 @@ import { itemActions, ITEM_LEVELS_MAX } from "../../core/item.ts";
 import { audit, audited, kept, words } from "../item-rules.ts";
 import { NO_HASH } from "../trail.ts";
 import { isOneOf } from "../worker-rules.ts";
+import { COPYING } from "./copy.ts";
 import { HASH, ID, KEY, NAME, refuse, trigger, WORD } from "./spelling.ts";
 
 const ACTOR = "varchar(255)";
@@ -200,16 +201,18 @@ const ARRIVALS = [
     "before insert",
     "item",
     `declare found int default 0;
+  if not ${COPYING} then
   ${count(WORKFLOW)}
   ${none(
     `holdfast_workflow_type where workflow = new.workflow and name = new.type and is_declared = 1`,
     words.type,
   )}
   ${none(
-    `holdfast_workflow_state where workflow = new.workflow and name = new.status and is_initial = 1`,
+    `holdfast_workflow_state where workflow = new.workflow and name = new.status
+       and (is_initial = 1 or new.action = 'import')`,
     words.initial,
   )}
-  if new.revision <> 1 or new.audit_seq <> 1 or new.action <> 'start' then ${refuse(words.initial)} end if;
+  if new.revision <> 1 or new.audit_seq <> 1 or new.action not in ('start', 'import') then ${refuse(words.initial)} end if;
   if new.parent_id is null then
     ${any(`${WORKFLOW} and parent <> name`, words.orphan)}
   else
@@ -223,19 +226,25 @@ const ARRIVALS = [
     ${any(
       `holdfast_item above
        join holdfast_workflow_state s on s.workflow = above.workflow and s.name = above.status
-       where above.id = new.parent_id and s.is_final = 1`,
+       where above.id = new.parent_id and s.is_final = 1
+         and not (new.action = 'import' and exists (
+           select 1 from holdfast_workflow_state e
+            where e.workflow = new.workflow and e.name = new.status and e.is_final = 1))`,
       words.ended,
     )}
     ${any(`${PARENT} and above.updated_at < new.updated_at`, words.behind)}
+  end if;
   end if;`,
   ),
   trigger(
     "item_is_started",
     "after insert",
     "item",
-    `${audit("holdfast_item_audit", { status: "null", hash: `'${NO_HASH}'` })}
-  if new.parent_id is not null then
-    ${COUNT}
+    `if not ${COPYING} then
+    ${audit("holdfast_item_audit", { status: "null", hash: `'${NO_HASH}'` })}
+    if new.parent_id is not null then
+      ${COUNT}
+    end if;
   end if;`,
   ),
 ];
@@ -329,7 +338,7 @@ const ENDS = [
     "before insert",
     "item_audit",
     `if exists (select 1 from holdfast_item_audit where item_id = new.item_id and seq = new.seq)
-      or not exists (select 1 from holdfast_item
+      or not ${COPYING} and not exists (select 1 from holdfast_item
                       where id = new.item_id and audit_seq = new.seq and audit_hash = new.hash
                         and status = new.new_status and revision = new.revision) then
     ${refuse(words.told)}

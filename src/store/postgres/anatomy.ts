@@ -1,11 +1,12 @@
 /** What an examination must know of PostgreSQL. */
-import { absentByJoin, type Anatomy } from "../anatomy.ts";
+import { absentByJoin, afterByRow, type Anatomy } from "../anatomy.ts";
 import type { Engine } from "../engine.ts";
 import { sql } from "../sql.ts";
 import { serverChecks } from "./checks.ts";
 
 export const anatomy: Anatomy = {
   absent: absentByJoin,
+  after: afterByRow,
   catalogue,
   checks: serverChecks,
 };

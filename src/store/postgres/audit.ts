@@ -1,5 +1,6 @@
 /** The audit of what operators do, on PostgreSQL. What it refuses is refused to everybody, also to hand-typed SQL. */
 import { NO_HASH } from "../trail.ts";
+import { COPYING } from "./copy.ts";
 
 const COLUMNS = `
 alter table holdfast.audit
@@ -64,10 +65,17 @@ execute function holdfast.audit_is_kept();
 create trigger audit_is_not_emptied before truncate on holdfast.audit
 execute function holdfast.refuse('the audit is deleted by its retention only');
 
+create function holdfast.audit_head_grows() returns trigger language plpgsql as $$
+begin
+  -- A copy goes on from where the audit of its source was cut.
+  if old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash and ${COPYING} then return new; end if;
+  raise exception using errcode = '23514', message = 'holdfast: the audit grows line by line';
+end $$;
+
 create trigger audit_head_grows before update on holdfast.audit_head for each row
 when (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
       or new.seq = old.seq and new.hash <> old.hash)
-execute function holdfast.refuse('the audit grows line by line');
+execute function holdfast.audit_head_grows();
 
 create trigger audit_head_is_kept before delete on holdfast.audit_head for each row
 execute function holdfast.refuse('the audit has one head');

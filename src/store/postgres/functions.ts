@@ -8,6 +8,7 @@
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../core/json.ts";
 import { KEY_LENGTH_MAX, NAME_LENGTH_MAX } from "../../core/name.ts";
 import { TASK_NAME } from "../../core/task-name.ts";
+import { COPYING } from "./copy.ts";
 import { claimRows, statements } from "./statements.ts";
 
 const LIMIT_MAX = 1_000;
@@ -40,6 +41,13 @@ begin
       'holdfast: %s must have no character that has no width or turns the direction of a text', field);
   end if;
   return value;
+end $$;
+
+create function holdfast.check_complete() returns void language plpgsql stable as $$
+begin
+  if ${COPYING} then
+    raise exception using errcode = '55000', message = 'holdfast: a copy into this database is incomplete';
+  end if;
 end $$;
 
 create function holdfast.check_whole(field text, value bigint, lowest bigint, most bigint) returns bigint
@@ -82,6 +90,7 @@ declare
   now_ms bigint := ${NOW};
   due_ms bigint := coalesce(${msOf("start_at")}, now_ms + ${msOf("delay")}, now_ms);
 begin
+  perform holdfast.check_complete();
   perform holdfast.check_name('task', task, ${NAME_LENGTH_MAX});
   if task !~ '${TASK_NAME.source}' then
     raise exception using errcode = '22023', message =
@@ -148,6 +157,7 @@ create function holdfast.acquire_lease(
   locked_until timestamptz
 ) language plpgsql volatile as $$
 begin
+  perform holdfast.check_complete();
   perform holdfast.check_name('worker', worker, ${NAME_LENGTH_MAX});
   perform holdfast.check_whole('max', max, 1, ${LIMIT_MAX});
   perform holdfast.check_whole('the lease''s milliseconds', ${msOf("lease")}, ${LEASE_MS_MIN}, 31536000000);

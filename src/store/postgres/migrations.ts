@@ -12,6 +12,7 @@ import { isOneOf } from "../worker-rules.ts";
 import { ACCESS_TABLES } from "./access.ts";
 import { ALERT_TABLES } from "./alerts.ts";
 import { AUDIT_CHAIN } from "./audit.ts";
+import { COPY_RULES, COPY_TABLE } from "./copy.ts";
 import { FIGURE_TABLES } from "./figures.ts";
 import { ENQUEUE, FUNCTIONS } from "./functions.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
@@ -192,7 +193,7 @@ export const migrations: readonly Migration[] = [
     version: 1,
     name: "jobs",
     breaking: false,
-    script: TABLES + TRIGGERS + jobViews(dialect) + FUNCTIONS,
+    script: COPY_TABLE + TABLES + TRIGGERS + jobViews(dialect) + FUNCTIONS,
   },
   { version: 2, name: "workers", breaking: false, script: WORKER_TABLES + workers(dialect) },
   { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE + ENQUEUE },
@@ -206,6 +207,6 @@ export const migrations: readonly Migration[] = [
     version: 10,
     name: "service",
     breaking: false,
-    script: FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE,
+    script: FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE + COPY_RULES,
   },
 ];

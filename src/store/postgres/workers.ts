@@ -1,6 +1,7 @@
 /** The tables of workers on PostgreSQL. What they refuse is refused to everybody, also to hand-typed SQL. */
 import { wishes, workerStates } from "../../core/worker-state.ts";
 import { ILLEGAL_MOVE, isActive, isOneOf } from "../worker-rules.ts";
+import { COPYING } from "./copy.ts";
 
 /** Which builds enqueue jobs. */
 export const ENQUEUER_TABLE = `
@@ -61,6 +62,9 @@ create index worker_ended on holdfast.worker (stopped_at) where status = 'stoppe
 create function holdfast.worker_fits() returns trigger language plpgsql as $$
 declare most integer;
 begin
+  if ${COPYING} then
+    raise exception using errcode = '23514', message = 'holdfast: a copy into this database is incomplete';
+  end if;
   -- Shared with others who start, but not with somebody who changes the limit at this moment.
   select slots into most from holdfast.worker_type where name = new.type for key share;
   if not found then

@@ -3,6 +3,7 @@ import { itemActions, ITEM_LEVELS_MAX } from "../../core/item.ts";
 import { audit, audited, kept, words } from "../item-rules.ts";
 import { NO_HASH } from "../trail.ts";
 import { isOneOf } from "../worker-rules.ts";
+import { COPYING } from "./copy.ts";
 
 const DECLARATIONS = `
 create table holdfast.workflow (
@@ -156,14 +157,15 @@ const ARRIVALS = `
 create function holdfast.item_fits() returns trigger language plpgsql as $$
 declare wanted text; above holdfast.item;
 begin
+  if ${COPYING} then return new; end if;
   ${LOCK_STATE}
   if not exists (select from holdfast.workflow_type
                   where workflow = new.workflow and name = new.type and is_declared = 1) then
     ${fail(words.type)}
   end if;
-  if new.revision <> 1 or new.audit_seq <> 1 or new.action <> 'start' or not exists (
+  if new.revision <> 1 or new.audit_seq <> 1 or new.action not in ('start', 'import') or not exists (
       select from holdfast.workflow_state
-       where workflow = new.workflow and name = new.status and is_initial = 1) then
+       where workflow = new.workflow and name = new.status and (is_initial = 1 or new.action = 'import')) then
     ${fail(words.initial)}
   end if;
   select parent into wanted from holdfast.workflow where name = new.workflow;
@@ -176,7 +178,9 @@ begin
   if above.workflow is distinct from wanted then ${fail(words.family)} end if;
   if above.root_id <> new.root_id or above.depth + 1 <> new.depth then ${fail(words.place)} end if;
   if exists (select from holdfast.workflow_state
-              where workflow = above.workflow and name = above.status and is_final = 1) then
+              where workflow = above.workflow and name = above.status and is_final = 1)
+      and not (new.action = 'import' and exists (
+        select from holdfast.workflow_state where workflow = new.workflow and name = new.status and is_final = 1)) then
     ${fail(words.ended)}
   end if;
   if above.updated_at < new.updated_at then ${fail(words.behind)} end if;
@@ -188,6 +192,7 @@ execute function holdfast.item_fits();
 
 create function holdfast.item_is_told() returns trigger language plpgsql as $$
 begin
+  if tg_op = 'INSERT' and ${COPYING} then return null; end if;
   if tg_op = 'INSERT' then
     ${audit("holdfast.item_audit", { status: "null", hash: `'${NO_HASH}'` })}
   else
@@ -201,6 +206,7 @@ execute function holdfast.item_is_told();
 
 create function holdfast.item_is_counted() returns trigger language plpgsql as $$
 begin
+  if tg_op = 'INSERT' and ${COPYING} then return null; end if;
   if tg_op <> 'INSERT' then
     update holdfast.item_progress set children = children - 1
      where item_id = old.parent_id and workflow = old.workflow and status = old.status;
@@ -325,7 +331,7 @@ execute function holdfast.refuse('${words.written}');
 create function holdfast.item_audit_is_told() returns trigger language plpgsql as $$
 begin
   if exists (select from holdfast.item_audit where item_id = new.item_id and seq = new.seq)
-      or not exists (select from holdfast.item
+      or not ${COPYING} and not exists (select from holdfast.item
                       where id = new.item_id and audit_seq = new.seq and audit_hash = new.hash
                         and status = new.new_status and revision = new.revision) then
     ${fail(words.told)}

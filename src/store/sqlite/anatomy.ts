@@ -1,7 +1,7 @@
 /** What an examination must know of SQLite. */
 import { statSync } from "node:fs";
 import type { Offender } from "../../core/finding.ts";
-import type { Anatomy } from "../anatomy.ts";
+import { afterByRow, type Anatomy } from "../anatomy.ts";
 import { asking, type Check } from "../checks/check.ts";
 import type { Engine } from "../engine.ts";
 import { bare } from "../schema-parts.ts";
@@ -18,6 +18,7 @@ export const anatomy: Anatomy = {
     const minus = others.reduce((all, other) => sql`${all} except select id from ${other}`, first);
     return sql`${minus} order by id limit ${limit}`;
   },
+  after: afterByRow,
   catalogue,
   checks: [walFile({ bytesMax: WAL_BYTES_MAX }), permissions(), integrity()],
 };

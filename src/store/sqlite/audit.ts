@@ -1,5 +1,6 @@
 /** The audit of what operators do, on SQLite. What it refuses is refused to everybody, also to hand-typed SQL. */
 import { NO_HASH } from "../trail.ts";
+import { COPYING } from "./copy.ts";
 
 const COLUMNS = `
 alter table holdfast_audit add column seq           integer check (seq >= 1);
@@ -56,8 +57,10 @@ when not exists (select 1 from holdfast_audit_head where pruned_seq >= old.seq)
 begin select raise(abort, 'holdfast: the audit is deleted by its retention only'); end;
 
 create trigger holdfast_audit_head_grows before update on holdfast_audit_head
-when new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
-  or new.seq = old.seq and new.hash <> old.hash
+when (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
+      or new.seq = old.seq and new.hash <> old.hash)
+  -- A copy goes on from where the audit of its source was cut.
+  and not (${COPYING} and old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash)
 begin select raise(abort, 'holdfast: the audit grows line by line'); end;
 
 create trigger holdfast_audit_head_is_one before insert on holdfast_audit_head

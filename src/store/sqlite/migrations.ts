@@ -10,6 +10,7 @@ import { jobViews, workers, type ViewDialect } from "../views.ts";
 import { ACCESS_TABLES } from "./access.ts";
 import { ALERT_TABLES } from "./alerts.ts";
 import { AUDIT_CHAIN } from "./audit.ts";
+import { COPY_RULES, COPY_TABLE } from "./copy.ts";
 import { FIGURE_TABLES } from "./figures.ts";
 import { JOURNAL_TABLES } from "./journal.ts";
 import { LOCK_TABLES } from "./locks.ts";
@@ -173,7 +174,7 @@ export const migrations: readonly Migration[] = [
     version: 1,
     name: "jobs",
     breaking: false,
-    script: TABLES + TRIGGERS + inEngine(jobViews(dialect)),
+    script: COPY_TABLE + TABLES + TRIGGERS + inEngine(jobViews(dialect)),
   },
   {
     version: 2,
@@ -192,6 +193,6 @@ export const migrations: readonly Migration[] = [
     version: 10,
     name: "service",
     breaking: false,
-    script: FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE,
+    script: FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE + COPY_RULES,
   },
 ];

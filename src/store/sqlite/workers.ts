@@ -1,6 +1,7 @@
 /** The tables of workers on SQLite. What they refuse is refused to everybody, also to hand-typed SQL. */
 import { wishes, workerStates } from "../../core/worker-state.ts";
 import { ILLEGAL_MOVE, isActive, isOneOf } from "../worker-rules.ts";
+import { COPYING } from "./copy.ts";
 
 /** Which builds enqueue jobs. */
 export const ENQUEUER_TABLE = `
@@ -61,6 +62,7 @@ create index holdfast_worker_ended on holdfast_worker (stopped_at) where status 
 create trigger holdfast_worker_fits before insert on holdfast_worker
 when ${isActive("new.status")}
 begin
+  select raise(abort, 'holdfast: a copy into this database is incomplete') where ${COPYING};
   select raise(abort, 'holdfast: this type of worker was never declared')
    where not exists (select 1 from holdfast_worker_type where name = new.type);
   select raise(abort, 'holdfast: an active worker of a limited type needs a slot within its limit')

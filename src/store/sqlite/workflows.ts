@@ -3,6 +3,7 @@ import { itemActions, ITEM_LEVELS_MAX } from "../../core/item.ts";
 import { audit, audited, kept, words } from "../item-rules.ts";
 import { NO_HASH } from "../trail.ts";
 import { isOneOf } from "../worker-rules.ts";
+import { COPYING } from "./copy.ts";
 
 const DECLARATIONS = `
 create table holdfast_workflow (
@@ -152,23 +153,26 @@ begin
   select ${refuse(words.retention)}
    where exists (select 1 from holdfast_item where id = new.id);
   select ${refuse(words.type)}
-   where not exists (select 1 from holdfast_workflow_type
+   where not ${COPYING}
+     and not exists (select 1 from holdfast_workflow_type
                       where workflow = new.workflow and name = new.type and is_declared = 1);
   select ${refuse(words.initial)}
-   where new.revision <> 1 or new.audit_seq <> 1 or new.action <> 'start'
-      or not exists (select 1 from holdfast_workflow_state
-                      where workflow = new.workflow and name = new.status and is_initial = 1);
+   where not ${COPYING}
+     and (new.revision <> 1 or new.audit_seq <> 1 or new.action not in ('start', 'import')
+          or not exists (select 1 from holdfast_workflow_state
+                          where workflow = new.workflow and name = new.status
+                            and (is_initial = 1 or new.action = 'import')));
 end;
 
 create trigger holdfast_item_needs_parent before insert on holdfast_item
-when new.parent_id is null
+when new.parent_id is null and not ${COPYING}
 begin
   select ${refuse(words.orphan)}
     from holdfast_workflow where name = new.workflow and parent <> name;
 end;
 
 create trigger holdfast_item_fits_parent before insert on holdfast_item
-when new.parent_id is not null
+when new.parent_id is not null and not ${COPYING}
 begin
   select ${refuse(words.parent)}
    where not exists (select 1 from holdfast_item where id = new.parent_id);
@@ -181,19 +185,23 @@ begin
   select ${refuse(words.ended)}
     from holdfast_item above
     join holdfast_workflow_state s on s.workflow = above.workflow and s.name = above.status
-   where above.id = new.parent_id and s.is_final = 1;
+   where above.id = new.parent_id and s.is_final = 1
+     and not (new.action = 'import' and exists (
+       select 1 from holdfast_workflow_state e
+        where e.workflow = new.workflow and e.name = new.status and e.is_final = 1));
   select ${refuse(words.behind)}
     from holdfast_item above
    where above.id = new.parent_id and above.updated_at < new.updated_at;
 end;
 
 create trigger holdfast_item_is_started after insert on holdfast_item
+when not ${COPYING}
 begin
   ${audit("holdfast_item_audit", { status: "null", hash: `'${NO_HASH}'` })}
 end;
 
 create trigger holdfast_item_is_counted after insert on holdfast_item
-when new.parent_id is not null
+when new.parent_id is not null and not ${COPYING}
 begin
   insert into holdfast_item_progress (item_id, workflow, status, children)
   values (new.parent_id, new.workflow, new.status, 1)
@@ -219,7 +227,7 @@ create trigger holdfast_item_moves before update on holdfast_item
 when new.audit_seq <> old.audit_seq
 begin
   select ${refuse(words.move)}
-   where new.action = 'start' or new.action = 'update' and new.status <> old.status
+   where new.action in ('start', 'import') or new.action = 'update' and new.status <> old.status
       or new.action = 'move' and not exists (
          select 1 from holdfast_workflow_move
           where workflow = new.workflow and from_state = old.status and to_state = new.status and name = new.move);
@@ -285,7 +293,7 @@ create trigger holdfast_item_audit_is_told before insert on holdfast_item_audit
 begin
   select ${refuse(words.told)}
    where exists (select 1 from holdfast_item_audit where item_id = new.item_id and seq = new.seq)
-      or not exists (select 1 from holdfast_item
+      or not ${COPYING} and not exists (select 1 from holdfast_item
                       where id = new.item_id and audit_seq = new.seq and audit_hash = new.hash
                         and status = new.new_status and revision = new.revision);
 end;

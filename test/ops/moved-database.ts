@@ -1,0 +1,231 @@
+/** A database as real use leaves it, with rows in every table that is copied, and ways to compare it with its copy. */
+import assert from "node:assert/strict";
+import {
+  defineEvent,
+  defineTask,
+  defineWorkflow,
+  GiveUp,
+  openHoldfast,
+  type Holdfast,
+} from "../../src/index.ts";
+import { Tokens } from "../../src/server/tokens.ts";
+import { COPIED_TABLES, columnsOf } from "../../src/store/copy-tables.ts";
+import { names, tableOf } from "../../src/store/copy-rows.ts";
+import type { Engine, Row } from "../../src/store/engine.ts";
+import { openEngine } from "../../src/store/open.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
+import { sql } from "../../src/store/sql.ts";
+import { nextId } from "../support/jobs.ts";
+import { until } from "../worker/observe.ts";
+
+export const ada = { actor: "ada" };
+export const packed = defineEvent({ name: "packed" });
+
+/** How often the bodies of steps ran, in this process. */
+export const ran = { quote: 0, charge: 0 };
+
+export const plain = defineTask({ name: "plain", run: async (n: number) => n });
+const broken = defineTask({
+  name: "broken",
+  async run(text: string) {
+    throw new GiveUp(`no such address: ${text}`);
+  },
+});
+const flaky = defineTask({
+  name: "flaky",
+  retry: { attempts: 5, first: "1h", most: "1h" },
+  async run(_: null, ctx) {
+    if (ctx.attempt === 1) throw new Error("ünreachable 🙈 \\ ' \" \n end");
+    return ctx.attempt;
+  },
+});
+/** Waits for its event between its two steps. */
+export const order = defineTask({
+  name: "order",
+  async run(id: string, ctx) {
+    const quote = await ctx.step("quote", () => ({ cents: (ran.quote += 1), id }));
+    ctx.log("quoted", { quote });
+    await ctx.event(packed, id);
+    await ctx.step("charge", () => (ran.charge += 1));
+    return quote;
+  },
+});
+const careful = defineTask({
+  name: "careful",
+  async run(_: null, ctx) {
+    return ctx.effect("pay", async () => "paid twice");
+  },
+});
+export const tasks = [plain, broken, flaky, order, careful];
+
+export const parcel = defineWorkflow({
+  name: "parcel",
+  keep: "365d",
+  initial: "open",
+  states: { open: { limit: { after: "1h", move: "lose" } }, paid: {}, lost: { final: true } },
+  moves: { pay: { from: "open", to: "paid" }, lose: { from: ["open", "paid"], to: "lost" } },
+});
+export const line = defineWorkflow({
+  name: "line",
+  parent: parcel,
+  initial: "new",
+  states: { new: {}, packed: { final: true } },
+  moves: { pack: { from: "new", to: "packed" } },
+});
+
+/** Uses the database at this URL, and leaves it without anything running. Returns the id of the order that waits. */
+export async function fill(url: string): Promise<{ order: string; doubt: string }> {
+  await using holdfast = await openHoldfast(url, { version: "abc1234" });
+  const store = holdfast.store as SqlStore;
+  const doubt = await crashInEffect(holdfast);
+  const worker = await holdfast.startWorker({ name: "mailer", tasks, slots: 1 });
+  await holdfast.enqueueMany(plain, [1, 2, 3], (n) => ({ key: `plain-${n}`, keyFor: "2h" }));
+  const failed = await holdfast.enqueue(broken, "grüße@日本");
+  const retrying = await holdfast.enqueue(flaky, null);
+  const waiting = await holdfast.enqueue(order, "o-1");
+  await holdfast.enqueue(plain, 4, { delay: "1h", key: "tomorrow" });
+  const regretted = await holdfast.enqueue(plain, 5, { delay: "1h" });
+  await holdfast.jobs.cancel(regretted.id, { ...ada, reason: "not yet" });
+  await until("the jobs are where they stay", async () => {
+    const found = await Promise.all(
+      [failed.id, retrying.id, waiting.id, doubt].map((id) => holdfast.jobs.get(id)),
+    );
+    return (
+      found.map((job) => job?.status).join() === "failed,retry,waiting,waiting" &&
+      (await holdfast.jobs.doubts()).length === 1
+    );
+  });
+  await holdfast.emit(packed, "o-2", null);
+  await items(holdfast);
+  await holdfast.locks.with("order:42", {}, async () => {});
+  await new Tokens(holdfast).create({ name: "ci", role: "viewer" }, ada);
+  await holdfast.audit.prune({ keep: 0, ...ada });
+  await new Tokens(holdfast).create({ name: "cd", role: "operator" }, ada);
+  await worker.stop();
+  await holdfast.enqueueMany(plain, [6, 7, 8], () => ({ priority: 3 }));
+  await seldom(store.engine);
+  return { order: waiting.id, doubt };
+}
+
+/** A worker died after it had written that it would pay. */
+async function crashInEffect(holdfast: Holdfast): Promise<string> {
+  const { store } = holdfast;
+  const { id } = await holdfast.enqueue(careful, null);
+  const worker = `mailer-${nextId()}`;
+  const held = { queues: ["default"], tasks: ["careful"], limit: 1, leaseMs: 60_000 };
+  const [job] = await store.claim({ ...held, worker });
+  assert.ok(job !== undefined);
+  const pay = { name: "pay", occurrence: 1, place: 1, kind: "effect" } as const;
+  assert.ok(await store.putStep(job, { ...pay, status: "begun", result: null, isNew: true }));
+  await store.reclaimFrom({ workers: [worker], crashesMax: 3, limit: 10 });
+  return id;
+}
+
+async function items({ workflows }: Holdfast): Promise<void> {
+  const item = await workflows.start(parcel, { data: { to: "Ada" }, identifier: "p-1", ...ada });
+  for (let n = 0; n < 3; n += 1) {
+    const below = await workflows.start(line, { data: { n }, parent: item.id, ...ada });
+    if (n > 0) await below.move("pack", ada);
+  }
+  await item.update({ to: "Bob" }, ada);
+  await (await workflows.item(parcel, item.id)).move("pay", { actor: "bank", reason: "paid" });
+  await workflows.start(parcel, { data: {}, tenant: "second", ...ada });
+  const gone = await workflows.start(parcel, { data: {}, ...ada });
+  await gone.move("lose", ada);
+}
+
+/** Rows that take a server, an alert or a long time to come into being. */
+async function seldom(engine: Engine): Promise<void> {
+  const id = nextId();
+  const [job] = await engine.all<{ id: string }>(sql`select id from holdfast.job limit 1`);
+  const [item] = await engine.all<{ id: string }>(
+    sql`select id from holdfast.item where status = 'lost'`,
+  );
+  const minute = 1_800_000 * 60_000;
+  const rows: Record<string, Row> = {
+    job_trace: { job_id: job?.id ?? "", traceparent: "00-1-2-01", tracestate: null },
+    item_job: { job_id: nextId(), item_id: item?.id ?? "", status: "done" },
+    item_pruning: { item_id: item?.id ?? "" },
+    lock_stat: {
+      minute,
+      type: "order",
+      source: "a",
+      acquisitions: 1,
+      timeouts: 0,
+      wait_ms_sum: 1,
+      held_ms_max: 1,
+      waits: "[]",
+    },
+    depth: { queue: "default", status: "pending", jobs: 7, oldest_at: 5 },
+    rollup: {
+      minute,
+      queue: "default",
+      arrived: 1,
+      done: 1,
+      failed: 0,
+      cancelled: 0,
+      run_ms_sum: 1,
+      run_ms_max: 1,
+    },
+    alert: {
+      id,
+      rule: "r",
+      subject: "s",
+      severity: "info",
+      status: "raised",
+      message: "m",
+      facts: "{}",
+      change_id: nextId(),
+      since_at: 1,
+      seen_at: 2,
+      raised_at: 3,
+      resolved_at: null,
+    },
+    alert_delivery: {
+      alert_id: id,
+      event: "raised",
+      target: "hook",
+      tries: 1,
+      due_at: null,
+      delivered_at: 4,
+      error: null,
+    },
+    request: {
+      asker: "ci",
+      request_key: "k",
+      fingerprint: "f".repeat(64),
+      seed: "s",
+      begun_at: 1,
+      status: 201,
+      body: "{}",
+    },
+  };
+  await engine.transaction(async (tx) => {
+    for (const [table, row] of Object.entries(rows)) await tx.insert(table, [row]);
+    await tx.run(sql`update holdfast.census set counted_at = 123456, took_ms = 7 where id = 1`);
+  });
+}
+
+/** Every row of every table that is copied, in an order that does not depend on the engine. */
+export async function contentOf(url: string): Promise<Record<string, string[]>> {
+  const engine = await openEngine(url, { create: false });
+  try {
+    const columns = columnsOf(engine);
+    const generated = new Set(["active_slot", "open_rule", "live_name"]);
+    const tables: Record<string, string[]> = {};
+    for (const { name } of COPIED_TABLES) {
+      const wanted = (columns.get(name) ?? []).filter((column) => !generated.has(column));
+      const rows = await engine.all(sql`select ${names(wanted)} from ${tableOf(name)}`);
+      tables[name] = rows.map((row) => JSON.stringify(wanted.map((c) => row[c]))).toSorted();
+    }
+    return tables;
+  } finally {
+    await engine.close();
+  }
+}
+
+/** As it is after the copy has written its own line. */
+export function withoutTheCopy(content: Record<string, string[]>): Record<string, string[]> {
+  const audit = (content["audit"] ?? []).filter((row) => !row.includes("database.copy"));
+  return { ...content, audit, audit_head: [] };
+}

@@ -2,7 +2,7 @@
 import { Command } from "commander";
 import { makeIds } from "../core/id.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { copyDatabase, type Copied, type CopyProgress } from "../store/copy.ts";
+import { copyDatabase, type Copied, type CopyProgress } from "../ops/copy.ts";
 import type { Engine } from "../store/engine.ts";
 import { openEngine } from "../store/open.ts";
 import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";

@@ -4,8 +4,8 @@ import { after, describe, suite, test } from "node:test";
 import { Doctor, openHoldfast } from "../../src/index.ts";
 import { makeIds } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { copyDatabase, type Copied, type CopyProgress } from "../../src/store/copy.ts";
-import { columnsOf, COPIED_TABLES, OWN_TABLES } from "../../src/store/copy-tables.ts";
+import { copyDatabase, type Copied, type CopyProgress } from "../../src/ops/copy.ts";
+import { columnsOf, COPIED_TABLES, OWN_TABLES } from "../../src/ops/copy-tables.ts";
 import type { Engine } from "../../src/store/engine.ts";
 import { openEngine } from "../../src/store/open.ts";
 import { partsOf } from "../../src/store/schema-parts.ts";
@@ -42,7 +42,7 @@ const [, postgres, mariadb] = engines;
 let filled: Promise<{ url: string; order: string }> | null = null;
 
 /** A database that every test copies and none changes. */
-function source(): Promise<{ url: string; order: string }> {
+function used(): Promise<{ url: string; order: string }> {
   const make = async (): Promise<{ url: string; order: string }> => {
     const url = file();
     return { url, ...(await fill(url)) };
@@ -116,7 +116,7 @@ describe("a database in use", { timeout: 120_000 }, () => {
   test("moves from engine to engine with all it holds, and its jobs go on there", async () => {
     const places: Place[] = [];
     try {
-      const { url: first, order: waiting } = await source();
+      const { url: first, order: waiting } = await used();
       const content = await contentOf(first);
       const empty = Object.entries(content).filter(([, rows]) => rows.length === 0);
       assert.deepEqual(
@@ -126,7 +126,7 @@ describe("a database in use", { timeout: 120_000 }, () => {
       );
       const urls = [first];
       for (const engine of [postgres, mariadb]) {
-        if (engine === undefined || engine.skip !== false) continue;
+        if (engine?.skip !== false) continue;
         const place = await engine.place();
         places.push(place);
         urls.push(place.url);
@@ -195,7 +195,7 @@ suite("a copy that is interrupted", () => {
   ];
   for (const { phase, table } of places) {
     test(`goes on behind the ${phase} of ${table}, and comes to the same`, async () => {
-      const { url } = await source();
+      const { url } = await used();
       const target = file();
       const ending = new AbortController();
       const onProgress = (progress: CopyProgress): void => {
@@ -214,7 +214,7 @@ suite("a copy that is interrupted", () => {
   }
 
   test("that was complete is said to be so, and nothing is written again", async () => {
-    const { url } = await source();
+    const { url } = await used();
     const target = file();
     const { rows, tables } = await copy(url, target);
     const content = await contentOf(target);
@@ -252,7 +252,7 @@ suite("a copy is refused", () => {
   test("but not by a worker that died, whose expired lease is copied as it is", async () => {
     const [source, target] = [file(), file()];
     const worker = newWorker({ slots: null });
-    let id = "";
+    let id: string;
     {
       await using holdfast = await openHoldfast(source);
       ({ id } = await holdfast.enqueue(plain, 1));
@@ -271,7 +271,7 @@ suite("a copy is refused", () => {
     });
     await copy(source, target);
     await using holdfast = await openHoldfast(target);
-    const [row] = await holdfast.store.workers({ limit: 10 } as never);
+    const [row] = await holdfast.store.workers({ limit: 10 });
     assert.deepEqual([row?.id, row?.status, row?.reason], [worker.id, "stopped", "stale"]);
     assert.equal((await holdfast.jobs.get(id))?.status, "processing");
     await using second = await holdfast.startWorker({ name: "mailer", tasks });

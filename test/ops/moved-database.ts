@@ -9,8 +9,8 @@ import {
   type Holdfast,
 } from "../../src/index.ts";
 import { Tokens } from "../../src/server/tokens.ts";
-import { COPIED_TABLES, columnsOf } from "../../src/store/copy-tables.ts";
-import { names, tableOf } from "../../src/store/copy-rows.ts";
+import { COPIED_TABLES, columnsOf } from "../../src/ops/copy-tables.ts";
+import { names, tableOf } from "../../src/ops/copy-rows.ts";
 import type { Engine, Row } from "../../src/store/engine.ts";
 import { openEngine } from "../../src/store/open.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";

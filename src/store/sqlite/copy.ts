@@ -1,5 +1,5 @@
 /**
- * The row of a copy from another database, on SQLite; see ../copy.ts.
+ * The row of a copy from another database, on SQLite; see src/ops/copy.ts.
  *
  * While the copy is incomplete, the rules about how items and audit lines come into being are suspended, because both
  * arrive with their history. A copy begins in an empty database only and never begins again, so these rules cannot be

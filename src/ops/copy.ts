@@ -8,19 +8,19 @@
  */
 import { CopyMismatchError, CopyRefusedError } from "../core/copy-errors.ts";
 import { subjects } from "../core/audit.ts";
-import { HoldfastError, InvalidArgument } from "../core/errors.ts";
-import type { Signature } from "./actions.ts";
-import { noteAction } from "./audit.ts";
+import { InvalidArgument, type HoldfastError } from "../core/errors.ts";
+import type { Signature } from "../store/actions.ts";
+import { noteAction } from "../store/audit.ts";
 import { refuseInUse } from "./copy-guard.ts";
-import { copyRow, type CopyRow } from "./copy-row.ts";
+import { copyRow, type CopyRow } from "../store/copy-row.ts";
 import { countOf, FIRST, isEmpty, names, pagesOf, sumOf, tableOf } from "./copy-rows.ts";
 import type { Position, TableSum } from "./copy-rows.ts";
 import { columnsOf, COPIED_TABLES, type CopiedTable } from "./copy-tables.ts";
-import type { Engine, Row, Transaction } from "./engine.ts";
-import { applied, checkSchema, migrate } from "./migrate.ts";
-import { Sql, sql } from "./sql.ts";
-import { sha256 } from "./trail.ts";
-import { writeOrLookUp } from "./unknown.ts";
+import type { Engine, Row, Transaction } from "../store/engine.ts";
+import { applied, checkSchema, migrate } from "../store/migrate.ts";
+import { Sql, sql } from "../store/sql.ts";
+import { sha256 } from "../store/trail.ts";
+import { writeOrLookUp } from "../store/unknown.ts";
 
 export interface CopyParts {
   readonly from: Engine;

@@ -1,8 +1,8 @@
 /** The rows of one table on either side of a copy: read page by page, and summed up so that both sides can be compared. */
 import { createHash } from "node:crypto";
-import type { Engine, Row } from "./engine.ts";
+import type { Engine, Row } from "../store/engine.ts";
 import type { CopiedTable } from "./copy-tables.ts";
-import { Sql, sql, type SqlValue } from "./sql.ts";
+import { Sql, sql, type SqlValue } from "../store/sql.ts";
 
 /** Rows of one page at most; wide rows come in shorter pages. */
 const PAGE_ROWS_MAX = 500;

@@ -1,7 +1,7 @@
 /** Who still uses the source of a copy: its live workers, active leases and held locks. */
 import { CopyRefusedError } from "../core/copy-errors.ts";
-import type { Engine } from "./engine.ts";
-import { sql } from "./sql.ts";
+import type { Engine } from "../store/engine.ts";
+import { sql } from "../store/sql.ts";
 
 /** A worker without a heartbeat for so long is dead. */
 const SILENT_MS = 60_000;

@@ -4,9 +4,9 @@
  * compares the tables with those that the migrations create.
  */
 import { ITEM_LEVELS_MAX } from "../core/item.ts";
-import type { Engine, Row } from "./engine.ts";
-import { partsOf } from "./schema-parts.ts";
-import { sql, type Sql } from "./sql.ts";
+import type { Engine, Row } from "../store/engine.ts";
+import { partsOf } from "../store/schema-parts.ts";
+import { sql, type Sql } from "../store/sql.ts";
 
 export interface CopiedTable {
   readonly name: string;

@@ -168,7 +168,12 @@ async function goesOn(url: string, waiting: string): Promise<void> {
   assert.equal((await holdfast.jobs.doubts()).length, 1, "nobody paid twice");
   const [before] = await holdfast.jobs.steps(waiting);
   const quotes = ran.quote;
-  const worker = await holdfast.startWorker({ name: "mailer", tasks, workflows: [parcel, line] });
+  const worker = await holdfast.startWorker({
+    name: "mailer",
+    slots: 1,
+    tasks,
+    workflows: [parcel, line],
+  });
   await holdfast.emit(packed, "o-1", null);
   const result = await holdfast.jobs.result(waiting, { timeout: "20s" });
   assert.deepEqual(result, before?.result);

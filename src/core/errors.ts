@@ -145,6 +145,21 @@ export class ResultTimeout extends HoldfastError {
   }
 }
 
+/** On a clock that stands still until the test moves it, a result was waited for that nothing brings about. */
+export class NothingRuns extends HoldfastError {
+  readonly id: string;
+
+  constructor(facts: { id: string; task: string; status: string }) {
+    super(
+      "NOTHING_RUNS",
+      `Job ${facts.id} (${facts.task}) is ${facts.status}, and nothing runs it: call drain([task]), with ` +
+        `{ skipTime: true } for delays and retries, or clock.advance("1h") where a worker runs. ` +
+        `A test clock stands still, so no timeout passes.`,
+    );
+    this.id = facts.id;
+  }
+}
+
 /** An attempt ran longer than its task allows. */
 export class JobTimeout extends HoldfastError {
   readonly id: string;

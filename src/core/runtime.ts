@@ -22,6 +22,11 @@ export interface Runtime {
   afterIo(call: () => void): void;
   /** Begins to measure this process. */
   gauge(): Gauge;
+  /**
+   * Of a clock that a test moves: calls back again and again while nothing moves it. A wait that only time can end would
+   * be endless then.
+   */
+  whileStill?(call: () => void): Timer;
 }
 
 /** What the host tells about this process. */

@@ -6,7 +6,14 @@
 import { checkKnown, checkText } from "../core/check.ts";
 import { decodeError } from "../core/error-record.ts";
 import { toMs, type Duration } from "../core/duration.ts";
-import { Closed, JobCancelled, JobFailed, JobNotFound, ResultTimeout } from "../core/errors.ts";
+import {
+  Closed,
+  JobCancelled,
+  JobFailed,
+  JobNotFound,
+  NothingRuns,
+  ResultTimeout,
+} from "../core/errors.ts";
 import { decode } from "../core/json.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
@@ -21,7 +28,7 @@ const ASK_MAX = 500;
 interface Waiter {
   readonly settle: (finished: FinishedRecord) => void;
   readonly reject: (error: unknown) => void;
-  timer: Timer | null;
+  readonly timers: Timer[];
 }
 
 export class Results {
@@ -50,7 +57,7 @@ export class Results {
   async stop({ isLeaving }: { readonly isLeaving: boolean }): Promise<void> {
     this.#stopped = true;
     for (const waiter of [...this.#waiters.values()].flatMap((set) => [...set])) {
-      waiter.timer?.cancel();
+      cancelAll(waiter);
       if (!isLeaving) waiter.reject(new Closed({ what: "Holdfast" }));
     }
     this.#waiters.clear();
@@ -61,18 +68,39 @@ export class Results {
     return new Promise((settle, reject) => {
       // It was closed while we looked: nobody would ever answer this waiter.
       if (this.#stopped) return reject(new Closed({ what: "Holdfast" }));
-      const waiter: Waiter = { settle, reject, timer: null };
+      const waiter: Waiter = { settle, reject, timers: [] };
       const waiters = this.#waiters.get(id) ?? new Set();
       this.#waiters.set(id, waiters.add(waiter));
       if (timeoutMs !== null) {
-        waiter.timer = this.#parts.runtime.timer(timeoutMs, () => {
-          waiters.delete(waiter);
-          if (waiters.size === 0) this.#waiters.delete(id);
+        const timer = this.#parts.runtime.timer(timeoutMs, () => {
+          this.#forget(id, waiter);
           void this.#tooLate(id, timeoutMs).then(reject, reject);
         });
+        waiter.timers.push(timer);
       }
+      // The database failing here is not the reason to stop waiting: the loop asks it again.
+      const look = (): void => void this.#lookStill(id, waiter).catch(() => {});
+      const still = this.#parts.runtime.whileStill?.(look);
+      if (still !== undefined) waiter.timers.push(still);
       this.#start();
     });
+  }
+
+  #forget(id: string, waiter: Waiter): void {
+    cancelAll(waiter);
+    const waiters = this.#waiters.get(id);
+    waiters?.delete(waiter);
+    if (waiters?.size === 0) this.#waiters.delete(id);
+  }
+
+  /** In a test whose clock stands still: refuses to wait unless something runs. */
+  async #lookStill(id: string, waiter: Waiter): Promise<void> {
+    const { store } = this.#parts;
+    const [running] = await store.list({ status: "processing", limit: 1 });
+    const job = running === undefined ? await store.find(id) : null;
+    if (job === null || ["done", "failed", "cancelled"].includes(job.status)) return;
+    this.#forget(id, waiter);
+    waiter.reject(new NothingRuns(job));
   }
 
   async #tooLate(id: string, waitedMs: number): Promise<ResultTimeout> {
@@ -102,7 +130,7 @@ export class Results {
 
   #answer(finished: FinishedRecord): void {
     for (const waiter of this.#waiters.get(finished.id) ?? []) {
-      waiter.timer?.cancel();
+      cancelAll(waiter);
       waiter.settle(finished);
     }
     this.#waiters.delete(finished.id);
@@ -116,6 +144,10 @@ export class Results {
     this.#loop = null;
     await loop?.stop();
   }
+}
+
+function cancelAll({ timers }: Waiter): void {
+  for (const timer of timers) timer.cancel();
 }
 
 function valueOf(finished: FinishedRecord): unknown {

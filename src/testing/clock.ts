@@ -14,6 +14,9 @@ export const START_AT = 1_800_000_000_000;
 
 /** This many turns of the event loop without new work: whatever could run has run. */
 const QUIET_TURNS = 3;
+/** A clock that nothing moved for so long, in real time, while no drain ran, stands still. */
+const STILL_MS = 1_000;
+
 /** Something that is never at rest must not keep a test from going on. */
 const SETTLE_TURNS_MAX = 10_000;
 
@@ -43,6 +46,8 @@ export class TestClock implements Runtime {
   readonly #timers = new Set<Due>();
   #passedMs = 0;
   #afterIo = 0;
+  /** How many drains and advances are under way. */
+  #moving = 0;
 
   constructor(start: Date | number, { seed = 1 }: TestClockOptions) {
     this.#startAt = typeof start === "number" ? start : start.getTime();
@@ -84,6 +89,33 @@ export class TestClock implements Runtime {
   /** Lets this much time pass. Resolves when all that happened in it has come to rest. */
   async advance(duration: Duration): Promise<void> {
     const until = this.#passedMs + toMs("duration", duration);
+    await this.whileMoving(() => this.#pass(until));
+  }
+
+  /** While this runs, the clock does not count as standing still. */
+  async whileMoving<T>(work: () => Promise<T>): Promise<T> {
+    this.#moving += 1;
+    try {
+      return await work();
+    } finally {
+      this.#moving -= 1;
+    }
+  }
+
+  /** Calls again and again while nobody moves the clock. */
+  whileStill(call: () => void): Timer {
+    let passedMs = this.#passedMs;
+    let timer: Timer;
+    const look = (): void => {
+      timer = systemRuntime.timer(STILL_MS, look);
+      if (this.#moving === 0 && passedMs === this.#passedMs) call();
+      passedMs = this.#passedMs;
+    };
+    timer = systemRuntime.timer(STILL_MS, look);
+    return { cancel: () => timer.cancel() };
+  }
+
+  async #pass(until: number): Promise<void> {
     await this.settle();
     for (let due = this.#next(until); due !== null; due = this.#next(until)) {
       this.#timers.delete(due);

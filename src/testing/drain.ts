@@ -49,8 +49,8 @@ export interface Drained {
   /** The jobs that ran, in the order of their first attempt, as they stand now. */
   readonly jobs: readonly DrainedJob[];
   /**
-   * The jobs that did not run and are not finished, oldest first: of tasks that were not given,
-   * not due yet, or held by a worker.
+   * All jobs that are not finished, oldest first: of tasks that were not given, not due yet, held by
+   * a worker, or, though they ran, waiting for a retry, an event or another job.
    */
   readonly left: readonly DrainedJob[];
   /** How many of `jobs` have each status. */
@@ -85,9 +85,13 @@ export async function drain(
   const clock = skipTime ? checkClock(holdfast) : null;
   const run = new Drain(holdfast, taskMap(tasks), attempts);
   const unguard = guardProcess();
-  try {
+  const runAll = async (): Promise<void> => {
     await run.runDue();
     if (clock !== null) while (await run.skipTime(clock)) await run.runDue();
+  };
+  const { runtime } = holdfast;
+  try {
+    await (runtime instanceof TestClock ? runtime.whileMoving(runAll) : runAll());
   } finally {
     unguard();
   }
@@ -150,7 +154,7 @@ class Drain {
     const jobs: DrainedJob[] = [];
     for (const id of this.#ran) jobs.push(...(await this.#describe(id)));
     const left: DrainedJob[] = [];
-    for (const id of await this.#leftAlone()) left.push(...(await this.#describe(id)));
+    for (const id of await this.#unfinished()) left.push(...(await this.#describe(id)));
     return { jobs, left, totals: countByStatus(jobs), attempts: this.#attempts };
   }
 
@@ -200,11 +204,11 @@ class Drain {
     await (attempt.completed ? store.settleCompleted(settlements) : store.settle(settlements));
   }
 
-  async #leftAlone(): Promise<string[]> {
+  async #unfinished(): Promise<string[]> {
     const ids: string[] = [];
     for (const status of LIVE) {
       for await (const { id } of pages(this.#holdfast.store, { status })) {
-        if (!this.#ran.has(id)) ids.push(id);
+        ids.push(id);
       }
     }
     return ids.toSorted(); // Ids grow with time.

@@ -1,13 +1,21 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import {
   defineTask,
   GiveUp,
   InvalidArgument,
+  NothingRuns,
   openHoldfast,
   type Holdfast,
 } from "../../src/index.ts";
-import { drain, DrainLimit, openTestHoldfast, testClock } from "../../src/testing/index.ts";
+import {
+  drain,
+  DrainLimit,
+  openTestHoldfast,
+  testClock,
+  type TestHoldfast,
+} from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 
 after(assertNothingRuns);
@@ -251,6 +259,18 @@ suite("a drain", () => {
     ]);
   });
 
+  test("reports a job as left that ran and waits for its next attempt", async () => {
+    await using kit = await openTestHoldfast();
+    const job = await kit.holdfast.enqueue(failing, null);
+    const { jobs, left } = await kit.drain([failing]);
+    assert.deepEqual(
+      [jobs, left].map((list) => list.map(({ id, status }) => [id, status])),
+      [[[job.id, "retry"]], [[job.id, "retry"]]],
+    );
+    const ended = await kit.drain([failing], { skipTime: true });
+    assert.deepEqual(ended.left, []);
+  });
+
   test("gives a task the context it has in production", async () => {
     await using kit = await openTestHoldfast();
     const seen: unknown[] = [];
@@ -346,6 +366,56 @@ suite("a drain", () => {
       kit.drain([double], { skiptime: true }),
       (error) => error instanceof InvalidArgument && error.field === "skiptime",
     );
+  });
+});
+
+suite("a result that nothing brings about", () => {
+  const stuck =
+    (status: string) =>
+    (error: unknown): boolean => {
+      assert.ok(error instanceof NothingRuns, String(error));
+      assert.match(
+        error.message,
+        new RegExp(`^Job \\S+ \\((double|failing)\\) is ${status}, and `),
+      );
+      assert.match(error.message, /drain\(\[task\]\).*skipTime.*advance.*no timeout passes/);
+      return true;
+    };
+
+  test("is refused with what to call: the clock stands still, and so does a timeout", async () => {
+    await using kit = await openTestHoldfast();
+    const job = await kit.holdfast.enqueue(double, 1);
+    await assert.rejects(job.result({ timeout: "100ms" }), stuck("pending"));
+    await assert.rejects(job.result(), stuck("pending"));
+  });
+
+  test("also after a drain that left it for later", async () => {
+    await using kit = await openTestHoldfast();
+    const job = await kit.holdfast.enqueue(failing, null);
+    await kit.drain([failing]);
+    await assert.rejects(job.result(), stuck("retry"));
+  });
+
+  test("also beside a worker that does not know its task", async () => {
+    await using kit = await openTestHoldfast();
+    await kit.holdfast.startWorker({ tasks: [failing] });
+    const job = await kit.holdfast.enqueue(double, 1);
+    await assert.rejects(job.result(), stuck("pending"));
+  });
+
+  test("is waited for while a drain or a worker runs it, however long that takes", async () => {
+    const slow = defineTask({ name: "slow", run: () => pause(1_200).then(() => "there") });
+    const runners: ((kit: TestHoldfast) => Promise<unknown>)[] = [
+      (kit) => kit.drain([slow]),
+      ({ holdfast }) => holdfast.startWorker({ tasks: [slow] }),
+    ];
+    const wait = async (start: (kit: TestHoldfast) => Promise<unknown>): Promise<string> => {
+      await using kit = await openTestHoldfast();
+      const result = (await kit.holdfast.enqueue(slow, null)).result();
+      await start(kit);
+      return await result;
+    };
+    assert.deepEqual(await Promise.all(runners.map(wait)), ["there", "there"]);
   });
 });
 

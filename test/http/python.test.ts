@@ -1,6 +1,8 @@
 /** A worker in another language: it drains a queue over HTTP, is killed, and goes on when the server was. */
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -9,10 +11,11 @@ import { openHoldfast, type Holdfast } from "../../src/worker/holdfast.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { ServerProcess } from "./child.ts";
+import { until } from "../worker/observe.ts";
 import { Desk, send } from "./client.ts";
 
 const PROGRAM = join(import.meta.dirname, "../../examples/worker.py");
-const JOBS = 1_000;
+const JOBS = 300;
 const LEASE_S = 1.5;
 const LIMIT_MS = 60_000;
 const TOKEN = "a-token-of-the-test-0123456789";
@@ -133,23 +136,58 @@ async function assertOnceEach(holdfast: Holdfast, jobs: readonly { id: string }[
 }
 
 test(
-  "what raises is tried again, and what takes long is kept",
+  "a job that cannot succeed is given up, and one of another worker's task is left alone",
   { skip: missingPython() },
   async () => {
     await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, { token: TOKEN });
-    const options = { queue: "py", attempts: 1 };
-    const job = await desk.post("/api/v1/jobs", { task: "py.unknown", options }, 201, {
-      token: TOKEN,
-    });
+    const post = (task: string, input: unknown) =>
+      desk.post("/api/v1/jobs", { task, input, options: { queue: "py" } }, 201, { token: TOKEN });
+    const unknown = await post("py.unknown", null);
+    const hopeless = await post("py.add", { a: 1 });
+    const wrong = await post("py.add", { a: 1, b: "two" });
     await using worker = new PythonWorker(desk.server.url);
     await assert.rejects(
-      desk.holdfast.jobs.result(job.id, { timeout: "30s" }),
-      /no such task: py.unknown/,
+      desk.holdfast.jobs.result(hopeless.id, { timeout: "30s" }),
+      /failed at attempt 1: py\.add needs a and b/,
     );
+    await until("the other is retried", async () => {
+      const job = await desk.holdfast.jobs.get(wrong.id);
+      return job?.status === "retry" && job.lastError?.name === "TypeError";
+    });
+    const { status, attempts } = (await desk.holdfast.jobs.get(unknown.id)) ?? {};
+    assert.deepEqual([status, attempts], ["pending", 0]);
     assert.equal(await worker.end("SIGTERM"), 0);
     assert.equal(worker.said, "");
   },
 );
+
+test("a token that is missing is said in a line", { skip: missingPython() }, async () => {
+  await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, { token: TOKEN });
+  await using worker = new PythonWorker(desk.server.url, { HOLDFAST_TOKEN: "" });
+  assert.equal(await worker.ended, 1);
+  assert.match(worker.said, /^worker\.py: .*token.*\n$/i);
+});
+
+for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  test(`${signal} ends it while the server is away`, { skip: missingPython() }, async () => {
+    let tries = 0;
+    const away = createServer((socket) => {
+      tries += 1;
+      socket.destroy();
+    });
+    away.listen(0, "127.0.0.1");
+    await once(away, "listening");
+    const { port } = away.address() as AddressInfo;
+    await using worker = new PythonWorker(`http://127.0.0.1:${port}`, { STOP_S: "0.5" });
+    // The rests between its tries double: from here on they are longer than the test waits.
+    await until("it has tried for a while", () => tries === 6);
+    await new Promise((resolve) => void away.close(resolve));
+    const askedAt = performance.now();
+    assert.equal(await worker.end(signal), 0);
+    assert.ok(performance.now() - askedAt < 3_000, "it did not hear the signal");
+    assert.equal(worker.said, "");
+  });
+}
 
 after(async () => {
   folder[Symbol.dispose]();

@@ -26,7 +26,8 @@ function password(): string {
   return randomBytes(BYTES).toString("hex");
 }
 
-mkdirSync(folder, { recursive: true, mode: 0o700 });
+mkdirSync(folder, { recursive: true });
+chmodSync(folder, 0o700); // also one that was there before, whatever its mode
 const database = secret("postgres-password", password);
 const token = secret("holdfast-token", password);
 secret("grafana-password", password);

@@ -1,4 +1,5 @@
 /** The server, what watches over the queues, and the process itself. */
+import { WEBHOOKS_MAX } from "../core/alert.ts";
 import {
   bearer,
   host,
@@ -18,7 +19,6 @@ export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "s
 export type LogLevel = (typeof logLevels)[number];
 
 const PROCESSES_MAX = 64;
-const WEBHOOKS_MAX = 16;
 
 export const serverSettings = {
   host: settled({

@@ -13,6 +13,9 @@ export type AlertStatus = (typeof alertStatuses)[number];
 export const alertEvents = ["raised", "resolved"] as const;
 export type AlertEvent = (typeof alertEvents)[number];
 
+/** To so many addresses alerts are sent at most. */
+export const WEBHOOKS_MAX = 10;
+
 export interface Alert {
   readonly id: string;
   readonly rule: string;

@@ -6,6 +6,7 @@
  * of IPv4 are judged by that.
  */
 import { BlockList, isIP } from "node:net";
+import { ipv6Groups } from "../core/ip.ts";
 
 /** Of IPv4, all but these are public. */
 const NOT_PUBLIC: readonly (readonly [net: string, bits: number])[] = [
@@ -18,8 +19,11 @@ const NOT_PUBLIC: readonly (readonly [net: string, bits: number])[] = [
   ["172.16.0.0", 12],
   ["192.0.0.0", 24],
   ["192.0.2.0", 24], // documentation
+  ["192.31.196.0", 24], // AS112, which answers for names of private networks
+  ["192.52.193.0", 24], // relays of multicast (AMT)
   ["192.88.99.0", 24], // relays to 6to4
   ["192.168.0.0", 16],
+  ["192.175.48.0", 24], // AS112
   ["198.18.0.0", 15], // benchmarks
   ["198.51.100.0", 24],
   ["203.0.113.0", 24],
@@ -36,12 +40,17 @@ const NOT_PUBLIC_6: readonly (readonly [net: string, bits: number])[] = [
   ["2001::", 23], // protocols, among them Teredo, which carries an address of IPv4 in disguise
   ["2001:db8::", 32], // documentation
   ["2002::", 16], // 6to4: carries one, too
+  ["2620:4f:8000::", 48], // AS112
   ["3fff::", 20], // documentation
 ];
 
 /** What an address of IPv4 looks like as one of IPv6: mapped, and through NAT64. */
 const CARRIERS = ["::ffff:", "64:ff9b::"];
 const CARRIER_BITS = 96;
+
+const ISATAP = 0x5efe;
+/** The bit of an interface's number that says whether it is unique in the world; ISATAP sets it or not. */
+const UNIVERSAL = 0x200;
 
 const refused = new BlockList();
 const possible = new BlockList();
@@ -62,5 +71,13 @@ export function isPublic(address: string): boolean {
   if (family === 4) return !refused.check(address, "ipv4");
   // One with a zone means a network of this machine.
   if (family === 0 || address.includes("%")) return false;
-  return possible.check(address, "ipv6") && !refused.check(address, "ipv6");
+  return (
+    possible.check(address, "ipv6") && !refused.check(address, "ipv6") && !isTunnelled(address)
+  );
+}
+
+/** ISATAP: in any network, the lower half is 0:5efe or 200:5efe and an address of IPv4. */
+function isTunnelled(address: string): boolean {
+  const [, , , , first = 0, second] = ipv6Groups(address) ?? [];
+  return second === ISATAP && (first | UNIVERSAL) === UNIVERSAL;
 }

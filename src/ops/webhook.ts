@@ -6,7 +6,7 @@
  */
 import { createHash, createHmac } from "node:crypto";
 import { isIP } from "node:net";
-import type { Alert, AlertEvent } from "../core/alert.ts";
+import { WEBHOOKS_MAX, type Alert, type AlertEvent } from "../core/alert.ts";
 import { checkKnown, checkList, checkText } from "../core/check.ts";
 import { formatMs } from "../core/duration.ts";
 import { InvalidArgument } from "../core/errors.ts";
@@ -36,7 +36,6 @@ export interface WebhookMessage {
 }
 
 const OPTIONS = new Set(["urls", "secret", "allowPrivate", "resolve"]);
-const TARGETS_MAX = 10;
 const URL_LENGTH_MAX = 2_048;
 const SECRET_LENGTH_MIN = 16;
 /** Of a target's name: the database has room for 64 characters. */
@@ -54,8 +53,8 @@ export class Webhooks {
   constructor(options: WebhookOptions, runtime: Runtime) {
     checkKnown(options, OPTIONS);
     const { urls, secret, allowPrivate = false, resolve = resolveBySystem } = options;
-    if (checkList("webhooks.urls", urls).length > TARGETS_MAX) {
-      throw invalid("urls", `at most ${TARGETS_MAX} are allowed.`);
+    if (checkList("webhooks.urls", urls).length > WEBHOOKS_MAX) {
+      throw invalid("urls", `at most ${WEBHOOKS_MAX} are allowed.`);
     }
     const checked = urls.map((url, index) => checkUrl(url, index, allowPrivate));
     this.#urls = new Map(checked.map((url) => [targetOf(url), url]));

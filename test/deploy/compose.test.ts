@@ -1,10 +1,11 @@
 /** deploy/compose.yaml: what Compose and Swarm both take, and what the program can do. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
+import { isBearer, isGuessable } from "../../src/core/bearer.ts";
 import { tempFolder } from "../support/folder.ts";
 import {
   AFTER_SHUTDOWN_MS,
@@ -29,6 +30,9 @@ interface Service {
   readonly command?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly stop_grace_period?: string;
+  readonly cap_drop?: readonly string[];
+  readonly cap_add?: readonly string[];
+  readonly security_opt?: readonly string[];
   readonly secrets?: readonly (string | { source: string; target: string })[];
   readonly configs?: readonly { source: string; target: string }[];
   readonly volumes?: readonly (string | { type: string })[];
@@ -84,6 +88,14 @@ describe("deploy/compose.yaml", () => {
     for (const [name, { image = "", deploy }] of services) {
       assert.match(image, /:(?!latest)[\w.-]*\d[\w.-]*\}?$/, name);
       assert.match(deploy?.resources.limits.memory ?? "", /^\d+[MG]$/, name);
+    }
+  });
+
+  test("no service keeps a capability that it does not need", () => {
+    for (const [name, { cap_drop: dropped, cap_add: added = [] }] of services) {
+      assert.deepEqual(dropped, ["ALL"], name);
+      const needed = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"];
+      assert.deepEqual(added, name === "postgres" ? needed : [], name);
     }
   });
 
@@ -153,6 +165,12 @@ describe("deploy/compose.local.yaml", () => {
     assert.match(local.services["server"]?.ports?.[0] ?? "", new RegExp(`:${DEFAULT_PORT}$`));
   });
 
+  test("no service gains privileges", () => {
+    for (const name of Object.keys(base.services)) {
+      assert.deepEqual(local.services[name]?.security_opt, ["no-new-privileges:true"], name);
+    }
+  });
+
   test("builds the Dockerfile from the root of the repository, with arguments that it has", () => {
     const { context = "", dockerfile = "", args = {} } = local.services["migrate"]?.build ?? {};
     const root = join(ROOT, "deploy", context);
@@ -183,6 +201,17 @@ describe("deploy/secrets.ts", () => {
     assert.equal(url.pathname, `/${base.services["postgres"]?.environment?.["POSTGRES_DB"]}`);
     const names = [...env.matchAll(/^(\w+)=/gm)].map(([, name = ""]) => name);
     assert.ok(names.every((name) => SETTINGS.has(name)));
+  });
+
+  test("closes a folder that was open before", () => {
+    chmodSync(place, 0o755);
+    assert.equal(make().status, 0);
+    assert.equal(statSync(place).mode & 0o777, 0o700);
+  });
+
+  test("makes a token that the server takes", () => {
+    const token = readFileSync(join(place, "holdfast-token"), "utf8");
+    assert.ok(isBearer(token) && !isGuessable(token));
   });
 
   test("leaves those alone that are there, and tells none", () => {

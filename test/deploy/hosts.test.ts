@@ -88,6 +88,13 @@ for (const name of ["holdfast.service", "holdfast@.service"]) {
         assert.deepEqual(unit.get(key), ["yes"], key);
       }
       assert.deepEqual(unit.get("ProtectSystem"), ["strict"]);
+      assert.deepEqual(unit.get("ProtectProc"), ["invisible"]);
+      assert.deepEqual(unit.get("SystemCallFilter"), [
+        "@system-service",
+        "~@privileged @resources",
+      ]);
+      // A worker reads the boot's id there: whose process is gone is known at once.
+      assert.ok(!unit.has("ProcSubset"));
     });
 
     test("systemd understands it", { skip: HAS_ANALYZE ? false : "no systemd-analyze" }, () => {

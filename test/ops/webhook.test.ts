@@ -315,6 +315,15 @@ const inside: readonly string[] = [
   "203.0.113.1",
   "192.88.99.1",
   "[2001:db8::1]",
+  // what the network itself uses: AS112, AMT
+  "192.31.196.1",
+  "192.52.193.1",
+  "192.175.48.6",
+  "[2620:4f:8000::6]",
+  "[::ffff:192.175.48.6]",
+  // ISATAP: an address of IPv4 in the lower half
+  "[2a00:1450:4001::5efe:7f00:1]",
+  "[2a00:1450:4001:0:200:5efe:a9fe:a9fe]",
 ];
 
 const outside: readonly string[] = [
@@ -338,6 +347,8 @@ const outside: readonly string[] = [
   "223.255.255.255",
   "2606:4700:4700::1111",
   "2a00:1450:4001::200e",
+  "2a00:1450:4001:5efe::1",
+  "2620:4f:8001::6",
   "::ffff:8.8.8.8",
   "64:ff9b::808:808",
 ];

@@ -88,7 +88,7 @@ interface ServerParts extends Ground {
 
 export async function openServer(parts: ServerParts): Promise<Server> {
   const { holdfast, logger, settings, tasks, metrics, health, monitor } = parts;
-  const { host, port, token } = settings;
+  const { host, port, token, nodeEnv } = settings;
   // A module that could not be read while developing is waited out: then there is nothing to know of.
   const workflows = tasks === null ? [] : await workflowsOf(settings);
   const { startServer } = await import("../server/server.ts");
@@ -97,6 +97,7 @@ export async function openServer(parts: ServerParts): Promise<Server> {
     logger,
     host,
     port,
+    production: nodeEnv === "production",
     metrics,
     health,
     workflows,

@@ -22,6 +22,7 @@ interface ListOptions extends DatabaseOptions {
 }
 
 const LIMIT_DEFAULT = 100;
+const NO_TOKENS = "No tokens. Outside production, every program on this machine may use the API.";
 const EXAMPLE = "holdfast tokens create --name ci --role operator --expires 90d";
 
 export function tokensCommand(terminal: Terminal): Command {
@@ -76,7 +77,7 @@ async function list(terminal: Terminal, { url, limit }: ListOptions): Promise<vo
   await using holdfast = await openForLooking(url);
   const tokens = await new Tokens(holdfast).list({ limit });
   if (terminal.json) terminal.printJson({ tokens });
-  else if (tokens.length === 0) terminal.print("No tokens. On this machine everybody may do all.");
+  else if (tokens.length === 0) terminal.print(NO_TOKENS);
   else {
     const words = terminal.colors.dim(counted(tokens.length, "token"));
     terminal.print(...tokenTable(tokens, terminal), "", words);

@@ -5,6 +5,7 @@
  * own and not a schema library's: every command loads them, a library costs more start-up time and memory than a worker at rest may take, and its
  * messages would know neither where a value came from nor that it is a secret.
  */
+import { BEARER_ALLOWED, isBearer, isGuessable } from "../core/bearer.ts";
 import { hasControl, hasInvisible } from "../core/characters.ts";
 import { DURATION_MS_MAX, formatMs, toMs } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
@@ -204,16 +205,7 @@ export function secret(): Kind<string> {
 
 /** A secret that goes over HTTP as a bearer token, of characters that no client quotes or changes. */
 export function bearer(): Kind<string> {
-  const { read, ...others } = secret();
-  const length = `${SECRET_LENGTH_MIN} to ${SECRET_LENGTH_MAX}`;
-  return {
-    ...others,
-    allowed: `${length} letters, digits or any of . ~ + / = - _, such as 'openssl rand -hex 32' prints`,
-    read(given) {
-      const token = read(given);
-      return token !== null && /^[\w.~+/=-]+$/.test(token) ? token : null;
-    },
-  };
+  return { ...text(BEARER_ALLOWED, (given) => isBearer(given) && !isGuessable(given)), ...covered };
 }
 
 /** A password of a database may be anything, also nothing. */

@@ -4,15 +4,17 @@
  * Everything that goes wrong on the way becomes a problem here, in one place, and everything that leaves carries the same
  * headers.
  */
+import type { IncomingMessage } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { Hono, type Context } from "hono";
 import { makeIds } from "../core/id.ts";
+import { neighbourhood } from "../core/ip.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { tooMany, type Asker, type Auth } from "./auth.ts";
+import { tooMany, type Asker, type Auth, type Credentials } from "./auth.ts";
 import { checkBodyHeaders, parseBody, readBytes } from "./body.ts";
 import { Buckets } from "./bucket.ts";
-import { checkAim, checkOrigin, SECURITY_HEADERS } from "./gate.ts";
+import { checkAim, checkOrigin, proxySign, SECURITY_HEADERS } from "./gate.ts";
 import type { Connections } from "./connections.ts";
 import type { Limits } from "./limits.ts";
 import { KEY_PATTERN, type Once, type Settled } from "./once.ts";
@@ -38,6 +40,13 @@ interface Env {
 }
 type Ctx = Context<Env>;
 
+/** Whom an answer is for. */
+interface Told {
+  readonly asker: Asker;
+  readonly credentials: Credentials;
+  readonly requestId: string;
+}
+
 const NO_EVENTS: Answer = { events: async () => {} };
 const NOBODY: Asker = { id: "nobody", name: "nobody", role: "viewer" };
 const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
@@ -49,6 +58,7 @@ export class App {
   readonly hono = new Hono<Env>();
   readonly #parts: AppParts;
   readonly #rates: Buckets;
+  readonly #refusals: Buckets;
   readonly #newId: () => string;
 
   constructor(parts: AppParts) {
@@ -58,6 +68,11 @@ export class App {
     this.#rates = new Buckets(runtime, {
       burst: limits.rateBurst,
       perSecond: limits.ratePerSecond,
+      remembered: limits.remembered,
+    });
+    this.#refusals = new Buckets(runtime, {
+      burst: limits.refusedBurst,
+      perSecond: limits.refusedPerSecond,
       remembered: limits.remembered,
     });
     for (const route of routes) {
@@ -104,7 +119,7 @@ export class App {
   }
 
   async #answer(ctx: Ctx, route: Route, requestId: string): Promise<Response> {
-    const asker = await this.#admit(ctx, route);
+    const { asker, credentials } = await this.#admit(ctx, route);
     const { headers } = ctx.env.incoming;
     const params = route.readParams(ctx.req.param());
     const query = route.readQuery(new URL(ctx.req.url).searchParams);
@@ -132,22 +147,40 @@ export class App {
     const answer = await route.run({ ...call, ids });
     // Nobody reads the stream that is asked for with HEAD, so it would never end.
     const wanted = "events" in answer && ctx.req.method === "HEAD" ? NO_EVENTS : answer;
-    return this.#respond(wanted, route, { asker, requestId });
+    return this.#respond(wanted, route, { asker, credentials, requestId });
   }
 
-  async #admit(ctx: Ctx, route: Route): Promise<Asker> {
+  async #admit(ctx: Ctx, route: Route): Promise<{ asker: Asker; credentials: Credentials }> {
     const { auth, hosts, connections } = this.#parts;
-    const { headers, socket } = ctx.env.incoming;
-    checkAim(ctx.env.incoming, hosts);
-    // A link to the probes may stand anywhere; everything else is asked by our own pages, or by programs.
-    if (route.access !== "public") checkOrigin(headers);
-    const address = socket.remoteAddress ?? UNKNOWN_ADDRESS;
-    const header = headers.authorization;
-    const asker = await auth.admit({ header, address }, route.access);
-    const seconds = this.#rates.take(asker === null ? `address ${address}` : asker.id);
+    const { incoming, outgoing } = ctx.env;
+    const { headers } = incoming;
+    const address = addressOf(incoming);
+    const credentials = { header: headers.authorization, address, proxy: proxySign(incoming) };
+    const asker = await this.#counting(address, () => {
+      checkAim(incoming, hosts);
+      // A link to the probes may stand anywhere; everything else is asked by our own pages, or by programs.
+      if (route.access !== "public") checkOrigin(headers);
+      return auth.admit(credentials, route.access);
+    });
+    const seconds = this.#rates.take(asker?.id ?? `${route.name} ${address}`);
     if (seconds > 0) throw tooMany("You ask too often.", seconds);
-    if (asker !== null) connections.admit(ctx.env.incoming, ctx.env.outgoing);
-    return asker ?? NOBODY;
+    if (asker !== null) connections.admit(incoming, outgoing);
+    return { asker: asker ?? NOBODY, credentials };
+  }
+
+  /** Counts a refusal for the address. Requests that are let in do not suffer from those that are not. */
+  async #counting<T>(address: string, look: () => T | Promise<T>): Promise<T> {
+    try {
+      return await look();
+    } catch (error) {
+      if (error instanceof Problem && !error.isOurs) this.#countRefusal(address);
+      throw error;
+    }
+  }
+
+  #countRefusal(address: string): void {
+    const seconds = this.#refusals.take(address);
+    if (seconds > 0) throw tooMany("Too many requests from this address were refused.", seconds);
   }
 
   async #body(ctx: Ctx, { method }: Route): Promise<Buffer> {
@@ -194,12 +227,10 @@ export class App {
     return this.#response(text, { status, type, requestId: call.requestId, headers: again });
   }
 
-  #respond(
-    answer: Answer,
-    route: Route,
-    { asker, requestId }: { asker: Asker; requestId: string },
-  ): Response {
-    if ("events" in answer) return this.#stream(answer.events, asker, requestId);
+  #respond(answer: Answer, route: Route, { asker, credentials, requestId }: Told): Response {
+    if ("events" in answer) {
+      return this.#stream(answer.events, { asker, credentials, requestId });
+    }
     if ("bytes" in answer) {
       const { status, type, bytes } = answer;
       const headers = { "Content-Length": String(bytes.length) };
@@ -211,11 +242,12 @@ export class App {
     return this.#response(JSON.stringify(json), { status, type: JSON_TYPE, requestId, headers });
   }
 
-  #stream(source: EventSource, asker: Asker, requestId: string): Response {
-    const { streams, logger } = this.#parts;
-    const stream = streams.open(asker.id, source, (error) =>
-      logger.warn({ err: error, request: requestId }, "a stream ended early"),
-    );
+  #stream(source: EventSource, { asker, credentials, requestId }: Told): Response {
+    const { streams, auth, logger } = this.#parts;
+    const stream = streams.open(asker.id, source, {
+      onError: (error) => logger.warn({ err: error, request: requestId }, "a stream ended early"),
+      isAdmitted: () => auth.isStillAdmitted(credentials),
+    });
     const type = "text/event-stream; charset=utf-8";
     // Proxies that gather what they pass on would hold events back.
     const headers = { "X-Accel-Buffering": "no" };
@@ -247,8 +279,10 @@ export class App {
   /** There is no such path, or not with this method. */
   #lost(ctx: Ctx): Response {
     const requestId = this.#newId();
+    const { incoming } = ctx.env;
     try {
-      checkAim(ctx.env.incoming, this.#parts.hosts);
+      this.#countRefusal(addressOf(incoming));
+      checkAim(incoming, this.#parts.hosts);
     } catch (error) {
       return this.#failed(error, ctx, requestId);
     }
@@ -284,6 +318,10 @@ export class App {
       },
     });
   }
+}
+
+function addressOf({ socket }: IncomingMessage): string {
+  return neighbourhood(socket.remoteAddress ?? UNKNOWN_ADDRESS);
 }
 
 /** A response would copy the bytes. */

@@ -1,9 +1,11 @@
 /**
  * Who asks, and what they may do.
  *
- * On the loopback interface, and as long as nobody ever made a token, everybody is an operator: that is development. From the
- * first token on, and always beyond the loopback interface, whoever shows none may look at health and metrics alone.
+ * On the loopback interface, outside production, and until the first token is created, every direct request is an operator's:
+ * that is development. From the first token on, beyond the loopback interface, in production and through a proxy, a request
+ * without a token gets probes and metrics alone.
  */
+import { BEARER_LENGTH_MAX } from "../core/bearer.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Access, Role, TokenRecord } from "../store/access.ts";
@@ -12,8 +14,6 @@ import type { Limits } from "./limits.ts";
 import { Problem, retryAfter } from "./problem.ts";
 import { hashOf, isSameHash } from "./tokens.ts";
 
-/** A token of more characters is none of ours. */
-const TOKEN_LENGTH_MAX = 256;
 /** So often it is noted at most that a token was used. */
 const NOTE_EVERY_MS = 60_000;
 const CONFIGURED = "HOLDFAST_TOKEN";
@@ -22,12 +22,21 @@ const LOCAL = "local";
 export interface Asker {
   /** By which their requests are told from those of others. */
   readonly id: string;
-  /** As the audit calls them. */
+  /** As the audit calls them: `token` and its name, as `cli` and a user's, so that neither passes for the other. */
   readonly name: string;
   readonly role: Role;
 }
 
 export type AccessRule = "public" | Role;
+
+/** What a request shows of who sent it. */
+export interface Credentials {
+  /** Its Authorization header. */
+  readonly header: string | undefined;
+  readonly address: string;
+  /** What shows that a proxy passed it on; null: nothing does. */
+  readonly proxy: string | null;
+}
 
 export interface AuthParts {
   readonly store: Access;
@@ -38,6 +47,7 @@ export interface AuthParts {
   readonly token: string | null;
   /** Bound to the loopback interface. */
   readonly isLocal: boolean;
+  readonly production: boolean;
 }
 
 interface Known {
@@ -45,9 +55,10 @@ interface Known {
   readonly at: number;
 }
 
-/** Said to everybody: it takes the database, which whoever asks from outside does not have. */
-const HOW =
-  "Whoever has the database makes one: holdfast tokens create --name <name> --role viewer|operator";
+/** It takes the database, which a client from outside does not have. */
+const REMEDY =
+  "Create one where the database is: holdfast tokens create --name <name> --role viewer|operator";
+const NEEDED = "This needs a token: Authorization: Bearer hft_…";
 
 export class Auth {
   readonly #parts: AuthParts;
@@ -68,21 +79,37 @@ export class Auth {
     });
   }
 
-  /** Who asks. Null: nobody we know, which is enough for what is public. Throws 401, 403 or 429. */
-  async admit(
-    { header, address }: { readonly header: string | undefined; readonly address: string },
-    rule: AccessRule,
-  ): Promise<Asker | null> {
+  /** Who asks. Null: no one we know, which is enough for what is public. Throws 401, 403 or 429. */
+  async admit(credentials: Credentials, rule: AccessRule): Promise<Asker | null> {
     if (rule === "public") return null;
-    const asker = header === undefined ? await this.#nobody() : await this.#shown(header, address);
+    const { header } = credentials;
+    const asker =
+      header === undefined ? await this.#open(credentials) : await this.#shown(header, credentials);
     if (rule === "operator" && asker.role !== "operator") throw forbidden(asker);
     return asker;
   }
 
-  /** Whether somebody without a token may do something here. */
-  async isOpen(): Promise<boolean> {
-    const { isLocal, store, runtime, limits } = this.#parts;
-    if (!isLocal || this.#configured !== null) return false;
+  /** Whether a request that was let in would be let in now. While the database does not answer, it would. */
+  async isStillAdmitted({ header, proxy }: Credentials): Promise<boolean> {
+    try {
+      if (header === undefined) return proxy === null && (await this.#isOpen());
+      const hash = hashIn(header);
+      return hash !== null && (await this.#askerOf(hash)) !== null;
+    } catch (error) {
+      this.#parts.logger.debug({ err: error }, "could not see whether a token still counts");
+      return true;
+    }
+  }
+
+  /** Whether requests without a token may be let in, as long as there are no tokens. */
+  get mayBeOpen(): boolean {
+    const { isLocal, production } = this.#parts;
+    return isLocal && !production && this.#configured === null;
+  }
+
+  async #isOpen(): Promise<boolean> {
+    const { store, runtime, limits } = this.#parts;
+    if (!this.mayBeOpen) return false;
     const now = runtime.monotonic();
     // Once there was a token there is one for ever, so only the other answer grows old.
     if (this.#guarded === null || (!this.#guarded.is && now - this.#guarded.at > limits.tokenMs)) {
@@ -91,24 +118,34 @@ export class Auth {
     return !this.#guarded.is;
   }
 
-  async #nobody(): Promise<Asker> {
-    if (await this.isOpen()) return { id: LOCAL, name: LOCAL, role: "operator" };
-    throw unauthorized(`This needs a token: Authorization: Bearer hft_… ${HOW}`);
+  async #open({ proxy }: Credentials): Promise<Asker> {
+    const { isLocal, production } = this.#parts;
+    if (!(await this.#isOpen())) {
+      const reason = isLocal && production ? "With NODE_ENV=production nothing is open. " : "";
+      throw unauthorized(`${reason}${NEEDED} ${REMEDY}`);
+    }
+    if (proxy === null) return { id: LOCAL, name: LOCAL, role: "operator" };
+    const reason = `Without a token only direct requests of this machine are let in, and this one came through a proxy (${proxy}).`;
+    throw unauthorized(`${reason} ${NEEDED} ${REMEDY}`);
   }
 
-  async #shown(header: string, address: string): Promise<Asker> {
-    const token = /^bearer ([\w.~+/=-]+)$/i.exec(header)?.[1];
-    if (token === undefined || token.length > TOKEN_LENGTH_MAX) {
+  async #shown(header: string, { address }: Credentials): Promise<Asker> {
+    const hash = hashIn(header);
+    if (hash === null) {
       this.#refuse(address);
-      const detail = `The token cannot be read: Authorization: Bearer hft_… ${HOW}`;
+      const detail = `The token cannot be read: Authorization: Bearer hft_… ${REMEDY}`;
       throw unauthorized(detail, "invalid_request");
     }
-    const hash = hashOf(token);
-    const asker = this.#remembered(hash) ?? (await this.#ask(hash, address));
+    // It is looked up before failures are counted: an address that guesses keeps no token of its neighbours out.
+    const asker = await this.#askerOf(hash);
     if (asker !== null) return asker;
     this.#refuse(address);
-    const detail = `This token is not known, was revoked, or has expired. ${HOW}`;
+    const detail = `This token is not known, was revoked, or has expired. ${REMEDY}`;
     throw unauthorized(detail, "invalid_token");
+  }
+
+  async #askerOf(hash: string): Promise<Asker | null> {
+    return this.#remembered(hash) ?? (await this.#ask(hash));
   }
 
   #remembered(hash: string): Asker | null {
@@ -118,10 +155,7 @@ export class Auth {
     return known.asker;
   }
 
-  async #ask(hash: string, address: string): Promise<Asker | null> {
-    // Somebody who counted a moment ago does not wait for a neighbour who guesses.
-    const seconds = this.#known.has(hash) ? 0 : this.#failures.wait(address);
-    if (seconds > 0) throw tooMany("Too many wrong tokens came from this address.", seconds);
+  async #ask(hash: string): Promise<Asker | null> {
     if (this.#configured !== null && isSameHash(hash, this.#configured)) {
       return this.#remember(hash, { id: CONFIGURED, name: CONFIGURED, role: "operator" });
     }
@@ -131,7 +165,8 @@ export class Auth {
       return null;
     }
     this.#noteUse(record.id);
-    return this.#remember(hash, { id: `token ${record.id}`, name: record.name, role: record.role });
+    const { id, name, role } = record;
+    return this.#remember(hash, { id: `token ${id}`, name: `token ${name}`, role });
   }
 
   /** Only those that count: whoever guesses fills nobody's memory. */
@@ -163,6 +198,12 @@ export class Auth {
   }
 }
 
+/** Null: the header shows no token. */
+function hashIn(header: string): string | null {
+  const token = /^bearer ([\w.~+/=-]+)$/i.exec(header)?.[1];
+  return token === undefined || token.length > BEARER_LENGTH_MAX ? null : hashOf(token);
+}
+
 function counts({ revokedAt, expiresInMs }: TokenRecord): boolean {
   return revokedAt === null && (expiresInMs === null || expiresInMs > 0);
 }
@@ -174,11 +215,12 @@ function unauthorized(detail: string, error?: string): Problem {
 }
 
 function forbidden({ name }: Asker): Problem {
-  const detail = `The token '${name}' may look, and not change anything: this takes an operator's.`;
+  const detail = `A viewer's token may not change anything, and '${name}' is one. Use an operator's.`;
   return new Problem({ status: 403, code: "FORBIDDEN", detail });
 }
 
 export function tooMany(detail: string, seconds: number): Problem {
-  const headers = retryAfter(String(seconds));
+  // Each further try then costs the client a connection.
+  const headers = { ...retryAfter(String(seconds)), Connection: "close" };
   return new Problem({ status: 429, code: "TOO_MANY_REQUESTS", detail, headers });
 }

@@ -33,12 +33,6 @@ export class Buckets {
     return 0;
   }
 
-  /** As `take`, without taking. */
-  wait(who: string): number {
-    const { left } = this.#refilled(who);
-    return left < 1 ? Math.ceil((1 - left) / this.#perSecond) : 0;
-  }
-
   #refilled(who: string): Bucket {
     const now = this.#runtime.monotonic();
     const bucket = this.#buckets.get(who) ?? { left: this.#burst, at: now };

@@ -62,6 +62,23 @@ function hostsIn(rawHeaders: readonly string[]): number {
   return rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
 }
 
+const FORWARDING = new Set(["forwarded", "via", "x-real-ip"]);
+
+/**
+ * What shows that a proxy passed the request on; null: nothing does. Programs of this machine speak HTTP/1.1; nginx speaks
+ * HTTP/1.0 to what stands behind it, and adds no header, unless it is told to.
+ */
+export function proxySign({
+  headers,
+  httpVersion,
+}: Pick<IncomingMessage, "headers" | "httpVersion">): string | null {
+  return Object.keys(headers).find(isForwarding) ?? (httpVersion === "1.0" ? "HTTP/1.0" : null);
+}
+
+function isForwarding(header: string): boolean {
+  return FORWARDING.has(header) || header.startsWith("x-forwarded");
+}
+
 /** Whoever is no browser sends neither header; a browser always sends one of them, except for what it asks of its own origin. */
 export function checkOrigin(headers: IncomingHttpHeaders): void {
   const site = headers["sec-fetch-site"];

@@ -37,12 +37,15 @@ export const DEFAULT_LIMITS = {
   /** A client that reads nothing for so long of what is there for it, stream or not, is cut off. */
   stallMs: 30 * SECOND_MS,
   heartbeatMs: 15 * SECOND_MS,
-  /** Requests of one asker: so many at once, and so many a second after that. */
+  /** Requests of one asker, or for one public path from one address: so many at once, and so many a second after that. */
   rateBurst: 2_000,
   ratePerSecond: 500,
   /** Wrong tokens from one address. */
   failureBurst: 20,
   failuresPerSecond: 1,
+  /** Requests from one address that were refused before it was known who asks, or what for. */
+  refusedBurst: 500,
+  refusedPerSecond: 50,
   /** How many askers, addresses and tokens are remembered. */
   remembered: 10_000,
   /** How long it is believed what was found out about a token. */

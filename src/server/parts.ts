@@ -16,6 +16,8 @@ export interface ServerParts {
   readonly logger?: Logger;
   /** An operator's token from the configuration (HOLDFAST_TOKEN), beside those in the database. */
   readonly token?: string;
+  /** Then nothing is open without a token. Default: whether NODE_ENV is "production". */
+  readonly production?: boolean;
   /** Tasks whose schemas check what is enqueued here; others are accepted as they come. */
   readonly tasks?: readonly Task[];
   /** Workflows whose items can be moved here: a guard is a function. */

@@ -9,6 +9,7 @@ import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { z } from "zod";
+import { BEARER_ALLOWED, isBearer, isGuessable } from "../core/bearer.ts";
 import { checkWhole } from "../core/check.ts";
 import { HoldfastError, InvalidArgument } from "../core/errors.ts";
 import { guardedLogger, type Logger } from "../core/log.ts";
@@ -42,8 +43,6 @@ import { Streams } from "./sse.ts";
 export const DEFAULT_HOST = "127.0.0.1";
 export const DEFAULT_PORT = 8_080;
 const PORT_MAX = 65_535;
-/** A token that people chose could be guessed. */
-const TOKEN_LENGTH_MIN = 16;
 /** How often node looks for clients that are too slow. */
 const CHECK_EVERY_MS = 1_000;
 const PRUNE_EVERY_MS = 60_000;
@@ -85,7 +84,9 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const streams = new Streams(runtime, limits);
   const { routes, document } = routesOf({ ...parts, holdfast }, { limits, feed });
   const token = checkToken(parts.token);
-  const auth = new Auth({ store, runtime, logger, limits, token, isLocal: isLoopback(host) });
+  const { production = process.env["NODE_ENV"] === "production" } = parts;
+  const isLocal = isLoopback(host);
+  const auth = new Auth({ store, runtime, logger, limits, token, isLocal, production });
   const once = new Once({ store, runtime, logger, limits });
   const hosts = hostNames(host);
   const connections = new Connections(runtime, limits);
@@ -96,7 +97,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const pruning = pruneLoop({ store, runtime, logger, limits });
   const url = `http://${at.family === "IPv6" ? `[${at.address}]` : at.address}:${at.port}`;
   logger.info({ url }, `listening on ${url}`);
-  if (!isLoopback(host) && token === null) await warnIfShut(store, logger);
+  await warnWithoutToken(auth, { store, logger, token });
   const close = async (): Promise<void> => {
     feed.stop();
     streams.closeAll();
@@ -170,11 +171,8 @@ function packageVersion(): string {
 
 function checkToken(token: string | undefined): string | null {
   if (token === undefined || token === "") return null;
-  if (token.length >= TOKEN_LENGTH_MIN && /^[\w.~+/=-]+$/.test(token)) return token;
-  throw new InvalidArgument({
-    field: "HOLDFAST_TOKEN",
-    problem: `give at least ${TOKEN_LENGTH_MIN} letters and digits, such as 'openssl rand -hex 32' prints.`,
-  });
+  if (isBearer(token) && !isGuessable(token)) return token;
+  throw new InvalidArgument({ field: "HOLDFAST_TOKEN", problem: `must be ${BEARER_ALLOWED}.` });
 }
 
 interface HttpParts {
@@ -233,12 +231,17 @@ function whyNot(error: NodeJS.ErrnoException, at: { host: string; port: number }
   return error;
 }
 
-/** It answers all the same: health and metrics are asked without a token. */
-async function warnIfShut(store: Access, logger: Logger): Promise<void> {
-  const hasTokens = await store.hasTokens().catch(() => true);
-  if (hasTokens) return;
-  const make = "make one with 'holdfast tokens create'";
-  logger.warn({}, `there is no token yet, so the API answers nobody: ${make}`);
+/** At every start, whoever may use the API then: probes and metrics are answered in any case. */
+async function warnWithoutToken(
+  auth: Auth,
+  { store, logger, token }: { store: Access; logger: Logger; token: string | null },
+): Promise<void> {
+  if (token !== null || (await store.hasTokens().catch(() => true))) return;
+  const remedy = "Create one with 'holdfast tokens create', or set HOLDFAST_TOKEN";
+  const meaning = auth.mayBeOpen
+    ? "the API lets in every program on this machine"
+    : "the API refuses every request";
+  logger.warn({}, `there is no token: ${meaning}. ${remedy}`);
 }
 
 function pruneLoop(parts: {

@@ -26,15 +26,23 @@ export class EventStream {
   readonly body: ReadableStream<Uint8Array>;
   readonly #runtime: Runtime;
   readonly #limits: Limits;
+  readonly #isAdmitted: () => Promise<boolean>;
   readonly #ended = new AbortController();
   readonly #encoder = new TextEncoder();
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   #room: PromiseWithResolvers<void> | null = null;
   #beat: Timer | null = null;
+  #isChecking = false;
 
-  constructor(runtime: Runtime, limits: Limits) {
+  /** With every heartbeat `isAdmitted` is asked whether the client may still listen. */
+  constructor(
+    runtime: Runtime,
+    limits: Limits,
+    isAdmitted: () => Promise<boolean> = async () => true,
+  ) {
     this.#runtime = runtime;
     this.#limits = limits;
+    this.#isAdmitted = isAdmitted;
     this.body = new ReadableStream(
       {
         start: (controller) => void (this.#controller = controller),
@@ -109,10 +117,20 @@ export class EventStream {
       this.#limits.heartbeatMs,
       () => {
         if (!this.#isFull) this.#put(HEARTBEAT);
+        void this.#endUnlessAdmitted();
         this.#heartbeat();
       },
       "background",
     );
+  }
+
+  /** A token that was revoked, or has expired, ends the stream. One question at a time: the database may be slow. */
+  async #endUnlessAdmitted(): Promise<void> {
+    if (this.#isChecking) return;
+    this.#isChecking = true;
+    const isAdmitted = await this.#isAdmitted();
+    this.#isChecking = false;
+    if (!isAdmitted) this.end();
   }
 }
 
@@ -120,6 +138,12 @@ function textOf({ id, event, data }: ServerEvent): string {
   // JSON has no line breaks outside of its strings, and none inside.
   const lines = [`event: ${event}`, `data: ${JSON.stringify(data)}`];
   return `${id === undefined ? "" : `id: ${id}\n`}${lines.join("\n")}\n\n`;
+}
+
+export interface StreamTerms {
+  readonly onError: (error: unknown) => void;
+  /** Does not throw. */
+  readonly isAdmitted: () => Promise<boolean>;
 }
 
 /** The streams that are open. */
@@ -134,12 +158,12 @@ export class Streams {
   }
 
   /** A stream of an asker, to be filled by the source. Throws 503 when there are too many. */
-  open(asker: string, source: EventSource, onError: (error: unknown) => void): EventStream {
+  open(asker: string, source: EventSource, { onError, isAdmitted }: StreamTerms): EventStream {
     const theirs = [...this.#open.values()].filter((one) => one === asker).length;
     if (this.#open.size >= this.#limits.streams || theirs >= this.#limits.streamsEach) {
       throw full();
     }
-    const stream = new EventStream(this.#runtime, this.#limits);
+    const stream = new EventStream(this.#runtime, this.#limits, isAdmitted);
     this.#open.set(stream, asker);
     stream.signal.addEventListener("abort", () => this.#open.delete(stream), { once: true });
     void source(stream)

@@ -9,7 +9,7 @@ import { checkKnown, checkWhole } from "../core/check.ts";
 import { toMs, type Duration } from "../core/duration.ts";
 import { HoldfastError, InvalidArgument } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
-import { checkName } from "../core/name.ts";
+import { checkLabel, checkName, NAME_LENGTH_MAX } from "../core/name.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { anyOperator, type ByOperator } from "../queue/signature.ts";
 import { roles, type Access, type Role, type TokenRecord } from "../store/access.ts";
@@ -19,6 +19,8 @@ const TOKEN_BYTES = 32;
 const PREFIX = "hft_";
 const LIST_MAX = 1_000;
 const LIST_DEFAULT = 100;
+/** The audit calls its bearer `token <name>`, which has to be the name of an actor. */
+const NAME_MAX = NAME_LENGTH_MAX - "token ".length;
 const CREATE_OPTIONS = new Set(["name", "role", "expires"]);
 
 export interface TokenOptions {
@@ -59,7 +61,12 @@ export class Tokens {
     }
     const forMs = expires === undefined ? null : toMs("expires", expires, { min: 1 });
     const token = newToken(this.#runtime);
-    const row = { id: this.#newId(), name: checkName("name", name), role, hash: hashOf(token) };
+    const row = {
+      id: this.#newId(),
+      name: checkLabel("name", name, NAME_MAX),
+      role,
+      hash: hashOf(token),
+    };
     const created = await this.#store.createToken({ ...row, forMs }, anyOperator(by, this.#newId));
     if (created) return token;
     const problem = `there is a token '${name}' already. Revoke it first, or choose another name.`;

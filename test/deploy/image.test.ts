@@ -170,7 +170,7 @@ describe("the image, carried out in a clean folder", () => {
 
   test("`start` is alive and ready, says so, and ends with 0", async () => {
     const port = String(await freePort());
-    const env = { HOLDFAST_PORT: port, HOLDFAST_TOKEN: "0".repeat(48) };
+    const env = { HOLDFAST_PORT: port, HOLDFAST_TOKEN: "0123456789abcdef-of-the-test" };
     // As deploy/compose.yaml mounts its secret.
     writeFileSync(join(image.workdir, ".env"), `HOLDFAST_URL=${HOLDFAST_URL}\n`);
     const given: Given = { env: { ...env, HOLDFAST_TASKS: writeTasks(image) } };

@@ -187,7 +187,7 @@ export class Document {
     const route = this.#routes.find((one) => one.method === method && matches(one.path, bare));
     if (route === undefined) {
       assert.ok(
-        [400, 404, 405, 421].includes(status),
+        [400, 404, 405, 421, 429].includes(status),
         `${method} ${path} is not described: ${status}`,
       );
       assert.equal(type, "application/problem+json");

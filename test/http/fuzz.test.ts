@@ -385,6 +385,7 @@ test(`${REQUESTS} hostile requests break nothing`, { timeout: 120_000 }, async (
     streams: 1e6,
     streamsEach: 1e6,
     failureBurst: 1e9,
+    refusedBurst: 1e9,
     headersMs: 2_000,
     requestMs: 2_000,
   };

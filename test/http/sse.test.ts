@@ -119,7 +119,10 @@ test("streams have a limit each and in all, and an end makes room, however it ca
   const forever = (stream: EventStream): Promise<void> =>
     new Promise((resolve) => stream.signal.addEventListener("abort", () => resolve()));
   const open = (asker: string, source = forever): EventStream =>
-    streams.open(asker, source, (error) => errors.push(error));
+    streams.open(asker, source, {
+      onError: (error) => errors.push(error),
+      isAdmitted: async () => true,
+    });
   const refused = { status: 503, code: "TOO_MANY_STREAMS" };
   const first = open("ada");
   open("ada");

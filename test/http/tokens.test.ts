@@ -8,8 +8,10 @@ import { InvalidArgument } from "../../src/core/errors.ts";
 import { hashOf, isSameHash, TokenNotFound, Tokens } from "../../src/server/tokens.ts";
 import { startServer } from "../../src/server/server.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { Desk } from "./client.ts";
+import { within } from "../support/waiting.ts";
+import { Desk, Ear } from "./client.ts";
 
+const LIMIT_MS = 10_000;
 const SECRET = "configured-0123456789abcdef";
 
 test("a token has 256 bits and is never the same; what is stored is its hash", async () => {
@@ -72,7 +74,7 @@ test("what somebody does is on record under the name of their token", async () =
   await desk.post(`/api/v1/jobs/${id}/cancel`, {}, 200, { token });
   const { lines } = await desk.get("/api/v1/audit", 200, { token });
   const { actor, action, traceId } = lines.at(-1);
-  assert.deepEqual([actor, action], ["Ada of the night shift", "job.cancel"]);
+  assert.deepEqual([actor, action], ["token Ada of the night shift", "job.cancel"]);
   assert.match(traceId, /^[0-9a-f-]{36}$/);
 });
 
@@ -133,6 +135,87 @@ test("whoever guesses is stopped, and nobody else", async () => {
   await desk.get("/api/v1/jobs", 429, { token });
 });
 
+test("wrong tokens of an address do not keep out a right one that was not seen before", async () => {
+  const limits = { failureBurst: 3, failuresPerSecond: 0.01 };
+  await using desk = await Desk.open(undefined, { limits });
+  const token = await desk.token("viewer");
+  for (let guess = 0; guess < 5; guess += 1) {
+    await desk.ask("/api/v1/jobs", { token: `hft_${String(guess).repeat(43)}` });
+  }
+  await desk.get("/api/v1/jobs", 429, { token: `hft_${"W".repeat(43)}` });
+  await desk.get("/api/v1/jobs", 200, { token });
+});
+
+test("refused requests of an address are limited, and neither its right ones nor its probes are", async () => {
+  const limits = { refusedBurst: 3, refusedPerSecond: 0.01 };
+  const refused: [status: number, path: string, asked: object][] = [
+    [401, "/api/v1/jobs", {}],
+    [404, "/nothing", {}],
+    [405, "/health", { method: "PUT" }],
+    [421, "/health", { headers: { host: "evil.example" } }],
+    [403, "/api/v1/jobs", { headers: { origin: "https://evil.example" } }],
+  ];
+  for (const [status, path, asked] of refused) {
+    await using desk = await Desk.open(undefined, { limits });
+    const token = await desk.token("viewer");
+    const statuses: number[] = [];
+    for (let count = 0; count < 5; count += 1) statuses.push((await desk.ask(path, asked)).status);
+    assert.deepEqual(statuses, [status, status, status, 429, 429], path);
+    await desk.get("/api/v1/jobs", 200, { token });
+    await desk.get("/live", 200);
+  }
+});
+
+test("a stream ends when its token is revoked or expires, and others go on", async () => {
+  const limits = { tokenMs: 20, heartbeatMs: 40 };
+  await using desk = await Desk.open(undefined, { limits });
+  const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201);
+  const paths = ["/api/v1/stream", `/api/v1/jobs/${id}/events`];
+  const listen = (token: string, path: string): Promise<Ear> =>
+    Ear.open(desk.server, path, { authorization: `Bearer ${token}` });
+  const stays = await listen(await desk.token("viewer", "stays"), "/api/v1/stream");
+  await stays.until("hello");
+  const revoked = await desk.token("viewer", "revoked");
+  const brief = await desk.token("viewer", "brief", "2s");
+  const ears = await Promise.all(
+    [revoked, brief].flatMap((token) => paths.map((path) => listen(token, path))),
+  );
+  await new Tokens(desk.holdfast).revoke("revoked", { actor: "ada" });
+  for (const ear of ears) await ended(ear);
+  const token = await desk.token("operator");
+  await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { token });
+  await stays.until("enqueued");
+  for (const ear of [stays, ...ears]) await ear[Symbol.asyncDispose]();
+});
+
+test("a stream that was opened without a token ends with the first token", async () => {
+  await using desk = await Desk.open(undefined, { limits: { tokenMs: 20, heartbeatMs: 40 } });
+  await using ear = await Ear.open(desk.server, "/api/v1/stream");
+  await ear.until("hello");
+  await desk.token("viewer");
+  await ended(ear);
+});
+
+test("a stream goes on while the database does not say whether its token counts", async () => {
+  await using desk = await Desk.open(undefined, { limits: { tokenMs: 0, heartbeatMs: 20 } });
+  const token = await desk.token("viewer");
+  await using ear = await Ear.open(desk.server, "/api/v1/stream", {
+    authorization: `Bearer ${token}`,
+  });
+  await ear.until("hello");
+  const { store } = desk.holdfast;
+  const find = store.findToken.bind(store);
+  let asked = 0;
+  store.findToken = async () => {
+    asked += 1;
+    throw new Error("away");
+  };
+  await eventually(async () => asked >= 3);
+  store.findToken = find;
+  await desk.holdfast.enqueue("a.b", null);
+  await ear.until("enqueued");
+});
+
 test("a name is one token's, a role is one of two, and what is not there cannot be revoked", async () => {
   await using desk = await Desk.open();
   const tokens = new Tokens(desk.holdfast);
@@ -143,9 +226,49 @@ test("a name is one token's, a role is one of two, and what is not there cannot 
     { name: "", role: "viewer" },
     { name: "b", role: "viewer", expires: "soon" },
     { name: "b", role: "viewer", extra: 1 },
+    { name: "b".repeat(123), role: "viewer" },
   ];
   for (const options of wrong) await assert.rejects(tokens.create(options as any), InvalidArgument);
   await assert.rejects(tokens.revoke("nobody"), TokenNotFound);
+});
+
+test("nobody passes for another in the audit by the name of a token", async () => {
+  await using desk = await Desk.open(undefined, { token: SECRET });
+  for (const name of ["cli root", "local", "api", "HOLDFAST_TOKEN", "b".repeat(122)]) {
+    const token = await desk.token("operator", name);
+    const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { token });
+    await desk.post(`/api/v1/jobs/${id}/cancel`, { reason: "x" }, 200, { token });
+    const { lines } = await desk.get("/api/v1/audit", 200, { token });
+    assert.equal(lines.at(-1).actor, `token ${name}`);
+  }
+});
+
+test("a configured token of any allowed length lets in", async () => {
+  const long = "0123456789abcdef".repeat(32);
+  await using desk = await Desk.open(undefined, { token: `${long.slice(1)}x` });
+  await desk.get("/api/v1/jobs", 200, { token: `${long.slice(1)}x` });
+  await desk.get("/api/v1/jobs", 401, { token: `${long}xy` });
+});
+
+test("a configured token that is an example, or hardly more than one character, is refused", async () => {
+  await using desk = await Desk.open();
+  const weak = [
+    "change-me-to-48-random-characters",
+    "CHANGE_ME_0123456789abcdef",
+    "replace-me-0123456789",
+    "your-token-0123456789",
+    "a".repeat(48),
+    "0101010101010101",
+    "passwordpassword",
+    "x".repeat(513),
+  ];
+  for (const token of weak) {
+    await assert.rejects(
+      startServer({ holdfast: desk.holdfast, port: 0, token }),
+      (error: Error) => error instanceof InvalidArgument && !error.message.includes(token),
+      token,
+    );
+  }
 });
 
 test("a configured token that could be guessed is refused, without being told", async () => {
@@ -155,6 +278,15 @@ test("a configured token that could be guessed is refused, without being told", 
     (error: Error) => error instanceof InvalidArgument && !error.message.includes("hunter2"),
   );
 });
+
+/** Heartbeats alone would be read for ever. */
+async function ended(ear: Ear): Promise<void> {
+  const over = (async () => {
+    while ((await ear.next()) !== null);
+    return true;
+  })();
+  assert.equal(await within(LIMIT_MS, over), true, "the stream goes on");
+}
 
 async function eventually(holds: () => Promise<boolean>): Promise<void> {
   for (let tries = 0; tries < 100; tries += 1) {

@@ -16,7 +16,9 @@ import { ConfigInvalid } from "../../src/config/problem.ts";
 import { suggest } from "../../src/core/did-you-mean.ts";
 import { keys, settingOf } from "../../src/config/schema.ts";
 import type { Sources } from "../../src/config/sources.ts";
+import { systemRuntime } from "../../src/core/runtime.ts";
 import { defineTask } from "../../src/core/task.ts";
+import { Webhooks } from "../../src/ops/webhook.ts";
 import { checkWorkerOptions } from "../../src/worker/settings.ts";
 
 function resolved(given: Partial<Sources>): Config {
@@ -134,6 +136,31 @@ suite("what is wrong", () => {
       namesOf(resolved({ env: { HOLDFAST_CANARY_INTERVAL_MS: "60s", MONITOR_INTERVAL_MS: "0" } })),
       ["HOLDFAST_CANARY_INTERVAL_MS"],
     );
+  });
+
+  test("more webhooks than alerts are sent to are refused here, before anything starts", () => {
+    const urls = (count: number): string =>
+      Array.from({ length: count }, (_, at) => `https://example.org/${at}`).join(",");
+    const most = resolved({ env: { HOLDFAST_WEBHOOK_URLS: urls(10) } });
+    assert.deepEqual(most.problems, []);
+    const webhooks = new Webhooks({ urls: most.settings.webhookUrls ?? [] }, systemRuntime);
+    assert.equal(webhooks.targets.length, 10);
+    assert.deepEqual(namesOf(resolved({ env: { HOLDFAST_WEBHOOK_URLS: urls(11) } })), [
+      "HOLDFAST_WEBHOOK_URLS",
+    ]);
+  });
+
+  test("a token of an example, or of few different characters, is refused without being told", () => {
+    const wrong = ["change-me-to-48-random-characters", "a".repeat(48), "abcabcabcabcabcabc"];
+    for (const token of [...wrong, `${"0123456789abcdef".repeat(32)}x`]) {
+      const config = resolved({ env: { HOLDFAST_TOKEN: token } });
+      assert.deepEqual(namesOf(config), ["HOLDFAST_TOKEN"], token);
+      assert.ok(!new ConfigInvalid(config.problems).message.includes(token));
+    }
+    for (const length of [16, 257, 512]) {
+      const token = "8b1f0c2d9e".repeat(52).slice(1, length) + "Z";
+      assert.deepEqual(resolved({ env: { HOLDFAST_TOKEN: token } }).problems, [], `${length}`);
+    }
   });
 
   test("an unknown name is wrong, with the one that may have been meant", () => {

@@ -107,7 +107,9 @@ export {
   WorkerTypeNotFoundError,
 } from "./core/worker-errors.ts";
 export {
+  CalledFailed,
   CallFailed,
+  DoubtNotFound,
   EventTimeout,
   NotCommitted,
   NotDone,

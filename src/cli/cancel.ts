@@ -1,7 +1,6 @@
 /** `holdfast cancel <id…>`: keeps jobs from running, or asks the worker that runs them to stop. */
 import { Command } from "commander";
 import { IllegalMove } from "../core/errors.ts";
-import { moves } from "../core/job.ts";
 import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { eachJob } from "./each-job.ts";
@@ -29,7 +28,7 @@ async function cancel(
     async act(id) {
       const status = await holdfast.jobs.cancel(id, { actor: actorName(), ...reason });
       if (status === "done" || status === "failed") {
-        throw new IllegalMove({ id, status, move: "cancel", allowed: moves.cancel.from });
+        throw new IllegalMove({ id, status, move: "cancel" });
       }
       return { id, status };
     },

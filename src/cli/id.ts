@@ -1,7 +1,7 @@
 /** Ids on the command line: any prefix that only one id begins with, in either case. */
-import { AmbiguousId, JobNotFound } from "../core/errors.ts";
+import { JobNotFound } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
-import { typedPrefix } from "../core/id-prefix.ts";
+import { AmbiguousId, typedPrefix } from "../core/id-prefix.ts";
 import { ItemNotFound } from "../core/workflow-errors.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 

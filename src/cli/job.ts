@@ -1,6 +1,5 @@
 /** `holdfast job <id>`: everything that is known about one job. */
 import { Command } from "commander";
-import type { ErrorRecord } from "../core/error-record.ts";
 import { formatMs } from "../core/duration.ts";
 import { JobNotFound } from "../core/errors.ts";
 import type { LogReport, ProgressReport, Report } from "../core/report.ts";
@@ -11,6 +10,7 @@ import type { Holdfast } from "../worker/holdfast.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { entryLine, follow, progressText } from "./follow.ts";
 import { jobId } from "./id.ts";
+import { applicationStack } from "./stack.ts";
 import { printable, table, type Cell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { moment, relative, statusPaint } from "./words.ts";
@@ -92,13 +92,34 @@ function story(terminal: Terminal, view: Told, past: Past): string[] {
   return [
     `${terminal.colors.bold(printable(view.task))} ${view.id}`,
     ...facts(terminal, view, { progress: past.progress, now }),
+    ...whatToType(terminal, view.id, past.steps),
     ...block(terminal, "input", view.input),
     ...block(terminal, "result", view.result),
-    ...lastError(terminal, view.lastError),
+    ...lastError(terminal, view),
     ...logLines(terminal, past.log),
     ...stepTable(terminal, past.steps, now),
     ...history(terminal, past.attempts, now),
+    ...traces(terminal, past.attempts),
   ];
+}
+
+/** An effect in doubt holds the job up until an operator decides: with which command. */
+function whatToType({ colors }: Terminal, id: string, steps: readonly StepView[]): string[] {
+  const inDoubt = steps.filter(({ status }) => status === "doubt");
+  if (inDoubt.length === 0) return [];
+  return [
+    "",
+    colors.yellow("Find out whether the effect happened, then type:"),
+    ...inDoubt.flatMap(({ name, occurrence }) => {
+      const which = occurrence === 1 ? quoted(name) : `${quoted(name)} --occurrence ${occurrence}`;
+      const command = `  holdfast doubts resolve ${id} ${which}`;
+      return [`${command} --done`, `${command} --not-done`];
+    }),
+  ];
+}
+
+function quoted(name: string): string {
+  return /^[\w.:/-]+$/.test(name) ? name : `'${printable(name).replaceAll("'", String.raw`'\''`)}'`;
 }
 
 function facts(
@@ -110,7 +131,10 @@ function facts(
   const at = (instant: number | null): string | null =>
     instant === null ? null : moment(instant, now);
   const lines: Record<string, string | null> = {
-    status: statusPaint(colors, status)(status),
+    status: statusPaint(
+      colors,
+      status,
+    )(view.inDoubt === null ? status : `${status} (effect in doubt)`),
     waits: view.runnable === false ? "for a worker: none that is alive runs it" : null,
     progress: progress === null ? null : `${said(progress)}, ${relative(progress.at, now)}`,
     queue: view.queue,
@@ -121,6 +145,8 @@ function facts(
     due: at(view.dueAt),
     worker: view.lockedBy,
     lease: view.lockedUntil === null ? null : `until ${moment(view.lockedUntil, now)}`,
+    claimed: view.lockedUntil === null ? null : at(view.claimedAt),
+    heartbeat: at(view.heartbeatAt),
     cancelling: at(view.cancelRequestedAt),
     finished: at(view.finishedAt),
   };
@@ -146,10 +172,12 @@ function block({ colors }: Terminal, title: string, value: unknown): string[] {
   return ["", colors.bold(title), ...indented(text)];
 }
 
-function lastError({ colors }: Terminal, error: ErrorRecord | null): string[] {
+function lastError({ colors }: Terminal, { status, lastError: error }: JobView): string[] {
   if (error === null) return [];
   const code = error.code === undefined ? "" : ` (${error.code})`;
-  const text = error.stack ?? `${error.name}${code}: ${error.message}`;
+  const title = error.stack ?? `${error.name}${code}: ${error.message}`;
+  // It was tried again and is done: where that error came from explains nothing any more.
+  const text = status === "done" ? (title.split("\n", 1)[0] ?? "") : applicationStack(title);
   const [first = "", ...rest] = indented(printable(text, { lines: true }));
   return ["", colors.bold("last error"), colors.red(first), ...rest.map(colors.dim)];
 }
@@ -212,4 +240,16 @@ function history(
     paintTitle: colors.dim,
   });
   return ["", colors.bold("attempts"), ...lines.map((line) => `  ${line}`)];
+}
+
+/** Fits a screen; --json has them all. */
+const TRACES_MAX = 10;
+
+/** Whole and in lines of their own: a trace that was cut finds nothing in a log. */
+function traces({ colors }: Terminal, attempts: readonly AttemptView[]): string[] {
+  if (attempts.length === 0) return [];
+  const lines = attempts
+    .slice(-TRACES_MAX)
+    .map(({ attempt, traceId }) => `  ${attempt}  ${printable(traceId)}`);
+  return ["", colors.bold("trace ids"), ...lines.map(colors.dim)];
 }

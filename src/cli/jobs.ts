@@ -6,7 +6,7 @@ import { PAGE_MAX, type JobSummary } from "../queue/jobs.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { jobId } from "./id.ts";
-import { table, type Cell } from "./table.ts";
+import { table, type Cell, type Column } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { counted, relative, statusPaint } from "./words.ts";
 
@@ -45,47 +45,99 @@ async function jobs(terminal: Terminal, { url, ...asked }: Options): Promise<voi
   const shown = found.slice(0, limit);
   const mayBeMore = found.length === Math.min(limit + 1, PAGE_MAX);
   const next = mayBeMore ? (shown.at(-1)?.id ?? null) : null;
-  if (terminal.json) terminal.printJson({ jobs: shown, next });
-  else terminal.print(...page(shown, { ...filter, next }, terminal));
+  if (terminal.json) {
+    terminal.printJson({ jobs: shown, next });
+    return;
+  }
+  // A pipe gets everything; on a screen, the shortest form of each id that can be typed.
+  const short = terminal.columns === null ? null : await holdfast.jobs.shortIds(idsOf(shown));
+  terminal.print(...page(shown, { ...filter, next, short }, terminal));
 }
 
 interface Place {
   readonly before?: string;
   /** Where the next page goes on; null: there is none. */
   readonly next: string | null;
+  /** By id; null: whole ids are shown. */
+  readonly short: ReadonlyMap<string, string> | null;
+}
+
+function idsOf(found: readonly JobSummary[]): string[] {
+  return found.map(({ id }) => id);
 }
 
 function page(shown: readonly JobSummary[], place: Place, terminal: Terminal): string[] {
   if (shown.length === 0) return [place.before === undefined ? "No jobs." : "No older jobs."];
-  return [...jobTable(shown, terminal), "", terminal.colors.dim(footer(shown, place))];
+  const { colors } = terminal;
+  return [
+    ...jobTable(shown, place.short, terminal),
+    "",
+    ...inDoubt(shown).map(colors.yellow),
+    colors.dim(footer(shown, place)),
+  ];
 }
 
-function jobTable(found: readonly JobSummary[], { columns, colors }: Terminal): string[] {
+/** The jobs of a page. Columns that would be the same or empty for all of them are left out. */
+export function jobTable(
+  found: readonly JobSummary[],
+  short: ReadonlyMap<string, string> | null,
+  { columns, colors }: Pick<Terminal, "columns" | "colors">,
+): string[] {
   const now = systemRuntime.now();
-  const oneQueue = found.every(({ queue }) => queue === found[0]?.queue);
+  const shown = (when: boolean, column: Shown): Shown[] => (when ? [column] : []);
+  const all: Shown[] = [
+    { title: "ID", cell: ({ id }) => short?.get(id) ?? id },
+    {
+      title: "STATUS",
+      cell: (job) => ({ text: statusText(job), paint: statusPaint(colors, job.status) }),
+    },
+    { title: "WHEN", align: "right", cell: (job) => relative(whenOf(job), now) },
+    { title: "TASK", flexible: true, cell: ({ task }) => task },
+    ...shown(new Set(found.map(({ queue }) => queue)).size > 1, {
+      title: "QUEUE",
+      flexible: true,
+      cell: ({ queue }) => queue,
+    }),
+    ...shown(
+      found.some(({ key }) => key !== null),
+      { title: "KEY", flexible: true, cell: ({ key }) => key ?? "" },
+    ),
+    ...shown(
+      found.some((job) => errorText(job) !== ""),
+      { title: "ERROR", flexible: true, cell: errorText },
+    ),
+  ];
   return table({
-    columns: [
-      { title: "ID" },
-      { title: "STATUS" },
-      { title: "WHEN", align: "right" },
-      { title: "TASK", flexible: true },
-      ...(oneQueue ? [] : [{ title: "QUEUE", flexible: true }]),
-    ],
-    rows: found.map((job): (string | Cell)[] => [
-      job.id,
-      { text: statusText(job), paint: statusPaint(colors, job.status) },
-      relative(whenOf(job), now),
-      job.task,
-      ...(oneQueue ? [] : [job.queue]),
-    ]),
+    columns: all,
+    rows: found.map((job) => all.map(({ cell }) => cell(job))),
     width: columns,
     paintTitle: colors.bold,
   });
 }
 
+interface Shown extends Column {
+  readonly cell: (job: JobSummary) => string | Cell;
+}
+
 /** Attempts are worth a column only where there was more than one. */
-function statusText({ status, attempts }: JobSummary): string {
+function statusText({ status, attempts, inDoubt: effect }: JobSummary): string {
+  if (effect !== null) return `${status} (in doubt)`;
   return attempts > 1 ? `${status} ×${attempts}` : status;
+}
+
+/** Why it is what it is: an attempt that failed before the job was done explains nothing. */
+function errorText({ status, lastError }: JobSummary): string {
+  if (lastError === null || !["failed", "retry", "cancelled"].includes(status)) return "";
+  const { name, message } = lastError;
+  const [first = ""] = message.split("\n");
+  return name === "Error" ? first : `${name}: ${first}`;
+}
+
+function inDoubt(shown: readonly JobSummary[]): string[] {
+  const held = shown.filter((job) => job.inDoubt !== null).length;
+  if (held === 0) return [];
+  const are = held === 1 ? "is" : "are";
+  return [`${counted(held, "effect")} ${are} in doubt. See: holdfast doubts`];
 }
 
 /** When it ended, when it is due, or since when it is there: whatever its status makes one ask. */
@@ -94,10 +146,10 @@ function whenOf({ finishedAt, dueAt, enqueuedAt }: JobSummary): number {
 }
 
 /** A page is not the whole, and does not look like it. */
-function footer(shown: readonly JobSummary[], { before, next }: Place): string {
+function footer(shown: readonly JobSummary[], { before, next, short }: Place): string {
   const queues = new Set(shown.map(({ queue }) => queue));
   const where = queues.size === 1 ? ` in queue ${shown[0]?.queue ?? ""}` : "";
   const said = `${counted(shown.length, "job")}${where}`;
-  if (next !== null) return `Showing ${said}. Older ones: --before ${next}`;
+  if (next !== null) return `Showing ${said}. Older ones: --before ${short?.get(next) ?? next}`;
   return before === undefined ? said : `Showing ${said}, the oldest.`;
 }

@@ -3,11 +3,12 @@ import { Command } from "commander";
 import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
-import { eachJob } from "./each-job.ts";
+import { eachJob, type Handled } from "./each-job.ts";
 import type { Terminal } from "./terminal.ts";
 
 interface Options extends DatabaseOptions, ReasonOptions {
   readonly attempts?: number;
+  readonly withCalled?: true;
 }
 
 export function retryCommand(terminal: Terminal): Command {
@@ -16,6 +17,7 @@ export function retryCommand(terminal: Terminal): Command {
     .argument("<id...>", "the jobs' ids, or how they begin")
     .addOption(urlOption())
     .option("--attempts <n>", "how many more tries each gets (default: 3)", wholeNumber)
+    .option("--with-called", "retry the jobs that they called and that failed them, too")
     .addOption(reasonOption())
     .action((ids: string[], options: Options) => retry(terminal, ids, options));
 }
@@ -28,9 +30,10 @@ async function retry(
   await using holdfast = await openForLooking(url);
   await eachJob({ terminal, holdfast }, ids, {
     async act(id) {
-      await holdfast.jobs.retry(id, { actor: actorName(), ...options });
-      return { id, status: "pending" };
+      const called = await holdfast.jobs.retry(id, { actor: actorName(), ...options });
+      return { id, status: "pending", ...(called.length === 0 ? {} : { called }) };
     },
-    say: ({ id }) => `${terminal.colors.green("Pending again")} ${id}`,
+    say: ({ id, called = [] }: Handled & { readonly called?: readonly string[] }) =>
+      `${terminal.colors.green("Pending again")} ${[id, ...called].join(", ")}`,
   });
 }

@@ -74,33 +74,6 @@ export class JobNotFound extends HoldfastError {
   }
 }
 
-/** Several begin with what was given as the beginning of an id. */
-export class AmbiguousId extends HoldfastError {
-  readonly prefix: string;
-  /** Some of those that begin like this, or all of them. */
-  readonly candidates: readonly string[];
-
-  constructor(facts: {
-    what: string;
-    prefix: string;
-    candidates: readonly { readonly id: string; readonly about: string }[];
-    more: boolean;
-  }) {
-    const { what, prefix, candidates, more } = facts;
-    const lines = candidates.map(({ id, about }) => `  ${id}  ${about}`.trimEnd());
-    super(
-      "AMBIGUOUS_ID",
-      [
-        `More than one ${what} has an id that begins with ${prefix}. Type more of it:`,
-        ...lines,
-        ...(more ? ["  …"] : []),
-      ].join("\n"),
-    );
-    this.prefix = prefix;
-    this.candidates = candidates.map(({ id }) => id);
-  }
-}
-
 /** The job ended as failed. `error` is the last attempt's error as it was recorded. */
 export class JobFailed extends HoldfastError {
   readonly id: string;
@@ -204,17 +177,26 @@ export class GiveUp extends HoldfastError {
   }
 }
 
+const MOVABLE = {
+  revive: "Only failed or cancelled jobs can be retried.",
+  cancel: "Only jobs that have not ended can be cancelled.",
+};
+
 /** A job was asked to make a move that its state does not allow. */
 export class IllegalMove extends HoldfastError {
   readonly id: string;
   readonly status: string;
   readonly move: string;
 
-  constructor(facts: { id: string; status: string; move: string; allowed: readonly string[] }) {
-    super(
-      "ILLEGAL_MOVE",
-      `Job ${facts.id} is ${facts.status}. It takes a job that is ${facts.allowed.join(" or ")} to ${facts.move} it.`,
-    );
+  constructor(facts: {
+    id: string;
+    status: string;
+    move: "revive" | "cancel";
+    /** What more there is to say than its status. */
+    detail?: string;
+  }) {
+    const { id, status, move, detail = `is ${status}` } = facts;
+    super("ILLEGAL_MOVE", `Job ${id} ${detail}. ${MOVABLE[move]}`);
     this.id = facts.id;
     this.status = facts.status;
     this.move = facts.move;

@@ -4,6 +4,7 @@
  * A prefix and not a suffix, because every engine finds a prefix by the primary key. The first 13 characters of an id are
  * its millisecond, so a short form of that length stays unambiguous when new jobs come; ids of one millisecond take more.
  */
+import { HoldfastError } from "./errors.ts";
 
 /** The ids that begin with a prefix are those between these two, both included. */
 export interface IdRange {
@@ -55,4 +56,31 @@ export function shortIds(ids: readonly string[], others: Iterable<string>): Map<
 
 function shares(id: string, other: string | undefined, length: number): boolean {
   return other !== undefined && other.slice(0, length) === id.slice(0, length);
+}
+
+/** Several begin with what was given as the beginning of an id. */
+export class AmbiguousId extends HoldfastError {
+  readonly prefix: string;
+  /** Some of those that begin like this, or all of them. */
+  readonly candidates: readonly string[];
+
+  constructor(facts: {
+    what: string;
+    prefix: string;
+    candidates: readonly { readonly id: string; readonly about: string }[];
+    more: boolean;
+  }) {
+    const { what, prefix, candidates, more } = facts;
+    const lines = candidates.map(({ id, about }) => `  ${id}  ${about}`.trimEnd());
+    super(
+      "AMBIGUOUS_ID",
+      [
+        `More than one ${what} has an id that begins with ${prefix}. Type more of it:`,
+        ...lines,
+        ...(more ? ["  …"] : []),
+      ].join("\n"),
+    );
+    this.prefix = prefix;
+    this.candidates = candidates.map(({ id }) => id);
+  }
 }

@@ -45,6 +45,49 @@ export class CallFailed extends HoldfastError {
   }
 }
 
+/** A job that another one called, and what became of it. */
+export interface CalledJob {
+  readonly id: string;
+  readonly task: string;
+  readonly status: string;
+}
+
+/** A retry of this job alone would fail at once: the job that it called and waits for is still failed or cancelled. */
+export class CalledFailed extends HoldfastError {
+  readonly id: string;
+  readonly called: readonly CalledJob[];
+
+  constructor(facts: { id: string; called: readonly CalledJob[] }) {
+    const called = facts.called.map(
+      ({ id, task, status }) => `${id} (${task}), which is ${status}`,
+    );
+    super(
+      "CALLED_FAILED",
+      `Job ${facts.id} called ${called.join(", and ")}. Retry that first, or retry both with ` +
+        `withCalled: true (--with-called).`,
+    );
+    this.id = facts.id;
+    this.called = facts.called;
+  }
+}
+
+/** No effect of this name of the job is in doubt, so there is nothing to resolve. */
+export class DoubtNotFound extends HoldfastError {
+  readonly id: string;
+  readonly inDoubt: readonly string[];
+
+  constructor(facts: { id: string; name: string; occurrence: number; inDoubt: readonly string[] }) {
+    const { id, name, occurrence, inDoubt } = facts;
+    const which = occurrence === 1 ? `'${name}'` : `'${name}' (occurrence ${occurrence})`;
+    super(
+      "DOUBT_NOT_FOUND",
+      `Job ${id} has no effect ${which} in doubt. In doubt: ${inDoubt.join(", ") || "none"}.`,
+    );
+    this.id = id;
+    this.inDoubt = inDoubt;
+  }
+}
+
 /** A task ended its job in a transaction that was rolled back, or never ended: the job is not done. */
 export class NotCommitted extends HoldfastError {
   constructor(facts: { id: string }) {

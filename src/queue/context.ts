@@ -18,7 +18,7 @@ import { CallFailed, EventTimeout, NotDone, Suspended } from "../core/step-error
 import { encodeStep, JOB_ENDED, KEPT, type StepKind, type UserTransaction } from "../core/step.ts";
 import { inSpan, type OpenSpan } from "../core/tracing.ts";
 import type { CallOptions, Effect, Found, StepMatching, Task } from "../core/task.ts";
-import type { NewStep, StepRecord, StepWrite } from "../store/journal.ts";
+import type { NewStep, StepName, StepRecord, StepWrite } from "../store/journal.ts";
 import type { FinishedRecord, Store } from "../store/store.ts";
 import { checkInputs, defaultsOf, newJob, termsHere } from "./new-job.ts";
 import { checkOptions, type Terms } from "./options.ts";
@@ -46,6 +46,8 @@ export interface StepsParts {
   readonly span: OpenSpan | null;
   /** Ends the attempt, when nothing of it is under way any more. */
   readonly suspend: (delayMs: number | null, waits: readonly Wait[]) => void;
+  /** The attempt is about to be suspended until an operator says whether this effect happened. */
+  readonly onDoubt: (step: StepName) => void;
 }
 
 /** A step that is about to be made, and what is known of it from before. */
@@ -326,6 +328,7 @@ export class Steps {
 
   async #doubt(step: NewStep, kept: StepRecord): Promise<never> {
     if (kept.status !== "doubt") await this.#put(step, kept, { status: "doubt", result: null });
+    this.#parts.onDoubt({ name: step.name, occurrence: step.occurrence });
     return this.#pause({ delayMs: null, waits: [] });
   }
 

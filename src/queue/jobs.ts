@@ -8,6 +8,7 @@ import { decode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkKey, checkName } from "../core/name.ts";
 import { readReport, reportKinds, type Report, type WatchEntry } from "../core/report.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
+import { DoubtNotFound } from "../core/step-errors.ts";
 import { checkTaskName } from "../core/task-name.ts";
 import type {
   AttemptRecord,
@@ -20,6 +21,7 @@ import type {
 import { checkKnown, checkText, checkWhole } from "../core/check.ts";
 import type { Doubt, StepRecord } from "../store/journal.ts";
 import type { ReportFilter } from "../store/reports.ts";
+import { calledFirst } from "./called.ts";
 import type { Results } from "./results.ts";
 import { anyOperator, OPERATOR_OPTIONS, operatorOf, type ByOperator } from "./signature.ts";
 import type { Watches, WatchOptions } from "./watches.ts";
@@ -45,11 +47,18 @@ export interface StepView extends Omit<StepRecord, "result" | "ageMs"> {
   readonly result: unknown;
 }
 
+export interface RetryJobOptions {
+  /** How many more tries it gets. */
+  readonly attempts?: number;
+  /** Whether called jobs that failed it are retried with it. */
+  readonly withCalled?: boolean;
+}
+
 export const PAGE_MAX = 1_000;
 const PAGE_DEFAULT = 50;
 const REPORT_OPTIONS = new Set(["after", "limit", "kind", "newest"]);
 const CANCEL_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
-const RETRY_OPTIONS = new Set(["attempts", ...OPERATOR_OPTIONS]);
+const RETRY_OPTIONS = new Set(["attempts", "withCalled", ...OPERATOR_OPTIONS]);
 const LIST_OPTIONS = new Set(["status", "queue", "task", "key", "prefix", "before", "limit"]);
 
 export class Jobs {
@@ -146,7 +155,9 @@ export class Jobs {
     const step = { job: checkText("job", job), name: checkName("name", name), occurrence };
     const said = happened.done ? { result } : null;
     const resolved = await this.#store.resolveDoubt({ ...step, ...operator, happened: said });
-    if (!resolved) throw new JobNotFound({ id: job });
+    if (resolved) return;
+    if ((await this.#store.find(job)) === null) throw new JobNotFound({ id: job });
+    throw new DoubtNotFound({ id: job, name, occurrence, inDoubt: [] });
   }
 
   /** A page of jobs, newest first. Pass the last id of one page as `before` to get the next. */
@@ -183,16 +194,22 @@ export class Jobs {
     return this.#store.stranded();
   }
 
-  /** Makes a failed or cancelled job pending again, with `attempts` more tries. With an `actor` it is in the audit. */
-  async retry(
-    id: string,
-    options: { readonly attempts?: number } & ByOperator = {},
-  ): Promise<void> {
+  /**
+   * Makes a failed or cancelled job pending again, with `attempts` more tries. With an `actor` it is in the audit. A job that
+   * failed because a job it called did would fail again at once: that is refused with CALLED_FAILED, unless the called jobs are
+   * retried too (`withCalled: true`) or left as they are (`false`). Returns the ids of the called jobs that were retried.
+   */
+  async retry(id: string, options: RetryJobOptions & ByOperator = {}): Promise<string[]> {
     checkKnown(options, RETRY_OPTIONS);
-    const { attempts = retryPolicy().attempts } = options;
+    const { attempts = retryPolicy().attempts, withCalled } = options;
     checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
-    const operator = operatorOf(options, this.#newId);
-    await this.#store.revive(checkText("id", id), attempts, operator);
+    checkText("id", id);
+    operatorOf(options, this.#newId); // wrong options are refused before anything is done
+    const called = await calledFirst(this.#store, id, withCalled);
+    for (const one of [...called, id]) {
+      await this.#store.revive(one, attempts, operatorOf(options, this.#newId));
+    }
+    return called;
   }
 
   /**

@@ -84,6 +84,9 @@ const summary = {
   traceId: z.string().nullable(),
   finishedAt: instant.nullable(),
   lastError: errorRecord.nullable(),
+  inDoubt: z.string().nullable().meta({
+    description: "An effect of which an operator has to say whether it happened.",
+  }),
 };
 
 export const jobSummary = z

@@ -25,7 +25,10 @@ const SUMMARY = sql`
                            where a.job_id = s.id
                              and a.error is not null
                            order by a.epoch desc
-                           limit 1)) as "lastError"`;
+                           limit 1)) as "lastError",
+       case when s.status = 'waiting'
+            then (select min(d.name) from holdfast.step d where d.job_id = s.id and d.status = 'doubt')
+        end as "inDoubt"`;
 
 export async function find(engine: Engine, id: string): Promise<JobRecord | null> {
   const [row] = await engine.all<JobRecord>(sql`

@@ -11,6 +11,7 @@ import {
   type Settlement,
   type Status,
 } from "../core/job.ts";
+import { formatMs } from "../core/duration.ts";
 import { subjects } from "../core/audit.ts";
 import { IllegalMove, JobNotFound } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
@@ -202,7 +203,7 @@ export function revive(
       table: "finished",
       where: sql`id = ${id} and ${engine.among(sql`status`, moves.revive.from)}`,
     });
-    if (row === undefined) throw await whyNotRevived(tx, id);
+    if (row === undefined) throw await whyNotRevived(engine, tx, id);
     await holdAgain(tx, row, now);
     await forgetFailedCalls(tx, id);
     if (row.worker !== null) await tx.insert("attempt", [asRow(lastAttempt(row))]);
@@ -230,12 +231,17 @@ async function forgetFailedCalls(tx: Transaction, id: string): Promise<void> {
      where job_id = ${id} and kind = 'call' and status = 'failed'`);
 }
 
-async function whyNotRevived(tx: Transaction, id: string): Promise<Error> {
-  const [row] = await tx.all<{ status: Status }>(
-    sql`select status from holdfast.job_state where id = ${id}`,
-  );
+async function whyNotRevived(engine: Engine, tx: Transaction, id: string): Promise<Error> {
+  const [row] = await tx.all<{ status: Status; attempts: number; most: number; inMs: number }>(sql`
+    select status, attempts, max_attempts as most, due_at - ${engine.now()} as "inMs"
+      from holdfast.job_state
+     where id = ${id}`);
   if (row === undefined || mayMove("revive", row.status)) return new JobNotFound({ id });
-  return new IllegalMove({ id, status: row.status, move: "revive", allowed: moves.revive.from });
+  const { status, attempts, most, inMs } = row;
+  if (status !== "retry") return new IllegalMove({ id, status, move: "revive" });
+  const due = inMs > 0 ? `in ${formatMs(inMs)}` : "now";
+  const detail = `is waiting for its next attempt (${attempts + 1} of ${most}, ${due})`;
+  return new IllegalMove({ id, status, move: "revive", detail });
 }
 
 function lastAttempt(row: FinishedRow): AttemptRow {

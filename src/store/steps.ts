@@ -7,6 +7,7 @@
 import { subjects } from "../core/audit.ts";
 import type { UserTransaction } from "../core/step.ts";
 import { LeaseLost, StoreRefused } from "../core/errors.ts";
+import { DoubtNotFound } from "../core/step-errors.ts";
 import type { Fence } from "../core/job.ts";
 import { noteAction } from "./audit.ts";
 import type { Engine, Transaction } from "./engine.ts";
@@ -126,7 +127,7 @@ export function resolveDoubt(engine: Engine, resolution: Resolution): Promise<st
     const [row] = await tx.take<WaitingRow>({ table: "waiting", where: sql`id = ${job}` });
     if (row === undefined) return null;
     const settled = await settleDoubt(tx, resolution, now);
-    if (!settled) throw new StoreRefused({ problem: "the step is not in doubt." });
+    if (!settled) throw await notInDoubt(tx, resolution);
     await stopWaiting(engine, tx, [row]);
     await putReady(tx, [row], now);
     await noteAction(engine, tx, resolution, {
@@ -138,6 +139,16 @@ export function resolveDoubt(engine: Engine, resolution: Resolution): Promise<st
     });
     return row.queue;
   });
+}
+
+async function notInDoubt(tx: Transaction, { job: id, ...step }: Resolution): Promise<Error> {
+  const rows = await tx.all<StepName>(sql`
+    select name, occurrence from holdfast.step where job_id = ${id} and status = 'doubt' order by place`);
+  const inDoubt = rows.map(({ name, occurrence }) =>
+    occurrence === 1 ? name : `${name} (occurrence ${occurrence})`,
+  );
+  const { name, occurrence } = step;
+  return new DoubtNotFound({ id, name, occurrence, inDoubt });
 }
 
 async function settleDoubt(

@@ -258,6 +258,8 @@ export interface JobSummary {
   readonly finishedAt: number | null;
   /** Of its latest attempt that failed. */
   readonly lastError: string | null;
+  /** The effect of which an operator has to say whether it happened before the job goes on. */
+  readonly inDoubt: string | null;
 }
 
 export interface JobRecord extends JobSummary {

@@ -13,6 +13,7 @@ import {
   StoreUnavailable,
 } from "../core/errors.ts";
 import type { Settlement, Status } from "../core/job.ts";
+import { DoubtNotFound } from "../core/step-errors.ts";
 import { sleep } from "../core/runtime.ts";
 import type { AuditEntry } from "../core/audit.ts";
 import type { Signature } from "./actions.ts";
@@ -95,6 +96,9 @@ function addedBefore(jobs: readonly NewJob[], found: readonly Enqueued[]): Enque
   return found.map(({ id }, index) => ({ id, added: id === jobs[index]?.id }));
 }
 
+/** What an action is refused with that was done before. */
+const REFUSALS = [StoreRefused, IllegalMove, DoubtNotFound];
+
 /**
  * What somebody does as an operator; if the answer is lost, it was done if its line is there. The same goes for one that is
  * refused: whoever does it again under the same id is refused a second line, or finds that things have moved on.
@@ -106,7 +110,7 @@ export function actOrLookUp<T>(
   done: (line: AuditEntry) => Promise<T>,
 ): Promise<T> {
   const orDone = async (error: unknown): Promise<T> => {
-    if (!(error instanceof StoreRefused || error instanceof IllegalMove)) throw error;
+    if (!REFUSALS.some((refusal) => error instanceof refusal)) throw error;
     const line = await findAction(engine, id);
     if (line === null) throw error;
     return done(line);

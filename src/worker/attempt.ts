@@ -37,6 +37,7 @@ import {
 import { Steps } from "../queue/context.ts";
 import { ReportBuffer } from "../queue/report-buffer.ts";
 import { unlessAborted } from "../queue/unless-aborted.ts";
+import type { StepName } from "../store/journal.ts";
 import type { ClaimedJob, Store } from "../store/store.ts";
 import { traced } from "./uncaught.ts";
 
@@ -69,6 +70,8 @@ export class Attempt {
   lost = false;
   /** It has completed its job in a transaction of the user's: what became of it has to be looked up. */
   completed = false;
+  /** Effects that an operator has to decide about before its job goes on. */
+  readonly inDoubt: StepName[] = [];
   error: unknown = null;
   /** Where the application traces. */
   readonly span: OpenSpan | null;
@@ -114,6 +117,7 @@ export class Attempt {
       checkLease: () => this.#owner.checkLease(this),
       runtime: this.#runtime,
       span: this.span,
+      onDoubt: (step) => this.inDoubt.push(step),
       suspend: (delayMs, waits) => this.#suspend(delayMs, waits),
     });
     return this.#steps;

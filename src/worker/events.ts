@@ -32,6 +32,8 @@ export interface WorkerEvents {
   "job:released": EndEvent;
   /** It sleeps, or waits for an event or another job, and goes on later. */
   "job:suspended": EndEvent & { readonly dueAt: number | null };
+  /** It is unknown whether an effect happened. The job waits until an operator resolves it. */
+  "job:doubt": EndEvent & { readonly effect: string; readonly occurrence: number };
   /** The job belongs to somebody else; the task's signal has been aborted. */
   "lease:lost": JobEvent & { readonly why: string };
   /** Upkeep took back a lease that had run out: of another worker that died, most likely. */

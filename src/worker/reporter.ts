@@ -5,6 +5,7 @@ import { traceId, type Status } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { ClosedWorker } from "../store/registry.ts";
+import type { StepName } from "../store/journal.ts";
 import type { ClaimedJob, Settled } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
 import { closeAttempt } from "./attempt-span.ts";
@@ -118,10 +119,23 @@ export class Reporter {
       case "cancelled":
         return this.events.emit("job:cancelled", event);
       case "waiting":
+        for (const step of attempt.inDoubt) this.#inDoubt(attempt, step);
         return this.events.emit("job:suspended", () => ({ ...event(), dueAt: settled.dueAt }));
       default:
         return this.events.emit("job:released", event);
     }
+  }
+
+  /** Nothing else says so: the job waits until an operator does. */
+  #inDoubt(attempt: Attempt, { name, occurrence }: StepName): void {
+    const facts = { ...this.#facts(attempt), event: "job:doubt", effect: name, occurrence };
+    const which = occurrence === 1 ? name : `${name} --occurrence ${occurrence}`;
+    const command = `holdfast doubts resolve ${attempt.job.id} ${which} --done|--not-done`;
+    this.#logger.warn(
+      { ...facts, command },
+      `effect in doubt: find out whether '${name}' happened, then resolve it: ${command}`,
+    );
+    this.events.emit("job:doubt", () => ({ ...this.#endEvent(attempt), effect: name, occurrence }));
   }
 
   refused({ span, job, error }: Attempt): void {

@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { defineTask, openHoldfast } from "../../src/index.ts";
+import { keepLog } from "../worker/observe.ts";
 import { assertRefused, Desk, until } from "./command.ts";
 
 suite("holdfast doubts", () => {
   let desk: Desk;
   const ids: string[] = [];
+  const log = keepLog();
+  const told: unknown[] = [];
   before(async () => {
     desk = new Desk();
-    await using holdfast = await openHoldfast(desk.url);
+    await using holdfast = await openHoldfast(desk.url, { logger: log.logger });
     const charge = defineTask({
       name: "order.charge",
       retry: { attempts: 5, first: 0 },
@@ -19,13 +22,32 @@ suite("holdfast doubts", () => {
         });
       },
     });
-    await holdfast.startWorker({ tasks: [charge], upkeep: 10 });
+    const worker = await holdfast.startWorker({ tasks: [charge], upkeep: 10 });
+    worker.on("job:doubt", (event) => told.push([event.id, event.effect]));
     for (const job of await holdfast.enqueueMany(charge, [null, null])) {
       ids.push(job.id);
       await until("it is in doubt", async () => (await job.get()).status === "waiting");
     }
   });
   after(() => desk[Symbol.asyncDispose]());
+
+  test("a worker says so when an effect is in doubt, with what to type", () => {
+    assert.deepEqual(
+      told,
+      ids.map((id) => [id, "charge"]),
+    );
+    const lines = log.lines.filter(({ facts }) => facts["event"] === "job:doubt");
+    assert.deepEqual(
+      lines.map(({ level, facts }) => [level, facts["job"], facts["effect"], facts["command"]]),
+      ids.map((id) => [
+        "warn",
+        id,
+        "charge",
+        `holdfast doubts resolve ${id} charge --done|--not-done`,
+      ]),
+    );
+    assert.match(lines[0]?.message ?? "", /^effect in doubt: .*holdfast doubts resolve/);
+  });
 
   test("lists them, with what to do about them", async () => {
     const { stdout } = await desk.holdfast(["doubts"]);
@@ -41,6 +63,14 @@ suite("holdfast doubts", () => {
     const { stdout } = await desk.holdfast(["job", ids[0] ?? ""]);
     assert.match(stdout, /^ {2}quote +step +done .*\{"cents":1999\}/m);
     assert.match(stdout, /^ {2}charge +effect +in doubt /m);
+    assert.match(stdout, /^ {2}status +waiting \(effect in doubt\)$/m);
+    const next = `holdfast doubts resolve ${ids[0]} charge --done`;
+    assert.ok(stdout.includes(next), stdout);
+    const list = await desk.holdfast(["jobs", "--status", "waiting"]);
+    assert.match(list.stdout, /waiting \(in doubt\)/);
+    assert.match(list.stdout, /^2 effects are in doubt\. See: holdfast doubts$/m);
+    const { jobs } = await desk.json(["jobs"]);
+    assert.deepEqual([jobs[0].status, jobs[0].inDoubt], ["waiting", "charge"]);
     const { steps } = await desk.json(["job", ids[0] ?? ""]);
     assert.deepEqual(
       steps.map(({ name, status }: { name: string; status: string }) => [name, status]),
@@ -56,6 +86,8 @@ suite("holdfast doubts", () => {
     assertRefused(await desk.holdfast(["doubts", "resolve", id, "charge"]), 2, /--not-done/);
     const wrong = ["doubts", "resolve", id, "charge", "--not-done", "--result", "1"];
     assertRefused(await desk.holdfast(wrong), 2, /goes with --done/);
+    const typo = await desk.holdfast(["doubts", "resolve", id.slice(0, 30), "chrage", "--done"]);
+    assertRefused(typo, 4, /has no effect 'chrage' in doubt\. In doubt: charge\./);
     const nobody = ["doubts", "resolve", id.replace(/^../, "ff"), "charge", "--done"];
     assert.equal((await desk.holdfast(nobody)).code, 4);
   });

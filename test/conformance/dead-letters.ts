@@ -56,6 +56,18 @@ export const deadLetters: Group = (open) => {
     });
   }
 
+  test("of a job that will be tried again it is said when, and which attempt that is", async () => {
+    const { store, clock } = await open();
+    const started = await startOne(store, { attemptsMax: 7 });
+    await settleOne(store, retry(started, { delayMs: 5_000 }));
+    const { id } = started;
+    const message = (due: string): string =>
+      `Job ${id} is waiting for its next attempt (2 of 7, ${due}). Only failed or cancelled jobs can be retried.`;
+    await assert.rejects(store.revive(id, 1), { message: message("in 5s") });
+    clock.advance(5_000);
+    await assert.rejects(store.revive(id, 1), { message: message("now") });
+  });
+
   for (const status of statuses.filter((candidate) => !revivable.includes(candidate))) {
     test(`a ${status} job cannot be revived`, async () => {
       const { store } = await open();

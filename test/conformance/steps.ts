@@ -244,7 +244,10 @@ export const steps: Group = (open) => {
     await store.putStep(job, step({ name: "charge" }));
     await settleOne(store, suspended(job, null));
     const resolution = { id: nextId(), actor: "ada", job: job.id, name: "charge", occurrence: 1 };
-    await assert.rejects(store.resolveDoubt({ ...resolution, happened: null }), StoreRefused);
+    await assert.rejects(store.resolveDoubt({ ...resolution, happened: null }), {
+      code: "DOUBT_NOT_FOUND",
+      message: `Job ${job.id} has no effect 'charge' in doubt. In doubt: none.`,
+    });
     assert.equal((await mustFind(store, job.id)).status, "waiting");
     assert.equal(await store.resolveDoubt({ ...resolution, job: nextId(), happened: null }), false);
     await enqueueOne(store);

@@ -35,6 +35,7 @@ const NOWHERE = {
   finishedAt: null,
   result: null,
   error: null,
+  inDoubt: null,
 } satisfies Partial<Job>;
 
 const FINAL: ReadonlySet<Status> = new Set<Status>(["done", "failed", "cancelled"]);
@@ -208,7 +209,7 @@ export class Model {
     const job = this.jobs.get(id);
     if (job === undefined) return null;
     const { readyAt: _, keyForMs: __, error: ___, history: ____, ...record } = job;
-    return { ...record, lastError: lastErrorOf(job) };
+    return { ...record, lastError: lastErrorOf(job), inDoubt: null };
   }
 
   attempts(id: string): contract.AttemptRecord[] {
@@ -324,7 +325,8 @@ function summary(job: Job): contract.JobSummary {
   const { claimedAt, heartbeatAt, traceId } = job;
   const times = { enqueuedAt, dueAt: due, lockedUntil, claimedAt, heartbeatAt, finishedAt };
   const ids = { id, queue, task, key, lockedBy, traceId };
-  return { ...ids, status, priority, ...counters, ...times, lastError: lastErrorOf(job) };
+  const told = { lastError: lastErrorOf(job), inDoubt: null };
+  return { ...ids, status, priority, ...counters, ...times, ...told };
 }
 
 function lease({ id, queue, task, epoch, attempts, ...job }: Job): contract.LeaseRecord {

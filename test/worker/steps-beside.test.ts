@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { setTimeout as later } from "node:timers/promises";
 import { after, suite, test } from "node:test";
 import {
+  CalledFailed,
   CallFailed,
   defineEvent,
   defineTask,
@@ -290,6 +291,55 @@ suite("a called job", () => {
     const { attempts } = await kit.drain([parent, child], { ...all, attempts: 20 });
     assert.equal(await job.result(), "fine");
     assert.ok(attempts < 6, `${attempts} attempts`);
+  });
+
+  test("that failed is named when its caller is retried alone, and retried with it on request", async () => {
+    await using kit = await openTestHoldfast();
+    fails = true;
+    const middle = defineTask({
+      name: "middle",
+      retry: { attempts: 1 },
+      run: (_input: null, ctx) => ctx.call(child, null),
+    });
+    const parent = taskOf((ctx) => ctx.call(middle, null));
+    const tasks = [parent, middle, child];
+    const job = await kit.holdfast.enqueue(parent, null);
+    await kit.drain(tasks, all);
+    const [below] = await kit.holdfast.jobs.list({ task: "middle" });
+    const [last] = await kit.holdfast.jobs.list({ task: "child" });
+    await assert.rejects(kit.holdfast.jobs.retry(job.id), (error) => {
+      assert.ok(error instanceof CalledFailed);
+      assert.deepEqual(error.called, [{ id: below?.id, task: "middle", status: "failed" }]);
+      assert.match(
+        error.message,
+        new RegExp(`called ${below?.id} \\(middle\\), which is failed.*--with-called`),
+      );
+      return true;
+    });
+    assert.equal((await job.get()).status, "failed");
+
+    fails = false;
+    const by = { actor: "ada", reason: "the bank is back" };
+    const called = await kit.holdfast.jobs.retry(job.id, { withCalled: true, ...by });
+    assert.deepEqual(called, [last?.id, below?.id]);
+    await kit.drain(tasks, { ...all, attempts: 20 });
+    assert.equal(await job.result(), "fine");
+    const lines = await kit.holdfast.audit.list();
+    assert.deepEqual(
+      lines.map(({ action, subject, actor }) => [action, subject, actor]),
+      [...called, job.id].map((id) => ["job.retry", `job ${id}`, "ada"]),
+    );
+  });
+
+  test("that failed can be left as it is when its caller is retried", async () => {
+    await using kit = await openTestHoldfast();
+    fails = true;
+    const parent = taskOf((ctx) => ctx.call(child, null));
+    const job = await kit.holdfast.enqueue(parent, null);
+    await kit.drain([parent, child], all);
+    assert.deepEqual(await kit.holdfast.jobs.retry(job.id, { withCalled: false }), []);
+    await kit.drain([parent, child], all);
+    assert.equal((await job.get()).lastError?.code, "CALL_FAILED");
   });
 
   test("that failed, and was caught, does not change its mind after it was deleted", async () => {

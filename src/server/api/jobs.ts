@@ -6,6 +6,7 @@ import { reportKinds, type WatchEntry } from "../../core/report.ts";
 import { ATTEMPTS_MAX } from "../../core/retry.ts";
 import { traceOf, type TraceContext } from "../../core/trace.ts";
 import { inSpan, isTracing } from "../../core/tracing.ts";
+import { calledFirst } from "../../queue/called.ts";
 import { jobsOf } from "../../queue/new-job.ts";
 import { conflicts, PRIORITY_MAX, type EnqueueOptions } from "../../queue/options.ts";
 import { ENQUEUE_BATCH_MAX } from "../../store/sql-store.ts";
@@ -238,6 +239,10 @@ function actionRoutes({ holdfast }: RouteParts): Route[] {
       params: { id: s.id },
       body: z.strictObject({
         attempts: z.int().min(1).max(ATTEMPTS_MAX).optional(),
+        withCalled: z.boolean().optional().meta({
+          description:
+            "Whether called jobs that failed it are retried too. Without: refused if there are any.",
+        }),
         ...signed,
       }),
       answers: {
@@ -246,7 +251,13 @@ function actionRoutes({ holdfast }: RouteParts): Route[] {
       problems: [409],
       run: async (call) => {
         const { id } = call.params;
-        const { attempts = DEFAULT_ATTEMPTS } = call.body;
+        const { attempts = DEFAULT_ATTEMPTS, withCalled, reason } = call.body;
+        const called = await calledFirst(holdfast.store, id, withCalled);
+        const by = { actor: call.asker.name, trace: call.requestId };
+        for (const one of called) {
+          const why = reason === undefined ? {} : { reason };
+          await holdfast.jobs.retry(one, { attempts, withCalled: false, ...by, ...why });
+        }
         await holdfast.store.revive(id, attempts, signatureOf(call));
         return { status: 200, json: { id, status: "pending" } };
       },

@@ -1,0 +1,114 @@
+/** How jobs look on a screen: what fits, what is left out, and that an id that is shown can be typed. */
+import assert from "node:assert/strict";
+import { dirname, join } from "node:path";
+import { suite, test } from "node:test";
+import { createColors } from "picocolors";
+import { jobTable } from "../../src/cli/jobs.ts";
+import { applicationStack } from "../../src/cli/stack.ts";
+import type { JobSummary } from "../../src/queue/jobs.ts";
+import { shortIds } from "../../src/core/id-prefix.ts";
+
+const colors = createColors(false);
+
+function job(facts: Partial<JobSummary>): JobSummary {
+  return {
+    id: "01a1e35b-c449-7000-a6fd-eb1234567890",
+    queue: "default",
+    task: "mail.send",
+    status: "failed",
+    priority: 0,
+    key: null,
+    epoch: 1,
+    attempts: 1,
+    attemptsMax: 3,
+    crashes: 0,
+    enqueuedAt: 1,
+    dueAt: null,
+    lockedBy: null,
+    lockedUntil: null,
+    claimedAt: null,
+    heartbeatAt: null,
+    traceId: null,
+    finishedAt: Date.now() - 60_000,
+    lastError: null,
+    inDoubt: null,
+    ...facts,
+  };
+}
+
+suite("a list of jobs", () => {
+  const failed = [
+    job({
+      key: "order-42",
+      attempts: 3,
+      lastError: { name: "Error", message: `the bank is closed ${"x".repeat(200)}\nsecond line` },
+    }),
+    job({
+      id: "01a1e35b-c44a-7000-a6fd-eb1234567890",
+      task: "order.fulfil.with.a.long.name",
+      lastError: { name: "CallFailed", message: "no" },
+    }),
+  ];
+
+  for (const columns of [80, 120]) {
+    test(`says in ${columns} columns which failed, its key and why`, () => {
+      const short = shortIds(
+        failed.map(({ id }) => id),
+        [],
+      );
+      const lines = jobTable(failed, short, { columns, colors });
+      assert.match(lines[0] ?? "", /^ID +STATUS +WHEN +TASK +KEY +ERROR$/);
+      assert.match(
+        lines[1] ?? "",
+        /^01a1e35b-c449 +failed ×3 +1m ago +mail\.send +order-42 +the bank/,
+      );
+      assert.match(lines[2] ?? "", /CallFailed: no$/);
+      assert.equal(lines[1]?.length, columns);
+      assert.ok(lines.every((line) => line.length <= columns));
+    });
+  }
+
+  test("leaves out what would be the same or empty for all, and an error that is over", () => {
+    const done = job({ status: "done", lastError: { name: "Error", message: "over" } });
+    assert.deepEqual(jobTable([done], null, { columns: 80, colors })[0]?.split(/ +/), [
+      "ID",
+      "STATUS",
+      "WHEN",
+      "TASK",
+    ]);
+  });
+
+  test("says of a waiting job that an effect of it is in doubt", () => {
+    const waiting = job({ status: "waiting", inDoubt: "charge", finishedAt: null });
+    assert.match(
+      jobTable([waiting], null, { columns: 80, colors })[1] ?? "",
+      /waiting \(in doubt\)/,
+    );
+  });
+});
+
+suite("a stack", () => {
+  const ours = join(dirname(dirname(import.meta.dirname)), "src/queue/context.ts");
+
+  test("has the frames of the application, and counts the others", () => {
+    const stack = [
+      "Error: no",
+      "of two lines",
+      "    at charge (/app/src/charge.ts:3:9)",
+      `    at Steps.effect (${ours}:100:1)`,
+      "    at Attempt.#run (file:///srv/node_modules/holdfast/dist/worker/attempt.js:1:1)",
+      "    at process.processTicksAndRejections (node:internal/process/task_queues:105:5)",
+      "    at run (file:///app/src/tasks.ts:12:3)",
+    ].join("\n");
+    assert.deepEqual(applicationStack(stack).split("\n"), [
+      "Error: no",
+      "of two lines",
+      "    at charge (/app/src/charge.ts:3:9)",
+      "    at run (file:///app/src/tasks.ts:12:3)",
+      "    … 3 more in --json",
+    ]);
+  });
+
+  test("without frames stays as it is", () =>
+    assert.equal(applicationStack("GiveUp: x"), "GiveUp: x"));
+});

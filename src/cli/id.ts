@@ -1,5 +1,5 @@
 /** Ids on the command line: any prefix that only one id begins with, in either case. */
-import { JobNotFound } from "../core/errors.ts";
+import { HoldfastError, JobNotFound } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { AmbiguousId, typedPrefix } from "../core/id-prefix.ts";
 import { ItemNotFound } from "../core/workflow-errors.ts";
@@ -53,6 +53,28 @@ export async function jobId({ jobs }: Holdfast, typed: string): Promise<string> 
     },
     notFound: (id) => new JobNotFound({ id }),
   });
+}
+
+/** Ids of workers begin with their type: `mailer-01a1dee7-1d06`. */
+export async function workerId({ store }: Holdfast, typed: string): Promise<string> {
+  return wholeId(typed, {
+    what: "worker",
+    find: async (prefix, limit) => {
+      const exact = await store.findWorker(prefix);
+      const found = exact === null ? await store.workers({ prefix, limit }) : [exact];
+      return found.map(({ id, status, hostname, pid }) => ({
+        id,
+        about: `${status} ${hostname}:${pid}`,
+      }));
+    },
+    notFound: (id) => new WorkerNotFound(`There is no worker ${id}. See: holdfast workers`),
+  });
+}
+
+export class WorkerNotFound extends HoldfastError {
+  constructor(words: string) {
+    super("WORKER_NOT_FOUND", words);
+  }
 }
 
 export async function itemId({ store }: Holdfast, typed: string): Promise<string> {

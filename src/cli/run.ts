@@ -81,17 +81,28 @@ async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const child = childNumber();
   const logger = openLog(terminal, { level: settings.logLevel, process: child });
   processLog.use(logger);
-  await loadParts(settings, { server: plan.server && child === undefined });
-  compileAsUsual();
+  const load = async (): Promise<void> => {
+    await loadParts(settings, { server: plan.server && child === undefined });
+    compileAsUsual();
+  };
   const several = child === undefined && (plan.watch || settings.processes > 1);
-  if (several && plan.tasks !== null) return watchOver(terminal, plan, plan.tasks, logger);
+  if (several && plan.tasks !== null) {
+    await load();
+    return watchOver(terminal, plan, plan.tasks, logger);
+  }
   using signals = listenForSignals((signal) => sayEnding(logger, signal, plan));
+  let isUp = false;
+  void signals.first.then((signal) => {
+    if (!isUp) logger.info({}, `${signal} during start-up: stopping before any job is taken`);
+  });
+  await load();
   const tasks = plan.tasks === null ? null : await loadTasks(plan.tasks);
   const { known: module = null } = plan;
   const known = module === null ? tasks : await loadTasks(module);
   const alone = child === undefined;
   const service = await startService(plan, { logger, tasks, known, signals, alone });
   if (service === null) return;
+  isUp = true;
   growAsUsual();
   if (service.url === null) {
     holdBack();

@@ -1,4 +1,5 @@
 /** How workers are shown: as a table, and each by itself. */
+import { shortIds } from "../core/id-prefix.ts";
 import type { WorkerState } from "../core/worker-state.ts";
 import { driftOf } from "../queue/workers.ts";
 import type { WorkerRecord } from "../store/registry.ts";
@@ -13,10 +14,11 @@ const BYTES_PER_MB = 1e6;
 
 export function workerTable(
   workers: readonly WorkerRecord[],
-  { columns, colors }: Terminal,
+  { columns, colors }: Pick<Terminal, "columns" | "colors">,
 ): string[] {
   const drifting = new Set(driftOf(workers).map(({ type }) => type));
   const wide = columns === null || columns >= WIDE;
+  const names = wide ? null : shortNames(workers);
   return table({
     columns: [
       { title: "WORKER", flexible: true },
@@ -28,7 +30,7 @@ export function workerTable(
       ...(wide ? [{ title: "HOST", flexible: true }] : []),
     ],
     rows: workers.map((worker): (string | Cell)[] => [
-      worker.id,
+      names?.get(worker.id) ?? worker.id,
       { text: standing(worker), paint: paintOf(colors, worker) },
       drifting.has(worker.type) ? { text: worker.version, paint: colors.yellow } : worker.version,
       span(worker.silentMs),
@@ -39,6 +41,19 @@ export function workerTable(
     width: columns,
     paintTitle: colors.bold,
   });
+}
+
+const rest = ({ id, type }: WorkerRecord): string => id.slice(type.length + 1);
+
+/** Ids that can be typed: the type, and as much of the rest as tells them apart. */
+function shortNames(workers: readonly WorkerRecord[]): Map<string, string> {
+  const short = shortIds(workers.map(rest), []);
+  return new Map(
+    workers.map((worker) => [
+      worker.id,
+      `${worker.type}-${short.get(rest(worker)) ?? rest(worker)}`,
+    ]),
+  );
 }
 
 /** What it is, and what an operator wants it to be. A dead worker may have had no chance to say so. */

@@ -1,6 +1,5 @@
 /** `holdfast workers`: who works, and what they shall do. */
 import { Command } from "commander";
-import { HoldfastError } from "../core/errors.ts";
 import type { Drifts, WorkerTarget } from "../queue/workers.ts";
 import type { Stranded } from "../store/store.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
@@ -8,6 +7,7 @@ import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { BadUsage } from "./failure.ts";
+import { workerId, WorkerNotFound } from "./id.ts";
 import { printable } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { limitCommand } from "./worker-limit.ts";
@@ -26,12 +26,6 @@ interface TellOptions extends DatabaseOptions, ReasonOptions {
 }
 
 const LIMIT_DEFAULT = 50;
-
-class WorkerNotFound extends HoldfastError {
-  constructor(words: string) {
-    super("WORKER_NOT_FOUND", words);
-  }
-}
 
 /** What somebody can want of workers. */
 const ORDERS = {
@@ -65,7 +59,7 @@ function listCommand(terminal: Terminal): Command {
 function showCommand(terminal: Terminal): Command {
   return new Command("show")
     .description("show everything about one worker")
-    .argument("<id>", "the worker's id")
+    .argument("<id>", "the worker's id, or the beginning of it")
     .addOption(urlOption())
     .action((id: string, options: DatabaseOptions) => show(terminal, id, options));
 }
@@ -73,7 +67,7 @@ function showCommand(terminal: Terminal): Command {
 function orderCommand(terminal: Terminal, order: keyof typeof ORDERS): Command {
   return new Command(order)
     .description(ORDERS[order][0])
-    .argument("[id]", "the worker's id")
+    .argument("[id]", "the worker's id, or the beginning of it")
     .addOption(urlOption())
     .option("--type <name>", "all workers of this name")
     .option("--all", "all workers")
@@ -121,7 +115,7 @@ function remarks({ drift, stranded }: Troubles, { colors }: Terminal): string[] 
 
 async function show(terminal: Terminal, id: string, { url }: DatabaseOptions): Promise<void> {
   await using holdfast = await openForLooking(url);
-  const worker = await holdfast.workers.find(id);
+  const worker = await holdfast.workers.find(await workerId(holdfast, id));
   if (worker === null) throw new WorkerNotFound(`There is no worker ${id}. See: holdfast workers`);
   if (terminal.json) terminal.printJson({ worker });
   else terminal.print(...portrait(worker, terminal));
@@ -133,8 +127,10 @@ async function tell(
   id: string | undefined,
   { url, type, all = false, ...reason }: TellOptions,
 ): Promise<void> {
-  const target = targetOf(order, { id, type, all });
+  const named = targetOf(order, { id, type, all });
   await using holdfast = await openForLooking(url);
+  const target =
+    named === "all" || "type" in named ? named : { id: await workerId(holdfast, named.id) };
   const told = await give(holdfast, { order, target, reason });
   if (told.length === 0) throw new WorkerNotFound(nobody(target));
   if (terminal.json) terminal.printJson({ order, workers: told });

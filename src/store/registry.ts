@@ -172,6 +172,8 @@ export interface WorkerFilter {
   readonly type?: string;
   /** Only those that have not stopped. */
   readonly alive?: boolean;
+  /** Only those whose id begins with this. */
+  readonly prefix?: string;
   readonly limit: number;
 }
 

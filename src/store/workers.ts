@@ -247,14 +247,20 @@ function subjectOf(target: Command["target"]): string {
 }
 
 export async function listWorkers(engine: Engine, filter: WorkerFilter): Promise<WorkerRecord[]> {
-  const { type, alive, limit } = filter;
+  const { type, alive, prefix, limit } = filter;
   const rows = await engine.all<ListedRow>(sql`
     ${listed(engine)}
      where ${alive === true ? ALIVE : sql`id > ''`}
            ${type === undefined ? nothing : sql`and type = ${type}`}
+           ${prefix === undefined ? nothing : sql`and ${beginsWith(prefix)}`}
      order by started_at desc, id desc
      limit ${limit}`);
   return rows.map(recordOf);
+}
+
+/** A week of workers is few rows, so no index is needed. */
+function beginsWith(prefix: string): Sql {
+  return sql`substr(id, 1, length(${prefix})) = ${prefix}`;
 }
 
 export async function findWorker(engine: Engine, id: string): Promise<WorkerRecord | null> {

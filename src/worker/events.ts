@@ -46,6 +46,9 @@ export interface WorkerEvents {
     readonly status: Status;
   };
   "worker:started": { readonly worker: string };
+  /** An operator paused it: it takes nothing new until it is resumed. */
+  "worker:paused": { readonly worker: string };
+  "worker:resumed": { readonly worker: string };
   "worker:stopping": { readonly worker: string };
   "worker:stopped": { readonly worker: string };
   /** The worker's row was closed by others, or deleted: it gave its jobs up and registers anew under another id. */

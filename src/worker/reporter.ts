@@ -64,7 +64,10 @@ export class Reporter {
     this.#worker = worker;
   }
 
-  worker(stage: "started" | "stopping" | "stopped", facts: object = {}): void {
+  worker(
+    stage: "started" | "paused" | "resumed" | "stopping" | "stopped",
+    facts: object = {},
+  ): void {
     this.#logger.info({ worker: this.#worker, ...facts }, `worker ${stage}`);
     this.events.emit(`worker:${stage}`, () => ({ worker: this.#worker }));
   }

@@ -318,8 +318,15 @@ export class Shift {
   #hearWish(wish: Wish): void {
     if (wish === this.#wish) return;
     this.#wish = wish;
-    if (wish === "pause") this.#turns.pause();
-    if (wish === "run") this.#turns.resume();
+    const { reporter } = this.#parts;
+    if (wish === "pause") {
+      this.#turns.pause();
+      reporter.worker("paused", { running: this.#turns.running });
+    }
+    if (wish === "run") {
+      this.#turns.resume();
+      reporter.worker("resumed");
+    }
     if (wish === "drain" || wish === "stop") this.#parts.onWish(wish);
   }
 

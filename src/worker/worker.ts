@@ -85,7 +85,9 @@ export class Worker implements AsyncDisposable {
     this.#shift = shift;
     this.#unguard = guardProcess();
     // Before the first turn, and after whoever started the worker could begin to listen.
-    const facts = { queues: settings.queues, tasks: [...settings.tasks.keys()] };
+    const { slot, instance } = shift.registered;
+    const { queues, version } = settings;
+    const facts = { version, slot, instance, queues, tasks: [...settings.tasks.keys()] };
     runtime.afterIo(() => this.#reporter.worker("started", facts));
   }
 

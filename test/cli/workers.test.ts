@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import type { WorkerRecord } from "../../src/index.ts";
+import type { Colors } from "../../src/cli/terminal.ts";
+import { workerTable } from "../../src/cli/worker-table.ts";
 import { assertRefused, Desk, until, type Started } from "./command.ts";
 
 const TASKS = `export const add = defineTask({ name: "add", run: ([a, b]: number[]) => a + b });`;
@@ -51,7 +53,9 @@ suite("holdfast workers", () => {
     assert.equal(paused.stdout, `${id} takes nothing new\n`);
     assert.match((await desk.holdfast(["workers"])).stdout, / paused /);
     const { id: job } = await desk.json(["enqueue", "add", "[1,2]"]);
+    await worker.says("worker paused");
     await desk.json(["workers", "resume", id]);
+    await worker.says("worker resumed");
     await until("the job is done", async () => {
       const { job: view } = await desk.json(["job", job]);
       return view.status === "done";
@@ -114,6 +118,16 @@ suite("holdfast workers", () => {
     }
     assertRefused(await desk.holdfast(["workers", "limit", "maler", "1"]), 4, /'maler'/);
     assertRefused(await desk.holdfast(["workers", "limit", "maler"]), 4, /'maler'/);
+  });
+
+  test("takes the beginning of an id, and shows ids short where there is little room", async () => {
+    const { id } = await only();
+    const short = id.slice(0, "mailer-".length + 13);
+    const plain = new Proxy({}, { get: () => (text: string) => text }) as Colors;
+    const narrow = workerTable([await only()], { columns: 80, colors: plain });
+    assert.match(narrow[1] ?? "", new RegExp(`^${short} +running +3f2a91c +\\S+ +\\d+ +\\d+$`));
+    assert.match((await desk.holdfast(["workers", "show", short])).stdout, new RegExp(`^${id}\n`));
+    assert.equal((await desk.json(["workers", "resume", "mailer-"])).workers[0], id);
   });
 
   test("refuses to guess who is meant, and says when nobody is there", async () => {

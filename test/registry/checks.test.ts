@@ -88,6 +88,20 @@ describe("before a rollout", { concurrency: true }, () => {
         assert.equal((await active()).length, 1);
       });
 
+      // What a signal does does not depend on the database.
+      if (name === "SQLite") {
+        test("that stands by says so when a signal ends it before it has started", async () => {
+          desk = new Desk();
+          const first = start();
+          await first.says("worker started");
+          const standby = start({}, ["--standby"]);
+          await standby.says("worker stands by");
+          standby.child.kill("SIGTERM");
+          await standby.says("SIGTERM during start-up");
+          assert.equal((await standby.ended).code, 0);
+        });
+      }
+
       test("that was killed is followed by another, at once on its own host", async () => {
         desk = new Desk();
         const first = start();

@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError } from "commander";
 import type { AuditBreak, AuditEntry } from "../core/audit.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import type { Verification, VerifyProgress, Witness } from "../queue/audit-walk.ts";
+import type { Pruned, Verification, VerifyProgress, Witness } from "../queue/audit-walk.ts";
 import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { duration, wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
@@ -86,7 +86,7 @@ the hash that it prints elsewhere, and give them the next time with --witness.`,
 
 function pruneCommand(terminal: Terminal): Command {
   return new Command("prune")
-    .description("let go of the oldest lines of operators, which is on record itself")
+    .description("delete the oldest lines of operators; the audit records it")
     .addOption(urlOption())
     .requiredOption("--keep <duration>", "lines younger than this stay, such as 400d", duration)
     .addOption(reasonOption())
@@ -164,7 +164,7 @@ async function verify(terminal: Terminal, { url, ...options }: VerifyOptions): P
   });
   if (terminal.live) terminal.write(BACK_AND_CLEAR);
   if (terminal.json) terminal.printJson(verified);
-  else terminal.print(...verdict(verified, terminal));
+  else terminal.print(...verdict(verified, terminal, options));
   if (!verified.held) throw new AuditBroken(verified);
 }
 
@@ -184,9 +184,13 @@ function seenSoFar({ items, lines, actions }: VerifyProgress): string {
   return `  ${counted(actions, "action")} of operators, ${counted(lines, "line")} of ${counted(items, "item")} …`;
 }
 
-function verdict(verified: Verification, { colors }: Terminal): string[] {
+function verdict(
+  verified: Verification,
+  { colors }: Terminal,
+  options: { readonly witness?: Witness },
+): string[] {
   const { bold, green, red, dim } = colors;
-  const { breaks, breaksFound, withoutHash, head } = verified;
+  const { breaks, breaksFound, withoutHash, pruned, head } = verified;
   const shown = breaks.slice(0, BREAKS_SHOWN).map((one) => red(printable(breakLine(one))));
   const more = breaksFound - shown.length;
   return [
@@ -196,11 +200,23 @@ function verdict(verified: Verification, { colors }: Terminal): string[] {
     ...(withoutHash === 0
       ? []
       : [
-          `${counted(withoutHash, "line")} of an older version without a hash: only their numbers count.`,
+          `${counted(withoutHash, "line")} from before there were hashes: only their numbers count.`,
         ]),
+    ...(pruned === null ? [] : [prunedLine(pruned, options)]),
     ...(verified.held ? [bold(green("Nothing was removed, added or changed."))] : []),
     dim(`For the next run: --witness ${head.seq}:${head.hash}`),
   ];
+}
+
+/** What is gone cannot be compared: the reader judges whether this pruning was wanted. */
+function prunedLine(
+  { upTo, at, actor }: Pruned,
+  { witness: seen }: { readonly witness?: Witness },
+): string {
+  const lines = upTo === 1 ? "Line 1 was" : `Lines 1 to ${count(upTo)} were`;
+  const pruned = `${lines} pruned by ${printable(actor)} at ${new Date(at).toISOString()}.`;
+  if (seen === undefined || seen.seq >= upTo) return pruned;
+  return `${pruned} The witness is among them and could not be compared.`;
 }
 
 function breakLine({ kind, item, seq, problem }: AuditBreak): string {

@@ -7,9 +7,9 @@ export interface AuditEntry {
   readonly seq: number;
   readonly at: number;
   readonly actor: string;
-  /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `worker.limit`, `lock.release`, `token.create`. */
+  /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `worker.limit`, `lock.release`, `token.create`, `workflow.keep`. */
   readonly action: string;
-  /** Such as `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`, `token ci`. */
+  /** Such as `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`, `token ci`, `workflow order`. */
   readonly subject: string;
   /** Null where nobody's status is concerned, or where there are several. */
   readonly oldStatus: string | null;
@@ -20,21 +20,24 @@ export interface AuditEntry {
   /** More about it, such as the name of a step. */
   readonly detail: string | null;
   readonly previousHash: string | null;
-  /** Null: a version of this library wrote it that did not know of hashes. */
+  /** Null: it is from before there were hashes. */
   readonly hash: string | null;
 }
 
 /**
  * What is wrong with a line, or with what it tells of: lines are missing before it (`gap`); it does not follow the one
  * before (`link`); it does not say any more what it said when it was written (`changed`); the last line is another than was
- * counted (`head`); what it tells of has another status or other data by now (`status`, `data`); it tells of an item that is
- * not there (`orphan`); or it is not the one that somebody has seen before (`witness`).
+ * counted (`head`); its hash was taken away (`hash`); lines before it were removed without the line that a pruning leaves
+ * (`pruning`); what it tells of has another status or other data by now (`status`, `data`); it tells of an item that is not
+ * there (`orphan`); or it is not the one that an earlier run saw (`witness`).
  */
 export type BreakKind =
   | "gap"
   | "link"
   | "changed"
   | "head"
+  | "hash"
+  | "pruning"
   | "status"
   | "data"
   | "orphan"
@@ -56,6 +59,7 @@ export const subjects = {
   type: (name: string): string => `type ${name}`,
   workers: "all workers",
   lock: (key: string): string => `lock ${key}`,
+  workflow: (name: string): string => `workflow ${name}`,
   token: (name: string): string => `token ${name}`,
   audit: "audit",
   database: "database",

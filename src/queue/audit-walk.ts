@@ -10,7 +10,7 @@ import { checkWhole } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
 import type { ItemEntry } from "../core/item.ts";
 import type { AuditHead } from "../store/actions.ts";
-import { hashOfAction } from "../store/audit.ts";
+import { hashOfAction, prunedRange } from "../store/audit.ts";
 import type { Store } from "../store/store.ts";
 import { hashOf, NO_HASH, sha256 } from "../store/trail.ts";
 import type { StoredItem } from "../store/workflows.ts";
@@ -45,13 +45,22 @@ export interface VerifyProgress {
 
 export interface Verification extends VerifyProgress {
   readonly held: boolean;
-  /** Lines of operators that a version of this library wrote which did not know of hashes. */
+  /** Lines of operators at the beginning that are from before there were hashes. */
   readonly withoutHash: number;
+  /** The last pruning of operators' lines; null: there was none, or no line records it, which is a break. */
+  readonly pruned: Pruned | null;
   /** The first thousand. */
   readonly breaks: readonly AuditBreak[];
   readonly breaksFound: number;
   /** The end of the operators' chain. Kept elsewhere, it is the witness of the next run. */
   readonly head: Witness;
+}
+
+/** Lines 1 to `upTo` are gone; the last of them went at this time, by this actor. */
+export interface Pruned {
+  readonly upTo: number;
+  readonly at: number;
+  readonly actor: string;
 }
 
 export function checkWitness({ seq, hash }: Witness): void {
@@ -67,11 +76,14 @@ type Say = (kind: BreakKind, seq: number, problem: string) => void;
 class Chain {
   seq: number;
   hash: string;
+  /** Lines from before there were hashes come first, if at all. */
+  #isHashed: boolean;
   readonly #say: Say;
 
-  constructor(from: Witness, say: Say) {
+  constructor(from: Witness, say: Say, options: { isHashed: boolean }) {
     this.seq = from.seq;
     this.hash = from.hash;
+    this.#isHashed = options.isHashed;
     this.#say = say;
   }
 
@@ -85,6 +97,8 @@ class Chain {
     if (line.hash !== null && line.hash !== hash) {
       this.#say("changed", seq, "it says something else than when it was written.");
     }
+    if (line.hash !== null) this.#isHashed = true;
+    else if (this.#isHashed) this.#say("hash", seq, "its hash was removed.");
     this.seq = seq;
     this.hash = line.hash ?? this.hash;
   }
@@ -92,6 +106,20 @@ class Chain {
 
 function missing(first: number, last: number): string {
   return first === last ? `line ${first} is missing` : `lines ${first} to ${last} are missing`;
+}
+
+function linesTo(last: number): string {
+  return last === 1 ? "line 1 is" : `lines 1 to ${last} are`;
+}
+
+function operatorsChain(from: Witness, say: Say): Chain {
+  return new Chain(from, say, { isHashed: from.hash !== NO_HASH });
+}
+
+/** Without the row that counts the lines, all of them are looked at as if they were the first. */
+function headless(say: Say): AuditHead {
+  say("head", 0, "the row that counts the lines is missing.");
+  return { seq: 0, hash: NO_HASH, prunedSeq: 0, prunedHash: NO_HASH, pruning: null };
 }
 
 export class AuditWalk {
@@ -103,6 +131,7 @@ export class AuditWalk {
   #lines = 0;
   #actions = 0;
   #withoutHash = 0;
+  #pruned: Pruned | null = null;
 
   constructor(store: Store, options: VerifyOptions) {
     this.#store = store;
@@ -116,6 +145,7 @@ export class AuditWalk {
       held: this.#breaksFound === 0,
       ...this.#progress(),
       withoutHash: this.#withoutHash,
+      pruned: this.#pruned,
       breaks: this.#breaks,
       breaksFound: this.#breaksFound,
       head,
@@ -124,15 +154,44 @@ export class AuditWalk {
 
   async #walkActions(): Promise<Witness> {
     const say = this.#sayer(null);
-    const head = await this.#store.auditHead();
+    const head = (await this.#store.auditHead()) ?? headless(say);
+    this.#checkPruning(head, say);
     let chain: Chain | null = null;
     for await (const line of this.#actionsAfter(head.prunedSeq)) {
-      chain ??= new Chain(await this.#beginning(head, line), say);
+      chain ??= operatorsChain(await this.#beginning(head, line), say);
       this.#addAction(chain, line, head);
     }
-    chain ??= new Chain({ seq: head.prunedSeq, hash: head.prunedHash }, say);
+    chain ??= operatorsChain({ seq: head.prunedSeq, hash: head.prunedHash }, say);
     await this.#endActions(chain, head, say);
     return { seq: chain.seq, hash: chain.hash };
+  }
+
+  /** What is gone went by a line that says so, and that line is part of the chain. */
+  #checkPruning({ prunedSeq, prunedHash, pruning }: AuditHead, say: Say): void {
+    const range = prunedRange(pruning?.detail ?? null);
+    const { witness } = this.#options;
+    const isRecorded =
+      pruning === null
+        ? prunedSeq === 0 && prunedHash === NO_HASH
+        : range?.last === prunedSeq && range.hash === prunedHash && prunedSeq < pruning.seq;
+    if (!isRecorded) {
+      const what = prunedSeq === 0 ? "no line is" : linesTo(prunedSeq);
+      const said =
+        pruning === null ? "and no line says so" : `and line ${pruning.seq} says otherwise`;
+      say("pruning", prunedSeq, `${what} counted as pruned, ${said}.`);
+    } else if (pruning !== null) {
+      this.#pruned = { upTo: prunedSeq, at: pruning.at, actor: pruning.actor };
+    }
+    if (witness === undefined || witness.seq === 0) return;
+    if (witness.seq === prunedSeq && witness.hash !== prunedHash) {
+      say(
+        "witness",
+        witness.seq,
+        "the last line that was pruned is not the one that was seen before.",
+      );
+    } else if (witness.seq < prunedSeq && !isRecorded) {
+      say("witness", witness.seq, "it was seen before, and no line says that it was pruned.");
+    }
   }
 
   async *#actionsAfter(seq: number): AsyncGenerator<AuditEntry> {
@@ -148,7 +207,7 @@ export class AuditWalk {
   /** Somebody may have let the oldest lines go just now. */
   async #beginning(head: AuditHead, { seq }: AuditEntry): Promise<Witness> {
     const { prunedSeq, prunedHash } =
-      seq === head.prunedSeq + 1 ? head : await this.#store.auditHead();
+      seq === head.prunedSeq + 1 ? head : ((await this.#store.auditHead()) ?? head);
     return { seq: prunedSeq, hash: prunedHash };
   }
 
@@ -169,7 +228,7 @@ export class AuditWalk {
   async #endActions(chain: Chain, head: AuditHead, say: Say): Promise<void> {
     if (chain.seq < head.seq) {
       say("head", head.seq, `${missing(chain.seq + 1, head.seq)} at the end.`);
-    } else if (chain.seq > head.seq && (await this.#store.auditHead()).seq < chain.seq) {
+    } else if (chain.seq > head.seq && ((await this.#store.auditHead())?.seq ?? 0) < chain.seq) {
       say("head", chain.seq, `nobody counted it: the last line is ${head.seq}.`);
     }
     const { witness } = this.#options;
@@ -272,7 +331,7 @@ class ItemCheck {
   constructor(item: StoredItem, say: Say) {
     this.#item = item;
     this.#say = say;
-    this.#chain = new Chain({ seq: 0, hash: NO_HASH }, say);
+    this.#chain = new Chain({ seq: 0, hash: NO_HASH }, say, { isHashed: true });
   }
 
   add(line: ItemEntry): void {

@@ -9,8 +9,8 @@ export interface Actions {
   /** A page of what operators did, in order. */
   actions(filter: ActionFilter): Promise<AuditEntry[]>;
 
-  /** The last line that was written, and the last that was let go. */
-  auditHead(): Promise<AuditHead>;
+  /** The last line that was written, and the last that was pruned. Null: an operator of the database deleted the head. */
+  auditHead(): Promise<AuditHead | null>;
 
   /**
    * Lets go of the oldest lines, up to `limit` of them, as far as all are older than `keepMs`; that is an action itself, and
@@ -55,10 +55,14 @@ export interface ActionFilter {
 export interface AuditHead {
   readonly seq: number;
   readonly hash: string;
-  /** The last line that was let go, and the hash that the next one carries. */
+  /** The last line that was pruned, and the hash that the next one carries. */
   readonly prunedSeq: number;
   readonly prunedHash: string;
+  /** The newest line about a pruning. It says the same, or lines were removed without one. */
+  readonly pruning: PruneLine | null;
 }
+
+export type PruneLine = Pick<AuditEntry, "seq" | "at" | "actor" | "detail">;
 
 export interface Pruning extends Signature {
   readonly keepMs: number;

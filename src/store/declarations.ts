@@ -1,7 +1,10 @@
 /** What workflows declare, as rows that the database itself compares every item with. */
 import { isDeepStrictEqual } from "node:util";
+import { subjects } from "../core/audit.ts";
 import { StoreRefused } from "../core/errors.ts";
+import { makeIds } from "../core/id.ts";
 import { ItemsStranded, WorkflowConflict, type Strand } from "../core/workflow-errors.ts";
+import { noteAction } from "./audit.ts";
 import type { Engine, Transaction } from "./engine.ts";
 import { sql, type Sql } from "./sql.ts";
 import type { Declaration, DeclaredMove, StoredWorkflow } from "./workflows.ts";
@@ -93,11 +96,27 @@ async function changeDeclaration(
   await refuseStranding(engine, tx, declaration, before);
   await tx.run(sql`
     update holdfast.workflow
-       set version = ${version}, parent = ${parent}, keep_ms = ${keepMs}, declared_at = ${engine.now()},
+       set version = ${version}, parent = ${parent}, declared_at = ${engine.now()},
            declaration = ${JSON.stringify(declaration)}
      where name = ${name}`);
   await dropRules(tx, declaration, before);
   await insertRules(engine, tx, declaration, before);
+  if (keepMs !== before.keepMs) await changeKeep(engine, tx, declaration, before);
+}
+
+/** Items vanish by it, so the database takes it only together with a line among those of operators. */
+async function changeKeep(
+  engine: Engine,
+  tx: Transaction,
+  { name, version, keepMs }: Declaration,
+  before: Declaration,
+): Promise<void> {
+  const reason = `version ${version} was declared`;
+  const signature = { id: makeIds(engine.runtime)(), actor: "api", reason };
+  const detail = `${before.keepMs ?? "forever"} to ${keepMs ?? "forever"}`;
+  const subject = subjects.workflow(name);
+  await noteAction(engine, tx, signature, { action: "workflow.keep", subject, detail });
+  await tx.run(sql`update holdfast.workflow set keep_ms = ${keepMs} where name = ${name}`);
 }
 
 async function lockStates(engine: Engine, tx: Transaction, name: string): Promise<void> {

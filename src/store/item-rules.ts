@@ -62,6 +62,7 @@ export const words = {
   audited: "every change of an item leaves one line in its audit",
   retention: "items and their audit are deleted by their retention only",
   living: "only what has ended is deleted, and nothing of a workflow that keeps its items for ever",
+  keep: "a workflow with items stays, and how long it keeps them changes with a line of the audit that says so",
   written: "what is in the audit stays as it is",
   told: "the audit is written by the database, with the change that it tells of",
 } as const;

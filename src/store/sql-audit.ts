@@ -27,7 +27,7 @@ export class SqlAudit extends SqlRegistry implements Actions {
     return audit.listActions(this.engine, filter);
   }
 
-  auditHead(): Promise<AuditHead> {
+  auditHead(): Promise<AuditHead | null> {
     return audit.auditHead(this.engine);
   }
 

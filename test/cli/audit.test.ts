@@ -132,10 +132,36 @@ suite("holdfast audit", () => {
       (await desk.json(["audit", "prune", "--keep", "0s", "--reason", "test"])).pruned,
       2,
     );
+    const earlier = await desk.holdfast(["audit", "verify", "--witness", `1:${"0".repeat(64)}`]);
+    const said = /^Lines 1 to 2 were pruned by cli \S+ at \d{4}-.*Z\. The witness is among them/m;
+    assert.match(earlier.stdout, said);
+    const { pruned } = JSON.parse((await desk.holdfast(["audit", "verify", "--json"])).stdout);
+    assert.deepEqual([pruned.upTo, pruned.actor.startsWith("cli ")], [2, true]);
     const { lines } = await desk.json(["audit"]);
     assert.deepEqual(
       [lines.length, lines[0].seq, lines[0].action, lines[0].reason],
       [1, 3, "audit.prune", "test"],
     );
+  });
+
+  test("lines that went without a word are missed, though nobody changed another", async () => {
+    await using other = new Desk();
+    await furnish(other);
+    const { stdout } = await other.holdfast(["audit", "verify"]);
+    const [, witness = ""] = /--witness (\S+)\n$/.exec(stdout) ?? [];
+    const db = new DatabaseSync(other.path("holdfast.db"));
+    const wipe = "update holdfast_audit_head set pruned_seq = seq, pruned_hash = hash";
+    assert.throws(() => db.exec(wipe), /pruned by a line that names the range/);
+    db.exec(`drop trigger holdfast_audit_head_is_pruned; ${wipe}; delete from holdfast_audit`);
+    db.close();
+    for (const more of [[], ["--witness", witness]]) {
+      const verified = await other.holdfast(["audit", "verify", ...more]);
+      assert.equal(verified.code, 1);
+      assert.match(
+        verified.stdout,
+        /^pruning  operators, line 2: lines 1 to 2 are counted as pruned/,
+      );
+      assert.doesNotMatch(verified.stdout, /Nothing was removed|were pruned by/);
+    }
   });
 });

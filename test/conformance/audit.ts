@@ -9,12 +9,14 @@ import { Workflows } from "../../src/queue/workflows.ts";
 import type { Signature } from "../../src/store/actions.ts";
 import type { Engine } from "../../src/store/engine.ts";
 import { sql, type Sql } from "../../src/store/sql.ts";
+import { noteAction } from "../../src/store/audit.ts";
 import { SqlStore } from "../../src/store/sql-store.ts";
 import { NO_HASH } from "../../src/store/trail.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import {
   claimOne,
+  headOf,
   enqueueOne,
   failed,
   jobIn,
@@ -47,6 +49,12 @@ const order = defineWorkflow({
   states: { open: {}, paid: {}, shipped: { final: true } },
   moves: { pay: { from: "open", to: "paid" }, ship: { from: "paid", to: "shipped" } },
 });
+
+const orderStates = {
+  initial: "open",
+  states: { open: {}, ended: { final: true } },
+  moves: { end: { from: "open", to: "ended" } },
+} as const;
 
 function workflowsOn(store: Store): Workflows {
   return new Workflows({ store, runtime: testRuntime(), newId: nextId, locks: null });
@@ -142,7 +150,7 @@ export const audit: Group = (open) => {
     const bundle = await open();
     const { store, alone } = bundle;
     const stores = alone === null ? [store, await bundle.another()] : [store];
-    const before = (await store.auditHead()).seq;
+    const before = (await headOf(store)).seq;
     const ids: string[] = [];
     for (let count = 0; count < 20; count += 1) ids.push((await enqueueOne(store)).id);
     const cancel = (id: string, index: number): Promise<unknown> =>
@@ -168,7 +176,7 @@ export const audit: Group = (open) => {
 
   test("lines are told a page at a time, by whom, and about whom", async () => {
     const { store } = await open();
-    const from = (await store.auditHead()).seq;
+    const from = (await headOf(store)).seq;
     const jobs = [await enqueueOne(store), await enqueueOne(store), await enqueueOne(store)];
     for (const { id } of jobs) await store.cancel(id, by("ada"));
     await store.revive(jobs[1]?.id ?? "", 1, by("bob"));
@@ -189,7 +197,7 @@ export const audit: Group = (open) => {
     const { id } = await enqueueOne(store);
     const ada = by("ada");
     await store.cancel(id, ada);
-    const { seq, hash } = await store.auditHead();
+    const { seq, hash } = await headOf(store);
     const forged = (number: number, previous: string): Sql => sql`
       insert into holdfast.audit (id, seq, at, actor, action, subject, previous_hash, hash)
       values (${nextId()}, ${number}, 1, 'eve', 'job.cancel', 'job 1', ${previous}, ${NO_HASH})`;
@@ -205,6 +213,10 @@ export const audit: Group = (open) => {
       sql`update holdfast.audit_head set hash = ${NO_HASH}`,
       sql`update holdfast.audit_head set pruned_seq = pruned_seq - 1`,
       sql`update holdfast.audit_head set pruned_seq = seq + 1`,
+      sql`update holdfast.audit_head set pruned_seq = seq, pruned_hash = hash`,
+      sql`update holdfast.audit_head set pruned_hash = hash`,
+      sql`insert into holdfast.audit (id, at, actor, action, subject)
+          values (${nextId()}, 1, 'eve', 'audit.prune', 'audit')`,
       sql`delete from holdfast.audit_head`,
     ];
     const { engine: kind } = engine.address ?? { engine: "sqlite" };
@@ -221,42 +233,20 @@ export const audit: Group = (open) => {
     for (const attempt of attempts) {
       await assert.rejects(byHand(attempt), StoreRefused, attempt.strings.join("?"));
     }
-    const head = await store.auditHead();
+    const head = await headOf(store);
     assert.deepEqual([head.seq, head.hash], [seq, hash]);
     assert.equal((await store.actions({ limit: 9 }))[0]?.actor, "ada");
     assert.equal((await verify(store)).held, true);
   });
 
-  test("a version that knows nothing of numbers goes on writing lines beside this one", async () => {
-    const { store, byHand } = await open();
-    const { seq: from } = await store.auditHead();
-    const old = sql`
-      insert into holdfast.audit (id, at, actor, action, subject, detail)
-      values (${nextId()}, 1, 'old', 'worker.stop', 'worker-1', null)`;
-    const jobs = [await enqueueOne(store), await enqueueOne(store)];
-    await store.cancel(jobs[0]?.id ?? "", by("ada"));
-    assert.equal(await byHand(old), 1);
-    await store.cancel(jobs[1]?.id ?? "", by("ada"));
-    const lines = await store.actions({ after: from, limit: 9 });
-    assert.deepEqual(
-      lines.map(({ seq, actor, hash }) => [seq - from, actor, hash === null]),
-      [
-        [1, "ada", false],
-        [2, "old", true],
-        [3, "ada", false],
-      ],
-    );
-    const { held, withoutHash } = await verify(store);
-    assert.deepEqual([held, withoutHash], [true, 1]);
-  });
-
   test("the oldest lines are let go when an operator says so, and the rest still holds", async () => {
     const { store, clock, byHand } = await open();
-    const { seq: from } = await store.auditHead();
+    const { seq: from } = await headOf(store);
     for (let count = 0; count < 3; count += 1) {
       await store.cancel((await enqueueOne(store)).id, by("ada"));
       clock.advance(1_000);
     }
+    const hashes = (await store.actions({ after: from, limit: 9 })).map(({ hash }) => hash);
     const prune = (limit: number): Promise<number> =>
       store.pruneActions({ ...by("eve"), keepMs: 1_000, limit });
     assert.equal(await prune(1), 1);
@@ -267,12 +257,105 @@ export const audit: Group = (open) => {
       lines.map(({ seq, action, detail }) => [seq - from, action, detail]),
       [
         [3, "job.cancel", null],
-        [4, "audit.prune", `${from + 1} to ${from + 1}`],
-        [5, "audit.prune", `${from + 2} to ${from + 2}`],
+        [4, "audit.prune", `${from + 1} to ${from + 1}, hash ${hashes[0]}`],
+        [5, "audit.prune", `${from + 2} to ${from + 2}, hash ${hashes[1]}`],
       ],
     );
     await assert.rejects(byHand(sql`delete from holdfast.audit where seq > ${from}`), StoreRefused);
-    assert.equal((await verify(store)).held, true);
+    const { held, pruned } = await verify(store);
+    assert.deepEqual([held, pruned], [true, { upTo: from + 2, at: clock.now(), actor: "eve" }]);
+  });
+
+  test("the oldest lines go with the line that says so, and with no other", async () => {
+    const bundle = await open({ migrate: false });
+    const { byHand } = bundle;
+    const store = await plainStore(bundle);
+    const { engine } = store;
+    await store.migrate();
+    for (let count = 0; count < 3; count += 1) {
+      await store.cancel((await enqueueOne(store)).id, by("ada"));
+    }
+    const { seq, hash, prunedSeq } = await headOf(store);
+    const [first] = await store.actions({ after: prunedSeq, limit: 1 });
+    const wrong = {
+      "of another kind": {
+        action: "job.cancel",
+        detail: `${prunedSeq + 1} to ${seq}, hash ${hash}`,
+      },
+      "about less": {
+        action: "audit.prune",
+        detail: `${prunedSeq + 1} to ${seq - 1}, hash ${hash}`,
+      },
+      "that begins later": {
+        action: "audit.prune",
+        detail: `${prunedSeq + 2} to ${seq}, hash ${hash}`,
+      },
+      "with another hash": {
+        action: "audit.prune",
+        detail: `${prunedSeq + 1} to ${seq}, hash ${first?.hash}`,
+      },
+      "without a hash": { action: "audit.prune", detail: `${prunedSeq + 1} to ${seq}` },
+    };
+    const head = sql`update holdfast.audit_head set pruned_seq = ${seq}, pruned_hash = ${hash}`;
+    for (const [what, action] of Object.entries(wrong)) {
+      const tried = engine.transaction(async (tx) => {
+        await noteAction(engine, tx, by("eve"), { ...action, subject: "audit" });
+        await tx.run(head);
+      });
+      await assert.rejects(tried, StoreRefused, what);
+    }
+    const detail = `${prunedSeq + 1} to ${seq}, hash ${hash}`;
+    await store.noteAction(by("eve"), { action: "audit.prune", subject: "audit", detail });
+    await store.cancel((await enqueueOne(store)).id, by("ada"));
+    await assert.rejects(byHand(head), StoreRefused, "long after it");
+    assert.deepEqual(
+      (await verify(store)).breaks.map(({ kind }) => kind),
+      ["pruning"],
+    );
+  });
+
+  test("a witness among the lines that went is covered by the line that says so, or is a break", async () => {
+    const bundle = await open({ migrate: false });
+    const store = await plainStore(bundle);
+    await store.migrate();
+    const witnesses: { seq: number; hash: string }[] = [];
+    for (let count = 0; count < 3; count += 1) {
+      await store.cancel((await enqueueOne(store)).id, by("ada"));
+      witnesses.push((await verify(store)).head);
+    }
+    bundle.clock.advance(1_000);
+    assert.equal(await store.pruneActions({ ...by("eve"), keepMs: 1, limit: 2 }), 2);
+    const seen = async (witness: { seq: number; hash: string } | undefined): Promise<string[]> => {
+      const { breaks, pruned } = await verify(store, witness === undefined ? {} : { witness });
+      assert.deepEqual([pruned?.upTo, pruned?.actor], [2, "eve"]);
+      return breaks.map(({ kind, seq }) => `${kind} ${seq}`);
+    };
+    for (const witness of witnesses) assert.deepEqual(await seen(witness), []);
+    assert.deepEqual(await seen({ seq: 2, hash: NO_HASH }), ["witness 2"]);
+  });
+
+  test("lines that somebody wiped who may do everything are missed, with a witness and without", async () => {
+    const bundle = await open({ migrate: false });
+    const store = await plainStore(bundle);
+    await store.migrate();
+    for (let count = 0; count < 4; count += 1) {
+      await store.cancel((await enqueueOne(store)).id, by("ada"));
+    }
+    const { head: witness } = await verify(store);
+    const [, second] = await store.actions({ limit: 9 });
+    await takeGuardsAway(store, ["audit", "audit_head"]);
+    await bundle.byHand(sql`update holdfast.audit_head set pruned_seq = seq, pruned_hash = hash`);
+    await bundle.byHand(sql`delete from holdfast.audit`);
+    const found = async (options: VerifyOptions = {}): Promise<string[]> =>
+      (await verify(store, options)).breaks.map(({ kind, seq }) => `${kind} ${seq}`);
+    assert.deepEqual(await found(), ["pruning 4"]);
+    assert.deepEqual(await found({ witness }), ["pruning 4"]);
+    const older = { seq: 2, hash: second?.hash ?? "" };
+    assert.deepEqual(await found({ witness: older }), ["pruning 4", "witness 2"]);
+    assert.deepEqual(await found({ witness: { seq: 4, hash: NO_HASH } }), [
+      "pruning 4",
+      "witness 4",
+    ]);
   });
 
   test("lines of before there were numbers have theirs, in the order of time", async () => {
@@ -297,6 +380,49 @@ export const audit: Group = (open) => {
       ],
     );
     assert.deepEqual((await verify(store)).withoutHash, 2);
+  });
+
+  test("items are kept for another time only with a line that says so, whoever says it", async () => {
+    const bundle = await open();
+    const { store, byHand } = bundle;
+    const forEver = defineWorkflow({ ...orderStates, name: "deed" });
+    const workflows = workflowsOn(store);
+    const item = await workflows.start(forEver, { data: {}, actor: "shop" });
+    await item.move("end", { actor: "ada" });
+    const [{ declaration } = { declaration: "" }] = await (
+      await plainStore(bundle)
+    ).engine.all<{ declaration: string }>(
+      sql`select declaration from holdfast.workflow where name = 'deed'`,
+    );
+    for (const attempt of [
+      sql`update holdfast.workflow set keep_ms = 1 where name = 'deed'`,
+      sql`update holdfast.workflow set name = 'other' where name = 'deed'`,
+      sql`delete from holdfast.workflow where name = 'deed'`,
+      ...((await plainStore(bundle)).engine.address?.engine === "postgres"
+        ? []
+        : [
+            sql`replace into holdfast.workflow (name, version, keep_ms, declared_at, declaration)
+                values ('deed', 1, 1, 1, ${declaration})`,
+          ]),
+      sql`insert into holdfast.item_pruning (item_id) values (${item.id})`,
+    ]) {
+      await assert.rejects(byHand(attempt), StoreRefused, attempt.strings.join("?"));
+    }
+    await workflowsOn(store).declare(
+      defineWorkflow({ ...orderStates, name: "deed", version: 2, keep: "1d" }),
+    );
+    await workflowsOn(store).declare(
+      defineWorkflow({ ...orderStates, name: "deed", version: 3, keep: "2d" }),
+    );
+    const lines = await store.actions({ subject: "workflow deed", limit: 9 });
+    assert.deepEqual(
+      lines.map(({ actor, action, detail, reason }) => [actor, action, detail, reason]),
+      [
+        ["api", "workflow.keep", "forever to 86400000", "version 2 was declared"],
+        ["api", "workflow.keep", "86400000 to 172800000", "version 3 was declared"],
+      ],
+    );
+    assert.equal((await verify(store)).held, true);
   });
 
   test("whoever changes items while all is looked through does not disturb", async () => {
@@ -374,7 +500,7 @@ export const audit: Group = (open) => {
       "changed 2",
     ]);
     const unsigned = sql`update holdfast.audit set previous_hash = null, hash = null where seq = 2`;
-    assert.deepEqual(await found(unsigned), ["link 3"]);
+    assert.deepEqual(await found(unsigned), ["hash 2", "link 3"]);
     assert.deepEqual(await found(sql`delete from holdfast.audit where seq = 2`), ["gap 3"]);
     assert.deepEqual(await found(sql`delete from holdfast.audit where seq = 4`), [
       "gap 3",
@@ -384,12 +510,17 @@ export const audit: Group = (open) => {
       update holdfast.audit_head
          set seq = 3, hash = (select hash from holdfast.audit where seq = 3),
              pruned_seq = 2, pruned_hash = (select previous_hash from holdfast.audit where seq = 3)`;
-    assert.deepEqual(await found(cut, { witness }), ["witness 4"]);
+    assert.deepEqual(await found(cut, { witness }), ["pruning 2", "witness 4"]);
     const forged = sql`
       insert into holdfast.audit (id, seq, at, actor, action, subject, previous_hash, hash)
       select ${nextId()}, 4, 1, 'eve', 'job.cancel', 'job 1', hash, ${NO_HASH}
         from holdfast.audit where seq = 3`;
-    assert.deepEqual(await found(forged, { witness }), ["changed 4", "witness 4", "head 4"]);
+    assert.deepEqual(await found(forged, { witness }), [
+      "pruning 2",
+      "changed 4",
+      "witness 4",
+      "head 4",
+    ]);
   });
 
   test("looking through it all can be watched, and ended", async () => {

@@ -5,7 +5,7 @@ import { InvalidArgument } from "../../src/core/errors.ts";
 import { Sql } from "../../src/store/sql.ts";
 import { ailments } from "../support/ailments.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
-import { enqueueOne, jobIn, nextId } from "../support/jobs.ts";
+import { enqueueOne, jobIn, nextId, headOf } from "../support/jobs.ts";
 import { near } from "../support/near.ts";
 import { statuses } from "../../src/core/job.ts";
 
@@ -100,9 +100,9 @@ export const findings: Group = (open) => {
         ["ada", "doctor.fix", `check ${name}`],
       );
       assert.deepEqual(JSON.parse(line?.detail ?? ""), { mended: 1, subjects: [subject] });
-      const lines = (await store.auditHead()).seq;
+      const lines = (await headOf(store)).seq;
       assert.deepEqual(await store.fix(name, { ...by, id: nextId() }), []);
-      assert.equal((await store.auditHead()).seq, lines, "nothing was mended, so there is no line");
+      assert.equal((await headOf(store)).seq, lines, "nothing was mended, so there is no line");
     });
   }
 };

@@ -12,13 +12,19 @@ import { missing, scratchDatabase, type ScratchDatabase } from "../support/serve
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { inMode, type Place } from "./in-mode.ts";
 import { startOne } from "../support/jobs.ts";
-import { FORGET, GUARDED_TABLES, LET_GO, TABLES, WORKFLOW_TABLES } from "../support/tables.ts";
+import {
+  FORGET,
+  FORGET_ACTIONS,
+  GUARDED_TABLES,
+  TABLES,
+  WORKFLOW_TABLES,
+} from "../support/tables.ts";
 
 const PROCESSES = 3;
 const limits = { timeout: 240_000, skip: missing("mysql") };
 
 const EMPTY = [
-  ...[LET_GO, FORGET].map((update) => update.replaceAll("holdfast.", "holdfast_")),
+  FORGET.replaceAll("holdfast.", "holdfast_"),
   ...TABLES.map((table) => `delete from holdfast_${table}`),
   "delete from holdfast_migration where name like 'pretended%'",
 ].join(";");
@@ -43,6 +49,8 @@ before(async () => {
 
 async function empty(): Promise<void> {
   const [known] = await admin.query<RowDataPacket[]>("select name from holdfast_workflow limit 1");
+  const [lines] = await admin.query<RowDataPacket[]>("select seq from holdfast_audit limit 1");
+  if (lines.length > 0) await admin.query(FORGET_ACTIONS.mysql);
   await admin.query(known.length === 0 ? EMPTY : `${EMPTY};${EMPTY_WORKFLOWS}`);
 }
 

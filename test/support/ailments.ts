@@ -10,6 +10,7 @@ import type { NewStep } from "../../src/store/journal.ts";
 import { changeItem, declareAll, pay, startItem } from "./items.ts";
 import {
   claimOne,
+  headOf,
   done,
   enqueueOne,
   failed,
@@ -406,7 +407,7 @@ const records: Record<string, Ailment> = {
       const other = traceId({ ...claimed, worker: worker() });
       const action = { action: "job.cancel", subject: job(claimed.id) };
       await store.noteAction({ id: nextId(), actor: "ada", traceId: other }, action);
-      return `line ${(await store.auditHead()).seq} of operators`;
+      return `line ${(await headOf(store)).seq} of operators`;
     },
   },
   "schema-newer": {
@@ -564,6 +565,17 @@ const elsewhere: Record<string, Ailment> = {
     async befall({ store }) {
       const { id } = await start(store, { id: "mailer" });
       return `worker ${id}`;
+    },
+  },
+  "operator-audit-gap: pruned without a line": {
+    async befall({ store, byHand }) {
+      await store.noteAction(
+        { id: nextId(), actor: "ada" },
+        { action: "job.cancel", subject: "job 1" },
+      );
+      await byHand("update holdfast.audit_head set pruned_seq = seq, pruned_hash = hash");
+      await byHand("delete from holdfast.audit");
+      return "audit";
     },
   },
   "trace-of-another-owner: in an item": {

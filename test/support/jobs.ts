@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import { makeIds } from "../../src/core/id.ts";
 import type { Fence, Outcome, Settlement, Status } from "../../src/core/job.ts";
+import type { AuditHead } from "../../src/store/actions.ts";
 import type {
   AttemptRecord,
   ClaimedJob,
@@ -234,4 +235,9 @@ export function idsOf(rows: readonly { id: string }[]): string[] {
 /** For answers whose order is not promised. */
 export function sortedIds(rows: readonly { id: string }[]): string[] {
   return idsOf(rows).toSorted();
+}
+
+/** The head of the operators' chain. */
+export async function headOf(store: Store): Promise<AuditHead> {
+  return (await store.auditHead()) ?? assert.fail("the audit has no head");
 }

@@ -4,7 +4,7 @@
  */
 import { Client } from "pg";
 import { openStore } from "../../src/store/open.ts";
-import { FORGET, GUARDED_TABLES, LET_GO, TABLES, WORKFLOW_TABLES } from "./tables.ts";
+import { FORGET, FORGET_ACTIONS, GUARDED_TABLES, TABLES, WORKFLOW_TABLES } from "./tables.ts";
 
 export interface SchemaPlace {
   readonly url: string;
@@ -57,8 +57,9 @@ export class Schemas {
   async #empty(schema: string): Promise<void> {
     const { rowCount } = await this.#admin.query(`select from "${schema}".workflow limit 1`);
     if (rowCount !== 0) await this.#emptyWorkflows(schema);
+    const { rowCount: lines } = await this.#admin.query(`select from "${schema}".audit limit 1`);
     const emptying = [
-      LET_GO,
+      ...(lines === 0 ? [] : [FORGET_ACTIONS.postgres]),
       FORGET,
       ...TABLES.map((table) => `delete from holdfast.${table}`),
       "delete from holdfast.migration where name like 'pretended%'",

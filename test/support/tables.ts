@@ -1,5 +1,7 @@
 /** The tables of a database that is used again, and how they are emptied. */
 import type { Engine } from "../../src/store/engine.ts";
+import { sql } from "../../src/store/sql.ts";
+import { NO_HASH } from "../../src/store/trail.ts";
 
 export const TABLES = [
   "job",
@@ -44,8 +46,44 @@ export const WORKFLOW_TABLES = [
   "workflow",
 ];
 
-/** Before their rows are deleted: the audit lets go of what its retention has let go of. */
-export const LET_GO = "update holdfast.audit_head set pruned_seq = seq, pruned_hash = hash";
+const NO_LINES = `seq = 0, hash = '${NO_HASH}', pruned_seq = 0, pruned_hash = '${NO_HASH}'`;
+
+/** As if nobody had ever acted. The database refuses that, so its guards are set aside; where there are lines only. */
+export const FORGET_ACTIONS = {
+  postgres: `
+    alter table holdfast.audit disable trigger user;
+    alter table holdfast.audit_head disable trigger user;
+    delete from holdfast.audit;
+    update holdfast.audit_head set ${NO_LINES};
+    alter table holdfast.audit_head enable trigger user;
+    alter table holdfast.audit enable trigger user`,
+  // To truncate asks no trigger there.
+  mysql: `
+    truncate table holdfast_audit;
+    truncate table holdfast_audit_head;
+    insert into holdfast_audit_head values (1, 0, '${NO_HASH}', 0, '${NO_HASH}')`,
+} as const;
+
+async function forgetActions(engine: Engine): Promise<void> {
+  const [line] = await engine.all(sql`select seq from holdfast.audit limit 1`);
+  if (line === undefined) return;
+  const kind = engine.address?.engine;
+  const script =
+    kind === "postgres" || kind === "mysql" ? FORGET_ACTIONS[kind] : await unguarded(engine);
+  await engine.transaction((tx) => tx.script(script));
+}
+
+async function unguarded(engine: Engine): Promise<string> {
+  const guards = await engine.all<{ name: string; text: string }>(sql`
+    select name, sql as text from sqlite_schema
+     where type = 'trigger' and tbl_name in ('holdfast_audit', 'holdfast_audit_head')`);
+  return [
+    ...guards.map(({ name }) => `drop trigger ${name}`),
+    "delete from holdfast_audit",
+    `update holdfast_audit_head set ${NO_LINES}`,
+    ...guards.map(({ text }) => text),
+  ].join(";");
+}
 
 /** Nobody has counted yet. */
 export const FORGET =
@@ -55,7 +93,7 @@ export const FORGET =
 export async function emptyTables(engine: Engine): Promise<void> {
   const prefix = engine.address?.engine === "postgres" ? "holdfast." : "holdfast_";
   const deletions = TABLES.map((table) => `delete from ${prefix}${table}`);
-  const updates = [LET_GO, FORGET].map((update) => update.replaceAll("holdfast.", prefix));
-  const script = [...updates, ...deletions].join(";");
+  await forgetActions(engine);
+  const script = [FORGET.replaceAll("holdfast.", prefix), ...deletions].join(";");
   await engine.transaction((tx) => tx.script(script));
 }

@@ -1,5 +1,6 @@
 /** Whether lines of the audit are missing. Whether they say what they said is found out by `holdfast audit verify`. */
 import { subjects } from "../../core/audit.ts";
+import { PRUNE } from "../audit.ts";
 import { sql } from "../sql.ts";
 import { asking, type Check } from "./check.ts";
 
@@ -37,19 +38,25 @@ export const auditChecks: readonly Check[] = [
     problem: "Lines of what operators did are missing, or there are more than were counted.",
     remedy: "See holdfast audit verify. Lines that somebody took away are in a backup, or nowhere.",
     cost: "full",
-    find: asking<{ counted: number; told: number; last: number; seq: number }>(
+    find: asking<{ counted: number; told: number; last: number; seq: number; unsaid: number }>(
       (_engine, { limit }) => sql`
-        select counted, told, last, seq
+        select counted, told, last, seq, unsaid
           from (select h.seq - h.pruned_seq as counted, h.seq,
+                       case when h.pruned_seq > 0 and not exists (
+                              select 1 from holdfast.audit p where p.action = ${PRUNE} and p.seq > h.pruned_seq)
+                            then 1 else 0 end as unsaid,
                        (select count(*) from holdfast.audit a where a.seq > h.pruned_seq) as told,
                        (select coalesce(max(a.seq), h.pruned_seq) from holdfast.audit a) as last
                   from holdfast.audit_head h) heads
          where counted <> told
             or last <> seq
+            or unsaid = 1
          limit ${limit}`,
-      ({ counted, told, last, seq }) => ({
+      ({ counted, told, last, seq, unsaid }) => ({
         subject: subjects.audit,
-        detail: `counts ${counted} lines up to ${seq}; ${told} are there, up to ${last}`,
+        detail:
+          `counts ${counted} lines up to ${seq}; ${told} are there, up to ${last}` +
+          (unsaid === 1 ? "; lines were pruned, and no line says so" : ""),
         sinceAt: null,
       }),
     ),

@@ -1,4 +1,6 @@
 /** The audit of what operators do, on MySQL and MariaDB. What it refuses is refused to everybody, also to hand-typed SQL. */
+import { PRUNED_BY_LINE } from "../audit.ts";
+import { words } from "../item-rules.ts";
 import { NO_HASH } from "../trail.ts";
 import { COPYING } from "./copy.ts";
 import { HASH, NAME, refuse, trigger } from "./spelling.ts";
@@ -43,10 +45,7 @@ insert ignore into holdfast_audit_head (id, seq, hash, pruned_seq, pruned_hash)
 values (1, 0, '${NO_HASH}', 0, '${NO_HASH}');
 `;
 
-/** For versions of this library that know nothing of numbers; a release later they will be refused. */
-const NUMBER = `update holdfast_audit_head set seq = seq + 1;
-    set new.seq = (select seq from holdfast_audit_head);`;
-
+const FOLLOWS = refuse("a line of the audit follows the one before");
 const ONE_HEAD = refuse("the audit has one head");
 
 const RULES = [
@@ -54,20 +53,18 @@ const RULES = [
     "audit_follows",
     "before insert",
     "audit",
-    `if new.seq is null and new.hash is null then
-    ${NUMBER}
-  else
-    update holdfast_audit_head set seq = new.seq, hash = new.hash
-     where seq + 1 = new.seq and hash = new.previous_hash;
-    if row_count() = 0 then ${refuse("a line of the audit follows the one before")} end if;
-  end if;`,
+    `if new.hash is null then ${FOLLOWS} end if;
+  update holdfast_audit_head set seq = new.seq, hash = new.hash
+   where seq + 1 = new.seq and hash = new.previous_hash;
+  if row_count() = 0 then ${FOLLOWS} end if;`,
   ),
   trigger(
     "audit_stays",
     "before update",
     "audit",
     `if old.seq is not null then ${refuse("what is in the audit stays as it is")} end if;
-    ${NUMBER}`,
+    update holdfast_audit_head set seq = seq + 1;
+    set new.seq = (select seq from holdfast_audit_head);`,
   ),
   trigger(
     "audit_is_kept",
@@ -85,9 +82,34 @@ const RULES = [
          or new.seq = old.seq and new.hash <> old.hash)
       and not (old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash and ${COPYING}) then
     ${refuse("the audit grows line by line")}
+  end if;
+  if (new.pruned_seq <> old.pruned_seq or new.pruned_hash <> old.pruned_hash)
+      and (new.pruned_seq >= new.seq or not exists (
+        select 1 from holdfast_audit
+         where seq = new.seq and action = 'audit.prune'
+           and detail = concat(old.pruned_seq + 1, ' to ', new.pruned_seq, ', hash ', new.pruned_hash))) then
+    ${refuse(PRUNED_BY_LINE)}
   end if;`,
   ),
   trigger("audit_head_is_kept", "before delete", "audit_head", ONE_HEAD),
+  trigger(
+    "workflow_keeps",
+    "before update",
+    "workflow",
+    `if new.name <> old.name or not (new.keep_ms <=> old.keep_ms) and not exists (
+      select 1 from holdfast_audit
+       where seq = (select seq from holdfast_audit_head) and action = 'workflow.keep'
+         and subject = concat('workflow ', new.name)
+         and detail = concat(coalesce(old.keep_ms, 'forever'), ' to ', coalesce(new.keep_ms, 'forever'))) then
+    ${refuse(words.keep)}
+  end if;`,
+  ),
+  trigger(
+    "workflow_is_kept",
+    "before delete",
+    "workflow",
+    `if exists (select 1 from holdfast_item where workflow = old.name) then ${refuse(words.keep)} end if;`,
+  ),
 ].join("");
 
 /** What was there before has its number from now on, and no hash: the trigger gives it. */

@@ -1,4 +1,6 @@
 /** The audit of what operators do, on PostgreSQL. What it refuses is refused to everybody, also to hand-typed SQL. */
+import { PRUNED_BY_LINE } from "../audit.ts";
+import { words } from "../item-rules.ts";
 import { NO_HASH } from "../trail.ts";
 import { COPYING } from "./copy.ts";
 
@@ -35,13 +37,10 @@ create function holdfast.audit_follows() returns trigger language plpgsql as $$
 declare head holdfast.audit_head;
 begin
   select * into head from holdfast.audit_head where id = 1 for update;
-  if new.seq is null and new.hash is null then
-    -- A version of this library that knows nothing of numbers; a release later this will be refused.
-    new.seq := head.seq + 1;
-  elsif new.hash is null or new.seq is distinct from head.seq + 1 or new.previous_hash is distinct from head.hash then
+  if new.hash is null or new.seq is distinct from head.seq + 1 or new.previous_hash is distinct from head.hash then
     raise exception using errcode = '23514', message = 'holdfast: a line of the audit follows the one before';
   end if;
-  update holdfast.audit_head set seq = new.seq, hash = coalesce(new.hash, head.hash) where id = 1;
+  update holdfast.audit_head set seq = new.seq, hash = new.hash where id = 1;
   return new;
 end $$;
 
@@ -77,6 +76,21 @@ when (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
       or new.seq = old.seq and new.hash <> old.hash)
 execute function holdfast.audit_head_grows();
 
+create function holdfast.audit_head_is_pruned() returns trigger language plpgsql as $$
+begin
+  if new.pruned_seq >= new.seq or not exists (
+      select from holdfast.audit
+       where seq = new.seq and action = 'audit.prune'
+         and detail = (old.pruned_seq + 1) || ' to ' || new.pruned_seq || ', hash ' || new.pruned_hash) then
+    raise exception using errcode = '23514', message = 'holdfast: ${PRUNED_BY_LINE}';
+  end if;
+  return new;
+end $$;
+
+create trigger audit_head_is_pruned before update on holdfast.audit_head for each row
+when (new.pruned_seq <> old.pruned_seq or new.pruned_hash <> old.pruned_hash)
+execute function holdfast.audit_head_is_pruned();
+
 create trigger audit_head_is_kept before delete on holdfast.audit_head for each row
 execute function holdfast.refuse('the audit has one head');
 
@@ -84,4 +98,34 @@ create trigger audit_head_is_not_emptied before truncate on holdfast.audit_head
 execute function holdfast.refuse('the audit has one head');
 `;
 
-export const AUDIT_CHAIN = COLUMNS + RULES;
+const keep = (column: string): string => `coalesce(${column}::text, 'forever')`;
+
+const KEEPING = `
+create function holdfast.workflow_keeps() returns trigger language plpgsql as $$
+begin
+  if new.name <> old.name or not exists (
+      select from holdfast.audit
+       where seq = (select seq from holdfast.audit_head) and action = 'workflow.keep'
+         and subject = 'workflow ' || new.name and detail = ${keep("old.keep_ms")} || ' to ' || ${keep("new.keep_ms")}) then
+    raise exception using errcode = '23514', message = 'holdfast: ${words.keep}';
+  end if;
+  return new;
+end $$;
+
+create trigger workflow_keeps before update on holdfast.workflow for each row
+when (new.name <> old.name or new.keep_ms is distinct from old.keep_ms)
+execute function holdfast.workflow_keeps();
+
+create function holdfast.workflow_is_kept() returns trigger language plpgsql as $$
+begin
+  if exists (select from holdfast.item where workflow = old.name) then
+    raise exception using errcode = '23514', message = 'holdfast: ${words.keep}';
+  end if;
+  return old;
+end $$;
+
+create trigger workflow_is_kept before delete on holdfast.workflow for each row
+execute function holdfast.workflow_is_kept();
+`;
+
+export const AUDIT_CHAIN = COLUMNS + RULES + KEEPING;

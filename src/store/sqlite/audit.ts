@@ -1,4 +1,6 @@
 /** The audit of what operators do, on SQLite. What it refuses is refused to everybody, also to hand-typed SQL. */
+import { PRUNED_BY_LINE } from "../audit.ts";
+import { words } from "../item-rules.ts";
 import { NO_HASH } from "../trail.ts";
 import { COPYING } from "./copy.ts";
 
@@ -37,19 +39,13 @@ begin
    where exists (select 1 from holdfast_audit where id = new.id or seq = new.seq);
   select raise(abort, 'holdfast: a line of the audit follows the one before')
     from holdfast_audit_head
-   where (new.seq is null) <> (new.hash is null)
-      or new.seq is not null and (new.seq <> seq + 1 or new.previous_hash is not hash);
+   where new.seq is not seq + 1 or new.previous_hash is not hash or new.hash is null;
 end;
 
--- A version of this library that knows nothing of numbers gives none; a release later this will be refused.
 create trigger holdfast_audit_is_counted after insert on holdfast_audit
-begin
-  update holdfast_audit_head set seq = seq + 1, hash = coalesce(new.hash, hash);
-  update holdfast_audit set seq = (select seq from holdfast_audit_head) where id = new.id and seq is null;
-end;
+begin update holdfast_audit_head set seq = new.seq, hash = new.hash; end;
 
 create trigger holdfast_audit_stays before update on holdfast_audit
-when old.seq is not null
 begin select raise(abort, 'holdfast: what is in the audit stays as it is'); end;
 
 create trigger holdfast_audit_is_kept before delete on holdfast_audit
@@ -63,6 +59,14 @@ when (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
   and not (${COPYING} and old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash)
 begin select raise(abort, 'holdfast: the audit grows line by line'); end;
 
+create trigger holdfast_audit_head_is_pruned before update on holdfast_audit_head
+when (new.pruned_seq <> old.pruned_seq or new.pruned_hash <> old.pruned_hash)
+ and (new.pruned_seq >= new.seq
+      or not exists (select 1 from holdfast_audit
+                      where seq = new.seq and action = 'audit.prune'
+                        and detail = (old.pruned_seq + 1) || ' to ' || new.pruned_seq || ', hash ' || new.pruned_hash))
+begin select raise(abort, 'holdfast: ${PRUNED_BY_LINE}'); end;
+
 create trigger holdfast_audit_head_is_one before insert on holdfast_audit_head
 begin select raise(abort, 'holdfast: the audit has one head'); end;
 
@@ -70,4 +74,25 @@ create trigger holdfast_audit_head_is_kept before delete on holdfast_audit_head
 begin select raise(abort, 'holdfast: the audit has one head'); end;
 `;
 
-export const AUDIT_CHAIN = COLUMNS + RULES;
+const keep = (column: string): string => `coalesce(cast(${column} as text), 'forever')`;
+
+/** Foreign keys are checked only by connections that ask for it, and a replace deletes without asking. */
+const KEEPING = `
+create trigger holdfast_workflow_keeps before update on holdfast_workflow
+when new.name <> old.name
+  or new.keep_ms is not old.keep_ms and not exists (
+     select 1 from holdfast_audit
+      where seq = (select seq from holdfast_audit_head) and action = 'workflow.keep'
+        and subject = 'workflow ' || new.name and detail = ${keep("old.keep_ms")} || ' to ' || ${keep("new.keep_ms")})
+begin select raise(abort, 'holdfast: ${words.keep}'); end;
+
+create trigger holdfast_workflow_is_not_replaced before insert on holdfast_workflow
+when exists (select 1 from holdfast_workflow where name = new.name)
+begin select raise(abort, 'holdfast: ${words.keep}'); end;
+
+create trigger holdfast_workflow_is_kept before delete on holdfast_workflow
+when exists (select 1 from holdfast_item where workflow = old.name)
+begin select raise(abort, 'holdfast: ${words.keep}'); end;
+`;
+
+export const AUDIT_CHAIN = COLUMNS + RULES + KEEPING;

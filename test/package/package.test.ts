@@ -16,6 +16,12 @@ const EXPECTED: Readonly<Record<string, string>> = {
     "order.ship: Error: the bank hung up\n" +
     "told the customer: order 42 is on its way as T-42, paid 2299\n" +
     "charges: 1, shipments: 1\n",
+  "agent.ts":
+    "plan | read\nplan | think\nplan | answer\nread | read: why is the sky blue?\n" +
+    Array.from({ length: 8 }, (_, at) => `think | thought ${at + 1}\n`).join("") +
+    "answer | answer: why is the sky blue?\nresult: answer: why is the sky blue?\n" +
+    "plan: asked 1x\nread: asked 1x\nthink: asked 2x\nanswer: asked 1x\n" +
+    "cancelled, and its child is gone\n",
   "tour.ts":
     "scans: 29\n" +
     "InvalidMove: Item night is 'partially completed': workflow 'tour' has no move 'begin' from there. There are: none.\n" +

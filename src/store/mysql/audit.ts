@@ -48,6 +48,9 @@ values (1, 0, '${NO_HASH}', 0, '${NO_HASH}');
 const FOLLOWS = refuse("a line of the audit follows the one before");
 const ONE_HEAD = refuse("the audit has one head");
 
+/** A copy goes on from where the audit of its source was cut; the line that cut it comes with the copy. */
+const COPY_BEGINS = `old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash and ${COPYING}`;
+
 const RULES = [
   trigger(
     "audit_follows",
@@ -80,10 +83,11 @@ const RULES = [
     "audit_head",
     `if (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
          or new.seq = old.seq and new.hash <> old.hash)
-      and not (old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash and ${COPYING}) then
+      and not (${COPY_BEGINS}) then
     ${refuse("the audit grows line by line")}
   end if;
   if (new.pruned_seq <> old.pruned_seq or new.pruned_hash <> old.pruned_hash)
+      and not (${COPY_BEGINS})
       and (new.pruned_seq >= new.seq or not exists (
         select 1 from holdfast_audit
          where seq = new.seq and action = 'audit.prune'

@@ -32,6 +32,9 @@ insert into holdfast.audit_head (id, seq, hash, pruned_seq, pruned_hash)
 select 1, count(*), '${NO_HASH}', 0, '${NO_HASH}' from holdfast.audit;
 `;
 
+/** A copy goes on from where the audit of its source was cut; the line that cut it comes with the copy. */
+const COPY_BEGINS = `old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash and ${COPYING}`;
+
 const RULES = `
 create function holdfast.audit_follows() returns trigger language plpgsql as $$
 declare head holdfast.audit_head;
@@ -66,8 +69,7 @@ execute function holdfast.refuse('the audit is deleted by its retention only');
 
 create function holdfast.audit_head_grows() returns trigger language plpgsql as $$
 begin
-  -- A copy goes on from where the audit of its source was cut.
-  if old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash and ${COPYING} then return new; end if;
+  if ${COPY_BEGINS} then return new; end if;
   raise exception using errcode = '23514', message = 'holdfast: the audit grows line by line';
 end $$;
 
@@ -78,6 +80,7 @@ execute function holdfast.audit_head_grows();
 
 create function holdfast.audit_head_is_pruned() returns trigger language plpgsql as $$
 begin
+  if ${COPY_BEGINS} then return new; end if;
   if new.pruned_seq >= new.seq or not exists (
       select from holdfast.audit
        where seq = new.seq and action = 'audit.prune'

@@ -31,6 +31,9 @@ insert into holdfast_audit_head (id, seq, hash, pruned_seq, pruned_hash)
 select 1, count(*), '${NO_HASH}', 0, '${NO_HASH}' from holdfast_audit;
 `;
 
+/** A copy goes on from where the audit of its source was cut; the line that cut it comes with the copy. */
+const COPY_BEGINS = `${COPYING} and old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash`;
+
 /** A replace deletes without asking the trigger that is there for deletes, so it is refused where it inserts. */
 const RULES = `
 create trigger holdfast_audit_follows before insert on holdfast_audit
@@ -55,8 +58,7 @@ begin select raise(abort, 'holdfast: the audit is deleted by its retention only'
 create trigger holdfast_audit_head_grows before update on holdfast_audit_head
 when (new.seq not in (old.seq, old.seq + 1) or new.pruned_seq < old.pruned_seq
       or new.seq = old.seq and new.hash <> old.hash)
-  -- A copy goes on from where the audit of its source was cut.
-  and not (${COPYING} and old.seq = 0 and new.seq = new.pruned_seq and new.hash = new.pruned_hash)
+  and not (${COPY_BEGINS})
 begin select raise(abort, 'holdfast: the audit grows line by line'); end;
 
 create trigger holdfast_audit_head_is_pruned before update on holdfast_audit_head
@@ -65,6 +67,7 @@ when (new.pruned_seq <> old.pruned_seq or new.pruned_hash <> old.pruned_hash)
       or not exists (select 1 from holdfast_audit
                       where seq = new.seq and action = 'audit.prune'
                         and detail = (old.pruned_seq + 1) || ' to ' || new.pruned_seq || ', hash ' || new.pruned_hash))
+ and not (${COPY_BEGINS})
 begin select raise(abort, 'holdfast: ${PRUNED_BY_LINE}'); end;
 
 create trigger holdfast_audit_head_is_one before insert on holdfast_audit_head

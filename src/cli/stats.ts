@@ -82,7 +82,7 @@ function statsTable(counts: Counts, { columns, colors }: Terminal): string[] {
 function footnote(ageMs: number): string[] {
   return [
     `Counted ${span(Math.max(0, ageMs))} ago; --exact counts now.`,
-    "What has ended: within 7 days, in minutes that are over.",
+    "What has ended: within 7 days.",
   ];
 }
 

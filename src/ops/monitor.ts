@@ -152,7 +152,7 @@ export interface Summary {
   readonly processing: number;
   /** For how long the job has been pending that has been for longest; null: none is. */
   readonly oldestPendingMs: number | null;
-  /** Within the last quarter of an hour, as far as its minutes are over. */
+  /** Within the last quarter of an hour. */
   readonly completed: number;
   readonly failed: number;
   /** The share of those that were completed; null: none ended. */

@@ -10,27 +10,12 @@ import type { Engine, Row } from "./engine.ts";
 import type { AgedCensus, Census, QueueDepth } from "./figures.ts";
 import { foremost } from "./foremost.ts";
 import { byQueue, countLive, type Count } from "./inspect.ts";
+import { countOpenMinutes, standing, type Standing } from "./rollups.ts";
 import { sql } from "./sql.ts";
 import { writeOrLookUp } from "./unknown.ts";
 
 /** For every millisecond that counting took nobody counts for as many. */
 const REST = 100;
-
-interface Standing {
-  readonly begunAt: number;
-  readonly tookMs: number;
-  readonly foldedUntil: number;
-  readonly now: number;
-}
-
-/** The one row, and the database's clock. */
-export async function standing(engine: Engine): Promise<Standing> {
-  const [row] = await engine.all<Standing>(sql`
-    select begun_at as "begunAt", took_ms as "tookMs", folded_until as "foldedUntil", ${engine.now()} as now
-      from holdfast.census
-     where id = 1`);
-  return row as Standing;
-}
 
 export async function takeCensus(
   engine: Engine,
@@ -43,7 +28,9 @@ export async function takeCensus(
   const startedAt = engine.runtime.monotonic();
   const tookMs = (): number => Math.ceil(engine.runtime.monotonic() - startedAt);
   try {
-    const counts = [...(await countLive(engine)), ...(await addUpEnded(engine))];
+    const live = await countLive(engine);
+    await countOpenMinutes(engine);
+    const counts = [...live, ...(await addUpEnded(engine))];
     const queues = limited(byQueue(counts));
     const census: Census = { countedAt: begunAt, tookMs: tookMs(), queues };
     return (await keep(engine, census)) ? census : null;

@@ -3,7 +3,7 @@
  * every minute.
  *
  * One process counts for all, seldom enough that counting takes a hundredth of its time at most, however many rows there are.
- * What ended is counted once, by the minute it ended in, when that minute is over.
+ * What ended is counted by the minute it ended in, when that minute is over; until then, with every census.
  */
 import type { Status } from "../core/job.ts";
 

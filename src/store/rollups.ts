@@ -1,12 +1,11 @@
 /**
- * How many jobs came and ended in every minute, counted once, when the minute is over.
+ * How many jobs came and ended in every minute, counted when the minute is over. Until then its rows are those of the last census.
  *
  * The minutes' rows and how far they reach are written in one transaction, after a compare-and-set on how far they reached
  * before. So of two processes that fold the same minutes one writes, and one that dies in the middle has written nothing.
  */
 import { firstIdAt } from "../core/id.ts";
 import type { FinalStatus } from "../core/job.ts";
-import { standing } from "./census.ts";
 import type { Engine } from "./engine.ts";
 import type { MinuteFigures, MinuteFilter } from "./figures.ts";
 import { foremost } from "./foremost.ts";
@@ -21,6 +20,22 @@ const FIRST_MS = 60 * MINUTE_MS;
 const OUTAGE_MS_MAX = 7 * 24 * 60 * MINUTE_MS;
 /** An id may be this much older or younger than its row: it is made by another clock, and many are made before one is written. */
 const ID_SPREAD_MS = MINUTE_MS;
+
+export interface Standing {
+  readonly begunAt: number;
+  readonly tookMs: number;
+  readonly foldedUntil: number;
+  readonly now: number;
+}
+
+/** The one row, and the database's clock. */
+export async function standing(engine: Engine): Promise<Standing> {
+  const [row] = await engine.all<Standing>(sql`
+    select begun_at as "begunAt", took_ms as "tookMs", folded_until as "foldedUntil", ${engine.now()} as now
+      from holdfast.census
+     where id = 1`);
+  return row as Standing;
+}
 
 export async function foldMinutes(engine: Engine, { limit }: { limit: number }): Promise<number> {
   const { foldedUntil, now } = await standing(engine);
@@ -37,6 +52,20 @@ export async function foldMinutes(engine: Engine, { limit }: { limit: number }):
     async () => (await standing(engine)).foldedUntil >= until,
   );
   return isOurs ? (until - from) / MINUTE_MS : 0;
+}
+
+/**
+ * Writes the rows of the minutes that are not over, as they stand now. The fold of such a minute replaces them. Called by the
+ * process that takes the census, so that counting them is part of what a census may take.
+ */
+export async function countOpenMinutes(engine: Engine): Promise<void> {
+  const { foldedUntil, now } = await standing(engine);
+  const from = Math.max(firstMinute(foldedUntil, now), minuteOf(now) - MINUTE_MS);
+  const rows: MinuteFigures[] = [];
+  for (let minute = from; minute <= now; minute += MINUTE_MS) {
+    rows.push(...(await figuresOf(engine, minute)));
+  }
+  await keep(engine, { foldedUntil, from, until: foldedUntil, rows });
 }
 
 /** Of a clock that was wrong and went far ahead nothing is left to be waited for. */

@@ -145,17 +145,26 @@ const census: Group = (open) => {
     assert.equal((await store.takeCensus(count))?.queues.length, 1);
     await store.cancel(id);
     clock.advance(EVERY_MS);
-    assert.deepEqual((await store.takeCensus(count))?.queues, []);
-    assert.deepEqual((await store.census())?.queues, []);
+    const [queue] = (await store.takeCensus(count))?.queues ?? [];
+    assert.deepEqual(queue?.counts, { ...NONE, cancelled: 1 });
+    assert.deepEqual((await store.census())?.queues, [queue]);
     assert.equal((await store.census())?.ageMs, 0);
   });
 
-  test("what has ended is known when its minute is over, and stays known when the job is not kept", async () => {
+  test("what has ended in this minute is counted with the census, and stays known when the job is not kept", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     await run(bundle, done);
-    assert.equal((await store.takeCensus(count))?.queues.length, 0);
+    const first = await store.takeCensus(count);
+    assert.deepEqual(first?.queues[0]?.counts, { ...NONE, done: 1 });
+    const [minute] = await store.minutes(all);
+    assert.deepEqual([minute?.arrived, minute?.done], [1, 1]);
     await foldAll(bundle);
+    assert.deepEqual(
+      await store.minutes(all),
+      [minute],
+      "the fold replaces what was counted before",
+    );
     const keepMs = { done: 0, failed: 0, cancelled: 0 };
     clock.advance(EVERY_MS);
     assert.equal(await store.prune({ keepMs, limit: 10 }), 1);

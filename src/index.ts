@@ -56,6 +56,7 @@ export type {
   HistoryOptions,
   ItemChange,
   ItemsFilter,
+  ImportedItem,
   NewItem,
   Signed,
 } from "./queue/item-options.ts";

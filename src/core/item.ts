@@ -42,6 +42,11 @@ export interface ChildrenIn {
 export const itemActions = ["start", "import", "move", "update"] as const;
 export type ItemAction = (typeof itemActions)[number];
 
+/** Whether a line is the first of its item. */
+export function begins({ action }: { readonly action: ItemAction }): boolean {
+  return action === "start" || action === "import";
+}
+
 /** One line of an item's history. The lines of an item have no gaps, and each carries the hash of the one before. */
 export interface ItemEntry {
   readonly item: string;

@@ -60,6 +60,20 @@ export interface NewItem<Data, Type extends string> extends Signed {
   readonly parent?: string | ItemRecord;
 }
 
+/** An item of another system, in the state that it has there. */
+export interface ImportedItem<State extends string, Data, Type extends string> extends Omit<
+  NewItem<Data, Type>,
+  keyof Signed
+> {
+  readonly status: State;
+  /** Default: `enteredAt`. */
+  readonly createdAt?: Date | number;
+  /** Since when it has this status: the state's limit counts from then. Default: now. */
+  readonly enteredAt?: Date | number;
+  /** Enqueues the jobs that the state enqueues on entry. Default: false, because they ran in the other system. */
+  readonly enter?: boolean;
+}
+
 export interface ItemsFilter<State extends string> {
   readonly status?: State;
   readonly tenant?: string;
@@ -123,6 +137,44 @@ export function startedOf(
     parent: parent === undefined ? null : checkText("parent", above as string),
     data,
   };
+}
+
+const IMPORT_OPTIONS = new Set([
+  "data",
+  "type",
+  "tenant",
+  "identifier",
+  "parent",
+  "status",
+  "createdAt",
+  "enteredAt",
+  "enter",
+]);
+
+export function importedOf(
+  workflow: AnyWorkflow,
+  item: ImportedItem<string, unknown, string>,
+  id: string,
+): Started {
+  checkKnown(item, IMPORT_OPTIONS);
+  const { status, createdAt, enteredAt, enter = false, ...rest } = item;
+  if (!workflow.states.has(status)) {
+    const problem = `workflow '${workflow.name}' has no state '${status}'. It has: ${[...workflow.states.keys()].join(", ")}.`;
+    throw new InvalidArgument({ field: "status", problem });
+  }
+  const imported = {
+    status,
+    createdAt: instantOf("createdAt", createdAt),
+    enteredAt: instantOf("enteredAt", enteredAt),
+    enter,
+  };
+  return { ...startedOf(workflow, rest, id), imported };
+}
+
+function instantOf(field: string, instant: Date | number | undefined): number | null {
+  if (instant === undefined) return null;
+  const ms = instant instanceof Date ? instant.getTime() : instant;
+  return checkWhole(field, ms, { least: 1, most: Number.MAX_SAFE_INTEGER });
 }
 
 /** What a list is asked for, without what is not said. */

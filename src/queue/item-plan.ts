@@ -40,6 +40,17 @@ export interface Started {
   readonly identifier: string;
   readonly parent: string | null;
   readonly data: unknown;
+  /** It comes from elsewhere, in the state that it has there. */
+  readonly imported?: Imported;
+}
+
+export interface Imported {
+  readonly status: string;
+  /** Null: now. */
+  readonly createdAt: number | null;
+  readonly enteredAt: number | null;
+  /** What the state does on entry is done: its jobs are enqueued. */
+  readonly enter: boolean;
 }
 
 export type Signature = Omit<NewLine, "action" | "move">;
@@ -57,6 +68,8 @@ export class ItemPlan {
   readonly #writes = new Map<string, ItemWrite>();
   /** The workflows of those that are written. */
   readonly #known = new Map<string, AnyWorkflow>();
+  /** Those that are in a state without having entered it here. */
+  readonly #silent = new Set<string>();
 
   constructor(parts: PlanParts) {
     this.#parts = parts;
@@ -64,19 +77,19 @@ export class ItemPlan {
   }
 
   async start(started: Started): Promise<void> {
-    const { workflow, data, ...facts } = started;
+    const { workflow, data, imported, ...facts } = started;
+    const since = timesOf(imported, this.#parts.seen.now);
     const parent = this.#parent(facts.parent);
     const item: StoredItem = {
       ...facts,
       workflow: workflow.name,
       root: parent?.root ?? facts.id,
       depth: parent === null ? 0 : parent.depth + 1,
-      status: workflow.initial,
+      status: imported?.status ?? workflow.initial,
       data: await dataText(workflow, data, this.#patience),
       revision: 0,
-      createdAt: 0,
+      ...since,
       updatedAt: 0,
-      enteredAt: 0,
       auditSeq: 0,
       auditHash: NO_HASH,
     };
@@ -84,7 +97,9 @@ export class ItemPlan {
       const problem = `items stand at most ${ITEM_LEVELS_MAX} above one another.`;
       throw new InvalidArgument({ field: "parent", problem });
     }
-    this.#write(workflow, item, { action: "start", status: item.status, data: item.data });
+    const action = imported === undefined ? "start" : "import";
+    const enters = imported?.enter ?? true;
+    this.#write(workflow, item, { action, status: item.status, data: item.data, enters });
   }
 
   async change(asked: Asked): Promise<void> {
@@ -137,7 +152,8 @@ export class ItemPlan {
   async #jobsOf(write: ItemWrite, at: number): Promise<NewJob[]> {
     const { item, line, status } = write;
     const rules = this.#known.get(item.workflow)?.states.get(status);
-    if (line.action === "update" || (rules?.enter ?? null) === null) return [];
+    if (line.action === "update" || this.#silent.has(item.id)) return [];
+    if ((rules?.enter ?? null) === null) return [];
     const above = item.parent === null ? undefined : this.#writes.get(item.parent);
     const parent = above === undefined ? this.#parent(item.parent) : changeOf(above, at);
     const facts = { item: recordOf(changeOf(write, at)), parent: recordOrNull(parent) };
@@ -240,11 +256,13 @@ export class ItemPlan {
       move?: string;
       status: string;
       data: string;
+      enters?: boolean;
       by?: Pick<Signature, "actor" | "reason">;
     },
   ): void {
     this.#known.set(workflow.name, workflow);
-    const { action, move = null, status, data, by } = to;
+    const { action, move = null, status, data, by, enters = true } = to;
+    if (!enters) this.#silent.add(item.id);
     const line = { ...this.#parts.signature, ...by, action, move };
     const rules = action === "update" ? undefined : workflow.states.get(status);
     this.#writes.set(item.id, {
@@ -253,10 +271,25 @@ export class ItemPlan {
       status,
       data,
       jobs: [],
-      awaitsJobs: (rules?.whenJobsEnd ?? null) !== null,
+      awaitsJobs: enters && (rules?.whenJobsEnd ?? null) !== null,
       limitMs: rules?.limit?.ms ?? null,
     });
   }
+}
+
+/** Null and 0: when it is written. */
+function timesOf(
+  imported: Imported | undefined,
+  now: number,
+): Pick<StoredItem, "createdAt" | "enteredAt"> {
+  const enteredAt = imported?.enteredAt ?? 0;
+  const createdAt = imported?.createdAt ?? enteredAt;
+  for (const [field, at] of Object.entries({ enteredAt, createdAt })) {
+    if (at <= now) continue;
+    throw new InvalidArgument({ field, problem: "is in the future, by the database's clock." });
+  }
+  if (createdAt <= (enteredAt || now)) return { createdAt, enteredAt };
+  throw new InvalidArgument({ field: "createdAt", problem: "is later than enteredAt." });
 }
 
 function moveOf(workflow: AnyWorkflow, item: StoredItem, move: string): MoveRules {

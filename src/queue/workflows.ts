@@ -28,6 +28,7 @@ import {
   CHILD_OPTIONS,
   filterOf,
   HISTORY_OPTIONS,
+  importedOf,
   parentAsked,
   SIGNED_OPTIONS,
   signatureOf,
@@ -37,6 +38,7 @@ import {
   type ChildChange,
   type ChildPatch,
   type HistoryOptions,
+  type ImportedItem,
   type ItemsFilter,
   type NewItem,
   type Signed,
@@ -64,6 +66,12 @@ export interface WorkflowsParts {
   readonly newId: () => string;
   /** Null: the first layer is left out. */
   readonly locks: LockLayer | null;
+}
+
+interface Beginning<New> {
+  readonly signed: Signed;
+  readonly once: readonly string[] | undefined;
+  readonly started: (workflow: AnyWorkflow, item: New, id: string) => Started;
 }
 
 export class Workflows {
@@ -117,11 +125,29 @@ export class Workflows {
     /** Of the change and of its items, which are started once however often it is asked for with these ids. */
     once?: readonly string[],
   ): Promise<Item<State, Move, Data, Type>[]> {
+    return this.#begin(workflow, items, { signed, once, started: startedOf });
+  }
+
+  /** Brings items over from another system, in the states they have there. Their history begins with the line `import`. */
+  async import<State extends string, Move extends string, Data, Type extends string>(
+    workflow: Workflow<State, Move, Data, Type>,
+    items: readonly ImportedItem<NoInfer<State>, NoInfer<Data>, NoInfer<Type>>[],
+    signed: Signed,
+  ): Promise<Item<State, Move, Data, Type>[]> {
+    checkKnown(signed, SIGNED_OPTIONS);
+    return this.#begin(workflow, items, { signed, once: undefined, started: importedOf });
+  }
+
+  async #begin<State extends string, Move extends string, Data, Type extends string, New>(
+    workflow: Workflow<State, Move, Data, Type>,
+    items: readonly New[],
+    { signed, once, started: startedFrom }: Beginning<New>,
+  ): Promise<Item<State, Move, Data, Type>[]> {
     await this.declare(workflow);
     checkWhole("items", checkList("items", items).length, { least: 1, most: ITEMS_BATCH_MAX });
     const [change, ...ids] = once ?? [];
     const started = items.map((item, index) =>
-      startedOf(workflow, item, ids[index] ?? this.parts.newId()),
+      startedFrom(workflow, item, ids[index] ?? this.parts.newId()),
     );
     const parent = parentOf(started);
     const tree = parent === null ? null : { of: parent };

@@ -5,7 +5,7 @@
  * else they lock. They are written from the top too: the database refuses a child that is ahead of its parent.
  */
 import { StoreRefused } from "../core/errors.ts";
-import type { ChildrenIn } from "../core/item.ts";
+import { begins, type ChildrenIn } from "../core/item.ts";
 import { IntegrityViolation, ItemNotFound } from "../core/workflow-errors.ts";
 import { enqueueIn } from "./enqueue.ts";
 import type { Engine, Row, Transaction } from "./engine.ts";
@@ -253,7 +253,7 @@ async function write(
     const line = lineOf(change, after);
     const audited = { ...after, auditSeq: line.seq, auditHash: line.hash };
     const last = lastChange(line, id);
-    if (line.action === "start") started.push({ ...rowOf(audited), ...last });
+    if (begins(line)) started.push({ ...rowOf(audited), ...last });
     else updates.push({ item, query: updating({ before: item, after: audited, last }) });
     changed.push(audited);
   }
@@ -281,8 +281,16 @@ function touchedBy(writes: readonly ItemWrite[], { items }: Seen): StoredItem[] 
 
 /** The item as it is then, but for what its audit says of it. */
 export function changeOf({ item, line, status, data }: ItemWrite, at: number): StoredItem {
-  if (line.action === "start") {
-    return { ...item, revision: 1, createdAt: at, updatedAt: at, enteredAt: at };
+  if (begins(line)) {
+    // One that is imported may say since when it has been there.
+    const { createdAt, enteredAt } = item;
+    return {
+      ...item,
+      revision: 1,
+      createdAt: createdAt || at,
+      updatedAt: at,
+      enteredAt: enteredAt || at,
+    };
   }
   const enteredAt = line.action === "move" ? at : item.enteredAt;
   return { ...item, status, data, revision: item.revision + 1, updatedAt: at, enteredAt };
@@ -363,8 +371,8 @@ async function remind(
   const entered = writes.filter(({ line }) => line.action !== "update");
   const waiting = entered.filter(({ awaitsJobs }) => awaitsJobs);
   await tx.insert("item_due", [
-    ...entered.flatMap((one) => limitOf(one, at)),
-    ...waiting.map((one) => whenJobsEnd(one, at)),
+    ...entered.flatMap((one) => limitOf(one, changeOf(one, at).enteredAt)),
+    ...waiting.map((one) => whenJobsEnd(one, changeOf(one, at).enteredAt)),
   ]);
   await tx.insert(
     "item_job",

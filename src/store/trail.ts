@@ -1,6 +1,6 @@
 /** The lines of an item's audit: each carries the hash of the one before, so that none can be changed, added or left out later. */
 import { createHash } from "node:crypto";
-import type { ItemEntry } from "../core/item.ts";
+import { begins, type ItemEntry } from "../core/item.ts";
 import type { ItemWrite, StoredItem } from "./workflows.ts";
 
 /** What the first line has before it. */
@@ -14,7 +14,7 @@ export function lineOf(write: ItemWrite, after: StoredItem): ItemEntry {
     item: item.id,
     seq: item.auditSeq + 1,
     at: after.updatedAt,
-    oldStatus: line.action === "start" ? null : item.status,
+    oldStatus: begins(line) ? null : item.status,
     newStatus: write.status,
     revision: after.revision,
     lockWaitMs: line.lockWaitMs === null ? null : Math.round(line.lockWaitMs * 1_000) / 1_000,

@@ -160,10 +160,29 @@ function arrivals(open: Open): void {
     );
   });
 
+  test("an item is imported into any declared state, and the audit says so", async () => {
+    const store = await setUp(open);
+    const row = anOrder({ status: "paid", action: "import", created_at: 5, entered_at: 7 });
+    await insert(store, row);
+    const [line] = await store.itemHistory({ item: String(row["id"]), after: 0, limit: 9 });
+    assert.deepEqual(
+      [line?.action, line?.oldStatus, line?.newStatus, line?.at],
+      ["import", null, "paid", AT],
+    );
+  });
+
   const wrong: Readonly<Record<string, [row: () => Row, why: string]>> = {
     "of an unknown workflow": [() => anOrder({ workflow: "nothing" }), words.type],
     "of an unknown type": [() => anOrder({ type: "parcel" }), words.type],
     "in an unknown state": [() => anOrder({ status: "lost" }), words.initial],
+    "imported into an unknown state": [
+      () => anOrder({ status: "lost", action: "import" }),
+      words.initial,
+    ],
+    "imported at another revision than 1": [
+      () => anOrder({ status: "paid", action: "import", revision: 2 }),
+      words.initial,
+    ],
     "in another state than the initial one": [() => anOrder({ status: "paid" }), words.initial],
     "at another revision than 1": [() => anOrder({ revision: 2 }), words.initial],
     "whose audit begins with another number": [() => anOrder({ audit_seq: 2 }), words.initial],
@@ -258,6 +277,7 @@ function changes(open: Open): void {
       (item) => ({ ...paying(item), action: "update", move: null }),
       words.move,
     ],
+    "an import of what is there": [(item) => ({ ...patching(item), action: "import" }), words.move],
     "a second start": [(item) => ({ ...patching(item), action: "start" }), words.move],
     "a revision that is skipped": [
       (item) => ({ ...paying(item), revision: item.revision + 2 }),
@@ -362,6 +382,8 @@ function trees(open: Open): void {
     const store = await setUp(open);
     const parent = await changeItem(store, await startItem(store), cancelled);
     await assert.rejects(insert(store, below(parent)), saying(words.ended));
+    await assert.rejects(insert(store, below(parent, { action: "import" })), saying(words.ended));
+    await insert(store, below(parent, { action: "import", status: "packed" }));
   });
 
   test("an item below itself, and two below each other, are refused", async () => {

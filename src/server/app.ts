@@ -168,12 +168,15 @@ export class App {
     return { asker: asker ?? NOBODY, credentials };
   }
 
-  /** Counts a refusal for the address. Requests that are let in do not suffer from those that are not. */
+  /**
+   * Counts what was refused for the address, also because the database did not answer. Requests that are let in do not suffer
+   * from those that are not.
+   */
   async #counting<T>(address: string, look: () => T | Promise<T>): Promise<T> {
     try {
       return await look();
     } catch (error) {
-      if (error instanceof Problem && !error.isOurs) this.#countRefusal(address);
+      this.#countRefusal(address);
       throw error;
     }
   }

@@ -58,7 +58,7 @@ interface Known {
 /** It takes the database, which a client from outside does not have. */
 const REMEDY =
   "Create one where the database is: holdfast tokens create --name <name> --role viewer|operator";
-const NEEDED = "This needs a token: Authorization: Bearer hft_…";
+const SHOW = "Send a token: Authorization: Bearer hft_…";
 
 export class Auth {
   readonly #parts: AuthParts;
@@ -121,19 +121,19 @@ export class Auth {
   async #open({ proxy }: Credentials): Promise<Asker> {
     const { isLocal, production } = this.#parts;
     if (!(await this.#isOpen())) {
-      const reason = isLocal && production ? "With NODE_ENV=production nothing is open. " : "";
-      throw unauthorized(`${reason}${NEEDED} ${REMEDY}`);
+      const where = isLocal && production ? "With NODE_ENV=production every" : "This";
+      throw unauthorized(`${where} request needs a token. ${SHOW} ${REMEDY}`);
     }
     if (proxy === null) return { id: LOCAL, name: LOCAL, role: "operator" };
-    const reason = `Without a token only direct requests of this machine are let in, and this one came through a proxy (${proxy}).`;
-    throw unauthorized(`${reason} ${NEEDED} ${REMEDY}`);
+    const reason = `Without a token, only direct requests from this machine are let in. This one came through a proxy (${proxy}).`;
+    throw unauthorized(`${reason} ${SHOW} ${REMEDY}`);
   }
 
   async #shown(header: string, { address }: Credentials): Promise<Asker> {
     const hash = hashIn(header);
     if (hash === null) {
       this.#refuse(address);
-      const detail = `The token cannot be read: Authorization: Bearer hft_… ${REMEDY}`;
+      const detail = `The Authorization header shows no token. ${SHOW} ${REMEDY}`;
       throw unauthorized(detail, "invalid_request");
     }
     // It is looked up before failures are counted: an address that guesses keeps no token of its neighbours out.

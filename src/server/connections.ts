@@ -86,6 +86,13 @@ export class Connections {
     });
   }
 
+  /** Whether a refusal of what came last could be taken for the answer to another request. */
+  isAnswering(socket: Socket): boolean {
+    const answers = [...(this.#open.get(socket)?.answers ?? [])];
+    if (answers.length > 1) return true;
+    return answers.some(({ headersSent, req }) => headersSent || req.complete);
+  }
+
   /** Takes no more, ends what is idle or becomes so, and after `ms` whatever is left. */
   async close(ms: number): Promise<void> {
     const endAt = this.#runtime.monotonic() + ms;

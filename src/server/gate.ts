@@ -62,6 +62,8 @@ function hostsIn(rawHeaders: readonly string[]): number {
   return rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
 }
 
+/** Of the name of a header in a message. */
+const SIGN_LENGTH_MAX = 40;
 const FORWARDING = new Set(["forwarded", "via", "x-real-ip"]);
 
 /**
@@ -72,7 +74,8 @@ export function proxySign({
   headers,
   httpVersion,
 }: Pick<IncomingMessage, "headers" | "httpVersion">): string | null {
-  return Object.keys(headers).find(isForwarding) ?? (httpVersion === "1.0" ? "HTTP/1.0" : null);
+  const header = Object.keys(headers).find(isForwarding)?.slice(0, SIGN_LENGTH_MAX);
+  return header ?? (httpVersion === "1.0" ? "HTTP/1.0" : null);
 }
 
 function isForwarding(header: string): boolean {

@@ -201,13 +201,15 @@ function httpServer({ app, connections, limits, runtime }: HttpParts): HttpServe
   );
   connections.watch(http);
   http.maxRequestsPerSocket = limits.requestsPerConnection;
-  http.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
-    refuseRaw(error, socket, runtime),
-  );
+  const refuse = (error: { readonly code?: string | undefined }, socket: Socket): void => {
+    if (connections.isAnswering(socket)) socket.destroy();
+    else refuseRaw(error, socket, runtime);
+  };
+  http.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket));
   // No other protocol is spoken here, and no expectation is known but 100-continue.
-  http.on("checkExpectation", ({ socket }) => refuseRaw({}, socket, runtime));
-  http.on("upgrade", (_request, socket: Socket) => refuseRaw({}, socket, runtime));
-  http.on("connect", (_request, socket: Socket) => refuseRaw({}, socket, runtime));
+  http.on("checkExpectation", ({ socket }) => refuse({}, socket));
+  http.on("upgrade", (_request, socket: Socket) => refuse({}, socket));
+  http.on("connect", (_request, socket: Socket) => refuse({}, socket));
   return http;
 }
 
@@ -239,9 +241,9 @@ async function warnWithoutToken(
   if (token !== null || (await store.hasTokens().catch(() => true))) return;
   const remedy = "Create one with 'holdfast tokens create', or set HOLDFAST_TOKEN";
   const meaning = auth.mayBeOpen
-    ? "the API lets in every program on this machine"
+    ? "every program on this machine may use the API"
     : "the API refuses every request";
-  logger.warn({}, `there is no token: ${meaning}. ${remedy}`);
+  logger.warn({}, `there is no token, so ${meaning}. ${remedy}`);
 }
 
 function pruneLoop(parts: {

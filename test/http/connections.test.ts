@@ -143,6 +143,25 @@ test("all clients together may send so many requests ahead and no more", async (
   first.destroy();
 });
 
+test("what cannot be read behind a request is not answered in its place", async () => {
+  const health = { ...healthy(), health: () => new Promise<never>(() => {}) };
+  await using desk = await Desk.open(undefined, { health });
+  const asks = ["/health", "/api/v1/stream"].map(
+    (path) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+  );
+  for (const ask of asks) {
+    const socket = await dial(desk);
+    let answer = "";
+    socket.setEncoding("utf8").on("data", (text: string) => void (answer += text));
+    const closed = once(socket, "close");
+    socket.write(ask);
+    await desk.ask("/live"); // by now it is under way
+    socket.write("nonsense\r\n\r\n");
+    assert.ok(await within(LIMIT_MS, closed));
+    assert.doesNotMatch(answer, /400/);
+  }
+});
+
 test("a client that does not read an answer is cut off in time", async () => {
   const ahead = { unreadBytes: 1_000 * MIB, pipelined: 10_000, pipelinedEach: 10_000 };
   await using desk = await large({ stallMs: 300, ...ahead });

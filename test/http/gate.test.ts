@@ -324,7 +324,8 @@ test("an answer that does not come is not waited for for ever", async () => {
 test("probes and metrics answer what they are given, and HEAD has no body", async () => {
   await using desk = await Desk.open(undefined, { metrics: { text: async () => "up 1\n" } });
   const { status, uptime, timestamp } = await desk.get("/health");
-  assert.deepEqual([status, uptime], ["ok", 0]);
+  assert.equal(status, "ok");
+  assert.ok(Number.isInteger(uptime) && uptime >= 0, `${uptime} s`);
   assert.ok(Number.isFinite(Date.parse(timestamp)));
   const metrics = await desk.ask("/metrics");
   assert.deepEqual(

@@ -103,7 +103,7 @@ test("a field of a query is, too", async () => {
     ["/jobs?before=1", 'before must be `next` of the page before; got "1".'],
     [
       "/jobs?colour=red",
-      "colour is no field of this. There are: status, queue, task, before, limit.",
+      "colour is no field of this. There are: status, queue, task, key, prefix, before, limit.",
     ],
     ["/jobs?limit=1&limit=2", "limit is in the query twice: give it once."],
     ["/workers?all=maybe", 'all must be true or false; got "maybe".'],

@@ -70,7 +70,8 @@ export type Outcome =
       readonly delayMs: number | null;
       readonly waits?: readonly Wait[];
     }
-  | { readonly kind: "released" }
+  /** With an error: why it was handed back, if that was not its worker's wish. */
+  | { readonly kind: "released"; readonly error?: string }
   | { readonly kind: "cancelled"; readonly error: string | null };
 
 /** An event that a suspended job waits for. The first of them that is said lets it go on; its time, if it has one, too. */
@@ -89,6 +90,12 @@ export interface Settlement extends Fence {
     /** How often its lease had run out before: one more, and it ended because this one did. */
     readonly crashes: number;
   };
+}
+
+/** An attempt whose lease ended because the database did not answer in time: its worker was alive. */
+export interface OutageReport extends Settlement {
+  /** The attempt was given up for it: what the outcome says is no fault of the job's. */
+  readonly gaveUp: boolean;
 }
 
 /**

@@ -74,7 +74,7 @@ export interface Touched {
 
 export async function reclaimExpired(
   engine: Engine,
-  chore: { graceMs: number; crashesMax: number; limit: number },
+  chore: { graceMs: number; crashesMax: number; limit: number; spareLast?: boolean },
 ): Promise<Cared> {
   const ended = sql`locked_until < ${engine.now()} - ${chore.graceMs}`;
   const [any] = await engine.all(sql`select id from holdfast.lease where ${ended} limit 1`);
@@ -82,8 +82,10 @@ export async function reclaimExpired(
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     // Asked again under the row's lock: a lease extended in between is not ours to take.
-    const where = sql`locked_until < ${now - chore.graceMs}`;
-    const { limit, crashesMax } = chore;
+    const { limit, crashesMax, spareLast = false } = chore;
+    const isLast = sql`cancel_requested_at is null and (crashes + 1 >= ${crashesMax} or attempts >= max_attempts)`;
+    const spared = spareLast ? sql` and not (${isLast})` : sql``;
+    const where = sql`locked_until < ${now - chore.graceMs}${spared}`;
     return landCrashed(engine, tx, { where, limit, crashesMax, now });
   });
 }

@@ -68,7 +68,7 @@ export type Landing =
 /** Where a settled job goes. A cancel that was asked for wins over whatever the attempt came to. */
 export function land(lease: LeaseRow, outcome: Outcome, now: number): Landing {
   if (lease.cancel_requested_at !== null) {
-    return finish(lease, now, "cancelled", "error" in outcome ? outcome.error : null);
+    return finish(lease, now, "cancelled", "error" in outcome ? (outcome.error ?? null) : null);
   }
   switch (outcome.kind) {
     case "done":
@@ -95,7 +95,7 @@ export function land(lease: LeaseRow, outcome: Outcome, now: number): Landing {
       return {
         table: "ready",
         row: { ...traveller(lease), attempts: lease.attempts - 1, ready_at: now },
-        attempt: attemptRow(lease, now, "released", null),
+        attempt: attemptRow(lease, now, "released", outcome.error ?? null),
       };
   }
 }
@@ -144,6 +144,14 @@ function crashRecord(lease: LeaseRow, crashesMax: number, now: number): ErrorRec
   // A lease that holds is taken only from one that is known to be over.
   const message = `Its worker was killed or lost: ${worker} ended without a word, and the job was taken back from it.`;
   return { name: "WorkerGone", code: "WORKER_GONE", message };
+}
+
+/** Why an attempt ended that neither its task nor its worker is charged for. */
+export function outageError(): string {
+  const message =
+    "The database did not answer in time to renew the lease. The worker was alive, so this counts neither as an attempt nor as a crash.";
+  const record: ErrorRecord = { name: "LeaseLost", code: "LEASE_LOST", message };
+  return JSON.stringify(record);
 }
 
 /** Why a job was cancelled that gave its key to another. */

@@ -1,7 +1,7 @@
 /** The store on any SQL engine: the hot verbs are the engine's, the rest is written once in this folder. */
 import { JobNotFound, StoreBusy, StoreRefused } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
-import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
+import type { Fence, FinalStatus, OutageReport, Settlement, Status } from "../core/job.ts";
 import type { Signature } from "./actions.ts";
 import { refuseIncomplete } from "./copy-row.ts";
 import { enqueueMinding, minds } from "./enqueue.ts";
@@ -12,6 +12,7 @@ import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import type { Condition, Load } from "./load.ts";
 import { checkSchema, migrate } from "./migrate.ts";
+import { lookUpOutage } from "./outages.ts";
 import { settleWithCare } from "./settle.ts";
 import { SqlFindings } from "./sql-findings.ts";
 import type {
@@ -161,10 +162,23 @@ export class SqlStore extends SqlFindings implements Store {
     return settled;
   }
 
+  /** Each by itself, as above. */
+  async settleOutages(reports: readonly OutageReport[]): Promise<Settled[]> {
+    const { engine } = this;
+    const settled: Settled[] = [];
+    for (const report of reports.filter(({ id }) => engine.mayBeId(id))) {
+      const lookUp = (): Promise<jobs.Cared> => lookUpOutage(engine, report);
+      const cared = await writeOrLookUp(engine, lookUp, lookUp);
+      settled.push(...this.#hearCared(cared));
+    }
+    return settled;
+  }
+
   async reclaimExpired(chore: {
     graceMs: number;
     crashesMax: number;
     limit: number;
+    spareLast?: boolean;
   }): Promise<Settled[]> {
     return this.#hearCared(await jobs.reclaimExpired(this.engine, chore));
   }

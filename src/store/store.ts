@@ -26,7 +26,7 @@ import type { Registry } from "./registry.ts";
 import type { Reports } from "./reports.ts";
 import type { Traces } from "./traces.ts";
 import type { Workflows } from "./workflows.ts";
-import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
+import type { Fence, FinalStatus, OutageReport, Settlement, Status } from "../core/job.ts";
 import type { TraceContext } from "../core/trace.ts";
 
 export interface Store
@@ -95,10 +95,23 @@ export interface Store
   settleCompleted(settlements: readonly Settlement[]): Promise<Settled[]>;
 
   /**
-   * Takes back leases that ended more than `graceMs` ago. The crash is counted and leaves an attempt row; the job will
-   * be retried, or is failed when no attempt is left or it has crashed `crashesMax` workers.
+   * Ends attempts whose leases ended because the database did not answer. A lease that is still there is settled; when the
+   * attempt was given up for the outage, it is handed back uncharged. One that another worker took back since counted as a
+   * crash: that is given back, unless the job has ended. Beyond `OUTAGES_MAX` such attempts a job is charged like any other.
    */
-  reclaimExpired(chore: { graceMs: number; crashesMax: number; limit: number }): Promise<Settled[]>;
+  settleOutages(reports: readonly OutageReport[]): Promise<Settled[]>;
+
+  /**
+   * Takes back leases that ended more than `graceMs` ago. The crash is counted and leaves an attempt row; the job will
+   * be retried, or is failed when no attempt is left or it has crashed `crashesMax` workers. With `spareLast`, leases
+   * whose end would be their job's end are left alone: their owners may be alive and about to report.
+   */
+  reclaimExpired(chore: {
+    graceMs: number;
+    crashesMax: number;
+    limit: number;
+    spareLast?: boolean;
+  }): Promise<Settled[]>;
 
   /** Takes back all leases of these workers, which are known to be dead. What becomes of the jobs is as above. */
   reclaimFrom(chore: {

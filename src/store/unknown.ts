@@ -186,6 +186,8 @@ interface Trace {
   task: string;
   attempts: number;
   crashes: number;
+  /** How many of them its history tells of; one more, and it ended because its lease did. */
+  told: number;
   outcome: string;
   due: number | null;
 }
@@ -201,7 +203,7 @@ const afterwards: Readonly<Record<string, Status>> = {
  * Of those that could not be settled now, the ones that the call settled whose answer was lost: a finished job, or the
  * row of an attempt, tells who settled it at which epoch.
  */
-async function settledBefore(
+export async function settledBefore(
   engine: Engine,
   settlements: readonly Settlement[],
   settledNow: readonly Settled[],
@@ -211,12 +213,14 @@ async function settledBefore(
   if (fences.length === 0) return [];
   const ids = fences.map(({ id }) => id);
   const traces = await engine.all<Trace>(sql`
-    select id, epoch, worker, queue, task, attempts, crashes, status as outcome, null as due
-      from holdfast.finished
-     where ${engine.among(sql`id`, ids)}
+    select f.id, f.epoch, f.worker, f.queue, f.task, f.attempts, f.crashes,
+           (select count(*) from holdfast.attempt c where c.job_id = f.id and c.outcome = 'crashed') as told,
+           f.status as outcome, null as due
+      from holdfast.finished f
+     where ${engine.among(sql`f.id`, ids)}
      union all
     select a.job_id, a.epoch, a.worker, j.queue, j.task,
-           case when a.outcome = 'retry' then a.attempt else a.attempt - 1 end, 0, a.outcome, w.due_at
+           case when a.outcome = 'retry' then a.attempt else a.attempt - 1 end, 0, 0, a.outcome, w.due_at
       from holdfast.attempt a
       join holdfast.job j on j.id = a.job_id
       left join holdfast.waiting w on w.id = a.job_id and w.epoch = a.epoch
@@ -228,7 +232,7 @@ async function settledBefore(
     );
     if (ours === undefined) return [];
     // The job has ended under this very fence, but because its lease ran out, and not by its owner's word.
-    if (claimed !== undefined && ours.crashes > claimed.crashes) return [];
+    if (ours.crashes > Math.min(ours.told, claimed?.crashes ?? ours.told)) return [];
     const { queue, task, attempts, outcome, due } = ours;
     const status = afterwards[outcome] ?? (outcome as Status);
     return [{ id, worker, epoch, queue, task, status, attempts, dueAt: due }];

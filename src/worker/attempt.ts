@@ -73,6 +73,10 @@ export class Attempt {
   /** Effects that an operator has to decide about before its job goes on. */
   readonly inDoubt: StepName[] = [];
   error: unknown = null;
+  /** Its lease ended because the database did not answer: that is reported, and counts as no crash. */
+  isOutage = false;
+  /** Its lease could be trusted when it ended. */
+  endedInTime = false;
   /** Where the application traces. */
   readonly span: OpenSpan | null;
   readonly #runtime: Runtime;

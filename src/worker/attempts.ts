@@ -21,7 +21,7 @@ import { runTraced } from "./uncaught.ts";
 /** The share of a lease that is kept as a margin: trust ends before the lease does. */
 export const TRUST_MARGIN = 0.1;
 
-type AttemptKeeper = Pick<KeeperHost, "rest" | "hold" | "limit" | "catchUp">;
+type AttemptKeeper = Pick<KeeperHost, "rest" | "hold" | "limit" | "catchUp" | "unansweredSince">;
 
 export class Attempts implements AttemptOwner {
   readonly #running = new Map<string, Attempt>();
@@ -85,7 +85,9 @@ export class Attempts implements AttemptOwner {
 
   ended(attempt: Attempt, outcome: Outcome): void {
     if (this.#running.get(attempt.job.id) === attempt) this.#running.delete(attempt.job.id);
-    attempt.ranMs = this.#runtime.monotonic() - attempt.startedAt;
+    const now = this.#runtime.monotonic();
+    attempt.ranMs = now - attempt.startedAt;
+    attempt.endedInTime = now < attempt.trustedUntil;
     this.#onEnd(attempt, outcome);
   }
 
@@ -110,7 +112,7 @@ export class Attempts implements AttemptOwner {
   checkTrust(): void {
     const now = this.#runtime.monotonic();
     for (const attempt of this.#running.values()) {
-      if (isOverdue(attempt, now)) this.lose(attempt, "its lease could not be renewed in time");
+      if (isOverdue(attempt, now)) this.#loseOverdue(attempt);
     }
   }
 
@@ -121,8 +123,15 @@ export class Attempts implements AttemptOwner {
     this.#outside(() => {
       // The event loop may have been blocked, and the keeper's thread not: its renewals count first.
       this.#keeper.catchUp();
-      if (isOverdue(attempt, now)) this.lose(attempt, "its lease could not be renewed in time");
+      if (isOverdue(attempt, now)) this.#loseOverdue(attempt);
     });
+  }
+
+  /** That the database did not answer in time is nobody's crash. Whoever froze or was blocked did not ask in time. */
+  #loseOverdue(attempt: Attempt): void {
+    const since = this.#keeper.unansweredSince();
+    if (since !== null && since < attempt.trustedUntil) attempt.isOutage = true;
+    this.lose(attempt, "its lease could not be renewed in time");
   }
 
   hearKeeper({ renewed, lost }: Report): void {
@@ -130,9 +139,11 @@ export class Attempts implements AttemptOwner {
       const attempt = this.#find(fence);
       if (attempt !== null) attempt.trustedUntil = sentAt + this.#trustMs;
     }
-    for (const fence of lost) {
+    for (const { isOutage, ...fence } of lost) {
       const attempt = this.#find(fence);
-      if (attempt !== null) this.lose(attempt, "another worker owns the job");
+      if (attempt === null) continue;
+      if (isOutage) attempt.isOutage = true;
+      this.lose(attempt, "another worker owns the job");
     }
   }
 

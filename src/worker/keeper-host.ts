@@ -12,6 +12,7 @@ import type { Runtime } from "../core/runtime.ts";
 import type { Beat, WorkerVitals } from "../store/registry.ts";
 import type { Store, StoreAddress } from "../store/store.ts";
 import { Keeper, pack, type KeeperSettings, type LeaseList, type Report } from "./keeper.ts";
+import { SharedWithKeeper } from "./keeper-shared.ts";
 import type { FromKeeper, KeeperThreadData, ToKeeper } from "./keeper-thread.ts";
 
 export interface KeeperHost {
@@ -28,6 +29,8 @@ export interface KeeperHost {
   beatNow(): void;
   /** Handles reports that have arrived but were not delivered because the event loop was blocked. */
   catchUp(): void;
+  /** Since when the database has not answered a renewal, on the monotonic clock; null: it has. */
+  unansweredSince(): number | null;
   stop(): Promise<void>;
 }
 
@@ -48,7 +51,16 @@ export function startLoop(
   name = "keeper",
 ): KeeperHost {
   let progress = 0;
-  const keeper = new Keeper({ store, runtime, settings, report, beat, progress: () => progress });
+  let unansweredSince: number | null = null;
+  const keeper = new Keeper({
+    store,
+    runtime,
+    settings,
+    report,
+    beat,
+    progress: () => progress,
+    unanswered: (since) => void (unansweredSince = since),
+  });
   const loop = new Loop({ name, runtime, logger, once: () => keeper.once() });
   return {
     hold: (leases, sentAt) => keeper.hold(leases, sentAt),
@@ -62,6 +74,7 @@ export function startLoop(
       loop.wake();
     },
     catchUp: () => {},
+    unansweredSince: () => unansweredSince,
     stop: () => loop.stop(),
   };
 }
@@ -69,8 +82,7 @@ export function startLoop(
 interface KeeperThread {
   readonly thread: Thread;
   readonly port: MessagePort;
-  /** Counts the progress of the main thread. */
-  readonly counter: Int32Array;
+  readonly shared: SharedWithKeeper;
 }
 
 /** What the keeper throws away is little; without a limit a thread's share grows to what the whole process gets. */
@@ -78,8 +90,8 @@ const YOUNG_MB_MAX = 2;
 
 function openThread(settings: KeeperSettings, address: StoreAddress): KeeperThread {
   const { port1: port, port2 } = new MessageChannel();
-  const progress = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-  const workerData: KeeperThreadData = { address, settings, progress, port: port2 };
+  const shared = new SharedWithKeeper();
+  const workerData: KeeperThreadData = { address, settings, shared: shared.buffer, port: port2 };
   const thread = new Thread(threadFile(), {
     workerData,
     ...threadArguments(process.execArgv),
@@ -87,7 +99,7 @@ function openThread(settings: KeeperSettings, address: StoreAddress): KeeperThre
     name: "holdfast-keeper",
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB_MAX },
   });
-  return { thread, port, counter: new Int32Array(progress) };
+  return { thread, port, shared };
 }
 
 /** What it is told before it is ready, it hears when it is, in a process that may be blocked by then. */
@@ -96,7 +108,7 @@ export function startThread(
   address: StoreAddress,
   { onReady, onEnd }: { readonly onReady: () => void; readonly onEnd: () => void },
 ): KeeperHost {
-  const { thread, port, counter } = openThread(settings, address);
+  const { thread, port, shared } = openThread(settings, address);
   let isReady = false;
   let stopping = false;
   const asks = new Asks();
@@ -136,10 +148,11 @@ export function startThread(
       if (isReady) await asks.wait((ask) => send({ kind: "rest", leases: pack(leases), ask }));
       else send({ kind: "drop", leases: pack(leases) });
     },
-    progress: () => void Atomics.add(counter, 0, 1),
+    progress: () => shared.addProgress(),
     vitals: (vitals) => send({ kind: "vitals", vitals }),
     beatNow: () => send({ kind: "beat" }),
     catchUp,
+    unansweredSince: () => shared.unansweredSince,
     async stop() {
       stopping = true;
       thread.ref();

@@ -75,6 +75,15 @@ class LateThread implements KeeperHost {
     this.#thread?.catchUp();
   }
 
+  /** While there are two, both renew: what one of them was not told, the other was not either. */
+  unansweredSince(): number | null {
+    const since = this.#both().map(
+      (keeper) => keeper.unansweredSince() ?? Number.POSITIVE_INFINITY,
+    );
+    const first = Math.min(...since);
+    return first === Number.POSITIVE_INFINITY ? null : first;
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.#both().map((keeper) => keeper.stop()));
   }

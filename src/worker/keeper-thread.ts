@@ -6,12 +6,13 @@ import { systemRuntime } from "../core/runtime.ts";
 import { openKeeperStore } from "../store/keeper-store.ts";
 import type { Beat, WorkerVitals } from "../store/registry.ts";
 import type { StoreAddress } from "../store/store.ts";
+import { SharedWithKeeper } from "./keeper-shared.ts";
 import { Keeper, unpack, type KeeperSettings, type PackedLeases, type Report } from "./keeper.ts";
 
 export interface KeeperThreadData {
   readonly address: StoreAddress;
   readonly settings: KeeperSettings;
-  readonly progress: SharedArrayBuffer;
+  readonly shared: SharedArrayBuffer;
   readonly port: MessagePort;
 }
 
@@ -60,17 +61,18 @@ function main(data: KeeperThreadData): void {
 
 /** Opens the store once more, and hears what was said meanwhile. */
 async function openKeeper(
-  { address, settings, progress: shared, port }: KeeperThreadData,
+  { address, settings, shared: buffer, port }: KeeperThreadData,
   send: (message: FromKeeper) => void,
   loop: Loop,
 ): Promise<Keeper> {
   const store = await openKeeperStore(address, systemRuntime);
-  const progress = new Int32Array(shared);
+  const shared = new SharedWithKeeper(buffer);
   const keeper = new Keeper({
     store,
     runtime: systemRuntime,
     settings,
-    progress: () => Atomics.load(progress, 0),
+    progress: () => shared.progress,
+    unanswered: (since) => void (shared.unansweredSince = since),
     report: (report) => send({ kind: "report", report }),
     beat: (beat) => send({ kind: "beat", beat }),
   });

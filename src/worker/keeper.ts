@@ -32,9 +32,15 @@ interface Held {
   stopAt: number | null;
 }
 
+/** A lease that is another worker's, or that no worker has. */
+export interface LostLease extends Fence {
+  /** It was to be renewed in time, and the database answered too late. */
+  readonly isOutage: boolean;
+}
+
 export interface Report {
   readonly renewed: readonly { id: string; epoch: number; sentAt: number }[];
-  readonly lost: readonly Fence[];
+  readonly lost: readonly LostLease[];
   readonly cancelled: readonly Fence[];
 }
 
@@ -57,9 +63,12 @@ export class Keeper {
   readonly #progress: () => number;
   readonly #report: (report: Report) => void;
   readonly #hearBeat: (beat: Beat | null) => void;
+  readonly #hearUnanswered: (since: number | null) => void;
   readonly #held = new Map<string, Held>();
   #vitals: WorkerVitals | null = null;
   #renewing: Promise<void> | null = null;
+  /** When the first renewal was sent that the database has not answered, nor any since. */
+  #unansweredSince: number | null = null;
   #beatAt: number;
   #seen = -1;
   #seenAt = 0;
@@ -73,6 +82,8 @@ export class Keeper {
     report: (report: Report) => void;
     /** Told what came back with every sign of life. */
     beat: (beat: Beat | null) => void;
+    /** Told since when renewals are not answered; null: they are. */
+    unanswered: (since: number | null) => void;
   }) {
     this.#store = parts.store;
     this.#runtime = parts.runtime;
@@ -80,6 +91,7 @@ export class Keeper {
     this.#progress = parts.progress;
     this.#report = parts.report;
     this.#hearBeat = parts.beat;
+    this.#hearUnanswered = parts.unanswered;
     this.#beatAt = parts.runtime.monotonic(); // registering was one
   }
 
@@ -158,14 +170,20 @@ export class Keeper {
   async #renew(due: readonly Held[], sentAt: number): Promise<void> {
     const { worker, leaseMs } = this.#settings;
     const fences = due.map(({ id, epoch }): Fence => ({ id, worker, epoch }));
+    const since = this.#unansweredSince ?? sentAt;
+    this.#setUnanswered(since);
     const extended = await this.#store.extend(fences, leaseMs);
+    this.#setUnanswered(null);
+    const answeredAt = this.#runtime.monotonic();
     const ours = new Set(extended.map(({ id }) => id));
-    const lost: Fence[] = [];
+    const lost: LostLease[] = [];
+    const isOutage = (lease: Held): boolean =>
+      since < lease.sentAt + leaseMs && answeredAt >= lease.sentAt + leaseMs;
     for (const lease of due) {
       if (ours.has(lease.id)) lease.sentAt = sentAt;
       // What was dropped while the answer was on its way has been settled, not lost.
       else if (this.#held.get(lease.id) === lease)
-        lost.push({ id: lease.id, worker, epoch: lease.epoch });
+        lost.push({ id: lease.id, worker, epoch: lease.epoch, isOutage: isOutage(lease) });
     }
     this.drop(leaseList(lost));
     this.#report({
@@ -173,6 +191,11 @@ export class Keeper {
       lost,
       cancelled: extended.filter((lease) => lease.cancelRequested),
     });
+  }
+
+  #setUnanswered(since: number | null): void {
+    this.#unansweredSince = since;
+    this.#hearUnanswered(since);
   }
 
   #isWedged(now: number): boolean {

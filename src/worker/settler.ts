@@ -4,7 +4,8 @@
  * An outcome that could not be written stays here and is offered again: the store was away, and the fence decides
  * whether the job is still ours when it comes back.
  */
-import type { Outcome, Settlement } from "../core/job.ts";
+import { LeaseLost } from "../core/errors.ts";
+import type { OutageReport, Outcome, Settlement } from "../core/job.ts";
 import type { ClaimedJob, Settled } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
 import { BATCH_MAX } from "./claimer.ts";
@@ -48,24 +49,45 @@ export function settlements(ended: readonly Ended[]): Settlement[] {
   });
 }
 
+/** What is reported of attempts whose leases ended because the database did not answer. */
+export function outageReports(ended: readonly Ended[]): OutageReport[] {
+  return settlements(ended).map((settlement, index) => {
+    const wasGivenUp = ended[index]?.attempt.error instanceof LeaseLost;
+    return { ...settlement, gaveUp: wasGivenUp };
+  });
+}
+
+/** The same of jobs that were claimed and not started. */
+export function neverStarted(jobs: readonly ClaimedJob[]): OutageReport[] {
+  return jobs.map((job) => {
+    const { id, worker, epoch } = job;
+    return { id, worker, epoch, outcome: { kind: "released" }, claimed: job, gaveUp: true };
+  });
+}
+
 /** Pairs what was offered with what the store accepted; null where the fence refused. */
 export function pairUp(
   ended: readonly Ended[],
   settled: readonly Settled[],
-): { attempt: Attempt; accepted: Settled | null }[] {
+): (Ended & { accepted: Settled | null })[] {
   const rows = new Map(settled.map((row) => [row.id, row]));
-  return ended.map(({ attempt }) => {
+  return ended.map(({ attempt, outcome }) => {
     const row = rows.get(attempt.job.id);
-    return { attempt, accepted: row?.epoch === attempt.job.epoch ? row : null };
+    return { attempt, outcome, accepted: row?.epoch === attempt.job.epoch ? row : null };
   });
 }
 
-/** Those that completed their jobs in transactions of the user's, and the others. */
+/** Those that completed their jobs in transactions of the user's, those that met an outage, and the others. */
 export function apart(ended: readonly Ended[]): {
   completed: readonly Ended[];
+  outages: readonly Ended[];
   plain: readonly Ended[];
 } {
-  if (!ended.some(({ attempt }) => attempt.completed)) return { completed: [], plain: ended };
-  const completed = ended.filter(({ attempt }) => attempt.completed);
-  return { completed, plain: ended.filter(({ attempt }) => !attempt.completed) };
+  const isPlain = ({ attempt }: Ended): boolean => !attempt.completed && !attempt.isOutage;
+  if (ended.every(isPlain)) return { completed: [], outages: [], plain: ended };
+  return {
+    completed: ended.filter(({ attempt }) => attempt.completed),
+    outages: ended.filter(({ attempt }) => attempt.isOutage && !attempt.completed),
+    plain: ended.filter(isPlain),
+  };
 }

@@ -37,6 +37,8 @@ const NEWS_MS = 100;
 const SPREAD_MS = 10;
 /** What an aborted task has to end by itself, and a moment more to be settled. */
 const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
+/** An outage is over for everybody within this time: it is the longest pause of a loop that fails, and a moment more. */
+const LAST_CHANCE_MS = 6_000;
 const TRUST_CHECK_MS_MAX = 1_000;
 
 export interface ShiftParts {
@@ -237,7 +239,14 @@ export class Shift {
       store,
       runtime,
       // A lease that somebody takes after a look ends no sooner than one of ours would.
-      settings: { everyMs: upkeepMs, idleMs: leaseMs, graceMs, crashesMax, keepMs },
+      settings: {
+        everyMs: upkeepMs,
+        idleMs: leaseMs,
+        graceMs,
+        lastChanceMs: Math.min(leaseMs, LAST_CHANCE_MS),
+        crashesMax,
+        keepMs,
+      },
       onReclaimed: (job) => reporter.recovered(job),
     });
     const loop = (name: string, once: () => Promise<number>): Loop =>

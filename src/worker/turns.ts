@@ -19,7 +19,15 @@ import type { KeeperHost } from "./keeper-host.ts";
 import { leaseList, type LeaseList, type Report } from "./keeper.ts";
 import type { Reporter } from "./reporter.ts";
 import type { WorkerSettings } from "./settings.ts";
-import { apart, pairUp, Settler, settlements, type Ended } from "./settler.ts";
+import {
+  apart,
+  neverStarted,
+  outageReports,
+  pairUp,
+  Settler,
+  settlements,
+  type Ended,
+} from "./settler.ts";
 
 /** Longer than this no job waits for its turn here. */
 const BUFFER_MS_MAX = 1_000;
@@ -201,8 +209,8 @@ export class Turns {
     try {
       while (this.#settler.waiting > 0) {
         const ended = this.#settler.take();
-        const { completed, plain } = apart(ended);
-        const looked = await this.#lookUp(completed);
+        const { plain, ...others } = apart(ended);
+        const looked = await this.#settleOthers(others);
         this.#hearSettled(ended, [...looked, ...(await store.settle(settlements(plain)))]);
       }
     } catch (error) {
@@ -226,13 +234,13 @@ export class Turns {
     this.#asked += limit;
     if (limit === BATCH_MAX) this.#parts.wakeBeside(); // one turn cannot carry what this worker could do
     try {
-      const { completed, plain } = apart(ended);
-      const looked = await this.#lookUp(completed);
+      const { plain, ...others } = apart(ended);
+      const looked = await this.#settleOthers(others);
       const turn =
         limit === 0
           ? { settled: await store.settle(settlements(plain)), claimed: [] }
           : await store.settleAndClaim(settlements(plain), wanted);
-      return completed.length === 0 ? turn : { ...turn, settled: [...looked, ...turn.settled] };
+      return looked.length === 0 ? turn : { ...turn, settled: [...looked, ...turn.settled] };
     } catch (error) {
       this.#settler.putBack(ended);
       this.#isNews = true;
@@ -244,9 +252,19 @@ export class Turns {
   }
 
   /** What completed its job in a transaction of the user's is done, if that was committed. */
-  #lookUp(completed: readonly Ended[]): Promise<Settled[]> {
-    if (completed.length === 0) return Promise.resolve([]);
-    return this.#parts.store.settleCompleted(settlements(completed));
+  async #settleOthers({
+    completed,
+    outages,
+  }: {
+    completed: readonly Ended[];
+    outages: readonly Ended[];
+  }): Promise<Settled[]> {
+    const { store } = this.#parts;
+    const settled: Settled[] = [];
+    if (completed.length > 0)
+      settled.push(...(await store.settleCompleted(settlements(completed))));
+    if (outages.length > 0) settled.push(...(await store.settleOutages(outageReports(outages))));
+    return settled;
   }
 
   async #take(batch: Batch): Promise<void> {
@@ -299,8 +317,10 @@ export class Turns {
     const { keeper, reporter } = this.#parts;
     if (ended.length === 0) return;
     keeper.drop(leaseList(ended.map(({ attempt }) => attempt.job)));
-    for (const { attempt, accepted } of pairUp(ended, settled)) {
-      if (accepted !== null) {
+    for (const { attempt, outcome, accepted } of pairUp(ended, settled)) {
+      if (accepted === null && this.#isOverlooked(attempt)) {
+        this.#report(attempt, outcome);
+      } else if (accepted !== null) {
         // Its function threw after the commit: it is done, but somebody should know.
         const isLate = attempt.completed && accepted.status === "done";
         if (isLate && !(attempt.error instanceof NotCommitted))
@@ -312,6 +332,18 @@ export class Turns {
       }
     }
     if (this.#isIdle()) this.#onIdle?.();
+  }
+
+  /** It had ended in time, and the database would not take its word before another worker took the job. */
+  #isOverlooked({ isOutage, completed, endedInTime }: Attempt): boolean {
+    return endedInTime && !isOutage && !completed;
+  }
+
+  #report(attempt: Attempt, outcome: Outcome): void {
+    attempt.isOutage = true;
+    this.#attempts.lose(attempt, "the database refused its outcome");
+    this.#settler.add(attempt, outcome);
+    this.#parts.wake();
   }
 
   /** Gives jobs back that were claimed and not started. Seldom awaited: a locked database delays nothing else. */
@@ -326,7 +358,12 @@ export class Turns {
     const { keeper, logger, reporter, store } = this.#parts;
     try {
       const released = await store.release(jobs);
-      reporter.handedBack(released.length);
+      // One that never started is no worker's crash, whoever has taken it back since.
+      const ours = new Set(released.map(({ id }) => id));
+      const refused = jobs.filter(({ id }) => !ours.has(id));
+      const givenBack =
+        refused.length === 0 ? [] : await store.settleOutages(neverStarted(refused));
+      reporter.handedBack(released.length + givenBack.length);
     } catch (error) {
       logger.warn({ err: error }, "could not hand jobs back; their leases will run out");
     }

@@ -7,6 +7,10 @@ import type { Settled, Store } from "../store/store.ts";
 const CHORE_BATCH = 500;
 /** Right after jobs were made pending, the next look tells when the next will be due. */
 const NEXT_LOOK_MS = 1;
+/** A database that takes longer for a look was locked. */
+const SOON_MS = 500;
+/** One that is always slow still has to end jobs. */
+const SLOW_LOOKS_MAX = 5;
 const PRUNE_EVERY_MS = 10 * 60_000;
 /** Rows of locks that nobody has had for this long are let go; what is known of their use, later. */
 const LOCK_KEEP_MS = 3_600_000;
@@ -18,6 +22,8 @@ export interface UpkeepSettings {
   /** The longest pause: what was not foreseen at the last look is found after it. */
   readonly idleMs: number;
   readonly graceMs: number;
+  /** How long the database has to have answered before a lease's end is taken for its job's end. */
+  readonly lastChanceMs: number;
   readonly crashesMax: number;
   readonly keepMs: Record<FinalStatus, number>;
 }
@@ -28,6 +34,9 @@ export class Upkeep {
   readonly #settings: UpkeepSettings;
   readonly #onReclaimed: (reclaimed: Settled) => void;
   #prunedAt: number | null = null;
+  /** Since when every look for lost leases was answered soon; null: there was none, or it failed. */
+  #answersSince: number | null = null;
+  #slowLooks = 0;
 
   constructor(parts: {
     store: Store;
@@ -48,7 +57,7 @@ export class Upkeep {
     const isDue = dueInMs !== null && dueInMs <= 0;
     const isLost = leaseEndsInMs !== null && leaseEndsInMs < -graceMs;
     const moved = isDue ? await this.#store.promoteDue({ limit: CHORE_BATCH }) : 0;
-    const reclaimed = isLost ? await this.#reclaim() : 0;
+    const reclaimed = isLost ? await this.#reclaim() : this.#noneLost();
     const pruned = await this.#pruneNowAndThen();
     if ([reclaimed, moved, pruned].includes(CHORE_BATCH)) return 0;
     // The next may be due any moment: there is more to learn behind it.
@@ -62,9 +71,33 @@ export class Upkeep {
 
   async #reclaim(): Promise<number> {
     const { graceMs, crashesMax } = this.#settings;
-    const reclaimed = await this.#store.reclaimExpired({ graceMs, crashesMax, limit: CHORE_BATCH });
+    const askedAt = this.#runtime.monotonic();
+    const spareLast = this.#mayBeOutage(askedAt);
+    const since = this.#answersSince;
+    this.#answersSince = null; // unless it answers
+    const chore = { graceMs, crashesMax, limit: CHORE_BATCH, spareLast };
+    const reclaimed = await this.#store.reclaimExpired(chore);
+    const now = this.#runtime.monotonic();
+    const wasLocked = now - askedAt > SOON_MS;
+    if (wasLocked) this.#slowLooks += 1;
+    this.#answersSince = wasLocked ? now : (since ?? now);
     for (const job of reclaimed) this.#onReclaimed(job);
     return reclaimed.length;
+  }
+
+  #noneLost(): 0 {
+    this.#answersSince = null;
+    this.#slowLooks = 0;
+    return 0;
+  }
+
+  /**
+   * While the database was away or locked, no owner could renew its lease. Each has a last chance to report that it is
+   * alive before its job is ended for good, since that is not undone.
+   */
+  #mayBeOutage(now: number): boolean {
+    if (this.#slowLooks >= SLOW_LOOKS_MAX) return false;
+    return this.#answersSince === null || now - this.#answersSince < this.#settings.lastChanceMs;
   }
 
   async #pruneNowAndThen(): Promise<number> {

@@ -29,6 +29,7 @@ import { load } from "./load.ts";
 import { isLong } from "../support/scale.ts";
 import { locks } from "./locks.ts";
 import { migrations } from "./migrations.ts";
+import { outages } from "./outages.ts";
 import { promoting } from "./promoting.ts";
 import { pruning } from "./pruning.ts";
 import { registry } from "./registry.ts";
@@ -53,6 +54,7 @@ const groups: Record<string, Group> = {
   settling,
   completing,
   retrying,
+  outages,
   "dead letters": deadLetters,
   cancelling,
   promoting,

@@ -219,6 +219,24 @@ const release = command("release", fences, async (drawn, world) => {
   world.same("release", settled.toSorted(byId), world.model.settle(asSettlements).toSorted(byId));
 });
 
+const outage = command("settleOutages", fences, async (drawn, world) => {
+  const isCrash = ({ id, epoch }: Fence): boolean =>
+    world.model.jobs
+      .get(id)
+      ?.history.some((one) => one.epoch === epoch && one.outcome === "crashed") === true;
+  const reportable = world.fences.filter((one) => isHeld(world)(one) || isCrash(one));
+  const picked = drawn.flatMap(({ number: at }) => pickFrom(reportable, at) ?? []);
+  const lost = JSON.stringify({ name: "LeaseLost", code: "LEASE_LOST", message: "" });
+  const reports = [...new Set(picked)].map((one) => {
+    return { ...one, outcome: { kind: "failed" as const, error: lost }, gaveUp: true };
+  });
+  const crashes = reports.filter(isCrash).length;
+  const told = await world.call("settleOutages", reports);
+  world.saw("an outage reported too late", reports.length - told.length);
+  world.saw("a crash reported as an outage", crashes);
+  world.same("settleOutages", told.toSorted(byId), world.model.outages(reports).toSorted(byId));
+});
+
 const extend = command("extend", fc.record({ fences, leaseMs: span }), async (drawn, world) => {
   const picked = drawn.fences.flatMap((one) => pickFence(world, one));
   const { model } = world;
@@ -372,6 +390,7 @@ const WEIGHTS: [number, fc.Arbitrary<Command>][] = [
   [2, settleAndClaim],
   [1, release],
   [1, extend],
+  [1, outage],
   [4, reclaim],
   [2, promote],
   [3, cancel],

@@ -39,6 +39,7 @@ const NOWHERE = {
 } satisfies Partial<Job>;
 
 const FINAL: ReadonlySet<Status> = new Set<Status>(["done", "failed", "cancelled"]);
+const OUTAGES_MAX = 10;
 const CRASH_BACKOFF_MS_FIRST = 1_000;
 const CRASH_BACKOFF_MS_MAX = 60_000;
 
@@ -129,6 +130,37 @@ export class Model {
       this.#land(job, settlement.outcome);
       return [settled(settlement, job)];
     });
+  }
+
+  /** Owners report that the database did not answer: of the attempts they gave up, or those that were taken for crashes. */
+  outages(fences: readonly Fence[]): contract.Settled[] {
+    return fences.flatMap((fence) => {
+      const job = this.jobs.get(fence.id);
+      if (job === undefined) return [];
+      const isOutage = ({ outcome, error }: contract.AttemptRecord): boolean =>
+        outcome === "released" && error !== null;
+      const isForgiven = job.history.filter(isOutage).length < OUTAGES_MAX;
+      if (this.#held(fence) !== null) {
+        if (isForgiven) this.#land(job, { kind: "released", error: "LEASE_LOST" });
+        else this.#land(job, { kind: "failed", error: "LEASE_LOST" });
+        return [settled(fence, job)];
+      }
+      return isForgiven && this.#giveBack(job, fence)
+        ? [{ ...settled(fence, job), status: "pending", dueAt: null }]
+        : [];
+    });
+  }
+
+  #giveBack(job: Job, { worker, epoch }: Fence): boolean {
+    const entry = job.history.find((one) => one.epoch === epoch && one.worker === worker);
+    const ends = job.history.filter((one) => ["failed", "cancelled"].includes(one.outcome));
+    const since = Math.max(0, ...ends.map((one) => one.epoch));
+    if (FINAL.has(job.status) || entry?.outcome !== "crashed" || epoch <= since) return false;
+    Object.assign(entry, { outcome: "released", error: "LEASE_LOST" });
+    const crashes = job.history.filter((one) => one.outcome === "crashed" && one.epoch > since);
+    job.crashes = Math.min(job.crashes, crashes.length);
+    if (job.status !== "processing") job.attempts -= 1;
+    return true;
   }
 
   extend(fences: readonly Fence[], leaseMs: number): contract.Extended[] {
@@ -257,7 +289,7 @@ export class Model {
   // ── How an attempt ends ────────────────────────────────────────────────────────────────────────
 
   #land(job: Job, outcome: Outcome): void {
-    const error = "error" in outcome ? outcome.error : null;
+    const error = "error" in outcome ? (outcome.error ?? null) : null;
     const exhausted = outcome.kind === "retry" && job.attempts >= job.attemptsMax;
     const kind = job.cancelRequestedAt !== null ? "cancelled" : exhausted ? "failed" : outcome.kind;
     const delayMs = "delayMs" in outcome ? outcome.delayMs : null;

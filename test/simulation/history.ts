@@ -35,6 +35,13 @@ export interface SettleCall extends Call {
   claimed: readonly Fence[];
 }
 
+/** An owner says that its lease ended because the database did not answer. */
+export interface OutageCall extends Call {
+  readonly f: "outage";
+  readonly settlements: readonly (Fence & { kind: string })[];
+  told: readonly Fence[];
+}
+
 export interface ExtendCall extends Call {
   readonly f: "extend";
   readonly fences: readonly Fence[];
@@ -76,6 +83,7 @@ export interface EmitCall extends Call {
 export type Recorded =
   | EnqueueCall
   | SettleCall
+  | OutageCall
   | ExtendCall
   | StepCall
   | CancelCall

@@ -23,7 +23,7 @@ export const foundAt: Readonly<Record<string, number>> = {
   "an extension goes by the worker's name instead of the epoch": 131,
   "a step is written whoever owns the job": 26,
   "a commit is kept though the job is somebody else's": 544,
-  "the sweep does not ask again": 268,
+  "the sweep does not ask again": 74,
   "a worker looks for jobs only when it is told of some": 134,
 };
 
@@ -120,6 +120,16 @@ export const mutants: readonly Mutant[] = [
     find: "crashes: lease.crashes + 1 };",
     put: "crashes: lease.crashes };",
   }),
+  mutant("a crash that was none is given back and still counts", {
+    file: "store/outages.ts",
+    find: "const attempts = crashes === null ? null : await correct(tx, id, crashes);",
+    put: "const attempts = crashes;",
+  }),
+  mutant("a worker that was alive counts as crashed if another came first", {
+    file: "store/outages.ts",
+    find: "return giveBack(engine, tx, report);",
+    put: "return cared;",
+  }),
   mutant("a job that kills its workers is never put aside", {
     file: ROWS,
     find: "if (crashed.crashes >= crashesMax || lease.attempts >= lease.max_attempts) {",
@@ -129,8 +139,8 @@ export const mutants: readonly Mutant[] = [
   // ── Moves ────────────────────────────────────────────────────────────────────────────────────
   mutant("the sweep goes by the clock of whoever sweeps", {
     file: JOBS,
-    find: "const where = sql`locked_until < ${now - chore.graceMs}`;",
-    put: "const where = sql`locked_until < ${engine.runtime.now() - chore.graceMs}`;",
+    find: "const where = sql`locked_until < ${now - chore.graceMs}${spared}`;",
+    put: "const where = sql`locked_until < ${engine.runtime.now() - chore.graceMs}${spared}`;",
   }),
   mutant(
     "the sweep does not ask again",
@@ -141,8 +151,8 @@ export const mutants: readonly Mutant[] = [
     },
     {
       file: JOBS,
-      find: "const where = sql`locked_until < ${now - chore.graceMs}`;",
-      put: "const where = sql`id = ${any.id}`;",
+      find: "const where = sql`locked_until < ${now - chore.graceMs}${spared}`;",
+      put: "const where = sql`id = ${any.id}${spared}`;",
     },
   ),
   mutant("a dead letter is moved in two transactions", {

@@ -1,6 +1,6 @@
 /** The store that every machine uses: the product's own, with every call and its answer written down. */
 import { OutcomeUnknown } from "../../src/core/errors.ts";
-import type { Fence, Settlement, Status } from "../../src/core/job.ts";
+import type { Fence, OutageReport, Settlement, Status } from "../../src/core/job.ts";
 import type { UserTransaction } from "../../src/core/step.ts";
 import type { Signature } from "../../src/store/actions.ts";
 import type { Engine } from "../../src/store/engine.ts";
@@ -27,6 +27,7 @@ import type {
   EmitCall,
   EnqueueCall,
   ExtendCall,
+  OutageCall,
   Recorded,
   ResolveCall,
   ReviveCall,
@@ -70,6 +71,18 @@ export class RecordingStore extends SqlStore {
     return this.#record<SettleCall, Settled[]>(
       { f: "settle", ...this.#begun(), settlements: named(settlements), told: [], claimed: [] },
       () => super.settle(settlements),
+      (call, told) => (call.told = told.map(fenceOf)),
+    );
+  }
+
+  override settleOutages(reports: readonly OutageReport[]): Promise<Settled[]> {
+    const settlements = reports.map((report) => ({
+      ...fenceOf(report),
+      kind: report.gaveUp ? "outage" : report.outcome.kind,
+    }));
+    return this.#record<OutageCall, Settled[]>(
+      { f: "outage", ...this.#begun(), settlements, told: [] },
+      () => super.settleOutages(reports),
       (call, told) => (call.told = told.map(fenceOf)),
     );
   }

@@ -11,7 +11,16 @@ export interface Change {
   readonly tx: number;
   /** By the database's clock. */
   readonly at: number;
-  readonly tbl: "job" | "ready" | "waiting" | "lease" | "finished" | "step" | "shipment" | "event";
+  readonly tbl:
+    | "job"
+    | "ready"
+    | "waiting"
+    | "lease"
+    | "finished"
+    | "attempt"
+    | "step"
+    | "shipment"
+    | "event";
   readonly op: "insert" | "update" | "delete";
   /** Of the job; of an event, its key. */
   readonly id: string;
@@ -72,6 +81,13 @@ const TABLES: Readonly<Record<Change["tbl"], Values>> = {
     cancel_at: "row.cancel_requested_at",
   },
   finished: { ...traveller, status: "row.status", worker: "row.worker", result: "row.result" },
+  attempt: {
+    id: "row.job_id",
+    epoch: "row.epoch",
+    attempts: "row.attempt",
+    status: "row.outcome",
+    worker: "row.worker",
+  },
   step: {
     id: "row.job_id",
     epoch: "row.epoch",

@@ -140,6 +140,7 @@ export class RemoteStore implements Store {
   readonly extend = this.#verb("extend");
   readonly release = this.#verb("release");
   readonly settleCompleted = this.#verb("settleCompleted");
+  readonly settleOutages = this.#verb("settleOutages");
   readonly reclaimExpired = this.#verb("reclaimExpired");
   readonly promoteDue = this.#verb("promoteDue");
   readonly upcoming = this.#verb("upcoming");

@@ -22,6 +22,8 @@ interface Told {
   /** What the step threw in the attempt that stood still. */
   readonly thrown: string[];
   readonly status: string | undefined;
+  /** Those that were charged: nobody can tell a freeze from a task that caused it. */
+  readonly attempts: number;
 }
 
 /** Runs the job until it ends. Each replacement is given a function that lets time pass, once. */
@@ -61,10 +63,11 @@ async function runFrozen(
     runtime.clock.advance(10);
     return (await job.get()).finishedAt !== null;
   });
-  return { ran, thrown, status: (await job.get()).status };
+  const { status, attempts } = await job.get();
+  return { ran, thrown, status, attempts };
 }
 
-const DONE_LATER = { thrown: ["LEASE_LOST"], status: "done" };
+const DONE_LATER = { thrown: ["LEASE_LOST"], status: "done", attempts: 2 };
 
 suite("a worker that stood still past its lease", () => {
   test("does not make an effect that it was about to make", async () => {

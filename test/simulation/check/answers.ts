@@ -1,5 +1,12 @@
 /** What callers were told, held against what the witness saw: every yes was true when it was said, and every no too. */
-import type { CancelCall, EnqueueCall, ExtendCall, Fence, SettleCall } from "../history.ts";
+import type {
+  CancelCall,
+  EnqueueCall,
+  ExtendCall,
+  Fence,
+  OutageCall,
+  SettleCall,
+} from "../history.ts";
 import { fenceKey, type Evidence, type Findings } from "./evidence.ts";
 import type { LeaseEnd, Life, Lives } from "./life.ts";
 
@@ -22,6 +29,7 @@ export function checkAnswers(
       if (call.answer === "ok")
         coverage.hit("refused: an extension", call.fences.length - call.told.length);
     }
+    if (call.f === "outage") checkOutage(call, lives, findings);
     if (call.f === "cancel") checkCancelled(call, lives, findings);
   }
 }
@@ -100,6 +108,34 @@ function checkSettled(call: SettleCall, lives: Lives, findings: Findings): void 
     }
   }
 }
+
+/**
+ * An owner that reports an outage has not crashed: its attempt was settled or its crash is given back, unless the job had
+ * ended before it came, or has met very many outages.
+ */
+function checkOutage(call: OutageCall, lives: Lives, findings: Findings): void {
+  if (call.answer !== "ok") return;
+  const told = new Set(call.told.map(keyOf));
+  for (const fence of call.settlements) {
+    const life = lives.jobs.get(fence.id);
+    const ended = life?.attempts.find(({ epoch }) => epoch === fence.epoch);
+    const isCrash = ended?.outcome === "crashed";
+    if (told.has(keyOf(fence))) {
+      findings.expect(!isCrash, "I5 the fence", () => `${keyOf(fence)} is a crash all the same`);
+      continue;
+    }
+    const wasLive = life?.finishedTx.every((tx) => tx > (call.to ?? 0)) === true;
+    const outages = life?.attempts.filter(({ outcome }) => outcome === "released").length ?? 0;
+    findings.expect(
+      !isCrash || !wasLive || outages >= FORGIVEN,
+      "I7 attempts",
+      () => `${keyOf(fence)} was alive and reported an outage, and a crash is counted`,
+    );
+  }
+}
+
+/** So many outages of one job at least count as no crash. */
+const FORGIVEN = 10;
 
 /**
  * Whether nobody can know afterwards who ended a job: one that was to be cancelled anyway, for whoever hands it back

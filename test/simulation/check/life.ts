@@ -4,7 +4,7 @@
  * A row that leaves a table enters another in the same transaction; its counters change as that move says, and nothing
  * else does. Whoever ended a lease showed its fence, or the lease had run out.
  */
-import type { Recorded, SettleCall } from "../history.ts";
+import type { OutageCall, Recorded, SettleCall } from "../history.ts";
 import type { Change } from "../witness.ts";
 import { fenceKey, type Evidence, type Findings, type Invariant } from "./evidence.ts";
 
@@ -16,7 +16,7 @@ export interface Ended {
   readonly epoch: number;
   readonly attempt: number;
   readonly worker: string;
-  readonly outcome: string;
+  outcome: string;
 }
 
 export interface Life {
@@ -64,6 +64,10 @@ export class Lives {
     resolve: Map<string, number>;
   };
   readonly #extensions: Map<string, number>;
+  /** What owners said whose database did not answer. */
+  readonly #reported: Map<string, { kind: string; from: number }[]>;
+  /** The last row whose crashes were corrected. */
+  #corrected: Change | null = null;
   readonly #said = new Map<string, number>();
   readonly #onTheMove = new Set<Life>();
   #tx = 0;
@@ -72,7 +76,8 @@ export class Lives {
     this.#evidence = evidence;
     this.#findings = findings;
     const { calls } = evidence.history;
-    this.#settled = settledBy(calls);
+    this.#settled = settledBy(calls, ["settle", "outage"]);
+    this.#reported = settledBy(calls, ["outage"]);
     this.#asked = {
       enqueue: firstAsked(calls, (call) =>
         call.f === "enqueue" ? call.jobs.map(({ id }) => id) : [],
@@ -98,6 +103,7 @@ export class Lives {
     if (change.tx !== this.#tx) this.#endTransaction();
     this.#tx = change.tx;
     if (change.tbl === "job") return this.#readJob(change);
+    if (change.tbl === "attempt" && change.op === "update") return this.#giveBack(change);
     if (change.tbl === "event" && change.until_at !== null) this.#said.set(change.id, change.tx);
     if (!STATE_TABLES.has(change.tbl)) return;
     const life = this.jobs.get(change.id);
@@ -178,6 +184,7 @@ export class Lives {
 
   #update(life: Life, to: Change): void {
     const { row: from } = life;
+    if (from !== null && from.crashes !== to.crashes) return this.#correct(life, from, to);
     if (to.tbl !== "lease" || from === null || life.table !== "lease") {
       return this.#add("I8 the moves", to, `a row of ${to.tbl} was changed`);
     }
@@ -193,6 +200,35 @@ export class Lives {
     else if (!isMarkedAgain) this.#extend(from, to);
     else push(this.extended, fenceKey(to.id, to.worker, to.epoch), to.tx);
     life.row = to;
+  }
+
+  /** A crash is taken back, and its attempt where no worker was told of the next: somebody has to say whose it was. */
+  #correct(life: Life, from: Change, to: Change): void {
+    const isBack = to.tbl !== "lease";
+    if (to.tbl !== life.table) this.#add("I8 the moves", to, `was corrected in ${to.tbl}`);
+    this.#counts(to, "I3 epochs", "epoch", from.epoch);
+    this.#counts(to, "I7 attempts", "crashes", (from.crashes ?? 0) - 1);
+    this.#counts(to, "I7 attempts", "attempts", (from.attempts ?? 0) - (isBack ? 1 : 0));
+    this.#counts(to, "I7 attempts", "attempts_max", from.attempts_max);
+    if (isBack) life.givenBack += 1;
+    life.row = to;
+    this.#corrected = to;
+  }
+
+  /** The owner of that attempt says that it was alive, and its crash is not counted any more. */
+  #giveBack(to: Change): void {
+    const fence = fenceKey(to.id, to.worker, to.epoch);
+    const asked = (this.#reported.get(fence) ?? []).some(({ from }) => from < to.tx);
+    const ended = this.jobs.get(to.id)?.attempts.find(({ epoch }) => epoch === to.epoch);
+    if (!asked)
+      this.#add("I5 the fence", to, "its crash was given back, and its owner never said so");
+    if (ended?.outcome !== "crashed" || to.status !== "released")
+      return this.#add("I9 the attempts' history", to, `it became ${to.status}`);
+    ended.outcome = "released";
+    this.#edge("given back", "crashed", "released");
+    if (this.#corrected?.tx !== to.tx || this.#corrected.id !== to.id)
+      this.#add("I7 attempts", to, "its crash was given back and still counts");
+    this.#corrected = null;
   }
 
   #mark(to: Change): void {
@@ -384,9 +420,14 @@ export class Lives {
   }
 }
 
-function settledBy(calls: readonly Recorded[]): Map<string, { kind: string; from: number }[]> {
+function settledBy(
+  calls: readonly Recorded[],
+  verbs: readonly Recorded["f"][],
+): Map<string, { kind: string; from: number }[]> {
   const settled = new Map<string, { kind: string; from: number }[]>();
-  const settles = calls.filter((call): call is SettleCall => call.f === "settle");
+  const settles = calls.filter(
+    (call): call is SettleCall | OutageCall => verbs.includes(call.f) && "settlements" in call,
+  );
   for (const { settlements, from } of settles) {
     for (const { id, worker, epoch, kind } of settlements) {
       push(settled, fenceKey(id, worker, epoch), { kind, from });
@@ -416,6 +457,9 @@ function becomes(kind: string, isLast: boolean): string[] {
       return ["waiting", "pending"]; // what it waits for may have been said already
     case "released":
       return ["pending"];
+    case "outage":
+      // Of a job that has met very many, the attempt counts as any other.
+      return ["pending", isLast ? "failed" : "retry"];
     default:
       return [kind];
   }

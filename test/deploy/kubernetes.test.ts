@@ -1,6 +1,7 @@
 /** deploy/kubernetes: that the manifests fit together, and fit what the program does. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { BlockList } from "node:net";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { parseAllDocuments } from "yaml";
@@ -188,6 +189,24 @@ describe("deploy/kubernetes", () => {
       .flatMap(({ spec }) => spec.ingress ?? [])
       .flatMap((rule: { ports: { port: number }[] }) => rule.ports.map(({ port }) => port));
     assert.deepEqual([...new Set(ports)], [DEFAULT_PORT]);
+  });
+
+  test("alerts and tasks reach public HTTPS, and nothing inside of the cluster", () => {
+    const { podSelector, egress } = only("NetworkPolicy", "holdfast-https").spec;
+    const names: string[] = podSelector.matchExpressions[0].values;
+    for (const { labels, name } of pods.filter((pod) => pod.name !== "holdfast-migrate")) {
+      assert.ok(names.includes(labels["app.kubernetes.io/name"] ?? ""), name);
+    }
+    const { cidr, except } = egress[0].to[0].ipBlock;
+    assert.equal(cidr, "0.0.0.0/0");
+    const blocked = new BlockList();
+    for (const net of except as string[]) {
+      const [address = "", bits] = net.split("/");
+      blocked.addSubnet(address, Number(bits));
+    }
+    const inside = ["10.96.0.1", "169.254.169.254", "172.20.0.1", "192.168.1.1", "100.100.100.200"];
+    for (const address of inside) assert.ok(blocked.check(address), address);
+    assert.ok(!blocked.check("8.8.8.8"));
   });
 
   test("every container is held to the restricted standard, with a memory limit and no CPU limit", () => {

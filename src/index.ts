@@ -87,7 +87,13 @@ export type {
   WorkersFilter,
   WorkerTarget,
 } from "./queue/workers.ts";
-export type { ChangedLimit, EnqueuerRecord, WorkerRecord, WorkerType } from "./store/registry.ts";
+export type {
+  ChangedLimit,
+  EnqueuerRecord,
+  UnregisteredWorker,
+  WorkerRecord,
+  WorkerType,
+} from "./store/registry.ts";
 export type { LeaseRecord, OnConflict, QueueStats, Store, Stranded } from "./store/store.ts";
 export { openStore } from "./store/open.ts";
 export { Doctor } from "./ops/doctor.ts";

@@ -62,10 +62,14 @@ export async function workerId({ store }: Holdfast, typed: string): Promise<stri
     find: async (prefix, limit) => {
       const exact = await store.findWorker(prefix);
       const found = exact === null ? await store.workers({ prefix, limit }) : [exact];
-      return found.map(({ id, status, hostname, pid }) => ({
-        id,
-        about: `${status} ${hostname}:${pid}`,
-      }));
+      const others = (await store.unregistered()).filter(({ id }) => id.startsWith(prefix));
+      return [
+        ...found.map(({ id, status, hostname, pid }) => ({
+          id,
+          about: `${status} ${hostname}:${pid}`,
+        })),
+        ...others.map(({ id, kind }) => ({ id, about: kind })),
+      ];
     },
     notFound: (id) => new WorkerNotFound(`There is no worker ${id}. See: holdfast workers`),
   });

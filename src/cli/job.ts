@@ -6,6 +6,7 @@ import type { LogReport, ProgressReport, Report } from "../core/report.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { AttemptView, JobView, StepView } from "../queue/jobs.ts";
 import { isRunnable } from "../queue/workers.ts";
+import { takes } from "./runnable.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { entryLine, follow, progressText } from "./follow.ts";
@@ -84,7 +85,8 @@ const WORKERS_SEEN_MAX = 1_000;
 
 async function hasWorker({ workers }: Holdfast, view: JobView): Promise<boolean | null> {
   if (view.status !== "pending") return null;
-  return isRunnable(view, await workers.list({ limit: WORKERS_SEEN_MAX }));
+  const live = await workers.list({ limit: WORKERS_SEEN_MAX });
+  return isRunnable(view, live) || takes(view, await workers.unregistered());
 }
 
 function story(terminal: Terminal, view: Told, past: Past): string[] {

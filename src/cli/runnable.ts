@@ -3,7 +3,7 @@ import { didYouMean } from "../core/did-you-mean.ts";
 import { activeStates } from "../core/worker-state.ts";
 import { isRunnable } from "../queue/workers.ts";
 import type { JobView } from "../queue/jobs.ts";
-import type { WorkerRecord } from "../store/registry.ts";
+import type { UnregisteredWorker, WorkerRecord } from "../store/registry.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 
 const WORKERS_SEEN_MAX = 1_000;
@@ -15,7 +15,7 @@ export interface Prospect {
   readonly note: string | null;
 }
 
-/** By the registry of workers. Those that only take leases over HTTP are not in it. */
+/** By the registry of workers, and by the programs that acquire leases. Which tasks the latter know they need not say. */
 export async function prospectOf(
   { workers }: Holdfast,
   view: Pick<JobView, "queue" | "task" | "status">,
@@ -25,8 +25,19 @@ export async function prospectOf(
   const all = await workers.list({ limit: WORKERS_SEEN_MAX });
   // One that is stopping takes nothing new.
   const live = all.filter((worker) => activeStates.some((state) => state === worker.status));
-  const runnable = isRunnable(view, live);
+  const runnable = isRunnable(view, live) || takes(view, await workers.unregistered());
   return { runnable, note: runnable ? null : whyNot(view, live) };
+}
+
+/** Whether a program that acquires leases may take it. */
+export function takes(
+  { task, queue }: Pick<JobView, "queue" | "task">,
+  others: readonly UnregisteredWorker[],
+): boolean {
+  return others.some(
+    ({ kind, queues, tasks }) =>
+      kind === "leases" && queues.includes(queue) && (tasks === null || tasks.includes(task)),
+  );
 }
 
 function whyNot(

@@ -2,9 +2,9 @@
 import { shortIds } from "../core/id-prefix.ts";
 import type { WorkerState } from "../core/worker-state.ts";
 import { driftOf } from "../queue/workers.ts";
-import type { WorkerRecord } from "../store/registry.ts";
+import type { UnregisteredWorker, WorkerRecord } from "../store/registry.ts";
 import { isGone } from "../worker/process-trace.ts";
-import { table, type Cell } from "./table.ts";
+import { printable, table, type Cell } from "./table.ts";
 import type { Colors, Terminal } from "./terminal.ts";
 import { counted, moment, relative, span } from "./words.ts";
 
@@ -14,6 +14,7 @@ const BYTES_PER_MB = 1e6;
 
 export function workerTable(
   workers: readonly WorkerRecord[],
+  others: readonly UnregisteredWorker[],
   { columns, colors }: Pick<Terminal, "columns" | "colors">,
 ): string[] {
   const drifting = new Set(driftOf(workers).map(({ type }) => type));
@@ -29,17 +30,50 @@ export function workerTable(
       { title: "DONE", align: "right" },
       ...(wide ? [{ title: "HOST", flexible: true }] : []),
     ],
-    rows: workers.map((worker): (string | Cell)[] => [
-      names?.get(worker.id) ?? worker.id,
-      { text: standing(worker), paint: paintOf(colors, worker) },
-      drifting.has(worker.type) ? { text: worker.version, paint: colors.yellow } : worker.version,
-      span(worker.silentMs),
-      String(worker.leases),
-      String(worker.done),
-      ...(wide ? [`${worker.hostname}:${worker.pid}`] : []),
-    ]),
+    rows: [
+      ...workers.map((worker): (string | Cell)[] => [
+        names?.get(worker.id) ?? worker.id,
+        { text: standing(worker), paint: paintOf(colors, worker) },
+        drifting.has(worker.type) ? { text: worker.version, paint: colors.yellow } : worker.version,
+        span(worker.silentMs),
+        String(worker.leases),
+        String(worker.done),
+        ...(wide ? [`${worker.hostname}:${worker.pid}`] : []),
+      ]),
+      ...others.map((worker): (string | Cell)[] => [
+        worker.id,
+        { text: KINDS[worker.kind], paint: colors.cyan },
+        worker.version ?? UNKNOWN,
+        span(worker.silentMs),
+        String(worker.leases),
+        UNKNOWN,
+        ...(wide ? [whereOf(worker) ?? UNKNOWN] : []),
+      ]),
+    ],
     width: columns,
     paintTitle: colors.bold,
+  });
+}
+
+/** In no registry: a standby, and a program that takes jobs over HTTP or with the lease verbs. */
+const KINDS = { standby: "standby", leases: "external" } as const;
+const UNKNOWN = "–";
+
+function whereOf({ hostname, pid }: UnregisteredWorker): string | null {
+  return hostname === null ? null : `${hostname}:${pid}`;
+}
+
+export function portraitOfUnregistered(worker: UnregisteredWorker, { colors }: Terminal): string[] {
+  const now = worker.heartbeatAt + worker.silentMs;
+  return linesOf(worker.id, colors, {
+    status: `${KINDS[worker.kind]}, in no registry`,
+    version: worker.version,
+    process: whereOf(worker),
+    queues: worker.queues.join(", "),
+    tasks: worker.tasks?.join(", ") ?? "any",
+    started: moment(worker.startedAt, now),
+    seen: relative(worker.heartbeatAt, now),
+    jobs: `holds ${worker.leases}`,
   });
 }
 
@@ -90,7 +124,7 @@ function paintOf(colors: Colors, worker: WorkerRecord): (text: string) => string
 
 export function portrait(worker: WorkerRecord, { colors }: Terminal): string[] {
   const now = worker.heartbeatAt + worker.silentMs; // by the database's clock, as all of these are
-  const lines: Record<string, string | null> = {
+  return linesOf(worker.id, colors, {
     status: paintOf(colors, worker)(standing(worker)),
     reason: worker.reason,
     slot: worker.slot === null ? null : `${worker.slot} (instance ${worker.instance})`,
@@ -105,11 +139,18 @@ export function portrait(worker: WorkerRecord, { colors }: Terminal): string[] {
     jobs: `holds ${worker.leases} of ${worker.concurrency}; ${worker.claimed} claimed, ${worker.done} done, ${worker.retried} retried, ${worker.failed} failed`,
     lost: worker.leasesLost === 0 ? null : counted(worker.leasesLost, "lease"),
     memory: `${Math.round(worker.memoryBytes / BYTES_PER_MB)} MB; event loop late by ${worker.loopDelayMs} ms`,
-  };
+  });
+}
+
+function linesOf(
+  title: string,
+  colors: Colors,
+  facts: Readonly<Record<string, string | null>>,
+): string[] {
   return [
-    colors.bold(worker.id),
-    ...Object.entries(lines).flatMap(([name, text]) =>
-      text === null ? [] : [`  ${colors.dim(name.padEnd(8))}  ${text}`],
+    colors.bold(title),
+    ...Object.entries(facts).flatMap(([name, text]) =>
+      text === null ? [] : [`  ${colors.dim(name.padEnd(8))}  ${printable(text)}`],
     ),
   ];
 }

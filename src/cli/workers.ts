@@ -1,6 +1,7 @@
 /** `holdfast workers`: who works, and what they shall do. */
 import { Command } from "commander";
 import type { Drifts, WorkerTarget } from "../queue/workers.ts";
+import type { UnregisteredWorker } from "../store/registry.ts";
 import type { Stranded } from "../store/store.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
@@ -11,7 +12,7 @@ import { workerId, WorkerNotFound } from "./id.ts";
 import { printable } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { limitCommand } from "./worker-limit.ts";
-import { portrait, workerTable } from "./worker-table.ts";
+import { portrait, portraitOfUnregistered, workerTable } from "./worker-table.ts";
 import { counted, span } from "./words.ts";
 
 interface ListOptions extends DatabaseOptions {
@@ -78,17 +79,32 @@ function orderCommand(terminal: Terminal, order: keyof typeof ORDERS): Command {
 async function list(terminal: Terminal, { url, ...filter }: ListOptions): Promise<void> {
   await using holdfast = await openForLooking(url);
   const workers = await holdfast.workers.list(filter);
+  const others = await holdfast.workers.unregistered();
+  const unregistered = others.filter(
+    ({ type }) => filter.type === undefined || type === filter.type,
+  );
   const troubles = {
     drift: await holdfast.workers.drift(),
     stranded: await holdfast.jobs.stranded(),
   };
   if (terminal.json) {
-    terminal.printJson({ workers, ...troubles });
+    terminal.printJson({ workers, unregistered, ...troubles });
     return;
   }
-  const lines = workers.length === 0 ? [] : [...workerTable(workers, terminal), ""];
-  const count = workers.length === 0 ? "No workers." : counted(workers.length, "worker");
+  const all = workers.length + unregistered.length;
+  const lines = all === 0 ? [] : [...workerTable(workers, unregistered, terminal), ""];
+  const count = all === 0 ? "No workers." : countOf(workers.length, unregistered);
   terminal.print(...lines, ...remarks(troubles, terminal), terminal.colors.dim(count));
+}
+
+function countOf(workers: number, others: readonly UnregisteredWorker[]): string {
+  const standbys = others.filter(({ kind }) => kind === "standby").length;
+  const external = others.length - standbys;
+  return [
+    counted(workers, "worker"),
+    ...(standbys === 0 ? [] : [counted(standbys, "standby")]),
+    ...(external === 0 ? [] : [`${external} external`]),
+  ].join(", ");
 }
 
 interface Troubles {
@@ -115,10 +131,19 @@ function remarks({ drift, stranded }: Troubles, { colors }: Terminal): string[] 
 
 async function show(terminal: Terminal, id: string, { url }: DatabaseOptions): Promise<void> {
   await using holdfast = await openForLooking(url);
-  const worker = await holdfast.workers.find(await workerId(holdfast, id));
-  if (worker === null) throw new WorkerNotFound(`There is no worker ${id}. See: holdfast workers`);
+  const whole = await workerId(holdfast, id);
+  const worker = await holdfast.workers.find(whole);
+  if (worker === null) return await showUnregistered(terminal, holdfast, whole);
   if (terminal.json) terminal.printJson({ worker });
   else terminal.print(...portrait(worker, terminal));
+}
+
+async function showUnregistered(terminal: Terminal, holdfast: Holdfast, id: string): Promise<void> {
+  const unregistered = (await holdfast.workers.unregistered()).find((each) => each.id === id);
+  if (unregistered === undefined)
+    throw new WorkerNotFound(`There is no worker ${id}. See: holdfast workers`);
+  if (terminal.json) terminal.printJson({ unregistered });
+  else terminal.print(...portraitOfUnregistered(unregistered, terminal));
 }
 
 async function tell(
@@ -132,7 +157,7 @@ async function tell(
   const target =
     named === "all" || "type" in named ? named : { id: await workerId(holdfast, named.id) };
   const told = await give(holdfast, { order, target, reason });
-  if (told.length === 0) throw new WorkerNotFound(nobody(target));
+  if (told.length === 0) throw new WorkerNotFound(await whyNobody(holdfast, target));
   if (terminal.json) terminal.printJson({ order, workers: told });
   else terminal.print(...told.map((worker) => `${worker} ${ORDERS[order][1]}`));
 }
@@ -165,6 +190,16 @@ function targetOf(
   }
   if (id !== undefined) return { id };
   return type === undefined ? "all" : { type };
+}
+
+/** A worker without a row cannot be told anything. */
+async function whyNobody(holdfast: Holdfast, target: WorkerTarget): Promise<string> {
+  if (target === "all" || "type" in target) return nobody(target);
+  const others = await holdfast.workers.unregistered();
+  const other = others.find(({ id }) => id === target.id);
+  if (other === undefined) return nobody(target);
+  const where = other.hostname === null ? "" : ` (process ${other.pid} on ${other.hostname})`;
+  return `${other.id} is in no registry and cannot be told anything. End its process${where}.`;
 }
 
 function nobody(target: WorkerTarget): string {

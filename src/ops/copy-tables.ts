@@ -57,6 +57,7 @@ export const COPIED_TABLES: readonly CopiedTable[] = [
   { name: "lock", key: ["name"] },
   { name: "lock_stat", key: ["minute", "type", "source"] },
   { name: "enqueuer", key: ["version"] },
+  { name: "unregistered_worker", key: ["id"] },
   { name: "worker_type", key: ["name"] },
   { name: "worker", key: ["id"], adapt: asStopped },
   { name: "census", key: ["id"], single: (row) => row },

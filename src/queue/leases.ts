@@ -14,7 +14,8 @@ import { backoffMs, retryPolicy } from "../core/retry.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { DEFAULT_QUEUE } from "../core/task.ts";
 import { checkTaskName } from "../core/task-name.ts";
-import type { LeaseFilter, LeaseRecord, Settled, Store } from "../store/store.ts";
+import type { LeaseFilter, LeaseRecord, Settled, Store, Wanted } from "../store/store.ts";
+import { NOTE_EVERY_MS } from "../store/unregistered.ts";
 import { PAGE_MAX } from "./jobs.ts";
 import { checkKnown, checkList, checkText, checkWhole } from "../core/check.ts";
 
@@ -25,6 +26,9 @@ export const CLAIM_MAX = 1_000;
 export const DEFAULT_GRACE = "2s";
 /** A job that has cost this many workers their lease is poison. */
 export const DEFAULT_CRASHES_MAX = 3;
+
+/** Of more programs than these it is forgotten when they were noted. */
+const NOTED_MAX = 10_000;
 
 const EXTEND_OPTIONS = new Set(["lease"]);
 const RESET_OPTIONS = new Set(["grace", "limit"]);
@@ -71,6 +75,8 @@ export type Released = Pick<Settled, "status" | "attempts"> & {
 export class Leases {
   readonly #store: Store;
   readonly #runtime: Runtime;
+  /** When each program that acquires was last noted. */
+  readonly #notedAt = new Map<string, number>();
 
   constructor(store: Store, runtime: Runtime) {
     this.#store = store;
@@ -81,7 +87,7 @@ export class Leases {
   async acquire(options: AcquireOptions): Promise<Lease[]> {
     checkKnown(options, ACQUIRE_OPTIONS);
     const { queues = [DEFAULT_QUEUE], tasks, limit = 1, lease = DEFAULT_LEASE } = options;
-    const claimed = await this.#store.claim({
+    const wanted = {
       worker: checkName("worker", options.worker),
       queues: checkList("queues", queues).map((queue) => checkName("queues", queue)),
       tasks:
@@ -90,7 +96,9 @@ export class Leases {
           : checkList("tasks", tasks).map((task) => checkTaskName("tasks", task)),
       limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
       leaseMs: toMs("lease", lease, { min: LEASE_MS_MIN }),
-    });
+    };
+    await this.#note(wanted);
+    const claimed = await this.#store.claim(wanted);
     const acquired: Lease[] = [];
     const unreadable: Settlement[] = [];
     for (const claim of claimed) {
@@ -105,6 +113,19 @@ export class Leases {
     }
     await this.#store.settle(unreadable);
     return acquired;
+  }
+
+  /** So that people can see who acquires, also while there is nothing to do. It must not keep anybody from acquiring. */
+  async #note(wanted: Pick<Wanted, "worker" | "queues" | "tasks">): Promise<void> {
+    const { worker: id, queues, tasks } = wanted;
+    const now = this.#runtime.monotonic();
+    if (now - (this.#notedAt.get(id) ?? Number.NEGATIVE_INFINITY) < NOTE_EVERY_MS) return;
+    if (this.#notedAt.size >= NOTED_MAX) this.#notedAt.clear();
+    this.#notedAt.set(id, now);
+    const facts = { type: null, hostname: null, pid: null, version: null };
+    await this.#store
+      .noteUnregistered({ id, kind: "leases", queues, tasks, ...facts })
+      .catch(() => {});
   }
 
   /** Moves the lease's end to `lease` from now. Throws LeaseLost when it is not ours any more. */

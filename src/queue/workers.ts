@@ -10,6 +10,7 @@ import type {
   ChangedLimit,
   Command,
   EnqueuerRecord,
+  UnregisteredWorker,
   WorkerRecord,
   WorkerType,
 } from "../store/registry.ts";
@@ -92,6 +93,11 @@ export class Workers {
 
   find(id: string): Promise<WorkerRecord | null> {
     return this.#store.findWorker(checkText("id", id));
+  }
+
+  /** Standbys, and programs that take jobs over HTTP or with the lease verbs: those of the last minute. */
+  unregistered(): Promise<UnregisteredWorker[]> {
+    return this.#store.unregistered();
   }
 
   /** Where builds differ: among workers, and between those who enqueued within the last minutes and the workers. */

@@ -54,6 +54,25 @@ export const worker = z
   })
   .meta({ id: "Worker", description: "A process that runs jobs." });
 
+export const unregistered = z
+  .object({
+    id: z.string(),
+    kind: z.enum(["standby", "leases"]).meta({
+      description: "A standby, or a program that takes jobs over HTTP or with the lease verbs.",
+    }),
+    type: z.string().nullable(),
+    hostname: z.string().nullable(),
+    pid: z.int().nullable(),
+    version: z.string().nullable(),
+    queues: z.array(z.string()),
+    tasks: z.array(z.string()).nullable().meta({ description: "Null: any." }),
+    startedAt: instant,
+    heartbeatAt: instant,
+    silentMs: z.number(),
+    leases: count.meta({ description: "Jobs that it holds, counted now." }),
+  })
+  .meta({ id: "UnregisteredWorker", description: "A worker without a row in the registry." });
+
 export const drift = z
   .object({
     workers: z

@@ -1,11 +1,12 @@
 /**
  * Queues that somebody works on who is in no registry: over HTTP, with the SQL functions, or with the lease verbs.
  *
- * They leave no row of their own; what they do does. Whoever has a lease works, and where jobs ended lately and no registered
- * worker was there to end them, somebody else did. Which tasks they know, nobody can tell.
+ * Those that acquire leases here or over HTTP are noted. Others leave no row of their own, but what they do does: an owner of a
+ * lease works, and where jobs ended lately that no registered worker can have ended, another one did.
  */
 import type { Engine } from "./engine.ts";
 import { sql } from "./sql.ts";
+import { notedQueues } from "./unregistered.ts";
 
 const MINUTE_MS = 60_000;
 /** Endings are folded when their minute is over, so the last that are known may be two minutes old. */
@@ -24,7 +25,8 @@ export async function outsideQueues(engine: Engine): Promise<Set<string>> {
        and done + failed > 0`);
   const registered = ended.length === 0 ? new Set() : await lateCrews(engine);
   const unaccounted = ended.filter(({ queue }) => !registered.has(queue));
-  return new Set([...leased, ...unaccounted].map(({ queue }) => queue));
+  const worked = [...leased, ...unaccounted].map(({ queue }) => queue);
+  return new Set([...worked, ...(await notedQueues(engine))]);
 }
 
 /** Where registered workers were lately, also such as have stopped: what ended there may be theirs. */

@@ -36,6 +36,12 @@ export interface Registry {
   workers(filter: WorkerFilter): Promise<WorkerRecord[]>;
   findWorker(id: string): Promise<WorkerRecord | null>;
 
+  /** Notes a standby, or a program that acquires leases, so that people can see it. It is to be called every 20 s. */
+  noteUnregistered(worker: NewUnregistered): Promise<void>;
+  forgetUnregistered(id: string): Promise<void>;
+  /** Those that were noted within the last minute, and owners of leases that no registry knows. */
+  unregistered(): Promise<UnregisteredWorker[]>;
+
   /** The queues that somebody works on who is in no registry: over HTTP, or with the lease verbs. */
   outsideQueues(): Promise<string[]>;
 
@@ -146,6 +152,29 @@ export interface ClosedWorker {
 export interface Command extends Signature {
   readonly wish: Wish;
   readonly target: { readonly worker: string } | { readonly type: string } | { readonly all: true };
+}
+
+/** A standby, which will register under the same id, or a program that takes jobs with the lease verbs. */
+export interface NewUnregistered {
+  readonly id: string;
+  readonly kind: "standby" | "leases";
+  /** The facts of a program that takes leases are not known. */
+  readonly type: string | null;
+  readonly hostname: string | null;
+  readonly pid: number | null;
+  readonly version: string | null;
+  readonly queues: readonly string[];
+  /** Null: any. */
+  readonly tasks: readonly string[] | null;
+}
+
+export interface UnregisteredWorker extends NewUnregistered {
+  readonly startedAt: number;
+  readonly heartbeatAt: number;
+  /** How long ago that is, by the database's clock. It is noted about three times a minute. */
+  readonly silentMs: number;
+  /** Jobs that it holds under a lease, counted now. */
+  readonly leases: number;
 }
 
 export interface WorkerType {

@@ -10,10 +10,12 @@ import type {
   Command,
   EnqueuerRecord,
   LimitChange,
+  NewUnregistered,
   NewWorker,
   Registered,
   Registry,
   Silence,
+  UnregisteredWorker,
   WorkerFilter,
   WorkerMove,
   WorkerRecord,
@@ -22,6 +24,7 @@ import type {
 } from "./registry.ts";
 import { outsideQueues } from "./outsiders.ts";
 import { actOrLookUp } from "./unknown.ts";
+import * as others from "./unregistered.ts";
 import * as types from "./worker-types.ts";
 import * as workers from "./workers.ts";
 
@@ -32,6 +35,18 @@ export class SqlRegistry extends Announcer implements Registry {
 
   beat(id: string, vitals: WorkerVitals, queues: readonly string[]): Promise<Beat | null> {
     return beat(this.engine, id, { vitals, queues });
+  }
+
+  noteUnregistered(worker: NewUnregistered): Promise<void> {
+    return others.noteUnregistered(this.engine, worker);
+  }
+
+  forgetUnregistered(id: string): Promise<void> {
+    return others.forgetUnregistered(this.engine, id);
+  }
+
+  unregistered(): Promise<UnregisteredWorker[]> {
+    return others.unregistered(this.engine);
   }
 
   async outsideQueues(): Promise<string[]> {

@@ -10,6 +10,7 @@ import { sleep, type Runtime } from "../core/runtime.ts";
 import { SLOTS_MAX } from "../core/worker-state.ts";
 import type { NewWorker, Registered } from "../store/registry.ts";
 import type { Store } from "../store/store.ts";
+import { NOTE_EVERY_MS } from "../store/unregistered.ts";
 import { isGone, ownTrace } from "./process-trace.ts";
 import type { WorkerSettings } from "./settings.ts";
 
@@ -43,6 +44,7 @@ export async function register(id: string, parts: RegistrationParts): Promise<Re
 async function standBy(id: string, parts: RegistrationParts): Promise<Registered> {
   const { store, runtime, logger, settings, signal } = parts;
   let said = false;
+  let notedAt = Number.NEGATIVE_INFINITY;
   let woken = new AbortController();
   const unwatch = store.watch(({ kind }) => {
     if (kind === "workers") woken.abort();
@@ -55,12 +57,26 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
       if ("instance" in registered) return registered;
       if (!said) logger.info({ worker: id, ...registered }, "worker stands by");
       said = true;
+      if (runtime.monotonic() - notedAt >= NOTE_EVERY_MS) {
+        notedAt = runtime.monotonic();
+        await noteStandby(id, parts);
+      }
       const waitMs = Math.min(STANDBY_MS_MAX, settings.staleMs / LOOKS_PER_STALE);
       await sleep(runtime, waitMs, { signal: AbortSignal.any([signal, woken.signal]) });
     }
   } finally {
     unwatch();
+    // It is registered now, or ends. A row that stays is forgotten after a minute.
+    if (said) await store.forgetUnregistered(id).catch(() => {});
   }
+}
+
+/** So that people can see it. A database that is away is waited for as before. */
+async function noteStandby(id: string, { store, settings }: RegistrationParts): Promise<void> {
+  const { name: type, version, queues, tasks } = settings;
+  const { hostname, pid } = ownTrace();
+  const facts = { id, type, hostname, pid, version, queues, tasks: [...tasks.keys()] };
+  await store.noteUnregistered({ ...facts, kind: "standby" }).catch(() => {});
 }
 
 /** Who is active instead, if somebody is. A database that goes away while the worker stands by is waited for. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import type { WorkerRecord } from "../../src/index.ts";
+import { openHoldfast, type WorkerRecord } from "../../src/index.ts";
 import type { Colors } from "../../src/cli/terminal.ts";
 import { workerTable } from "../../src/cli/worker-table.ts";
 import { assertRefused, Desk, until, type Started } from "./command.ts";
@@ -78,6 +78,12 @@ suite("holdfast workers", () => {
       assert.equal(accepted.runnable, false);
       await desk.json(["cancel", accepted.id, stdout.trim().split(" ").at(-1) ?? ""]);
     }
+    // A program that takes leases may run it, even if it has nothing to do at the moment.
+    await using holdfast = await openHoldfast(desk.url);
+    await holdfast.leases.acquire({ worker: "py-1", queues: ["snakes"] });
+    const snake = await desk.json(["enqueue", "py.add", "--queue", "snakes"]);
+    assert.equal(snake.runnable, true);
+    await desk.json(["cancel", snake.id]);
     const known = await desk.holdfast(["enqueue", "add", "[1,2]", "--wait", "20s"]);
     assert.deepEqual([known.code, known.stderr], [0, ""]);
   });
@@ -124,7 +130,7 @@ suite("holdfast workers", () => {
     const { id } = await only();
     const short = id.slice(0, "mailer-".length + 13);
     const plain = new Proxy({}, { get: () => (text: string) => text }) as Colors;
-    const narrow = workerTable([await only()], { columns: 80, colors: plain });
+    const narrow = workerTable([await only()], [], { columns: 80, colors: plain });
     assert.match(narrow[1] ?? "", new RegExp(`^${short} +running +3f2a91c +\\S+ +\\d+ +\\d+$`));
     assert.match((await desk.holdfast(["workers", "show", short])).stdout, new RegExp(`^${id}\n`));
     assert.equal((await desk.json(["workers", "resume", "mailer-"])).workers[0], id);
@@ -170,7 +176,7 @@ suite("holdfast workers", () => {
     assert.equal((await worker.ended).code, 0);
     const { workers } = await desk.json(["workers", "list", "--all", "--type", "mailer"]);
     assert.deepEqual([workers[0].status, workers[0].reason], ["stopped", "asked"]);
-    assert.equal((await desk.holdfast(["workers"])).stdout, "No workers.\n");
+    assert.equal((await desk.holdfast(["workers", "--type", "mailer"])).stdout, "No workers.\n");
     const limited = await desk.holdfast([
       "workers",
       "limit",

@@ -128,6 +128,50 @@ export const versions: Group = (open) => {
     assert.deepEqual((await store.stranded()).length, 1);
   });
 
+  test("standbys and programs that acquire leases are seen while they note themselves", async () => {
+    const { store, clock } = await open();
+    const facts = { hostname: "host-a", pid: 7, version: "abc1234", queues: ["default"] };
+    const standby = {
+      id: "mailer-2",
+      kind: "standby",
+      type: "mailer",
+      tasks: ["mail.send"],
+      ...facts,
+    } as const;
+    const unknown = { type: null, hostname: null, pid: null, version: null };
+    const python = {
+      id: "python-1",
+      kind: "leases",
+      queues: ["remote"],
+      tasks: null,
+      ...unknown,
+    } as const;
+    await store.noteUnregistered(standby);
+    await store.noteUnregistered(python);
+    const startedAt = clock.now();
+    clock.advance(20_000);
+    await enqueueOne(store, { queue: "remote" });
+    await enqueueOne(store, { queue: "other" });
+    assert.deepEqual(
+      (await store.stranded()).map(({ queue }) => queue),
+      ["other"],
+    );
+    await store.claim({ ...upTo(1), worker: "python-1", queues: ["remote"] });
+    await store.claim({ ...upTo(1), worker: "psql", queues: ["other"] });
+    await store.noteUnregistered({ ...python, queues: ["remote", "fax"] });
+    const seen = { startedAt, heartbeatAt: clock.now(), silentMs: 0, leases: 1 };
+    assert.deepEqual(await store.unregistered(), [
+      { ...python, ...seen, queues: ["remote", "fax"] },
+      { ...standby, startedAt, heartbeatAt: startedAt, silentMs: 20_000, leases: 0 },
+      { ...python, id: "psql", queues: ["other"], ...seen, startedAt: clock.now() },
+    ]);
+    assert.deepEqual((await store.outsideQueues()).toSorted(), ["fax", "other", "remote"]);
+    await store.forgetUnregistered("mailer-2");
+    clock.advance(60_001);
+    assert.deepEqual(await store.unregistered(), []);
+    assert.deepEqual(await store.outsideQueues(), []);
+  });
+
   test("a queue whose jobs ended lately is worked on, unless they may be those of registered workers", async () => {
     const { store, clock } = await open();
     const { id } = await start(store, { slots: null, queues: ["ours"], tasks: ["mail.send"] });

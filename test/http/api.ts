@@ -288,6 +288,18 @@ export function api(name: string, url: () => Promise<string>): void {
       );
     });
 
+    test("a worker over HTTP is seen, also while it has nothing to do", async () => {
+      const wanted = { worker: "py-7", queues: ["nothing-here"], tasks: ["py.add"] };
+      assert.deepEqual((await desk.post("/api/v1/leases/acquire", wanted)).leases, []);
+      const { unregistered } = await desk.get("/api/v1/workers");
+      const { kind, queues, tasks, leases } = unregistered.find(({ id }: any) => id === "py-7");
+      assert.deepEqual(
+        { kind, queues, tasks, leases },
+        { kind: "leases", queues: ["nothing-here"], tasks: ["py.add"], leases: 0 },
+      );
+      assert.equal((await desk.get("/api/v1/workers/py-7")).unregistered.kind, "leases");
+    });
+
     test("builds that differ are told", async () => {
       const start = (version: string) =>
         desk.holdfast.startWorker({ tasks: [ship], name: "packer", version });

@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 import { Alerts } from "../../src/ops/alerts.ts";
+import { sql } from "../../src/store/sql.ts";
+import type { SqlStore } from "../../src/store/sql-store.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
@@ -9,6 +11,8 @@ import { Desk } from "./client.ts";
 
 const folder = tempFolder();
 const LIMIT_MS = 30_000;
+/** For so long after it asked for jobs a program is taken to be there. */
+const PRESENT_MS = 60_000;
 
 /** What a monitor sees that has counted just now. */
 async function look(desk: Desk, alerts: Alerts): Promise<readonly string[]> {
@@ -50,6 +54,13 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       const settlement = { worker: "python-1", epoch, as: "done" };
       await desk.post(`/api/v1/leases/${id}/settle`, settlement);
       await desk.post("/api/v1/leases/acquire", { ...worker, lease: "100ms" });
+      assert.deepEqual(await look(desk, alerts), []);
+      const { engine } = desk.holdfast.store as SqlStore;
+      await engine.transaction((tx) =>
+        tx.run(
+          sql`update holdfast.unregistered_worker set heartbeat_at = heartbeat_at - ${PRESENT_MS}`,
+        ),
+      );
       await untilRaised(desk, alerts);
       assert.deepEqual(await look(desk, alerts), ["no-worker remote"]);
       const [{ queue, task }] = (await desk.holdfast.jobs.stranded()) as any;

@@ -98,6 +98,7 @@ export async function fill(url: string): Promise<{ order: string; doubt: string 
   await holdfast.emit(packed, "o-2", null);
   await items(holdfast);
   await holdfast.locks.with("order:42", {}, async () => {});
+  await holdfast.leases.acquire({ worker: "py-1", queues: ["nothing-here"] });
   await new Tokens(holdfast).create({ name: "ci", role: "viewer" }, ada);
   await holdfast.audit.prune({ keep: 0, ...ada });
   await new Tokens(holdfast).create({ name: "cd", role: "operator" }, ada);

@@ -4,10 +4,15 @@
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
-import { openHoldfast, type Holdfast, type WorkerRecord } from "../../src/index.ts";
+import {
+  openHoldfast,
+  type Holdfast,
+  type UnregisteredWorker,
+  type WorkerRecord,
+} from "../../src/index.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
-import { Desk, until, type Started } from "../cli/command.ts";
+import { assertRefused, Desk, until, type Started } from "../cli/command.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { engines, type Place } from "./places.ts";
 
@@ -90,15 +95,31 @@ describe("before a rollout", { concurrency: true }, () => {
 
       // What a signal does does not depend on the database.
       if (name === "SQLite") {
-        test("that stands by says so when a signal ends it before it has started", async () => {
+        test("that stands by is seen, and says so when a signal ends it", async () => {
           desk = new Desk();
           const first = start();
           await first.says("worker started");
           const standby = start({}, ["--standby"]);
           await standby.says("worker stands by");
+          let unregistered: UnregisteredWorker[] = [];
+          await until("it is noted", async () => {
+            ({ unregistered } = await desk.json(["workers", "--url", place.url]));
+            return unregistered.length === 1;
+          });
+          const [{ id, kind, type, pid }] = unregistered as [UnregisteredWorker];
+          assert.deepEqual([kind, type, pid], ["standby", "mailer", standby.child.pid]);
+          const at = ["--url", place.url];
+          const { stdout } = await desk.holdfast(["workers", ...at]);
+          assert.match(stdout, new RegExp(`^${id} +standby `, "m"));
+          assert.match(stdout, /^1 worker, 1 standby$/m);
+          const shown = await desk.holdfast(["workers", "show", id, ...at]);
+          assert.match(shown.stdout, /^ {2}status +standby, in no registry$/m);
+          const told = await desk.holdfast(["workers", "stop", id, ...at]);
+          assertRefused(told, 4, new RegExp(`End its process \\(process ${pid} on `));
           standby.child.kill("SIGTERM");
           await standby.says("SIGTERM during start-up");
           assert.equal((await standby.ended).code, 0);
+          assert.deepEqual((await desk.json(["workers", ...at])).unregistered, []);
         });
       }
 

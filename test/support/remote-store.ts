@@ -171,6 +171,9 @@ export class RemoteStore implements Store {
   readonly noteEnqueuer = this.#verb("noteEnqueuer");
   readonly enqueuers = this.#verb("enqueuers");
   readonly stranded = this.#verb("stranded");
+  readonly noteUnregistered = this.#verb("noteUnregistered");
+  readonly forgetUnregistered = this.#verb("forgetUnregistered");
+  readonly unregistered = this.#verb("unregistered");
   readonly outsideQueues = this.#verb("outsideQueues");
   readonly steps = this.#verb("steps");
   readonly putStep = this.#verb("putStep");

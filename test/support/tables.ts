@@ -19,6 +19,7 @@ export const TABLES = [
   "worker",
   "worker_type",
   "enqueuer",
+  "unregistered_worker",
   "audit",
   "lock",
   "lock_stat",

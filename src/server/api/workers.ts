@@ -45,11 +45,18 @@ function readRoutes({ holdfast }: RouteParts): Route[] {
         limit: s.pageLimit.optional(),
       },
       answers: {
-        200: { description: "The workers.", schema: z.object({ workers: z.array(w.worker) }) },
+        200: {
+          description: "The workers, and those that are in no registry.",
+          schema: z.object({ workers: z.array(w.worker), unregistered: z.array(w.unregistered) }),
+        },
       },
       run: async ({ query }) => {
         const workers = await holdfast.workers.list(query as WorkersFilter);
-        return { status: 200, json: { workers: workers.map(viewOf) } };
+        const others = await holdfast.workers.unregistered();
+        const unregistered = others.filter(
+          ({ type }) => query.type === undefined || type === query.type,
+        );
+        return { status: 200, json: { workers: workers.map(viewOf), unregistered } };
       },
     }),
     route({
@@ -61,12 +68,21 @@ function readRoutes({ holdfast }: RouteParts): Route[] {
       access: "viewer",
       params: { id: s.workerId },
       answers: {
-        200: { description: "The worker.", schema: z.object({ worker: w.worker }) },
+        200: {
+          description: "The worker, under the name of what it is.",
+          schema: z.union([
+            z.object({ worker: w.worker }),
+            z.object({ unregistered: w.unregistered }),
+          ]),
+        },
       },
       run: async ({ params: { id } }) => {
         const worker = await holdfast.workers.find(id);
-        if (worker === null) throw notFound("such worker");
-        return { status: 200, json: { worker: viewOf(worker) } };
+        if (worker !== null) return { status: 200, json: { worker: viewOf(worker) } };
+        const others = await holdfast.workers.unregistered();
+        const unregistered = others.find((other) => other.id === id);
+        if (unregistered === undefined) throw notFound("such worker");
+        return { status: 200, json: { unregistered } };
       },
     }),
   ];

@@ -19,7 +19,7 @@ import { JOURNAL_TABLES, JOURNAL_TRIGGERS } from "./journal.ts";
 import { LOCK_TABLES, LOCK_TRIGGERS } from "./locks.ts";
 import { REPORT_TABLE, REPORT_TRIGGERS } from "./reports.ts";
 import { TRACE_TABLE } from "./traces.ts";
-import { ENQUEUER_TABLE, WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
+import { ENQUEUER_TABLE, UNREGISTERED_TABLE, WORKER_TABLES, WORKER_TRIGGERS } from "./workers.ts";
 import { WORKFLOW_TABLES, WORKFLOW_TRIGGERS } from "./workflows.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
@@ -208,7 +208,12 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
     breaking: false,
     script: inEngine(WORKER_TABLES, flavour) + WORKER_TRIGGERS + asViews(workers(dialect)),
   },
-  { version: 3, name: "versions", breaking: false, script: inEngine(ENQUEUER_TABLE, flavour) },
+  {
+    version: 3,
+    name: "versions",
+    breaking: false,
+    script: inEngine(ENQUEUER_TABLE + UNREGISTERED_TABLE, flavour),
+  },
   {
     version: 4,
     name: "steps and events",

@@ -18,6 +18,25 @@ create table if not exists holdfast_enqueuer (
 );
 `;
 
+/** Standbys, and programs that acquire leases: for people to see. */
+export const UNREGISTERED_TABLE = `
+create table if not exists holdfast_unregistered_worker (
+  id            ${WORKER} not null,
+  kind          ${WORD} not null,
+  type          ${NAME},
+  hostname      varchar(255),
+  pid           int,
+  version       varchar(255),
+  queues        text not null,
+  tasks         mediumtext,
+  started_at    bigint not null,
+  heartbeat_at  bigint not null,
+  check (id <> ''),
+  check (kind in ('standby', 'leases')),
+  primary key (id)
+);
+`;
+
 export const WORKER_TABLES = `
 create table if not exists holdfast_worker_type (
   name          ${NAME} not null,

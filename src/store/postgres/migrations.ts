@@ -19,7 +19,7 @@ import { JOURNAL_TABLES } from "./journal.ts";
 import { LOCK_TABLES } from "./locks.ts";
 import { REPORT_TABLE } from "./reports.ts";
 import { TRACE_TABLE } from "./traces.ts";
-import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
+import { ENQUEUER_TABLE, UNREGISTERED_TABLE, WORKER_TABLES } from "./workers.ts";
 import { WORKFLOW_TABLES } from "./workflows.ts";
 
 const waitingStatuses = statuses.filter((status: Status) => home[status] === "waiting");
@@ -196,7 +196,12 @@ export const migrations: readonly Migration[] = [
     script: COPY_TABLE + TABLES + TRIGGERS + jobViews(dialect) + FUNCTIONS,
   },
   { version: 2, name: "workers", breaking: false, script: WORKER_TABLES + workers(dialect) },
-  { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE + ENQUEUE },
+  {
+    version: 3,
+    name: "versions",
+    breaking: false,
+    script: ENQUEUER_TABLE + UNREGISTERED_TABLE + ENQUEUE,
+  },
   { version: 4, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
   { version: 5, name: "reports", breaking: false, script: REPORT_TABLE },
   { version: 6, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE + ENQUEUE },

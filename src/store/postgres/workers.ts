@@ -12,6 +12,22 @@ create table holdfast.enqueuer (
 );
 `;
 
+/** Standbys, and programs that acquire leases: for people to see. */
+export const UNREGISTERED_TABLE = `
+create table holdfast.unregistered_worker (
+  id            text    collate "C" not null primary key check (length(id) between 1 and 255),
+  kind          text    collate "C" not null check (kind in ('standby', 'leases')),
+  type          text    collate "C",
+  hostname      text,
+  pid           integer,
+  version       text,
+  queues        text    not null,
+  tasks         text,
+  started_at    bigint  not null,
+  heartbeat_at  bigint  not null
+);
+`;
+
 export const WORKER_TABLES = `
 create table holdfast.worker_type (
   name          text    collate "C" not null primary key check (length(name) between 1 and 128),

@@ -16,7 +16,7 @@ import { JOURNAL_TABLES } from "./journal.ts";
 import { LOCK_TABLES } from "./locks.ts";
 import { REPORT_TABLE } from "./reports.ts";
 import { TRACE_TABLE } from "./traces.ts";
-import { ENQUEUER_TABLE, WORKER_TABLES } from "./workers.ts";
+import { ENQUEUER_TABLE, UNREGISTERED_TABLE, WORKER_TABLES } from "./workers.ts";
 import { WORKFLOW_TABLES } from "./workflows.ts";
 
 /** Spelt with `or`: for a list of three or more, `in` builds a little table at every insert. */
@@ -182,7 +182,7 @@ export const migrations: readonly Migration[] = [
     breaking: false,
     script: WORKER_TABLES + inEngine(workers(dialect)),
   },
-  { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE },
+  { version: 3, name: "versions", breaking: false, script: ENQUEUER_TABLE + UNREGISTERED_TABLE },
   { version: 4, name: "steps and events", breaking: false, script: JOURNAL_TABLES },
   { version: 5, name: "reports", breaking: false, script: REPORT_TABLE },
   { version: 6, name: "kept keys", breaking: false, script: KEPT_KEY_TABLE },

@@ -12,6 +12,22 @@ create table holdfast_enqueuer (
 ) strict, without rowid;
 `;
 
+/** Standbys, and programs that acquire leases: for people to see. */
+export const UNREGISTERED_TABLE = `
+create table holdfast_unregistered_worker (
+  id            text    not null primary key check (length(id) between 1 and 255),
+  kind          text    not null check (kind in ('standby', 'leases')),
+  type          text,
+  hostname      text,
+  pid           integer,
+  version       text,
+  queues        text    not null,
+  tasks         text,
+  started_at    integer not null,
+  heartbeat_at  integer not null
+) strict, without rowid;
+`;
+
 export const WORKER_TABLES = `
 create table holdfast_worker_type (
   name          text    not null primary key check (length(name) between 1 and 128),

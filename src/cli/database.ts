@@ -40,7 +40,7 @@ export async function openForWork(
 /** The same, with all that the settings say. */
 export function openForService(settings: Settings, logger: Logger): Promise<Holdfast> {
   const { url, schema, redis, locks, lockTtl, lockWait } = settings;
-  return openForWork(url, (line) => logger.info({}, line), {
+  return openForWork(url, (line) => logger.info({ event: "schema:created" }, line), {
     logger,
     lockTtl,
     lockWait,

@@ -36,14 +36,14 @@ class ProcessLog {
   }
 
   #warn(warning: Error): void {
-    this.#logger.warn({ warning: warning.name }, warning.message);
+    this.#logger.warn({ event: "process:warning", warning: warning.name }, warning.message);
   }
 
   /** An error of a task fails its job; any other ends the process, which says so last. */
   #end(error: unknown): void {
     if (belongsToAttempt()) return;
     this.#logger.error(
-      { err: error, uncaught: true },
+      { event: "process:uncaught", err: error, uncaught: true },
       "an error that nobody caught ends this process",
     );
     // oxlint-disable-next-line unicorn/no-process-exit -- as Node does it

@@ -162,14 +162,18 @@ async function workerLeft(service: Service, logger: Logger): Promise<null> {
 
 function sayStopping(logger: Logger, signal: string, { shutdown }: Settings): void {
   const patience = formatMs(shutdown);
-  logger.info({}, `${signal}: waiting up to ${patience} for running jobs; again to end at once`);
+  const facts = { event: "service:stopping", signal, limitMs: shutdown };
+  logger.info(facts, `${signal}: waiting up to ${patience} for running jobs; again to end at once`);
 }
 
 /** The second one. */
 function sayEnding(logger: Logger, signal: string, { tasks, settings }: Plan): void {
   const lease = formatMs(settings.lease);
   const jobs = `. Jobs in hand are not waited for: other workers run them again, once their lease of ${lease} has run out at the latest`;
-  logger.warn({}, `${signal} again: ending now${tasks === null ? "" : jobs}`);
+  logger.warn(
+    { event: "service:ending", signal },
+    `${signal} again: ending now${tasks === null ? "" : jobs}`,
+  );
 }
 
 /** Every process would have a database of its own. */

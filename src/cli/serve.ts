@@ -34,7 +34,8 @@ async function serve(terminal: Terminal, options: object): Promise<void> {
     server: true,
     watch: false,
     async announce({ service, logger }) {
-      if (service?.url !== null) logger.info({ url: service?.url }, "serving");
+      if (service?.url !== null)
+        logger.info({ event: "service:ready", url: service?.url }, "serving");
     },
   });
 }

@@ -74,7 +74,8 @@ function announce(terminal: Terminal, settings: Settings, started: Started): voi
   const { service, logger } = started;
   const url = service?.url ?? null;
   const database = service?.holdfast.store.name;
-  logger.info({ ...(url === null ? {} : { url }), database }, "ready");
+  const place = url === null ? {} : { url };
+  logger.info({ event: "service:ready", ...place, database }, "ready");
   if (!isForPerson(terminal)) return;
   const { colors } = terminal;
   const tasks = settings.tasks === null ? "examples" : relative(".", settings.tasks);

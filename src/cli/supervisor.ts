@@ -89,7 +89,8 @@ export class Supervisor {
     const { args, logger, passOn } = this.#options;
     const child = new Child({ number, args, logger, passOn });
     this.#children.set(number, child);
-    logger.debug({ process: number, pid: child.pid }, "process started");
+    const facts = { event: "process:started", process: number, pid: child.pid };
+    logger.debug(facts, "process started");
     void child.ended.then((end) => this.#hear(child, end));
   }
 
@@ -105,16 +106,16 @@ export class Supervisor {
     if (this.#stopping.signal.aborted || this.#restarting) return;
     const { logger, onCrash } = this.#options;
     if (onCrash === "wait") {
-      return logger.warn({ process: number }, `process ${ending(end)}: waiting for a change`);
+      return logger.warn(factsOf(number, end), `process ${ending(end)}: waiting for a change`);
     }
-    if (end.code === exitCodes.ok) return this.#leave(number);
+    if (end.code === exitCodes.ok) return this.#leave(number, end);
     if (end.code === exitCodes.usage) return this.#giveUp(number, ending(end), exitCodes.usage);
     this.#afterCrash(child, end);
   }
 
   /** Somebody stopped its worker through the database. */
-  #leave(number: number): void {
-    this.#options.logger.info({ process: number }, "process ended as it was asked to");
+  #leave(number: number, end: ChildEnd): void {
+    this.#options.logger.info(factsOf(number, end), "process ended as it was asked to");
     if (this.#children.size + this.#pausing === 0) this.#over.resolve();
   }
 
@@ -129,7 +130,7 @@ export class Supervisor {
     }
     const pauseMs = Math.min(PAUSE_MS_FIRST * 2 ** (crashes.length - 1), PAUSE_MS_MAX);
     const again = `starting it again in ${formatMs(pauseMs)}`;
-    this.#options.logger.error({ process: number }, `process ${ending(end)}: ${again}`);
+    this.#options.logger.error(factsOf(number, end), `process ${ending(end)}: ${again}`);
     this.#pausing += 1;
     void sleep(systemRuntime, pauseMs, { signal: this.#stopping.signal }).then(() => {
       this.#pausing -= 1;
@@ -140,6 +141,10 @@ export class Supervisor {
   #giveUp(number: number, why: string, exitCode: number): void {
     this.#over.reject(new ChildrenFailed({ number, why, exitCode }));
   }
+}
+
+function factsOf(number: number, { code, signal }: ChildEnd): object {
+  return { event: "process:ended", process: number, exitCode: code, signal };
 }
 
 function ending({ code, signal }: ChildEnd): string {

@@ -100,14 +100,16 @@ export class Loop {
     try {
       const waitMs = await once();
       if (this.#failures > 0) {
-        logger.info({ loop: name, failures: this.#failures }, `${name}: works again`);
+        const facts = { event: "loop:recovered", loop: name, failures: this.#failures };
+        logger.info(facts, `${name}: works again`);
         this.#failures = 0;
       }
       return waitMs * (1 - JITTER * runtime.random());
     } catch (error) {
       if (this.#failures === 0 && isNews(error)) {
         const said = describeError(error); // anything may be thrown, also what String() chokes on
-        logger.error({ loop: name, err: error }, `${name}: ${said.name}: ${said.message}`);
+        const facts = { event: "loop:failed", loop: name, err: error };
+        logger.error(facts, `${name}: ${said.name}: ${said.message}`);
       }
       this.#failures += 1;
       const most = Math.min(ERROR_WAIT_MS_MAX, ERROR_WAIT_MS_FIRST * 2 ** this.#failures);

@@ -157,7 +157,8 @@ export class Alerts {
     try {
       return rule.find(view, raised);
     } catch (error) {
-      this.#logger.error({ rule: rule.name, err: error }, `the rule ${rule.name} failed`);
+      const facts = { event: "alert:rule-failed", rule: rule.name, err: error };
+      this.#logger.error(facts, `the rule ${rule.name} failed`);
       return null;
     }
   }
@@ -172,13 +173,14 @@ export class Alerts {
         targets,
       });
       if (change !== "raised") return;
-      const facts = { alert: id, rule, subject, severity };
+      const facts = { event: "alert:raised", alert: id, rule, subject, severity };
       this.#logger[LEVELS[severity]](facts, `alert raised: ${message}`);
       this.#deliveries?.wake();
     } catch (error) {
       // The database has something against this one; there are others.
       if (!(error instanceof StoreRefused)) throw error;
-      this.#logger.error({ rule, subject, err: error }, `alert not written: ${message}`);
+      const facts = { event: "alert:not-written", rule, subject, err: error };
+      this.#logger.error(facts, `alert not written: ${message}`);
     }
   }
 
@@ -187,7 +189,8 @@ export class Alerts {
     const targets = this.#targets;
     const clearing = { alert: id, id: this.#newId(), seenAt, quietMs, targets };
     if ((await this.#store.clearAlert(clearing)) !== "resolved") return;
-    this.#logger.info({ alert: id, rule, subject, severity }, `alert resolved: ${message}`);
+    const facts = { event: "alert:resolved", alert: id, rule, subject, severity };
+    this.#logger.info(facts, `alert resolved: ${message}`);
     this.#deliveries?.wake();
   }
 

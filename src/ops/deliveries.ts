@@ -90,7 +90,7 @@ export class Deliveries {
   ): void {
     const { logger, webhooks } = this.#parts;
     const origin = webhooks.originOf(target);
-    const facts = { alert, event, webhook: origin, tries, error };
+    const facts = { event: "alert:not-sent", alert, change: event, webhook: origin, tries, error };
     const words = `${origin} was not told that an alert is ${event}`;
     if (retryInMs === null) logger.error(facts, `${words}, and will not be: ${error}`);
     else if (tries === 1) logger.warn(facts, `${words} yet: ${error}`);

@@ -133,7 +133,8 @@ export class Monitor {
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       if (!this.#failing.has(part)) {
-        this.#holdfast.logger.error({ part, err: error }, `monitor: ${part} failed`);
+        const facts = { event: "monitor:failed", part, err: error };
+        this.#holdfast.logger.error(facts, `monitor: ${part} failed`);
       }
       this.#failing.add(part);
       return null;
@@ -142,7 +143,7 @@ export class Monitor {
 
   #tell(census: Census, minutes: readonly MinuteFigures[]): void {
     const summary = summaryOf(census, minutes);
-    this.#holdfast.logger.info(summary, sentenceOf(summary));
+    this.#holdfast.logger.info({ event: "queues:counted", ...summary }, sentenceOf(summary));
   }
 }
 

@@ -55,7 +55,8 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
       woken = new AbortController();
       const registered = await tryOnce(id, parts, said);
       if ("instance" in registered) return registered;
-      if (!said) logger.info({ worker: id, ...registered }, "worker stands by");
+      const facts = { event: "worker:standby", worker: id, ...registered };
+      if (!said) logger.info(facts, "worker stands by");
       said = true;
       if (runtime.monotonic() - notedAt >= NOTE_EVERY_MS) {
         notedAt = runtime.monotonic();

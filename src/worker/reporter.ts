@@ -51,7 +51,10 @@ export class Reporter {
     this.#leaseMs = parts.leaseMs;
     this.#logger = parts.logger;
     this.events = new Events((error, name) =>
-      parts.logger.error({ err: error, event: name }, `a listener of '${name}' threw`),
+      parts.logger.error(
+        { event: "listener:failed", listener: name, err: error },
+        `a listener of '${name}' threw`,
+      ),
     );
   }
 
@@ -68,7 +71,8 @@ export class Reporter {
     stage: "started" | "paused" | "resumed" | "stopping" | "stopped",
     facts: object = {},
   ): void {
-    this.#logger.info({ worker: this.#worker, ...facts }, `worker ${stage}`);
+    const event = `worker:${stage}`;
+    this.#logger.info({ event, worker: this.#worker, ...facts }, `worker ${stage}`);
     this.events.emit(`worker:${stage}`, () => ({ worker: this.#worker }));
   }
 
@@ -116,7 +120,7 @@ export class Reporter {
           retryAt: settled.dueAt,
         }));
       case "failed":
-        this.#logger.warn({ ...this.#facts(attempt), err: error }, "job failed for good");
+        this.#tellFailed(attempt);
         this.events.emit("job:failed", () => ({ ...event(), error }));
         return this.events.emit("job:dead", () => ({ ...event(), error }));
       case "cancelled":
@@ -131,7 +135,7 @@ export class Reporter {
 
   /** Nothing else says so: the job waits until an operator does. */
   #inDoubt(attempt: Attempt, { name, occurrence }: StepName): void {
-    const facts = { ...this.#facts(attempt), event: "job:doubt", effect: name, occurrence };
+    const facts = { ...this.#facts("job:doubt", attempt), effect: name, occurrence };
     const which = occurrence === 1 ? name : `${name} --occurrence ${occurrence}`;
     const command = `holdfast doubts resolve ${attempt.job.id} ${which} --done|--not-done`;
     this.#logger.warn(
@@ -148,14 +152,14 @@ export class Reporter {
 
   lost(attempt: Attempt, why: string): void {
     this.#counters.leasesLost += 1;
-    this.#logger.warn({ ...this.#facts(attempt), why }, "job ownership lost");
+    this.#logger.warn({ ...this.#facts("lease:lost", attempt), why }, "job ownership lost");
     this.events.emit("lease:lost", () => ({ ...jobEvent(attempt.job), why }));
   }
 
   /** An error of a task whose attempt has ended: it changes nothing, but somebody should know. */
   stray(attempt: Attempt, error: unknown): void {
     this.#logger.warn(
-      { ...this.#facts(attempt), err: error },
+      { ...this.#facts("task:late-error", attempt), err: error },
       "a task threw after its attempt ended",
     );
   }
@@ -166,21 +170,22 @@ export class Reporter {
     why: "lease ran out" | "its worker is gone" = "lease ran out",
   ): void {
     this.#counters.recovered += 1;
-    const words = `${why}; job ${status === "failed" ? "failed for good" : "taken back"}`;
-    const facts = { job: id, task, worker, epoch, attempt: attempts, status };
-    this.#logger.warn(facts, words);
+    const facts = { job: id, task, queue, worker, epoch, attempt: attempts, status, why };
+    if (status === "failed") this.#logger.error({ event: "job:failed", ...facts }, "job failed");
+    else this.#logger.warn({ event: "lease:recovered", ...facts }, "job taken back");
     this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));
   }
 
   /** Somebody's row that was closed because they are dead. */
   buried({ id, type, ending }: ClosedWorker): void {
-    this.#logger.warn({ worker: id, type, ending }, `worker found dead: ${ending}`);
+    const event = "worker:reaped";
+    this.#logger.warn({ event, worker: id, type, ending }, "worker found dead");
     this.events.emit("worker:buried", () => ({ worker: id, type, ending }));
   }
 
   deposed(): void {
     this.#logger.error(
-      { worker: this.#worker },
+      { event: "worker:evicted", worker: this.#worker },
       "worker is not registered any more; its jobs are given up, and it registers anew",
     );
     this.events.emit("worker:deposed", () => ({ worker: this.#worker }));
@@ -194,10 +199,15 @@ export class Reporter {
     for (const meter of this.#meters) meter.started(job, waitedMs);
   }
 
-  #facts({ job, span }: Attempt): object {
-    const { id, task, attempt } = job;
-    const facts = { job: id, task, worker: this.#worker, attempt };
-    return { ...facts, ...span?.ids };
+  #tellFailed(attempt: Attempt): void {
+    const durationMs = Math.round(this.#runtime.monotonic() - attempt.startedAt);
+    const facts = { ...this.#facts("job:failed", attempt), durationMs, err: attempt.error };
+    this.#logger.error(facts, "job failed");
+  }
+
+  #facts(event: string, { job, span }: Attempt): object {
+    const { id, task, queue, attempt } = job;
+    return { event, job: id, task, queue, attempt, worker: this.#worker, ...span?.ids };
   }
 
   #endEvent(attempt: Attempt): EndEvent {

@@ -110,7 +110,7 @@ suite("holdfast work", () => {
       .trimEnd()
       .split("\n")
       .map((line) => JSON.parse(line));
-    assert.ok(lines.some((line) => line.msg === "wait done" && line.job === job.id));
+    assert.ok(lines.some((line) => line.event === "job:done" && line.job === job.id));
     assert.ok(lines.every((line) => ["debug", "info", "warn"].includes(line.level)));
     assert.doesNotMatch(stderr, /swordfish/);
   });
@@ -119,7 +119,7 @@ suite("holdfast work", () => {
     const worker = await work();
     const file = desk.path("go");
     const { id } = await holdfast.enqueue("wait", file);
-    await worker.says("wait started");
+    await worker.says(/"event":"job:started".*"task":"wait"/);
     worker.child.kill("SIGTERM");
     await worker.says("SIGTERM: waiting");
     assert.equal(await statusOf(id), "processing");
@@ -132,7 +132,7 @@ suite("holdfast work", () => {
   test("a job that does not end within --shutdown is handed back", async () => {
     const worker = await work("--shutdown", "10ms");
     const { id } = await holdfast.enqueue("obedient", null);
-    await worker.says("obedient started");
+    await worker.says(/"event":"job:started".*"task":"obedient"/);
     worker.child.kill("SIGINT");
     assert.equal((await worker.ended).code, 0);
     const job = await holdfast.jobs.get(id);
@@ -144,7 +144,7 @@ suite("holdfast work", () => {
     test(`a second ${signal} ends at once, and the job is left to its lease`, async () => {
       const worker = await work();
       const { id } = await holdfast.enqueue("wait", desk.path("never"));
-      await worker.says("wait started");
+      await worker.says(/"event":"job:started".*"task":"wait"/);
       worker.child.kill(signal);
       await worker.says(`${signal}: waiting`);
       worker.child.kill(signal);
@@ -160,7 +160,7 @@ suite("holdfast work", () => {
   test("cancel reaches a running job", async () => {
     const worker = await work();
     const { id } = await holdfast.enqueue("obedient", null);
-    await worker.says("obedient started");
+    await worker.says(/"event":"job:started".*"task":"obedient"/);
     const { jobs } = await desk.json(["cancel", id]);
     assert.deepEqual(jobs, [{ id, status: "processing" }]);
     await until("the job is cancelled", async () => (await statusOf(id)) === "cancelled");
@@ -171,9 +171,12 @@ suite("holdfast work", () => {
   test("--queue, --name and the rest reach the worker; a wrong one is refused", async () => {
     const worker = await work("--queue", "a,b", "--queue", "c", "--name", "packer", "--json");
     worker.child.kill("SIGTERM");
-    const first = JSON.parse((await worker.ended).stderr.split("\n")[0] ?? "");
-    assert.deepEqual(first.queues, ["a", "b", "c"]);
-    assert.match(first.worker, /^packer-/);
+    const lines = (await worker.ended).stderr.trimEnd().split("\n");
+    const started = lines
+      .map((line) => JSON.parse(line))
+      .find(({ msg }) => msg === "worker started");
+    assert.deepEqual(started.queues, ["a", "b", "c"]);
+    assert.match(started.worker, /^packer-/);
     const wrong = await desk.holdfast(["work", "--tasks", tasks, "--concurrency", "0"]);
     assert.deepEqual([wrong.code, wrong.stdout], [2, ""]);
     assert.match(wrong.stderr, /concurrency.*1 to 1000/);

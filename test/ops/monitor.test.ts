@@ -127,6 +127,7 @@ suite("a monitor", () => {
       "queues: 2 pending (the oldest for 10s), 1 processing; 3 completed, 1 failed in 15 minutes (75.0 %)",
     );
     assert.deepEqual(line.facts, {
+      event: "queues:counted",
       pending: 2,
       processing: 1,
       oldestPendingMs: 10_000,

@@ -151,8 +151,8 @@ describe("before a rollout", { concurrency: true }, () => {
           first.child.kill("SIGKILL");
           await first.ended;
           const second = standby ?? start();
-          await second.says("worker found dead: gone");
-          await second.says("its worker is gone; job taken back");
+          await second.says(/"ending":"gone".*"worker found dead"/);
+          await second.says(/"why":"its worker is gone".*"job taken back"/);
           assert.equal(await job.result({ timeout: "30s" }), 2);
         });
       }

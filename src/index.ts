@@ -69,6 +69,7 @@ export type { Within } from "./queue/within.ts";
 export type { WatchOptions } from "./queue/watches.ts";
 export type { EnqueueOptions } from "./queue/options.ts";
 export type { AttemptView, Jobs, JobSummary, JobView, StepView } from "./queue/jobs.ts";
+export type { BulkChunk, BulkFilter, BulkOptions } from "./queue/bulk.ts";
 export type { Lock } from "./queue/lock.ts";
 export type { LockOptions, Locks, WithLockOptions } from "./queue/locks.ts";
 export type { LockFigures, LockStatistics, LockStatsOptions } from "./queue/lock-stats.ts";

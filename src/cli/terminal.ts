@@ -118,6 +118,12 @@ export class Terminal {
     this.#stderr.write(lines.map((line) => `${line}\n`).join(""));
   }
 
+  /** One line on stderr that takes the place of the one before, for whoever looks on; empty: it goes. */
+  progress(text: string): void {
+    if (this.errorLive && !this.json)
+      this.#stderr.write(`\r\u001B[K${text.slice(0, this.errorColumns - 1)}`);
+  }
+
   /** Resolves once stdout has taken everything; throws when it could not. */
   async flush(): Promise<void> {
     if (!this.#gone.signal.aborted) {

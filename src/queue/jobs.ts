@@ -21,6 +21,15 @@ import type {
 import { checkKnown, checkText, checkWhole } from "../core/check.ts";
 import type { Doubt, StepRecord } from "../store/journal.ts";
 import type { ReportFilter } from "../store/reports.ts";
+import {
+  BULK_OPTIONS,
+  bulkChunk,
+  checkBulk,
+  type BulkAct,
+  type BulkChunk,
+  type BulkFilter,
+  type BulkOptions,
+} from "./bulk.ts";
 import { calledFirst } from "./called.ts";
 import type { Results } from "./results.ts";
 import { anyOperator, OPERATOR_OPTIONS, operatorOf, type ByOperator } from "./signature.ts";
@@ -213,6 +222,41 @@ export class Jobs {
   }
 
   /**
+   * Retries failed or cancelled jobs that have something in common. One call looks at up to `limit` jobs, newest first, and
+   * changes those that fit, a hundred in one transaction; pass `next` as the `cursor` of the next call until it is null. A job
+   * that cannot be retried is in `refused` and does not hold up the others.
+   */
+  async retryMany(
+    filter: BulkFilter,
+    options: BulkOptions & RetryJobOptions = {},
+  ): Promise<BulkChunk> {
+    checkBulk(filter, options, [...BULK_OPTIONS, "attempts", "withCalled"]);
+    const { attempts = retryPolicy().attempts, withCalled, actor, reason, trace } = options;
+    checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
+    const by = givenOnly({ actor, reason, trace, withCalled });
+    const act: BulkAct = {
+      move: "retry",
+      together: (chunk) => this.#store.reviveAll(chunk, attempts),
+      alone: (id) => this.retry(id, { attempts, ...by }),
+      isApart: ({ error }) => error?.code === "CALL_FAILED",
+    };
+    return bulkChunk({ store: this.#store, newId: this.#newId }, { filter, options, act });
+  }
+
+  /** Cancels jobs that have something in common, as `retryMany` does. Those that run are told to stop. */
+  async cancelMany(filter: BulkFilter, options: BulkOptions = {}): Promise<BulkChunk> {
+    checkBulk(filter, options, BULK_OPTIONS);
+    const { actor, reason, trace } = options;
+    const act: BulkAct = {
+      move: "cancel",
+      together: (chunk) => this.#store.cancelAll(chunk),
+      alone: (id) => this.cancel(id, givenOnly({ actor, reason, trace })),
+      isApart: () => false,
+    };
+    return bulkChunk({ store: this.#store, newId: this.#newId }, { filter, options, act });
+  }
+
+  /**
    * Cancels a job. `cancelled`: it will not run. `processing`: it is running; its worker is told, and the job ends as
    * cancelled. Any other status: it had finished before. With an `actor` it is in the audit, if it had not.
    */
@@ -223,6 +267,14 @@ export class Jobs {
     if (status === null) throw new JobNotFound({ id });
     return status;
   }
+}
+
+/** Options that were not given are left out: some must not be there as undefined. */
+function givenOnly<Options extends object>(
+  options: Options,
+): { [name in keyof Options]?: NonNullable<Options[name]> } {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given) as never;
 }
 
 function summaryOf({ lastError, ...row }: JobRow): JobSummary {

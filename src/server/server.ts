@@ -17,6 +17,7 @@ import { Loop } from "../core/loop.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Access } from "../store/access.ts";
 import { alertRoutes } from "./api/alerts.ts";
+import { bulkRoutes } from "./api/bulk.ts";
 import { doubtRoutes } from "./api/doubts.ts";
 import { emitRoute } from "./api/events.ts";
 import { itemChangeRoutes } from "./api/item-changes.ts";
@@ -127,6 +128,7 @@ function routesOf(
   };
   const routes = [
     ...probeRoutes(given),
+    ...bulkRoutes(given),
     ...jobRoutes(given),
     ...doubtRoutes(given),
     ...leaseRoutes(given),

@@ -192,7 +192,6 @@ function cancelled(
   return { ...traveller(row), ...never, status: "cancelled", finished_at: now, error };
 }
 
-/** Revives a finished job. Its last attempt stays in the history, and its epoch goes on from where it was. */
 export function revive(
   engine: Engine,
   id: string,
@@ -200,18 +199,8 @@ export function revive(
   signature: Signature | null = null,
 ): Promise<string> {
   return engine.transaction(async (tx) => {
-    const now = await readNow(engine, tx);
-    const [row] = await tx.take<FinishedRow>({
-      table: "finished",
-      where: sql`id = ${id} and ${engine.among(sql`status`, moves.revive.from)}`,
-    });
-    if (row === undefined) throw await whyNotRevived(engine, tx, id);
-    await holdAgain(tx, row, now);
-    await forgetFailedCalls(tx, id);
-    if (row.worker !== null) await tx.insert("attempt", [asRow(lastAttempt(row))]);
-    const allowed = Math.max(row.max_attempts, row.attempts + attempts);
-    const again = { ...row, crashes: 0, max_attempts: allowed };
-    await putReady(tx, [again], now);
+    const row = await reviveIn(engine, tx, { id, attempts, now: await readNow(engine, tx) });
+    if (row === null) throw await whyNotRevived(engine, tx, id);
     if (signature !== null) {
       const moved = { oldStatus: row.status, newStatus: "pending" };
       const action = { action: "job.retry", subject: subjects.job(id), ...moved };
@@ -219,6 +208,28 @@ export function revive(
     }
     return row.queue;
   });
+}
+
+/**
+ * Revives a finished job. Its last attempt stays in the history, and its epoch goes on from where it was. Null: it is not one
+ * that can be revived.
+ */
+export async function reviveIn(
+  engine: Engine,
+  tx: Transaction,
+  { id, attempts, now }: { readonly id: string; readonly attempts: number; readonly now: number },
+): Promise<FinishedRow | null> {
+  const [row] = await tx.take<FinishedRow>({
+    table: "finished",
+    where: sql`id = ${id} and ${engine.among(sql`status`, moves.revive.from)}`,
+  });
+  if (row === undefined) return null;
+  await holdAgain(tx, row, now);
+  await forgetFailedCalls(tx, id);
+  if (row.worker !== null) await tx.insert("attempt", [asRow(lastAttempt(row))]);
+  const allowed = Math.max(row.max_attempts, row.attempts + attempts);
+  await putReady(tx, [{ ...row, crashes: 0, max_attempts: allowed }], now);
+  return row;
 }
 
 /** Whoever waits for it waits for its next end; and it asks again for the ends of those that failed it. */

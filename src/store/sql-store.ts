@@ -4,6 +4,7 @@ import { isCalled } from "../core/id.ts";
 import type { Fence, FinalStatus, OutageReport, Settlement, Status } from "../core/job.ts";
 import type { Signature } from "./actions.ts";
 import { refuseIncomplete } from "./copy-row.ts";
+import * as bulk from "./bulk.ts";
 import { enqueueMinding, minds } from "./enqueue.ts";
 import { declareEvent } from "./events.ts";
 import { neighbours, type IdTable } from "./ids.ts";
@@ -227,6 +228,31 @@ export class SqlStore extends SqlFindings implements Store {
         ? await writeOrLookUp(engine, revive, () => lookUpRevived(engine, id, attempts))
         : await actOrLookUp(engine, signature, revive, () => queueOf(engine, id));
     this.announce({ kind: "pending", queue });
+  }
+
+  lookAt(at: bulk.Cursor, limit: number) {
+    return bulk.lookAt(this.engine, at, limit);
+  }
+
+  reviveAll(chunk: bulk.Chunk, attempts: number): Promise<readonly string[]> {
+    return this.#changeAll(chunk, () => bulk.reviveAll(this.engine, chunk, attempts));
+  }
+
+  async cancelAll(chunk: bulk.Chunk): Promise<readonly string[]> {
+    const cancelled = await this.#changeAll(chunk, () => bulk.cancelAll(this.engine, chunk));
+    this.announce({ kind: "cancel" });
+    this.announce({ kind: "finished" });
+    return cancelled;
+  }
+
+  async #changeAll(
+    chunk: bulk.Chunk,
+    act: () => Promise<bulk.Changed>,
+  ): Promise<readonly string[]> {
+    const lookUp = () => bulk.changedBefore(this.engine, chunk, act);
+    const { ids, queues } = await writeOrLookUp(this.engine, act, lookUp);
+    for (const queue of queues) this.announce({ kind: "pending", queue });
+    return ids;
   }
 
   async prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number> {

@@ -14,6 +14,7 @@
  */
 import type { Access } from "./access.ts";
 import type { Actions, Signature } from "./actions.ts";
+import type { Chunk, Cursor, Looked } from "./bulk.ts";
 import type { Figures } from "./figures.ts";
 import type { AlertRows } from "./alerts.ts";
 import type { IdTable } from "./ids.ts";
@@ -135,6 +136,15 @@ export interface Store
 
   /** Makes a failed or cancelled job pending again and allows it `attempts` more. An operator's leaves a line, too. */
   revive(id: string, attempts: number, signature?: Signature | null): Promise<void>;
+
+  /** The next jobs of a walk over all of one kind, newest first; see bulk.ts. */
+  lookAt(at: Cursor, limit: number): Promise<Looked[]>;
+
+  /** As `revive` of each, in one transaction: those that cannot be revived any more are left out. */
+  reviveAll(chunk: Chunk, attempts: number): Promise<readonly string[]>;
+
+  /** As `cancel` of each, in one transaction: those that have ended are left out. */
+  cancelAll(chunk: Chunk): Promise<readonly string[]>;
 
   /** Deletes jobs that finished longer ago than their status is kept. Returns how many; call again on a full batch. */
   prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number>;

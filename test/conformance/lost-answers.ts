@@ -46,6 +46,21 @@ export const lostAnswers: Group = (open) => {
       assert.equal((await store.list({ limit: 10 })).length, 2);
     });
 
+    test(`many jobs are cancelled and revived once when the ${loss} is lost`, async () => {
+      const { store, losing } = await setUp(await open(), loss);
+      const running = await startOne(store);
+      const ids = [running.id, (await enqueueOne(store)).id, (await enqueueOne(store)).id];
+      const chunk = (of: readonly string[]) => ({
+        ids: of,
+        signatures: of.map(() => ({ id: nextId(), actor: "ada" })),
+      });
+      assert.deepEqual(await losing.cancelAll(chunk(ids)), ids);
+      losing.loseNext();
+      assert.deepEqual(await losing.reviveAll(chunk(ids.slice(1)), 1), ids.slice(1));
+      for (const id of ids.slice(1)) assert.equal(await statusOf(store, id), "pending");
+      assert.equal((await store.actions({ limit: 9 })).length, 5);
+    });
+
     test(`a job replaces another once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const holder = await enqueueOne(store, { key: "k" });

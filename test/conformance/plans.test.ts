@@ -101,6 +101,14 @@ const verbs: Readonly<
       assert.ok((await store.neighbours("job", ids)).length >= ids.length);
     },
   },
+  "walking over all jobs": {
+    run: async (store) => {
+      for (const walk of ["failed", "cancelled", "waiting", "pending", "processing"] as const) {
+        const jobs = await store.lookAt({ walk, before: null }, 20);
+        await store.lookAt({ walk, before: jobs.at(-1)?.id ?? null }, 20);
+      }
+    },
+  },
   "a census": {
     run: async (store) => assert.notEqual(await store.takeCensus({ everyMs: 0 }), null),
     reads: ["ready", "waiting", "lease", "depth", "rollup"],

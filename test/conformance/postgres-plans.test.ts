@@ -141,9 +141,12 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     assert.equal(found.length, 11);
     for (const status of statuses) await store.list({ status, limit: 20 });
     await store.neighbours("job", idsOf(found));
+    for (const walk of ["failed", "cancelled", "waiting", "pending", "processing"] as const) {
+      await store.lookAt({ walk, before: idsOf(found)[0] ?? null }, 20);
+    }
     const texts = listening
       .stop()
-      .filter(({ text }) => /^\s*select\s+(?:id|p\.id|s\.id)/.test(text));
+      .filter(({ text }) => /^\s*select\s+(?:id|job_id|p\.id|s\.id)/.test(text));
     assert.ok(texts.length > statuses.length + 5);
     for (const { options, begin } of kinds) {
       const session = await connect(options("cold"));

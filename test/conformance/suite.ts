@@ -4,6 +4,7 @@ import type { Group, Open } from "../support/bundle.ts";
 import { alerts } from "./alerts.ts";
 import { access } from "./access.ts";
 import { audit } from "./audit.ts";
+import { bulk } from "./bulk.ts";
 import { cancelling } from "./cancelling.ts";
 import { claiming } from "./claiming.ts";
 import { closing } from "./closing.ts";
@@ -57,6 +58,7 @@ const groups: Record<string, Group> = {
   outages,
   "dead letters": deadLetters,
   cancelling,
+  "many at once": bulk,
   promoting,
   pruning,
   listing,

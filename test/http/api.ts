@@ -124,6 +124,38 @@ export function api(name: string, url: () => Promise<string>): void {
       await desk.post(`/api/v1/jobs/${id}/cancel`);
     });
 
+    test("jobs are found by key, and cancelled and tried again by what they have in common", async () => {
+      const options = { queue: "in-common", key: "order 42" };
+      const { id } = await desk.post("/api/v1/jobs", { task: "a.b", options }, 201);
+      const found = await desk.get("/api/v1/jobs?key=order%2042");
+      assert.deepEqual(
+        found.jobs.map((job: any) => [job.id, job.key]),
+        [[id, "order 42"]],
+      );
+      const short = id.slice(0, 30).toUpperCase();
+      assert.equal((await desk.get(`/api/v1/jobs?prefix=${short}`)).jobs[0].id, id);
+
+      const filter = { queue: "in-common" };
+      const all = async (verb: string, terms: object = {}) => {
+        const chunks: any[] = [];
+        for (let cursor: string | null | undefined; cursor !== null && chunks.length < 99;) {
+          const body = { ...filter, ...terms, ...(cursor === undefined ? {} : { cursor }) };
+          const chunk = await desk.post(`/api/v1/jobs/${verb}`, body);
+          chunks.push(...chunk.ids);
+          cursor = chunk.next;
+        }
+        return chunks;
+      };
+      assert.deepEqual(await all("cancel", { dryRun: true, limit: 10 }), [id]);
+      assert.deepEqual(await all("cancel", { reason: "ordered twice" }), [id]);
+      assert.deepEqual(await all("retry"), []);
+      assert.deepEqual(await all("retry", { status: "cancelled", attempts: 1 }), [id]);
+      assert.deepEqual(await all("cancel"), [id]);
+      assert.equal((await desk.post("/api/v1/jobs/retry", {}, 422)).code, "INVALID_ARGUMENT");
+      await desk.post("/api/v1/jobs/retry", { ...filter, cursor: "nowhere" }, 422);
+      await desk.post("/api/v1/jobs/cancel", { ...filter, limit: 1_001 }, 422);
+    });
+
     test("what is not there is not found", async () => {
       for (const path of ["", "/events"]) await desk.get(`/api/v1/jobs/${MISSING}${path}`, 404);
       for (const verb of ["cancel", "retry"])

@@ -21,6 +21,8 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "GET /api/v1/jobs/{id}/events": null,
   "POST /api/v1/jobs/{id}/cancel": {},
   "POST /api/v1/jobs/{id}/retry": {},
+  "POST /api/v1/jobs/retry": { task: "mail", dryRun: true },
+  "POST /api/v1/jobs/cancel": { task: "mail", dryRun: true },
   "GET /api/v1/alerts": null,
   "GET /api/v1/doubts": null,
   "POST /api/v1/jobs/{id}/resolve": { name: "pay", done: false },

@@ -146,6 +146,9 @@ export class RemoteStore implements Store {
   readonly upcoming = this.#verb("upcoming");
   readonly cancel = this.#verb("cancel");
   readonly revive = this.#verb("revive");
+  readonly lookAt = this.#verb("lookAt");
+  readonly reviveAll = this.#verb("reviveAll");
+  readonly cancelAll = this.#verb("cancelAll");
   readonly prune = this.#verb("prune");
   readonly find = this.#verb("find");
   readonly attempts = this.#verb("attempts");

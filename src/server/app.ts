@@ -230,10 +230,9 @@ export class App {
     return this.#response(text, { status, type, requestId: call.requestId, headers: again });
   }
 
-  #respond(answer: Answer, route: Route, { asker, credentials, requestId }: Told): Response {
-    if ("events" in answer) {
-      return this.#stream(answer.events, { asker, credentials, requestId });
-    }
+  #respond(answer: Answer, route: Route, told: Told): Response {
+    const { requestId } = told;
+    if ("events" in answer) return this.#stream(answer.events, told);
     if ("bytes" in answer) {
       const { status, type, bytes } = answer;
       const headers = { "Content-Length": String(bytes.length) };

@@ -3,8 +3,8 @@
  *
  * A connection is protected while a request of a principal that was let in is under way on it: a call, a stream. All others
  * are waiting. When there are too many, of one address or of all, the waiting connection that was used least recently is
- * closed, one of the address that has most of them. So a new connection is always accepted: whoever holds connections
- * without a token pushes out their own, and a probe gets through.
+ * closed, one of the address that has most of them. So a new connection is always accepted: a client that holds many
+ * without a token pushes out its own, and a probe gets through.
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -74,7 +74,7 @@ export class Connections {
     return true;
   }
 
-  /** Whoever asks was let in: the connection is protected until the answer is over. */
+  /** The client was let in: its connection is protected until the answer is over. */
   admit({ socket }: IncomingMessage, answer: ServerResponse): void {
     const connection = this.#open.get(socket);
     if (connection === undefined || answer.closed) return;

@@ -30,7 +30,7 @@ export function refuseRaw(
   runtime: Runtime,
 ): void {
   if (!socket.writable || code === "ECONNRESET") return void socket.destroy();
-  // From an upgrade on node listens for errors no more, and one that nobody hears ends the process.
+  // After an upgrade node no longer listens for errors, and an error without a listener ends the process.
   socket.on("error", () => {});
   // What still comes is read and dropped, and reaches no parser.
   socket.removeAllListeners("data").on("data", () => {});

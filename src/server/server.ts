@@ -196,6 +196,8 @@ function httpServer({ app, connections, limits, runtime }: HttpParts): HttpServe
       requestTimeout: limits.requestMs,
       keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, limits.headersMs),
+      // Node's own refusal would lack our headers; the listener refuses such requests as well.
+      requireHostHeader: false,
     },
     (incoming, outgoing) => {
       if (connections.begin(incoming, outgoing)) void listener(incoming, outgoing);
@@ -235,7 +237,7 @@ function whyNot(error: NodeJS.ErrnoException, at: { host: string; port: number }
   return error;
 }
 
-/** At every start, whoever may use the API then: probes and metrics are answered in any case. */
+/** Says at every start without a token who may use the API. Probes and metrics are answered in any case. */
 async function warnWithoutToken(
   auth: Auth,
   { store, logger, token }: { store: Access; logger: Logger; token: string | null },

@@ -73,7 +73,7 @@ async function askModel(ctx: Context, part: string, prompt: string): Promise<str
       ctx.report("output", { part, line });
     }
     const [code, signal] = await closed;
-    for (const why of killed) throw why;
+    if (killed[0] !== undefined) throw killed[0];
     if (code !== 0) throw new Error(`the model ended with ${signal ?? code}`);
     return lines;
   } finally {

@@ -1,0 +1,105 @@
+/** docs/guide/api.md has a line for everything that an application can call, and for nothing else. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { suite, test } from "node:test";
+import * as api from "../../src/index.ts";
+import * as testing from "../../src/testing/index.ts";
+
+const page = readFileSync(new URL("../../docs/guide/api.md", import.meta.url), "utf8");
+
+/** Protected or private in the types, or not for applications. */
+const HIDDEN = new Set(
+  "checkOpen refuseMore hearWish hearDeposed forsake write find read readHistory readProgress".split(
+    " ",
+  ),
+);
+/** Public, though the name is that of a protected method elsewhere. */
+const SHOWN = new Set(["holdfast.workers.find"]);
+const PARTS = ["jobs", "leases", "workers", "workflows", "locks", "audit", "figures"] as const;
+
+function methodsOf(name: string, target: object): string[] {
+  const found = new Set<string>();
+  let prototype: unknown = Object.getPrototypeOf(target);
+  while (typeof prototype === "object" && prototype !== null && prototype !== Object.prototype) {
+    for (const [key, { value }] of Object.entries(Object.getOwnPropertyDescriptors(prototype))) {
+      if (typeof value === "function" && key !== "constructor") found.add(`${name}.${key}`);
+    }
+    prototype = Object.getPrototypeOf(prototype);
+  }
+  const isPublic = (each: string): boolean =>
+    SHOWN.has(each) || !HIDDEN.has(each.slice(each.lastIndexOf(".") + 1));
+  return [...found].filter(isPublic);
+}
+
+/** Of objects that an application holds, by the names that the page gives them. */
+async function methods(): Promise<string[]> {
+  await using bench = await testing.openTestHoldfast();
+  const { holdfast } = bench;
+  const found: string[] = methodsOf("holdfast", holdfast);
+  for (const part of PARTS) found.push(...methodsOf(`holdfast.${part}`, holdfast[part]));
+  const task = api.defineTask({
+    name: "look",
+    run: (_: null, ctx) => void found.push(...methodsOf("ctx", ctx)),
+  });
+  const job = await holdfast.enqueue(task, null);
+  await bench.drain([task]);
+  const workflow = api.defineWorkflow({
+    name: "order",
+    initial: "open",
+    states: { open: { final: true } },
+    moves: {},
+  });
+  const item = await holdfast.workflows.start(workflow, { data: {}, actor: "test" });
+  const lock = await holdfast.locks.acquire("key");
+  const worker = await holdfast.startWorker({ tasks: [task] });
+  const monitor = api.startMonitor(holdfast);
+  const within = holdfast.within({});
+  for (const [name, target] of Object.entries({ job, item, lock, worker, monitor, within })) {
+    found.push(...methodsOf(name, target));
+  }
+  found.push("clock.advance", "clock.settle"); // the rest of a clock is the library's
+  await lock.release();
+  await monitor.stop();
+  return found.filter((name) => name !== "holdfast.locks.close");
+}
+
+function isError(value: unknown): value is typeof api.HoldfastError {
+  return (
+    typeof value === "function" && (value as { prototype: unknown }).prototype instanceof Error
+  );
+}
+
+suite("the page of all functions", () => {
+  const functions = [...page.matchAll(/^\| `([\w.]+)\(/gm)].map(([, name]) => name as string);
+
+  test("has every function that an application can call, and no other", async () => {
+    const exported = Object.entries({ ...api, ...testing })
+      .filter(([, value]) => typeof value === "function" && !isError(value))
+      .map(([name]) => name)
+      .filter((name) => name !== "Alerts" && name !== "Doctor");
+    const wanted = [...exported, ...(await methods())].toSorted();
+    const missing = wanted.filter((name) => !functions.includes(name));
+    assert.deepEqual(missing, [], "docs/guide/api.md has no line for these: add one each");
+    assert.deepEqual(
+      functions.filter((name) => !wanted.includes(name)),
+      [],
+      "docs/guide/api.md has lines for these, which do not exist",
+    );
+  });
+
+  test("has the functions of the classes that applications make themselves", () => {
+    for (const made of [api.Alerts, api.Doctor]) {
+      const names = Object.getOwnPropertyNames(made.prototype).filter((n) => n !== "constructor");
+      const line = `| \`${made.name}\` | ${names.map((name) => `\`${name}\``).join(", ")} (`;
+      assert.ok(page.includes(line), `docs/guide/api.md has no line that begins with ${line}`);
+    }
+  });
+
+  test("has every error, and no other", () => {
+    const errors = Object.entries(api)
+      .filter(([name, value]) => isError(value) && name !== "HoldfastError")
+      .map(([name]) => name);
+    const listed = [...page.matchAll(/^\| `(\w+)` \| `[A-Z_]+` \|/gm)].map(([, name]) => `${name}`);
+    assert.deepEqual(listed.toSorted(), errors.toSorted());
+  });
+});

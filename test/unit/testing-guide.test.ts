@@ -1,0 +1,69 @@
+/** What docs/guide/testing.md shows: workflows, transactions of one's own and handlers in tests. */
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { after, suite, test } from "node:test";
+import { defineTask, defineWorkflow, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { drain, openTestHoldfast, testClock } from "../../src/testing/index.ts";
+import { tempFolder } from "../support/folder.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { withCode } from "../worker/observe.ts";
+
+const folder = tempFolder();
+after(async () => {
+  folder[Symbol.dispose]();
+  await assertNothingRuns();
+});
+
+const ship = defineTask({ name: "ship", run: ({ id }: { id: string }) => `T-${id}` });
+
+suite("a test of an application's own", () => {
+  test("lets the time of an item pass", async () => {
+    const order = defineWorkflow({
+      name: "order",
+      initial: "open",
+      states: {
+        open: { limit: { after: "3d", move: "expire" } },
+        paid: {},
+        expired: { final: true },
+      },
+      moves: {
+        pay: { from: "open", to: "paid" },
+        ship: { from: "paid", to: "expired" },
+        expire: { from: "open", to: "expired" },
+      },
+    });
+    await using bench = await openTestHoldfast();
+    const { holdfast, clock } = bench;
+    const item = await holdfast.workflows.start(order, { data: {}, actor: "test" });
+    await assert.rejects(item.move("ship", { actor: "test" }), withCode("INVALID_MOVE"));
+    await clock.advance("3d");
+    await holdfast.startWorker({ tasks: [ship], workflows: [order] });
+    await clock.advance("5s");
+    assert.equal((await holdfast.workflows.item(order, item.id)).status, "expired");
+  });
+
+  test("sees what a transaction left, and what it did not", async () => {
+    const file = folder.file(".db");
+    await using holdfast = await openHoldfast(`sqlite:${file}`, { runtime: testClock() });
+    const db = new DatabaseSync(file, { timeout: 5_000 });
+    for (const end of ["rollback", "commit"]) {
+      db.exec("begin immediate");
+      await holdfast.within(db).enqueue(ship, { id: end });
+      db.exec(end);
+    }
+    db.close();
+    const { jobs } = await drain(holdfast, [ship]);
+    assert.deepEqual(
+      jobs.map(({ status }) => status),
+      ["done"],
+    );
+  });
+
+  test("calls a handler that waits for a result, beside a worker", async () => {
+    const handler = async (holdfast: Holdfast): Promise<string> =>
+      (await holdfast.enqueue(ship, { id: "7" })).result({ timeout: "10s" });
+    await using bench = await openTestHoldfast();
+    await bench.holdfast.startWorker({ tasks: [ship] });
+    assert.equal(await handler(bench.holdfast), "T-7");
+  });
+});

@@ -40,7 +40,7 @@ const ship = defineTask({
     );
     // Gives its place back; survives restarts.
     await ctx.sleep("cooling off", "50ms");
-    // Said before or after somebody waits for it: heard in either case.
+    // It may be emitted before or after the job waits for it.
     const { tracking } = await ctx.event(packed, order.id, { timeout: "3d" });
     return ctx.call(notify, `order ${order.id} is on its way as ${tracking}, ${paid}`);
   },

@@ -78,14 +78,18 @@ function asStopped(row: Row): Row {
   return { ...row, status: "stopped", reason: "stale", stopped_at: row["heartbeat_at"] ?? 0 };
 }
 
-/** The columns of each table. Some engines have generated ones besides, which are not written. */
+/** MySQL computes these itself, and refuses to be given them. */
+const GENERATED = new Set(["worker.active_slot", "alert.open_rule", "token.live_name"]);
+
+/** The columns of each table that all these engines have, without those that one of them computes. */
 export function columnsOf(...engines: readonly Engine[]): Map<string, readonly string[]> {
   const sets = engines.map(({ migrations }) => new Set(partsOf(migrations)));
   const [first = new Set<string>()] = sets;
   const columns = [...first].flatMap((part) => {
     const [, table, column] = /^column (\w+)\.(\w+)$/.exec(part) ?? [];
-    const everywhere = sets.every((parts) => parts.has(part));
-    return table === undefined || column === undefined || !everywhere ? [] : [{ table, column }];
+    if (table === undefined || column === undefined) return [];
+    const isWritten = !GENERATED.has(`${table}.${column}`) && sets.every((set) => set.has(part));
+    return isWritten ? [{ table, column }] : [];
   });
   const byTable = Map.groupBy(columns, ({ table }) => table);
   return new Map([...byTable].map(([table, of]) => [table, of.map(({ column }) => column)]));

@@ -212,10 +212,9 @@ export async function contentOf(url: string): Promise<Record<string, string[]>> 
   const engine = await openEngine(url, { create: false });
   try {
     const columns = columnsOf(engine);
-    const generated = new Set(["active_slot", "open_rule", "live_name"]);
     const tables: Record<string, string[]> = {};
     for (const { name } of COPIED_TABLES) {
-      const wanted = (columns.get(name) ?? []).filter((column) => !generated.has(column));
+      const wanted = columns.get(name) ?? [];
       const rows = await engine.all(sql`select ${names(wanted)} from ${tableOf(name)}`);
       tables[name] = rows.map((row) => JSON.stringify(wanted.map((c) => row[c]))).toSorted();
     }

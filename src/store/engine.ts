@@ -32,9 +32,22 @@ export interface Migration {
   readonly script: string;
 }
 
+/** How migrations are written for others to apply: a shell of the database, or the migrations of an application. */
+export interface MigrationDialect {
+  /** What comes first, the table `migration` at the end of it; also where it is there already. */
+  readonly head: string;
+  /** The clock in milliseconds. */
+  readonly now: string;
+  /** From the names that scripts have to those of this database. */
+  readonly named: (script: string) => string;
+  /** From what a driver takes to what the database's shell takes. */
+  readonly forShell: (script: string) => string;
+}
+
 export interface Engine {
   readonly name: string;
   readonly migrations: readonly Migration[];
+  readonly migrationDialect: MigrationDialect;
   readonly address: StoreAddress | null;
   /** The database's own name, the same in every process that uses it, by whatever way. */
   readonly database: string;

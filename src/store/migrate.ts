@@ -6,9 +6,9 @@
  * library refuses to work on a database that has one it does not know.
  */
 import { SchemaTooNew, SchemaTooOld } from "../core/errors.ts";
-import type { Engine, Transaction } from "./engine.ts";
+import type { Engine, Migration, Transaction } from "./engine.ts";
 import { sql } from "./sql.ts";
-import type { Migrated } from "./store.ts";
+import type { Migrated, MigrationPlan } from "./store.ts";
 
 interface Applied {
   version: number;
@@ -32,6 +32,33 @@ export function migrate(engine: Engine): Promise<Migrated> {
       applied: missing.map((migration) => migration.name),
     };
   });
+}
+
+/** The same as SQL: the scripts, each followed by the row that says it was applied. */
+export async function planMigration(engine: Engine): Promise<MigrationPlan> {
+  const from = checkNotTooNew(engine, await appliedOrNone(engine));
+  const to = Math.max(from, newest(engine));
+  const missing = engine.migrations.filter((migration) => migration.version > from);
+  if (missing.length === 0) return { from, to, migrations: [], sql: "", shellSql: "" };
+  const { head, named, forShell } = engine.migrationDialect;
+  const parts = missing.map((migration) => named(scriptOf(engine, migration)));
+  const text = [head, ...parts].map((part) => part.trim()).join("\n\n");
+  return {
+    from,
+    to,
+    migrations: missing.map(({ version, name }) => ({ version, name })),
+    sql: `${text}\n`,
+    shellSql: `${forShell(text)}\n`,
+  };
+}
+
+function scriptOf(engine: Engine, { version, name, breaking, script }: Migration): string {
+  const { now } = engine.migrationDialect;
+  return `-- Migration ${version}: ${name}
+${script.trim()}
+
+insert into holdfast.migration (version, name, breaking, applied_at)
+values (${version}, '${name}', ${breaking ? 1 : 0}, ${now});`;
 }
 
 export async function checkSchema(engine: Engine): Promise<void> {

@@ -1,13 +1,31 @@
-/** The verbs about the store's own health. */
+/** The verbs about the store's own tables: whether they are up to date, and whether what is in them is sound. */
 import { InvalidArgument } from "../core/errors.ts";
 import type { Finding } from "../core/finding.ts";
 import { checksOf } from "./checks/all.ts";
 import { signing, type Check, type Mended } from "./checks/check.ts";
+import { refuseIncomplete } from "./copy-row.ts";
 import type { CheckRecord, Examination, Findings, Fix } from "./findings.ts";
+import { checkSchema, migrate, planMigration } from "./migrate.ts";
 import { SqlTraces } from "./sql-traces.ts";
+import type { Migrated, MigrationPlan } from "./store.ts";
 import { actOrLookUp } from "./unknown.ts";
 
 export class SqlFindings extends SqlTraces implements Findings {
+  async migrate(): Promise<Migrated> {
+    const migrated = await migrate(this.engine);
+    await refuseIncomplete(this.engine);
+    return migrated;
+  }
+
+  planMigration(): Promise<MigrationPlan> {
+    return planMigration(this.engine);
+  }
+
+  async checkSchema(): Promise<void> {
+    await checkSchema(this.engine);
+    await refuseIncomplete(this.engine);
+  }
+
   async checks(): Promise<CheckRecord[]> {
     return [...checksOf(this.engine).values()].map(({ record }) => record);
   }

@@ -3,7 +3,6 @@ import { JobNotFound, StoreBusy, StoreRefused } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
 import type { Fence, FinalStatus, OutageReport, Settlement, Status } from "../core/job.ts";
 import type { Signature } from "./actions.ts";
-import { refuseIncomplete } from "./copy-row.ts";
 import * as bulk from "./bulk.ts";
 import { enqueueMinding, minds } from "./enqueue.ts";
 import { declareEvent } from "./events.ts";
@@ -12,7 +11,6 @@ import { extendAgain } from "./keeper-store.ts";
 import * as inspect from "./inspect.ts";
 import * as jobs from "./jobs.ts";
 import type { Condition, Load } from "./load.ts";
-import { checkSchema, migrate } from "./migrate.ts";
 import { lookUpOutage } from "./outages.ts";
 import { settleWithCare } from "./settle.ts";
 import { SqlFindings } from "./sql-findings.ts";
@@ -24,7 +22,6 @@ import type {
   JobRecord,
   LeaseFilter,
   ListFilter,
-  Migrated,
   NewJob,
   Settled,
   Store,
@@ -73,17 +70,6 @@ export class SqlStore extends SqlFindings implements Store {
 
   condition(): Promise<Condition | null> {
     return this.engine.condition();
-  }
-
-  async migrate(): Promise<Migrated> {
-    const migrated = await migrate(this.engine);
-    await refuseIncomplete(this.engine);
-    return migrated;
-  }
-
-  async checkSchema(): Promise<void> {
-    await checkSchema(this.engine);
-    await refuseIncomplete(this.engine);
   }
 
   async enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {

@@ -54,6 +54,8 @@ export interface Store
 
   /** Brings the tables up to this version, one process at a time. Safe to call from many at once. */
   migrate(): Promise<Migrated>;
+  /** What `migrate` would do, as SQL for others to apply. Changes nothing. */
+  planMigration(): Promise<MigrationPlan>;
   /** Throws unless the tables fit this version of the library. */
   checkSchema(): Promise<void>;
 
@@ -372,6 +374,16 @@ export type Hint =
 export interface StoreAddress {
   readonly engine: string;
   readonly options: Record<string, unknown>;
+}
+
+export interface MigrationPlan {
+  readonly from: number;
+  readonly to: number;
+  readonly migrations: readonly { readonly version: number; readonly name: string }[];
+  /** For a driver that takes several statements at once; empty: nothing is missing. */
+  readonly sql: string;
+  /** For the database's own shell. */
+  readonly shellSql: string;
 }
 
 export interface Migrated {

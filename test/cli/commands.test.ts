@@ -380,6 +380,22 @@ suite("holdfast migrate", () => {
     assert.equal(second.code, 0);
     assert.match(second.stdout, new RegExp(`^Nothing to do: .* schema version ${first.to}\\.\n$`));
     assert.deepEqual(await desk.json(["jobs"]), { jobs: [], next: null });
+    const nothing = await desk.holdfast(["migrate", "--dry-run"]);
+    assert.equal(nothing.stdout, `-- Nothing to do: schema version ${first.to}.\n`);
+  });
+
+  test("prints the SQL instead, in text and in JSON, and creates nothing", async () => {
+    await using desk = new Desk();
+    const { code, stdout } = await desk.holdfast(["migrate", "--dry-run"]);
+    assert.equal(code, 0);
+    assert.match(stdout, /^-- Holdfast, schema version 0 to \d+\./);
+    const { from, to, migrations, sql: script } = await desk.json(["migrate", "--dry-run"]);
+    assert.ok(stdout.endsWith(script));
+    assert.deepEqual(
+      [from, migrations.length, migrations[0]],
+      [0, to, { version: 1, name: "jobs" }],
+    );
+    assert.equal(existsSync(desk.path("holdfast.db")), false);
   });
 });
 

@@ -39,6 +39,7 @@ type Kind = "read" | "write" | "transaction";
 export class FaultyEngine implements Engine {
   readonly name = "the database";
   readonly migrations: readonly Migration[];
+  readonly migrationDialect: Engine["migrationDialect"];
   readonly address = null;
   readonly database = "simulated";
   readonly runtime: Runtime;
@@ -53,6 +54,7 @@ export class FaultyEngine implements Engine {
     this.#machine = parts.machine;
     this.#network = parts.network;
     this.migrations = parts.inner.migrations;
+    this.migrationDialect = parts.inner.migrationDialect;
     this.anatomy = parts.inner.anatomy;
     this.runtime = parts.machine.runtime;
     this.lanes = parts.lanes;

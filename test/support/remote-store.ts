@@ -193,6 +193,7 @@ export class RemoteStore implements Store {
   readonly reports = this.#verb("reports");
   readonly lastReport = this.#verb("lastReport");
   readonly standing = this.#verb("standing");
+  readonly planMigration = this.#verb("planMigration");
   readonly declareWorkflow = this.#verb("declareWorkflow");
   readonly findWorkflow = this.#verb("findWorkflow");
   readonly changeItems = this.#verb("changeItems");

@@ -23,7 +23,7 @@ import type { Ask } from "../guests/ask.ts";
 import { isNoSuchThread, translate } from "./errors.ts";
 import { HotVerbs } from "./hot.ts";
 import { Insertion } from "./insert.ts";
-import { MIGRATION_TABLE, migrationsFor } from "./migrations.ts";
+import { MIGRATION_TABLE, migrationDialect, migrationsFor } from "./migrations.ts";
 import { placeOf, type MysqlAddress } from "./options.ts";
 import { Pool } from "./pool.ts";
 import { reportRows } from "./reports.ts";
@@ -60,6 +60,7 @@ export class MysqlEngine implements Engine {
   readonly name: string;
   readonly address: { engine: string; options: Record<string, unknown> };
   readonly migrations: readonly Migration[];
+  readonly migrationDialect = migrationDialect;
   readonly reportRows = reportRows;
   readonly anatomy = anatomy;
   readonly runtime: Runtime;

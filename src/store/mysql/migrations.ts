@@ -5,7 +5,7 @@
  * statement can be run again.
  */
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
-import type { Migration } from "../engine.ts";
+import type { Migration, MigrationDialect } from "../engine.ts";
 import { jobViews, workers, type ViewDialect } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
 import { ACCESS_TABLES } from "./access.ts";
@@ -254,6 +254,11 @@ export const migrationsFor = (flavour: Flavour): readonly Migration[] => [
   },
 ];
 
+/** As the library's own sessions are: names in double quotes, texts that compare as bytes. */
+const SESSION = `
+set names utf8mb4 collate utf8mb4_bin;
+set session sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'`;
+
 export const MIGRATION_TABLE = `
 create table if not exists holdfast_migration (
   version     int not null primary key,
@@ -262,3 +267,14 @@ create table if not exists holdfast_migration (
   applied_at  bigint not null,
   check (breaking in (0, 1))
 ) engine = InnoDB default character set utf8mb4`;
+
+/** A shell ends a statement at the first semicolon, so triggers are written between other delimiters there. */
+const TRIGGER = /^create trigger [^]*?\nend;$/gm;
+
+export const migrationDialect: MigrationDialect = {
+  head: `${SESSION};\n${MIGRATION_TABLE};\n`,
+  now: dialect.now,
+  named: (script) => script.replaceAll("holdfast.", "holdfast_"),
+  forShell: (script) =>
+    script.replaceAll(TRIGGER, (text) => `delimiter //\n${text.slice(0, -1)} //\ndelimiter ;`),
+};

@@ -8,7 +8,15 @@
 import type { Fence, Settlement } from "../../core/job.ts";
 import { makeIds } from "../../core/id.ts";
 import { systemRuntime, type Runtime } from "../../core/runtime.ts";
-import type { Change, Claiming, Engine, Put, Row, Transaction } from "../engine.ts";
+import type {
+  Change,
+  Claiming,
+  Engine,
+  MigrationDialect,
+  Put,
+  Row,
+  Transaction,
+} from "../engine.ts";
 import type { Condition, Load } from "../load.ts";
 import { noteOf, Teller } from "../notes.ts";
 import type { UserTransaction } from "../../core/step.ts";
@@ -21,7 +29,7 @@ import { endSession } from "./end-session.ts";
 import { sendIn } from "./guest.ts";
 import { HotVerbs } from "./hot.ts";
 import { Listener, notify, type PushParts } from "./listen.ts";
-import { migrations } from "./migrations.ts";
+import { MIGRATION_TABLE, migrationDialect, migrations } from "./migrations.ts";
 import { loadDriver, placeOf, SCHEMA, type PgPool, type PostgresAddress } from "./options.ts";
 import { reportRows } from "./reports.ts";
 import { openPool, type Pool, type Use } from "./pool.ts";
@@ -54,6 +62,7 @@ const UNSYNCED = sql`set_config('synchronous_commit', 'off', true) = 'off'`;
 export class PostgresEngine implements Engine {
   readonly name: string;
   readonly migrations = migrations;
+  readonly migrationDialect: MigrationDialect;
   readonly reportRows = reportRows;
   readonly anatomy = anatomy;
   readonly address: { engine: string; options: Record<string, unknown> } | null;
@@ -101,6 +110,7 @@ export class PostgresEngine implements Engine {
     this.name = parts.store;
     this.runtime = runtime;
     this.#schema = address.schema;
+    this.migrationDialect = migrationDialect(address.schema);
     this.address = ownPools ? { engine: "postgres", options: { ...address } } : null;
     this.#main = parts.main;
     this.#reserved = parts.reserved;
@@ -328,13 +338,7 @@ export class PostgresEngine implements Engine {
     );
     // Asked first: whoever may not create schemas may still use one that is there.
     if (known?.there !== true) await tx.script(`create schema "${this.#schema}"`);
-    await tx.script(`
-      create table if not exists holdfast.migration (
-        version     integer primary key,
-        name        text    not null,
-        breaking    integer not null check (breaking in (0, 1)),
-        applied_at  bigint  not null
-      )`);
+    await tx.script(MIGRATION_TABLE);
   }
 
   async #dropBlock(name: string, finishedBefore: number): Promise<void> {

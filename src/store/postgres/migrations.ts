@@ -6,7 +6,7 @@
  * every claim and every settlement leaves a dead row behind. Names compare as bytes, which is also the fastest order.
  */
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
-import type { Migration } from "../engine.ts";
+import type { Migration, MigrationDialect } from "../engine.ts";
 import { jobViews, workers, type ViewDialect } from "../views.ts";
 import { isOneOf } from "../worker-rules.ts";
 import { ACCESS_TABLES } from "./access.ts";
@@ -215,3 +215,22 @@ export const migrations: readonly Migration[] = [
     script: FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE + COPY_RULES,
   },
 ];
+
+export const MIGRATION_TABLE = `
+create table if not exists holdfast.migration (
+  version     integer primary key,
+  name        text    not null,
+  breaking    integer not null check (breaking in (0, 1)),
+  applied_at  bigint  not null
+);
+`;
+
+export function migrationDialect(schema: string): MigrationDialect {
+  const named = (script: string): string => script.replaceAll("holdfast.", `"${schema}".`);
+  return {
+    head: `create schema if not exists "${schema}";\n${named(MIGRATION_TABLE)}`,
+    now: dialect.now,
+    named,
+    forShell: (script) => script,
+  };
+}

@@ -25,7 +25,7 @@ import { checkFile, createFile } from "./file.ts";
 import { FileGuard } from "./guard.ts";
 import { HotStatements } from "./hot.ts";
 import { FileWatch } from "./watch.ts";
-import { migrations } from "./migrations.ts";
+import { migrationDialect, migrations } from "./migrations.ts";
 import { reportRows } from "./reports.ts";
 
 export interface SqliteOptions {
@@ -45,6 +45,7 @@ export class SqliteEngine implements Engine {
   readonly address: { engine: string; options: { path: string } } | null;
   readonly database: string;
   readonly migrations = migrations;
+  readonly migrationDialect = migrationDialect;
   readonly reportRows = reportRows;
   readonly anatomy = anatomy;
   readonly runtime: Runtime;
@@ -204,13 +205,7 @@ export class SqliteEngine implements Engine {
   async migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
     await this.#connection.read(() => this.#useWal());
     return this.transaction(async (tx) => {
-      await tx.script(`
-        create table if not exists holdfast_migration (
-          version     integer primary key,
-          name        text    not null,
-          breaking    integer not null check (breaking in (0, 1)),
-          applied_at  integer not null
-        )`);
+      await tx.script(migrationDialect.head);
       return body(tx);
     });
   }

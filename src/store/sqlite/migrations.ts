@@ -5,7 +5,7 @@
  * by id. The state tables are narrow trees ordered by the key they are read by.
  */
 import { finalStatuses, home, statuses, type Status } from "../../core/job.ts";
-import type { Migration } from "../engine.ts";
+import type { Migration, MigrationDialect } from "../engine.ts";
 import { jobViews, workers, type ViewDialect } from "../views.ts";
 import { ACCESS_TABLES } from "./access.ts";
 import { ALERT_TABLES } from "./alerts.ts";
@@ -196,3 +196,17 @@ export const migrations: readonly Migration[] = [
     script: FIGURE_TABLES + ALERT_TABLES + ACCESS_TABLES + TRACE_TABLE + COPY_RULES,
   },
 ];
+
+export const migrationDialect: MigrationDialect = {
+  head: `
+create table if not exists holdfast_migration (
+  version     integer primary key,
+  name        text    not null,
+  breaking    integer not null check (breaking in (0, 1)),
+  applied_at  integer not null
+);
+`,
+  now: dialect.now,
+  named: inEngine,
+  forShell: (script) => script,
+};

@@ -62,7 +62,12 @@ async function list(terminal: Terminal, { url, limit }: ListOptions): Promise<vo
   const doubts = await holdfast.jobs.doubts({ limit });
   if (terminal.json) terminal.printJson({ doubts });
   else if (doubts.length === 0) terminal.print("Nothing is in doubt.");
-  else terminal.print(...doubtTable(doubts, terminal), "", ...hints(doubts, terminal));
+  else {
+    const ids = doubts.map(({ job }) => job);
+    const short = terminal.columns === null ? null : await holdfast.jobs.shortIds(ids);
+    const shown = doubts.map((doubt) => ({ ...doubt, job: short?.get(doubt.job) ?? doubt.job }));
+    terminal.print(...doubtTable(shown, terminal), "", ...hints(doubts, terminal));
+  }
 }
 
 function doubtTable(doubts: readonly Doubt[], { columns, colors }: Terminal): string[] {

@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { checkWhole } from "../core/check.ts";
 import type { ChildrenIn } from "../core/item.ts";
+import { shortIds } from "../core/id-prefix.ts";
 import { formatMs } from "../core/duration.ts";
 import { decode } from "../core/json.ts";
 import { systemRuntime } from "../core/runtime.ts";
@@ -91,7 +92,14 @@ async function list(terminal: Terminal, { url, ...asked }: ListOptions): Promise
   const items = await holdfast.store.listItems(filter);
   if (terminal.json) terminal.printJson({ items: items.map(withoutData) });
   else if (items.length === 0) terminal.print("No items.");
-  else terminal.print(...itemTable(items, terminal), "", ...footer(items, filter, terminal));
+  else {
+    const ids = items.map(({ id }) => id);
+    const isPiped = terminal.columns === null;
+    const short = shortIds(ids, isPiped ? [] : await holdfast.store.neighbours("item", ids));
+    const idOf = (id: string): string => (isPiped ? id : (short.get(id) ?? id));
+    const lines = itemTable(items, idOf, terminal);
+    terminal.print(...lines, "", ...footer(items, filter, terminal));
+  }
 }
 
 async function withWholeIds<Filter extends Pick<ListOptions, "parent" | "before">>(
@@ -111,7 +119,11 @@ function withoutData({ data: _data, ...item }: StoredItem): Omit<StoredItem, "da
   return item;
 }
 
-function itemTable(items: readonly StoredItem[], { columns, colors }: Terminal): string[] {
+function itemTable(
+  items: readonly StoredItem[],
+  idOf: (id: string) => string,
+  { columns, colors }: Terminal,
+): string[] {
   const now = systemRuntime.now();
   const oneTenant = items.every(({ tenant }) => tenant === items[0]?.tenant);
   return table({
@@ -124,7 +136,7 @@ function itemTable(items: readonly StoredItem[], { columns, colors }: Terminal):
       ...(oneTenant ? [] : [{ title: "TENANT", flexible: true }]),
     ],
     rows: items.map((item) => [
-      item.id,
+      idOf(item.id),
       item.status,
       relative(item.enteredAt, now),
       item.workflow,

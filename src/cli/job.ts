@@ -4,6 +4,7 @@ import { formatMs } from "../core/duration.ts";
 import { JobNotFound } from "../core/errors.ts";
 import type { LogReport, ProgressReport, Report } from "../core/report.ts";
 import { systemRuntime } from "../core/runtime.ts";
+import { shellWord } from "../core/shell.ts";
 import type { AttemptView, JobView, StepView } from "../queue/jobs.ts";
 import { isRunnable } from "../queue/workers.ts";
 import { takes } from "./runnable.ts";
@@ -54,13 +55,19 @@ async function show(terminal: Terminal, holdfast: Holdfast, id: string): Promise
   const log = await newest(holdfast, id, { kind: "log", limit: LOG_LINES });
   const runnable = await hasWorker(holdfast, view);
   const past = { attempts, steps, progress, log };
-  if (terminal.json) terminal.printJson({ job: { ...view, runnable }, ...past });
-  else terminal.print(...story(terminal, { ...view, runnable }, past));
+  if (terminal.json) {
+    terminal.printJson({ job: { ...view, runnable }, ...past });
+    return;
+  }
+  const short = terminal.columns === null ? null : await holdfast.jobs.shortIds([id]);
+  terminal.print(...story(terminal, { ...view, runnable, shortId: short?.get(id) ?? id }, past));
 }
 
 interface Told extends JobView {
   /** Whether a worker is alive that can run it; null: it is not pending. */
   readonly runnable: boolean | null;
+  /** What can be typed for its id. */
+  readonly shortId: string;
 }
 
 async function newest<Kind extends Report["kind"]>(
@@ -94,7 +101,7 @@ function story(terminal: Terminal, view: Told, past: Past): string[] {
   return [
     `${terminal.colors.bold(printable(view.task))} ${view.id}`,
     ...facts(terminal, view, { progress: past.progress, now }),
-    ...whatToType(terminal, view.id, past.steps),
+    ...whatToType(terminal, view.shortId, view.inDoubt === null ? [] : past.steps),
     ...block(terminal, "input", view.input),
     ...block(terminal, "result", view.result),
     ...lastError(terminal, view),
@@ -113,15 +120,14 @@ function whatToType({ colors }: Terminal, id: string, steps: readonly StepView[]
     "",
     colors.yellow("Find out whether the effect happened, then type:"),
     ...inDoubt.flatMap(({ name, occurrence }) => {
-      const which = occurrence === 1 ? quoted(name) : `${quoted(name)} --occurrence ${occurrence}`;
+      const which =
+        occurrence === 1
+          ? printable(shellWord(name))
+          : `${printable(shellWord(name))} --occurrence ${occurrence}`;
       const command = `  holdfast doubts resolve ${id} ${which}`;
       return [`${command} --done`, `${command} --not-done`];
     }),
   ];
-}
-
-function quoted(name: string): string {
-  return /^[\w.:/-]+$/.test(name) ? name : `'${printable(name).replaceAll("'", String.raw`'\''`)}'`;
 }
 
 function facts(

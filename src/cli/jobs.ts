@@ -21,6 +21,8 @@ interface Options extends DatabaseOptions {
 
 /** Fits a screen. */
 const LIMIT_DEFAULT = 20;
+/** From so many columns on, there is room for all of them. */
+const WIDE = 100;
 
 export function jobsCommand(terminal: Terminal): Command {
   return new Command("jobs")
@@ -84,16 +86,22 @@ export function jobTable(
   { columns, colors }: Pick<Terminal, "columns" | "colors">,
 ): string[] {
   const now = systemRuntime.now();
+  const narrow = columns !== null && columns < WIDE;
+  const hasErrors = found.some((job) => errorText(job) !== "");
   const shown = (when: boolean, column: Shown): Shown[] => (when ? [column] : []);
   const all: Shown[] = [
     { title: "ID", cell: ({ id }) => short?.get(id) ?? id },
     {
       title: "STATUS",
-      cell: (job) => ({ text: statusText(job), paint: statusPaint(colors, job.status) }),
+      cell: (job) => ({
+        text: statusText(job, narrow),
+        paint: job.inDoubt === null ? statusPaint(colors, job.status) : colors.yellow,
+      }),
     },
     { title: "WHEN", align: "right", cell: (job) => relative(whenOf(job), now) },
     { title: "TASK", flexible: true, cell: ({ task }) => task },
-    ...shown(new Set(found.map(({ queue }) => queue)).size > 1, {
+    // Where there is little room, why a job failed is worth more.
+    ...shown(new Set(found.map(({ queue }) => queue)).size > 1 && !(narrow && hasErrors), {
       title: "QUEUE",
       flexible: true,
       cell: ({ queue }) => queue,
@@ -102,10 +110,7 @@ export function jobTable(
       found.some(({ key }) => key !== null),
       { title: "KEY", flexible: true, cell: ({ key }) => key ?? "" },
     ),
-    ...shown(
-      found.some((job) => errorText(job) !== ""),
-      { title: "ERROR", flexible: true, cell: errorText },
-    ),
+    ...shown(hasErrors, { title: "ERROR", flexible: true, cell: errorText }),
   ];
   return table({
     columns: all,
@@ -120,8 +125,8 @@ interface Shown extends Column {
 }
 
 /** Attempts are worth a column only where there was more than one. */
-function statusText({ status, attempts, inDoubt: effect }: JobSummary): string {
-  if (effect !== null) return `${status} (in doubt)`;
+function statusText({ status, attempts, inDoubt: effect }: JobSummary, narrow: boolean): string {
+  if (effect !== null) return narrow ? "in doubt" : `${status} (in doubt)`;
   return attempts > 1 ? `${status} ×${attempts}` : status;
 }
 

@@ -3,6 +3,7 @@ import { LeaseLost } from "../core/errors.ts";
 import { Events } from "../core/events.ts";
 import { traceId, type Status } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
+import { shellWord } from "../core/shell.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { ClosedWorker } from "../store/registry.ts";
 import type { StepName } from "../store/journal.ts";
@@ -136,7 +137,8 @@ export class Reporter {
   /** Nothing else says so: the job waits until an operator does. */
   #inDoubt(attempt: Attempt, { name, occurrence }: StepName): void {
     const facts = { ...this.#facts("job:doubt", attempt), effect: name, occurrence };
-    const which = occurrence === 1 ? name : `${name} --occurrence ${occurrence}`;
+    const effect = shellWord(name);
+    const which = occurrence === 1 ? effect : `${effect} --occurrence ${occurrence}`;
     const command = `holdfast doubts resolve ${attempt.job.id} ${which} --done|--not-done`;
     this.#logger.warn(
       { ...facts, command },

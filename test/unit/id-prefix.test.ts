@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { shellWord } from "../../src/core/shell.ts";
 import { idRange, shortIds, typedPrefix } from "../../src/core/id-prefix.ts";
 
 const ID = "01a1e35b-c449-7000-a6fd-eb1234567890";
@@ -45,4 +46,10 @@ suite("short ids", () => {
   });
 
   test("of none there are none", () => assert.deepEqual(shortIds([], [ID]), new Map()));
+});
+
+test("a word for a shell is quoted only where it has to be", () => {
+  assert.equal(shellWord("charge.card"), "charge.card");
+  assert.equal(shellWord("charge card"), "'charge card'");
+  assert.equal(shellWord("it's; rm"), String.raw`'it'\''s; rm'`);
 });

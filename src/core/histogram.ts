@@ -9,6 +9,8 @@ const FIRST_MS = 0.05;
 const GROWTH = 1.4;
 /** The last bucket takes everything beyond about three hours. */
 const BUCKET_MAX = 58;
+/** Of the buckets, each of which is 1.4 times the last, so many are told as one. */
+const BOUND_EVERY = 4;
 
 export class Histogram {
   readonly #counts = new Map<number, number>();
@@ -39,6 +41,18 @@ export class Histogram {
     return null;
   }
 
+  /** How many were no longer than each of a few bounds, which every histogram shares; the last takes all. */
+  cumulative(): { readonly boundMs: number; readonly count: number }[] {
+    let count = 0;
+    return Array.from({ length: BUCKET_MAX + 1 }, (_, bucket) => {
+      count += this.#counts.get(bucket) ?? 0;
+      const isLast = bucket === BUCKET_MAX;
+      return { bucket, boundMs: isLast ? Number.POSITIVE_INFINITY : boundOf(bucket), count };
+    }).flatMap(({ bucket, ...bound }) =>
+      bucket % BOUND_EVERY === 0 || bucket === BUCKET_MAX ? [bound] : [],
+    );
+  }
+
   toText(): string {
     return JSON.stringify(Object.fromEntries(this.#counts));
   }
@@ -51,6 +65,10 @@ export class Histogram {
 function bucketOf(ms: number): number {
   if (ms <= FIRST_MS) return 0;
   return Math.min(BUCKET_MAX, Math.ceil(Math.log(ms / FIRST_MS) / Math.log(GROWTH)));
+}
+
+function boundOf(bucket: number): number {
+  return FIRST_MS * GROWTH ** bucket;
 }
 
 function middleOf(bucket: number): number {

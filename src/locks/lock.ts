@@ -30,6 +30,9 @@ export interface LockPlace {
   /** Those that were taken first first. */
   list(filter: LockFilter): Promise<LockRecord[]>;
 
+  /** Calls `wake` when the lock is released, as far as this place can know. A hint: it may be missed. Returns how to stop. */
+  onRelease?(key: string, wake: () => void): () => void;
+
   close(): Promise<void>;
 }
 

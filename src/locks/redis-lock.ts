@@ -29,8 +29,11 @@ interface RedisClient {
   readonly status: string;
   on(event: "ready" | "close", listener: () => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "message", listener: (channel: string) => void): unknown;
   connect(): Promise<unknown>;
   disconnect(): void;
+  subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
   defineCommand(name: string, script: { numberOfKeys: number; lua: string }): void;
 }
 
@@ -58,6 +61,7 @@ async function loadDriver(): Promise<RedisDriver> {
 export class RedisLock implements LockPlace {
   readonly kind = "redis";
   readonly #client: RedisClient;
+  readonly #releases: ReleaseListener;
   readonly #runtime: Runtime;
   readonly #prefix: string;
   readonly #where: string;
@@ -68,11 +72,17 @@ export class RedisLock implements LockPlace {
 
   static async open(options: RedisLockOptions): Promise<RedisLock> {
     const Redis = await loadDriver();
-    return new RedisLock(new Redis(options.url, OPTIONS), options);
+    const client = new Redis(options.url, OPTIONS);
+    return new RedisLock(client, new Redis(options.url, LISTENER_OPTIONS), options);
   }
 
-  private constructor(client: RedisClient, { url, database, runtime }: RedisLockOptions) {
+  private constructor(
+    client: RedisClient,
+    listener: RedisClient,
+    { url, database, runtime }: RedisLockOptions,
+  ) {
     this.#client = client;
+    this.#releases = new ReleaseListener(listener);
     this.#runtime = runtime;
     this.#prefix = `holdfast:${database}`;
     this.#where = `Redis at ${new URL(url).host}`;
@@ -101,7 +111,7 @@ export class RedisLock implements LockPlace {
   }
 
   async release({ key, token }: LockHold): Promise<boolean> {
-    return (await this.#run("release", [this.#lock(key), this.#ends, "token", token, key])) === 1;
+    return this.#release(key, ["token", token]);
   }
 
   /** A request that nobody waits for any more may lie before a Redis that stands still, and be served when it goes on. */
@@ -122,8 +132,22 @@ export class RedisLock implements LockPlace {
       .slice(0, limit);
   }
 
+  onRelease(key: string, wake: () => void): () => void {
+    return this.#releases.add(this.#channel(key), wake);
+  }
+
   async close(): Promise<void> {
+    this.#releases.close();
     this.#client.disconnect();
+  }
+
+  async #release(key: string, condition: readonly (string | number)[]): Promise<boolean> {
+    const args = [this.#lock(key), this.#ends, ...condition, key, this.#channel(key)];
+    return (await this.#run("release", args)) === 1;
+  }
+
+  #channel(key: string): string {
+    return `${this.#prefix}:lock-released:${key}`;
   }
 
   #lock(key: string): string {
@@ -164,7 +188,7 @@ export class RedisLock implements LockPlace {
 
   async #giveBack(): Promise<void> {
     for (const [holder, key] of this.#owed) {
-      await this.#run("release", [this.#lock(key), this.#ends, "holder", holder, key]);
+      await this.#release(key, ["holder", holder]);
       this.#owed.delete(holder);
     }
   }
@@ -178,6 +202,42 @@ export class RedisLock implements LockPlace {
       },
       cause,
     );
+  }
+}
+
+/**
+ * Wakes those who wait for a lock when its holder releases it: without that, a lock stands free until the next of them asks
+ * again. A message that is lost costs one such pause. A connection that listens can do nothing else, so it has its own.
+ */
+class ReleaseListener {
+  readonly #client: RedisClient;
+  readonly #wakes = new Map<string, Set<() => void>>();
+
+  constructor(client: RedisClient) {
+    this.#client = client;
+    client.on("error", () => {}); // the connection that takes locks reports it
+    client.on("message", (channel) => {
+      for (const wake of this.#wakes.get(channel) ?? []) wake();
+    });
+  }
+
+  add(channel: string, wake: () => void): () => void {
+    const wakes = this.#wakes.get(channel) ?? new Set();
+    if (wakes.size === 0) {
+      this.#wakes.set(channel, wakes);
+      this.#client.subscribe(channel).catch(() => {}); // then the lock is asked for again after a pause
+    }
+    wakes.add(wake);
+    return () => {
+      if (!wakes.delete(wake) || wakes.size > 0) return;
+      this.#wakes.delete(channel);
+      this.#client.unsubscribe(channel).catch(() => {});
+    };
+  }
+
+  close(): void {
+    this.#wakes.clear();
+    this.#client.disconnect();
   }
 }
 
@@ -211,4 +271,12 @@ const OPTIONS = {
   connectionName: "holdfast-locks",
   retryStrategy: (times: number) =>
     Math.min(RECONNECT_MS_MAX, RECONNECT_MS_FIRST * 2 ** Math.min(times, 10)),
+};
+
+/** It connects with the first subscription, and makes those that stand again after a loss. */
+const LISTENER_OPTIONS = {
+  lazyConnect: true,
+  connectTimeout: ANSWER_MS_MAX,
+  connectionName: "holdfast-lock-releases",
+  retryStrategy: OPTIONS.retryStrategy,
 };

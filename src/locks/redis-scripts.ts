@@ -44,13 +44,14 @@ end
 return 1`,
   },
 
-  /** KEYS: lock, ends. ARGV: what has to have which value, key. */
+  /** KEYS: lock, ends. ARGV: what has to have which value, key, the channel of those who wait for it. */
   release: {
     numberOfKeys: 2,
     lua: `
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[3])
+redis.call('PUBLISH', ARGV[4], '')
 return 1`,
   },
 

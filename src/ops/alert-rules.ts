@@ -9,8 +9,14 @@ import { alertSettings, type AlertOptions } from "./alert-settings.ts";
 import { canaryRules } from "./canary-rules.ts";
 import { figureRules } from "./figure-rules.ts";
 import { findingRules } from "./finding-rules.ts";
+import { lockRules } from "./lock-rules.ts";
 
 export function alertRules(options: AlertOptions = {}): readonly AlertRule[] {
   const settings = alertSettings(options);
-  return [...findingRules(settings), ...figureRules(settings), ...canaryRules(settings)];
+  return [
+    ...findingRules(settings),
+    ...figureRules(settings),
+    ...lockRules(settings),
+    ...canaryRules(settings),
+  ];
 }

@@ -32,6 +32,10 @@ export interface AlertOptions {
   readonly backlog?: number;
   /** … over this time. Default 10 min. */
   readonly backlogWindow?: Duration;
+  /** At least this many callers did not get a lock of a type in time, within 5 min. Default 5. */
+  readonly lockTimeouts?: number;
+  /** One in twenty acquisitions of a type of lock waited for longer than this, within 5 min. Default 1 s. */
+  readonly lockWait?: Duration;
   /** A canary was not picked up within this time. Default 30 s. */
   readonly canaryLate?: Duration;
   /** A canary has not been picked up at all for this long. Default 5 min. */
@@ -72,6 +76,7 @@ const spans: Readonly<Record<string, { readonly by: number; readonly range: Rang
   failureWindow: { by: 5 * MINUTE_MS, range: windows },
   deadLetterWindow: { by: 10 * MINUTE_MS, range: windows },
   backlogWindow: { by: 10 * MINUTE_MS, range: windows },
+  lockWait: { by: SECOND_MS, range: { least: 1, most: FOR_MS_MAX } },
   canaryLate: { by: 30 * SECOND_MS, range: ages },
   canaryLost: { by: 5 * MINUTE_MS, range: ages },
   figuresAge: { by: 3 * MINUTE_MS, range: { least: MINUTE_MS, most: FOR_MS_MAX } },
@@ -82,6 +87,7 @@ const counts: Readonly<Record<string, number>> = {
   failureEndings: 20,
   deadLetters: 10,
   backlog: 1_000,
+  lockTimeouts: 5,
 };
 
 const FAILURE_SHARE = 0.5;

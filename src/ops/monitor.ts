@@ -12,9 +12,10 @@ import type { Finding } from "../core/finding.ts";
 import { Loop } from "../core/loop.ts";
 import type { Client } from "../queue/client.ts";
 import { MINUTES_KEEP_MS } from "../queue/figures.ts";
+import type { LockFigures } from "../queue/lock-stats.ts";
 import type { Census, MinuteFigures } from "../store/figures.ts";
 import { Canaries, type CanaryOptions } from "./canary.ts";
-import type { Observation } from "./observation.ts";
+import { LOCKS_OBSERVED_MS, type Observation } from "./observation.ts";
 
 const DEFAULT_INTERVAL = "30s";
 const INTERVAL_MS_MIN = 1_000;
@@ -120,8 +121,14 @@ export class Monitor {
       minutes: await store.minutes({ forMs: OBSERVED_MS, limit: OBSERVED_ROWS_MAX }),
       findings: findings ?? [],
       examined: findings !== null,
+      locks: await this.#guarded("locks", () => this.#lockFigures()),
       canaries: (await this.#canaries?.reports()) ?? [],
     };
+  }
+
+  async #lockFigures(): Promise<readonly LockFigures[]> {
+    const { types } = await this.#holdfast.locks.stats({ last: LOCKS_OBSERVED_MS });
+    return types;
   }
 
   /** What others hand in must not keep anybody from seeing the rest. A database that is away is the loop's to tell. */

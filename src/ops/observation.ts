@@ -1,6 +1,10 @@
 /** What the monitor saw in one look: what alerts are decided by. */
 import type { Finding } from "../core/finding.ts";
+import type { LockFigures } from "../queue/lock-stats.ts";
 import type { Census, MinuteFigures } from "../store/figures.ts";
+
+/** How far back an observation looks at locks. */
+export const LOCKS_OBSERVED_MS = 5 * 60_000;
 
 export interface Observation {
   /** By the clock of this process. */
@@ -13,6 +17,8 @@ export interface Observation {
   readonly findings: readonly Finding[];
   /** False: the checks could not be run this time, so that none was found says nothing. Default true. */
   readonly examined?: boolean;
+  /** How locks were used in the last five minutes, by type. Null or left out: it could not be read. */
+  readonly locks?: readonly LockFigures[] | null;
   readonly canaries: readonly CanaryReport[];
 }
 

@@ -43,6 +43,9 @@ export class Contest {
   #cause: unknown = undefined;
   /** What was asked and not refused: the lock may be ours without our knowing. */
   #asked: Promise<unknown> | null = null;
+  /** Aborted when the lock was released. */
+  #wake = new AbortController();
+  #stopListening: (() => void) | null = null;
 
   constructor(parts: ContestParts) {
     this.#parts = parts;
@@ -65,6 +68,7 @@ export class Contest {
       inLine.leave();
       throw error;
     } finally {
+      this.#stopListening?.();
       signal?.removeEventListener("abort", onAbort);
     }
   }
@@ -86,6 +90,7 @@ export class Contest {
   }
 
   #ask(): Promise<Pick<Won, "token" | "sentAt">> {
+    const { place, request } = this.#parts;
     const limitMs = Math.max(this.#parts.waitMs, ANSWER_MS_MIN) - this.#waitedMs;
     return this.#within(limitMs, async () => {
       for (let tries = 0; ; tries += 1) {
@@ -94,6 +99,7 @@ export class Contest {
         // One that was long under way is hardly ours any more; asked again, it is.
         if (answer.taken && this.#isTrusted(sentAt)) return { token: answer.token, sentAt };
         if (answer.taken) continue;
+        this.#stopListening ??= place.onRelease?.(request.key, () => this.#wake.abort()) ?? null;
         await this.#pause(answer.isNext, tries);
       }
     });
@@ -133,8 +139,16 @@ export class Contest {
     const isAnswered = this.#cause === undefined;
     const { firstMs, mostMs, growth } = isAnswered ? (isNext ? NEXT_POLL : POLL) : AWAY_POLL;
     const pauseMs = Math.min(mostMs, firstMs * growth ** tries) * (0.5 + runtime.random());
-    await sleep(runtime, Math.min(leftMs, pauseMs), { signal: this.#over.signal });
+    await this.#released(Math.min(leftMs, pauseMs));
     this.#over.signal.throwIfAborted();
+  }
+
+  /** Until another process releases the lock, or the time is over. */
+  async #released(limitMs: number): Promise<void> {
+    const { runtime } = this.#parts;
+    const signal = AbortSignal.any([this.#over.signal, this.#wake.signal]);
+    await sleep(runtime, limitMs, { signal });
+    if (this.#wake.signal.aborted) this.#wake = new AbortController();
   }
 
   async #within<T>(limitMs: number, body: () => Promise<T>): Promise<T> {

@@ -62,6 +62,12 @@ export interface LockTotals {
   acquisitions: number;
   timeouts: number;
   waitMs: number;
+  /** Of those that were acquired. */
+  readonly waits: Pick<Histogram, "cumulative">;
+}
+
+interface Total extends LockTotals {
+  readonly waits: Histogram;
 }
 
 interface Cell {
@@ -86,7 +92,7 @@ export class LockStats {
   /** Of this minute, by type. */
   #cells = new Map<string, Cell>();
   #minute = 0;
-  readonly #totals = new Map<string, LockTotals>();
+  readonly #totals = new Map<string, Total>();
   readonly #unwritten = new Set<Cell>();
   #timer: Timer | null = null;
   #flushing: Promise<void> = Promise.resolve();
@@ -104,6 +110,7 @@ export class LockStats {
     const total = this.#total(key);
     total.acquisitions += 1;
     total.waitMs += waitedMs;
+    total.waits.add(waitedMs);
   }
 
   timedOut(key: string): void {
@@ -170,10 +177,10 @@ export class LockStats {
     return cell;
   }
 
-  #total(key: string): LockTotals {
+  #total(key: string): Total {
     const own = lockType(key);
     const type = this.#totals.has(own) || this.#totals.size < TYPES_MAX ? own : OTHERS;
-    const total = this.#totals.get(type) ?? { type, acquisitions: 0, timeouts: 0, waitMs: 0 };
+    const total = this.#totals.get(type) ?? emptyTotal(type);
     this.#totals.set(type, total);
     return total;
   }
@@ -196,6 +203,10 @@ export class LockStats {
     const spans = { waitMsSum: Math.round(waitMsSum), heldMsMax: Math.round(heldMsMax) };
     return { minute, type, source, acquisitions, timeouts, ...spans, waits: waits.toText() };
   }
+}
+
+function emptyTotal(type: string): Total {
+  return { type, acquisitions: 0, timeouts: 0, waitMs: 0, waits: new Histogram() };
 }
 
 function emptyCell(minute: number, type: string): Cell {

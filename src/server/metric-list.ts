@@ -78,10 +78,7 @@ export const metrics = {
   ),
   holdfast_lock_acquisitions_total: counter("Locks that were acquired.", "type"),
   holdfast_lock_timeouts_total: counter("Locks that were waited for in vain.", "type"),
-  holdfast_lock_wait_seconds_total: counter(
-    "Time spent waiting for locks that were acquired.",
-    "type",
-  ),
+  holdfast_lock_wait_seconds: histogram("How long acquired locks were waited for.", "type"),
   holdfast_transactions_rolled_back_total: counter("Transactions that were undone."),
   holdfast_transactions_repeated_total: counter(
     "Transactions that were run again: a conflict, a lock, a connection that was lost in time.",

@@ -1,10 +1,16 @@
 /** Metrics as Prometheus reads them: its text format, version 0.0.4. */
-import type { Buckets } from "./buckets.ts";
 import { metrics, type MetricFacts, type MetricName } from "./metric-list.ts";
 
 export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 export type Labels = Readonly<Record<string, string>>;
+
+/** A histogram: how many spans were no longer than each bound, in seconds. */
+export interface Counted {
+  cumulative(): { readonly bound: number; readonly count: number }[];
+  readonly sum: number;
+  readonly count: number;
+}
 
 export class MetricText {
   readonly #samples = new Map<MetricName, string[]>();
@@ -13,7 +19,7 @@ export class MetricText {
     this.#line(name, `${name}${labelled(labels)} ${written(value)}`);
   }
 
-  addBuckets(name: MetricName, buckets: Buckets, labels: Labels = {}): void {
+  addBuckets(name: MetricName, buckets: Counted, labels: Labels = {}): void {
     for (const { bound, count } of buckets.cumulative()) {
       const le = written(bound);
       this.#line(name, `${name}_bucket${labelled({ ...labels, le })} ${count}`);

@@ -4,6 +4,7 @@
  * A scrape reads memory. What only the database knows is asked for seldom and kept, however many scrape; when the database is
  * gone, everything else is told all the same, and `holdfast_up` is 0.
  */
+import type { Histogram } from "../core/histogram.ts";
 import { statuses } from "../core/job.ts";
 import { refusals } from "../core/refusals.ts";
 import { fineGauge, type FineGauge } from "../core/runtime.ts";
@@ -17,7 +18,7 @@ import type { Worker } from "../worker/worker.ts";
 import { boundedSum } from "./bounded.ts";
 import { Kept } from "./kept.ts";
 import { writeFleet } from "./metric-fleet.ts";
-import { MetricText } from "./metric-text.ts";
+import { MetricText, type Counted } from "./metric-text.ts";
 import { QUEUES_MAX, WorkerMeter } from "./worker-meter.ts";
 
 /** The rows of workers, and the last count of jobs, are read at most this often … */
@@ -136,10 +137,13 @@ export class Metrics {
     text.add("holdfast_stale_writes_refused_total", counted.staleWritesRefused);
     for (const [code, count] of refusals())
       text.add("holdfast_moves_refused_total", count, { code });
-    for (const { type, acquisitions, timeouts, waitMs } of this.#parts.holdfast.locks.totals()) {
+    for (const total of this.#parts.holdfast.locks.totals()) {
+      const { type, acquisitions, timeouts, waitMs, waits } = total;
       text.add("holdfast_lock_acquisitions_total", acquisitions, { type });
       text.add("holdfast_lock_timeouts_total", timeouts, { type });
-      text.add("holdfast_lock_wait_seconds_total", waitMs / MS_PER_S, { type });
+      text.addBuckets("holdfast_lock_wait_seconds", secondsOf(acquisitions, waitMs, waits), {
+        type,
+      });
     }
   }
 
@@ -205,3 +209,10 @@ const COUNTED = [
   "leasesLost",
   "staleWritesRefused",
 ] as const satisfies readonly (keyof Counters)[];
+
+/** Waits are counted in milliseconds; Prometheus reads seconds. */
+function secondsOf(count: number, sumMs: number, waits: Pick<Histogram, "cumulative">): Counted {
+  const cumulative = (): { bound: number; count: number }[] =>
+    waits.cumulative().map((one) => ({ bound: one.boundMs / MS_PER_S, count: one.count }));
+  return { count, sum: sumMs / MS_PER_S, cumulative };
+}

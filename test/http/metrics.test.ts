@@ -96,6 +96,8 @@ suite("metrics of a process that works", () => {
         assert.equal(sample('holdfast_worker_concurrency{worker="worker"}'), 7);
         assert.equal(sample('holdfast_fleet_starts{worker="worker"}'), 1);
         assert.equal(sample('holdfast_lock_acquisitions_total{type="order"}'), 1);
+        assert.equal(sample('holdfast_lock_wait_seconds_bucket{type="order",le="+Inf"}'), 1);
+        assert.equal(sample('holdfast_lock_wait_seconds_count{type="order"}'), 1);
         assert.ok(Number(sample('holdfast_moves_refused_total{code="ILLEGAL_MOVE"}')) >= 1);
         assert.ok(Number(sample("holdfast_claim_duration_seconds_count")) >= 2);
         assert.ok(Number(sample("process_resident_memory_bytes")) > 1e6);

@@ -200,6 +200,37 @@ suite("rules", () => {
     assert.deepEqual(subjects(ask("canary-lost", of(300_001, null))), ["mail"]);
   });
 
+  test("locks: callers that timed out, and long waits of one in twenty", () => {
+    const locks = (figures: object) => ({
+      seen: {
+        locks: [
+          {
+            type: "order",
+            acquisitions: 100,
+            timeouts: 0,
+            waitMs: { average: 1, p50: 1, p95: 10, p99: 20 },
+            heldMsMax: 5,
+            ...figures,
+          },
+        ],
+      },
+    });
+    assert.equal(ask("lock-timeouts"), null, "without statistics it cannot tell");
+    assert.deepEqual(ask("lock-timeouts", locks({ timeouts: 4 })), []);
+    const [trouble] = ask("lock-timeouts", locks({ timeouts: 5 })) ?? [];
+    assert.equal(
+      trouble?.message,
+      "5 of 105 requests for locks of type order timed out within 5m.",
+    );
+    const raised = { ...locks({ timeouts: 1 }), raised: ["order"] };
+    assert.deepEqual(subjects(ask("lock-timeouts", raised)), ["order"]);
+    const waits = (p95: number) => ({ waitMs: { average: 100, p50: 80, p95, p99: 3_000 } });
+    assert.deepEqual(ask("lock-contention", locks(waits(1_000))), []);
+    assert.deepEqual(subjects(ask("lock-contention", locks(waits(1_001)))), ["order"]);
+    const few = locks({ ...waits(5_000), acquisitions: 19 });
+    assert.deepEqual(ask("lock-contention", few), []);
+  });
+
   test("settings that cannot be used are refused, by name", () => {
     const wrong: [options: object, words: RegExp][] = [
       [{ pendingAge: "soon" }, /^alerts\.pendingAge: "soon" is not a duration/],

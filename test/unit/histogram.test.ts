@@ -48,6 +48,19 @@ suite("histogram", () => {
     assert.ok(histogram.toText().length < 600);
   });
 
+  test("its bounds are the same for all, and the last takes everything", () => {
+    const bounds = of([0.05, 1, 1, 1e12]).cumulative();
+    assert.deepEqual(bounds[0], { boundMs: 0.05, count: 1 });
+    assert.deepEqual(bounds.at(-1), { boundMs: Number.POSITIVE_INFINITY, count: 4 });
+    assert.equal(bounds.find(({ boundMs }) => boundMs > 1)?.count, 3);
+    assert.ok(bounds.length < 20);
+    const empty = new Histogram().cumulative();
+    assert.deepEqual(
+      empty.map(({ boundMs }) => boundMs),
+      bounds.map(({ boundMs }) => boundMs),
+    );
+  });
+
   test("of nothing there is no quantile", () => {
     assert.equal(new Histogram().quantile(0.5), null);
     assert.equal(new Histogram().toText(), "{}");

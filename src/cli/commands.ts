@@ -15,6 +15,7 @@ const commands: Readonly<Record<string, () => Promise<Build>>> = {
   cancel: async () => (await import("./cancel.ts")).cancelCommand,
   stats: async () => (await import("./stats.ts")).statsCommand,
   top: async () => (await import("./top.ts")).topCommand,
+  leases: async () => (await import("./leases.ts")).leasesCommand,
   workers: async () => (await import("./workers.ts")).workersCommand,
   locks: async () => (await import("./locks.ts")).locksCommand,
   alerts: async () => (await import("./alerts.ts")).alertsCommand,

@@ -47,6 +47,27 @@ async function job(terminal: Terminal, typed: string, options: Options): Promise
 }
 
 async function show(terminal: Terminal, holdfast: Holdfast, id: string): Promise<void> {
+  if (terminal.json) {
+    const { view, past } = await everythingAbout(holdfast, id);
+    terminal.printJson({ job: view, ...past });
+  } else terminal.print(...(await jobLines(terminal, holdfast, id)));
+}
+
+/** The lines that the command prints. */
+export async function jobLines(
+  terminal: Terminal,
+  holdfast: Holdfast,
+  id: string,
+): Promise<string[]> {
+  const { view, past } = await everythingAbout(holdfast, id);
+  const short = terminal.columns === null ? null : await holdfast.jobs.shortIds([id]);
+  return story(terminal, { ...view, shortId: short?.get(id) ?? id }, past);
+}
+
+async function everythingAbout(
+  holdfast: Holdfast,
+  id: string,
+): Promise<{ readonly view: Omit<Told, "shortId">; readonly past: Past }> {
   const view = await holdfast.jobs.get(id);
   if (view === null) throw new JobNotFound({ id });
   const attempts = await holdfast.jobs.attempts(id);
@@ -54,13 +75,7 @@ async function show(terminal: Terminal, holdfast: Holdfast, id: string): Promise
   const [progress = null] = await newest(holdfast, id, { kind: "progress", limit: 1 });
   const log = await newest(holdfast, id, { kind: "log", limit: LOG_LINES });
   const runnable = await hasWorker(holdfast, view);
-  const past = { attempts, steps, progress, log };
-  if (terminal.json) {
-    terminal.printJson({ job: { ...view, runnable }, ...past });
-    return;
-  }
-  const short = terminal.columns === null ? null : await holdfast.jobs.shortIds([id]);
-  terminal.print(...story(terminal, { ...view, runnable, shortId: short?.get(id) ?? id }, past));
+  return { view: { ...view, runnable }, past: { attempts, steps, progress, log } };
 }
 
 interface Told extends JobView {

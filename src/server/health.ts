@@ -127,6 +127,7 @@ export class Health {
     const checks = [
       checkDatabase(said),
       ...checkSchema(said),
+      ...this.#checkPush(),
       ...this.#checkAwaited(),
       ...workers,
       ...this.#checkChildren(said),
@@ -182,6 +183,16 @@ export class Health {
     const pids = new Set(children.pids());
     const workers = alive.filter((worker) => isHere(worker) && pids.has(worker.pid));
     return { answers: true, problem: null, workers };
+  }
+
+  /** Without push nothing is lost; jobs are picked up later. */
+  #checkPush(): Check[] {
+    const state = this.#parts.holdfast.store.pushState();
+    if (state === "up")
+      return [{ name: "push", status: "ok", detail: "other processes are heard" }];
+    if (state !== "down") return [];
+    const detail = "push is down: jobs of other processes are found by polling, within 10 seconds";
+    return [{ name: "push", status: "degraded", detail }];
   }
 
   #checkAwaited(): Check[] {

@@ -33,6 +33,10 @@ export const metrics = {
     "store",
   ),
 
+  holdfast_push_up: gauge(
+    "Whether other processes' changes are pushed to this one (LISTEN, Redis); not there without push.",
+  ),
+
   // What stands where, by the last count.
   holdfast_queue_jobs: gauge(
     "Jobs by queue and status when they were last counted.",

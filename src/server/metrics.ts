@@ -104,6 +104,8 @@ export class Metrics {
     const kind = store.name.split(":", 1)[0] ?? "";
     const facts = { library: libraryVersion(), build, node: process.version, store: kind };
     text.add("holdfast_build_info", 1, facts);
+    const push = store.pushState();
+    if (push === "up" || push === "down") text.add("holdfast_push_up", push === "up" ? 1 : 0);
   }
 
   /** As of the count: the database's clock says both instants. */

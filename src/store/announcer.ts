@@ -1,13 +1,20 @@
 /** How a store tells what it changed, to others and to whoever watches here, and hears what others did. */
-import type { Engine } from "./engine.ts";
+import { sleep } from "../core/runtime.ts";
+import type { Engine, PushState } from "./engine.ts";
 import type { Hint } from "./store.ts";
 
 /** How processes tell each other what they changed. */
 export interface Push {
   listen(hear: (hint: Hint) => void): () => void;
   tell(hint: Hint): void;
+  /** Left out: this way pushes nothing, and others are noticed by polling alone. */
+  pushState?(): PushState;
   close(): Promise<void>;
 }
+
+/** A connection that does not listen after this long does not. */
+const PUSH_MS_MAX = 6_000;
+const PUSH_LOOK_MS = 20;
 
 export class Announcer {
   readonly engine: Engine;
@@ -30,6 +37,25 @@ export class Announcer {
       this.#stopListening?.();
       this.#stopListening = null;
     };
+  }
+
+  /** Null: this database has no push, and none is set up. */
+  pushState(): PushState | null {
+    return this.#push.pushState?.() ?? null;
+  }
+
+  /** Whether what another process tells would be heard here, tried for a few seconds. Null: there is no push. */
+  async pushWorks(): Promise<boolean | null> {
+    if (this.pushState() === null) return null;
+    const stop = this.watch(() => {});
+    const { runtime } = this.engine;
+    const giveUpAt = runtime.monotonic() + PUSH_MS_MAX;
+    while (this.pushState() !== "up" && runtime.monotonic() < giveUpAt) {
+      await sleep(runtime, PUSH_LOOK_MS);
+    }
+    const works = this.pushState() === "up";
+    stop();
+    return works;
   }
 
   async close(): Promise<void> {

@@ -44,6 +44,9 @@ export interface MigrationDialect {
   readonly forShell: (script: string) => string;
 }
 
+/** "off": this process does not listen. "down": it should, and cannot at the moment; a poll takes over. */
+export type PushState = "up" | "down" | "off";
+
 export interface Engine {
   readonly name: string;
   readonly migrations: readonly Migration[];
@@ -139,6 +142,8 @@ export interface Engine {
 
   /** Hints about what other processes changed. */
   listen(hear: (hint: Hint) => void): () => void;
+  /** Left out: the database pushes nothing. */
+  pushState?(): PushState;
   /** Tells other processes what this one changed, where they cannot notice by themselves. */
   tell(hint: Hint): void;
 

@@ -34,7 +34,12 @@ export class SqlFindings extends SqlTraces implements Findings {
     const { check, record } = this.#named(name);
     const { limit, deep = false, sinceAt = null } = look;
     // One more than wanted tells whether there are more.
-    const found = await check.find(this.engine, { limit: limit + 1, deep, sinceAt });
+    const found = await check.find(this.engine, {
+      limit: limit + 1,
+      deep,
+      sinceAt,
+      pushWorks: () => this.pushWorks(),
+    });
     if (found.length === 0) return null;
     const { severity, problem, remedy, fixable } = record;
     const offenders = found.slice(0, limit);

@@ -15,6 +15,7 @@
 import type { Access } from "./access.ts";
 import type { Actions, Signature } from "./actions.ts";
 import type { Chunk, Cursor, Looked } from "./bulk.ts";
+import type { PushState } from "./engine.ts";
 import type { Figures } from "./figures.ts";
 import type { AlertRows } from "./alerts.ts";
 import type { IdTable } from "./ids.ts";
@@ -175,6 +176,8 @@ export interface Store
    * twice or not at all, so whoever waits for one also polls.
    */
   watch(listener: (hint: Hint) => void): () => void;
+  /** Whether others' changes are pushed to this process. Null: nothing pushes here, and they are found by polling. */
+  pushState(): PushState | null;
 
   /** How another thread opens this same store; null where it cannot (a database in memory). */
   readonly address: StoreAddress | null;

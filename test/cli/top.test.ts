@@ -5,15 +5,11 @@ import { createColors } from "picocolors";
 import { openHoldfast } from "../../src/index.ts";
 import { afterKey } from "../../src/cli/top.ts";
 import type { Figures } from "../../src/cli/top/figures.ts";
-import { frame, sparkline, still, type View } from "../../src/cli/top/frame.ts";
+import { frame, sparkline, START, still, type View } from "../../src/cli/top/frame.ts";
 import { widthOf } from "../../src/cli/table.ts";
+import { jobIn } from "../support/jobs.ts";
 import { Desk, launcher } from "./command.ts";
 
-const START: View = {
-  focus: "queues",
-  scroll: { queues: 0, workers: 0, failures: 0 },
-  order: "pending",
-};
 const colors = createColors(false);
 
 function figures(queues: number, workers: number, failures: number): Figures {
@@ -42,20 +38,24 @@ function figures(queues: number, workers: number, failures: number): Figures {
       hostname: "host\u001B[2J",
       status: "running",
       wish: "run",
-      running: 1,
-      done: 1e7,
-      failed: 3,
+      liveness: "alive",
+      leases: 3,
+      version: "a1b2c3d",
       silentMs: 900,
       memoryBytes: 9e7,
       startedAt: 1_799_000_000_000,
     })) as unknown as Figures["workers"],
     failures: Array.from({ length: failures }, (_, index) => ({
       id: `0190-${index}`,
+      short: `0190-${index}`,
       task: "mail.send",
       finishedAt: 1_799_999_999_000,
-      error: `日本語 broken\nsecond line ${index}`,
+      lastError: { message: `日本語 broken\nsecond line ${index}` },
     })) as unknown as Figures["failures"],
-    alerts: ["queue mail is stuck"],
+    alerts: [
+      { severity: "critical", message: "Queue mail has no worker." },
+      { severity: "warning", message: "A job has waited for 6m." },
+    ],
   };
 }
 
@@ -94,7 +94,8 @@ suite("a picture of holdfast top", () => {
     for (const words of [
       /pending 3/,
       /119\/s ended {2}[▁-█]+/,
-      /! queue mail is stuck/,
+      /! Queue mail has no worker\.\n! A job has waited for 6m\./,
+      /WORKER +HOST +STATUS +JOBS +VERSION/,
       /▸ Queues \(3, counted 1m ago\)/,
       /Workers \(2\)/,
       /Recent failures/,
@@ -163,6 +164,31 @@ suite("holdfast top", () => {
     stop(pid, (text) => started.child.stdin.write(text));
     return started.ended;
   }
+
+  test("opens a failed job and retries it, after asking", { skip: noScript }, async () => {
+    await using desk = new Desk();
+    await using holdfast = await openHoldfast(desk.url);
+    const id = await jobIn(holdfast.store, "failed");
+    const command = `exec ${process.execPath} ${launcher} top`;
+    const started = desk.spawn("script", ["-qec", command, "/dev/null"], { TERM: "xterm" });
+    const press = (key: string): boolean => started.child.stdin.write(key);
+    await started.says("q quit");
+    press("\u001B[D");
+    await started.says("⏎ open");
+    press("\r");
+    await started.says("esc back");
+    press("r");
+    await started.says(`Retry job ${id}?`);
+    press("n");
+    press("r");
+    press("y");
+    await started.says(`Pending again: ${id}`);
+    press("q");
+    assert.equal((await started.ended).code, 0);
+    assert.equal((await holdfast.jobs.get(id))?.status, "pending");
+    const [line] = await holdfast.audit.list({ subject: `job ${id}` });
+    assert.match(line?.actor ?? "", /^cli /);
+  });
 
   for (const [how, code, stop] of [
     ["q", 0, (_: number, key: (text: string) => void) => key("q")],

@@ -32,7 +32,7 @@ import {
 import { until } from "../worker/observe.ts";
 import { assertFound } from "./sickbed.ts";
 
-const look = { limit: 10, deep: false, sinceAt: null };
+const look = { limit: 10, deep: false, sinceAt: null, pushWorks: async () => null };
 
 /** With another limit than the usual one, which takes minutes or gigabytes to reach. */
 function found(store: SqlStore, check: Check): Promise<Offender[]> {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { openHoldfast, openStore, type Store } from "../../src/index.ts";
+import { Health } from "../../src/server/health.ts";
 import type { Hint } from "../../src/store/store.ts";
 import { newJob } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -63,6 +64,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     try {
       await until("it listens", async () => (await listeners(admin)).length === 1);
       await untilPushed(direct, hints, "before");
+      assert.equal(store.pushState(), "up");
       await killListener(admin);
       await untilPushed(direct, hints, "after");
     } finally {
@@ -87,9 +89,17 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     }
     await until("it tried to listen again", () => proxy.counters.resets > resets);
     assert.deepEqual(await listeners(admin), []);
+    assert.equal(crew.holdfast.store.pushState(), "down");
+    const health = new Health({ holdfast: crew.holdfast });
+    const { status, checks } = await health.health();
+    assert.equal(status, "degraded");
+    assert.match(checks.find(({ name }) => name === "push")?.detail ?? "", /found by polling/);
+    const finding = await crew.holdfast.store.examine("push-down", { limit: 1 });
+    assert.equal(finding?.severity, "warning");
     proxy.ban(null);
     await until("it listens again", async () => (await listeners(admin)).length === 1);
     await untilPushed(direct, hints, "after");
+    assert.equal(await crew.holdfast.store.examine("push-down", { limit: 1 }), null);
     assert.deepEqual(
       crew.log.lines.filter(({ level }) => level === "warn" || level === "error"),
       [],

@@ -131,6 +131,11 @@ export class RemoteStore implements Store {
     this.address = opened.address;
   }
 
+  /** Hints of the other processes come by messages. */
+  pushState(): null {
+    return null;
+  }
+
   readonly migrate = this.#verb("migrate");
   readonly checkSchema = this.#verb("checkSchema");
   readonly enqueue = this.#verb("enqueue");

@@ -23,7 +23,7 @@ export interface Outage {
 }
 
 /** These need no database. */
-const FROM_MEMORY = new Set<string | symbol>(["watch", "close", "load"]);
+const FROM_MEMORY = new Set<string | symbol>(["watch", "close", "load", "pushState"]);
 
 /** A store that can be switched off, as if the database was gone. What was in flight is finished. */
 export function withOutage(real: Store): Outage {

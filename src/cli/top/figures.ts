@@ -3,6 +3,7 @@
  *
  * Counting rows is the dear part: it is done at most for a hundredth of the time, so seldom in a large table, and the rest is a few rows by an index.
  */
+import { severities, type Severity } from "../../core/finding.ts";
 import { listAlerts } from "../../ops/alert-list.ts";
 import type { Holdfast } from "../../worker/holdfast.ts";
 import type { WorkerRecord } from "../../store/registry.ts";
@@ -20,7 +21,13 @@ const CENSUS_MS_MAX = 120_000;
 const COUNTED_MAX = 50_000;
 
 export interface Failure extends JobSummary {
-  readonly error: string;
+  /** As much of its id as has to be typed. */
+  readonly short: string;
+}
+
+export interface RaisedAlert {
+  readonly severity: Severity;
+  readonly message: string;
 }
 
 export interface Figures {
@@ -34,13 +41,13 @@ export interface Figures {
   readonly rates: readonly number[];
   readonly workers: readonly WorkerRecord[];
   readonly failures: readonly Failure[];
-  readonly alerts: readonly string[];
+  /** The worst first. */
+  readonly alerts: readonly RaisedAlert[];
 }
 
 export class Observer {
   readonly #holdfast: Holdfast;
   readonly #rates: number[] = [];
-  readonly #errors = new Map<string, string>();
   #queues: readonly QueueStats[] = [];
   #countedAt = Number.NEGATIVE_INFINITY;
   #nextCountAt = Number.NEGATIVE_INFINITY;
@@ -55,7 +62,7 @@ export class Observer {
     await this.#count();
     const [alive, failures, alerts] = await Promise.all([
       workers.list({ limit: WORKERS_MAX }),
-      this.#failures(),
+      failuresOf(this.#holdfast),
       alertsOf(this.#holdfast),
     ]);
     return {
@@ -88,20 +95,12 @@ export class Observer {
     this.#countedAt = now;
     this.#nextCountAt = now + Math.max(COUNT_EVERY_MS / 2, (now - before) * COUNT_SHARE);
   }
+}
 
-  /** The last jobs that failed for good, with their words, which are asked for once. */
-  async #failures(): Promise<Failure[]> {
-    const { jobs } = this.#holdfast;
-    const failed = await jobs.list({ status: "failed", limit: FAILURES_MAX });
-    const known = new Set(failed.map(keyOf));
-    for (const key of this.#errors.keys()) if (!known.has(key)) this.#errors.delete(key);
-    for (const job of failed) {
-      if (this.#errors.has(keyOf(job))) continue;
-      const found = await jobs.get(job.id);
-      this.#errors.set(keyOf(job), found?.lastError?.message ?? "");
-    }
-    return failed.map((job) => ({ ...job, error: this.#errors.get(keyOf(job)) ?? "" }));
-  }
+async function failuresOf({ jobs }: Holdfast): Promise<Failure[]> {
+  const failed = await jobs.list({ status: "failed", limit: FAILURES_MAX });
+  const short = await jobs.shortIds(failed.map(({ id }) => id));
+  return failed.map((job) => ({ ...job, short: short.get(job.id) ?? job.id }));
 }
 
 /** Where there are many, what a monitor has counted is good enough. */
@@ -113,14 +112,11 @@ async function depths(holdfast: Holdfast): Promise<readonly QueueStats[]> {
   return isLarge ? census.queues : holdfast.stats();
 }
 
-/** The alerts that are raised now, in a line each. */
-async function alertsOf({ store }: Holdfast): Promise<readonly string[]> {
+async function alertsOf({ store }: Holdfast): Promise<readonly RaisedAlert[]> {
   const raised = await listAlerts(store, { which: "raised", limit: ALERTS_MAX });
-  return raised.map(({ severity, rule, subject }) => `${severity}: ${rule} ${subject}`.trim());
-}
-
-function keyOf({ id, epoch }: JobSummary): string {
-  return `${id} ${epoch}`;
+  return raised
+    .map(({ severity, message }) => ({ severity, message }))
+    .toSorted((a, b) => severities.indexOf(b.severity) - severities.indexOf(a.severity));
 }
 
 function endedIn(queues: readonly QueueStats[]): number {

@@ -1,5 +1,6 @@
 /** One picture of `holdfast top`: lines that fit the screen, made of figures alone. */
 import { statuses, type Status } from "../../core/job.ts";
+import type { WorkerRecord } from "../../store/registry.ts";
 import type { QueueStats } from "../../store/store.ts";
 import { cut, printable, table, widthOf, type Cell, type Column } from "../table.ts";
 import type { Colors } from "../terminal.ts";
@@ -13,14 +14,18 @@ export const orders = ["pending", "failed", "name"] as const;
 /** What whoever looks has chosen. */
 export interface View {
   readonly focus: Panel;
-  readonly scroll: Readonly<Record<Panel, number>>;
+  /** The row that is chosen in each panel, and the first line shown of a job that was opened. */
+  readonly scroll: Readonly<Record<Panel | "job", number>>;
   readonly order: (typeof orders)[number];
+  /** Of what was done last, or a question; null: the keys are shown. */
+  readonly message: string | null;
 }
 
 export const START: View = {
   focus: "queues",
-  scroll: { queues: 0, workers: 0, failures: 0 },
+  scroll: { queues: 0, workers: 0, failures: 0, job: 0 },
   order: "pending",
+  message: null,
 };
 
 export interface Screen {
@@ -31,7 +36,8 @@ export interface Screen {
 
 const BARS = "▁▂▃▄▅▆▇█";
 const ALERTS_MAX = 3;
-const KEYS = "q quit  ←→ panel  ↑↓ scroll  s sort";
+const KEYS = "q quit  ←→ panel  ↑↓ move  s sort";
+const JOB_KEYS = "  ⏎ open  r retry";
 
 /** At most `rows` lines, none wider than `columns`. */
 export function frame(figures: Figures, view: View, screen: Screen): string[] {
@@ -47,11 +53,22 @@ export function frame(figures: Figures, view: View, screen: Screen): string[] {
       screen,
     }),
   );
-  return [
-    ...head,
-    ...body.slice(0, Math.max(0, room)),
-    screen.colors.dim(cut(KEYS, screen.columns)),
-  ].slice(0, screen.rows);
+  return [...head, ...body.slice(0, Math.max(0, room)), footer(view, screen)].slice(0, screen.rows);
+}
+
+function footer({ focus, message }: View, { colors, columns }: Screen): string {
+  if (message !== null) return cut(message, columns);
+  return colors.dim(cut(focus === "failures" ? `${KEYS}${JOB_KEYS}` : KEYS, columns));
+}
+
+/** One job that was opened, in place of everything else. */
+export function jobFrame(content: readonly string[], view: View, screen: Screen): string[] {
+  const room = Math.max(1, screen.rows - 2);
+  const from = Math.max(0, Math.min(view.scroll.job, content.length - room));
+  const keys = "esc back  ↑↓ scroll  r retry  q quit";
+  const last = view.message ?? screen.colors.dim(cut(keys, screen.columns));
+  const shown = content.slice(from, from + room).map((line) => cut(line, screen.columns));
+  return [...shown, "", last];
 }
 
 /** One picture and no more: nobody can scroll in it or press a key, so everything is there, however long it is. */
@@ -71,9 +88,10 @@ function header(figures: Figures, screen: Screen): string[] {
   const right = `${up}  ${clock}`;
   const name = cut(`holdfast  ${printable(database)}`, Math.max(8, columns - widthOf(right) - 2));
   const gap = " ".repeat(Math.max(2, columns - widthOf(name) - widthOf(right)));
-  const raised = alerts
-    .slice(0, ALERTS_MAX)
-    .map((alert) => colors.red(cut(`! ${printable(alert)}`, columns)));
+  const raised = alerts.slice(0, ALERTS_MAX).map(({ severity, message }) => {
+    const paint = severity === "critical" ? colors.red : colors.yellow;
+    return paint(cut(`! ${printable(message)}`, columns));
+  });
   return [
     `${colors.bold(name)}${gap}${colors.dim(right)}`,
     totals(figures, screen),
@@ -135,7 +153,7 @@ function tablesOf(figures: Figures, view: View, screen: Screen): PanelTable[] {
     {
       panel: "failures",
       title: failures.length === 0 ? "No failures" : "Recent failures",
-      lines: failureLines(figures, screen),
+      lines: failureLines(figures, view, screen),
     },
   ];
 }
@@ -169,9 +187,8 @@ function workerLines({ workers }: Figures, screen: Screen): string[] {
     { title: "WORKER", flexible: true },
     { title: "HOST", flexible: true },
     { title: "STATUS" },
-    { title: "RUNNING", align: "right" },
-    { title: "DONE", align: "right" },
-    { title: "FAILED", align: "right" },
+    { title: "JOBS", align: "right" },
+    { title: "VERSION", flexible: true },
     { title: "SEEN", align: "right" },
     { title: "MB", align: "right" },
   ];
@@ -181,31 +198,39 @@ function workerLines({ workers }: Figures, screen: Screen): string[] {
     workers.map((worker) => [
       worker.id,
       worker.hostname,
-      worker.wish === "run" ? worker.status : `${worker.status}, ${worker.wish}`,
-      count(worker.running),
-      count(worker.done),
-      count(worker.failed),
+      stateOf(worker),
+      // Counted now, as the jobs above: what the worker counted itself is as old as its heartbeat.
+      count(worker.leases),
+      worker.version,
       span(worker.silentMs),
       count(Math.round(worker.memoryBytes / 1e6)),
     ]),
   );
 }
 
-function failureLines({ failures, at }: Figures, screen: Screen): string[] {
+function stateOf({ liveness, status, wish }: WorkerRecord): string {
+  if (liveness === "stale" || liveness === "hung") return liveness;
+  return wish === "run" ? status : `${status}, ${wish}`;
+}
+
+function failureLines({ failures, at }: Figures, view: View, screen: Screen): string[] {
+  const chosen = view.focus === "failures" ? view.scroll.failures : -1;
   const columns: Column[] = [
+    { title: "" },
     { title: "WHEN" },
     { title: "TASK", flexible: true },
-    { title: "JOB", flexible: true },
+    { title: "JOB" },
     { title: "ERROR", flexible: true },
   ];
   return lines(
     screen,
     columns,
-    failures.map(({ finishedAt, task, id, error }) => [
+    failures.map(({ finishedAt, task, short, lastError }, index) => [
+      index === chosen ? "›" : " ",
       finishedAt === null ? "" : relative(finishedAt, at),
       task,
-      id,
-      { text: error.split("\n")[0] ?? "", paint: screen.colors.red },
+      short,
+      { text: lastError?.message.split("\n")[0] ?? "", paint: screen.colors.red },
     ]),
   );
 }

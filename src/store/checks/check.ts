@@ -18,6 +18,8 @@ export interface Look {
   readonly deep: boolean;
   /** Checks of what is written into history leave alone what is older; null: nothing is too old. */
   readonly sinceAt: number | null;
+  /** Whether others' changes are pushed to this process. Null: there is no push. */
+  readonly pushWorks: () => Promise<boolean | null>;
 }
 
 export interface Check extends Omit<CheckRecord, "fixable" | "about"> {

@@ -3,6 +3,7 @@ import { formatMs } from "../../core/duration.ts";
 import { StoreRefused } from "../../core/errors.ts";
 import { absentByJoin, afterByColumn, type Anatomy } from "../anatomy.ts";
 import { asking, type Check } from "../checks/check.ts";
+import { pushDown } from "../checks/push.ts";
 import type { Engine } from "../engine.ts";
 import { bare } from "../schema-parts.ts";
 import { sql } from "../sql.ts";
@@ -15,7 +16,11 @@ export const anatomy: Anatomy = {
   absent: absentByJoin,
   after: afterByColumn,
   catalogue,
-  checks: [oldTransaction({ openMsMax: OPEN_MS_MAX }), historyList({ most: HISTORY_MAX })],
+  checks: [
+    pushDown,
+    oldTransaction({ openMsMax: OPEN_MS_MAX }),
+    historyList({ most: HISTORY_MAX }),
+  ],
 };
 
 const OURS = "holdfast\\_%";

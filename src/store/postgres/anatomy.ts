@@ -1,5 +1,6 @@
 /** What an examination must know of PostgreSQL. */
 import { absentByJoin, afterByRow, type Anatomy } from "../anatomy.ts";
+import { pushDown } from "../checks/push.ts";
 import type { Engine } from "../engine.ts";
 import { sql } from "../sql.ts";
 import { serverChecks } from "./checks.ts";
@@ -8,7 +9,7 @@ export const anatomy: Anatomy = {
   absent: absentByJoin,
   after: afterByRow,
   catalogue,
-  checks: serverChecks,
+  checks: [pushDown, ...serverChecks],
 };
 
 /** The schema, by a table that is always there: a name in quotes is spelt for each. */

@@ -16,6 +16,7 @@ import type {
   Put,
   Row,
   Transaction,
+  PushState,
 } from "../engine.ts";
 import type { Condition, Load } from "../load.ts";
 import { noteOf, Teller } from "../notes.ts";
@@ -291,6 +292,10 @@ export class PostgresEngine implements Engine {
       listener.stop();
       if (this.#listener === listener) this.#listener = null;
     };
+  }
+
+  pushState(): PushState {
+    return this.#listener?.state ?? "off";
   }
 
   tell(hint: Hint): void {

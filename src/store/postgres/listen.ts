@@ -6,6 +6,7 @@
  * because every NOTIFY takes a lock that all commits of the server share (see notes.ts).
  */
 import { sleep, type Runtime } from "../../core/runtime.ts";
+import type { PushState } from "../engine.ts";
 import { readNote } from "../notes.ts";
 import { Poll } from "../poll.ts";
 import type { Hint } from "../store.ts";
@@ -40,6 +41,8 @@ export class Listener {
   readonly #poll: Poll;
   #line: Line | null = null;
   #heardAt = 0;
+  /** The last note to ourselves came back, and the line is open. */
+  #isHeard = false;
   #echo: (() => void) | null = null;
 
   constructor(parts: PushParts, hear: (hint: Hint) => void) {
@@ -47,6 +50,11 @@ export class Listener {
     this.#hear = hear;
     this.#poll = new Poll(parts.runtime, () => hear({ kind: "unknown" }));
     if (parts.address !== null) void this.#keepListening(parts.address);
+  }
+
+  get state(): PushState {
+    if (this.#parts.address === null) return "off";
+    return this.#isHeard ? "up" : "down";
   }
 
   /** Something happened here: more may follow, so a poll looks sooner. */
@@ -67,7 +75,9 @@ export class Listener {
     while (!signal.aborted) {
       if (await this.#open(address)) {
         failures = 0;
+        this.#isHeard = true;
         await this.#whileItLives();
+        this.#isHeard = false;
       }
       await this.#hangUp();
       this.#poll.resume();

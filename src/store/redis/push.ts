@@ -6,6 +6,7 @@
 import { StoreUnavailable } from "../../core/errors.ts";
 import { makeIds } from "../../core/id.ts";
 import { systemRuntime, type Runtime } from "../../core/runtime.ts";
+import type { PushState } from "../engine.ts";
 import { readNote, Teller } from "../notes.ts";
 import { Poll } from "../poll.ts";
 import type { Hint } from "../store.ts";
@@ -44,6 +45,7 @@ export class RedisPush {
   readonly #publisher: RedisClient;
   readonly #teller: Teller;
   #poll: Poll | null = null;
+  #isSubscribed = false;
 
   static async open(url: string, channel: string, runtime: Runtime): Promise<RedisPush> {
     const Redis = await loadDriver();
@@ -66,7 +68,10 @@ export class RedisPush {
     const poll = new Poll(this.#runtime, () => hear({ kind: "unknown" }));
     const line = this.#connect();
     line.on("error", () => {});
-    line.on("close", () => poll.resume());
+    line.on("close", () => {
+      this.#isSubscribed = false;
+      poll.resume();
+    });
     line.on("ready", () => void this.#subscribe(line, poll, hear));
     line.on("message", (_channel, text) => {
       const { sender, hint } = readNote(text);
@@ -78,6 +83,11 @@ export class RedisPush {
       line.disconnect();
       this.#poll = null;
     };
+  }
+
+  pushState(): PushState {
+    if (this.#poll === null) return "off";
+    return this.#isSubscribed ? "up" : "down";
   }
 
   tell(hint: Hint): void {
@@ -96,6 +106,7 @@ export class RedisPush {
     } catch {
       return; // lost again; the next connection will try
     }
+    this.#isSubscribed = true;
     poll.pause();
     hear({ kind: "unknown" }); // what happened while nobody listened has to be looked for
   }

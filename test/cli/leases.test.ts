@@ -1,0 +1,22 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { openHoldfast } from "../../src/index.ts";
+import { Desk } from "./command.ts";
+
+suite("holdfast leases", () => {
+  test("lists who holds which job, and which leases have ended", async () => {
+    await using desk = new Desk();
+    await using holdfast = await openHoldfast(desk.url);
+    assert.match((await desk.holdfast(["leases"])).stdout, /No active leases\./);
+    const job = await holdfast.enqueue("mail.send", null);
+    await holdfast.leases.acquire({ worker: "py-1", tasks: ["mail.send"], lease: "1h" });
+    const { stdout } = await desk.holdfast(["leases"]);
+    assert.match(stdout, /^JOB +TASK +WORKER +ATTEMPT +CLAIMED +HEARTBEAT +ENDS$/m);
+    assert.match(stdout, /mail\.send +py-1 +1 .* in (?:59m|1h)/);
+    assert.match(stdout, /1 lease$/m);
+    const { leases } = await desk.json(["leases", "--worker", "py-1"]);
+    assert.deepEqual([leases.length, leases[0].id], [1, job.id]);
+    assert.deepEqual(await desk.json(["leases", "--worker", "py-2"]), { leases: [] });
+    assert.match((await desk.holdfast(["leases", "--expired"])).stdout, /No expired leases\./);
+  });
+});

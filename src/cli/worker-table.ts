@@ -1,5 +1,6 @@
 /** How workers are shown: as a table, and each by itself. */
 import { shortIds } from "../core/id-prefix.ts";
+import { isKnownVersion } from "../core/version.ts";
 import type { WorkerState } from "../core/worker-state.ts";
 import { driftOf } from "../queue/workers.ts";
 import type { UnregisteredWorker, WorkerRecord } from "../store/registry.ts";
@@ -34,7 +35,7 @@ export function workerTable(
       ...workers.map((worker): (string | Cell)[] => [
         names?.get(worker.id) ?? worker.id,
         { text: standing(worker), paint: paintOf(colors, worker) },
-        drifting.has(worker.type) ? { text: worker.version, paint: colors.yellow } : worker.version,
+        { text: versionText(worker), paint: drifting.has(worker.type) ? colors.yellow : String },
         span(worker.silentMs),
         String(worker.leases),
         String(worker.done),
@@ -43,7 +44,7 @@ export function workerTable(
       ...others.map((worker): (string | Cell)[] => [
         worker.id,
         { text: KINDS[worker.kind], paint: colors.cyan },
-        worker.version ?? UNKNOWN,
+        versionText(worker),
         span(worker.silentMs),
         String(worker.leases),
         UNKNOWN,
@@ -59,6 +60,11 @@ export function workerTable(
 const KINDS = { standby: "standby", leases: "external" } as const;
 const UNKNOWN = "–";
 
+/** A name that was made up because nothing says which build it is tells nobody anything. */
+function versionText({ version }: { readonly version: string | null }): string {
+  return version !== null && isKnownVersion(version) ? version : UNKNOWN;
+}
+
 function whereOf({ hostname, pid }: UnregisteredWorker): string | null {
   return hostname === null ? null : `${hostname}:${pid}`;
 }
@@ -67,7 +73,7 @@ export function portraitOfUnregistered(worker: UnregisteredWorker, { colors }: T
   const now = worker.heartbeatAt + worker.silentMs;
   return linesOf(worker.id, colors, {
     status: `${KINDS[worker.kind]}, in no registry`,
-    version: worker.version,
+    version: worker.version === null ? null : versionText(worker),
     process: whereOf(worker),
     queues: worker.queues.join(", "),
     tasks: worker.tasks?.join(", ") ?? "any",
@@ -128,7 +134,7 @@ export function portrait(worker: WorkerRecord, { colors }: Terminal): string[] {
     status: paintOf(colors, worker)(standing(worker)),
     reason: worker.reason,
     slot: worker.slot === null ? null : `${worker.slot} (instance ${worker.instance})`,
-    version: worker.version,
+    version: versionText(worker),
     process: `${worker.pid} on ${worker.hostname}`,
     node: `${worker.nodeVersion}, ${worker.platform} ${worker.arch}`,
     queues: worker.queues.join(", "),

@@ -4,6 +4,7 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { HoldfastError } from "./errors.ts";
 import type { Runtime } from "./runtime.ts";
 
 const SHORT = 7;
@@ -23,6 +24,23 @@ let library: string | null = null;
 export function appVersion(runtime: Runtime, env: NodeJS.ProcessEnv = process.env): string {
   known ??= gitVersion(process.cwd()) ?? buildId(env) ?? `build-${Math.floor(runtime.now())}`;
   return known;
+}
+
+/** The same as in bin/holdfast.js, which must not load anything before it has looked. */
+const NODE_NEEDED = 24;
+
+export class NodeTooOld extends HoldfastError {
+  constructor(found: string) {
+    super(
+      "NODE_TOO_OLD",
+      `holdfast needs Node ${NODE_NEEDED} or newer, and this is Node ${found}: install a newer one from https://nodejs.org.`,
+    );
+  }
+}
+
+/** An older Node would fail later, at the first thing that it lacks. Throws NodeTooOld. */
+export function checkNode(found: string = process.versions.node): void {
+  if (Number.parseInt(found, 10) < NODE_NEEDED) throw new NodeTooOld(found);
 }
 
 /** Which version of the library this is. */

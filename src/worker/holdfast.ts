@@ -6,7 +6,7 @@ import { systemRuntime, type Runtime } from "../core/runtime.ts";
 import type { Duration } from "../core/duration.ts";
 import type { LockMode } from "../core/lock.ts";
 import { checkName } from "../core/name.ts";
-import { appVersion } from "../core/version.ts";
+import { appVersion, checkNode } from "../core/version.ts";
 import { Client } from "../queue/client.ts";
 import { openLocks } from "../locks/open.ts";
 import { openStore, type Place } from "../store/open.ts";
@@ -62,6 +62,7 @@ export async function openHoldfast(
   place: Place | Store,
   options: HoldfastOptions = {},
 ): Promise<Holdfast> {
+  checkNode();
   checkKnown(options, KNOWN);
   const { logger = silentLogger, migrate = true, version, ...others } = options;
   const { locks, lockTtl, lockWait, ...rest } = others;

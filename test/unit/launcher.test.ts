@@ -79,6 +79,21 @@ suite("launcher", () => {
     assert.equal(said.status, 1);
   });
 
+  test("the library says the same, whatever database it is given", () => {
+    const index = join(import.meta.dirname, "../../src/index.ts");
+    for (const url of ["postgres://127.0.0.1:1/x", "mysql://127.0.0.1:1/x", "sqlite::memory:"]) {
+      const program = `import { openHoldfast } from ${JSON.stringify(index)};
+        await openHoldfast(${JSON.stringify(url)}).catch((error) => console.log(error.code, error.message));`;
+      const args = ["--import", AS_NODE_20, "--input-type=module", "--eval", program];
+      const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+      assert.match(
+        stdout,
+        /^NODE_TOO_OLD holdfast needs Node 24 or newer, and this is Node 20\.1\.0: install a newer/,
+        stderr,
+      );
+    }
+  });
+
   test("a package without a command says what is missing", () => {
     const said = launchIn({});
     assert.match(said.stderr, /^holdfast is incomplete, .*npm run build.*\n$/);

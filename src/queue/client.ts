@@ -118,7 +118,8 @@ export class Client implements AsyncDisposable {
 
   /**
    * Accepts many jobs. Every input is checked before the first is written. Up to 5,000 are accepted together or not
-   * at all; more are written in groups of at most that size, and an error says how many were accepted.
+   * at all; more are written in groups of that size, one after the other and in their order, and an error says how many
+   * were accepted: the first ones.
    */
   async enqueueMany<Input, Result>(
     task: Task<Input, Result>,
@@ -212,40 +213,20 @@ export class Client implements AsyncDisposable {
     return enqueued.map((row) => new Job({ ...row, task: name, jobs: this.jobs }));
   }
 
-  /** Batches, each of which is accepted or refused as a whole; side by side, where the store gains from that. */
+  /** In batches, one after the other and in their order. Each is accepted or refused as a whole. */
   async #write(news: readonly NewJob[]): Promise<Enqueued[]> {
-    // The first of two jobs with one key holds it, so these are written in their order.
-    const lanes = news.every(({ key }) => key === null) ? this.store.lanes : 1;
-    const batches = batchesOf(news, lanes).entries();
-    const enqueued: Enqueued[][] = [];
-    const errors: unknown[] = [];
-    const writeNext = async (): Promise<void> => {
-      for (const [index, batch] of batches) {
-        try {
-          enqueued[index] = await this.store.enqueue(batch);
-        } catch (error) {
-          errors.push(error);
-        }
-        if (errors.length > 0) return;
-        // A large call shall not keep everybody else waiting.
-        await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
+    const accepted: Enqueued[] = [];
+    for (let at = 0; at < news.length; at += ENQUEUE_BATCH_MAX) {
+      try {
+        accepted.push(...(await this.store.enqueue(news.slice(at, at + ENQUEUE_BATCH_MAX))));
+      } catch (error) {
+        throw partly(error, accepted.length);
       }
-    };
-    await Promise.all(Array.from({ length: lanes }, writeNext));
-    const accepted = enqueued.flat();
-    if (errors.length > 0) throw partly(errors[0], accepted.length);
+      // A large call shall not keep everybody else waiting.
+      await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
+    }
     return accepted;
   }
-}
-
-/** What fits one batch is one; of more, every lane has as many, so that none is left to work alone. */
-function batchesOf(news: readonly NewJob[], lanes: number): (readonly NewJob[])[] {
-  const rounds = Math.ceil(news.length / (ENQUEUE_BATCH_MAX * lanes));
-  const alone = lanes === 1 || news.length <= ENQUEUE_BATCH_MAX;
-  const size = alone ? ENQUEUE_BATCH_MAX : Math.ceil(news.length / (rounds * lanes));
-  return Array.from({ length: Math.ceil(news.length / size) }, (_, index) =>
-    news.slice(index * size, (index + 1) * size),
-  );
 }
 
 function partly(error: unknown, accepted: number): unknown {

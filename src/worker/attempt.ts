@@ -177,8 +177,10 @@ export class Attempt {
   /** Ends the attempt as failed, whatever the task is doing: it threw where only the process could catch it. */
   fail(error: unknown): void {
     if (this.#ended) return this.#owner.stray(this, error);
+    // Before the signal aborts: a reason that is undefined would become an AbortError there.
+    const outcome = this.#afterFailure(error);
     if (!this.#isAborted) this.#control().abort(error);
-    this.#end(this.#afterFailure(error));
+    this.#end(outcome);
   }
 
   /**

@@ -23,6 +23,10 @@ const LOOKS_PER_STALE = 4;
 const LOCK_MS_MAX = 5_000;
 const REGISTRATION_MS_MAX = 10_000;
 
+/** How long a worker tries to register while others keep the database locked. */
+const BUSY_MS_MAX = 60_000;
+const BUSY_PAUSE_MS = 100;
+
 /** How many workers of one type are looked at. */
 const SEEN_MAX = SLOTS_MAX;
 
@@ -38,7 +42,26 @@ export interface RegistrationParts {
 export async function register(id: string, parts: RegistrationParts): Promise<Registered> {
   const { store, settings } = parts;
   if (settings.onConflict === "standby") return standBy(id, parts);
-  return store.register(await newWorker(id, store, settings));
+  const stopAt = parts.runtime.monotonic() + BUSY_MS_MAX;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await store.register(await newWorker(id, store, settings));
+    } catch (error) {
+      await waitIfBusy(error, parts, { tries, stopAt });
+    }
+  }
+}
+
+/** A database that others keep locked, one after the other, is waited for as by every other verb. */
+async function waitIfBusy(
+  error: unknown,
+  { runtime, logger, signal }: RegistrationParts,
+  { tries, stopAt }: { readonly tries: number; readonly stopAt: number },
+): Promise<void> {
+  if (!(error instanceof StoreBusy) || runtime.monotonic() >= stopAt) throw error;
+  if (tries === 1) logger.warn({ err: error }, "could not register, and goes on trying");
+  await sleep(runtime, BUSY_PAUSE_MS * runtime.random(), { signal });
+  if (signal.aborted) throw new Closed({ what: "Holdfast" });
 }
 
 async function standBy(id: string, parts: RegistrationParts): Promise<Registered> {

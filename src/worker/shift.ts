@@ -23,6 +23,7 @@ import { register } from "./registration.ts";
 import type { Reporter } from "./reporter.ts";
 import type { WorkerSettings } from "./settings.ts";
 import { Turns } from "./turns.ts";
+import { withinLimit } from "./within-limit.ts";
 import { Undertaker } from "./undertaker.ts";
 import { ItemUpkeep } from "./item-upkeep.ts";
 import { Upkeep } from "./upkeep.ts";
@@ -37,6 +38,8 @@ const NEWS_MS = 100;
 const SPREAD_MS = 10;
 /** What an aborted task has to end by itself, and a moment more to be settled. */
 const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
+/** What a stop waits for the database when its limit is over. */
+const DATABASE_MS_MIN = 2_000;
 /** An outage is over for everybody within this time: it is the longest pause of a loop that fails, and a moment more. */
 const LAST_CHANCE_MS = 6_000;
 const TRUST_CHECK_MS_MAX = 1_000;
@@ -84,6 +87,8 @@ export class Shift {
   /** Something was written of which nobody knows what it is. */
   #isUnsure = false;
   #askedAt = 0;
+  /** Until when a stop waits for the database, on the monotonic clock. */
+  #limitAt = Number.POSITIVE_INFINITY;
 
   /** Waits for a slot, if it must and may. The signal ends the wait. */
   static async start(parts: ShiftParts, signal: AbortSignal): Promise<Shift> {
@@ -185,10 +190,13 @@ export class Shift {
   /** Stops claiming, waits for what runs, then aborts it and hands it back uncharged. */
   async stop(options: { timeoutMs: number; hurry: AbortSignal; reason: string }): Promise<void> {
     this.#turns.stopClaiming();
-    // From here on somebody else may have the slot.
-    await this.#move("stopping", options.reason);
+    // From here on another worker may have the slot.
+    const told = this.#move("stopping", options.reason);
     await this.#end(new ShuttingDown(), options);
-    await this.#move("stopped", options.reason);
+    await this.#withDatabase(async () => {
+      await told;
+      await this.#move("stopped", options.reason);
+    });
   }
 
   /** The row is not ours: nothing that was begun under it may go on. */
@@ -207,18 +215,32 @@ export class Shift {
     reason: HoldfastError,
     { timeoutMs, hurry }: { timeoutMs: number; hurry: AbortSignal },
   ): Promise<void> {
+    const { runtime } = this.#parts;
+    this.#limitAt = runtime.monotonic() + timeoutMs;
     await this.#turns.idleWithin(timeoutMs, hurry);
     this.#turns.abortAll(reason);
-    await this.#turns.idleWithin(LAST_WAIT_MS);
+    await this.#turns.restWithin(LAST_WAIT_MS);
+    this.#limitAt = Math.max(this.#limitAt, runtime.monotonic() + DATABASE_MS_MIN);
     const { turns, ...others } = this.#loops;
-    await Promise.all(turns.map((turn) => turn.stop()));
-    await this.#turns.settleTheRest();
+    await this.#withDatabase(async () => {
+      await Promise.all(turns.map((turn) => turn.stop()));
+      await this.#turns.settleTheRest();
+    });
     this.#unwatch();
     this.#news?.cancel();
     this.#stopping.abort();
-    await Promise.all(Object.values(others).map((loop: Loop) => loop.stop()));
-    await this.#keeper.stop();
+    await this.#withDatabase(async () => {
+      await Promise.all(Object.values(others).map((loop: Loop) => loop.stop()));
+      await this.#keeper.stop();
+    });
     this.#gauge.stop();
+  }
+
+  /** A database that does not answer keeps no worker from stopping. */
+  async #withDatabase(body: () => Promise<void>): Promise<void> {
+    const { runtime, logger } = this.#parts;
+    if (await withinLimit(runtime, this.#limitAt - runtime.monotonic(), body)) return;
+    logger.warn({ worker: this.id }, "the database did not answer; the worker stops without it");
   }
 
   /** A database that is away does not keep a worker from stopping: its row will be found silent. */
@@ -235,18 +257,12 @@ export class Shift {
   #startLoops(): Loops {
     const { store, runtime, logger, settings, reporter } = this.#parts;
     const { upkeepMs, leaseMs, graceMs, crashesMax, keepMs } = settings;
+    const lastChanceMs = Math.min(leaseMs, LAST_CHANCE_MS);
     const upkeep = new Upkeep({
       store,
       runtime,
       // A lease that somebody takes after a look ends no sooner than one of ours would.
-      settings: {
-        everyMs: upkeepMs,
-        idleMs: leaseMs,
-        graceMs,
-        lastChanceMs: Math.min(leaseMs, LAST_CHANCE_MS),
-        crashesMax,
-        keepMs,
-      },
+      settings: { everyMs: upkeepMs, idleMs: leaseMs, graceMs, lastChanceMs, crashesMax, keepMs },
       onReclaimed: (job) => reporter.recovered(job),
     });
     const loop = (name: string, once: () => Promise<number>): Loop =>

@@ -72,6 +72,7 @@ export class Turns {
   readonly #outside = AsyncLocalStorage.snapshot();
   #goesOn = false;
   #onIdle: (() => void) | null = null;
+  #onRest: (() => void) | null = null;
 
   constructor(parts: TurnsParts) {
     const { runtime, settings } = parts;
@@ -203,6 +204,15 @@ export class Turns {
     this.#onIdle = null;
   }
 
+  /** Until nothing runs; what ended may wait to be settled. */
+  async restWithin(timeoutMs: number): Promise<void> {
+    if (this.#attempts.size === 0) return;
+    const rest = new AbortController();
+    this.#onRest = () => rest.abort();
+    await sleep(this.#parts.runtime, timeoutMs, { signal: rest.signal });
+    this.#onRest = null;
+  }
+
   /** The last settlements. Call when no turn is under way: two at once would settle the same outcomes. */
   async settleTheRest(): Promise<void> {
     const { store, logger } = this.#parts;
@@ -300,6 +310,7 @@ export class Turns {
 
   #ended(attempt: Attempt, outcome: Outcome): void {
     this.#settler.add(attempt, outcome);
+    if (this.#attempts.size === 0) this.#onRest?.();
     this.#claimer.finished();
     if (this.#goesOn) return;
     this.#goesOn = true;

@@ -133,7 +133,10 @@ async function show(terminal: Terminal, id: string, { url }: DatabaseOptions): P
   await using holdfast = await openForLooking(url);
   const whole = await workerId(holdfast, id);
   const worker = await holdfast.workers.find(whole);
-  if (worker === null) return await showUnregistered(terminal, holdfast, whole);
+  if (worker === null) {
+    await showUnregistered(terminal, holdfast, whole);
+    return;
+  }
   if (terminal.json) terminal.printJson({ worker });
   else terminal.print(...portrait(worker, terminal));
 }

@@ -40,7 +40,7 @@ export class NodeTooOld extends HoldfastError {
 
 /** An older Node would fail later, at the first thing that it lacks. Throws NodeTooOld. */
 export function checkNode(found: string = process.versions.node): void {
-  if (Number.parseInt(found, 10) < NODE_NEEDED) throw new NodeTooOld(found);
+  if (Number(found.split(".")[0]) < NODE_NEEDED) throw new NodeTooOld(found);
 }
 
 /** Which version of the library this is. */

@@ -122,15 +122,26 @@ suite("an attempt", () => {
       checkLease: () => {},
     };
     const job = {
-      ...{ id: nextId(), worker: "w", epoch: 1, queue: "default", task: "stray", payload: "null" },
-      ...{ priority: 0, attempt: 1, attemptsMax: 3, crashes: 0, enqueuedAt: 1, readyAt: 1 },
+      id: nextId(),
+      worker: "w",
+      epoch: 1,
+      queue: "default",
+      task: "stray",
+      payload: "null",
+      priority: 0,
+      attempt: 1,
+      attemptsMax: 3,
+      crashes: 0,
+      enqueuedAt: 1,
+      readyAt: 1,
       lockedUntil: 1,
     };
     const trustedUntil = Number.POSITIVE_INFINITY;
     const parts = { job, task: task as Task, trustedUntil, runtime: systemRuntime, owner };
     const attempt = new Attempt({ ...parts, store: store.real, newId: nextId });
     attempt.start();
-    attempt.fail(undefined);
+    const thrown: unknown = undefined;
+    attempt.fail(thrown);
     const outcome = await promise;
     const { message } = JSON.parse("error" in outcome ? (outcome.error ?? "") : "") as Error;
     assert.match(message, /undefined/);

@@ -64,7 +64,9 @@ export class Database {
       async () => {},
     );
     db.exec(WITNESS_TABLES);
-    db.exec("drop trigger holdfast_audit_head_grows"); // every seed begins with the same head
+    // Every seed begins with an empty audit.
+    for (const guard of ["head_grows", "head_is_pruned", "is_kept"])
+      db.exec(`drop trigger holdfast_audit_${guard}`);
     db.function("sim_now", () => database?.nowAt ?? 1);
     database = new Database(engine, db);
     return database;
@@ -117,7 +119,6 @@ export class Database {
   enter(world: World): void {
     if (this.#db.isTransaction) this.#db.exec("rollback");
     this.#world = null;
-    this.#db.exec("update holdfast_audit_head set pruned_seq = seq"); // so that its lines may go
     for (const table of this.#tables) this.#db.exec(`delete from ${table}`);
     this.#db.exec(NEW_HEAD);
     this.#db.exec("delete from sim_witness");

@@ -24,7 +24,7 @@ interface Options {
   readonly restart?: string;
 }
 
-const MINUTES = { least: 0.5, most: 24 * 60 };
+const MINUTES = { least: 0.25, most: 24 * 60 };
 const SEED_MAX = 2 ** 31 - 1;
 const RESTART_MS_MAX = 60_000;
 const VIOLATIONS_SHOWN = 20;

@@ -317,6 +317,9 @@ function comparable(job: JobRecord): object {
     dueAt,
     finishedAt,
     lockedUntil,
+    claimedAt,
+    heartbeatAt: _heartbeat,
+    traceId,
     cancelRequestedAt,
     lastError,
     ...rest
@@ -328,6 +331,8 @@ function comparable(job: JobRecord): object {
     due: dueAt !== null,
     finished: finishedAt !== null,
     locked: lockedUntil !== null,
+    claimed: claimedAt !== null,
+    traced: traceId !== null,
     cancelling: cancelRequestedAt !== null,
   };
 }

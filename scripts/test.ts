@@ -19,7 +19,7 @@ import { SERVERS, type Need } from "./services/names.ts";
 import { Supply } from "./services/supply.ts";
 
 /** A run that takes longer hangs: it is ended with its children. */
-const ALL_TESTS_LIMIT_MS = 20 * 60_000;
+const ALL_TESTS_LIMIT_MS = 30 * 60_000;
 const LONG_TESTS_LIMIT_MS = 3 * 3_600_000;
 
 const SEEDS = 2 ** 31;

@@ -16,7 +16,8 @@ import { modesWith, openIn, sharedRedis, type Mode } from "./open.ts";
 import { overlapping } from "./overlap.ts";
 import { planRound } from "./plan.ts";
 
-const ROUNDS = sized(5, 50);
+/** By the number of children: a round with a hundred takes ten times as long. */
+const ROUNDS: Readonly<Record<number, number>> = { 10: sized(5, 50), 100: sized(2, 50) };
 const CHILDREN = [10, 100];
 const PROCESSES = 4;
 const CLIENTS = 4;
@@ -43,9 +44,9 @@ function nothingYet(): Tally {
 }
 
 /** As many with Redis as without; those without take turns with a lock in the database and none. */
-function roundsIn(modes: readonly Mode[]): Mode[] {
+function roundsIn(modes: readonly Mode[], children: number): Mode[] {
   const without = modes.filter((mode) => mode !== "redis");
-  return Array.from({ length: ROUNDS }, (_, round): Mode[] => {
+  return Array.from({ length: ROUNDS[children] ?? 1 }, (_, round): Mode[] => {
     const other = without[round % without.length] ?? "off";
     return modes.includes("redis") ? [other, "redis"] : [other];
   }).flat();
@@ -106,7 +107,7 @@ async function race(
 ): Promise<Map<Mode, Tally>> {
   const tallies = new Map(modes.map((mode) => [mode, nothingYet()]));
   const random = seededRandom(runSeed);
-  for (const mode of roundsIn(modes)) {
+  for (const mode of roundsIn(modes, children)) {
     await raceOnce(arena, { mode, children, random }, tallies.get(mode) ?? nothingYet());
   }
   return tallies;

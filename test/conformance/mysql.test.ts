@@ -7,6 +7,7 @@ import { statements } from "../../src/store/mysql/statements.ts";
 import { openStore } from "../../src/store/open.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { isTurnOf } from "../support/scale.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
@@ -64,7 +65,9 @@ describe("mysql", limits, () => {
   inMode({ alone: null, place, open: (url, runtime) => openStore(url, { runtime }) });
 });
 
-describe("mysql shared by several processes", limits, () => {
+const shared = isTurnOf("mysql") ? limits : { skip: "the other server has its turn" };
+
+describe("mysql shared by several processes", shared, () => {
   let processes: StoreProcesses;
   before(() => void (processes = new StoreProcesses(PROCESSES)));
   inMode({

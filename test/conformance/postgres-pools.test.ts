@@ -23,6 +23,7 @@ describe("postgres through PgBouncer in transaction mode", pooled, () => {
   inMode({
     alone: null,
     place: (options) => schemas.place(String(database.pooledUrl), options),
+    which: "between",
     open: (url, runtime) => openStore(url, { runtime }),
   });
 });

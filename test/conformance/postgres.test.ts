@@ -9,6 +9,7 @@ import { statements } from "../../src/store/postgres/statements.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { isTurnOf } from "../support/scale.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
 import { fenceOf, newJob, startOne } from "../support/jobs.ts";
 import { until } from "../worker/observe.ts";
@@ -35,7 +36,9 @@ describe("postgres", limits, () => {
   inMode({ alone: null, place, open: (url, runtime) => openStore(url, { runtime }) });
 });
 
-describe("postgres shared by several processes", limits, () => {
+const shared = isTurnOf("postgres") ? limits : { skip: "the other server has its turn" };
+
+describe("postgres shared by several processes", shared, () => {
   let processes: StoreProcesses;
   before(() => void (processes = new StoreProcesses(PROCESSES)));
   inMode({

@@ -22,6 +22,11 @@ const SEEDS = 2 ** 31;
 
 export const runSeed = Number(HOLDFAST_SEED ?? Date.now() % SEEDS);
 
+/** For what is much the same on both servers: each is tried with every other seed. A long run tries both. */
+export function isTurnOf(server: "postgres" | "mysql"): boolean {
+  return isLong || (runSeed % 2 === 0) === (server === "postgres");
+}
+
 /** Every nth of a list, beginning elsewhere with every seed, so that a few runs cover all of it. A long run takes all. */
 export function everyNth<T>(n: number, all: readonly T[]): readonly T[] {
   return isLong ? all : all.filter((_, index) => index % n === runSeed % n);

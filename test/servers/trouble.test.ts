@@ -162,7 +162,11 @@ async function stopWithoutServer(engine: EngineUnderTest, server: GuardedServer)
     crew.end(job.id);
     await crew.worker.stop({ timeout: 0 });
     assert.equal(crew.worker.status().state, "stopped");
-    assert.equal(crew.log.of("could not settle; the leases will run out").length, 1);
+    const told = [
+      ...crew.log.of("could not settle; the leases will run out"),
+      ...crew.log.of("the database did not answer; the worker stops without it"),
+    ];
+    assert.ok(told.length > 0, "it stopped without a word");
     await crew[Symbol.asyncDispose]();
   } finally {
     await server.restart();

@@ -358,6 +358,15 @@ describe("the view holdfast_jobs", limits, () => {
     failed: { ...begun, finished_at: shownAt(START_AT), last_error: ERROR },
     cancelled: { ...begun, finished_at: shownAt(START_AT) },
   };
+  /** Of jobs that are, or were at their end, in the hands of a worker. */
+  const claimOf = (status: Status, id: string): Row => {
+    const isClaimed = ["processing", "done", "failed", "cancelled"].includes(status);
+    return {
+      claimed_at: isClaimed ? shownAt(START_AT) : null,
+      heartbeat_at: status === "processing" ? shownAt(START_AT) : null,
+      trace_id: isClaimed ? `worker-a-${id}-1` : null,
+    };
+  };
   for (const status of statuses) {
     test(`tells all about a ${status} job, with timestamps that people read`, async () => {
       const [row] = await select("select * from holdfast_jobs where id = ?", [ids[status]]);
@@ -371,6 +380,7 @@ describe("the view holdfast_jobs", limits, () => {
         max_attempts: 3,
         crashes: 0,
         enqueued_at: shownAt(START_AT),
+        ...claimOf(status, ids[status]),
         ...shown[status],
       });
     });

@@ -383,6 +383,15 @@ describe("the view holdfast_jobs", () => {
     failed: { ...begun, finished_at: iso(START_AT), last_error: ERROR },
     cancelled: { ...begun, finished_at: iso(START_AT) },
   };
+  /** Of jobs that are, or were at their end, in the hands of a worker. */
+  const claimOf = (status: Status, id: string): Row => {
+    const isClaimed = ["processing", "done", "failed", "cancelled"].includes(status);
+    return {
+      claimed_at: isClaimed ? iso(START_AT) : null,
+      heartbeat_at: status === "processing" ? iso(START_AT) : null,
+      trace_id: isClaimed ? `worker-a-${id}-1` : null,
+    };
+  };
   for (const status of statuses) {
     test(`tells all about a ${status} job, with timestamps that people read`, async () => {
       const { db, ids } = await typedByHand();
@@ -399,6 +408,7 @@ describe("the view holdfast_jobs", () => {
           max_attempts: 3,
           crashes: 0,
           enqueued_at: iso(START_AT),
+          ...claimOf(status, ids[status]),
           ...shown[status],
         },
       );

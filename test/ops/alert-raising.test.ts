@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { alertRules } from "../../src/ops/alert-rules.ts";
 import { Doctor } from "../../src/ops/doctor.ts";
+import type { LockFigures } from "../../src/queue/lock-stats.ts";
 import type { Observation } from "../../src/ops/observation.ts";
 import { sighting } from "../support/alerts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -35,6 +36,11 @@ const depths = (site: Site, ...queues: readonly ReturnType<typeof depth>[]) => (
   census: { countedAt: site.runtime.now(), tookMs: 5, queues },
 });
 const now = (site: Site): number => site.runtime.now();
+
+function lockFigures(facts: Partial<LockFigures>): LockFigures {
+  const waitMs = { average: 1, p50: 1, p95: 2, p99: 3 };
+  return { type: "order", acquisitions: 100, timeouts: 0, waitMs, heldMsMax: 5, ...facts };
+}
 
 const scenarios: readonly Scenario[] = [
   {
@@ -142,6 +148,20 @@ const scenarios: readonly Scenario[] = [
     }),
   },
   {
+    rule: "lock-timeouts",
+    subject: "order",
+    holdMs: 0,
+    seen: () => ({ locks: [lockFigures({ timeouts: 5 })] }),
+  },
+  {
+    rule: "lock-contention",
+    subject: "order",
+    holdMs: 0,
+    seen: () => ({
+      locks: [lockFigures({ waitMs: { average: 300, p50: 200, p95: 1_001, p99: 2_000 } })],
+    }),
+  },
+  {
     rule: "canary-late",
     subject: "mail",
     holdMs: 0,
@@ -158,6 +178,7 @@ const scenarios: readonly Scenario[] = [
 
 /** All is well, and everybody can tell. */
 const well = (site: Site): Partial<Observation> => ({
+  locks: [lockFigures({})],
   canaries: [canary("mail", site.runtime.now() - 10, 5)],
 });
 

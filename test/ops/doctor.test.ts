@@ -27,13 +27,14 @@ import { assertFound, engines, Sickbed } from "./sickbed.ts";
 const OF_SERVERS: Readonly<Record<string, readonly string[]>> = {
   sqlite: ["wal-file", "file-permissions", "file-integrity"],
   postgres: [
+    "push-down",
     "dead-rows",
     "autovacuum-off",
     "old-transaction",
     "prepared-transaction",
     "replication-slot",
   ],
-  mysql: ["old-transaction", "history-list"],
+  mysql: ["push-down", "old-transaction", "history-list"],
 };
 
 /** A second later, or by another's hand, it would be. */

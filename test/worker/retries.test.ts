@@ -153,7 +153,7 @@ suite("a job that cannot succeed", () => {
       (error) =>
         error instanceof InputRejected &&
         error.task === "ship" &&
-        error.issues[0]?.path === "$.cents",
+        error.issues[0]?.path === "inputs[1].cents",
     );
     assert.deepEqual(await kit.holdfast.jobs.list(), []);
   });

@@ -60,6 +60,7 @@ function single(open: Open): void {
     const data = JSON.stringify({ cents: 1999, name: "Zoë 😀 \u0000 \\ ' \"" });
     const item = await startItem(store, { data, type: "return", tenant: "acme", identifier: "42" });
     assert.deepEqual(await store.findItem(item.id), item);
+    assert.deepEqual(await store.listItems({ prefix: item.id.slice(0, -2), limit: 5 }), [item]);
     const { type, tenant, identifier, status, revision, parent, root, depth } = item;
     assert.deepEqual(
       [type, tenant, identifier, status, revision, parent, root, depth, item.data],

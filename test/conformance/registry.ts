@@ -499,4 +499,15 @@ export const registry: Group = (open) => {
     await store.moveWorker(id, { state: "stopped", reason: "asked" });
     assert.equal(await limit(1), 1);
   });
+
+  test("workers are found by the beginning of their ids", async () => {
+    const { store } = await open();
+    const { id } = await start(store);
+    const found = await store.workers({ prefix: id.slice(0, -4), limit: 5 });
+    assert.deepEqual(
+      found.map((worker) => worker.id),
+      [id],
+    );
+    assert.deepEqual(await store.workers({ prefix: `${id}0`, limit: 5 }), []);
+  });
 };

@@ -1,5 +1,6 @@
 /** The worker's side of its keeper: one in a thread, or one in a loop on this thread. */
 import { once } from "node:events";
+import { url as debuggerUrl } from "node:inspector";
 import {
   MessageChannel,
   receiveMessageOnPort,
@@ -88,6 +89,9 @@ interface KeeperThread {
 /** What the keeper throws away is little; without a limit a thread's share grows to what the whole process gets. */
 const YOUNG_MB_MAX = 2;
 
+/** An idle worker has nothing to do for longer than it may be blocked. */
+const ALIVE_EVERY_MS = 250;
+
 function openThread(settings: KeeperSettings, address: StoreAddress): KeeperThread {
   const { port1: port, port2 } = new MessageChannel();
   const shared = new SharedWithKeeper();
@@ -116,6 +120,7 @@ export function startThread(
     logger.error({ err: error }, "the keeper's thread failed"),
   );
   thread.on("exit", () => {
+    clearInterval(saysAlive);
     asks.answerAll(); // whatever it was renewing, it is not any more
     if (!stopping) onEnd();
   });
@@ -135,6 +140,11 @@ export function startThread(
       hear(next.message as FromKeeper);
     }
   };
+  const saysAlive = setInterval(() => {
+    shared.isDebugged = debuggerUrl() !== undefined;
+    shared.addProgress();
+  }, ALIVE_EVERY_MS);
+  saysAlive.unref();
   port.on("message", hear);
   port.unref(); // The worker's own loops keep the process alive, not its keeper.
   thread.unref();

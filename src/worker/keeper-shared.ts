@@ -1,6 +1,8 @@
 /** What the main thread and the keeper's read of one another, without waiting for a message. */
 const PROGRESS = 0;
 const UNANSWERED = 1;
+const DEBUGGED = 2;
+const NUMBERS = 3;
 const NONE = -1n;
 
 export class SharedWithKeeper {
@@ -9,7 +11,7 @@ export class SharedWithKeeper {
 
   /** Without a buffer it makes one, for the other thread. */
   constructor(buffer?: SharedArrayBuffer) {
-    this.buffer = buffer ?? new SharedArrayBuffer(2 * BigInt64Array.BYTES_PER_ELEMENT);
+    this.buffer = buffer ?? new SharedArrayBuffer(NUMBERS * BigInt64Array.BYTES_PER_ELEMENT);
     this.#numbers = new BigInt64Array(this.buffer);
     if (buffer === undefined) this.unansweredSince = null;
   }
@@ -21,6 +23,15 @@ export class SharedWithKeeper {
 
   addProgress(): void {
     Atomics.add(this.#numbers, PROGRESS, 1n);
+  }
+
+  /** A debugger was attached when the main thread last said that it is alive. */
+  get isDebugged(): boolean {
+    return Atomics.load(this.#numbers, DEBUGGED) === 1n;
+  }
+
+  set isDebugged(is: boolean) {
+    Atomics.store(this.#numbers, DEBUGGED, is ? 1n : 0n);
   }
 
   /** Since when the database has not answered a renewal, in whole milliseconds of the monotonic clock. */

@@ -7,6 +7,7 @@ import { openKeeperStore } from "../store/keeper-store.ts";
 import type { Beat, WorkerVitals } from "../store/registry.ts";
 import type { StoreAddress } from "../store/store.ts";
 import { SharedWithKeeper } from "./keeper-shared.ts";
+import { endBlockedProcess, Watchdog } from "./watchdog.ts";
 import { Keeper, unpack, type KeeperSettings, type PackedLeases, type Report } from "./keeper.ts";
 
 export interface KeeperThreadData {
@@ -100,8 +101,24 @@ async function openKeeper(
           .then(() => port.close());
     }
   });
+  if (settings.endBlocked) watch(keeper, shared, settings);
   send({ kind: "ready" });
   return keeper;
+}
+
+function watch(keeper: Keeper, shared: SharedWithKeeper, settings: KeeperSettings): void {
+  const { worker, blockedMsMax: limitMs } = settings;
+  const watchdog = new Watchdog({
+    limitMs,
+    watched: { progress: () => shared.progress, isDebugged: () => shared.isDebugged },
+    now: systemRuntime.monotonic(),
+  });
+  const look = (): void => {
+    if (watchdog.look(systemRuntime.monotonic())) {
+      endBlockedProcess({ limitMs, worker, jobs: keeper.jobs });
+    }
+  };
+  setInterval(look, watchdog.lookMs).unref(); // the thread ends when its port is closed
 }
 
 if (!isMainThread) main(workerData as KeeperThreadData);

@@ -50,6 +50,8 @@ export interface KeeperSettings {
   /** Renew when this share of the lease has passed. */
   readonly extendAt: number;
   readonly blockedMsMax: number;
+  /** Whether the watchdog ends a process that is blocked for longer. */
+  readonly endBlocked: boolean;
   /** How often a sign of life is given. */
   readonly heartbeatMs: number;
   /** Where the worker looks for jobs. */
@@ -118,6 +120,11 @@ export class Keeper {
   async rest(leases: LeaseList): Promise<void> {
     this.drop(leases);
     await this.#renewing?.catch(() => {});
+  }
+
+  /** The jobs whose leases it keeps. */
+  get jobs(): readonly string[] {
+    return [...this.#held.keys()];
   }
 
   /** What the next signs of life tell about the worker. */

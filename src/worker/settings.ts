@@ -36,8 +36,14 @@ export interface WorkerOptions {
   readonly grace?: Duration;
   /** After this many lost leases a job is poison. Default 3. */
   readonly crashes?: number;
-  /** How long a task may block the event loop before its jobs are given up. Default: ten leases. */
+  /** How long a task may block the event loop before its jobs are given up. Default: ten leases, at least 10 s. */
   readonly maxBlock?: Duration;
+  /**
+   * True: a watchdog thread ends the process, with a line on stderr and SIGKILL, when a task has blocked the event loop for
+   * longer than `maxBlock`. Nothing else could, and a supervisor starts it again. False: its jobs are given up, and the process stays
+   * blocked. Default true.
+   */
+  readonly endBlocked?: boolean;
   /** How long a stopping worker waits for its jobs. Default 30 s. */
   readonly shutdown?: Duration;
   /**
@@ -74,6 +80,7 @@ export interface WorkerSettings {
   readonly graceMs: number;
   readonly crashesMax: number;
   readonly blockedMsMax: number;
+  readonly endBlocked: boolean;
   readonly shutdownMs: number;
   readonly signals: boolean;
   readonly slots: number | null;
@@ -93,6 +100,8 @@ const HUNG_MS = 60_000;
 /** Trust in a lease ends at nine tenths of it: a renewal has to be back by then. */
 const EXTEND_AT_MAX = 0.8;
 const BLOCKED_LEASES = 10;
+/** With short leases too, a process that is busy starting up is not taken for one that is blocked. */
+const BLOCKED_MS_MIN = 10_000;
 
 /** A worker that is late with one sign of life is not dead yet. */
 const BEATS_PER_STALE = 2;
@@ -100,7 +109,7 @@ const HEARTBEAT_MS_MIN = 10;
 
 const KNOWN = new Set(
   (
-    "tasks workflows name queues concurrency lease extendAt poll upkeep grace crashes maxBlock shutdown keep " +
+    "tasks workflows name queues concurrency lease extendAt poll upkeep grace crashes maxBlock endBlocked shutdown keep " +
     "signals slots onConflict heartbeat stale hung version"
   ).split(" "),
 );
@@ -130,7 +139,12 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
       least: 1,
       most: CRASHES_MAX,
     }),
-    blockedMsMax: toMs("maxBlock", options.maxBlock ?? leaseMs * BLOCKED_LEASES, { min: leaseMs }),
+    blockedMsMax: toMs(
+      "maxBlock",
+      options.maxBlock ?? Math.max(leaseMs * BLOCKED_LEASES, BLOCKED_MS_MIN),
+      { min: leaseMs },
+    ),
+    endBlocked: checkBoolean("endBlocked", options.endBlocked ?? true),
     shutdownMs: toMs("shutdown", options.shutdown ?? "30s"),
     signals: checkBoolean("signals", options.signals ?? false),
     ...checkRegistration(options, version),

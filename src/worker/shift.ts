@@ -93,13 +93,13 @@ export class Shift {
   /** Waits for a slot, if it must and may. The signal ends the wait. */
   static async start(parts: ShiftParts, signal: AbortSignal): Promise<Shift> {
     const { store, runtime, settings } = parts;
-    const { leaseMs, extendAt, blockedMsMax, heartbeatMs, queues } = settings;
+    const { leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues } = settings;
     const id = `${settings.name}-${makeIds(runtime)()}`;
     let shift: Shift | null = null;
     const openKeeper = (): KeeperHost =>
       startKeeper({
         ...parts,
-        settings: { worker: id, leaseMs, extendAt, blockedMsMax, heartbeatMs, queues },
+        settings: { worker: id, leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues },
         // It has nothing to report on before the worker gives it something to hold.
         report: (report) => shift?.hearKeeper(report),
         beat: (beat) => shift?.hearBeat(beat),

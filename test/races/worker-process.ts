@@ -71,6 +71,11 @@ export class WorkerProcess implements AsyncDisposable {
     return this.#errors;
   }
 
+  /** Its leases are renewed even if its event loop is blocked. */
+  get hasThread(): boolean {
+    return this.of("log").some(({ message }) => message === "the keeper's thread is ready");
+  }
+
   of(word: string): Said["facts"][] {
     return this.said.filter((one) => one.word === word).map((one) => one.facts);
   }

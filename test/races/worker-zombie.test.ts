@@ -47,9 +47,7 @@ async function awaken(plant: string | null, tell: (scene: Graveyard) => Promise<
   const zombieConfig = { url, role: "zombie", worker, journal, ...planted };
   await using zombie = new WorkerProcess("worker-zombie-child.ts", zombieConfig);
   await zombie.until("started", TASKS.length);
-  await until("its keeper has a thread", () =>
-    zombie.of("log").some(({ message }) => message === "the keeper's thread is ready"),
-  );
+  await until("its keeper has a thread", () => zombie.hasThread);
   await using successor = new WorkerProcess("worker-zombie-child.ts", {
     url,
     role: "successor",

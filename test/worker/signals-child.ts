@@ -14,11 +14,12 @@ const hold = defineTask({
 });
 
 const holdfast = await openHoldfast(url);
-console.log("starting");
-await holdfast.startWorker({
+const starting = holdfast.startWorker({
   tasks: [hold],
   ...(JSON.parse(options) as Omit<WorkerOptions, "tasks">),
 });
+console.log("starting");
+await starting;
 console.log("started");
 // What an application waits for must not turn the end of its process into a failure.
 await holdfast.enqueue("never", null, { queue: "nowhere" }).then((job) => job.result());

@@ -255,7 +255,7 @@ suite("an effect", () => {
       await kit.holdfast.jobs.resolve(doubt, happened, { actor: "ada" });
       await drained(kit, task);
       assert.deepEqual([await job.result(), acted], [result, acts]);
-      await assert.rejects(kit.holdfast.jobs.resolve(doubt, happened), withCode("JOB_NOT_FOUND"));
+      await assert.rejects(kit.holdfast.jobs.resolve(doubt, happened), withCode("DOUBT_NOT_FOUND"));
     });
   }
 });

@@ -1,5 +1,5 @@
 /**
- * How SQLite and MySQL or MariaDB find the rows of every verb with 200,000 rows in every table. (PostgreSQL, whose plans
+ * How SQLite and MySQL or MariaDB find the rows of every verb with tens of thousands of rows in every table. (PostgreSQL, whose plans
  * are made before it knows what it is asked for, has a file of its own.)
  *
  * One table is small by its nature: `lease` holds what is in flight. To find leases that ended, it is read: an index cost
@@ -16,15 +16,11 @@ import { createConnection, type Connection, type RowDataPacket } from "mysql2/pr
 import { openStore } from "../../src/store/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { done, enqueueOne, failed, newJob, one, retry, sweep, upTo } from "../support/jobs.ts";
+import { NUMBERS } from "../support/many-rows.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { listenToSqliteTexts, listenToTexts } from "../support/sql-texts.ts";
 
 const NOW = 1_700_000_000_000; // past, so that everything is due
-
-/** The numbers below 200,000, in a dialect that all understand. */
-const DIGIT = `(${Array.from({ length: 10 }, (_, d) => `select ${d} as d`).join(" union all ")})`;
-const NUMBERS = `(select a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d + 100000 * g.d as n
-  from ${DIGIT} a, ${DIGIT} b, ${DIGIT} c, ${DIGIT} e, ${DIGIT} f, (select 0 as d union all select 1) g) n`;
 
 const TRAVELLER = `id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts`;
 
@@ -96,7 +92,7 @@ const verbs: Readonly<
   },
   "a job by the beginning of its id": {
     run: async (store) => {
-      const ids = (await store.list({ prefix: "0000a", limit: 11 })).map(({ id }) => id);
+      const ids = (await store.list({ prefix: "00001", limit: 11 })).map(({ id }) => id);
       assert.equal(ids.length, 11);
       assert.ok((await store.neighbours("job", ids)).length >= ids.length);
     },

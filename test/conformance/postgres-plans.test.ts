@@ -1,5 +1,5 @@
 /**
- * How PostgreSQL carries out the hot statements with 200,000 rows in every table: by an index, prepared or not, on
+ * How PostgreSQL carries out the hot statements with tens of thousands of rows in every table: by an index, prepared or not, on
  * connections of ours and on others, and also when the statistics are from a time when the tables were empty.
  */
 import assert from "node:assert/strict";
@@ -12,9 +12,9 @@ import type { SqlStore } from "../../src/store/sql-store.ts";
 import { statuses } from "../../src/core/job.ts";
 import { idsOf, newJob } from "../support/jobs.ts";
 import { listenToTexts } from "../support/sql-texts.ts";
+import { ROWS } from "../support/many-rows.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 
-const ROWS = 200_000;
 const NOW = 1_700_000_000_000; // past, so that everything is due
 
 /** Legal rows by the thousand: every table has its own ids. */
@@ -132,12 +132,29 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     }
   });
 
+  test("counting starts no parallel workers", async () => {
+    const listening = listenToTexts(Client.prototype);
+    await store.stats();
+    const counts = listening.stop().filter(({ text }) => /^\s*select/.test(text));
+    assert.ok(counts.length > 0);
+    for (const [index, { text, values = [] }] of counts.entries()) {
+      for (const { options, begin } of kinds) {
+        const session = await connect(options("cold"));
+        await session.query(begin("cold"));
+        const plan = await explain(session, `count_${index}`, text, values);
+        const types = flat(plan).map((node) => node["Node Type"]);
+        assert.ok(!types.some((type) => type.startsWith("Gather")), types.join(", "));
+        await session.end();
+      }
+    }
+  });
+
   test("pages of jobs are found by indexes, also by key and by the beginning of an id", async () => {
     const key = "order-1";
     await store.enqueue([newJob({ key })]);
     const listening = listenToTexts(Client.prototype);
     assert.equal((await store.list({ key, limit: 20 })).length, 1);
-    const found = await store.list({ prefix: "0000a", limit: 11 });
+    const found = await store.list({ prefix: "00001", limit: 11 });
     assert.equal(found.length, 11);
     for (const status of statuses) await store.list({ status, limit: 20 });
     await store.neighbours("job", idsOf(found));

@@ -12,7 +12,7 @@ import { isStopped, WorkerProcess } from "./worker-process.ts";
 
 after(assertNothingRuns);
 
-const worker = { lease: 1_000, grace: 100, upkeep: 50, poll: 200 };
+const worker = { lease: 2_000, grace: 100, upkeep: 50, poll: 200 };
 const PROGRAM = "worker-frozen-child.ts";
 
 suite("an effect", { concurrency: true, skip: noFreezing() }, () => {

@@ -1,8 +1,8 @@
-/** 200,000 items for tests of plans, as SQL that every database understands. */
+/** Items for tests of plans, as SQL that every database understands. */
+import { NUMBERS, ROWS } from "./many-rows.ts";
 
-export const ITEMS = 200_000;
 /** Tables that are found by the id of an item alone have enough with these. */
-const SOME = 20_000;
+const SOME = ROWS / 10;
 export const AT = 1_700_000_000_000;
 const HASH = "a".repeat(64);
 
@@ -12,8 +12,8 @@ const HASH = "a".repeat(64);
  */
 export function fill(
   t: (table: string) => string,
-  numbers: string,
   id: (n: string) => string,
+  numbers = NUMBERS,
 ): string[] {
   const isRare = "n % 2 = 0 and n < 200";
   const top = `case when n < 2000 then ${id("0")} else ${id("n - 1")} end`;
@@ -37,11 +37,6 @@ export function fill(
        from ${numbers} where n < ${SOME}`,
   ];
 }
-
-/** In a dialect that all understand. */
-const DIGIT = `(${Array.from({ length: 10 }, (_, d) => `select ${d} as d`).join(" union all ")})`;
-export const NUMBERS = `(select a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d + 100000 * g.d as n
-  from ${DIGIT} a, ${DIGIT} b, ${DIGIT} c, ${DIGIT} e, ${DIGIT} f, (select 0 as d union all select 1) g) n`;
 
 export function idOf(n: number): string {
   const hex = n.toString(16);

@@ -24,10 +24,10 @@ const QUICK_BEFORE = 2_000;
 const QUICK_BEHIND = 50;
 
 /** Short enough to wait for several, long enough for a busy machine. */
-const SHORT_LEASE_MS = 400;
+const SHORT_LEASE_MS = 1_500;
 
 /** Long for a machine, short for a person. */
-const SOON_MS = 3_000;
+const SOON_MS = 15_000;
 
 interface Backlog extends AsyncDisposable {
   readonly holdfast: Holdfast;

@@ -25,7 +25,10 @@ export type Use = "hot" | "cold";
 /** What decides about plans. */
 const PLANS = {
   enable_seqscan: "off",
-  jit: "off", // a scan that is only discouraged looks so dear that it would be compiled first
+  // A scan that is only discouraged looks so dear that it would be compiled first, or shared out among processes that have
+  // to be started for it.
+  jit: "off",
+  max_parallel_workers_per_gather: "0",
 };
 
 export const settings: Readonly<Record<Use, Readonly<Record<string, string>>>> = {

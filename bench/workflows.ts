@@ -6,9 +6,10 @@
  * A move and an update of a child, each with its parent and its line in the audit: by the library, with the distributed lock
  * off, in the database and in Redis, and as the bare statements of the same change on one connection of the driver's. One
  * after the other, and who begins changes from round to round: what disturbs the machine disturbs all. Then a load: a hundred
- * clients send a hundred updates a second over ten orders, and the audit tells how long each waited for its lock.
+ * clients send a hundred updates a second over ten orders, and the audit tells how long each waited for its lock. Last, a
+ * contest: four processes update the parts of one order without a pause.
  *
- * Environment: CHANGES (100) in each of ROUNDS (7), SECONDS (20), CLIENTS (100), RATE (100), ENGINES=sqlite,postgres,mariadb.
+ * Environment: CHANGES (100) in each of ROUNDS (7), SECONDS (20), CLIENTS (100), RATE (100), CONTESTED (250), ENGINES=sqlite,postgres,mariadb.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -26,7 +27,7 @@ import { SQL_ENGINES, type SqlEngine } from "./fill.ts";
 import { lookAtMachine, sayHowQuiet } from "./machine.ts";
 import { describeServer, getServers } from "./servers.ts";
 import { measureCosts, type Contestant, type Costs } from "./workflows/cost.ts";
-import { measureLoad, type LoadReport } from "./workflows/load.ts";
+import { measureLoad, PROCESSES, type LoadReport } from "./workflows/load.ts";
 import { MODES, type Mode } from "./workflows/open.ts";
 
 const ROUNDS = numberFrom("ROUNDS", 7);
@@ -35,6 +36,17 @@ const CHANGES = 2 * Math.ceil(numberFrom("CHANGES", 100) / 2);
 const SECONDS = numberFrom("SECONDS", 20);
 const CLIENTS = numberFrom("CLIENTS", 100);
 const RATE = numberFrom("RATE", 100);
+/** Updates of each process in the contest. */
+const CONTESTED = numberFrom("CONTESTED", 250);
+const PARENTS = 10;
+
+const LOAD = {
+  clients: CLIENTS,
+  parents: PARENTS,
+  updates: Math.round((RATE * SECONDS) / CLIENTS),
+  everyMs: (CLIENTS / RATE) * 1_000,
+};
+const CONTEST = { clients: PROCESSES, parents: 1, updates: CONTESTED, everyMs: 0 };
 
 /** What the library may add to the bare statements. */
 const ADDED_MS_MAX = 3;
@@ -112,13 +124,16 @@ const LOAD_HEAD = [
   `under ${WAIT_MS_MAX} ms, 0.1 %`,
 ];
 
-async function loads(engines: readonly SqlEngine[], modes: readonly Mode[]): Promise<LoadReport[]> {
+async function loads(
+  engines: readonly SqlEngine[],
+  modes: readonly Mode[],
+  load: typeof LOAD,
+): Promise<LoadReport[]> {
   const reports: LoadReport[] = [];
   for (const engine of engines) {
     for (const mode of modes.filter((each) => each !== "off")) {
-      progress(`${engine}: ${CLIENTS} clients for ${SECONDS} s, lock ${mode}`);
-      const load = { engine, mode, clients: CLIENTS, rate: RATE, seconds: SECONDS };
-      reports.push(await measureLoad(load));
+      progress(`${engine}: ${load.clients} clients on ${load.parents} orders, lock ${mode}`);
+      reports.push(await measureLoad({ engine, mode, ...load }));
     }
   }
   return reports;
@@ -136,7 +151,8 @@ async function main(): Promise<void> {
   for (const engine of engines) {
     costs.push(...(await measureCosts({ engine, modes, rounds: ROUNDS, changes: CHANGES })));
   }
-  const reports = await loads(engines, modes);
+  const reports = await loads(engines, modes, LOAD);
+  const contests = await loads(engines, modes, CONTEST);
   console.log(
     `\nOne change at a time, ${CHANGES} in a round, medians of ${ROUNDS} rounds in turn.\n`,
   );
@@ -144,8 +160,12 @@ async function main(): Promise<void> {
     COST_HEAD,
     costs.flatMap((each) => costRows(each, modes)),
   );
-  console.log(`\n${CLIENTS} clients in 4 processes, ${RATE} updates a second over 10 orders.\n`);
+  console.log(
+    `\n${CLIENTS} clients in ${PROCESSES} processes, ${RATE} updates a second over ${PARENTS} orders.\n`,
+  );
   printTable(LOAD_HEAD, reports.map(loadRow));
+  console.log(`\n${PROCESSES} processes that update the parts of one order without a pause.\n`);
+  printTable(LOAD_HEAD, contests.map(loadRow));
   const databases = await Promise.all([...engines, "redis" as const].map(describeServer));
   console.log(`\nMachine: ${machine.words}.`);
   for (const database of databases) console.log(`Database: ${database}.`);
@@ -159,6 +179,7 @@ async function main(): Promise<void> {
       databases,
       costs: measured,
       loads: reports,
+      contests,
     };
     writeFileSync(values.json, `${JSON.stringify(all, null, 2)}\n`);
   }

@@ -1,4 +1,4 @@
-/** A hundred clients in four processes update the parts of ten orders, and wait for the lock of each as long as it takes. */
+/** Clients in four processes update the parts of a few orders, and wait for the lock of each as long as it takes. */
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -11,17 +11,18 @@ import { openIn, type Mode } from "./open.ts";
 import { ACTOR, order, part } from "./order.ts";
 
 const PROGRAM = join(import.meta.dirname, "client-process.ts");
-const PROCESSES = 4;
-const PARENTS = 10;
+export const PROCESSES = 4;
 const PARTS = 10;
 
 export interface LoadOptions {
   readonly engine: SqlEngine;
   readonly mode: Mode;
   readonly clients: number;
-  /** By all clients together, a second. */
-  readonly rate: number;
-  readonly seconds: number;
+  readonly parents: number;
+  /** Of each client. */
+  readonly updates: number;
+  /** From the beginning of an update to that of the next; 0: one after the other without a pause. */
+  readonly everyMs: number;
 }
 
 export interface LoadReport extends LoadOptions {
@@ -35,20 +36,18 @@ export interface LoadReport extends LoadOptions {
 }
 
 export async function measureLoad(options: LoadOptions): Promise<LoadReport> {
-  const { engine, mode, clients, rate, seconds } = options;
+  const { engine, mode, clients, parents, updates, everyMs } = options;
   await using place = await scratchPlace(engine);
   await using holdfast = await openIn(place.url, mode);
   const parts: string[][] = [];
-  for (let made = 0; made < PARENTS; made += 1) {
+  for (let made = 0; made < parents; made += 1) {
     const parent = await holdfast.workflows.start(order, { data: {}, actor: ACTOR });
     const news = Array.from({ length: PARTS }, () => ({ data: {}, parent }));
     const started = await holdfast.workflows.startMany(part, news, { actor: ACTOR });
     parts.push(started.map(({ id }) => id));
   }
   await freshStatistics(engine, place);
-  const everyMs = (clients / rate) * 1_000;
   const config = { url: place.url, mode, all: clients, everyMs, parts };
-  const updates = Math.round((rate * seconds) / clients);
   const processes = Array.from({ length: PROCESSES }, (_, process) => ({
     ...config,
     updates,

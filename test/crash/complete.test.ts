@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
 import { defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
-import { engines, type Place } from "../registry/places.ts";
+import { sampledEngines, type Place } from "../registry/places.ts";
 import { connections, type Connection } from "../within/connections.ts";
 
 const VICTIM_MS_MAX = 30_000;
@@ -20,7 +20,7 @@ const points = {
   "after commit": 1,
 } as const;
 
-for (const { name, skip, place: open } of engines) {
+for (const { name, skip, place: open } of sampledEngines) {
   describe(`a job that ends in a transaction on ${name}`, { skip, timeout: 120_000 }, () => {
     let place: Place;
     let holdfast: Holdfast;

@@ -15,7 +15,7 @@ import { after, before, describe, test } from "node:test";
 import { openHoldfast, openStore, type Holdfast } from "../../src/index.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
-import { engines, type Place } from "../registry/places.ts";
+import { sampledEngines, type Place } from "../registry/places.ts";
 import { everyNth } from "../support/scale.ts";
 import { TABLES } from "../support/tables.ts";
 import { carryOut, Ledger, NEXT_AT, orderTasks, RESULT, testClock, VICTIM_AT } from "./order.ts";
@@ -104,7 +104,7 @@ class Site {
 }
 
 describe("an order", { concurrency: true }, () => {
-  for (const { name, skip, place: open } of engines) {
+  for (const { name, skip, place: open } of sampledEngines) {
     describe(`on ${name}`, { skip, timeout: 300_000, concurrency: 1 }, () => {
       let place: Place;
       let site: Site;

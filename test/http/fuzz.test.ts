@@ -1,5 +1,5 @@
 /**
- * Five thousand hostile requests over real sockets: no answer says that something went wrong inside, the process lives, nothing is
+ * Hostile requests over real sockets: no answer says that something went wrong inside, the process lives, nothing is
  * logged as an error, and its memory stays where it was.
  */
 import assert from "node:assert/strict";
@@ -7,13 +7,14 @@ import { connect } from "node:net";
 import { after, test } from "node:test";
 import * as fc from "fast-check";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { runSeed, sized } from "../support/scale.ts";
 import { tempFolder } from "../support/folder.ts";
 import { ServerProcess } from "./child.ts";
 
-const REQUESTS = Number(process.env["HOLDFAST_FUZZ"] ?? 5_000);
+const REQUESTS = sized(1_500, 5_000);
 const WARM_UP = 500;
 const AT_ONCE = 16;
-const SEED = Number(process.env["HOLDFAST_FUZZ_SEED"] ?? 4_711);
+const SEED = runSeed;
 const MEMORY_MAX = 50 * 1_024 * 1_024;
 const ANSWER_MS = 10_000;
 

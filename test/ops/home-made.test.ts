@@ -6,7 +6,7 @@ import { after, describe, test } from "node:test";
 import { defineTask, Doctor, openHoldfast } from "../../src/index.ts";
 import { schema } from "../../src/config/schema.ts";
 import { openEngine } from "../../src/store/open.ts";
-import { engines } from "../registry/places.ts";
+import { sampledEngines } from "../registry/places.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
@@ -64,7 +64,7 @@ const DIALECTS: Record<string, { block: string; id: string; time: string; prefix
   },
 };
 
-for (const { name, skip, place } of engines) {
+for (const { name, skip, place } of sampledEngines) {
   describe(`docs/guide/home-made.md on ${name}`, { skip, timeout: 60_000 }, () => {
     test("its SQL brings jobs over with their ids, attempts and times", async () => {
       await using at = await place();

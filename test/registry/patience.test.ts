@@ -6,14 +6,14 @@ import { openStore } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { newWorker, start } from "../support/workers.ts";
-import { engines } from "./places.ts";
+import { sampledEngines } from "./places.ts";
 
 const LOCK_MS = 1_000;
 /** Until whoever waits for a lock has been told that it did not come. */
 const TOLD_MS_MAX = 2_000;
 
 describe("registering waits", { concurrency: true }, () => {
-  for (const { name, skip, place: open } of engines) {
+  for (const { name, skip, place: open } of sampledEngines) {
     describe(`on ${name}`, { skip, timeout: 30_000, concurrency: 1 }, () => {
       test("for others who register, but not for long", async () => {
         await using place = await open();

@@ -15,7 +15,7 @@ import { after, describe, test } from "node:test";
 import { openHoldfast, type Holdfast } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
-import { engines } from "./places.ts";
+import { sampledEngines } from "./places.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const EARLIER = "9c64915";
@@ -128,7 +128,7 @@ const absent = unpack();
 
 // The databases side by side: what they do hardly overlaps.
 describe("two versions on one database", { concurrency: true }, () => {
-  for (const { name, skip, place: open } of engines) {
+  for (const { name, skip, place: open } of sampledEngines) {
     describe(
       `a rolling deployment on ${name}`,
       { skip: absent === false ? skip : absent, timeout: 120_000 },

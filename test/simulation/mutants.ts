@@ -18,13 +18,19 @@ export interface Mutant {
  * the seeds do, and then it goes on from the first as any other.
  */
 export const foundAt: Readonly<Record<string, number>> = {
-  "a settlement goes by the worker's name instead of the epoch": 81,
-  "a settlement that concerns others needs no epoch": 26,
-  "an extension goes by the worker's name instead of the epoch": 131,
-  "a step is written whoever owns the job": 26,
-  "a commit is kept though the job is somebody else's": 544,
-  "the sweep does not ask again": 74,
-  "a worker looks for jobs only when it is told of some": 134,
+  "a settlement goes by the worker's name instead of the epoch": 27,
+  "a settlement needs no fence": 27,
+  "a settlement that concerns others needs no epoch": 13,
+  "an extension goes by the worker's name instead of the epoch": 14,
+  "a step is written whoever owns the job": 14,
+  "a commit is kept though the job is somebody else's": 173,
+  "a crash that was none is given back and still counts": 10,
+  "a worker that was alive counts as crashed if another came first": 10,
+  "the sweep does not ask again": 421,
+  "an effect is made again without asking": 12,
+  "an effect is made without a look at the lease": 30,
+  "a function is called though its lease is over, if nobody has noticed": 131,
+  "a worker looks for jobs only when it is told of some": 90,
 };
 
 function mutant(name: string, ...patches: Patch[]): Mutant {

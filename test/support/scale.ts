@@ -27,6 +27,11 @@ export function isTurnOf(server: "postgres" | "mysql"): boolean {
   return isLong || (runSeed % 2 === 0) === (server === "postgres");
 }
 
+/** For the `skip` of a test. */
+export function notItsTurn(server: "postgres" | "mysql"): string | false {
+  return isTurnOf(server) ? false : "the other server has its turn";
+}
+
 /** Every nth of a list, beginning elsewhere with every seed, so that a few runs cover all of it. A long run takes all. */
 export function everyNth<T>(n: number, all: readonly T[]): readonly T[] {
   return isLong ? all : all.filter((_, index) => index % n === runSeed % n);

@@ -8,7 +8,7 @@ import { verify, type Report } from "../../src/verify/verify.ts";
 import { isLong, runSeed, sized } from "../support/scale.ts";
 import type { GuardedServer } from "../support/servers.ts";
 
-const MS = sized(20_000, 75_000);
+const MS = sized(18_000, 75_000);
 const LIMIT_MS = MS * 4 + 300_000;
 
 /** What has to have happened, or the run proved nothing. */

@@ -22,7 +22,7 @@ import {
 import { sql } from "../../src/store/sql.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
-import { engines, type Place } from "../registry/places.ts";
+import { sampledEngines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { keepLog, until } from "./observe.ts";
 import { wrapStore } from "./wrapped-store.ts";
@@ -90,7 +90,7 @@ async function tracesIn(holdfast: Holdfast): Promise<number> {
   return Number(row?.n);
 }
 
-for (const { name, skip, place: open } of engines) {
+for (const { name, skip, place: open } of sampledEngines) {
   suite(`a job that is traced on ${name}`, { skip, timeout: 60_000 }, () => {
     let place: Place;
     before(async () => void (place = await open()));

@@ -10,7 +10,7 @@ import {
   type WatchEntry,
 } from "../../src/index.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
-import { engines, type Place } from "../registry/places.ts";
+import { sampledEngines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until, withCode } from "./observe.ts";
 import { withOutage, wrapStore } from "./wrapped-store.ts";
@@ -58,7 +58,7 @@ const chatty = defineTask({
   },
 });
 
-for (const { name, skip, place } of engines) {
+for (const { name, skip, place } of sampledEngines) {
   describe(`watching on ${name}`, { skip, timeout: 60_000 }, () => {
     let where: Place;
     let worker: Holdfast;

@@ -41,21 +41,21 @@ interface Group {
   readonly beside?: boolean;
   /** Its processes use all cores by themselves: it comes first, one at a time, so that no other group is late for it. */
   readonly alone?: boolean;
-  /** It says how long something may take: it comes after the others, one at a time. */
+  /** It says how long something may take: it comes after the others. */
   readonly timed?: boolean;
 }
 
 /** Those that take long stand first, so that no lane is left with one of them at the end. */
 const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: availableParallelism() },
-  verify: { atOnce: 1, needs: SERVERS, killsServers: true, alone: true },
+  verify: { atOnce: 3, needs: SERVERS, killsServers: true, alone: true },
   simulation: { atOnce: 1, beside: true },
-  "workflow-races": { atOnce: 1, needs: SERVERS, killsServers: true, alone: true },
+  "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, alone: true },
   conformance: { atOnce: 2, needs: SERVERS },
   model: { atOnce: 2, needs: SERVERS },
   crash: { atOnce: 1, needs: SERVERS },
-  races: { atOnce: 1, needs: SERVERS },
-  servers: { atOnce: 2, needs: SERVERS, killsServers: true },
+  races: { atOnce: 2, needs: SERVERS },
+  servers: { atOnce: 3, needs: SERVERS, killsServers: true },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true },
   http: { atOnce: 2, needs: [...SERVERS, "promtool"] },
   ops: { atOnce: 2, needs: SERVERS },
@@ -185,9 +185,10 @@ async function runAll(all: readonly Planned[], alone: boolean): Promise<GroupRun
   const others = all.filter((planned) => ![...first, ...beside, ...timed].includes(planned));
   const inLanes = async (): Promise<void> => {
     await inTurn(first);
-    const left = others.values();
-    await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
-    await inTurn(timed);
+    for (const groups of [others, timed]) {
+      const left = groups.values();
+      await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
+    }
   };
   await Promise.all([inTurn(beside), inLanes()]);
   return runs;

@@ -48,7 +48,7 @@ interface Group {
 /** Those that take long stand first, so that no lane is left with one of them at the end. */
 const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: availableParallelism() },
-  verify: { atOnce: 3, needs: SERVERS, killsServers: true, alone: true },
+  verify: { atOnce: 2, needs: SERVERS, killsServers: true, alone: true },
   simulation: { atOnce: 1, beside: true },
   "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, alone: true },
   conformance: { atOnce: 2, needs: SERVERS },

@@ -12,7 +12,7 @@ export async function readRows(database: Database): Promise<Rows> {
   const finished = await ask(
     `select id, status, epoch, attempts, crashes, max_attempts, worker, result from ${prefix}finished`,
   );
-  const attempts = await ask(`select job_id, epoch, worker, outcome from ${prefix}attempt`);
+  const attempts = await ask(`select job_id, epoch, worker, outcome, error from ${prefix}attempt`);
   const ledger = await ask(`select job_id, epoch from ${LEDGER}`);
   const unfinished = await ask(unfinishedRows(prefix));
   return {
@@ -36,6 +36,7 @@ export async function readRows(database: Database): Promise<Rows> {
       epoch: Number(row["epoch"]),
       worker: String(row["worker"]),
       outcome: String(row["outcome"]),
+      isOutage: row["outcome"] === "released" && row["error"] !== null,
     })),
     ledger: ledger.map((row) => ({ job: String(row["job_id"]), epoch: Number(row["epoch"]) })),
     unfinished: unfinished.map((row) => ({

@@ -17,6 +17,8 @@ interface Story {
   drainedMs: number | null;
 }
 
+type Ended = Story["rows"]["finished"][0];
+
 const ORDER = "01a1-order";
 const PLAIN = "01a1-plain";
 const A = "worker-a";
@@ -121,8 +123,8 @@ function goodStory(): Story {
         },
       ],
       attempts: [
-        { job: ORDER, epoch: 1, worker: A, outcome: "crashed" },
-        { job: PLAIN, epoch: 1, worker: A, outcome: "released" },
+        { job: ORDER, epoch: 1, worker: A, outcome: "crashed", isOutage: false },
+        { job: PLAIN, epoch: 1, worker: A, outcome: "released", isOutage: false },
       ],
       ledger: [{ job: ORDER, epoch: 2 }],
       unfinished: [],
@@ -351,6 +353,18 @@ const planted: readonly [string, string, (story: Story) => void][] = [
 suite("the checker", () => {
   test("finds nothing where nothing is wrong", async () => {
     assert.deepEqual(await violationsOf(() => {}), []);
+  });
+
+  test("knows that an outage which is reported during the next attempt leaves that attempt its number", async () => {
+    const found = await violationsOf(({ rows }) => {
+      const [order, plain] = rows.finished as [Ended, Ended];
+      rows.finished = [order, { ...plain, attempts: 2 }];
+      rows.attempts = rows.attempts.map((attempt) => ({
+        ...attempt,
+        isOutage: attempt.outcome === "released",
+      }));
+    });
+    assert.deepEqual(found, []);
   });
 
   for (const [what, invariant, plant] of planted)

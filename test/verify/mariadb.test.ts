@@ -1,4 +1,5 @@
+import { notItsTurn } from "../support/scale.ts";
 import { missingPrograms, startMariadb } from "../support/servers.ts";
 import { torture } from "./torture.ts";
 
-torture("MariaDB", { skip: missingPrograms("mysql"), start: startMariadb });
+torture("MariaDB", { skip: missingPrograms("mysql") || notItsTurn("mysql"), start: startMariadb });

@@ -85,6 +85,8 @@ export interface Rows {
     readonly epoch: number;
     readonly worker: string;
     readonly outcome: string;
+    /** It was handed back because the database did not answer in time. */
+    readonly isOutage: boolean;
   }[];
   readonly ledger: readonly { readonly job: string; readonly epoch: number }[];
   /** Rows of jobs that have not finished. */

@@ -66,7 +66,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   workflows: { atOnce: 2, needs: SERVERS },
   deploy: { atOnce: 1 },
   package: { atOnce: 1 },
-  registry: { atOnce: 1, needs: SERVERS, timed: true },
+  registry: { atOnce: 2, needs: SERVERS, timed: true },
 };
 
 export interface Planned {

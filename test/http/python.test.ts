@@ -18,6 +18,8 @@ const PROGRAM = join(import.meta.dirname, "../../examples/worker.py");
 const JOBS = 300;
 const LEASE_S = 1.5;
 const LIMIT_MS = 60_000;
+/** What a frozen process has sent is answered by then. */
+const ON_ITS_WAY_MS = 50;
 const TOKEN = "a-token-of-the-test-0123456789";
 
 const folder = tempFolder();
@@ -95,8 +97,8 @@ test(
     await using holdfast = await openHoldfast(url);
     await using killed = new PythonWorker(first.url);
     await untilDone(holdfast, JOBS / 10);
-    await using other = new PythonWorker(first.url);
     await killedWhileItWorks(holdfast, killed);
+    await using other = new PythonWorker(first.url);
     await untilDone(holdfast, JOBS / 2);
     await first.kill();
     await using second = await ServerProcess.start({ ...order, port });
@@ -107,15 +109,18 @@ test(
   },
 );
 
-/** Its leases are seen to be left behind: otherwise nothing was proved. */
+/** It is frozen first, so that its leases are seen to be left behind: otherwise nothing was proved. */
 async function killedWhileItWorks(holdfast: Holdfast, worker: PythonWorker): Promise<void> {
+  const endAt = performance.now() + LIMIT_MS;
   for (;;) {
-    const held = await holdfast.leases.active();
-    if (held.length === 0) continue;
-    await worker.end("SIGKILL");
-    const left = await holdfast.leases.active();
-    if (left.some((lease) => held.some((one) => one.worker === lease.worker))) return;
+    worker.child.kill("SIGSTOP");
+    await pause(ON_ITS_WAY_MS);
+    if ((await holdfast.leases.active()).length > 0) break;
+    assert.ok(performance.now() < endAt, "it never held a lease");
+    worker.child.kill("SIGCONT");
+    await pause(Math.random() * ON_ITS_WAY_MS);
   }
+  await worker.end("SIGKILL");
 }
 
 async function assertOnceEach(holdfast: Holdfast, jobs: readonly { id: string }[]): Promise<void> {

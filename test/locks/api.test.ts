@@ -153,7 +153,7 @@ describe("locks", { concurrency: true }, () => {
       });
 
       test("a lock that an operator takes away is lost to its owner, and the audit says by whom", async () => {
-        const reason = await here.locks.with(KEY, { ttl: 300 }, async (lock) => {
+        const reason = await here.locks.with(KEY, { ttl: 2_000 }, async (lock) => {
           const lost = whenAborted(lock);
           const taken = await there.locks.forceRelease(KEY, { actor: "ada" });
           assert.equal(taken?.token, lock.token);

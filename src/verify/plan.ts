@@ -69,8 +69,9 @@ export function makePlan(parts: {
   readonly seed: number;
   readonly ms: number;
   readonly kinds: readonly FaultKind[];
+  readonly jobsPerSecond?: number | undefined;
 }): Plan {
-  const { seed, ms } = parts;
+  const { seed, ms, jobsPerSecond = JOBS_PER_S } = parts;
   const random = randomFrom(seed);
   const kinds = parts.kinds.flatMap((kind) =>
     Array.from({ length: Math.ceil((RATES[kind] * ms) / 60_000) }, () => kind),
@@ -84,7 +85,7 @@ export function makePlan(parts: {
     seed,
     workers: WORKERS,
     producers: PRODUCERS,
-    jobs: Math.round((JOBS_PER_S * ms) / 1_000),
+    jobs: Math.round((jobsPerSecond * ms) / 1_000),
     ms,
     faults: order.map((kind, index) => ({
       kind,

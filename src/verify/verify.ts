@@ -25,6 +25,8 @@ export interface VerifyOptions {
   readonly seed: number;
   /** How long all of it takes, about. */
   readonly ms: number;
+  /** How many are enqueued while the faults last. Default 164. */
+  readonly jobsPerSecond?: number;
   /** Kills the server and starts it again, where that may be done. */
   readonly restart?: () => Promise<void>;
   readonly onProgress?: (progress: Progress) => void;
@@ -93,11 +95,11 @@ class Run {
     this.#database = database;
     this.#folder = folder;
     this.#options = options;
-    const { seed, ms, restart, signal = new AbortController().signal } = options;
+    const { seed, ms, jobsPerSecond, restart, signal = new AbortController().signal } = options;
     this.#signal = signal;
     const kinds: FaultKind[] = ["kill", "freeze", "block", ...database.faults];
     if (restart !== undefined) kinds.push("restart");
-    this.#plan = makePlan({ seed, ms: Math.max(ms - CALM_MS, CALM_MS), kinds });
+    this.#plan = makePlan({ seed, ms: Math.max(ms - CALM_MS, CALM_MS), kinds, jobsPerSecond });
   }
 
   async run(): Promise<Report> {

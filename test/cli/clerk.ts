@@ -8,6 +8,7 @@ import { main } from "../../src/cli/main.ts";
 export interface Errand {
   readonly folder: string;
   readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
 }
 
 export interface Done {
@@ -27,10 +28,10 @@ class Paper extends Writable {
 
 const { env } = process;
 
-async function run({ folder, args }: Errand): Promise<void> {
+async function run({ folder, args, env: added }: Errand): Promise<void> {
   const [stdout, stderr] = [new Paper(), new Paper()];
   process.chdir(folder);
-  process.env = { ...env }; // a command adds what `.env` says
+  process.env = { ...env, ...added }; // a command adds what `.env` says
   Object.defineProperty(process, "stdout", { configurable: true, value: stdout });
   Object.defineProperty(process, "stderr", { configurable: true, value: stderr });
   const code = await main(args);

@@ -47,7 +47,9 @@ export class Desk implements AsyncDisposable {
 
   /** Runs `holdfast` with these arguments to its end. */
   async holdfast(args: readonly string[], given: Given = {}): Promise<Said> {
-    if (isErrand(args, given)) return office.send({ folder: this.folder, args });
+    if (isErrand(args, given)) {
+      return office.send({ folder: this.folder, args, env: given.env ?? {} });
+    }
     const started = this.start(args, given);
     started.child.stdin.end(given.input ?? "");
     return started.ended;
@@ -139,18 +141,21 @@ export class Started {
 
 /** Those that end by themselves and leave nothing behind in their process. */
 const ERRANDS = new Set(
-  "alerts audit cancel doctor doubts enqueue items job jobs locks retry stats tokens workers".split(
-    " ",
-  ),
+  (
+    "alerts audit cancel config doctor doubts enqueue items job jobs leases locks migrate retry stats tokens workers " +
+    "workflows"
+  ).split(" "),
 );
 /** What makes a command wait, or takes modules and streams that are a process's own. */
+const OF_A_PROCESS = /^(?:NODE_(?!ENV$)|NO_COLOR$|FORCE_COLOR$|TERM$|COLUMNS$|HOME$|XDG_|TMPDIR$)/;
 const STAYS = /^(?:-|--tasks|--wait|--follow)$/;
 const known = new Set<string>();
 
 /** Whether a process that is up may run it: then one of its own has run the same command before. */
-function isErrand(args: readonly string[], { env, input }: Given): boolean {
+function isErrand(args: readonly string[], { env = {}, input }: Given): boolean {
   const [command = ""] = args;
-  if (!ERRANDS.has(command) || env !== undefined || input !== undefined) return false;
+  if (!ERRANDS.has(command) || input !== undefined) return false;
+  if (Object.keys(env).some((name) => OF_A_PROCESS.test(name))) return false;
   if (args.some((arg) => STAYS.test(arg))) return false;
   const isKnown = known.has(command);
   known.add(command);

@@ -131,7 +131,7 @@ async function helpFor(...path: readonly string[]): Promise<string> {
   const name = path.join(" ");
   const known = helps.get(name);
   if (known !== undefined) return known;
-  const said = await office.send({ folder: ROOT, args: [...path, "--help"] });
+  const said = await office.send({ folder: ROOT, args: [...path, "--help"], env: {} });
   assert.equal(said.code, 0, `holdfast ${name}: ${said.stderr}`);
   helps.set(name, said.stdout);
   return said.stdout;

@@ -1,4 +1,4 @@
-/** docs/guide/operating.md: whoever copies a command out of it at night finds that it exists. */
+/** docs/guide/operating.md names what there is (its commands: command-lines.test.ts), and the rules for Prometheus fire. */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -6,9 +6,8 @@ import { dirname, join, resolve } from "node:path";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
 import { openHoldfast } from "../../src/index.ts";
-import { office } from "../cli/command.ts";
 import { tempFolder } from "../support/folder.ts";
-import { commands, metricNames, ROOT, SETTINGS } from "./settings.ts";
+import { metricNames, ROOT, SETTINGS } from "./settings.ts";
 
 const FILE = join(ROOT, "docs/guide/operating.md");
 const guide = readFileSync(FILE, "utf8");
@@ -28,23 +27,6 @@ interface Rule {
 const OF_COMPOSE = new Set(["HOLDFAST_IMAGE"]);
 
 describe("docs/guide/operating.md", () => {
-  const named = commandLines(guide);
-
-  test("names commands that there are", () => {
-    assert.ok(named.length > 40, `${named.length} command lines were found`);
-    const known = commands();
-    for (const [command = ""] of named) assert.ok(known.has(command), `holdfast ${command}`);
-  });
-
-  test("names subcommands and options that they have", async () => {
-    for (const words of named) {
-      const help = await helpOf(words);
-      for (const option of words.filter((word) => /^--[a-z]/.test(word))) {
-        assert.match(help, new RegExp(`${option}\\b`), `holdfast ${words.join(" ")}`);
-      }
-    }
-  });
-
   test("names settings and metrics that there are", () => {
     for (const [name] of guide.matchAll(/\bHOLDFAST_[A-Z_]+\b/g)) {
       assert.ok(SETTINGS.has(name) || OF_COMPOSE.has(name), name);
@@ -111,41 +93,6 @@ describe("deploy/prometheus/rules.yml", () => {
     assert.equal(status, 0, stdout + stderr);
   });
 });
-
-/** The words behind every `holdfast` in code, up to whatever ends a command. */
-function commandLines(text: string): string[][] {
-  const code = [...text.matchAll(/```\w*\n([\s\S]*?)```|`([^`\n]+)`/g)];
-  return code
-    .map(([, block, span]) => block ?? span ?? "")
-    .flatMap((piece) => [
-      // Not the name of a project, a namespace or a schema.
-      ...piece.matchAll(/(?<=^|\s)(?<!--[a-z-]+ |schema )holdfast ([a-z]+[^|;#\n]*)/g),
-    ])
-    .map(([, line = ""]) => line.trim().split(/\s+/));
-}
-
-const helps = new Map<string, string>();
-
-/** Of these words no process is needed for each. */
-async function helpFor(...path: readonly string[]): Promise<string> {
-  const name = path.join(" ");
-  const known = helps.get(name);
-  if (known !== undefined) return known;
-  const said = await office.send({ folder: ROOT, args: [...path, "--help"], env: {} });
-  assert.equal(said.code, 0, `holdfast ${name}: ${said.stderr}`);
-  helps.set(name, said.stdout);
-  return said.stdout;
-}
-
-/** Of the command itself, or of its subcommand: the one that is named, or `list`, which is meant when none is. */
-async function helpOf([command = "", second = ""]: readonly string[]): Promise<string> {
-  const help = await helpFor(command);
-  const [, list] = /\nCommands:\n([\s\S]*)/.exec(help) ?? [];
-  if (list === undefined) return help;
-  const wanted = /^[a-z]+$/.test(second) ? second : "list";
-  assert.match(list, new RegExp(`^ {2}${wanted} `, "m"), `holdfast ${command} ${wanted}`);
-  return helpFor(command, wanted);
-}
 
 /** As they are made of headings. */
 function anchorsOf(text: string): Set<string> {

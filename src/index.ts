@@ -4,6 +4,7 @@ export {
   defineTask,
   type AnyTask,
   type CallOptions,
+  type Committed,
   type Context,
   type Effect,
   type Task,

@@ -184,7 +184,7 @@ function flawOfInstance(value: object): Flaw {
     return flaw(`a ${className(value)} has no JSON form. Convert it to an array.`);
   }
   if ("toJSON" in value) {
-    return flaw("has a toJSON(), whose result would come back instead. Convert it.");
+    return flaw("has a toJSON(), whose result would come back instead. Use that result.");
   }
   return flaw(`is an instance of ${className(value)}. Use a plain object.`);
 }

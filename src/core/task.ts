@@ -9,6 +9,7 @@ import { checkKnown } from "./check.ts";
 import { toMs, type Duration } from "./duration.ts";
 import { InputRejected, InvalidArgument } from "./errors.ts";
 import type { EventType } from "./event.ts";
+import type { ItemRecord } from "./item.ts";
 import type { Fence } from "./job.ts";
 import type { Progress } from "./report.ts";
 import type { UserTransaction } from "./step.ts";
@@ -48,8 +49,11 @@ export interface Context {
     act: (effect: Effect) => T | Promise<T>,
     options?: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> },
   ): Promise<T>;
-  /** Runs the function in a transaction; its rows and the step are committed together, while the job is ours. */
-  commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<T>;
+  /**
+   * Runs the function in a transaction; its rows and the step are committed together, while the job is ours. What it
+   * returns is stored. An item, or a list of items, is stored and comes back as its record.
+   */
+  commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<Committed<T>>;
   /** Gives the job's place back until the time is over. */
   sleep(name: string, duration: Duration): Promise<void>;
   /** Waits until the event is said under this key, however long before or after. Throws EventTimeout. */
@@ -82,6 +86,18 @@ export interface Context {
   /** Reports whatever else somebody who watches may want to know, under a name of the task's own choice. */
   report(name: string, data?: unknown): void;
 }
+
+/** An item, by what is stored of it. */
+interface Recorded {
+  toJSON(): ItemRecord;
+}
+
+/** What comes back of what a commit returned: of an item its record, anything else as it is. */
+export type Committed<T> = T extends Recorded
+  ? ReturnType<T["toJSON"]>
+  : T extends readonly Recorded[]
+    ? ReturnType<T[number]["toJSON"]>[]
+    : T;
 
 /** What an effect is told. */
 export interface Effect {

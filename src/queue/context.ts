@@ -20,6 +20,7 @@ import { inSpan, type OpenSpan } from "../core/tracing.ts";
 import type { CallOptions, Effect, Found, StepMatching, Task } from "../core/task.ts";
 import type { NewStep, StepName, StepRecord, StepWrite } from "../store/journal.ts";
 import type { FinishedRecord, Store } from "../store/store.ts";
+import { recordsOf } from "./item.ts";
 import { checkInputs, defaultsOf, newJob, termsHere } from "./new-job.ts";
 import { checkOptions, type Terms } from "./options.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
@@ -111,18 +112,19 @@ export class Steps {
     });
   }
 
-  async commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<T> {
+  async commit(name: string, body: (tx: UserTransaction) => unknown): Promise<unknown> {
     checkBody("commit", body);
     return this.#make(name, "commit", async ({ step }) => {
       const { store, fence, signal } = this.#parts;
-      let value: T | undefined;
+      let value: unknown;
       const commit = async (tx: UserTransaction): Promise<string | null> => {
         // A transaction does not stay open longer than the attempt that opened it.
-        value = await unlessAborted(signal(), async () => this.#asOwner(() => body(tx)));
+        const returned = await unlessAborted(signal(), async () => this.#asOwner(() => body(tx)));
+        value = recordsOf(returned);
         return encodeStep(value, step);
       };
       await this.#inSpan(step, () => store.commitStep(fence, step, commit));
-      return value as T;
+      return value;
     });
   }
 

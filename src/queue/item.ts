@@ -70,7 +70,22 @@ export class Item<
     return this.#workflows.progress(this.id);
   }
 
+  /** What it holds, as a plain object. */
+  toJSON(): ItemRecord<State, Data, Type> {
+    return Object.assign({}, this) as ItemRecord<State, Data, Type>;
+  }
+
   history(options?: HistoryOptions): Promise<ItemEntry[]> {
     return this.#workflows.history(this.id, options);
   }
+}
+
+/** An item's record in place of the item, and those of a list of items. Anything else is as it was. */
+export function recordsOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((each: unknown) => recordOf(each));
+  return recordOf(value);
+}
+
+function recordOf(value: unknown): unknown {
+  return value instanceof Item ? value.toJSON() : value;
 }

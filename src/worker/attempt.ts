@@ -350,8 +350,8 @@ class AttemptContext implements Context {
   ): Promise<T> {
     return this.#attempt.steps.effect(name, act, options);
   }
-  commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<T> {
-    return this.#attempt.steps.commit(name, body);
+  commit(name: string, body: (tx: UserTransaction) => unknown): Promise<never> {
+    return this.#attempt.steps.commit(name, body) as Promise<never>;
   }
   complete<T>(tx: unknown, result: T): Promise<T> {
     return this.#attempt.complete(tx, result);

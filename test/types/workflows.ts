@@ -7,9 +7,11 @@ import * as z from "zod";
 import {
   defineTask,
   defineWorkflow,
+  type Committed,
   type Context,
   type Holdfast,
   type Item,
+  type ItemRecord,
   type Workflow,
 } from "../../src/index.ts";
 
@@ -193,4 +195,32 @@ export async function items(): Promise<void> {
   await holdfast.startWorker({ tasks: [ship], workflows: [order, line, folder] });
   // @ts-expect-error -- a workflow, not its name
   await holdfast.startWorker({ tasks: [ship], workflows: ["order"] });
+}
+
+// ── A commit gives the record of an item; anything else as it is ─────────────────────────────────
+
+export async function commits(): Promise<void> {
+  type OrderRecord = ItemRecord<OrderState, OrderData, "order" | "return">;
+  const { workflows } = holdfast.within(null);
+  const paid = await ctx.commit("pay", () =>
+    workflows.change(order, "id", { move: "pay", actor: ctx }),
+  );
+  void (true satisfies Same<typeof paid, OrderRecord>);
+  // @ts-expect-error -- a record has no moves
+  await paid.move("finish", { actor: ctx });
+  const all = await ctx.commit("list", () => workflows.list(order));
+  void (true satisfies Same<typeof all, OrderRecord[]>);
+  const perhaps = await ctx.commit("perhaps", async () => (await workflows.list(order))[0] ?? null);
+  void (true satisfies Same<typeof perhaps, OrderRecord | null>);
+  const kind: { kind: "a" } = await ctx.commit("literal", () => ({ kind: "a" }));
+  const texts: string[] = await ctx.commit("empty", () => []);
+  void [kind, texts];
+  const none = ctx.commit("none", async () => {});
+  void (true satisfies Same<typeof none, Promise<void>>);
+  const parsed = await ctx.commit("any", () => JSON.parse("1"));
+  void (true satisfies IsAny<typeof parsed>);
+}
+
+export function committed<T>(body: () => Promise<T>): Promise<Committed<T>> {
+  return ctx.commit("generic", body);
 }

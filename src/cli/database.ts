@@ -1,9 +1,13 @@
 /** The database a command works on. */
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { DEFAULT_URL } from "../config/database-settings.ts";
 import type { Settings } from "../config/schema.ts";
+import { StoreUnavailable } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { openStore } from "../store/open.ts";
 import { openHoldfast, type Holdfast, type HoldfastOptions } from "../worker/holdfast.ts";
-import { UrlOption } from "./url-option.ts";
+import { UrlOption, usesDefaultUrl } from "./url-option.ts";
 
 export interface DatabaseOptions {
   readonly url: string;
@@ -51,6 +55,14 @@ export function openForService(settings: Settings, logger: Logger): Promise<Hold
 }
 
 /** For commands that look at what is there: where nothing is, a new and empty database would answer wrongly. */
-export function openForLooking(url: string): Promise<Holdfast> {
+export async function openForLooking(url: string): Promise<Holdfast> {
+  const path = resolve(DEFAULT_URL.replace("sqlite:", ""));
+  if (usesDefaultUrl() && !existsSync(path)) {
+    throw new StoreUnavailable({
+      problem: `There is no database at ${path}, the default: neither --url nor HOLDFAST_URL names one.`,
+      remedy:
+        "Name yours, such as --url sqlite:shop.db, or create this one with 'holdfast migrate'.",
+    });
+  }
   return openHoldfast(url, { create: false, migrate: false });
 }

@@ -8,10 +8,11 @@ import { ENV_FILE, ENVIRONMENT, readEnvFile } from "../config/sources.ts";
 import { flagsFrom } from "./flags.ts";
 
 /** As the process found it, before `.env` was added. */
-const found = { ...process.env };
+let found = { ...process.env };
 
 /** What `.env` says is there for tasks too, unless the environment says it. */
 export function addEnvFile(): void {
+  found = { ...process.env };
   for (const [name, value] of Object.entries(readEnvFile(cwd()).value)) {
     process.env[name] ??= value;
   }
@@ -56,12 +57,12 @@ function lacks({ settings, origins }: Config, { tasks }: Needs): Problem[] {
 }
 
 /** For commands that only need the database: nothing else that may be wrong is in their way. */
-export async function readUrl(): Promise<string> {
+export async function readUrl(): Promise<{ url: string; isDefault: boolean }> {
   const { settings, origins, problems } = await readConfig({});
   // A line of .env that says nothing may be the one that was to name the database.
   const inQuestion = origins.url.source === ENVIRONMENT ? [] : [ENV_FILE];
   const names = new Set(["HOLDFAST_URL", "DATABASE_URL", origins.url.name, ...inQuestion]);
   const ours = problems.filter(({ name }) => names.has(name) || name.startsWith("MYSQL_DB_"));
   if (ours.length > 0) throw new ConfigInvalid(ours);
-  return settings.url;
+  return { url: settings.url, isDefault: origins.url.source === null };
 }

@@ -9,8 +9,19 @@ export class UrlOption extends Option {
   }
 }
 
+let isUnnamed = false;
+
+/** Whether the database of this command is the default: neither a flag nor a setting names one. */
+export function usesDefaultUrl(): boolean {
+  return isUnnamed;
+}
+
 /** Every command looks at the database that the service works on. */
 export async function completeUrl(command: Command): Promise<void> {
+  isUnnamed = false;
   if (!command.options.some((option) => option instanceof UrlOption)) return;
-  if (command.getOptionValue("url") === undefined) command.setOptionValue("url", await readUrl());
+  if (command.getOptionValue("url") !== undefined) return;
+  const { url, isDefault } = await readUrl();
+  isUnnamed = isDefault;
+  command.setOptionValue("url", url);
 }

@@ -143,6 +143,17 @@ suite("a database that cannot be used", () => {
     assert.match(stderr, /no database[^]*\n +at .*:\d+:\d+/);
   });
 
+  test("a default database that is missing says that none was named, and how to name it", async () => {
+    const unnamed = await desk.holdfast(["jobs"]);
+    assertRefused(unnamed, 3, /neither --url nor HOLDFAST_URL/, /--url sqlite:shop\.db/, /migrate/);
+    for (const given of [["jobs", "--url", "sqlite:holdfast.db"], ["jobs"]]) {
+      const env = given.length === 1 ? { HOLDFAST_URL: "sqlite:holdfast.db" } : {};
+      const named = await desk.holdfast(given, { env });
+      assertRefused(named, 3, /no database at .*holdfast\.db/, /Check the name/);
+      assert.doesNotMatch(named.stderr, /neither/);
+    }
+  });
+
   test("a file that is no database is refused and left as it was", async () => {
     const path = desk.file("notes.txt", "these are my notes, and they are not a database at all");
     for (const args of [["jobs"], ["enqueue", "x"], ["migrate"]]) {

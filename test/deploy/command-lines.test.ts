@@ -50,6 +50,12 @@ describe("the command lines of the documentation", () => {
     assert.deepEqual(wrong, []);
   });
 
+  test("of the README look at the database of its sample", () => {
+    const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+    const [, url = ""] = /openHoldfast\("([^"]+)"\)/.exec(readme) ?? [];
+    assert.ok(commandLines(readme).includes(`jobs --url ${url}`), url);
+  });
+
   test("are refused if they name what there is not", () => {
     const wrong = [
       "helth",

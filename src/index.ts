@@ -66,6 +66,7 @@ export type { Audit, AuditFilter, PruneOptions, TrailOptions } from "./queue/aud
 export type { Verification, VerifyOptions, VerifyProgress, Witness } from "./queue/audit-walk.ts";
 export type { TrailEntry } from "./queue/item-trail.ts";
 export type { ByOperator } from "./queue/signature.ts";
+export type { TaskClient } from "./queue/task-client.ts";
 export type { Within } from "./queue/within.ts";
 export type { WatchOptions } from "./queue/watches.ts";
 export type { EnqueueOptions } from "./queue/options.ts";

@@ -72,7 +72,7 @@ export class Item<
 
   /** What it holds, as a plain object. */
   toJSON(): ItemRecord<State, Data, Type> {
-    return Object.assign({}, this) as ItemRecord<State, Data, Type>;
+    return Object.assign({}, this);
   }
 
   history(options?: HistoryOptions): Promise<ItemEntry[]> {

@@ -12,6 +12,7 @@ import { statuses, type Outcome, type Status } from "../core/job.ts";
 import { taskMap, type AnyTask, type Task } from "../core/task.ts";
 import { checkKnown, checkWhole } from "../core/check.ts";
 import type { ClaimedJob, JobSummary, ListFilter, Store } from "../store/store.ts";
+import { taskClient, type TaskClient } from "../queue/task-client.ts";
 import { Attempt, type AttemptOwner } from "../worker/attempt.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { guardProcess, runTraced } from "../worker/uncaught.ts";
@@ -114,6 +115,7 @@ class Drain {
   readonly #tasks: ReadonlyMap<string, Task>;
   readonly #attemptsMax: number;
   readonly #newId: () => string;
+  readonly #client: TaskClient;
   readonly #worker: string;
   readonly #ran = new Set<string>();
   #queues: readonly string[] = [];
@@ -124,6 +126,7 @@ class Drain {
     this.#holdfast = holdfast;
     this.#tasks = tasks;
     this.#newId = makeIds(holdfast.runtime);
+    this.#client = taskClient(holdfast);
     this.#worker = `drain-${this.#newId()}`;
   }
 
@@ -195,9 +198,8 @@ class Drain {
         renewAgain: () => {},
         checkLease: () => {},
       };
-      runTraced(
-        new Attempt({ job, task, trustedUntil, runtime, store, newId: this.#newId, owner }),
-      );
+      const [newId, client] = [this.#newId, this.#client];
+      runTraced(new Attempt({ job, task, trustedUntil, runtime, store, newId, client, owner }));
     });
     const { id, worker, epoch } = job;
     const settlements = [{ id, worker, epoch, outcome }];

@@ -36,6 +36,7 @@ import {
 } from "../core/task.ts";
 import { Steps } from "../queue/context.ts";
 import { ReportBuffer } from "../queue/report-buffer.ts";
+import type { TaskClient } from "../queue/task-client.ts";
 import { unlessAborted } from "../queue/unless-aborted.ts";
 import type { StepName } from "../store/journal.ts";
 import type { ClaimedJob, Store } from "../store/store.ts";
@@ -79,6 +80,7 @@ export class Attempt {
   endedInTime = false;
   /** Where the application traces. */
   readonly span: OpenSpan | null;
+  readonly client: TaskClient;
   readonly #runtime: Runtime;
   readonly #store: Store;
   readonly #newId: () => string;
@@ -97,12 +99,14 @@ export class Attempt {
     runtime: Runtime;
     store: Store;
     newId: () => string;
+    client: TaskClient;
     owner: AttemptOwner;
     span?: OpenSpan | null;
   }) {
     this.job = parts.job;
     this.span = parts.span ?? null;
     this.task = parts.task;
+    this.client = parts.client;
     this.trustedUntil = parts.trustedUntil;
     this.#runtime = parts.runtime;
     this.#store = parts.store;
@@ -338,6 +342,9 @@ class AttemptContext implements Context {
   }
   get idempotencyKey(): string {
     return this.#attempt.job.id;
+  }
+  get holdfast(): TaskClient {
+    return this.#attempt.client;
   }
 
   step<T>(name: string, body: () => T | Promise<T>): Promise<T> {

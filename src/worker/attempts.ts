@@ -10,6 +10,7 @@ import { makeIds } from "../core/id.ts";
 import type { Fence, Outcome } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
+import type { TaskClient } from "../queue/task-client.ts";
 import type { ClaimedJob, Store } from "../store/store.ts";
 import { Attempt, type AttemptOwner } from "./attempt.ts";
 import type { KeeperHost } from "./keeper-host.ts";
@@ -28,6 +29,7 @@ export class Attempts implements AttemptOwner {
   readonly #runtime: Runtime;
   readonly #store: Store;
   readonly #newId: () => string;
+  readonly #client: TaskClient;
   readonly #reporter: Reporter;
   readonly #trustMs: number;
   readonly #keeper: AttemptKeeper;
@@ -38,6 +40,7 @@ export class Attempts implements AttemptOwner {
   constructor(parts: {
     runtime: Runtime;
     store: Store;
+    client: TaskClient;
     reporter: Reporter;
     leaseMs: number;
     keeper: AttemptKeeper;
@@ -46,6 +49,7 @@ export class Attempts implements AttemptOwner {
     this.#runtime = parts.runtime;
     this.#store = parts.store;
     this.#newId = makeIds(parts.runtime);
+    this.#client = parts.client;
     this.#reporter = parts.reporter;
     this.#trustMs = parts.leaseMs * (1 - TRUST_MARGIN);
     this.#keeper = parts.keeper;
@@ -71,6 +75,7 @@ export class Attempts implements AttemptOwner {
       runtime: this.#runtime,
       store: this.#store,
       newId: this.#newId,
+      client: this.#client,
       owner: this,
     });
     this.#running.set(job.id, attempt);

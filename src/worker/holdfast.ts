@@ -8,6 +8,7 @@ import type { LockMode } from "../core/lock.ts";
 import { checkName } from "../core/name.ts";
 import { appVersion, checkNode } from "../core/version.ts";
 import { Client } from "../queue/client.ts";
+import { taskClient } from "../queue/task-client.ts";
 import { openLocks } from "../locks/open.ts";
 import { openStore, type Place } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
@@ -109,7 +110,8 @@ export class Holdfast extends Client {
     const { store, runtime, logger, workflows } = this;
     const { signal } = this.#closing;
     const ignoreSignals = settings.signals ? leaveOnSignals(this.#leave) : () => {};
-    const starting = Worker.start({ store, runtime, logger, settings, workflows, signal });
+    const client = taskClient(this);
+    const starting = Worker.start({ store, runtime, logger, settings, workflows, client, signal });
     // From here on, so that a close() meanwhile waits for it and stops it.
     this.#started.add(starting);
     try {

@@ -11,6 +11,7 @@ import { Loop } from "../core/loop.ts";
 import { sleep, type Gauge, type Runtime, type Timer } from "../core/runtime.ts";
 import type { Wish } from "../core/worker-state.ts";
 import type { Beat, Registered, WorkerVitals } from "../store/registry.ts";
+import type { TaskClient } from "../queue/task-client.ts";
 import type { Workflows } from "../queue/workflows.ts";
 import type { Hint, Store } from "../store/store.ts";
 import { ABORT_GRACE_MS } from "./attempt.ts";
@@ -50,6 +51,7 @@ export interface ShiftParts {
   readonly logger: Logger;
   readonly settings: WorkerSettings;
   readonly workflows: Workflows;
+  readonly client: TaskClient;
   readonly reporter: Reporter;
   /** Somebody wants this worker to end. */
   readonly onWish: (wish: "drain" | "stop") => void;

@@ -10,6 +10,7 @@ import { NotCommitted } from "../core/step-errors.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, type Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
+import type { TaskClient } from "../queue/task-client.ts";
 import type { ClaimedJob, Settled, Store } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
 import { withTraces } from "./attempt-span.ts";
@@ -42,6 +43,7 @@ export interface TurnsParts {
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly settings: WorkerSettings;
+  readonly client: TaskClient;
   readonly reporter: Reporter;
   readonly keeper: KeeperHost;
   /** Something ended: the next turn should not wait. */

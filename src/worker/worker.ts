@@ -11,6 +11,7 @@ import { describeError } from "../core/error-record.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, type Runtime } from "../core/runtime.ts";
 import type { Wish } from "../core/worker-state.ts";
+import type { TaskClient } from "../queue/task-client.ts";
 import type { Workflows } from "../queue/workflows.ts";
 import type { Store } from "../store/store.ts";
 import type { WorkerEvents } from "./events.ts";
@@ -30,6 +31,8 @@ export interface WorkerParts {
   readonly logger: Logger;
   readonly settings: WorkerSettings;
   readonly workflows: Workflows;
+  /** What its tasks get. */
+  readonly client: TaskClient;
   /** Aborts when nobody waits for the worker to start any more. */
   readonly signal?: AbortSignal;
 }

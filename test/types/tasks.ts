@@ -11,6 +11,7 @@ import {
   type Job,
   type Status,
   type Task,
+  type TaskClient,
   type Worker,
   type WorkerOptions,
 } from "../../src/index.ts";
@@ -26,11 +27,20 @@ declare const worker: Worker;
 
 // ── Without a schema: the types of run() are the task's ──────────────────────────────────────────
 
+const ship = defineTask({ name: "ship", run: (id: string) => id.length });
+
 export const mail = defineTask({
   name: "mail.send",
   async run({ to }: { to: string; copies?: number }, ctx) {
     void (true satisfies Same<typeof ctx.signal, AbortSignal>);
     void (true satisfies Same<typeof ctx.attempt, number>);
+    void (true satisfies Same<typeof ctx.holdfast, TaskClient>);
+    const job = await ctx.holdfast.enqueue(ship, "7");
+    void (true satisfies Same<typeof job, Job<number>>);
+    // @ts-expect-error -- a task does not end what runs it
+    void ctx.holdfast.close;
+    // @ts-expect-error -- a task starts no workers
+    void ctx.holdfast.startWorker;
     return { sentTo: to };
   },
 });

@@ -12,6 +12,7 @@ import {
 import type { Outcome } from "../../src/core/job.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import type { Task } from "../../src/core/task.ts";
+import type { TaskClient } from "../../src/queue/task-client.ts";
 import { Attempt, type AttemptOwner } from "../../src/worker/attempt.ts";
 import { nextId } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -138,7 +139,8 @@ suite("an attempt", () => {
     };
     const trustedUntil = Number.POSITIVE_INFINITY;
     const parts = { job, task: task as Task, trustedUntil, runtime: systemRuntime, owner };
-    const attempt = new Attempt({ ...parts, store: store.real, newId: nextId });
+    const client = {} as TaskClient; // the task does not use it
+    const attempt = new Attempt({ ...parts, store: store.real, newId: nextId, client });
     attempt.start();
     const thrown: unknown = undefined;
     attempt.fail(thrown);

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { runInNewContext } from "node:vm";
-import { defineTask, defineWorkflow, type Context, type Holdfast } from "../../src/index.ts";
+import { defineTask, defineWorkflow } from "../../src/index.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 
@@ -36,13 +36,7 @@ suite("the page about workflows", () => {
     const pay = defineTask({
       name: "pay",
       run: async (id: string, ctx) => {
-        const names: { ctx: Context; holdfast: Holdfast; order: typeof order; id: string } = {
-          ctx,
-          holdfast,
-          order,
-          id,
-        };
-        await (runInNewContext(`(async () => {${code}})()`, names) as Promise<void>);
+        await (runInNewContext(`(async () => {${code}})()`, { ctx, order, id }) as Promise<void>);
       },
     });
     await holdfast.enqueue(pay, item.id);

@@ -42,6 +42,14 @@ suite("the guide", () => {
     }
   });
 
+  test("says where a worker in a program logs, and what the promise of a standby does", () => {
+    for (const page of ["workers.md", "monitoring.md", "../../README.md"]) {
+      assert.match(textOf(page), /logs\s+nothing/, page);
+      assert.match(textOf(page), /\{ logger(?:: \w+)? \}/, page);
+    }
+    assert.match(textOf("workers.md"), /fulfilled when\s+the worker becomes active/);
+  });
+
   test("has the words that people search for", () => {
     const all = pages.map(textOf).join("\n").toLowerCase();
     const words =

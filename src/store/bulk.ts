@@ -11,9 +11,10 @@ import type { Status } from "../core/job.ts";
 import type { Signature } from "./actions.ts";
 import { noteAction } from "./audit.ts";
 import type { Engine, Transaction } from "./engine.ts";
-import { cancelWhereItStands, reviveIn, type Touched } from "./jobs.ts";
-import { readNow } from "./moving.ts";
+import { cancelWhereItStands, reviveIn } from "./jobs.ts";
+import { hintPending, readNow } from "./moving.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
+import type { Hint } from "./store.ts";
 
 /** What is walked one after the other, in the order in which jobs pass through it. */
 const walks = {
@@ -122,7 +123,9 @@ export interface Chunk {
   readonly signatures: readonly Signature[] | null;
 }
 
-export interface Changed extends Touched {
+export interface Changed {
+  /** What others should hear: queues that have jobs now. */
+  readonly hints: readonly Hint[];
   /** Those that were changed. The others had changed by themselves meanwhile. */
   readonly ids: readonly string[];
 }
@@ -146,7 +149,7 @@ export function reviveAll(engine: Engine, chunk: Chunk, attempts: number): Promi
       });
     }
     await noteAll(engine, tx, done);
-    return { ids: done.map(({ id }) => id), queues: [...queues] };
+    return { ids: done.map(({ id }) => id), hints: await hintPending(engine, tx, [...queues]) };
   });
 }
 
@@ -168,7 +171,7 @@ export function cancelAll(engine: Engine, chunk: Chunk): Promise<Changed> {
       });
     }
     await noteAll(engine, tx, done);
-    return { ids: done.map(({ id }) => id), queues: [...queues] };
+    return { ids: done.map(({ id }) => id), hints: await hintPending(engine, tx, [...queues]) };
   });
 }
 
@@ -199,7 +202,7 @@ export async function changedBefore(
     const noted = await engine.all(
       sql`select id from holdfast.audit where ${engine.among(sql`id`, lines)} limit 1`,
     );
-    if (noted.length > 0) return { ids, queues: [] };
+    if (noted.length > 0) return { ids, hints: [] };
   }
-  return { queues: (await act()).queues, ids };
+  return { hints: (await act()).hints, ids };
 }

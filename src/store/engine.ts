@@ -115,6 +115,8 @@ export interface Engine {
   asGuest<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T>;
   /** Tells others in that very transaction: they hear it when it is committed, and never otherwise. */
   tellInside(tx: Transaction, hint: Hint): Promise<void>;
+  /** The same in a transaction of our own, as far as that costs nothing; `tell` sends the rest after the commit. */
+  notifyInTx(tx: Transaction, hints: readonly Hint[]): Promise<void>;
 
   hasTable(name: string): Promise<boolean>;
 

@@ -55,7 +55,9 @@ export async function enqueueMinding(
       const known = await tx.all<{ id: string }>(
         sql`select id from holdfast.job where ${engine.among(sql`id`, ids)}`,
       );
-      return enqueueIn(engine, tx, jobs, new Set(known.map(({ id }) => id)));
+      const accepted = await enqueueIn(engine, tx, jobs, new Set(known.map(({ id }) => id)));
+      await engine.notifyInTx(tx, accepted.hints);
+      return accepted;
     });
   } catch (error) {
     // Somebody has inserted the same since we looked; the next look sees it.

@@ -8,10 +8,11 @@ import { StoreRefused } from "../core/errors.ts";
 import type { Wait } from "../core/job.ts";
 import { JOB_ENDED } from "../core/step.ts";
 import type { Engine, Transaction } from "./engine.ts";
-import { putReady, queuesOf, readNow } from "./moving.ts";
+import { hintPending, putReady, queuesOf, readNow } from "./moving.ts";
 import type { Emitted, EventRecord, NewEvent } from "./journal.ts";
 import type { WaitingRow } from "./rows.ts";
 import { nothing, sql, type Sql } from "./sql.ts";
+import type { Hint } from "./store.ts";
 
 interface EventRow {
   payload: string | null;
@@ -21,9 +22,12 @@ interface EventRow {
 export async function emit(
   engine: Engine,
   event: NewEvent,
-): Promise<Emitted & { queues: readonly string[] }> {
+): Promise<Emitted & { hints: readonly Hint[] }> {
   await declareEvent(engine, { event: event.name, key: event.key });
-  return engine.transaction((tx) => say(engine, tx, event));
+  return engine.transaction(async (tx) => {
+    const { queues, ...emitted } = await say(engine, tx, event);
+    return { ...emitted, hints: await hintPending(engine, tx, queues) };
+  });
 }
 
 /** Says it, if nobody has. The event's row is there. */

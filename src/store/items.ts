@@ -28,7 +28,12 @@ export interface Changed {
 }
 
 export function changeItems(engine: Engine, change: ItemsChange): Promise<Changed> {
-  return orViolation(() => engine.transaction((tx) => changeIn(engine, tx, change)));
+  const changing = async (tx: Transaction): Promise<Changed> => {
+    const changed = await changeIn(engine, tx, change);
+    await engine.notifyInTx(tx, changed.hints);
+    return changed;
+  };
+  return orViolation(() => engine.transaction(changing));
 }
 
 /** What the database refuses in a change is a rule of items that would be broken. What guards throw is their own. */

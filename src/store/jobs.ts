@@ -22,7 +22,7 @@ import type { Engine, Transaction } from "./engine.ts";
 import { pruneEvents, wake } from "./events.ts";
 import { tellItems } from "./item-due.ts";
 import { holdAgain } from "./keys.ts";
-import { asRow, putReady, queuesOf, readNow } from "./moving.ts";
+import { asRow, hintPending, putReady, queuesOf, readNow } from "./moving.ts";
 import {
   land,
   landAfterCrash,
@@ -35,7 +35,7 @@ import {
   type WaitingRow,
 } from "./rows.ts";
 import { sql, type Sql } from "./sql.ts";
-import type { Settled, Upcoming } from "./store.ts";
+import type { Hint, Settled, Upcoming } from "./store.ts";
 
 export interface Promoted extends Touched {
   readonly moved: number;
@@ -197,7 +197,7 @@ export function revive(
   id: string,
   attempts: number,
   signature: Signature | null = null,
-): Promise<string> {
+): Promise<Hint[]> {
   return engine.transaction(async (tx) => {
     const row = await reviveIn(engine, tx, { id, attempts, now: await readNow(engine, tx) });
     if (row === null) throw await whyNotRevived(engine, tx, id);
@@ -206,7 +206,7 @@ export function revive(
       const action = { action: "job.retry", subject: subjects.job(id), ...moved };
       await noteAction(engine, tx, signature, action);
     }
-    return row.queue;
+    return hintPending(engine, tx, [row.queue]);
   });
 }
 

@@ -2,7 +2,7 @@
 import type { Engine, Row, Transaction } from "./engine.ts";
 import { traveller, type ReadyRow, type Traveller } from "./rows.ts";
 import { sql } from "./sql.ts";
-import type { NewJob } from "./store.ts";
+import type { Hint, NewJob } from "./store.ts";
 
 export async function readNow(engine: Engine, tx: Transaction): Promise<number> {
   const [row] = await tx.all<{ now: number | string }>(sql`select ${engine.now()} as now`);
@@ -23,6 +23,17 @@ export async function putReady(
 ): Promise<void> {
   const ready = rows.map((row): ReadyRow => ({ ...traveller(row), ready_at: now }));
   await tx.insert("ready", ready.map(asRow));
+}
+
+/** Hints that these queues have jobs, which others hear of with the commit where the engine can do that. */
+export async function hintPending(
+  engine: Engine,
+  tx: Transaction,
+  queues: readonly string[],
+): Promise<Hint[]> {
+  const hints = queues.map((queue): Hint => ({ kind: "pending", queue }));
+  await engine.notifyInTx(tx, hints);
+  return hints;
 }
 
 export function queuesOf(rows: readonly Traveller[]): string[] {

@@ -19,7 +19,7 @@ import type {
 import type { Hint } from "./store.ts";
 import { SqlWorkflows } from "./sql-workflows.ts";
 import * as steps from "./steps.ts";
-import { actOrLookUp, queueOf, writeOrLookUp } from "./unknown.ts";
+import { actOrLookUp, pendingAgain, writeOrLookUp } from "./unknown.ts";
 import { Guest } from "./within.ts";
 
 export class SqlJournal extends SqlWorkflows implements Journal {
@@ -72,8 +72,8 @@ export class SqlJournal extends SqlWorkflows implements Journal {
   }
 
   async emit(event: NewEvent): Promise<Emitted> {
-    const { queues, ...emitted } = await emit(this.engine, event);
-    for (const queue of queues) this.announce({ kind: "pending", queue });
+    const { hints, ...emitted } = await emit(this.engine, event);
+    for (const hint of hints) this.announce(hint);
     return emitted;
   }
 
@@ -95,9 +95,9 @@ export class SqlJournal extends SqlWorkflows implements Journal {
     const { engine } = this;
     const { job } = resolution;
     if (!engine.mayBeId(job)) return false;
-    const resolve = (): Promise<string | null> => steps.resolveDoubt(engine, resolution);
-    const queue = await actOrLookUp(engine, resolution, resolve, () => queueOf(engine, job));
-    if (queue !== null) this.announce({ kind: "pending", queue });
-    return queue !== null;
+    const resolve = (): Promise<Hint[] | null> => steps.resolveDoubt(engine, resolution);
+    const hints = await actOrLookUp(engine, resolution, resolve, () => pendingAgain(engine, job));
+    for (const hint of hints ?? []) this.announce(hint);
+    return hints !== null;
   }
 }

@@ -37,7 +37,7 @@ import {
   lookUpMinding,
   lookUpRevived,
   lookUpTurn,
-  queueOf,
+  pendingAgain,
   writeOrLookUp,
 } from "./unknown.ts";
 
@@ -209,11 +209,11 @@ export class SqlStore extends SqlFindings implements Store {
     const { engine } = this;
     if (!engine.mayBeId(id)) throw new JobNotFound({ id });
     const revive = () => jobs.revive(engine, id, attempts, signature);
-    const queue =
+    const hints =
       signature === null
         ? await writeOrLookUp(engine, revive, () => lookUpRevived(engine, id, attempts))
-        : await actOrLookUp(engine, signature, revive, () => queueOf(engine, id));
-    this.announce({ kind: "pending", queue });
+        : await actOrLookUp(engine, signature, revive, () => pendingAgain(engine, id));
+    for (const hint of hints) this.announce(hint);
   }
 
   lookAt(at: bulk.Cursor, limit: number) {
@@ -236,8 +236,8 @@ export class SqlStore extends SqlFindings implements Store {
     act: () => Promise<bulk.Changed>,
   ): Promise<readonly string[]> {
     const lookUp = () => bulk.changedBefore(this.engine, chunk, act);
-    const { ids, queues } = await writeOrLookUp(this.engine, act, lookUp);
-    for (const queue of queues) this.announce({ kind: "pending", queue });
+    const { ids, hints } = await writeOrLookUp(this.engine, act, lookUp);
+    for (const hint of hints) this.announce(hint);
     return ids;
   }
 

@@ -14,9 +14,10 @@ import type { Engine, Transaction } from "./engine.ts";
 import type { Doubt, NewStep, Resolution, StepName, StepRecord, StepWrite } from "./journal.ts";
 
 import { stopWaiting } from "./jobs.ts";
-import { putReady, readNow } from "./moving.ts";
+import { hintPending, putReady, readNow } from "./moving.ts";
 import type { WaitingRow } from "./rows.ts";
 import { sql, type Sql } from "./sql.ts";
+import type { Hint } from "./store.ts";
 
 export function steps(engine: Engine, job: string): Promise<StepRecord[]> {
   return engine.all<StepRecord>(sql`
@@ -120,7 +121,7 @@ export function doubts(engine: Engine, limit: number): Promise<Doubt[]> {
 }
 
 /** Returns the queue in which the job goes on; null: the step is not in doubt, or its job has ended. */
-export function resolveDoubt(engine: Engine, resolution: Resolution): Promise<string | null> {
+export function resolveDoubt(engine: Engine, resolution: Resolution): Promise<Hint[] | null> {
   const { job, happened, name } = resolution;
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
@@ -137,7 +138,7 @@ export function resolveDoubt(engine: Engine, resolution: Resolution): Promise<st
       newStatus: "pending",
       detail: name,
     });
-    return row.queue;
+    return hintPending(engine, tx, [row.queue]);
   });
 }
 

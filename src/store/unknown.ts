@@ -123,17 +123,17 @@ export function actOrLookUp<T>(
 }
 
 /** A job that has finished was not revived; one that has not was, and may have gone on since. */
-export async function lookUpRevived(engine: Engine, id: string, attempts: number): Promise<string> {
+export async function lookUpRevived(engine: Engine, id: string, attempts: number): Promise<Hint[]> {
   const [finished] = await engine.all(sql`select id from holdfast.finished where id = ${id}`);
-  return finished === undefined ? queueOf(engine, id) : revive(engine, id, attempts);
+  return finished === undefined ? pendingAgain(engine, id) : revive(engine, id, attempts);
 }
 
-export async function queueOf(engine: Engine, id: string): Promise<string> {
+export async function pendingAgain(engine: Engine, id: string): Promise<Hint[]> {
   const [job] = await engine.all<{ queue: string }>(
     sql`select queue from holdfast.job where id = ${id}`,
   );
   if (job === undefined) throw new JobNotFound({ id });
-  return job.queue;
+  return [{ kind: "pending", queue: job.queue }];
 }
 
 export async function lookUpTurn(

@@ -132,6 +132,8 @@ export class FaultyEngine implements Engine {
 
   async tellInside(): Promise<void> {}
 
+  async notifyInTx(): Promise<void> {}
+
   hasTable(name: string): Promise<boolean> {
     return this.#call("has table", "read", () => this.#inner.hasTable(name));
   }

@@ -250,6 +250,8 @@ export class MysqlEngine implements Engine {
   /** Whoever polls finds it when it is committed. */
   async tellInside(): Promise<void> {}
 
+  async notifyInTx(): Promise<void> {}
+
   async hasTable(name: string): Promise<boolean> {
     const rows = await this.all(sql`
       select table_name

@@ -29,6 +29,7 @@ import { condition } from "./condition.ts";
 import { endSession } from "./end-session.ts";
 import { sendIn } from "./guest.ts";
 import { HotVerbs } from "./hot.ts";
+import { CommitNotes } from "./commit-notes.ts";
 import { Listener, notify, type PushParts } from "./listen.ts";
 import { MIGRATION_TABLE, migrationDialect, migrations } from "./migrations.ts";
 import { loadDriver, placeOf, SCHEMA, type PgPool, type PostgresAddress } from "./options.ts";
@@ -77,6 +78,7 @@ export class PostgresEngine implements Engine {
   readonly #names = new Map<string, string>();
   readonly #hot: HotVerbs;
   readonly #push: PushParts;
+  readonly #commitNotes: CommitNotes;
   readonly #teller: Teller;
   #listener: Listener | null = null;
   #database = "";
@@ -134,9 +136,11 @@ export class PostgresEngine implements Engine {
       runtime,
       sender: makeIds(systemRuntime)(),
     };
+    const { sender } = this.#push;
+    this.#commitNotes = new CommitNotes({ channel: this.#schema, sender });
     this.#teller = new Teller({
       runtime,
-      sender: this.#push.sender,
+      sender,
       send: (notes) => notify(this.#main, this.#schema, notes),
     });
   }
@@ -186,9 +190,11 @@ export class PostgresEngine implements Engine {
     body: (tx: Transaction) => Promise<T>,
     patience?: { readonly lockMs: number },
   ): Promise<T> {
-    return this.#main.transaction(
-      (send, client) => body(this.#transaction(send, { ahead: client.pipeline === true })),
-      patience,
+    return this.#commitNotes.during((begin) =>
+      this.#main.transaction(
+        (send, client) => body(begin(this.#transaction(send, { ahead: client.pipeline === true }))),
+        patience,
+      ),
     );
   }
 
@@ -218,6 +224,10 @@ export class PostgresEngine implements Engine {
   async tellInside(tx: Transaction, hint: Hint): Promise<void> {
     // As from somebody else: nobody here has heard of it yet.
     await tx.all(sql`select pg_notify(${this.#schema}, ${`sql:${noteOf(hint)}`})`);
+  }
+
+  notifyInTx(tx: Transaction, hints: readonly Hint[]): Promise<void> {
+    return this.#commitNotes.send(tx, hints);
   }
 
   async hasTable(name: string): Promise<boolean> {
@@ -299,7 +309,7 @@ export class PostgresEngine implements Engine {
   }
 
   tell(hint: Hint): void {
-    this.#teller.tell(hint);
+    if (!this.#commitNotes.has(hint)) this.#teller.tell(hint);
   }
 
   async close(): Promise<void> {

@@ -195,6 +195,8 @@ export class SqliteEngine implements Engine {
   /** A commit is seen in the file itself. */
   async tellInside(): Promise<void> {}
 
+  async notifyInTx(): Promise<void> {}
+
   async hasTable(name: string): Promise<boolean> {
     const rows = await this.all(
       sql`select name from sqlite_schema where type = 'table' and name = ${`holdfast_${name}`}`,

@@ -10,7 +10,6 @@ import type { ItemFilter, Seen } from "../store/workflows.ts";
 import type { Asked, Signature, Started } from "./item-plan.ts";
 
 const PATCH = { what: "patch of an item", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
-const TENANT = "default";
 const REASON_LENGTH_MAX = 1_000;
 const TRACE_LENGTH_MAX = 1_000;
 
@@ -52,11 +51,11 @@ export interface NewItem<Data, Type extends string> extends Signed {
   readonly data: Data;
   /** Default: the first that the workflow declares. */
   readonly type?: Type;
-  /** Default: `default`. */
+  /** Default: its parent's; without a parent `default`. */
   readonly tenant?: string;
   /** The caller's own name for it. Default: its id. */
   readonly identifier?: string;
-  /** The item that it belongs to. */
+  /** The item that it belongs to; needed if the workflow has a `parent`. */
   readonly parent?: string | ItemRecord;
 }
 
@@ -122,17 +121,21 @@ export function startedOf(
   id: string,
 ): Started {
   checkKnown(item, START_OPTIONS);
-  const { type = workflow.types[0] ?? "", tenant = TENANT, identifier = id, parent, data } = item;
+  const { type = workflow.types[0] ?? "", tenant, identifier = id, parent, data } = item;
   if (!workflow.types.includes(type)) {
     const problem = `there is no type '${type}'. There are: ${workflow.types.join(", ")}.`;
     throw new InvalidArgument({ field: "type", problem });
+  }
+  if (parent === undefined && workflow.parent !== null) {
+    const problem = `an item of '${workflow.name}' stands below one of '${workflow.parent.name}': give parent.`;
+    throw new InvalidArgument({ field: "parent", problem });
   }
   const above = typeof parent === "object" ? parent?.id : parent;
   return {
     workflow,
     id,
     type,
-    tenant: checkName("tenant", tenant),
+    tenant: tenant === undefined ? null : checkName("tenant", tenant),
     identifier: checkKey("identifier", identifier),
     parent: parent === undefined ? null : checkText("parent", above as string),
     data,

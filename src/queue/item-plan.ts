@@ -18,6 +18,9 @@ import { jobsOnEntry, tooManyJobs } from "./item-entry.ts";
 import { Patience } from "./item-patience.ts";
 import { recordOf, recordOrNull } from "./item-record.ts";
 
+/** Of an item without a parent that names none. */
+const TENANT = "default";
+
 /** Who moves an item when nobody asks for it. */
 export const NOBODY = "holdfast";
 
@@ -36,7 +39,8 @@ export interface Started {
   readonly workflow: AnyWorkflow;
   readonly id: string;
   readonly type: string;
-  readonly tenant: string;
+  /** Null: its parent's. */
+  readonly tenant: string | null;
   readonly identifier: string;
   readonly parent: string | null;
   readonly data: unknown;
@@ -82,6 +86,7 @@ export class ItemPlan {
     const parent = this.#parent(facts.parent);
     const item: StoredItem = {
       ...facts,
+      tenant: facts.tenant ?? parent?.tenant ?? TENANT,
       workflow: workflow.name,
       root: parent?.root ?? facts.id,
       depth: parent === null ? 0 : parent.depth + 1,

@@ -433,7 +433,7 @@ export function api(name: string, url: () => Promise<string>): void {
     test("items are started, updated and changed together", async () => {
       const items = "/api/v1/workflows/order/items";
       const headers = { "idempotency-key": "start-1" };
-      const body = { data: { cents: 7 }, identifier: "H-1", reason: "by phone" };
+      const body = { data: { cents: 7 }, identifier: "H-1", tenant: "acme", reason: "by phone" };
       const { item } = await desk.post(items, body, 201, { headers });
       assert.deepEqual([item.status, item.identifier, item.revision], ["open", "H-1", 1]);
       assert.equal((await desk.post(items, body, 201, { headers })).item.id, item.id);
@@ -447,9 +447,14 @@ export function api(name: string, url: () => Promise<string>): void {
       const bulk = "/api/v1/workflows/part/items/bulk";
       const { items: started } = await desk.post(bulk, { items: parts }, 201);
       assert.deepEqual(
-        started.map(({ data }: any) => data.sku),
-        ["a", "b"],
+        started.map(({ data, tenant }: any) => [data.sku, tenant]),
+        [
+          ["a", "acme"],
+          ["b", "acme"],
+        ],
       );
+      const alone = await desk.post("/api/v1/workflows/part/items", { data: { sku: "d" } }, 422);
+      assert.deepEqual([alone.code, alone.field], ["INVALID_ARGUMENT", "parent"]);
       const [first, second] = started.map(({ id }: any) => id);
       const children = `/api/v1/items/${item.id}/children`;
       const bad = {

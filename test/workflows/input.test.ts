@@ -63,6 +63,16 @@ describe("input about items", { timeout: 60_000 }, () => {
     ["a parent that is none", "parent", start({ parent: 7 })],
     ["a parent without an id", "parent", start({ parent: {} })],
     ["a parent that is null", "parent", start({ parent: null })],
+    [
+      "a child without a parent",
+      "parent",
+      () => holdfast.workflows.start(line, { data: {}, ...ada }),
+    ],
+    [
+      "an imported child without a parent",
+      "parent",
+      () => holdfast.workflows.import(line, [{ data: {}, status: "new" }], ada),
+    ],
     ["nobody", "actor", start({ actor: undefined })],
     ["an actor that is none", "actor", start({ actor: 7 })],
     ["an actor without an id", "actor", start({ actor: {} })],

@@ -426,7 +426,7 @@ onEveryEngine("moves of items", (shop) => {
     await assert.rejects(below, withCode("INTEGRITY_VIOLATION"));
     await assert.rejects(
       workflows.start(line, { data: {}, ...ada }),
-      withCode("INTEGRITY_VIOLATION"),
+      withCode("INVALID_ARGUMENT", "parent"),
     );
     await assert.rejects(
       workflows.start(line, { parent: "nobody", data: {}, ...ada }),
@@ -440,6 +440,33 @@ onEveryEngine("moves of items", (shop) => {
     assert.deepEqual(
       listed.map(({ id }) => id),
       [child.id],
+    );
+  });
+
+  test("a child has its parent's tenant, unless another is given", async () => {
+    const { workflows } = shop().holdfast;
+    const above = guarded(() => true);
+    const below = defineWorkflow({
+      name: named("below"),
+      parent: above,
+      initial: "new",
+      states: { new: {}, packed: { final: true } },
+      moves: { pack: { from: "new", to: "packed" } },
+    });
+    const parent = await workflows.start(above, { tenant: "acme", data: {}, ...ada });
+    const mine = await workflows.start(below, { parent, data: {}, ...ada });
+    const [imported] = await workflows.import(below, [{ parent, data: {}, status: "new" }], ada);
+    const other = await workflows.start(below, { parent, tenant: "globex", data: {}, ...ada });
+    assert.deepEqual(
+      [mine.tenant, imported?.tenant, other.tenant, (await workflows.item(below, mine.id)).tenant],
+      ["acme", "acme", "globex", "acme"],
+    );
+    const listed = await workflows.list(below, { tenant: "acme" });
+    assert.equal(listed.length, 2);
+    const free = await workflows.start(above, { data: {}, ...ada });
+    assert.equal(
+      (await workflows.start(below, { parent: free, data: {}, ...ada })).tenant,
+      "default",
     );
   });
 });

@@ -24,9 +24,11 @@ const reason = s.reason.optional();
 const newItem = {
   data: fields,
   type: s.name.optional().meta({ description: "Default: the first type of the workflow." }),
-  tenant: s.name.optional(),
+  tenant: s.name
+    .optional()
+    .meta({ description: "Default: its parent's; without a parent `default`." }),
   identifier: s.key.optional().meta({ description: "Your own name for it. Default: its id." }),
-  parent: s.id.optional(),
+  parent: s.id.optional().meta({ description: "Needed if the workflow has a parent." }),
 };
 
 export function itemChangeRoutes(parts: RouteParts): Route[] {

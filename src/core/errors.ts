@@ -5,6 +5,7 @@
  * what happened and what to do about it. Code that catches errors compares codes or classes, never messages.
  */
 import { countRefusal } from "./refusals.ts";
+import { shellWord } from "./shell.ts";
 
 export class HoldfastError extends Error {
   readonly code: string;
@@ -103,16 +104,22 @@ export class JobCancelled extends HoldfastError {
   }
 }
 
-/** The result did not arrive in the time the caller gave. The job itself goes on. */
+function waitsFor(effect: string): string {
+  return `effect '${effect}' is in doubt, and it waits for an operator to say whether it happened`;
+}
+
+/** The result did not arrive in the time the caller gave. The job itself is not affected. */
 export class ResultTimeout extends HoldfastError {
   readonly id: string;
   readonly waitedMs: number;
 
-  constructor(facts: { id: string; waitedMs: number; status: string }) {
-    super(
-      "RESULT_TIMEOUT",
-      `Job ${facts.id} had no result after ${facts.waitedMs} ms; it is ${facts.status} and goes on.`,
-    );
+  constructor(facts: { id: string; waitedMs: number; status: string; inDoubt: string | null }) {
+    const { id, status, inDoubt } = facts;
+    const state =
+      inDoubt === null
+        ? `it is ${status}, and was not cancelled.`
+        : `its ${waitsFor(inDoubt)}: holdfast doubts resolve ${id} ${shellWord(inDoubt)} --done | --not-done`;
+    super("RESULT_TIMEOUT", `Job ${id} had no result after ${facts.waitedMs} ms; ${state}`);
     this.id = facts.id;
     this.waitedMs = facts.waitedMs;
   }
@@ -122,13 +129,14 @@ export class ResultTimeout extends HoldfastError {
 export class NothingRuns extends HoldfastError {
   readonly id: string;
 
-  constructor(facts: { id: string; task: string; status: string }) {
-    super(
-      "NOTHING_RUNS",
-      `Job ${facts.id} (${facts.task}) is ${facts.status}, and nothing runs it: call drain([task]), with ` +
-        `{ skipTime: true } for delays and retries, or clock.advance("1h") where a worker runs. ` +
-        `A test clock stands still, so no timeout passes.`,
-    );
+  constructor(facts: { id: string; task: string; status: string; inDoubt: string | null }) {
+    const { status, inDoubt } = facts;
+    const state =
+      inDoubt === null
+        ? `is ${status}, and nothing runs it: call drain([task]), with { skipTime: true } for delays ` +
+          `and retries, or clock.advance("1h") where a worker runs. A test clock stands still, so no timeout passes.`
+        : `is ${status}: its ${waitsFor(inDoubt)}. Call holdfast.jobs.resolve(), then drain again.`;
+    super("NOTHING_RUNS", `Job ${facts.id} (${facts.task}) ${state}`);
     this.id = facts.id;
   }
 }

@@ -104,8 +104,8 @@ export class Results {
   }
 
   async #tooLate(id: string, waitedMs: number): Promise<ResultTimeout> {
-    const status = (await this.#parts.store.find(id))?.status ?? "gone";
-    return new ResultTimeout({ id, waitedMs, status });
+    const { status = "gone", inDoubt = null } = (await this.#parts.store.find(id)) ?? {};
+    return new ResultTimeout({ id, waitedMs, status, inDoubt });
   }
 
   #start(): void {

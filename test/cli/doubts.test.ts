@@ -49,6 +49,17 @@ suite("holdfast doubts", () => {
     assert.match(lines[0]?.message ?? "", /^effect in doubt: .*holdfast doubts resolve/);
   });
 
+  test("waiting for the result names the effect, and what to type", async () => {
+    await using holdfast = await openHoldfast(desk.url);
+    const [id = ""] = ids;
+    await assert.rejects(holdfast.jobs.result(id, { timeout: 20 }), (error: Error) => {
+      assert.match(error.message, /effect 'charge' is in doubt/);
+      assert.match(error.message, new RegExp(`holdfast doubts resolve ${id} charge --done`));
+      assert.doesNotMatch(error.message, /goes on/);
+      return true;
+    });
+  });
+
   test("lists them, with what to do about them", async () => {
     const { stdout } = await desk.holdfast(["doubts"]);
     assert.match(stdout, /^JOB +BEGUN +EFFECT +TASK/);

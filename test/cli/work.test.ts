@@ -77,10 +77,14 @@ suite("holdfast work", () => {
     await worker.ended;
   });
 
-  test("a result that does not come in time is exit code 1, and the job goes on", async () => {
+  test("a result that does not come in time is exit code 1, and the job stays", async () => {
     const said = await desk.holdfast(["enqueue", "nobody", "--wait", "50ms", "--json"]);
     assert.equal(said.code, 1);
-    assert.equal(JSON.parse(said.stderr).error.code, "RESULT_TIMEOUT");
+    const { error } = JSON.parse(said.stderr);
+    assert.equal(error.code, "RESULT_TIMEOUT");
+    // No worker runs it.
+    assert.match(error.message, /it is pending/);
+    assert.doesNotMatch(error.message, /goes on/);
     assert.equal(JSON.parse(said.stdout).status, "pending");
   });
 

@@ -403,6 +403,21 @@ suite("a result that nothing brings about", () => {
     await assert.rejects(job.result(), stuck("pending"));
   });
 
+  test("names an effect in doubt, and what to call", async () => {
+    await using kit = await openTestHoldfast();
+    const pay = defineTask({
+      name: "pay",
+      run: (_input: null, ctx) => ctx.effect("charge", () => Promise.reject(new Error("hung up"))),
+    });
+    const job = await kit.holdfast.enqueue(pay, null);
+    await kit.drain([pay], { skipTime: true });
+    await assert.rejects(job.result(), (error: Error) => {
+      assert.ok(error instanceof NothingRuns, String(error));
+      assert.match(error.message, /is waiting: its effect 'charge' is in doubt.*jobs\.resolve\(\)/);
+      return true;
+    });
+  });
+
   test("is waited for while a drain or a worker runs it, however long that takes", async () => {
     const slow = defineTask({ name: "slow", run: () => pause(1_200).then(() => "there") });
     const runners: ((kit: TestHoldfast) => Promise<unknown>)[] = [

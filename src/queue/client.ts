@@ -138,8 +138,9 @@ export class Client implements AsyncDisposable {
     event: EventType<Payload>,
     key: string,
     payload: NoInfer<Payload>,
-  ): Promise<Emitted> {
-    const said = await checkPayload(event, payload);
+  ): Promise<Emitted>;
+  async emit(event: EventType, key: string, payload: unknown, ...others: unknown[]) {
+    const said = await checkPayload(event, payload, others);
     return this.store.emit({ name: event.name, key: checkKey("key", key), payload: said });
   }
 

@@ -24,7 +24,7 @@ import { recordsOf } from "./item.ts";
 import { checkInputs, defaultsOf, newJob, termsHere } from "./new-job.ts";
 import { checkOptions, type Terms } from "./options.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
-import { checkBody, nested, notNow, tooLate } from "./step-problems.ts";
+import * as problems from "./step-problems.ts";
 import { unlessAborted } from "./unless-aborted.ts";
 
 /** What was accepted as an event's payload is kept with a word around it. */
@@ -83,7 +83,7 @@ export class Steps {
   }
 
   async step<T>(name: string, body: () => T | Promise<T>): Promise<T> {
-    checkBody("step", body);
+    problems.checkBody("step", body);
     return this.#make(name, "step", async ({ step, kept }) => {
       const value = await this.#inSpan(step, async () => this.#asOwner(body));
       await this.#put(step, kept, { status: "done", result: encodeStep(value, step) });
@@ -94,9 +94,9 @@ export class Steps {
   async effect<T>(
     name: string,
     act: (effect: Effect) => T | Promise<T>,
-    { verify }: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> } = {},
+    options: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> } = {},
   ): Promise<T> {
-    checkBody("effect", act);
+    const { verify } = problems.checkEffect(act, options);
     return this.#make(name, "effect", async ({ step, kept }) => {
       const effect = this.#effect(step);
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: null });
@@ -113,7 +113,7 @@ export class Steps {
   }
 
   async commit(name: string, body: (tx: UserTransaction) => unknown): Promise<unknown> {
-    checkBody("commit", body);
+    problems.checkBody("commit", body);
     return this.#make(name, "commit", async ({ step }) => {
       const { store, fence, signal } = this.#parts;
       let value: unknown;
@@ -142,8 +142,9 @@ export class Steps {
   async event<Payload>(
     event: EventType<Payload>,
     key: string,
-    { timeout }: { readonly timeout?: Duration } = {},
+    options: { readonly timeout?: Duration } = {},
   ): Promise<Payload> {
+    const { timeout } = problems.checkWait(event, options);
     const of = { event: event.name, key: checkKey("key", key) };
     const timeoutMs = timeout === undefined ? null : toMs("timeout", timeout);
     const said = await this.#make(of.event, "event", async ({ step, kept }) => {
@@ -162,13 +163,14 @@ export class Steps {
   async call<Input, Result>(
     task: Task<Input, Result>,
     input: Input,
-    { name = task.name, ...options }: CallOptions = {},
+    options: CallOptions = {},
   ): Promise<Result> {
+    const { name = task.name, ...rest } = problems.checkCall(task, options);
     const defaults = defaultsOf(task);
-    const terms = termsHere(checkOptions(options, defaults), this.#parts.span);
+    const terms = termsHere(checkOptions(rest, defaults), this.#parts.span);
     return this.#make(name, "call", async ({ step, kept }) => {
       const { store, newId } = this.#parts;
-      if (kept?.status === "failed") throw failureOf(kept.result);
+      if (kept?.status === "failed") throw problems.failureOf(kept.result);
       if (kept !== undefined) return this.#look<Result>(step, kept, { input, terms, defaults });
       await checkInputs(task, [input]);
       const id = calledId(newId());
@@ -183,9 +185,9 @@ export class Steps {
   /** Ends the job inside of a transaction of the user's, when nothing else of it is under way. */
   async complete(end: () => Promise<void>): Promise<void> {
     if (inside.getStore() === this)
-      throw notNow("it is inside of a step; it needs a transaction of your own.");
-    if (this.#isComplete) throw notNow("the job was completed already.");
-    if (this.#underWay > 0) throw notNow("steps are under way: await them first.");
+      throw problems.notNow("it is inside of a step; it needs a transaction of your own.");
+    if (this.#isComplete) throw problems.notNow("the job was completed already.");
+    if (this.#underWay > 0) throw problems.notNow("steps are under way: await them first.");
     this.#isComplete = true;
     try {
       await this.#goOn();
@@ -204,7 +206,7 @@ export class Steps {
   ): Promise<Result> {
     const { store } = this.#parts;
     // Its id; or, when this job was revived, all that was kept of its failure.
-    const told = decode(kept.result ?? '""') as string | CallFacts;
+    const told = decode(kept.result ?? '""') as string | problems.CallFacts;
     const id = typeof told === "string" ? told : told.id;
     const [ended] = await store.findFinished([id]);
     if (ended !== undefined) return this.#take<Result>(step, kept, ended);
@@ -231,8 +233,8 @@ export class Steps {
 
   /** What was kept of it, or what making it comes to. */
   async #make<T>(name: string, kind: StepKind, make: (entered: Entered) => Promise<T>): Promise<T> {
-    if (inside.getStore() === this) throw nested(name);
-    if (this.#isComplete) throw tooLate(name);
+    if (inside.getStore() === this) throw problems.nested(name);
+    if (this.#isComplete) throw problems.tooLate(name);
     // Before anything is awaited: steps that are made side by side keep their order.
     const step = this.#order.next(checkName("name", name), kind, this.#underWay);
     this.#began();
@@ -351,7 +353,7 @@ export class Steps {
   }
 
   /** Kept as it was seen: what becomes of the other job later does not change what this one did about it. */
-  async #fail(step: NewStep, before: NewStep, facts: CallFacts): Promise<CallFailed> {
+  async #fail(step: NewStep, before: NewStep, facts: problems.CallFacts): Promise<CallFailed> {
     await this.#put(step, before, { status: "failed", result: encode({ ...facts }, HEARD) });
     return new CallFailed(facts);
   }
@@ -385,12 +387,6 @@ export class Steps {
 
 /** Whether what runs is the function of a step. */
 const inside = new AsyncLocalStorage<Steps>();
-
-type CallFacts = ConstructorParameters<typeof CallFailed>[0];
-
-function failureOf(result: string | null): CallFailed {
-  return new CallFailed(decode(result ?? "{}") as CallFacts);
-}
 
 function readable(text: string | null): unknown {
   return text === null ? undefined : decode(text);

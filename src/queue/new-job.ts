@@ -73,13 +73,21 @@ function atInput(index: number, error: unknown): unknown {
   return new TooLarge({ what: `payload of ${input}`, bytes, bytesMax });
 }
 
-/** What is said with an event, as text; null: nothing is. */
-export async function checkPayload(event: EventType, payload: unknown): Promise<string | null> {
-  if (typeof event?.name !== "string" || !("payload" in event)) {
-    throw new InvalidArgument({
-      field: "event",
-      problem: "give an event made with defineEvent().",
-    });
+export function checkEvent(event: EventType): void {
+  if (typeof event?.name === "string" && "payload" in event) return;
+  throw new InvalidArgument({ field: "event", problem: "give an event made with defineEvent()." });
+}
+
+/** What is said with an event, as text; null: nothing is. `others`: arguments that nobody asked for. */
+export async function checkPayload(
+  event: EventType,
+  payload: unknown,
+  others: readonly unknown[],
+): Promise<string | null> {
+  checkEvent(event);
+  if (others.length > 0) {
+    const problem = "emit takes an event, a key and a payload, and no options.";
+    throw new InvalidArgument({ field: "options", problem });
   }
   const checked = await event.payload?.["~standard"].validate(payload);
   if (checked?.issues !== undefined) {

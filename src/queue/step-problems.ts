@@ -1,5 +1,15 @@
 /** Why a step is refused. */
+import { checkKnown } from "../core/check.ts";
 import { InvalidArgument } from "../core/errors.ts";
+import type { EventType } from "../core/event.ts";
+import { decode } from "../core/json.ts";
+import { CallFailed } from "../core/step-errors.ts";
+import type { CallOptions, Task } from "../core/task.ts";
+import { checkEvent } from "./new-job.ts";
+
+const EFFECT_OPTIONS = new Set(["verify"]);
+const EVENT_OPTIONS = new Set(["timeout"]);
+const CALL_OPTIONS = new Set(["name", "queue", "priority", "attempts"]);
 
 export function nested(name: string): InvalidArgument {
   return new InvalidArgument({
@@ -22,4 +32,36 @@ export function notNow(problem: string): InvalidArgument {
 export function checkBody(field: string, body: unknown): void {
   if (typeof body === "function") return;
   throw new InvalidArgument({ field, problem: "give a name and a function." });
+}
+
+export function checkEffect<Options extends { readonly verify?: unknown }>(
+  act: unknown,
+  options: Options,
+): Options {
+  checkBody("effect", act);
+  checkKnown(options, EFFECT_OPTIONS);
+  if (options.verify === undefined || typeof options.verify === "function") return options;
+  throw new InvalidArgument({ field: "verify", problem: "give a function." });
+}
+
+export function checkWait<Options extends object>(event: EventType, options: Options): Options {
+  checkEvent(event);
+  checkKnown(options, EVENT_OPTIONS);
+  return options;
+}
+
+/** A name is refused: the types of the input and of the result, and the schema, come from the task. */
+export function checkCall(task: Task, options: CallOptions): CallOptions {
+  checkKnown(options, CALL_OPTIONS);
+  if (typeof task?.run === "function") return options;
+  const alone = typeof task === "string" ? "; a name alone is not enough" : "";
+  const problem = `call needs a task made with defineTask()${alone}.`;
+  throw new InvalidArgument({ field: "task", problem });
+}
+
+export type CallFacts = ConstructorParameters<typeof CallFailed>[0];
+
+/** The failure of a call, as it was kept. */
+export function failureOf(result: string | null): CallFailed {
+  return new CallFailed(decode(result ?? "{}") as CallFacts);
 }

@@ -64,8 +64,9 @@ export class Within {
     event: EventType<Payload>,
     key: string,
     payload: NoInfer<Payload>,
-  ): Promise<Emitted> {
-    const said = await checkPayload(event, payload);
+  ): Promise<Emitted>;
+  async emit(event: EventType, key: string, payload: unknown, ...others: unknown[]) {
+    const said = await checkPayload(event, payload, others);
     const news = { name: event.name, key: checkKey("key", key), payload: said };
     return this.#parts.store.within(this.#parts.tx, (guest) => guest.emit(news));
   }

@@ -7,6 +7,7 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { toMs, type Duration } from "../core/duration.ts";
+import { checkKnown } from "../core/check.ts";
 import { noGauge, systemRuntime, type Gauge, type Runtime, type Timer } from "../core/runtime.ts";
 
 /** Where a clock begins unless the test says otherwise: a whole second in January 2027. */
@@ -21,6 +22,8 @@ const STILL_MS = 1_000;
 const SETTLE_TURNS_MAX = 10_000;
 
 const DRAWS_SKIPPED = 8;
+
+const KNOWN = new Set(["seed"]);
 
 interface Due {
   readonly at: number;
@@ -37,6 +40,7 @@ export function testClock(
   start: Date | number = START_AT,
   options: TestClockOptions = {},
 ): TestClock {
+  checkKnown(options, KNOWN);
   return new TestClock(start, options);
 }
 

@@ -1,4 +1,5 @@
 /** A Holdfast for one test: a database in memory, on a clock that the test moves. */
+import { checkKnown } from "../core/check.ts";
 import type { Logger } from "../core/log.ts";
 import type { AnyTask } from "../core/task.ts";
 import { openHoldfast, type Holdfast } from "../worker/holdfast.ts";
@@ -10,6 +11,8 @@ const CLOSE_STEP_MS = 1_000;
 
 /** The same whatever is tested and wherever: one that says nothing. */
 const NO_VERSION = "build-0";
+
+const KNOWN = new Set(["start", "seed", "logger"]);
 
 export interface TestHoldfastOptions {
   /** When the test begins. Default: a moment in January 2027. */
@@ -28,8 +31,9 @@ export interface TestHoldfast extends AsyncDisposable {
 
 /** Opens one; `await using` closes it, workers included. Nothing is shared with any other. */
 export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promise<TestHoldfast> {
-  const { start, logger } = options;
-  const clock = testClock(start, options);
+  checkKnown(options, KNOWN);
+  const { start, logger, ...rest } = options;
+  const clock = testClock(start, rest);
   const holdfast = await openHoldfast("sqlite::memory:", {
     runtime: clock,
     version: NO_VERSION,

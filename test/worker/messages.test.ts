@@ -3,14 +3,16 @@ import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { z } from "zod";
 import {
+  defineEvent,
   defineTask,
   defineWorkflow,
   HoldfastError,
   openHoldfast,
+  type Context,
   type EnqueueOptions,
   type RetryOptions,
 } from "../../src/index.ts";
-import { openTestHoldfast } from "../../src/testing/index.ts";
+import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { keepLog } from "./observe.ts";
 
@@ -82,6 +84,88 @@ suite("an option that is not as it should be", () => {
     for (const [call, message] of cases) {
       await assert.rejects(async () => call(), saying(message));
     }
+  });
+});
+
+/** What a task is told that does this, as the error of its job. */
+async function toldInTask(act: (ctx: Context) => Promise<unknown>): Promise<string | undefined> {
+  const task = defineTask({ name: "try", retry: { attempts: 1 }, run: (_: null, ctx) => act(ctx) });
+  await using bench = await openTestHoldfast();
+  await bench.holdfast.enqueue(task, null);
+  const { jobs } = await bench.drain([task]);
+  return jobs[0]?.error?.message;
+}
+
+const packed = defineEvent<number>({ name: "packed" });
+const other = defineTask({ name: "other", run: (input: number) => input });
+
+suite("an option that does not exist", () => {
+  const wrong: [what: string, message: string, act: (ctx: Context) => Promise<unknown>][] = [
+    [
+      "of an effect",
+      "verfy: there is no such option. Did you mean verify?",
+      (ctx) => ctx.effect("x", run, { verfy: () => 1 } as object),
+    ],
+    [
+      "of an effect, that is no function",
+      "verify: give a function.",
+      (ctx) => ctx.effect("x", run, { verify: 1 as never }),
+    ],
+    [
+      "of an event",
+      "timout: there is no such option. Did you mean timeout?",
+      (ctx) => ctx.event(packed, "1", { timout: "1s" } as object),
+    ],
+    [
+      "of a call",
+      "dealy: there is no such option. The options are: name, queue, priority, attempts.",
+      (ctx) => ctx.call(other, 1, { dealy: "1s" } as object),
+    ],
+  ];
+  for (const [what, message, act] of wrong) {
+    test(`is refused: ${what}`, async () => assert.equal(await toldInTask(act), message));
+  }
+
+  test("is refused where there are none: of emit", async () => {
+    await using bench = await openTestHoldfast();
+    const { holdfast } = bench;
+    const message = "options: emit takes an event, a key and a payload, and no options.";
+    const emit = holdfast.emit.bind(holdfast) as (...given: unknown[]) => Promise<unknown>;
+    await assert.rejects(emit(packed, "1", 5, { x: 1 }), saying(message));
+    const within = holdfast.within({});
+    const inside = within.emit.bind(within) as (...given: unknown[]) => Promise<unknown>;
+    await assert.rejects(inside(packed, "1", 5, { x: 1 }), saying(message));
+    assert.equal(await holdfast.store.findEvent("packed", "1"), null);
+  });
+
+  test("is refused: of a Holdfast for tests, and of its clock", async () => {
+    await assert.rejects(
+      openTestHoldfast({ sed: 1 } as object),
+      saying("sed: there is no such option. Did you mean seed?"),
+    );
+    assert.throws(
+      () => testClock(0, { sed: 1 } as object),
+      saying("sed: there is no such option. Did you mean seed?"),
+    );
+  });
+});
+
+suite("something else where a task or an event belongs", () => {
+  test("is refused by ctx.call", async () => {
+    assert.equal(
+      await toldInTask((ctx) => ctx.call("other" as never, 1)),
+      "task: call needs a task made with defineTask(); a name alone is not enough.",
+    );
+    assert.equal(
+      await toldInTask((ctx) => ctx.call(undefined as never, 1)),
+      "task: call needs a task made with defineTask().",
+    );
+  });
+
+  test("is refused by ctx.event", async () => {
+    const message = "event: give an event made with defineEvent().";
+    assert.equal(await toldInTask((ctx) => ctx.event("packed" as never, "1")), message);
+    assert.equal(await toldInTask((ctx) => ctx.event(undefined as never, "1")), message);
   });
 });
 

@@ -8,6 +8,7 @@ import type { BulkChunk, BulkFilter } from "../queue/bulk.ts";
 import { instant } from "./arguments.ts";
 import { BadUsage, Interrupted, SomeFailed } from "./failure.ts";
 import { exitCodeAfter, listenForSignals, type EndSignal } from "./signals.ts";
+import { printable } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { count, counted } from "./words.ts";
 
@@ -77,6 +78,8 @@ export interface BulkRun {
   /** `Retried`, `Cancelled`. */
   readonly done: string;
   readonly dryRun: boolean;
+  /** A sentence about names of the filter that are not known. */
+  readonly unknownNames: () => Promise<string>;
   readonly next: (cursor: string | undefined) => Promise<BulkChunk>;
 }
 
@@ -102,7 +105,7 @@ export async function bulk(terminal: Terminal, run: BulkRun): Promise<void> {
     if (chunk.next === null || heard.signal !== null) break;
   }
   terminal.progress("");
-  tell(terminal, run, totals);
+  await tell(terminal, run, totals);
   if (heard.signal !== null && totals.next !== null) {
     const left = `${sentence(run, totals)} Jobs that were not looked at yet are as they were: run it again to go on.`;
     throw new Interrupted({ signal: heard.signal, exitCode: exitCodeAfter(heard.signal), left });
@@ -121,10 +124,13 @@ function add(totals: Totals, chunk: BulkChunk): void {
   totals.next = chunk.next;
 }
 
-function tell(terminal: Terminal, run: BulkRun, totals: Totals): void {
+async function tell(terminal: Terminal, run: BulkRun, totals: Totals): Promise<void> {
   const { refused, ...counts } = totals;
   if (terminal.json) terminal.printJson({ ...counts, dryRun: run.dryRun, refused });
-  else terminal.print(sentence(run, totals));
+  else {
+    const unknown = totals.matched === 0 ? await run.unknownNames() : "";
+    terminal.print(printable(`${sentence(run, totals)}${unknown}`));
+  }
 }
 
 function sentence({ done, dryRun }: BulkRun, { matched, changed }: Totals): string {

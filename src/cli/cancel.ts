@@ -5,6 +5,7 @@ import { actorName, reasonOption, type ReasonOptions } from "./actor.ts";
 import { bulk, bulkOptions, splitBulk, type BulkCliOptions } from "./bulk.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { eachJob } from "./each-job.ts";
+import { unknownJobNames } from "./known-names.ts";
 import type { Terminal } from "./terminal.ts";
 
 type Options = DatabaseOptions & ReasonOptions & BulkCliOptions;
@@ -39,6 +40,7 @@ async function cancel(
     await bulk(terminal, {
       done: "Cancelled",
       dryRun,
+      unknownNames: () => unknownJobNames(holdfast, filter),
       next: (cursor) =>
         holdfast.jobs.cancelMany(filter, {
           ...options,

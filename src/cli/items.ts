@@ -14,6 +14,7 @@ import { wholeNumber } from "./arguments.ts";
 import { BadUsage } from "./failure.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { itemId } from "./id.ts";
+import { unknownItemNames } from "./known-names.ts";
 import { printable, table, type Cell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { counted, moment, relative } from "./words.ts";
@@ -91,8 +92,9 @@ async function list(terminal: Terminal, { url, ...asked }: ListOptions): Promise
   }
   const items = await holdfast.store.listItems(filter);
   if (terminal.json) terminal.printJson({ items: items.map(withoutData) });
-  else if (items.length === 0) terminal.print("No items.");
-  else {
+  else if (items.length === 0) {
+    terminal.print(printable(`No items.${await unknownItemNames(holdfast, filter)}`));
+  } else {
     const ids = items.map(({ id }) => id);
     const isPiped = terminal.columns === null;
     const short = shortIds(ids, isPiped ? [] : await holdfast.store.neighbours("item", ids));

@@ -6,7 +6,8 @@ import { PAGE_MAX, type JobSummary } from "../queue/jobs.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { jobId } from "./id.ts";
-import { table, type Cell, type Column } from "./table.ts";
+import { unknownJobNames } from "./known-names.ts";
+import { printable, table, type Cell, type Column } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 import { counted, relative, statusPaint } from "./words.ts";
 
@@ -51,6 +52,11 @@ async function jobs(terminal: Terminal, { url, ...asked }: Options): Promise<voi
     terminal.printJson({ jobs: shown, next });
     return;
   }
+  if (shown.length === 0) {
+    const nothing = before === undefined ? "No jobs." : "No older jobs.";
+    terminal.print(printable(`${nothing}${await unknownJobNames(holdfast, filter)}`));
+    return;
+  }
   // A pipe gets everything; on a screen, the shortest form of each id that can be typed.
   const short = terminal.columns === null ? null : await holdfast.jobs.shortIds(idsOf(shown));
   terminal.print(...page(shown, { ...filter, next, short }, terminal));
@@ -69,7 +75,6 @@ function idsOf(found: readonly JobSummary[]): string[] {
 }
 
 function page(shown: readonly JobSummary[], place: Place, terminal: Terminal): string[] {
-  if (shown.length === 0) return [place.before === undefined ? "No jobs." : "No older jobs."];
   const { colors } = terminal;
   return [
     ...jobTable(shown, place.short, terminal),

@@ -5,6 +5,7 @@ import { wholeNumber } from "./arguments.ts";
 import { bulk, bulkOptions, splitBulk, type BulkCliOptions } from "./bulk.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { eachJob, type Handled } from "./each-job.ts";
+import { unknownJobNames } from "./known-names.ts";
 import type { Terminal } from "./terminal.ts";
 
 interface Options extends DatabaseOptions, ReasonOptions, BulkCliOptions {
@@ -43,6 +44,7 @@ async function retry(
     await bulk(terminal, {
       done: "Retried",
       dryRun,
+      unknownNames: () => unknownJobNames(holdfast, filter),
       next: (cursor) =>
         holdfast.jobs.retryMany(filter, {
           ...options,

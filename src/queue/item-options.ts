@@ -161,10 +161,7 @@ export function importedOf(
 ): Started {
   checkKnown(item, IMPORT_OPTIONS);
   const { status, createdAt, enteredAt, enter = false, ...rest } = item;
-  if (!workflow.states.has(status)) {
-    const problem = `workflow '${workflow.name}' has no state '${status}'. It has: ${[...workflow.states.keys()].join(", ")}.`;
-    throw new InvalidArgument({ field: "status", problem });
-  }
+  checkState(workflow, status);
   const imported = {
     status,
     createdAt: instantOf("createdAt", createdAt),
@@ -174,6 +171,12 @@ export function importedOf(
   return { ...startedOf(workflow, rest, id), imported };
 }
 
+function checkState({ name, states }: AnyWorkflow, status: string): void {
+  if (states.has(status)) return;
+  const problem = `workflow '${name}' has no state '${status}'. It has: ${[...states.keys()].join(", ")}.`;
+  throw new InvalidArgument({ field: "status", problem });
+}
+
 function instantOf(field: string, instant: Date | number | undefined): number | null {
   if (instant === undefined) return null;
   const ms = instant instanceof Date ? instant.getTime() : instant;
@@ -181,11 +184,15 @@ function instantOf(field: string, instant: Date | number | undefined): number | 
 }
 
 /** What a list is asked for, without what is not said. */
-export function filterOf(filter: ItemsFilter<string>): Omit<ItemFilter, "workflow" | "limit"> {
+export function filterOf(
+  workflow: AnyWorkflow,
+  filter: ItemsFilter<string>,
+): Omit<ItemFilter, "workflow" | "limit"> {
   checkKnown(filter, LIST_OPTIONS);
   const { limit: _limit, ...texts } = filter;
   const said = Object.entries(texts).filter(([, text]) => text !== undefined);
   for (const [field, text] of said) checkText(field, text);
+  if (filter.status !== undefined) checkState(workflow, filter.status);
   for (const [field, id] of Object.entries({ parent: filter.parent, before: filter.before })) {
     if (id === undefined || isId(id)) continue;
     throw new InvalidArgument({ field, problem: "give the id of an item." });

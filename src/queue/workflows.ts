@@ -181,7 +181,7 @@ export class Workflows {
     filter: ItemsFilter<NoInfer<State>> = {},
   ): Promise<Item<State, Move, Data, Type>[]> {
     checkWorkflow(workflow);
-    const wanted = filterOf(filter);
+    const wanted = filterOf(workflow, filter);
     const limit = checkWhole("limit", filter.limit ?? LIST_DEFAULT, { least: 1, most: LIST_MAX });
     const rows = await this.read({ ...wanted, workflow: workflow.name, limit });
     return rows.map((row) => this.#item(workflow, row));

@@ -136,6 +136,7 @@ describe("input about items", { timeout: 60_000 }, () => {
     ["a filter that is no text", "status", list({ status: 7 })],
     ["a page after no item", "before", list({ before: "last" })],
     ["children of no item", "parent", list({ parent: "it" })],
+    ["a list of a state that the workflow does not have", "status", list({ status: "payed" })],
     ["a page that is too large", "limit", list({ limit: 1_001 })],
     ["a history that is too long", "limit", () => holdfast.workflows.history(id, { limit: 0 })],
     ["a history of no item", "id", () => holdfast.workflows.history(any(null))],

@@ -1,0 +1,68 @@
+/** Filters with a name that does not exist: the command says so, and which names there are. */
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { defineWorkflow, openHoldfast } from "../../src/index.ts";
+import { Desk } from "./command.ts";
+
+suite("filters with a name that does not exist", () => {
+  const desk = new Desk();
+  before(async () => {
+    await using holdfast = await openHoldfast(desk.url);
+    await holdfast.enqueue("mail.send", 1, { queue: "mail" });
+    await holdfast.enqueue("flaky", 1);
+    const order = defineWorkflow({
+      name: "order",
+      initial: "open",
+      states: { open: {}, paid: { final: true } },
+      moves: { pay: { from: "open", to: "paid" } },
+    });
+    await holdfast.workflows.start(order, { data: {}, actor: "ada" });
+  });
+  after(() => desk[Symbol.asyncDispose]());
+
+  const said: readonly [args: string[], stdout: string][] = [
+    [
+      ["items", "list", "--workflow", "ordr"],
+      "No items. There is no workflow 'ordr'. There are: order. Did you mean order?\n",
+    ],
+    [
+      ["items", "list", "--workflow", "order", "--status", "payed"],
+      "No items. The workflow 'order' has no state 'payed'. It has: open, paid.\n",
+    ],
+    [["items", "list", "--workflow", "order", "--status", "paid"], "No items.\n"],
+    [["jobs", "--queue", "nosuch"], "No jobs. No queue 'nosuch' is known. Known: default, mail.\n"],
+    [
+      ["jobs", "--task", "flakyy"],
+      "No jobs. No task 'flakyy' is known. Known: flaky, mail.send. Did you mean flaky?\n",
+    ],
+    [["jobs", "--queue", "mail", "--status", "failed"], "No jobs.\n"],
+    [
+      ["retry", "--task", "flakyy", "--all"],
+      "Retried 0 jobs. No task 'flakyy' is known. Known: flaky, mail.send. Did you mean flaky?\n",
+    ],
+    [
+      ["cancel", "--queue", "mial", "--dry-run"],
+      "0 jobs would be cancelled. No queue 'mial' is known. Known: default, mail. Did you mean mail?\n",
+    ],
+    [["retry", "--task", "flaky"], "Retried 0 jobs.\n"],
+  ];
+  for (const [args, stdout] of said) {
+    test(args.join(" "), async () => {
+      const { code, stdout: printed } = await desk.holdfast(args);
+      assert.deepEqual([code, printed], [0, stdout]);
+    });
+  }
+
+  test("for machines the answer has the same shape as ever", async () => {
+    assert.deepEqual(await desk.json(["items", "list", "--workflow", "ordr"]), { items: [] });
+    assert.deepEqual(await desk.json(["jobs", "--queue", "nosuch"]), { jobs: [], next: null });
+    assert.deepEqual(Object.keys(await desk.json(["retry", "--task", "flakyy"])), [
+      "looked",
+      "matched",
+      "changed",
+      "next",
+      "dryRun",
+      "refused",
+    ]);
+  });
+});

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
@@ -65,6 +65,21 @@ describe("the published package", () => {
     run(process.execPath, [join(ROOT, "node_modules/publint/src/cli.js"), "--strict"], ROOT);
   });
 
+  test("has the files of deploy/ that the guide names, and no source maps", () => {
+    const installed = join(app, "node_modules/holdfast");
+    const guide = join(installed, "docs/guide");
+    const texts = readdirSync(guide).map((page) => readFileSync(join(guide, page), "utf8"));
+    const named = texts.flatMap((text) => [...text.matchAll(/`(deploy\/[\w./@-]+\.\w+)`/g)]);
+    assert.ok(named.length > 0);
+    for (const [, file = ""] of named) assert.ok(existsSync(join(installed, file)), file);
+    const dist = readdirSync(join(installed, "dist"), { recursive: true, encoding: "utf8" });
+    assert.deepEqual(
+      dist.filter((file) => file.endsWith(".map")),
+      [],
+    );
+    assert.ok(!existsSync(join(installed, "deploy/secrets")));
+  });
+
   test("brings no native code and only a handful of packages", () => {
     const installed = readdirSync(join(app, "node_modules"), { recursive: true, encoding: "utf8" });
     assert.deepEqual(
@@ -103,16 +118,21 @@ test("the example in the README is examples/quickstart.ts to the letter", () => 
   assert.equal(block, readFileSync(join(ROOT, "examples/quickstart.ts"), "utf8"));
 });
 
-test("every link of the README leads somewhere, also in the package", () => {
-  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+test("every link of the README and the documentation leads somewhere, also in the package", () => {
   const { files } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
     files: string[];
   };
-  for (const [, path = ""] of readme.matchAll(/\]\(([^)#:]+)\)/g)) {
-    assert.ok(existsSync(join(ROOT, path)), `README.md links to ${path}`);
-    assert.ok(
-      files.some((file) => path === file || path.startsWith(`${file}/`)),
-      `${path} is not published`,
-    );
+  const docs = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" });
+  const pages = ["README.md", ...docs.map((page) => join("docs", page))];
+  for (const page of pages.filter((each) => each.endsWith(".md"))) {
+    const text = readFileSync(join(ROOT, page), "utf8");
+    for (const [, link = ""] of text.matchAll(/\]\(([^)#:\s]+)(?:#[^)]*)?\)/g)) {
+      const path = join(dirname(page), link);
+      assert.ok(existsSync(join(ROOT, path)), `${page} links to ${path}`);
+      assert.ok(
+        files.some((file) => path === file || path.startsWith(`${file}/`)),
+        `${page} links to ${path}, which is not published`,
+      );
+    }
   }
 });

@@ -35,6 +35,12 @@ function shown(value: unknown): string {
   return typeof value === "number" || typeof value === "boolean" ? String(value) : kindOf(value);
 }
 
+/** What was given where a number belongs. A text that reads as one is shown as the text that it is. */
+export function shownNumber(value: unknown): string {
+  if (typeof value !== "string") return shown(value);
+  return /^\s*[-+]?[\d.]{1,20}\s*$/.test(value) ? `the text ${JSON.stringify(value)}` : "a text";
+}
+
 export function checkWhole(
   field: string,
   value: number,
@@ -43,7 +49,7 @@ export function checkWhole(
   if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
   throw new InvalidArgument({
     field,
-    problem: `must be a whole number from ${range.least} to ${range.most}, not ${String(value)}.`,
+    problem: `must be a whole number from ${range.least} to ${range.most}, not ${shownNumber(value)}.`,
   });
 }
 

@@ -4,6 +4,7 @@
  * Each report has a number, from 1 and without gaps. A reader that knows the last number it has seen misses nothing and
  * sees nothing twice.
  */
+import { shownNumber } from "./check.ts";
 import { InvalidArgument } from "./errors.ts";
 import { NotSerializable, TooLarge } from "./value-errors.ts";
 import type { Status } from "./job.ts";
@@ -127,7 +128,7 @@ function progressOf(value: Progress): { share: number; done?: number; total?: nu
   }
   throw new InvalidArgument({
     field: "value",
-    problem: `must be a share from 0 to 1, not ${String(value)}. Of 25 out of 100, say { done: 25, total: 100 }.`,
+    problem: `must be a share from 0 to 1, not ${shownNumber(value)}. Of 25 out of 100, say { done: 25, total: 100 }.`,
   });
 }
 
@@ -136,7 +137,7 @@ function countOf({ done, total }: { done: number; total: number }) {
     if (Number.isFinite(count) && count >= 0) continue;
     throw new InvalidArgument({
       field: `value.${name}`,
-      problem: `must be a number from 0 on, not ${String(count)}.`,
+      problem: `must be a number from 0 on, not ${shownNumber(count)}.`,
     });
   }
   // Totals are often guessed. More than all of it is all of it, and so is nothing of nothing.

@@ -4,7 +4,7 @@
  * The wait grows exponentially and is drawn with full jitter: uniform between nothing and the grown
  * wait. Jobs that failed together because something was down come back spread out, not as one wave.
  */
-import { checkKnown } from "./check.ts";
+import { checkKnown, checkWhole, shownNumber } from "./check.ts";
 import { type Duration, DURATION_MS_MAX, toMs } from "./duration.ts";
 import { InvalidArgument } from "./errors.ts";
 
@@ -40,17 +40,12 @@ const KNOWN = new Set(["attempts", "first", "most", "factor"]);
 export function retryPolicy(options: RetryOptions = {}): RetryPolicy {
   checkKnown(options, KNOWN, { field: "retry", example: "{ attempts: 5 }" });
   const attempts = options.attempts ?? DEFAULT_ATTEMPTS;
-  if (!Number.isInteger(attempts) || attempts < 1 || attempts > ATTEMPTS_MAX) {
-    throw new InvalidArgument({
-      field: "retry.attempts",
-      problem: `must be a whole number from 1 to ${ATTEMPTS_MAX}; it is ${String(attempts)}.`,
-    });
-  }
+  checkWhole("retry.attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
   const factor = options.factor ?? DEFAULT_FACTOR;
   if (typeof factor !== "number" || !(factor >= 1 && factor <= FACTOR_MAX)) {
     throw new InvalidArgument({
       field: "retry.factor",
-      problem: `must be a number from 1 to ${FACTOR_MAX}; it is ${String(factor)}.`,
+      problem: `must be a number from 1 to ${FACTOR_MAX}, not ${shownNumber(factor)}.`,
     });
   }
   const firstMs = toMs("retry.first", options.first ?? DEFAULT_FIRST_MS);

@@ -230,7 +230,7 @@ function pathText(path: readonly (PropertyKey | StandardSchemaV1.PathSegment)[])
 /** Tasks by name; two of one name would make it a matter of luck which one runs. */
 export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = new Map<string, Task>();
-  for (const task of tasks) {
+  for (const task of checkTaskList(tasks)) {
     if (typeof task?.run !== "function" || typeof task.retry?.attempts !== "number") {
       throw new InvalidArgument({ field: "tasks", problem: "give tasks made with defineTask()." });
     }
@@ -243,4 +243,11 @@ export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
     map.set(task.name, task);
   }
   return map;
+}
+
+function checkTaskList(tasks: unknown): readonly AnyTask[] {
+  if (Array.isArray(tasks)) return tasks as AnyTask[];
+  const isModule = typeof tasks === "object" && tasks !== null && !("run" in tasks);
+  const advice = isModule ? ". Of a module, give Object.values(tasks)." : ", such as [ship].";
+  throw new InvalidArgument({ field: "tasks", problem: `give a list of tasks${advice}` });
 }

@@ -1,5 +1,5 @@
 /** From when on something is worth an alert. Whatever is left out has a default. */
-import { checkKnown, checkWhole } from "../core/check.ts";
+import { checkKnown, checkWhole, shownNumber } from "../core/check.ts";
 import { formatMs, toMs, type Duration } from "../core/duration.ts";
 import { InvalidArgument } from "../core/errors.ts";
 
@@ -110,7 +110,7 @@ export function alertSettings(options: AlertOptions = {}): AlertSettings {
 
 function shareOf({ failureShare = FAILURE_SHARE }: AlertOptions): number {
   if (typeof failureShare === "number" && failureShare > 0 && failureShare < 1) return failureShare;
-  const problem = `must be a number between 0 and 1, such as 0.5 for half of them; it is ${String(failureShare)}.`;
+  const problem = `must be a number between 0 and 1, such as 0.5 for half of them, not ${shownNumber(failureShare)}.`;
   throw new InvalidArgument({ field: "alerts.failureShare", problem });
 }
 

@@ -1,4 +1,6 @@
 /** What a worker tells about: its jobs' attempts as they start and end, and itself. */
+import { suggest } from "../core/did-you-mean.ts";
+import { InvalidArgument } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import type { Ending } from "../core/worker-state.ts";
 
@@ -55,4 +57,39 @@ export interface WorkerEvents {
   "worker:deposed": { readonly worker: string };
   /** The row of another worker was closed, because that worker is dead. */
   "worker:buried": { readonly worker: string; readonly type: string; readonly ending: Ending };
+}
+
+/** The names of all of them, for a listener that was added without the types. */
+const NAMES: Readonly<Record<keyof WorkerEvents, true>> = {
+  "job:started": true,
+  "job:completed": true,
+  "job:failed": true,
+  "job:retrying": true,
+  "job:dead": true,
+  "job:cancelled": true,
+  "job:released": true,
+  "job:suspended": true,
+  "job:doubt": true,
+  "lease:lost": true,
+  "lease:recovered": true,
+  "worker:started": true,
+  "worker:paused": true,
+  "worker:resumed": true,
+  "worker:stopping": true,
+  "worker:stopped": true,
+  "worker:deposed": true,
+  "worker:buried": true,
+};
+
+/** Refuses a name that does not exist: its listener would never be called. */
+export function checkListener(name: string, listener: unknown): void {
+  if (typeof listener !== "function") {
+    throw new InvalidArgument({ field: "listener", problem: "give a function." });
+  }
+  if (Object.hasOwn(NAMES, name)) return;
+  const names = Object.keys(NAMES);
+  const meant = suggest(name, names);
+  const advice = meant === null ? `There are: ${names.join(", ")}.` : `Did you mean ${meant}?`;
+  const problem = `a worker has no event '${name}'. ${advice}`;
+  throw new InvalidArgument({ field: "name", problem });
 }

@@ -10,7 +10,7 @@ import {
   DEFAULT_LEASE,
   LEASE_MS_MIN,
 } from "../queue/leases.ts";
-import { checkBoolean, checkKnown, checkList, checkWhole } from "../core/check.ts";
+import { checkBoolean, checkKnown, checkList, checkWhole, shownNumber } from "../core/check.ts";
 import type { AnyWorkflow } from "../core/workflow.ts";
 import { SLOTS_MAX } from "../core/worker-state.ts";
 
@@ -117,7 +117,7 @@ const KNOWN = new Set(
 /** The build is that of the process, unless the worker says another. */
 export function checkWorkerOptions(options: WorkerOptions, version: string): WorkerSettings {
   checkKnown(options, KNOWN);
-  const tasks = taskMap(checkTasks(options.tasks));
+  const tasks = checkTasks(options.tasks ?? []);
   const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
   const { keep = {} } = options;
   checkKnown(keep, new Set(finalStatuses), { field: "keep", example: '{ done: "7d" }' });
@@ -178,8 +178,9 @@ function checkRegistration(options: WorkerOptions, version: string): Registratio
   };
 }
 
-function checkTasks(tasks: readonly AnyTask[] | undefined): readonly AnyTask[] {
-  if (tasks !== undefined && tasks.length > 0) return tasks;
+function checkTasks(tasks: readonly AnyTask[]): Map<string, Task> {
+  const map = taskMap(tasks);
+  if (map.size > 0) return map;
   throw new InvalidArgument({
     field: "tasks",
     problem: "a worker needs at least one task, made with defineTask().",
@@ -194,6 +195,6 @@ function checkQueues(queues: readonly string[]): string[] {
 
 function checkShare(field: string, share: number): number {
   if (typeof share === "number" && share >= 0.1 && share <= EXTEND_AT_MAX) return share;
-  const problem = `must be from 0.1 to ${EXTEND_AT_MAX}, not ${String(share)}.`;
+  const problem = `must be from 0.1 to ${EXTEND_AT_MAX}, not ${shownNumber(share)}.`;
   throw new InvalidArgument({ field, problem });
 }

@@ -14,7 +14,7 @@ import type { Wish } from "../core/worker-state.ts";
 import type { TaskClient } from "../queue/task-client.ts";
 import type { Workflows } from "../queue/workflows.ts";
 import type { Store } from "../store/store.ts";
-import type { WorkerEvents } from "./events.ts";
+import { checkListener, type WorkerEvents } from "./events.ts";
 import type { Meter, Pulse } from "./meter.ts";
 import { Reporter, type Counters } from "./reporter.ts";
 import type { WorkerSettings } from "./settings.ts";
@@ -123,6 +123,7 @@ export class Worker implements AsyncDisposable {
     name: Name,
     listener: (event: WorkerEvents[Name]) => void,
   ): () => void {
+    checkListener(name, listener);
     return this.#reporter.events.on(name, listener);
   }
 

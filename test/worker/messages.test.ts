@@ -12,6 +12,7 @@ import {
   type EnqueueOptions,
   type RetryOptions,
 } from "../../src/index.ts";
+import { alertSettings } from "../../src/ops/alert-settings.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { keepLog } from "./observe.ts";
@@ -29,6 +30,9 @@ function saying(message: string | RegExp): (error: unknown) => boolean {
 }
 
 const run = (): null => null;
+
+/** Whatever the compiler says about it. */
+const given = (value: unknown): never => value as never;
 
 suite("an option that is not as it should be", () => {
   test("is named with the option around it, and with what may have been meant", () => {
@@ -147,6 +151,97 @@ suite("an option that does not exist", () => {
       () => testClock(0, { sed: 1 } as object),
       saying("sed: there is no such option. Did you mean seed?"),
     );
+  });
+});
+
+suite("a number that came as text", () => {
+  const task = defineTask({ name: "mail", run });
+  test("is told from the number", async () => {
+    await using bench = await openTestHoldfast();
+    const { holdfast } = bench;
+    const start = (options: object) => () => holdfast.startWorker({ tasks: [task], ...options });
+    const define = (retry: RetryOptions) => () => defineTask({ name: "mail", retry, run });
+    const cases: [() => unknown, string][] = [
+      [
+        start({ concurrency: given("5") }),
+        'concurrency: must be a whole number from 1 to 1000, not the text "5".',
+      ],
+      [start({ extendAt: given("0.5") }), 'extendAt: must be from 0.1 to 0.8, not the text "0.5".'],
+      [
+        define({ attempts: given("3") }),
+        'retry.attempts: must be a whole number from 1 to 1000, not the text "3".',
+      ],
+      [
+        define({ factor: given("2") }),
+        'retry.factor: must be a number from 1 to 100, not the text "2".',
+      ],
+      [
+        define({ attempts: given("three") }),
+        "retry.attempts: must be a whole number from 1 to 1000, not a text.",
+      ],
+      [define({ attempts: 0 }), "retry.attempts: must be a whole number from 1 to 1000, not 0."],
+      [
+        () => alertSettings({ failureShare: given("0.5") }),
+        'alerts.failureShare: must be a number between 0 and 1, such as 0.5 for half of them, not the text "0.5".',
+      ],
+    ];
+    for (const [call, message] of cases) await assert.rejects(async () => call(), saying(message));
+  });
+
+  test("is told so by ctx.progress", async () => {
+    const half = "Of 25 out of 100, say { done: 25, total: 100 }.";
+    assert.equal(
+      await toldInTask(async (ctx) => ctx.progress(given("0.5"))),
+      `value: must be a share from 0 to 1, not the text "0.5". ${half}`,
+    );
+    assert.equal(
+      await toldInTask(async (ctx) => ctx.progress({ done: given("1"), total: 2 })),
+      'value.done: must be a number from 0 on, not the text "1".',
+    );
+  });
+});
+
+suite("tasks that are not a list", () => {
+  const ship = defineTask({ name: "ship", run });
+
+  test("are refused by drain, with the call that was meant", async () => {
+    await using bench = await openTestHoldfast();
+    const message = "tasks: give a list of tasks, such as [ship].";
+    await assert.rejects(bench.drain(...([] as never[] as [never])), saying(message));
+    await assert.rejects(bench.drain(given(ship)), saying(message));
+    await assert.rejects(
+      bench.drain(given({ ship })),
+      saying("tasks: give a list of tasks. Of a module, give Object.values(tasks)."),
+    );
+  });
+
+  test("are refused by a worker, with the list that was meant", async () => {
+    await using bench = await openTestHoldfast();
+    const start = (tasks: unknown) => bench.holdfast.startWorker({ tasks: given(tasks) });
+    await assert.rejects(
+      start({ ship }),
+      saying("tasks: give a list of tasks. Of a module, give Object.values(tasks)."),
+    );
+    await assert.rejects(start(ship), saying("tasks: give a list of tasks, such as [ship]."));
+    await assert.rejects(
+      start([]),
+      saying("tasks: a worker needs at least one task, made with defineTask()."),
+    );
+  });
+});
+
+suite("an event of a worker that does not exist", () => {
+  test("is refused, with the one that was meant", async () => {
+    const task = defineTask({ name: "mail", run });
+    await using bench = await openTestHoldfast();
+    const worker = await bench.holdfast.startWorker({ tasks: [task] });
+    const on = (name: string) => () => worker.on(name as never, () => {});
+    assert.throws(
+      on("job:complete"),
+      saying("name: a worker has no event 'job:complete'. Did you mean job:completed?"),
+    );
+    assert.throws(on("colour"), saying(/^name: a worker has no event 'colour'\. There are: job:/));
+    assert.throws(() => worker.on("job:dead", given(null)), saying("listener: give a function."));
   });
 });
 

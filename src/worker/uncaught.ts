@@ -33,6 +33,7 @@ export function belongsToAttempt(): boolean {
 export function guardProcess(): () => void {
   guards += 1;
   if (guards === 1) {
+    process.on("uncaughtExceptionMonitor", onMonitor);
     process.on("uncaughtException", onException);
     process.on("unhandledRejection", onRejection);
   }
@@ -43,14 +44,23 @@ export function guardProcess(): () => void {
 }
 
 function unguard(): void {
+  process.off("uncaughtExceptionMonitor", onMonitor);
   process.off("uncaughtException", onException);
   process.off("unhandledRejection", onRejection);
 }
 
+/**
+ * Node calls this before it looks for listeners. Without ours it ends the process as usual, and shows the line that threw;
+ * an error that we threw again would be shown at our line.
+ */
+function onMonitor(): void {
+  if (belongsToAttempt() || process.listenerCount("uncaughtException") > 1) return;
+  process.off("uncaughtException", onException);
+}
+
+/** What belongs to no attempt is for the application's own listeners: with none, this one is gone. */
 function onException(error: Error): void {
-  const attempt = running.getStore();
-  if (attempt !== undefined) return attempt.fail(error);
-  if (process.listenerCount("uncaughtException") === 1) endAsUsual(error);
+  running.getStore()?.fail(error);
 }
 
 function onRejection(reason: unknown): void {
@@ -64,10 +74,8 @@ function onRejection(reason: unknown): void {
   emitter.emit("uncaughtException", error, "unhandledRejection");
 }
 
-/** Without our listeners the same error ends the process with Node's usual message and exit code. */
-function endAsUsual(error: unknown): void {
+/** Without our listeners the same rejection ends the process with Node's usual message and exit code. */
+function endAsUsual(reason: unknown): void {
   unguard();
-  process.nextTick(() => {
-    throw error;
-  });
+  void Promise.reject(reason);
 }

@@ -19,7 +19,14 @@ const LOCKS = 3;
 const GRACE_MS = 100;
 /** A renewal is sent at half of it, also on a machine that has much else to do. */
 const LEASE_MS = 4_000;
-const worker = { lease: LEASE_MS, grace: GRACE_MS, upkeep: 50, poll: 200, concurrency: 4 };
+const worker = {
+  lease: LEASE_MS,
+  grace: GRACE_MS,
+  upkeep: 50,
+  poll: 200,
+  concurrency: 4,
+  heartbeat: LEASE_MS / 4, // so that one of them is sent before a renewal is
+};
 
 /** Another program that has the database locked. */
 interface Locker {
@@ -131,6 +138,11 @@ suite(
         } finally {
           await locker.close();
         }
+        // Of a job that has ended nothing is corrected, so they wait for their former owners.
+        await until("the former owners have reported", async () => {
+          const histories = await Promise.all(jobs.map(({ id }) => holdfast.jobs.attempts(id)));
+          return histories.flat().every(({ outcome }) => outcome !== "crashed");
+        });
         finish.resolve();
         const ended = await until("all jobs have ended", async () => {
           const seen = await views();

@@ -4,11 +4,11 @@ import { Command, Option } from "commander";
 import { conflicts, type EnqueueOptions } from "../queue/options.ts";
 import type { OnConflict } from "../store/store.ts";
 import type { Job } from "../queue/job.ts";
+import { prospectOf } from "../queue/runnable.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { duration, instant, parseJson, wholeNumber } from "./arguments.ts";
 import { openForWork, urlOption, type DatabaseOptions } from "./database.ts";
 import { Interrupted } from "./failure.ts";
-import { prospectOf } from "./runnable.ts";
 import { exitCodeAfter, listenForSignals, type Signals } from "./signals.ts";
 import { printable } from "./table.ts";
 import { findTask, loadTasks } from "./tasks.ts";
@@ -115,7 +115,7 @@ async function warnIfStranded(
   // It is accepted: that we cannot look any further is no reason to fail.
   const view = await holdfast.jobs.get(id).catch(() => null);
   if (view === null) return;
-  const { note } = await prospectOf(holdfast, view).catch(() => ({ note: null }));
+  const { note } = await prospectOf(holdfast.workers, view).catch(() => ({ note: null }));
   if (note !== null) terminal.complain(terminal.errorColors.yellow(printable(note)));
 }
 
@@ -125,7 +125,8 @@ async function sayState(
   holdfast: Holdfast,
 ): Promise<void> {
   const view = await holdfast.jobs.get(id);
-  const { runnable } = view === null ? { runnable: null } : await prospectOf(holdfast, view);
+  const { runnable } =
+    view === null ? { runnable: null } : await prospectOf(holdfast.workers, view);
   terminal.printJson({ id, task, added, status: view?.status, runnable });
 }
 

@@ -7,7 +7,7 @@ import { systemRuntime } from "../core/runtime.ts";
 import { shellWord } from "../core/shell.ts";
 import type { AttemptView, JobView, StepView } from "../queue/jobs.ts";
 import { isRunnable } from "../queue/workers.ts";
-import { takes } from "./runnable.ts";
+import { takes } from "../queue/runnable.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { entryLine, follow, progressText } from "./follow.ts";

@@ -187,10 +187,20 @@ export const report = z
   ])
   .meta({ id: "Report", description: "What a job told while it ran." });
 
-export const enqueued = z.object({ id, task: z.string(), added: z.boolean() }).meta({
-  id: "Enqueued",
-  description: "An accepted job; `added` false: the job that holds the key.",
-});
+export const enqueued = z
+  .object({
+    id,
+    task: z.string(),
+    added: z.boolean(),
+    warning: z.string().optional().meta({
+      description:
+        "Why no worker runs it. Given by a server with tasks that does not know this one.",
+    }),
+  })
+  .meta({
+    id: "Enqueued",
+    description: "An accepted job; `added` false: the job that holds the key.",
+  });
 
 export const lease = z
   .object({

@@ -66,6 +66,24 @@ export function api(name: string, url: () => Promise<string>): void {
       await desk.post(`/api/v1/jobs/${id}/cancel`);
     });
 
+    test("a task that neither the server nor a worker knows is accepted with a warning", async () => {
+      const job = { task: "order.shp", input: {} };
+      const lone = await desk.post("/api/v1/jobs", job, 201);
+      assert.match(lone.warning, /No worker is running/);
+      const worker = await desk.holdfast.startWorker({ tasks: [ship], name: "warner" });
+      const beside = await desk.post("/api/v1/jobs", job, 201);
+      assert.match(beside.warning, /No live worker knows the task 'order\.shp'.*order\.ship\?/);
+      const known = { task: "order.ship", input: { order: "1" }, options: { delay: "1h" } };
+      const { jobs } = await desk.post("/api/v1/jobs/bulk", { jobs: [known, job] }, 201);
+      assert.deepEqual(
+        jobs.map((one: any) => "warning" in one),
+        [false, true],
+      );
+      await worker.stop();
+      const ids = [lone.id, beside.id, ...jobs.map((one: any) => one.id)];
+      for (const id of ids) await desk.post(`/api/v1/jobs/${id}/cancel`);
+    });
+
     test("what is wrong is said by the name of the field", async () => {
       const wrong: [object, string][] = [
         [{}, "task"],

@@ -4,11 +4,13 @@ import { JobNotFound } from "../../core/errors.ts";
 import { finalStatuses, type FinalStatus } from "../../core/job.ts";
 import { reportKinds, type WatchEntry } from "../../core/report.ts";
 import { ATTEMPTS_MAX } from "../../core/retry.ts";
+import { DEFAULT_QUEUE } from "../../core/task.ts";
 import { traceOf, type TraceContext } from "../../core/trace.ts";
 import { inSpan, isTracing } from "../../core/tracing.ts";
 import { calledFirst } from "../../queue/called.ts";
 import { jobsOf } from "../../queue/new-job.ts";
 import { conflicts, PRIORITY_MAX, type EnqueueOptions } from "../../queue/options.ts";
+import { prospectsOf } from "../../queue/runnable.ts";
 import { ENQUEUE_BATCH_MAX } from "../../store/sql-store.ts";
 import type { RouteParts } from "../parts.ts";
 import { route, type Answer, type Call, type Route } from "../route.ts";
@@ -136,9 +138,34 @@ async function accept({ holdfast, tasks }: RouteParts, wanted: Wanted): Promise<
     }),
   );
   const enqueued = await holdfast.store.enqueue(news.flat());
-  return enqueued.map(({ id }, index) => {
+  const accepted = enqueued.map(({ id }, index) => {
     const job = jobs[index] as NewJob;
     return { id, task: job.task, added: id === ids[index] };
+  });
+  return withWarnings({ holdfast, tasks }, jobs, accepted);
+}
+
+/**
+ * A name that is misspelt is accepted like any other. Only a server with tasks looks at the workers, and only for a task
+ * that it does not know: most requests cost no query more.
+ */
+async function withWarnings(
+  { holdfast, tasks }: Pick<RouteParts, "holdfast" | "tasks">,
+  jobs: readonly NewJob[],
+  accepted: Accepted,
+): Promise<Accepted> {
+  const isUnknown = ({ task, added }: Accepted[number]): boolean => added && !tasks.has(task);
+  if (tasks.size === 0 || !accepted.some(isUnknown)) return accepted;
+  const views = accepted.map(({ task }, index) => ({
+    task,
+    queue: jobs[index]?.options?.queue ?? DEFAULT_QUEUE,
+    status: "pending" as const,
+  }));
+  // They are accepted: that the workers cannot be seen is no reason to fail.
+  const prospects = await prospectsOf(holdfast.workers, views).catch(() => []);
+  return accepted.map((job, index) => {
+    const note = isUnknown(job) ? (prospects[index]?.note ?? null) : null;
+    return note === null ? job : { ...job, warning: note };
   });
 }
 

@@ -1,10 +1,9 @@
-/** Whether somebody is there who runs a job. It is accepted anyhow: who knows its task may come later, with the next deployment. */
+/** Whether a worker is there that runs a job. The job is accepted anyhow: its worker may come with the next deployment. */
 import { didYouMean } from "../core/did-you-mean.ts";
 import { activeStates } from "../core/worker-state.ts";
-import { isRunnable } from "../queue/workers.ts";
-import type { JobView } from "../queue/jobs.ts";
 import type { UnregisteredWorker, WorkerRecord } from "../store/registry.ts";
-import type { Holdfast } from "../worker/holdfast.ts";
+import type { JobView } from "./jobs.ts";
+import { isRunnable, type Workers } from "./workers.ts";
 
 const WORKERS_SEEN_MAX = 1_000;
 
@@ -15,18 +14,28 @@ export interface Prospect {
   readonly note: string | null;
 }
 
+type Wanted = Pick<JobView, "queue" | "task" | "status">;
+
 /** By the registry of workers, and by the programs that acquire leases. Which tasks the latter know they need not say. */
-export async function prospectOf(
-  { workers }: Holdfast,
-  view: Pick<JobView, "queue" | "task" | "status">,
-): Promise<Prospect> {
-  const { status } = view;
-  if (status !== "pending" && status !== "scheduled") return { runnable: null, note: null };
+export async function prospectOf(workers: Workers, view: Wanted): Promise<Prospect> {
+  const [prospect] = await prospectsOf(workers, [view]);
+  return prospect as Prospect;
+}
+
+/** Of all of them, with one look at the workers. */
+export async function prospectsOf(workers: Workers, views: readonly Wanted[]): Promise<Prospect[]> {
+  const isWaiting = ({ status }: Wanted): boolean => status === "pending" || status === "scheduled";
+  const none: Prospect = { runnable: null, note: null };
+  if (!views.some(isWaiting)) return views.map(() => none);
   const all = await workers.list({ limit: WORKERS_SEEN_MAX });
   // One that is stopping takes nothing new.
   const live = all.filter((worker) => activeStates.some((state) => state === worker.status));
-  const runnable = isRunnable(view, live) || takes(view, await workers.unregistered());
-  return { runnable, note: runnable ? null : whyNot(view, live) };
+  const others = views.every((view) => isRunnable(view, live)) ? [] : await workers.unregistered();
+  return views.map((view) => {
+    if (!isWaiting(view)) return none;
+    const runnable = isRunnable(view, live) || takes(view, others);
+    return { runnable, note: runnable ? null : whyNot(view, live) };
+  });
 }
 
 /** Whether a program that acquires leases may take it. */

@@ -7,6 +7,7 @@
  */
 import { describeError } from "./error-record.ts";
 import type { Logger } from "./log.ts";
+import { Outage } from "./outage.ts";
 import type { Runtime, Timer } from "./runtime.ts";
 
 const ERROR_WAIT_MS_FIRST = 50;
@@ -23,6 +24,8 @@ export interface LoopOptions {
   readonly once: () => Promise<number>;
   /** A background loop does not keep the process alive. */
   readonly background?: boolean;
+  /** False: another activity of the process says when the database is away. */
+  readonly saysOutages?: boolean;
 }
 
 export class Loop {
@@ -35,6 +38,9 @@ export class Loop {
   #woken = false;
   #stopping = false;
   #failures = 0;
+  /** Whether it failed because the database was away. */
+  #inOutage = false;
+  readonly #outage: Outage | null;
   /** Since when a turn is under way, and when the next is to begin. */
   #busySince: number | null = null;
   #dueAt: number;
@@ -42,6 +48,7 @@ export class Loop {
 
   constructor(options: LoopOptions) {
     this.#options = options;
+    this.#outage = options.saysOutages === false ? null : Outage.of(options.logger);
     this.#dueAt = options.runtime.monotonic();
     this.#finished = this.#run();
   }
@@ -83,6 +90,7 @@ export class Loop {
       this.#wakeAt = Number.POSITIVE_INFINITY;
       await this.#pause(await this.#timed());
     }
+    this.#outage?.leave(this);
     this.#isOver = true;
   }
 
@@ -96,25 +104,38 @@ export class Loop {
   }
 
   async #turn(): Promise<number> {
-    const { name, logger, once, runtime } = this.#options;
+    const { once, runtime } = this.#options;
     try {
       const waitMs = await once();
-      if (this.#failures > 0) {
-        const facts = { event: "loop:recovered", loop: name, failures: this.#failures };
-        logger.info(facts, `${name}: works again`);
-        this.#failures = 0;
-      }
+      if (this.#failures > 0) this.#sayRecovered();
+      this.#failures = 0;
       return waitMs * (1 - JITTER * runtime.random());
     } catch (error) {
-      if (this.#failures === 0 && isNews(error)) {
-        const said = describeError(error); // anything may be thrown, also what String() chokes on
-        const facts = { event: "loop:failed", loop: name, err: error };
-        logger.error(facts, `${name}: ${said.name}: ${said.message}`);
-      }
+      if (this.#failures === 0) this.#sayFailed(error);
       this.#failures += 1;
       const most = Math.min(ERROR_WAIT_MS_MAX, ERROR_WAIT_MS_FIRST * 2 ** this.#failures);
       return most * runtime.random() + 1;
     }
+  }
+
+  #sayFailed(error: unknown): void {
+    const { name, logger, runtime } = this.#options;
+    const said = describeError(error); // anything may be thrown, also what String() chokes on
+    const facts = { event: "loop:failed", loop: name, err: error };
+    this.#inOutage = Outage.isOne(error);
+    if (Outage.isOne(error)) {
+      logger.debug(facts, `${said.name}: ${said.message}`);
+      this.#outage?.begin(this, error, runtime.monotonic());
+    } else if (isNews(error)) logger.error(facts, `${name}: ${said.name}: ${said.message}`);
+  }
+
+  #sayRecovered(): void {
+    const { name, logger, runtime } = this.#options;
+    const facts = { event: "loop:recovered", loop: name, failures: this.#failures };
+    if (this.#inOutage) {
+      logger.debug(facts, "works again");
+      this.#outage?.end(runtime.monotonic());
+    } else logger.info(facts, `${name}: works again`);
   }
 
   async #pause(waitMs: number): Promise<void> {

@@ -55,6 +55,7 @@ function main(data: KeeperThreadData): void {
     name: "keeper",
     runtime: systemRuntime,
     logger: forwardingLogger(send),
+    saysOutages: false,
     // A database that is away when the thread is started is met like one that goes away later: it is tried again.
     once: async () => (keeper ??= await openKeeper(data, send, loop)).once(),
   });

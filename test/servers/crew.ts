@@ -108,7 +108,9 @@ export class Crew implements AsyncDisposable {
   /** What each activity has complained about, by its name. */
   complaints(): Map<string, LogLine[]> {
     return Map.groupBy(
-      this.log.lines.filter(({ level }) => level === "error"),
+      this.log.lines
+        .filter(({ level, facts }) => level === "error" || facts["event"] === "loop:failed")
+        .filter(({ facts }) => facts["event"] !== "database:away"),
       loopOf,
     );
   }
@@ -121,13 +123,18 @@ export class Crew implements AsyncDisposable {
       assert.ok(errors.length <= timesMax, `${errors.length} times, ${told}`);
       await until(`it works again; ${told}`, () => this.recoveries(loop) === errors.length);
     }
+    const events = (event: string) =>
+      this.log.lines.filter(({ facts }) => facts["event"] === event).length;
+    await until("the database is back", () => events("database:back") === events("database:away"));
     assert.doesNotMatch(inspect(this.log.lines, { depth: 8 }), new RegExp(SECRET));
     const warnings = this.log.lines.filter(({ level }) => level === "warn");
     assert.deepEqual(warnings, []);
   }
 
   recoveries(loop: string): number {
-    return this.log.of(`${loop}: works again`).length;
+    return this.log.lines.filter(
+      ({ facts }) => facts["event"] === "loop:recovered" && facts["loop"] === loop,
+    ).length;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -68,7 +68,7 @@ suite("while the database is away", () => {
     assert.deepEqual({ attempts, crashes }, { attempts: 1, crashes: 0 });
   });
 
-  test("the outage is logged once by each activity, and so is its end", async () => {
+  test("the outage is logged once, and so is its end; each activity says it for debugging", async () => {
     await using place = await site();
     const { holdfast, clock, outage, log } = place;
     const task = defineTask({ name: "idle", run: () => null });
@@ -84,16 +84,47 @@ suite("while the database is away", () => {
     outage.down = false;
     await clock.advance("30s");
     assert.ok(outage.refused > 10, "it was tried again and again");
-    const loopsOf = (lines: KeptLog["lines"]) =>
-      lines.map(({ facts }) => String(facts["loop"])).toSorted();
-    const errors = log.lines.filter(({ level }) => level === "error");
-    const ends = log.lines.filter(({ message }) => message.endsWith(": works again"));
-    assert.ok(loopsOf(errors).includes("turn") && loopsOf(errors).includes("upkeep"));
-    assert.deepEqual(loopsOf(errors), [...new Set(loopsOf(errors))], "one line each");
-    assert.deepEqual(loopsOf(ends), loopsOf(errors), "everyone who failed works again");
-    for (const { facts, message } of errors) {
-      assert.match(message, /The database is away/);
-      assert.equal(codeOf(facts["err"]), "STORE_UNAVAILABLE");
+    const loud = log.lines.filter(({ facts, level }) => level === "error" || "awayMs" in facts);
+    assert.deepEqual(
+      loud.map(({ level, facts }) => [level, facts["event"]]),
+      [
+        ["error", "database:away"],
+        ["info", "database:back"],
+      ],
+    );
+    const [away, back] = loud;
+    assert.match(
+      away?.message ?? "",
+      /^the database is away \(.+\); running jobs go on, nothing new is claimed$/,
+    );
+    assert.equal(codeOf(away?.facts["err"]), "STORE_UNAVAILABLE");
+    assert.match(back?.message ?? "", /^the database is back after (?:1m 5\ds|2m.*)$/);
+    const loopsOf = (event: string) =>
+      log.lines
+        .filter(({ level, facts }) => level === "debug" && facts["event"] === event)
+        .map(({ facts }) => String(facts["loop"]))
+        .toSorted();
+    const failed = loopsOf("loop:failed");
+    assert.ok(failed.includes("turn") && failed.includes("upkeep"));
+    assert.deepEqual(failed, [...new Set(failed)], "one line each");
+    assert.deepEqual(loopsOf("loop:recovered"), failed, "everyone who failed works again");
+  });
+
+  test("an outage in which all activities ended is over: the next one is logged again", async () => {
+    await using place = await site();
+    const { holdfast, clock, outage, log } = place;
+    const task = defineTask({ name: "idle", run: () => null });
+    for (const outages of [1, 2]) {
+      const worker = await holdfast.startWorker({ tasks: [task], poll: "1s" });
+      await clock.advance("5s");
+      outage.down = true;
+      await clock.advance("20s");
+      const away = log.lines.filter(({ facts }) => facts["event"] === "database:away");
+      assert.equal(away.length, outages);
+      const stopped = worker.stop();
+      await clock.advance("1m");
+      await stopped;
+      outage.down = false;
     }
   });
 

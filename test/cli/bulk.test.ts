@@ -97,11 +97,11 @@ suite("holdfast retry and cancel by filter", () => {
       other.close();
       const { code, stdout, stderr } = await command.ended;
       assert.equal(code, 130, stderr);
-      const retried = Number(/^Retried (\d+) jobs\.$/m.exec(stdout)?.[1]);
+      const retried = Number(/^Retried ([\d,]+) jobs\.$/m.exec(stdout)?.[1]?.replace(",", ""));
       assert.ok(retried > 0 && retried < MANY, stdout);
       assert.match(
         stderr,
-        /^Interrupted by SIGINT\. Retried \d+ jobs\. .*run it again to go on\.$/m,
+        /^Interrupted by SIGINT\. Retried [\d,]+ jobs\. .*run it again to go on\.$/m,
       );
       const rest = await desk.json(["retry", "--task", "many", "--status", "cancelled"]);
       assert.equal(rest.changed, MANY - retried);

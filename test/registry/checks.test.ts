@@ -14,7 +14,7 @@ import { sql } from "../../src/store/sql.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { assertRefused, Desk, until, type Started } from "../cli/command.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { engines, type Place } from "./places.ts";
+import { sampledEngines, type Place } from "./places.ts";
 
 /** Longer than a process takes to start on any machine: where one has to be stale, its last sign of life is made older. */
 const STALE_MS = 10_000;
@@ -34,7 +34,7 @@ export const add = defineTask({ name: "add", run: ([a, b]: number[]) => a + b })
 
 // The databases side by side: what they do hardly overlaps.
 describe("before a rollout", { concurrency: true }, () => {
-  for (const { name, skip, place: open } of engines) {
+  for (const { name, skip, place: open } of sampledEngines) {
     describe(`a singleton on ${name}`, { skip, timeout: 120_000, concurrency: 1 }, () => {
       let desk: Desk;
       let place: Place;

@@ -14,7 +14,7 @@ import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { sized } from "../support/scale.ts";
 import { until } from "../worker/observe.ts";
 import type { Said } from "./leader.ts";
-import { engines } from "./places.ts";
+import { sampledEngines } from "./places.ts";
 
 const LEADER = join(import.meta.dirname, "leader.ts");
 const TAKEOVERS = sized(1, 10);
@@ -92,7 +92,7 @@ class Site implements AsyncDisposable {
 
 // The databases side by side: what they do hardly overlaps.
 describe("who follows", { concurrency: true }, () => {
-  for (const { name, skip, place: open } of engines) {
+  for (const { name, skip, place: open } of sampledEngines) {
     describe(
       `a singleton on ${name}`,
       { skip, timeout: TAKEOVERS * 5_000 + 60_000, concurrency: 1 },

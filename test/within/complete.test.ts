@@ -25,7 +25,7 @@ import {
 import { connections, type Connection } from "./connections.ts";
 
 const SLOW = { retry: { attempts: 3, first: 10, most: 10 } } as const;
-const LEASE_MS = 600;
+const LEASE_MS = 1_500;
 /** What a task says is written after this long, if nothing comes in between (src/queue/report-buffer.ts). */
 const WRITTEN_AFTER_MS = 200;
 const RESULT = { number: 7 };

@@ -69,8 +69,10 @@ export class Keeper {
   readonly #held = new Map<string, Held>();
   #vitals: WorkerVitals | null = null;
   #renewing: Promise<void> | null = null;
-  /** When the first renewal was sent that the database has not answered, nor any since. */
+  /** When the first call was sent that the database has not answered, nor any since. */
   #unansweredSince: number | null = null;
+  /** From when to when the last call waited for its answer. Nothing else is sent meanwhile. */
+  #lastWait = { from: 0, to: 0 };
   #beatAt: number;
   #seen = -1;
   #seenAt = 0;
@@ -151,8 +153,21 @@ export class Keeper {
   async #beat(now: number): Promise<void> {
     if (this.#vitals === null) return;
     const { worker, queues } = this.#settings;
-    this.#hearBeat(await this.#store.beat(worker, this.#vitals, queues));
+    const vitals = this.#vitals;
+    this.#hearBeat(
+      await this.#ask(this.#runtime.monotonic(), () => this.#store.beat(worker, vitals, queues)),
+    );
     this.#beatAt = now;
+  }
+
+  /** While the database is silent, the main thread can see since when. */
+  async #ask<T>(sentAt: number, call: () => Promise<T>): Promise<T> {
+    this.#setUnanswered(this.#unansweredSince ?? sentAt);
+    const answer = await call();
+    const from = this.#unansweredSince ?? sentAt;
+    this.#lastWait = { from, to: this.#runtime.monotonic() };
+    this.#setUnanswered(null);
+    return answer;
   }
 
   /** Until the next lease or sign of life is due, or until a lease that is claimed meanwhile could be. */
@@ -177,15 +192,16 @@ export class Keeper {
   async #renew(due: readonly Held[], sentAt: number): Promise<void> {
     const { worker, leaseMs } = this.#settings;
     const fences = due.map(({ id, epoch }): Fence => ({ id, worker, epoch }));
-    const since = this.#unansweredSince ?? sentAt;
-    this.#setUnanswered(since);
-    const extended = await this.#store.extend(fences, leaseMs);
-    this.#setUnanswered(null);
-    const answeredAt = this.#runtime.monotonic();
+    const before = this.#lastWait;
+    const extended = await this.#ask(sentAt, () => this.#store.extend(fences, leaseMs));
+    const waits = [before, this.#lastWait];
     const ours = new Set(extended.map(({ id }) => id));
     const lost: LostLease[] = [];
-    const isOutage = (lease: Held): boolean =>
-      since < lease.sentAt + leaseMs && answeredAt >= lease.sentAt + leaseMs;
+    // A heartbeat that the database did not answer keeps the renewal from being sent in time.
+    const isOutage = (lease: Held): boolean => {
+      const endsAt = lease.sentAt + leaseMs;
+      return waits.some(({ from, to }) => from < endsAt && to >= endsAt);
+    };
     for (const lease of due) {
       if (ours.has(lease.id)) lease.sentAt = sentAt;
       // What was dropped while the answer was on its way has been settled, not lost.

@@ -137,8 +137,12 @@ function lineTable(lines: readonly AuditEntry[], { columns, colors }: Terminal):
   });
 }
 
-/** "failed → pending". */
-function changeOf({ oldStatus, newStatus }: AuditEntry): string {
+/** "failed → pending", or "1 → 2" of the limit of a type. */
+function changeOf({ action, oldStatus, newStatus, detail }: AuditEntry): string {
+  if (action === "worker.limit" && detail !== null) {
+    const { from, to } = JSON.parse(detail) as { from: number | null; to: number | null };
+    return `${from ?? "none"} → ${to ?? "none"}`;
+  }
   return [oldStatus, newStatus].filter((status) => status !== null).join(" → ");
 }
 

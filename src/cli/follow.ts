@@ -22,7 +22,10 @@ export async function follow(terminal: Terminal, { jobs }: Holdfast, id: string)
     else terminal.print(entryLine(terminal, entry));
   }
   if (signal !== null) throw new Interrupted({ signal, exitCode: exitCodeAfter(signal) });
-  if (!terminal.gone.aborted) await jobs.result(id);
+  if (terminal.gone.aborted) return;
+  const result = await jobs.result(id);
+  if (terminal.json || result === null || result === undefined) return;
+  terminal.print(printable(JSON.stringify(result, null, 2), { lines: true }));
 }
 
 /** `12:03:04  progress  42 %, 420 of 1,000, reading`: as wide as the terminal at most. */

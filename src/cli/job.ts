@@ -9,6 +9,7 @@ import type { AttemptView, JobView, StepView } from "../queue/jobs.ts";
 import { isRunnable } from "../queue/workers.ts";
 import { takes } from "../queue/runnable.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
+import { isGone } from "../worker/process-trace.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { entryLine, follow, progressText } from "./follow.ts";
 import { jobId } from "./id.ts";
@@ -75,12 +76,16 @@ async function everythingAbout(
   const [progress = null] = await newest(holdfast, id, { kind: "progress", limit: 1 });
   const log = await newest(holdfast, id, { kind: "log", limit: LOG_LINES });
   const runnable = await hasWorker(holdfast, view);
-  return { view: { ...view, runnable }, past: { attempts, steps, progress, log } };
+  const owner = view.lockedBy === null ? null : await holdfast.workers.find(view.lockedBy);
+  const workerGone = owner !== null && isGone(owner);
+  return { view: { ...view, runnable, workerGone }, past: { attempts, steps, progress, log } };
 }
 
 interface Told extends JobView {
   /** Whether a worker is alive that can run it; null: it is not pending. */
   readonly runnable: boolean | null;
+  /** Whether the process of its worker has ended on this host. */
+  readonly workerGone: boolean;
   /** What can be typed for its id. */
   readonly shortId: string;
 }
@@ -166,7 +171,9 @@ function facts(
     key: view.key,
     enqueued: at(view.enqueuedAt),
     due: at(view.dueAt),
-    worker: view.lockedBy,
+    worker: view.workerGone
+      ? `${view.lockedBy} (gone: the next worker takes the job back)`
+      : view.lockedBy,
     lease: view.lockedUntil === null ? null : `until ${moment(view.lockedUntil, now)}`,
     claimed: view.lockedUntil === null ? null : at(view.claimedAt),
     heartbeat: at(view.heartbeatAt),

@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
 import type { Holdfast } from "../worker/holdfast.ts";
+import { isGone } from "../worker/process-trace.ts";
 import { wholeNumber } from "./arguments.ts";
 import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
 import { table, type Cell } from "./table.ts";
@@ -16,6 +17,7 @@ interface Options extends DatabaseOptions {
 
 /** Fits a screen. */
 const LIMIT_DEFAULT = 20;
+const WORKERS_SEEN_MAX = 1_000;
 
 type Leases = Awaited<ReturnType<Holdfast["leases"]["active"]>>;
 
@@ -46,12 +48,14 @@ async function list(terminal: Terminal, options: Options): Promise<void> {
   }
   const short = await holdfast.jobs.shortIds(found.map(({ id }) => id));
   const footer = terminal.colors.dim(counted(found.length, "lease"));
-  terminal.print(...leaseTable(found, short, terminal), "", footer);
+  const workers = await holdfast.workers.list({ limit: WORKERS_SEEN_MAX });
+  const gone = new Set(workers.filter(isGone).map((each) => each.id));
+  terminal.print(...leaseTable(found, { short, gone }, terminal), "", footer);
 }
 
 function leaseTable(
   found: Leases,
-  short: ReadonlyMap<string, string>,
+  { short, gone }: { short: ReadonlyMap<string, string>; gone: ReadonlySet<string> },
   { columns, colors }: Terminal,
 ): string[] {
   const now = systemRuntime.now();
@@ -72,7 +76,7 @@ function leaseTable(
     rows: found.map((lease) => [
       short.get(lease.id) ?? lease.id,
       lease.task,
-      lease.worker,
+      gone.has(lease.worker) ? `${lease.worker} (gone)` : lease.worker,
       String(lease.attempt),
       relative(lease.claimedAt, now),
       relative(lease.heartbeatAt, now),

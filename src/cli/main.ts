@@ -32,6 +32,7 @@ Environment, also in a file .env (all of it: holdfast config --all):
   HOLDFAST_DEBUG=1    adds the stack to error messages
   NO_COLOR=1          no colours
 
+Is it healthy?           holdfast doctor --quick, or GET /health of a service
 See it survive kill -9:  holdfast demo`;
 
 /** Runs one command line and gives its exit code. */

@@ -61,7 +61,7 @@ const KINDS = { standby: "standby", leases: "external" } as const;
 const UNKNOWN = "–";
 
 /** A name that was made up because nothing says which build it is tells nobody anything. */
-function versionText({ version }: { readonly version: string | null }): string {
+export function versionText({ version }: { readonly version: string | null }): string {
   return version !== null && isKnownVersion(version) ? version : UNKNOWN;
 }
 

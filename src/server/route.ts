@@ -108,10 +108,17 @@ export function route<
     idCount: (given) => idCount?.(given as Body) ?? 1,
     run: (call) => run(call as Parameters<typeof run>[0]),
     // Whatever does not look like a name or an id is the name of nothing.
-    readParams: (given) => checked(params, given, () => notFound("such thing here")),
+    readParams: (given) => checked(params, given, () => notFound(missing(spec.path))),
     readQuery: (given) => checked(query, queryOf(given, kinds), problemIn(400, query)),
     readBody: (given) => (body === null ? undefined : checked(body, given, problemIn(422, body))),
   };
+}
+
+/** The command takes the beginning of an id, and so does the list. */
+function missing(path: string): string {
+  return path.startsWith("/api/v1/jobs/")
+    ? "job of this id: give it whole. By its beginning: GET /api/v1/jobs?prefix=…"
+    : "such thing here";
 }
 
 function checked(

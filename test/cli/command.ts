@@ -147,7 +147,8 @@ const ERRANDS = new Set(
   ).split(" "),
 );
 /** What makes a command wait, or takes modules and streams that are a process's own. */
-const OF_A_PROCESS = /^(?:NODE_(?!ENV$)|NO_COLOR$|FORCE_COLOR$|TERM$|COLUMNS$|HOME$|XDG_|TMPDIR$)/;
+const OF_A_PROCESS =
+  /^(?:NODE_(?!ENV$)|NO_COLOR$|FORCE_COLOR$|TERM$|COLUMNS$|HOME$|XDG_|TMPDIR$|BUILD_ID$)/;
 const STAYS = /^(?:-|--tasks|--wait|--follow)$/;
 const known = new Set<string>();
 

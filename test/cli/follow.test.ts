@@ -25,6 +25,7 @@ suite("holdfast job, of what a job reports", () => {
         ctx.report("checksum", "abc");
         ctx.progress({ done: 420, total: 1_000 }, "reading");
         if (input.fails) throw new Error("the disk is full");
+        return { bytes: 7 };
       },
     });
     const wait = defineTask({
@@ -63,7 +64,9 @@ suite("holdfast job, of what a job reports", () => {
   test("--follow prints all of it until the end of the job", async () => {
     const { code, stdout } = await desk.holdfast(["job", done, "--follow"]);
     assert.equal(code, 0);
-    const lines = stdout.trimEnd().split("\n");
+    const [told = "", result = ""] = stdout.split("\n{");
+    assert.deepEqual(JSON.parse(`{${result}`), { bytes: 7 });
+    const lines = told.split("\n");
     assert.match(lines[0] ?? "", /^\d\d:\d\d:\d\d {2}log {9}line 1 {2}\{"line":1\}$/);
     assert.match(lines.at(-3) ?? "", / {2}checksum {4}"abc"$/);
     assert.match(lines.at(-2) ?? "", / {2}progress {4}42 %, 420 of 1,000, reading$/);

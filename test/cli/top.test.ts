@@ -89,6 +89,15 @@ suite("a picture of holdfast top", () => {
     }
   });
 
+  test("a version that was made up is not shown, as in holdfast workers", () => {
+    const told = figures(1, 1, 0);
+    const workers = told.workers.map((worker) => ({ ...worker, version: "build-1794870471431" }));
+    const size = { columns: 120, rows: 24, colors };
+    const text = frame({ ...told, workers }, START, size).join("\n");
+    assert.doesNotMatch(text, /build-/);
+    assert.match(text, /running +3 +– /);
+  });
+
   test("at 80 × 24 it shows totals, rate, alerts, queues, workers and failures", () => {
     const text = frame(figures(3, 2, 2), START, { columns: 80, rows: 24, colors }).join("\n");
     for (const words of [

@@ -163,6 +163,9 @@ suite("holdfast workers", () => {
     assert.match(stdout, /^WORKER +STATUS +VERSION +SEEN +JOBS +DONE +HOST$/m);
     // Nothing says which build it is, and neither does the name that was made up for it.
     assert.match(stdout, /^victim-\S+ +gone +– +\S+ +1 +0 /m);
+    const shown = (await desk.holdfast(["job", job])).stdout;
+    assert.match(shown, /worker +victim-\S+ \(gone: the next worker takes the job back\)/);
+    assert.match((await desk.holdfast(["leases"])).stdout, / victim-\S+ \(gone\) /);
     worker.child.kill("SIGCONT");
     await until("its row is closed", async () => {
       const { workers } = await desk.json(["workers", "list", "--type", "victim"]);
@@ -198,5 +201,7 @@ suite("holdfast workers", () => {
       [action, subject, reason, detail],
       ["worker.limit", "type mailer", "two hosts", '{"from":null,"to":2}'],
     );
+    const { stdout } = await desk.holdfast(["audit"]);
+    assert.match(stdout, /worker\.limit +type mailer +none → 2 +two hosts/);
   });
 });

@@ -176,6 +176,8 @@ export function api(name: string, url: () => Promise<string>): void {
 
     test("what is not there is not found", async () => {
       for (const path of ["", "/events"]) await desk.get(`/api/v1/jobs/${MISSING}${path}`, 404);
+      const short = await desk.get(`/api/v1/jobs/${MISSING.slice(0, 13)}`, 404);
+      assert.match(short.detail, /no job of this id.*\?prefix=/);
       for (const verb of ["cancel", "retry"])
         await desk.post(`/api/v1/jobs/${MISSING}/${verb}`, {}, 404);
       for (const id of ["1", "..%2f..", "%00", "a%20b", "'--"])

@@ -4,6 +4,7 @@ import type { WorkerRecord } from "../../store/registry.ts";
 import type { QueueStats } from "../../store/store.ts";
 import { cut, printable, table, widthOf, type Cell, type Column } from "../table.ts";
 import type { Colors } from "../terminal.ts";
+import { versionText } from "../worker-table.ts";
 import { count, relative, span, statusPaint } from "../words.ts";
 import type { Figures } from "./figures.ts";
 
@@ -201,7 +202,7 @@ function workerLines({ workers }: Figures, screen: Screen): string[] {
       stateOf(worker),
       // Counted now, as the jobs above: what the worker counted itself is as old as its heartbeat.
       count(worker.leases),
-      worker.version,
+      versionText(worker),
       span(worker.silentMs),
       count(Math.round(worker.memoryBytes / 1e6)),
     ]),

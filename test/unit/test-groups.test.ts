@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite, test } from "node:test";
 import { evidenceOf, readReport } from "../../scripts/evidence.ts";
-import { failuresIn, plan } from "../../scripts/test.ts";
+import { failedFilesIn, failuresIn, plan } from "../../scripts/test.ts";
 
 /** What would run in a project with these files. */
 function planFor(files: readonly string[], args: readonly string[]): Record<string, number> {
@@ -71,4 +71,15 @@ test("the page of a long run has the totals of each group and what its tests rep
   assert.match(page, /^- seed 7$/m);
   assert.match(page, /^\| model \| 1 \| 1 \| 0 \| 2 \| \*\*failed\*\* \|$/m);
   assert.match(page, /## model\n\n```\nseed 7, 300 runs\n```/);
+});
+
+test("the files with a failure are those that the report names at its end", () => {
+  const failure = (place: string): string => `test at ${place}\n✖ it\n  broken\n\n`;
+  const report = [
+    "test at test/cli/other.test.ts:1:1\n✔ fine\n\n✖ failing tests:\n\n",
+    failure("test/cli/top.test.ts:7:3"),
+    failure("test/cli/top.test.ts:9:3"),
+    failure("test/cli/work.test.ts:1:1"),
+  ].join("");
+  assert.deepEqual(failedFilesIn(report), ["test/cli/top.test.ts", "test/cli/work.test.ts"]);
 });

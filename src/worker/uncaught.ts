@@ -74,8 +74,9 @@ function onRejection(reason: unknown): void {
   emitter.emit("uncaughtException", error, "unhandledRejection");
 }
 
-/** Without our listeners the same rejection ends the process with Node's usual message and exit code. */
+/** Without our listener the same rejection ends the process with Node's usual message and exit code. */
 function endAsUsual(reason: unknown): void {
-  unguard();
+  process.off("unhandledRejection", onRejection);
+  // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- it is whatever was rejected with
   void Promise.reject(reason);
 }

@@ -50,6 +50,9 @@ suite("an error that belongs to no job", () => {
       const child = await run(role);
       assert.deepEqual(await child.ended, { code: 1, signal: null });
       assert.match(child.errors, /Error: from the application/);
+      // Node shows the line that made the error, not one of ours.
+      assert.match(child.errors, /^file:.*worker-uncaught-child\.ts:\d+\n/m);
+      assert.doesNotMatch(child.errors, /worker\/uncaught\./);
       assert.equal(child.of("end").length, 0);
     });
   }

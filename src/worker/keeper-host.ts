@@ -9,7 +9,7 @@ import {
 } from "node:worker_threads";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
-import type { Runtime } from "../core/runtime.ts";
+import type { Runtime, Timer } from "../core/runtime.ts";
 import type { Beat, WorkerVitals } from "../store/registry.ts";
 import type { Store, StoreAddress } from "../store/store.ts";
 import { Keeper, pack, type KeeperSettings, type LeaseList, type Report } from "./keeper.ts";
@@ -108,7 +108,7 @@ function openThread(settings: KeeperSettings, address: StoreAddress): KeeperThre
 
 /** What it is told before it is ready, it hears when it is, in a process that may be blocked by then. */
 export function startThread(
-  { settings, logger, report, beat }: HostParts,
+  { runtime, settings, logger, report, beat }: HostParts,
   address: StoreAddress,
   { onReady, onEnd }: { readonly onReady: () => void; readonly onEnd: () => void },
 ): KeeperHost {
@@ -120,7 +120,7 @@ export function startThread(
     logger.error({ err: error }, "the keeper's thread failed"),
   );
   thread.on("exit", () => {
-    clearInterval(saysAlive);
+    timer?.cancel();
     asks.answerAll(); // whatever it was renewing, it is not any more
     if (!stopping) onEnd();
   });
@@ -140,11 +140,13 @@ export function startThread(
       hear(next.message as FromKeeper);
     }
   };
-  const saysAlive = setInterval(() => {
+  let timer: Timer | null = null;
+  const sayAlive = (): void => {
     shared.isDebugged = debuggerUrl() !== undefined;
     shared.addProgress();
-  }, ALIVE_EVERY_MS);
-  saysAlive.unref();
+    timer = runtime.timer(ALIVE_EVERY_MS, sayAlive, "background");
+  };
+  sayAlive();
   port.on("message", hear);
   port.unref(); // The worker's own loops keep the process alive, not its keeper.
   thread.unref();

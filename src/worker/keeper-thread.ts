@@ -118,8 +118,11 @@ function watch(keeper: Keeper, shared: SharedWithKeeper, settings: KeeperSetting
     if (watchdog.look(systemRuntime.monotonic())) {
       endBlockedProcess({ limitMs, worker, jobs: keeper.jobs });
     }
+    lookLater();
   };
-  setInterval(look, watchdog.lookMs).unref(); // the thread ends when its port is closed
+  // In the background: the thread ends when its port is closed.
+  const lookLater = (): void => void systemRuntime.timer(watchdog.lookMs, look, "background");
+  lookLater();
 }
 
 if (!isMainThread) main(workerData as KeeperThreadData);

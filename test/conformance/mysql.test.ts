@@ -7,7 +7,7 @@ import { statements } from "../../src/store/mysql/statements.ts";
 import { openStore } from "../../src/store/open.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { notItsTurn } from "../support/scale.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
@@ -65,7 +65,7 @@ describe("mysql", limits, () => {
   inMode({ alone: null, place, open: (url, runtime) => openStore(url, { runtime }) });
 });
 
-const shared = { ...limits, skip: limits.skip || notItsTurn("mysql") };
+const shared = { ...limits, skip: reasonOf(limits.skip, notItsTurn("mysql")) };
 
 describe("mysql shared by several processes", shared, () => {
   let processes: StoreProcesses;

@@ -9,7 +9,7 @@ import { statements } from "../../src/store/postgres/statements.ts";
 import type { SqlStore } from "../../src/store/sql-store.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { notItsTurn } from "../support/scale.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
 import { fenceOf, newJob, startOne } from "../support/jobs.ts";
 import { until } from "../worker/observe.ts";
@@ -36,7 +36,7 @@ describe("postgres", limits, () => {
   inMode({ alone: null, place, open: (url, runtime) => openStore(url, { runtime }) });
 });
 
-const shared = { ...limits, skip: limits.skip || notItsTurn("postgres") };
+const shared = { ...limits, skip: reasonOf(limits.skip, notItsTurn("postgres")) };
 
 describe("postgres shared by several processes", shared, () => {
   let processes: StoreProcesses;

@@ -9,7 +9,7 @@ import { openHoldfast, type Holdfast } from "../../src/worker/holdfast.ts";
 import { tempFolder } from "../support/folder.ts";
 import { claimOne, failed, jobIn, settleOne } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { notItsTurn } from "../support/scale.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 import { ServerProcess } from "./child.ts";
 import { Desk, send } from "./client.ts";
@@ -33,7 +33,7 @@ async function counted(holdfast: Holdfast, item: string): Promise<number> {
 }
 
 for (const kind of ["sqlite", "postgres", "mysql"] as const) {
-  describe(kind, { skip: kind !== "sqlite" && (missing(kind) || notItsTurn(kind)) }, () => {
+  describe(kind, { skip: kind !== "sqlite" && reasonOf(missing(kind), notItsTurn(kind)) }, () => {
     let scratch: Database;
     before(async () => void (scratch = await database(kind)));
     after(() => scratch.drop());

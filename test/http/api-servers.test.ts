@@ -1,6 +1,6 @@
 /** The same API on PostgreSQL and MariaDB, one of them in a sample. */
 import { after, describe } from "node:test";
-import { notItsTurn } from "../support/scale.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { api } from "./api.ts";
@@ -8,7 +8,7 @@ import { api } from "./api.ts";
 const databases: ScratchDatabase[] = [];
 
 for (const kind of ["postgres", "mysql"] as const) {
-  describe(kind, { skip: missing(kind) || notItsTurn(kind) }, () => {
+  describe(kind, { skip: reasonOf(missing(kind), notItsTurn(kind)) }, () => {
     api(kind, async () => {
       const database = await scratchDatabase(kind);
       databases.push(database);

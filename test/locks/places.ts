@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openHoldfast, type Holdfast, type HoldfastOptions } from "../../src/index.ts";
-import { notItsTurn } from "../support/scale.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, missingPrograms, scratchDatabase, startRedis } from "../support/servers.ts";
 import type { GuardedServer } from "../support/servers.ts";
 
@@ -65,10 +65,14 @@ export const places: readonly PlaceUnderTest[] = [
   { name: "SQLite", skip: false, site: () => onFile({ locks: "sql" }) },
   {
     name: "PostgreSQL",
-    skip: missing("postgres") || notItsTurn("postgres"),
+    skip: reasonOf(missing("postgres"), notItsTurn("postgres")),
     site: () => onServer("postgres"),
   },
-  { name: "MariaDB", skip: missing("mysql") || notItsTurn("mysql"), site: () => onServer("mysql") },
+  {
+    name: "MariaDB",
+    skip: reasonOf(missing("mysql"), notItsTurn("mysql")),
+    site: () => onServer("mysql"),
+  },
   {
     name: "Redis",
     skip: missingPrograms("redis"),

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { notItsTurn } from "../support/scale.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 
 export interface Place extends AsyncDisposable {
@@ -44,5 +44,5 @@ const turns: Readonly<Record<string, string | false>> = {
 /** A file, and the server whose turn it is: for what depends little on the database. A long run has all of them. */
 export const sampledEngines: readonly EngineUnderTest[] = engines.map((engine) => ({
   ...engine,
-  skip: engine.skip !== false ? engine.skip : (turns[engine.name] ?? false),
+  skip: reasonOf(engine.skip, turns[engine.name] ?? false),
 }));

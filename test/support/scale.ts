@@ -27,6 +27,11 @@ export function isTurnOf(server: "postgres" | "mysql"): boolean {
   return isLong || (runSeed % 2 === 0) === (server === "postgres");
 }
 
+/** For the `skip` of a test: the first reason that there is. */
+export function reasonOf(...reasons: readonly (string | false)[]): string | false {
+  return reasons.find((reason) => reason !== false) ?? false;
+}
+
 /** For the `skip` of a test. */
 export function notItsTurn(server: "postgres" | "mysql"): string | false {
   return isTurnOf(server) ? false : "the other server has its turn";

@@ -1,5 +1,8 @@
-import { notItsTurn } from "../support/scale.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missingPrograms, startMariadb } from "../support/servers.ts";
 import { torture } from "./torture.ts";
 
-torture("MariaDB", { skip: missingPrograms("mysql") || notItsTurn("mysql"), start: startMariadb });
+torture("MariaDB", {
+  skip: reasonOf(missingPrograms("mysql"), notItsTurn("mysql")),
+  start: startMariadb,
+});

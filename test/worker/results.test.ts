@@ -80,7 +80,7 @@ suite("the result of a job", () => {
       assert.ok(error instanceof ResultTimeout);
       const { id, waitedMs, message } = error;
       assert.deepEqual({ id, waitedMs }, { id: job.id, waitedMs: 10_000 });
-      assert.match(message, /is pending and goes on/);
+      assert.match(message, /it is pending, and was not cancelled/);
       return true;
     });
     await clock.advance("10s");

@@ -166,5 +166,6 @@ const EXPECTED = new Set([
   "STORE_REFUSED",
   "JOB_NOT_FOUND",
   "ILLEGAL_MOVE",
+  "CALLED_FAILED",
   "KEY_TAKEN",
 ]);

@@ -9,10 +9,9 @@
  */
 import { makeIds } from "../src/core/id.ts";
 import { systemRuntime } from "../src/core/runtime.ts";
-import type { Engine } from "../src/store/engine.ts";
-import { openStore } from "../src/store/open.ts";
-import type { SqlStore } from "../src/store/sql-store.ts";
-import type { NewJob } from "../src/store/store.ts";
+import { openStore } from "../src/app/store.ts";
+import { statementsFor } from "../src/jobs/statements.ts";
+import type { JobStatements, NewJob } from "../src/jobs/store.ts";
 import { numberFrom, wordsFrom } from "./environment.ts";
 import { milliseconds, printTable, progress, quantile, times, whole } from "./figures.ts";
 import { fill, SQL_ENGINES, type SqlEngine, type State } from "./fill.ts";
@@ -45,21 +44,21 @@ const CASES: readonly Case[] = [
 
 /** One database with a worker of its own. */
 class Queue implements AsyncDisposable {
-  readonly #engine: Engine;
+  readonly #statements: JobStatements;
   readonly #end: () => Promise<void>;
   readonly #newId = makeIds(systemRuntime);
 
-  private constructor(engine: Engine, end: () => Promise<void>) {
-    this.#engine = engine;
+  private constructor(statements: JobStatements, end: () => Promise<void>) {
+    this.#statements = statements;
     this.#end = end;
   }
 
   static async open(engine: SqlEngine, { rows }: Pick<Case, "rows">): Promise<Queue> {
     const place = await scratchPlace(engine);
-    const store = (await openStore(place.url)) as SqlStore;
+    const store = await openStore(place.url);
     await store.migrate();
     for (const some of rows) await fill(engine, place, some);
-    return new Queue(store.engine, async () => {
+    return new Queue(await statementsFor(store.db.engine), async () => {
       await store.close();
       await place[Symbol.asyncDispose]();
     });
@@ -67,7 +66,7 @@ class Queue implements AsyncDisposable {
 
   /** How long a claim of so many jobs takes. */
   async claimMs(batch: number): Promise<number> {
-    await this.#engine.insert(Array.from({ length: batch }, () => this.#newJob()));
+    await this.#statements.insert(Array.from({ length: batch }, () => this.#newJob()));
     const wanted = {
       worker: "bench",
       queues: ["default"],
@@ -77,7 +76,7 @@ class Queue implements AsyncDisposable {
       claimId: 1,
     };
     const startedAt = performance.now();
-    const { claimed } = await this.#engine.settleAndClaim([], wanted);
+    const { claimed } = await this.#statements.settleAndClaim([], wanted);
     const ms = performance.now() - startedAt;
     if (claimed.length !== batch) throw new Error(`claimed ${claimed.length} of ${batch} jobs`);
     const done = claimed.map(({ id, worker, epoch }) => ({
@@ -86,7 +85,7 @@ class Queue implements AsyncDisposable {
       epoch,
       outcome: { kind: "done", result: null } as const,
     }));
-    await this.#engine.settleAndClaim(done, null);
+    await this.#statements.settleAndClaim(done, null);
     return ms;
   }
 
@@ -101,7 +100,7 @@ class Queue implements AsyncDisposable {
       task: "noop",
       payload: '"xxxxxxxx"',
       priority: 0,
-      attemptsMax: 3,
+      maxAttempts: 3,
       key: null,
       start: null,
     };

@@ -6,7 +6,7 @@
  * Environment: ROWS (1,000,000), LIVE (10,000), ROUNDS (5), ENGINES=sqlite,postgres,mariadb.
  */
 import { openHoldfast } from "../src/index.ts";
-import { Doctor, type Diagnosis } from "../src/ops/doctor.ts";
+import { Doctor, type Diagnosis } from "../src/doctor/doctor.ts";
 import { numberFrom, wordsFrom } from "./environment.ts";
 import { median, milliseconds, printTable, progress, whole } from "./figures.ts";
 import { fill, SQL_ENGINES, type SqlEngine } from "./fill.ts";
@@ -49,7 +49,7 @@ async function measure(engine: SqlEngine): Promise<string[]> {
 
 /** What is found must be the jobs that nobody runs, and who is said to have made the attempts: it is a bench's own doing. */
 function refuseFindings(looks: readonly Diagnosis[]): void {
-  const expected = new Set(["job-stranded", "worker-id-format"]);
+  const expected = new Set(["job-unclaimable", "worker-id-format"]);
   for (const { check, problem } of looks.flatMap(({ findings }) => findings)) {
     if (!expected.has(check)) throw new Error(`${check}: ${problem}`);
   }

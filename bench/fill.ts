@@ -5,7 +5,7 @@
 import { createConnection } from "mysql2/promise";
 import { DatabaseSync } from "node:sqlite";
 import { Client } from "pg";
-import { PRIORITY_MAX } from "../src/queue/options.ts";
+import { PRIORITY_MAX } from "../src/jobs/enqueue.ts";
 import { fileOf, type Place } from "./places.ts";
 import type { EngineName } from "./systems/system.ts";
 

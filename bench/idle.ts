@@ -4,7 +4,7 @@
  * One worker on each engine, in a process of its own, left alone for a minute: its CPU time, its memory, and the
  * statements that its server received, by the server's own log. Therefore the servers are always of the bench's own. The
  * worker runs from compiled JavaScript, as it does for those who install the package: compiling TypeScript takes memory. The
- * same for the commands `holdfast work` and `holdfast start`, on SQLite.
+ * same for the commands `holdfast work` and `holdfast start`, on SQLite, also after a thousand jobs.
  *
  * Environment: SECONDS (60), ENGINES=sqlite,postgres,mariadb.
  */
@@ -127,7 +127,7 @@ async function main(): Promise<void> {
   sayHowQuiet(machine);
   const engines = wordsFrom("ENGINES", SQL_ENGINES);
   const subjects = SUBJECTS.filter(({ engine }) => engines.includes(engine));
-  const program = join(compilePackage(), "idle-worker.mjs");
+  const program = join(await compilePackage(), "idle-worker.mjs");
   writeFileSync(program, PROGRAM);
   progress(`idle for ${SECONDS} s: ${subjects.map(({ name }) => name).join(", ")}`);
   const ended = await Promise.allSettled(subjects.map((subject) => idle(subject, program)));
@@ -135,7 +135,9 @@ async function main(): Promise<void> {
   console.log(`\nAn idle worker at its defaults for ${SECONDS} s.\n`);
   printTable(["idle worker on", "statements a minute", "of a core", "memory"], idled.map(rowFor));
   for (const each of idled) printFrequent(each);
-  if (process.platform === "linux") await idleCommands(SECONDS, SETTLE_MS);
+  if (process.platform === "linux") {
+    await idleCommands({ seconds: SECONDS, settleMs: SETTLE_MS });
+  }
   console.log(`\nMachine: ${machine.words}.`);
   for (const [index, each] of ended.entries()) {
     if (each.status === "fulfilled") continue;

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The launcher. Any Node from 12 on can read it, so that an old one gets a sentence and not a
+// The launcher. Any Node from 12 on can parse it, so an old version prints a sentence instead of a
 // syntax error: no newer syntax here, and nothing of the package is loaded before the check.
 import { existsSync, lstatSync, mkdirSync, realpathSync } from "fs";
 import { homedir } from "os";
@@ -8,37 +8,30 @@ import { fileURLToPath } from "url";
 
 const NEEDED_MAJOR = 24;
 
-// A checkout has src/ and runs as it stands, even beside an older build. A published package has
-// only dist/.
-const MAINS = ["../src/cli/main.ts", "../dist/cli/main.js"];
+// A checkout has src/ and runs from it, even if an older build exists. A published package has only
+// dist/.
+const MAINS = ["../src/cli/main.ts", "../dist/cli-main.js"];
 
 function launch() {
   const version = process.versions.node;
   if (Number(version.split(".")[0]) < NEEDED_MAJOR) {
     return refuse(
-      `holdfast needs Node ${NEEDED_MAJOR} or newer, and this is Node ${version}: ` +
-        "install a newer one from https://nodejs.org and run the command again.",
+      `holdfast requires Node ${NEEDED_MAJOR} or newer; this is Node ${version}. ` +
+        "Install a newer version from https://nodejs.org and run the command again.",
     );
   }
   const main = MAINS.map((path) => new URL(path, import.meta.url)).find(isThere);
   if (!main) {
     return refuse(
-      "holdfast is incomplete, there is neither src/cli/main.ts nor dist/cli/main.js: " +
-        "run 'npm run build' in a checkout, or install the package again.",
+      "The holdfast package is incomplete: neither src/cli/main.ts nor dist/cli-main.js exists. " +
+        "Run 'npm run build' in a checkout, or reinstall the package.",
     );
   }
   start(main).catch((error) => refuse(error instanceof Error ? error.stack : String(error)));
 }
 
-// These run for long, and may be at rest for most of it.
-const SERVICES = new Set(["start", "work", "serve"]);
-
 async function start(url) {
-  if (SERVICES.has(process.argv[2])) {
-    const { beThrifty } = await import(url.href.replace(/main(?=\.[jt]s$)/, "thrift"));
-    beThrifty();
-  }
-  // Compiled code is kept between starts: a command answers in half the time.
+  // Compiled code is cached between starts, which halves the time a command takes.
   const folder = cacheFolder();
   const { enableCompileCache } = await import("module");
   if (enableCompileCache && folder) enableCompileCache(folder);
@@ -48,7 +41,7 @@ async function start(url) {
 
 /**
  * A folder that only this user can write to, or null. Node runs what it finds in its cache without
- * asking who wrote it, and by itself it takes a folder that all users of the machine share.
+ * checking who wrote it, and its default folder is shared by all users of the machine.
  */
 function cacheFolder() {
   try {
@@ -56,24 +49,24 @@ function cacheFolder() {
     const base = named && isAbsolute(named) ? named : join(homedir(), ".cache");
     if (!isAbsolute(base) || !isSafe(existingPart(base))) return null;
     mkdirSync(base, { recursive: true, mode: 0o700 });
-    // Without links in it, so that what was checked is what is used.
+    // Links are resolved first, so that the checked folder is the one that is used.
     const folder = join(realpathSync(base), "holdfast");
     if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
     const { uid, mode } = lstatSync(folder);
     const isPrivate = uid === process.geteuid() && (mode & 0o077) === 0;
     return isPrivate && isSafe(folder) ? folder : null;
   } catch {
-    return null; // no home, one that is read-only, or a system without users
+    return null; // no home folder, a read-only one, or a system without user ids
   }
 }
 
-/** Nobody but this user and root can put another folder in the place of this one or of those above it. */
+/** Only this user and root can replace this folder or one of its parents. */
 function isSafe(folder) {
   const owners = new Set([0, process.geteuid()]);
   for (let each = folder; ; each = dirname(each)) {
     const stats = lstatSync(each);
     if (!stats.isDirectory()) return false;
-    // In a folder with the sticky bit, such as /tmp, others cannot replace what is not theirs.
+    // In a folder with the sticky bit, such as /tmp, users cannot replace each other's files.
     const isShared = (stats.mode & 0o022) !== 0 && (stats.mode & 0o1000) === 0;
     if (isShared || !owners.has(stats.uid)) return false;
     if (each === dirname(each)) return true;

@@ -3,7 +3,7 @@ import { defineTask } from "holdfast";
 
 export const greet = defineTask({
   name: "greet",
-  retry: { attempts: 5, first: "1s", most: "1m" },
+  retry: { maxAttempts: 5, backoff: { initial: "1s", max: "1m" } },
   run(name: string, ctx) {
     ctx.log(`greeting ${name}`);
     return `hello ${name}`;

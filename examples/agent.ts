@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { defineTask, GiveUp, openHoldfast, type Context } from "holdfast";
+import { type Context, defineTask, GiveUpError, openHoldfast } from "holdfast";
 
 const OUTPUT_BYTES_MAX = 64 * 1024;
 const TIME_MS_MAX = 60_000;
@@ -62,7 +62,7 @@ async function askModel(ctx: Context, part: string, prompt: string): Promise<str
   let bytes = 0;
   child.stdout.on("data", (text: Buffer) => {
     bytes += text.length;
-    if (bytes > OUTPUT_BYTES_MAX) kill(new GiveUp("the model said too much"));
+    if (bytes > OUTPUT_BYTES_MAX) kill(new GiveUpError("the model said too much"));
   });
   try {
     ctx.report("child", { pid: child.pid });
@@ -87,7 +87,7 @@ async function askModel(ctx: Context, part: string, prompt: string): Promise<str
 const agent = defineTask({
   name: "agent.run",
   timeout: "10m",
-  retry: { attempts: 5, first: "100ms" },
+  retry: { maxAttempts: 5, backoff: { initial: "100ms" } },
   async run({ prompt }: { prompt: string }, ctx) {
     const plan = await ctx.step("plan", () => askModel(ctx, "plan", prompt));
     const said: string[] = [];

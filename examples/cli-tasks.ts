@@ -5,7 +5,7 @@ import { z } from "zod";
 export const send = defineTask({
   name: "mail.send",
   input: z.object({ to: z.email(), subject: z.string().optional() }),
-  retry: { attempts: 5, first: "1s", most: "1m" },
+  retry: { maxAttempts: 5, backoff: { initial: "1s", max: "1m" } },
   run(mail) {
     return { sentTo: mail.to };
   },

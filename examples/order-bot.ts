@@ -26,7 +26,7 @@ const notify = defineTask({
 
 const ship = defineTask({
   name: "order.ship",
-  retry: { attempts: 5, first: "10ms" },
+  retry: { maxAttempts: 5, backoff: { initial: "10ms" } },
   async run(order: { id: string; cents: number }, ctx) {
     // Kept: an attempt that begins again gets the same quote.
     const cents = await ctx.step("quote", () => order.cents + 300);

@@ -1,6 +1,7 @@
 /** A worker of one's own on the lease verbs: acquire, extend, release. See docs/guide/leases.md. */
 import { randomUUID } from "node:crypto";
-import { LeaseLost, openHoldfast, type Lease } from "holdfast";
+import type { Lease } from "holdfast/ops";
+import { LeaseLostError, openHoldfast } from "holdfast";
 
 await using holdfast = await openHoldfast("sqlite:shop.db");
 const worker = `resizer-${randomUUID()}`; // new at every start: the fence tells two starts apart by it
@@ -8,7 +9,7 @@ await holdfast.enqueue("image.resize", { file: "cat.png", width: 640 }, { queue:
 await holdfast.enqueue(
   "image.resize",
   { file: "dog.png", width: 0 },
-  { queue: "images", attempts: 1 },
+  { queue: "images", maxAttempts: 1 },
 );
 
 async function work(lease: Lease): Promise<void> {
@@ -19,7 +20,7 @@ async function work(lease: Lease): Promise<void> {
     await holdfast.leases.release(lease, { as: "done", result: { file, width } });
     console.log(`${file}: done`);
   } catch (error) {
-    if (error instanceof LeaseLost) return; // somebody else's by now: leave it alone
+    if (error instanceof LeaseLostError) return; // somebody else's by now: leave it alone
     const { status } = await holdfast.leases.release(lease, { as: "failed", error });
     console.log(`${file}: ${status === "failed" ? "dead letter" : "will be retried"}`);
   }

@@ -2,7 +2,7 @@ import { defineTask, openHoldfast } from "holdfast";
 
 const ship = defineTask({
   name: "order.ship",
-  retry: { attempts: 5, first: "1s", most: "1h" },
+  retry: { maxAttempts: 5, backoff: { initial: "1s", max: "1h" } },
   async run(order: { id: string; cents: number }, ctx) {
     if (order.cents <= 0) throw new Error(`order ${order.id} has no price`);
     return { tracking: `T-${order.id}`, attempt: ctx.attempt };

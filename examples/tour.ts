@@ -1,12 +1,6 @@
 /** Guards walk tours past checkpoints. Ten devices scan at once; the tour's state, counts and history are right all along. */
-import {
-  defineTask,
-  defineWorkflow,
-  MoveRefused,
-  openHoldfast,
-  unchecked,
-  type EntryFacts,
-} from "holdfast";
+import { defineTask, openHoldfast } from "holdfast";
+import { defineWorkflow, type EntryFacts, MoveRefusedError, unchecked } from "holdfast/workflows";
 
 const told: string[] = [];
 const report = defineTask({
@@ -70,7 +64,7 @@ const { workflows } = holdfast;
 await holdfast.startWorker({
   tasks: [report],
   workflows: [tour, checkpoint],
-  upkeep: "100ms",
+  maintenanceInterval: "100ms",
   signals: true,
 });
 
@@ -106,7 +100,8 @@ async function walk(device: string): Promise<number> {
       scans += 1;
     } catch (error) {
       // The others were scanned already, and cannot be scanned again.
-      if (error instanceof MoveRefused) await point.move("miss", { actor: device }).catch(() => {});
+      if (error instanceof MoveRefusedError)
+        await point.move("miss", { actor: device }).catch(() => {});
     }
   }
   return scans;

@@ -13,8 +13,12 @@ const parts: Record<string, readonly string[]> = {
   lint: [tool("oxlint", "bin/oxlint")],
   types: [tool("typescript", "bin/tsc"), "--project", "tsconfig.json"],
   floors: ["scripts/floors.ts"],
+  marks: ["scripts/marks.ts"],
   unit: ["scripts/test.ts", "unit"],
 };
+
+/** These print figures, which are read also when nothing is wrong. */
+const SHOWN = new Set(["marks"]);
 
 /** The tools are started as files, so that the script works without npm's search path too. */
 function tool(name: string, file: string): string {
@@ -30,7 +34,7 @@ async function runPart(name: string, args: readonly string[]): Promise<boolean> 
 function report(name: string, { code, ms, output }: Ended): void {
   const passed = code === 0;
   console.log(`${passed ? "ok  " : "FAIL"} ${name.padEnd(8)} ${(ms / 1_000).toFixed(1)} s`);
-  if (!passed) console.log(output.trimEnd());
+  if (!passed || SHOWN.has(name)) console.log(output.trimEnd());
 }
 
 process.chdir(`${import.meta.dirname}/..`);

@@ -8,31 +8,44 @@ import { globSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { importsOf, tokenize, type Import, type Token } from "./tokens.ts";
 
-/** A folder may import itself and every folder with a smaller number. */
-const FLOORS: Readonly<Record<string, number>> = {
-  core: 0,
-  store: 1,
-  locks: 1,
-  config: 1,
-  queue: 2,
-  worker: 3,
-  ops: 3,
-  server: 4,
-  verify: 4,
-  testing: 4,
-  cli: 5,
-};
+/**
+ * The order of the folders, from the ground up. A folder imports itself and folders of lower rows, type imports included;
+ * folders in one row do not know each other.
+ */
+const ORDER: readonly (readonly string[])[] = [
+  ["core"],
+  ["config"],
+  ["database"],
+  ["http", "terminal", "tracing"],
+  ["audit"],
+  ["jobs", "locks", "tokens"],
+  ["steps", "reports", "registry", "stats"],
+  ["workflows"],
+  ["worker"],
+  ["monitoring", "doctor", "copy"],
+  ["alerts"],
+  ["app"],
+  ["testing", "verify"],
+  ["cli"],
+];
+
+const FLOORS: ReadonlyMap<string, number> = new Map(
+  ORDER.flatMap((row, floor) => row.map((folder) => [folder, floor] as const)),
+);
 
 /** The one place that imports each driver: the rest of the code must not know which database it has. */
 const DRIVER_HOMES: Readonly<Record<string, readonly string[]>> = {
-  "node:sqlite": ["store/sqlite/", "verify/"],
-  pg: ["store/postgres/", "verify/"],
-  "pg-copy-streams": ["store/postgres/"],
-  mysql2: ["store/mysql/", "verify/"],
-  ioredis: ["locks/redis-lock.ts", "store/redis/"],
+  "node:sqlite": ["database/sqlite/", "jobs/sqlite.ts", "verify/"],
+  pg: ["database/postgres/", "verify/"],
+  "pg-copy-streams": ["database/postgres/"],
+  mysql2: ["database/mysql/", "verify/"],
+  ioredis: ["locks/redis.ts", "database/redis/"],
 };
 
-const WITHOUT_SQL = new Set(["queue", "worker"]);
+/** The hot statements of a job and the doctor's questions are written for one engine each, and know it. */
+const KNOWS_ENGINE = /^(?:jobs|doctor)\/(?<engine>sqlite|postgres|mysql)[\w-]*\.ts$/;
+/** What decides and what shows asks a store. */
+const WITHOUT_SQL = /^(?:worker|app|cli|terminal)\/|\/(?:[\w-]+-)?(?:routes|command)\.ts$/;
 /** The checker judges the product, so it shares no code with it: it imports its own files and nothing else. */
 const ALONE = "verify/check/";
 const SAYS_NOTHING = new Set([
@@ -45,7 +58,13 @@ const SAYS_NOTHING = new Set([
   "common",
 ]);
 /** The files that package.json exports: they gather what others define. */
-const ENTRIES = new Set(["index.ts", "testing/index.ts"]);
+const ENTRIES = new Set([
+  "index.ts",
+  "testing/index.ts",
+  "workflows/index.ts",
+  "locks/index.ts",
+  "app/ops.ts",
+]);
 const RUNTIME = "core/runtime.ts";
 
 export interface Problem {
@@ -57,15 +76,46 @@ export interface Problem {
 
 type Finding = Omit<Problem, "file">;
 
-/** Checks every TypeScript file under `root`, the folder that holds core/, store/ and the others. */
+/** Checks every TypeScript file under `root`, the folder that holds core/, jobs/ and the others. */
 export function checkFloors(root: string): Problem[] {
   const files = globSync("**/*.{ts,mts,cts}", { cwd: root }).map(withForwardSlashes).toSorted();
-  return files.flatMap((file) =>
-    checkFile(file, readFileSync(join(root, file), "utf8")).map((finding) => ({
-      file,
-      ...finding,
-    })),
+  const sources = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]));
+  const problems = files.flatMap((file) =>
+    checkFile(file, sources.get(file) ?? "").map((finding) => ({ file, ...finding })),
   );
+  return [...problems, ...checkCircles(sources)];
+}
+
+/** The linter's rule about circles leaves type imports out: a reader has to follow those too. */
+function checkCircles(sources: ReadonlyMap<string, string>): Problem[] {
+  const importsIn = (file: string): string[] =>
+    importsOf(tokenize(sources.get(file) ?? "")).flatMap(({ specifier }) => {
+      const target = posix.normalize(posix.join(posix.dirname(file), specifier));
+      return specifier.startsWith(".") && sources.has(target) ? [target] : [];
+    });
+  const left = new Map([...sources.keys()].map((file) => [file, new Set(importsIn(file))]));
+  // A file whose imports are all known to be in no circle is in none itself. What is left at the end is.
+  for (let before = -1; before !== left.size;) {
+    before = left.size;
+    for (const [file, targets] of left) {
+      if (![...targets].some((target) => left.has(target) && target !== file)) left.delete(file);
+    }
+  }
+  const circle = circleIn(left);
+  if (circle.length === 0) return [];
+  const sentence = `A circle of imports, types included: ${[...circle, circle[0]].join(" → ")}.`;
+  return [{ file: circle[0] ?? "", line: 1, sentence }];
+}
+
+/** One circle, if every file imports another one of these. */
+function circleIn(graph: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+  const path: string[] = [];
+  let file = graph.keys().next().value;
+  while (file !== undefined && !path.includes(file)) {
+    path.push(file);
+    file = [...(graph.get(file) ?? [])].find((target) => graph.has(target));
+  }
+  return file === undefined ? [] : path.slice(path.indexOf(file));
 }
 
 function checkFile(file: string, source: string): Finding[] {
@@ -80,9 +130,8 @@ function checkFile(file: string, source: string): Finding[] {
 }
 
 function checkPlace(file: string): Finding[] {
-  if (file === "index.ts" || folderOf(file) in FLOORS) return [];
-  const floors = Object.keys(FLOORS).join(", ");
-  return [atTop(`Only index.ts stands outside the folders ${floors}.`)];
+  if (file === "index.ts" || FLOORS.has(folderOf(file))) return [];
+  return [atTop(`Only index.ts stands outside the folders ${ORDER.flat().join(", ")}.`)];
 }
 
 function checkName(file: string): Finding[] {
@@ -100,9 +149,12 @@ function checkName(file: string): Finding[] {
 }
 
 function checkImport(file: string, { specifier, line }: Import): Finding[] {
-  const sentence = specifier.startsWith(".")
-    ? forbidsFile(file, posix.normalize(posix.join(posix.dirname(file), specifier)))
-    : forbidsPackage(file, specifier);
+  if (!specifier.startsWith(".")) {
+    const sentence = forbidsPackage(file, specifier);
+    return sentence === undefined ? [] : [{ line, sentence }];
+  }
+  const target = posix.normalize(posix.join(posix.dirname(file), specifier));
+  const sentence = forbidsFile(file, target);
   return sentence === undefined ? [] : [{ line, sentence }];
 }
 
@@ -124,17 +176,19 @@ function forbidsFile(file: string, target: string): string | undefined {
   if (file.startsWith(ALONE) && !target.startsWith(ALONE)) {
     return `${ALONE} shares no code with what it judges: it does not import ${target}.`;
   }
-  const [from, to] = [folderOf(file), folderOf(target)];
-  if (WITHOUT_SQL.has(from) && target === "store/sql.ts") {
-    return `${from}/ writes no SQL: give the store a method instead of importing store/sql.ts.`;
+  if (WITHOUT_SQL.test(file) && target === "database/sql.ts") {
+    return `${file} writes no SQL: give the feature's store a method instead of importing ${target}.`;
   }
-  if (from === to) return undefined;
-  if (!(to in FLOORS)) return `${target} is on no floor, so nothing imports it.`;
+  const [from, to] = [folderOf(file), folderOf(target)];
+  if (from === to || ENTRIES.has(file)) return undefined;
+  if (!FLOORS.has(to)) return `${target} is on no floor, so nothing imports it.`;
   if (floorOf(to) >= floorOf(from)) {
     return `${from}/ (floor ${floorOf(from)}) does not import ${to}/ (floor ${floorOf(to)}): only its own folder and lower floors.`;
   }
-  if (target.split("/").length > 2) {
-    return `${posix.dirname(target)}/ is private to ${to}/: import a file directly in ${to}/.`;
+  const folder = posix.dirname(target);
+  const engine = KNOWS_ENGINE.exec(file)?.groups?.["engine"];
+  if (target.split("/").length > 2 && folder !== `database/${engine}`) {
+    return `${folder}/ is private to ${to}/: import a file directly in ${to}/.`;
   }
   return undefined;
 }
@@ -174,7 +228,7 @@ function folderOf(file: string): string {
 }
 
 function floorOf(folder: string): number {
-  return FLOORS[folder] ?? Number.NaN;
+  return FLOORS.get(folder) ?? Number.NaN;
 }
 
 function withForwardSlashes(path: string): string {

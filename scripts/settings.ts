@@ -1,12 +1,12 @@
 /**
- * Writes what the schema of the settings says into `.env.example` and into the tables of docs/guide/configuration.md.
+ * Generates `.env.example` and the tables of docs/guide/configuration.md from the settings.
  *
- * `node scripts/settings.ts`, after the schema was changed. A test compares.
+ * Run `node scripts/settings.ts` after changing a setting. A test compares.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { keys, settingOf, type Key } from "../src/config/schema.ts";
-import { groups, type Group } from "../src/config/setting.ts";
+import { keys, settingOf, type Key } from "../src/app/settings.ts";
+import { groups, type Group } from "../src/config/kind.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 export const ENV_EXAMPLE = join(ROOT, ".env.example");
@@ -14,11 +14,11 @@ export const GUIDE = join(ROOT, "docs/guide/configuration.md");
 const BEGIN = "<!-- settings: written by scripts/settings.ts -->";
 const END = "<!-- end of settings -->";
 
-const HEAD = `# Every setting that the environment can say, with its default. Copy this file to .env and take the # away where you want
-# something else. What the environment itself says counts more than this file; see docs/guide/configuration.md.
+const HEAD = `# Every setting of the environment with its default. Copy this file to .env and uncomment what you want to change.
+# Environment variables take precedence over .env; see docs/guide/configuration.md.
 `;
 
-/** `.env.example`: everything is commented out, so that a copy changes nothing. */
+/** `.env.example`: every line is commented out, so that a copy changes nothing. */
 export function envExample(): string {
   const sections = groups.map((group) => {
     const lines = inGroup(group).map((key) => exampleOf(key));
@@ -39,7 +39,8 @@ export function settingsTables(): string {
   return groups
     .map((group) => {
       const rows = inGroup(group).map(rowOf);
-      const head = "| environment | flag | in the file | default | |\n|---|---|---|---|---|";
+      const head =
+        "| environment | flag | config file | default | description |\n|---|---|---|---|---|";
       return `### ${group}\n\n${head}\n${rows.join("\n")}\n`;
     })
     .join("\n");
@@ -67,7 +68,7 @@ function inGroup(group: Group): Key[] {
   return keys.filter((key) => settingOf(key).group === group);
 }
 
-/** The guide with the tables as the schema has them. */
+/** The guide with up-to-date tables. */
 export function guideWith(tables: string, guide: string): string {
   const [before, rest] = guide.split(BEGIN);
   const [, after] = (rest ?? "").split(END);

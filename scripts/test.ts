@@ -1,22 +1,25 @@
 /**
- * Runs the test files, in groups: `node scripts/test.ts [group …] [--without group …] [--long]`.
+ * Runs the test files, in groups: `node scripts/test.ts [group …] [--without group …] [--check] [--long]`.
  *
  * Without a name all groups run. `test/types` is not among them: it is compiled, never run. Many tests wait for a lease to
- * end or a process to start, so two groups run at a time: while one waits, the other computes.
+ * end or a process to start, so three groups run at a time: while one waits, another computes. With --check, `npm run check`
+ * comes first. Installing and starting the servers goes on beside it and beside the groups that need none.
  *
  * The long batteries run as samples with a fresh seed, which is printed and repeated with HOLDFAST_SEED. With --long they run
  * in full, and docs/evidence/long-run.md says what they counted.
  */
 import { globSync, rmSync } from "node:fs";
-import { availableParallelism } from "node:os";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { pathToFileURL } from "node:url";
+import { assemble } from "./build.ts";
 import { endChildrenWithUs, runNode } from "./child.ts";
 import { writeEvidence, type GroupRun } from "./evidence.ts";
 import { memoryFolder } from "./memory.ts";
 import { inCi, notTested, type Demand, type Missing } from "./services/choice.ts";
 import { SERVERS, type Need } from "./services/names.ts";
 import { Supply } from "./services/supply.ts";
+import { bundlePrograms } from "./test-programs.ts";
 
 /** A run that takes longer hangs: it is ended with its children. */
 const ALL_TESTS_LIMIT_MS = 30 * 60_000;
@@ -31,7 +34,7 @@ const FAILURE_CHARS_MAX = 6_000;
 const AGAIN_FILES_MAX = 5;
 
 /** Groups under way at once, besides those that run on what is left of the cores. */
-const LANES = 2;
+const LANES = 3;
 
 interface Group {
   /** How many test files run at once. */
@@ -44,6 +47,8 @@ interface Group {
   readonly beside?: boolean;
   /** Its processes use all cores by themselves: it comes first, one at a time, so that no other group is late for it. */
   readonly alone?: boolean;
+  /** Its files share one process, which loads the sources once. */
+  readonly inOne?: boolean;
   /** It says how long something may take: it comes after the others. */
   readonly timed?: boolean;
   /** It looks for races: a failure that does not come again counts. Files of other groups that fail are run once more, alone. */
@@ -52,26 +57,26 @@ interface Group {
 
 /** Those that take long stand first, so that no lane is left with one of them at the end. */
 const GROUPS: Readonly<Record<string, Group>> = {
-  unit: { atOnce: availableParallelism() },
+  unit: { atOnce: 1, inOne: true },
   verify: { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
   simulation: { atOnce: 1, beside: true, strict: true },
   "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
-  conformance: { atOnce: 2, needs: SERVERS, strict: true },
-  model: { atOnce: 2, needs: SERVERS, strict: true },
-  crash: { atOnce: 1, needs: SERVERS, strict: true },
-  races: { atOnce: 2, needs: SERVERS, strict: true },
-  servers: { atOnce: 3, needs: SERVERS, killsServers: true },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true, strict: true },
-  http: { atOnce: 2, needs: [...SERVERS, "promtool"] },
-  ops: { atOnce: 2, needs: SERVERS },
-  within: { atOnce: 2, needs: SERVERS },
   cli: { atOnce: 2 },
-  worker: { atOnce: 2, needs: SERVERS },
-  locks: { atOnce: 2, needs: SERVERS, killsServers: true, timed: true },
-  workflows: { atOnce: 2, needs: SERVERS },
-  deploy: { atOnce: 1 },
   package: { atOnce: 1 },
+  deploy: { atOnce: 1 },
+  conformance: { atOnce: 2, needs: SERVERS, strict: true },
+  http: { atOnce: 1, needs: [...SERVERS, "promtool"], inOne: true },
+  servers: { atOnce: 3, needs: SERVERS, killsServers: true },
+  ops: { atOnce: 1, needs: SERVERS, inOne: true },
+  races: { atOnce: 2, needs: SERVERS, strict: true },
+  crash: { atOnce: 1, needs: SERVERS, strict: true },
+  worker: { atOnce: 1, needs: SERVERS, inOne: true },
+  model: { atOnce: 2, needs: SERVERS, strict: true },
+  within: { atOnce: 1, needs: SERVERS, inOne: true },
+  workflows: { atOnce: 1, needs: SERVERS, inOne: true },
   registry: { atOnce: 2, needs: SERVERS, timed: true },
+  locks: { atOnce: 2, needs: SERVERS, killsServers: true, timed: true },
 };
 
 export interface Planned {
@@ -89,6 +94,7 @@ export function plan(root: string, args: readonly string[]): Planned[] {
     allowPositionals: true,
     options: {
       without: { type: "string", multiple: true, default: [] },
+      check: { type: "boolean", default: false },
       long: { type: "boolean", default: false },
     },
   });
@@ -191,10 +197,11 @@ async function runGroup({ group, files }: Planned, alone: boolean): Promise<Grou
     console.log(`\n${group}: no test files yet`);
     return null;
   }
-  const { atOnce, beside = false } = GROUPS[group] ?? { atOnce: 1 };
+  const { atOnce, beside = false, inOne = false } = GROUPS[group] ?? { atOnce: 1 };
   const title = `\n${group}: ${files.length} files, ${atOnce} at once\n  ${files.join("\n  ")}`;
   console.log(alone ? title : `${group}: started`);
   const flags = ["--test", "--test-reporter=spec", `--test-concurrency=${atOnce}`];
+  if (inOne) flags.push("--test-isolation=none");
   const kind = { output: alone ? "show" : "keep", beside } as const;
   const { code, ms, output } = await runNode([...flags, ...files], kind);
   if (!alone) console.log(`${title}\n${output}`);
@@ -202,7 +209,11 @@ async function runGroup({ group, files }: Planned, alone: boolean): Promise<Grou
   return { group, code, ms, output };
 }
 
-async function runAll(all: readonly Planned[], alone: boolean): Promise<GroupRun[]> {
+/** Groups that need a server begin when all servers are ready. */
+async function runAll(
+  all: readonly Planned[],
+  { alone, ready }: { alone: boolean; ready: Promise<unknown> },
+): Promise<GroupRun[]> {
   const runs: GroupRun[] = [];
   const inTurn = async (groups: Iterable<Planned>): Promise<void> => {
     for (const planned of groups) {
@@ -214,15 +225,32 @@ async function runAll(all: readonly Planned[], alone: boolean): Promise<GroupRun
     all.filter(({ group }) => GROUPS[group]?.[kind] === true);
   const [first, beside, timed] = [kept("alone"), kept("beside"), kept("timed")];
   const others = all.filter((planned) => ![...first, ...beside, ...timed].includes(planned));
-  const inLanes = async (): Promise<void> => {
-    await inTurn(first);
-    for (const groups of [others, timed]) {
-      const left = groups.values();
-      await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
-    }
+  const inLanes = async (groups: readonly Planned[]): Promise<void> => {
+    const left = groups.values();
+    await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
   };
-  await Promise.all([inTurn(beside), inLanes()]);
+  const inOrder = async (): Promise<void> => {
+    await inLanes(others.filter(isFree));
+    await ready;
+    await inTurn(first);
+    await inLanes(others.filter((planned) => !isFree(planned)));
+    await inLanes(timed);
+  };
+  const besides = async (): Promise<void> => {
+    await inTurn(beside.filter(isFree));
+    await ready;
+    await inTurn(beside.filter((planned) => !isFree(planned)));
+  };
+  await Promise.all([besides(), inOrder()]);
   return runs;
+}
+
+function isFree({ group }: Planned): boolean {
+  return GROUPS[group]?.needs === undefined;
+}
+
+async function isChecked(): Promise<boolean> {
+  return (await runNode(["scripts/check.ts"], { output: "show" })).code === 0;
 }
 
 async function main(): Promise<void> {
@@ -237,15 +265,34 @@ async function main(): Promise<void> {
   process.env["HOLDFAST_SEED"] ??= String(Date.now() % SEEDS);
   // Hundreds of processes load the same files: compiled once, each starts in a quarter of the time.
   process.env["NODE_COMPILE_CACHE"] ??= resolve("node_modules/.cache/compiled");
+  const imports = pathToFileURL(resolve("scripts/quick-imports.ts")).href;
+  process.env["NODE_OPTIONS"] = `${process.env["NODE_OPTIONS"] ?? ""} --import=${imports}`;
   const all = plan(".", process.argv.slice(2));
   const memory = memoryFolder();
   if (memory !== null) process.env["TMPDIR"] = memory;
-  const supply = await supplyFor(all);
+  const removeMemory = (): void => {
+    if (memory !== null) rmSync(memory, { recursive: true, force: true, maxRetries: 3 });
+  };
+  const ready = supplyFor(all);
+  ready.catch(() => {}); // told when it is awaited
+  if (process.argv.includes("--check") && !(await isChecked())) {
+    await (await ready)?.[Symbol.asyncDispose]();
+    removeMemory();
+    throw new PlanError("Nothing was tested: npm run check failed.");
+  }
+  if (all.some(({ group }) => group !== "unit")) {
+    const folder = resolve("node_modules/.cache/holdfast-package");
+    const programs = join(folder, "programs");
+    await Promise.all([assemble(folder), bundlePrograms(programs)]);
+    process.env["HOLDFAST_PACKAGE"] = folder;
+    process.env["HOLDFAST_TEST_PROGRAMS"] = programs;
+  }
   console.log(`Seed ${process.env["HOLDFAST_SEED"]}: HOLDFAST_SEED=… runs the same samples again.`);
-  const firstRuns = await runAll(all, all.length === 1 && !isLong);
+  const firstRuns = await runAll(all, { alone: all.length === 1 && !isLong, ready });
+  const supply = await ready;
   const runs = isLong ? firstRuns : await runAgain(firstRuns);
   await supply?.[Symbol.asyncDispose]();
-  if (memory !== null) rmSync(memory, { recursive: true, force: true, maxRetries: 3 });
+  removeMemory();
   // Once more where it is read: above it scrolled away.
   if (supply !== null && supply.missing.length > 0) console.error(notTested(supply.missing));
   if (isLong) writeEvidence(runs);

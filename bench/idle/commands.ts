@@ -1,10 +1,11 @@
-/** The commands of the package at rest: what the system says about their processes, of which the memory that belongs to them alone. */
+/** The commands of the package while idle, before any job and after a thousand: what the system says about their processes. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import type * as index from "../../src/index.ts";
 import { compileCommand } from "../compiled.ts";
 import { printTable, progress, whole } from "../figures.ts";
 
@@ -12,35 +13,51 @@ import { printTable, progress, whole } from "../figures.ts";
 const TICK_MS = 10;
 
 const COMMANDS = [
-  { args: ["work"], mbMax: 75 },
-  { args: ["start", "--port", "0"], mbMax: 110 },
+  { args: ["work"], aim: "70, then 85 MB" },
+  { args: ["start", "--port", "0"], aim: "then 95 MB" },
 ] as const;
 
-export async function idleCommands(seconds: number, settleMs: number): Promise<void> {
-  const launcher = compileCommand();
+const JOBS = 1_000;
+const JOBS_MS_MAX = 120_000;
+const LOOK_MS = 250;
+
+interface Span {
+  readonly seconds: number;
+  readonly settleMs: number;
+}
+
+export async function idleCommands(
+  span: Span,
+  launcher: Promise<string> = compileCommand(),
+): Promise<void> {
+  const command = await launcher;
   const folder = mkdtempSync(join(tmpdir(), "holdfast-idle-"));
   try {
     const tasks = join(folder, "tasks.mjs");
-    const library = join(launcher, "../../dist/index.js");
+    const library = join(command, "../../dist/index.js");
     writeFileSync(
       tasks,
       `import { defineTask } from ${JSON.stringify(library)};\nexport const noop = defineTask({ name: "noop", run() {} });\n`,
     );
-    progress(`idle for ${seconds} s: ${COMMANDS.map(({ args }) => args[0]).join(", ")}`);
+    progress(
+      `idle for ${span.seconds} s, twice: ${COMMANDS.map(({ args }) => args[0]).join(", ")}`,
+    );
     const rows: string[][] = [];
-    for (const { args, mbMax } of COMMANDS) {
-      const used = await idle([launcher, ...args, "--tasks", tasks], folder, { seconds, settleMs });
-      const share = `${(used.cpuShare * 100).toFixed(2)} %`;
-      rows.push([
-        `holdfast ${args[0]}`,
-        share,
-        megabytes(used.rss),
-        megabytes(used.anonymous),
-        `${mbMax} MB`,
+    for (const { args, aim } of COMMANDS) {
+      const program = [command, ...args, "--tasks", tasks];
+      const { before, after } = await idle(program, folder, { library, ...span });
+      const share = `${(before.cpuShare * 100).toFixed(2)} %`;
+      const memory = [before, after].flatMap(({ rss, anonymous }) => [
+        megabytes(rss),
+        megabytes(anonymous),
       ]);
+      rows.push([`holdfast ${args[0]}`, share, ...memory, aim]);
     }
-    console.log("\nThe commands at rest, on SQLite.\n");
-    printTable(["command", "of a core", "resident", "its own", "aim"], rows);
+    console.log(`\nThe idle commands on SQLite, before any job and after ${whole(JOBS)}.\n`);
+    printTable(
+      ["command", "of a core", "resident", "its own", "after jobs", "its own", "aim"],
+      rows,
+    );
     console.log("\nThe rest of what is resident is Node's program, which its processes share.");
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -56,24 +73,56 @@ interface Used {
 
 async function idle(
   args: readonly string[],
-  cwd: string,
-  { seconds, settleMs }: { seconds: number; settleMs: number },
-): Promise<Used> {
-  const env = { ...process.env, HOLDFAST_URL: "sqlite:idle.db", LOG_LEVEL: "silent" };
-  const child = spawn(process.execPath, args, { cwd, env, stdio: ["ignore", "ignore", "inherit"] });
-  await pause(settleMs);
-  const { pid, exitCode } = child;
-  if (pid === undefined || exitCode !== null) throw new Error(`${args[1]} ended`);
-  const before = cpuMs(pid);
-  const startedAt = performance.now();
-  await pause(seconds * 1_000);
-  const cpuShare = (cpuMs(pid) - before) / (performance.now() - startedAt);
+  folder: string,
+  { library, seconds, settleMs }: Span & { library: string },
+): Promise<{ before: Used; after: Used }> {
+  const url = `sqlite:${join(folder, `${args[1]}.db`)}`;
+  const env = { ...process.env, HOLDFAST_URL: url, LOG_LEVEL: "silent" };
+  const child = spawn(process.execPath, args, {
+    cwd: folder,
+    env,
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const look = async (): Promise<Used> => {
+    await pause(settleMs);
+    const { pid, exitCode } = child;
+    if (pid === undefined || exitCode !== null) throw new Error(`${args[1]} ended`);
+    const cpuBefore = cpuMs(pid);
+    const startedAt = performance.now();
+    await pause(seconds * 1_000);
+    const cpuShare = (cpuMs(pid) - cpuBefore) / (performance.now() - startedAt);
+    return { cpuShare, ...memoryOf(pid) };
+  };
+  const before = await look();
+  await haveJobsDone(library, url);
+  const after = await look();
+  child.kill("SIGTERM");
+  await once(child, "exit");
+  return { before, after };
+}
+
+/** Enqueues from this process, and waits until the command has run them all. */
+async function haveJobsDone(library: string, url: string): Promise<void> {
+  const { openHoldfast } = (await import(library)) as typeof index;
+  await using holdfast = await openHoldfast(url);
+  const done = async (): Promise<number> => {
+    const queues = await holdfast.stats();
+    return queues.reduce((sum, { counts }) => sum + counts.done, 0);
+  };
+  const aim = (await done()) + JOBS;
+  for (let job = 0; job < JOBS; job += 1) await holdfast.enqueue("noop", {});
+  const until = performance.now() + JOBS_MS_MAX;
+  while ((await done()) < aim) {
+    if (performance.now() > until) throw new Error(`${JOBS} jobs were not done in time`);
+    await pause(LOOK_MS);
+  }
+}
+
+function memoryOf(pid: number): Pick<Used, "rss" | "anonymous"> {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const kilobytes = (name: string): number =>
     Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? Number.NaN);
-  child.kill("SIGTERM");
-  await once(child, "exit");
-  return { cpuShare, rss: kilobytes("VmRSS") * 1_024, anonymous: kilobytes("RssAnon") * 1_024 };
+  return { rss: kilobytes("VmRSS") * 1_024, anonymous: kilobytes("RssAnon") * 1_024 };
 }
 
 function cpuMs(pid: number): number {

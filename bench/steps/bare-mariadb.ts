@@ -1,9 +1,8 @@
 /** The bare loop on MariaDB: a step is one packet that begins, writes and commits. */
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { loadDriver } from "../../src/store/mysql/driver.ts";
-import { mysqlAddress } from "../../src/store/mysql/options.ts";
-import { Session } from "../../src/store/mysql/session.ts";
-import { filled } from "../../src/store/mysql/text.ts";
+import { loadDriver, Session } from "../../src/database/mysql/session.ts";
+import { mysqlAddress } from "../../src/database/mysql/address.ts";
+import { filled } from "../../src/database/mysql/literals.ts";
 import { turn } from "../systems/raw-mariadb.ts";
 import { LaneLoop, type Bare, type BareParts } from "./loop.ts";
 import { ID_MARK } from "./statement.ts";

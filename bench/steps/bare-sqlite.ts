@@ -1,6 +1,6 @@
 /** The bare loop on SQLite. One writer at a time is its nature, so nothing is gained by doing several things at once. */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { SqlValue } from "../../src/store/sql.ts";
+import type { SqlValue } from "../../src/database/sql.ts";
 import { fileOf } from "../places.ts";
 import { Turns, type Held } from "../systems/raw-sqlite.ts";
 import type { Bare, BareParts } from "./loop.ts";

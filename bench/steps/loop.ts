@@ -1,5 +1,5 @@
 /** What all bare loops are, and how those of servers keep their connections busy. */
-import type { Statement } from "../../src/store/sql.ts";
+import type { Statement } from "../../src/database/sql.ts";
 import type { Place } from "../places.ts";
 
 export interface BareParts {

@@ -1,6 +1,5 @@
 /** How fast jobs with three steps are worked off: by a whole worker, and by the bare loop. */
-import { defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import type { SqlEngine } from "../fill.ts";
 import { freshStatistics, scratchPlace } from "../places.ts";
 import { expectCount, inBulks, rate } from "../questions/question.ts";
@@ -36,7 +35,7 @@ export function workerPace(load: Load): Promise<Pace> {
     const turns = countTurns(holdfast);
     const left = new Countdown(jobs);
     const worker = await holdfast.startWorker({ tasks: [threeSteps], concurrency });
-    worker.on("job:completed", left.tick);
+    worker.on("job:done", left.tick);
     const timed = await time(jobs, () => left.over);
     await worker.stop();
     return { ...timed, batch: jobs / turns() };
@@ -47,7 +46,7 @@ export function workerPace(load: Load): Promise<Pace> {
 export function barePace(load: Load, batch: number): Promise<Pace> {
   return atWork(load, async ({ holdfast, place }) => {
     const { engine, jobs, concurrency } = load;
-    const store = holdfast.store as SqlStore;
+    const store = holdfast.store;
     const task = threeSteps.name;
     await using bare = await openBare(engine, { place, store, task, concurrency });
     let drained = 0;
@@ -87,8 +86,8 @@ async function atWork({ engine, jobs }: Load, body: (at: AtWork) => Promise<Pace
 /** Turns of a worker in this process, from now on. */
 function countTurns({ store }: Holdfast): () => number {
   let turns = 0;
-  const turn = store.settleAndClaim.bind(store);
-  store.settleAndClaim = (...args) => {
+  const turn = store.jobs.settleAndClaim.bind(store.jobs);
+  store.jobs.settleAndClaim = (...args) => {
     turns += 1;
     return turn(...args);
   };

@@ -1,7 +1,7 @@
 /** What a step costs on the wire, in round trips: made by a whole worker, beside a transaction that a user makes alone. */
 import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
-import { defineTask, openHoldfast, type Context } from "../../src/index.ts";
+import { type Context, defineTask, openHoldfast } from "../../src/index.ts";
 import { scratchPlace } from "../places.ts";
 import { CountingProxy } from "./counting-proxy.ts";
 

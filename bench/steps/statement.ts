@@ -1,8 +1,7 @@
 /** The statement that keeps a step, as the store sends it: asked from the store's own code, so that it cannot differ. */
-import type { Engine } from "../../src/store/engine.ts";
-import type { StepWrite } from "../../src/store/journal.ts";
-import { Compiler, type Sql, type Statement } from "../../src/store/sql.ts";
-import { putStep } from "../../src/store/steps.ts";
+import type { Engine } from "../../src/database/engine.ts";
+import { type StepWrite, putStep } from "../../src/steps/store.ts";
+import { Compiler, type Sql, type Statement } from "../../src/database/sql.ts";
 
 /** Stands in the statement where a job's id goes. */
 export const ID_MARK = "00000000-0000-7000-8000-000000000000";
@@ -35,8 +34,8 @@ export function stepStatements(
   );
 }
 
-function writeOf(name: string, place: number): StepWrite {
-  const made = { name, occurrence: 1, place, kind: "step" } as const;
+function writeOf(name: string, position: number): StepWrite {
+  const made = { name, occurrence: 1, position, kind: "step" } as const;
   return { ...made, status: "done", result: STEP_RESULT, isNew: true };
 }
 

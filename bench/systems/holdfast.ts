@@ -1,5 +1,5 @@
 /** Ours: a whole worker at its defaults, on each engine. */
-import { defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { urlOf } from "../../test/support/servers.ts";
 import type { Place } from "../places.ts";
 import { Countdown, QUESTIONS, type EngineName, type Queue, type System } from "./system.ts";
@@ -69,7 +69,7 @@ export class HoldfastQueue implements Queue {
     const left = new Countdown(jobs);
     const worker = await this.#client.startWorker({ tasks: [noop] });
     const startedAt = performance.now();
-    worker.on("job:completed", left.tick);
+    worker.on("job:done", left.tick);
     await left.over;
     return performance.now() - startedAt;
   }

@@ -3,11 +3,10 @@
  * another moves them all and commits.
  */
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { loadDriver } from "../../src/store/mysql/driver.ts";
-import { mysqlAddress } from "../../src/store/mysql/options.ts";
-import { Session } from "../../src/store/mysql/session.ts";
-import { statements } from "../../src/store/mysql/statements.ts";
-import { fill, jsonList, list, Piece } from "../../src/store/mysql/text.ts";
+import { loadDriver, Session } from "../../src/database/mysql/session.ts";
+import { mysqlAddress } from "../../src/database/mysql/address.ts";
+import { statements } from "../../src/jobs/mysql-statements.ts";
+import { fill, jsonList, list, RawSql } from "../../src/database/mysql/literals.ts";
 import type { Place } from "../places.ts";
 import { BATCH, LEASE_MS, QUEUE, sumOf, TASK, type RawClaim, type RawLoop } from "./raw-batch.ts";
 
@@ -51,7 +50,7 @@ export async function turn(
 
 function locking(held: readonly string[], { task, limit }: RawClaim): string[] {
   const leases = held.length === 0 ? [] : [fill(statements.lockLeases, jsonList(held))];
-  const tasks = new Piece(`and task in (${list([task]).text})`);
+  const tasks = new RawSql(`and task in (${list([task]).text})`);
   return ["start transaction", ...leases, fill(statements.lockReady, QUEUE, tasks, limit)];
 }
 

@@ -1,6 +1,6 @@
 /** The raw loop on SQLite: settling one batch and claiming the next in one transaction. */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { statements } from "../../src/store/sqlite/statements.ts";
+import { statements } from "../../src/jobs/sqlite.ts";
 import { fileOf, type Place } from "../places.ts";
 import { BATCH, LEASE_MS, QUEUE, TASK, type RawClaim, type RawLoop } from "./raw-batch.ts";
 
@@ -13,7 +13,7 @@ type Ready = [
   epoch: number,
   attempts: number,
   crashes: number,
-  attemptsMax: number,
+  maxAttempts: number,
 ];
 type Taken = [
   queue: string,
@@ -22,7 +22,7 @@ type Taken = [
   key: string | null,
   attempts: number,
   crashes: number,
-  attemptsMax: number,
+  maxAttempts: number,
   claimedAt: number,
 ];
 export type Held = [id: string, epoch: number];

@@ -1,10 +1,10 @@
 /** What a change of one child costs: by the library, with each lock, and as the bare statements. */
 import { randomBytes } from "node:crypto";
-import { openHoldfast, type Holdfast, type Item } from "../../src/index.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
+import type { Item } from "../../src/workflows/index.ts";
 import { makeIds } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import type { StoredItem } from "../../src/store/workflows.ts";
+import type { StoredItem } from "../../src/workflows/item-record.ts";
 import { progress } from "../figures.ts";
 import type { SqlEngine } from "../fill.ts";
 import { freshStatistics, scratchPlace, type Place } from "../places.ts";
@@ -21,6 +21,7 @@ import {
   type Standing,
 } from "./recorded.ts";
 import { openWire, type Wire } from "./wire.ts";
+import type { Store } from "../../src/app/store.ts";
 
 export type Kind = "move" | "update";
 export const KINDS: readonly Kind[] = ["move", "update"];
@@ -125,10 +126,10 @@ async function bareRunner(
 ): Promise<Runner> {
   const holdfast = stack.use(await openHoldfast(place.url, { redis: "" }));
   const { id, parent } = await startOrder(holdfast);
-  const store = holdfast.store as SqlStore;
+  const store = holdfast.store;
   const texts = new Map<Change, Recording>();
   for (const change of ["update", "go", "return"] as const) {
-    texts.set(change, await record(store.engine, engine, change));
+    texts.set(change, await record(store.db.engine, engine, change));
   }
   const wire = stack.use(await openWire(engine, place));
   const bare = new Bare(wire, texts, {
@@ -147,8 +148,8 @@ async function bareRunner(
   };
 }
 
-async function find(store: SqlStore, id: string): Promise<ItemStanding> {
-  const found = (await store.findItem(id)) as StoredItem;
+async function find(store: Store, id: string): Promise<ItemStanding> {
+  const found = (await store.items.find(id)) as StoredItem;
   const { revision, auditSeq, auditHash, updatedAt, enteredAt } = found;
   return { id, revision, auditSeq, auditHash, updatedAt, enteredAt };
 }

@@ -2,13 +2,13 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import { sql } from "../../src/store/sql.ts";
+import { sql } from "../../src/database/sql.ts";
 import type { SqlEngine } from "../fill.ts";
 import { freshStatistics, scratchPlace } from "../places.ts";
 import type { ClientsConfig, ClientsReport } from "./client-process.ts";
 import { openIn, type Mode } from "./open.ts";
 import { ACTOR, order, part } from "./order.ts";
+import type { Store } from "../../src/app/store.ts";
 
 const PROGRAM = join(import.meta.dirname, "client-process.ts");
 export const PROCESSES = 4;
@@ -61,7 +61,7 @@ export async function measureLoad(options: LoadOptions): Promise<LoadReport> {
   return {
     ...options,
     ms,
-    waits: await waitsIn(holdfast.store as SqlStore),
+    waits: await waitsIn(holdfast.store),
     took: reports.flatMap((report) => report.took),
     timeouts: errors.filter((code) => code === "LOCK_NOT_ACQUIRED").length,
     errors: errors.filter((code) => code !== "LOCK_NOT_ACQUIRED"),
@@ -88,7 +88,7 @@ async function run(process: ChildProcess): Promise<ClientsReport> {
   return report as ClientsReport;
 }
 
-async function waitsIn({ engine }: SqlStore): Promise<number[]> {
+async function waitsIn({ db: { engine } }: Store): Promise<number[]> {
   const rows = await engine.all<{ waited: number }>(sql`
     select lock_wait_us as waited
       from holdfast.item_audit

@@ -1,5 +1,5 @@
 /** A database with its locks kept here or there, or not at all. */
-import { openHoldfast, type Holdfast } from "../../src/index.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
 import { urlOf } from "../../test/support/servers.ts";
 
 export const MODES = ["off", "sql", "redis"] as const;

@@ -1,5 +1,5 @@
 /** What is changed: parts of an order, which go to and fro. */
-import { defineWorkflow } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 
 export const order = defineWorkflow({
   name: "bench.order",

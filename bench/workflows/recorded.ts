@@ -2,13 +2,21 @@
  * The statements of one change, as the store sends them: asked from the store's own code, so that they cannot differ. What
  * is different from change to change stands in them as a mark.
  */
+import { jobHooks } from "../../src/app/hooks.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { Workflows } from "../../src/queue/workflows.ts";
-import type { Engine, Row, Transaction } from "../../src/store/engine.ts";
-import { changeIn } from "../../src/store/items.ts";
-import { Compiler, inTurn, type Parameter, type Sql, type SqlValue } from "../../src/store/sql.ts";
-import type { Store } from "../../src/store/store.ts";
-import type { StoredItem } from "../../src/store/workflows.ts";
+import { Workflows } from "../../src/workflows/workflows.ts";
+import type { Engine, Row, Transaction } from "../../src/database/engine.ts";
+import { changeIn } from "../../src/workflows/changes.ts";
+import {
+  Compiler,
+  inTurn,
+  type Parameter,
+  type Sql,
+  type SqlValue,
+} from "../../src/database/sql.ts";
+import type { ItemsStore } from "../../src/workflows/store.ts";
+import type { Store } from "../../src/app/store.ts";
+import type { StoredItem } from "../../src/workflows/item-record.ts";
 import type { SqlEngine } from "../fill.ts";
 import { SPELLINGS } from "../steps/statement.ts";
 import { ACTOR, order, part } from "./order.ts";
@@ -76,17 +84,17 @@ export async function record(engine: Engine, name: SqlEngine, change: Change): P
   const recorded: Recorded[] = [];
   let hash = "";
   const tx = recorder(new Compiler(SPELLINGS[name]), recorded, change);
-  const lent: Pick<Store, "declareWorkflow" | "findItem" | "changeItems"> = {
-    declareWorkflow: async () => {},
-    findItem: async () => itemRow("child", change),
-    changeItems: async (wanted) => {
-      const { items } = await changeIn(engine, tx, wanted);
-      hash = items[0]?.auditHash ?? "";
-      return items;
+  const items: Pick<ItemsStore, "declare" | "find" | "change"> = {
+    declare: async () => {},
+    find: async () => itemRow("child", change),
+    change: async (wanted) => {
+      const { items: rows } = await changeIn({ engine, hooks: jobHooks }, tx, wanted);
+      hash = rows[0]?.auditHash ?? "";
+      return rows;
     },
   };
   const workflows = new Workflows({
-    store: lent as Store,
+    store: { items } as Store,
     runtime: systemRuntime,
     newId: () => MARK.change,
     locks: null,

@@ -1,13 +1,15 @@
 /** Sends what was recorded, as one transaction, by the driver alone. */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { loadDriver as loadMysql } from "../../src/store/mysql/driver.ts";
-import { mysqlAddress } from "../../src/store/mysql/options.ts";
-import { Session } from "../../src/store/mysql/session.ts";
-import { filled, insertRows } from "../../src/store/mysql/text.ts";
-import { loadDriver as loadPostgres, postgresAddress } from "../../src/store/postgres/options.ts";
-import { openPool } from "../../src/store/postgres/pool.ts";
-import type { SqlValue } from "../../src/store/sql.ts";
+import { loadDriver as loadMysql, Session } from "../../src/database/mysql/session.ts";
+import { mysqlAddress } from "../../src/database/mysql/address.ts";
+import { filled, insertRows } from "../../src/database/mysql/literals.ts";
+import {
+  loadDriver as loadPostgres,
+  postgresAddress,
+} from "../../src/database/postgres/address.ts";
+import { openPool } from "../../src/database/postgres/pool.ts";
+import type { SqlValue } from "../../src/database/sql.ts";
 import type { SqlEngine } from "../fill.ts";
 import { fileOf, type Place } from "../places.ts";
 import type { Meaning, Recorded } from "./recorded.ts";

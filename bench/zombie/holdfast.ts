@@ -6,12 +6,12 @@ import { QUEUE, SHORT_S, type Subject } from "./subject.ts";
 
 const LOOK_MS = 20;
 const EVENTS = [
-  "job:completed",
+  "job:done",
   "job:failed",
   "job:retrying",
   "job:released",
   "lease:lost",
-  "worker:deposed",
+  "worker:evicted",
 ] as const satisfies (keyof WorkerEvents)[];
 
 export const holdfast = (engine: SqlEngine): Subject => ({
@@ -48,7 +48,7 @@ export const holdfast = (engine: SqlEngine): Subject => ({
     for (const name of EVENTS) {
       worker.on(name, (event) => say("heard", "why" in event ? `${name}: ${event.why}` : name));
     }
-    worker.on("job:completed", () => say("wrote", "its completion was accepted"));
+    worker.on("job:done", () => say("wrote", "its completion was accepted"));
     let refused = 0;
     setInterval(() => {
       const { staleWritesRefused } = worker.status();

@@ -1,20 +1,23 @@
 /**
- * In a checkout, modules of the checkout that import "holdfast" get what stands in src/, as the command itself runs it: without a build, and never an
- * old one.
+ * In a checkout, modules that import "holdfast" get src/, as the command itself does: no build is needed, and none can be outdated.
  *
- * A published package has no src/, and never comes here.
+ * A published package has no src/ and never loads this file.
  */
 import { registerHooks } from "node:module";
 
 const ROOT = new URL("../../", import.meta.url).href;
+
 const INSTALLED = `${ROOT}node_modules/`;
 
 const SOURCES: Readonly<Record<string, string>> = {
   holdfast: `${ROOT}src/index.ts`,
+  "holdfast/workflows": `${ROOT}src/workflows/index.ts`,
+  "holdfast/locks": `${ROOT}src/locks/index.ts`,
+  "holdfast/ops": `${ROOT}src/app/ops.ts`,
   "holdfast/testing": `${ROOT}src/testing/index.ts`,
 };
 
-/** Whoever lies elsewhere has a holdfast of their own. */
+/** Only modules of the checkout: others have their own holdfast installed. */
 export function importFromSources(): void {
   registerHooks({
     resolve(specifier, context, next) {

@@ -1,45 +1,57 @@
-/** Every command, in the order of the help. Each is loaded when it is asked for: a worker at rest does without the others. */
+/** All commands, in the order of the help. Each is loaded on demand, so an idle worker does not hold the others in memory. */
 import type { Command } from "commander";
-import type { Terminal } from "./terminal.ts";
+import type { Holdfast } from "../app/holdfast.ts";
+import type { CommandKit } from "../terminal/kit.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 
-type Build = (terminal: Terminal) => Command;
+type Build = (kit: CommandKit<Holdfast>) => Command;
 
 const commands: Readonly<Record<string, () => Promise<Build>>> = {
   start: async () => (await import("./start.ts")).startCommand,
-  work: async () => (await import("./work.ts")).workCommand,
-  serve: async () => (await import("./serve.ts")).serveCommand,
+  work: async () => (await import("./start.ts")).workCommand,
+  serve: async () => (await import("./start.ts")).serveCommand,
   enqueue: async () => (await import("./enqueue.ts")).enqueueCommand,
-  jobs: async () => (await import("./jobs.ts")).jobsCommand,
+  jobs: async () => (await import("../jobs/command.ts")).jobsCommand,
   job: async () => (await import("./job.ts")).jobCommand,
-  retry: async () => (await import("./retry.ts")).retryCommand,
-  cancel: async () => (await import("./cancel.ts")).cancelCommand,
-  stats: async () => (await import("./stats.ts")).statsCommand,
+  retry: async () => (await import("../jobs/command.ts")).retryCommand,
+  cancel: async () => (await import("../jobs/command.ts")).cancelCommand,
+  stats: async () => (await import("../stats/command.ts")).statsCommand,
   top: async () => (await import("./top.ts")).topCommand,
-  leases: async () => (await import("./leases.ts")).leasesCommand,
-  workers: async () => (await import("./workers.ts")).workersCommand,
-  locks: async () => (await import("./locks.ts")).locksCommand,
-  alerts: async () => (await import("./alerts.ts")).alertsCommand,
-  doctor: async () => (await import("./doctor.ts")).doctorCommand,
-  doubts: async () => (await import("./doubts.ts")).doubtsCommand,
-  items: async () => (await import("./items.ts")).itemsCommand,
-  audit: async () => (await import("./audit.ts")).auditCommand,
-  migrate: async () => (await import("./migrate.ts")).migrateCommand,
-  copy: async () => (await import("./copy.ts")).copyCommand,
-  tokens: async () => (await import("./tokens.ts")).tokensCommand,
+  leases: async () => (await import("../registry/lease-command.ts")).leasesCommand,
+  workers: async () => (await import("../registry/command.ts")).workersCommand,
+  locks: async () => (await import("../locks/command.ts")).locksCommand,
+  alerts: async () => (await import("../alerts/command.ts")).alertsCommand,
+  doctor: async () => (await import("../doctor/command.ts")).doctorCommand,
+  effects: async () => (await import("../steps/command.ts")).effectsCommand,
+  items: async () => (await import("../workflows/command.ts")).itemsCommand,
+  audit: async () => (await import("../audit/command.ts")).auditCommand,
+  migrate: async () => (await import("./database.ts")).migrateCommand,
+  copy: async () => (await import("../copy/command.ts")).copyCommand,
+  tokens: async () => (await import("../tokens/command.ts")).tokensCommand,
   config: async () => (await import("./config.ts")).configCommand,
-  demo: async () => (await import("./demo.ts")).demoCommand,
-  verify: async () => (await import("./verify.ts")).verifyCommand,
+  demo: async () => (await import("../verify/demo-command.ts")).demoCommand,
+  verify: async () => (await import("../verify/command.ts")).verifyCommand,
 };
 
-/** The one that was named, or null. */
+/** The named command, or null. */
 export function namedCommand(args: readonly string[]): string | null {
   const named = args.find((arg) => !arg.startsWith("-"));
   return named !== undefined && Object.hasOwn(commands, named) ? named : null;
 }
 
-/** Only the one that was named; all of them for the help, and for a name that there is not. */
+/** Only the named command; all of them for the help and for an unknown name. */
 export async function buildCommands(named: string | null, terminal: Terminal): Promise<Command[]> {
   const wanted = Object.entries(commands).filter(([name]) => named === null || name === named);
   const builds = await Promise.all(wanted.map(([, load]) => load()));
-  return builds.map((build) => build(terminal));
+  const kit = kitOf(terminal);
+  return builds.map((build) => build(kit));
+}
+
+/** The database is loaded by the command that opens one. */
+function kitOf(terminal: Terminal): CommandKit<Holdfast> {
+  return {
+    terminal,
+    open: async (url) => (await import("./database.ts")).openForLooking(url),
+    openForWork: async (url, say) => (await import("./database.ts")).openForWork(url, say),
+  };
 }

@@ -1,17 +1,16 @@
-/** `holdfast config`: what is in use, where each value came from, and what is wrong. */
+/** `holdfast config`: the settings in use, their sources, and any problems. */
 import { Command } from "commander";
-import type { Config } from "../config/config.ts";
-import { ConfigInvalid, problemText } from "../config/problem.ts";
-import { keys, settingOf, type Key } from "../config/schema.ts";
-import { addFlags } from "./flags.ts";
-import { readConfig } from "./settings.ts";
-import { table } from "./table.ts";
-import type { Terminal } from "./terminal.ts";
+import { type Config, type Key, keys, settingOf } from "../app/settings.ts";
+import { ConfigInvalidError, problemText } from "../config/problem.ts";
+import type { CommandKit } from "../terminal/kit.ts";
+import { table } from "../terminal/table.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { addFlags, readConfig } from "./settings.ts";
 
-export function configCommand(terminal: Terminal): Command {
+export function configCommand({ terminal }: CommandKit<unknown>): Command {
   const command = new Command("config")
-    .description("show the settings in use and where they come from")
-    .option("--all", "also the settings that have their default")
+    .description("show the settings in use and their sources")
+    .option("--all", "also show settings that have their default value")
     .action((options: { all?: boolean }) => showConfig(terminal, options));
   return addFlags(command, keys);
 }
@@ -21,7 +20,7 @@ async function showConfig(terminal: Terminal, options: { all?: boolean }): Promi
   const shown = keys.filter((key) => options.all === true || isGiven(config, key));
   if (terminal.json) terminal.printJson(documentOf(config));
   else terminal.print(...settingsTable(config, shown, terminal), ...hint(shown, terminal));
-  if (config.problems.length > 0) throw new ConfigInvalid(config.problems);
+  if (config.problems.length > 0) throw new ConfigInvalidError(config.problems);
 }
 
 function isGiven({ origins }: Config, key: Key): boolean {
@@ -47,13 +46,13 @@ function settingsTable(config: Config, shown: readonly Key[], terminal: Terminal
   });
 }
 
-/** Secrets are covered by their kind. */
+/** The kind of a setting redacts secrets. */
 function valueText({ settings }: Config, key: Key): string | null {
   const value = settings[key];
   return value === null ? null : settingOf(key).kind.print(value);
 }
 
-/** What it is called in the environment and in `.env`: every setting has such a name. */
+/** The name in the environment and in `.env`, which every setting has. */
 function nameOf(key: Key): string {
   return settingOf(key).env[0] ?? key;
 }
@@ -62,8 +61,8 @@ function hint(shown: readonly Key[], { colors }: Terminal): string[] {
   const left = keys.length - shown.length;
   if (left === 0) return [];
   const which =
-    shown.length === 0 ? "Every setting has its default" : `${left} others have their default`;
-  return [colors.dim(`${which}. To see them: holdfast config --all`)];
+    shown.length === 0 ? "All settings have their defaults" : `${left} others have their defaults`;
+  return [colors.dim(`${which}. To show them: holdfast config --all`)];
 }
 
 function originText({ origins }: Config, key: Key): string {
@@ -71,10 +70,10 @@ function originText({ origins }: Config, key: Key): string {
   if (source === null) return "default";
   const from = name === nameOf(key) ? source : `${name} (${source})`;
   const hidden = unused.map((each) => `${each.name} (${each.source})`).join(", ");
-  return `${from}${hidden === "" ? "" : `, hides ${hidden}`}`;
+  return `${from}${hidden === "" ? "" : `, overrides ${hidden}`}`;
 }
 
-/** All of them: a program looks for one by its name. */
+/** Includes all settings, so that a program can look up any of them. */
 function documentOf(config: Config): object {
   const settings = Object.fromEntries(
     keys.map((key) => {

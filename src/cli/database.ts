@@ -1,25 +1,21 @@
 /** The database a command works on. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { DEFAULT_URL } from "../config/database-settings.ts";
-import type { Settings } from "../config/schema.ts";
-import { StoreUnavailable } from "../core/errors.ts";
+import { Command } from "commander";
+import { type Holdfast, type HoldfastOptions, openHoldfast } from "../app/holdfast.ts";
+import type { Settings } from "../app/settings.ts";
+import { openStore, type Store } from "../app/store.ts";
+import { StoreUnavailableError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
-import { openStore } from "../store/open.ts";
-import { openHoldfast, type Holdfast, type HoldfastOptions } from "../worker/holdfast.ts";
-import { UrlOption, usesDefaultUrl } from "./url-option.ts";
-
-export interface DatabaseOptions {
-  readonly url: string;
-}
-
-export function urlOption(): UrlOption {
-  return new UrlOption();
-}
+import type { Migrated, MigrationPlan } from "../database/engine.ts";
+import { DEFAULT_URL } from "../database/options.ts";
+import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { usesDefaultUrl } from "./settings.ts";
 
 /**
- * For commands that bring jobs in or run them: an old database is brought up to date, and a missing one is created,
- * which is said, because the reason may be a mistyped name.
+ * For commands that enqueue or run jobs: migrates an old database and creates a missing one. Creating one is
+ * reported, because the cause may be a mistyped name.
  */
 export async function openForWork(
   url: string,
@@ -33,7 +29,7 @@ export async function openForWork(
   });
   try {
     const { from, applied } = await store.migrate();
-    if (from === 0 && applied.length > 0) say(`Created ${store.name}.`);
+    if (from === 0 && applied.length > 0) say(`Created ${store.db.name}.`);
     return await openHoldfast(store, { ...others, ...(redis === undefined ? {} : { redis }) });
   } catch (error) {
     await store.close();
@@ -41,7 +37,7 @@ export async function openForWork(
   }
 }
 
-/** The same, with all that the settings say. */
+/** The same, with all settings. */
 export function openForService(settings: Settings, logger: Logger): Promise<Holdfast> {
   const { url, schema, redis, locks, lockTtl, lockWait } = settings;
   return openForWork(url, (line) => logger.info({ event: "schema:created" }, line), {
@@ -54,15 +50,76 @@ export function openForService(settings: Settings, logger: Logger): Promise<Hold
   });
 }
 
-/** For commands that look at what is there: where nothing is, a new and empty database would answer wrongly. */
+/** For commands that only read: creating a missing database would show misleading, empty results. */
 export async function openForLooking(url: string): Promise<Holdfast> {
   const path = resolve(DEFAULT_URL.replace("sqlite:", ""));
   if (usesDefaultUrl() && !existsSync(path)) {
-    throw new StoreUnavailable({
-      problem: `There is no database at ${path}, the default: neither --url nor HOLDFAST_URL names one.`,
+    throw new StoreUnavailableError({
+      problem: `No database at ${path}, the default location. Neither --url nor HOLDFAST_URL is set.`,
       remedy:
-        "Name yours, such as --url sqlite:shop.db, or create this one with 'holdfast migrate'.",
+        "Name your database, such as --url sqlite:shop.db, or create this one with 'holdfast migrate'.",
     });
   }
   return openHoldfast(url, { create: false, migrate: false });
+}
+
+// `holdfast migrate`: creates the tables, migrates them to this version, or prints the SQL for that.
+
+interface Options extends DatabaseOptions {
+  readonly dryRun?: true;
+}
+
+export function migrateCommand({ terminal }: CommandKit<unknown>): Command {
+  return new Command("migrate")
+    .description("create or migrate the tables")
+    .addOption(urlOption())
+    .option("--dry-run", "print the SQL without running it")
+    .addHelpText(
+      "after",
+      `
+--dry-run prints SQL for the database's shell: psql -1 -f, sqlite3 or mysql. With --json, "sql" is
+one script for a driver or for another migration tool.`,
+    )
+    .action((options: Options) =>
+      options.dryRun === true ? plan(terminal, options) : migrate(terminal, options),
+    );
+}
+
+async function migrate(terminal: Terminal, { url }: Options): Promise<void> {
+  const store = await openStore(url);
+  try {
+    const migrated = await store.migrate();
+    if (terminal.json) terminal.printJson({ store: store.db.name, ...migrated });
+    else terminal.print(inWords(store.db.name, migrated));
+  } finally {
+    await store.close();
+  }
+}
+
+function inWords(name: string, { from, to, applied }: Migrated): string {
+  if (applied.length === 0) return `Nothing to do: ${name} is at schema version ${to}.`;
+  return `Migrated ${name} from schema version ${from} to ${to}: ${applied.join(", ")}.`;
+}
+
+async function plan(terminal: Terminal, { url }: Options): Promise<void> {
+  const store = await openUnchanged(url);
+  try {
+    const { shellSql, ...planned } = await store.planMigration();
+    if (terminal.json) terminal.printJson({ store: store.db.name, ...planned });
+    else terminal.print(asScript({ ...planned, shellSql }));
+  } finally {
+    await store.close();
+  }
+}
+
+/** A dry run must not create a missing database, so it plans for an empty one in memory. */
+function openUnchanged(url: string): Promise<Store> {
+  const isMissing = url.startsWith("sqlite:") && !existsSync(url.slice("sqlite:".length));
+  return isMissing ? openStore("sqlite::memory:") : openStore(url, { create: false });
+}
+
+/** Always valid SQL, because the output may be piped into a shell. */
+function asScript({ from, to, shellSql }: MigrationPlan): string {
+  if (shellSql === "") return `-- Nothing to do: schema version ${to}.`;
+  return `-- Holdfast, schema version ${from} to ${to}. Run it in one transaction if the database supports that.\n\n${shellSql.trimEnd()}`;
 }

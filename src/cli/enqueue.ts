@@ -1,18 +1,22 @@
-/** `holdfast enqueue`: accepts one job, and waits for its result when asked to. */
+/** `holdfast enqueue`: enqueues one job and, with `--wait`, waits for its result. */
 import { text } from "node:stream/consumers";
 import { Command, Option } from "commander";
-import { conflicts, type EnqueueOptions } from "../queue/options.ts";
-import type { OnConflict } from "../store/store.ts";
-import type { Job } from "../queue/job.ts";
-import { prospectOf } from "../queue/runnable.ts";
-import type { Holdfast } from "../worker/holdfast.ts";
-import { duration, instant, parseJson, wholeNumber } from "./arguments.ts";
-import { openForWork, urlOption, type DatabaseOptions } from "./database.ts";
-import { Interrupted } from "./failure.ts";
-import { exitCodeAfter, listenForSignals, type Signals } from "./signals.ts";
-import { printable } from "./table.ts";
+import type { Holdfast } from "../app/holdfast.ts";
+import { conflicts, type EnqueueOptions } from "../jobs/enqueue.ts";
+import type { Job } from "../jobs/jobs.ts";
+import type { OnConflict } from "../jobs/store.ts";
+import { prospectOf } from "../registry/runnable.ts";
+import { duration, instant, parseJson, wholeNumber } from "../terminal/arguments.ts";
+import { InterruptedError } from "../terminal/failure.ts";
+import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
+import { printable } from "../terminal/table.ts";
+import {
+  exitCodeAfter,
+  listenForSignals,
+  type Signals,
+  type Terminal,
+} from "../terminal/terminal.ts";
 import { findTask, loadTasks } from "./tasks.ts";
-import type { Terminal } from "./terminal.ts";
 
 interface Options extends DatabaseOptions {
   readonly tasks?: string;
@@ -20,49 +24,58 @@ interface Options extends DatabaseOptions {
   readonly priority?: number;
   readonly delay?: string;
   readonly runAt?: Date;
-  readonly attempts?: number;
+  readonly maxAttempts?: number;
   readonly key?: string;
   readonly keyFor?: string;
   readonly onConflict?: OnConflict;
   readonly wait?: string;
 }
 
-export function enqueueCommand(terminal: Terminal): Command {
+export function enqueueCommand(kit: CommandKit<Holdfast>): Command {
   return new Command("enqueue")
-    .description("accept one job")
+    .description("enqueue a job")
     .argument("<task>", "the task's name")
-    .argument("[json]", "its input, or - to read it from stdin", "null")
+    .argument("[json]", "the job's input, or - to read it from stdin", "null")
     .addOption(urlOption())
-    .option("--tasks <file>", "module with the task: its schema checks the input here")
+    .option("--tasks <file>", "the module with the task, whose schema then validates the input")
     .option(
       "--queue <name>",
-      "the queue to wait in (default: the task's own with --tasks, else 'default')",
+      "the queue (default: the task's queue with --tasks, otherwise 'default')",
     )
-    .option("--priority <n>", "a higher number goes first (default: 0)", wholeNumber)
+    .option("--priority <n>", "higher numbers run first (default: 0)", wholeNumber)
     .addOption(
-      new Option("--delay <duration>", "not before this has passed")
+      new Option("--delay <duration>", "wait at least this long before running the job")
         .argParser(duration)
         .conflicts("runAt"),
     )
-    .option("--run-at <time>", "not before this moment: 2027-01-31T09:00:00Z", instant)
     .option(
-      "--attempts <n>",
-      "how often it may be tried in all (default: as --queue, else 3)",
+      "--run-at <time>",
+      "do not run the job before this time, such as 2027-01-31T09:00:00Z",
+      instant,
+    )
+    .option(
+      "--max-attempts <n>",
+      "maximum number of attempts (default: the task's with --tasks, otherwise 3)",
       wholeNumber,
     )
-    .option("--key <key>", "at most one live job of the task has this key")
-    .option("--key-for <duration>", "the job keeps its key for this long after its end", duration)
-    .addOption(
-      new Option("--on-conflict <what>", "if the key is held (default: return)").choices(conflicts),
+    .option("--key <key>", "allow only one live job of the task with this key")
+    .option(
+      "--key-for <duration>",
+      "keep the key reserved for this long after the job ends",
+      duration,
     )
-    .option("--wait <duration>", "wait this long for the result", duration)
-    .action((task: string, json: string, options: Options) =>
-      enqueue(terminal, task, json, options),
-    );
+    .addOption(
+      new Option(
+        "--on-conflict <what>",
+        "what to do if the key is taken (default: return)",
+      ).choices(conflicts),
+    )
+    .option("--wait <duration>", "wait up to this long for the result", duration)
+    .action((task: string, json: string, options: Options) => enqueue(kit, task, json, options));
 }
 
 async function enqueue(
-  terminal: Terminal,
+  { terminal, openForWork }: CommandKit<Holdfast>,
   task: string,
   json: string,
   options: Options,
@@ -74,7 +87,7 @@ async function enqueue(
   await using holdfast = await openForWork(options.url, (line) => notes.push(line));
   const terms = termsFrom(options);
   const { wait } = options;
-  // From now on there may be a job that whoever presses Ctrl-C has to hear of.
+  // From here on a job may exist, so Ctrl-C has to print its id.
   using signals = wait === undefined ? null : listenForSignals();
   const job =
     typeof target === "string"
@@ -83,7 +96,7 @@ async function enqueue(
   if (!terminal.json) {
     terminal.complain(...notes);
     sayAccepted(terminal, job);
-    await warnIfStranded(terminal, job, holdfast);
+    await warnIfUnclaimable(terminal, job, holdfast);
   }
   if (signals !== null) await sayResult(terminal, job, holdfast, { timeout: wait, signals });
   else if (terminal.json) await sayState(terminal, job, holdfast);
@@ -91,11 +104,11 @@ async function enqueue(
 
 async function readInput(json: string): Promise<unknown> {
   return json === "-"
-    ? parseJson(await text(process.stdin), "What came from stdin", false)
+    ? parseJson(await text(process.stdin), "The input from stdin", false)
     : parseJson(json, "The input");
 }
 
-/** What was not given is left out, so that the task's own defaults hold. */
+/** Omits options that were not given, so that the task's defaults apply. */
 function termsFrom(options: Options): EnqueueOptions {
   const { url: _url, tasks: _tasks, wait: _wait, ...terms } = options;
   return terms;
@@ -103,16 +116,16 @@ function termsFrom(options: Options): EnqueueOptions {
 
 function sayAccepted(terminal: Terminal, { added, task, id }: Job<unknown>): void {
   const { green, yellow } = terminal.colors;
-  terminal.print(`${added ? green("Accepted") : yellow("Already there")} ${task} ${id}`);
+  terminal.print(`${added ? green("Enqueued") : yellow("Already enqueued")} ${task} ${id}`);
 }
 
-/** A task's name that is misspelt is accepted like any other: nobody here knows them all. */
-async function warnIfStranded(
+/** A misspelt task name is accepted, because the database does not know all tasks; so warn about it. */
+async function warnIfUnclaimable(
   terminal: Terminal,
   { id }: Job<unknown>,
   holdfast: Holdfast,
 ): Promise<void> {
-  // It is accepted: that we cannot look any further is no reason to fail.
+  // The job is enqueued: a failed lookup is no reason to fail.
   const view = await holdfast.jobs.get(id).catch(() => null);
   if (view === null) return;
   const { note } = await prospectOf(holdfast.workers, view).catch(() => ({ note: null }));
@@ -144,7 +157,7 @@ async function sayResult(
       interruption(signals, id),
     ]);
   } catch (error) {
-    // Accepted it was, whatever became of it: a script needs the id.
+    // The job is enqueued in any case: a script needs its id.
     if (terminal.json) await sayState(terminal, job, holdfast);
     throw error;
   }
@@ -154,6 +167,6 @@ async function sayResult(
 
 async function interruption({ first }: Signals, id: string): Promise<never> {
   const signal = await first;
-  const left = `The job ${id} goes on: 'holdfast job ${id} --follow'.`;
-  throw new Interrupted({ signal, exitCode: exitCodeAfter(signal), left });
+  const left = `Job ${id} continues; follow it with 'holdfast job ${id} --follow'.`;
+  throw new InterruptedError({ signal, exitCode: exitCodeAfter(signal), left });
 }

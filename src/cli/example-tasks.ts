@@ -1,11 +1,13 @@
-/** Tasks for `holdfast start` in a folder that has none yet: something to look at, and to send jobs to. */
+/** Example tasks for `holdfast start` in a folder without tasks. */
 import { z } from "zod";
+import type { Holdfast } from "../app/holdfast.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import { defineTask } from "../core/task.ts";
-import type { Holdfast } from "../worker/holdfast.ts";
 
 const STEPS = 20;
+
 const STEP_MS = 250;
+
 const MOOD = 0.3;
 
 export const greet = defineTask({
@@ -20,7 +22,7 @@ export const sum = defineTask({
   run: (numbers) => numbers.reduce((total, number) => total + number, 0),
 });
 
-/** Takes a few seconds, and tells how far it is: `holdfast job <id> --follow`. */
+/** Takes a few seconds and reports progress: `holdfast job <id> --follow`. */
 export const report = defineTask({
   name: "report",
   input: z.object({ pages: z.int().positive() }),
@@ -34,10 +36,10 @@ export const report = defineTask({
   },
 });
 
-/** Fails now and then, and is tried again. */
+/** Fails now and then, and is retried. */
 export const moody = defineTask({
   name: "moody",
-  retry: { attempts: 3, first: "2s", most: "10s" },
+  retry: { maxAttempts: 3, backoff: { initial: "2s", max: "10s" } },
   input: z.object({ mood: z.string() }),
   run({ mood }) {
     if (systemRuntime.random() < MOOD) throw new Error(`not in a ${mood} mood`);
@@ -47,10 +49,12 @@ export const moody = defineTask({
 
 /** As many as fit a screen. */
 const NAMES = ["Ada", "Grace", "Barbara", "Frances", "Radia", "Margaret"];
+
 const REPORTS = 4;
+
 const MOODS = 12;
 
-/** A sprinkling of jobs, where there has never been any. Returns how many. */
+/** Enqueues a few jobs if the database has none. Returns how many. */
 export async function sprinkle(holdfast: Holdfast): Promise<number> {
   const [any] = await holdfast.jobs.list({ limit: 1 });
   if (any !== undefined) return 0;

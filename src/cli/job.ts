@@ -1,36 +1,41 @@
-/** `holdfast job <id>`: everything that is known about one job. */
+/** `holdfast job <id>`: shows all details of a job. */
 import { Command } from "commander";
+import type { Holdfast } from "../app/holdfast.ts";
+import { shellWord } from "../core/characters.ts";
 import { formatMs } from "../core/duration.ts";
-import { JobNotFound } from "../core/errors.ts";
-import type { LogReport, ProgressReport, Report } from "../core/report.ts";
+import { JobNotFoundError } from "../core/errors.ts";
+import type { LogReport, ProgressReport, Report, WatchEntry } from "../core/report.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import { shellWord } from "../core/shell.ts";
-import type { AttemptView, JobView, StepView } from "../queue/jobs.ts";
-import { isRunnable } from "../queue/workers.ts";
-import { takes } from "../queue/runnable.ts";
-import type { Holdfast } from "../worker/holdfast.ts";
-import { isGone } from "../worker/process-trace.ts";
-import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
-import { entryLine, follow, progressText } from "./follow.ts";
-import { jobId } from "./id.ts";
-import { applicationStack } from "./stack.ts";
-import { printable, table, type Cell } from "./table.ts";
-import type { Terminal } from "./terminal.ts";
-import { moment, relative, statusPaint } from "./words.ts";
+import { jobId } from "../jobs/command.ts";
+import type { AttemptView, JobView, StepView } from "../jobs/jobs.ts";
+import { isGone } from "../registry/process-identity.ts";
+import { takes } from "../registry/runnable.ts";
+import { isRunnable } from "../registry/workers.ts";
+import { InterruptedError } from "../terminal/failure.ts";
+import { applicationStack, count, moment, relative, statusPaint } from "../terminal/format.ts";
+import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
+import { type Cell, cut, printable, table } from "../terminal/table.ts";
+import {
+  type Colors,
+  type EndSignal,
+  exitCodeAfter,
+  listenForSignals,
+  type Terminal,
+} from "../terminal/terminal.ts";
 
-export function jobCommand(terminal: Terminal): Command {
+export function jobCommand(kit: CommandKit<Holdfast>): Command {
   return new Command("job")
-    .description("show everything about one job")
-    .argument("<id>", "the job's id, or how it begins")
+    .description("show all details of a job")
+    .argument("<id>", "the job's id, or an unambiguous prefix")
     .addOption(urlOption())
-    .option("--follow", "print what it reports and what becomes of it until it has ended")
+    .option("--follow", "print its status and reports until it ends")
     .addHelpText(
       "after",
       `
-With --follow and --json it prints one JSON object a line. It exits with 1 when the job failed or
-was cancelled. Ctrl-C ends it; the job goes on.`,
+With --follow and --json, it prints one JSON object per line. It exits with 1 if the job failed or
+was cancelled. Ctrl-C stops following; the job continues.`,
     )
-    .action((id: string, options: Options) => job(terminal, id, options));
+    .action((id: string, options: Options) => job(kit, id, options));
 }
 
 interface Options extends DatabaseOptions {
@@ -40,8 +45,12 @@ interface Options extends DatabaseOptions {
 /** Fits a screen, together with the rest. */
 const LOG_LINES = 10;
 
-async function job(terminal: Terminal, typed: string, options: Options): Promise<void> {
-  await using holdfast = await openForLooking(options.url);
+async function job(
+  { terminal, open }: CommandKit<Holdfast>,
+  typed: string,
+  options: Options,
+): Promise<void> {
+  await using holdfast = await open(options.url);
   const id = await jobId(holdfast, typed);
   if (options.follow === true) await follow(terminal, holdfast, id);
   else await show(terminal, holdfast, id);
@@ -70,7 +79,7 @@ async function everythingAbout(
   id: string,
 ): Promise<{ readonly view: Omit<Told, "shortId">; readonly past: Past }> {
   const view = await holdfast.jobs.get(id);
-  if (view === null) throw new JobNotFound({ id });
+  if (view === null) throw new JobNotFoundError({ id });
   const attempts = await holdfast.jobs.attempts(id);
   const steps = await holdfast.jobs.steps(id);
   const [progress = null] = await newest(holdfast, id, { kind: "progress", limit: 1 });
@@ -82,11 +91,11 @@ async function everythingAbout(
 }
 
 interface Told extends JobView {
-  /** Whether a worker is alive that can run it; null: it is not pending. */
+  /** Whether a live worker can run it; null: it is not pending. */
   readonly runnable: boolean | null;
-  /** Whether the process of its worker has ended on this host. */
+  /** Whether its worker ran on this host and its process has ended. */
   readonly workerGone: boolean;
-  /** What can be typed for its id. */
+  /** An unambiguous prefix of its id. */
   readonly shortId: string;
 }
 
@@ -99,9 +108,9 @@ async function newest<Kind extends Report["kind"]>(
   return reports as Extract<Report, { kind: Kind }>[];
 }
 
-/** What it has done and said, and how often it was tried. */
+/** Attempts, steps and reports. */
 interface Past {
-  /** The last that it said. */
+  /** The latest report. */
   readonly progress: ProgressReport | null;
   readonly log: readonly LogReport[];
   readonly attempts: readonly AttemptView[];
@@ -132,19 +141,19 @@ function story(terminal: Terminal, view: Told, past: Past): string[] {
   ];
 }
 
-/** An effect in doubt holds the job up until an operator decides: with which command. */
+/** An effect in doubt blocks the job until an operator resolves it: these are the commands. */
 function whatToType({ colors }: Terminal, id: string, steps: readonly StepView[]): string[] {
   const inDoubt = steps.filter(({ status }) => status === "doubt");
   if (inDoubt.length === 0) return [];
   return [
     "",
-    colors.yellow("Find out whether the effect happened, then type:"),
+    colors.yellow("Find out whether the effect happened, then run:"),
     ...inDoubt.flatMap(({ name, occurrence }) => {
       const which =
         occurrence === 1
           ? printable(shellWord(name))
           : `${printable(shellWord(name))} --occurrence ${occurrence}`;
-      const command = `  holdfast doubts resolve ${id} ${which}`;
+      const command = `  holdfast effects resolve ${id} ${which}`;
       return [`${command} --done`, `${command} --not-done`];
     }),
   ];
@@ -155,7 +164,7 @@ function facts(
   view: Told,
   { progress, now }: { progress: ProgressReport | null; now: number },
 ): string[] {
-  const { status, attempts, attemptsMax, crashes } = view;
+  const { status, attempts, maxAttempts, crashes } = view;
   const at = (instant: number | null): string | null =>
     instant === null ? null : moment(instant, now);
   const lines: Record<string, string | null> = {
@@ -163,16 +172,16 @@ function facts(
       colors,
       status,
     )(view.inDoubt === null ? status : `${status} (effect in doubt)`),
-    waits: view.runnable === false ? "for a worker: none that is alive runs it" : null,
+    waits: view.runnable === false ? "for a worker: no live worker runs this task and queue" : null,
     progress: progress === null ? null : `${said(progress)}, ${relative(progress.at, now)}`,
     queue: view.queue,
-    attempts: `${attempts} of ${attemptsMax}${crashes === 0 ? "" : `, ${crashes} crashed`}`,
+    attempts: `${attempts} of ${maxAttempts}${crashes === 0 ? "" : `, ${crashes} crashed`}`,
     priority: view.priority === 0 ? null : String(view.priority),
     key: view.key,
     enqueued: at(view.enqueuedAt),
     due: at(view.dueAt),
     worker: view.workerGone
-      ? `${view.lockedBy} (gone: the next worker takes the job back)`
+      ? `${view.lockedBy} (gone: another worker will reclaim the job)`
       : view.lockedBy,
     lease: view.lockedUntil === null ? null : `until ${moment(view.lockedUntil, now)}`,
     claimed: view.lockedUntil === null ? null : at(view.claimedAt),
@@ -206,7 +215,7 @@ function lastError({ colors }: Terminal, { status, lastError: error }: JobView):
   if (error === null) return [];
   const code = error.code === undefined ? "" : ` (${error.code})`;
   const title = error.stack ?? `${error.name}${code}: ${error.message}`;
-  // It was tried again and is done: where that error came from explains nothing any more.
+  // A later attempt succeeded: the stack of an earlier error is of no interest.
   const text = status === "done" ? (title.split("\n", 1)[0] ?? "") : applicationStack(title);
   const [first = "", ...rest] = indented(printable(text, { lines: true }));
   return ["", colors.bold("last error"), colors.red(first), ...rest.map(colors.dim)];
@@ -251,7 +260,7 @@ function history(
   if (attempts.length === 0) return [];
   const lines = table({
     columns: [
-      { title: "TRY", align: "right" },
+      { title: "ATTEMPT", align: "right" },
       { title: "OUTCOME" },
       { title: "STARTED", align: "right" },
       { title: "TOOK", align: "right" },
@@ -272,14 +281,92 @@ function history(
   return ["", colors.bold("attempts"), ...lines.map((line) => `  ${line}`)];
 }
 
-/** Fits a screen; --json has them all. */
+/** Fits a screen; --json prints all of them. */
 const TRACES_MAX = 10;
 
-/** Whole and in lines of their own: a trace that was cut finds nothing in a log. */
+/** Complete and on separate lines: a truncated trace id cannot be found in a log. */
 function traces({ colors }: Terminal, attempts: readonly AttemptView[]): string[] {
   if (attempts.length === 0) return [];
   const lines = attempts
     .slice(-TRACES_MAX)
     .map(({ attempt, traceId }) => `  ${attempt}  ${printable(traceId)}`);
   return ["", colors.bold("trace ids"), ...lines.map(colors.dim)];
+}
+
+// `holdfast job <id> --follow`: prints the reports of a job, line by line, until it ends.
+
+/** Ends when the job ends. A failed job is an error, as it is for a caller that waits for its result. */
+async function follow(terminal: Terminal, { jobs }: Holdfast, id: string): Promise<void> {
+  using signals = listenForSignals();
+  const ending = new AbortController();
+  let signal: EndSignal | null = null;
+  void signals.first.then((first) => {
+    signal = first;
+    ending.abort();
+  });
+  const enough = AbortSignal.any([ending.signal, terminal.gone]);
+  for await (const entry of jobs.watch(id, { signal: enough })) {
+    if (terminal.json) terminal.printJsonLine(entry);
+    else terminal.print(entryLine(terminal, entry));
+  }
+  if (signal !== null) throw new InterruptedError({ signal, exitCode: exitCodeAfter(signal) });
+  if (terminal.gone.aborted) return;
+  const result = await jobs.result(id);
+  if (terminal.json || result === null || result === undefined) return;
+  terminal.print(printable(JSON.stringify(result, null, 2), { lines: true }));
+}
+
+/** `12:03:04  progress  42 %, 420 of 1,000, reading`, cut to the width of the terminal. */
+function entryLine(
+  { colors, columns }: Pick<Terminal, "colors" | "columns">,
+  entry: WatchEntry,
+): string {
+  const clock = new Date(entry.at).toTimeString().slice(0, CLOCK_WIDTH);
+  const { what, words, paint } = told(colors, entry);
+  const label = printable(what).padEnd(LABEL_WIDTH);
+  const taken = CLOCK_WIDTH + label.length + 4;
+  const text = printable(words);
+  const shown = columns === null ? text : cut(text, Math.max(1, columns - taken));
+  return `${colors.dim(clock)}  ${paint(label)}  ${shown}`.trimEnd();
+}
+
+const CLOCK_WIDTH = "12:03:04".length;
+
+const LABEL_WIDTH = "processing".length;
+
+interface Followed {
+  readonly what: string;
+  readonly words: string;
+  readonly paint: (text: string) => string;
+}
+
+function told(colors: Colors, entry: WatchEntry): Followed {
+  switch (entry.kind) {
+    case "status": {
+      const words = entry.attempts > 1 ? `attempt ${entry.attempts}` : "";
+      return { what: entry.status, words, paint: statusPaint(colors, entry.status) };
+    }
+    case "progress":
+      return { what: "progress", words: progressText(entry), paint: colors.cyan };
+    case "log":
+      return { what: "log", words: `${entry.text}${dataText(entry.data)}`, paint: colors.dim };
+    case "report":
+      return { what: entry.name, words: dataText(entry.data).trimStart(), paint: colors.dim };
+    case "dropped":
+      return { what: "dropped", words: `${count(entry.count)} more`, paint: colors.yellow };
+  }
+}
+
+/** `42 %, 420 of 1,000, reading`. */
+function progressText({ share, done, total, text }: ProgressReport): string {
+  const parts = [
+    `${Math.floor(share * 100)} %`,
+    ...(done === null || total === null ? [] : [`${count(done)} of ${count(total)}`]),
+    ...(text === null ? [] : [text]),
+  ];
+  return parts.join(", ");
+}
+
+function dataText(data: unknown): string {
+  return data === undefined ? "" : `  ${JSON.stringify(data)}`;
 }

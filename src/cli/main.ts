@@ -1,48 +1,47 @@
-/** The command line: finds the command, runs it, and turns whatever happens into an exit code. */
-import { readFileSync } from "node:fs";
+/** The command line: finds the command, runs it, and returns an exit code. */
 import { Command, CommanderError } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
+import { libraryVersion } from "../core/version.ts";
+import { BadUsageError, exitCodes, misusedAt, report } from "../terminal/failure.ts";
+import { logsOnly } from "../terminal/log-line.ts";
+import { Terminal } from "../terminal/terminal.ts";
 import { buildCommands, namedCommand } from "./commands.ts";
-import { BadUsage, exitCodes, misusedAt, report } from "./failure.ts";
-import { addEnvFile } from "./settings.ts";
-import { logsOnly } from "./speech.ts";
-import { Terminal } from "./terminal.ts";
-import { completeUrl } from "./url-option.ts";
+import { addEnvFile, completeUrl } from "./settings.ts";
 
-/** A command that is over waits this long for what a module of the user's left open: a pool, a timer. */
+/** A finished command waits this long for what a user's module left open: a pool, a timer. */
 const LINGER_MS = 500;
 
 const IN_CHECKOUT = import.meta.url.endsWith(".ts");
 
 const AFTER_HELP = `
 Exit codes:
-  0  done
-  1  it failed: the job, a promise, the audit, a check; or a wrong setting
-  2  bad input or usage
-  3  the database is not available, or its schema does not fit
-  4  there is no such job, worker, lock or item
-  5  another worker is active in the slot
-  130, 143  ended by Ctrl-C or SIGTERM before it was finished
+  0  success
+  1  failure: a failed job, check or verification, or an invalid setting
+  2  invalid input or usage
+  3  the database is unavailable, or its schema version does not match
+  4  job, worker, lock or item not found
+  5  refused, for example because another worker holds the slot
+  130, 143  stopped by Ctrl-C or SIGTERM before it finished
 
-Environment, also in a file .env (all of it: holdfast config --all):
+Environment variables, also read from .env (all: holdfast config --all):
   HOLDFAST_URL        the database, instead of --url
-  HOLDFAST_REDIS_URL  a Redis for locks, and on MySQL for waking workers
+  HOLDFAST_REDIS_URL  Redis for locks and, with MySQL, for waking workers
   HOLDFAST_TASKS      the module with your tasks
   LOG_LEVEL           trace, debug, info, warn, error, fatal or silent
-  HOLDFAST_DEBUG=1    adds the stack to error messages
+  HOLDFAST_DEBUG=1    add the stack trace to error messages
   NO_COLOR=1          no colours
 
-Is it healthy?           holdfast doctor --quick, or GET /health of a service
+Check its health:        holdfast doctor --quick, or GET /health of a service
 See it survive kill -9:  holdfast demo`;
 
-/** Runs one command line and gives its exit code. */
+/** Runs a command line and returns its exit code. */
 export async function main(args: readonly string[]): Promise<number> {
   if (IN_CHECKOUT) (await import("./checkout.ts")).importFromSources();
   addEnvFile();
   const { stdout, stderr, env } = process;
   const terminal = new Terminal({ json: asksForJson(args), env, stdout, stderr });
   const named = namedCommand(args);
-  if (logsOnly(terminal, named)) (await import("./process-log.ts")).processLog.listen();
+  if (logsOnly(terminal, named)) (await import("./log.ts")).processLog.listen();
   const program = await buildProgram(terminal, named);
   const code = await run(program, { terminal, args, named });
   systemRuntime.timer(LINGER_MS, () => endWith(code), "background");
@@ -61,7 +60,7 @@ async function run(program: Command, { terminal, args, named }: Line): Promise<n
     await terminal.flush();
     return exitCodes.ok;
   } catch (error) {
-    // The help or the version that was asked for.
+    // --help or --version.
     if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok;
     if (error instanceof CommanderError && error.code === "commander.help") {
       return showHelp(program, terminal);
@@ -73,8 +72,8 @@ async function run(program: Command, { terminal, args, named }: Line): Promise<n
 async function buildProgram(terminal: Terminal, named: string | null): Promise<Command> {
   const program = new Command("holdfast")
     .description("Durable jobs in the SQL database you already have.")
-    .version(readVersion())
-    .option("--json", "one JSON document on stdout; errors as JSON on stderr")
+    .version(libraryVersion())
+    .option("--json", "print one JSON document to stdout, and errors as JSON to stderr")
     .addHelpText("after", AFTER_HELP)
     .hook("preAction", (_program, command) => completeUrl(command));
   const commands = await buildCommands(named, terminal);
@@ -86,7 +85,7 @@ async function buildProgram(terminal: Terminal, named: string | null): Promise<C
       .configureHelp({ showGlobalOptions: true })
       .configureOutput({
         writeOut: (text) => terminal.write(text),
-        writeErr: () => {}, // Its errors are reported with all others.
+        writeErr: () => {}, // `report` prints its errors.
         getOutHelpWidth: () => terminal.columns ?? 80,
         getOutHasColors: () => terminal.colors.isColorSupported,
       });
@@ -94,10 +93,10 @@ async function buildProgram(terminal: Terminal, named: string | null): Promise<C
   return program;
 }
 
-/** Somebody who names no command wants to know which there are; a script that does has a mistake. */
+/** Without a command, a person needs the list of commands; for a script it is an error. */
 function showHelp(program: Command, terminal: Terminal): number {
   if (!terminal.json) terminal.complain(program.helpInformation().trimEnd(), "");
-  return report(terminal, new BadUsage("Name a command."), null);
+  return report(terminal, new BadUsageError("No command given."), null);
 }
 
 function asksForJson(args: readonly string[]): boolean {
@@ -105,12 +104,7 @@ function asksForJson(args: readonly string[]): boolean {
   return (end === -1 ? args : args.slice(0, end)).includes("--json");
 }
 
-function readVersion(): string {
-  const file = new URL("../../package.json", import.meta.url);
-  return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
-}
-
 function endWith(code: number): void {
-  // oxlint-disable-next-line unicorn/no-process-exit -- the command is over; what keeps us is not ours
+  // oxlint-disable-next-line unicorn/no-process-exit -- the command is finished; what keeps the process alive belongs to the user
   process.exit(code);
 }

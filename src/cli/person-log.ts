@@ -1,8 +1,8 @@
-/** The log for a person at a terminal: one short line for each entry. What is left out is in the JSON. */
+/** The log for a terminal: one short line per entry. The JSON log has the omitted fields. */
 import { systemRuntime, type Timer } from "../core/runtime.ts";
-import { cut, printable, widthOf } from "./table.ts";
-import type { Terminal } from "./terminal.ts";
-import { counted, span } from "./words.ts";
+import { counted, span } from "../terminal/format.ts";
+import { cut, printable, widthOf } from "../terminal/table.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 
 interface Entry {
   readonly level: string;
@@ -16,16 +16,18 @@ interface Entry {
   readonly retryAt?: number | null;
   readonly err?: { readonly type?: string; readonly message?: string; readonly stack?: string };
   readonly process?: number;
-  /** Nobody caught the error: only its stack tells where it comes from. */
+  /** An uncaught error: only its stack shows where it comes from. */
   readonly uncaught?: true;
   readonly source?: string;
 }
 
 type Screen = Pick<Terminal, "errorColors" | "errorColumns">;
 
-/** More jobs that are done in one second are counted, and not listed. */
+/** Above this rate, done jobs are counted instead of listed. */
 const DONE_A_SECOND_MAX = 8;
+
 const SECOND_MS = 1_000;
+
 /** `2027-01-31T09:00:07` */
 const SECOND_LENGTH = 19;
 
@@ -42,7 +44,7 @@ export class PersonLog {
     this.#write = write;
   }
 
-  /** Takes a line of JSON. */
+  /** Takes one JSON line. */
   write(json: string): void {
     const entry = JSON.parse(json) as Entry;
     if (entry.event === "job:done" && this.#isOneTooMany(entry)) return;
@@ -79,9 +81,10 @@ const TONES = {
   fatal: "red",
 } as const;
 
-/** What stands elsewhere in the line. */
+/** Fields that are shown elsewhere in the line. */
 const TOLD = ["level", "time", "msg", "err", "process", "uncaught", "source", "job"];
-/** What JSON lines tell besides, and a person can do without: names for machines, and what the sentence says. */
+
+/** Fields for machines, and fields that the sentence already contains. */
 const NOT_NEEDED = [
   "pid",
   "hostname",
@@ -92,15 +95,18 @@ const NOT_NEEDED = [
   "exitCode",
   "command",
 ];
+
 const HIDDEN = new Set([...TOLD, ...NOT_NEEDED, "durationMs", "retryAt"]);
+
 const HIDDEN_OF_JOBS = new Set(["worker", "task", "status", "epoch", "attempt"]);
-/** Its sentence has every number. */
+
+/** Its sentence contains every number. */
 const COUNTS = "queues:counted";
 
-/** Ids of one process differ by then, and it can be typed: `holdfast job 01a1e5ed-5337-7002`. */
+/** Long enough to tell apart the ids of one process, short enough to type: `holdfast job 01a1e5ed-5337-7002`. */
 const ID_LENGTH = 18;
 
-/** `12:03:04 info  mail.send done 12ms  job=01a1e5ed-5337-7002`: other facts as far as they fit. */
+/** `12:03:04 info  mail.send done 12ms  job=01a1e5ed-5337-7002`, and other fields as far as they fit. */
 export function lineOf(entry: Entry, { errorColors: colors, errorColumns }: Screen): string {
   const { level, time, process: number, job, uncaught, source, err } = entry;
   const clock = new Date(time).toTimeString().slice(0, 8);
@@ -118,7 +124,7 @@ export function lineOf(entry: Entry, { errorColors: colors, errorColumns }: Scre
   return `${line}\n${colors.dim(printable(err.stack, { lines: true }))}`;
 }
 
-/** `job done` of all tasks is `mail.send done 12ms` here. */
+/** `job done` becomes `mail.send done 12ms`. */
 function sentenceOf({ msg, task, event, time, durationMs, retryAt }: Entry): string {
   const words = task === undefined ? msg : msg.replace(/^job (?=\w)/, `${task} `);
   if (event === "job:done" && durationMs !== undefined) return `${words} ${span(durationMs)}`;

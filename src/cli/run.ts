@@ -1,72 +1,57 @@
-/** Runs `start`, `work` and `serve` until they are told to stop: in this process, or in several that this one watches over. */
-import type { Config } from "../config/config.ts";
-import type { Key, Settings } from "../config/schema.ts";
+/** Runs `start`, `work` and `serve` until a signal: in this process, or in several processes that this one supervises. */
+import { type FSWatcher, watch } from "node:fs";
+import { basename, dirname, resolve } from "node:path";
+import { type Config, type Key, keys, settingOf, type Settings } from "../app/settings.ts";
 import { formatMs } from "../core/duration.ts";
-import { InvalidArgument } from "../core/errors.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
-import { systemRuntime, TIMER_MS_MAX } from "../core/runtime.ts";
+import { systemRuntime, type Timer, TIMER_MS_MAX } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
-import { flagsAgain } from "./flags.ts";
-import { openLog, passOn } from "./log.ts";
-import { loadParts } from "./parts.ts";
-import { processLog } from "./process-log.ts";
+import { childNumber } from "../terminal/log-line.ts";
+import {
+  type EndSignal,
+  listenForSignals,
+  type Signals,
+  type Terminal,
+} from "../terminal/terminal.ts";
+import { openLog, passOn, processLog } from "./log.ts";
 import { Service } from "./service.ts";
-import { listenForSignals, type EndSignal, type Signals } from "./signals.ts";
-import { childNumber } from "./speech.ts";
+import { flagsAgain } from "./settings.ts";
 import { Supervisor } from "./supervisor.ts";
 import { loadTasks } from "./tasks.ts";
-import type { Terminal } from "./terminal.ts";
-import { compileAsUsual, growAsUsual, holdBack } from "./thrift.ts";
-import { watchBeside } from "./watch.ts";
 
-/** What one of these commands is made of. */
-export interface Plan {
+/** What such a command runs. */
+interface Plan {
   readonly config: Config;
   readonly settings: Settings;
-  /** The module with the tasks; null: no jobs are run here. */
+  /** The module with the tasks; null: this process runs no jobs. */
   readonly tasks: string | null;
-  /** The same, where only the server needs to know them: which queue their jobs go to, and what they take. */
+  /** The same, if only the server needs them: for the queues and inputs of their jobs. */
   readonly known?: string | null;
   readonly server: boolean;
-  /** Start anew when the tasks change. */
+  /** Restart when the tasks change. */
   readonly watch: boolean;
   /** Called when everything is up. */
   readonly announce?: (started: Started) => Promise<void>;
 }
 
 export interface Started {
-  /** Null: several processes run jobs, and no service is needed beside them. */
+  /** Null: several processes run the jobs, and no service is needed besides them. */
   readonly service: Service | null;
   readonly logger: Logger;
-  /** Null: other processes have loaded them. */
+  /** Null: child processes have loaded them. */
   readonly tasks: readonly AnyTask[] | null;
 }
 
-/** Settings of a worker, which those who run jobs for us are told again. */
-export const workerKeys: readonly Key[] = [
-  "url",
-  "schema",
-  "queues",
-  "concurrency",
-  "name",
-  "poll",
-  "shutdown",
-  "lease",
-  "upkeep",
-  "grace",
-  "crashes",
-  "slots",
-  "standby",
-  "heartbeat",
-  "stale",
-  "hung",
-  "monitor",
-  "canary",
-  "logLevel",
-  "config",
-];
+/** The other flags of a service. */
+const OF_SERVICE = new Set<Key>(["tasks", "processes", "host", "port"]);
 
-/** Until it is told to stop: also where nothing but signals is waited for. */
+/** Settings of a worker, which are passed on to child processes: a new setting with a flag is one of them. */
+export const workerKeys: readonly Key[] = keys.filter(
+  (key) => settingOf(key).flag !== null && !OF_SERVICE.has(key),
+);
+
+/** The timer keeps the process alive while it waits for nothing but signals. */
 export async function run(terminal: Terminal, plan: Plan): Promise<void> {
   const staying = systemRuntime.timer(TIMER_MS_MAX, () => {});
   try {
@@ -81,21 +66,13 @@ async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const child = childNumber();
   const logger = openLog(terminal, { level: settings.logLevel, process: child });
   processLog.use(logger);
-  const load = async (): Promise<void> => {
-    await loadParts(settings, { server: plan.server && child === undefined });
-    compileAsUsual();
-  };
   const several = child === undefined && (plan.watch || settings.processes > 1);
-  if (several && plan.tasks !== null) {
-    await load();
-    return watchOver(terminal, plan, plan.tasks, logger);
-  }
+  if (several && plan.tasks !== null) return watchOver(terminal, plan, plan.tasks, logger);
   using signals = listenForSignals((signal) => sayEnding(logger, signal, plan));
   let isUp = false;
   void signals.first.then((signal) => {
-    if (!isUp) logger.info({}, `${signal} during start-up: stopping before any job is taken`);
+    if (!isUp) logger.info({}, `${signal} during start-up: stopping before any job is claimed`);
   });
-  await load();
   const tasks = plan.tasks === null ? null : await loadTasks(plan.tasks);
   const { known: module = null } = plan;
   const known = module === null ? tasks : await loadTasks(module);
@@ -103,11 +80,6 @@ async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const service = await startService(plan, { logger, tasks, known, signals, alone });
   if (service === null) return;
   isUp = true;
-  growAsUsual();
-  if (service.url === null) {
-    holdBack();
-    void service.firstJob.then(compileAsUsual);
-  }
   await plan.announce?.({ service, logger, tasks });
   const told = await Promise.race([signals.first, orphaned(child), workerLeft(service, logger)]);
   if (told !== null) sayStopping(logger, told, settings);
@@ -119,9 +91,9 @@ interface Circumstances {
   readonly tasks: readonly AnyTask[] | null;
   readonly known: readonly AnyTask[] | null;
   readonly signals: Signals;
-  /** The server and the monitor are this process's, not those of one above it. */
+  /** The server and the monitor run in this process and not in its supervisor. */
   readonly alone: boolean;
-  /** Of those that run the jobs for us. */
+  /** Of the child processes that run the jobs. */
   readonly pids?: () => readonly number[];
 }
 
@@ -142,54 +114,61 @@ function startService(plan: Plan, { logger, tasks, known, signals, alone, pids }
   });
 }
 
-/** Who watches over us has gone without a word. */
+/** Resolves when the supervisor has crashed. */
 function orphaned(child: number | undefined): Promise<EndSignal | null> {
   if (child === undefined) return new Promise(() => {});
-  return new Promise((resolve) => {
-    process.once("disconnect", () => resolve("SIGTERM"));
+  return new Promise((end) => {
+    process.once("disconnect", () => end("SIGTERM"));
     process.channel?.unref();
-    if (!process.connected) resolve("SIGTERM"); // before we listened
+    if (!process.connected) resolve("SIGTERM"); // it crashed before we listened
   });
 }
 
-/** Somebody stopped the worker through the database. A server goes on: it is how they look at it. */
+/** An operator stopped the worker through the database. A server keeps running, so that the operator can still use it. */
 async function workerLeft(service: Service, logger: Logger): Promise<null> {
   await service.workerEnded;
   if (service.url === null) return null;
-  logger.warn({}, "the worker was stopped; the server goes on");
+  logger.warn({}, "the worker was stopped; the server keeps running");
   return new Promise(() => {});
 }
 
 function sayStopping(logger: Logger, signal: string, { shutdown }: Settings): void {
   const patience = formatMs(shutdown);
   const facts = { event: "service:stopping", signal, limitMs: shutdown };
-  logger.info(facts, `${signal}: waiting up to ${patience} for running jobs; again to end at once`);
-}
-
-/** The second one. */
-function sayEnding(logger: Logger, signal: string, { tasks, settings }: Plan): void {
-  const lease = formatMs(settings.lease);
-  const jobs = `. Jobs in hand are not waited for: other workers run them again, once their lease of ${lease} has run out at the latest`;
-  logger.warn(
-    { event: "service:ending", signal },
-    `${signal} again: ending now${tasks === null ? "" : jobs}`,
+  logger.info(
+    facts,
+    `${signal}: waiting up to ${patience} for running jobs; repeat the signal to stop immediately`,
   );
 }
 
-/** Every process would have a database of its own. */
+/** After the second signal. */
+function sayEnding(logger: Logger, signal: string, { tasks, settings }: Plan): void {
+  const lease = formatMs(settings.lease);
+  const jobs = ` without waiting for running jobs; other workers run them again after their lease of ${lease} expires at the latest`;
+  logger.warn(
+    { event: "service:ending", signal },
+    `${signal} again: stopping immediately${tasks === null ? "" : jobs}`,
+  );
+}
+
+/** Each process would have its own database. */
 function refuseMemory({ url }: Settings): void {
   if (url !== "sqlite::memory:") return;
-  const problem = "a database in memory belongs to one process: name a file, or run one process.";
-  throw new InvalidArgument({ field: "url", problem });
+  const problem =
+    "an in-memory database belongs to a single process. Use a file, or run one process.";
+  throw new InvalidArgumentError({ field: "url", problem });
 }
 
-/** While developing, a module that cannot be read is waited out by those who run it. */
-async function knownTasks({ watch }: Plan, module: string): Promise<readonly AnyTask[] | null> {
+/** With --watch, a broken module is not an error: its processes wait until it is fixed. */
+async function knownTasks(
+  { watch: isWatching }: Plan,
+  module: string,
+): Promise<readonly AnyTask[] | null> {
   const loading = loadTasks(module);
-  return watch ? loading.catch(() => null) : loading;
+  return isWatching ? loading.catch(() => null) : loading;
 }
 
-/** The server and the monitor are here, the jobs in processes of their own. */
+/** The server and the monitor run in this process, the jobs in child processes. */
 async function watchOver(
   terminal: Terminal,
   plan: Plan,
@@ -216,9 +195,8 @@ async function watchOver(
     shutdownMs: settings.shutdown,
     onCrash: plan.watch ? "wait" : "restart",
   });
-  growAsUsual();
   using watching = plan.watch ? watchTasks(tasks, supervisor, logger) : null;
-  void watching; // until we are told to stop
+  void watching; // disposed of at the end
   let signal: EndSignal | null = null;
   try {
     await plan.announce?.({ service, logger, tasks: null });
@@ -230,12 +208,54 @@ async function watchOver(
 }
 
 function watchTasks(tasks: string, supervisor: Supervisor, logger: Logger): Disposable {
-  logger.info({}, `watching ${tasks} and the files beside it`);
+  logger.info({}, `watching ${tasks} and the other files in its folder`);
   return watchBeside(tasks, {
     onChange(names) {
-      logger.info({}, `${names.join(", ")} changed: starting anew`);
+      logger.info({}, `${names.join(", ")} changed: restarting`);
       void supervisor.restart();
     },
-    onError: (error) => logger.warn({ err: error }, "the files cannot be watched any more"),
+    onError: (error) => logger.warn({ err: error }, "can no longer watch the files"),
   });
+}
+
+// Reports changes of a module or of files in its folder, debounced: an editor writes a file in several steps.
+
+const SETTLE_MS = 100;
+
+const NAMES_MAX = 20;
+
+/** Only source files: a database in the same folder changes all the time. */
+const SOURCES = /^[^.].*\.(?:[cm]?[jt]sx?|json)$/;
+
+interface WatchOptions {
+  /** The names of the files, without their folder. */
+  readonly onChange: (names: readonly string[]) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+function watchBeside(file: string, { onChange, onError }: WatchOptions): Disposable {
+  const path = resolve(file);
+  const changed = new Set<string>();
+  let timer: Timer | null = null;
+  const tell = (): void => {
+    timer = null;
+    const names = [...changed];
+    changed.clear();
+    onChange(names);
+  };
+  const hear = (_event: string, name: string | null): void => {
+    const which = name ?? basename(path);
+    if (!SOURCES.test(which) && which !== basename(path)) return;
+    if (changed.size < NAMES_MAX) changed.add(which);
+    timer?.cancel();
+    timer = systemRuntime.timer(SETTLE_MS, tell);
+  };
+  const watcher: FSWatcher = watch(dirname(path), hear);
+  watcher.on("error", onError);
+  return {
+    [Symbol.dispose]() {
+      timer?.cancel();
+      watcher.close();
+    },
+  };
 }

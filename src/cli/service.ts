@@ -1,62 +1,61 @@
 /**
  * One process of a service: a worker, a server, the monitor, or all of them, on one database.
  *
- * The worker is started after the server, so that a port that is taken is noticed before a job is claimed, and before the monitor, which would miss it
- * and raise an alert. What did start is closed when another part does not. At the end the worker hands its jobs back before the database goes.
+ * The worker starts after the server, so that a port in use is noticed before a job is claimed. It starts before the monitor, which would otherwise
+ * raise an alert about missing workers. If one part cannot start, the others are closed. At the end the worker releases its jobs before the database closes.
  */
+import type { Holdfast } from "../app/holdfast.ts";
+import type { Origins, Settings } from "../app/settings.ts";
+import type { Origin } from "../config/resolve.ts";
 import { formatMs } from "../core/duration.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
-import type { Origins } from "../config/config.ts";
-import type { Settings } from "../config/schema.ts";
-import type { Holdfast } from "../worker/holdfast.ts";
-import type { WorkerOptions } from "../worker/settings.ts";
+import { workerOptionsFrom } from "../worker/options.ts";
 import type { Worker } from "../worker/worker.ts";
 import { openForService } from "./database.ts";
-import { logJobs } from "./job-log.ts";
-import { whyNotListening } from "./listening.ts";
+import { logJobs } from "./log.ts";
 import {
+  type Alerts,
+  type Ground,
+  type Monitor,
   openAlerts,
   openExamination,
   openHealth,
   openMetrics,
   openMonitor,
   openServer,
+  type Server,
   tasksWithCanary,
   workflowsOf,
-  type Alerts,
-  type Ground,
-  type Monitor,
-  type Server,
-} from "./parts.ts";
+} from "./service-parts.ts";
 
-export interface ServiceOptions {
+interface ServiceOptions {
   readonly settings: Settings;
   readonly origins: Origins;
   readonly logger: Logger;
   /** Null: no worker. */
   readonly tasks: readonly AnyTask[] | null;
-  /** Those that the server knows, whoever runs them; null: it takes any job as it comes. */
+  /** The tasks that the server validates jobs against; null: it accepts any job. */
   readonly known: readonly AnyTask[] | null;
   readonly server: boolean;
   readonly monitor: boolean;
-  /** Of the processes that run the jobs, where they are not run in this one. */
+  /** Of the child processes that run the jobs, if this one does not. */
   readonly pids?: (() => readonly number[]) | undefined;
-  /** Aborts when nobody waits for the service to start any more. */
+  /** Aborts when the service should stop before it has started. */
   readonly signal: AbortSignal;
 }
 
-/** Beyond the time that jobs are given: to write down what became of them, and to close. */
+/** After the shutdown timeout of jobs: to record their outcomes, and to close. */
 const CLOSE_MS_MAX = 5_000;
 
-export class NotClosed extends HoldfastError {
+class NotClosedError extends HoldfastError {
   constructor(facts: { limitMs: number }) {
     const limit = formatMs(facts.limitMs);
     super(
       "NOT_CLOSED",
-      `Not everything was closed within ${limit}. What was running is taken over when its lease runs out.`,
+      `The service did not shut down within ${limit}. Other workers take over its jobs when their leases expire.`,
     );
   }
 }
@@ -74,7 +73,7 @@ export class Service {
   readonly #options: ServiceOptions;
   #isStopping = false;
 
-  /** Null: it was told to stop before it had started. */
+  /** Null: a signal arrived before it had started. */
   static async start(options: ServiceOptions): Promise<Service | null> {
     const { settings, logger } = options;
     const holdfast = await openForService(settings, logger);
@@ -98,26 +97,12 @@ export class Service {
     return this.#open.holdfast;
   }
 
-  /** Where the server is; null: there is none. */
+  /** The address of the server; null: there is none. */
   get url(): string | null {
     return this.#open.server?.url ?? null;
   }
 
-  /** Resolves when the worker has had a job. */
-  get firstJob(): Promise<void> {
-    const { worker } = this.#open;
-    if (worker === null) return new Promise(() => {});
-    const { running, completed } = worker.status();
-    if (running + completed > 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const stopListening = worker.on("job:started", () => {
-        stopListening();
-        resolve();
-      });
-    });
-  }
-
-  /** Resolves when somebody stopped the worker through the database. */
+  /** Resolves when an operator has stopped the worker through the database. */
   get workerEnded(): Promise<void> {
     const { worker } = this.#open;
     if (worker === null) return new Promise(() => {});
@@ -128,12 +113,12 @@ export class Service {
     );
   }
 
-  /** Nothing more is accepted or claimed; what runs may finish; what does not is handed back. */
+  /** Accepts and claims nothing more, lets running jobs finish, and releases those that do not finish in time. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     const limitMs = this.#options.settings.shutdown + CLOSE_MS_MAX;
     const late = sleep(systemRuntime, limitMs, { kind: "background" }).then(() => {
-      throw new NotClosed({ limitMs });
+      throw new NotClosedError({ limitMs });
     });
     await Promise.race([this.#close(), late]);
   }
@@ -165,13 +150,13 @@ async function openAll(options: ServiceOptions, ground: Ground): Promise<Open | 
   }
   const alerts = options.monitor ? await openAlerts(ground) : null;
   monitor = options.monitor ? await watch(ground, alerts) : null;
-  started.move(); // all of it goes on
+  started.move(); // everything started: keep it open
   return { holdfast, alerts, monitor, server: served?.server ?? null, worker };
 }
 
 interface Served {
   readonly server: Server;
-  /** Metrics and health tell about this worker too. */
+  /** Includes this worker in metrics and health. */
   readonly tellAbout: (worker: Worker) => void;
 }
 
@@ -194,7 +179,7 @@ async function serve(
   }
 }
 
-/** One that stands by may wait for long, and can be told to stop meanwhile. */
+/** A standby may wait for a long time, so it must react to a stop while it waits. */
 async function openWorker(
   { signal }: ServiceOptions,
   { holdfast, settings }: Ground,
@@ -202,8 +187,8 @@ async function openWorker(
 ): Promise<Worker | null> {
   const all = await tasksWithCanary(tasks, settings);
   const workflows = await workflowsOf(settings);
-  const starting = holdfast.startWorker({ tasks: all, workflows, ...workerOptions(settings) });
-  starting.catch(() => {}); // closing says what became of it
+  const starting = holdfast.startWorker({ tasks: all, workflows, ...workerOptionsFrom(settings) });
+  starting.catch(() => {}); // its error surfaces when the service closes
   const stopped = new Promise<null>((resolve) => {
     signal.addEventListener("abort", () => resolve(null), { once: true });
   });
@@ -221,24 +206,55 @@ async function watch(ground: Ground, alerts: Alerts | null): Promise<Monitor> {
   });
 }
 
-export function workerOptions(settings: Settings): Omit<WorkerOptions, "tasks"> {
-  const { name, concurrency, lease, poll, upkeep, grace, crashes, shutdown, heartbeat } = settings;
-  const { queues, slots, stale, hung, standby, keepDone, keepFailed, keepCancelled } = settings;
-  return {
-    name,
-    concurrency,
-    lease,
-    poll,
-    upkeep,
-    grace,
-    crashes,
-    shutdown,
-    heartbeat,
-    ...(queues === null ? {} : { queues }),
-    ...(slots === null ? {} : { slots }),
-    ...(stale === null ? {} : { stale }),
-    ...(hung === null ? {} : { hung }),
-    ...(standby ? { onConflict: "standby" as const } : {}),
-    keep: { done: keepDone, failed: keepFailed, cancelled: keepCancelled },
-  };
+// Why a server cannot listen, in a sentence that names the setting and the remedy.
+
+/** The settings are valid, but the system refuses them; it may accept them later. */
+class CannotListenError extends HoldfastError {}
+
+const PORTS = "--port or HEALTH_CHECK_PORT (0 picks a free one)";
+
+const HOSTS = "127.0.0.1 for this machine only, 0.0.0.0 for all interfaces";
+
+type Words = (settings: Settings, origins: Origins) => string;
+
+const noSuchHost: Words = ({ host }, { host: origin }) =>
+  `${named("Host", host, origin)}: this machine has no such address. ` +
+  `Choose another with --host or HOLDFAST_HOST: ${HOSTS}.`;
+
+/** By error code of the system. */
+const REASONS: Readonly<Record<string, { code: string; words: Words }>> = {
+  EADDRINUSE: {
+    code: "PORT_TAKEN",
+    words: ({ host, port }, { port: origin }) =>
+      `${named("Port", port, origin)} is in use by another process on ${host}. ` +
+      `Stop that process, or choose another port with ${PORTS}.`,
+  },
+  EACCES: {
+    code: "PORT_REFUSED",
+    words: ({ port }, { port: origin }) =>
+      `${named("Port", port, origin)} is privileged, and this user may not listen on it. ` +
+      `Choose one from 1024 on with ${PORTS}.`,
+  },
+  EADDRNOTAVAIL: { code: "HOST_UNKNOWN", words: noSuchHost },
+  ENOTFOUND: { code: "HOST_UNKNOWN", words: noSuchHost },
+  EAI_AGAIN: { code: "HOST_UNKNOWN", words: noSuchHost },
+  EINVAL: { code: "HOST_UNKNOWN", words: noSuchHost },
+};
+
+/** Replaces a known system error with a sentence; returns any other error unchanged. */
+function whyNotListening(error: unknown, settings: Settings, origins: Origins): unknown {
+  const reason = REASONS[systemCode(error) ?? ""];
+  if (reason === undefined) return error;
+  return new CannotListenError(reason.code, reason.words(settings, origins), error);
+}
+
+function systemCode(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { code } = (error.cause ?? error) as { readonly code?: unknown };
+  return typeof code === "string" ? code : undefined;
+}
+
+/** `PORT 8080 (environment)`; `Port 8080 (the default)`. */
+function named(title: string, value: string | number, { name, source }: Origin): string {
+  return `${name ?? title} ${value} (${source ?? "the default"})`;
 }

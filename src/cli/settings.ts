@@ -1,16 +1,24 @@
 /** The settings of a command that is about to run. */
 import { cwd } from "node:process";
-import { loadConfig, settingsOf, type Config } from "../config/config.ts";
-import { keepPasswordOf, keepSecret } from "../config/masking.ts";
-import { ConfigInvalid, type Problem } from "../config/problem.ts";
-import { keys, settingOf, type Settings } from "../config/schema.ts";
-import { ENV_FILE, ENVIRONMENT, readEnvFile } from "../config/sources.ts";
-import { flagsFrom } from "./flags.ts";
+import { type Command, Option } from "commander";
+import {
+  type Config,
+  type Key,
+  keys,
+  settingOf,
+  type Settings,
+  settingsTable,
+} from "../app/settings.ts";
+import { COMMAND_LINE, ConfigInvalidError, type Problem } from "../config/problem.ts";
+import { keepPasswordOf, keepSecret } from "../config/redact.ts";
+import { loadConfig, settingsOf } from "../config/resolve.ts";
+import { ENV_FILE, ENVIRONMENT, flagName, type Flags, readEnvFile } from "../config/sources.ts";
+import { UrlOption } from "../terminal/kit.ts";
 
-/** As the process found it, before `.env` was added. */
+/** The environment before `.env` was added. */
 let found = { ...process.env };
 
-/** What `.env` says is there for tasks too, unless the environment says it. */
+/** Makes `.env` available to tasks; existing environment variables take precedence. */
 export function addEnvFile(): void {
   found = { ...process.env };
   for (const [name, value] of Object.entries(readEnvFile(cwd()).value)) {
@@ -18,14 +26,18 @@ export function addEnvFile(): void {
   }
 }
 
-/** With whatever is wrong. */
+/** Does not throw: the result lists the problems. */
 export async function readConfig(options: Readonly<Record<string, unknown>>): Promise<Config> {
-  const config = await loadConfig({ folder: cwd(), env: found, flags: flagsFrom(options) });
+  const config = await loadConfig(settingsTable, {
+    folder: cwd(),
+    env: found,
+    flags: flagsFrom(options),
+  });
   keepSecrets(config.settings);
   return config;
 }
 
-/** So that they are covered in every text, also where nothing around them says what they are. */
+/** Registers secrets, so that they are redacted wherever they occur. */
 function keepSecrets(settings: Settings): void {
   for (const key of keys) {
     const value = settings[key];
@@ -35,12 +47,12 @@ function keepSecrets(settings: Settings): void {
   for (const url of settings.webhookUrls ?? []) keepSecret(new URL(url).pathname);
 }
 
-export interface Needs {
-  /** Whether the command needs tasks, and what the user is told if there are none; null: it does without. */
+interface Needs {
+  /** The problem to report if no tasks are configured; null: the command does not need any. */
   readonly tasks?: (settings: Settings) => string | null;
 }
 
-/** Throws ConfigInvalid, which names everything that is wrong: what this command lacks, too. */
+/** Throws ConfigInvalidError, which lists all problems, including settings that this command requires. */
 export async function readSettings(
   options: Readonly<Record<string, unknown>>,
   needs: Needs = {},
@@ -56,13 +68,82 @@ function lacks({ settings, origins }: Config, { tasks }: Needs): Problem[] {
   return problem === null ? [] : [{ name: "HOLDFAST_TASKS", source: null, given: null, problem }];
 }
 
-/** For commands that only need the database: nothing else that may be wrong is in their way. */
-export async function readUrl(): Promise<{ url: string; isDefault: boolean }> {
+/** For commands that only need the database: problems of other settings do not matter to them. */
+async function readUrl(): Promise<{ url: string; isDefault: boolean }> {
   const { settings, origins, problems } = await readConfig({});
-  // A line of .env that says nothing may be the one that was to name the database.
+  // A malformed line of .env may be the one that names the database.
   const inQuestion = origins.url.source === ENVIRONMENT ? [] : [ENV_FILE];
   const names = new Set(["HOLDFAST_URL", "DATABASE_URL", origins.url.name, ...inQuestion]);
   const ours = problems.filter(({ name }) => names.has(name) || name.startsWith("MYSQL_DB_"));
-  if (ours.length > 0) throw new ConfigInvalid(ours);
+  if (ours.length > 0) throw new ConfigInvalidError(ours);
   return { url: settings.url, isDefault: origins.url.source === null };
+}
+
+// The flags of a command that are settings. Their problems are reported together with all others.
+
+/** May be repeated. */
+const REPEATED = new Set<Key>(["queues"]);
+
+export function addFlags(command: Command, wanted: readonly Key[]): Command {
+  for (const key of wanted) {
+    const option = optionFor(key);
+    if (option !== null) command.addOption(option);
+  }
+  return command;
+}
+
+/** The settings given on the command line, by key. */
+function flagsFrom(options: Readonly<Record<string, unknown>>): Flags {
+  const given = keys.flatMap((key) => {
+    const name = optionFor(key)?.attributeName();
+    const value = name === undefined ? undefined : options[name];
+    return value === undefined ? [] : [[key, value] as const];
+  });
+  return Object.fromEntries(given);
+}
+
+/** The settings given on the command line, as flags for a child process. */
+export function flagsAgain({ settings, origins }: Config, wanted: readonly Key[]): string[] {
+  return wanted
+    .filter((key) => origins[key].source === COMMAND_LINE)
+    .flatMap((key) => flagAgain(key, settings));
+}
+
+function flagAgain(key: Key, settings: Settings): string[] {
+  const { flag, kind } = settingOf(key);
+  const name = flagName(flag);
+  return flag?.includes("<") === true ? [`${name}=${kind.text(settings[key])}`] : [name];
+}
+
+function optionFor(key: Key): Option | null {
+  const { flag, about, initial, kind } = settingOf(key);
+  if (flag === null) return null;
+  const choice = kind.allowed.startsWith("one of ") ? `; ${kind.allowed}` : "";
+  const words = about.charAt(0).toLowerCase() + about.slice(1).replace(/\.$/, "") + choice;
+  const isSaid = initial === null || flag.startsWith("--standby");
+  const option = new Option(flag, isSaid ? words : `${words} (default: ${kind.print(initial)})`);
+  return REPEATED.has(key) ? option.argParser(gather) : option;
+}
+
+function gather(text: string, before: readonly string[] = []): string[] {
+  return [...before, text];
+}
+
+// The database of commands without --url.
+
+let isUnnamed = false;
+
+/** Whether the database of this command is the default: neither a flag nor a setting names one. */
+export function usesDefaultUrl(): boolean {
+  return isUnnamed;
+}
+
+/** Every command uses the same database as the service. */
+export async function completeUrl(command: Command): Promise<void> {
+  isUnnamed = false;
+  if (!command.options.some((option) => option instanceof UrlOption)) return;
+  if (command.getOptionValue("url") !== undefined) return;
+  const { url, isDefault } = await readUrl();
+  isUnnamed = isDefault;
+  command.setOptionValue("url", url);
 }

@@ -1,34 +1,35 @@
-/** `holdfast start`: everything on one command, and in an empty folder something to look at. */
+/** `holdfast start`: runs everything with one command, and in an empty folder with example tasks. */
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Command } from "commander";
-import type { Settings } from "../config/schema.ts";
-import { addFlags } from "./flags.ts";
-import { run, workerKeys, type Started } from "./run.ts";
-import { readSettings } from "./settings.ts";
-import { isForPerson } from "./speech.ts";
-import type { Terminal } from "./terminal.ts";
+import type { Settings } from "../app/settings.ts";
+import { isGiven } from "../config/resolve.ts";
+import { programFile } from "../core/files.ts";
+import type { CommandKit } from "../terminal/kit.ts";
+import { isForPerson } from "../terminal/log-line.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { run, type Started, workerKeys } from "./run.ts";
+import { addFlags, readSettings } from "./settings.ts";
 
 interface StartOptions {
   readonly watch?: boolean;
 }
 
-const EXAMPLE_EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
-const EXAMPLE = fileURLToPath(new URL(`./example-tasks.${EXAMPLE_EXTENSION}`, import.meta.url));
+const EXAMPLE = fileURLToPath(programFile("cli/example-tasks"));
 
-export function startCommand(terminal: Terminal): Command {
+export function startCommand({ terminal }: CommandKit<unknown>): Command {
   const command = new Command("start").description(
-    "run jobs, serve the API and watch the queues, in one process",
+    "run jobs, serve the API and monitor the queues",
   );
   addFlags(command, ["tasks", ...workerKeys, "processes", "host", "port"]);
   return command
-    .option("--watch", "start anew when the tasks module or a file beside it changes")
+    .option("--watch", "restart when the tasks module or another file in its folder changes")
     .addHelpText(
       "after",
       `
-Without a database it is sqlite:holdfast.db in this folder; without tasks, a few
-examples with a few jobs. SIGTERM or Ctrl-C finishes the running jobs, then
-exits with 0. A second one ends at once.
+Without a database, it uses sqlite:holdfast.db in this folder. Without tasks, it
+runs example tasks and jobs. On SIGTERM or Ctrl-C it finishes the running jobs,
+then exits with 0; a second signal stops it immediately.
 All settings: holdfast config --all`,
     )
     .action((options: StartOptions) => start(terminal, options));
@@ -47,16 +48,16 @@ async function start(terminal: Terminal, options: StartOptions): Promise<void> {
       announce(terminal, settings, started);
       if (isExample) await sprinkleExamples(started);
       if (isExample && options.watch === true) {
-        started.logger.info({}, "--watch has nothing to watch: the examples do not change");
+        started.logger.info({}, "--watch is ignored: the example tasks do not change");
       }
     },
   });
 }
 
-/** Nothing is made up in production: there, tasks that are missing are a mistake. */
+/** In production, missing tasks are a mistake: the examples never run there. */
 function mayNotExample({ nodeEnv }: Settings): string | null {
   if (nodeEnv !== "production") return null;
-  return "is not set. With NODE_ENV=production the module with your tasks has to be named.";
+  return "not set. Name the module with your tasks: it is required when NODE_ENV=production.";
 }
 
 async function sprinkleExamples({ service, logger }: Started): Promise<void> {
@@ -65,15 +66,15 @@ async function sprinkleExamples({ service, logger }: Started): Promise<void> {
   const jobs = await sprinkle(service.holdfast);
   logger.info(
     { jobs },
-    "no tasks were named: these are examples. Name your own with --tasks <file> or HOLDFAST_TASKS",
+    "running example tasks. Name your own with --tasks <file> or HOLDFAST_TASKS",
   );
 }
 
-/** Where it is, and what to try next. */
+/** Prints the addresses, and a command to try next. */
 function announce(terminal: Terminal, settings: Settings, started: Started): void {
   const { service, logger } = started;
   const url = service?.url ?? null;
-  const database = service?.holdfast.store.name;
+  const database = service?.holdfast.store.db.name;
   const place = url === null ? {} : { url };
   logger.info({ event: "service:ready", ...place, database }, "ready");
   if (!isForPerson(terminal)) return;
@@ -93,7 +94,7 @@ function announce(terminal: Terminal, settings: Settings, started: Started): voi
     "",
     ...lines.map(([title = "", text = ""]) => `  ${colors.bold(title.padEnd(9))} ${text}`),
     "",
-    "  Send a job:",
+    "  Enqueue a job:",
     `  ${url === null ? enqueueLine(settings) : curlLine(url, settings)}`,
     "",
   );
@@ -101,10 +102,10 @@ function announce(terminal: Terminal, settings: Settings, started: Started): voi
 
 const GREETING = { task: "greet", input: { name: "Ada" } };
 
-/** To be pasted as it stands. */
-export function curlLine(url: string, { token, tasks, nodeEnv }: Settings): string {
+/** Can be pasted into a shell unchanged. */
+function curlLine(url: string, { token, tasks, nodeEnv }: Settings): string {
   const body = JSON.stringify(tasks === null ? GREETING : { task: "<task>", input: {} });
-  // Not the token itself: what is on the screen ends up in a recording.
+  // Not the token itself: screens are recorded and shared.
   const isOpen = token === null && nodeEnv !== "production";
   const key = isOpen ? "" : ' -H "authorization: Bearer $HOLDFAST_TOKEN"';
   return `curl -X POST ${url}/api/v1/jobs -H 'content-type: application/json'${key} -d '${body}'`;
@@ -115,4 +116,74 @@ function enqueueLine({ tasks, url }: Settings): string {
   return tasks === null
     ? `holdfast enqueue greet '{"name":"Ada"}' --wait 10s${where}`
     : `holdfast enqueue <task> '{}' --wait 10s${where}`;
+}
+
+// `holdfast serve`: the server and the monitor, without a worker.
+
+export function serveCommand({ terminal }: CommandKit<unknown>): Command {
+  const command = new Command("serve").description(
+    "serve the API and monitor the queues, without running jobs",
+  );
+  addFlags(command, [
+    "url",
+    "schema",
+    "host",
+    "port",
+    "tasks",
+    "monitor",
+    "canary",
+    "shutdown",
+    "logLevel",
+    "config",
+  ]);
+  return command.action((options: object) => serve(terminal, options));
+}
+
+async function serve(terminal: Terminal, options: object): Promise<void> {
+  const { config, settings } = await readSettings({ ...options });
+  await run(terminal, {
+    config,
+    settings,
+    tasks: null,
+    known: settings.tasks,
+    server: true,
+    watch: false,
+    async announce({ service, logger }) {
+      if (service?.url !== null)
+        logger.info({ event: "service:ready", url: service?.url }, "serving");
+    },
+  });
+}
+
+// `holdfast work`: runs jobs until a signal stops it.
+
+const NO_TASKS =
+  "not set. Name the module with your tasks here, with --tasks <file> or in holdfast.config.ts.";
+
+interface WorkOptions {
+  readonly watch?: boolean;
+}
+
+export function workCommand({ terminal }: CommandKit<unknown>): Command {
+  const command = new Command("work").description("run jobs until stopped by a signal");
+  addFlags(command, ["tasks", ...workerKeys, "processes", "host", "port"]);
+  return command
+    .option("--watch", "restart when the tasks module or another file in its folder changes")
+    .addHelpText(
+      "after",
+      `
+The log goes to stderr. With --port, it also starts a server.
+On SIGTERM or Ctrl-C it finishes the running jobs, then exits with 0. A second
+signal stops it immediately; other workers then take over its jobs when their
+leases expire.
+All settings: holdfast config --all`,
+    )
+    .action((options: WorkOptions) => work(terminal, options));
+}
+
+async function work(terminal: Terminal, options: WorkOptions): Promise<void> {
+  const { config, settings } = await readSettings({ ...options }, { tasks: () => NO_TASKS });
+  const { tasks } = settings;
+  const server = isGiven(config, "port");
+  await run(terminal, { config, settings, tasks, server, watch: options.watch === true });
 }

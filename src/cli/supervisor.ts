@@ -1,30 +1,39 @@
 /**
- * Watches over several processes that run jobs: starts them, starts again those that crash, stops them.
+ * Supervises several processes that run jobs: starts them, restarts those that crash, and stops them.
  *
- * A crash is followed by a pause that doubles each time; one process that crashes again and again within a minute is given up, and everything with
- * it: whoever watches over us (systemd, a container) shall see that something is wrong.
+ * The pause after a crash doubles each time. If one process crashes too often within a minute, the supervisor stops all of them and fails, so that
+ * its own supervisor (systemd, a container runtime) notices.
  */
+import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
 import { formatMs } from "../core/duration.ts";
+import { packageFile } from "../core/files.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
-import { Child, type ChildEnd } from "./child.ts";
-import { ChildrenFailed, exitCodes } from "./failure.ts";
+import { appVersion, isKnownVersion } from "../core/version.ts";
+import { ChildrenFailedError, exitCodes } from "../terminal/failure.ts";
+import { CHILD_VARIABLE } from "../terminal/log-line.ts";
 
 const RESTARTS_A_MINUTE_MAX = 5;
+
 const MINUTE_MS = 60_000;
+
 const PAUSE_MS_FIRST = 100;
+
 const PAUSE_MS_MAX = 30_000;
-/** Beyond the time that a child's jobs are given: to hand back what is left, and to close. */
+
+/** After the shutdown timeout of a child's jobs: to release the rest, and to close. */
 const CLOSE_MS_MAX = 6_000;
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly count: number;
   readonly args: readonly string[];
   readonly logger: Logger;
   readonly passOn: (line: string) => void;
   readonly shutdownMs: number;
-  /** What is done about one that crashed: it is started again, or left until something changes. */
+  /** Whether a crashed process is restarted at once, or only when a file changes. */
   readonly onCrash: "restart" | "wait";
 }
 
@@ -34,32 +43,32 @@ export class Supervisor {
   readonly #crashes = new Map<number, number[]>();
   readonly #stopping = new AbortController();
   readonly #over = Promise.withResolvers<void>();
-  /** How many crashed and wait for their next start. */
+  /** Crashed processes that wait for their restart. */
   #pausing = 0;
   #restarting = false;
   #changedAgain = false;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
-    this.#over.promise.catch(() => {}); // nobody may be waiting for it
-    // Whatever ends us ends them: an error of our own too.
+    this.#over.promise.catch(() => {}); // it may reject before a caller awaits it
+    // The children end with this process, even if it crashes.
     process.once("exit", () => this.killAll());
     this.#startAll();
   }
 
-  /** Resolves when all have ended by themselves and as they should; rejects when one had to be given up. */
+  /** Resolves when all have ended normally; rejects when one crashed too often. */
   get over(): Promise<void> {
     return this.#over.promise;
   }
 
-  /** Of those that run now. */
+  /** Of the running processes. */
   get pids(): number[] {
     return [...this.#children.values()].flatMap(({ pid, isRunning }) =>
       isRunning ? (pid ?? []) : [],
     );
   }
 
-  /** Stops all and starts them anew; once more when it is asked for meanwhile. */
+  /** Restarts all processes; a request during a restart leads to another one. */
   async restart(): Promise<void> {
     this.#changedAgain = this.#restarting;
     if (this.#restarting || this.#stopping.signal.aborted) return;
@@ -76,7 +85,6 @@ export class Supervisor {
     await this.#stopAll(signal);
   }
 
-  /** At once, by their ids. */
   killAll(): void {
     for (const child of this.#children.values()) child.tell("SIGKILL");
   }
@@ -106,16 +114,19 @@ export class Supervisor {
     if (this.#stopping.signal.aborted || this.#restarting) return;
     const { logger, onCrash } = this.#options;
     if (onCrash === "wait") {
-      return logger.warn(factsOf(number, end), `process ${ending(end)}: waiting for a change`);
+      return logger.warn(
+        factsOf(number, end),
+        `process ${ending(end)}: waiting for a file to change`,
+      );
     }
     if (end.code === exitCodes.ok) return this.#leave(number, end);
     if (end.code === exitCodes.usage) return this.#giveUp(number, ending(end), exitCodes.usage);
     this.#afterCrash(child, end);
   }
 
-  /** Somebody stopped its worker through the database. */
+  /** An operator stopped its worker through the database. */
   #leave(number: number, end: ChildEnd): void {
-    this.#options.logger.info(factsOf(number, end), "process ended as it was asked to");
+    this.#options.logger.info(factsOf(number, end), "process stopped as requested");
     if (this.#children.size + this.#pausing === 0) this.#over.resolve();
   }
 
@@ -125,11 +136,11 @@ export class Supervisor {
     const crashes = [...before, now];
     this.#crashes.set(number, crashes);
     if (crashes.length > RESTARTS_A_MINUTE_MAX) {
-      const why = `crashed ${crashes.length} times within a minute`;
+      const why = `crashed ${crashes.length} times in one minute`;
       return this.#giveUp(number, why, exitCodes.failed);
     }
     const pauseMs = Math.min(PAUSE_MS_FIRST * 2 ** (crashes.length - 1), PAUSE_MS_MAX);
-    const again = `starting it again in ${formatMs(pauseMs)}`;
+    const again = `restarting it in ${formatMs(pauseMs)}`;
     this.#options.logger.error(factsOf(number, end), `process ${ending(end)}: ${again}`);
     this.#pausing += 1;
     void sleep(systemRuntime, pauseMs, { signal: this.#stopping.signal }).then(() => {
@@ -139,7 +150,7 @@ export class Supervisor {
   }
 
   #giveUp(number: number, why: string, exitCode: number): void {
-    this.#over.reject(new ChildrenFailed({ number, why, exitCode }));
+    this.#over.reject(new ChildrenFailedError({ number, why, exitCode }));
   }
 }
 
@@ -148,6 +159,116 @@ function factsOf(number: number, { code, signal }: ChildEnd): object {
 }
 
 function ending({ code, signal }: ChildEnd): string {
-  if (signal === null) return `ended with code ${code}`;
-  return `was ended by ${signal} (${constants.signals[signal]})`;
+  if (signal === null) return `exited with code ${code}`;
+  return `was killed by ${signal} (${constants.signals[signal]})`;
+}
+
+// A process of a supervisor.
+//
+// It has its own process group, so that Ctrl-C reaches it only once, through the supervisor. If the supervisor crashes, the channel between them closes
+// and the child stops by itself.
+
+const LAUNCHER = fileURLToPath(packageFile("bin/holdfast.js"));
+
+const LINE_LENGTH_MAX = 65_536;
+
+interface ChildOptions {
+  readonly number: number;
+  readonly args: readonly string[];
+  readonly logger: Logger;
+  /** A line of its log. */
+  readonly passOn: (line: string) => void;
+}
+
+interface ChildEnd {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+class Child {
+  readonly number: number;
+  readonly startedAt = systemRuntime.monotonic();
+  readonly ended: Promise<ChildEnd>;
+  readonly #process: ChildProcess;
+
+  constructor({ number, args, logger, passOn }: ChildOptions) {
+    this.number = number;
+    this.#process = spawn(process.execPath, [...process.execArgv, LAUNCHER, ...args], {
+      env: { ...process.env, ...ourVersion(), [CHILD_VARIABLE]: String(number) },
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
+      detached: true,
+    });
+    const { stdout, stderr } = this.#process;
+    // The child writes its own log lines. Anything else bypassed its log, such as the last output of V8.
+    const hearAs = (level: "info" | "warn") => (line: string) => {
+      if (isEntry(line)) passOn(line);
+      else logger[level]({ process: number }, line);
+    };
+    if (stdout !== null) eachLine(stdout, hearAs("info"));
+    if (stderr !== null) eachLine(stderr, hearAs("warn"));
+    this.ended = new Promise((resolve) => {
+      this.#process.once("close", (code, signal) => resolve({ code, signal }));
+      this.#process.once("error", (error) => {
+        logger.error({ process: number, err: error }, "cannot start a process");
+        resolve({ code: 1, signal: null });
+      });
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  get isRunning(): boolean {
+    return this.#process.exitCode === null && this.#process.signalCode === null;
+  }
+
+  tell(signal: NodeJS.Signals): void {
+    if (this.isRunning) this.#process.kill(signal);
+  }
+
+  /** Asks the process to stop, and kills it after the limit. */
+  async stop(signal: NodeJS.Signals, limitMs: number): Promise<ChildEnd> {
+    this.tell(signal);
+    const timer = systemRuntime.timer(limitMs, () => this.tell("SIGKILL"));
+    try {
+      return await this.ended;
+    } finally {
+      timer.cancel();
+    }
+  }
+}
+
+/** Without a known version, each process would derive one from its own start time. */
+function ourVersion(): { BUILD_ID?: string } {
+  const version = appVersion(systemRuntime);
+  return isKnownVersion(version) ? {} : { BUILD_ID: version };
+}
+
+/** Whether it is a line of our log and not other output. */
+function isEntry(line: string): boolean {
+  if (!line.startsWith("{")) return false;
+  try {
+    return typeof (JSON.parse(line) as { level?: unknown }).level === "string";
+  } catch {
+    return false;
+  }
+}
+
+function eachLine(stream: Readable, hear: (line: string) => void): void {
+  let rest = "";
+  stream.setEncoding("utf8");
+  stream.on("data", (text: string) => {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    if (rest.length > LINE_LENGTH_MAX) {
+      lines.push(rest);
+      rest = "";
+    }
+    for (const line of lines) if (line !== "") hear(line);
+  });
+  stream.on("end", () => {
+    if (rest !== "") hear(rest);
+  });
+  stream.on("error", () => {}); // The end of the process is noticed elsewhere.
 }

@@ -1,12 +1,12 @@
-/** Loads the tasks that a module of the user's exports. */
+/** Loads the tasks that a user's module exports. */
 import { existsSync, statSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { HoldfastError, UnknownTask } from "../core/errors.ts";
-import { taskMap, type Task } from "../core/task.ts";
-import type { AnyWorkflow } from "../core/workflow.ts";
+import { HoldfastError, UnknownTaskError } from "../core/errors.ts";
+import { type Task, taskMap } from "../core/task.ts";
+import type { AnyWorkflow } from "../workflows/workflow.ts";
 
-export class TasksNotLoaded extends HoldfastError {
+export class TasksNotLoadedError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super("TASKS_NOT_LOADED", message, cause);
   }
@@ -19,15 +19,15 @@ export async function loadTasks(file: string): Promise<Task[]> {
   const exported = await importModule(path);
   const tasks = [...new Set(Object.values(exported).flat())].filter(isTask);
   if (tasks.length === 0) {
-    throw new TasksNotLoaded(
+    throw new TasksNotLoadedError(
       `${path} exports no task. Export what defineTask() returns, under a name or in an array.`,
     );
   }
-  taskMap(tasks); // Throws when two have one name.
+  taskMap(tasks); // throws if two tasks have the same name
   return tasks;
 }
 
-/** Every workflow that the module exports, in the same ways; there need be none. */
+/** Every workflow that the module exports, in the same ways; there may be none. */
 export async function loadWorkflows(file: string): Promise<AnyWorkflow[]> {
   const path = resolve(file);
   const exported = await importModule(path);
@@ -35,22 +35,22 @@ export async function loadWorkflows(file: string): Promise<AnyWorkflow[]> {
   const names = workflows.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) < index);
   if (twice === undefined) return workflows;
-  throw new TasksNotLoaded(`${path} exports two workflows that are called '${twice}'.`);
+  throw new TasksNotLoadedError(`${path} exports two workflows named '${twice}'.`);
 }
 
 export function findTask(tasks: readonly Task[], name: string): Task {
   const task = tasks.find((one) => one.name === name);
   if (task !== undefined) return task;
-  throw new UnknownTask({ task: name, known: tasks.map((one) => one.name) });
+  throw new UnknownTaskError({ task: name, known: tasks.map((one) => one.name) });
 }
 
 function checkIsFile(path: string): void {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) {
-    throw new TasksNotLoaded(`There is no file ${path}. Name your tasks module with --tasks.`);
+    throw new TasksNotLoadedError(`File ${path} not found. Name your tasks module with --tasks.`);
   }
   if (!stats.isFile()) {
-    throw new TasksNotLoaded(`${path} is not a file. Name the module itself with --tasks.`);
+    throw new TasksNotLoadedError(`${path} is not a file. Name the module itself with --tasks.`);
   }
 }
 
@@ -59,26 +59,27 @@ async function importModule(path: string): Promise<Record<string, unknown>> {
     return (await import(pathToFileURL(path).href)) as Record<string, unknown>;
   } catch (error) {
     const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    const why = `could not be loaded${placeOf(error, path)}. ${what}`;
-    throw new TasksNotLoaded(`${path} ${why}${helpWith(error, what)}`, error);
+    const why = `cannot be loaded${placeOf(error, path)}. ${what}`;
+    throw new TasksNotLoadedError(`${path} ${why}${helpWith(error, what)}`, error);
   }
 }
 
 function helpWith(error: unknown, what: string): string {
-  // It is not on the registry yet, so what one tries first does not help.
+  // The package is not on the registry yet, so a plain 'npm install holdfast' does not help.
   if (what.includes("Cannot find package 'holdfast'")) {
-    return ". Install it there: 'npm pack' in a checkout of holdfast, then 'npm install' with the file that it made";
+    return ". Install the package: run 'npm pack' in a checkout of holdfast, then 'npm install' with the resulting file";
   }
   const file = fileMeant(error, what);
   if (file !== null) return `. ${AS_IT_STANDS}: write "${file}", ${OTHER_WAYS}`;
   if (!isMoreThanTypes(error)) return "";
-  return `. Node only removes types, and does not know enums, decorators and parameter properties: write it without them, ${OTHER_WAYS}`;
+  return `. Node only strips types, and does not support enums, decorators and parameter properties: avoid them, ${OTHER_WAYS}`;
 }
 
-const AS_IT_STANDS = "Node runs TypeScript as it stands";
+const AS_IT_STANDS = "Node runs TypeScript without resolving such imports";
+
 const OTHER_WAYS = 'name the compiled file, or set NODE_OPTIONS="--import tsx"';
 
-/** The file behind an import that TypeScript resolves and Node does not: `./util` or `./util.js` for `./util.ts`. */
+/** The file of an import that TypeScript resolves and Node does not: `./util` or `./util.js` for `./util.ts`. */
 function fileMeant(error: unknown, what: string): string | null {
   const { code, url } = error as { code?: unknown; url?: unknown };
   if (code !== "ERR_MODULE_NOT_FOUND" && code !== "ERR_UNSUPPORTED_DIR_IMPORT") return null;
@@ -94,14 +95,14 @@ function fileMeant(error: unknown, what: string): string | null {
   return path.startsWith(".") ? path : `./${path}`;
 }
 
-/** Node says so of enums and the like; of decorators it says only that it does not know the sign. */
+/** Node has an error code for enums and the like, but reports a decorator only as a syntax error. */
 function isMoreThanTypes(error: unknown): boolean {
   const { code, stack = "" } = error as { code?: unknown; stack?: string };
   if (code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") return true;
   return error instanceof SyntaxError && /^\s*@\w/m.test(stack);
 }
 
-/** A syntax error's stack begins with the file and the line; the message names neither. */
+/** The stack of a syntax error begins with file and line; its message has neither. */
 function placeOf(error: unknown, path: string): string {
   if (!(error instanceof Error)) return "";
   const [first = ""] = error.stack?.split("\n") ?? [];
@@ -110,7 +111,7 @@ function placeOf(error: unknown, path: string): string {
   return line !== undefined && named ? ` (line ${line})` : "";
 }
 
-/** By shape, not by class: the module may have brought a copy of the library of its own. */
+/** By shape, not by class: the module may use another copy of the library. */
 function isTask(value: unknown): value is Task {
   if (typeof value !== "object" || value === null) return false;
   const { name, queue, retry, run } = value as Partial<Record<keyof Task, unknown>>;
@@ -122,7 +123,6 @@ function isTask(value: unknown): value is Task {
   );
 }
 
-/** By shape, as well. */
 function isWorkflow(value: unknown): value is AnyWorkflow {
   if (typeof value !== "object" || value === null) return false;
   const { name, version, states, moves } = value as Partial<Record<keyof AnyWorkflow, unknown>>;

@@ -1,49 +1,62 @@
-/** `holdfast top`: what is going on, once a second; a failed job can be opened and retried. */
+/** `holdfast top`: a live view of queues, workers and failures. A failed job can be opened and retried. */
+import { writeSync } from "node:fs";
 import { stdin } from "node:process";
+import type { ReadStream } from "node:tty";
 import { Command } from "commander";
+import type { Holdfast } from "../app/holdfast.ts";
 import { sleep } from "../core/runtime.ts";
-import type { Holdfast } from "../worker/holdfast.ts";
-import { actorName } from "./actor.ts";
-import { openForLooking, urlOption, type DatabaseOptions } from "./database.ts";
-import { Interrupted } from "./failure.ts";
+import { actorName } from "../terminal/arguments.ts";
+import { InterruptedError } from "../terminal/failure.ts";
+import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
+import { printable } from "../terminal/table.ts";
+import {
+  type EndSignal,
+  exitCodeAfter,
+  listenForSignals,
+  type Terminal,
+} from "../terminal/terminal.ts";
 import { jobLines } from "./job.ts";
-import { exitCodeAfter, listenForSignals, type EndSignal } from "./signals.ts";
-import { printable } from "./table.ts";
-import type { Terminal } from "./terminal.ts";
-import { Observer, type Failure, type Figures } from "./top/figures.ts";
 import {
   frame,
   jobFrame,
   orders,
   panels,
+  type Screen,
   START,
   still,
-  type Screen,
   type View,
-} from "./top/frame.ts";
-import { FullScreen } from "./top/screen.ts";
+} from "./top-frame.ts";
+import { type Failure, Observer, type Stats } from "./top-stats.ts";
 
 interface TopOptions extends DatabaseOptions {
   readonly once?: boolean;
 }
 
 const REDRAW_MS = 1_000;
+
 const COLUMNS_DEFAULT = 80;
+
 const ROWS_DEFAULT = 24;
+
 const CTRL_C = "\u0003";
+
 const ENTER = "\r";
+
 const ESCAPE = "\u001B";
 
-export function topCommand(terminal: Terminal): Command {
+export function topCommand(kit: CommandKit<Holdfast>): Command {
   return new Command("top")
-    .description("watch queues, workers and failures, live")
+    .description("live view of queues, workers and failures")
     .addOption(urlOption())
-    .option("--once", "one picture, then exit; so it is without a terminal too")
-    .action((options: TopOptions) => top(terminal, options));
+    .option("--once", "print one snapshot and exit, as it does without a kit")
+    .action((options: TopOptions) => top(kit, options));
 }
 
-async function top(terminal: Terminal, { url, once }: TopOptions): Promise<void> {
-  await using holdfast = await openForLooking(url);
+async function top(
+  { terminal, open }: CommandKit<Holdfast>,
+  { url, once }: TopOptions,
+): Promise<void> {
+  await using holdfast = await open(url);
   const observer = new Observer(holdfast);
   if (terminal.json) {
     terminal.printJson(await observer.look());
@@ -72,38 +85,38 @@ async function live(terminal: Terminal, observer: Observer, holdfast: Holdfast):
   });
   const draw = (): void => screen.draw(session.picture(screenOf(terminal)));
   using resizing = terminal.onResize(() => draw());
-  void resizing; // until we are told to stop
+  void resizing; // disposed of at the end
   while (!ending.signal.aborted) {
     draw();
     await sleep(holdfast.runtime, REDRAW_MS, { signal: ending.signal });
     if (!ending.signal.aborted) await session.update(await observer.look());
   }
-  if (signal !== null) throw new Interrupted({ signal, exitCode: exitCodeAfter(signal) });
+  if (signal !== null) throw new InterruptedError({ signal, exitCode: exitCodeAfter(signal) });
 }
 
-/** What the operator looks at: the overview, or one job that was opened. */
+/** What the screen shows: the overview, or one opened job. */
 class Session {
   readonly #terminal: Terminal;
   readonly #holdfast: Holdfast;
-  #figures: Figures;
+  #stats: Stats;
   #view: View = START;
   #opened: { readonly id: string; lines: readonly string[] } | null = null;
-  /** Set while the operator is asked whether to retry it. */
+  /** Set while the screen asks for confirmation of a retry. */
   #retrying: string | null = null;
 
-  constructor(terminal: Terminal, holdfast: Holdfast, figures: Figures) {
+  constructor(terminal: Terminal, holdfast: Holdfast, figures: Stats) {
     this.#terminal = terminal;
     this.#holdfast = holdfast;
-    this.#figures = figures;
+    this.#stats = figures;
   }
 
   picture(screen: Screen): string[] {
     if (this.#opened !== null) return jobFrame(this.#opened.lines, this.#view, screen);
-    return frame(this.#figures, this.#view, screen);
+    return frame(this.#stats, this.#view, screen);
   }
 
-  async update(figures: Figures): Promise<void> {
-    this.#figures = figures;
+  async update(figures: Stats): Promise<void> {
+    this.#stats = figures;
     this.#view = within(this.#view, figures);
     if (this.#opened !== null) await this.#guarded(() => this.#open(this.#opened?.id ?? ""));
   }
@@ -119,7 +132,7 @@ class Session {
     else if (key === ENTER && this.#chosen !== null) {
       const { id } = this.#chosen;
       await this.#guarded(() => this.#open(id));
-    } else this.#view = within(afterKey(this.#view, key), this.#figures);
+    } else this.#view = within(afterKey(this.#view, key), this.#stats);
   }
 
   #pressInJob(key: string): void {
@@ -133,7 +146,7 @@ class Session {
 
   get #chosen(): Failure | null {
     const { focus, scroll } = this.#view;
-    return focus === "failures" ? (this.#figures.failures[scroll.failures] ?? null) : null;
+    return focus === "failures" ? (this.#stats.failures[scroll.failures] ?? null) : null;
   }
 
   async #open(id: string): Promise<void> {
@@ -153,7 +166,7 @@ class Session {
     if (this.#opened !== null) await this.#open(id);
   }
 
-  /** What goes wrong is told on the screen, and the rest goes on. */
+  /** Shows an error on the screen and continues. */
   async #guarded(act: () => Promise<void>): Promise<void> {
     try {
       await act();
@@ -168,8 +181,8 @@ class Session {
   }
 }
 
-/** No row is chosen that is not there. */
-function within(view: View, { queues, workers, failures }: Figures): View {
+/** Keeps the selection within the existing rows. */
+function within(view: View, { queues, workers, failures }: Stats): View {
   const rows = { queues, workers, failures };
   const chosen = panels.map((panel) => {
     return [panel, Math.max(0, Math.min(view.scroll[panel], rows[panel].length - 1))] as const;
@@ -181,12 +194,12 @@ function screenOf({ columns, rows, colors }: Terminal): Screen {
   return { columns: columns ?? COLUMNS_DEFAULT, rows: rows ?? ROWS_DEFAULT, colors };
 }
 
-/** The one after it, and after the last the first. */
+/** The next item, wrapping around. */
 function next<Item>(all: readonly Item[], from: Item, step: number): Item {
   return all[(all.indexOf(from) + step + all.length) % all.length] ?? from;
 }
 
-/** Keys that nobody knows change nothing. */
+/** Unknown keys change nothing. */
 export function afterKey(view: View, key: string): View {
   const { focus, scroll, order } = view;
   const scrolled = (step: number): View => ({
@@ -211,5 +224,75 @@ export function afterKey(view: View, key: string): View {
       return { ...view, order: next(orders, order, 1) };
     default:
       return view;
+  }
+}
+
+// The alternate screen of the terminal, without a cursor.
+//
+// It is always restored, even if the process ends with an error: a terminal without a cursor is unusable.
+
+const STDOUT = 1;
+
+const ENTER_SCREEN = "\u001B[?1049h\u001B[?25l\u001B[H\u001B[2J";
+
+const LEAVE = "\u001B[?25h\u001B[?1049l";
+
+/** Everything between the two appears at once, if the terminal supports it. */
+const BEGIN = "\u001B[?2026h";
+
+const END = "\u001B[?2026l";
+
+const CLEAR_LINE = "\u001B[K";
+
+const CLEAR_BELOW = "\u001B[J";
+
+class FullScreen implements Disposable {
+  readonly #input: ReadStream;
+  readonly #giveBack = (): void => this[Symbol.dispose]();
+  #held = true;
+
+  constructor(input: ReadStream, onKey: (key: string) => void) {
+    this.#input = input;
+    process.once("exit", this.#giveBack);
+    put(ENTER_SCREEN);
+    if (input.isTTY) input.setRawMode(true);
+    input.setEncoding("utf8");
+    input.on("data", (text: string | Buffer) => {
+      for (const key of keysIn(String(text))) onKey(key);
+    });
+    input.resume();
+  }
+
+  /** Overwrites the lines without clearing the screen first, to avoid flicker. */
+  draw(lines: readonly string[]): void {
+    const picture = lines.map((line) => `${line}${CLEAR_LINE}`).join("\r\n");
+    if (this.#held) put(`${BEGIN}\u001B[H${picture}${CLEAR_BELOW}${END}`);
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#held) return;
+    this.#held = false;
+    process.off("exit", this.#giveBack);
+    if (this.#input.isTTY) this.#input.setRawMode(false);
+    this.#input.pause();
+    put(LEAVE);
+  }
+}
+
+const ARROWS: Readonly<Record<string, string>> = { A: "up", B: "down", C: "right", D: "left" };
+
+/** An arrow key arrives as three characters. */
+function keysIn(text: string): string[] {
+  // oxlint-disable-next-line no-control-regex -- terminals send arrow keys like this
+  return (text.match(/\u001B\[[A-D]|[^]/g) ?? []).map((key) => {
+    return key.startsWith("\u001B[") ? (ARROWS[key.charAt(2)] ?? "") : key;
+  });
+}
+
+function put(text: string): void {
+  try {
+    writeSync(STDOUT, text);
+  } catch {
+    // A closed terminal need not be restored.
   }
 }

@@ -1,35 +1,39 @@
 /**
- * The kinds of values that settings have.
+ * The types of setting values.
  *
- * A value comes as text (from a flag, the environment, `.env`) or as it is (from `holdfast.config.ts`); each kind reads both. These checks are our
- * own and not a schema library's: every command loads them, a library costs more start-up time and memory than a worker at rest may take, and its
- * messages would know neither where a value came from nor that it is a secret.
+ * A value is text (from a flag, the environment or `.env`) or a JavaScript value (from `holdfast.config.ts`); each kind reads both. No schema
+ * library is used, because every command loads this file: a library would cost start-up time and memory, and its messages would not know where a
+ * value came from or that it is a secret.
  */
 import { BEARER_ALLOWED, isBearer, isGuessable } from "../core/bearer.ts";
 import { hasControl, hasInvisible } from "../core/characters.ts";
 import { DURATION_MS_MAX, formatMs, toMs } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
-import { COVERED, masked, originOf, printedUrl, schemeOf } from "./masking.ts";
+import { originOf, printedUrl, REDACTED, redacted, schemeOf } from "./redact.ts";
 
-export interface Kind<Value> {
-  /** How "must be …" goes on. */
+interface Kind<Value> {
+  /** Completes the sentence "must be …". */
   readonly allowed: string;
-  /** Null: it cannot be used. */
+  /** Null: invalid. */
   readonly read: (given: unknown) => Value | null;
-  /** What was given, as a message may repeat it. */
+  /** The given value, as a message may quote it. */
   readonly show: (given: unknown) => string;
-  /** What is in use, as `holdfast config` prints it. */
+  /** The value in use, as `holdfast config` prints it. */
   readonly print: (value: Value) => string;
-  /** As the environment says it: what `read` reads back. */
+  /** The value as an environment variable, which `read` parses again. */
   readonly text: (value: Value) => string;
-  /** Nothing of it may ever be printed. */
+  /** A secret: no part of it may be printed. */
   readonly hidden?: true;
 }
 
 const TEXT_LENGTH_MAX = 4_096;
+
 const SHOWN_LENGTH_MAX = 80;
+
 const PORT_MAX = 65_535;
+
 const SECRET_LENGTH_MIN = 16;
+
 const SECRET_LENGTH_MAX = 512;
 
 export function whole(least: number, most: number): Kind<number> {
@@ -48,21 +52,21 @@ export function whole(least: number, most: number): Kind<number> {
 }
 
 export function port(): Kind<number> {
-  return { ...whole(0, PORT_MAX), allowed: `a port from 0 to ${PORT_MAX} (0: any that is free)` };
+  return { ...whole(0, PORT_MAX), allowed: `a port from 0 to ${PORT_MAX} (0 picks a free one)` };
 }
 
-export interface SpanLimits {
+interface SpanLimits {
   readonly least?: number;
   readonly most?: number;
-  /** 0 is allowed too, and means that there is none. */
+  /** 0 is also allowed, and turns the feature off. */
   readonly off?: boolean;
 }
 
-/** In milliseconds. A number alone is milliseconds. */
+/** A duration in milliseconds. A plain number is milliseconds. */
 export function span({ least = 0, most = DURATION_MS_MAX, off = false }: SpanLimits): Kind<number> {
   const range = `from ${formatMs(least)} to ${formatMs(most)}`;
   return {
-    allowed: `a duration ${range}${off ? ", or 0 for off" : ""}: milliseconds, or such as 250ms, 10s, 1.5m, 2h or 7d`,
+    allowed: `${off ? "0 (off) or " : ""}a duration ${range}, such as 250ms, 10s, 1.5m, 2h or 7d; a plain number is milliseconds`,
     read(given) {
       const ms = spanIn(given);
       if (ms === null) return null;
@@ -88,6 +92,7 @@ export function oneOf<Word extends string>(words: readonly Word[]): Kind<Word> {
 }
 
 const YES = new Set(["1", "true", "yes", "on"]);
+
 const NO = new Set(["0", "false", "no", "off"]);
 
 export function yesOrNo(): Kind<boolean> {
@@ -115,7 +120,7 @@ export function text(allowed: string, fits: (text: string) => boolean = () => tr
       return isPlain(trimmed) && fits(trimmed) ? trimmed : null;
     },
     show: shown,
-    print: masked,
+    print: redacted,
     text: (value) => value,
   };
 }
@@ -131,17 +136,21 @@ export function name(): Kind<string> {
   });
 }
 
+export function modulePath(): Kind<string> {
+  return text("the path to a module");
+}
+
 export function host(): Kind<string> {
   return text(
-    "a host name or an address, such as 127.0.0.1 or 0.0.0.0",
+    "a host name or IP address, such as 127.0.0.1 or 0.0.0.0",
     (given) => given.length <= 253 && /^(?:[\w.-]+|\[?[\da-f:.]+(?:%\w+)?\]?)$/i.test(given),
   );
 }
 
-/** Several, with commas between them; a list in the file. */
+/** Comma-separated values, or an array in the config file. */
 export function list<Item>(item: Kind<Item>, most: number): Kind<readonly Item[]> {
   return {
-    allowed: `1 to ${most}, with commas between them, each ${item.allowed}`,
+    allowed: `1 to ${most} comma-separated values, each ${item.allowed}`,
     read(given) {
       const parts = partsOf(given);
       if (parts === null || parts.length === 0 || parts.length > most) return null;
@@ -179,7 +188,7 @@ export function redisUrl(): Kind<string> {
   };
 }
 
-/** Of an address to which something is sent, the part behind the host may be its secret. */
+/** The path of a webhook URL may be a secret, so only its origin is shown. */
 export function webUrl(): Kind<string> {
   return {
     ...text(
@@ -191,24 +200,27 @@ export function webUrl(): Kind<string> {
   };
 }
 
-/** A key that somebody shows to be let in, or that signs something. */
+/** A key that authenticates a client or signs a request. */
 export function secret(): Kind<string> {
   return {
     ...text(
-      `${SECRET_LENGTH_MIN} to ${SECRET_LENGTH_MAX} printable characters without blanks`,
+      `${SECRET_LENGTH_MIN} to ${SECRET_LENGTH_MAX} printable characters without spaces`,
       (given) =>
         inRange(given.length, SECRET_LENGTH_MIN, SECRET_LENGTH_MAX) && /^[!-~]+$/.test(given),
     ),
-    ...covered,
+    ...hiddenValue,
   };
 }
 
-/** A secret that goes over HTTP as a bearer token, of characters that no client quotes or changes. */
+/** A bearer token for HTTP, limited to characters that clients send unchanged. */
 export function bearer(): Kind<string> {
-  return { ...text(BEARER_ALLOWED, (given) => isBearer(given) && !isGuessable(given)), ...covered };
+  return {
+    ...text(BEARER_ALLOWED, (given) => isBearer(given) && !isGuessable(given)),
+    ...hiddenValue,
+  };
 }
 
-/** A password of a database may be anything, also nothing. */
+/** A database password may contain anything, and may be empty. */
 export function password(): Kind<string> {
   return {
     allowed: `at most ${SECRET_LENGTH_MAX} characters`,
@@ -217,19 +229,19 @@ export function password(): Kind<string> {
         ? given
         : null,
     text: (value) => value,
-    ...covered,
+    ...hiddenValue,
   };
 }
 
-const covered = {
-  show: () => COVERED,
-  print: () => COVERED,
+const hiddenValue = {
+  show: () => REDACTED,
+  print: () => REDACTED,
   hidden: true,
 } as const;
 
-/** What was given, short and in quotes. */
+/** The given value, shortened and quoted. */
 export function shown(given: unknown): string {
-  if (typeof given === "string") return JSON.stringify(cutOff(masked(given)));
+  if (typeof given === "string") return JSON.stringify(cutOff(redacted(given)));
   if (typeof given === "number" || typeof given === "boolean") return String(given);
   if (given === null || given === undefined) return String(given);
   return Array.isArray(given) ? "a list" : `of type ${typeof given}`;
@@ -272,3 +284,51 @@ function spanIn(given: unknown): number | null {
 function inRange(number: number, least: number, most: number): boolean {
   return number >= least && number <= most;
 }
+
+// The declaration of a setting.
+
+export const groups = ["Database", "Worker", "Server", "Monitoring", "Process"] as const;
+
+export type Group = (typeof groups)[number];
+
+export interface Setting<Value> {
+  readonly group: Group;
+  /** Names in the environment and in `.env`. If several are set, the first one listed is used. */
+  readonly env: readonly string[];
+  /** The flag as the help shows it. */
+  readonly flag: string | null;
+  /** The key in `holdfast.config.ts`. */
+  readonly file: string | null;
+  readonly kind: Kind<Value>;
+  /** The default; null: none. */
+  readonly initial: Value | null;
+  readonly about: string;
+  /** An empty value counts as set. */
+  readonly emptyCounts?: true;
+  /** A path: in the config file, it is relative to that file. */
+  readonly isPath?: true;
+}
+
+/** A setting that always has a value. */
+export type Settled<Value> = Setting<Value> & { readonly initial: Value };
+
+/** The values of such settings; null: not set and without a default. */
+export type ValuesOf<Table> = {
+  readonly [Name in keyof Table]: Table[Name] extends Settled<infer Value>
+    ? Value
+    : Table[Name] extends Setting<infer Value>
+      ? Value | null
+      : never;
+};
+
+export function setting<Value>(given: Setting<Value>): Setting<Value> {
+  return given;
+}
+
+export function settled<Value>(given: Settled<Value>): Settled<Value> {
+  return given;
+}
+
+export const SECOND = 1_000;
+
+export const DAY = 86_400_000;

@@ -1,12 +1,12 @@
-/** What is wrong with the configuration: all of it at once, so that nobody has to start five times to mend five things. */
+/** Problems of the configuration, reported all at once so that five mistakes do not take five starts to fix. */
 import { HoldfastError } from "../core/errors.ts";
 
 export interface Problem {
-  /** What the value is called where it was given. */
+  /** The setting's name in its source. */
   readonly name: string;
-  /** Where that was; null: nowhere, it is missing. */
+  /** Null: the value is missing. */
   readonly source: string | null;
-  /** What was given, without secrets. */
+  /** The given value without secrets. */
   readonly given: string | null;
   /** A sentence that says what is allowed. */
   readonly problem: string;
@@ -14,7 +14,7 @@ export interface Problem {
 
 export const COMMAND_LINE = "command line";
 
-export class ConfigInvalid extends HoldfastError {
+export class ConfigInvalidError extends HoldfastError {
   readonly problems: readonly Problem[];
 
   constructor(problems: readonly Problem[]) {
@@ -22,7 +22,7 @@ export class ConfigInvalid extends HoldfastError {
     this.problems = problems;
   }
 
-  /** Everything that is wrong was typed just now. */
+  /** All problems are on the command line. */
   get isUsage(): boolean {
     return this.problems.every(({ source }) => source === COMMAND_LINE);
   }
@@ -37,5 +37,5 @@ function inWords(problems: readonly Problem[]): string {
   const [first, ...others] = problems.map(problemText);
   if (others.length === 0) return first ?? "";
   const lines = [first, ...others].map((line) => `  ${line}`);
-  return [`${problems.length} things are wrong with the configuration:`, ...lines].join("\n");
+  return [`The configuration has ${problems.length} problems:`, ...lines].join("\n");
 }

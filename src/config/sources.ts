@@ -1,31 +1,45 @@
-/** Where settings come from: the command line, the environment, `.env`, `holdfast.config.ts`. What is named first counts. */
+/** The sources of settings in order of precedence: the command line, the environment, `.env`, `holdfast.config.ts`. */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseEnv } from "node:util";
-import { envFileFaults } from "./env-file.ts";
-import { shown } from "./kind.ts";
-import { masked } from "./masking.ts";
+import { modulePath, type Setting, setting, shown } from "./kind.ts";
 import { COMMAND_LINE, type Problem } from "./problem.ts";
-import { schema, type Key } from "./schema.ts";
+import { redacted } from "./redact.ts";
 
 export const ENVIRONMENT = "environment";
+
 export const ENV_FILE = ".env";
 
-/** In the order in which they are looked for. */
+/** In the order in which they are tried. */
 const FILES = [
   "holdfast.config.ts",
   "holdfast.config.mts",
   "holdfast.config.js",
   "holdfast.config.mjs",
 ];
+
+/** The file cannot name itself. */
+export const fileSettings = {
+  config: setting({
+    group: "Process",
+    env: ["HOLDFAST_CONFIG"],
+    flag: "--config <file>",
+    file: null,
+    kind: modulePath(),
+    initial: null,
+    about: "The configuration file (default: holdfast.config.ts, .mts, .js or .mjs, if present).",
+  }),
+};
+
 const ENV_FILE_BYTES_MAX = 256 * 1_024;
 
 export type Variables = Readonly<Record<string, string | undefined>>;
-export type Flags = Readonly<Partial<Record<Key, unknown>>>;
+
+/** Values of the command line, by the key of their setting. */
+export type Flags = Readonly<Record<string, unknown>>;
 
 export interface Sources {
-  /** By the names of the schema. */
   readonly flags: Flags;
   readonly env: Variables;
   readonly envFile: Variables;
@@ -33,14 +47,14 @@ export interface Sources {
 }
 
 export interface ConfigFile {
-  /** As messages call it. */
+  /** The file's name in messages. */
   readonly name: string;
-  /** What paths in it are relative to. */
+  /** Paths in the file are relative to this folder. */
   readonly folder: string;
   readonly values: unknown;
 }
 
-export interface Read<Value> {
+interface Read<Value> {
   readonly value: Value;
   readonly problems: readonly Problem[];
 }
@@ -64,20 +78,20 @@ export async function readSources({
   };
 }
 
-/** Node's own reader: quotes, comments and `export`, and nothing is put in place of `$NAME`. What it would leave out is said. */
+/** Uses Node's parser: quotes, comments and `export`, without expansion of `$NAME`. What it would ignore is reported as a problem. */
 export function readEnvFile(folder: string): Read<Variables> {
   const path = resolve(folder, ENV_FILE);
   try {
     const stats = statSync(path, { throwIfNoEntry: false });
     if (stats === undefined || !stats.isFile()) return { value: {}, problems: [] };
     if (stats.size > ENV_FILE_BYTES_MAX) {
-      return unreadable(`it has ${stats.size} bytes; at most ${ENV_FILE_BYTES_MAX} are read.`);
+      return unreadable(`the file has ${stats.size} bytes; the limit is ${ENV_FILE_BYTES_MAX}.`);
     }
-    // Some editors mark a file as UTF-8, and Node takes the mark for a part of the first name.
+    // Some editors write a byte order mark, which Node reads as part of the first name.
     const text = readFileSync(path, "utf8").replace(/^\uFEFF/, "");
     return { value: parseEnv(text), problems: envFileFaults(text).map(envFileProblem) };
   } catch (error) {
-    return unreadable(`it could not be read: ${wordsOf(error)}`);
+    return unreadable(`cannot be read. ${wordsOf(error)}`);
   }
 }
 
@@ -99,34 +113,33 @@ async function readConfigFile(
   const [name, second] = found;
   if (name === undefined) return { value: null, problems: [] };
   if (second !== undefined) {
-    return refused(name, `there is ${second} too, and only one can count. Remove one of them.`);
+    return refused(name, `${second} exists as well. Keep only one of them.`);
   }
   return importFile(name, resolve(folder, name));
 }
 
-/** Which file it is cannot stand in the file. */
 function namedFile(flags: Flags, env: Variables, envFile: Variables): string | null {
-  const [variable = ""] = schema.config.env;
-  const given = [flags.config, env[variable], envFile[variable]];
+  const [variable = ""] = fileSettings.config.env;
+  const given = [flags["config"], env[variable], envFile[variable]];
   const named = given.find((each) => typeof each === "string" && each.trim() !== "");
   return typeof named === "string" ? named.trim() : null;
 }
 
 async function importFile(name: string, path: string): Promise<Read<ConfigFile | null>> {
-  if (!existsSync(path)) return refused(name, "there is no such file.");
+  if (!existsSync(path)) return refused(name, "file not found.");
   try {
     const module = (await import(pathToFileURL(path).href)) as { readonly default?: unknown };
     const { default: values } = module;
     if (typeof values === "object" && values !== null && !Array.isArray(values)) {
       return { value: { name, folder: dirname(path), values }, problems: [] };
     }
-    const what = values === undefined ? "nothing" : shown(values);
+    const what = values === undefined ? "missing" : shown(values);
     return refused(
       name,
-      `write 'export default defineConfig({ … })'; its default export is ${what}.`,
+      `its default export is ${what}. Write 'export default defineConfig({ … })'.`,
     );
   } catch (error) {
-    return refused(name, `it could not be loaded: ${wordsOf(error)}`);
+    return refused(name, `cannot be loaded. ${wordsOf(error)}`);
   }
 }
 
@@ -135,21 +148,24 @@ function refused(name: string, problem: string): Read<null> {
 }
 
 function wordsOf(error: unknown): string {
-  return masked(error instanceof Error ? `${error.name}: ${error.message}` : String(error));
+  return redacted(error instanceof Error ? `${error.name}: ${error.message}` : String(error));
 }
 
-/** One value that somebody gave, and where. */
+/** A value from one source. */
 export interface Candidate {
   readonly given: unknown;
   readonly name: string;
   readonly source: string;
-  /** The smaller the more it counts. */
+  /** A lower rank takes precedence. */
   readonly rank: number;
 }
 
-/** All that was given for a setting, what counts first. */
-export function candidates(key: Key, sources: Sources): Candidate[] {
-  const { flag, env, file, emptyCounts } = schema[key] as (typeof schema)["mysqlPassword"];
+/** All values given for a setting, in order of precedence. */
+export function candidates(
+  key: string,
+  { flag, env, file, emptyCounts }: Setting<unknown>,
+  sources: Sources,
+): Candidate[] {
   const inVariables = (variables: Variables, source: string, rank: number): Candidate[] =>
     env.flatMap((name) => {
       const given = variables[name];
@@ -181,9 +197,78 @@ function inFile(path: string | null, file: ConfigFile | null): Candidate[] {
   return givenAs(given, { name: path, source: file.name, rank: 3 });
 }
 
-/** Never what an object inherits. */
+/** Ignores inherited properties. */
 function ownValue(within: unknown, part: string): unknown {
   if (typeof within !== "object" || within === null || !Object.hasOwn(within, part))
     return undefined;
   return (within as Record<string, unknown>)[part];
+}
+
+// Finds what Node's `.env` parser silently ignores: lines that set nothing, and text after a closing quote.
+//
+// A message never quotes the line: it may contain part of a secret.
+
+const QUOTES = new Set(['"', "'", "`"]);
+
+const NAME = /^(?:export +)?[\w.-]+$/;
+
+/** Sentences, each with the number of its line. */
+export function envFileFaults(text: string): string[] {
+  const faults: string[] = [];
+  let at = 0;
+  let line = 1;
+  while (at < text.length) {
+    const end = endOfLine(text, at);
+    const { fault, next } = readLine(text, at, end);
+    if (fault !== null) faults.push(`line ${line} ${fault}`);
+    line += text.slice(at, next).split("\n").length - 1;
+    at = next;
+  }
+  return faults;
+}
+
+interface Reading {
+  readonly fault: string | null;
+  /** Where the next line begins: a quoted value may span several lines. */
+  readonly next: number;
+}
+
+function readLine(text: string, at: number, end: number): Reading {
+  const words = text.slice(at, end).trim();
+  if (words === "" || words.startsWith("#")) return { fault: null, next: end + 1 };
+  const equals = text.indexOf("=", at);
+  if (equals === -1 || equals > end) {
+    const fault = "has no '='. Write NAME=value, or start a comment with #.";
+    return { fault, next: end + 1 };
+  }
+  if (!NAME.test(text.slice(at, equals).trim())) {
+    const fault = "has no valid name before '='. Use letters, digits, '_', '.' and '-'.";
+    return { fault, next: end + 1 };
+  }
+  return readValue(text, equals + 1, end);
+}
+
+function readValue(text: string, at: number, end: number): Reading {
+  const value = text.slice(at, end).trimStart();
+  const quote = value.charAt(0);
+  if (!QUOTES.has(quote)) return { fault: null, next: end + 1 };
+  const opening = text.indexOf(quote, at);
+  const closing = text.indexOf(quote, opening + 1);
+  if (closing === -1) return { fault: "has an opening quote but no closing one.", next: end + 1 };
+  const lineEnd = endOfLine(text, closing);
+  const rest = text.slice(closing + 1, lineEnd).trim();
+  const fault =
+    rest === "" || rest.startsWith("#")
+      ? null
+      : `has text after the closing quote, which would be ignored. If the value contains ${nameOf(quote)}, quote it with another character.`;
+  return { fault, next: lineEnd + 1 };
+}
+
+function endOfLine(text: string, at: number): number {
+  const end = text.indexOf("\n", at);
+  return end === -1 ? text.length : end;
+}
+
+function nameOf(quote: string): string {
+  return quote === '"' ? "a double quote" : quote === "'" ? "a single quote" : "a backtick";
 }

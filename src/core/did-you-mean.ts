@@ -1,6 +1,8 @@
-/** For a name that is not known: the known one that was probably meant. */
+/** For an unknown name: the known name that was probably meant. */
 
 const NAME_LENGTH_MAX = 64;
+
+const NAMES_LISTED_MAX = 20;
 
 export function suggest(name: string, known: readonly string[]): string | null {
   const near = known
@@ -16,7 +18,15 @@ export function didYouMean(name: string, known: readonly string[]): string {
   return meant === null ? "" : ` Did you mean ${meant}?`;
 }
 
-/** How many letters have to be inserted, deleted, changed or swapped with their neighbour. */
+/** The known names, and which of them was probably meant: two sentences to append. */
+export function knownNames(name: string, known: readonly string[]): string {
+  if (known.length === 0) return "";
+  const more = known.length - NAMES_LISTED_MAX;
+  const listed = known.slice(0, NAMES_LISTED_MAX).join(", ");
+  return ` Known: ${listed}${more > 0 ? ` and ${more} more` : ""}.${didYouMean(name, known)}`;
+}
+
+/** The edit distance: insertions, deletions, substitutions, and swaps of neighbours. */
 function editsBetween(one: string, other: string): number {
   if (Math.max(one.length, other.length) > NAME_LENGTH_MAX) return Number.POSITIVE_INFINITY;
   const rows = [Array.from({ length: other.length + 1 }, (_, index) => index)];

@@ -1,20 +1,20 @@
 /**
- * Spans of time as people write them.
+ * Durations as people write them.
  *
- * Inside the library a span is a whole number of milliseconds and its name ends in `Ms`. What users
- * write ("10m") is turned into one at the edge, once, with the name of the option it came from.
+ * Inside the library a duration is a whole number of milliseconds and its name ends in `Ms`. Input
+ * such as "10m" is converted once, at the edge, where the name of its option is known.
  */
-import { InvalidArgument } from "./errors.ts";
+import { InvalidArgumentError } from "./errors.ts";
 
-/** Milliseconds, or a text such as "250ms", "10s", "1.5m", "2h", "7d" or "1h30m". */
+/** Milliseconds, or a string such as "250ms", "10s", "1.5m", "2h", "7d" or "1h30m". */
 export type Duration = number | string;
 
-/** A hundred years: an instant plus any span is still an exact integer on every engine. */
+/** A hundred years: an instant plus any duration is still an exact integer on every engine. */
 export const DURATION_MS_MAX = 36_500 * 86_400_000;
 
 const TEXT_LENGTH_MAX = 64;
 
-/** Largest first, which is also the order they are written in. */
+/** Largest first, the order in which they are written. */
 const units = [
   { name: "d", ms: 86_400_000 },
   { name: "h", ms: 3_600_000 },
@@ -23,7 +23,7 @@ const units = [
   { name: "ms", ms: 1 },
 ] as const;
 
-/** The span in whole milliseconds. `field` is the option's name as the caller wrote it. */
+/** The duration in whole milliseconds. `field` is the option's name as the caller wrote it. */
 export function toMs(
   field: string,
   duration: Duration,
@@ -31,11 +31,11 @@ export function toMs(
 ): number {
   const exactMs = typeof duration === "string" ? parse(duration) : duration;
   if (typeof exactMs !== "number" || !Number.isFinite(exactMs)) {
-    throw new InvalidArgument({
+    throw new InvalidArgumentError({
       field,
       problem:
         `${show(duration)} is not a duration. ` +
-        `Write milliseconds (500) or a text such as "250ms", "10s", "1.5m", "2h", "7d" or "1h30m".`,
+        `Write milliseconds (500) or a string such as "250ms", "10s", "1.5m", "2h", "7d" or "1h30m".`,
     });
   }
   const ms = Math.round(exactMs);
@@ -46,8 +46,8 @@ export function toMs(
 }
 
 /**
- * The span for people to read: its largest unit and the one below, such as "1m 30s" or "250ms".
- * What is smaller is cut off, so an age never reads longer than it is.
+ * The duration for people: its largest unit and the next smaller one, such as "1m 30s" or "250ms".
+ * It is rounded down, so an age is never overstated.
  */
 export function formatMs(ms: number): string {
   if (!Number.isFinite(ms)) return String(ms);
@@ -64,10 +64,10 @@ export function formatMs(ms: number): string {
   return (ms < 0 ? "-" : "") + parts.join(" ");
 }
 
-/** The milliseconds a text stands for, or null. Each unit at most once, the largest first. */
+/** The duration in milliseconds, or null. Each unit may occur once, the largest first. */
 function parse(text: string): number | null {
   if (text.length > TEXT_LENGTH_MAX) return null;
-  const part = /(\d+(?:\.\d+)?)(ms|[smhd]) ?/y; // sticky: reads on where it stopped, no search
+  const part = /(\d+(?:\.\d+)?)(ms|[smhd]) ?/y; // sticky: continues where it stopped
   const trimmed = text.trim();
   let totalMs = 0;
   let next = 0;
@@ -87,9 +87,9 @@ function outOfRange(
   duration: Duration,
   bound: "least" | "most",
   ms: number,
-): InvalidArgument {
+): InvalidArgumentError {
   const problem = `must be at ${bound} ${ms} ms (${formatMs(ms)}); it is ${show(duration)}.`;
-  return new InvalidArgument({ field, problem });
+  return new InvalidArgumentError({ field, problem });
 }
 
 function show(given: unknown): string {

@@ -4,8 +4,7 @@
  * Each has a code that never changes, its facts as fields, a cause where there is one, and a message that says
  * what happened and what to do about it. Code that catches errors compares codes or classes, never messages.
  */
-import { countRefusal } from "./refusals.ts";
-import { shellWord } from "./shell.ts";
+import { shellWord } from "./characters.ts";
 
 export class HoldfastError extends Error {
   readonly code: string;
@@ -20,7 +19,7 @@ export class HoldfastError extends Error {
 // ── What the caller gave us ──────────────────────────────────────────────────────────────────────────────────
 
 /** An option, argument or setting that cannot be used. `field` names it as the caller wrote it. */
-export class InvalidArgument extends HoldfastError {
+export class InvalidArgumentError extends HoldfastError {
   readonly field: string;
 
   constructor(facts: { field: string; problem: string }, cause?: unknown) {
@@ -30,7 +29,7 @@ export class InvalidArgument extends HoldfastError {
 }
 
 /** An input that the task's own schema refuses. */
-export class InputRejected extends HoldfastError {
+export class InputRejectedError extends HoldfastError {
   readonly task: string;
   readonly issues: readonly { path: string; message: string }[];
 
@@ -42,7 +41,7 @@ export class InputRejected extends HoldfastError {
   }
 }
 
-export class UnknownTask extends HoldfastError {
+export class UnknownTaskError extends HoldfastError {
   readonly task: string;
   readonly known: readonly string[];
 
@@ -58,7 +57,7 @@ const ID_LENGTH = 36;
 
 // ── What became of a job ─────────────────────────────────────────────────────────────────────────────────────
 
-export class JobNotFound extends HoldfastError {
+export class JobNotFoundError extends HoldfastError {
   readonly id: string;
 
   constructor(facts: { id: string }) {
@@ -76,7 +75,7 @@ export class JobNotFound extends HoldfastError {
 }
 
 /** The job ended as failed. `error` is the last attempt's error as it was recorded. */
-export class JobFailed extends HoldfastError {
+export class JobFailedError extends HoldfastError {
   readonly id: string;
   readonly task: string;
   readonly attempts: number;
@@ -95,7 +94,7 @@ export class JobFailed extends HoldfastError {
   }
 }
 
-export class JobCancelled extends HoldfastError {
+export class JobCancelledError extends HoldfastError {
   readonly id: string;
 
   constructor(facts: { id: string }) {
@@ -109,7 +108,7 @@ function waitsFor(effect: string): string {
 }
 
 /** The result did not arrive in the time the caller gave. The job itself is not affected. */
-export class ResultTimeout extends HoldfastError {
+export class ResultTimeoutError extends HoldfastError {
   readonly id: string;
   readonly waitedMs: number;
 
@@ -118,7 +117,7 @@ export class ResultTimeout extends HoldfastError {
     const state =
       inDoubt === null
         ? `it is ${status}, and was not cancelled.`
-        : `its ${waitsFor(inDoubt)}: holdfast doubts resolve ${id} ${shellWord(inDoubt)} --done | --not-done`;
+        : `its ${waitsFor(inDoubt)}: holdfast effects resolve ${id} ${shellWord(inDoubt)} --done | --not-done`;
     super("RESULT_TIMEOUT", `Job ${id} had no result after ${facts.waitedMs} ms; ${state}`);
     this.id = facts.id;
     this.waitedMs = facts.waitedMs;
@@ -126,7 +125,7 @@ export class ResultTimeout extends HoldfastError {
 }
 
 /** On a clock that stands still until the test moves it, a result was waited for that nothing brings about. */
-export class NothingRuns extends HoldfastError {
+export class NoWorkerError extends HoldfastError {
   readonly id: string;
 
   constructor(facts: { id: string; task: string; status: string; inDoubt: string | null }) {
@@ -142,7 +141,7 @@ export class NothingRuns extends HoldfastError {
 }
 
 /** An attempt ran longer than its task allows. */
-export class JobTimeout extends HoldfastError {
+export class JobTimeoutError extends HoldfastError {
   readonly id: string;
   readonly timeoutMs: number;
 
@@ -154,7 +153,7 @@ export class JobTimeout extends HoldfastError {
 }
 
 /** The job belongs to somebody else by now. Whatever this worker still does about it is refused. */
-export class LeaseLost extends HoldfastError {
+export class LeaseLostError extends HoldfastError {
   readonly id: string;
   readonly worker: string;
   readonly epoch: number;
@@ -172,14 +171,14 @@ export class LeaseLost extends HoldfastError {
 }
 
 /** The worker is shutting down and its patience is over: the job is handed back and runs elsewhere. */
-export class ShuttingDown extends HoldfastError {
+export class ShuttingDownError extends HoldfastError {
   constructor() {
     super("SHUTTING_DOWN", "The worker is shutting down; the job is handed back, uncharged.");
   }
 }
 
 /** For tasks to throw: this job cannot succeed, do not try again. */
-export class GiveUp extends HoldfastError {
+export class GiveUpError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super("GIVE_UP", message, cause);
   }
@@ -191,7 +190,7 @@ const MOVABLE = {
 };
 
 /** A job was asked to make a move that its state does not allow. */
-export class IllegalMove extends HoldfastError {
+export class IllegalMoveError extends HoldfastError {
   readonly id: string;
   readonly status: string;
   readonly move: string;
@@ -213,7 +212,7 @@ export class IllegalMove extends HoldfastError {
 }
 
 /** Another job holds the key that one needs: a live job, or one that has ended and keeps it for a while. */
-export class KeyTaken extends HoldfastError {
+export class KeyTakenError extends HoldfastError {
   readonly key: string;
   readonly task: string;
   /** The id of the job that holds it. */
@@ -240,7 +239,7 @@ export class KeyTaken extends HoldfastError {
 // ── The store ────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The database could not be reached, opened, read or written. Nothing was half-written. */
-export class StoreUnavailable extends HoldfastError {
+export class StoreUnavailableError extends HoldfastError {
   constructor(
     facts: { problem: string; remedy: string },
     cause?: unknown,
@@ -251,7 +250,7 @@ export class StoreUnavailable extends HoldfastError {
 }
 
 /** The file of the database was deleted, moved or replaced while it is in use. Nothing is accepted any more. */
-export class StoreGone extends StoreUnavailable {
+export class StoreGoneError extends StoreUnavailableError {
   /** Where what this process still has is written when it is closed. */
   readonly rescuePath: string;
 
@@ -269,7 +268,7 @@ export class StoreGone extends StoreUnavailable {
  * The database was lost before it said whether a write was committed, and could not be asked since. Nothing was half
  * written: it is there as a whole, or not at all.
  */
-export class OutcomeUnknown extends HoldfastError {
+export class OutcomeUnknownError extends HoldfastError {
   /** The database's number for the session that was lost; null: it has none. */
   readonly session: number | null;
 
@@ -285,7 +284,7 @@ export class OutcomeUnknown extends HoldfastError {
 }
 
 /** The database has no room left. Nothing was half-written. */
-export class StoreFull extends HoldfastError {
+export class StoreFullError extends HoldfastError {
   constructor(facts: { store: string }, cause?: unknown) {
     super(
       "STORE_FULL",
@@ -296,7 +295,7 @@ export class StoreFull extends HoldfastError {
 }
 
 /** Other processes kept the database locked for longer than we are willing to wait. */
-export class StoreBusy extends HoldfastError {
+export class StoreBusyError extends HoldfastError {
   readonly waitedMs: number;
 
   constructor(facts: { store: string; waitedMs: number }, cause?: unknown) {
@@ -311,14 +310,14 @@ export class StoreBusy extends HoldfastError {
 }
 
 /** The database refused a write that no move of ours makes. */
-export class StoreRefused extends HoldfastError {
+export class StoreRefusedError extends HoldfastError {
   constructor(facts: { problem: string }, cause?: unknown) {
     super("STORE_REFUSED", `The database refused the write: ${facts.problem}`, cause);
   }
 }
 
 /** The tables are newer than this version of the library and marked as breaking for it. */
-export class SchemaTooNew extends HoldfastError {
+export class SchemaTooNewError extends HoldfastError {
   readonly found: number;
   readonly supported: number;
 
@@ -334,7 +333,7 @@ export class SchemaTooNew extends HoldfastError {
 }
 
 /** The tables are missing or old, and this process was told not to migrate. */
-export class SchemaTooOld extends HoldfastError {
+export class SchemaTooOldError extends HoldfastError {
   readonly found: number;
   readonly needed: number;
 
@@ -354,7 +353,7 @@ export class SchemaTooOld extends HoldfastError {
 // ── Workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** All slots of a worker's type are taken. */
-export class WorkerRefused extends HoldfastError {
+export class WorkerRefusedError extends HoldfastError {
   readonly type: string;
   /** The id of a worker that is active instead. */
   readonly active: string;
@@ -378,12 +377,12 @@ export class WorkerRefused extends HoldfastError {
 }
 
 /** The worker's row was closed by others or deleted: whatever this worker believes, it is not registered any more. */
-export class WorkerDeposed extends HoldfastError {
+export class WorkerEvictedError extends HoldfastError {
   readonly worker: string;
 
   constructor(facts: { worker: string }) {
     super(
-      "WORKER_DEPOSED",
+      "WORKER_EVICTED",
       `Worker ${facts.worker} is not registered any more: it gave no sign of life for too long, or its row was deleted.`,
     );
     this.worker = facts.worker;
@@ -391,8 +390,49 @@ export class WorkerDeposed extends HoldfastError {
 }
 
 /** The object was closed and is used again. */
-export class Closed extends HoldfastError {
+export class ClosedError extends HoldfastError {
   constructor(facts: { what: string }) {
     super("CLOSED", `${facts.what} is closed. Open a new one.`);
   }
+}
+
+/**
+ * How often this process was refused a move, of a job or of an item, by the code of the error that said so.
+ *
+ * The errors count themselves: whoever throws one, and however it is handled, it is a refusal.
+ */
+const counts = new Map<string, number>();
+
+export function countRefusal(code: string): void {
+  counts.set(code, (counts.get(code) ?? 0) + 1);
+}
+
+export function refusals(): ReadonlyMap<string, number> {
+  return counts;
+}
+
+/** A retry of this job alone would fail at once: the job that it called and waits for is still failed or cancelled. */
+export class CalledFailedError extends HoldfastError {
+  readonly id: string;
+  readonly called: readonly CalledJob[];
+
+  constructor(facts: { id: string; called: readonly CalledJob[] }) {
+    const called = facts.called.map(
+      ({ id, task, status }) => `${id} (${task}), which is ${status}`,
+    );
+    super(
+      "CALLED_FAILED",
+      `Job ${facts.id} called ${called.join(", and ")}. Retry that first, or retry both with ` +
+        `withCalled: true (--with-called).`,
+    );
+    this.id = facts.id;
+    this.called = facts.called;
+  }
+}
+
+/** A job that another one called, and what became of it. */
+export interface CalledJob {
+  readonly id: string;
+  readonly task: string;
+  readonly status: string;
 }

@@ -1,10 +1,11 @@
 /** An event: something that is said once, under a key, and that jobs wait for. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { checkKnown } from "./check.ts";
-import { InvalidArgument } from "./errors.ts";
+import { InvalidArgumentError } from "./errors.ts";
 import { checkName } from "./name.ts";
+import { checkKnown } from "./options.ts";
 
 const KNOWN = new Set(["name", "payload"]);
+
 /** Names of our own begin with this. */
 const OURS = "@";
 
@@ -20,10 +21,12 @@ export function defineEvent<Schema extends StandardSchemaV1>(definition: {
   readonly name: string;
   readonly payload: Schema;
 }): EventType<StandardSchemaV1.InferInput<Schema>>;
+
 export function defineEvent<Payload = null>(definition: {
   readonly name: string;
   readonly payload?: undefined;
 }): EventType<Payload>;
+
 export function defineEvent(definition: {
   readonly name: string;
   readonly payload?: StandardSchemaV1 | undefined;
@@ -32,13 +35,13 @@ export function defineEvent(definition: {
   const { payload = null } = definition;
   const name = checkName("name", definition.name);
   if (name.startsWith(OURS)) {
-    throw new InvalidArgument({
+    throw new InvalidArgumentError({
       field: "name",
       problem: "an event's name must not begin with '@'.",
     });
   }
   if (payload !== null && typeof payload["~standard"]?.validate !== "function") {
-    throw new InvalidArgument({
+    throw new InvalidArgumentError({
       field: "payload",
       problem: "this is not a Standard Schema. Use zod, valibot, arktype or another that is.",
     });

@@ -5,10 +5,13 @@
 
 /** What is shorter is not told apart. */
 const FIRST_MS = 0.05;
+
 /** Told as the middle of its bucket, a span is off by the root of this at most, which is 18 %. */
 const GROWTH = 1.4;
+
 /** The last bucket takes everything beyond about three hours. */
 const BUCKET_MAX = 58;
+
 /** Of the buckets, each of which is 1.4 times the last, so many are told as one. */
 const BOUND_EVERY = 4;
 
@@ -73,4 +76,43 @@ function boundOf(bucket: number): number {
 
 function middleOf(bucket: number): number {
   return bucket === 0 ? FIRST_MS : FIRST_MS * GROWTH ** (bucket - 0.5);
+}
+
+// A histogram with fixed buckets, so that those of several processes can be added up.
+
+/** In seconds: from a trivial job to one that takes an hour. */
+const BOUNDS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600,
+];
+
+export class Buckets {
+  /** One more than there are bounds: the last counts everything longer. */
+  readonly #counts = [...BOUNDS.map(() => 0), 0];
+  #sum = 0;
+  #count = 0;
+
+  add(seconds: number): void {
+    let at = 0;
+    while (at < BOUNDS.length && seconds > (BOUNDS[at] as number)) at += 1;
+    this.#counts[at] = (this.#counts[at] as number) + 1;
+    this.#sum += seconds;
+    this.#count += 1;
+  }
+
+  get sum(): number {
+    return this.#sum;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** How many were no longer than each bound. */
+  cumulative(): { readonly bound: number; readonly count: number }[] {
+    let count = 0;
+    return [...BOUNDS, Number.POSITIVE_INFINITY].map((bound, index) => {
+      count += this.#counts[index] as number;
+      return { bound, count };
+    });
+  }
 }

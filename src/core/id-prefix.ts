@@ -1,22 +1,23 @@
 /**
- * Ids as people type and read them: the first characters of an id stand for it, as long as no other begins with them.
+ * Ids as people type and read them: an unambiguous prefix stands for the whole id.
  *
- * A prefix and not a suffix, because every engine finds a prefix by the primary key. The first 13 characters of an id are
- * its millisecond, so a short form of that length stays unambiguous when new jobs come; ids of one millisecond take more.
+ * It is a prefix and not a suffix, because every engine finds a prefix by the primary key. The first 13 characters of an id
+ * are its millisecond, so a prefix of that length stays unambiguous as new jobs arrive. Ids of one millisecond need more.
  */
 import { HoldfastError } from "./errors.ts";
 
-/** The ids that begin with a prefix are those between these two, both included. */
+/** The ids with a prefix are those between these two, inclusive. */
 export interface IdRange {
   readonly from: string;
   readonly to: string;
 }
 
 const DIGITS = 32;
-/** Where an id has its dashes, and where it ends: a short form is cut there, so a double click selects what is shown. */
+
+/** The positions of the dashes, and the end. A short form is cut there, so that a double click selects all of it. */
 const CUTS = [13, 18, 23, 36] as const;
 
-/** The range of a prefix in either case, with or without dashes; null: no id begins like this. */
+/** The range of a prefix in either case, with or without dashes; null: no id can begin with it. */
 export function idRange(typed: string): IdRange | null {
   const digits = typedPrefix(typed).toLowerCase().replaceAll("-", "");
   if (!/^[0-9a-f]{1,32}$/.test(digits)) return null;
@@ -26,7 +27,7 @@ export function idRange(typed: string): IdRange | null {
   };
 }
 
-/** What was typed or copied from a column that was cut. */
+/** Removes the ellipsis of a truncated table column. */
 export function typedPrefix(text: string): string {
   return text.trim().replace(/(?:…|\.\.\.)$/, "");
 }
@@ -39,14 +40,14 @@ function dashed(digits: string): string {
     .join("-");
 }
 
-/** The short form of each id that no other of these ids begins with. */
+/** For each id, the shortest prefix that no other of these ids shares. */
 export function shortIds(ids: readonly string[], others: Iterable<string>): Map<string, string> {
   const sorted = [...new Set([...ids, ...others])].toSorted();
   const places = new Map(sorted.map((id, place) => [id, place]));
   return new Map(
     ids.map((id) => {
       const place = places.get(id) ?? 0;
-      // In this order, whatever shares the longest prefix with an id stands next to it.
+      // In sorted order, the id that shares the longest prefix is a neighbour.
       const beside = [sorted[place - 1], sorted[place + 1]];
       const cut = CUTS.find((end) => beside.every((other) => !shares(id, other, end)));
       return [id, id.slice(0, cut)];
@@ -58,10 +59,10 @@ function shares(id: string, other: string | undefined, length: number): boolean 
   return other !== undefined && other.slice(0, length) === id.slice(0, length);
 }
 
-/** Several begin with what was given as the beginning of an id. */
-export class AmbiguousId extends HoldfastError {
+/** Several ids begin with the given prefix. */
+export class AmbiguousIdError extends HoldfastError {
   readonly prefix: string;
-  /** Some of those that begin like this, or all of them. */
+  /** Ids with this prefix; there may be more. */
   readonly candidates: readonly string[];
 
   constructor(facts: {
@@ -75,7 +76,7 @@ export class AmbiguousId extends HoldfastError {
     super(
       "AMBIGUOUS_ID",
       [
-        `More than one ${what} has an id that begins with ${prefix}. Type more of it:`,
+        `More than one ${what} id begins with ${prefix}. Type more characters:`,
         ...lines,
         ...(more ? ["  …"] : []),
       ].join("\n"),

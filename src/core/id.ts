@@ -11,14 +11,19 @@
  * back they count on from the last one, and when the 4,096 ids of a millisecond are used up they
  * borrow the next millisecond.
  */
-import { InvalidArgument } from "./errors.ts";
+import { InvalidArgumentError } from "./errors.ts";
 import type { Runtime } from "./runtime.ts";
 
 const ID_LENGTH = 36;
+
 const COUNTER_MAX = 0xfff;
-const MS_MAX = 2 ** 48 - 1; // the year 10889
+
+const MS_MAX = 2 ** 48 - 1;
+
+// the year 10889
 
 const HEX = Buffer.from("0123456789abcdef", "latin1");
+
 const DASH = 0x2d;
 
 /** Asking for randomness costs microseconds, so it is fetched for 256 ids at a time. */
@@ -67,6 +72,7 @@ export function makeIds(runtime: Runtime): () => string {
 }
 
 const VERSION_AT = 14;
+
 const CALLED = "8";
 
 /**
@@ -91,7 +97,7 @@ export function idTime(id: string): number {
   if (!isId(id)) {
     const shown = JSON.stringify(id).slice(0, ID_LENGTH + 2);
     const problem = `${shown} is not an id (a UUIDv7 in lower case).`;
-    throw new InvalidArgument({ field: "id", problem });
+    throw new InvalidArgumentError({ field: "id", problem });
   }
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
@@ -105,7 +111,7 @@ export function firstIdAt(ms: number): string {
 function timePrefix(ms: number): string {
   if (!Number.isInteger(ms) || ms < 0 || ms > MS_MAX) {
     const problem = `${ms} is no instant an id can carry: whole milliseconds from 0 to ${MS_MAX}.`;
-    throw new InvalidArgument({ field: "ms", problem });
+    throw new InvalidArgumentError({ field: "ms", problem });
   }
   const hex = ms.toString(16).padStart(12, "0");
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7`;

@@ -1,5 +1,5 @@
 /** An item: one row of a workflow, as it is read; and what is kept about its changes. */
-import { InvalidArgument } from "./errors.ts";
+import { InvalidArgumentError } from "./errors.ts";
 import type { Json } from "./json.ts";
 
 /** How many items stand above one another at most, the root among them. */
@@ -40,6 +40,7 @@ export interface ChildrenIn {
 }
 
 export const itemActions = ["start", "import", "move", "update"] as const;
+
 export type ItemAction = (typeof itemActions)[number];
 
 /** Whether a line is the first of its item. */
@@ -84,5 +85,5 @@ export function patched(data: unknown, patch: unknown): Fields {
 
 export function checkFields(field: string, value: unknown): Fields {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Fields;
-  throw new InvalidArgument({ field, problem: "give an object with named fields." });
+  throw new InvalidArgumentError({ field, problem: "give an object with named fields." });
 }

@@ -51,6 +51,7 @@ export const home = {
 } as const satisfies Record<Status, string>;
 
 export const finalStatuses = ["done", "failed", "cancelled"] as const satisfies readonly Status[];
+
 export type FinalStatus = (typeof finalStatuses)[number];
 
 /** The right to write about a claimed job: this job, claimed by this worker, at this epoch. */
@@ -70,7 +71,7 @@ export type Outcome =
       readonly delayMs: number | null;
       readonly waits?: readonly Wait[];
     }
-  /** With an error: why it was handed back, if that was not its worker's wish. */
+  /** With an error: why it was handed back, if its worker did not choose to. */
   | { readonly kind: "released"; readonly error?: string }
   | { readonly kind: "cancelled"; readonly error: string | null };
 

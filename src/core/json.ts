@@ -9,7 +9,7 @@
  * One exception: a property whose value is undefined is left out, because optional fields are
  * everyday TypeScript, and reading them gives undefined either way.
  */
-import { NotSerializable, TooLarge, type Returned } from "./value-errors.ts";
+import { NotSerializableError, type Returned, TooLargeError } from "./value-errors.ts";
 
 export type Json =
   | null
@@ -26,6 +26,7 @@ export interface SizeLimit {
 }
 
 export const DEFAULT_PAYLOAD_BYTES_MAX = 256 * 1024;
+
 /** The limit of what a task returns. */
 export const RESULT = { what: "result", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
@@ -40,17 +41,18 @@ const HOPELESS_FACTOR = 4;
 
 const SHOWN_KEY_MAX = 64;
 
-/** The value as JSON text, or NotSerializable, or TooLarge. */
+/** The value as JSON text, or NotSerializableError, or TooLargeError. */
 export function encode(value: unknown, limit: SizeLimit): string {
   const walk: Walk = { ancestors: [], bytesLeast: 0, bytesStop: limit.bytesMax * HOPELESS_FACTOR };
   const found = flawOf(value, walk);
-  if (found !== null) throw new NotSerializable({ ...found, path: `$${found.path}` });
+  if (found !== null) throw new NotSerializableError({ ...found, path: `$${found.path}` });
   // Then the size in the error is a lower bound.
-  if (walk.bytesLeast > walk.bytesStop) throw new TooLarge({ ...limit, bytes: walk.bytesLeast });
+  if (walk.bytesLeast > walk.bytesStop)
+    throw new TooLargeError({ ...limit, bytes: walk.bytesLeast });
   const text = JSON.stringify(value);
   if (text.length * BYTES_PER_UNIT_MAX > limit.bytesMax) {
     const bytes = Buffer.byteLength(text);
-    if (bytes > limit.bytesMax) throw new TooLarge({ ...limit, bytes });
+    if (bytes > limit.bytesMax) throw new TooLargeError({ ...limit, bytes });
   }
   return text;
 }
@@ -69,13 +71,13 @@ export function encodeReturned(
   try {
     return encodeOptional(value, limit);
   } catch (error) {
-    if (error instanceof NotSerializable) {
+    if (error instanceof NotSerializableError) {
       const { path, problem } = error;
-      throw new NotSerializable({ path, problem, returned: returned() });
+      throw new NotSerializableError({ path, problem, returned: returned() });
     }
-    if (!(error instanceof TooLarge)) throw error;
+    if (!(error instanceof TooLargeError)) throw error;
     const { bytes, bytesMax } = error;
-    throw new TooLarge({ bytes, bytesMax, ...returned() });
+    throw new TooLargeError({ bytes, bytesMax, ...returned() });
   }
 }
 

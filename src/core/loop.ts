@@ -6,11 +6,11 @@
  * the first.
  */
 import { describeError } from "./error-record.ts";
-import type { Logger } from "./log.ts";
-import { Outage } from "./outage.ts";
+import { type Logger, Outage } from "./log.ts";
 import type { Runtime, Timer } from "./runtime.ts";
 
 const ERROR_WAIT_MS_FIRST = 50;
+
 const ERROR_WAIT_MS_MAX = 5_000;
 
 /** Waits vary by this share, so that processes started together do not stay in step. */
@@ -97,13 +97,13 @@ export class Loop {
   async #timed(): Promise<number> {
     const { runtime } = this.#options;
     this.#busySince = runtime.monotonic();
-    const waitMs = await this.#turn();
+    const waitMs = await this.#cycle();
     this.#busySince = null;
     this.#dueAt = runtime.monotonic() + waitMs;
     return waitMs;
   }
 
-  async #turn(): Promise<number> {
+  async #cycle(): Promise<number> {
     const { once, runtime } = this.#options;
     try {
       const waitMs = await once();

@@ -5,19 +5,44 @@
  * form, no blanks at the ends, no control characters, none that cannot be seen. Case counts: 'Mail' and 'mail' are two names.
  */
 import { hasControl, hasInvisible, visible } from "./characters.ts";
-import { InvalidArgument } from "./errors.ts";
+import { InvalidArgumentError } from "./errors.ts";
+import { checkWhole } from "./options.ts";
 
 export const NAME_LENGTH_MAX = 128;
+
 export const KEY_LENGTH_MAX = 256;
+
+/** Queues of Holdfast itself. Applications enqueue no jobs there. */
+const RESERVED = "holdfast.";
+
+/** Its jobs deliver alerts. */
+export const ALERT_QUEUE = `${RESERVED}alerts`;
 
 const SHOWN_MAX = 40;
 
-/** Returns the name of a queue or task, or throws InvalidArgument that names the field. */
+/** Returns the name of a queue or task, or throws InvalidArgumentError that names the field. */
 export function checkName(field: string, name: string): string {
   return checkLabel(field, name, NAME_LENGTH_MAX);
 }
 
-/** Returns the key of a job, or throws InvalidArgument that names the field. */
+/** The name under which the queues beyond a limit are counted together. */
+export const OTHER_QUEUES = "(others)";
+
+/** Statistics, lists and bulk changes leave out the jobs of such a queue, unless it is named. */
+export function isReserved(queue: string): boolean {
+  return queue.startsWith(RESERVED);
+}
+
+/** Returns the name of a queue for jobs of an application, or throws InvalidArgumentError that names the field. */
+export function checkQueue(field: string, queue: string): string {
+  if (!isReserved(checkName(field, queue))) return queue;
+  throw new InvalidArgumentError({
+    field,
+    problem: `'${queue}' is reserved: names that begin with '${RESERVED}' belong to Holdfast. Choose another.`,
+  });
+}
+
+/** Returns the key of a job, or throws InvalidArgumentError that names the field. */
 export function checkKey(field: string, key: string): string {
   return checkLabel(field, key, KEY_LENGTH_MAX);
 }
@@ -25,7 +50,7 @@ export function checkKey(field: string, key: string): string {
 /** The same rules for what has a length of its own. */
 export function checkLabel(field: string, text: string, lengthMax: number): string {
   const problem = problemOf(text, lengthMax);
-  if (problem !== null) throw new InvalidArgument({ field, problem });
+  if (problem !== null) throw new InvalidArgumentError({ field, problem });
   return text;
 }
 
@@ -50,4 +75,53 @@ function problemOf(text: unknown, lengthMax: number): string | null {
 
 function show(text: string): string {
   return visible(JSON.stringify(text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text));
+}
+
+// The name of a task as its jobs carry it: `order.ship`, or `order.ship@2` where the task says which version it is.
+//
+// The version is part of the name because a claim goes by the name: a worker takes jobs of the versions it knows and
+// leaves the others alone, and so does one that was built before there were versions.
+
+const AT = "@";
+
+/** What follows it in the order of bytes: between the two stand all versions of a name. */
+const AFTER_AT = "A";
+
+const VERSION_MAX = 999_999;
+
+export const TASK_NAME = /^[^@]+(@[1-9]\d{0,5})?$/;
+
+/** Returns the name of a task of this version, or throws InvalidArgumentError that names the field. */
+export function taskName(name: string, version: number | null): string {
+  if (checkName("name", name).includes(AT)) {
+    throw new InvalidArgumentError({
+      field: "name",
+      problem: `'${name}' contains '@', which comes before a version: give it as { version }.`,
+    });
+  }
+  if (version === null) return name;
+  return checkName(
+    "name",
+    name + AT + checkWhole("version", version, { least: 1, most: VERSION_MAX }),
+  );
+}
+
+/** Returns a name as jobs carry it, or throws InvalidArgumentError that names the field. */
+export function checkTaskName(field: string, task: string): string {
+  if (TASK_NAME.test(checkName(field, task))) return task;
+  throw new InvalidArgumentError({
+    field,
+    problem: `'${task}' is no task's name: after '@' comes its version, a number from 1.`,
+  });
+}
+
+/** The name without the version: what keys go by, so that two versions of a task do not do the same thing twice. */
+export function bareName(task: string): string {
+  const at = task.indexOf(AT);
+  return at === -1 ? task : task.slice(0, at);
+}
+
+/** Where the names of all versions of a task are, if the name says none; null: it says one. */
+export function versionsOf(task: string): { after: string; before: string } | null {
+  return task.includes(AT) ? null : { after: task + AT, before: task + AFTER_AT };
 }

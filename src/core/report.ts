@@ -4,20 +4,23 @@
  * Each report has a number, from 1 and without gaps. A reader that knows the last number it has seen misses nothing and
  * sees nothing twice.
  */
-import { shownNumber } from "./check.ts";
-import { InvalidArgument } from "./errors.ts";
-import { NotSerializable, TooLarge } from "./value-errors.ts";
+import { InvalidArgumentError } from "./errors.ts";
 import type { Status } from "./job.ts";
 import { decode, encode } from "./json.ts";
 import { checkName } from "./name.ts";
+import { shownNumber } from "./options.ts";
+import { NotSerializableError, TooLargeError } from "./value-errors.ts";
 
 export const reportKinds = ["progress", "log", "report", "dropped"] as const;
+
 export type ReportKind = (typeof reportKinds)[number];
 
 /** What may come with one report, as JSON. */
 export const REPORT_DATA = { what: "data of a report", bytesMax: 16 * 1024 };
+
 /** A text that is longer is cut: a long line of somebody else's output is no reason to fail. */
 export const REPORT_TEXT_MAX = 4_000;
+
 /** Of each job so many are kept; the oldest go first, since the last words of a job are what people look for. */
 export const REPORTS_MAX = 10_000;
 
@@ -126,7 +129,7 @@ function progressOf(value: Progress): { share: number; done?: number; total?: nu
   if (typeof value === "number" && value >= 0 && value <= 1 + ROUNDING) {
     return { share: Math.min(1, value) };
   }
-  throw new InvalidArgument({
+  throw new InvalidArgumentError({
     field: "value",
     problem: `must be a share from 0 to 1, not ${shownNumber(value)}. Of 25 out of 100, say { done: 25, total: 100 }.`,
   });
@@ -135,7 +138,7 @@ function progressOf(value: Progress): { share: number; done?: number; total?: nu
 function countOf({ done, total }: { done: number; total: number }) {
   for (const [name, count] of Object.entries({ done, total })) {
     if (Number.isFinite(count) && count >= 0) continue;
-    throw new InvalidArgument({
+    throw new InvalidArgumentError({
       field: `value.${name}`,
       problem: `must be a number from 0 on, not ${shownNumber(count)}.`,
     });
@@ -147,7 +150,7 @@ function countOf({ done, total }: { done: number; total: number }) {
 function cutText(text: string): string {
   if (typeof text !== "string") {
     const problem = `must be text, not ${text === null ? "null" : typeof text}.`;
-    throw new InvalidArgument({ field: "text", problem });
+    throw new InvalidArgumentError({ field: "text", problem });
   }
   return text.length > REPORT_TEXT_MAX ? `${text.slice(0, REPORT_TEXT_MAX - 1)}…` : text;
 }
@@ -157,8 +160,8 @@ function encodeData(data: unknown): string {
   try {
     return encode(data, REPORT_DATA);
   } catch (error) {
-    if (!(error instanceof NotSerializable) && !(error instanceof TooLarge)) throw error;
-    throw new InvalidArgument({ field: "data", problem: error.message }, error);
+    if (!(error instanceof NotSerializableError) && !(error instanceof TooLargeError)) throw error;
+    throw new InvalidArgumentError({ field: "data", problem: error.message }, error);
   }
 }
 
@@ -170,4 +173,29 @@ function readable(text: string | null): unknown {
   } catch {
     return text;
   }
+}
+
+// How reports are read.
+
+export interface ReportRecord extends Said {
+  readonly seq: number;
+  readonly epoch: number;
+  readonly at: number;
+}
+
+export interface ReportFilter {
+  readonly job: string;
+  /** Only those behind this number. */
+  readonly after: number;
+  readonly kind?: ReportKind;
+  /** The last ones instead of the first. */
+  readonly newest?: boolean;
+  readonly limit: number;
+}
+
+export interface WatchOptions {
+  /** Only what was reported behind this number: where an earlier look ended. */
+  readonly after?: number;
+  /** Ends it. */
+  readonly signal?: AbortSignal;
 }

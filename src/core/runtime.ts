@@ -5,6 +5,7 @@
  * whole run can be simulated from a seed and no test has to wait for a real clock.
  */
 import { getRandomValues } from "node:crypto";
+import { constants } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
 export interface Runtime {
@@ -64,7 +65,9 @@ export interface Timer {
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 const NS_PER_MS = 1e6;
+
 const US_PER_MS = 1e3;
+
 const LOOP_DELAY_RESOLUTION_MS = 20;
 
 /** `performance.now()` is the fast way to read the clock, but counts from the start of its own thread. */
@@ -142,4 +145,13 @@ export function sleep(
     const timer = runtime.timer(ms, wake, kind);
     signal?.addEventListener("abort", wake, { once: true });
   });
+}
+
+/** Ends the process as the signal would have without a listener, so that its parent sees what ended it. */
+export function endBySignal(signal: NodeJS.Signals): void {
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+  // The kernel spares the first process of a container, so that one has to go by itself.
+  // oxlint-disable-next-line unicorn/no-process-exit -- a forced end waits for nothing
+  if (process.pid === 1) process.exit(128 + constants.signals[signal]);
 }

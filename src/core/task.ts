@@ -5,17 +5,16 @@
  * of different ages. What is stored is the input as the caller gave it, so a schema may transform it freely.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { checkKnown } from "./check.ts";
-import { toMs, type Duration } from "./duration.ts";
-import { InputRejected, InvalidArgument } from "./errors.ts";
+import { type Duration, toMs } from "./duration.ts";
+import { InputRejectedError, InvalidArgumentError } from "./errors.ts";
 import type { EventType } from "./event.ts";
 import type { ItemRecord } from "./item.ts";
 import type { Fence } from "./job.ts";
+import { DEFAULT_PAYLOAD_BYTES_MAX, encodeReturned } from "./json.ts";
+import { checkQueue, taskName } from "./name.ts";
+import { checkKnown } from "./options.ts";
 import type { Progress } from "./report.ts";
-import type { UserTransaction } from "./step.ts";
-import { checkName } from "./name.ts";
-import { retryPolicy, type RetryOptions, type RetryPolicy } from "./retry.ts";
-import { taskName } from "./task-name.ts";
+import { type RetryOptions, retryPolicy, type RetryPolicy } from "./retry.ts";
 
 export const DEFAULT_QUEUE = "default";
 
@@ -28,7 +27,7 @@ export interface Context {
   readonly queue: string;
   /** Which try this is, from 1. */
   readonly attempt: number;
-  readonly attemptsMax: number;
+  readonly maxAttempts: number;
   /** Aborts when this worker must stop: timeout, cancelling, shutdown, a lost lease. The reason says which. */
   readonly signal: AbortSignal;
   /** Proof of ownership, for anything that checks fences. */
@@ -56,7 +55,7 @@ export interface Context {
   commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<Committed<T>>;
   /** Gives the job's place back until the time is over. */
   sleep(name: string, duration: Duration): Promise<void>;
-  /** Waits until the event is said under this key, however long before or after. Throws EventTimeout. */
+  /** Waits until the event is said under this key, however long before or after. Throws EventTimeoutError. */
   event<Payload>(
     event: EventType<Payload>,
     key: string,
@@ -64,11 +63,11 @@ export interface Context {
   ): Promise<Payload>;
   /**
    * Ends the job inside of a transaction of your own (a `pg` client, a `mysql2` connection, a `DatabaseSync`): it is done, with
-   * this result, if and when you commit. Throws LeaseLost or JobCancelled inside of it, for you to roll back. Return soon
+   * this result, if and when you commit. Throws LeaseLostError or JobCancelledError inside of it, for you to roll back. Return soon
    * afterwards; what the function returns does not count any more. Gives back the result.
    */
   complete<T>(tx: unknown, result: T): Promise<T>;
-  /** Enqueues a job of another task and waits for its result. Throws CallFailed. */
+  /** Enqueues a job of another task and waits for its result. Throws CallFailedError. */
   call<Input, Result>(
     task: Task<Input, Result>,
     input: NoInfer<Input>,
@@ -114,7 +113,7 @@ export interface CallOptions {
   readonly name?: string;
   readonly queue?: string;
   readonly priority?: number;
-  readonly attempts?: number;
+  readonly maxAttempts?: number;
 }
 
 /** `Input` is what callers pass, `Result` what they get back. */
@@ -161,12 +160,14 @@ export function defineTask<Schema extends StandardSchemaV1, Result>(
     run(input: StandardSchemaV1.InferOutput<Schema>, ctx: Context): Result | Promise<Result>;
   },
 ): Task<StandardSchemaV1.InferInput<Schema>, Result>;
+
 export function defineTask<Input, Result>(
   definition: TaskOptions & {
     readonly input?: undefined;
     run(input: Input, ctx: Context): Result | Promise<Result>;
   },
 ): Task<Input, Result>;
+
 export function defineTask(
   definition: TaskOptions & {
     readonly input?: StandardSchemaV1 | undefined;
@@ -176,17 +177,17 @@ export function defineTask(
   checkKnown(definition, KNOWN);
   const { name, version = null, queue = DEFAULT_QUEUE, retry, timeout, input = null } = definition;
   if (typeof definition.run !== "function") {
-    throw new InvalidArgument({ field: "run", problem: "a task needs a function to run." });
+    throw new InvalidArgumentError({ field: "run", problem: "a task needs a function to run." });
   }
   if (input !== null && typeof input["~standard"]?.validate !== "function") {
-    throw new InvalidArgument({
+    throw new InvalidArgumentError({
       field: "input",
       problem: "this is not a Standard Schema. Use zod, valibot, arktype or another that is.",
     });
   }
   return {
     name: taskName(name, version),
-    queue: checkName("queue", queue),
+    queue: checkQueue("queue", queue),
     retry: retryPolicy(retry),
     timeoutMs: timeout === undefined ? null : toMs("timeout", timeout, { min: 1 }),
     steps: checkMatching(definition.steps),
@@ -197,10 +198,10 @@ export function defineTask(
 
 function checkMatching(steps: StepMatching = "in order"): StepMatching {
   if (steps === "in order" || steps === "by name") return steps;
-  throw new InvalidArgument({ field: "steps", problem: 'give "in order" or "by name".' });
+  throw new InvalidArgumentError({ field: "steps", problem: 'give "in order" or "by name".' });
 }
 
-/** The input as the task's schema understands it. Throws InputRejected. Synchronous when the schema is. */
+/** The input as the task's schema understands it. Throws InputRejectedError. Synchronous when the schema is. */
 export function parseInput(task: Task, value: unknown): unknown {
   if (task.input === null) return value;
   const checked = task.input["~standard"].validate(value);
@@ -216,7 +217,7 @@ function accepted(task: Task, checked: StandardSchemaV1.Result<unknown>): unknow
     path: pathText(issue.path ?? []),
     message: issue.message,
   }));
-  throw new InputRejected({ task: task.name, issues });
+  throw new InputRejectedError({ task: task.name, issues });
 }
 
 function pathText(path: readonly (PropertyKey | StandardSchemaV1.PathSegment)[]): string {
@@ -231,11 +232,14 @@ function pathText(path: readonly (PropertyKey | StandardSchemaV1.PathSegment)[])
 export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = new Map<string, Task>();
   for (const task of checkTaskList(tasks)) {
-    if (typeof task?.run !== "function" || typeof task.retry?.attempts !== "number") {
-      throw new InvalidArgument({ field: "tasks", problem: "give tasks made with defineTask()." });
+    if (typeof task?.run !== "function" || typeof task.retry?.maxAttempts !== "number") {
+      throw new InvalidArgumentError({
+        field: "tasks",
+        problem: "give tasks made with defineTask().",
+      });
     }
     if (map.has(task.name)) {
-      throw new InvalidArgument({
+      throw new InvalidArgumentError({
         field: "tasks",
         problem: `two tasks are called '${task.name}'.`,
       });
@@ -249,5 +253,77 @@ function checkTaskList(tasks: unknown): readonly AnyTask[] {
   if (Array.isArray(tasks)) return tasks as AnyTask[];
   const isModule = typeof tasks === "object" && tasks !== null && !("run" in tasks);
   const advice = isModule ? ". Of a module, give Object.values(tasks)." : ", such as [ship].";
-  throw new InvalidArgument({ field: "tasks", problem: `give a list of tasks${advice}` });
+  throw new InvalidArgumentError({ field: "tasks", problem: `give a list of tasks${advice}` });
+}
+
+// Steps: the parts of a task whose results are kept, so that an attempt that begins again skips what is done.
+//
+//     begun ──► done
+//       ├─────► failed  (a call, until its job is revived)
+//       └─────► doubt ──► done, or begun again when a person says that it did not happen
+
+export const stepKinds = ["step", "effect", "commit", "sleep", "event", "call"] as const;
+
+export type StepKind = (typeof stepKinds)[number];
+
+export const stepStates = ["begun", "done", "failed", "doubt"] as const;
+
+export type StepState = (typeof stepStates)[number];
+
+export interface StepName {
+  readonly name: string;
+  /** Which of the steps of this name it is, from 1. */
+  readonly occurrence: number;
+}
+
+export interface NewStep extends StepName {
+  readonly kind: StepKind;
+  /** Where it stands among all steps of the job, from 1. */
+  readonly position: number;
+}
+
+export interface StepRecord extends NewStep {
+  readonly status: StepState;
+  readonly result: string | null;
+  /** Of the attempt that wrote it. */
+  readonly epoch: number;
+  readonly begunAt: number;
+  readonly endedAt: number | null;
+  /** How long ago it was begun, by the database's clock. */
+  readonly ageMs: number;
+}
+
+export interface EffectInDoubt extends StepName {
+  readonly job: string;
+  readonly task: string;
+  readonly queue: string;
+  readonly begunAt: number;
+}
+
+/** The event that tells that a job has ended for which another waits. No event of a user's has such a name. */
+export const JOB_ENDED = "@job";
+
+/** A transaction as a user's function is given it. */
+export interface UserTransaction {
+  /** One statement in the database's own dialect, with its own placeholders. Resolves to the rows. */
+  query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** The driver's own connection, in the transaction: a `pg` client, a `mysql2` connection, a `DatabaseSync`. */
+  readonly client: unknown;
+}
+
+/** The limit of what a step returns. */
+export const KEPT = { what: "result of a step", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
+
+/** What a step's function returned, as text. */
+export function encodeStep(
+  value: unknown,
+  { kind, name }: { readonly kind: StepKind; readonly name: string },
+): string | null {
+  return encodeReturned(value, KEPT, () => ({
+    what: `result of ${kind} '${name}'`,
+    consequence:
+      kind === "commit"
+        ? "Nothing was committed, and the job is not retried."
+        : "Its work was done, so the job is not retried.",
+  }));
 }

@@ -8,7 +8,7 @@ export interface Returned {
 }
 
 /** A value that JSON would silently change or lose. `path` says where it stands, such as `$.items[2].price`. */
-export class NotSerializable extends HoldfastError {
+export class NotSerializableError extends HoldfastError {
   readonly path: string;
 
   readonly problem: string;
@@ -29,7 +29,7 @@ export class NotSerializable extends HoldfastError {
 }
 
 /** A payload, result or report that is larger than its limit. */
-export class TooLarge extends HoldfastError {
+export class TooLargeError extends HoldfastError {
   readonly what: string;
   readonly bytes: number;
   readonly bytesMax: number;
@@ -44,5 +44,22 @@ export class TooLarge extends HoldfastError {
     this.what = facts.what;
     this.bytes = facts.bytes;
     this.bytesMax = facts.bytesMax;
+  }
+}
+
+/** No effect of this name of the job is in doubt, so there is nothing to resolve. */
+export class EffectNotFoundError extends HoldfastError {
+  readonly id: string;
+  readonly inDoubt: readonly string[];
+
+  constructor(facts: { id: string; name: string; occurrence: number; inDoubt: readonly string[] }) {
+    const { id, name, occurrence, inDoubt } = facts;
+    const which = occurrence === 1 ? `'${name}'` : `'${name}' (occurrence ${occurrence})`;
+    super(
+      "EFFECT_NOT_FOUND",
+      `Job ${id} has no effect ${which} in doubt. In doubt: ${inDoubt.join(", ") || "none"}.`,
+    );
+    this.id = id;
+    this.inDoubt = inDoubt;
   }
 }

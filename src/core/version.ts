@@ -5,20 +5,25 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { HoldfastError } from "./errors.ts";
+import { packageFile } from "./files.ts";
 import type { Runtime } from "./runtime.ts";
 
 const SHORT = 7;
+
 const SHA = /^[0-9a-f]{40,64}$/;
+
 /** The same, whole or abbreviated. */
 const HASH = /^[0-9a-f]{7,64}$/;
+
 /** Folders above the working directory that may hold the repository. */
 const PARENTS_MAX = 32;
+
 const LENGTH_MAX = 128;
+
 const UNKNOWN = /^build-\d+$/;
 
-const PACKAGE = new URL("../../package.json", import.meta.url);
-
 let known: string | null = null;
+
 let library: string | null = null;
 
 export function appVersion(runtime: Runtime, env: NodeJS.ProcessEnv = process.env): string {
@@ -29,23 +34,23 @@ export function appVersion(runtime: Runtime, env: NodeJS.ProcessEnv = process.en
 /** The same as in bin/holdfast.js, which must not load anything before it has looked. */
 const NODE_NEEDED = 24;
 
-export class NodeTooOld extends HoldfastError {
+export class NodeTooOldError extends HoldfastError {
   constructor(found: string) {
     super(
       "NODE_TOO_OLD",
-      `holdfast needs Node ${NODE_NEEDED} or newer, and this is Node ${found}: install a newer one from https://nodejs.org.`,
+      `holdfast requires Node ${NODE_NEEDED} or newer; this is Node ${found}. Install a newer version from https://nodejs.org.`,
     );
   }
 }
 
-/** An older Node would fail later, at the first thing that it lacks. Throws NodeTooOld. */
+/** An older Node would fail later, at the first thing that it lacks. Throws NodeTooOldError. */
 export function checkNode(found: string = process.versions.node): void {
-  if (Number(found.split(".")[0]) < NODE_NEEDED) throw new NodeTooOld(found);
+  if (Number(found.split(".")[0]) < NODE_NEEDED) throw new NodeTooOldError(found);
 }
 
 /** Which version of the library this is. */
 export function libraryVersion(): string {
-  library ??= (JSON.parse(read(PACKAGE)) as { version: string }).version;
+  library ??= (JSON.parse(read(packageFile("package.json"))) as { version: string }).version;
   return library;
 }
 

@@ -6,15 +6,16 @@
  * retries takes milliseconds, and the same test sees the same run every time.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { toMs, type Duration } from "../core/duration.ts";
-import { checkKnown } from "../core/check.ts";
-import { noGauge, systemRuntime, type Gauge, type Runtime, type Timer } from "../core/runtime.ts";
+import { type Duration, toMs } from "../core/duration.ts";
+import { checkKnown } from "../core/options.ts";
+import { type Gauge, noGauge, type Runtime, systemRuntime, type Timer } from "../core/runtime.ts";
 
 /** Where a clock begins unless the test says otherwise: a whole second in January 2027. */
 export const START_AT = 1_800_000_000_000;
 
 /** This many turns of the event loop without new work: whatever could run has run. */
 const QUIET_TURNS = 3;
+
 /** A clock that nothing moved for so long, in real time, while no drain ran, stands still. */
 const STILL_MS = 1_000;
 

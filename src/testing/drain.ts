@@ -5,16 +5,16 @@
  * other and in claim order, so a test sees what production would do and sees it in the same order
  * every time. With `skipTime` the test's clock jumps to the next job that waits for its time.
  */
+import { type Holdfast, taskClient, type TaskClient } from "../app/holdfast.ts";
+import type { Store } from "../app/store.ts";
 import type { ErrorRecord } from "../core/error-record.ts";
-import { HoldfastError, InvalidArgument } from "../core/errors.ts";
+import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
-import { statuses, type Outcome, type Status } from "../core/job.ts";
-import { taskMap, type AnyTask, type Task } from "../core/task.ts";
-import { checkKnown, checkWhole } from "../core/check.ts";
-import type { ClaimedJob, JobSummary, ListFilter, Store } from "../store/store.ts";
-import { taskClient, type TaskClient } from "../queue/task-client.ts";
+import { type Outcome, type Status, statuses } from "../core/job.ts";
+import { checkKnown, checkWhole } from "../core/options.ts";
+import { type AnyTask, type Task, taskMap } from "../core/task.ts";
+import type { ClaimedJob, JobSummary, ListFilter } from "../jobs/store.ts";
 import { Attempt, type AttemptOwner } from "../worker/attempt.ts";
-import type { Holdfast } from "../worker/holdfast.ts";
 import { guardProcess, runTraced } from "../worker/uncaught.ts";
 import { TestClock } from "./clock.ts";
 
@@ -23,17 +23,21 @@ export const DRAIN_ATTEMPTS_MAX = 10_000;
 
 /** Nobody renews it, so it lasts for any attempt a test can wait for. */
 const LEASE_MS = 24 * 3_600_000;
+
 const PROMOTE_BATCH = 500;
+
 const PAGE = 500;
 
 const KNOWN = new Set(["skipTime", "attempts"]);
+
 const WAITING = ["scheduled", "retry", "waiting"] as const satisfies readonly Status[];
+
 const LIVE = ["pending", "processing", ...WAITING] as const satisfies readonly Status[];
 
 export interface DrainOptions {
   /** Let the test's clock jump to the next retry or delayed job until all are finished. */
   readonly skipTime?: boolean;
-  /** How many attempts may be made before the drain gives up with DrainLimit. Default 10,000. */
+  /** How many attempts may be made before the drain gives up with DrainLimitError. Default 10,000. */
   readonly attempts?: number;
 }
 
@@ -61,7 +65,7 @@ export interface Drained {
 }
 
 /** More attempts were made than any sensible test needs. */
-export class DrainLimit extends HoldfastError {
+export class DrainLimitError extends HoldfastError {
   readonly attempts: number;
 
   constructor(facts: { attempts: number; task: string }) {
@@ -102,7 +106,7 @@ export async function drain(
 function checkClock({ runtime }: Holdfast): TestClock {
   if (runtime instanceof TestClock) return runtime;
   const problem = "only a test clock can skip time: open with openTestHoldfast() or testClock().";
-  throw new InvalidArgument({ field: "skipTime", problem });
+  throw new InvalidArgumentError({ field: "skipTime", problem });
 }
 
 interface Ended {
@@ -113,7 +117,7 @@ interface Ended {
 class Drain {
   readonly #holdfast: Holdfast;
   readonly #tasks: ReadonlyMap<string, Task>;
-  readonly #attemptsMax: number;
+  readonly #maxAttempts: number;
   readonly #newId: () => string;
   readonly #client: TaskClient;
   readonly #worker: string;
@@ -121,8 +125,8 @@ class Drain {
   #queues: readonly string[] = [];
   #attempts = 0;
 
-  constructor(holdfast: Holdfast, tasks: ReadonlyMap<string, Task>, attemptsMax: number) {
-    this.#attemptsMax = attemptsMax;
+  constructor(holdfast: Holdfast, tasks: ReadonlyMap<string, Task>, maxAttempts: number) {
+    this.#maxAttempts = maxAttempts;
     this.#holdfast = holdfast;
     this.#tasks = tasks;
     this.#newId = makeIds(holdfast.runtime);
@@ -163,16 +167,16 @@ class Drain {
 
   async #claim(): Promise<ClaimedJob | null> {
     const { store } = this.#holdfast;
-    while ((await store.promoteDue({ limit: PROMOTE_BATCH })) === PROMOTE_BATCH);
+    while ((await store.jobs.promoteDue({ limit: PROMOTE_BATCH })) === PROMOTE_BATCH);
     const job = (await this.#claimFrom(this.#queues)) ?? (await this.#claimAnywhere());
-    if (job === null || this.#attempts < this.#attemptsMax) return job;
-    await store.release([job]);
-    throw new DrainLimit({ attempts: this.#attempts, task: job.task });
+    if (job === null || this.#attempts < this.#maxAttempts) return job;
+    await store.jobs.release([job]);
+    throw new DrainLimitError({ attempts: this.#attempts, task: job.task });
   }
 
   /** A job may stand in a queue that no task names. Looking for those counts rows, so it is done last. */
   async #claimAnywhere(): Promise<ClaimedJob | null> {
-    const stats = await this.#holdfast.store.stats();
+    const stats = await this.#holdfast.store.jobs.stats();
     this.#queues = stats.map(({ queue }) => queue);
     return this.#claimFrom(this.#queues);
   }
@@ -180,7 +184,7 @@ class Drain {
   async #claimFrom(queues: readonly string[]): Promise<ClaimedJob | null> {
     const tasks = [...this.#tasks.keys()];
     const wanted = { worker: this.#worker, queues, tasks, limit: 1, leaseMs: LEASE_MS };
-    const [job = null] = await this.#holdfast.store.claim(wanted);
+    const [job = null] = await this.#holdfast.store.jobs.claim(wanted);
     return job;
   }
 
@@ -203,7 +207,9 @@ class Drain {
     });
     const { id, worker, epoch } = job;
     const settlements = [{ id, worker, epoch, outcome }];
-    await (attempt.completed ? store.settleCompleted(settlements) : store.settle(settlements));
+    await (attempt.completed
+      ? store.jobs.settleCompleted(settlements)
+      : store.jobs.settle(settlements));
   }
 
   async #unfinished(): Promise<string[]> {
@@ -230,11 +236,12 @@ async function* pages(
   store: Store,
   filter: Pick<ListFilter, "task" | "status">,
 ): AsyncGenerator<JobSummary> {
-  let page = await store.list({ ...filter, limit: PAGE });
+  let page = await store.jobs.list({ ...filter, limit: PAGE });
   while (page.length > 0) {
     yield* page;
     const last = page.at(-1) as JobSummary;
-    page = page.length < PAGE ? [] : await store.list({ ...filter, limit: PAGE, before: last.id });
+    page =
+      page.length < PAGE ? [] : await store.jobs.list({ ...filter, limit: PAGE, before: last.id });
   }
 }
 

@@ -1,9 +1,11 @@
 /** Published as `holdfast/testing`: what an application's own tests need. */
+
+export type { Runtime } from "../core/runtime.ts";
 export { testClock, type TestClock, type TestClockOptions } from "./clock.ts";
 export {
   drain,
   DRAIN_ATTEMPTS_MAX,
-  DrainLimit,
+  DrainLimitError,
   type Drained,
   type DrainedJob,
   type DrainOptions,

@@ -1,8 +1,8 @@
 /** A Holdfast for one test: a database in memory, on a clock that the test moves. */
-import { checkKnown } from "../core/check.ts";
+import { type Holdfast, openHoldfast } from "../app/holdfast.ts";
 import type { Logger } from "../core/log.ts";
+import { checkKnown } from "../core/options.ts";
 import type { AnyTask } from "../core/task.ts";
-import { openHoldfast, type Holdfast } from "../worker/holdfast.ts";
 import { testClock, type TestClock } from "./clock.ts";
 import { drain, type Drained, type DrainOptions } from "./drain.ts";
 

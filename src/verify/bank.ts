@@ -12,8 +12,10 @@ import type { Charges } from "./check/history.ts";
 const { Agent, createServer, request } = process.getBuiltinModule("node:http");
 
 const HOST = "127.0.0.1";
+
 /** Every so many charges one answer is lost. */
 const LOST_EVERY = 50;
+
 const PATIENCE_MS = 10_000;
 
 interface Account {
@@ -56,7 +58,7 @@ export class Bank implements AsyncDisposable {
   }
 
   get charges(): Charges[] {
-    return [...this.#accounts].map(([key, { calls }]) => ({ key, calls }));
+    return [...this.#accounts].map(([key, { cents, calls }]) => ({ key, cents, calls }));
   }
 
   charged(key: string): number | null {

@@ -2,9 +2,9 @@
  * The database that a run is made on, as the kit sees it: by plain SQL over connections of its own. One of its own on the
  * server that the user named, or a file of its own; what else is there is not touched.
  */
-import { StoreUnavailable } from "../core/errors.ts";
-import type { Table } from "./check/history.ts";
+import { StoreUnavailableError } from "../core/errors.ts";
 import { systemRuntime } from "../core/runtime.ts";
+import type { Table } from "./check/history.ts";
 import type { FaultKind } from "./plan.ts";
 import { LEDGER } from "./tasks.ts";
 
@@ -45,21 +45,6 @@ export function watchedTables(prefix: string): Watched[] {
 
 export const LEDGER_TABLE = `create table ${LEDGER} (job_id char(36) not null, epoch int not null)`;
 
-/** Opens a database of the kit's own at the place that the URL names; without one, a file in the folder. */
-export async function openDatabase(url: string | undefined, folder: string): Promise<Database> {
-  const scheme = url?.split(":")[0] ?? "sqlite";
-  if (scheme === "postgres" || scheme === "postgresql") {
-    const { PostgresDatabase } = await import("./postgres-database.ts");
-    return PostgresDatabase.create(url as string);
-  }
-  if (scheme === "mysql" || scheme === "mariadb") {
-    const { MysqlDatabase } = await import("./mysql-database.ts");
-    return MysqlDatabase.create(url as string);
-  }
-  const { SqliteDatabase } = await import("./sqlite-database.ts");
-  return SqliteDatabase.create(url, folder);
-}
-
 /** Columns as a JSON object, for databases whose triggers have to name them. */
 export function jsonOf(row: "old" | "new", columns: readonly string[]): string {
   return `json_object(${columns.map((column) => `'${column}', ${row}.${column}`).join(", ")})`;
@@ -84,9 +69,9 @@ export function withDatabase(url: string, name: string): string {
   return changed.href;
 }
 
-export function cannotCreate(error: unknown): StoreUnavailable {
+export function cannotCreate(error: unknown): StoreUnavailableError {
   const why = error instanceof Error ? error.message : String(error);
-  return new StoreUnavailable(
+  return new StoreUnavailableError(
     {
       problem: `No database of the kit's own could be made: ${why}.`,
       remedy: "Name a user who may create databases; nothing else on the server is touched.",

@@ -1,6 +1,6 @@
 /** Reads what a run left in the database, by plain SQL. */
 import type { Columns, Rows, Table, Witnessed } from "./check/history.ts";
-import { WITNESS, type Database, type Row } from "./database.ts";
+import { type Database, type Row, WITNESS } from "./database.ts";
 import { LEDGER } from "./tasks.ts";
 
 const PAGE = 20_000;
@@ -27,7 +27,7 @@ export async function readRows(database: Database): Promise<Rows> {
       epoch: Number(row["epoch"]),
       attempts: Number(row["attempts"]),
       crashes: Number(row["crashes"]),
-      attemptsMax: Number(row["max_attempts"]),
+      maxAttempts: Number(row["max_attempts"]),
       worker: optional(row["worker"]),
       result: optional(row["result"]),
     })),

@@ -1,18 +1,19 @@
 /** A MySQL or MariaDB database of the kit's own. */
 import {
   cannotCreate,
+  type Database,
   jsonOf,
   LEDGER_TABLE,
+  type Row,
   scratchName,
   triggerTimes,
-  WITNESS,
-  withDatabase,
-  type Database,
-  type Row,
   type Watched,
+  withDatabase,
+  WITNESS,
 } from "./database.ts";
 
 const CONNECT_MS_MAX = 5_000;
+
 const ANSWER_MS_MAX = 60_000;
 
 export class MysqlDatabase implements Database {

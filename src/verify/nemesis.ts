@@ -1,16 +1,16 @@
 /** Does what the plan says, when it says so, and says what it did. */
-import { systemRuntime, sleep } from "../core/runtime.ts";
-import type { Crew } from "./crew.ts";
+import { sleep, systemRuntime } from "../core/runtime.ts";
 import type { Database } from "./database.ts";
-import type { Journal } from "./journal.ts";
 import type { Fault, FaultKind } from "./plan.ts";
+import type { ProcessLog } from "./process-log.ts";
+import type { Processes } from "./processes.ts";
 import type { Proxy } from "./proxy.ts";
 
 export interface NemesisParts {
-  readonly crew: Crew;
+  readonly processes: Processes;
   readonly database: Database;
   readonly proxy: Proxy | null;
-  readonly journal: Journal;
+  readonly processLog: ProcessLog;
   /** Kills the server and starts it again; null: it is not ours. */
   readonly restart: (() => Promise<void>) | null;
   readonly signal: AbortSignal;
@@ -18,12 +18,11 @@ export interface NemesisParts {
 
 /** Right after a fault there may be nobody whom the next can meet: it waits, so often at most. On a busy machine it is late. */
 const LOOKS_MAX = 400;
+
 const LOOK_MS = 50;
 
 export class Nemesis {
   readonly done: Partial<Record<FaultKind, number>> = {};
-  /** Everything was done, and what lasts is over. */
-  isOver = false;
   readonly #parts: NemesisParts;
   readonly #lasting: Promise<unknown>[] = [];
 
@@ -31,15 +30,8 @@ export class Nemesis {
     this.#parts = parts;
   }
 
+  /** Ends when everything was done, and what lasts is over. */
   async carryOut(faults: readonly Fault[]): Promise<void> {
-    try {
-      await this.#carryOut(faults);
-    } finally {
-      this.isOver = true;
-    }
-  }
-
-  async #carryOut(faults: readonly Fault[]): Promise<void> {
     const { signal } = this.#parts;
     const startedAt = systemRuntime.monotonic();
     for (const fault of faults) {
@@ -61,17 +53,17 @@ export class Nemesis {
 
   /** False: there is nobody to be met now. */
   async #try({ kind, whom, ms }: Fault): Promise<boolean> {
-    const { crew, database, proxy } = this.#parts;
+    const { processes, database, proxy, signal } = this.#parts;
     switch (kind) {
       case "kill":
-        return this.#say(kind, crew.kill(whom));
+        return this.#say(kind, processes.kill(whom));
       case "freeze": {
-        const frozen = crew.freeze(whom, ms);
+        const frozen = processes.freeze(whom, ms, signal);
         if (frozen !== null) this.#lasting.push(frozen.thawed);
         return this.#say(kind, frozen?.name ?? null);
       }
       case "block":
-        return this.#say(kind, crew.block(whom, ms));
+        return this.#say(kind, processes.block(whom, ms));
       case "cut":
         return (await database.cut(whom).catch(() => false)) && this.#say(kind, "");
       case "deafen":
@@ -86,17 +78,17 @@ export class Nemesis {
   }
 
   async #restart(): Promise<boolean> {
-    const { restart, journal } = this.#parts;
+    const { restart, processLog } = this.#parts;
     if (restart === null) return false;
-    journal.say({ f: "fault", kind: "restart" });
+    processLog.say({ f: "fault", kind: "restart" });
     await restart();
-    journal.say({ f: "fault", kind: "back" });
+    processLog.say({ f: "fault", kind: "back" });
     return true;
   }
 
   #say(kind: FaultKind, worker: string | null): boolean {
     if (worker === null) return false;
-    this.#parts.journal.say({ f: "fault", kind, worker });
+    this.#parts.processLog.say({ f: "fault", kind, worker });
     return true;
   }
 }

@@ -1,7 +1,7 @@
 /** What is done to whom and when: drawn from a seed before anything happens, so that a run's plan can be had again. */
-import { randomFrom } from "../core/seeded.ts";
+import { randomFrom, SHARES, type Shares } from "./workload.ts";
 
-export const faultKinds = [
+const faultKinds = [
   "kill", // kill -9 of a process
   "freeze", // SIGSTOP for longer than the lease, then SIGCONT: a zombie
   "block", // a function that blocks its event loop for longer than the lease
@@ -22,25 +22,54 @@ export interface Fault {
   readonly ms: number;
 }
 
-export interface Plan {
-  readonly seed: number;
+export type Role = "worker" | "producer";
+
+/** How large a run is, and of what it is made. */
+export interface Preset {
   readonly workers: number;
   readonly producers: number;
   /** How many jobs are enqueued, evenly over the time of the faults. */
   readonly jobs: number;
-  /** Faults and jobs come for so long; after that all shall come to an end by itself. */
+  /** Of a hundred jobs, so many of each kind. */
+  readonly shares: Shares;
+  /** How long a job works, at most. */
+  readonly workMs: number;
+  /** Jobs and faults come for so long; after that all jobs end without help. */
   readonly ms: number;
+  /** Without faults, at the end of that time. */
+  readonly calmMs: number;
+  readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
+  /** The processes that are killed. */
+  readonly victims: readonly Role[];
+  /** A machine that does fewer jobs a second, once the faults are over, has failed. */
+  readonly jobsPerSecondLeast: number;
+}
+
+export interface Plan extends Omit<Preset, "faults"> {
+  readonly seed: number;
   readonly faults: readonly Fault[];
 }
 
 /** Short, so that many leases end within a run. */
 export const LEASE_MS = 2_000;
-export const GRACE_MS = 200;
-export const UPKEEP_MS = 200;
 
-export const WORKERS = 8;
-export const PRODUCERS = 2;
+export const GRACE_MS = 200;
+
+export const MAINTENANCE_MS = 200;
+
+/** How many jobs a worker process runs at once. */
+export const CONCURRENCY = 4;
+
+const WORKERS = 8;
+
+const PRODUCERS = 2;
+
 const JOBS_PER_S = 164;
+
+const WORK_MS_MAX = 200;
+
+/** After the last fault of a torture, all comes to its end in about this time, and is then checked. */
+const AFTER_MS = 12_000;
 
 /** How often in a minute. */
 const RATES: Readonly<Record<FaultKind, number>> = {
@@ -61,32 +90,80 @@ const LASTS: Partial<Record<FaultKind, readonly [number, number]>> = {
   storm: [1_000, 3_000],
 };
 
-/** Everybody shall have begun before the first fault, and shall wake up again after the last. */
+/** Every process has begun before the first fault. */
 const FIRST_MS = 1_000;
-const LAST_MS = LEASE_MS * 3;
 
-export function makePlan(parts: {
-  readonly seed: number;
+/** Everything at once, for about so long. */
+export function torturePreset(parts: {
   readonly ms: number;
-  readonly kinds: readonly FaultKind[];
   readonly jobsPerSecond?: number | undefined;
-}): Plan {
-  const { seed, ms, jobsPerSecond = JOBS_PER_S } = parts;
+}): Preset {
+  const ms = Math.max(parts.ms - AFTER_MS, AFTER_MS);
+  const counts = Object.entries(RATES).map(([kind, rate]) => [
+    kind,
+    Math.ceil((rate * ms) / 60_000),
+  ]);
+  return {
+    workers: WORKERS,
+    producers: PRODUCERS,
+    jobs: Math.round(((parts.jobsPerSecond ?? JOBS_PER_S) * ms) / 1_000),
+    shares: SHARES,
+    workMs: WORK_MS_MAX,
+    ms,
+    calmMs: LEASE_MS * 3,
+    faults: Object.fromEntries(counts) as Record<FaultKind, number>,
+    victims: ["worker", "producer"],
+    jobsPerSecondLeast: 40,
+  };
+}
+
+/** A shop with this many orders, while its workers are killed and frozen. */
+export function demoPreset({ orders, workers }: { orders: number; workers: number }): Preset {
+  const ms = Math.max(DEMO.msLeast, (orders * 1_000) / (workers * DEMO.ordersPerWorkerSecond));
+  const busyMs = (DEMO.busy * workers * CONCURRENCY * ms) / orders;
+  return {
+    workers,
+    producers: 1,
+    jobs: orders,
+    shares: { order: 100 },
+    workMs: Math.round(2 * busyMs),
+    ms,
+    calmMs: ms / 10,
+    faults: { kill: among(orders, DEMO.kills), freeze: among(orders, DEMO.freezes) },
+    victims: ["worker"],
+    jobsPerSecondLeast: 2, // It may be shown on a slow machine.
+  };
+}
+
+const DEMO = {
+  msLeast: 8_000,
+  ordersPerWorkerSecond: 16,
+  /** The share of time in which a worker has an order in hand, so that a fault meets some. */
+  busy: 0.4,
+  /** One fault for so many orders. */
+  kills: { every: 40, least: 3, most: 25 },
+  freezes: { every: 160, least: 1, most: 6 },
+} as const;
+
+function among(
+  orders: number,
+  { every, least, most }: { every: number; least: number; most: number },
+): number {
+  return Math.min(most, Math.max(least, Math.round(orders / every)));
+}
+
+/** Only faults of these kinds, where a database knows no others. */
+export function makePlan(seed: number, preset: Preset, kinds: readonly FaultKind[]): Plan {
   const random = randomFrom(seed);
-  const kinds = parts.kinds.flatMap((kind) =>
-    Array.from({ length: Math.ceil((RATES[kind] * ms) / 60_000) }, () => kind),
-  );
-  const order = kinds
+  const all = kinds.flatMap((kind) => Array.from({ length: preset.faults[kind] ?? 0 }, () => kind));
+  const order = all
     .map((kind) => ({ kind, at: random() }))
     .toSorted((a, b) => a.at - b.at)
     .map(({ kind }) => kind);
-  const span = ms - FIRST_MS - LAST_MS;
+  const span = preset.ms - FIRST_MS - preset.calmMs;
   return {
+    ...preset,
     seed,
-    workers: WORKERS,
-    producers: PRODUCERS,
-    jobs: Math.round((jobsPerSecond * ms) / 1_000),
-    ms,
     faults: order.map((kind, index) => ({
       kind,
       atMs: Math.round(FIRST_MS + (span * (index + random())) / order.length),
@@ -94,6 +171,12 @@ export function makePlan(parts: {
       ms: lasting(kind, random()),
     })),
   };
+}
+
+export function countFaults({ faults }: Plan): Partial<Record<FaultKind, number>> {
+  const counts: Partial<Record<FaultKind, number>> = {};
+  for (const { kind } of faults) counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
 }
 
 function lasting(kind: FaultKind, share: number): number {

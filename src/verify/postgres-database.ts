@@ -2,17 +2,18 @@
 import type { Client as PgClient } from "pg";
 import {
   cannotCreate,
+  type Database,
   LEDGER_TABLE,
+  type Row,
   scratchName,
   triggerTimes,
-  WITNESS,
-  withDatabase,
-  type Database,
-  type Row,
   type Watched,
+  withDatabase,
+  WITNESS,
 } from "./database.ts";
 
 const CONNECT_MS_MAX = 5_000;
+
 const ANSWER_MS_MAX = 60_000;
 
 export class PostgresDatabase implements Database {

@@ -1,13 +1,13 @@
 /** What a process of the kit is told, and how it ends when nobody needs it any more. */
 import { flushCompileCache } from "node:module";
 import { systemRuntime } from "../core/runtime.ts";
+import type { Workload } from "./workload.ts";
 
-export interface ProcessConfig {
+export interface ProcessConfig extends Workload {
   readonly name: string;
   readonly url: string;
-  readonly journal: string;
+  readonly processLog: string;
   readonly bank: string;
-  readonly seed: number;
   /** Producers: which of them, and how many jobs all of them make over so many milliseconds. */
   readonly place: number;
   readonly producers: number;
@@ -23,7 +23,10 @@ export function sayReady(): void {
   process.send?.("ready");
 }
 
-/** Nobody outlives a run that was killed. */
+/** No process outlives a run that was killed: those that are awake wake the frozen ones, so that these end too. */
 export function endWithParent(): void {
-  process.on("disconnect", () => systemRuntime.afterIo(() => process.exit(3)));
+  process.on("disconnect", () => {
+    process.kill(0, "SIGCONT"); // The process group; a process that is awake ignores it.
+    systemRuntime.afterIo(() => process.exit(3));
+  });
 }

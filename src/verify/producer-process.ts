@@ -5,40 +5,59 @@
  * what the first had begun: what was begun and not answered may have happened, and is not done again.
  */
 import { existsSync } from "node:fs";
-import { OutcomeUnknown } from "../core/errors.ts";
-import { systemRuntime, sleep } from "../core/runtime.ts";
-import { openHoldfast } from "../worker/holdfast.ts";
-import { Journal, readJournal } from "./journal.ts";
-import { endWithParent, sayReady, type ProcessConfig } from "./process.ts";
+import { openHoldfast } from "../app/holdfast.ts";
+import { OutcomeUnknownError } from "../core/errors.ts";
+import { sleep, systemRuntime } from "../core/runtime.ts";
+import { ProcessLog, readProcessLog } from "./process-log.ts";
+import { endWithParent, type ProcessConfig, sayReady } from "./process.ts";
 import { packed, plain } from "./tasks.ts";
-import { pieceOf, type Piece } from "./workload.ts";
+import { type Piece, pieceOf } from "./workload.ts";
 
 const TICK_MS = 100;
+
 /** Under way at once: so many are in doubt when it is killed. */
 const AT_ONCE_MAX = 20;
+
 const AGAIN_MS = 100;
+
 /** An enqueue that failed was not written: it is tried again, so often at most. */
 const TRIES_MAX = 600;
+
 const CANCEL_MS_MAX = 500;
 
 const config = JSON.parse(process.argv[2] ?? "{}") as ProcessConfig;
-const { seed, place, producers, jobs, ms } = config;
-const earlier = existsSync(config.journal) ? readJournal(config.journal) : [];
-const journal = new Journal(config.journal);
+
+const { place, producers, jobs, ms } = config;
+
+const earlier = existsSync(config.processLog) ? readProcessLog(config.processLog) : [];
+
+const processLog = new ProcessLog(config.processLog);
+
 const chores = new Set<Promise<void>>();
 
 endWithParent();
+
 const holdfast = await openHoldfast(config.url, { migrate: false });
+
 // All producers, and those that follow on them, keep to the clock of the first line.
 const startedAt = earlier[0]?.at ?? systemRuntime.now();
-journal.say({ f: "hello", process: config.name, worker: config.name, pid: process.pid });
+
+processLog.say({ f: "hello", process: config.name, worker: config.name, pid: process.pid });
+
 sayReady();
+
 catchUp();
+
 await produce();
+
 await Promise.all(chores);
+
 await holdfast.close();
-journal[Symbol.dispose]();
+
+processLog[Symbol.dispose]();
+
 process.send?.("finished");
+
 process.disconnect?.();
 
 async function produce(): Promise<void> {
@@ -49,7 +68,7 @@ async function produce(): Promise<void> {
   while (n < jobs) {
     const due: Piece[] = [];
     for (; due.length < AT_ONCE_MAX && n < jobs && dueAt(n) <= systemRuntime.now(); n += producers)
-      due.push(pieceOf(seed, n));
+      due.push(pieceOf(config, n));
     const together = due.filter(({ kind }) => kind === "plain");
     const others = due.filter(({ kind }) => kind !== "plain");
     await Promise.all([enqueueTogether(together), ...others.map(offer)]);
@@ -65,7 +84,7 @@ function dueAt(n: number): number {
 async function enqueueTogether(pieces: readonly Piece[]): Promise<void> {
   if (pieces.length === 0) return;
   const say = (type: "invoke" | "fail" | "info"): void => {
-    for (const { n, task } of pieces) journal.say({ f: "enqueue", type, n, task });
+    for (const { n, task } of pieces) processLog.say({ f: "enqueue", type, n, task });
   };
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     say("invoke");
@@ -73,10 +92,10 @@ async function enqueueTogether(pieces: readonly Piece[]): Promise<void> {
       const inputs = pieces.map(({ input }) => input);
       const accepted = await holdfast.enqueueMany(plain, inputs);
       for (const [index, { id }] of accepted.entries())
-        journal.say({ f: "enqueue", type: "ok", n: inputs[index]?.n ?? 0, id });
+        processLog.say({ f: "enqueue", type: "ok", n: inputs[index]?.n ?? 0, id });
       return;
     } catch (error) {
-      const isUnknown = error instanceof OutcomeUnknown;
+      const isUnknown = error instanceof OutcomeUnknownError;
       say(isUnknown ? "info" : "fail");
       if (isUnknown) return;
       await sleep(systemRuntime, AGAIN_MS);
@@ -95,18 +114,18 @@ async function offer(piece: Piece): Promise<void> {
 async function enqueue(piece: Piece): Promise<void> {
   const { n, task, kind, luck } = piece;
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-    journal.say({ f: "enqueue", type: "invoke", n, task });
+    processLog.say({ f: "enqueue", type: "invoke", n, task });
     try {
       const { id } = await holdfast.enqueue(task, piece.input, {
         ...piece.options,
         ...terms(kind),
       });
-      journal.say({ f: "enqueue", type: "ok", n, id });
+      processLog.say({ f: "enqueue", type: "ok", n, id });
       if (kind === "cancelled") later(() => cancel(id, luck * CANCEL_MS_MAX));
       return;
     } catch (error) {
-      const type = error instanceof OutcomeUnknown ? "info" : "fail";
-      journal.say({ f: "enqueue", type, n, task, error: String(error) });
+      const type = error instanceof OutcomeUnknownError ? "info" : "fail";
+      processLog.say({ f: "enqueue", type, n, task, error: String(error) });
       if (type === "info" && kind !== "keyed") return;
       await sleep(systemRuntime, AGAIN_MS);
     }
@@ -114,8 +133,8 @@ async function enqueue(piece: Piece): Promise<void> {
 }
 
 /** As the tasks say; by its name alone a job gets the defaults. */
-function terms(kind: Piece["kind"]): { attempts: number } {
-  return { attempts: kind === "doomed" ? 2 : 1_000 };
+function terms(kind: Piece["kind"]): { maxAttempts: number } {
+  return { maxAttempts: kind === "doomed" ? 2 : 1_000 };
 }
 
 /** Waiting jobs of a producer that was killed would wait for ever. */
@@ -123,7 +142,7 @@ function catchUp(): void {
   const told = new Set(earlier.flatMap((one) => (one.f === "emit" ? [one.n] : [])));
   const begun = new Set(earlier.flatMap((one) => (one.f === "enqueue" ? [one.n] : [])));
   for (const n of begun)
-    if (!told.has(n) && pieceOf(seed, n).kind === "awaiting") later(() => tell(n));
+    if (!told.has(n) && pieceOf(config, n).kind === "awaiting") later(() => tell(n));
 }
 
 function later(chore: () => Promise<void>): void {
@@ -134,14 +153,14 @@ function later(chore: () => Promise<void>): void {
 /** To say it twice changes nothing, so it is said until somebody heard it. */
 async function tell(n: number): Promise<void> {
   await untilDone(() => holdfast.emit(packed, String(n), { n }));
-  journal.say({ f: "emit", n });
+  processLog.say({ f: "emit", n });
 }
 
 async function cancel(id: string, afterMs: number): Promise<void> {
   await sleep(systemRuntime, afterMs);
-  journal.say({ f: "cancel", id, became: null });
+  processLog.say({ f: "cancel", id, became: null });
   const became = await untilDone(() => holdfast.jobs.cancel(id));
-  if (became !== undefined) journal.say({ f: "cancel", id, became });
+  if (became !== undefined) processLog.say({ f: "cancel", id, became });
 }
 
 async function untilDone<T>(act: () => Promise<T>): Promise<T | undefined> {

@@ -1,10 +1,12 @@
 /** Stands between some processes and the server, on loopback, and loses what the server says when it is told to. */
 import { once } from "node:events";
-import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
-import { systemRuntime, sleep } from "../core/runtime.ts";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { sleep, systemRuntime } from "../core/runtime.ts";
 
 const HOST = "127.0.0.1";
+
 const PORTS: Readonly<Record<string, number>> = { "postgres:": 5432, "postgresql:": 5432 };
+
 const PORT_OTHERWISE = 3306;
 
 interface Link {

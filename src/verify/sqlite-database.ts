@@ -2,21 +2,23 @@
 import { rmSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { InvalidArgument } from "../core/errors.ts";
-import { systemRuntime, sleep } from "../core/runtime.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { sleep, systemRuntime } from "../core/runtime.ts";
 import {
+  type Database,
   jsonOf,
   LEDGER_TABLE,
-  triggerTimes,
-  WITNESS,
-  type Database,
   type Row,
+  triggerTimes,
   type Watched,
+  WITNESS,
 } from "./database.ts";
 
 /** In a storm the file is locked for so long at a time, and free for so long in between. */
 const LOCKED_MS = 150;
+
 const FREE_MS = 15;
+
 const BUSY_MS_MAX = 10_000;
 
 export class SqliteDatabase implements Database {
@@ -39,7 +41,7 @@ export class SqliteDatabase implements Database {
     if (!url.startsWith("sqlite:") || url === "sqlite::memory:") {
       const problem =
         "give sqlite:<file>, postgres://… or mysql://…; a database in memory has one process.";
-      throw new InvalidArgument({ field: "url", problem });
+      throw new InvalidArgumentError({ field: "url", problem });
     }
     const named = resolve(url.slice("sqlite:".length));
     const name = `${basename(named)}.verify-${process.pid}`;

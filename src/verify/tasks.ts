@@ -4,17 +4,19 @@
  */
 import { defineEvent } from "../core/event.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
-import { defineTask, type AnyTask, type Context } from "../core/task.ts";
+import { type AnyTask, type Context, defineTask } from "../core/task.ts";
 import { Bank } from "./bank.ts";
-import type { Journal } from "./journal.ts";
+import type { ProcessLog } from "./process-log.ts";
 import type { Input } from "./workload.ts";
 
 export const LEDGER = "verify_ledger";
+
 export const packed = defineEvent<{ n: number }>({ name: "packed" });
 
 const FLAKY_TRIES = 2;
+
 /** Killing is not a job's fault: none shall run out of tries for it. */
-const INNOCENT = { attempts: 1_000, first: "10ms", most: "200ms" } as const;
+const INNOCENT = { maxAttempts: 1_000, backoff: { initial: "10ms", max: "200ms" } } as const;
 
 const work = (ms: number): Promise<void> => sleep(systemRuntime, ms);
 
@@ -51,7 +53,7 @@ const simple: readonly AnyTask[] = [
   }),
   defineTask({
     name: "doomed",
-    retry: { ...INNOCENT, attempts: 2 },
+    retry: { ...INNOCENT, maxAttempts: 2 },
     run(): { n: number } {
       throw new Error("never");
     },
@@ -74,14 +76,17 @@ const simple: readonly AnyTask[] = [
   }),
 ];
 
-export function tasksOf(parts: { readonly journal: Journal; readonly bank: string }): AnyTask[] {
-  const { journal, bank } = parts;
+export function tasksOf(parts: {
+  readonly processLog: ProcessLog;
+  readonly bank: string;
+}): AnyTask[] {
+  const { processLog, bank } = parts;
   const begin = ({ fence: { id, epoch } }: Context, step: string): void =>
-    journal.say({ f: "body", job: id, epoch, step });
+    processLog.say({ f: "body", job: id, epoch, step });
   const look = async (ctx: Context, key: string): Promise<number | null> => {
     const found = await Bank.find(bank, key);
     const { id, epoch } = ctx.fence;
-    journal.say({ f: "asked", job: id, epoch, step: "charge/1", found: found !== null });
+    processLog.say({ f: "asked", job: id, epoch, step: "charge/1", found: found !== null });
     return found;
   };
   const charge = (n: number, ctx: Context): ((effect: { key: string }) => Promise<number>) => {

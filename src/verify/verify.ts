@@ -5,39 +5,47 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Holdfast, openHoldfast } from "../app/holdfast.ts";
 import { HoldfastError } from "../core/errors.ts";
-import { systemRuntime, sleep } from "../core/runtime.ts";
-import { openHoldfast, type Holdfast } from "../worker/holdfast.ts";
+import { sleep, systemRuntime } from "../core/runtime.ts";
 import { Bank } from "./bank.ts";
 import type { Limits } from "./check/history.ts";
 import { judge, type Verdict } from "./check/verdict.ts";
-import { Crew } from "./crew.ts";
-import { openDatabase, watchedTables, type Database } from "./database.ts";
+import { type Database, watchedTables } from "./database.ts";
 import { readRows, readWitness, unfinishedRows } from "./evidence.ts";
-import { Journal, journalPath, readJournals } from "./journal.ts";
 import { Nemesis } from "./nemesis.ts";
-import { GRACE_MS, LEASE_MS, makePlan, UPKEEP_MS, type FaultKind, type Plan } from "./plan.ts";
+import {
+  countFaults,
+  type FaultKind,
+  GRACE_MS,
+  LEASE_MS,
+  MAINTENANCE_MS,
+  makePlan,
+  type Plan,
+  type Preset,
+} from "./plan.ts";
+import { ProcessLog, processLogPath, readProcessLogs } from "./process-log.ts";
+import { type Health, Processes } from "./processes.ts";
 import { Proxy } from "./proxy.ts";
 
 export interface VerifyOptions {
   /** Where: a database of the kit's own is made there. Default: an SQLite file in a temporary folder. */
   readonly url?: string;
   readonly seed: number;
-  /** How long all of it takes, about. */
-  readonly ms: number;
-  /** How many are enqueued while the faults last. Default 164. */
-  readonly jobsPerSecond?: number;
+  /** `torturePreset` or `demoPreset`. */
+  readonly preset: Preset;
   /** Kills the server and starts it again, where that may be done. */
   readonly restart?: () => Promise<void>;
+  readonly onStart?: (start: { readonly database: string; readonly plan: Plan }) => void;
   readonly onProgress?: (progress: Progress) => void;
   readonly signal?: AbortSignal;
 }
 
 export interface Progress {
   readonly elapsedMs: number;
-  readonly ms: number;
   readonly jobs: number;
   readonly done: number;
+  readonly workers: readonly Health[];
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
 }
 
@@ -52,21 +60,22 @@ export interface Report extends Verdict {
   readonly notes: readonly string[];
 }
 
-/** After the last fault everything comes to its end in this time, and is then looked at. */
-const CALM_MS = 12_000;
+/** How often the user learns how far it is. */
 const LOOK_MS = 250;
-/** While the faults last, a look only tells somebody how far it is. */
-const TELL_MS = 1_000;
-/** Nobody waits longer than this for the end of what should have ended. */
-const DRAIN_MS_MAX = 60_000;
+
+const DOUBTS_MS = 1_000;
+
+/** The kit gives up when no job has ended for so long. */
+const STUCK_MS = 60_000;
+
 const BACKOFF_MS_MAX = 200;
+
 /** A machine that has more to do than it has cores is late by so much. */
 const SLACK_MS = 15_000;
-/** What is not done when the faults end, or not enqueued yet, takes its time too. */
-const JOBS_PER_S_LEAST = 40;
+
 const RECONNECT_MS = 2_000;
 
-class KitFailed extends HoldfastError {
+class KitFailedError extends HoldfastError {
   constructor(facts: { errors: string }) {
     const said = facts.errors.trim() === "" ? "" : ` The last they said:\n${facts.errors.trim()}`;
     super("KIT_FAILED", `The kit's processes keep ending by themselves.${said}`);
@@ -95,37 +104,38 @@ class Run {
     this.#database = database;
     this.#folder = folder;
     this.#options = options;
-    const { seed, ms, jobsPerSecond, restart, signal = new AbortController().signal } = options;
+    const { seed, preset, restart, signal = new AbortController().signal } = options;
     this.#signal = signal;
     const kinds: FaultKind[] = ["kill", "freeze", "block", ...database.faults];
     if (restart !== undefined) kinds.push("restart");
-    this.#plan = makePlan({ seed, ms: Math.max(ms - CALM_MS, CALM_MS), kinds, jobsPerSecond });
+    this.#plan = makePlan(seed, preset, kinds);
   }
 
   async run(): Promise<Report> {
-    const { url, faults } = this.#database;
+    const { url, faults, label } = this.#database;
+    this.#options.onStart?.({ database: label, plan: this.#plan });
     await using holdfast = await openHoldfast(url);
     await this.#database.watch(watchedTables(this.#database.prefix));
     await using bank = await Bank.open();
     await using proxy = faults.includes("deafen") ? await Proxy.before(url) : null;
-    using journal = new Journal(journalPath(this.#folder, "nemesis"));
-    await using crew = this.#crew(bank.url, proxy);
-    await crew.start();
+    using processLog = new ProcessLog(processLogPath(this.#folder, "nemesis"));
+    await using processes = this.#processes(bank.url, proxy);
     const ending = new AbortController();
     const nemesis = new Nemesis({
-      crew,
+      processes,
       database: this.#database,
       proxy,
-      journal,
+      processLog,
       restart: this.#options.restart ?? null,
       signal: AbortSignal.any([this.#signal, ending.signal]),
     });
-    const person = this.#resolveDoubts({ holdfast, bank, journal }, ending.signal);
+    await this.#watch(processes, nemesis, processes.start());
+    const person = this.#resolveEffects({ holdfast, bank, processLog }, ending.signal);
     const struck = nemesis.carryOut(this.#plan.faults);
     try {
-      await Promise.all([this.#watch(crew, nemesis, struck), struck]);
-      const drained = await this.#drain(crew, nemesis);
-      await crew.stop();
+      await this.#watch(processes, nemesis, struck);
+      const drained = await this.#drain(processes, nemesis);
+      await processes.stop();
       return await this.#judge(bank, nemesis, drained);
     } finally {
       ending.abort();
@@ -134,11 +144,11 @@ class Run {
     }
   }
 
-  #crew(bank: string, proxy: Proxy | null): Crew {
-    const { seed, jobs, ms, workers, producers } = this.#plan;
+  #processes(bank: string, proxy: Proxy | null): Processes {
+    const { seed, jobs, ms, workers, producers, shares, workMs, victims } = this.#plan;
     const { url } = this.#database;
     const skew = faketime();
-    return new Crew({
+    return new Processes({
       folder: this.#folder,
       bank,
       seed,
@@ -146,6 +156,9 @@ class Run {
       ms,
       workers,
       producers,
+      shares,
+      workMs,
+      victims,
       url: (_role, place) => (place % 4 === 0 ? (proxy?.url ?? url) : url),
       // SQLite's clock is that of its processes, and they are all on one host.
       env: (role, place) =>
@@ -153,29 +166,34 @@ class Run {
     });
   }
 
-  /** Tells how far it is, until the faults are over. */
-  async #watch(crew: Crew, nemesis: Nemesis, struck: Promise<void>): Promise<void> {
-    while (!nemesis.isOver) {
-      await this.#look(crew, nemesis);
-      await Promise.race([struck, sleep(systemRuntime, TELL_MS)]);
-    }
+  /** Shows how far it is until something is over. */
+  async #watch(processes: Processes, nemesis: Nemesis, something: Promise<void>): Promise<void> {
+    const over = something.then(() => true);
+    over.catch(() => {}); // A look may fail first.
+    const next = (): Promise<boolean> =>
+      sleep(systemRuntime, LOOK_MS, { signal: this.#signal }).then(() => false);
+    do {
+      await this.#look(processes, nemesis);
+    } while (!(await Promise.race([over, next()])));
   }
 
   /** How many jobs are done, and how many wait; null: the database does not answer now. */
-  async #look(crew: Crew, nemesis: Nemesis): Promise<{ done: number; rest: number } | null> {
+  async #look(
+    processes: Processes,
+    nemesis: Nemesis,
+  ): Promise<{ done: number; rest: number } | null> {
     this.#signal.throwIfAborted();
-    if (crew.hasFailed) throw new KitFailed({ errors: crew.errors });
+    if (processes.hasFailed) throw new KitFailedError({ errors: processes.errors });
     const { prefix } = this.#database;
     try {
       const [row] = await this.#database.query(
         `select (select count(*) from ${prefix}finished) as done, (select count(*) from (${unfinishedRows(prefix)}) u) as rest`,
       );
       const elapsedMs = systemRuntime.monotonic() - this.#startedAt;
-      const { ms } = this.#options;
       const { jobs } = this.#plan;
       const { done: faults } = nemesis;
       const done = Number(row?.["done"]);
-      this.#options.onProgress?.({ elapsedMs, ms, jobs, done, faults });
+      this.#options.onProgress?.({ elapsedMs, jobs, done, workers: processes.health, faults });
       return { done, rest: Number(row?.["rest"]) };
     } catch {
       return null;
@@ -183,37 +201,43 @@ class Run {
   }
 
   /** How long it took from the last fault until nothing was left to do, and how long it may take. */
-  async #drain(crew: Crew, nemesis: Nemesis): Promise<{ ms: number | null; limitMs: number }> {
+  async #drain(
+    processes: Processes,
+    nemesis: Nemesis,
+  ): Promise<{ ms: number | null; limitMs: number }> {
     const startedAt = systemRuntime.monotonic();
-    const { done = 0 } = (await this.#look(crew, nemesis)) ?? {};
-    const backlogMs = (Math.max(0, this.#plan.jobs - done) / JOBS_PER_S_LEAST) * 1_000;
-    const limitMs = LEASE_MS + GRACE_MS + UPKEEP_MS + BACKOFF_MS_MAX + SLACK_MS + backlogMs;
+    const { jobs, jobsPerSecondLeast } = this.#plan;
+    const { done = 0 } = (await this.#look(processes, nemesis)) ?? {};
+    const backlogMs = (Math.max(0, jobs - done) / jobsPerSecondLeast) * 1_000;
+    let best = { done, ms: 0 };
+    const limitMs = LEASE_MS + GRACE_MS + MAINTENANCE_MS + BACKOFF_MS_MAX + SLACK_MS + backlogMs;
     for (;;) {
-      const look = await this.#look(crew, nemesis);
+      const look = await this.#look(processes, nemesis);
       const ms = Math.round(systemRuntime.monotonic() - startedAt);
-      if (look?.rest === 0 && !crew.isProducing) return { ms, limitMs };
-      if (ms > DRAIN_MS_MAX + backlogMs) return { ms: null, limitMs };
-      await sleep(systemRuntime, LOOK_MS);
+      if (look?.rest === 0 && !processes.isProducing) return { ms, limitMs };
+      if (look !== null && look.done > best.done) best = { done: look.done, ms };
+      if (ms - best.ms > STUCK_MS || ms > STUCK_MS + limitMs) return { ms: null, limitMs };
+      await sleep(systemRuntime, LOOK_MS, { signal: this.#signal });
     }
   }
 
   /** The person who looks into the bank's books when nobody knows whether a charge was made. */
-  async #resolveDoubts(
-    { holdfast, bank, journal }: { holdfast: Holdfast; bank: Bank; journal: Journal },
+  async #resolveEffects(
+    { holdfast, bank, processLog }: { holdfast: Holdfast; bank: Bank; processLog: ProcessLog },
     signal: AbortSignal,
   ): Promise<void> {
     const look = async (): Promise<void> => {
-      for (const doubt of await holdfast.jobs.doubts()) {
+      for (const doubt of await holdfast.jobs.effectsInDoubt()) {
         const { job, name, occurrence } = doubt;
         const cents = bank.charged(`${job}/${name}/${occurrence}`);
         const found = cents !== null;
-        journal.say({ f: "resolved", job, step: `${name}/${occurrence}`, found });
+        processLog.say({ f: "resolved", job, step: `${name}/${occurrence}`, found });
         await holdfast.jobs.resolve(doubt, found ? { done: true, result: cents } : { done: false });
       }
     };
     while (!signal.aborted) {
       await look().catch(() => {}); // The database is away, or the doubt is gone.
-      await sleep(systemRuntime, TELL_MS, { signal });
+      await sleep(systemRuntime, DOUBTS_MS, { signal });
     }
   }
 
@@ -223,22 +247,20 @@ class Run {
     drained: { ms: number | null; limitMs: number },
   ): Promise<Report> {
     const verdict = await judge({
-      said: readJournals(this.#folder),
+      said: readProcessLogs(this.#folder),
       witnessed: readWitness(this.#database),
       rows: await readRows(this.#database),
       charges: bank.charges,
       limits: this.#limits(drained.limitMs),
       drainedMs: drained.ms,
     });
-    const planned: Partial<Record<FaultKind, number>> = {};
-    for (const { kind } of this.#plan.faults) planned[kind] = (planned[kind] ?? 0) + 1;
     return {
       ...verdict,
       database: this.#database.label,
       seed: this.#plan.seed,
       ms: Math.round(systemRuntime.monotonic() - this.#startedAt),
       faults,
-      planned,
+      planned: countFaults(this.#plan),
       drainedMs: drained.ms,
       notes: this.#notes(),
     };
@@ -247,7 +269,7 @@ class Run {
   #limits(drain: number): Limits {
     return {
       drain,
-      recover: LEASE_MS + GRACE_MS + UPKEEP_MS + SLACK_MS,
+      recover: LEASE_MS + GRACE_MS + MAINTENANCE_MS + SLACK_MS,
       reconnect: RECONNECT_MS + SLACK_MS,
     };
   }
@@ -273,4 +295,19 @@ function faketime(): Record<string, string> | null {
   const library = FAKETIME.find((path) => existsSync(path));
   if (library === undefined) return null;
   return { LD_PRELOAD: library, FAKETIME: "+90s", FAKETIME_DONT_FAKE_MONOTONIC: "1" };
+}
+
+/** Opens a database of the kit's own at the place that the URL names; without one, a file in the folder. */
+async function openDatabase(url: string | undefined, folder: string): Promise<Database> {
+  const scheme = url?.split(":")[0] ?? "sqlite";
+  if (scheme === "postgres" || scheme === "postgresql") {
+    const { PostgresDatabase } = await import("./postgres-database.ts");
+    return PostgresDatabase.create(url as string);
+  }
+  if (scheme === "mysql" || scheme === "mariadb") {
+    const { MysqlDatabase } = await import("./mysql-database.ts");
+    return MysqlDatabase.create(url as string);
+  }
+  const { SqliteDatabase } = await import("./sqlite-database.ts");
+  return SqliteDatabase.create(url, folder);
 }

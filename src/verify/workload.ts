@@ -1,9 +1,8 @@
 /** The jobs of a run: which is which, by their numbers. */
-import { randomFrom } from "../core/seeded.ts";
-import type { EnqueueOptions } from "../queue/options.ts";
+import type { EnqueueOptions } from "../jobs/enqueue.ts";
 
 /** Of a hundred jobs so many. */
-const SHARES = {
+export const SHARES = {
   plain: 52,
   order: 13,
   manual: 5,
@@ -18,15 +17,18 @@ const SHARES = {
   doomed: 1,
 } as const;
 
-export type Kind = keyof typeof SHARES;
+type Kind = keyof typeof SHARES;
+
+export type Shares = Readonly<Partial<Record<Kind, number>>>;
 
 /** What is special about these is how they are enqueued. */
 const PLAIN = new Set<Kind>(["keyed", "later", "cancelled"]);
 
 /** The queue of jobs that are worked on with the lease verbs alone. */
-export const CLERKS = "clerks";
-const WORK_MS_MAX = 200;
+export const LEASE_CLIENTS = "clerks";
+
 const NAP_MS_MAX = 300;
+
 const LATER_MS_MAX = 3_000;
 
 export interface Input {
@@ -34,7 +36,15 @@ export interface Input {
   readonly ms: number;
 }
 
-/** Job number n, the same for the same seed. */
+/** What decides about every job. */
+export interface Workload {
+  readonly seed: number;
+  readonly shares: Shares;
+  /** How long a job works, at most. */
+  readonly workMs: number;
+}
+
+/** Job number n, the same for the same workload. */
 export interface Piece {
   readonly n: number;
   readonly kind: Kind;
@@ -45,17 +55,17 @@ export interface Piece {
   readonly luck: number;
 }
 
-export function pieceOf(seed: number, n: number): Piece {
+export function pieceOf({ seed, shares, workMs }: Workload, n: number): Piece {
   const random = randomFrom(seed + n * 7_919);
-  const kind = kindAt(random());
+  const kind = kindAt(shares, random());
   const luck = random();
   return {
     n,
     kind,
     task: PLAIN.has(kind) ? "plain" : kind,
-    input: { n, ms: Math.floor(random() * (kind === "nap" ? NAP_MS_MAX : WORK_MS_MAX)) },
+    input: { n, ms: Math.floor(random() * (kind === "nap" ? NAP_MS_MAX : workMs)) },
     options: {
-      ...(kind === "manual" ? { queue: CLERKS } : {}),
+      ...(kind === "manual" ? { queue: LEASE_CLIENTS } : {}),
       ...(kind === "keyed" ? { key: `key-${n}`, keyFor: "1d" } : {}),
       ...(kind === "later" || kind === "cancelled"
         ? { delay: Math.floor(luck * LATER_MS_MAX) }
@@ -65,11 +75,24 @@ export function pieceOf(seed: number, n: number): Piece {
   };
 }
 
-function kindAt(share: number): Kind {
+function kindAt(shares: Shares, share: number): Kind {
   let rest = share * 100;
-  for (const [kind, percent] of Object.entries(SHARES)) {
+  for (const [kind, percent] of Object.entries(shares)) {
     rest -= percent;
     if (rest < 0) return kind as Kind;
   }
   return "plain";
+}
+
+// Numbers that look random and are the same for the same seed.
+
+/** Uniform in [0, 1). */
+export function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x9e3779b9) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 16), 0x85ebca6b);
+    mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+    return ((mixed ^ (mixed >>> 16)) >>> 0) / 2 ** 32;
+  };
 }

@@ -1,16 +1,17 @@
 /** Attempts as spans: each belongs to the trace of whoever enqueued its job. */
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { isTracing, openSpan, type OpenSpan } from "../core/tracing.ts";
-import { answerWithin } from "../queue/answer-within.ts";
-import type { ClaimedJob, Store } from "../store/store.ts";
-import type { AttemptOutcome } from "./meter.ts";
+import { answerWithin } from "../core/wait.ts";
+import type { ClaimedJob } from "../jobs/store.ts";
+import { isTracing, openSpan, type OpenSpan } from "../tracing/spans.ts";
+import type { TracesStore } from "../tracing/store.ts";
+import type { AttemptOutcome } from "./events.ts";
 
 /** Jobs do not wait longer to learn where they belong: their leases are running. */
 const LOOK_MS_MAX = 1_000;
 
 export interface Tracing {
-  readonly store: Store;
+  readonly store: { readonly traces: TracesStore };
   readonly runtime: Runtime;
   readonly logger: Logger;
 }
@@ -22,7 +23,7 @@ export async function withTraces(
 ): Promise<readonly ClaimedJob[]> {
   if (jobs.length === 0 || !isTracing()) return jobs;
   try {
-    const asking = store.traces(jobs.map(({ id }) => id));
+    const asking = store.traces.list(jobs.map(({ id }) => id));
     const found = await answerWithin(runtime, LOOK_MS_MAX, asking);
     const traces = new Map(found.map(({ id, ...trace }) => [id, trace]));
     return jobs.map((job) => {
@@ -41,7 +42,7 @@ export function openAttempt(job: ClaimedJob): OpenSpan | null {
   return openSpan({
     name: `attempt ${task}`,
     kind: "consumer",
-    apart: true,
+    partition: true,
     ...(trace === undefined ? {} : { parent: trace }),
     facts: {
       "messaging.system": "holdfast",
@@ -63,6 +64,6 @@ export function closeAttempt(
 ): void {
   if (span === null) return;
   span.add({ "holdfast.outcome": outcome });
-  if (outcome === "retried" || outcome === "dead" || outcome === "lost") span.fail(error);
+  if (outcome === "retried" || outcome === "failed" || outcome === "lost") span.fail(error);
   span.end();
 }

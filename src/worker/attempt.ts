@@ -5,45 +5,62 @@
  * down, or when the task threw where nobody could catch it; what the function does after that is ignored here and
  * refused by the fence.
  */
+import type { Duration } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
 import {
-  GiveUp,
+  GiveUpError,
   HoldfastError,
-  InputRejected,
-  JobCancelled,
-  JobTimeout,
-  ShuttingDown,
-  WorkerDeposed,
+  InputRejectedError,
+  JobCancelledError,
+  JobTimeoutError,
+  ShuttingDownError,
+  WorkerEvictedError,
 } from "../core/errors.ts";
-import { CallFailed, NotCommitted, StepsChanged, Suspended } from "../core/step-errors.ts";
 import type { EventType } from "../core/event.ts";
-import { traceId, type Fence, type Outcome, type Wait } from "../core/job.ts";
+import { type Fence, type Outcome, traceId, type Wait } from "../core/job.ts";
 import { decode, encodeReturned, RESULT } from "../core/json.ts";
-import { backoffMs } from "../core/retry.ts";
-import { sleep, type Runtime, type Timer } from "../core/runtime.ts";
-import type { Duration } from "../core/duration.ts";
 import type { Progress } from "../core/report.ts";
-import type { UserTransaction } from "../core/step.ts";
-import type { OpenSpan } from "../core/tracing.ts";
-import { NotSerializable, TooLarge } from "../core/value-errors.ts";
+import { backoffMs } from "../core/retry.ts";
+import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import {
-  parseInput,
   type CallOptions,
   type Context,
   type Effect,
   type Found,
+  parseInput,
+  type StepName,
   type Task,
+  type UserTransaction,
 } from "../core/task.ts";
-import { Steps } from "../queue/context.ts";
-import { ReportBuffer } from "../queue/report-buffer.ts";
-import type { TaskClient } from "../queue/task-client.ts";
-import { unlessAborted } from "../queue/unless-aborted.ts";
-import type { StepName } from "../store/journal.ts";
-import type { ClaimedJob, Store } from "../store/store.ts";
+import { NotSerializableError, TooLargeError } from "../core/value-errors.ts";
+import { unlessAborted } from "../core/wait.ts";
+import type { Database } from "../database/database.ts";
+import type { ClaimedJob, JobsStore } from "../jobs/store.ts";
+import { ReportBuffer } from "../reports/buffer.ts";
+import type { ReportsStore } from "../reports/store.ts";
+import { Steps } from "../steps/context.ts";
+import {
+  CallFailedError,
+  NotCommittedError,
+  StepsChangedError,
+  SuspendedError,
+} from "../steps/errors.ts";
+import type { StepsStore } from "../steps/store.ts";
+import type { OpenSpan } from "../tracing/spans.ts";
+import { recordsOf } from "../workflows/workflows.ts";
 import { traced } from "./uncaught.ts";
+
+/** The parts of the store that an attempt uses. */
+export interface AttemptStore {
+  readonly db: Database;
+  readonly jobs: JobsStore;
+  readonly reports: ReportsStore;
+  readonly steps: StepsStore;
+}
 
 /** A renewal that takes longer than this is not waited for. */
 const REST_MS_MAX = 300;
+
 /** After its signal aborted, a task has this long to end by itself before it is left alone. */
 export const ABORT_GRACE_MS = 2_000;
 
@@ -80,9 +97,9 @@ export class Attempt {
   endedInTime = false;
   /** Where the application traces. */
   readonly span: OpenSpan | null;
-  readonly client: TaskClient;
+  readonly client: Context["holdfast"];
   readonly #runtime: Runtime;
-  readonly #store: Store;
+  readonly #store: AttemptStore;
   readonly #newId: () => string;
   readonly #owner: AttemptOwner;
   #steps: Steps | null = null;
@@ -97,9 +114,9 @@ export class Attempt {
     task: Task;
     trustedUntil: number;
     runtime: Runtime;
-    store: Store;
+    store: AttemptStore;
     newId: () => string;
-    client: TaskClient;
+    client: Context["holdfast"];
     owner: AttemptOwner;
     span?: OpenSpan | null;
   }) {
@@ -124,8 +141,9 @@ export class Attempt {
       signal: () => this.signal,
       checkLease: () => this.#owner.checkLease(this),
       runtime: this.#runtime,
+      recordsOf,
       span: this.span,
-      onDoubt: (step) => this.inDoubt.push(step),
+      onEffectInDoubt: (step) => this.inDoubt.push(step),
       suspend: (delayMs, waits) => this.#suspend(delayMs, waits),
     });
     return this.#steps;
@@ -159,7 +177,7 @@ export class Attempt {
     this.startedAt = this.#runtime.monotonic();
     const { timeoutMs } = this.task;
     if (timeoutMs !== null) {
-      const timeout = new JobTimeout({ id: this.job.id, timeoutMs });
+      const timeout = new JobTimeoutError({ id: this.job.id, timeoutMs });
       this.#timer = this.#runtime.timer(timeoutMs, () => this.abort(timeout));
     }
     void this.#run().then((outcome) => {
@@ -200,9 +218,10 @@ export class Attempt {
       this.completed = true;
       try {
         await unlessAborted(this.signal, () => this.#stopRenewing());
-        await this.#store.within(tx, async (guest) => {
-          await this.#reports?.handOver((reports) => guest.report(this.fence, reports));
-          await guest.complete(this.fence, encoded);
+        const { db, jobs, reports } = this.#store;
+        await db.inUserTransaction(tx, async (joined) => {
+          await this.#reports?.handOver((last) => reports.in(joined).put(this.fence, last));
+          await jobs.in(joined).complete(this.fence, encoded);
         });
       } catch (error) {
         this.completed = false;
@@ -234,9 +253,9 @@ export class Attempt {
       if (this.#isAborted) this.signal.throwIfAborted();
       const result = await this.task.run(input as never, new AttemptContext(this));
       // What it gave to complete() counts, if that was committed.
-      if (this.completed) return this.#afterFailure(new NotCommitted(this.job));
+      if (this.completed) return this.#afterFailure(new NotCommittedError(this.job));
       // After its time a result is too late. After any other abort it counts, if the fence lets it.
-      if (this.#isAborted && this.signal.reason instanceof JobTimeout) {
+      if (this.#isAborted && this.signal.reason instanceof JobTimeoutError) {
         return this.#afterFailure(this.signal.reason);
       }
       return { kind: "done", result: this.#encoded(result) };
@@ -258,10 +277,11 @@ export class Attempt {
     this.error = reason;
     const ours = asOurs(reason);
     // An offer that the fence may refuse. A lost lease is charged below: its task ran, and may lose it every time.
-    if (ours instanceof ShuttingDown || ours instanceof WorkerDeposed) return { kind: "released" };
-    if (ours instanceof JobCancelled) return { kind: "cancelled", error: null };
+    if (ours instanceof ShuttingDownError || ours instanceof WorkerEvictedError)
+      return { kind: "released" };
+    if (ours instanceof JobCancelledError) return { kind: "cancelled", error: null };
     const error = encodeError(reason);
-    if (isHopeless(ours) || this.job.attempt >= this.job.attemptsMax) {
+    if (isHopeless(ours) || this.job.attempt >= this.job.maxAttempts) {
       return { kind: "failed", error };
     }
     const delayMs = backoffMs(this.task.retry, this.job.attempt, this.#runtime.random());
@@ -272,7 +292,7 @@ export class Attempt {
   #suspend(delayMs: number | null, waits: readonly Wait[]): void {
     if (this.#ended || this.#isAborted) return;
     this.#end({ kind: "suspended", delayMs, ...(waits.length === 0 ? {} : { waits }) });
-    traced(this, () => this.#controller?.abort(new Suspended()));
+    traced(this, () => this.#controller?.abort(new SuspendedError()));
   }
 
   #end(outcome: Outcome): void {
@@ -300,12 +320,12 @@ function asOurs(reason: unknown): HoldfastError | null {
  */
 function isHopeless(reason: HoldfastError | null): boolean {
   return (
-    reason instanceof GiveUp ||
-    reason instanceof StepsChanged ||
-    reason instanceof CallFailed ||
-    reason instanceof InputRejected ||
-    reason instanceof NotSerializable ||
-    reason instanceof TooLarge
+    reason instanceof GiveUpError ||
+    reason instanceof StepsChangedError ||
+    reason instanceof CallFailedError ||
+    reason instanceof InputRejectedError ||
+    reason instanceof NotSerializableError ||
+    reason instanceof TooLargeError
   );
 }
 
@@ -328,8 +348,8 @@ class AttemptContext implements Context {
   get attempt(): number {
     return this.#attempt.job.attempt;
   }
-  get attemptsMax(): number {
-    return this.#attempt.job.attemptsMax;
+  get maxAttempts(): number {
+    return this.#attempt.job.maxAttempts;
   }
   get signal(): AbortSignal {
     return this.#attempt.signal;
@@ -343,7 +363,7 @@ class AttemptContext implements Context {
   get idempotencyKey(): string {
     return this.#attempt.job.id;
   }
-  get holdfast(): TaskClient {
+  get holdfast(): Context["holdfast"] {
     return this.#attempt.client;
   }
 

@@ -5,45 +5,47 @@
  * or the last renewal was *sent*. A renewal that did not arrive is unknown, not lost; when trust is over, it is lost.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { JobCancelled, LeaseLost, type HoldfastError } from "../core/errors.ts";
+import { type HoldfastError, JobCancelledError, LeaseLostError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import type { Fence, Outcome } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { Task } from "../core/task.ts";
-import type { TaskClient } from "../queue/task-client.ts";
-import type { ClaimedJob, Store } from "../store/store.ts";
-import { Attempt, type AttemptOwner } from "./attempt.ts";
-import type { KeeperHost } from "./keeper-host.ts";
+import type { Context, Task } from "../core/task.ts";
+import type { ClaimedJob } from "../jobs/store.ts";
 import { openAttempt } from "./attempt-span.ts";
-import { leaseList, type Report } from "./keeper.ts";
+import { Attempt, type AttemptOwner, type AttemptStore } from "./attempt.ts";
+import type { LeaseRenewerHost } from "./lease-renewer-host.ts";
+import { leaseList, type Report } from "./lease-renewer.ts";
 import type { Reporter } from "./reporter.ts";
 import { runTraced } from "./uncaught.ts";
 
 /** The share of a lease that is kept as a margin: trust ends before the lease does. */
 export const TRUST_MARGIN = 0.1;
 
-type AttemptKeeper = Pick<KeeperHost, "rest" | "hold" | "limit" | "catchUp" | "unansweredSince">;
+type AttemptRenewer = Pick<
+  LeaseRenewerHost,
+  "rest" | "hold" | "limit" | "catchUp" | "unansweredSince"
+>;
 
 export class Attempts implements AttemptOwner {
   readonly #running = new Map<string, Attempt>();
   readonly #runtime: Runtime;
-  readonly #store: Store;
+  readonly #store: AttemptStore;
   readonly #newId: () => string;
-  readonly #client: TaskClient;
+  readonly #client: Context["holdfast"];
   readonly #reporter: Reporter;
   readonly #trustMs: number;
-  readonly #keeper: AttemptKeeper;
+  readonly #renewer: AttemptRenewer;
   readonly #onEnd: (attempt: Attempt, outcome: Outcome) => void;
   /** A task asks in its own async context; what follows for other attempts is not its doing. */
   readonly #outside = AsyncLocalStorage.snapshot();
 
   constructor(parts: {
     runtime: Runtime;
-    store: Store;
-    client: TaskClient;
+    store: AttemptStore;
+    client: Context["holdfast"];
     reporter: Reporter;
     leaseMs: number;
-    keeper: AttemptKeeper;
+    renewer: AttemptRenewer;
     onEnd: (attempt: Attempt, outcome: Outcome) => void;
   }) {
     this.#runtime = parts.runtime;
@@ -52,7 +54,7 @@ export class Attempts implements AttemptOwner {
     this.#client = parts.client;
     this.#reporter = parts.reporter;
     this.#trustMs = parts.leaseMs * (1 - TRUST_MARGIN);
-    this.#keeper = parts.keeper;
+    this.#renewer = parts.renewer;
     this.#onEnd = parts.onEnd;
   }
 
@@ -101,7 +103,7 @@ export class Attempts implements AttemptOwner {
   }
 
   stopRenewing({ job }: Attempt): Promise<void> {
-    return this.#keeper.rest(leaseList([job]));
+    return this.#renewer.rest(leaseList([job]));
   }
 
   /** Not for one that has ended meanwhile: the job may be ours again, at another epoch. */
@@ -109,8 +111,8 @@ export class Attempts implements AttemptOwner {
     const { job, task, startedAt, trustedUntil } = attempt;
     if (this.#running.get(job.id) !== attempt) return;
     const leaseMs = this.#trustMs / (1 - TRUST_MARGIN);
-    this.#keeper.hold(leaseList([job]), trustedUntil - this.#trustMs);
-    if (task.timeoutMs !== null) this.#keeper.limit(job.id, startedAt + task.timeoutMs + leaseMs);
+    this.#renewer.hold(leaseList([job]), trustedUntil - this.#trustMs);
+    if (task.timeoutMs !== null) this.#renewer.limit(job.id, startedAt + task.timeoutMs + leaseMs);
   }
 
   /** Gives up the attempts whose lease could not be renewed in time. */
@@ -126,20 +128,20 @@ export class Attempts implements AttemptOwner {
     const now = this.#runtime.monotonic();
     if (!isOverdue(attempt, now)) return;
     this.#outside(() => {
-      // The event loop may have been blocked, and the keeper's thread not: its renewals count first.
-      this.#keeper.catchUp();
+      // The event loop may have been blocked, and the lease renewer's thread not: its renewals count first.
+      this.#renewer.catchUp();
       if (isOverdue(attempt, now)) this.#loseOverdue(attempt);
     });
   }
 
   /** That the database did not answer in time is nobody's crash. Whoever froze or was blocked did not ask in time. */
   #loseOverdue(attempt: Attempt): void {
-    const since = this.#keeper.unansweredSince();
+    const since = this.#renewer.unansweredSince();
     if (since !== null && since < attempt.trustedUntil) attempt.isOutage = true;
     this.lose(attempt, "its lease could not be renewed in time");
   }
 
-  hearKeeper({ renewed, lost }: Report): void {
+  onRenewerReport({ renewed, lost }: Report): void {
     for (const { sentAt, ...fence } of renewed) {
       const attempt = this.#find(fence);
       if (attempt !== null) attempt.trustedUntil = sentAt + this.#trustMs;
@@ -153,7 +155,7 @@ export class Attempts implements AttemptOwner {
   }
 
   cancel(fences: readonly Fence[]): void {
-    for (const fence of fences) this.#find(fence)?.abort(new JobCancelled({ id: fence.id }));
+    for (const fence of fences) this.#find(fence)?.abort(new JobCancelledError({ id: fence.id }));
   }
 
   abortAll(reason: HoldfastError): void {
@@ -165,7 +167,7 @@ export class Attempts implements AttemptOwner {
     if (attempt.lost) return;
     attempt.lost = true;
     this.#reporter.lost(attempt, why);
-    attempt.abort(new LeaseLost(attempt.fence));
+    attempt.abort(new LeaseLostError(attempt.fence));
   }
 
   /** Those whose leases are to be renewed. */

@@ -6,15 +6,19 @@
  * is idle.
  */
 import type { Runtime } from "../core/runtime.ts";
-import type { ClaimedJob } from "../store/store.ts";
-import type { Report } from "./keeper.ts";
+import type { ClaimedJob } from "../jobs/store.ts";
+import type { Report } from "./lease-renewer.ts";
 
 /** Jobs are claimed ahead for this much work, or for two turns of the store where they take longer. */
 const AHEAD_MS = 25;
-const AHEAD_TURNS = 2.5;
+
+const AHEAD_CYCLES = 2.5;
+
 const AHEAD_MS_MAX = 250;
+
 /** The most jobs that are claimed, or settled, in one transaction. */
 export const BATCH_MAX = 500;
+
 /** A measurement over this much time counts as much as all before it. */
 const PACE_MS = 25;
 
@@ -29,7 +33,7 @@ export interface Buffered {
   readonly claimedAt: number;
   /** When its claim, or the last renewal of its lease, was sent. */
   sentAt: number;
-  /** The keeper found that it is somebody else's by now. */
+  /** The lease renewer found that it is somebody else's by now. */
   lost: boolean;
 }
 
@@ -39,7 +43,7 @@ export class Claimer {
   #buffer: Buffered[] = [];
   #next = 0;
   #pace = 0; // jobs a millisecond
-  #turnMs = 0;
+  cycleMs = 0;
   #measuredAt: number;
   #finished = 0;
   #stopped = false;
@@ -58,14 +62,14 @@ export class Claimer {
     this.#measure();
     if (this.#stopped) return 0;
     const free = this.#concurrency - running - this.buffered;
-    const aheadMs = Math.min(AHEAD_MS_MAX, Math.max(AHEAD_MS, AHEAD_TURNS * this.#turnMs));
+    const aheadMs = Math.min(AHEAD_MS_MAX, Math.max(AHEAD_MS, AHEAD_CYCLES * this.cycleMs));
     const ahead = Math.floor(this.#pace * aheadMs);
     return Math.max(0, Math.min(BATCH_MAX, free + ahead));
   }
 
   /** How long the store took for a turn. */
   took(ms: number): void {
-    this.#turnMs += (ms - this.#turnMs) / 4;
+    this.cycleMs += (ms - this.cycleMs) / 4;
   }
 
   add({ jobs, sentAt }: Batch): void {
@@ -85,7 +89,7 @@ export class Claimer {
     return next;
   }
 
-  hearKeeper({ renewed, lost }: Report): void {
+  onRenewerReport({ renewed, lost }: Report): void {
     if (this.buffered === 0) return;
     const buffered = new Map(this.#buffer.slice(this.#next).map((one) => [one.job.id, one]));
     for (const { id, sentAt } of renewed) {

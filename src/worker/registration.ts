@@ -4,34 +4,48 @@
  * The wait ends when a slot is free: at once where the database tells its clients what happened, within a second where
  * they have to look.
  */
-import { Closed, StoreBusy, StoreUnavailable, WorkerRefused } from "../core/errors.ts";
+import {
+  ClosedError,
+  StoreBusyError,
+  StoreUnavailableError,
+  WorkerRefusedError,
+} from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
-import { sleep, type Runtime } from "../core/runtime.ts";
-import { SLOTS_MAX } from "../core/worker-state.ts";
-import type { NewWorker, Registered } from "../store/registry.ts";
-import type { Store } from "../store/store.ts";
-import { NOTE_EVERY_MS } from "../store/unregistered.ts";
-import { isGone, ownTrace } from "./process-trace.ts";
-import type { WorkerSettings } from "./settings.ts";
+import { type Runtime, sleep } from "../core/runtime.ts";
+import type { Database } from "../database/database.ts";
+import { NOTE_EVERY_MS } from "../jobs/leases.ts";
+import { isGone, ownTrace } from "../registry/process-identity.ts";
+import type { WorkersStore } from "../registry/store.ts";
+import { type NewWorker, type Registered, SLOTS_MAX } from "../registry/worker-record.ts";
+import type { WorkerSettings } from "./options.ts";
+
+/** The parts of the store that are used here. */
+interface Stores {
+  readonly db: Database;
+  readonly workers: WorkersStore;
+}
 
 /** How often a standby looks whether a slot has become free, at the least. */
 const STANDBY_MS_MAX = 500;
+
 /** How many looks it takes to notice a worker that is stale. */
 const LOOKS_PER_STALE = 4;
 
 /** How long a worker waits for others that register at the same time, and for its registration in all. */
 const LOCK_MS_MAX = 5_000;
+
 const REGISTRATION_MS_MAX = 10_000;
 
 /** How long a worker tries to register while others keep the database locked. */
 const BUSY_MS_MAX = 60_000;
+
 const BUSY_PAUSE_MS = 100;
 
 /** How many workers of one type are looked at. */
 const SEEN_MAX = SLOTS_MAX;
 
 export interface RegistrationParts {
-  readonly store: Store;
+  readonly store: Stores;
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly settings: WorkerSettings;
@@ -45,7 +59,7 @@ export async function register(id: string, parts: RegistrationParts): Promise<Re
   const stopAt = parts.runtime.monotonic() + BUSY_MS_MAX;
   for (let tries = 1; ; tries += 1) {
     try {
-      return await store.register(await newWorker(id, store, settings));
+      return await store.workers.register(await newWorker(id, store, settings));
     } catch (error) {
       await waitIfBusy(error, parts, { tries, stopAt });
     }
@@ -58,10 +72,10 @@ async function waitIfBusy(
   { runtime, logger, signal }: RegistrationParts,
   { tries, stopAt }: { readonly tries: number; readonly stopAt: number },
 ): Promise<void> {
-  if (!(error instanceof StoreBusy) || runtime.monotonic() >= stopAt) throw error;
+  if (!(error instanceof StoreBusyError) || runtime.monotonic() >= stopAt) throw error;
   if (tries === 1) logger.warn({ err: error }, "could not register, and goes on trying");
   await sleep(runtime, BUSY_PAUSE_MS * runtime.random(), { signal });
-  if (signal.aborted) throw new Closed({ what: "Holdfast" });
+  if (signal.aborted) throw new ClosedError({ what: "Holdfast" });
 }
 
 async function standBy(id: string, parts: RegistrationParts): Promise<Registered> {
@@ -69,12 +83,12 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
   let said = false;
   let notedAt = Number.NEGATIVE_INFINITY;
   let woken = new AbortController();
-  const unwatch = store.watch(({ kind }) => {
+  const unwatch = store.db.watch(({ kind }) => {
     if (kind === "workers") woken.abort();
   });
   try {
     for (;;) {
-      if (signal.aborted) throw new Closed({ what: "Holdfast" });
+      if (signal.aborted) throw new ClosedError({ what: "Holdfast" });
       woken = new AbortController();
       const registered = await tryOnce(id, parts, said);
       if ("instance" in registered) return registered;
@@ -91,7 +105,7 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
   } finally {
     unwatch();
     // It is registered now, or ends. A row that stays is forgotten after a minute.
-    if (said) await store.forgetUnregistered(id).catch(() => {});
+    if (said) await store.workers.forgetUnregistered(id).catch(() => {});
   }
 }
 
@@ -100,7 +114,7 @@ async function noteStandby(id: string, { store, settings }: RegistrationParts): 
   const { name: type, version, queues, tasks } = settings;
   const { hostname, pid } = ownTrace();
   const facts = { id, type, hostname, pid, version, queues, tasks: [...tasks.keys()] };
-  await store.noteUnregistered({ ...facts, kind: "standby" }).catch(() => {});
+  await store.workers.noteUnregistered({ ...facts, kind: "standby" }).catch(() => {});
 }
 
 /** Who is active instead, if somebody is. A database that goes away while the worker stands by is waited for. */
@@ -110,21 +124,21 @@ async function tryOnce(
   standsBy: boolean,
 ): Promise<Registered | { active: string | null }> {
   try {
-    return await store.register(await newWorker(id, store, settings));
+    return await store.workers.register(await newWorker(id, store, settings));
   } catch (error) {
-    if (error instanceof WorkerRefused) return { active: error.active };
-    if (standsBy && (error instanceof StoreUnavailable || error instanceof StoreBusy)) {
+    if (error instanceof WorkerRefusedError) return { active: error.active };
+    if (standsBy && (error instanceof StoreUnavailableError || error instanceof StoreBusyError)) {
       return { active: null };
     }
     throw error;
   }
 }
 
-async function newWorker(id: string, store: Store, settings: WorkerSettings): Promise<NewWorker> {
+async function newWorker(id: string, store: Stores, settings: WorkerSettings): Promise<NewWorker> {
   const { name, slots, version, queues, tasks, concurrency, staleMs, hungMs } = settings;
   // Whoever shares a slot with us may be dead already, and we may be the ones who can see it.
   const others =
-    slots === null ? [] : await store.workers({ type: name, alive: true, limit: SEEN_MAX });
+    slots === null ? [] : await store.workers.list({ type: name, alive: true, limit: SEEN_MAX });
   return {
     ...ownTrace(),
     id,

@@ -1,23 +1,28 @@
 /** Counts what happens in a worker, logs what somebody should know, and tells those who listen. */
-import { LeaseLost } from "../core/errors.ts";
-import { Events } from "../core/events.ts";
-import { traceId, type Status } from "../core/job.ts";
+import { shellWord } from "../core/characters.ts";
+import { LeaseLostError } from "../core/errors.ts";
+import { type Status, traceId } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
-import { shellWord } from "../core/shell.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { ClosedWorker } from "../store/registry.ts";
-import type { StepName } from "../store/journal.ts";
-import type { ClaimedJob, Settled } from "../store/store.ts";
-import type { Attempt } from "./attempt.ts";
+import type { StepName } from "../core/task.ts";
+import type { ClaimedJob, Settled } from "../jobs/store.ts";
+import type { ClosedWorker } from "../registry/worker-record.ts";
 import { closeAttempt } from "./attempt-span.ts";
-import type { EndEvent, JobEvent, WorkerEvents } from "./events.ts";
-import type { AttemptOutcome, Meter } from "./meter.ts";
+import type { Attempt } from "./attempt.ts";
+import {
+  type AttemptOutcome,
+  type EndEvent,
+  Events,
+  type JobEvent,
+  type Meter,
+  type WorkerEvents,
+} from "./events.ts";
 
 export interface Counters {
   readonly claimed: number;
-  readonly completed: number;
+  readonly done: number;
   readonly retried: number;
-  readonly dead: number;
+  readonly failed: number;
   readonly cancelled: number;
   readonly released: number;
   readonly suspended: number;
@@ -36,9 +41,9 @@ export class Reporter {
   readonly #meters = new Set<Meter>();
   readonly #counters: { -readonly [name in keyof Counters]: number } = {
     claimed: 0,
-    completed: 0,
+    done: 0,
     retried: 0,
-    dead: 0,
+    failed: 0,
     cancelled: 0,
     released: 0,
     suspended: 0,
@@ -112,9 +117,8 @@ export class Reporter {
     closeAttempt(attempt.span, outcome, error);
     switch (settled.status) {
       case "done":
-        return this.events.emit("job:completed", event);
+        return this.events.emit("job:done", event);
       case "retry":
-        this.events.emit("job:failed", () => ({ ...event(), error }));
         return this.events.emit("job:retrying", () => ({
           ...event(),
           error,
@@ -122,8 +126,7 @@ export class Reporter {
         }));
       case "failed":
         this.#tellFailed(attempt);
-        this.events.emit("job:failed", () => ({ ...event(), error }));
-        return this.events.emit("job:dead", () => ({ ...event(), error }));
+        return this.events.emit("job:failed", () => ({ ...event(), error }));
       case "cancelled":
         return this.events.emit("job:cancelled", event);
       case "waiting":
@@ -139,7 +142,7 @@ export class Reporter {
     const facts = { ...this.#facts("job:doubt", attempt), effect: name, occurrence };
     const effect = shellWord(name);
     const which = occurrence === 1 ? effect : `${effect} --occurrence ${occurrence}`;
-    const command = `holdfast doubts resolve ${attempt.job.id} ${which} --done|--not-done`;
+    const command = `holdfast effects resolve ${attempt.job.id} ${which} --done|--not-done`;
     this.#logger.warn(
       { ...facts, command },
       `effect in doubt: find out whether '${name}' happened, then resolve it: ${command}`,
@@ -149,7 +152,7 @@ export class Reporter {
 
   refused({ span, job, error }: Attempt): void {
     this.#counters.staleWritesRefused += 1;
-    closeAttempt(span, "lost", error ?? new LeaseLost(job));
+    closeAttempt(span, "lost", error ?? new LeaseLostError(job));
   }
 
   lost(attempt: Attempt, why: string): void {
@@ -179,18 +182,18 @@ export class Reporter {
   }
 
   /** Somebody's row that was closed because they are dead. */
-  buried({ id, type, ending }: ClosedWorker): void {
+  reaped({ id, type, ending }: ClosedWorker): void {
     const event = "worker:reaped";
     this.#logger.warn({ event, worker: id, type, ending }, "worker found dead");
-    this.events.emit("worker:buried", () => ({ worker: id, type, ending }));
+    this.events.emit("worker:reaped", () => ({ worker: id, type, ending }));
   }
 
-  deposed(): void {
+  evicted(): void {
     this.#logger.error(
       { event: "worker:evicted", worker: this.#worker },
       "worker is not registered any more; its jobs are given up, and it registers anew",
     );
-    this.events.emit("worker:deposed", () => ({ worker: this.#worker }));
+    this.events.emit("worker:evicted", () => ({ worker: this.#worker }));
   }
 
   /** The clock of the database says how long it was pending when it was claimed; ours, what came after. */
@@ -224,9 +227,9 @@ function outcomeOf(status: Status): AttemptOutcome {
 
 /** What an attempt has come to when its job is this. */
 const OUTCOMES: Partial<Record<Status, AttemptOutcome>> = {
-  done: "completed",
+  done: "done",
   retry: "retried",
-  failed: "dead",
+  failed: "failed",
   cancelled: "cancelled",
   waiting: "suspended",
 };

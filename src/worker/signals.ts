@@ -4,7 +4,7 @@
  * One listener serves all workers of the process that asked for it. It is there as long as one of them runs, so a
  * program without such a worker ends at a signal as every other does.
  */
-import { constants } from "node:os";
+import { endBySignal } from "../core/runtime.ts";
 
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
@@ -13,6 +13,7 @@ type Leave = () => Promise<void>;
 
 /** How often each asked: once for each of its workers. */
 const asked = new Map<Leave, number>();
+
 let isLeaving = false;
 
 /** Calls `leave` at the first signal, then ends the process. Returns the function that ends the listening. */
@@ -39,13 +40,4 @@ async function leaveAll(): Promise<void> {
   if (left.some(({ status }) => status === "rejected")) process.exitCode ??= 1;
   // oxlint-disable-next-line unicorn/no-process-exit -- a signal ends the process, whatever else still runs in it
   process.exit();
-}
-
-/** Ends the process as the signal would have without a listener, so that its parent sees what ended it. */
-export function endBySignal(signal: NodeJS.Signals): void {
-  process.removeAllListeners(signal);
-  process.kill(process.pid, signal);
-  // The kernel spares the first process of a container, so that one has to go by itself.
-  // oxlint-disable-next-line unicorn/no-process-exit -- a forced end waits for nothing
-  if (process.pid === 1) process.exit(128 + constants.signals[signal]);
 }

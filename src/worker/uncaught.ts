@@ -13,6 +13,7 @@ interface Traced {
 }
 
 const running = new AsyncLocalStorage<Traced>();
+
 let guards = 0;
 
 export function runTraced(attempt: Traced & { start(): void }): void {

@@ -2,14 +2,16 @@
  * Ends a process whose event loop a task has blocked for longer than `maxBlock`.
  *
  * Such a process does nothing any more, and no code on its main thread can end it: a signal handler would need the event
- * loop as well. The keeper's thread can. A supervisor starts the process again; its jobs have gone to other workers.
+ * loop as well. The lease renewer's thread can. A supervisor starts the process again; its jobs have gone to other workers.
  */
 import { writeSync } from "node:fs";
 
 /** How often the watchdog looks, unless a quarter of the limit is less. */
 const LOOK_MS_MAX = 1_000;
+
 /** A look that comes later than this many intervals says that the whole process was frozen, not its main thread. */
 const LATE_LOOKS = 2;
+
 /** A process that is ended names so many of its jobs. */
 const NAMED_JOBS_MAX = 5;
 

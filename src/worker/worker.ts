@@ -1,38 +1,37 @@
 /**
- * The worker that an application starts: it works in shifts, each registered under an id of its own.
+ * The worker that an application starts: it works in sessions, each registered under an id of its own.
  *
  * One shift is the rule. A worker whose row was closed while it was out of reach gives up what it had begun and starts
  * another.
  */
-import { checkKnown } from "../core/check.ts";
 import { suggest } from "../core/did-you-mean.ts";
-import { toMs, type Duration } from "../core/duration.ts";
+import { type Duration, toMs } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import type { Logger } from "../core/log.ts";
-import { sleep, type Runtime } from "../core/runtime.ts";
-import type { Wish } from "../core/worker-state.ts";
-import type { TaskClient } from "../queue/task-client.ts";
-import type { Workflows } from "../queue/workflows.ts";
-import type { Store } from "../store/store.ts";
-import { checkListener, type WorkerEvents } from "./events.ts";
-import type { Meter, Pulse } from "./meter.ts";
-import { Reporter, type Counters } from "./reporter.ts";
-import type { WorkerSettings } from "./settings.ts";
-import { Shift, type ShiftParts } from "./shift.ts";
+import { checkKnown } from "../core/options.ts";
+import { type Runtime, sleep } from "../core/runtime.ts";
+import type { Context } from "../core/task.ts";
+import type { DesiredState } from "../registry/worker-record.ts";
+import type { Workflows } from "../workflows/workflows.ts";
+import { checkListener, type Meter, type Pulse, type WorkerEvents } from "./events.ts";
+import type { WorkerSettings } from "./options.ts";
+import { type Counters, Reporter } from "./reporter.ts";
+import { WorkerSession, type WorkerSessionParts, type WorkerStore } from "./session.ts";
 import { guardProcess } from "./uncaught.ts";
 
 const STOP_OPTIONS = new Set(["timeout"]);
+
 /** Between two tries to register anew. */
 const ANEW_MS = 1_000;
 
 export interface WorkerParts {
-  readonly store: Store;
+  readonly store: WorkerStore;
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly settings: WorkerSettings;
   readonly workflows: Workflows;
   /** What its tasks get. */
-  readonly client: TaskClient;
+  readonly client: Context["holdfast"];
   /** Aborts when nobody waits for the worker to start any more. */
   readonly signal?: AbortSignal;
 }
@@ -41,7 +40,7 @@ export interface WorkerStatus extends Counters {
   readonly id: string;
   readonly state: "running" | "stopping" | "stopped";
   /** What somebody asked it to do: "run", unless an operator wants otherwise. */
-  readonly wish: Wish;
+  readonly desiredState: DesiredState;
   readonly slot: number | null;
   /** Counts the starts of workers of its name; of those with slots, only the one with the highest is active. */
   readonly instance: number;
@@ -51,13 +50,13 @@ export interface WorkerStatus extends Counters {
 
 export class Worker implements AsyncDisposable {
   readonly #parts: WorkerParts;
-  readonly #shiftParts: ShiftParts;
+  readonly #shiftParts: WorkerSessionParts;
   readonly #reporter: Reporter;
   readonly #unguard: () => void;
   /** Aborts when a stop shall not wait for its jobs any longer. */
   readonly #hurry = new AbortController();
   readonly #ending = new AbortController();
-  #shift: Shift;
+  #session: WorkerSession;
   #state: WorkerStatus["state"] = "running";
   #stopped: Promise<void> | null = null;
   #renewal: Promise<void> | null = null;
@@ -67,28 +66,32 @@ export class Worker implements AsyncDisposable {
     const { leaseMs } = parts.settings;
     const reporter = new Reporter({ runtime, logger, leaseMs });
     const worker: { started: Worker | null } = { started: null };
-    const shiftParts: ShiftParts = {
+    const sessionParts: WorkerSessionParts = {
       ...parts,
       reporter,
-      onWish: (wish) => worker.started?.hearWish(wish),
-      onDeposed: () => worker.started?.hearDeposed(),
+      onDesiredState: (desiredState) => worker.started?.applyDesiredState(desiredState),
+      onEvicted: () => worker.started?.onEvicted(),
     };
     mentionIdleQueues(parts.settings, logger);
     for (const workflow of parts.settings.workflows) await parts.workflows.declare(workflow);
-    const shift = await Shift.start(shiftParts, signal);
-    worker.started = new Worker(parts, shiftParts, shift);
+    const session = await WorkerSession.start(sessionParts, signal);
+    worker.started = new Worker(parts, sessionParts, session);
     return worker.started;
   }
 
-  private constructor(parts: WorkerParts, shiftParts: ShiftParts, shift: Shift) {
+  private constructor(
+    parts: WorkerParts,
+    sessionParts: WorkerSessionParts,
+    session: WorkerSession,
+  ) {
     const { runtime, settings } = parts;
     this.#parts = parts;
-    this.#shiftParts = shiftParts;
-    this.#reporter = shiftParts.reporter;
-    this.#shift = shift;
+    this.#shiftParts = sessionParts;
+    this.#reporter = sessionParts.reporter;
+    this.#session = session;
     this.#unguard = guardProcess();
     // Before the first turn, and after whoever started the worker could begin to listen.
-    const { slot, instance } = shift.registered;
+    const { slot, instance } = session.registered;
     const { queues, version } = settings;
     const facts = { version, slot, instance, queues, tasks: [...settings.tasks.keys()] };
     runtime.afterIo(() => this.#reporter.worker("started", facts));
@@ -96,7 +99,7 @@ export class Worker implements AsyncDisposable {
 
   /** `<name>-<uuid>`, new at every start; a worker that had to register anew has a new one. */
   get id(): string {
-    return this.#shift.id;
+    return this.#session.id;
   }
 
   /** What its id begins with. */
@@ -116,7 +119,7 @@ export class Worker implements AsyncDisposable {
   /** How far it is behind with what it does all the time; null: it is not at work, or registers anew. */
   pulse(): Pulse | null {
     if (this.#state === "stopped" || this.#renewal !== null) return null;
-    return this.#shift.pulse();
+    return this.#session.pulse();
   }
 
   on<Name extends keyof WorkerEvents>(
@@ -128,12 +131,12 @@ export class Worker implements AsyncDisposable {
   }
 
   status(): WorkerStatus {
-    const { id, wish, registered, running, buffered } = this.#shift;
+    const { id, desiredState, registered, running, buffered } = this.#session;
     const { slot, instance } = registered;
     return {
       id,
       state: this.#state,
-      wish,
+      desiredState,
       slot,
       instance,
       running,
@@ -161,26 +164,28 @@ export class Worker implements AsyncDisposable {
   async #shutDown(timeoutMs: number): Promise<void> {
     this.#state = "stopping";
     this.#ending.abort();
-    this.#reporter.worker("stopping", { running: this.#shift.running });
+    this.#reporter.worker("stopping", { running: this.#session.running });
     await this.#renewal;
-    await this.#shift.stop({ timeoutMs, hurry: this.#hurry.signal, reason: "asked" });
+    await this.#session.stop({ timeoutMs, hurry: this.#hurry.signal, reason: "asked" });
     this.#unguard();
     this.#state = "stopped";
     this.#reporter.worker("stopped", this.#reporter.counters);
   }
 
   /** Somebody wants the worker to end. To drain is to stop without a limit of time. */
-  private hearWish(wish: "drain" | "stop"): void {
+  private applyDesiredState(desiredState: "drain" | "stop"): void {
     const { runtime, settings } = this.#parts;
     const { shutdownMs } = settings;
-    this.#stopped ??= this.#shutDown(wish === "drain" ? Number.MAX_SAFE_INTEGER : shutdownMs);
-    if (wish === "stop") runtime.timer(shutdownMs, () => this.#hurry.abort(), "background");
+    this.#stopped ??= this.#shutDown(
+      desiredState === "drain" ? Number.MAX_SAFE_INTEGER : shutdownMs,
+    );
+    if (desiredState === "stop") runtime.timer(shutdownMs, () => this.#hurry.abort(), "background");
   }
 
   /** Its row is not its own any more. */
-  private hearDeposed(): void {
+  private onEvicted(): void {
     if (this.#state !== "running" || this.#renewal !== null) return;
-    this.#reporter.deposed();
+    this.#reporter.evicted();
     this.#renewal = this.#renew().finally(() => {
       this.#renewal = null;
     });
@@ -189,11 +194,11 @@ export class Worker implements AsyncDisposable {
   async #renew(): Promise<void> {
     const { logger, runtime } = this.#parts;
     const { signal } = this.#ending;
-    await this.#shift.abandon();
+    await this.#session.abandon();
     let said = false;
     while (!signal.aborted) {
       try {
-        this.#shift = await Shift.start(this.#shiftParts, signal);
+        this.#session = await WorkerSession.start(this.#shiftParts, signal);
         return;
       } catch (error) {
         const { message } = describeError(error);

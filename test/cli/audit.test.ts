@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, suite, test } from "node:test";
-import { defineTask, defineWorkflow, openHoldfast } from "../../src/index.ts";
+import { defineTask, openHoldfast } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { assertRefused, Desk } from "./command.ts";
 
 /** An order that a job has shipped, which an operator had cancelled and revived first; and one of another tenant. */
@@ -100,7 +101,7 @@ suite("holdfast audit", () => {
   test("says that nothing was changed, and what to keep for the next time", async () => {
     const { code, stdout } = await desk.holdfast(["audit", "verify"]);
     assert.equal(code, 0);
-    assert.match(stdout, /^2 actions of operators, 4 lines of 2 items\nNothing was removed/);
+    assert.match(stdout, /^2 actions of operators, 4 lines of 2 items\nNo line was removed/);
     const [, witness = ""] = /--witness (\S+)\n$/.exec(stdout) ?? [];
     const { held, items } = await desk.json(["audit", "verify", "--witness", witness]);
     assert.deepEqual([held, items], [true, 2]);
@@ -117,7 +118,7 @@ suite("holdfast audit", () => {
     assert.equal(code, 1);
     assert.match(stdout, new RegExp(`^changed  item ${item}, line 2: `));
     assert.doesNotMatch(stdout, /Nothing was/);
-    assert.match(stderr, /^In one place the audit is not what was written/);
+    assert.match(stderr, /^The audit log was tampered with: 1 violation/);
     const inJson = await desk.holdfast(["audit", "verify", "--json"]);
     assert.deepEqual([inJson.code, JSON.parse(inJson.stdout).breaks[0].kind], [1, "changed"]);
     assert.equal(JSON.parse(inJson.stderr).error.code, "AUDIT_BROKEN");
@@ -126,7 +127,7 @@ suite("holdfast audit", () => {
   test("lets go of old lines, and says so", async () => {
     assert.equal(
       (await desk.holdfast(["audit", "prune", "--keep", "1d"])).stdout,
-      "No line is so old.\n",
+      "No line is that old.\n",
     );
     assert.equal(
       (await desk.json(["audit", "prune", "--keep", "0s", "--reason", "test"])).pruned,

@@ -16,7 +16,7 @@ suite("holdfast retry and cancel by filter", () => {
     const mail = defineTask({
       name: "mail.send",
       queue: "mail",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run(input: string) {
         throw new Error(`${input} is not reachable`);
       },
@@ -65,7 +65,7 @@ suite("holdfast retry and cancel by filter", () => {
       ["retry", "0199", "--all"],
       ["cancel", "--dry-run"],
     ]) {
-      assertRefused(await desk.holdfast(args), 2, /by their ids, or a filter such as .*--all/);
+      assertRefused(await desk.holdfast(args), 2, /job ids or a filter such as .*--all/);
     }
     assertRefused(await desk.holdfast(["retry", "--since", "soon"]), 2, /2h or 7d ago/);
     assertRefused(
@@ -101,7 +101,7 @@ suite("holdfast retry and cancel by filter", () => {
       assert.ok(retried > 0 && retried < MANY, stdout);
       assert.match(
         stderr,
-        /^Interrupted by SIGINT\. Retried [\d,]+ jobs\. .*run it again to go on\.$/m,
+        /^Interrupted by SIGINT\. Retried [\d,]+ jobs\. .*Run the command again to continue\.$/m,
       );
       const rest = await desk.json(["retry", "--task", "many", "--status", "cancelled"]);
       assert.equal(rest.changed, MANY - retried);

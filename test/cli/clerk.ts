@@ -3,7 +3,7 @@
  * one takes longer than nearly every command; see command.ts for what is never run here.
  */
 import { Writable } from "node:stream";
-import { main } from "../../src/cli/main.ts";
+import type { main as Main } from "../../src/cli/main.ts";
 
 export interface Errand {
   readonly folder: string;
@@ -27,6 +27,8 @@ class Paper extends Writable {
 }
 
 const { env } = process;
+const [, , commandMain = ""] = process.argv;
+const { main } = (await import(commandMain)) as { main: typeof Main };
 
 async function run({ folder, args, env: added }: Errand): Promise<void> {
   const [stdout, stderr] = [new Paper(), new Paper()];

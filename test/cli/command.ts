@@ -14,10 +14,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { commandMain, launcher, library, sourceLauncher } from "../support/package.ts";
 import type { Done, Errand } from "./clerk.ts";
 
-export const launcher = join(import.meta.dirname, "../../bin/holdfast.js");
-const library = join(import.meta.dirname, "../../src/index.ts");
 const CLERK = join(import.meta.dirname, "clerk.ts");
 
 /** A hundred starts of the same sources: stripping their types once is enough. */
@@ -36,6 +35,8 @@ export interface Said {
 
 export interface Given {
   readonly env?: Record<string, string>;
+  /** Runs the sources, for modules of the checkout that import "holdfast". */
+  readonly fromSources?: boolean;
   /** What comes from stdin; nothing by default. */
   readonly input?: string;
 }
@@ -63,8 +64,9 @@ export class Desk implements AsyncDisposable {
     return JSON.parse(said.stdout);
   }
 
-  start(args: readonly string[], { env = {} }: Given = {}): Started {
-    return this.spawn(process.execPath, [launcher, ...args], env);
+  start(args: readonly string[], { env = {}, fromSources = false }: Given = {}): Started {
+    const program = fromSources ? sourceLauncher : launcher;
+    return this.spawn(process.execPath, [program, ...args], env);
   }
 
   spawn(command: string, args: readonly string[], env: Record<string, string> = {}): Started {
@@ -77,7 +79,7 @@ export class Desk implements AsyncDisposable {
 
   /** Writes a module of tasks. `defineTask` and the rest of the library are imported for it. */
   tasks(name: string, source: string): string {
-    const imports = `import { defineTask, GiveUp } from ${JSON.stringify(library)};\n`;
+    const imports = `import { defineTask, GiveUpError } from ${JSON.stringify(library)};\n`;
     return this.file(name, imports + source);
   }
 
@@ -100,7 +102,7 @@ export class Desk implements AsyncDisposable {
       if (started.child.exitCode === null) started.child.kill("SIGKILL");
       await started.ended;
     }
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
@@ -142,7 +144,7 @@ export class Started {
 /** Those that end by themselves and leave nothing behind in their process. */
 const ERRANDS = new Set(
   (
-    "alerts audit cancel config doctor doubts enqueue items job jobs leases locks migrate retry stats tokens workers " +
+    "alerts audit cancel config doctor effects enqueue items job jobs leases locks migrate retry stats tokens workers " +
     "workflows"
   ).split(" "),
 );
@@ -153,9 +155,9 @@ const STAYS = /^(?:-|--tasks|--wait|--follow)$/;
 const known = new Set<string>();
 
 /** Whether a process that is up may run it: then one of its own has run the same command before. */
-function isErrand(args: readonly string[], { env = {}, input }: Given): boolean {
+function isErrand(args: readonly string[], { env = {}, input, fromSources }: Given): boolean {
   const [command = ""] = args;
-  if (!ERRANDS.has(command) || input !== undefined) return false;
+  if (!ERRANDS.has(command) || input !== undefined || fromSources === true) return false;
   if (Object.keys(env).some((name) => OF_A_PROCESS.test(name))) return false;
   if (args.some((arg) => STAYS.test(arg))) return false;
   const isKnown = known.has(command);
@@ -175,7 +177,7 @@ class Office {
   }
 
   async #ask(errand: Errand): Promise<Said> {
-    this.#clerk ??= fork(CLERK, { execArgv: [], env: plainEnvironment() });
+    this.#clerk ??= fork(CLERK, [commandMain], { execArgv: [], env: plainEnvironment() });
     const clerk = this.#clerk;
     const limit = setTimeout(() => clerk.kill("SIGKILL"), LIMIT_MS);
     const answered = Promise.withResolvers<Done>();

@@ -19,28 +19,25 @@ suite("holdfast config", () => {
     assert.deepEqual([token.value, port.value, lease.source], ["***", "9000", null]);
     assert.deepEqual(port.env, ["HEALTH_CHECK_PORT", "HOLDFAST_PORT", "PORT"]);
     const table = await desk.holdfast(["config"], { env });
-    assert.match(table.stdout, /^MAX_CONCURRENT_JOBS +3 +\.env, hides concurrency \(holdfast/m);
+    assert.match(table.stdout, /^MAX_CONCURRENT_JOBS +3 +\.env, overrides concurrency \(holdfast/m);
     assert.match(table.stdout, /^HEALTH_CHECK_PORT +9000 +PORT \(environment\)$/m);
     assert.doesNotMatch(table.stdout, /HOLDFAST_LEASE|default$/m, "only what was given");
     assert.match(
       table.stdout,
-      /\d+ others have their default\. To see them: holdfast config --all\n$/,
+      /\d+ others have their defaults\. To show them: holdfast config --all\n$/,
     );
     const all = await desk.holdfast(["config", "--all"], { env });
     assert.match(all.stdout, /^HOLDFAST_LEASE +30s +default$/m);
     assert.ok(!(table.stdout + JSON.stringify(settings)).includes("hunter2"));
     const wrong = await desk.holdfast(["config", "--port", "x"], { env: { HOLDFAST_URLL: "1" } });
     assert.equal(wrong.code, 1);
-    assert.match(
-      wrong.stderr,
-      /2 things are wrong.*\n {2}--port.*\n.*HOLDFAST_URLL.*HOLDFAST_URL\?/,
-    );
+    assert.match(wrong.stderr, /2 problems:\n {2}--port.*\n.*HOLDFAST_URLL.*HOLDFAST_URL\?/);
   });
 
   test("says so where nothing was given", async () => {
     await using desk = new Desk();
     const { stdout } = await desk.holdfast(["config"]);
-    assert.equal(stdout, "Every setting has its default. To see them: holdfast config --all\n");
+    assert.equal(stdout, "All settings have their defaults. To show them: holdfast config --all\n");
   });
 
   test("shows no password, whatever characters it has", async () => {
@@ -70,9 +67,11 @@ suite("holdfast config", () => {
     await using desk = new Desk();
     const config = `${import.meta.dirname}/holdfast.config.example.ts`;
     const tasks = `${import.meta.dirname}/../../examples/cli-tasks.ts`;
-    const { settings } = await desk.json(["config", "--config", config]);
+    const { settings } = await desk.json(["config", "--config", config], { fromSources: true });
     assert.equal(settings.concurrency.value, "7");
-    const { task } = await desk.json(["enqueue", "numbers.add", "[1]", "--tasks", tasks]);
+    const { task } = await desk.json(["enqueue", "numbers.add", "[1]", "--tasks", tasks], {
+      fromSources: true,
+    });
     assert.equal(task, "numbers.add");
   });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { defineTask, openHoldfast, type Context } from "../../src/index.ts";
+import { type Context, defineTask, openHoldfast } from "../../src/index.ts";
 import { assertRefused, Desk, until } from "./command.ts";
 
 const ESCAPE = "\u001B";
@@ -18,7 +18,7 @@ suite("holdfast job, of what a job reports", () => {
     holdfast = await openHoldfast(desk.url);
     const read = defineTask({
       name: "file.read",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run(input: { fails: boolean }, ctx) {
         for (let line = 1; line <= 12; line += 1) ctx.log(`line ${line}`, { line });
         ctx.log(`clear ${ESCAPE}[2J`);
@@ -35,7 +35,7 @@ suite("holdfast job, of what a job reports", () => {
         return gate.promise;
       },
     });
-    await holdfast.startWorker({ tasks: [read, wait], upkeep: 10 });
+    await holdfast.startWorker({ tasks: [read, wait], maintenanceInterval: 10 });
     const jobs = await holdfast.enqueueMany(read, [{ fails: false }, { fails: true }]);
     [done = "", failed = ""] = jobs.map(({ id }) => id);
     running = (await holdfast.enqueue(wait, null)).id;

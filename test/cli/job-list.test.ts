@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
 import { suite, test } from "node:test";
 import { createColors } from "picocolors";
-import { jobTable } from "../../src/cli/jobs.ts";
-import { applicationStack } from "../../src/cli/stack.ts";
-import type { JobSummary } from "../../src/queue/jobs.ts";
+import { jobTable } from "../../src/jobs/command.ts";
+import { applicationStack } from "../../src/terminal/format.ts";
+import type { JobSummary } from "../../src/jobs/jobs.ts";
 import { shortIds } from "../../src/core/id-prefix.ts";
 
 const colors = createColors(false);
@@ -20,7 +20,7 @@ function job(facts: Partial<JobSummary>): JobSummary {
     key: null,
     epoch: 1,
     attempts: 1,
-    attemptsMax: 3,
+    maxAttempts: 3,
     crashes: 0,
     enqueuedAt: 1,
     dueAt: null,
@@ -46,7 +46,7 @@ suite("a list of jobs", () => {
     job({
       id: "01a1e35b-c44a-7000-a6fd-eb1234567890",
       task: "order.fulfil.with.a.long.name",
-      lastError: { name: "CallFailed", message: "no" },
+      lastError: { name: "TypeError", message: "no" },
     }),
   ];
 
@@ -62,7 +62,7 @@ suite("a list of jobs", () => {
         lines[1] ?? "",
         /^01a1e35b-c449 +failed ×3 +1m ago +mail\.send +order-42 +the bank/,
       );
-      assert.match(lines[2] ?? "", /CallFailed: no$/);
+      assert.match(lines[2] ?? "", /TypeError: no$/);
       assert.equal(lines[1]?.length, columns);
       assert.ok(lines.every((line) => line.length <= columns));
     });
@@ -87,7 +87,7 @@ suite("a list of jobs", () => {
 });
 
 suite("a stack", () => {
-  const ours = join(dirname(dirname(import.meta.dirname)), "src/queue/context.ts");
+  const ours = join(dirname(dirname(import.meta.dirname)), "src/steps/context.ts");
 
   test("has the frames of the application, and counts the others", () => {
     const stack = [
@@ -104,10 +104,10 @@ suite("a stack", () => {
       "of two lines",
       "    at charge (/app/src/charge.ts:3:9)",
       "    at run (file:///app/src/tasks.ts:12:3)",
-      "    … 3 more in --json",
+      "    … 3 more with --json",
     ]);
   });
 
   test("without frames stays as it is", () =>
-    assert.equal(applicationStack("GiveUp: x"), "GiveUp: x"));
+    assert.equal(applicationStack("GiveUpError: x"), "GiveUpError: x"));
 });

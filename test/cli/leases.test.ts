@@ -11,7 +11,7 @@ suite("holdfast leases", () => {
     const job = await holdfast.enqueue("mail.send", null);
     await holdfast.leases.acquire({ worker: "py-1", tasks: ["mail.send"], lease: "1h" });
     const { stdout } = await desk.holdfast(["leases"]);
-    assert.match(stdout, /^JOB +TASK +WORKER +ATTEMPT +CLAIMED +HEARTBEAT +ENDS$/m);
+    assert.match(stdout, /^JOB +TASK +WORKER +ATTEMPT +CLAIMED +HEARTBEAT +EXPIRES$/m);
     assert.match(stdout, /mail\.send +py-1 +1 .* in (?:59m|1h)/);
     assert.match(stdout, /1 lease$/m);
     const { leases } = await desk.json(["leases", "--worker", "py-1"]);

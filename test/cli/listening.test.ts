@@ -38,7 +38,7 @@ suite("a server that cannot listen", () => {
     assert.deepEqual([taken.exit, taken.code], [1, "PORT_TAKEN"]);
     assert.match(
       taken.msg,
-      new RegExp(`^PORT ${port} \\(environment\\) is taken: .*127\\.0\\.0\\.1\\. .*--port`),
+      new RegExp(`^PORT ${port} \\(environment\\) is in use by .*127\\.0\\.0\\.1\\. .*--port`),
     );
     const job = await holdfast.jobs.get(id);
     assert.deepEqual([job?.status, job?.attempts], ["pending", 0]);
@@ -48,7 +48,7 @@ suite("a server that cannot listen", () => {
   test("is exit code 1 wherever the setting stands: it is not malformed", async () => {
     await using desk = new Desk();
     for (const [args, env, code, words] of [
-      [["--port", port], {}, "PORT_TAKEN", /^--port \d+ \(command line\) is taken/],
+      [["--port", port], {}, "PORT_TAKEN", /^--port \d+ \(command line\) is in use/],
       [["--host", NOWHERE], {}, "HOST_UNKNOWN", /^--host 192.* no such address.*HOLDFAST_HOST/],
       [[], { HOLDFAST_HOST: NOWHERE }, "HOST_UNKNOWN", /^HOLDFAST_HOST 192.*\(environment\)/],
       [[], { HOLDFAST_HOST: "no.such.host.invalid" }, "HOST_UNKNOWN", /no such address/],

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
-import { LockNotAcquired, openHoldfast, type Holdfast } from "../../src/index.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
+import { LockNotAcquiredError } from "../../src/locks/index.ts";
+import { sql } from "../../src/database/sql.ts";
 import { assertRefused, Desk } from "./command.ts";
 
 suite("holdfast locks", () => {
@@ -21,14 +21,14 @@ suite("holdfast locks", () => {
   test("says that there are none", async () => {
     assert.equal((await desk.holdfast(["locks"])).stdout, "No locks.\n");
     const { stdout } = await desk.holdfast(["locks", "stats"]);
-    assert.equal(stdout, "No locks within the last 1h.\n");
+    assert.equal(stdout, "No locks in the last 1h.\n");
   });
 
   test("lists who has what, and every field as JSON", async () => {
     const lock = await holdfast.locks.acquire("order:42", { trace: "refund 7", ttl: "5m" });
     await holdfast.locks.acquire("invoice:1", { ttl: "5m" });
     const { stdout } = await desk.holdfast(["locks"]);
-    assert.match(stdout, /^LOCK +OWNER +HELD +ENDS IN +TOKEN +FOR\n/);
+    assert.match(stdout, /^LOCK +OWNER +HELD +EXPIRES IN +TOKEN +FOR\n/);
     assert.match(
       stdout,
       new RegExp(`^order:42 +${lock.owner} .+ 4m +${lock.token} +refund 7$`, "m"),
@@ -44,22 +44,26 @@ suite("holdfast locks", () => {
   test("takes a lock away, and the audit knows who did", async () => {
     const lock = await holdfast.locks.acquire("order:43", { ttl: "5m" });
     const { stdout } = await desk.holdfast(["locks", "release", "order:43"]);
-    assert.equal(stdout, `order:43 was taken from ${lock.owner}\n`);
+    assert.equal(stdout, `Released order:43, which was held by ${lock.owner}\n`);
     await assert.rejects(lock.extend());
-    const { engine } = holdfast.store as SqlStore;
+    const { engine } = holdfast.store.db;
     const [line] = await engine.all<{ actor: string; action: string; subject: string }>(
       sql`select actor, action, subject from holdfast.audit`,
     );
     assert.match(line?.actor ?? "", /^cli \S/);
     assert.deepEqual([line?.action, line?.subject], ["lock.release", "lock order:43"]);
-    assertRefused(await desk.holdfast(["locks", "release", "order:43"]), 4, /Nobody has the lock/);
+    assertRefused(
+      await desk.holdfast(["locks", "release", "order:43"]),
+      4,
+      /Lock order:43 is not held/,
+    );
   });
 
   test("tells how long others waited", async () => {
-    await assert.rejects(holdfast.locks.acquire("order:42", { wait: 0 }), LockNotAcquired);
+    await assert.rejects(holdfast.locks.acquire("order:42", { wait: 0 }), LockNotAcquiredError);
     await holdfast.locks.stats(); // which writes what was counted
     const { stdout } = await desk.holdfast(["locks", "stats", "--last", "10m"]);
-    assert.match(stdout, /^TYPE +ACQUIRED +TIMED OUT +WAIT AVG +P50 +P95 +P99 +HELD MOST\n/);
+    assert.match(stdout, /^TYPE +ACQUIRED +TIMED OUT +WAIT AVG +P50 +P95 +P99 +MAX HELD\n/);
     assert.match(stdout, /^order +2 +1 +[\d.]+ms /m);
     const { types, minutes, partial } = await desk.json(["locks", "stats", "--type", "order"]);
     assert.deepEqual([types.length, types[0].acquisitions, types[0].timeouts], [1, 2, 1]);

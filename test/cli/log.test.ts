@@ -8,10 +8,10 @@ import { Desk } from "./command.ts";
 
 const TASKS = `
   export const ok = defineTask({ name: "ok", queue: "mail", run: () => 1 });
-  export const flaky = defineTask({ name: "flaky", retry: { attempts: 2, first: 0 }, run(_, { attempt }) {
+  export const flaky = defineTask({ name: "flaky", retry: { maxAttempts: 2, backoff: { initial: 0 } }, run(_, { attempt }) {
     if (attempt === 1) throw new TypeError("not yet");
   } });
-  export const bad = defineTask({ name: "bad", retry: { attempts: 1 }, run() { throw new GiveUp("no"); } });
+  export const bad = defineTask({ name: "bad", retry: { maxAttempts: 1 }, run() { throw new GiveUpError("no"); } });
 `;
 
 test("lines about jobs have an event, a task, and numbers that are numbers", async () => {
@@ -47,7 +47,7 @@ test("lines about jobs have an event, a task, and numbers that are numbers", asy
     ["warn", "job:retrying", "job retrying", "flaky", 1, "TypeError"],
     ["info", "job:done", "job done", "flaky", 2, undefined],
   ]);
-  assert.deepEqual(about(bad), [["error", "job:failed", "job failed", "bad", 1, "GiveUp"]]);
+  assert.deepEqual(about(bad), [["error", "job:failed", "job failed", "bad", 1, "GiveUpError"]]);
   for (const line of lines.filter(({ job }) => job !== undefined)) {
     assert.ok(Number.isInteger(line.durationMs), JSON.stringify(line));
     assert.equal(line.queue, "default");
@@ -93,7 +93,7 @@ suite("for a person", () => {
           event: "job:failed",
           level: "error",
           msg: "job failed",
-          err: { ...err, type: "GiveUp" },
+          err: { ...err, type: "GiveUpError" },
         },
         {
           ...done,
@@ -107,7 +107,7 @@ suite("for a person", () => {
         "info  mail.send done 12ms  job=01a1e5ed-5337-7002",
         "info  mail.send done 12ms  job=01a1e5ed-5337-7002  attempt=2",
         "warn  mail.send retrying in 1s: no answer  job=01a1e5ed-5337-7002",
-        "error mail.send failed: GiveUp: no answer  job=01a1e5ed-5337-7002",
+        "error mail.send failed: GiveUpError: no answer  job=01a1e5ed-5337-7002",
         "warn  mail.send ownership lost  job=01a1e5ed-5337-7002  why=it ran out",
       ],
     );

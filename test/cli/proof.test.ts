@@ -1,65 +1,72 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { planFaults } from "../../src/cli/demo/plan.ts";
-import { randomFrom } from "../../src/core/seeded.ts";
-import { problemsIn, type Evidence } from "../../src/cli/demo/proof.ts";
+import { proofOf } from "../../src/verify/demo-command.ts";
+import { demoPreset, makePlan } from "../../src/verify/plan.ts";
+import type { Report } from "../../src/verify/verify.ts";
 
-const sound: Evidence = {
-  accepted: 100,
-  booked: 100,
-  lost: 0,
-  bookedTwice: 0,
-  unasked: 0,
-  unfinished: 0,
-  notDoneOnce: 0,
-  centsAsked: 5_000,
-  centsBooked: 5_000,
-  kills: 3,
-  freezes: 1,
-  takenOver: 4,
-  leasesRecovered: 16,
-  staleWritesRefused: 4,
-  attemptsRepeated: 16,
-  bookingsRepeated: 4,
+const spans = { count: 0, p50: 0, p99: 0 };
+const sound: Report = {
+  violations: [],
+  jobs: 100,
+  accepted: { ok: 100, unknown: 0 },
+  attempts: 116,
+  crashed: 16,
+  effects: { charged: 100, cents: 495_000, booked: 100, doubled: 0, asked: 4 },
+  byStatus: { done: 100 },
+  edges: {},
+  witnessed: 1_000,
+  refused: 4,
+  recovery: { afterKill: spans, afterRestart: spans },
+  bound: 0.03,
+  database: "SQLite",
+  seed: 1,
+  ms: 10_000,
+  faults: { kill: 3, freeze: 1 },
+  planned: { kill: 3, freeze: 1 },
+  drainedMs: 1_000,
+  notes: [],
 };
 
+/** What the checker itself finds is in test/unit/verify-checker.test.ts. */
 suite("the demo's proof", () => {
   test("holds when everything is as promised", () => {
-    assert.deepEqual(problemsIn(sound), []);
+    const { problems, lost, doubled, attemptsRepeated } = proofOf(sound);
+    assert.deepEqual([problems, lost, doubled, attemptsRepeated], [[], 0, 0, 16]);
   });
 
   for (const [name, broken] of Object.entries({
-    "an order is lost": { lost: 1 },
-    "an order is booked twice": { bookedTwice: 1 },
-    "an order was booked that nobody placed": { unasked: 1 },
-    "a booking is missing": { booked: 99 },
-    "a job has not finished": { unfinished: 1 },
-    "a job was done twice, or never": { notDoneOnce: 1 },
-    "money went into the till twice": { centsBooked: 5_050 },
-    "nobody was killed": { kills: 0 },
-    "a worker that lost its orders was not stopped from finishing them": { staleWritesRefused: 0 },
-  } satisfies Record<string, Partial<Evidence>>)) {
+    "an order is lost": { byStatus: { done: 99 } },
+    "an order is done that was never placed": { byStatus: { done: 101 } },
+    "a payment is missing": { effects: { ...sound.effects, charged: 99 } },
+    "an order is paid twice": { effects: { ...sound.effects, charged: 101 } },
+    "an order is booked twice": { effects: { ...sound.effects, booked: 101 } },
+    "a promise is broken": { violations: [{ invariant: "I9", sentence: "tells of nothing" }] },
+    "no worker was killed": { faults: {} },
+  } satisfies Record<string, Partial<Report>>)) {
     test(`fails when ${name}`, () => {
-      assert.equal(problemsIn({ ...sound, ...broken }).length, 1);
+      assert.equal(proofOf({ ...sound, ...broken }).problems.length, 1);
     });
   }
 });
 
 suite("the demo's plan", () => {
+  const planOf = (orders: number, seed: number) =>
+    makePlan(seed, demoPreset({ orders, workers: 4 }), ["kill", "freeze", "block", "storm"]);
+
   test("is the same for the same seed, and another for another", () => {
-    const planOf = (seed: number) => planFaults(1_000, randomFrom(seed));
-    assert.deepEqual(planOf(7), planOf(7));
-    assert.notDeepEqual(planOf(7), planOf(8));
+    assert.deepEqual(planOf(1_000, 7), planOf(1_000, 7));
+    assert.notDeepEqual(planOf(1_000, 7), planOf(1_000, 8));
   });
 
-  test("kills and freezes in every run, while there are orders left", () => {
+  test("kills and freezes in every run, and nothing else, while orders arrive", () => {
     for (const orders of [20, 60, 1_000, 100_000]) {
       for (let seed = 0; seed < 20; seed += 1) {
-        const faults = planFaults(orders, randomFrom(seed));
+        const { faults, ms, jobs } = planOf(orders, seed);
         const kinds = new Set(faults.map(({ kind }) => kind));
         assert.deepEqual(kinds, new Set(["freeze", "kill"]));
-        assert.ok(faults.every(({ afterOrders }) => afterOrders < orders));
-        assert.ok(faults.every(({ victim }) => victim >= 0 && victim < 1));
+        assert.equal(jobs, orders);
+        assert.ok(faults.every(({ atMs }) => atMs > 0 && atMs < ms));
+        assert.ok(faults.every(({ whom }) => whom >= 0 && whom < 1));
       }
     }
   });

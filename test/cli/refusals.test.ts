@@ -4,7 +4,8 @@ import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { after, suite, test } from "node:test";
 import { openHoldfast } from "../../src/index.ts";
-import { assertRefused, Desk, launcher } from "./command.ts";
+import { launcher } from "../support/package.ts";
+import { assertRefused, Desk } from "./command.ts";
 
 const EXAMPLE = `${import.meta.dirname}/../../examples/cli-tasks.ts`;
 const LOOKING = [
@@ -18,7 +19,8 @@ const LOOKING = [
 suite("an input that cannot be used", () => {
   const desk = new Desk();
   after(() => desk[Symbol.asyncDispose]());
-  const enqueue = (...args: string[]) => desk.holdfast(["enqueue", ...args]);
+  const enqueue = (...args: string[]) =>
+    desk.holdfast(["enqueue", ...args], { fromSources: args.includes(EXAMPLE) });
 
   test("a payload that the schema refuses names the field", async () => {
     const wrong = await enqueue("mail.send", '{"to": 7}', "--tasks", EXAMPLE);
@@ -28,9 +30,15 @@ suite("an input that cannot be used", () => {
   });
 
   test("broken JSON says where it breaks and how to quote it", async () => {
-    assertRefused(await enqueue("x", "{to: ada}"), 2, /not JSON/, /position 1/, /single quotes/);
+    assertRefused(
+      await enqueue("x", "{to: ada}"),
+      2,
+      /not valid JSON/,
+      /position 1/,
+      /single quotes/,
+    );
     const piped = await desk.holdfast(["enqueue", "x", "-"], { input: "" });
-    assertRefused(piped, 2, /stdin is not JSON/);
+    assertRefused(piped, 2, /stdin is not valid JSON/);
     assert.doesNotMatch(piped.stderr, /shell/, "nobody typed it");
   });
 
@@ -52,7 +60,7 @@ suite("an input that cannot be used", () => {
     ["--run-at", "tomorrow", /'--run-at <time>'.*'tomorrow'.*2027-01-31T09:00:00Z/],
     ["--priority", "high", /'--priority <n>'.*'high'.*whole number/],
     ["--priority", "99999999", /priority.*-32767 to 32767/],
-    ["--attempts", "0", /attempts.*1 to 1000/],
+    ["--max-attempts", "0", /maxAttempts.*1 to 1000/],
     ["--queue", " x", /queue.*blank/],
     ["--key", "", /key.*empty/],
     ["--key-for", "long", /'--key-for <duration>'.*'long'/],
@@ -83,19 +91,19 @@ suite("a tasks module that cannot be used", () => {
   const work = (tasks: string) => desk.holdfast(["work", "--tasks", tasks]);
 
   test("a missing file, a folder", async () => {
-    assertRefused(await work("nowhere.ts"), 2, /no file .*nowhere\.ts/, /--tasks/);
+    assertRefused(await work("nowhere.ts"), 2, /nowhere\.ts not found/, /--tasks/);
     assertRefused(await work(desk.folder), 2, /is not a file/);
     assertRefused(await desk.holdfast(["work"]), 1, /--tasks <file>/);
   });
 
   test("a syntax error names the line", async () => {
     const path = desk.file("broken.ts", "export const a = 1;\nexport const = 2;\n");
-    assertRefused(await work(path), 2, /broken\.ts could not be loaded \(line 2\)/, /SyntaxError/);
+    assertRefused(await work(path), 2, /broken\.ts cannot be loaded \(line 2\)/, /SyntaxError/);
   });
 
   test("a module that throws, or lacks a package, says what went wrong", async () => {
     const throwing = desk.file("throwing.ts", `throw new Error("no DATABASE_URL");`);
-    assertRefused(await work(throwing), 2, /throwing\.ts could not be loaded.*no DATABASE_URL/);
+    assertRefused(await work(throwing), 2, /throwing\.ts cannot be loaded.*no DATABASE_URL/);
     const lacking = desk.file("lacking.ts", `import "no-such-package";`);
     assertRefused(await work(lacking), 2, /Cannot find package 'no-such-package'/);
     const strange = desk.file("strange.ts", `import { defineTask } from "holdfast";`);
@@ -125,7 +133,7 @@ suite("a database that cannot be used", () => {
 
   test("whoever only looks does not create a missing database", async () => {
     for (const args of LOOKING) {
-      assertRefused(await desk.holdfast(args), 3, /no database at .*holdfast\.db/, /migrate/);
+      assertRefused(await desk.holdfast(args), 3, /No database at .*holdfast\.db/, /migrate/);
     }
     assert.ok(!existsSync(desk.path("holdfast.db")));
   });
@@ -140,12 +148,12 @@ suite("a database that cannot be used", () => {
 
   test("HOLDFAST_DEBUG=1 adds the stack", async () => {
     const { stderr } = await desk.holdfast(["jobs"], { env: { HOLDFAST_DEBUG: "1" } });
-    assert.match(stderr, /no database[^]*\n +at .*:\d+:\d+/);
+    assert.match(stderr, /No database[^]*\n +at .*:\d+:\d+/);
   });
 
   test("a default database that is missing says that none was named, and how to name it", async () => {
     const unnamed = await desk.holdfast(["jobs"]);
-    assertRefused(unnamed, 3, /neither --url nor HOLDFAST_URL/, /--url sqlite:shop\.db/, /migrate/);
+    assertRefused(unnamed, 3, /Neither --url nor HOLDFAST_URL/, /--url sqlite:shop\.db/, /migrate/);
     for (const given of [["jobs", "--url", "sqlite:holdfast.db"], ["jobs"]]) {
       const env = given.length === 1 ? { HOLDFAST_URL: "sqlite:holdfast.db" } : {};
       const named = await desk.holdfast(given, { env });
@@ -200,6 +208,7 @@ suite("a database that cannot be used", () => {
     for (const args of [["jobs"], ["enqueue", "x"], ["migrate"], ["work", "--tasks", EXAMPLE]]) {
       const said = await desk.holdfast([...args, "--url", url], {
         env: { HOLDFAST_LOG_LEVEL: "silent" },
+        fromSources: args.includes(EXAMPLE),
       });
       assertRefused(said, 3, /schema version 999/, /Upgrade holdfast/);
     }

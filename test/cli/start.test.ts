@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { Desk, until, type Said } from "./command.ts";
 
 /** Beyond the limit that was given, on a machine that is busy. */
@@ -41,7 +41,7 @@ suite("holdfast start", () => {
   test("the examples refuse what they cannot use, with the field", async () => {
     await using desk = new Desk();
     const started = desk.start(["start", "--port", "0"], { env: { SHUTDOWN_TIMEOUT_MS: "100" } });
-    await started.says("these are examples");
+    await started.says("running example tasks");
     const url = /http:\/\/127\.0\.0\.1:\d+/.exec(started.said)?.[0] ?? "";
     for (const [task, input] of [
       ["greet", { nme: "Ada" }],
@@ -69,12 +69,12 @@ suite("holdfast start", () => {
       const started = desk.start(["start", "--port", "0", "--watch"], {
         env: { SHUTDOWN_TIMEOUT_MS: "100" },
       });
-      await started.says("these are examples");
-      await started.says("nothing to watch");
+      await started.says("running example tasks");
+      await started.says("--watch is ignored");
       started.child.kill("SIGTERM");
       const said = await started.ended;
       assert.equal(said.code, 0, said.stderr);
-      assert.match(said.stderr, /no tasks were named: these are examples.*--tasks/);
+      assert.match(said.stderr, /running example tasks\. Name your own.*--tasks/);
       await using holdfast = await openHoldfast(desk.url);
       const all = await counts(holdfast);
       jobs.push(Object.values(all).reduce((sum, count) => sum + count, 0));
@@ -169,7 +169,7 @@ suite("in production", () => {
       entries.find(({ msg, err }) => words.test(`${msg} ${err?.message}`));
     assert.equal(told(/hello from/).source, "console");
     assert.equal(told(/this is old/).level, "warn");
-    assert.match(told(/nobody caught/).err.message, /nobody listens/);
+    assert.match(told(/uncaught error/).err.message, /nobody listens/);
     const failed = entries.find(({ task, event }) => task === "boom" && event !== "job:started");
     // The ids that the trace is made of, and not the trace besides.
     assert.deepEqual(
@@ -229,7 +229,7 @@ suite("several processes", () => {
     assert.match(version ?? "", /^build-\d+$/);
     const first = (await workers())[0]!;
     process.kill(first.pid, "SIGKILL");
-    await started.says(/was ended by SIGKILL.*starting it again/);
+    await started.says(/was killed by SIGKILL.*restarting it/);
     await until("another works in its place", async () => {
       const now = await workers();
       return now.length === 2 && now.every(({ id }) => id !== first.id);
@@ -300,7 +300,7 @@ suite("several processes", () => {
     const args = ["start", "--tasks", tasks, "--processes", "2", "--url", "sqlite::memory:"];
     const { code, stderr } = await desk.holdfast(args);
     assert.equal(code, 2);
-    assert.match(stderr, /belongs to one process/);
+    assert.match(stderr, /belongs to a single process/);
   });
 
   test("that crash again and again are given up, with exit code 1", async () => {
@@ -311,7 +311,7 @@ suite("several processes", () => {
     });
     const said = await started.ended;
     assert.equal(said.code, 1, said.stderr);
-    assert.match(said.stderr, /crashed 6 times within a minute; all are stopped/);
+    assert.match(said.stderr, /crashed 6 times in one minute; all processes were stopped/);
     assert.match(said.stderr, /"process":1,"msg":"ouch"/);
   });
 
@@ -341,9 +341,9 @@ suite("--watch", () => {
     await started.says("watching");
     assert.equal(await answer(), 1);
     desk.file("tasks.ts", "export const = ;");
-    await started.says(/tasks\.ts changed: starting anew/);
-    await started.says(/could not be loaded/);
-    await started.says(/waiting for a change/);
+    await started.says(/tasks\.ts changed: restarting/);
+    await started.says(/cannot be loaded/);
+    await started.says(/waiting for a file to change/);
     desk.tasks("tasks.ts", version(2));
     assert.equal(await answer(), 2);
     started.child.kill("SIGTERM");

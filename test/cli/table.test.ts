@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
-import { cut, printable, table, widthOf } from "../../src/cli/table.ts";
-import { moment, relative } from "../../src/cli/words.ts";
+import { cut, printable, table, widthOf } from "../../src/terminal/table.ts";
+import { moment, relative } from "../../src/terminal/format.ts";
 
 const columns = [
   { title: "ID" },

@@ -56,7 +56,7 @@ suite("a tasks module with syntax that types alone do not explain", () => {
       "const mark = (c: unknown) => c;\n@mark class B {}\nvoid B;",
     ]) {
       const message = await said(lines);
-      assert.match(message, /Node only removes types/);
+      assert.match(message, /Node only strips types/);
       assert.match(message, WAYS);
     }
   });

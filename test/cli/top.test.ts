@@ -4,15 +4,16 @@ import { suite, test } from "node:test";
 import { createColors } from "picocolors";
 import { openHoldfast } from "../../src/index.ts";
 import { afterKey } from "../../src/cli/top.ts";
-import type { Figures } from "../../src/cli/top/figures.ts";
-import { frame, sparkline, START, still, type View } from "../../src/cli/top/frame.ts";
-import { widthOf } from "../../src/cli/table.ts";
+import type { Stats } from "../../src/cli/top-stats.ts";
+import { frame, sparkline, START, still, type View } from "../../src/cli/top-frame.ts";
+import { widthOf } from "../../src/terminal/table.ts";
 import { jobIn } from "../support/jobs.ts";
-import { Desk, launcher } from "./command.ts";
+import { launcher } from "../support/package.ts";
+import { Desk } from "./command.ts";
 
 const colors = createColors(false);
 
-function figures(queues: number, workers: number, failures: number): Figures {
+function figures(queues: number, workers: number, failures: number): Stats {
   const counts = {
     scheduled: 1,
     pending: 2,
@@ -37,21 +38,21 @@ function figures(queues: number, workers: number, failures: number): Figures {
       id: `worker-${index}`,
       hostname: "host\u001B[2J",
       status: "running",
-      wish: "run",
+      desiredState: "run",
       liveness: "alive",
       leases: 3,
       version: "a1b2c3d",
       silentMs: 900,
       memoryBytes: 9e7,
       startedAt: 1_799_000_000_000,
-    })) as unknown as Figures["workers"],
+    })) as unknown as Stats["workers"],
     failures: Array.from({ length: failures }, (_, index) => ({
       id: `0190-${index}`,
       short: `0190-${index}`,
       task: "mail.send",
       finishedAt: 1_799_999_999_000,
       lastError: { message: `日本語 broken\nsecond line ${index}` },
-    })) as unknown as Figures["failures"],
+    })) as unknown as Stats["failures"],
     alerts: [
       { severity: "critical", message: "Queue mail has no worker." },
       { severity: "warning", message: "A job has waited for 6m." },

@@ -1,7 +1,8 @@
 /** Filters with a name that does not exist: the command says so, and which names there are. */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { defineWorkflow, openHoldfast } from "../../src/index.ts";
+import { openHoldfast } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { Desk } from "./command.ts";
 
 suite("filters with a name that does not exist", () => {
@@ -23,26 +24,26 @@ suite("filters with a name that does not exist", () => {
   const said: readonly [args: string[], stdout: string][] = [
     [
       ["items", "list", "--workflow", "ordr"],
-      "No items. There is no workflow 'ordr'. There are: order. Did you mean order?\n",
+      "No items. Unknown workflow 'ordr'. Known: order. Did you mean order?\n",
     ],
     [
       ["items", "list", "--workflow", "order", "--status", "payed"],
-      "No items. The workflow 'order' has no state 'payed'. It has: open, paid.\n",
+      "No items. Workflow 'order' has no state 'payed'. Known: open, paid.\n",
     ],
     [["items", "list", "--workflow", "order", "--status", "paid"], "No items.\n"],
-    [["jobs", "--queue", "nosuch"], "No jobs. No queue 'nosuch' is known. Known: default, mail.\n"],
+    [["jobs", "--queue", "nosuch"], "No jobs. Unknown queue 'nosuch'. Known: default, mail.\n"],
     [
       ["jobs", "--task", "flakyy"],
-      "No jobs. No task 'flakyy' is known. Known: flaky, mail.send. Did you mean flaky?\n",
+      "No jobs. Unknown task 'flakyy'. Known: flaky, mail.send. Did you mean flaky?\n",
     ],
     [["jobs", "--queue", "mail", "--status", "failed"], "No jobs.\n"],
     [
       ["retry", "--task", "flakyy", "--all"],
-      "Retried 0 jobs. No task 'flakyy' is known. Known: flaky, mail.send. Did you mean flaky?\n",
+      "Retried 0 jobs. Unknown task 'flakyy'. Known: flaky, mail.send. Did you mean flaky?\n",
     ],
     [
       ["cancel", "--queue", "mial", "--dry-run"],
-      "0 jobs would be cancelled. No queue 'mial' is known. Known: default, mail. Did you mean mail?\n",
+      "0 jobs would be cancelled. Unknown queue 'mial'. Known: default, mail. Did you mean mail?\n",
     ],
     [["retry", "--task", "flaky"], "Retried 0 jobs.\n"],
   ];

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { openHoldfast, type WorkerRecord } from "../../src/index.ts";
-import type { Colors } from "../../src/cli/terminal.ts";
-import { workerTable } from "../../src/cli/worker-table.ts";
+import type { WorkerRecord } from "../../src/app/ops.ts";
+import { openHoldfast } from "../../src/index.ts";
+import type { Colors } from "../../src/terminal/terminal.ts";
+import { workerTable } from "../../src/registry/table.ts";
 import { assertRefused, Desk, until, type Started } from "./command.ts";
 
 const TASKS = `export const add = defineTask({ name: "add", run: ([a, b]: number[]) => a + b });`;
@@ -32,7 +33,7 @@ suite("holdfast workers", () => {
     assert.match(stdout, /^WORKER +STATUS +VERSION +SEEN +JOBS +DONE +HOST$/m);
     assert.match(stdout, new RegExp(`${row.id} +running +3f2a91c `));
     assert.deepEqual(
-      [row.type, row.status, row.wish, row.pid, row.version, row.slot, row.tasks],
+      [row.type, row.status, row.desiredState, row.pid, row.version, row.slot, row.tasks],
       ["mailer", "running", "run", worker.child.pid, "3f2a91c", null, ["add"]],
     );
   });
@@ -50,7 +51,7 @@ suite("holdfast workers", () => {
   test("pauses workers and has them go on", async () => {
     const { id } = await only();
     const paused = await desk.holdfast(["workers", "pause", "--type", "mailer"]);
-    assert.equal(paused.stdout, `${id} takes nothing new\n`);
+    assert.equal(paused.stdout, `${id} is paused\n`);
     assert.match((await desk.holdfast(["workers"])).stdout, / paused /);
     const { id: job } = await desk.json(["enqueue", "add", "[1,2]"]);
     await worker.says("worker paused");
@@ -72,7 +73,7 @@ suite("holdfast workers", () => {
     ] as const) {
       const { code, stdout, stderr } = await desk.holdfast(["enqueue", ...args]);
       assert.equal(code, 0, stderr);
-      assert.match(stdout, /^Accepted/);
+      assert.match(stdout, /^Enqueued/);
       assert.match(stderr, words);
       const accepted = await desk.json(["enqueue", ...args]);
       assert.equal(accepted.runnable, false);
@@ -92,15 +93,15 @@ suite("holdfast workers", () => {
     const env = { BUILD_ID: "77b0c1d" };
     const { id } = await desk.json(["enqueue", "add@2", "[1,2]"], { env });
     const { stdout } = await desk.holdfast(["workers"]);
-    assert.match(stdout, /^Version 77b0c1d enqueued .+ ago, and no running worker has it\.$/m);
+    assert.match(stdout, /^Version 77b0c1d enqueued .+ ago, but no worker runs this version\.$/m);
     assert.match(stdout, /^No live worker runs add@2 \(queue default\): 1 job, waiting for /m);
-    const { drift, stranded } = await desk.json(["workers"]);
+    const { drift, unclaimable } = await desk.json(["workers"]);
     assert.deepEqual([drift.workers, drift.enqueuers[0].version], [[], "77b0c1d"]);
     // The whole hash of the commit that the worker runs.
     const whole = { BUILD_ID: "3f2a91c0d4e5b6a79881726354f0e1d2c3b4a596" };
     await desk.json(["enqueue", "add", "[1,2]"], { env: whole });
     assert.equal((await desk.json(["workers"])).drift.enqueuers.length, 1);
-    assert.deepEqual([stranded[0].task, stranded[0].jobs], ["add@2", 1]);
+    assert.deepEqual([unclaimable[0].task, unclaimable[0].jobs], ["add@2", 1]);
     assert.match((await desk.holdfast(["job", id])).stdout, /^  waits +for a worker/m);
     assert.equal((await desk.json(["job", id])).job.runnable, false);
     await desk.json(["cancel", id]);
@@ -139,10 +140,10 @@ suite("holdfast workers", () => {
   test("refuses to guess who is meant, and says when nobody is there", async () => {
     assertRefused(await desk.holdfast(["workers", "stop"]), 2, /--type <name>/, /--all/);
     const { id } = await only();
-    assertRefused(await desk.holdfast(["workers", "stop", id, "--all"]), 2, /Name one/);
-    assertRefused(await desk.holdfast(["workers", "stop", "nobody"]), 4, /no worker nobody/);
+    assertRefused(await desk.holdfast(["workers", "stop", id, "--all"]), 2, /Give exactly one of/);
+    assertRefused(await desk.holdfast(["workers", "stop", "nobody"]), 4, /Worker nobody not found/);
     assertRefused(await desk.holdfast(["workers", "drain", "--type", "x"]), 4, /'x'/);
-    assertRefused(await desk.holdfast(["workers", "show", "nobody"]), 4, /no worker nobody/);
+    assertRefused(await desk.holdfast(["workers", "show", "nobody"]), 4, /Worker nobody not found/);
   });
 
   test("shows a worker that was killed as dead, with the jobs that it holds", async () => {
@@ -164,7 +165,7 @@ suite("holdfast workers", () => {
     // Nothing says which build it is, and neither does the name that was made up for it.
     assert.match(stdout, /^victim-\S+ +gone +– +\S+ +1 +0 /m);
     const shown = (await desk.holdfast(["job", job])).stdout;
-    assert.match(shown, /worker +victim-\S+ \(gone: the next worker takes the job back\)/);
+    assert.match(shown, /worker +victim-\S+ \(gone: another worker will reclaim the job\)/);
     assert.match((await desk.holdfast(["leases"])).stdout, / victim-\S+ \(gone\) /);
     worker.child.kill("SIGCONT");
     await until("its row is closed", async () => {
@@ -189,7 +190,7 @@ suite("holdfast workers", () => {
       "--reason",
       "two hosts",
     ]);
-    assert.equal(limited.stdout, "The limit of 'mailer' is 2 slots now; it was no limit.\n");
+    assert.equal(limited.stdout, "The limit of 'mailer' is now 2 slots; it was no limit.\n");
     assert.deepEqual(await desk.json(["workers", "limit", "mailer", "2"]), {
       type: "mailer",
       from: 2,

@@ -1,12 +1,12 @@
 /** Those who come over HTTP: tokens of which only the hash is kept, requests that are made once, and what is new. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused } from "../../src/core/errors.ts";
+import { StoreRefusedError } from "../../src/core/errors.ts";
 import { firstIdAt } from "../../src/core/id.ts";
-import type { NewRequest, NewToken } from "../../src/store/access.ts";
-import type { Signature } from "../../src/store/actions.ts";
-import { ABANDONED_MS } from "../../src/store/requests.ts";
-import { sql } from "../../src/store/sql.ts";
+import { type NewRequest, ABANDONED_MS } from "../../src/http/idempotency.ts";
+import type { NewToken } from "../../src/tokens/store.ts";
+import type { OperatorEntry } from "../../src/audit/operator.ts";
+import { sql } from "../../src/database/sql.ts";
 import type { Group } from "../support/bundle.ts";
 import { claimOne, done, enqueueOne, HOUR_MS, jobIn, nextId, settleOne } from "../support/jobs.ts";
 
@@ -16,23 +16,23 @@ function token(facts: Partial<NewToken> = {}): NewToken {
   return { id: nextId(), name: "ci", role: "operator", hash: HASH, forMs: null, ...facts };
 }
 
-function by(actor: string): Signature {
+function by(actor: string): OperatorEntry {
   return { id: nextId(), actor };
 }
 
 function request(facts: Partial<NewRequest> = {}): NewRequest {
-  return { asker: "token a", key: "order-42", fingerprint: HASH, seed: nextId(), ...facts };
+  return { principal: "token a", key: "order-42", fingerprint: HASH, seed: nextId(), ...facts };
 }
 
 export const access: Group = (open) => {
   test("a token is found by its hash, and by nothing else", async () => {
     const { store, clock } = await open();
-    assert.equal(await store.hasTokens(), false);
+    assert.equal(await store.tokens.any(), false);
     const ours = token({ forMs: HOUR_MS });
-    assert.equal(await store.createToken(ours, by("ada")), true);
-    assert.equal(await store.hasTokens(), true);
+    assert.equal(await store.tokens.create(ours, by("ada")), true);
+    assert.equal(await store.tokens.any(), true);
     clock.advance(1_000);
-    assert.deepEqual(await store.findToken(HASH), {
+    assert.deepEqual(await store.tokens.find(HASH), {
       id: ours.id,
       name: "ci",
       role: "operator",
@@ -43,22 +43,22 @@ export const access: Group = (open) => {
       revokedAt: null,
       usedAt: null,
     });
-    assert.equal(await store.findToken("A".repeat(64)), null);
-    assert.equal(await store.findToken("b".repeat(64)), null);
+    assert.equal(await store.tokens.find("A".repeat(64)), null);
+    assert.equal(await store.tokens.find("b".repeat(64)), null);
   });
 
   test("a name is one token's at a time, and free again when that is revoked", async () => {
     const { store, clock } = await open();
     const first = token();
-    await store.createToken(first, by("ada"));
+    await store.tokens.create(first, by("ada"));
     const second = token({ hash: "b".repeat(64), role: "viewer" });
-    assert.equal(await store.createToken(second, by("ada")), false);
-    assert.equal(await store.revokeToken("ci", by("eve")), true);
-    assert.equal(await store.revokeToken("ci", by("eve")), false);
-    assert.equal((await store.findToken(HASH))?.revokedAt, clock.now());
+    assert.equal(await store.tokens.create(second, by("ada")), false);
+    assert.equal(await store.tokens.revoke("ci", by("eve")), true);
+    assert.equal(await store.tokens.revoke("ci", by("eve")), false);
+    assert.equal((await store.tokens.find(HASH))?.revokedAt, clock.now());
     clock.advance(1);
-    assert.equal(await store.createToken(second, by("ada")), true);
-    const listed = await store.tokens({ limit: 10 });
+    assert.equal(await store.tokens.create(second, by("ada")), true);
+    const listed = await store.tokens.list({ limit: 10 });
     assert.deepEqual(
       listed.map(({ id, revokedAt }) => [id, revokedAt === null]),
       [
@@ -66,8 +66,8 @@ export const access: Group = (open) => {
         [first.id, false],
       ],
     );
-    assert.deepEqual((await store.tokens({ limit: 1 })).length, 1);
-    const lines = await store.actions({ limit: 10 });
+    assert.deepEqual((await store.tokens.list({ limit: 1 })).length, 1);
+    const lines = await store.audit.list({ limit: 10 });
     assert.deepEqual(
       lines.map(({ actor, action, subject }) => [actor, action, subject]),
       [
@@ -80,37 +80,37 @@ export const access: Group = (open) => {
 
   test("the database itself refuses a second token of a name, and a role that is none", async () => {
     const { store, byHand } = await open();
-    await store.createToken(token(), by("ada"));
+    await store.tokens.create(token(), by("ada"));
     const insert = (name: string, role: string, hash: string): Promise<number> =>
       byHand(sql`
         insert into holdfast.token (id, name, role, hash, created_at)
         values (${nextId()}, ${name}, ${role}, ${hash}, 1)`);
-    await assert.rejects(insert("ci", "viewer", "b".repeat(64)), StoreRefused);
-    await assert.rejects(insert("other", "viewer", HASH), StoreRefused);
-    await assert.rejects(insert("other", "root", "b".repeat(64)), StoreRefused);
+    await assert.rejects(insert("ci", "viewer", "b".repeat(64)), StoreRefusedError);
+    await assert.rejects(insert("other", "viewer", HASH), StoreRefusedError);
+    await assert.rejects(insert("other", "root", "b".repeat(64)), StoreRefusedError);
     assert.equal(await insert("other", "viewer", "b".repeat(64)), 1);
   });
 
   test("tokens count as there also when none of them counts any more", async () => {
     const { store } = await open();
-    await store.createToken(token(), by("ada"));
-    await store.revokeToken("ci", by("ada"));
-    assert.equal(await store.hasTokens(), true);
+    await store.tokens.create(token(), by("ada"));
+    await store.tokens.revoke("ci", by("ada"));
+    assert.equal(await store.tokens.any(), true);
   });
 
   test("it is noted when a token was used", async () => {
     const { store, clock } = await open();
     const ours = token();
-    await store.createToken(ours, by("ada"));
+    await store.tokens.create(ours, by("ada"));
     clock.advance(5_000);
-    await store.noteTokenUse(ours.id);
-    assert.equal((await store.findToken(HASH))?.usedAt, clock.now());
+    await store.tokens.noteUse(ours.id);
+    assert.equal((await store.tokens.find(HASH))?.usedAt, clock.now());
   });
 
   test("a request that is sent again finds the first one, with its seed", async () => {
     const { store, clock } = await open();
     const first = request();
-    const begun = await store.beginRequest(first);
+    const begun = await store.requests.begin(first);
     assert.deepEqual(begun, {
       fingerprint: HASH,
       seed: first.seed,
@@ -120,11 +120,11 @@ export const access: Group = (open) => {
       body: null,
     });
     clock.advance(700);
-    const again = await store.beginRequest(request({ fingerprint: "b".repeat(64) }));
+    const again = await store.requests.begin(request({ fingerprint: "b".repeat(64) }));
     assert.deepEqual(again, { ...begun, ageMs: 700 });
-    const others = [request({ asker: "token b" }), request({ key: "Order-42" })];
+    const others = [request({ principal: "token b" }), request({ key: "Order-42" })];
     for (const other of others) {
-      assert.equal((await store.beginRequest(other)).seed, other.seed);
+      assert.equal((await store.requests.begin(other)).seed, other.seed);
     }
   });
 
@@ -132,7 +132,7 @@ export const access: Group = (open) => {
     const { store, alone, another } = await open();
     const stores = alone === null ? [store, await another(), await another()] : [store];
     const sent = stores.flatMap((each) =>
-      Array.from({ length: 8 }, () => each.beginRequest(request())),
+      Array.from({ length: 8 }, () => each.requests.begin(request())),
     );
     const seeds = new Set((await Promise.all(sent)).map(({ seed }) => seed));
     assert.equal(seeds.size, 1);
@@ -141,77 +141,77 @@ export const access: Group = (open) => {
   test("the first answer is kept", async () => {
     const { store } = await open();
     const name = request();
-    await store.beginRequest(name);
-    await store.answerRequest(name, { status: 201, body: '{"id":"\\u0000"}' });
-    await store.answerRequest(name, { status: 500, body: null });
-    await store.abandonRequest(name);
-    const { status, body, ageMs } = await store.beginRequest(request());
+    await store.requests.begin(name);
+    await store.requests.answer(name, { status: 201, body: '{"id":"\\u0000"}' });
+    await store.requests.answer(name, { status: 500, body: null });
+    await store.requests.abandon(name);
+    const { status, body, ageMs } = await store.requests.begin(request());
     assert.deepEqual([status, body, ageMs], [201, '{"id":"\\u0000"}', 0]);
   });
 
   test("a request that came to nothing looks old", async () => {
     const { store } = await open();
     const name = request();
-    await store.beginRequest(name);
-    await store.abandonRequest(name);
-    const { ageMs, seed } = await store.beginRequest(request());
+    await store.requests.begin(name);
+    await store.requests.abandon(name);
+    const { ageMs, seed } = await store.requests.begin(request());
     assert.deepEqual([ageMs, seed], [ABANDONED_MS, name.seed]);
   });
 
   test("of those who find a request abandoned one takes it over", async () => {
     const { store, clock, alone, another } = await open();
     const name = request();
-    await store.beginRequest(name);
-    await store.abandonRequest(name);
-    const { begunAt } = await store.beginRequest(request());
+    await store.requests.begin(name);
+    await store.requests.abandon(name);
+    const { begunAt } = await store.requests.begin(request());
     const stores = alone === null ? [store, await another()] : [store];
     const takers = stores.flatMap((each) =>
-      Array.from({ length: 4 }, () => each.takeOverRequest(name, begunAt)),
+      Array.from({ length: 4 }, () => each.requests.takeOver(name, begunAt)),
     );
     const taken = (await Promise.all(takers)).filter(Boolean);
     assert.equal(taken.length, 1);
-    const renewed = await store.beginRequest(request());
+    const renewed = await store.requests.begin(request());
     assert.deepEqual([renewed.seed, renewed.ageMs], [name.seed, 0]);
     clock.advance(1);
-    assert.equal(await store.takeOverRequest(name, begunAt), false);
-    await store.answerRequest(name, { status: 200, body: "{}" });
-    assert.equal(await store.takeOverRequest(name, renewed.begunAt), false);
+    assert.equal(await store.requests.takeOver(name, begunAt), false);
+    await store.requests.answer(name, { status: 200, body: "{}" });
+    assert.equal(await store.requests.takeOver(name, renewed.begunAt), false);
   });
 
   test("a request that comes to nothing again and again keeps its ids", async () => {
     const { store } = await open();
     const name = request();
     for (let tries = 0; tries < 30; tries += 1) {
-      await store.beginRequest(name);
-      await store.abandonRequest(name);
+      await store.requests.begin(name);
+      await store.requests.abandon(name);
     }
-    assert.equal(await store.pruneRequests({ forMs: 24 * HOUR_MS, limit: 10 }), 0);
-    assert.equal((await store.beginRequest(request())).seed, name.seed);
+    assert.equal(await store.requests.prune({ forMs: 24 * HOUR_MS, limit: 10 }), 0);
+    assert.equal((await store.requests.begin(request())).seed, name.seed);
   });
 
   test("old requests are forgotten, some at a time", async () => {
     const { store, clock } = await open();
-    for (const key of ["1", "2", "3"]) await store.beginRequest(request({ key }));
+    for (const key of ["1", "2", "3"]) await store.requests.begin(request({ key }));
     clock.advance(HOUR_MS + 1);
     const young = request({ key: "4" });
-    await store.beginRequest(young);
-    assert.equal(await store.pruneRequests({ forMs: HOUR_MS, limit: 2 }), 2);
-    assert.equal(await store.pruneRequests({ forMs: HOUR_MS, limit: 2 }), 1);
-    assert.equal(await store.pruneRequests({ forMs: HOUR_MS, limit: 2 }), 0);
-    assert.equal((await store.beginRequest(request({ key: "4" }))).seed, young.seed);
+    await store.requests.begin(young);
+    assert.equal(await store.requests.prune({ forMs: HOUR_MS, limit: 2 }), 2);
+    assert.equal(await store.requests.prune({ forMs: HOUR_MS, limit: 2 }), 1);
+    assert.equal(await store.requests.prune({ forMs: HOUR_MS, limit: 2 }), 0);
+    assert.equal((await store.requests.begin(request({ key: "4" }))).seed, young.seed);
   });
 
   test("what is new is told in order, from where somebody was", async () => {
     const { store, clock } = await open();
     const first = await enqueueOne(store);
     const second = await enqueueOne(store, { queue: "mail", task: "mail.send@2" });
-    const all = await store.jobsAfter({ after: firstIdAt(0), limit: 10 });
+    const all = await store.jobs.after({ after: firstIdAt(0), limit: 10 });
     assert.deepEqual(all, [
       { id: first.id, queue: "default", task: "mail.send", enqueuedAt: clock.now() },
       { id: second.id, queue: "mail", task: "mail.send@2", enqueuedAt: clock.now() },
     ]);
-    assert.deepEqual(await store.jobsAfter({ after: first.id, limit: 10 }), all.slice(1));
-    assert.deepEqual(await store.jobsAfter({ after: firstIdAt(0), limit: 1 }), all.slice(0, 1));
+    assert.deepEqual(await store.jobs.after({ after: first.id, limit: 10 }), all.slice(1));
+    assert.deepEqual(await store.jobs.after({ after: firstIdAt(0), limit: 1 }), all.slice(0, 1));
   });
 
   test("what ended is told in order, from an instant on", async () => {
@@ -222,8 +222,8 @@ export const access: Group = (open) => {
     clock.advance(1);
     const { id } = await enqueueOne(store);
     await settleOne(store, done(await claimOne(store)));
-    assert.equal(await store.clock(), clock.now());
-    const ended = await store.endedSince({ at: clock.now() - 2, limit: 10 });
+    assert.equal(await store.db.clock(), clock.now());
+    const ended = await store.jobs.endedSince({ at: clock.now() - 2, limit: 10 });
     assert.deepEqual(
       ended.map((one) => [one.id, one.status, one.finishedAt]),
       [
@@ -233,16 +233,16 @@ export const access: Group = (open) => {
       ],
     );
     assert.deepEqual(ended[2]?.worker, "worker-a");
-    assert.deepEqual(await store.endedSince({ at: clock.now(), limit: 10 }), ended.slice(2));
-    assert.deepEqual(await store.endedSince({ at: 0, limit: 1 }), ended.slice(0, 1));
+    assert.deepEqual(await store.jobs.endedSince({ at: clock.now(), limit: 10 }), ended.slice(2));
+    assert.deepEqual(await store.jobs.endedSince({ at: 0, limit: 1 }), ended.slice(0, 1));
   });
 
   test("workflows are told by their names", async () => {
     const { store } = await open();
     const none = { version: 1, parent: null, keepMs: null, types: ["t"], moves: [] };
     const states = [{ name: "open", isInitial: true, isFinal: true }];
-    for (const name of ["b", "a"]) await store.declareWorkflow({ ...none, name, states });
-    assert.deepEqual(await store.workflowNames({ limit: 10 }), ["a", "b"]);
-    assert.deepEqual(await store.workflowNames({ limit: 1 }), ["a"]);
+    for (const name of ["b", "a"]) await store.items.declare({ ...none, name, states });
+    assert.deepEqual(await store.items.workflowNames({ limit: 10 }), ["a", "b"]);
+    assert.deepEqual(await store.items.workflowNames({ limit: 1 }), ["a"]);
   });
 };

@@ -1,31 +1,32 @@
-/** Alerts: raised once and resolved once, however many look; and every target is told of both, by one at a time. */
+/** Alerts: raised once and resolved once, however many look; and a job for every target delivers both. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused } from "../../src/core/errors.ts";
-import type { AlertRecord, Cleared, Delivery, Noted } from "../../src/store/alerts.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { Store } from "../../src/store/store.ts";
+import { StoreRefusedError } from "../../src/core/errors.ts";
+import { targetOf, type AlertRecord, type Cleared, type Noted } from "../../src/alerts/alert.ts";
+import { ALERT_QUEUE } from "../../src/core/name.ts";
+import type { Status } from "../../src/core/job.ts";
+import { sql } from "../../src/database/sql.ts";
+import type { Store } from "../../src/app/store.ts";
 import { HOLD_MS, sighting } from "../support/alerts.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
-import { nextId } from "../support/jobs.ts";
+import { done, idsOf, mustFind, nextId, settleOne, startOne, upTo } from "../support/jobs.ts";
 
 const QUIET_MS = 60_000;
-const SEND_MS = 30_000;
 const DAY_MS = 86_400_000;
 const AT_ONCE = 8;
 
 async function openOnes(store: Store): Promise<readonly AlertRecord[]> {
-  return (await store.openAlerts(100)).alerts;
+  return (await store.alerts.open(100)).alerts;
 }
 
 async function onlyOne(store: Store): Promise<AlertRecord> {
-  const [one, ...others] = await store.alerts({ which: "all", limit: 10 });
+  const [one, ...others] = await store.alerts.list({ which: "all", limit: 10 });
   assert.ok(one !== undefined && others.length === 0);
   return one;
 }
 
 async function raiseOne(store: Store, facts: Parameters<typeof sighting>[0] = {}): Promise<string> {
-  const { change, id } = await store.noteAlert(sighting({ holdMs: 0, ...facts }));
+  const { change, id } = await store.alerts.note(sighting({ holdMs: 0, ...facts }));
   assert.equal(change, "raised");
   return id;
 }
@@ -35,15 +36,15 @@ function clear(
   { id, seenAt }: Pick<AlertRecord, "id" | "seenAt">,
   targets: readonly string[] = [],
 ): Promise<Cleared | null> {
-  return store.clearAlert({ alert: id, id: nextId(), seenAt, quietMs: QUIET_MS, targets });
+  return store.alerts.clear({ alert: id, id: nextId(), seenAt, quietMs: QUIET_MS, targets });
 }
 
-function take(store: Store, targets: readonly string[] = ["hook", "chat"]): Promise<Delivery[]> {
-  return store.takeDeliveries({ targets, holdMs: SEND_MS, limit: 10 });
+/** The jobs that deliver, as `event target`. */
+async function deliveries(store: Store, status?: Status): Promise<string[]> {
+  const filter = { queue: ALERT_QUEUE, limit: 100, ...(status === undefined ? {} : { status }) };
+  const jobs = await store.jobs.list(filter);
+  return jobs.map(({ key, task }) => `${key?.split(".")[1] ?? ""} ${targetOf(task)}`).toSorted();
 }
-
-const named = (deliveries: readonly Delivery[]): string[] =>
-  deliveries.map(({ event, target, tries }) => `${event} ${target} ${tries}`).toSorted();
 
 /** Several who make the same call at the same moment, from as many processes as there can be. */
 async function together<T>(
@@ -61,9 +62,9 @@ export const alerts: Group = (open) => {
   test("a condition is pending from first sight, and told with all that is known about it", async () => {
     const { store, clock } = await open();
     const first = sighting();
-    assert.deepEqual(await store.noteAlert(first), { change: "pending", id: first.id });
+    assert.deepEqual(await store.alerts.note(first), { change: "pending", id: first.id });
     const now = clock.now();
-    assert.deepEqual(await store.openAlerts(10), {
+    assert.deepEqual(await store.alerts.open(10), {
       now,
       alerts: [
         {
@@ -81,19 +82,19 @@ export const alerts: Group = (open) => {
         },
       ],
     });
-    assert.deepEqual(await store.alerts({ which: "all", limit: 10 }), []);
+    assert.deepEqual(await store.alerts.list({ which: "all", limit: 10 }), []);
   });
 
   test("it is raised when it has held for as long as its rule says, and not before", async () => {
     const { store, clock } = await open();
-    const { id } = await store.noteAlert(sighting());
+    const { id } = await store.alerts.note(sighting());
     clock.advance(HOLD_MS - 1);
-    const { change } = await store.noteAlert(sighting({ message: "It waits.", facts: "{}" }));
+    const { change } = await store.alerts.note(sighting({ message: "It waits.", facts: "{}" }));
     assert.equal(change, "seen");
     clock.advance(1);
     const last = sighting({ severity: "critical" });
-    assert.deepEqual(await store.noteAlert(last), { change: "raised", id });
-    assert.deepEqual((await store.noteAlert(sighting())).change, "seen");
+    assert.deepEqual(await store.alerts.note(last), { change: "raised", id });
+    assert.deepEqual((await store.alerts.note(sighting())).change, "seen");
     const { sinceAt, raisedAt, message, severity } = await onlyOne(store);
     assert.deepEqual([raisedAt, sinceAt], [clock.now(), clock.now() - HOLD_MS]);
     assert.deepEqual([message, severity], [last.message, "warning"]); // as it was seen last
@@ -103,13 +104,13 @@ export const alerts: Group = (open) => {
     const { store, clock } = await open();
     await raiseOne(store, { subject: "now" });
     const old = sighting({ subject: "old", sinceAt: clock.now() - HOLD_MS });
-    assert.equal((await store.noteAlert(old)).change, "raised");
+    assert.equal((await store.alerts.note(old)).change, "raised");
     const young = sighting({ subject: "young", sinceAt: clock.now() - HOLD_MS + 5 });
-    assert.equal((await store.noteAlert(young)).change, "pending");
+    assert.equal((await store.alerts.note(young)).change, "pending");
     clock.advance(5);
-    assert.equal((await store.noteAlert(sighting({ subject: "young" }))).change, "raised");
+    assert.equal((await store.alerts.note(sighting({ subject: "young" }))).change, "raised");
     const ahead = sighting({ subject: "ahead", sinceAt: clock.now() + DAY_MS });
-    await store.noteAlert(ahead);
+    await store.alerts.note(ahead);
     const found = (await openOnes(store)).find(({ subject }) => subject === "ahead");
     assert.equal(found?.sinceAt, clock.now());
   });
@@ -119,7 +120,7 @@ export const alerts: Group = (open) => {
     test(`of many who see it at once one raises it, and all of ${targets.length} targets are told once`, async () => {
       const bundle = await open();
       const { store, clock } = bundle;
-      const note = (one: Store): Promise<Noted> => one.noteAlert(sighting({ targets }));
+      const note = (one: Store): Promise<Noted> => one.alerts.note(sighting({ targets }));
       const first = await together(bundle, note);
       assert.equal(first.filter(({ change }) => change === "pending").length, 1);
       assert.equal(new Set(first.map(({ id }) => id)).size, 1);
@@ -127,21 +128,18 @@ export const alerts: Group = (open) => {
       const raised = await together(bundle, note);
       assert.equal(raised.filter(({ change }) => change === "raised").length, 1);
       assert.equal((await openOnes(store)).length, 1);
-      assert.deepEqual(
-        named(await take(store)),
-        targets.map((one) => `raised ${one} 1`).toSorted(),
-      );
+      assert.deepEqual(await deliveries(store), targets.map((one) => `raised ${one}`).toSorted());
     });
   }
 
   test("of many who see at once what is raised at once one raises it", async () => {
     const bundle = await open();
     const note = (one: Store): Promise<Noted> =>
-      one.noteAlert(sighting({ holdMs: 0, targets: ["hook"] }));
+      one.alerts.note(sighting({ holdMs: 0, targets: ["hook"] }));
     const raised = await together(bundle, note);
     assert.equal(raised.filter(({ change }) => change === "raised").length, 1);
     assert.equal((await openOnes(bundle.store)).length, 1);
-    assert.deepEqual(named(await take(bundle.store)), ["raised hook 1"]);
+    assert.deepEqual(await deliveries(bundle.store), ["raised hook"]);
   });
 
   test("the database itself refuses a second open one of a rule and subject", async () => {
@@ -152,29 +150,29 @@ export const alerts: Group = (open) => {
                (id, rule, subject, severity, status, message, facts, change_id, since_at, seen_at, raised_at)
         values (${nextId()}, 'pending-old', 'mail', 'warning', ${status}, '', '{}', ${nextId()}, 1, 1, ${raisedAt})`);
     await raiseOne(store);
-    await assert.rejects(insert("pending", null), StoreRefused);
-    await assert.rejects(insert("raised", 1), StoreRefused);
-    await assert.rejects(insert("raised", null), StoreRefused);
+    await assert.rejects(insert("pending", null), StoreRefusedError);
+    await assert.rejects(insert("raised", 1), StoreRefusedError);
+    await assert.rejects(insert("raised", null), StoreRefusedError);
     assert.equal((await openOnes(store)).length, 1);
   });
 
   test("a pending one whose condition went away is gone, and nobody is told", async () => {
     const { store, clock } = await open();
-    await store.noteAlert(sighting({ targets: ["hook"] }));
+    await store.alerts.note(sighting({ targets: ["hook"] }));
     const [alert] = await openOnes(store);
     assert.equal(await clear(store, alert!, ["hook"]), "dropped");
     assert.deepEqual(await openOnes(store), []);
-    assert.deepEqual(await take(store), []);
+    assert.deepEqual(await deliveries(store), []);
     clock.advance(HOLD_MS);
-    assert.equal((await store.noteAlert(sighting())).change, "pending"); // it counts from anew
+    assert.equal((await store.alerts.note(sighting())).change, "pending"); // it counts from anew
   });
 
   test("a pending one that somebody saw meanwhile is left alone", async () => {
     const { store, clock } = await open();
-    await store.noteAlert(sighting());
+    await store.alerts.note(sighting());
     const [alert] = await openOnes(store);
     clock.advance(10);
-    await store.noteAlert(sighting());
+    await store.alerts.note(sighting());
     assert.equal(await clear(store, alert!), null);
     assert.equal((await openOnes(store)).length, 1);
   });
@@ -185,7 +183,7 @@ export const alerts: Group = (open) => {
     clock.advance(QUIET_MS - 1);
     const [alert] = await openOnes(store);
     assert.equal(await clear(store, alert!), null);
-    await store.noteAlert(sighting());
+    await store.alerts.note(sighting());
     clock.advance(QUIET_MS - 1);
     assert.equal(await clear(store, alert!), null);
     clock.advance(1);
@@ -206,7 +204,7 @@ export const alerts: Group = (open) => {
       cleared.filter((change) => change !== null),
       ["resolved"],
     );
-    assert.deepEqual(named(await take(store)), ["resolved chat 1", "resolved hook 1"]);
+    assert.deepEqual(await deliveries(store), ["resolved chat", "resolved hook"]);
   });
 
   test("what comes back after it was resolved is another alert", async () => {
@@ -216,7 +214,7 @@ export const alerts: Group = (open) => {
     await clear(store, { id: first, seenAt: 0 });
     const second = await raiseOne(store);
     assert.notEqual(second, first);
-    assert.equal((await store.alerts({ which: "all", limit: 10 })).length, 2);
+    assert.equal((await store.alerts.list({ which: "all", limit: 10 })).length, 2);
   });
 
   test("subjects that differ in a byte are two alerts", async () => {
@@ -230,115 +228,85 @@ export const alerts: Group = (open) => {
   test("lists have those that were noticed last first, page by page", async () => {
     const { store, clock } = await open();
     for (const subject of ["a", "b", "c", "d"]) await raiseOne(store, { subject });
-    await store.noteAlert(sighting({ subject: "e" }));
+    await store.alerts.note(sighting({ subject: "e" }));
     const b = (await openOnes(store)).find(({ subject }) => subject === "b");
     clock.advance(QUIET_MS);
     await clear(store, b!);
-    const subjects = async (filter: Partial<Parameters<Store["alerts"]>[0]>): Promise<string> => {
-      const rows = await store.alerts({ which: "all", limit: 10, ...filter });
+    const subjects = async (
+      filter: Partial<Parameters<Store["alerts"]["list"]>[0]>,
+    ): Promise<string> => {
+      const rows = await store.alerts.list({ which: "all", limit: 10, ...filter });
       return rows.map(({ subject }) => subject).join("");
     };
     assert.equal(await subjects({ which: "open" }), "edca");
     assert.equal(await subjects({ which: "raised" }), "dca");
     assert.equal(await subjects({}), "dcba");
-    const [, last] = await store.alerts({ which: "all", limit: 2 });
+    const [, last] = await store.alerts.list({ which: "all", limit: 2 });
     assert.equal(await subjects({ before: last!.id, limit: 1 }), "b");
     assert.equal(await subjects({ before: "not an id" }), "");
-    assert.equal((await store.openAlerts(2)).alerts.length, 2);
+    assert.equal((await store.alerts.open(2)).alerts.length, 2);
   });
 
-  test("those resolved long ago are forgotten, and whatever was to be told about them", async () => {
+  test("those resolved long ago are deleted, and what is still to be delivered about them is cancelled", async () => {
     const { store, clock } = await open();
     for (const subject of ["a", "b", "c"]) {
-      const id = await raiseOne(store, { subject, targets: ["hook"] });
+      const id = await raiseOne(store, { subject, targets: [subject] });
       clock.advance(QUIET_MS);
       if (subject !== "c") await clear(store, { id, seenAt: 0 });
     }
     clock.advance(30 * DAY_MS - QUIET_MS);
-    assert.equal(await store.pruneAlerts({ forMs: 30 * DAY_MS, limit: 10 }), 1);
+    assert.equal(await store.alerts.prune({ forMs: 30 * DAY_MS, limit: 10 }), 1);
     clock.advance(DAY_MS);
-    assert.equal(await store.pruneAlerts({ forMs: 30 * DAY_MS, limit: 10 }), 1);
-    assert.equal(await store.pruneAlerts({ forMs: 30 * DAY_MS, limit: 10 }), 0);
-    assert.deepEqual(
-      (await take(store)).map(({ record }) => record.subject),
-      ["c"],
-    );
+    assert.equal(await store.alerts.prune({ forMs: 30 * DAY_MS, limit: 10 }), 1);
+    assert.equal(await store.alerts.prune({ forMs: 30 * DAY_MS, limit: 10 }), 0);
+    assert.deepEqual(await deliveries(store, "pending"), ["raised c"]);
+    assert.deepEqual(await deliveries(store, "cancelled"), ["raised a", "raised b"]);
   });
 
-  test("what is due is taken by one, who has it for a moment", async () => {
-    const bundle = await open();
-    const { store, clock } = bundle;
-    const id = await raiseOne(store, { targets: ["hook", "chat"] });
-    const taken = (await together(bundle, (one) => take(one, ["hook"]))).flat();
-    assert.deepEqual(named(taken), ["raised hook 1"]);
-    assert.deepEqual([taken[0]?.alert, taken[0]?.record.rule], [id, "pending-old"]);
-    clock.advance(SEND_MS - 1);
-    assert.deepEqual(await take(store, ["hook"]), []);
-    clock.advance(1);
-    assert.deepEqual(named(await take(store, ["hook"])), ["raised hook 2"]);
-    assert.deepEqual(await take(store, ["other"]), []);
+  test("a delivery is a job that names the alert, and holds nothing else of it", async () => {
+    const { store } = await open();
+    const id = await raiseOne(store, { targets: ["hook"] });
+    const [job] = await store.jobs.list({ queue: ALERT_QUEUE, limit: 10 });
+    const { payload, task, maxAttempts } = await mustFind(store, job!.id);
+    assert.deepEqual(JSON.parse(payload), { alert: id, event: "raised" });
+    assert.deepEqual([task, maxAttempts], ["holdfast.alert:hook", 12]);
+    assert.equal((await store.alerts.find(id))?.rule, "pending-old");
+    assert.equal(await store.alerts.find(nextId()), null);
+    assert.equal(await store.alerts.find("not an id"), null);
   });
 
-  test("what was delivered is not sent again, whoever says otherwise", async () => {
+  test("statistics, lists and checks leave the reserved queue out, unless it is named", async () => {
     const { store, clock } = await open();
-    await raiseOne(store, { targets: ["hook"] });
-    const [delivery] = await take(store);
-    await store.settleDelivery(delivery!, { kind: "delivered" });
-    await store.settleDelivery(delivery!, { kind: "failed", error: "500", retryInMs: 0 });
-    clock.advance(DAY_MS);
-    assert.deepEqual(await take(store), []);
-  });
-
-  test("what failed is sent again later, or given up", async () => {
-    const { store, clock } = await open();
-    await raiseOne(store, { targets: ["hook"] });
-    const [first] = await take(store);
-    await store.settleDelivery(first!, { kind: "failed", error: "500", retryInMs: 5_000 });
-    clock.advance(4_999);
-    assert.deepEqual(await take(store), []);
-    clock.advance(1);
-    const [second] = await take(store);
-    assert.equal(second?.tries, 2);
-    // One that was thought dead: the try is somebody else's by now.
-    await store.settleDelivery(first!, { kind: "failed", error: "late", retryInMs: null });
-    await store.settleDelivery(second, { kind: "failed", error: "500", retryInMs: 0 });
-    const [third] = await take(store);
-    await store.settleDelivery(third!, { kind: "failed", error: "410", retryInMs: null });
-    clock.advance(DAY_MS);
-    assert.deepEqual(await take(store), []);
-  });
-
-  test("a target is not told that something is resolved before it was told that it was raised", async () => {
-    const { store, clock } = await open();
-    const id = await raiseOne(store, { targets: ["hook", "chat"] });
-    const raised = await take(store);
-    await store.settleDelivery(
-      raised.find(({ target }) => target === "chat")!,
-      {
-        kind: "delivered",
-      },
-    );
-    const late = raised.find(({ target }) => target === "hook");
-    await store.settleDelivery(late!, { kind: "failed", error: "500", retryInMs: QUIET_MS + 5 });
-    clock.advance(QUIET_MS);
-    await clear(store, { id, seenAt: 0 }, ["hook", "chat"]);
-    assert.deepEqual(named(await take(store)), ["resolved chat 1"]);
-    clock.advance(5);
-    const [again, ...others] = await take(store);
-    assert.deepEqual([again?.event, again?.record.status, others], ["raised", "resolved", []]);
-    await store.settleDelivery(again!, { kind: "failed", error: "410", retryInMs: null });
-    assert.deepEqual(named(await take(store)), ["resolved hook 1"]);
-  });
-
-  test("as many are taken as are wanted, those that have been due for longest first", async () => {
-    const { store, clock } = await open();
-    for (const subject of ["a", "b", "c"]) {
-      await raiseOne(store, { subject, targets: ["hook"] });
-      clock.advance(1);
+    await raiseOne(store, { targets: ["hook", "chat"] });
+    const [sent] = await store.jobs.claim(upTo(1, { queues: [ALERT_QUEUE] }));
+    await settleOne(store, done(sent!));
+    assert.deepEqual(await store.jobs.stats(), []);
+    assert.deepEqual((await store.stats.takeCounts({ everyMs: 0 }))?.queues, []);
+    clock.advance(3 * 60_000);
+    await store.stats.foldMinutes({ limit: 60 });
+    assert.deepEqual(await store.stats.minutes({ forMs: DAY_MS, limit: 100 }), []);
+    assert.deepEqual(await store.workers.unclaimable(), []);
+    for (const status of [undefined, "pending", "done"] as const) {
+      const filter = status === undefined ? {} : { status };
+      assert.deepEqual(await store.jobs.list({ ...filter, limit: 10 }), [], status);
+      const named = await store.jobs.list({ ...filter, queue: ALERT_QUEUE, limit: 10 });
+      assert.equal(named.length, status === undefined ? 2 : 1, status);
     }
-    const wanted = { targets: ["hook"], holdMs: SEND_MS, limit: 2 };
-    const subjects = (await store.takeDeliveries(wanted)).map(({ record }) => record.subject);
-    assert.deepEqual(subjects, ["a", "b"]);
-    assert.equal((await store.takeDeliveries(wanted)).length, 1);
+    assert.equal(
+      (await store.jobs.list({ prefix: sent!.id.slice(0, 30), limit: 10 })).length > 0,
+      true,
+    );
+  });
+
+  test("leases of one queue are taken back without those of others", async () => {
+    const { store, clock } = await open();
+    await raiseOne(store, { targets: ["hook"] });
+    const other = await startOne(store);
+    const [sent] = await store.jobs.claim(upTo(1, { queues: [ALERT_QUEUE] }));
+    clock.advance(DAY_MS);
+    const chore = { graceMs: 0, crashesMax: 3, limit: 10 };
+    const taken = await store.jobs.reclaimExpired({ ...chore, queue: ALERT_QUEUE });
+    assert.deepEqual(idsOf(taken), [sent!.id]);
+    assert.deepEqual(idsOf(await store.jobs.reclaimExpired(chore)), [other.id]);
   });
 };

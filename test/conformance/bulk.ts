@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Status } from "../../src/core/job.ts";
-import type { Walk } from "../../src/store/bulk.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { Walk } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -31,7 +31,7 @@ function signed(ids: readonly string[]) {
 }
 
 async function lines(store: Store): Promise<unknown[]> {
-  const actions = await store.actions({ limit: 99 });
+  const actions = await store.audit.list({ limit: 99 });
   return actions.map(({ action, subject, oldStatus, newStatus }) => [
     action,
     subject,
@@ -50,7 +50,7 @@ export const bulk: Group = (open) => {
         const first = await jobIn(store, status, { queue: `${status}-1`, task: "a" });
         ids.unshift(await jobIn(store, status, { queue: `${status}-2`, task: "b" }), first);
       }
-      const all = await store.lookAt({ walk, before: null }, 99);
+      const all = await store.jobs.lookAt({ walk, before: null }, 99);
       assert.deepEqual(idsOf(all), ids);
       for (const { id, queue, task, status, at, error } of all) {
         const job = await mustFind(store, id);
@@ -58,8 +58,8 @@ export const bulk: Group = (open) => {
         assert.equal(at, job.finishedAt ?? job.enqueuedAt);
         assert.equal(error?.message ?? null, messageOf(job.lastError));
       }
-      assert.deepEqual(idsOf(await store.lookAt({ walk, before: null }, 1)), ids.slice(0, 1));
-      assert.deepEqual(idsOf(await store.lookAt({ walk, before: ids[0]! }, 99)), ids.slice(1));
+      assert.deepEqual(idsOf(await store.jobs.lookAt({ walk, before: null }, 1)), ids.slice(0, 1));
+      assert.deepEqual(idsOf(await store.jobs.lookAt({ walk, before: ids[0]! }, 99)), ids.slice(1));
     }
   });
 
@@ -68,19 +68,19 @@ export const bulk: Group = (open) => {
     const a = await jobIn(store, "failed", { queue: "a" });
     const b = await jobIn(store, "cancelled", { queue: "b" });
     const c = await jobIn(store, "done", { queue: "c" });
-    assert.deepEqual(await store.reviveAll(signed([a, b, c, nextId()]), 2), [a, b]);
+    assert.deepEqual(await store.jobs.reviveAll(signed([a, b, c, nextId()]), 2), [a, b]);
     assert.deepEqual([await statusOf(store, a), await statusOf(store, b)], ["pending", "pending"]);
-    assert.equal((await mustFind(store, a)).attemptsMax, 3);
+    assert.equal((await mustFind(store, a)).maxAttempts, 3);
     assert.equal(await statusOf(store, c), "done");
-    assert.equal((await store.attempts(a)).at(-1)?.outcome, "failed");
+    assert.equal((await store.jobs.attempts(a)).at(-1)?.outcome, "failed");
     assert.deepEqual(await lines(store), [
       ["job.retry", `job ${a}`, "failed", "pending"],
       ["job.retry", `job ${b}`, "cancelled", "pending"],
     ]);
-    assert.deepEqual(await store.reviveAll({ ids: [a], signatures: null }, 1), []);
+    assert.deepEqual(await store.jobs.reviveAll({ ids: [a], signatures: null }, 1), []);
     const claimed = await claimOne(store, { queues: ["a"] });
     await settleOne(store, failed(claimed));
-    assert.deepEqual(await store.reviveAll({ ids: [a], signatures: null }, 1), [a]);
+    assert.deepEqual(await store.jobs.reviveAll({ ids: [a], signatures: null }, 1), [a]);
     assert.equal((await lines(store)).length, 2);
   });
 
@@ -89,7 +89,7 @@ export const bulk: Group = (open) => {
     const a = await jobIn(store, "failed", { queue: "a" });
     const b = await jobIn(store, "failed", { queue: "b", key: "k" });
     await enqueueOne(store, { key: "k" });
-    await assert.rejects(store.reviveAll(signed([a, b]), 1), { code: "KEY_TAKEN" });
+    await assert.rejects(store.jobs.reviveAll(signed([a, b]), 1), { code: "KEY_TAKEN" });
     assert.deepEqual([await statusOf(store, a), await statusOf(store, b)], ["failed", "failed"]);
     assert.deepEqual(await lines(store), []);
   });
@@ -101,7 +101,7 @@ export const bulk: Group = (open) => {
     const running = await startOne(store, { queue: "r" });
     const pending = await enqueueOne(store, { queue: "p", key: "k" });
     const chunk = signed([ended, waiting, running.id, pending.id, nextId()]);
-    assert.deepEqual(await store.cancelAll(chunk), [waiting, running.id, pending.id]);
+    assert.deepEqual(await store.jobs.cancelAll(chunk), [waiting, running.id, pending.id]);
     assert.equal(await statusOf(store, waiting), "cancelled");
     assert.equal(await statusOf(store, pending.id), "cancelled");
     assert.equal(await statusOf(store, ended), "done");

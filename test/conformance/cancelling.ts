@@ -33,24 +33,24 @@ export const cancelling: Group = (open) => {
       const id = await jobIn(store, status);
       clock.advance(10);
 
-      assert.equal(await store.cancel(id), "cancelled");
+      assert.equal(await store.jobs.cancel(id), "cancelled");
       const job = await mustFind(store, id);
       assert.equal(job.status, "cancelled");
       assert.equal(job.finishedAt, clock.now());
       assert.equal(job.dueAt, null);
       clock.advance(2 * HOUR_MS);
-      assert.equal(await store.promoteDue({ limit: 9 }), 0);
-      assert.deepEqual(await store.claim(upTo(9)), []);
+      assert.equal(await store.jobs.promoteDue({ limit: 9 }), 0);
+      assert.deepEqual(await store.jobs.claim(upTo(9)), []);
     });
 
     test(`a ${status} job that is cancelled twice is cancelled once`, async () => {
       const { store, clock } = await open();
       const id = await jobIn(store, status);
-      await store.cancel(id);
+      await store.jobs.cancel(id);
       const before = await pictureOf(store, id);
       clock.advance(10);
 
-      assert.equal(await store.cancel(id), "cancelled");
+      assert.equal(await store.jobs.cancel(id), "cancelled");
       assert.deepEqual(await pictureOf(store, id), before);
     });
   }
@@ -62,7 +62,7 @@ export const cancelling: Group = (open) => {
       const before = await pictureOf(store, id);
       clock.advance(10);
 
-      assert.equal(await store.cancel(id), status);
+      assert.equal(await store.jobs.cancel(id), status);
       assert.deepEqual(await pictureOf(store, id), before);
     });
   }
@@ -70,8 +70,8 @@ export const cancelling: Group = (open) => {
   test("cancelling a job that does not exist says so", async () => {
     const { store } = await open();
     await enqueueOne(store);
-    assert.equal(await store.cancel(nextId()), null);
-    assert.equal(await store.hasPending("default"), true);
+    assert.equal(await store.jobs.cancel(nextId()), null);
+    assert.equal(await store.jobs.hasPending("default"), true);
   });
 
   test("a running job is marked, and stays with its worker", async () => {
@@ -79,7 +79,7 @@ export const cancelling: Group = (open) => {
     const claimed = await startOne(store);
     clock.advance(100);
 
-    assert.equal(await store.cancel(claimed.id), "processing");
+    assert.equal(await store.jobs.cancel(claimed.id), "processing");
     const job = await mustFind(store, claimed.id);
     assert.equal(job.status, "processing");
     assert.equal(job.lockedBy, claimed.worker);
@@ -90,50 +90,53 @@ export const cancelling: Group = (open) => {
   test("a running job that is cancelled twice keeps the first mark", async () => {
     const { store, clock } = await open();
     const claimed = await startOne(store);
-    await store.cancel(claimed.id);
+    await store.jobs.cancel(claimed.id);
     const before = await pictureOf(store, claimed.id);
     clock.advance(100);
 
-    assert.equal(await store.cancel(claimed.id), "processing");
+    assert.equal(await store.jobs.cancel(claimed.id), "processing");
     assert.deepEqual(await pictureOf(store, claimed.id), before);
   });
 
   test("the owner of a running job learns with its next extension that it was cancelled", async () => {
     const { store, clock } = await open();
     const claimed = await startOne(store);
-    const [before] = await store.extend([claimed], LEASE_MS);
+    const [before] = await store.jobs.extend([claimed], LEASE_MS);
     assert.equal(before?.cancelRequested, false);
-    await store.cancel(claimed.id);
+    await store.jobs.cancel(claimed.id);
     clock.advance(1_000);
 
     const expected = { ...fenceOf(claimed), cancelRequested: true };
     for (let time = 1; time <= 2; time += 1) {
-      const [extended] = await store.extend([claimed], LEASE_MS);
+      const [extended] = await store.jobs.extend([claimed], LEASE_MS);
       assert.deepEqual(extended, { ...expected, lockedUntil: clock.now() + LEASE_MS });
     }
   });
 
   test("a worker can ask which of its jobs somebody wants cancelled", async () => {
     const { store } = await open();
-    assert.deepEqual(await store.cancelRequests("worker-a"), []);
+    assert.deepEqual(await store.jobs.cancelRequests("worker-a"), []);
     const [first, second] = [await startOne(store), await startOne(store)];
     const theirs = await startOne(store, {}, { worker: "worker-b" });
     const pending = await enqueueOne(store);
-    for (const { id } of [first, theirs, pending]) await store.cancel(id);
+    for (const { id } of [first, theirs, pending]) await store.jobs.cancel(id);
 
-    assert.deepEqual(await store.cancelRequests("worker-a"), [fenceOf(first)]);
-    await store.cancel(second.id);
-    assert.deepEqual(sortedIds(await store.cancelRequests("worker-a")), sortedIds([first, second]));
+    assert.deepEqual(await store.jobs.cancelRequests("worker-a"), [fenceOf(first)]);
+    await store.jobs.cancel(second.id);
+    assert.deepEqual(
+      sortedIds(await store.jobs.cancelRequests("worker-a")),
+      sortedIds([first, second]),
+    );
     await settleOne(store, done(first));
-    assert.deepEqual(await store.cancelRequests("worker-a"), [fenceOf(second)]);
-    assert.deepEqual(await store.cancelRequests("worker-c"), []);
+    assert.deepEqual(await store.jobs.cancelRequests("worker-a"), [fenceOf(second)]);
+    assert.deepEqual(await store.jobs.cancelRequests("worker-c"), []);
   });
 
   for (const { name, settle } of outcomes) {
     test(`a running job that was cancelled is cancelled, though its worker says ${name}`, async () => {
       const { store, clock } = await open();
       const claimed = await startOne(store);
-      await store.cancel(claimed.id);
+      await store.jobs.cancel(claimed.id);
       clock.advance(100);
 
       const settled = await settleOne(store, settle(claimed));
@@ -142,16 +145,16 @@ export const cancelling: Group = (open) => {
       const job = await mustFind(store, claimed.id);
       assert.equal(job.status, "cancelled");
       assert.equal(job.finishedAt, clock.now());
-      assert.deepEqual(await store.claim(upTo(9)), []);
+      assert.deepEqual(await store.jobs.claim(upTo(9)), []);
     });
   }
 
   test("a running job that was cancelled is cancelled when its worker hands it back", async () => {
     const { store } = await open();
     const claimed = await startOne(store);
-    await store.cancel(claimed.id);
+    await store.jobs.cancel(claimed.id);
 
-    const [handedBack] = await store.release([claimed]);
+    const [handedBack] = await store.jobs.release([claimed]);
     assert.equal(handedBack?.status, "cancelled");
     assert.equal(await statusOf(store, claimed.id), "cancelled");
   });
@@ -159,7 +162,7 @@ export const cancelling: Group = (open) => {
   test("a job that was cancelled while it ran tells the error its worker gave", async () => {
     const { store } = await open();
     const claimed = await startOne(store);
-    await store.cancel(claimed.id);
+    await store.jobs.cancel(claimed.id);
     await settleOne(store, cancelled(claimed, '"stopped half way"'));
     assert.equal((await mustFind(store, claimed.id)).lastError, '"stopped half way"');
   });
@@ -170,7 +173,7 @@ export const cancelling: Group = (open) => {
     const pending = await enqueueOne(store);
     const doomed = await enqueueOne(store);
     const before = [await pictureOf(store, other.id), await pictureOf(store, pending.id)];
-    await store.cancel(doomed.id);
+    await store.jobs.cancel(doomed.id);
 
     assert.deepEqual(
       [await pictureOf(store, other.id), await pictureOf(store, pending.id)],
@@ -184,8 +187,8 @@ export const cancelling: Group = (open) => {
       const queue = `round-${round}`;
       const { id } = await enqueueOne(store, { queue });
       const [answer, claimed] = await Promise.all([
-        store.cancel(id),
-        store.claim(upTo(1, { queues: [queue] })),
+        store.jobs.cancel(id),
+        store.jobs.claim(upTo(1, { queues: [queue] })),
       ]);
       assert.equal(answer, claimed.length === 0 ? "cancelled" : "processing");
       if (claimed.length === 0) continue;
@@ -199,8 +202,8 @@ export const cancelling: Group = (open) => {
       const queue = `round-${round}`;
       const claimed = await startOne(store, { queue });
       const [answer, settled] = await Promise.all([
-        store.cancel(claimed.id),
-        store.settle([done(claimed)]),
+        store.jobs.cancel(claimed.id),
+        store.jobs.settle([done(claimed)]),
       ]);
       assert.deepEqual(idsOf(settled), [claimed.id]);
       const expected = answer === "processing" ? "cancelled" : "done";
@@ -213,7 +216,7 @@ export const cancelling: Group = (open) => {
     const { store } = await open();
     const doomed = await enqueueOne(store, { priority: 9 });
     const next = await enqueueOne(store);
-    await store.cancel(doomed.id);
+    await store.jobs.cancel(doomed.id);
     assert.equal((await claimOne(store)).id, next.id);
   });
 };

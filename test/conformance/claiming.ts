@@ -29,16 +29,16 @@ import {
 export const claiming: Group = (open) => {
   test("a claim where nothing is pending takes nothing", async () => {
     const { store } = await open();
-    assert.deepEqual(await store.claim(upTo(10)), []);
+    assert.deepEqual(await store.jobs.claim(upTo(10)), []);
   });
 
   test("a claimed job comes with everything its worker needs", async () => {
     const { store, clock } = await open();
-    const job = await enqueueOne(store, { payload: '{"to":"ada"}', priority: -3, attemptsMax: 4 });
+    const job = await enqueueOne(store, { payload: '{"to":"ada"}', priority: -3, maxAttempts: 4 });
     const enqueuedAt = clock.now();
     clock.advance(500);
 
-    assert.deepEqual(await store.claim(one({ worker: "worker-b", leaseMs: 10_000 })), [
+    assert.deepEqual(await store.jobs.claim(one({ worker: "worker-b", leaseMs: 10_000 })), [
       {
         id: job.id,
         worker: "worker-b",
@@ -48,7 +48,7 @@ export const claiming: Group = (open) => {
         payload: '{"to":"ada"}',
         priority: -3,
         attempt: 1,
-        attemptsMax: 4,
+        maxAttempts: 4,
         crashes: 0,
         enqueuedAt,
         readyAt: enqueuedAt,
@@ -72,15 +72,15 @@ export const claiming: Group = (open) => {
   test("a claimed job cannot be claimed again", async () => {
     const { store } = await open();
     await startOne(store);
-    assert.deepEqual(await store.claim(one({ worker: "worker-a" })), []);
-    assert.deepEqual(await store.claim(one({ worker: "worker-b" })), []);
+    assert.deepEqual(await store.jobs.claim(one({ worker: "worker-a" })), []);
+    assert.deepEqual(await store.jobs.claim(one({ worker: "worker-b" })), []);
   });
 
   test("a job whose lease ran out cannot be claimed before it is taken back", async () => {
     const { store, clock } = await open();
     await startOne(store);
     clock.advance(LEASE_MS + HOUR_MS);
-    assert.deepEqual(await store.claim(one({ worker: "worker-b" })), []);
+    assert.deepEqual(await store.jobs.claim(one({ worker: "worker-b" })), []);
   });
 
   test("higher priorities go first", async () => {
@@ -91,7 +91,7 @@ export const claiming: Group = (open) => {
       priorities.map((priority) => ({ priority })),
     );
 
-    const claimed = await bundle.store.claim(upTo(10));
+    const claimed = await bundle.store.jobs.claim(upTo(10));
     assert.deepEqual(
       claimed.map((job) => job.priority),
       priorities.toSorted((a, b) => b - a),
@@ -113,15 +113,15 @@ export const claiming: Group = (open) => {
   test("jobs that became pending at the same instant go in the order of their ids", async () => {
     const { store } = await open();
     const jobs = Array.from({ length: 9 }, () => newJob());
-    await store.enqueue(jobs.toReversed());
-    assert.deepEqual(idsOf(await store.claim(upTo(9))), idsOf(jobs));
+    await store.jobs.enqueue(jobs.toReversed());
+    assert.deepEqual(idsOf(await store.jobs.claim(upTo(9))), idsOf(jobs));
   });
 
   test("priority goes before age", async () => {
     const bundle = await open();
     const [old, , urgent] = await enqueueInTurn(bundle, [{}, {}, { priority: 1 }]);
 
-    assert.deepEqual(idsOf(await bundle.store.claim(upTo(2))), [urgent, old]);
+    assert.deepEqual(idsOf(await bundle.store.jobs.claim(upTo(2))), [urgent, old]);
   });
 
   test("a job that is retried does not jump ahead of fresh work", async () => {
@@ -133,7 +133,7 @@ export const claiming: Group = (open) => {
     const fresh = await enqueueOne(store);
     await promoteOne(bundle, tried.id);
 
-    assert.deepEqual(idsOf(await store.claim(upTo(2))), [fresh.id, tried.id]);
+    assert.deepEqual(idsOf(await store.jobs.claim(upTo(2))), [fresh.id, tried.id]);
   });
 
   test("a job that was scheduled long ago does not jump ahead of work that was pending before", async () => {
@@ -144,7 +144,7 @@ export const claiming: Group = (open) => {
     const fresh = await enqueueOne(store);
     await promoteOne(bundle, scheduled.id);
 
-    assert.deepEqual(idsOf(await store.claim(upTo(2))), [fresh.id, scheduled.id]);
+    assert.deepEqual(idsOf(await store.jobs.claim(upTo(2))), [fresh.id, scheduled.id]);
   });
 
   test("a released job stands behind those that were pending before", async () => {
@@ -155,15 +155,15 @@ export const claiming: Group = (open) => {
     clock.advance(1);
     await settleOne(store, released(handedBack));
 
-    assert.deepEqual(idsOf(await store.claim(upTo(2))), [fresh.id, handedBack.id]);
+    assert.deepEqual(idsOf(await store.jobs.claim(upTo(2))), [fresh.id, handedBack.id]);
   });
 
   test("a claim takes at most its limit", async () => {
     const { store } = await open();
     const jobs = Array.from({ length: 5 }, () => newJob());
-    await store.enqueue(jobs);
+    await store.jobs.enqueue(jobs);
 
-    const [first, second] = [await store.claim(upTo(2)), await store.claim(upTo(9))];
+    const [first, second] = [await store.jobs.claim(upTo(2)), await store.jobs.claim(upTo(9))];
     assert.deepEqual([first.length, second.length], [2, 3]);
     assert.deepEqual(sortedIds([...first, ...second]), sortedIds(jobs));
   });
@@ -171,8 +171,8 @@ export const claiming: Group = (open) => {
   test("a claim of none takes none", async () => {
     const { store } = await open();
     await enqueueOne(store);
-    assert.deepEqual(await store.claim(upTo(0)), []);
-    assert.equal(await store.hasPending("default"), true);
+    assert.deepEqual(await store.jobs.claim(upTo(0)), []);
+    assert.equal(await store.jobs.hasPending("default"), true);
   });
 
   test("a claim takes jobs of its queues only", async () => {
@@ -180,9 +180,9 @@ export const claiming: Group = (open) => {
     const mail = await enqueueOne(store, { queue: "mail" });
     await enqueueOne(store, { queue: "print", priority: 9 });
 
-    assert.deepEqual(idsOf(await store.claim(upTo(9, { queues: ["mail"] }))), [mail.id]);
-    assert.deepEqual(await store.claim(upTo(9, { queues: ["post"] })), []);
-    assert.deepEqual(await store.claim(upTo(9, { queues: [] })), []);
+    assert.deepEqual(idsOf(await store.jobs.claim(upTo(9, { queues: ["mail"] }))), [mail.id]);
+    assert.deepEqual(await store.jobs.claim(upTo(9, { queues: ["post"] })), []);
+    assert.deepEqual(await store.jobs.claim(upTo(9, { queues: [] })), []);
   });
 
   test("several queues are one line: priority first, then age", async () => {
@@ -197,15 +197,15 @@ export const claiming: Group = (open) => {
     await enqueueOne(bundle.store, { queue: "four", priority: 9 });
 
     const wanted = { queues: ["one", "two", "three"] };
-    assert.deepEqual(idsOf(await bundle.store.claim(upTo(3, wanted))), [d, c, e]);
-    assert.deepEqual(idsOf(await bundle.store.claim(upTo(3, wanted))), [a, b]);
+    assert.deepEqual(idsOf(await bundle.store.jobs.claim(upTo(3, wanted))), [d, c, e]);
+    assert.deepEqual(idsOf(await bundle.store.jobs.claim(upTo(3, wanted))), [a, b]);
   });
 
   test("a queue that is named twice is claimed from once", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store, { queue: "mail" });
 
-    assert.deepEqual(idsOf(await store.claim(upTo(9, { queues: ["mail", "mail"] }))), [id]);
+    assert.deepEqual(idsOf(await store.jobs.claim(upTo(9, { queues: ["mail", "mail"] }))), [id]);
   });
 
   test("a claim takes jobs of its tasks only", async () => {
@@ -217,9 +217,9 @@ export const claiming: Group = (open) => {
     ]);
 
     const { store } = bundle;
-    assert.deepEqual(await store.claim(upTo(9, { tasks: ["mail"] })), []);
-    assert.deepEqual(await store.claim(upTo(9, { tasks: [] })), []);
-    assert.deepEqual(idsOf(await store.claim(upTo(9, { tasks: ["print", "mail.send"] }))), [
+    assert.deepEqual(await store.jobs.claim(upTo(9, { tasks: ["mail"] })), []);
+    assert.deepEqual(await store.jobs.claim(upTo(9, { tasks: [] })), []);
+    assert.deepEqual(idsOf(await store.jobs.claim(upTo(9, { tasks: ["print", "mail.send"] }))), [
       mail,
       print,
     ]);
@@ -228,10 +228,10 @@ export const claiming: Group = (open) => {
   test("tasks that nobody wants do not keep those behind them from being claimed", async () => {
     const { store } = await open();
     const unwanted = Array.from({ length: 50 }, () => newJob({ task: "old", priority: 5 }));
-    await store.enqueue(unwanted);
+    await store.jobs.enqueue(unwanted);
     const { id } = await enqueueOne(store, { task: "new" });
 
-    assert.deepEqual(idsOf(await store.claim(one({ tasks: ["new"] }))), [id]);
+    assert.deepEqual(idsOf(await store.jobs.claim(one({ tasks: ["new"] }))), [id]);
   });
 
   test("a claim never charges a job that it does not take", async () => {
@@ -254,7 +254,7 @@ export const claiming: Group = (open) => {
   test("the epoch goes up by one with every claim and is never set back", async () => {
     const bundle = await open();
     const { store } = bundle;
-    let claimed = await startOne(store, { attemptsMax: 20 });
+    let claimed = await startOne(store, { maxAttempts: 20 });
     const epochs = [claimed.epoch];
     const again = async (): Promise<void> => {
       claimed = await claimOne(store, { worker: `worker-${epochs.length}` });
@@ -272,11 +272,11 @@ export const claiming: Group = (open) => {
     await crash(bundle, claimed);
     await promoteOne(bundle, claimed.id);
     await again();
-    await store.cancel(claimed.id);
+    await store.jobs.cancel(claimed.id);
     await settleOne(store, done(claimed));
-    await store.revive(claimed.id, 1);
+    await store.jobs.revive(claimed.id, 1);
     await again();
-    await store.release([claimed]);
+    await store.jobs.release([claimed]);
     await again();
 
     assert.deepEqual(epochs, [1, 2, 3, 4, 5, 6, 7]);
@@ -286,11 +286,13 @@ export const claiming: Group = (open) => {
   test("claims at the same moment never hand one job to two workers", async () => {
     const { store } = await open();
     const jobs = Array.from({ length: 40 }, () => newJob());
-    await store.enqueue(jobs);
+    await store.jobs.enqueue(jobs);
     const workers = Array.from({ length: 9 }, (_, index) => `worker-${index}`);
 
-    const claims = await Promise.all(workers.map((worker) => store.claim(upTo(4, { worker }))));
-    claims.push(await store.claim(upTo(100)));
+    const claims = await Promise.all(
+      workers.map((worker) => store.jobs.claim(upTo(4, { worker }))),
+    );
+    claims.push(await store.jobs.claim(upTo(100)));
 
     assert.deepEqual(sortedIds(claims.flat()), sortedIds(jobs));
     assert.ok(claims.flat().every((claimed) => claimed.epoch === 1 && claimed.attempt === 1));

@@ -1,8 +1,8 @@
 /** Closing: what was accepted stays, and what comes afterwards is refused. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Closed } from "../../src/core/errors.ts";
-import type { Store } from "../../src/store/store.ts";
+import { ClosedError } from "../../src/core/errors.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
 import { done, enqueueOne, newJob, nextId, one, pictureOf, startOne } from "../support/jobs.ts";
 
@@ -12,28 +12,28 @@ export const closing: Group = (open) => {
     const claimed = await startOne(store);
     await store.close();
 
-    await assert.rejects(store.enqueue([newJob()]), Closed);
-    await assert.rejects(store.claim(one()), Closed);
-    await assert.rejects(store.extend([claimed], 1_000), Closed);
-    await assert.rejects(store.cancel(claimed.id), Closed);
-    await assert.rejects(store.find(claimed.id), Closed);
-    await assert.rejects(store.stats(), Closed);
+    await assert.rejects(store.jobs.enqueue([newJob()]), ClosedError);
+    await assert.rejects(store.jobs.claim(one()), ClosedError);
+    await assert.rejects(store.jobs.extend([claimed], 1_000), ClosedError);
+    await assert.rejects(store.jobs.cancel(claimed.id), ClosedError);
+    await assert.rejects(store.jobs.find(claimed.id), ClosedError);
+    await assert.rejects(store.jobs.stats(), ClosedError);
   });
 
   test("a store that is closed before anything was done with it says so too", async () => {
     const fence = { id: nextId(), worker: "worker-a", epoch: 1 };
     const uses: ((store: Store) => Promise<unknown>)[] = [
-      (store) => store.enqueue([newJob()]),
-      (store) => store.claim(one()),
-      (store) => store.settle([done(fence)]),
-      (store) => store.extend([fence], 1_000),
-      (store) => store.promoteDue({ limit: 1 }),
+      (store) => store.jobs.enqueue([newJob()]),
+      (store) => store.jobs.claim(one()),
+      (store) => store.jobs.settle([done(fence)]),
+      (store) => store.jobs.extend([fence], 1_000),
+      (store) => store.jobs.promoteDue({ limit: 1 }),
       (store) => store.migrate(),
     ];
     for (const use of uses) {
       const { store } = await open();
       await store.close();
-      await assert.rejects(use(store), Closed);
+      await assert.rejects(use(store), ClosedError);
     }
   });
 
@@ -60,7 +60,7 @@ export const closing: Group = (open) => {
 
   test("a store says where it is, and how another thread opens it", async () => {
     const { store, alone } = await open();
-    assert.ok(store.name.length > 0);
-    assert.equal(store.address === null, alone !== null);
+    assert.ok(store.db.name.length > 0);
+    assert.equal(store.db.address === null, alone !== null);
   });
 };

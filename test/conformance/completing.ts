@@ -1,11 +1,10 @@
 /** Jobs that end inside of a transaction of somebody's: done if, and when, that is committed. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { JobCancelled, LeaseLost } from "../../src/core/errors.ts";
+import { JobCancelledError, LeaseLostError } from "../../src/core/errors.ts";
 import { calledId } from "../../src/core/id.ts";
 import type { Fence } from "../../src/core/job.ts";
-import { JOB_ENDED } from "../../src/core/step.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { JOB_ENDED } from "../../src/core/task.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -24,18 +23,21 @@ import {
   statusOf,
 } from "../support/jobs.ts";
 import { near } from "../support/near.ts";
+import type { Store } from "../../src/app/store.ts";
 
 class RolledBack extends Error {}
 
 /** Completes a job in a transaction of its own, which is committed or rolled back. */
 async function complete(
-  store: SqlStore,
+  store: Store,
   fence: Fence,
   { result = '"sent"', commits = true }: { result?: string | null; commits?: boolean } = {},
 ): Promise<void> {
-  const ending = store.engine.userTransaction(
+  const ending = store.db.engine.userTransaction(
     async ({ client }) => {
-      await store.within(client, (guest) => guest.complete(fenceOf(fence), result));
+      await store.db.inUserTransaction(client, (joined) =>
+        store.jobs.in(joined).complete(fenceOf(fence), result),
+      );
       if (!commits) throw new RolledBack();
     },
     async () => {},
@@ -52,9 +54,9 @@ export const completing: Group = (open) => {
     assert.deepEqual([status, result, epoch, attempts], ["done", '"sent"', 1, 1]);
     assert.deepEqual((await pictureOf(store, claimed.id)).leases, []);
 
-    const [settled, ...more] = await store.settleCompleted([retry(claimed)]);
+    const [settled, ...more] = await store.jobs.settleCompleted([retry(claimed)]);
     assert.deepEqual([settled?.id, settled?.status, more.length], [claimed.id, "done", 0]);
-    assert.equal((await store.attempts(claimed.id)).length, 1);
+    assert.equal((await store.jobs.attempts(claimed.id)).length, 1);
   });
 
   test("a job that leaves no result is completed too", async () => {
@@ -71,13 +73,13 @@ export const completing: Group = (open) => {
     const before = await pictureOf(store, claimed.id);
     await complete(store, claimed, { commits: false });
     assert.deepEqual(await pictureOf(store, claimed.id), before);
-    assert.deepEqual((await store.extend([claimed], HOUR_MS)).length, 1);
+    assert.deepEqual((await store.jobs.extend([claimed], HOUR_MS)).length, 1);
 
-    const [settled] = await store.settleCompleted([retry(claimed)]);
+    const [settled] = await store.jobs.settleCompleted([retry(claimed)]);
     assert.deepEqual([settled?.id, settled?.status], [claimed.id, "retry"]);
     // Asked again, because the answer was lost, it says the same.
-    assert.deepEqual(await store.settleCompleted([retry(claimed)]), [settled]);
-    assert.equal((await store.attempts(claimed.id)).length, 1);
+    assert.deepEqual(await store.jobs.settleCompleted([retry(claimed)]), [settled]);
+    assert.equal((await store.jobs.attempts(claimed.id)).length, 1);
   });
 
   test("a job that is somebody else's by then is not completed", async () => {
@@ -86,19 +88,19 @@ export const completing: Group = (open) => {
     const late = await startOne(store);
     const theirs = await crashAndClaim({ ...bundle, store }, late, "worker-b");
     const before = await pictureOf(store, late.id);
-    await assert.rejects(complete(store, late), LeaseLost);
+    await assert.rejects(complete(store, late), LeaseLostError);
     assert.deepEqual(await pictureOf(store, late.id), before);
-    assert.deepEqual(await store.settleCompleted([done(late)]), []);
+    assert.deepEqual(await store.jobs.settleCompleted([done(late)]), []);
     await complete(store, theirs);
-    await assert.rejects(complete(store, theirs), LeaseLost);
+    await assert.rejects(complete(store, theirs), LeaseLostError);
   });
 
   test("a job whose cancelling was asked for is not completed, and is cancelled", async () => {
     const store = await near(await open());
     const claimed = await startOne(store);
-    await store.cancel(claimed.id);
-    await assert.rejects(complete(store, claimed), JobCancelled);
-    const [settled] = await store.settleCompleted([retry(claimed)]);
+    await store.jobs.cancel(claimed.id);
+    await assert.rejects(complete(store, claimed), JobCancelledError);
+    const [settled] = await store.jobs.settleCompleted([retry(claimed)]);
     assert.equal(settled?.status, "cancelled");
   });
 
@@ -108,7 +110,7 @@ export const completing: Group = (open) => {
     await enqueueOne(store, { key: "free", queue: "other" });
     const claimed = await startOne(store, { key: "kept", keyForMs: HOUR_MS });
     await complete(store, claimed);
-    assert.deepEqual(await store.enqueue([newJob({ key: "kept" })]), [
+    assert.deepEqual(await store.jobs.enqueue([newJob({ key: "kept" })]), [
       { id: claimed.id, added: false },
     ]);
   });
@@ -119,7 +121,7 @@ export const completing: Group = (open) => {
       const store = await near(await open());
       const wait = { event: JOB_ENDED, key: calledId(nextId()) };
       const parent = await startOne(store, { queue: "parents" });
-      await store.expect(wait);
+      await store.steps.expect(wait);
       await enqueueOne(store, { id: wait.key });
       const outcome = { kind: "suspended", delayMs: null, waits: [wait] } as const;
       await settleOne(store, { ...fenceOf(parent), outcome });

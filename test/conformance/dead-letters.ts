@@ -1,7 +1,7 @@
 /** Failed and cancelled jobs: they stay to be looked at, and an operator may revive them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { IllegalMove, JobNotFound, KeyTaken } from "../../src/core/errors.ts";
+import { IllegalMoveError, JobNotFoundError, KeyTakenError } from "../../src/core/errors.ts";
 import { moves, statuses, type Status } from "../../src/core/job.ts";
 import type { Group } from "../support/bundle.ts";
 import {
@@ -34,15 +34,15 @@ export const deadLetters: Group = (open) => {
     await jobIn(store, "failed");
     clock.advance(1e9);
 
-    assert.equal(await store.promoteDue({ limit: 9 }), 0);
-    assert.deepEqual(await store.claim(upTo(9)), []);
+    assert.equal(await store.jobs.promoteDue({ limit: 9 }), 0);
+    assert.deepEqual(await store.jobs.claim(upTo(9)), []);
   });
 
   for (const status of revivable) {
     test(`a ${status} job can be revived: it is pending again and may be attempted`, async () => {
       const { store } = await open();
       const id = await jobIn(store, status, { payload: '"kept"', priority: 4 });
-      await store.revive(id, 1);
+      await store.jobs.revive(id, 1);
 
       const job = await mustFind(store, id);
       assert.equal(job.status, "pending");
@@ -58,14 +58,14 @@ export const deadLetters: Group = (open) => {
 
   test("of a job that will be tried again it is said when, and which attempt that is", async () => {
     const { store, clock } = await open();
-    const started = await startOne(store, { attemptsMax: 7 });
+    const started = await startOne(store, { maxAttempts: 7 });
     await settleOne(store, retry(started, { delayMs: 5_000 }));
     const { id } = started;
     const message = (due: string): string =>
       `Job ${id} is waiting for its next attempt (2 of 7, ${due}). Only failed or cancelled jobs can be retried.`;
-    await assert.rejects(store.revive(id, 1), { message: message("in 5s") });
+    await assert.rejects(store.jobs.revive(id, 1), { message: message("in 5s") });
     clock.advance(5_000);
-    await assert.rejects(store.revive(id, 1), { message: message("now") });
+    await assert.rejects(store.jobs.revive(id, 1), { message: message("now") });
   });
 
   for (const status of statuses.filter((candidate) => !revivable.includes(candidate))) {
@@ -74,8 +74,8 @@ export const deadLetters: Group = (open) => {
       const id = await jobIn(store, status);
       const before = await pictureOf(store, id);
 
-      await assert.rejects(store.revive(id, 1), (error) => {
-        assert.ok(error instanceof IllegalMove);
+      await assert.rejects(store.jobs.revive(id, 1), (error) => {
+        assert.ok(error instanceof IllegalMoveError);
         assert.equal(error.id, id);
         assert.equal(error.status, status);
         assert.equal(error.move, "revive");
@@ -88,25 +88,25 @@ export const deadLetters: Group = (open) => {
   test("a job that does not exist cannot be revived", async () => {
     const { store } = await open();
     const id = nextId();
-    await assert.rejects(store.revive(id, 1), (error) => {
-      assert.ok(error instanceof JobNotFound);
+    await assert.rejects(store.jobs.revive(id, 1), (error) => {
+      assert.ok(error instanceof JobNotFoundError);
       assert.equal(error.id, id);
       return true;
     });
-    assert.equal(await store.find(id), null);
+    assert.equal(await store.jobs.find(id), null);
   });
 
   test("a job that used up its attempts gets as many more as the operator says", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const first = await startOne(store, { attemptsMax: 1 });
+    const first = await startOne(store, { maxAttempts: 1 });
     assert.equal((await settleOne(store, retry(first))).status, "failed");
-    await store.revive(first.id, 2);
-    assert.equal((await mustFind(store, first.id)).attemptsMax, 3);
+    await store.jobs.revive(first.id, 2);
+    assert.equal((await mustFind(store, first.id)).maxAttempts, 3);
 
     const second = await claimOne(store);
     assert.equal(second.attempt, 2);
-    assert.equal(second.attemptsMax, 3);
+    assert.equal(second.maxAttempts, 3);
     assert.equal((await settleOne(store, retry(second))).status, "retry");
     await promoteOne(bundle, first.id);
     assert.equal((await settleOne(store, retry(await claimOne(store)))).status, "failed");
@@ -115,20 +115,20 @@ export const deadLetters: Group = (open) => {
   test("a revived job keeps its history, and its epoch goes on", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const first = await startOne(store, { attemptsMax: 2 });
+    const first = await startOne(store, { maxAttempts: 2 });
     await settleOne(store, retry(first, { error: '"one"' }));
     await promoteOne(bundle, first.id);
     await settleOne(store, retry(await claimOne(store), { error: '"two"' }));
-    const before = await store.attempts(first.id);
+    const before = await store.jobs.attempts(first.id);
 
-    await store.revive(first.id, 1);
-    assert.deepEqual(await store.attempts(first.id), before);
+    await store.jobs.revive(first.id, 1);
+    assert.deepEqual(await store.jobs.attempts(first.id), before);
     assert.equal((await mustFind(store, first.id)).lastError, '"two"');
     const third = await claimOne(store);
     assert.equal(third.epoch, 3);
     await settleOne(store, done(third));
 
-    const told = await store.attempts(first.id);
+    const told = await store.jobs.attempts(first.id);
     assert.deepEqual(
       told.map(({ epoch, attempt, outcome, error }) => [epoch, attempt, outcome, error]),
       [
@@ -141,16 +141,16 @@ export const deadLetters: Group = (open) => {
 
   test("a job can fail and be revived again and again", async () => {
     const { store } = await open();
-    const first = await startOne(store, { attemptsMax: 1 });
+    const first = await startOne(store, { maxAttempts: 1 });
     await settleOne(store, failed(first));
     for (let round = 2; round <= 5; round += 1) {
-      await store.revive(first.id, 1);
+      await store.jobs.revive(first.id, 1);
       const claimed = await claimOne(store);
       assert.equal(claimed.epoch, round);
       assert.equal(claimed.attempt, round);
       assert.equal((await settleOne(store, retry(claimed))).status, "failed");
     }
-    assert.equal((await store.attempts(first.id)).length, 5);
+    assert.equal((await store.jobs.attempts(first.id)).length, 5);
   });
 
   test("a revived job stands behind those that were pending before", async () => {
@@ -159,18 +159,18 @@ export const deadLetters: Group = (open) => {
     clock.advance(1);
     const fresh = await enqueueOne(store);
     clock.advance(1);
-    await store.revive(id, 1);
+    await store.jobs.revive(id, 1);
 
-    assert.deepEqual(idsOf(await store.claim(upTo(2))), [fresh.id, id]);
+    assert.deepEqual(idsOf(await store.jobs.claim(upTo(2))), [fresh.id, id]);
   });
 
   test("a job that was cancelled before anybody claimed it can be revived", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
-    await store.cancel(id);
-    await store.revive(id, 1);
+    await store.jobs.cancel(id);
+    await store.jobs.revive(id, 1);
 
-    assert.deepEqual(await store.attempts(id), []);
+    assert.deepEqual(await store.jobs.attempts(id), []);
     const claimed = await claimOne(store);
     assert.equal(claimed.epoch, 1);
     assert.equal((await settleOne(store, done(claimed))).status, "done");
@@ -179,12 +179,12 @@ export const deadLetters: Group = (open) => {
   test("a job that was cancelled while it ran is not cancelled again when it is revived", async () => {
     const { store } = await open();
     const first = await startOne(store);
-    await store.cancel(first.id);
+    await store.jobs.cancel(first.id);
     await settleOne(store, done(first));
-    await store.revive(first.id, 1);
+    await store.jobs.revive(first.id, 1);
 
     const second = await claimOne(store);
-    const [extended] = await store.extend([second], 60_000);
+    const [extended] = await store.jobs.extend([second], 60_000);
     assert.equal(extended?.cancelRequested, false);
     assert.equal((await settleOne(store, done(second))).status, "done");
   });
@@ -192,24 +192,24 @@ export const deadLetters: Group = (open) => {
   test("a poisonous job can be revived, and completes when its reason is gone", async () => {
     const bundle = await open();
     const { store } = bundle;
-    let claimed = await startOne(store, { attemptsMax: 9 });
+    let claimed = await startOne(store, { maxAttempts: 9 });
     claimed = await crashAndClaim(bundle, claimed, "worker-b");
     claimed = await crashAndClaim(bundle, claimed, "worker-c");
     assert.equal((await crash(bundle, claimed)).status, "failed");
 
-    await store.revive(claimed.id, 1);
+    await store.jobs.revive(claimed.id, 1);
     const revived = await claimOne(store);
     assert.equal(revived.epoch, 4);
     assert.equal((await settleOne(store, done(revived))).status, "done");
-    assert.equal((await store.attempts(claimed.id)).length, 4);
+    assert.equal((await store.jobs.attempts(claimed.id)).length, 4);
   });
 
   test("a revived job holds its key again", async () => {
     const { store } = await open();
     const id = await jobIn(store, "failed", { key: "ada" });
-    await store.revive(id, 1);
+    await store.jobs.revive(id, 1);
 
-    assert.deepEqual(await store.enqueue([newJob({ key: "ada" })]), [{ id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([newJob({ key: "ada" })]), [{ id, added: false }]);
     await settleOne(store, done(await claimOne(store)));
     await enqueueOne(store, { key: "ada" });
   });
@@ -220,16 +220,16 @@ export const deadLetters: Group = (open) => {
     const holder = await enqueueOne(store, { key: "ada" });
     const before = [await pictureOf(store, id), await pictureOf(store, holder.id)];
 
-    await assert.rejects(store.revive(id, 1), (error) => {
-      assert.ok(error instanceof KeyTaken);
+    await assert.rejects(store.jobs.revive(id, 1), (error) => {
+      assert.ok(error instanceof KeyTakenError);
       assert.equal(error.key, "ada");
       assert.equal(error.holder, holder.id);
       return true;
     });
     assert.deepEqual([await pictureOf(store, id), await pictureOf(store, holder.id)], before);
 
-    await store.cancel(holder.id);
-    await store.revive(id, 1);
+    await store.jobs.cancel(holder.id);
+    await store.jobs.revive(id, 1);
     assert.equal(await statusOf(store, id), "pending");
   });
 
@@ -237,18 +237,20 @@ export const deadLetters: Group = (open) => {
     const { store } = await open();
     const id = await jobIn(store, "failed");
 
-    const answers = await Promise.allSettled(Array.from({ length: 4 }, () => store.revive(id, 1)));
+    const answers = await Promise.allSettled(
+      Array.from({ length: 4 }, () => store.jobs.revive(id, 1)),
+    );
     assert.equal(answers.filter(({ status }) => status === "fulfilled").length, 1);
     for (const answer of answers) {
-      if (answer.status === "rejected") assert.ok(answer.reason instanceof IllegalMove);
+      if (answer.status === "rejected") assert.ok(answer.reason instanceof IllegalMoveError);
     }
-    assert.deepEqual(idsOf(await store.claim(upTo(9))), [id]);
+    assert.deepEqual(idsOf(await store.jobs.claim(upTo(9))), [id]);
   });
 
   test("a failed job tells what went wrong", async () => {
     const { store } = await open();
     const id = await jobIn(store, "failed");
-    assert.deepEqual(await store.findFinished([id]), [
+    assert.deepEqual(await store.jobs.findFinished([id]), [
       { id, task: "mail.send", status: "failed", attempts: 1, result: null, error: ERROR },
     ]);
   });

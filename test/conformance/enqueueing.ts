@@ -1,7 +1,7 @@
 /** Accepting jobs: all or none, once each, exactly as they were given. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused } from "../../src/core/errors.ts";
+import { StoreRefusedError } from "../../src/core/errors.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -43,17 +43,17 @@ export const enqueueing: Group = (open) => {
       task: "mail.send",
       payload: '{"to":"ada"}',
       priority: 7,
-      attemptsMax: 5,
+      maxAttempts: 5,
       key: "ada",
     });
 
-    assert.deepEqual(await store.find(job.id), {
+    assert.deepEqual(await store.jobs.find(job.id), {
       id: job.id,
       queue: "mail",
       task: "mail.send",
       payload: '{"to":"ada"}',
       priority: 7,
-      attemptsMax: 5,
+      maxAttempts: 5,
       key: "ada",
       status: "pending",
       epoch: 0,
@@ -77,7 +77,7 @@ export const enqueueing: Group = (open) => {
   test("a batch is answered in the order it was given", async () => {
     const { store } = await open();
     const jobs = [newJob(), newJob({ queue: "mail" }), newJob({ start: { delayMs: 5 } })];
-    const answers = await store.enqueue(jobs.toReversed());
+    const answers = await store.jobs.enqueue(jobs.toReversed());
 
     assert.deepEqual(idsOf(answers), idsOf(jobs).toReversed());
     assert.ok(answers.every(({ added }) => added));
@@ -85,15 +85,15 @@ export const enqueueing: Group = (open) => {
 
   test("an empty batch is accepted", async () => {
     const { store } = await open();
-    assert.deepEqual(await store.enqueue([]), []);
+    assert.deepEqual(await store.jobs.enqueue([]), []);
   });
 
   test("a thousand jobs are accepted at once", async () => {
     const { store } = await open();
     const jobs = Array.from({ length: 1_000 }, () => newJob());
-    await store.enqueue(jobs);
+    await store.jobs.enqueue(jobs);
 
-    assert.deepEqual(sortedIds(await store.claim(upTo(1_001))), sortedIds(jobs));
+    assert.deepEqual(sortedIds(await store.jobs.claim(upTo(1_001))), sortedIds(jobs));
   });
 
   test("a job with a delay is scheduled for that span from now", async () => {
@@ -127,15 +127,15 @@ export const enqueueing: Group = (open) => {
   test("a scheduled job cannot be claimed before its time", async () => {
     const { store } = await open();
     await enqueueOne(store, { start: { delayMs: 1 } });
-    assert.deepEqual(await store.claim(upTo(10)), []);
+    assert.deepEqual(await store.jobs.claim(upTo(10)), []);
   });
 
   test("an enqueue whose answer was lost can be repeated", async () => {
     const { store } = await open();
     const job = await enqueueOne(store);
 
-    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
-    assert.deepEqual(idsOf(await store.list({ limit: 10 })), [job.id]);
+    assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.deepEqual(idsOf(await store.jobs.list({ limit: 10 })), [job.id]);
   });
 
   test("repeating an enqueue changes nothing about a job that went on since", async () => {
@@ -144,11 +144,11 @@ export const enqueueing: Group = (open) => {
     const claimed = await startOne(store, job);
     const before = await pictureOf(store, job.id);
 
-    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: false }]);
     assert.deepEqual(await pictureOf(store, job.id), before);
 
     await settleOne(store, done(claimed));
-    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: false }]);
     assert.equal(await statusOf(store, job.id), "done");
   });
 
@@ -156,39 +156,39 @@ export const enqueueing: Group = (open) => {
     const { store } = await open();
     const job = await enqueueOne(store, { queue: "mail", payload: '"first"' });
     const before = await pictureOf(store, job.id);
-    const other = { ...job, queue: "post", payload: '"second"', priority: 9, attemptsMax: 9 };
+    const other = { ...job, queue: "post", payload: '"second"', priority: 9, maxAttempts: 9 };
 
-    assert.deepEqual(await store.enqueue([other]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([other]), [{ id: job.id, added: false }]);
     assert.deepEqual(await pictureOf(store, job.id), before);
-    assert.equal(await store.hasPending("post"), false);
+    assert.equal(await store.jobs.hasPending("post"), false);
   });
 
   test("an id that is twice in one batch is one job", async () => {
     const { store } = await open();
     const job = newJob();
-    const answers = await store.enqueue([job, job]);
+    const answers = await store.jobs.enqueue([job, job]);
 
     assert.deepEqual(answers, [
       { id: job.id, added: true },
       { id: job.id, added: false },
     ]);
-    assert.equal((await store.list({ limit: 10 })).length, 1);
+    assert.equal((await store.jobs.list({ limit: 10 })).length, 1);
   });
 
   test("a job that the database refuses is an error, and not a job that was there before", async () => {
     const { store } = await open();
-    const job = newJob({ attemptsMax: 0 });
+    const job = newJob({ maxAttempts: 0 });
 
-    await assert.rejects(store.enqueue([job]), StoreRefused);
-    assert.equal(await store.find(job.id), null);
+    await assert.rejects(store.jobs.enqueue([job]), StoreRefusedError);
+    assert.equal(await store.jobs.find(job.id), null);
   });
 
   test("a batch with one job that cannot be stored is refused as a whole", async () => {
     const { store } = await open();
-    const jobs = [newJob({ key: "ada" }), newJob({ attemptsMax: 0 }), newJob()];
+    const jobs = [newJob({ key: "ada" }), newJob({ maxAttempts: 0 }), newJob()];
 
-    await assert.rejects(store.enqueue(jobs), StoreRefused);
-    assert.deepEqual(await store.list({ limit: 10 }), []);
+    await assert.rejects(store.jobs.enqueue(jobs), StoreRefusedError);
+    assert.deepEqual(await store.jobs.list({ limit: 10 }), []);
     // Nor is the key of the first held by a job that does not exist.
     await enqueueOne(store, { key: "ada" });
   });
@@ -222,16 +222,16 @@ export const enqueueing: Group = (open) => {
     test(`names compare as bytes: '${a}' is not '${b}'`, async () => {
       const { store } = await open();
       const first = await enqueueOne(store, { queue: a, task: a, key: a });
-      assert.deepEqual(await store.claim(upTo(9, { queues: [b] })), []);
-      assert.deepEqual(await store.claim(upTo(9, { queues: [a], tasks: [b] })), []);
-      assert.deepEqual(await store.claim(upTo(9, { queues: [b], tasks: [a] })), []);
-      assert.equal(await store.hasPending(b), false);
-      assert.deepEqual(await store.list({ queue: b, limit: 9 }), []);
-      assert.deepEqual(await store.list({ task: b, limit: 9 }), []);
+      assert.deepEqual(await store.jobs.claim(upTo(9, { queues: [b] })), []);
+      assert.deepEqual(await store.jobs.claim(upTo(9, { queues: [a], tasks: [b] })), []);
+      assert.deepEqual(await store.jobs.claim(upTo(9, { queues: [b], tasks: [a] })), []);
+      assert.equal(await store.jobs.hasPending(b), false);
+      assert.deepEqual(await store.jobs.list({ queue: b, limit: 9 }), []);
+      assert.deepEqual(await store.jobs.list({ task: b, limit: 9 }), []);
 
       const second = await enqueueOne(store, { queue: b, task: a, key: b });
       const third = await enqueueOne(store, { queue: b, task: b, key: a });
-      assert.equal((await store.stats()).length, 2);
+      assert.equal((await store.jobs.stats()).length, 2);
       assert.equal((await claimOne(store, { queues: [b], tasks: [a] })).id, second.id);
       assert.equal((await claimOne(store, { queues: [b] })).id, third.id);
       assert.equal((await claimOne(store, { queues: [a], tasks: [a] })).id, first.id);

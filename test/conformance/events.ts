@@ -1,11 +1,11 @@
 /** Events, and the jobs that wait for them or for one another: whichever comes first, nobody waits in vain. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused } from "../../src/core/errors.ts";
+import { StoreRefusedError } from "../../src/core/errors.ts";
 import { calledId } from "../../src/core/id.ts";
 import type { Fence, Outcome, Settlement } from "../../src/core/job.ts";
-import { JOB_ENDED } from "../../src/core/step.ts";
-import { sql } from "../../src/store/sql.ts";
+import { JOB_ENDED } from "../../src/core/task.ts";
+import { sql } from "../../src/database/sql.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import {
   cancelled,
@@ -35,7 +35,7 @@ async function caller({ store }: Bundle): Promise<{ parent: string; child: strin
   const parent = await startOne(store, { queue: "parents" });
   const child = calledId(nextId());
   const wait = { event: JOB_ENDED, key: child };
-  await store.expect(wait);
+  await store.steps.expect(wait);
   await enqueueOne(store, { id: child, queue: "children" });
   assert.equal((await settleOne(store, waiting(parent, wait))).status, "waiting");
   return { parent: parent.id, child };
@@ -49,15 +49,15 @@ export const events: Group = (open) => {
     const job = await startOne(store);
     const settled = await settleOne(store, waiting(job));
     assert.deepEqual([settled.status, settled.attempts], ["waiting", 0]); // the attempt is given back
-    assert.equal(await store.findEvent("packed", "order-42"), null);
-    assert.deepEqual(await store.emit(say), { first: true, woken: 1 });
+    assert.equal(await store.steps.findEvent("packed", "order-42"), null);
+    assert.deepEqual(await store.steps.emit(say), { first: true, woken: 1 });
     assert.equal((await claimOne(store)).id, job.id);
   });
 
   test("a job that comes to wait for what was said already goes on at once", async () => {
     const { store } = await open();
     const job = await startOne(store);
-    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+    assert.deepEqual(await store.steps.emit(say), { first: true, woken: 0 });
     assert.equal((await settleOne(store, waiting(job))).status, "pending");
     assert.equal((await claimOne(store)).id, job.id);
   });
@@ -65,11 +65,11 @@ export const events: Group = (open) => {
   test("what was said first stands, whoever says it again", async () => {
     const { store, clock, byHand } = await open();
     const emittedAt = clock.now();
-    await store.emit(say);
+    await store.steps.emit(say);
     clock.advance(1_000);
-    assert.deepEqual(await store.emit({ ...say, payload: "2" }), { first: false, woken: 0 });
-    assert.deepEqual(await store.findEvent("packed", "order-42"), { ...say, emittedAt });
-    await assert.rejects(byHand(sql`update holdfast.event set payload = '3'`), StoreRefused);
+    assert.deepEqual(await store.steps.emit({ ...say, payload: "2" }), { first: false, woken: 0 });
+    assert.deepEqual(await store.steps.findEvent("packed", "order-42"), { ...say, emittedAt });
+    await assert.rejects(byHand(sql`update holdfast.event set payload = '3'`), StoreRefusedError);
   });
 
   test("names and keys are told apart, and all who wait for the same go on", async () => {
@@ -79,8 +79,8 @@ export const events: Group = (open) => {
     await settleOne(store, waiting(first));
     await settleOne(store, waiting(second));
     await settleOne(store, waiting(third, { event: "packed", key: "Order-42" }));
-    assert.deepEqual(await store.emit({ ...say, name: "Packed" }), { first: true, woken: 0 });
-    assert.deepEqual(await store.emit(say), { first: true, woken: 2 });
+    assert.deepEqual(await store.steps.emit({ ...say, name: "Packed" }), { first: true, woken: 0 });
+    assert.deepEqual(await store.steps.emit(say), { first: true, woken: 2 });
     assert.equal(await statusOf(store, third.id), "waiting");
   });
 
@@ -89,10 +89,10 @@ export const events: Group = (open) => {
     const job = await startOne(store);
     await settleOne(store, waiting(job, packed, 5_000));
     clock.advance(4_999);
-    assert.equal(await store.promoteDue({ limit: 9 }), 0);
+    assert.equal(await store.jobs.promoteDue({ limit: 9 }), 0);
     clock.advance(1);
-    assert.equal(await store.promoteDue({ limit: 9 }), 1);
-    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+    assert.equal(await store.jobs.promoteDue({ limit: 9 }), 1);
+    assert.deepEqual(await store.steps.emit(say), { first: true, woken: 0 });
     assert.equal(await statusOf(store, job.id), "pending");
   });
 
@@ -100,8 +100,8 @@ export const events: Group = (open) => {
     const { store } = await open();
     const job = await startOne(store);
     await settleOne(store, waiting(job));
-    assert.equal(await store.cancel(job.id), "cancelled");
-    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+    assert.equal(await store.jobs.cancel(job.id), "cancelled");
+    assert.deepEqual(await store.steps.emit(say), { first: true, woken: 0 });
     assert.equal(await statusOf(store, job.id), "cancelled");
   });
 
@@ -111,8 +111,8 @@ export const events: Group = (open) => {
     const other = { event: "lost", key: "order-42" };
     const outcome = { kind: "suspended", delayMs: null, waits: [packed, other, packed] } as const;
     await settleOne(store, { ...waiting(job), outcome });
-    assert.deepEqual(await store.emit({ ...say, name: "lost" }), { first: true, woken: 1 });
-    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+    assert.deepEqual(await store.steps.emit({ ...say, name: "lost" }), { first: true, woken: 1 });
+    assert.deepEqual(await store.steps.emit(say), { first: true, woken: 0 });
     const again = await claimOne(store);
     assert.equal((await settleOne(store, { ...waiting(again), outcome })).status, "pending");
   });
@@ -122,8 +122,8 @@ export const events: Group = (open) => {
     const { store } = bundle;
     const job = await startOne(store);
     await crash(bundle, job);
-    assert.deepEqual(await store.settle([waiting(job)]), []);
-    assert.deepEqual(await store.emit(say), { first: true, woken: 0 });
+    assert.deepEqual(await store.jobs.settle([waiting(job)]), []);
+    assert.deepEqual(await store.steps.emit(say), { first: true, woken: 0 });
   });
 
   test("said while jobs come to wait, it is heard by all of them", async () => {
@@ -134,7 +134,7 @@ export const events: Group = (open) => {
       const job = await startOne(store, { queue: "default" });
       const [settled, emitted] = await Promise.all([
         settleOne(store, waiting(job, wait)),
-        store.emit({ ...say, key: wait.key }),
+        store.steps.emit({ ...say, key: wait.key }),
       ]);
       assert.equal(emitted.woken, settled.status === "waiting" ? 1 : 0);
       const again = await claimOne(store);
@@ -161,7 +161,7 @@ export const events: Group = (open) => {
   test("a job that waits for another goes on when that one is cancelled before it runs", async () => {
     const bundle = await open();
     const { parent, child } = await caller(bundle);
-    assert.equal(await bundle.store.cancel(child), "cancelled");
+    assert.equal(await bundle.store.jobs.cancel(child), "cancelled");
     assert.equal(await statusOf(bundle.store, parent), "pending");
   });
 
@@ -173,7 +173,7 @@ export const events: Group = (open) => {
       assert.equal(await statusOf(store, parent), "waiting");
       await crash(bundle, await claimChild(bundle));
       clock.advance(120_000);
-      await store.promoteDue({ limit: 9 });
+      await store.jobs.promoteDue({ limit: 9 });
     }
     assert.equal(await statusOf(store, parent), "pending");
   });
@@ -184,7 +184,7 @@ export const events: Group = (open) => {
     const { parent, child } = await caller(bundle);
     await settleOne(store, failed(await claimChild(bundle)));
     const again = await claimOne(store, { queues: ["parents"] });
-    await store.revive(child, 1);
+    await store.jobs.revive(child, 1);
     const wait = { event: JOB_ENDED, key: child };
     assert.equal((await settleOne(store, waiting(again, wait))).status, "waiting");
     await settleOne(store, done(await claimChild(bundle)));
@@ -196,17 +196,17 @@ export const events: Group = (open) => {
     const { store, clock } = bundle;
     const { child } = await caller(bundle);
     await settleOne(store, done(await claimChild(bundle)));
-    await store.emit(say);
+    await store.steps.emit(say);
     const prune = (ms: number): Promise<number> =>
-      store.prune({ keepMs: { done: ms, failed: ms, cancelled: ms }, limit: 9 });
+      store.jobs.prune({ keepMs: { done: ms, failed: ms, cancelled: ms }, limit: 9 });
     clock.advance(10_000);
     await prune(10_000);
-    assert.notEqual(await store.findEvent("packed", "order-42"), null);
+    assert.notEqual(await store.steps.findEvent("packed", "order-42"), null);
     await prune(9_999);
-    assert.equal(await store.findEvent("packed", "order-42"), null);
-    assert.notEqual(await store.findEvent(JOB_ENDED, child), null);
-    await store.forget({ event: JOB_ENDED, key: child });
-    assert.equal(await store.findEvent(JOB_ENDED, child), null);
+    assert.equal(await store.steps.findEvent("packed", "order-42"), null);
+    assert.notEqual(await store.steps.findEvent(JOB_ENDED, child), null);
+    await store.steps.forget({ event: JOB_ENDED, key: child });
+    assert.equal(await store.steps.findEvent(JOB_ENDED, child), null);
   });
 
   test("a job whose end the database refuses keeps no other from its own", async () => {
@@ -215,18 +215,18 @@ export const events: Group = (open) => {
     // Somebody's rows, left behind by hand: they are replaced.
     await byHand(sql`
       insert into holdfast.wait (job_id, name, event_key) values (${odd.id}, 'packed', 'order-42')`);
-    const settled = await store.settle([waiting(odd), done(other)]);
+    const settled = await store.jobs.settle([waiting(odd), done(other)]);
     assert.deepEqual(new Set(settled.map(({ status }) => status)), new Set(["waiting", "done"]));
-    assert.equal((await store.emit(say)).woken, 1);
+    assert.equal((await store.steps.emit(say)).woken, 1);
   });
 
   test("a settlement that is offered again is known to have been made", async () => {
     const { store } = await open();
     const job = await startOne(store);
     const settlement = waiting(job);
-    const first = await store.settle([settlement]);
-    assert.deepEqual(await store.settle([settlement]), first);
-    assert.deepEqual(await store.settle([{ ...settlement, epoch: 7 }]), []);
+    const first = await store.jobs.settle([settlement]);
+    assert.deepEqual(await store.jobs.settle([settlement]), first);
+    assert.deepEqual(await store.jobs.settle([{ ...settlement, epoch: 7 }]), []);
   });
 
   test("a job that is tried again has not ended", async () => {
@@ -243,7 +243,7 @@ export const events: Group = (open) => {
     const parent = await startOne(store, { queue: "parents" });
     const child = calledId(nextId());
     const wait = { event: JOB_ENDED, key: child };
-    await store.expect(wait);
+    await store.steps.expect(wait);
     await enqueueOne(store, { id: child, queue: "children" });
     await settleOne(store, done(await claimOne(store, { queues: ["children"] })));
     assert.equal((await settleOne(store, waiting(parent, wait))).status, "pending");

@@ -7,7 +7,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Fence } from "../../src/core/job.ts";
-import type { ClaimedJob, Store } from "../../src/store/store.ts";
+import type { ClaimedJob } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import {
   cancelled,
@@ -44,7 +45,7 @@ const impostors: Record<string, (bundle: Bundle) => Promise<Impostor>> = {
   },
   "the owner with an epoch of the past": async ({ store }) => {
     const first = await startOne(store, {}, { worker: "worker-b" });
-    await store.release([first]);
+    await store.jobs.release([first]);
     const owner = await claimOne(store);
     return { owner, fence: { ...fenceOf(owner), epoch: first.epoch } };
   },
@@ -72,7 +73,7 @@ const impostors: Record<string, (bundle: Bundle) => Promise<Impostor>> = {
   },
   "a worker that released the job": async ({ store }) => {
     const before = await startOne(store);
-    await store.release([before]);
+    await store.jobs.release([before]);
     return { fence: before, owner: null };
   },
   "a worker that suspended the job": async ({ store }) => {
@@ -93,7 +94,7 @@ const impostors: Record<string, (bundle: Bundle) => Promise<Impostor>> = {
   "a worker whose failed job was revived": async ({ store }) => {
     const before = await startOne(store);
     await settleOne(store, failed(before));
-    await store.revive(before.id, 1);
+    await store.jobs.revive(before.id, 1);
     return { fence: before, owner: await claimOne(store, { worker: before.worker }) };
   },
   "a worker that never claimed the job": async ({ store }) => {
@@ -106,14 +107,14 @@ const impostors: Record<string, (bundle: Bundle) => Promise<Impostor>> = {
 };
 
 const deeds: Record<string, (store: Store, fence: Fence) => Promise<unknown[]>> = {
-  "extend the lease": (store, fence) => store.extend([fence], HOUR_MS),
-  "complete the job": (store, fence) => store.settle([done(fence, '"late"')]),
-  "have the job retried": (store, fence) => store.settle([retry(fence)]),
-  "fail the job": (store, fence) => store.settle([failed(fence)]),
-  "suspend the job": (store, fence) => store.settle([suspended(fence, 1_000)]),
-  "settle the job as cancelled": (store, fence) => store.settle([cancelled(fence)]),
-  "settle the job as released": (store, fence) => store.settle([released(fence)]),
-  "release the job": (store, fence) => store.release([fenceOf(fence)]),
+  "extend the lease": (store, fence) => store.jobs.extend([fence], HOUR_MS),
+  "complete the job": (store, fence) => store.jobs.settle([done(fence, '"late"')]),
+  "have the job retried": (store, fence) => store.jobs.settle([retry(fence)]),
+  "fail the job": (store, fence) => store.jobs.settle([failed(fence)]),
+  "suspend the job": (store, fence) => store.jobs.settle([suspended(fence, 1_000)]),
+  "settle the job as cancelled": (store, fence) => store.jobs.settle([cancelled(fence)]),
+  "settle the job as released": (store, fence) => store.jobs.settle([released(fence)]),
+  "release the job": (store, fence) => store.jobs.release([fenceOf(fence)]),
 };
 
 export const fencing: Group = (open) => {

@@ -4,11 +4,12 @@ import { test } from "node:test";
 import { setImmediate as letOthersRun } from "node:timers/promises";
 import { firstIdAt } from "../../src/core/id.ts";
 import { statuses, type Status } from "../../src/core/job.ts";
-import type { Census, MinuteFigures } from "../../src/store/figures.ts";
-import { OTHERS, QUEUES_MAX } from "../../src/store/foremost.ts";
-import { FOLD_LAG_MS } from "../../src/store/rollups.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { ClaimedJob, NewJob, Store } from "../../src/store/store.ts";
+import { OTHER_QUEUES } from "../../src/core/name.ts";
+import type { Counts } from "../../src/stats/counts.ts";
+import { FOLD_LAG_MS, type MinuteStats, QUEUES_MAX } from "../../src/stats/minute-totals.ts";
+import { sql } from "../../src/database/sql.ts";
+import type { ClaimedJob, NewJob } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Bundle, Group, Open } from "../support/bundle.ts";
 import {
   claimOne,
@@ -64,17 +65,17 @@ function nextMinute({ clock }: Bundle): number {
 async function openFolded(open: Open): Promise<Bundle> {
   const bundle = await open();
   const minute = nextMinute(bundle);
-  await bundle.byHand(sql`update holdfast.census set folded_until = ${minute} where id = 1`);
+  await bundle.byHand(sql`update holdfast.counts set folded_until = ${minute} where id = 1`);
   return bundle;
 }
 
 /** Lets time pass until all minutes up to now are over, and folds them. */
 async function foldAll(bundle: Bundle): Promise<void> {
   bundle.clock.set(nextMinute(bundle) + FOLD_LAG_MS);
-  while ((await bundle.store.foldMinutes({ limit: 100 })) > 0);
+  while ((await bundle.store.stats.foldMinutes({ limit: 100 })) > 0);
 }
 
-const figuresOf = (minute: number, facts: Partial<MinuteFigures>): MinuteFigures => ({
+const figuresOf = (minute: number, facts: Partial<MinuteStats>): MinuteStats => ({
   minute,
   queue: "default",
   arrived: 0,
@@ -86,7 +87,7 @@ const figuresOf = (minute: number, facts: Partial<MinuteFigures>): MinuteFigures
   ...facts,
 });
 
-function liveOf({ queues }: Census): number {
+function liveOf({ queues }: Counts): number {
   const live = ["scheduled", "pending", "processing", "waiting", "retry"] as const;
   return queues.reduce((sum, { counts }) => {
     return sum + live.reduce((jobs, status) => jobs + counts[status], 0);
@@ -94,20 +95,20 @@ function liveOf({ queues }: Census): number {
 }
 
 export const figures: Group = (open) => {
-  census(open);
+  counting(open);
   turns(open);
   folding(open);
   disorder(open);
 };
 
-const census: Group = (open) => {
+const counting: Group = (open) => {
   test("nothing is told before somebody has counted", async () => {
     const { store } = await open();
-    assert.equal(await store.census(), null);
-    assert.deepEqual(await store.minutes(all), []);
+    assert.equal(await store.stats.counts(), null);
+    assert.deepEqual(await store.stats.minutes(all), []);
   });
 
-  test("a census tells the jobs of every status of every queue, and the oldest that is pending", async () => {
+  test("a count tells the jobs of every status of every queue, and the oldest that is pending", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     const startedAt = clock.now();
@@ -118,7 +119,7 @@ const census: Group = (open) => {
     }
     await arrive(bundle);
     await foldAll(bundle);
-    const taken = await store.takeCensus(count);
+    const taken = await store.stats.takeCounts(count);
     assert.equal(taken?.countedAt, clock.now());
     const depth = (queue: string) => taken?.queues.find((each) => each.queue === queue);
     for (const status of statuses) {
@@ -136,54 +137,54 @@ const census: Group = (open) => {
       oldestPendingAt,
     });
     clock.advance(700);
-    assert.deepEqual(await store.census(), { ...taken, ageMs: 700 });
+    assert.deepEqual(await store.stats.counts(), { ...taken, ageMs: 700 });
   });
 
-  test("a census takes the place of the one before, also when there is nothing to tell", async () => {
+  test("a count takes the place of the one before, also when there is nothing to tell", async () => {
     const { store, clock } = await open();
     const { id } = await enqueueOne(store);
-    assert.equal((await store.takeCensus(count))?.queues.length, 1);
-    await store.cancel(id);
+    assert.equal((await store.stats.takeCounts(count))?.queues.length, 1);
+    await store.jobs.cancel(id);
     clock.advance(EVERY_MS);
-    const [queue] = (await store.takeCensus(count))?.queues ?? [];
+    const [queue] = (await store.stats.takeCounts(count))?.queues ?? [];
     assert.deepEqual(queue?.counts, { ...NONE, cancelled: 1 });
-    assert.deepEqual((await store.census())?.queues, [queue]);
-    assert.equal((await store.census())?.ageMs, 0);
+    assert.deepEqual((await store.stats.counts())?.queues, [queue]);
+    assert.equal((await store.stats.counts())?.ageMs, 0);
   });
 
-  test("what has ended in this minute is counted with the census, and stays known when the job is not kept", async () => {
+  test("what has ended in this minute is counted with the count, and stays known when the job is not kept", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     await run(bundle, done);
-    const first = await store.takeCensus(count);
+    const first = await store.stats.takeCounts(count);
     assert.deepEqual(first?.queues[0]?.counts, { ...NONE, done: 1 });
-    const [minute] = await store.minutes(all);
+    const [minute] = await store.stats.minutes(all);
     assert.deepEqual([minute?.arrived, minute?.done], [1, 1]);
     await foldAll(bundle);
     assert.deepEqual(
-      await store.minutes(all),
+      await store.stats.minutes(all),
       [minute],
       "the fold replaces what was counted before",
     );
     const keepMs = { done: 0, failed: 0, cancelled: 0 };
     clock.advance(EVERY_MS);
-    assert.equal(await store.prune({ keepMs, limit: 10 }), 1);
-    const taken = await store.takeCensus(count);
+    assert.equal(await store.jobs.prune({ keepMs, limit: 10 }), 1);
+    const taken = await store.stats.takeCounts(count);
     assert.deepEqual(taken?.queues[0]?.counts, { ...NONE, done: 1 });
   });
 
-  test("a census is of one instant: no job is missed or counted twice while all are being moved", async () => {
+  test("a count is of one instant: no job is missed or counted twice while all are being moved", async () => {
     const { store, clock, alone, another } = await open();
-    await store.enqueue(Array.from({ length: 60 }, () => newJob({ attemptsMax: 1_000 })));
+    await store.jobs.enqueue(Array.from({ length: 60 }, () => newJob({ maxAttempts: 1_000 })));
     const course = { over: false, moves: 0 };
     const move = async (mover: Store, worker: string): Promise<void> => {
       while (!course.over) {
-        const claimed = await mover.claim(upTo(7, { worker }));
+        const claimed = await mover.jobs.claim(upTo(7, { worker }));
         const ends = claimed.map((job, n) =>
           n % 2 === 0 ? released(job) : retry(job, { delayMs: 0 }),
         );
-        course.moves += (await mover.settle(ends)).length;
-        await mover.promoteDue({ limit: 100 });
+        course.moves += (await mover.jobs.settle(ends)).length;
+        await mover.jobs.promoteDue({ limit: 100 });
         await letOthersRun();
       }
     };
@@ -191,7 +192,7 @@ const census: Group = (open) => {
     const moving = movers.map((mover, n) => move(mover, `worker-${n}`));
     const seen: number[] = [];
     while (course.moves < 60 || seen.length < 20) {
-      const taken = await store.takeCensus({ everyMs: 1 });
+      const taken = await store.stats.takeCounts({ everyMs: 1 });
       if (taken !== null) seen.push(liveOf(taken));
       clock.advance(10);
       await letOthersRun();
@@ -206,20 +207,20 @@ const census: Group = (open) => {
     const { store, clock } = bundle;
     const queues = Array.from({ length: QUEUES_MAX + 4 }, (_, n) => `customer-${n}`);
     const id = (): string => idAt(clock.now());
-    await store.enqueue(
+    await store.jobs.enqueue(
       [...queues, ...queues.slice(2)].map((queue) => newJob({ queue, id: id() })),
     );
-    const taken = await store.takeCensus(count);
+    const taken = await store.stats.takeCounts(count);
     assert.equal(taken?.queues.length, QUEUES_MAX + 1);
     assert.equal(liveOf(taken), 2 * QUEUES_MAX + 6);
     // Four of two jobs and the two of one.
-    const others = taken.queues.find(({ queue }) => queue === OTHERS);
+    const others = taken.queues.find(({ queue }) => queue === OTHER_QUEUES);
     assert.deepEqual([others?.counts.pending, others?.oldestPendingAt], [6, clock.now()]);
-    assert.deepEqual((await store.census())?.queues, taken.queues);
+    assert.deepEqual((await store.stats.counts())?.queues, taken.queues);
     await foldAll(bundle);
-    const rows = await store.minutes(all);
+    const rows = await store.stats.minutes(all);
     assert.equal(rows.length, QUEUES_MAX + 1);
-    assert.equal(rows.find(({ queue }) => queue === OTHERS)?.arrived, 6);
+    assert.equal(rows.find(({ queue }) => queue === OTHER_QUEUES)?.arrived, 6);
   });
 };
 
@@ -227,8 +228,10 @@ const turns: Group = (open) => {
   test("of many who want to count one does, and nobody else until it is time again", async () => {
     const { store, clock, alone, another } = await open();
     const stores = alone === null ? [store, await another(), await another()] : [store];
-    const asked = (): Promise<(Census | null)[]> =>
-      Promise.all(stores.flatMap((each) => [each.takeCensus(count), each.takeCensus(count)]));
+    const asked = (): Promise<(Counts | null)[]> =>
+      Promise.all(
+        stores.flatMap((each) => [each.stats.takeCounts(count), each.stats.takeCounts(count)]),
+      );
     for (let round = 0; round < 5; round += 1) {
       const counts = (await asked()).filter((each) => each !== null);
       assert.equal(counts.length, 1);
@@ -241,22 +244,22 @@ const turns: Group = (open) => {
 
   test("for as long as counting took, nobody counts for a hundred times that", async () => {
     const { store, clock, byHand } = await open();
-    assert.notEqual(await store.takeCensus(count), null);
-    await byHand(sql`update holdfast.census set took_ms = 2000 where id = 1`);
+    assert.notEqual(await store.stats.takeCounts(count), null);
+    await byHand(sql`update holdfast.counts set took_ms = 2000 where id = 1`);
     clock.advance(200_000 - 1);
-    assert.equal(await store.takeCensus(count), null);
+    assert.equal(await store.stats.takeCounts(count), null);
     clock.advance(1);
-    assert.notEqual(await store.takeCensus(count), null);
+    assert.notEqual(await store.stats.takeCounts(count), null);
   });
 
   test("whoever began to count and died is replaced when it is time again", async () => {
     const { store, clock, byHand } = await open();
-    await byHand(sql`update holdfast.census set begun_at = ${clock.now()} where id = 1`);
+    await byHand(sql`update holdfast.counts set begun_at = ${clock.now()} where id = 1`);
     clock.advance(EVERY_MS - 1);
-    assert.equal(await store.takeCensus(count), null);
-    assert.equal(await store.census(), null);
+    assert.equal(await store.stats.takeCounts(count), null);
+    assert.equal(await store.stats.counts(), null);
     clock.advance(1);
-    assert.notEqual(await store.takeCensus(count), null);
+    assert.notEqual(await store.stats.takeCounts(count), null);
   });
 
   test("a count that fails says how long it took, and the next one counts when it is time", async () => {
@@ -264,26 +267,26 @@ const turns: Group = (open) => {
     for (const minute of [MINUTE_MS, 2 * MINUTE_MS]) {
       // Two of them are more than there is room for.
       await byHand(sql`
-        insert into holdfast.rollup (minute, queue, arrived, done, failed, cancelled, run_ms_sum, run_ms_max)
+        insert into holdfast.minute_total (minute, queue, arrived, done, failed, cancelled, run_ms_sum, run_ms_max)
         values (${minute}, 'mail', 0, 9223372036854775807, 0, 0, 0, 0)`);
     }
-    await byHand(sql`update holdfast.census set took_ms = 7 where id = 1`);
-    await assert.rejects(store.takeCensus(count));
-    assert.equal(await byHand(sql`update holdfast.census set took_ms = 1 where took_ms = 0`), 1);
-    assert.equal(await store.census(), null);
-    await byHand(sql`delete from holdfast.rollup`);
+    await byHand(sql`update holdfast.counts set took_ms = 7 where id = 1`);
+    await assert.rejects(store.stats.takeCounts(count));
+    assert.equal(await byHand(sql`update holdfast.counts set took_ms = 1 where took_ms = 0`), 1);
+    assert.equal(await store.stats.counts(), null);
+    await byHand(sql`delete from holdfast.minute_total`);
     clock.advance(EVERY_MS - 1);
-    assert.equal(await store.takeCensus(count), null);
+    assert.equal(await store.stats.takeCounts(count), null);
     clock.advance(1);
-    assert.notEqual(await store.takeCensus(count), null);
+    assert.notEqual(await store.stats.takeCounts(count), null);
   });
 
   test("a clock that is set back does not keep anybody from counting", async () => {
     const { store, clock } = await open();
-    assert.notEqual(await store.takeCensus(count), null);
+    assert.notEqual(await store.stats.takeCounts(count), null);
     clock.set(clock.now() - HOUR_MS);
-    assert.equal((await store.takeCensus(count))?.countedAt, clock.now());
-    assert.equal(await store.takeCensus(count), null);
+    assert.equal((await store.stats.takeCounts(count))?.countedAt, clock.now());
+    assert.equal(await store.stats.takeCounts(count), null);
   });
 };
 
@@ -296,7 +299,7 @@ const folding: Group = (open) => {
     await run(bundle, done, { forMs: 100 });
     await run(bundle, failed, { forMs: 50 });
     await run(bundle, done, { queue: "mail", forMs: 7 });
-    await store.cancel((await arrive(bundle, { queue: "mail" })).id);
+    await store.jobs.cancel((await arrive(bundle, { queue: "mail" })).id);
     clock.set(first + MINUTE_MS - 1);
     await arrive(bundle);
     const second = nextMinute(bundle);
@@ -310,12 +313,12 @@ const folding: Group = (open) => {
       figuresOf(first, mail),
       figuresOf(second, { done: 1 }),
     ];
-    assert.deepEqual(await store.minutes(all), told);
-    assert.deepEqual(await store.minutes({ ...all, queue: "mail" }), [told[1]]);
-    assert.deepEqual(await store.minutes({ ...all, limit: 2 }), told.slice(1));
+    assert.deepEqual(await store.stats.minutes(all), told);
+    assert.deepEqual(await store.stats.minutes({ ...all, queue: "mail" }), [told[1]]);
+    assert.deepEqual(await store.stats.minutes({ ...all, limit: 2 }), told.slice(1));
     const sinceMs = clock.now() - second;
-    assert.deepEqual(await store.minutes({ ...all, forMs: sinceMs + 1 }), [told[2]]);
-    assert.deepEqual(await store.minutes({ ...all, forMs: sinceMs }), []);
+    assert.deepEqual(await store.stats.minutes({ ...all, forMs: sinceMs + 1 }), [told[2]]);
+    assert.deepEqual(await store.stats.minutes({ ...all, forMs: sinceMs }), []);
   });
 
   test("a minute is folded when it is over and its transactions have had time to commit", async () => {
@@ -323,15 +326,15 @@ const folding: Group = (open) => {
     const { store, clock } = bundle;
     const minute = nextMinute(bundle);
     clock.advance(FOLD_LAG_MS);
-    await store.foldMinutes({ limit: 10 });
+    await store.stats.foldMinutes({ limit: 10 });
     await run(bundle, done);
     clock.set(minute + MINUTE_MS + FOLD_LAG_MS - 1);
-    assert.equal(await store.foldMinutes({ limit: 10 }), 0);
-    assert.deepEqual(await store.minutes(all), []);
+    assert.equal(await store.stats.foldMinutes({ limit: 10 }), 0);
+    assert.deepEqual(await store.stats.minutes(all), []);
     clock.advance(1);
-    assert.equal(await store.foldMinutes({ limit: 10 }), 1);
-    assert.deepEqual(await store.minutes(all), [figuresOf(minute, { arrived: 1, done: 1 })]);
-    assert.equal(await store.foldMinutes({ limit: 10 }), 0);
+    assert.equal(await store.stats.foldMinutes({ limit: 10 }), 1);
+    assert.deepEqual(await store.stats.minutes(all), [figuresOf(minute, { arrived: 1, done: 1 })]);
+    assert.equal(await store.stats.foldMinutes({ limit: 10 }), 0);
   });
 
   test("of many who fold one does, and everything is counted once", async () => {
@@ -347,14 +350,14 @@ const folding: Group = (open) => {
     let folded = 0;
     for (let round = 0; round < 5; round += 1) {
       const asked = stores.flatMap((each) => [
-        each.foldMinutes({ limit: 2 }),
-        each.foldMinutes({ limit: 2 }),
+        each.stats.foldMinutes({ limit: 2 }),
+        each.stats.foldMinutes({ limit: 2 }),
       ]);
       folded += (await Promise.all(asked)).reduce((sum, n) => sum + n, 0);
     }
     assert.equal(folded, 6); // with the one between the last that was folded and the first of these
     assert.deepEqual(
-      await store.minutes(all),
+      await store.stats.minutes(all),
       minutes.map((minute) => figuresOf(minute, { arrived: 1, done: 1, runMsSum: 3, runMsMax: 3 })),
     );
   });
@@ -365,11 +368,11 @@ const folding: Group = (open) => {
     const minute = nextMinute(bundle);
     await run(bundle, done);
     await foldAll(bundle);
-    const told = await store.minutes(all);
+    const told = await store.stats.minutes(all);
     assert.equal(told.length, 1);
-    await byHand(sql`update holdfast.census set folded_until = ${minute} where id = 1`);
-    assert.equal(await store.foldMinutes({ limit: 10 }), 1);
-    assert.deepEqual(await store.minutes(all), told);
+    await byHand(sql`update holdfast.counts set folded_until = ${minute} where id = 1`);
+    assert.equal(await store.stats.foldMinutes({ limit: 10 }), 1);
+    assert.deepEqual(await store.stats.minutes(all), told);
   });
 
   test("old minutes are forgotten, as many as are asked for", async () => {
@@ -381,12 +384,12 @@ const folding: Group = (open) => {
       await arrive(bundle);
     }
     await foldAll(bundle);
-    const minutes = [...new Set((await store.minutes(all)).map(({ minute }) => minute))];
+    const minutes = [...new Set((await store.stats.minutes(all)).map(({ minute }) => minute))];
     clock.set((minutes[3] as number) + 1);
-    assert.equal(await store.pruneMinutes({ forMs: MINUTE_MS, limit: 1 }), 2); // the whole minute
-    assert.equal(await store.pruneMinutes({ forMs: MINUTE_MS, limit: 10 }), 4);
-    assert.equal(await store.pruneMinutes({ forMs: MINUTE_MS, limit: 10 }), 0);
-    const left = await store.minutes(all);
+    assert.equal(await store.stats.pruneMinutes({ forMs: MINUTE_MS, limit: 1 }), 2); // the whole minute
+    assert.equal(await store.stats.pruneMinutes({ forMs: MINUTE_MS, limit: 10 }), 4);
+    assert.equal(await store.stats.pruneMinutes({ forMs: MINUTE_MS, limit: 10 }), 0);
+    const left = await store.stats.minutes(all);
     assert.deepEqual(new Set(left.map(({ minute }) => minute)), new Set(minutes.slice(3)));
   });
 };
@@ -400,9 +403,9 @@ const disorder: Group = (open) => {
     const minute = nextMinute(bundle);
     await run(bundle, done);
     clock.set(minute + HOUR_MS);
-    assert.equal(await store.foldMinutes({ limit: 1_000 }), 59); // the last is not over long enough
+    assert.equal(await store.stats.foldMinutes({ limit: 1_000 }), 59); // the last is not over long enough
     assert.deepEqual(
-      (await store.minutes(all)).map((row) => row.minute),
+      (await store.stats.minutes(all)).map((row) => row.minute),
       [minute],
     );
   });
@@ -414,19 +417,19 @@ const disorder: Group = (open) => {
     await arrive(bundle);
     clock.set(minute + 2 * HOUR_MS + FOLD_LAG_MS);
     const folds: number[] = [];
-    for (let n = 50; n === 50; folds.push(n)) n = await store.foldMinutes({ limit: 50 });
+    for (let n = 50; n === 50; folds.push(n)) n = await store.stats.foldMinutes({ limit: 50 });
     assert.deepEqual(folds, [50, 50, 21]);
-    assert.deepEqual(await store.minutes(all), [figuresOf(minute, { arrived: 1 })]);
+    assert.deepEqual(await store.stats.minutes(all), [figuresOf(minute, { arrived: 1 })]);
   });
 
-  test("what is older than rollups are kept is not made up for", async () => {
+  test("what is older than minute totals are kept is not made up for", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     nextMinute(bundle);
     await arrive(bundle);
     clock.advance(WEEK_MS + HOUR_MS);
-    assert.equal(await store.foldMinutes({ limit: 3 }), 3);
-    assert.deepEqual(await store.minutes({ ...all, forMs: 2 * WEEK_MS }), []);
+    assert.equal(await store.stats.foldMinutes({ limit: 3 }), 3);
+    assert.deepEqual(await store.stats.minutes({ ...all, forMs: 2 * WEEK_MS }), []);
   });
 
   test("ids of clocks that are a minute wrong, and of jobs that were long on their way, are counted once", async () => {
@@ -443,7 +446,7 @@ const disorder: Group = (open) => {
       await arrive(bundle, { id: idAt(minute + made) });
     }
     await foldAll(bundle);
-    assert.deepEqual(await store.minutes(all), [
+    assert.deepEqual(await store.stats.minutes(all), [
       figuresOf(minute, { arrived: 3 }),
       figuresOf(minute + MINUTE_MS, { arrived: 1 }),
     ]);
@@ -456,15 +459,15 @@ const disorder: Group = (open) => {
     clock.set(now + 365 * 24 * HOUR_MS);
     await run(bundle, done);
     await foldAll(bundle);
-    assert.equal((await store.minutes(all)).length, 1);
+    assert.equal((await store.stats.minutes(all)).length, 1);
     clock.set(now);
     const minute = nextMinute(bundle);
     await run(bundle, done);
-    assert.deepEqual(await store.minutes(all), []);
+    assert.deepEqual(await store.stats.minutes(all), []);
     await foldAll(bundle);
     const told = [figuresOf(minute, { arrived: 1, done: 1 })];
-    assert.deepEqual(await store.minutes(all), told);
+    assert.deepEqual(await store.stats.minutes(all), told);
     clock.set(now + 365 * 24 * HOUR_MS + 2 * MINUTE_MS);
-    assert.deepEqual(await store.minutes({ ...all, forMs: 366 * 24 * HOUR_MS }), told);
+    assert.deepEqual(await store.stats.minutes({ ...all, forMs: 366 * 24 * HOUR_MS }), told);
   });
 };

@@ -1,8 +1,8 @@
 /** Examinations: a store that nobody has harmed is found well, and what can be mended is. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { InvalidArgument } from "../../src/core/errors.ts";
-import { Sql } from "../../src/store/sql.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
+import { Sql } from "../../src/database/sql.ts";
 import { ailments } from "../support/ailments.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import { enqueueOne, jobIn, nextId, headOf } from "../support/jobs.ts";
@@ -17,12 +17,12 @@ const MENDED = [
   "lease-expired",
   "job-overdue",
   "wait-unheard",
-  "wait-of-nobody",
-  "key-of-nobody",
-  "kept-key-of-nobody",
-  "trace-of-nobody",
-  "item-due-of-nobody",
-  "item-job-of-nobody",
+  "wait-orphaned",
+  "key-orphaned",
+  "kept-key-orphaned",
+  "trace-orphaned",
+  "item-due-orphaned",
+  "item-job-orphaned",
 ];
 
 async function befall(bundle: Bundle, name: string): Promise<string> {
@@ -39,8 +39,8 @@ export const findings: Group = (open) => {
       await jobIn(store, status, { queue: status });
     }
     await enqueueOne(store, { queue: "late" });
-    for (const { name } of await store.checks()) {
-      const found = await store.examine(name, {
+    for (const { name } of await store.checks.list()) {
+      const found = await store.checks.examine(name, {
         limit: 10,
         deep: true,
         sinceAt: Number.MAX_SAFE_INTEGER,
@@ -51,31 +51,34 @@ export const findings: Group = (open) => {
 
   test("a check that does not exist, or that mends nothing, is refused", async () => {
     const { store } = await open();
-    await assert.rejects(store.examine("job-happy", { limit: 1 }), InvalidArgument);
-    await assert.rejects(store.fix("job-nowhere", { ...by, id: nextId() }), InvalidArgument);
+    await assert.rejects(store.checks.examine("job-happy", { limit: 1 }), InvalidArgumentError);
+    await assert.rejects(
+      store.checks.fix("job-nowhere", { ...by, id: nextId() }),
+      InvalidArgumentError,
+    );
   });
 
   test("no more offenders are told than were asked for, and that there are more", async () => {
     const bundle = await open();
     const subject = await befall(bundle, "lease-never-renewed");
     const asked = { limit: 1 };
-    const one = await bundle.store.examine("lease-never-renewed", asked);
+    const one = await bundle.store.checks.examine("lease-never-renewed", asked);
     assert.deepEqual([one?.more, one?.offenders.map((each) => each.subject)], [false, [subject]]);
     await befall(bundle, "lease-never-renewed");
-    const two = await bundle.store.examine("lease-never-renewed", asked);
+    const two = await bundle.store.checks.examine("lease-never-renewed", asked);
     assert.deepEqual([two?.more, two?.offenders.length], [true, 1]);
   });
 
   test("what can be mended is known", async () => {
     const { store } = await open();
-    const fixable = (await store.checks()).filter((check) => check.fixable);
+    const fixable = (await store.checks.list()).filter((check) => check.fixable);
     assert.deepEqual(fixable.map(({ name }) => name).toSorted(), MENDED.toSorted());
   });
 
   test("a trace of another owner is found", async () => {
     const bundle = await open();
     const subject = await befall(bundle, "trace-of-another-owner");
-    const found = await bundle.store.examine("trace-of-another-owner", { limit: 10 });
+    const found = await bundle.store.checks.examine("trace-of-another-owner", { limit: 10 });
     assert.deepEqual(
       found?.offenders.map((each) => each.subject),
       [subject],
@@ -87,21 +90,21 @@ export const findings: Group = (open) => {
       const bundle = await open();
       const { store } = bundle;
       const subject = await befall(bundle, name);
-      const found = await store.examine(name, { limit: 10 });
+      const found = await store.checks.examine(name, { limit: 10 });
       assert.deepEqual(
         found?.offenders.map((each) => each.subject),
         [subject],
       );
-      assert.deepEqual(await store.fix(name, { ...by, id: nextId() }), [subject]);
-      assert.equal(await store.examine(name, { limit: 10 }), null);
-      const [line] = await store.actions({ limit: 1 });
+      assert.deepEqual(await store.checks.fix(name, { ...by, id: nextId() }), [subject]);
+      assert.equal(await store.checks.examine(name, { limit: 10 }), null);
+      const [line] = await store.audit.list({ limit: 1 });
       assert.deepEqual(
         [line?.actor, line?.action, line?.subject],
         ["ada", "doctor.fix", `check ${name}`],
       );
       assert.deepEqual(JSON.parse(line?.detail ?? ""), { mended: 1, subjects: [subject] });
       const lines = (await headOf(store)).seq;
-      assert.deepEqual(await store.fix(name, { ...by, id: nextId() }), []);
+      assert.deepEqual(await store.checks.fix(name, { ...by, id: nextId() }), []);
       assert.equal((await headOf(store)).seq, lines, "nothing was mended, so there is no line");
     });
   }

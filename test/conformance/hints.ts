@@ -6,7 +6,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Hint, Store } from "../../src/store/store.ts";
+import type { Hint } from "../../src/database/engine.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
 import { done, enqueueOne, newJob, settleOne, startOne, upTo } from "../support/jobs.ts";
 import { within } from "../support/waiting.ts";
@@ -23,7 +24,7 @@ async function untilHeard(
   act: () => Promise<unknown>,
 ): Promise<Hint> {
   const heard = Promise.withResolvers<Hint>();
-  const stop = watcher.watch((hint) => {
+  const stop = watcher.db.watch((hint) => {
     if (kinds.includes(hint.kind)) heard.resolve(hint);
   });
   try {
@@ -40,8 +41,8 @@ async function untilHeard(
 
 /** Jobs that are claimed already, so that settling one is all that a watcher can hear. */
 async function claimedJobs(store: Store) {
-  await store.enqueue(Array.from({ length: ROUNDS_MAX }, () => newJob()));
-  return store.claim(upTo(ROUNDS_MAX));
+  await store.jobs.enqueue(Array.from({ length: ROUNDS_MAX }, () => newJob()));
+  return store.jobs.claim(upTo(ROUNDS_MAX));
 }
 
 export const hints: Group = (open) => {
@@ -62,21 +63,21 @@ export const hints: Group = (open) => {
   test("whoever watches hears of a job that was handed back", async () => {
     const { store } = await open();
     const claimed = await claimedJobs(store);
-    await untilHeard(store, ["pending", "unknown"], () => store.release([claimed.pop()!]));
+    await untilHeard(store, ["pending", "unknown"], () => store.jobs.release([claimed.pop()!]));
   });
 
   test("whoever watches hears of a job that was promoted", async () => {
     const { store, clock } = await open();
     const jobs = Array.from({ length: ROUNDS_MAX }, () => newJob({ start: { delayMs: 1 } }));
-    await store.enqueue(jobs);
+    await store.jobs.enqueue(jobs);
     clock.advance(1);
-    await untilHeard(store, ["pending", "unknown"], () => store.promoteDue({ limit: 1 }));
+    await untilHeard(store, ["pending", "unknown"], () => store.jobs.promoteDue({ limit: 1 }));
   });
 
   test("whoever watches hears that a running job is to be cancelled", async () => {
     const { store } = await open();
     const claimed = await claimedJobs(store);
-    await untilHeard(store, ["cancel", "unknown"], () => store.cancel(claimed.pop()!.id));
+    await untilHeard(store, ["cancel", "unknown"], () => store.jobs.cancel(claimed.pop()!.id));
   });
 
   test("whoever watches hears of a job that another opener enqueued", async (t) => {
@@ -97,7 +98,7 @@ export const hints: Group = (open) => {
   test("everybody who watches hears, and whoever stopped hears nothing more", async () => {
     const { store } = await open();
     let heard = 0;
-    const stop = store.watch(() => (heard += 1));
+    const stop = store.db.watch(() => (heard += 1));
     await untilHeard(store, ["pending", "unknown"], () => enqueueOne(store));
     assert.ok(heard > 0);
 
@@ -110,7 +111,7 @@ export const hints: Group = (open) => {
 
   test("a store that is watched can be closed", async () => {
     const { store } = await open();
-    const stop = store.watch(() => {});
+    const stop = store.db.watch(() => {});
     await settleOne(store, done(await startOne(store)));
     await store.close();
     stop();

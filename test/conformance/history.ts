@@ -22,9 +22,9 @@ export const history: Group = (open) => {
   test("a job that nobody claimed has no attempts", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
-    assert.deepEqual(await store.attempts(id), []);
-    await store.cancel(id);
-    assert.deepEqual(await store.attempts(id), []);
+    assert.deepEqual(await store.jobs.attempts(id), []);
+    await store.jobs.cancel(id);
+    assert.deepEqual(await store.jobs.attempts(id), []);
   });
 
   test("the attempt of a running job is running", async () => {
@@ -33,7 +33,7 @@ export const history: Group = (open) => {
     const claimed = await startOne(store);
     clock.advance(100);
 
-    assert.deepEqual(await store.attempts(claimed.id), [
+    assert.deepEqual(await store.jobs.attempts(claimed.id), [
       {
         epoch: 1,
         attempt: 1,
@@ -55,7 +55,7 @@ export const history: Group = (open) => {
       clock.advance(100);
       await settleOne(store, settle(claimed));
 
-      assert.deepEqual(await store.attempts(claimed.id), [
+      assert.deepEqual(await store.jobs.attempts(claimed.id), [
         {
           epoch: 1,
           attempt: 1,
@@ -72,7 +72,7 @@ export const history: Group = (open) => {
   test("every claim leaves one attempt, oldest first, and those that were given back repeat their number", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const first = await startOne(store, { attemptsMax: 9 }, { worker: "w1" });
+    const first = await startOne(store, { maxAttempts: 9 }, { worker: "w1" });
     await settleOne(store, released(first));
     await settleOne(store, retry(await claimOne(store, { worker: "w2" }), { error: '"two"' }));
     await promoteOne(bundle, first.id);
@@ -82,7 +82,7 @@ export const history: Group = (open) => {
     await promoteOne(bundle, first.id);
     await settleOne(store, done(await claimOne(store, { worker: "w5" })));
 
-    const told = await store.attempts(first.id);
+    const told = await store.jobs.attempts(first.id);
     assert.deepEqual(
       told.map(({ epoch, attempt, worker, outcome }) => [epoch, attempt, worker, outcome]),
       [
@@ -98,7 +98,7 @@ export const history: Group = (open) => {
   test("the last error of a job is that of its latest attempt that had one", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const first = await startOne(store, { attemptsMax: 9 });
+    const first = await startOne(store, { maxAttempts: 9 });
     await settleOne(store, retry(first, { error: '"one"' }));
     await promoteOne(bundle, first.id);
     await settleOne(store, retry(await claimOne(store), { error: '"two"' }));

@@ -2,11 +2,11 @@
  * A database, and the stores that tests have opened on it. Opening one takes longer than most tests, so the next test is
  * given the same, with empty tables, unless this one has done something to them that deleting rows does not undo.
  */
-import { openStore } from "../../src/store/open.ts";
-import { sql } from "../../src/store/sql.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import type { Hint, Store } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { sql } from "../../src/database/sql.ts";
+import type { Hint } from "../../src/database/engine.ts";
 import type { TestRuntime } from "../support/runtime.ts";
+import { isNear } from "../support/near.ts";
 import { emptyTables } from "../support/tables.ts";
 
 export interface Place {
@@ -43,19 +43,19 @@ export class Home {
   }
 
   /** One in this process, whose engine can be had. */
-  async plain(): Promise<SqlStore> {
-    const here = this.#stores.find((store) => store instanceof SqlStore);
-    return here ?? ((await this.open()) as SqlStore);
+  async plain(): Promise<Store> {
+    const here = this.#stores.find((store) => isNear(store));
+    return here ?? (await this.open());
   }
 
   async empty(): Promise<void> {
-    await emptyTables((await this.plain()).engine);
+    await emptyTables((await this.plain()).db.engine);
     this.#given = 0;
   }
 
   /** Their rows cannot simply be deleted. */
   async hasWorkflows(): Promise<boolean> {
-    const { engine } = await this.plain();
+    const { engine } = (await this.plain()).db;
     const rows = await engine.all(sql`select name from holdfast.workflow limit 1`);
     return rows.length > 0;
   }
@@ -75,17 +75,20 @@ export class Home {
   /** Whoever was closed cannot be opened again, and whoever was watched may still hear something. */
   #add(store: Store): Store {
     const close = store.close.bind(store);
-    const watch = store.watch.bind(store);
+    const { db } = store;
+    const watch = db.watch.bind(db);
     this.#stores.push(store);
     this.#closes.push(close);
+    Object.assign(db, {
+      watch: (hear: (hint: Hint) => void) => {
+        this.isSpent = true;
+        return watch(hear);
+      },
+    });
     return Object.assign(store, {
       close: () => {
         this.isSpent = true;
         return close();
-      },
-      watch: (hear: (hint: Hint) => void) => {
-        this.isSpent = true;
-        return watch(hear);
       },
     });
   }

@@ -1,6 +1,6 @@
 /** The conformance suite on one way of opening a database. Whatever a test opened is closed or emptied after it. */
 import { after, afterEach } from "node:test";
-import { sql, type Sql } from "../../src/store/sql.ts";
+import { sql, type Sql } from "../../src/database/sql.ts";
 import type { Open } from "../support/bundle.ts";
 import { START_AT, testRuntime } from "../support/runtime.ts";
 import { Home, type OpenFirst, type Place } from "./home.ts";
@@ -18,6 +18,10 @@ export interface Mode {
   readonly which?: "all" | "between";
   /** The store is in other processes. */
   readonly apart?: boolean;
+  /** Nothing is pushed on this way to the database. */
+  readonly noPush?: boolean;
+  /** Alerts, tokens and statistics as well. */
+  readonly besideToo?: boolean;
 }
 
 export function inMode({ alone, place, open: openFirst, ...promises }: Mode): void {
@@ -47,7 +51,7 @@ export function inMode({ alone, place, open: openFirst, ...promises }: Mode): vo
     const store = await home.open();
     if (migrate && known === undefined) await store.migrate();
     const byHand = async (query: Sql): Promise<number> => {
-      const { engine } = await home.plain();
+      const { engine } = (await home.plain()).db;
       return engine.transaction((tx) => tx.run(query));
     };
     return {

@@ -7,11 +7,10 @@ import { after, before, describe, test } from "node:test";
 import mysql from "mysql2";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import { Client } from "pg";
-import { openStore } from "../../src/store/open.ts";
-import { beginWith, startOptions } from "../../src/store/postgres/pool.ts";
-import { Sql, sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import type { ItemFilter } from "../../src/store/workflows.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { beginWith, startOptions } from "../../src/database/postgres/pool.ts";
+import { Sql, sql } from "../../src/database/sql.ts";
+import type { ItemFilter } from "../../src/workflows/item-record.ts";
 import { changeItem, lines, orders, pay, startItem } from "../support/items.ts";
 import { nextId } from "../support/jobs.ts";
 import { AT, fill, idOf } from "../support/many-items.ts";
@@ -50,25 +49,25 @@ const byHand: readonly [where: string, ...indexes: string[]][] = [
 ];
 
 /** Whatever else looks for items. */
-const verbs: Readonly<Record<string, (store: SqlStore) => Promise<unknown>>> = {
-  "finding an item": (store) => store.findItem(idOf(7)),
-  "its history": (store) => store.itemHistory({ item: idOf(7), after: 0, limit: 100 }),
-  "its progress": (store) => store.progressOf(idOf(8)),
-  "its jobs": (store) => store.itemJobs(idOf(7)),
-  "all items in turn": (store) => store.itemsAfter(idOf(ROWS / 2), 100),
-  "what is due": (store) => store.dueItems({ workflows: ["order", "line"], limit: 100 }),
+const verbs: Readonly<Record<string, (store: Store) => Promise<unknown>>> = {
+  "finding an item": (store) => store.items.find(idOf(7)),
+  "its history": (store) => store.items.history({ item: idOf(7), after: 0, limit: 100 }),
+  "its progress": (store) => store.items.progressOf(idOf(8)),
+  "its jobs": (store) => store.items.jobsOf(idOf(7)),
+  "all items in turn": (store) => store.items.after(idOf(ROWS / 2), 100),
+  "what is due": (store) => store.items.due({ workflows: ["order", "line"], limit: 100 }),
   "postponing what is due": (store) =>
-    store.postponeItem(
+    store.items.postpone(
       { item: idOf(7), workflow: "line", reason: "limit", enteredAt: AT, dueAt: 1 },
       1,
     ),
-  "what is kept no longer": (store) => store.pruneItems(1),
+  "what is kept no longer": (store) => store.items.prune(1),
   "starting and changing a child": async (store) => {
-    const parent = await store.findItem(idOf(4_000));
+    const parent = await store.items.find(idOf(4_000));
     assert.ok(parent !== null);
     const child = await startItem(store, { workflow: "line", parent, limitMs: 5 });
     await changeItem(store, child, { move: "pack", to: "packed" });
-    await store.changeItems({
+    await store.items.change({
       id: nextId(),
       items: [child.id],
       decide: async (seen) => {
@@ -80,14 +79,14 @@ const verbs: Readonly<Record<string, (store: SqlStore) => Promise<unknown>>> = {
   },
 };
 
-async function declare(store: SqlStore): Promise<void> {
+async function declare(store: Store): Promise<void> {
   await store.migrate();
-  await store.declareWorkflow(orders({ keepMs: 0 }));
-  await store.declareWorkflow(lines());
+  await store.items.declare(orders({ keepMs: 0 }));
+  await store.items.declare(lines());
 }
 
-function list(store: SqlStore, filter: Partial<ItemFilter>): Promise<unknown> {
-  return store.listItems({ workflow: "order", limit: 50, ...filter });
+function list(store: Store, filter: Partial<ItemFilter>): Promise<unknown> {
+  return store.items.list({ workflow: "order", limit: 50, ...filter });
 }
 
 function words(filter: object): string {
@@ -100,19 +99,19 @@ const questions = lists.flatMap(([filter, ...indexes]) =>
 );
 
 describe("plans of items on SQLite", limits, () => {
-  let store: SqlStore;
+  let store: Store;
 
   before(async () => {
-    store = (await openStore("sqlite::memory:")) as SqlStore;
+    store = await openStore("sqlite::memory:");
     await declare(store);
     // An index that is made when the rows are there takes less.
-    const parts = await store.engine.all<{ type: string; name: string; text: string }>(sql`
+    const parts = await store.db.engine.all<{ type: string; name: string; text: string }>(sql`
       select type, name, sql as text
         from sqlite_schema
        where type in ('trigger', 'index') and name like 'holdfast_item%' and sql is not null
        order by type, name`);
     const id = (n: string): string => `printf('%08x-aaaa-7000-8000-%012x', ${n}, ${n})`;
-    await store.engine.transaction(async (tx) => {
+    await store.db.engine.transaction(async (tx) => {
       for (const { type, name } of parts) await tx.script(`drop ${type} ${name}`);
       const texts = fill((table) => `holdfast_${table}`, id);
       for (const text of texts) await tx.script(text);
@@ -125,7 +124,7 @@ describe("plans of items on SQLite", limits, () => {
     const details: string[] = [];
     for (const text of texts) {
       const plan = new Sql([`explain query plan ${text}`], []);
-      const rows = await store.engine.all<{ detail: string }>(plan);
+      const rows = await store.db.engine.all<{ detail: string }>(plan);
       details.push(...rows.map(({ detail }) => detail));
     }
     return details;
@@ -190,11 +189,11 @@ const INDEXES = `
 
 describe("plans of items on PostgreSQL", { ...limits, skip: missing("postgres") }, () => {
   let database: ScratchDatabase;
-  let store: SqlStore;
+  let store: Store;
 
   before(async () => {
     database = await scratchDatabase("postgres");
-    store = (await openStore(database.url)) as SqlStore;
+    store = await openStore(database.url);
     await declare(store);
     const client = await connect("");
     const { rows: indexes } = await client.query<{ name: string; text: string }>(INDEXES);
@@ -309,12 +308,12 @@ function inArray(value: unknown): string {
 
 describe("plans of items on MySQL", { ...limits, skip: missing("mysql") }, () => {
   let database: ScratchDatabase;
-  let store: SqlStore;
+  let store: Store;
   let admin: Connection;
 
   before(async () => {
     database = await scratchDatabase("mysql");
-    store = (await openStore(database.url)) as SqlStore;
+    store = await openStore(database.url);
     await declare(store);
     admin = await createConnection({ uri: database.url, multipleStatements: true });
     await admin.query("set session sql_mode = 'ANSI_QUOTES'");

@@ -5,12 +5,10 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused } from "../../src/core/errors.ts";
-import type { Row } from "../../src/store/engine.ts";
-import { words } from "../../src/store/item-rules.ts";
-import { Sql, sql, type SqlValue } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import type { StoredItem } from "../../src/store/workflows.ts";
+import { StoreRefusedError } from "../../src/core/errors.ts";
+import type { Row } from "../../src/database/engine.ts";
+import { Sql, sql, type SqlValue } from "../../src/database/sql.ts";
+import type { StoredItem } from "../../src/workflows/item-record.ts";
 import type { Group, Open } from "../support/bundle.ts";
 import {
   cancelled,
@@ -27,6 +25,8 @@ import {
 import { nextId } from "../support/jobs.ts";
 import { near } from "../support/near.ts";
 import { START_AT } from "../support/runtime.ts";
+import { words } from "./item-words.ts";
+import type { Store } from "../../src/app/store.ts";
 
 const AT = START_AT + 1_000;
 const hash = (letter: string): string => letter.repeat(64);
@@ -71,12 +71,12 @@ function below(parent: StoredItem, facts: Row = {}): Row {
   return typed({ workflow: "line", status: "new", ...place, ...times, ...facts });
 }
 
-function insert(store: SqlStore, ...rows: Row[]): Promise<void> {
-  return store.engine.transaction((tx) => tx.insert("item", rows));
+function insert(store: Store, ...rows: Row[]): Promise<void> {
+  return store.db.engine.transaction((tx) => tx.insert("item", rows));
 }
 
 /** `update holdfast.item set … where id = …` */
-function update(store: SqlStore, id: string, set: Row): Promise<number> {
+function update(store: Store, id: string, set: Row): Promise<number> {
   const columns = Object.keys(set);
   const [first = "", ...others] = columns;
   const strings = [
@@ -86,7 +86,7 @@ function update(store: SqlStore, id: string, set: Row): Promise<number> {
     "",
   ];
   const query = new Sql(strings, [...columns.map((column) => set[column] as SqlValue), id]);
-  return store.engine.transaction((tx) => tx.run(query));
+  return store.db.engine.transaction((tx) => tx.run(query));
 }
 
 /** A move of an order from open to paid, with all that belongs to it. */
@@ -113,7 +113,7 @@ function patching(item: StoredItem): Row {
 
 function saying(...why: string[]): (error: unknown) => boolean {
   return (error) => {
-    assert.ok(error instanceof StoreRefused, String(error));
+    assert.ok(error instanceof StoreRefusedError, String(error));
     assert.ok(
       why.some((one) => error.message.includes(one)),
       error.message,
@@ -124,14 +124,14 @@ function saying(...why: string[]): (error: unknown) => boolean {
 
 /** Constraints say it in the words of the database. */
 function refused(error: unknown): boolean {
-  return error instanceof StoreRefused;
+  return error instanceof StoreRefusedError;
 }
 
 function namesOf(cases: object): string {
   return Object.keys(cases).join("; ");
 }
 
-async function setUp(open: Open): Promise<SqlStore> {
+async function setUp(open: Open): Promise<Store> {
   const store = await near(await open());
   await declareAll(store);
   return store;
@@ -149,7 +149,7 @@ function arrivals(open: Open): void {
     const store = await setUp(open);
     const row = anOrder();
     await insert(store, row);
-    const [line, ...more] = await store.itemHistory({
+    const [line, ...more] = await store.items.history({
       item: String(row["id"]),
       after: 0,
       limit: 9,
@@ -164,7 +164,7 @@ function arrivals(open: Open): void {
     const store = await setUp(open);
     const row = anOrder({ status: "paid", action: "import", created_at: 5, entered_at: 7 });
     await insert(store, row);
-    const [line] = await store.itemHistory({ item: String(row["id"]), after: 0, limit: 9 });
+    const [line] = await store.items.history({ item: String(row["id"]), after: 0, limit: 9 });
     assert.deepEqual(
       [line?.action, line?.oldStatus, line?.newStatus, line?.at],
       ["import", null, "paid", AT],
@@ -200,7 +200,7 @@ function arrivals(open: Open): void {
     for (const [name, [row, why]] of Object.entries(wrong)) {
       await assert.rejects(insert(store, row()), saying(why), name);
     }
-    assert.deepEqual(await store.itemsAfter(null, 9), []);
+    assert.deepEqual(await store.items.after(null, 9), []);
   });
 
   const impossible: Readonly<Record<string, Row>> = {
@@ -217,7 +217,7 @@ function arrivals(open: Open): void {
     for (const [name, facts] of Object.entries(impossible)) {
       await assert.rejects(insert(store, anOrder(facts)), refused, name);
     }
-    assert.deepEqual(await store.itemsAfter(null, 9), []);
+    assert.deepEqual(await store.items.after(null, 9), []);
   });
 
   test("no item is started with a type, or in a state, that only ended ones still have", async () => {
@@ -226,7 +226,7 @@ function arrivals(open: Open): void {
     await changeItem(store, old, cancelled);
     const [open1, , shipped] = orders().states;
     assert.ok(open1 !== undefined && shipped !== undefined);
-    await store.declareWorkflow(
+    await store.items.declare(
       orders({
         version: 2,
         types: ["order"],
@@ -236,7 +236,7 @@ function arrivals(open: Open): void {
     );
     await assert.rejects(insert(store, anOrder({ type: "return" })), saying(words.type));
     await assert.rejects(insert(store, anOrder({ status: "cancelled" })), saying(words.initial));
-    assert.equal((await store.findItem(old.id))?.status, "cancelled");
+    assert.equal((await store.items.find(old.id))?.status, "cancelled");
   });
 }
 
@@ -245,9 +245,9 @@ function changes(open: Open): void {
     const store = await setUp(open);
     const item = await startItem(store);
     assert.equal(await update(store, item.id, patching(item)), 1);
-    const patched = (await store.findItem(item.id)) as StoredItem;
+    const patched = (await store.items.find(item.id)) as StoredItem;
     assert.equal(await update(store, item.id, paying(patched)), 1);
-    const history = await store.itemHistory({ item: item.id, after: 0, limit: 9 });
+    const history = await store.items.history({ item: item.id, after: 0, limit: 9 });
     assert.deepEqual(
       history.map(({ seq, action, oldStatus, newStatus }) => [seq, action, oldStatus, newStatus]),
       [
@@ -340,7 +340,7 @@ function trees(open: Open): void {
     const store = await setUp(open);
     const parent = await startItem(store);
     await insert(store, below(parent));
-    assert.deepEqual(await store.progressOf(parent.id), [
+    assert.deepEqual(await store.items.progressOf(parent.id), [
       { workflow: "line", status: "new", isFinal: false, children: 1 },
     ]);
   });
@@ -375,7 +375,7 @@ function trees(open: Open): void {
     for (const [name, [row, ...why]] of Object.entries(wrong)) {
       await assert.rejects(insert(store, row(parent)), saying(...why), name);
     }
-    assert.deepEqual(await store.progressOf(parent.id), []);
+    assert.deepEqual(await store.items.progressOf(parent.id), []);
   });
 
   test("an item below one that has ended is refused", async () => {
@@ -396,7 +396,7 @@ function trees(open: Open): void {
     const other = { ...self, id: nextId(), parent_id: self["id"] as string };
     const both = [{ ...self, parent_id: other.id }, other];
     await assert.rejects(insert(store, ...both), saying(words.parent));
-    assert.equal((await store.itemsAfter(null, 9)).length, 1);
+    assert.equal((await store.items.after(null, 9)).length, 1);
   });
 
   test("an item keeps its parent: no second one, none at all, and no cycle", async () => {
@@ -429,8 +429,8 @@ function trees(open: Open): void {
 
 function audits(open: Open): void {
   /** The statement, and how many lines it would concern. */
-  async function attempt(store: SqlStore, query: Sql): Promise<void> {
-    await store.engine.transaction((tx) => tx.run(query));
+  async function attempt(store: Store, query: Sql): Promise<void> {
+    await store.db.engine.transaction((tx) => tx.run(query));
   }
 
   test("what is in the audit is neither changed nor deleted, and nothing is added to it", async () => {
@@ -441,7 +441,7 @@ function audits(open: Open): void {
                         data_hash, previous_hash, hash, change_id`;
     const copy = (seq: number): Sql => sql`
       insert into holdfast.item_audit (item_id, seq, ${columns})
-      select item_id, ${store.engine.typed(seq)}, ${columns} from holdfast.item_audit where item_id = ${item.id} and seq = 2`;
+      select item_id, ${store.db.engine.typed(seq)}, ${columns} from holdfast.item_audit where item_id = ${item.id} and seq = 2`;
     await assert.rejects(attempt(store, copy(2)), refused);
     await assert.rejects(attempt(store, copy(3)), saying(words.told));
     await assert.rejects(
@@ -460,7 +460,7 @@ function audits(open: Open): void {
 
   test("a line is not replaced, and neither is an item", async (t) => {
     const store = await setUp(open);
-    if (store.name.startsWith("postgres")) return t.skip("there is no such statement");
+    if (store.db.name.startsWith("postgres")) return t.skip("there is no such statement");
     const item = await startItem(store);
     const before = await pictureOfItems(store, [item]);
     for (const table of [sql`holdfast.item_audit`, sql`holdfast.item`]) {
@@ -472,14 +472,14 @@ function audits(open: Open): void {
 
   test("neither items nor their audit are emptied", async (t) => {
     const store = await setUp(open);
-    if (!store.name.startsWith("postgres")) return t.skip("no trigger is asked there");
+    if (!store.db.name.startsWith("postgres")) return t.skip("no trigger is asked there");
     const item = await startItem(store);
     const tables = ["item_audit", "item", "item cascade", "workflow cascade"];
     for (const table of tables) {
       const truncating = new Sql([`truncate holdfast.${table}`], []);
       await assert.rejects(attempt(store, truncating), saying(words.retention));
     }
-    assert.notEqual(await store.findItem(item.id), null);
+    assert.notEqual(await store.items.find(item.id), null);
   });
 
   test("an item is not deleted, and nobody can say that its time is over while it is not", async () => {
@@ -496,7 +496,7 @@ function audits(open: Open): void {
       await assert.rejects(attempt(store, over(id)), saying(words.living));
     }
     // One that lives is not let go by a workflow that does not keep its items either.
-    await store.declareWorkflow(orders({ version: 2, keepMs: 0 }));
+    await store.items.declare(orders({ version: 2, keepMs: 0 }));
     await assert.rejects(attempt(store, over(living.id)), saying(words.living));
     await attempt(store, over(kept.id));
   });
@@ -511,9 +511,9 @@ function audits(open: Open): void {
     ];
     for (const statement of statements) await assert.rejects(attempt(store, statement), refused);
     const unused = { version: 2, types: ["order"] };
-    await store.declareWorkflow(orders(unused)); // nothing hinders what the store itself may do
-    assert.equal((await store.findWorkflow("line"))?.parent, lines().parent);
-    assert.equal((await store.findWorkflow("folder"))?.parent, folders().name);
+    await store.items.declare(orders(unused)); // nothing hinders what the store itself may do
+    assert.equal((await store.items.findWorkflow("line"))?.parent, lines().parent);
+    assert.equal((await store.items.findWorkflow("folder"))?.parent, folders().name);
   });
 
   test("how many are below an item never goes below none", async () => {

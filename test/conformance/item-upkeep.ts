@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { calledId } from "../../src/core/id.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import type { NewJob } from "../../src/store/store.ts";
-import type { DueItem, StoredItem } from "../../src/store/workflows.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
+import type { DueItem, StoredItem } from "../../src/workflows/item-record.ts";
 import type { Bundle, Group, Open } from "../support/bundle.ts";
 import {
   cancelled,
@@ -33,7 +33,7 @@ import {
 } from "../support/jobs.ts";
 import { near } from "../support/near.ts";
 
-async function setUp(open: Open): Promise<Bundle & { store: SqlStore }> {
+async function setUp(open: Open): Promise<Bundle & { store: Store }> {
   const bundle = await open();
   const store = await near(bundle);
   await declareAll(store);
@@ -42,8 +42,8 @@ async function setUp(open: Open): Promise<Bundle & { store: SqlStore }> {
 
 const ALL = { workflows: ["order", "line", "folder"], limit: 9 };
 
-async function dueOf(store: SqlStore): Promise<string[]> {
-  return (await store.dueItems(ALL)).due.map(({ item }) => item);
+async function dueOf(store: Store): Promise<string[]> {
+  return (await store.items.due(ALL)).due.map(({ item }) => item);
 }
 
 /** A job that somebody waits for. */
@@ -60,17 +60,17 @@ export const itemUpkeep: Group = (open) => {
 function limits(open: Open): void {
   test("an item is due when its time in the state is over, those first that are longest", async () => {
     const { store, clock } = await setUp(open);
-    assert.deepEqual(await store.dueItems(ALL), { due: [], nextInMs: null });
-    assert.deepEqual(await store.dueItems({ workflows: [], limit: 9 }), {
+    assert.deepEqual(await store.items.due(ALL), { due: [], nextInMs: null });
+    assert.deepEqual(await store.items.due({ workflows: [], limit: 9 }), {
       due: [],
       nextInMs: null,
     });
     const second = await startItem(store, { limitMs: 2_000 });
     const first = await startItem(store, { workflow: "folder", limitMs: 1_000 });
     await startItem(store);
-    assert.deepEqual(await store.dueItems(ALL), { due: [], nextInMs: 1_000 });
+    assert.deepEqual(await store.items.due(ALL), { due: [], nextInMs: 1_000 });
     clock.advance(1_000);
-    const { due, nextInMs } = await store.dueItems(ALL);
+    const { due, nextInMs } = await store.items.due(ALL);
     const { id, workflow, enteredAt } = first;
     assert.deepEqual(due, [
       { item: id, workflow, reason: "limit", enteredAt, dueAt: enteredAt + 1_000 },
@@ -78,9 +78,9 @@ function limits(open: Open): void {
     assert.equal(nextInMs, 1_000);
     clock.advance(5_000);
     assert.deepEqual(await dueOf(store), [first.id, second.id]);
-    const one = await store.dueItems({ ...ALL, limit: 1 });
+    const one = await store.items.due({ ...ALL, limit: 1 });
     assert.deepEqual([one.due.length, one.nextInMs], [1, 0]);
-    assert.deepEqual((await store.dueItems({ workflows: ["line"], limit: 9 })).due, []);
+    assert.deepEqual((await store.items.due({ workflows: ["line"], limit: 9 })).due, []);
   });
 
   test("an item that left its state is not due for it, and one that stays is", async () => {
@@ -94,7 +94,7 @@ function limits(open: Open): void {
     clock.advance(1_000);
     assert.deepEqual(await dueOf(store), [stayed.id]);
     clock.advance(3_000);
-    const { due } = await store.dueItems(ALL);
+    const { due } = await store.items.due(ALL);
     assert.deepEqual(
       due.map(({ item, enteredAt }) => [item, enteredAt]),
       [
@@ -108,24 +108,24 @@ function limits(open: Open): void {
     const { store, clock } = await setUp(open);
     const item = await startItem(store, { limitMs: 1 });
     clock.advance(1);
-    const [due] = (await store.dueItems(ALL)).due;
-    await store.postponeItem(due as DueItem, 500);
-    assert.deepEqual(await store.dueItems(ALL), { due: [], nextInMs: 500 });
-    await store.postponeItem(due as DueItem, 9_000); // it looked before
-    assert.equal((await store.dueItems(ALL)).nextInMs, 500);
+    const [due] = (await store.items.due(ALL)).due;
+    await store.items.postpone(due as DueItem, 500);
+    assert.deepEqual(await store.items.due(ALL), { due: [], nextInMs: 500 });
+    await store.items.postpone(due as DueItem, 9_000); // it looked before
+    assert.equal((await store.items.due(ALL)).nextInMs, 500);
     await changeItem(store, item, { ...pay, limitMs: 7 });
-    await store.postponeItem(due as DueItem, 9_000);
-    assert.equal((await store.dueItems(ALL)).nextInMs, 7);
+    await store.items.postpone(due as DueItem, 9_000);
+    assert.equal((await store.items.due(ALL)).nextInMs, 7);
   });
 }
 
 function jobs(open: Open): void {
   async function waiting(
-    store: SqlStore,
+    store: Store,
     ...news: NewJob[]
   ): Promise<{ item: StoredItem; statuses: () => Promise<(string | null)[]> }> {
     const item = await startItem(store, { jobs: news, awaitsJobs: true });
-    const statuses = async () => (await store.itemJobs(item.id)).map(({ status }) => status);
+    const statuses = async () => (await store.items.jobsOf(item.id)).map(({ status }) => status);
     return { item, statuses };
   }
 
@@ -139,12 +139,12 @@ function jobs(open: Open): void {
     assert.deepEqual(await dueOf(store), []);
     await settleOne(store, failed(await claimOne(store)));
     assert.deepEqual([await dueOf(store), await statuses()], [[item.id], [null, "failed", null]]);
-    const [due] = (await store.dueItems(ALL)).due;
-    await store.cancel(third.id);
-    await store.postponeItem(due as DueItem, 9_000); // it looked before the last one ended
+    const [due] = (await store.items.due(ALL)).due;
+    await store.jobs.cancel(third.id);
+    await store.items.postpone(due as DueItem, 9_000); // it looked before the last one ended
     assert.deepEqual(await dueOf(store), [item.id]);
     clock.advance(1_000);
-    await store.promoteDue({ limit: 9 });
+    await store.jobs.promoteDue({ limit: 9 });
     await settleOne(store, done(await claimOne(store)));
     assert.deepEqual(await statuses(), ["done", "failed", "cancelled"]);
   });
@@ -166,7 +166,7 @@ function jobs(open: Open): void {
     const job = calledJob();
     const { statuses } = await waiting(store, job);
     await settleOne(store, failed(await claimOne(store)));
-    await store.revive(job.id, 1);
+    await store.jobs.revive(job.id, 1);
     assert.deepEqual(await statuses(), [null]);
     await settleOne(store, done(await claimOne(store)));
     assert.deepEqual(await statuses(), ["done"]);
@@ -177,7 +177,7 @@ function jobs(open: Open): void {
     const { item, statuses } = await waiting(store, calledJob());
     const next = calledJob({ queue: "next" });
     await changeItem(store, item, { ...pay, jobs: [next], awaitsJobs: true });
-    assert.deepEqual(idsOf((await store.itemJobs(item.id)).map(({ job }) => ({ id: job }))), [
+    assert.deepEqual(idsOf((await store.items.jobsOf(item.id)).map(({ job }) => ({ id: job }))), [
       next.id,
     ]);
     await settleOne(store, done(await claimOne(store)));
@@ -186,27 +186,27 @@ function jobs(open: Open): void {
 
   test("a lease that runs out for good is an end too", async () => {
     const { store, clock } = await setUp(open);
-    const { item, statuses } = await waiting(store, calledJob({ attemptsMax: 1 }));
+    const { item, statuses } = await waiting(store, calledJob({ maxAttempts: 1 }));
     const { lockedUntil } = await claimOne(store);
     clock.set(lockedUntil + 1);
-    await store.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 9 });
+    await store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 9 });
     assert.deepEqual([await dueOf(store), await statuses()], [[item.id], ["failed"]]);
   });
 }
 
 function retention(open: Open): void {
-  async function keep(open_: Open, keepMs: number): Promise<Bundle & { store: SqlStore }> {
+  async function keep(open_: Open, keepMs: number): Promise<Bundle & { store: Store }> {
     const bundle = await open_();
     const store = await near(bundle);
-    await store.declareWorkflow(orders({ keepMs }));
-    await store.declareWorkflow(lines());
-    await store.declareWorkflow(folders({ keepMs }));
+    await store.items.declare(orders({ keepMs }));
+    await store.items.declare(lines());
+    await store.items.declare(folders({ keepMs }));
     return { ...bundle, store };
   }
 
-  const gone = async (store: SqlStore, item: StoredItem): Promise<boolean> => {
-    const history = await store.itemHistory({ item: item.id, after: 0, limit: 9 });
-    const isGone = (await store.findItem(item.id)) === null;
+  const gone = async (store: Store, item: StoredItem): Promise<boolean> => {
+    const history = await store.items.history({ item: item.id, after: 0, limit: 9 });
+    const isGone = (await store.items.find(item.id)) === null;
     assert.equal(history.length === 0, isGone);
     return isGone;
   };
@@ -222,9 +222,9 @@ function retention(open: Open): void {
     await changeItem(store, old, cancelled);
     clock.advance(HOUR_MS);
     await changeItem(store, young, cancelled);
-    assert.equal(await store.pruneItems(9), 0);
+    assert.equal(await store.items.prune(9), 0);
     clock.advance(1);
-    assert.equal(await store.pruneItems(9), 1);
+    assert.equal(await store.items.prune(9), 1);
     assert.deepEqual(await Promise.all([old, young, living].map((item) => gone(store, item))), [
       true,
       false,
@@ -237,7 +237,7 @@ function retention(open: Open): void {
     const { store, clock } = await setUp(open);
     const item = await changeItem(store, await startItem(store), cancelled);
     clock.advance(1_000 * HOUR_MS);
-    assert.equal(await store.pruneItems(9), 0);
+    assert.equal(await store.items.prune(9), 0);
     assert.equal(await gone(store, item), false);
   });
 
@@ -251,15 +251,15 @@ function retention(open: Open): void {
     for (const item of [middle, top]) {
       await changeItem(store, item, pack);
       clock.advance(10);
-      assert.equal(await store.pruneItems(9), 0);
+      assert.equal(await store.items.prune(9), 0);
     }
     await changeItem(store, deep, pack);
     clock.advance(10);
-    assert.equal(await store.pruneItems(9), 1);
+    assert.equal(await store.items.prune(9), 1);
     for (const item of all) {
       assert.equal(await gone(store, item), true);
-      assert.deepEqual(await store.progressOf(item.id), []);
-      assert.deepEqual(await store.itemJobs(item.id), []);
+      assert.deepEqual(await store.items.progressOf(item.id), []);
+      assert.deepEqual(await store.items.jobsOf(item.id), []);
     }
   });
 
@@ -272,9 +272,9 @@ function retention(open: Open): void {
     clock.advance(HOUR_MS);
     await changeItem(store, child, { data: '{"n":1}' });
     clock.advance(HOUR_MS);
-    assert.equal(await store.pruneItems(9), 0);
+    assert.equal(await store.items.prune(9), 0);
     clock.advance(1);
-    assert.equal(await store.pruneItems(9), 1);
+    assert.equal(await store.items.prune(9), 1);
     assert.equal(await gone(store, child), true);
   });
 
@@ -283,20 +283,20 @@ function retention(open: Open): void {
     const parent = await startItem(store);
     const news = Array.from({ length: 1_000 }, () => ({ workflow: "line", parent }));
     const children = await startItems(store, news);
-    await store.changeItems({
+    await store.items.change({
       id: nextId(),
       items: idsOf(children),
       decide: async ({ items }) =>
         children.map(({ id }) => writeOf(items.get(id) as StoredItem, pack)),
     });
-    assert.deepEqual(await store.progressOf(parent.id), [
+    assert.deepEqual(await store.items.progressOf(parent.id), [
       { workflow: "line", status: "packed", isFinal: true, children: 1_000 },
     ]);
     assert.equal((await mustFindItem(store, parent)).revision, 3);
     await changeItem(store, parent, cancelled);
     clock.advance(10);
-    assert.equal(await store.pruneItems(9), 1);
-    assert.deepEqual(await store.listItems({ workflow: "line", limit: 9 }), []);
+    assert.equal(await store.items.prune(9), 1);
+    assert.deepEqual(await store.items.list({ workflow: "line", limit: 9 }), []);
     assert.equal(await gone(store, parent), true);
   });
 
@@ -306,9 +306,9 @@ function retention(open: Open): void {
       await changeItem(store, item, cancelled);
     clock.advance(10);
     const pruned = [
-      await store.pruneItems(2),
-      await store.pruneItems(2),
-      await store.pruneItems(2),
+      await store.items.prune(2),
+      await store.items.prune(2),
+      await store.items.prune(2),
     ];
     assert.deepEqual(pruned, [2, 1, 0]);
   });

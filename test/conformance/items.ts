@@ -1,10 +1,10 @@
 /** Items: what a change writes, to whom, when, and that it does so as a whole or not at all. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { IntegrityViolation, ItemNotFound } from "../../src/core/workflow-errors.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import { hashOf, NO_HASH, sha256 } from "../../src/store/trail.ts";
-import type { Seen, StoredItem } from "../../src/store/workflows.ts";
+import { IntegrityViolationError, ItemNotFoundError } from "../../src/workflows/errors.ts";
+import { hashOf } from "../../src/workflows/changes.ts";
+import { NO_HASH, sha256 } from "../../src/audit/entry.ts";
+import type { Seen, StoredItem } from "../../src/workflows/item-record.ts";
 import type { Bundle, Group, Open } from "../support/bundle.ts";
 import {
   cancelled,
@@ -22,8 +22,9 @@ import {
 } from "../support/items.ts";
 import { idsOf, newJob, nextId } from "../support/jobs.ts";
 import { near } from "../support/near.ts";
+import type { Store } from "../../src/app/store.ts";
 
-async function setUp(open: Open): Promise<Bundle & { store: SqlStore }> {
+async function setUp(open: Open): Promise<Bundle & { store: Store }> {
   const bundle = await open();
   const store = await near(bundle);
   await declareAll(store);
@@ -32,12 +33,12 @@ async function setUp(open: Open): Promise<Bundle & { store: SqlStore }> {
 
 /** Changes several items in one step. */
 function changeItems(
-  store: SqlStore,
+  store: Store,
   items: readonly { id: string }[],
   facts: (item: StoredItem, index: number) => ChangeFacts,
 ): Promise<StoredItem[]> {
   const found = (seen: Seen, id: string): StoredItem => seen.items.get(id) as StoredItem;
-  return store.changeItems({
+  return store.items.change({
     id: nextId(),
     items: idsOf(items),
     decide: async (seen) =>
@@ -59,8 +60,8 @@ function single(open: Open): void {
     const { store, clock } = await setUp(open);
     const data = JSON.stringify({ cents: 1999, name: "Zoë 😀 \u0000 \\ ' \"" });
     const item = await startItem(store, { data, type: "return", tenant: "acme", identifier: "42" });
-    assert.deepEqual(await store.findItem(item.id), item);
-    assert.deepEqual(await store.listItems({ prefix: item.id.slice(0, -2), limit: 5 }), [item]);
+    assert.deepEqual(await store.items.find(item.id), item);
+    assert.deepEqual(await store.items.list({ prefix: item.id.slice(0, -2), limit: 5 }), [item]);
     const { type, tenant, identifier, status, revision, parent, root, depth } = item;
     assert.deepEqual(
       [type, tenant, identifier, status, revision, parent, root, depth, item.data],
@@ -77,7 +78,7 @@ function single(open: Open): void {
     const paid = await changeItem(store, item, { ...pay, data: '{"paid":true}' });
     clock.advance(5);
     const patched = await changeItem(store, item, { data: '{"paid":1}' });
-    assert.deepEqual(await store.findItem(item.id), patched);
+    assert.deepEqual(await store.items.find(item.id), patched);
     const facts = ({ status, data, revision, enteredAt, updatedAt }: StoredItem) => [
       status,
       data,
@@ -96,7 +97,7 @@ function single(open: Open): void {
     const jobs = [newJob(), newJob()];
     const line = { actor: "bob", reason: "he\npaid 😀", traceId: "t-1", lockWaitMs: 1.2345 };
     await changeItem(store, item, { ...pay, jobs, line });
-    const [, moved] = await store.itemHistory({ item: item.id, after: 0, limit: 9 });
+    const [, moved] = await store.items.history({ item: item.id, after: 0, limit: 9 });
     assert.deepEqual(moved, {
       ...line,
       item: item.id,
@@ -113,7 +114,7 @@ function single(open: Open): void {
       previousHash: item.auditHash,
       hash: (await mustFindItem(store, item)).auditHash,
     });
-    for (const { id } of jobs) assert.equal((await store.find(id))?.status, "pending");
+    for (const { id } of jobs) assert.equal((await store.jobs.find(id))?.status, "pending");
   });
 
   test("each line carries the hash of the one before and of all that it says itself", async () => {
@@ -123,7 +124,7 @@ function single(open: Open): void {
     await changeItem(store, item, { ...pay, line: { ...long, lockWaitMs: 0.0004 } });
     await changeItem(store, item, { data: '{"a":1}' });
     await changeItem(store, item, { ...ship, line: { reason: "\u2028 \\ ' \" ? $1 :a" } });
-    const history = await store.itemHistory({ item: item.id, after: 0, limit: 9 });
+    const history = await store.items.history({ item: item.id, after: 0, limit: 9 });
     assert.equal(history.length, 4);
     let before = NO_HASH;
     for (const { hash, ...entry } of history) {
@@ -141,7 +142,7 @@ function single(open: Open): void {
     assert.equal((await mustFindItem(store, item)).data, data);
     const moved = await changeItem(store, item, pay);
     assert.equal(moved.data, data);
-    assert.deepEqual(await store.findItem(item.id), moved);
+    assert.deepEqual(await store.items.find(item.id), moved);
   });
 }
 
@@ -178,19 +179,19 @@ function trees(open: Open): void {
   test("an item knows how many below it are in which state, of every workflow", async () => {
     const { store } = await setUp(open);
     const parent = await startItem(store, { workflow: "folder" });
-    assert.deepEqual(await store.progressOf(parent.id), []);
+    assert.deepEqual(await store.items.progressOf(parent.id), []);
     const facts = { workflow: "folder", parent };
     const [first, second] = await startItems(store, [facts, facts, facts]);
     assert.ok(first !== undefined && second !== undefined);
     await startItem(store, { workflow: "folder", parent: first }); // one deeper is not counted here
     await changeItem(store, second, pack);
     await changeItem(store, second, { data: '{"n":1}' });
-    assert.deepEqual(await store.progressOf(parent.id), [
+    assert.deepEqual(await store.items.progressOf(parent.id), [
       { workflow: "folder", status: "new", isFinal: false, children: 2 },
       { workflow: "folder", status: "packed", isFinal: true, children: 1 },
     ]);
-    assert.deepEqual(await store.progressOf(nextId()), []);
-    assert.deepEqual(await store.progressOf("no id at all"), []);
+    assert.deepEqual(await store.items.progressOf(nextId()), []);
+    assert.deepEqual(await store.items.progressOf("no id at all"), []);
   });
 
   test("a change reaches all above, however deep, and nobody beside", async () => {
@@ -218,7 +219,7 @@ function trees(open: Open): void {
     const deep = await startItem(store, { workflow: "folder", parent: middle });
     await startItem(store, { workflow: "folder", parent: middle });
     const now = await Promise.all([top, middle, deep].map((item) => mustFindItem(store, item)));
-    const written = await store.changeItems({
+    const written = await store.items.change({
       id: nextId(),
       items: [deep.id],
       async decide(seen) {
@@ -230,7 +231,7 @@ function trees(open: Open): void {
       },
     });
     assert.deepEqual(written, []);
-    assert.deepEqual(await store.findItem(top.id), now[0]);
+    assert.deepEqual(await store.items.find(top.id), now[0]);
   });
 
   test("changes of one tree by many at once are all made, one after the other", async () => {
@@ -261,8 +262,8 @@ function trees(open: Open): void {
 
 function repeated(open: Open): void {
   /** Counts one more, once for this id. */
-  const count = (store: SqlStore, { id: item }: StoredItem, id: string): Promise<StoredItem[]> =>
-    store.changeItems({
+  const count = (store: Store, { id: item }: StoredItem, id: string): Promise<StoredItem[]> =>
+    store.items.change({
       id,
       once: true,
       items: [item],
@@ -282,7 +283,7 @@ function repeated(open: Open): void {
     const now = await mustFindItem(store, item);
     assert.deepEqual(await count(store, item, id), [now]);
     assert.deepEqual(await mustFindItem(store, item), now);
-    assert.equal((await store.list({ limit: 10 })).length, 1);
+    assert.equal((await store.jobs.list({ limit: 10 })).length, 1);
     await count(store, item, nextId());
     assert.equal((await mustFindItem(store, item)).data, '{"n":2}');
   });
@@ -297,7 +298,7 @@ function repeated(open: Open): void {
     );
     for (const [changed] of await Promise.all(changing)) assert.equal(changed?.data, '{"n":1}');
     assert.equal((await mustFindItem(store, item)).data, '{"n":1}');
-    assert.equal((await store.list({ limit: 10 })).length, 1);
+    assert.equal((await store.jobs.list({ limit: 10 })).length, 1);
   });
 }
 
@@ -321,12 +322,12 @@ function refusals(open: Open): void {
       index === 1 ? { move: "steal", to: "packed" } : { ...pack, jobs: [jobs[index] ?? newJob()] },
     );
     await assert.rejects(changing, (error) => {
-      assert.ok(error instanceof IntegrityViolation);
+      assert.ok(error instanceof IntegrityViolationError);
       assert.match(error.message, /declares no such move/);
       return true;
     });
     assert.deepEqual(await pictureOfItems(store, all), before);
-    for (const { id } of jobs) assert.equal(await store.find(id), null);
+    for (const { id } of jobs) assert.equal(await store.jobs.find(id), null);
   });
 
   test("a job that cannot be enqueued keeps its item from changing", async () => {
@@ -334,8 +335,8 @@ function refusals(open: Open): void {
     const item = await startItem(store);
     const before = await pictureOfItems(store, [item]);
     const job = newJob();
-    const changing = changeItem(store, item, { ...pay, jobs: [{ ...job, attemptsMax: 0 }] });
-    await assert.rejects(changing, IntegrityViolation);
+    const changing = changeItem(store, item, { ...pay, jobs: [{ ...job, maxAttempts: 0 }] });
+    await assert.rejects(changing, IntegrityViolationError);
     assert.deepEqual(await pictureOfItems(store, [item]), before);
   });
 
@@ -354,7 +355,7 @@ function refusals(open: Open): void {
     for (const look of looks) {
       const theirs = Object.assign(new Error("no stock"), look);
       let calls = 0;
-      const changing = store.changeItems({
+      const changing = store.items.change({
         id: nextId(),
         items: [item.id],
         async decide() {
@@ -376,14 +377,14 @@ function refusals(open: Open): void {
     for (const id of [nextId(), "no id at all", "", "é".repeat(36), `${known.id} `, "'; --"]) {
       const changing = changeItems(store, [known, { id }], () => pay);
       await assert.rejects(changing, (error) => {
-        assert.ok(error instanceof ItemNotFound, String(error));
+        assert.ok(error instanceof ItemNotFoundError, String(error));
         assert.equal(error.id, id);
         return true;
       });
-      assert.equal(await store.findItem(id), null);
-      assert.deepEqual(await store.itemHistory({ item: id, after: 0, limit: 9 }), []);
+      assert.equal(await store.items.find(id), null);
+      assert.deepEqual(await store.items.history({ item: id, after: 0, limit: 9 }), []);
     }
-    assert.deepEqual(await store.findItem(known.id), before);
+    assert.deepEqual(await store.items.find(known.id), before);
   });
 }
 
@@ -399,7 +400,7 @@ function times(open: Open): void {
     assert.equal(late.createdAt, parent.updatedAt);
     const moved = await changeItem(store, child, pack);
     assert.equal((await mustFindItem(store, parent)).updatedAt, moved.updatedAt);
-    const history = await store.itemHistory({ item: child.id, after: 0, limit: 9 });
+    const history = await store.items.history({ item: child.id, after: 0, limit: 9 });
     const at = history.map((line) => line.at);
     assert.deepEqual(
       at,
@@ -430,7 +431,7 @@ function lists(open: Open): void {
     assert.ok(first !== undefined && second !== undefined && third !== undefined);
     await changeItem(store, second, pack);
     const list = async (filter: object): Promise<string[]> =>
-      idsOf(await store.listItems({ workflow: "line", limit: 9, ...filter }));
+      idsOf(await store.items.list({ workflow: "line", limit: 9, ...filter }));
     const newest = [third.id, second.id, first.id];
     assert.deepEqual(await list({}), newest);
     assert.deepEqual(await list({ limit: 2 }), newest.slice(0, 2));
@@ -446,11 +447,11 @@ function lists(open: Open): void {
     ]);
     assert.deepEqual(await list({ parent: parent.id, identifier: "7" }), [third.id, first.id]);
     assert.deepEqual(await list({ workflow: "order", identifier: "7" }), [parent.id]);
-    const all = await store.listItems({ limit: 9 });
+    const all = await store.items.list({ limit: 9 });
     assert.deepEqual(idsOf(all), [...newest, parent.id]);
     assert.deepEqual(await list({ workflow: "order", parent: parent.id }), []);
     for (const wrong of ["no id at all", "é"]) assert.deepEqual(await list({ parent: wrong }), []);
-    const [page, rest] = [await store.itemsAfter(null, 3), await store.itemsAfter(second.id, 9)];
+    const [page, rest] = [await store.items.after(null, 3), await store.items.after(second.id, 9)];
     assert.deepEqual(idsOf(page), [parent.id, first.id, second.id]);
     assert.deepEqual(idsOf(rest), [third.id]);
   });
@@ -460,7 +461,7 @@ function lists(open: Open): void {
     const item = await startItem(store);
     for (const n of [1, 2, 3]) await changeItem(store, item, { data: `{"n":${n}}` });
     const page = async (after: number, limit: number): Promise<number[]> =>
-      (await store.itemHistory({ item: item.id, after, limit })).map(({ seq }) => seq);
+      (await store.items.history({ item: item.id, after, limit })).map(({ seq }) => seq);
     assert.deepEqual([await page(0, 3), await page(3, 3), await page(4, 3)], [[1, 2, 3], [4], []]);
   });
 }

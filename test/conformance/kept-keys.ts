@@ -1,10 +1,11 @@
 /** Keys that jobs keep for a while after their end: until then the same is not enqueued again. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KeyTaken } from "../../src/core/errors.ts";
+import { KeyTakenError } from "../../src/core/errors.ts";
 import { finalStatuses, statuses, type FinalStatus } from "../../src/core/job.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { NewJob, Store } from "../../src/store/store.ts";
+import { sql } from "../../src/database/sql.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -31,8 +32,8 @@ async function assertHeld(store: Store, holder: string, facts: Partial<NewJob> =
     newJob({ key: facts.key ?? null, task: facts.task ?? "mail.send" }),
     newJob(facts),
   ]) {
-    assert.deepEqual(await store.enqueue([late]), [{ id: holder, added: false }]);
-    assert.equal(await store.find(late.id), null);
+    assert.deepEqual(await store.jobs.enqueue([late]), [{ id: holder, added: false }]);
+    assert.equal(await store.jobs.find(late.id), null);
   }
 }
 
@@ -70,13 +71,13 @@ export const keptKeys: Group = (open) => {
   test("a job that is cancelled before it began keeps its key", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store, kept);
-    await store.cancel(id);
+    await store.jobs.cancel(id);
     await assertHeld(store, id);
   });
 
   test("a job whose last worker died keeps its key", async () => {
     const bundle = await open();
-    const claimed = await startOne(bundle.store, { ...kept, attemptsMax: 1 });
+    const claimed = await startOne(bundle.store, { ...kept, maxAttempts: 1 });
     assert.equal((await crash(bundle, claimed)).status, "failed");
     await assertHeld(bundle.store, claimed.id);
   });
@@ -98,7 +99,7 @@ export const keptKeys: Group = (open) => {
     const { store, clock, byHand } = await open();
     const id = await jobIn(store, "done", kept);
     clock.advance(1);
-    assert.equal(await store.prune(keepNothing), 1);
+    assert.equal(await store.jobs.prune(keepNothing), 1);
     assert.equal(await byHand(sql`delete from holdfast.kept_key where job_id = ${id}`), 0);
     await enqueueOne(store, kept);
   });
@@ -108,7 +109,7 @@ export const keptKeys: Group = (open) => {
     await jobIn(store, "done", { ...kept, key: "old" });
     clock.advance(1);
     const id = await jobIn(store, "done", kept);
-    assert.equal(await store.prune(keepNothing), 1);
+    assert.equal(await store.jobs.prune(keepNothing), 1);
     await assertHeld(store, id);
   });
 
@@ -126,7 +127,7 @@ export const keptKeys: Group = (open) => {
     const id = await jobIn(store, "done", kept);
     const jobs = [newJob(kept), newJob(), newJob({ key: "free" }), newJob({ key: kept.key })];
     const [, plain, free] = jobs;
-    assert.deepEqual(await store.enqueue(jobs), [
+    assert.deepEqual(await store.jobs.enqueue(jobs), [
       { id, added: false },
       { id: plain!.id, added: true },
       { id: free!.id, added: true },
@@ -141,7 +142,7 @@ export const keptKeys: Group = (open) => {
       const jobs = Array.from({ length: 9 }, (_, n) =>
         newJob(n % 2 === 0 ? kept : { key: kept.key }),
       );
-      return (await Promise.all(jobs.map((job) => store.enqueue([job])))).flat();
+      return (await Promise.all(jobs.map((job) => store.jobs.enqueue([job])))).flat();
     };
     assert.deepEqual(new Set(idsOf(await enqueueMany())), new Set([id]));
 
@@ -158,8 +159,8 @@ export const keptKeys: Group = (open) => {
       const claimed = await startOne(store, facts);
       const late = [newJob(facts), newJob({ key: facts.key }), newJob(facts)];
       const [settled, ...answers] = await Promise.all([
-        store.settle([done(claimed)]),
-        ...late.map((job) => store.enqueue([job])),
+        store.jobs.settle([done(claimed)]),
+        ...late.map((job) => store.jobs.enqueue([job])),
       ]);
       assert.equal(settled.length, 1);
       for (const answer of answers) assert.deepEqual(answer, [{ id: claimed.id, added: false }]);
@@ -171,7 +172,7 @@ export const keptKeys: Group = (open) => {
     const job = newJob(kept);
     await settleOne(store, done(await startOne(store, job)));
     const before = await pictureOf(store, job.id);
-    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: false }]);
     assert.deepEqual(await pictureOf(store, job.id), before);
   });
 
@@ -179,7 +180,7 @@ export const keptKeys: Group = (open) => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed", kept);
     clock.advance(HOUR_MS);
-    await store.revive(id, 1);
+    await store.jobs.revive(id, 1);
     await assertHeld(store, id);
     await settleOne(store, done(await claimOne(store)));
     clock.advance(HOUR_MS - 1);
@@ -190,8 +191,8 @@ export const keptKeys: Group = (open) => {
     const { store } = await open();
     const first = await jobIn(store, "failed", { key: kept.key });
     const second = await jobIn(store, "done", kept);
-    await assert.rejects(store.revive(first, 1), (error) => {
-      assert.ok(error instanceof KeyTaken);
+    await assert.rejects(store.jobs.revive(first, 1), (error) => {
+      assert.ok(error instanceof KeyTakenError);
       assert.deepEqual([error.holder, error.status], [second, "done"]);
       return true;
     });

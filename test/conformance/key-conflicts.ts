@@ -1,11 +1,12 @@
 /** What becomes of a job whose key is held: it takes the holder's place, or is refused with all that came with it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KeyTaken } from "../../src/core/errors.ts";
+import { KeyTakenError } from "../../src/core/errors.ts";
 import { calledId } from "../../src/core/id.ts";
 import { finalStatuses, statuses, type FinalStatus, type Status } from "../../src/core/job.ts";
-import { JOB_ENDED } from "../../src/core/step.ts";
-import type { NewJob, Store } from "../../src/store/store.ts";
+import { JOB_ENDED } from "../../src/core/task.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -37,20 +38,20 @@ async function assertTaken(
   jobs: readonly NewJob[],
   holder: { id: string; status: Status },
 ): Promise<void> {
-  await assert.rejects(store.enqueue(jobs), (error) => {
-    assert.ok(error instanceof KeyTaken);
+  await assert.rejects(store.jobs.enqueue(jobs), (error) => {
+    assert.ok(error instanceof KeyTakenError);
     const { key: named, task, holder: id, status } = error;
     assert.deepEqual([named, task, id, status], [key, "mail.send", holder.id, holder.status]);
     assert.match(error.message, /Wait/);
     return true;
   });
   for (const job of jobs) {
-    if (job.id !== holder.id) assert.equal(await store.find(job.id), null);
+    if (job.id !== holder.id) assert.equal(await store.jobs.find(job.id), null);
   }
 }
 
 async function assertHolds(store: Store, id: string): Promise<void> {
-  assert.deepEqual(await store.enqueue([newJob({ key })]), [{ id, added: false }]);
+  assert.deepEqual(await store.jobs.enqueue([newJob({ key })]), [{ id, added: false }]);
 }
 
 export const keyConflicts: Group = (open) => {
@@ -68,7 +69,7 @@ export const keyConflicts: Group = (open) => {
     const { store } = await open();
     await jobIn(store, "done", { key });
     const job = rejecting();
-    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: true }]);
+    assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: true }]);
     await assertHolds(store, job.id);
   });
 
@@ -87,12 +88,12 @@ export const keyConflicts: Group = (open) => {
   test("a batch in which a key is twice is rejected as a whole", async () => {
     const { store } = await open();
     const [first, second] = [rejecting(), rejecting()];
-    await assert.rejects(store.enqueue([newJob(), first, second]), (error) => {
-      assert.ok(error instanceof KeyTaken);
+    await assert.rejects(store.jobs.enqueue([newJob(), first, second]), (error) => {
+      assert.ok(error instanceof KeyTakenError);
       assert.equal(error.holder, first.id);
       return true;
     });
-    assert.deepEqual(await store.list({ limit: 9 }), []);
+    assert.deepEqual(await store.jobs.list({ limit: 9 }), []);
     await enqueueOne(store, { key });
   });
 
@@ -101,7 +102,7 @@ export const keyConflicts: Group = (open) => {
       const { store } = await open();
       const id = await jobIn(store, status, kept);
       const job = replacing({ payload: '"new"' });
-      assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: true }]);
+      assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: true }]);
 
       const { status: became, lastError } = await mustFind(store, id);
       assert.equal(became, "cancelled");
@@ -123,7 +124,7 @@ export const keyConflicts: Group = (open) => {
     await assertTaken(store, [replacing()], { id: claimed.id, status: "processing" });
     assert.deepEqual(await pictureOf(store, claimed.id), before);
     await settleOne(store, done(claimed));
-    await store.enqueue([replacing()]);
+    await store.jobs.enqueue([replacing()]);
   });
 
   for (const status of finalStatuses) {
@@ -132,7 +133,7 @@ export const keyConflicts: Group = (open) => {
       const id = await jobIn(store, status, kept);
       const before = await pictureOf(store, id);
       const job = replacing();
-      assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: true }]);
+      assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: true }]);
       assert.deepEqual(await pictureOf(store, id), before);
       await assertHolds(store, job.id);
       await settleOne(store, done(await claimOne(store)));
@@ -144,7 +145,7 @@ export const keyConflicts: Group = (open) => {
     const { store, clock } = await open();
     await jobIn(store, "done", kept);
     const job = replacing({ keyForMs: 2 * HOUR_MS });
-    await store.enqueue([job]);
+    await store.jobs.enqueue([job]);
     await settleOne(store, done(await claimOne(store)));
     clock.advance(2 * HOUR_MS - 1);
     await assertHolds(store, job.id);
@@ -158,7 +159,7 @@ export const keyConflicts: Group = (open) => {
       await jobIn(store, "done", kept);
       clock.advance(HOUR_MS);
       const job = newJob({ ...kept, onConflict });
-      assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: true }]);
+      assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: true }]);
       await settleOne(store, done(await claimOne(store)));
       await assertHolds(store, job.id);
     });
@@ -167,7 +168,7 @@ export const keyConflicts: Group = (open) => {
   test("a job that finds nobody to replace is accepted", async () => {
     const { store } = await open();
     const job = replacing();
-    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: true }]);
+    assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: true }]);
     await assertHolds(store, job.id);
   });
 
@@ -176,7 +177,7 @@ export const keyConflicts: Group = (open) => {
     const [first, plain, second] = [replacing(), newJob(), replacing()];
     const batch = [first, plain, second];
     assert.deepEqual(
-      await store.enqueue(batch),
+      await store.jobs.enqueue(batch),
       batch.map(({ id }) => ({ id, added: true })),
     );
     assert.equal(await statusOf(store, first.id), "cancelled");
@@ -188,12 +189,12 @@ export const keyConflicts: Group = (open) => {
     const called = calledId(nextId());
     const wait = { event: JOB_ENDED, key: called };
     const parent = await startOne(store, { queue: "parents" });
-    await store.expect(wait);
+    await store.steps.expect(wait);
     await enqueueOne(store, { id: called, key });
     const outcome = { kind: "suspended", delayMs: null, waits: [wait] } as const;
     await settleOne(store, { ...fenceOf(parent), outcome });
 
-    await store.enqueue([replacing()]);
+    await store.jobs.enqueue([replacing()]);
     assert.equal(await statusOf(store, called), "cancelled");
     assert.equal(await statusOf(store, parent.id), "pending");
   });
@@ -202,11 +203,11 @@ export const keyConflicts: Group = (open) => {
     const { store } = await open();
     const { id } = await enqueueOne(store, { key });
     const job = replacing();
-    await store.enqueue([job]);
+    await store.jobs.enqueue([job]);
     const next = await startOne(store, { queue: "other", key: "other" });
     const ids = [id, job.id, next.id];
     const before = await Promise.all(ids.map((each) => pictureOf(store, each)));
-    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: false }]);
     assert.deepEqual(await Promise.all(ids.map((each) => pictureOf(store, each))), before);
   });
 
@@ -214,10 +215,10 @@ export const keyConflicts: Group = (open) => {
     const { store } = await open();
     const { id } = await enqueueOne(store, { key });
     const job = replacing();
-    await store.enqueue([job]);
-    await assert.rejects(store.revive(id, 1), KeyTaken);
+    await store.jobs.enqueue([job]);
+    await assert.rejects(store.jobs.revive(id, 1), KeyTakenError);
     await settleOne(store, done(await claimOne(store)));
-    await store.revive(id, 1);
+    await store.jobs.revive(id, 1);
     await assertHolds(store, id);
   });
 
@@ -225,15 +226,15 @@ export const keyConflicts: Group = (open) => {
     const { store } = await open();
     const first = await enqueueOne(store, kept);
     const jobs = Array.from({ length: 6 }, () => replacing());
-    const answers = (await Promise.all(jobs.map((job) => store.enqueue([job])))).flat();
+    const answers = (await Promise.all(jobs.map((job) => store.jobs.enqueue([job])))).flat();
     assert.deepEqual(
       answers,
       jobs.map(({ id }) => ({ id, added: true })),
     );
-    const left = await store.list({ status: "pending", limit: 9 });
+    const left = await store.jobs.list({ status: "pending", limit: 9 });
     assert.equal(left.length, 1);
     await assertHolds(store, left[0]!.id);
-    const replaced = await store.list({ status: "cancelled", limit: 9 });
+    const replaced = await store.jobs.list({ status: "cancelled", limit: 9 });
     assert.equal(replaced.length, jobs.length);
     assert.ok(idsOf(replaced).includes(first.id));
   });
@@ -241,15 +242,15 @@ export const keyConflicts: Group = (open) => {
   test("of many that would be rejected one is accepted", async () => {
     const { store } = await open();
     const jobs = Array.from({ length: 6 }, () => rejecting());
-    const answers = await Promise.allSettled(jobs.map((job) => store.enqueue([job])));
+    const answers = await Promise.allSettled(jobs.map((job) => store.jobs.enqueue([job])));
     const accepted = answers.flatMap((answer) =>
       answer.status === "fulfilled" ? answer.value : [],
     );
     assert.equal(accepted.length, 1);
     for (const answer of answers) {
-      if (answer.status === "rejected") assert.ok(answer.reason instanceof KeyTaken);
+      if (answer.status === "rejected") assert.ok(answer.reason instanceof KeyTakenError);
     }
-    assert.deepEqual(idsOf(await store.list({ limit: 9 })), idsOf(accepted));
+    assert.deepEqual(idsOf(await store.jobs.list({ limit: 9 })), idsOf(accepted));
   });
 
   test("a job is claimed or replaced, and never both", async () => {
@@ -259,14 +260,14 @@ export const keyConflicts: Group = (open) => {
       const holder = await enqueueOne(store, { queue, key: queue });
       const job = replacing({ queue, key: queue });
       const [replaced, claimed] = await Promise.all([
-        store.enqueue([job]).catch((error: unknown) => error),
-        store.claim(one({ queues: [queue] })),
+        store.jobs.enqueue([job]).catch((error: unknown) => error),
+        store.jobs.claim(one({ queues: [queue] })),
       ]);
       const isClaimed = idsOf(claimed).includes(holder.id);
-      if (replaced instanceof KeyTaken) {
+      if (replaced instanceof KeyTakenError) {
         assert.ok(isClaimed);
         assert.equal(replaced.holder, holder.id);
-        assert.equal(await store.find(job.id), null);
+        assert.equal(await store.jobs.find(job.id), null);
       } else {
         assert.deepEqual(replaced, [{ id: job.id, added: true }]);
         assert.ok(!isClaimed);

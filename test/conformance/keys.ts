@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { finalStatuses, statuses, type FinalStatus } from "../../src/core/job.ts";
-import type { ClaimedJob } from "../../src/store/store.ts";
+import type { ClaimedJob } from "../../src/jobs/store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import {
   cancelled,
@@ -35,8 +35,8 @@ export const keys: Group = (open) => {
       const before = await pictureOf(store, holder);
       const late = newJob({ key: "order-42", payload: '"other"', queue: "other" });
 
-      assert.deepEqual(await store.enqueue([late]), [{ id: holder, added: false }]);
-      assert.equal(await store.find(late.id), null);
+      assert.deepEqual(await store.jobs.enqueue([late]), [{ id: holder, added: false }]);
+      assert.equal(await store.jobs.find(late.id), null);
       assert.deepEqual(await pictureOf(store, holder), before);
     });
   }
@@ -48,7 +48,7 @@ export const keys: Group = (open) => {
       const next = await enqueueOne(store, { key: "order-42" });
 
       const late = newJob({ key: "order-42" });
-      assert.deepEqual(await store.enqueue([late]), [{ id: next.id, added: false }]);
+      assert.deepEqual(await store.jobs.enqueue([late]), [{ id: next.id, added: false }]);
     });
   }
 
@@ -56,7 +56,7 @@ export const keys: Group = (open) => {
     test(`a ${status} job that is cancelled lets go of its key`, async () => {
       const { store } = await open();
       const id = await jobIn(store, status, { key: "order-42" });
-      assert.equal(await store.cancel(id), "cancelled");
+      assert.equal(await store.jobs.cancel(id), "cancelled");
       await enqueueOne(store, { key: "order-42" });
     });
   }
@@ -64,8 +64,8 @@ export const keys: Group = (open) => {
   test("a running job whose cancelling was asked for holds its key until it ends", async () => {
     const { store } = await open();
     const claimed = await startOne(store, { key: "order-42" });
-    await store.cancel(claimed.id);
-    assert.deepEqual(await store.enqueue([newJob({ key: "order-42" })]), [
+    await store.jobs.cancel(claimed.id);
+    assert.deepEqual(await store.jobs.enqueue([newJob({ key: "order-42" })]), [
       { id: claimed.id, added: false },
     ]);
 
@@ -75,14 +75,14 @@ export const keys: Group = (open) => {
 
   test("a job that failed because no attempt was left has let go of its key", async () => {
     const { store } = await open();
-    const claimed = await startOne(store, { key: "order-42", attemptsMax: 1 });
+    const claimed = await startOne(store, { key: "order-42", maxAttempts: 1 });
     assert.equal((await settleOne(store, retry(claimed))).status, "failed");
     await enqueueOne(store, { key: "order-42" });
   });
 
   test("a job whose last worker died has let go of its key", async () => {
     const bundle = await open();
-    const claimed = await startOne(bundle.store, { key: "order-42", attemptsMax: 1 });
+    const claimed = await startOne(bundle.store, { key: "order-42", maxAttempts: 1 });
     assert.equal((await crash(bundle, claimed)).status, "failed");
     await enqueueOne(bundle.store, { key: "order-42" });
   });
@@ -92,7 +92,7 @@ export const keys: Group = (open) => {
     const { store } = bundle;
     const claimed = await startOne(store, { key: "order-42" });
     const again = await crashAndClaim(bundle, claimed, "worker-b");
-    assert.deepEqual(await store.enqueue([newJob({ key: "order-42" })]), [
+    assert.deepEqual(await store.jobs.enqueue([newJob({ key: "order-42" })]), [
       { id: claimed.id, added: false },
     ]);
     await settleOne(store, done(again));
@@ -103,7 +103,10 @@ export const keys: Group = (open) => {
     const { store, clock } = await open();
     await jobIn(store, "done", { key: "order-42" });
     clock.advance(1);
-    assert.equal(await store.prune({ keepMs: { done: 0, failed: 0, cancelled: 0 }, limit: 9 }), 1);
+    assert.equal(
+      await store.jobs.prune({ keepMs: { done: 0, failed: 0, cancelled: 0 }, limit: 9 }),
+      1,
+    );
     await enqueueOne(store, { key: "order-42" });
   });
 
@@ -116,7 +119,7 @@ export const keys: Group = (open) => {
       newJob({ task: "mail.send", key: "42" }),
       newJob({ task: "order.ship", key: "42" }),
     ];
-    assert.deepEqual(idsOf(await store.enqueue(again)), [mail.id, ship.id]);
+    assert.deepEqual(idsOf(await store.jobs.enqueue(again)), [mail.id, ship.id]);
   });
 
   const ends: Record<string, (bundle: Bundle, claimed: ClaimedJob) => Promise<unknown>> = {
@@ -124,8 +127,8 @@ export const keys: Group = (open) => {
     fails: ({ store }, claimed) => settleOne(store, failed(claimed)),
     crashes: (bundle, claimed) => crash(bundle, claimed),
     "is cancelled": async ({ store }, claimed) => {
-      await store.release([claimed]);
-      await store.cancel(claimed.id);
+      await store.jobs.release([claimed]);
+      await store.jobs.cancel(claimed.id);
     },
   };
   for (const [how, end] of Object.entries(ends)) {
@@ -134,11 +137,11 @@ export const keys: Group = (open) => {
       const { store } = bundle;
       const otherTask = await enqueueOne(store, { task: "a", key: "42", queue: "a" });
       const otherKey = await enqueueOne(store, { task: "b", key: "43", queue: "b" });
-      const claimed = await startOne(store, { task: "b", key: "42", attemptsMax: 1 });
+      const claimed = await startOne(store, { task: "b", key: "42", maxAttempts: 1 });
       await end(bundle, claimed);
 
       const late = [newJob({ task: "a", key: "42" }), newJob({ task: "b", key: "43" })];
-      assert.deepEqual(idsOf(await store.enqueue(late)), [otherTask.id, otherKey.id]);
+      assert.deepEqual(idsOf(await store.jobs.enqueue(late)), [otherTask.id, otherKey.id]);
       await enqueueOne(store, { task: "b", key: "42" });
     });
   }
@@ -147,40 +150,40 @@ export const keys: Group = (open) => {
     const { store } = await open();
     const { id } = await enqueueOne(store, { queue: "slow", key: "42" });
     const other = newJob({ queue: "fast", key: "42" });
-    assert.deepEqual(await store.enqueue([other]), [{ id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([other]), [{ id, added: false }]);
   });
 
   test("jobs without a key do not get in one another's way", async () => {
     const { store } = await open();
     await enqueueOne(store);
     await enqueueOne(store);
-    assert.equal((await store.claim(upTo(9))).length, 2);
+    assert.equal((await store.jobs.claim(upTo(9))).length, 2);
   });
 
   test("a key that is twice in one batch is one job", async () => {
     const { store } = await open();
     const [first, second] = [newJob({ key: "42" }), newJob({ key: "42" })];
-    assert.deepEqual(await store.enqueue([first, second]), [
+    assert.deepEqual(await store.jobs.enqueue([first, second]), [
       { id: first.id, added: true },
       { id: first.id, added: false },
     ]);
-    assert.equal(await store.find(second.id), null);
+    assert.equal(await store.jobs.find(second.id), null);
   });
 
   test("a key that many enqueue at the same moment is one job", async () => {
     const { store } = await open();
     const jobs = Array.from({ length: 9 }, () => newJob({ key: "42" }));
 
-    const answers = (await Promise.all(jobs.map((job) => store.enqueue([job])))).flat();
+    const answers = (await Promise.all(jobs.map((job) => store.jobs.enqueue([job])))).flat();
     assert.equal(answers.filter(({ added }) => added).length, 1);
     assert.equal(new Set(idsOf(answers)).size, 1);
-    assert.deepEqual(idsOf(await store.list({ limit: 9 })), [answers[0]!.id]);
+    assert.deepEqual(idsOf(await store.jobs.list({ limit: 9 })), [answers[0]!.id]);
   });
 
   test("an enqueue with a key whose answer was lost can be repeated", async () => {
     const { store } = await open();
     const job = await enqueueOne(store, { key: "42" });
-    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: false }]);
     assert.equal((await mustFind(store, job.id)).key, "42");
 
     await settleOne(store, done(await claimOne(store)));
@@ -192,7 +195,7 @@ export const keys: Group = (open) => {
     const job = newJob({ key: "42" });
     await settleOne(store, done(await startOne(store, job)));
 
-    assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: false }]);
     await enqueueOne(store, { key: "42" });
   });
 
@@ -203,7 +206,7 @@ export const keys: Group = (open) => {
     const next = await enqueueOne(store, { key: "42" });
     const before = [await pictureOf(store, job.id), await pictureOf(store, next.id)];
 
-    const [answer] = await store.enqueue([job]);
+    const [answer] = await store.jobs.enqueue([job]);
     assert.equal(answer?.added, false);
     assert.deepEqual([await pictureOf(store, job.id), await pictureOf(store, next.id)], before);
   });
@@ -212,7 +215,9 @@ export const keys: Group = (open) => {
     const { store } = await open();
     const job = await enqueueOne(store);
 
-    assert.deepEqual(await store.enqueue([{ ...job, key: "42" }]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([{ ...job, key: "42" }]), [
+      { id: job.id, added: false },
+    ]);
     assert.equal((await mustFind(store, job.id)).key, null);
     await enqueueOne(store, { key: "42" });
   });
@@ -221,9 +226,13 @@ export const keys: Group = (open) => {
     const { store } = await open();
     const job = await enqueueOne(store, { key: "42" });
 
-    assert.deepEqual(await store.enqueue([{ ...job, key: "43" }]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([{ ...job, key: "43" }]), [
+      { id: job.id, added: false },
+    ]);
     await enqueueOne(store, { key: "43" });
-    assert.deepEqual(await store.enqueue([newJob({ key: "42" })]), [{ id: job.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([newJob({ key: "42" })]), [
+      { id: job.id, added: false },
+    ]);
   });
 
   for (const { name, settle, status } of outcomes) {
@@ -232,13 +241,13 @@ export const keys: Group = (open) => {
       const { store, clock } = bundle;
       const job = await enqueueOne(store, { key: "42", start: { delayMs: HOUR_MS } });
       clock.advance(HOUR_MS);
-      await store.promoteDue({ limit: 9 });
+      await store.jobs.promoteDue({ limit: 9 });
       await settleOne(store, settle(await claimOne(store)));
 
       const ended = finalStatuses.includes(status as FinalStatus);
       const late = newJob({ key: "42" });
       const expected = ended ? { id: late.id, added: true } : { id: job.id, added: false };
-      assert.deepEqual(await store.enqueue([late]), [expected]);
+      assert.deepEqual(await store.jobs.enqueue([late]), [expected]);
     });
   }
 };

@@ -34,7 +34,7 @@ export const leases: Group = (open) => {
     const claimed = await startOne(store);
     clock.advance(10_000);
 
-    const extended = await store.extend([claimed], LEASE_MS);
+    const extended = await store.jobs.extend([claimed], LEASE_MS);
     const lockedUntil = clock.now() + LEASE_MS;
     assert.deepEqual(extended, [{ ...fenceOf(claimed), lockedUntil, cancelRequested: false }]);
     assert.equal((await mustFind(store, claimed.id)).lockedUntil, lockedUntil);
@@ -44,7 +44,7 @@ export const leases: Group = (open) => {
     const { store } = await open();
     const claimed = await startOne(store);
 
-    const [extended] = await store.extend([claimed], 1_000);
+    const [extended] = await store.jobs.extend([claimed], 1_000);
     assert.equal(extended?.lockedUntil, claimed.lockedUntil);
     assert.equal((await mustFind(store, claimed.id)).lockedUntil, claimed.lockedUntil);
   });
@@ -54,7 +54,7 @@ export const leases: Group = (open) => {
     const claimed = await startOne(store);
     clock.set(clock.now() - HOUR_MS);
 
-    const [extended] = await store.extend([claimed], LEASE_MS);
+    const [extended] = await store.jobs.extend([claimed], LEASE_MS);
     assert.equal(extended?.lockedUntil, claimed.lockedUntil);
   });
 
@@ -63,7 +63,7 @@ export const leases: Group = (open) => {
     const claimed = await startOne(store);
     const before = await pictureOf(store, claimed.id);
     clock.advance(1_000);
-    await store.extend([claimed], LEASE_MS);
+    await store.jobs.extend([claimed], LEASE_MS);
 
     const after = await pictureOf(store, claimed.id);
     const moved = { lockedUntil: claimed.lockedUntil, heartbeatAt: before.job?.heartbeatAt };
@@ -73,18 +73,18 @@ export const leases: Group = (open) => {
 
   test("extending an empty batch extends nothing", async () => {
     const { store } = await open();
-    assert.deepEqual(await store.extend([], LEASE_MS), []);
+    assert.deepEqual(await store.jobs.extend([], LEASE_MS), []);
   });
 
   test("a mixed batch extends exactly those that are still ours", async () => {
     const { store, clock } = await open();
-    await store.enqueue([newJob(), newJob(), newJob(), newJob()]);
-    const [kept, settled, stolen, alsoKept] = await store.claim(upTo(4));
+    await store.jobs.enqueue([newJob(), newJob(), newJob(), newJob()]);
+    const [kept, settled, stolen, alsoKept] = await store.jobs.claim(upTo(4));
     await settleOne(store, done(settled!));
     clock.advance(5);
     const fences = [kept!, settled!, { ...stolen!, epoch: 9 }, alsoKept!];
 
-    const extended = await store.extend(fences, LEASE_MS);
+    const extended = await store.jobs.extend(fences, LEASE_MS);
     assert.deepEqual(sortedIds(extended), sortedIds([kept!, alsoKept!]));
     assert.equal((await mustFind(store, stolen!.id)).lockedUntil, stolen!.lockedUntil);
   });
@@ -95,8 +95,8 @@ export const leases: Group = (open) => {
     const settled = await startOne(store);
     clock.advance(HOUR_MS);
 
-    assert.deepEqual(idsOf(await store.extend([extended], LEASE_MS)), [extended.id]);
-    assert.deepEqual(idsOf(await store.settle([done(settled)])), [settled.id]);
+    assert.deepEqual(idsOf(await store.jobs.extend([extended], LEASE_MS)), [extended.id]);
+    assert.deepEqual(idsOf(await store.jobs.settle([done(settled)])), [settled.id]);
   });
 
   test("a lease that runs is not taken back", async () => {
@@ -104,7 +104,7 @@ export const leases: Group = (open) => {
     const claimed = await startOne(store);
     clock.set(claimed.lockedUntil);
 
-    assert.deepEqual(await store.reclaimExpired({ ...sweep, graceMs: 0 }), []);
+    assert.deepEqual(await store.jobs.reclaimExpired({ ...sweep, graceMs: 0 }), []);
     assert.equal(await statusOf(store, claimed.id), "processing");
   });
 
@@ -112,23 +112,23 @@ export const leases: Group = (open) => {
     const { store, clock } = await open();
     const claimed = await startOne(store);
     clock.set(claimed.lockedUntil + GRACE_MS);
-    assert.deepEqual(await store.reclaimExpired(sweep), []);
+    assert.deepEqual(await store.jobs.reclaimExpired(sweep), []);
     assert.equal(await statusOf(store, claimed.id), "processing");
 
     clock.advance(1);
-    assert.deepEqual(idsOf(await store.reclaimExpired(sweep)), [claimed.id]);
+    assert.deepEqual(idsOf(await store.jobs.reclaimExpired(sweep)), [claimed.id]);
   });
 
   test("a lease that was extended is not taken back at its first end", async () => {
     const { store, clock } = await open();
     const claimed = await startOne(store);
     clock.advance(LEASE_MS / 2);
-    const [extended] = await store.extend([claimed], LEASE_MS);
+    const [extended] = await store.jobs.extend([claimed], LEASE_MS);
     clock.set(claimed.lockedUntil + GRACE_MS + 1);
-    assert.deepEqual(await store.reclaimExpired(sweep), []);
+    assert.deepEqual(await store.jobs.reclaimExpired(sweep), []);
 
     clock.set(extended!.lockedUntil + GRACE_MS + 1);
-    assert.deepEqual(idsOf(await store.reclaimExpired(sweep)), [claimed.id]);
+    assert.deepEqual(idsOf(await store.jobs.reclaimExpired(sweep)), [claimed.id]);
   });
 
   test("a job that was taken back will be retried, and its crash and attempt are counted", async () => {
@@ -157,7 +157,7 @@ export const leases: Group = (open) => {
 
   test("the next worker of a job learns how often it crashed", async () => {
     const bundle = await open();
-    const first = await startOne(bundle.store, { attemptsMax: 9 });
+    const first = await startOne(bundle.store, { maxAttempts: 9 });
     const second = await crashAndClaim(bundle, first, "worker-b");
 
     assert.equal(second.crashes, 1);
@@ -172,7 +172,7 @@ export const leases: Group = (open) => {
     const claimed = await startOne(store, {}, { worker: "worker-x" });
     await crash(bundle, claimed);
 
-    const [attempt, ...more] = await store.attempts(claimed.id);
+    const [attempt, ...more] = await store.jobs.attempts(claimed.id);
     assert.deepEqual(more, []);
     const { error, ...rest } = attempt!;
     assert.deepEqual(rest, {
@@ -192,7 +192,7 @@ export const leases: Group = (open) => {
   test("a job that crashed too many workers is kept from the next as poison", async () => {
     const bundle = await open();
     const { store, clock } = bundle;
-    let claimed = await startOne(store, { attemptsMax: 50 });
+    let claimed = await startOne(store, { maxAttempts: 50 });
     for (let crashes = 1; crashes < CRASHES_MAX; crashes += 1) {
       claimed = await crashAndClaim(bundle, claimed, `worker-${crashes}`);
     }
@@ -204,13 +204,13 @@ export const leases: Group = (open) => {
     assert.equal(job.crashes, CRASHES_MAX);
     assert.equal(job.finishedAt, clock.now());
     assert.equal((JSON.parse(job.lastError ?? "null") as ErrorRecord).code, "POISON");
-    assert.equal((await store.attempts(claimed.id)).length, CRASHES_MAX);
+    assert.equal((await store.jobs.attempts(claimed.id)).length, CRASHES_MAX);
   });
 
   test("a failure between two crashes does not make the crashes forgotten", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const first = await startOne(store, { attemptsMax: 50 });
+    const first = await startOne(store, { maxAttempts: 50 });
     const second = await crashAndClaim(bundle, first, "worker-b");
     await settleOne(store, retry(second));
     await promoteOne(bundle, first.id);
@@ -224,7 +224,7 @@ export const leases: Group = (open) => {
   test("a job without an attempt left is failed when its worker dies", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const claimed = await startOne(store, { attemptsMax: 1 });
+    const claimed = await startOne(store, { maxAttempts: 1 });
 
     const { status, attempts, dueAt } = await crash(bundle, claimed);
     assert.deepEqual({ status, attempts, dueAt }, { status: "failed", attempts: 1, dueAt: null });
@@ -239,22 +239,22 @@ export const leases: Group = (open) => {
     const bundle = await open();
     const { store } = bundle;
     const claimed = await startOne(store);
-    await store.cancel(claimed.id);
+    await store.jobs.cancel(claimed.id);
 
     assert.equal((await crash(bundle, claimed)).status, "cancelled");
     assert.equal(await statusOf(store, claimed.id), "cancelled");
-    assert.equal(await store.promoteDue({ limit: 9 }), 0);
+    assert.equal(await store.jobs.promoteDue({ limit: 9 }), 0);
   });
 
   test("taking back takes at most its limit", async () => {
     const { store, clock } = await open();
-    await store.enqueue([newJob(), newJob(), newJob()]);
-    const claimed = await store.claim(upTo(3));
+    await store.jobs.enqueue([newJob(), newJob(), newJob()]);
+    const claimed = await store.jobs.claim(upTo(3));
     clock.advance(LEASE_MS + GRACE_MS + 1);
 
-    const first = await store.reclaimExpired({ ...sweep, limit: 2 });
+    const first = await store.jobs.reclaimExpired({ ...sweep, limit: 2 });
     assert.equal(first.length, 2);
-    const second = await store.reclaimExpired({ ...sweep, limit: 2 });
+    const second = await store.jobs.reclaimExpired({ ...sweep, limit: 2 });
     assert.deepEqual(sortedIds([...first, ...second]), sortedIds(claimed));
   });
 
@@ -265,18 +265,18 @@ export const leases: Group = (open) => {
     const before = await pictureOf(store, long.id);
     clock.advance(1_000 + GRACE_MS + 1);
 
-    assert.deepEqual(idsOf(await store.reclaimExpired(sweep)), [short.id]);
+    assert.deepEqual(idsOf(await store.jobs.reclaimExpired(sweep)), [short.id]);
     assert.deepEqual(await pictureOf(store, long.id), before);
   });
 
   test("sweeps at the same moment take each lease back once", async () => {
     const { store, clock } = await open();
-    await store.enqueue(Array.from({ length: 12 }, () => newJob()));
-    const claimed = await store.claim(upTo(12));
+    await store.jobs.enqueue(Array.from({ length: 12 }, () => newJob()));
+    const claimed = await store.jobs.claim(upTo(12));
     clock.advance(LEASE_MS + GRACE_MS + 1);
 
     const sweeps = await Promise.all(
-      Array.from({ length: 6 }, () => store.reclaimExpired({ ...sweep, limit: 5 })),
+      Array.from({ length: 6 }, () => store.jobs.reclaimExpired({ ...sweep, limit: 5 })),
     );
     assert.deepEqual(sortedIds(sweeps.flat()), sortedIds(claimed));
     for (const { id } of claimed) assert.equal((await mustFind(store, id)).crashes, 1);
@@ -290,8 +290,8 @@ export const leases: Group = (open) => {
       clock.advance(LEASE_MS + GRACE_MS + 1);
 
       const [settled, reclaimed] = await Promise.all([
-        store.settle([done(claimed)]),
-        store.reclaimExpired(sweep),
+        store.jobs.settle([done(claimed)]),
+        store.jobs.reclaimExpired(sweep),
       ]);
       assert.equal(settled.length + reclaimed.length, 1);
       const expected = settled.length === 1 ? "done" : "retry";
@@ -305,13 +305,13 @@ export const leases: Group = (open) => {
     const long = await startOne(store, { queue: "mail" }, { worker: "worker-l", leaseMs: 5_000 });
     const claimedAt = clock.now();
     clock.set(short.lockedUntil);
-    assert.equal((await store.leases({ state: "expired", limit: 9 })).length, 0);
+    assert.equal((await store.jobs.leases({ state: "expired", limit: 9 })).length, 0);
     clock.advance(1);
-    await store.extend([long], 9_000);
-    await store.cancel(long.id);
+    await store.jobs.extend([long], 9_000);
+    await store.jobs.cancel(long.id);
 
     const record = { queue: "mail", task: "mail.send", attempt: 1, claimedAt };
-    assert.deepEqual(await store.leases({ state: "expired", limit: 9 }), [
+    assert.deepEqual(await store.jobs.leases({ state: "expired", limit: 9 }), [
       {
         ...fenceOf(short),
         ...record,
@@ -321,7 +321,7 @@ export const leases: Group = (open) => {
         cancelRequestedAt: null,
       },
     ]);
-    assert.deepEqual(await store.leases({ state: "active", limit: 9 }), [
+    assert.deepEqual(await store.jobs.leases({ state: "active", limit: 9 }), [
       {
         ...fenceOf(long),
         ...record,
@@ -336,17 +336,20 @@ export const leases: Group = (open) => {
   test("leases come by id, a page at a time, for one worker or for all", async () => {
     const { store } = await open();
     const jobs = Array.from({ length: 5 }, () => newJob());
-    await store.enqueue(jobs.toReversed());
-    const ofA = await store.claim(upTo(3, { worker: "worker-a" }));
-    await store.claim(upTo(2, { worker: "worker-b" }));
+    await store.jobs.enqueue(jobs.toReversed());
+    const ofA = await store.jobs.claim(upTo(3, { worker: "worker-a" }));
+    await store.jobs.claim(upTo(2, { worker: "worker-b" }));
 
-    const first = await store.leases({ state: "active", limit: 2 });
-    const rest = await store.leases({ state: "active", limit: 9, after: first.at(-1)!.id });
+    const first = await store.jobs.leases({ state: "active", limit: 2 });
+    const rest = await store.jobs.leases({ state: "active", limit: 9, after: first.at(-1)!.id });
     assert.deepEqual(idsOf([...first, ...rest]), sortedIds(jobs));
-    const own = await store.leases({ state: "active", worker: "worker-a", limit: 9 });
+    const own = await store.jobs.leases({ state: "active", worker: "worker-a", limit: 9 });
     assert.deepEqual(idsOf(own), sortedIds(ofA));
-    assert.deepEqual(await store.leases({ state: "active", worker: "worker-c", limit: 9 }), []);
-    assert.deepEqual(await store.leases({ state: "active", after: nextId(), limit: 9 }), []);
+    assert.deepEqual(
+      await store.jobs.leases({ state: "active", worker: "worker-c", limit: 9 }),
+      [],
+    );
+    assert.deepEqual(await store.jobs.leases({ state: "active", after: nextId(), limit: 9 }), []);
   });
 
   test("a lease is gone once its job was settled, released or taken back", async () => {
@@ -355,19 +358,19 @@ export const leases: Group = (open) => {
     const settled = await startOne(store);
     await settleOne(store, done(settled));
     const handedBack = await startOne(store, { queue: "other" });
-    await store.release([handedBack]);
+    await store.jobs.release([handedBack]);
     const crashed = await startOne(store);
     await crash(bundle, crashed);
 
-    assert.deepEqual(await store.leases({ state: "active", limit: 9 }), []);
-    assert.deepEqual(await store.leases({ state: "expired", limit: 9 }), []);
+    assert.deepEqual(await store.jobs.leases({ state: "active", limit: 9 }), []);
+    assert.deepEqual(await store.jobs.leases({ state: "expired", limit: 9 }), []);
   });
 
   test("a lease that is extended twice in one batch is told once", async () => {
     const { store } = await open();
     const claimed = await startOne(store);
     const fences = [fenceOf(claimed), fenceOf(claimed), { ...fenceOf(claimed), epoch: 9 }];
-    const extended = await store.extend(fences, 2 * LEASE_MS);
+    const extended = await store.jobs.extend(fences, 2 * LEASE_MS);
     assert.deepEqual(idsOf(extended), [claimed.id]);
   });
 };

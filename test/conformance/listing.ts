@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { statuses, type Status } from "../../src/core/job.ts";
-import type { ListFilter, Store } from "../../src/store/store.ts";
+import type { ListFilter } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   done,
@@ -39,8 +40,8 @@ export const listing: Group = (open) => {
   test("a job that does not exist is not found", async () => {
     const { store } = await open();
     await enqueueOne(store);
-    assert.equal(await store.find(nextId()), null);
-    assert.deepEqual(await store.attempts(nextId()), []);
+    assert.equal(await store.jobs.find(nextId()), null);
+    assert.deepEqual(await store.jobs.attempts(nextId()), []);
   });
 
   for (const status of statuses) {
@@ -55,7 +56,7 @@ export const listing: Group = (open) => {
     test(`a list of ${status} jobs has all of them and no others, newest first`, async () => {
       const { store } = await open();
       const ids = await twoInEachState(store);
-      const listed = await store.list({ status, limit: 99 });
+      const listed = await store.jobs.list({ status, limit: 99 });
       assert.deepEqual(idsOf(listed), ids[status].toReversed());
       assert.ok(listed.every((job) => job.status === status));
     });
@@ -64,22 +65,22 @@ export const listing: Group = (open) => {
       const { store } = await open();
       const ids = await twoInEachState(store);
       const [older, newer] = ids[status];
-      assert.deepEqual(idsOf(await store.list({ status, limit: 1 })), [newer]);
-      assert.deepEqual(idsOf(await store.list({ status, limit: 1, before: newer! })), [older]);
-      assert.deepEqual(await store.list({ status, limit: 1, before: older! }), []);
+      assert.deepEqual(idsOf(await store.jobs.list({ status, limit: 1 })), [newer]);
+      assert.deepEqual(idsOf(await store.jobs.list({ status, limit: 1, before: newer! })), [older]);
+      assert.deepEqual(await store.jobs.list({ status, limit: 1, before: older! }), []);
     });
   }
 
   test("a list without a status has jobs in every state, newest first", async () => {
     const { store } = await open();
     const ids = Object.values(await twoInEachState(store)).flat();
-    assert.deepEqual(idsOf(await store.list({ limit: 99 })), ids.toSorted().toReversed());
+    assert.deepEqual(idsOf(await store.jobs.list({ limit: 99 })), ids.toSorted().toReversed());
   });
 
   test("a listed job says what the job itself says, but for payload and result", async () => {
     const { store } = await open();
     for (const status of statuses) {
-      const facts = { queue: status, key: `key-${status}`, priority: 3, attemptsMax: 8 };
+      const facts = { queue: status, key: `key-${status}`, priority: 3, maxAttempts: 8 };
       const id = await jobIn(store, status, facts);
       const job = await mustFind(store, id);
       const { payload, result, cancelRequestedAt, ...summary } = job;
@@ -88,7 +89,7 @@ export const listing: Group = (open) => {
         [result !== null, summary.lastError !== null],
         [status === "done", status === "retry" || status === "failed"],
       );
-      assert.deepEqual(await store.list({ queue: status, limit: 9 }), [summary]);
+      assert.deepEqual(await store.jobs.list({ queue: status, limit: 9 }), [summary]);
     }
   });
 
@@ -98,13 +99,13 @@ export const listing: Group = (open) => {
     const b = await enqueueOne(store, { queue: "mail", task: "receive" });
     const c = await enqueueOne(store, { queue: "post", task: "send" });
 
-    assert.deepEqual(idsOf(await store.list({ queue: "mail", limit: 9 })), [b.id, a.id]);
-    assert.deepEqual(idsOf(await store.list({ task: "send", limit: 9 })), [c.id, a.id]);
+    assert.deepEqual(idsOf(await store.jobs.list({ queue: "mail", limit: 9 })), [b.id, a.id]);
+    assert.deepEqual(idsOf(await store.jobs.list({ task: "send", limit: 9 })), [c.id, a.id]);
     const both = { queue: "mail", task: "send", limit: 9 };
-    assert.deepEqual(idsOf(await store.list(both)), [a.id]);
-    assert.deepEqual(idsOf(await store.list({ ...both, status: "pending" })), [a.id]);
-    assert.deepEqual(await store.list({ ...both, status: "done" }), []);
-    assert.deepEqual(await store.list({ queue: "nowhere", limit: 9 }), []);
+    assert.deepEqual(idsOf(await store.jobs.list(both)), [a.id]);
+    assert.deepEqual(idsOf(await store.jobs.list({ ...both, status: "pending" })), [a.id]);
+    assert.deepEqual(await store.jobs.list({ ...both, status: "done" }), []);
+    assert.deepEqual(await store.jobs.list({ queue: "nowhere", limit: 9 }), []);
   });
 
   test("a list can be of one key, whatever became of the jobs that had it", async () => {
@@ -116,7 +117,7 @@ export const listing: Group = (open) => {
     await enqueueOne(store, { task: "send" });
 
     const list = async (filter: Partial<ListFilter>) =>
-      idsOf(await store.list({ key: "order 42", limit: 9, ...filter }));
+      idsOf(await store.jobs.list({ key: "order 42", limit: 9, ...filter }));
     assert.deepEqual(await list({}), [other.id, live.id, ended]);
     assert.deepEqual(await list({ limit: 1 }), [other.id]);
     assert.deepEqual(await list({ before: other.id }), [live.id, ended]);
@@ -134,9 +135,9 @@ export const listing: Group = (open) => {
       "01a1e35b-c449-7001-a000-00000000000a",
       "01a1e35b-c44a-7000-8000-000000000000",
     ];
-    await store.enqueue(ids.map((id) => newJob({ id })));
+    await store.jobs.enqueue(ids.map((id) => newJob({ id })));
     const list = async (prefix: string, limit = 9) =>
-      idsOf(await store.list({ prefix, limit })).toReversed();
+      idsOf(await store.jobs.list({ prefix, limit })).toReversed();
     assert.deepEqual(await list("01a1e35b-c449"), ids.slice(1, 3));
     assert.deepEqual(await list("01A1E35BC449"), ids.slice(1, 3));
     assert.deepEqual(await list("01a1e35b-c449-7001"), [ids[2]]);
@@ -144,23 +145,23 @@ export const listing: Group = (open) => {
     assert.deepEqual(await list(ids[0]!), [ids[0]]);
     for (const none of ["01a1e35c", "mail", "%", ""]) assert.deepEqual(await list(none), []);
 
-    const beside = async (...some: string[]) => (await store.neighbours("job", some)).toSorted();
+    const beside = async (...some: string[]) => (await store.jobs.neighbours(some)).toSorted();
     assert.deepEqual(await beside(ids[1]!), [ids[0], ids[2]]);
     assert.deepEqual(await beside(ids[0]!, ids[3]!), [ids[1], ids[2]]);
     assert.deepEqual(await beside(), []);
-    assert.deepEqual(await store.neighbours("item", ids), []);
+    assert.deepEqual(await store.items.neighbours(ids), []);
   });
 
   test("pages have no gap and no repetition while new jobs arrive", async () => {
     const { store } = await open();
     const jobs = Array.from({ length: 23 }, () => newJob());
-    await store.enqueue(jobs);
+    await store.jobs.enqueue(jobs);
 
     const seen: string[] = [];
     // A repetition would go round in circles, so there is an end to it.
     for (let pages = 0; pages < jobs.length; pages += 1) {
       const before = seen.at(-1);
-      const page = await store.list({ limit: 5, ...(before === undefined ? {} : { before }) });
+      const page = await store.jobs.list({ limit: 5, ...(before === undefined ? {} : { before }) });
       seen.push(...idsOf(page));
       await enqueueOne(store);
       await enqueueOne(store, { start: { delayMs: 9 } });
@@ -171,21 +172,21 @@ export const listing: Group = (open) => {
   test("pages have no gap and no repetition while jobs go from state to state", async () => {
     const { store } = await open();
     const jobs = Array.from({ length: 12 }, () => newJob());
-    await store.enqueue(jobs);
+    await store.jobs.enqueue(jobs);
 
-    const seen = idsOf(await store.list({ limit: 5 }));
+    const seen = idsOf(await store.jobs.list({ limit: 5 }));
     await claimOne(store);
-    await store.cancel(jobs[3]!.id);
-    seen.push(...idsOf(await store.list({ limit: 5, before: seen.at(-1)! })));
+    await store.jobs.cancel(jobs[3]!.id);
+    seen.push(...idsOf(await store.jobs.list({ limit: 5, before: seen.at(-1)! })));
     await claimOne(store);
-    seen.push(...idsOf(await store.list({ limit: 5, before: seen.at(-1)! })));
+    seen.push(...idsOf(await store.jobs.list({ limit: 5, before: seen.at(-1)! })));
     assert.deepEqual(seen, idsOf(jobs).toReversed());
   });
 
   test("finished jobs are found by id with their results, and the others are left out", async () => {
     const { store } = await open();
     const ids = await twoInEachState(store);
-    const found = await store.findFinished([...Object.values(ids).flat(), nextId()]);
+    const found = await store.jobs.findFinished([...Object.values(ids).flat(), nextId()]);
 
     const facts = { task: "mail.send", attempts: 1, result: null, error: null };
     const expected = [
@@ -194,7 +195,7 @@ export const listing: Group = (open) => {
       ...ids.cancelled.map((id) => ({ ...facts, id, status: "cancelled" })),
     ];
     assert.deepEqual(found.toSorted(byId), expected.toSorted(byId));
-    assert.deepEqual(await store.findFinished([]), []);
+    assert.deepEqual(await store.jobs.findFinished([]), []);
   });
 
   test("statistics count the jobs of each queue by status", async () => {
@@ -208,7 +209,7 @@ export const listing: Group = (open) => {
 
     const none = Object.fromEntries(statuses.map((status) => [status, 0]));
     const each = Object.fromEntries(statuses.map((status) => [status, 1]));
-    const stats = new Map((await store.stats()).map((queue) => [queue.queue, queue]));
+    const stats = new Map((await store.jobs.stats()).map((queue) => [queue.queue, queue]));
     assert.deepEqual([...stats.keys()].toSorted(), ["a", "b"]);
     assert.deepEqual(stats.get("a")?.counts, { ...each, pending: 0 });
     assert.equal(stats.get("a")?.oldestPendingAt, null);
@@ -220,39 +221,39 @@ export const listing: Group = (open) => {
     const { store, clock } = await open();
     const claimed = await startOne(store);
     clock.advance(5_000);
-    await store.release([claimed]);
-    const [queue] = await store.stats();
+    await store.jobs.release([claimed]);
+    const [queue] = await store.jobs.stats();
     assert.equal(queue?.oldestPendingAt, clock.now());
   });
 
   test("an empty database has no queues", async () => {
     const { store } = await open();
-    assert.deepEqual(await store.stats(), []);
-    assert.equal(await store.hasPending("default"), false);
+    assert.deepEqual(await store.jobs.stats(), []);
+    assert.equal(await store.jobs.hasPending("default"), false);
   });
 
   test("a queue has pending jobs exactly while a job of it is pending", async () => {
     const { store } = await open();
     for (const status of statuses) {
       await jobIn(store, status, { queue: status });
-      assert.equal(await store.hasPending(status), status === "pending");
+      assert.equal(await store.jobs.hasPending(status), status === "pending");
     }
     await claimOne(store, { queues: ["pending"] });
-    assert.equal(await store.hasPending("pending"), false);
+    assert.equal(await store.jobs.hasPending("pending"), false);
   });
 
   test("what is no id is the id of no job", async () => {
     const { store } = await open();
     const claimed = await startOne(store);
     for (const id of ["", "nope", "{}", `${claimed.id} `, claimed.id.toUpperCase()]) {
-      assert.equal(await store.find(id), null);
-      assert.deepEqual(await store.attempts(id), []);
-      assert.deepEqual(await store.findFinished([id]), []);
-      assert.equal(await store.cancel(id), null);
-      await assert.rejects(store.revive(id, 1), withCode("JOB_NOT_FOUND"));
-      assert.deepEqual(await store.extend([{ ...claimed, id }], 1_000), []);
-      assert.deepEqual(await store.settle([done({ ...claimed, id })]), []);
+      assert.equal(await store.jobs.find(id), null);
+      assert.deepEqual(await store.jobs.attempts(id), []);
+      assert.deepEqual(await store.jobs.findFinished([id]), []);
+      assert.equal(await store.jobs.cancel(id), null);
+      await assert.rejects(store.jobs.revive(id, 1), withCode("JOB_NOT_FOUND"));
+      assert.deepEqual(await store.jobs.extend([{ ...claimed, id }], 1_000), []);
+      assert.deepEqual(await store.jobs.settle([done({ ...claimed, id })]), []);
     }
-    assert.equal((await store.settle([done(claimed)])).length, 1);
+    assert.equal((await store.jobs.settle([done(claimed)])).length, 1);
   });
 };

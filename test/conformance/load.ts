@@ -11,23 +11,23 @@ export const load: Group = (open) => {
     await enqueueOne(store);
     // The note to other processes is sent a moment after the commit.
     await until("every pool is at rest", () =>
-      store.load().pools.every(({ busy, waiting }) => busy + waiting === 0),
+      store.db.load().pools.every(({ busy, waiting }) => busy + waiting === 0),
     );
   });
 
   test("a transaction that is refused is counted as rolled back", async () => {
     const { store } = await open();
-    const before = { ...store.load().transactions };
+    const before = { ...store.db.load().transactions };
     await enqueueOne(store, { key: "k" });
     const again = newJob({ key: "k", onConflict: "reject" });
-    await assert.rejects(store.enqueue([again]), { code: "KEY_TAKEN" });
-    assert.equal(store.load().transactions.rolledBack, before.rolledBack + 1);
-    assert.equal(store.load().transactions.repeated, before.repeated);
+    await assert.rejects(store.jobs.enqueue([again]), { code: "KEY_TAKEN" });
+    assert.equal(store.db.load().transactions.rolledBack, before.rolledBack + 1);
+    assert.equal(store.db.load().transactions.repeated, before.repeated);
   });
 
   test("what the database says of itself names tables of ours, if it says anything", async () => {
     const { store } = await open();
-    const condition = await store.condition();
+    const condition = await store.db.condition();
     if (condition === null) return;
     const names = condition.tables.map(({ table }) => table);
     assert.ok(names.includes("ready") && names.includes("lease"), names.join(", "));

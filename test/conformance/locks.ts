@@ -1,10 +1,10 @@
 /** Locks as rows: one has a key at a time, tokens only grow, and nobody who wants a lock is passed over for ever. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused } from "../../src/core/errors.ts";
-import type { LockRequest } from "../../src/core/lock.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { Store } from "../../src/store/store.ts";
+import { StoreRefusedError } from "../../src/core/errors.ts";
+import type { LockRequest } from "../../src/locks/backend.ts";
+import { sql } from "../../src/database/sql.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import { HOUR_MS, nextId } from "../support/jobs.ts";
 
@@ -22,7 +22,7 @@ function request(facts: Partial<LockRequest> = {}): LockRequest {
 
 /** Its token. */
 async function take(store: Store, wanted: LockRequest = request()): Promise<number> {
-  const token = await store.takeLock(wanted);
+  const token = await store.locks.take(wanted);
   assert.ok(token !== null, "the lock was not free");
   return token;
 }
@@ -31,7 +31,7 @@ export const locks: Group = (open) => {
   test("a lock that is free is taken, and told with all that is known about it", async () => {
     const { store, clock } = await open();
     const token = await take(store, request({ trace: "refund 7", owner: "host-b-1" }));
-    assert.deepEqual(await store.findLock(KEY), {
+    assert.deepEqual(await store.locks.find(KEY), {
       key: KEY,
       token,
       owner: "host-b-1",
@@ -40,27 +40,27 @@ export const locks: Group = (open) => {
       expiresAt: clock.now() + TTL_MS,
       expiresInMs: TTL_MS,
     });
-    assert.equal(await store.findLock("order:43"), null);
+    assert.equal(await store.locks.find("order:43"), null);
   });
 
   test("of many who ask at once one gets it", async () => {
     const { store, alone, another } = await open();
     const stores = alone === null ? [store, await another(), await another()] : [store];
     const asked = stores.flatMap((each) =>
-      Array.from({ length: 10 }, () => each.takeLock(request())),
+      Array.from({ length: 10 }, () => each.locks.take(request())),
     );
     const tokens = (await Promise.all(asked)).filter((token) => token !== null);
     assert.equal(tokens.length, 1);
-    assert.equal((await store.findLock(KEY))?.token, tokens[0]);
+    assert.equal((await store.locks.find(KEY))?.token, tokens[0]);
   });
 
   test("nobody else gets it before its time is over", async () => {
     const { store, clock } = await open();
     const first = await take(store);
     clock.advance(TTL_MS - 1);
-    assert.equal(await store.takeLock(request()), null);
+    assert.equal(await store.locks.take(request()), null);
     clock.advance(1);
-    assert.equal(await store.findLock(KEY), null);
+    assert.equal(await store.locks.find(KEY), null);
     assert.ok((await take(store)) > first);
   });
 
@@ -69,36 +69,36 @@ export const locks: Group = (open) => {
     const lost = { key: KEY, token: await take(store) };
     clock.advance(TTL_MS);
     const token = await take(store);
-    assert.equal(await store.extendLock(lost, TTL_MS), false);
-    assert.equal(await store.releaseLock(lost), false);
-    assert.equal((await store.findLock(KEY))?.token, token);
+    assert.equal(await store.locks.extend(lost, TTL_MS), false);
+    assert.equal(await store.locks.release(lost), false);
+    assert.equal((await store.locks.find(KEY))?.token, token);
   });
 
   test("it is extended from now on, and never made shorter", async () => {
     const { store, clock } = await open();
     const hold = { key: KEY, token: await take(store) };
     clock.advance(5_000);
-    assert.equal(await store.extendLock(hold, TTL_MS), true);
-    assert.equal((await store.findLock(KEY))?.expiresInMs, TTL_MS);
-    assert.equal(await store.extendLock(hold, 100), true);
-    assert.equal((await store.findLock(KEY))?.expiresInMs, TTL_MS);
+    assert.equal(await store.locks.extend(hold, TTL_MS), true);
+    assert.equal((await store.locks.find(KEY))?.expiresInMs, TTL_MS);
+    assert.equal(await store.locks.extend(hold, 100), true);
+    assert.equal((await store.locks.find(KEY))?.expiresInMs, TTL_MS);
   });
 
   test("one that ran out and that nobody took is extended", async () => {
     const { store, clock } = await open();
     const hold = { key: KEY, token: await take(store) };
     clock.advance(TTL_MS + 1);
-    assert.equal(await store.extendLock(hold, TTL_MS), true);
-    assert.equal(await store.takeLock(request()), null);
+    assert.equal(await store.locks.extend(hold, TTL_MS), true);
+    assert.equal(await store.locks.take(request()), null);
   });
 
   test("one that was released is free at once, and is not extended any more", async () => {
     const { store } = await open();
     const hold = { key: KEY, token: await take(store) };
-    assert.equal(await store.releaseLock(hold), true);
-    assert.equal(await store.releaseLock(hold), true); // its answer may have been lost
-    assert.equal(await store.extendLock(hold, TTL_MS), false);
-    assert.equal(await store.findLock(KEY), null);
+    assert.equal(await store.locks.release(hold), true);
+    assert.equal(await store.locks.release(hold), true); // its answer may have been lost
+    assert.equal(await store.locks.extend(hold, TTL_MS), false);
+    assert.equal(await store.locks.find(KEY), null);
     assert.ok((await take(store)) > hold.token);
   });
 
@@ -108,17 +108,17 @@ export const locks: Group = (open) => {
     const first = await take(store, wanted);
     clock.advance(5_000);
     assert.ok((await take(store, wanted)) >= first);
-    assert.equal((await store.findLock(KEY))?.expiresInMs, TTL_MS);
-    assert.equal(await store.takeLock(request()), null);
+    assert.equal((await store.locks.find(KEY))?.expiresInMs, TTL_MS);
+    assert.equal(await store.locks.take(request()), null);
   });
 
   test("what was got without hearing of it is given back, and nothing else", async () => {
     const { store } = await open();
     const wanted = request();
     await take(store, wanted);
-    await store.abandonLock(KEY, nextId());
-    assert.equal(await store.takeLock(request()), null);
-    await store.abandonLock(KEY, wanted.holder);
+    await store.locks.abandon(KEY, nextId());
+    assert.equal(await store.locks.take(request()), null);
+    await store.locks.abandon(KEY, wanted.holder);
     await take(store);
   });
 
@@ -126,27 +126,27 @@ export const locks: Group = (open) => {
     const { store } = await open();
     const hold = { key: KEY, token: await take(store) };
     const [next, other] = [request(), request()];
-    assert.deepEqual(await store.noteNext(next, NEXT_MS), {
+    assert.deepEqual(await store.locks.noteNext(next, NEXT_MS), {
       owner: next.owner,
       endsInMs: TTL_MS,
       next: next.contender,
       nextInMs: NEXT_MS,
     });
-    assert.equal(await store.noteNext(other, NEXT_MS), null);
-    await store.releaseLock(hold);
-    assert.equal(await store.takeLock(other), null);
-    assert.equal((await store.lockStanding(KEY))?.endsInMs, 0);
+    assert.equal(await store.locks.noteNext(other, NEXT_MS), null);
+    await store.locks.release(hold);
+    assert.equal(await store.locks.take(other), null);
+    assert.equal((await store.locks.standing(KEY))?.endsInMs, 0);
     await take(store, next);
-    assert.equal((await store.lockStanding(KEY))?.next, null);
+    assert.equal((await store.locks.standing(KEY))?.next, null);
   });
 
   test("a lock that is kept for somebody who does not come is anybody's", async () => {
     const { store, clock } = await open();
     const hold = { key: KEY, token: await take(store) };
-    await store.noteNext(request(), NEXT_MS);
-    await store.releaseLock(hold);
+    await store.locks.noteNext(request(), NEXT_MS);
+    await store.locks.release(hold);
     clock.advance(NEXT_MS - 1);
-    assert.equal(await store.takeLock(request()), null);
+    assert.equal(await store.locks.take(request()), null);
     clock.advance(1);
     await take(store);
   });
@@ -155,17 +155,17 @@ export const locks: Group = (open) => {
     const { store, clock } = await open();
     await take(store);
     const [next, other] = [request(), request()];
-    await store.noteNext(next, NEXT_MS);
+    await store.locks.noteNext(next, NEXT_MS);
     clock.advance(NEXT_MS / 2);
-    assert.equal((await store.noteNext(next, NEXT_MS))?.nextInMs, NEXT_MS);
+    assert.equal((await store.locks.noteNext(next, NEXT_MS))?.nextInMs, NEXT_MS);
     clock.advance(NEXT_MS);
-    assert.equal((await store.noteNext(other, NEXT_MS))?.next, other.contender);
+    assert.equal((await store.locks.noteNext(other, NEXT_MS))?.next, other.contender);
   });
 
   test("nobody is noted for a lock that nobody ever had", async () => {
     const { store } = await open();
-    assert.equal(await store.noteNext(request(), NEXT_MS), null);
-    assert.equal(await store.lockStanding(KEY), null);
+    assert.equal(await store.locks.noteNext(request(), NEXT_MS), null);
+    assert.equal(await store.locks.standing(KEY), null);
   });
 
   test("tokens grow with every acquisition, also when the clock goes back", async () => {
@@ -175,7 +175,7 @@ export const locks: Group = (open) => {
     for (const at of [startAt, startAt, startAt + 5, startAt - HOUR_MS]) {
       clock.set(at);
       tokens.push(await take(store));
-      await store.releaseLock({ key: KEY, token: tokens.at(-1) ?? 0 });
+      await store.locks.release({ key: KEY, token: tokens.at(-1) ?? 0 });
     }
     assert.deepEqual(new Set(tokens).size, 4);
     assert.deepEqual(
@@ -190,8 +190,8 @@ export const locks: Group = (open) => {
     const { store, clock } = await open();
     const first = await take(store);
     clock.advance(TTL_MS + HOUR_MS + 1);
-    assert.equal(await store.pruneLocks({ forMs: HOUR_MS, limit: 10 }), 1);
-    assert.equal(await store.lockStanding(KEY), null);
+    assert.equal(await store.locks.prune({ forMs: HOUR_MS, limit: 10 }), 1);
+    assert.equal(await store.locks.standing(KEY), null);
     assert.ok((await take(store)) > first);
   });
 
@@ -200,13 +200,13 @@ export const locks: Group = (open) => {
     const hold = { key: KEY, token: await take(store) };
     await take(store, request({ key: "released" }));
     clock.advance(HOUR_MS);
-    await store.extendLock(hold, TTL_MS);
+    await store.locks.extend(hold, TTL_MS);
     await take(store, request({ key: "new" }));
-    assert.equal(await store.pruneLocks({ forMs: HOUR_MS, limit: 10 }), 0);
+    assert.equal(await store.locks.prune({ forMs: HOUR_MS, limit: 10 }), 0);
     clock.advance(TTL_MS + 1);
-    assert.equal(await store.pruneLocks({ forMs: HOUR_MS, limit: 10 }), 1);
-    assert.equal(await store.lockStanding("released"), null);
-    assert.notEqual(await store.lockStanding(KEY), null);
+    assert.equal(await store.locks.prune({ forMs: HOUR_MS, limit: 10 }), 1);
+    assert.equal(await store.locks.standing("released"), null);
+    assert.notEqual(await store.locks.standing(KEY), null);
   });
 
   test("the database itself refuses a token that goes down, and a row that changes its lock", async () => {
@@ -214,13 +214,13 @@ export const locks: Group = (open) => {
     const token = await take(store);
     await assert.rejects(
       byHand(sql`update holdfast.lock set token = ${token - 1} where name = ${KEY}`),
-      StoreRefused,
+      StoreRefusedError,
     );
     await assert.rejects(
       byHand(sql`update holdfast.lock set name = 'other' where name = ${KEY}`),
-      StoreRefused,
+      StoreRefusedError,
     );
-    assert.equal((await store.findLock(KEY))?.token, token);
+    assert.equal((await store.locks.find(KEY))?.token, token);
   });
 
   test("keys that differ in a byte are two locks", async () => {
@@ -228,7 +228,7 @@ export const locks: Group = (open) => {
     for (const key of ["cafe", "Cafe", "café", "cafe:", "c".repeat(255)]) {
       await take(store, request({ key }));
     }
-    assert.equal((await store.locks({ limit: 10 })).length, 5);
+    assert.equal((await store.locks.list({ limit: 10 })).length, 5);
   });
 
   test("what a process writes about a minute takes the place of what it wrote before", async () => {
@@ -236,10 +236,10 @@ export const locks: Group = (open) => {
     const minute = Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
     const [here, there] = [nextId(), nextId()];
     const row = { ...figures, minute, type: "order", source: here };
-    await store.putLockStats([row, { ...row, type: "invoice" }]);
-    await store.putLockStats([{ ...row, acquisitions: 9, waits: '{"3":9}' }]);
-    await store.putLockStats([{ ...row, source: there }]);
-    const rows = await store.lockStats({ forMs: HOUR_MS, type: "order", limit: 10 });
+    await store.locks.putStats([row, { ...row, type: "invoice" }]);
+    await store.locks.putStats([{ ...row, acquisitions: 9, waits: '{"3":9}' }]);
+    await store.locks.putStats([{ ...row, source: there }]);
+    const rows = await store.locks.stats({ forMs: HOUR_MS, type: "order", limit: 10 });
     assert.deepEqual(
       rows.toSorted((a, b) => b.acquisitions - a.acquisitions),
       [
@@ -247,8 +247,8 @@ export const locks: Group = (open) => {
         { ...row, source: there },
       ],
     );
-    assert.equal((await store.lockStats({ forMs: HOUR_MS, limit: 10 })).length, 3);
-    assert.equal((await store.lockStats({ forMs: HOUR_MS, limit: 2 })).length, 2);
+    assert.equal((await store.locks.stats({ forMs: HOUR_MS, limit: 10 })).length, 3);
+    assert.equal((await store.locks.stats({ forMs: HOUR_MS, limit: 2 })).length, 2);
   });
 
   test("figures are those of a span, and are forgotten when they are old", async () => {
@@ -256,23 +256,23 @@ export const locks: Group = (open) => {
     const first = Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
     const row = { ...figures, type: "order", source: nextId() };
     const minutes = [0, 1, 2, 3].map((past) => first + past * MINUTE_MS);
-    await store.putLockStats(minutes.map((minute) => ({ ...row, minute })));
+    await store.locks.putStats(minutes.map((minute) => ({ ...row, minute })));
     clock.advance(4 * MINUTE_MS);
-    const told = await store.lockStats({ forMs: 3 * MINUTE_MS, limit: 10 });
+    const told = await store.locks.stats({ forMs: 3 * MINUTE_MS, limit: 10 });
     assert.deepEqual(
       told.map(({ minute }) => minute),
       minutes.slice(2).toReversed(),
     );
-    assert.equal(await store.pruneLockStats({ forMs: 2 * MINUTE_MS, limit: 1 }), 1);
-    assert.equal(await store.pruneLockStats({ forMs: 2 * MINUTE_MS, limit: 9 }), 1);
-    assert.equal(await store.pruneLockStats({ forMs: 2 * MINUTE_MS, limit: 9 }), 0);
+    assert.equal(await store.locks.pruneStats({ forMs: 2 * MINUTE_MS, limit: 1 }), 1);
+    assert.equal(await store.locks.pruneStats({ forMs: 2 * MINUTE_MS, limit: 9 }), 1);
+    assert.equal(await store.locks.pruneStats({ forMs: 2 * MINUTE_MS, limit: 9 }), 0);
   });
 
   test("the locks that somebody has are listed, those that were taken first first", async () => {
     const { store, clock } = await open();
     await take(store, request({ key: "gone", ttlMs: 1_000 }));
     const released = { key: "order:0", token: await take(store, request({ key: "order:0" })) };
-    await store.releaseLock(released);
+    await store.locks.release(released);
     for (const key of ["order:2", "order", "invoice:1", "orders:1", "order:1"]) {
       await take(store, request({ key }));
       clock.advance(500);
@@ -289,7 +289,7 @@ async function assertListed(
   filter: { type?: string; limit?: number },
   keys: readonly string[],
 ): Promise<void> {
-  const listed = await store.locks({ limit: 10, ...filter });
+  const listed = await store.locks.list({ limit: 10, ...filter });
   assert.deepEqual(
     listed.map(({ key }) => key),
     keys,

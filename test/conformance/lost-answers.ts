@@ -6,9 +6,11 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KeyTaken, OutcomeUnknown, StoreRefused } from "../../src/core/errors.ts";
-import type { Engine } from "../../src/store/engine.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
+import { KeyTakenError, OutcomeUnknownError, StoreRefusedError } from "../../src/core/errors.ts";
+import { ALERT_QUEUE } from "../../src/core/name.ts";
+import type { Engine } from "../../src/database/engine.ts";
+import { composeStore, type Store } from "../../src/app/store.ts";
+import { statementsFor } from "../../src/jobs/statements.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -42,8 +44,8 @@ export const lostAnswers: Group = (open) => {
       const { store, losing } = await setUp(await open(), loss);
       const jobs = [newJob(), newJob({ key: "k" })];
       const ours = jobs.map(({ id }) => ({ id, added: true }));
-      assert.deepEqual(await losing.enqueue(jobs), ours);
-      assert.equal((await store.list({ limit: 10 })).length, 2);
+      assert.deepEqual(await losing.jobs.enqueue(jobs), ours);
+      assert.equal((await store.jobs.list({ limit: 10 })).length, 2);
     });
 
     test(`many jobs are cancelled and revived once when the ${loss} is lost`, async () => {
@@ -54,11 +56,11 @@ export const lostAnswers: Group = (open) => {
         ids: of,
         signatures: of.map(() => ({ id: nextId(), actor: "ada" })),
       });
-      assert.deepEqual(await losing.cancelAll(chunk(ids)), ids);
+      assert.deepEqual(await losing.jobs.cancelAll(chunk(ids)), ids);
       losing.loseNext();
-      assert.deepEqual(await losing.reviveAll(chunk(ids.slice(1)), 1), ids.slice(1));
+      assert.deepEqual(await losing.jobs.reviveAll(chunk(ids.slice(1)), 1), ids.slice(1));
       for (const id of ids.slice(1)) assert.equal(await statusOf(store, id), "pending");
-      assert.equal((await store.actions({ limit: 9 })).length, 5);
+      assert.equal((await store.audit.list({ limit: 9 })).length, 5);
     });
 
     test(`a job replaces another once when the ${loss} is lost`, async () => {
@@ -66,7 +68,7 @@ export const lostAnswers: Group = (open) => {
       const holder = await enqueueOne(store, { key: "k" });
       const jobs = [newJob({ key: "k", onConflict: "replace", keyForMs: HOUR_MS }), newJob()];
       const ours = jobs.map(({ id }) => ({ id, added: true }));
-      assert.deepEqual(await losing.enqueue(jobs), ours);
+      assert.deepEqual(await losing.jobs.enqueue(jobs), ours);
       assert.equal(await statusOf(store, holder.id), "cancelled");
       for (const { id } of jobs) assert.equal(await statusOf(store, id), "pending");
     });
@@ -74,17 +76,17 @@ export const lostAnswers: Group = (open) => {
     test(`a job that shall be rejected is accepted once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = newJob({ key: "k", onConflict: "reject" });
-      assert.deepEqual(await losing.enqueue([job]), [{ id: job.id, added: true }]);
+      assert.deepEqual(await losing.jobs.enqueue([job]), [{ id: job.id, added: true }]);
       losing.loseNext();
       const other = newJob({ key: "k", onConflict: "reject" });
-      await assert.rejects(losing.enqueue([newJob(), other]), KeyTaken);
-      assert.equal((await store.list({ limit: 10 })).length, 1);
+      await assert.rejects(losing.jobs.enqueue([newJob(), other]), KeyTakenError);
+      assert.equal((await store.jobs.list({ limit: 10 })).length, 1);
     });
 
     test(`a claim is made once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);
-      const claimed = await losing.claim(upTo(5));
+      const claimed = await losing.jobs.claim(upTo(5));
       // What was not claimed is there for the next claim; what was, is known to whoever has it.
       if (claimed.length === 0) assert.deepEqual((await claimOne(store)).epoch, 1);
       else assert.deepEqual([claimed[0]?.id, claimed[0]?.epoch], [job.id, 1]);
@@ -95,14 +97,14 @@ export const lostAnswers: Group = (open) => {
 
     test(`a claim whose ${loss} was lost is told as if it had not been`, async () => {
       const { store, losing } = await setUp(await open(), loss);
-      await enqueueOne(store, { priority: 3, attemptsMax: 7 });
-      const known = (await losing.claim(upTo(5)))[0] ?? (await claimOne(store));
+      await enqueueOne(store, { priority: 3, maxAttempts: 7 });
+      const known = (await losing.jobs.claim(upTo(5)))[0] ?? (await claimOne(store));
       const { status, lockedBy, lockedUntil, payload } = await mustFind(store, known.id);
       assert.deepEqual(
         [status, lockedBy, lockedUntil],
         ["processing", known.worker, known.lockedUntil],
       );
-      assert.deepEqual([known.priority, known.attemptsMax, known.attempt], [3, 7, 1]);
+      assert.deepEqual([known.priority, known.maxAttempts, known.attempt], [3, 7, 1]);
       assert.equal(known.payload, payload);
     });
 
@@ -110,7 +112,7 @@ export const lostAnswers: Group = (open) => {
       test(`an attempt that ended as ${name} ends once when the ${loss} is lost`, async () => {
         const { store, losing } = await setUp(await open(), loss);
         const claimed = await startOne(store);
-        const [settled] = await losing.settle([settle(claimed)]);
+        const [settled] = await losing.jobs.settle([settle(claimed)]);
         assert.deepEqual(settled && [...Object.values(fenceOf(settled)), settled.status], [
           ...Object.values(fenceOf(claimed)),
           status,
@@ -123,23 +125,23 @@ export const lostAnswers: Group = (open) => {
     test(`a stale fence is refused as ever when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const claimed = await startOne(store);
-      assert.deepEqual(await losing.settle([done({ ...claimed, epoch: 2 })]), []);
+      assert.deepEqual(await losing.jobs.settle([done({ ...claimed, epoch: 2 })]), []);
       assert.equal(await statusOf(store, claimed.id), "processing");
     });
 
     test(`a job that ended because its lease ran out was not settled, also when the ${loss} is lost`, async () => {
       const bundle = await open();
       const { store, losing } = await setUp(bundle, loss);
-      const claimed = await startOne(store, { attemptsMax: 1 });
+      const claimed = await startOne(store, { maxAttempts: 1 });
       assert.equal((await crash({ ...bundle, store }, claimed)).status, "failed");
-      assert.deepEqual(await losing.settle([{ ...done(claimed), claimed }]), []);
+      assert.deepEqual(await losing.jobs.settle([{ ...done(claimed), claimed }]), []);
     });
 
     test(`a whole turn is made once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const first = await startOne(store);
       const next = await enqueueOne(store);
-      const { settled, claimed } = await losing.settleAndClaim([done(first)], upTo(5));
+      const { settled, claimed } = await losing.jobs.settleAndClaim([done(first)], upTo(5));
       assert.deepEqual([settled.length, settled[0]?.status], [1, "done"]);
       assert.deepEqual(
         claimed.map(({ id, epoch }) => [id, epoch]),
@@ -151,18 +153,24 @@ export const lostAnswers: Group = (open) => {
     test(`a step is written once, ended once and dropped once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await startOne(store);
-      const step = { name: "a", occurrence: 1, place: 1, kind: "effect", result: null } as const;
-      assert.equal(await losing.putStep(job, { ...step, status: "begun", isNew: true }), true);
+      const step = { name: "a", occurrence: 1, position: 1, kind: "effect", result: null } as const;
+      assert.equal(await losing.steps.put(job, { ...step, status: "begun", isNew: true }), true);
       losing.loseNext();
-      assert.equal(await losing.putStep(job, { ...step, status: "done", isNew: false }), true);
+      assert.equal(await losing.steps.put(job, { ...step, status: "done", isNew: false }), true);
       assert.deepEqual(
-        (await store.steps(job.id)).map(({ status }) => status),
+        (await store.steps.list(job.id)).map(({ status }) => status),
         ["done"],
       );
-      await losing.putStep(job, { ...step, name: "b", place: 2, status: "begun", isNew: true });
+      await losing.steps.put(job, {
+        ...step,
+        name: "b",
+        position: 2,
+        status: "begun",
+        isNew: true,
+      });
       losing.loseNext();
-      assert.equal(await losing.dropStep(job, { name: "b", occurrence: 1 }), true);
-      assert.equal((await store.steps(job.id)).length, 1);
+      assert.equal(await losing.steps.drop(job, { name: "b", occurrence: 1 }), true);
+      assert.equal((await store.steps.list(job.id)).length, 1);
     });
 
     test(`reports are written once when the ${loss} is lost`, async () => {
@@ -170,10 +178,10 @@ export const lostAnswers: Group = (open) => {
       const job = await startOne(store);
       const line = { kind: "log", name: null, data: '{"text":"a"}', ageMs: 0 } as const;
       const batch = [1, 2].map((seq) => ({ ...line, seq }));
-      assert.equal(await losing.putReports(job, batch), true);
+      assert.equal(await losing.reports.put(job, batch), true);
       losing.loseNext();
-      assert.equal(await losing.putReports({ ...job, epoch: 2 }, batch), false);
-      const kept = await store.reports({ job: job.id, after: 0, limit: 9 });
+      assert.equal(await losing.reports.put({ ...job, epoch: 2 }, batch), false);
+      const kept = await store.reports.list({ job: job.id, after: 0, limit: 9 });
       assert.deepEqual(
         kept.map(({ seq }) => seq),
         [1, 2],
@@ -183,31 +191,31 @@ export const lostAnswers: Group = (open) => {
     test(`a commit is known to have been made, or not, when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await startOne(store);
-      const step = { name: "book", occurrence: 1, place: 1, kind: "commit" } as const;
+      const step = { name: "book", occurrence: 1, position: 1, kind: "commit" } as const;
       let runs = 0;
-      const committing = losing.commitStep(job, step, async () => String((runs += 1)));
+      const committing = losing.steps.commit(job, step, async () => String((runs += 1)));
       if (loss === "answer") await committing;
-      else await assert.rejects(committing, StoreRefused);
-      assert.equal((await store.steps(job.id)).length, loss === "answer" ? 1 : 0);
+      else await assert.rejects(committing, StoreRefusedError);
+      assert.equal((await store.steps.list(job.id)).length, loss === "answer" ? 1 : 0);
       assert.ok(runs <= 1); // nobody knows what else it does
     });
 
     test(`a workflow is declared, and items change, once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
-      await losing.declareWorkflow(orders());
+      await losing.items.declare(orders());
       losing.loseNext();
-      await losing.declareWorkflow(orders({ version: 2, keepMs: 1 }));
-      assert.equal((await store.findWorkflow("order"))?.keepMs, 1);
+      await losing.items.declare(orders({ version: 2, keepMs: 1 }));
+      assert.equal((await store.items.findWorkflow("order"))?.keepMs, 1);
       losing.loseNext();
       const job = newJob();
       const item = await startItem(losing, { jobs: [job] });
-      assert.deepEqual(await store.findItem(item.id), item);
+      assert.deepEqual(await store.items.find(item.id), item);
       losing.loseNext();
       const paid = await changeItem(losing, item, pay);
       assert.deepEqual([paid.status, paid.revision, paid.auditSeq], ["paid", 2, 2]);
-      assert.deepEqual(await store.findItem(item.id), paid);
-      assert.equal((await store.itemHistory({ item: item.id, after: 0, limit: 9 })).length, 2);
-      assert.deepEqual(await store.list({ limit: 9 }).then((all) => all.map(({ id }) => id)), [
+      assert.deepEqual(await store.items.find(item.id), paid);
+      assert.equal((await store.items.history({ item: item.id, after: 0, limit: 9 })).length, 2);
+      assert.deepEqual(await store.jobs.list({ limit: 9 }).then((all) => all.map(({ id }) => id)), [
         job.id,
       ]);
     });
@@ -216,11 +224,11 @@ export const lostAnswers: Group = (open) => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await startOne(store);
       const wait = { event: "packed", key: "1" };
-      await store.expect(wait);
+      await store.steps.expect(wait);
       const outcome = { kind: "suspended", delayMs: null, waits: [wait] } as const;
-      const [settled] = await losing.settle([{ ...fenceOf(job), outcome }]);
+      const [settled] = await losing.jobs.settle([{ ...fenceOf(job), outcome }]);
       assert.equal(settled?.status, "waiting");
-      assert.deepEqual(await store.emit({ name: "packed", key: "1", payload: null }), {
+      assert.deepEqual(await store.steps.emit({ name: "packed", key: "1", payload: null }), {
         first: true,
         woken: 1,
       });
@@ -229,59 +237,52 @@ export const lostAnswers: Group = (open) => {
     test(`what was to be completed and was not is settled once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await startOne(store);
-      const [settled] = await losing.settleCompleted([retry(job)]);
+      const [settled] = await losing.jobs.settleCompleted([retry(job)]);
       assert.equal(settled?.status, "retry");
-      assert.deepEqual(await losing.settleCompleted([retry(job)]), [settled]);
-      assert.equal((await store.attempts(job.id)).length, 1);
+      assert.deepEqual(await losing.jobs.settleCompleted([retry(job)]), [settled]);
+      assert.equal((await store.jobs.attempts(job.id)).length, 1);
     });
 
     test(`an alert is raised and resolved once when the ${loss} is lost, by whoever did it`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const first = sighting({ holdMs: 0, targets: ["hook"] });
-      assert.deepEqual(await losing.noteAlert(first), { change: "raised", id: first.id });
-      const [delivery] = await store.takeDeliveries({ targets: ["hook"], holdMs: 1, limit: 9 });
-      assert.ok(delivery !== undefined);
-      losing.loseNext();
-      await losing.settleDelivery(delivery, { kind: "delivered" });
+      assert.deepEqual(await losing.alerts.note(first), { change: "raised", id: first.id });
       losing.loseNext();
       const clearing = { id: nextId(), seenAt: 0, quietMs: 0, targets: ["hook"] };
-      assert.equal(await losing.clearAlert({ alert: first.id, ...clearing }), "resolved");
-      const [told, ...others] = await store.takeDeliveries({
-        targets: ["hook"],
-        holdMs: 1,
-        limit: 9,
-      });
-      assert.deepEqual([told?.event, others], ["resolved", []]);
+      assert.equal(await losing.alerts.clear({ alert: first.id, ...clearing }), "resolved");
+      const jobs = await store.jobs.list({ queue: ALERT_QUEUE, limit: 9 });
+      const keys = ["raised", "resolved"].map((event) => `${first.id}.${event}`);
+      assert.deepEqual(jobs.map(({ key }) => String(key)).toSorted(), keys);
       losing.loseNext();
       const second = sighting({ holdMs: 60_000 });
-      assert.deepEqual(await losing.noteAlert(second), { change: "pending", id: second.id });
+      assert.deepEqual(await losing.alerts.note(second), { change: "pending", id: second.id });
     });
 
     test(`a lock is taken, extended and released once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const wanted = { key: "order:42", owner: "a", trace: null, ttlMs: 1_000 };
       const [holder, contender] = [nextId(), nextId()];
-      const token = await losing.takeLock({ ...wanted, holder, contender });
-      assert.equal((await store.findLock("order:42"))?.token, token);
+      const token = await losing.locks.take({ ...wanted, holder, contender });
+      assert.equal((await store.locks.find("order:42"))?.token, token);
       const hold = { key: "order:42", token: token ?? 0 };
       losing.loseNext();
       const other = { ...wanted, holder: contender, contender };
-      assert.equal((await losing.noteNext(other, 100))?.next, contender);
+      assert.equal((await losing.locks.noteNext(other, 100))?.next, contender);
       losing.loseNext();
-      assert.equal(await losing.extendLock(hold, 2_000), true);
+      assert.equal(await losing.locks.extend(hold, 2_000), true);
       losing.loseNext();
-      assert.equal(await losing.releaseLock(hold), true);
-      assert.equal(await store.findLock("order:42"), null);
+      assert.equal(await losing.locks.release(hold), true);
+      assert.equal(await store.locks.find("order:42"), null);
       losing.loseNext();
-      await losing.abandonLock("order:42", holder);
+      await losing.locks.abandon("order:42", holder);
     });
 
     test(`a cancel and a revival come true once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);
-      assert.equal(await losing.cancel(job.id), "cancelled");
+      assert.equal(await losing.jobs.cancel(job.id), "cancelled");
       losing.loseNext();
-      await losing.revive(job.id, 1);
+      await losing.jobs.revive(job.id, 1);
       assert.equal(await statusOf(store, job.id), "pending");
     });
 
@@ -290,55 +291,52 @@ export const lostAnswers: Group = (open) => {
       const job = await enqueueOne(store);
       const { id: worker } = await start(store);
       const ada = () => ({ id: nextId(), actor: "ada" });
-      assert.equal(await losing.cancel(job.id, ada()), "cancelled");
+      assert.equal(await losing.jobs.cancel(job.id, ada()), "cancelled");
       losing.loseNext();
-      await losing.revive(job.id, 1, ada());
+      await losing.jobs.revive(job.id, 1, ada());
       losing.loseNext();
-      const order = { ...ada(), wish: "pause", target: { worker } } as const;
-      assert.deepEqual(await losing.command(order), [worker]);
+      const order = { ...ada(), desiredState: "pause", target: { worker } } as const;
+      assert.deepEqual(await losing.workers.command(order), [worker]);
       const doubtful = await startOne(store, { queue: "doubts" });
-      const step = { name: "a", occurrence: 1, place: 1, kind: "effect", result: null } as const;
-      await store.putStep(doubtful, { ...step, status: "doubt", isNew: true });
-      await store.settle([suspended(doubtful)]);
+      const step = { name: "a", occurrence: 1, position: 1, kind: "effect", result: null } as const;
+      await store.steps.put(doubtful, { ...step, status: "doubt", isNew: true });
+      await store.jobs.settle([suspended(doubtful)]);
       losing.loseNext();
       const said = { ...ada(), job: doubtful.id, name: "a", occurrence: 1, happened: null };
-      assert.equal(await losing.resolveDoubt(said), true);
+      assert.equal(await losing.steps.resolveEffect(said), true);
       losing.loseNext();
-      await losing.noteAction(ada(), { action: "lock.release", subject: "lock a" });
+      await losing.audit.note(ada(), { action: "lock.release", subject: "lock a" });
       assert.deepEqual(
-        (await store.actions({ limit: 9 })).map(({ action }) => action),
+        (await store.audit.list({ limit: 9 })).map(({ action }) => action),
         ["job.cancel", "job.retry", "worker.pause", "step.not-done", "lock.release"],
       );
       losing.loseNext();
-      assert.equal(await losing.pruneActions({ ...ada(), keepMs: -1, limit: 3 }), 3);
-      assert.equal((await store.actions({ limit: 9 })).length, 3);
+      assert.equal(await losing.audit.prune({ ...ada(), keepMs: -1, limit: 3 }), 3);
+      assert.equal((await store.audit.list({ limit: 9 })).length, 3);
     });
   }
 };
 
-class LosingStore extends SqlStore {
+interface LosingStore extends Store {
   readonly loseNext: () => void;
-
-  constructor(engine: Engine, loss: Loss) {
-    let left = 1;
-    super(thatLoses(engine, loss, () => left-- > 0));
-    this.loseNext = () => void (left = 1);
-  }
-
-  /** The engine belongs to the store it was taken from. */
-  override async close(): Promise<void> {}
 }
 
-async function setUp(
-  bundle: Bundle,
-  loss: Loss,
-): Promise<{ store: SqlStore; losing: LosingStore }> {
+async function losingStore(engine: Engine, loss: Loss): Promise<LosingStore> {
+  let left = 1;
+  const isLost = (): boolean => left-- > 0;
+  const statements = await statementsFor(engine);
+  const store = composeStore(thatLoses(engine, loss, isLost), thatLoses(statements, loss, isLost));
+  // The engine belongs to the store it was taken from.
+  return { ...store, loseNext: () => void (left = 1), close: async () => {} };
+}
+
+async function setUp(bundle: Bundle, loss: Loss): Promise<{ store: Store; losing: LosingStore }> {
   const plain = await near(bundle);
-  return { store: plain, losing: new LosingStore(plain.engine, loss) };
+  return { store: plain, losing: await losingStore(plain.db.engine, loss) };
 }
 
-/** The same engine, but for one answer that does not arrive. */
-function thatLoses(engine: Engine, loss: Loss, isLost: () => boolean): Engine {
+/** The same engine, or its hot statements, but for one answer that does not arrive. */
+function thatLoses<T extends object>(engine: T, loss: Loss, isLost: () => boolean): T {
   const verbs = new Set<PropertyKey>([
     "insert",
     "put",
@@ -356,7 +354,7 @@ function thatLoses(engine: Engine, loss: Loss, isLost: () => boolean): Engine {
       return async (...args: unknown[]): Promise<unknown> => {
         if (!isLost()) return member.apply(target, args) as unknown;
         if (loss === "answer") await member.apply(target, args);
-        throw new OutcomeUnknown({ store: target.name, session: null });
+        throw new OutcomeUnknownError({ store: "a store", session: null });
       };
     },
   });

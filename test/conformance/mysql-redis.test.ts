@@ -1,8 +1,8 @@
 /** MySQL has no push of its own. With Redis, processes wake each other; without it, they poll and nothing is lost. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { openStore } from "../../src/store/open.ts";
-import type { Hint, Store } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import type { Hint } from "../../src/database/engine.ts";
 import { enqueueOne, startOne } from "../support/jobs.ts";
 import {
   missing,
@@ -29,7 +29,7 @@ describe("mysql with Redis", { skip, timeout: 60_000 }, () => {
     [here, there] = await Promise.all([open(), open()]);
     await here.migrate();
     heard = [];
-    here.watch((hint) => heard.push(hint));
+    here.db.watch((hint) => heard.push(hint));
     await redisIsUsed();
   });
   after(async () => {
@@ -58,7 +58,7 @@ describe("mysql with Redis", { skip, timeout: 60_000 }, () => {
 
   test("a cancel that another process asked for is told", async () => {
     const claimed = await startOne(here, { queue: "cancels" });
-    await there.cancel(claimed.id);
+    await there.jobs.cancel(claimed.id);
     await until("the hint", () => heard.some(({ kind }) => kind === "cancel"));
   });
 
@@ -86,7 +86,7 @@ describe("mysql with Redis", { skip, timeout: 60_000 }, () => {
   test("a Redis that was never there delays nothing", async () => {
     await using lonely = await openAlone("redis://127.0.0.1:1");
     await enqueueOne(lonely.store, { queue: "lonely" });
-    assert.equal((await lonely.store.claim(one("lonely"))).length, 1);
+    assert.equal((await lonely.store.jobs.claim(one("lonely"))).length, 1);
   });
 
   test("a URL that is none is refused without being repeated", async () => {

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import { statuses, type Status } from "../../src/core/job.ts";
-import { openStore } from "../../src/store/open.ts";
+import { openStore } from "../../src/app/store.ts";
 import { ERROR, jobIn, LEASE_MS, nextId } from "../support/jobs.ts";
 import { START_AT, testRuntime } from "../support/runtime.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";

@@ -3,15 +3,16 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
-import { StoreUnavailable } from "../../src/core/errors.ts";
-import type { Engine } from "../../src/store/engine.ts";
-import { openStore } from "../../src/store/open.ts";
-import { sql } from "../../src/store/sql.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import { MysqlEngine } from "../../src/store/mysql/engine.ts";
-import { mysqlAddress } from "../../src/store/mysql/options.ts";
-import { statements } from "../../src/store/mysql/statements.ts";
-import { fill, jsonList, list, Piece } from "../../src/store/mysql/text.ts";
+import { StoreUnavailableError } from "../../src/core/errors.ts";
+import type { Engine } from "../../src/database/engine.ts";
+import { openStore, storeOn, type Store } from "../../src/app/store.ts";
+import { sql } from "../../src/database/sql.ts";
+import { MysqlEngine } from "../../src/database/mysql/engine.ts";
+import { mysqlAddress } from "../../src/database/mysql/address.ts";
+import { deletion } from "../../src/database/mysql/transaction.ts";
+import { statements } from "../../src/jobs/mysql-statements.ts";
+import { statementsFor } from "../../src/jobs/statements.ts";
+import { fill, jsonList, list, RawSql } from "../../src/database/mysql/literals.ts";
 import {
   done,
   enqueueOne,
@@ -30,7 +31,7 @@ const limits = { timeout: 60_000, skip: missing("mysql") };
 
 let database: ScratchDatabase;
 let admin: Connection;
-const opened: SqlStore[] = [];
+const opened: Store[] = [];
 
 before(async () => {
   if (limits.skip !== false) return;
@@ -56,9 +57,9 @@ after(async () => {
   await database?.drop();
 });
 
-async function open(): Promise<SqlStore> {
+async function open(): Promise<Store> {
   const engine = await MysqlEngine.open({ ...mysqlAddress(database.url), runtime: testRuntime() });
-  const store = new SqlStore(engine);
+  const store = await storeOn(engine);
   opened.push(store);
   return store;
 }
@@ -79,8 +80,8 @@ async function sessions(): Promise<{ ids: number[]; waits: boolean }> {
 
 describe("a hot statement", limits, () => {
   const ids = Array.from({ length: 300 }, () => nextId());
-  const ofTask = new Piece("and task in ('mail.send')");
-  const keys = new Piece("k.task = 'a' and k.job_key = 'b' or k.task = 'a' and k.job_key = 'c'");
+  const ofTask = new RawSql("and task in ('mail.send')");
+  const keys = new RawSql("k.task = 'a' and k.job_key = 'b' or k.task = 'a' and k.job_key = 'c'");
   const examples: Record<string, string> = {
     findJobs: fill(statements.findJobs, jsonList(ids)),
     findKeys: fill(statements.findKeys, keys),
@@ -97,19 +98,20 @@ describe("a hot statement", limits, () => {
     lockLeases: fill(statements.lockLeases, jsonList(ids)),
     copyToFinished: fill(statements.copyToFinished, 1, jsonList(ids)),
     deleteLeases: fill(statements.deleteLeases, jsonList(ids)),
-    deleteWaiting: fill(statements.deleteWaiting, jsonList(ids)),
-    deleteFinished: fill(statements.deleteFinished, jsonList(ids)),
     lockFreeLeases: fill(statements.lockFreeLeases, jsonList(ids)),
     seeLeases: fill(statements.seeLeases, jsonList(ids)),
     extendLeases: fill(statements.extendLeases, 1, 1, list(ids)),
+    takeWaiting: deletion("waiting", ids),
+    takeFinished: deletion("finished", ids),
   };
 
   test("is among those that are looked at here, unless it only inserts", () => {
+    const taken = ["takeWaiting", "takeFinished"]; // by the shared transaction
     const others = Object.keys(statements).filter((name) => !name.startsWith("insert"));
-    assert.deepEqual(others.toSorted(), Object.keys(examples).toSorted());
+    assert.deepEqual([...others, ...taken].toSorted(), Object.keys(examples).toSorted());
   });
 
-  const tables = ["holdfast_", "j", "k", "r", "l", "w", "f"];
+  const tables = ["holdfast_", "j", "k", "r", "l", "t"];
   for (const [name, text] of Object.entries(examples)) {
     test(`${name} finds its rows by an index, however few the server believes there are`, async () => {
       const [plan] = await admin.query<RowDataPacket[]>(`explain ${text}`);
@@ -131,11 +133,11 @@ describe("a lease", limits, () => {
     const claimed = [await startOne(store), await startOne(store)];
     await admin.query("start transaction");
     await admin.query("select * from holdfast_lease where id = ? for update", [claimed[0]?.id]);
-    const extending = store.extend(claimed, 90_000);
+    const extending = store.jobs.extend(claimed, 90_000);
     await until("the extension waits", async () => (await sessions()).waits);
     await admin.query("commit");
     assert.deepEqual(idsOf(await extending).toSorted(), idsOf(claimed).toSorted());
-    await store.settle(claimed.map((job) => done(job)));
+    await store.jobs.settle(claimed.map((job) => done(job)));
   });
 
   test("that was settled while its extension waited is lost", async () => {
@@ -143,13 +145,13 @@ describe("a lease", limits, () => {
     const claimed = await startOne(store);
     await admin.query("start transaction");
     await admin.query("select * from holdfast_lease where id = ? for update", [claimed.id]);
-    const settling = other.settle([done(claimed)]);
+    const settling = other.jobs.settle([done(claimed)]);
     await until("the settlement waits", async () => (await sessions()).waits);
-    const extending = store.extend([fenceOf(claimed)], 90_000);
+    const extending = store.jobs.extend([fenceOf(claimed)], 90_000);
     await admin.query("commit");
     assert.equal((await settling).length, 1);
     assert.ok((await extending).length <= 1);
-    assert.deepEqual(await store.extend([claimed], 90_000), []);
+    assert.deepEqual(await store.jobs.extend([claimed], 90_000), []);
   });
 });
 
@@ -157,31 +159,31 @@ describe("a claim of several queues", limits, () => {
   test("locks no job that it does not take", async () => {
     const store = await open();
     for (const queue of ["a", "a", "b", "b"]) await enqueueOne(store, { queue });
-    const engine = store.engine;
+    const statementsHere = await statementsFor(store.db.engine);
     // Inside its own transaction nobody else could tell; so two claims at once share the jobs between them.
     const wanted = { ...upTo(2, { queues: ["a", "b"] }), claimId: 1 };
     const turns = await Promise.all([
-      engine.settleAndClaim([], wanted),
-      engine.settleAndClaim([], { ...wanted, worker: "worker-b" }),
+      statementsHere.settleAndClaim([], wanted),
+      statementsHere.settleAndClaim([], { ...wanted, worker: "worker-b" }),
     ]);
     const claimed = turns.flatMap((turn) => turn.claimed);
     assert.equal(claimed.length, 4);
     assert.equal(new Set(idsOf(claimed)).size, 4);
-    await store.settle(claimed.map((job) => done(job)));
+    await store.jobs.settle(claimed.map((job) => done(job)));
   });
 });
 
 describe("a session", limits, () => {
   test("that was killed while nobody used it is replaced", async () => {
     const store = await open();
-    await Promise.all(Array.from({ length: 5 }, () => store.stats()));
+    await Promise.all(Array.from({ length: 5 }, () => store.jobs.stats()));
     await enqueueOne(store);
     const { ids } = await sessions();
     assert.ok(ids.length >= 5);
     for (const id of ids) await admin.query(`kill ${id}`);
-    await Promise.all(Array.from({ length: 5 }, () => store.stats()));
-    const [job] = await store.claim(upTo(1));
-    await store.settle([done(job!)]);
+    await Promise.all(Array.from({ length: 5 }, () => store.jobs.stats()));
+    const [job] = await store.jobs.claim(upTo(1));
+    await store.jobs.settle([done(job!)]);
   });
 
   test("that is killed before it commits costs nothing: its transaction is run again", async () => {
@@ -189,16 +191,16 @@ describe("a session", limits, () => {
     const job = newJob();
     await admin.query("start transaction");
     await admin.query("insert into holdfast_job_key values (?, 'k', ?)", [job.task, nextId()]);
-    const enqueueing = store.enqueue([{ ...job, key: "k" }]);
+    const enqueueing = store.jobs.enqueue([{ ...job, key: "k" }]);
     await until("it waits for the key", async () => (await sessions()).waits);
     for (const id of (await sessions()).ids) await admin.query(`kill ${id}`);
     await admin.query("rollback");
     assert.deepEqual(await enqueueing, [{ id: job.id, added: true }]);
-    assert.equal(await store.cancel(job.id), "cancelled");
+    assert.equal(await store.jobs.cancel(job.id), "cancelled");
   });
 
   test("is set up our way, whatever the server's defaults are", async () => {
-    const { engine } = await open();
+    const { engine } = (await open()).db;
     const names = ["time_zone", "autocommit", "character_set_client", "sql_mode", "tx_isolation"];
     const rows = await engine.all<{ name: string; value: string }>(sql`
       select lower(variable_name) as name, variable_value as value
@@ -252,7 +254,7 @@ describe("a database that cannot be opened", limits, () => {
   for (const [why, { url, says }] of Object.entries(reasons)) {
     test(`${why} is unavailable, and says what to do`, async () => {
       await assert.rejects(openStore(url()), (error) => {
-        assert.ok(error instanceof StoreUnavailable);
+        assert.ok(error instanceof StoreUnavailableError);
         assert.match(error.message, says);
         const { password, username } = new URL(url());
         for (const secret of [password, `${username}:`]) assert.ok(!error.message.includes(secret));

@@ -3,15 +3,14 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, describe, test } from "node:test";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
-import { statements } from "../../src/store/mysql/statements.ts";
-import { openStore } from "../../src/store/open.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { statements } from "../../src/jobs/mysql-statements.ts";
+import { openStore } from "../../src/app/store.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
-import { inMode, type Place } from "./in-mode.ts";
+import { inMode, type Mode, type Place } from "./in-mode.ts";
 import { startOne } from "../support/jobs.ts";
 import {
   FORGET,
@@ -61,11 +60,14 @@ async function place({ migrate }: { migrate: boolean }): Promise<Place> {
   return { url: fresh.url, free: () => fresh.drop() };
 }
 
+const turn = notItsTurn("mysql");
+
 describe("mysql", limits, () => {
-  inMode({ alone: null, place, open: (url, runtime) => openStore(url, { runtime }) });
+  const open: Mode["open"] = (url, runtime) => openStore(url, { runtime });
+  inMode({ alone: null, place, open, besideToo: turn === false });
 });
 
-const shared = { ...limits, skip: reasonOf(limits.skip, notItsTurn("mysql")) };
+const shared = { ...limits, skip: reasonOf(limits.skip, turn) };
 
 describe("mysql shared by several processes", shared, () => {
   let processes: StoreProcesses;
@@ -88,12 +90,12 @@ describe("mysql shared by several processes", shared, () => {
 });
 
 test("a session that is ended writes no more", { skip: limits.skip }, async () => {
-  const store = (await openStore(used.url)) as SqlStore;
+  const store = await openStore(used.url);
   const held = await createConnection(used.url);
   const lost = once(held, "error");
-  await store.engine.endSession(held.threadId);
+  await store.db.engine.endSession(held.threadId);
   assert.match(String((await lost)[0]), /closed the connection|lost/i);
-  await store.engine.endSession(held.threadId); // it is gone, and that is what was wanted
+  await store.db.engine.endSession(held.threadId); // it is gone, and that is what was wanted
   held.destroy();
   await store.close();
 });
@@ -104,18 +106,18 @@ test(
   async () => {
     const store = await openStore(used.url);
     const job = await startOne(store);
-    const step = { name: "book", occurrence: 1, place: 1, kind: "commit" } as const;
-    const committing = store.commitStep(job, step, async (tx) => {
+    const step = { name: "book", occurrence: 1, position: 1, kind: "commit" } as const;
+    const committing = store.steps.commit(job, step, async (tx) => {
       await tx.query("create table if not exists ended (id int)"); // which commits
       return null;
     });
     await assert.rejects(committing, /savepoint/i);
-    assert.deepEqual(await store.steps(job.id), []);
+    assert.deepEqual(await store.steps.list(job.id), []);
     await store.close();
   },
 );
 
-test("every SQL text of the store was sent", { skip: limits.skip }, (t) => {
+test("every SQL text of the store was sent", { skip: shared.skip }, (t) => {
   const texts = { folder: "mysql", prefix: "holdfast_", statements } as const;
   assert.deepEqual(drivers.missing(texts), []);
   t.diagnostic(`${drivers.count(texts)} texts`);

@@ -13,8 +13,7 @@ import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
 import mysql from "mysql2";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
-import { openStore } from "../../src/store/open.ts";
-import type { Store } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
 import { done, enqueueOne, failed, newJob, one, retry, sweep, upTo } from "../support/jobs.ts";
 import { NUMBERS } from "../support/many-rows.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
@@ -51,71 +50,71 @@ const verbs: Readonly<
   Record<string, { run: (store: Store) => Promise<unknown>; reads?: readonly string[] }>
 > = {
   enqueue: { run: (store) => enqueueOne(store, { key: "order-1", start: { delayMs: 1 } }) },
-  claim: { run: (store) => store.claim(upTo(500)) },
+  claim: { run: (store) => store.jobs.claim(upTo(500)) },
   "claim from several queues": {
-    run: (store) => store.claim(one({ queues: ["default", "mail"] })),
+    run: (store) => store.jobs.claim(one({ queues: ["default", "mail"] })),
   },
   settle: {
     run: async (store) => {
-      const [first, second, third] = await store.claim(upTo(3));
+      const [first, second, third] = await store.jobs.claim(upTo(3));
       assert.ok(first !== undefined && second !== undefined && third !== undefined);
-      await store.settle([done(first), retry(second), failed(third)]);
+      await store.jobs.settle([done(first), retry(second), failed(third)]);
     },
   },
-  extend: { run: async (store) => store.extend(await store.claim(upTo(500)), 30_000) },
-  promote: { run: (store) => store.promoteDue({ limit: 500 }) },
-  reclaim: { run: (store) => store.reclaimExpired(sweep), reads: ["lease"] },
-  "looking for what is next": { run: (store) => store.upcoming(), reads: ["lease"] },
+  extend: { run: async (store) => store.jobs.extend(await store.jobs.claim(upTo(500)), 30_000) },
+  promote: { run: (store) => store.jobs.promoteDue({ limit: 500 }) },
+  reclaim: { run: (store) => store.jobs.reclaimExpired(sweep), reads: ["lease"] },
+  "looking for what is next": { run: (store) => store.jobs.upcoming(), reads: ["lease"] },
   report: {
     run: async (store) => {
-      const [job] = await store.claim(upTo(1));
+      const [job] = await store.jobs.claim(upTo(1));
       assert.ok(job !== undefined);
       const line = { seq: 1, kind: "log", name: null, data: "{}", ageMs: 0 } as const;
-      assert.equal(await store.putReports(job, [line]), true);
-      assert.equal(await store.lastReport(job.id), 1);
-      assert.equal((await store.standing(job.id))?.status, "processing");
+      assert.equal(await store.reports.put(job, [line]), true);
+      assert.equal(await store.reports.last(job.id), 1);
+      assert.equal((await store.reports.standing(job.id))?.status, "processing");
     },
   },
   cancel: {
     run: async (store) => {
       const job = newJob();
-      await store.enqueue([job]);
-      await store.cancel(job.id);
+      await store.jobs.enqueue([job]);
+      await store.jobs.cancel(job.id);
     },
   },
   "a list by key": {
     run: async (store) => {
       await enqueueOne(store, { key: "order-2" });
-      assert.equal((await store.list({ key: "order-2", limit: 20 })).length, 1);
-      await store.list({ key: "order-2", status: "pending", limit: 20 });
+      assert.equal((await store.jobs.list({ key: "order-2", limit: 20 })).length, 1);
+      await store.jobs.list({ key: "order-2", status: "pending", limit: 20 });
     },
   },
   "a job by the beginning of its id": {
     run: async (store) => {
-      const ids = (await store.list({ prefix: "00001", limit: 11 })).map(({ id }) => id);
+      const ids = (await store.jobs.list({ prefix: "00001", limit: 11 })).map(({ id }) => id);
       assert.equal(ids.length, 11);
-      assert.ok((await store.neighbours("job", ids)).length >= ids.length);
+      assert.ok((await store.jobs.neighbours(ids)).length >= ids.length);
     },
   },
   "walking over all jobs": {
     run: async (store) => {
       for (const walk of ["failed", "cancelled", "waiting", "pending", "processing"] as const) {
-        const jobs = await store.lookAt({ walk, before: null }, 20);
-        await store.lookAt({ walk, before: jobs.at(-1)?.id ?? null }, 20);
+        const jobs = await store.jobs.lookAt({ walk, before: null }, 20);
+        await store.jobs.lookAt({ walk, before: jobs.at(-1)?.id ?? null }, 20);
       }
     },
   },
-  "a census": {
-    run: async (store) => assert.notEqual(await store.takeCensus({ everyMs: 0 }), null),
-    reads: ["ready", "waiting", "lease", "depth", "rollup"],
+  "a count": {
+    run: async (store) => assert.notEqual(await store.stats.takeCounts({ everyMs: 0 }), null),
+    reads: ["ready", "waiting", "lease", "depth", "minute_total"],
   },
   "folding minutes": {
-    run: async (store) => assert.equal(await store.foldMinutes({ limit: 2 }), 2),
+    run: async (store) => assert.equal(await store.stats.foldMinutes({ limit: 2 }), 2),
   },
   "reading and pruning minutes": {
     run: async (store) => {
-      await store.minutes({ forMs: 60_000, queue: "default", limit: 10 });
-      await store.pruneMinutes({ forMs: 60_000, limit: 10 });
+      await store.stats.minutes({ forMs: 60_000, queue: "default", limit: 10 });
+      await store.stats.pruneMinutes({ forMs: 60_000, limit: 10 });
     },
   },
 };

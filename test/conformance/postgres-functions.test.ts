@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
 import { isId } from "../../src/core/id.ts";
-import { openStore } from "../../src/store/open.ts";
-import type { JobRecord, Store } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import type { JobRecord } from "../../src/jobs/store.ts";
 import {
   claimOne,
   CRASHES_MAX,
@@ -73,7 +73,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     assert.equal((await mustFind(store, past)).status, "pending");
     const first = await enqueue(`'t', queue => 'f2', key => 'k'`);
     assert.equal(await enqueue(`'t', queue => 'f2', key => 'k'`), first);
-    const [ours] = await store.enqueue([newJob({ task: "t", queue: "f2", key: "k" })]);
+    const [ours] = await store.jobs.enqueue([newJob({ task: "t", queue: "f2", key: "k" })]);
     assert.deepEqual(ours, { id: first, added: false });
   });
 
@@ -117,7 +117,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     await client.query("begin");
     const id = await enqueue(`'t', queue => 'f4'`);
     await client.query("rollback");
-    assert.equal(await store.find(id), null);
+    assert.equal(await store.jobs.find(id), null);
   });
 
   test("a lease that SQL acquired is one like any other", async () => {
@@ -131,7 +131,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
       [job.id, 1, 1, { to: "ada" }],
     );
     assert.deepEqual(await call(`acquire_lease('py-2', array['f5'])`), []);
-    const [extended] = await store.extend([{ id: job.id, worker: "py-1", epoch: 1 }], 1_000);
+    const [extended] = await store.jobs.extend([{ id: job.id, worker: "py-1", epoch: 1 }], 1_000);
     assert.equal(extended?.id, job.id);
   });
 
@@ -147,7 +147,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     }[];
     assert.equal(extended?.cancel_requested, false);
     assert.equal(Number(extended?.locked_until), (await mustFind(store, id)).lockedUntil);
-    await store.cancel(id);
+    await store.jobs.cancel(id);
     assert.deepEqual(
       (await extend("worker-a", 1)).map(
         (row) => (row as { cancel_requested: boolean }).cancel_requested,
@@ -178,10 +178,10 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
           const start = async (): Promise<JobFence> => {
             const claimed = await startOne(store, {
               queue: `f7 ${facts} ${last} ${cancel}`,
-              attemptsMax: last ? 1 : 3,
+              maxAttempts: last ? 1 : 3,
               key: newJob().id,
             });
-            if (cancel) await store.cancel(claimed.id);
+            if (cancel) await store.jobs.cancel(claimed.id);
             return claimed;
           };
           const ours = await start();
@@ -211,7 +211,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
       for (const reset of [viaVerb, viaFunction]) {
         const { id } = await startOne(
           store,
-          { queue, attemptsMax: 9 },
+          { queue, maxAttempts: 9 },
           { leaseMs: LEASE_MS_SHORT },
         );
         ids.push(id);
@@ -232,7 +232,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
 
   test("stats() counts what the verb counts", async () => {
     const rows = await call<{ queue: string; status: string; jobs: string }>("stats()");
-    const counted = (await store.stats()).flatMap(({ queue, counts }) =>
+    const counted = (await store.jobs.stats()).flatMap(({ queue, counts }) =>
       Object.entries(counts).flatMap(([status, jobs]) =>
         jobs === 0 ? [] : [{ queue, status, jobs }],
       ),
@@ -253,11 +253,11 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
 
   async function promote(id: string): Promise<void> {
     await client.query(`update "${SCHEMA}".waiting set due_at = 1 where id = $1`, [id]);
-    await store.promoteDue({ limit: 100 });
+    await store.jobs.promoteDue({ limit: 100 });
   }
 
   async function viaVerb(id: string): Promise<void> {
-    const taken = await store.reclaimExpired({
+    const taken = await store.jobs.reclaimExpired({
       graceMs: 2_000,
       crashesMax: CRASHES_MAX,
       limit: 100,
@@ -281,7 +281,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     for (const id of ids) {
       const job = await mustFind(store, id);
       if (job.dueAt === null) continue;
-      const history = await store.attempts(id);
+      const history = await store.jobs.attempts(id);
       const crashes = job.crashes - 1;
       const end = 36 - 3 * (crashes % 4);
       const spread = 0.5 + Number.parseInt(id.slice(end - 3, end), 16) / 0x1000;
@@ -302,10 +302,12 @@ async function assertTwins(store: Store, ours: string, theirs: string): Promise<
     comparable(await mustFind(store, ours)),
   );
   const history = async (id: string): Promise<object[]> =>
-    (await store.attempts(id)).map(({ startedAt: _started, endedAt: _ended, error, ...rest }) => ({
-      ...rest,
-      error: parsed(error),
-    }));
+    (await store.jobs.attempts(id)).map(
+      ({ startedAt: _started, endedAt: _ended, error, ...rest }) => ({
+        ...rest,
+        error: parsed(error),
+      }),
+    );
   assert.deepEqual(await history(theirs), await history(ours));
 }
 

@@ -5,10 +5,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
-import { openStore } from "../../src/store/open.ts";
-import { beginWith, startOptions } from "../../src/store/postgres/pool.ts";
-import { statements } from "../../src/store/postgres/statements.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { beginWith, startOptions } from "../../src/database/postgres/pool.ts";
+import { statements } from "../../src/jobs/postgres-statements.ts";
 import { statuses } from "../../src/core/job.ts";
 import { idsOf, newJob } from "../support/jobs.ts";
 import { listenToTexts } from "../support/sql-texts.ts";
@@ -75,12 +74,12 @@ const kinds = [
 
 describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 }, () => {
   let database: ScratchDatabase;
-  let store: SqlStore;
+  let store: Store;
   let early: Client;
 
   before(async () => {
     database = await scratchDatabase("postgres");
-    store = (await openStore(database.url)) as SqlStore;
+    store = await openStore(database.url);
     await store.migrate();
     const client = await connect("");
     // The worst moment: what is known about the tables is that they are empty.
@@ -117,8 +116,8 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
 
   test("upkeep finds what is due and what ended by an index", async () => {
     const listening = listenToTexts(Client.prototype);
-    await store.promoteDue({ limit: 10 });
-    await store.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 });
+    await store.jobs.promoteDue({ limit: 10 });
+    await store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 });
     const takes = listening.stop().filter(({ text }) => /^\s*delete/.test(text));
     assert.equal(takes.length, 2);
     for (const [index, wanted] of ["waiting_due", "lease_ends"].entries()) {
@@ -134,7 +133,7 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
 
   test("counting starts no parallel workers", async () => {
     const listening = listenToTexts(Client.prototype);
-    await store.stats();
+    await store.jobs.stats();
     const counts = listening.stop().filter(({ text }) => /^\s*select/.test(text));
     assert.ok(counts.length > 0);
     for (const [index, { text, values = [] }] of counts.entries()) {
@@ -151,15 +150,15 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
 
   test("pages of jobs are found by indexes, also by key and by the beginning of an id", async () => {
     const key = "order-1";
-    await store.enqueue([newJob({ key })]);
+    await store.jobs.enqueue([newJob({ key })]);
     const listening = listenToTexts(Client.prototype);
-    assert.equal((await store.list({ key, limit: 20 })).length, 1);
-    const found = await store.list({ prefix: "00001", limit: 11 });
+    assert.equal((await store.jobs.list({ key, limit: 20 })).length, 1);
+    const found = await store.jobs.list({ prefix: "00001", limit: 11 });
     assert.equal(found.length, 11);
-    for (const status of statuses) await store.list({ status, limit: 20 });
-    await store.neighbours("job", idsOf(found));
+    for (const status of statuses) await store.jobs.list({ status, limit: 20 });
+    await store.jobs.neighbours(idsOf(found));
     for (const walk of ["failed", "cancelled", "waiting", "pending", "processing"] as const) {
-      await store.lookAt({ walk, before: idsOf(found)[0] ?? null }, 20);
+      await store.jobs.lookAt({ walk, before: idsOf(found)[0] ?? null }, 20);
     }
     const texts = listening
       .stop()
@@ -182,12 +181,12 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
 
   test("figures are counted and folded by indexes, and never from what has finished or was asked as a whole", async () => {
     const listening = listenToTexts(Client.prototype);
-    await store.takeCensus({ everyMs: 0 });
-    await store.foldMinutes({ limit: 1 });
+    await store.stats.takeCounts({ everyMs: 0 });
+    await store.stats.foldMinutes({ limit: 1 });
     const texts = listening.stop().filter(({ text }) => /^\s*select queue/.test(text));
-    // The census also counts the minutes that are not over, as the fold does.
+    // The count also counts the minutes that are not over, as the fold does.
     const [live] = texts;
-    const ended = texts.find(({ text }) => text.includes("rollup"));
+    const ended = texts.find(({ text }) => text.includes("minute_total"));
     const minute = texts.at(-1);
     assert.ok(texts.length >= 3 && ended !== minute);
     for (const { options, begin } of kinds) {
@@ -203,7 +202,7 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
         [["Index Only Scan", "ready_pkey"]],
       );
       assert.deepEqual(tablesOf(counting), ["lease", "ready", "waiting"]);
-      assert.deepEqual(tablesOf(await plan("adding", ended)), ["rollup"]);
+      assert.deepEqual(tablesOf(await plan("adding", ended)), ["minute_total"]);
       // Of the weeks that jobs are kept in, those that came are looked for in one.
       const folding = await plan("folding", minute);
       assertByIndex(folding, ["finished_default_finished_at_idx"]);

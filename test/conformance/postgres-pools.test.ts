@@ -1,8 +1,9 @@
 /** The store contract on PostgreSQL where connections are not ours alone: through PgBouncer, and on a pool of the user's. */
 import { after, before, describe } from "node:test";
 import { Pool } from "pg";
-import { openStore } from "../../src/store/open.ts";
+import { openStore } from "../../src/app/store.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { Schemas } from "../support/schemas.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { inMode } from "./in-mode.ts";
@@ -17,18 +18,21 @@ before(async () => {
   schemas = await Schemas.open(database.url);
 });
 
-const pooled = { ...limits, skip: missing("pgbouncer") };
+const POOLS = ["PgBouncer", "lent"];
+const pooled = { ...limits, skip: reasonOf(missing("pgbouncer"), notItsTurn("PgBouncer", POOLS)) };
+const lent = { ...limits, skip: reasonOf(limits.skip, notItsTurn("lent", POOLS)) };
 
 describe("postgres through PgBouncer in transaction mode", pooled, () => {
   inMode({
     alone: null,
     place: (options) => schemas.place(String(database.pooledUrl), options),
     which: "between",
+    noPush: true,
     open: (url, runtime) => openStore(url, { runtime }),
   });
 });
 
-describe("postgres on a pool of the user's", limits, () => {
+describe("postgres on a pool of the user's", lent, () => {
   const pools: Pool[] = [];
   inMode({
     alone: null,

@@ -3,9 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client } from "pg";
 import { makeIds } from "../../src/core/id.ts";
-import { WEEK_MS } from "../../src/store/postgres/blocks.ts";
-import { openStore } from "../../src/store/open.ts";
-import type { Store } from "../../src/store/store.ts";
+import { WEEK_MS } from "../../src/database/postgres/partitions.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
 import { claimOne, done, failed, newJob, retry, settleOne } from "../support/jobs.ts";
 import { testRuntime, type TestRuntime } from "../support/runtime.ts";
 
@@ -48,10 +47,10 @@ async function openWeeks(url: string): Promise<Weeks> {
     runtime,
     async add(outcome) {
       const job = newJob({ id: nextId() });
-      await store.enqueue([job]);
+      await store.jobs.enqueue([job]);
       if (outcome === undefined) return job.id;
       const claimed = await claimOne(store);
-      await store.putReports(claimed, [REPORT]);
+      await store.reports.put(claimed, [REPORT]);
       await settleOne(store, outcome(claimed));
       return job.id;
     },
@@ -68,7 +67,7 @@ async function openWeeks(url: string): Promise<Weeks> {
     async prune(keep = keepMs) {
       let pruned = 0;
       for (let batch = 1; batch > 0; pruned += batch) {
-        batch = await store.prune({ keepMs: keep, limit: 100 });
+        batch = await store.jobs.prune({ keepMs: keep, limit: 100 });
       }
       return pruned;
     },
@@ -92,10 +91,10 @@ export function inWeeks(url: () => string): void {
     const id = await weeks.add(done);
     assert.equal(await weeks.tableOf(id), "job_default");
     await weeks.prune(); // makes the tables of that week, but for those rows
-    assert.equal((await weeks.store.find(id))?.status, "done");
+    assert.equal((await weeks.store.jobs.find(id))?.status, "done");
     weeks.runtime.clock.advance(2 * DAY_MS);
     assert.equal(await weeks.prune(), 1);
-    assert.equal(await weeks.store.find(id), null);
+    assert.equal(await weeks.store.jobs.find(id), null);
   });
 
   test("the tables of the next week are there before it begins", async () => {
@@ -110,15 +109,15 @@ export function inWeeks(url: () => string): void {
   test("a week whose jobs are all past their time is dropped as a whole", async () => {
     await using weeks = await openWeeks(url());
     const ids = [await weeks.add(done), await weeks.add((fence) => failed(fence))];
-    for (const id of ids) assert.equal(await weeks.store.lastReport(id), 1);
+    for (const id of ids) assert.equal(await weeks.store.reports.last(id), 1);
     const table = await weeks.tableOf(String(ids[0]));
     weeks.runtime.clock.advance(5 * WEEK_MS + 2 * DAY_MS);
     assert.equal(await weeks.prune(), 0); // nothing was left to delete row by row
     assert.ok(!(await weeks.tables()).includes(table));
     for (const id of ids) {
-      assert.equal(await weeks.store.find(id), null);
-      assert.deepEqual(await weeks.store.attempts(id), []);
-      assert.equal(await weeks.store.lastReport(id), 0);
+      assert.equal(await weeks.store.jobs.find(id), null);
+      assert.deepEqual(await weeks.store.jobs.attempts(id), []);
+      assert.equal(await weeks.store.reports.last(id), 0);
     }
   });
 
@@ -127,12 +126,12 @@ export function inWeeks(url: () => string): void {
     const { store, runtime } = weeks;
     const id = makeIds(runtime)();
     const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    await store.enqueue([newJob({ id, trace: { traceparent, tracestate: null } })]);
+    await store.jobs.enqueue([newJob({ id, trace: { traceparent, tracestate: null } })]);
     await settleOne(store, done(await claimOne(store)));
     runtime.clock.advance(5 * WEEK_MS + 2 * DAY_MS);
-    assert.equal((await store.traces([id])).length, 1);
+    assert.equal((await store.traces.list([id])).length, 1);
     assert.equal(await weeks.prune(), 0);
-    assert.deepEqual(await store.traces([id]), []);
+    assert.deepEqual(await store.traces.list([id]), []);
   });
 
   test("a week that is dropped takes the keys along that its jobs kept", async () => {
@@ -140,14 +139,14 @@ export function inWeeks(url: () => string): void {
     const kept = { key: "k", keyForMs: 52 * WEEK_MS };
     const { store, runtime } = weeks;
     const id = makeIds(runtime)();
-    await store.enqueue([newJob({ id, ...kept })]);
+    await store.jobs.enqueue([newJob({ id, ...kept })]);
     await settleOne(store, done(await claimOne(store)));
     runtime.clock.advance(5 * WEEK_MS + 2 * DAY_MS);
-    assert.deepEqual(await store.enqueue([newJob(kept)]), [{ id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([newJob(kept)]), [{ id, added: false }]);
     assert.equal(await weeks.prune(), 0);
     assert.deepEqual(await weeks.keptBy(), []);
     const next = newJob(kept);
-    assert.deepEqual(await store.enqueue([next]), [{ id: next.id, added: true }]);
+    assert.deepEqual(await store.jobs.enqueue([next]), [{ id: next.id, added: true }]);
     assert.deepEqual(await weeks.keptBy(), [next.id]);
   });
 
@@ -158,7 +157,7 @@ export function inWeeks(url: () => string): void {
       "a job that was revived",
       async (weeks) => {
         const id = await weeks.add((fence) => failed(fence));
-        await weeks.store.revive(id, 1);
+        await weeks.store.jobs.revive(id, 1);
         return id;
       },
     ],
@@ -168,11 +167,11 @@ export function inWeeks(url: () => string): void {
       await using weeks = await openWeeks(url());
       const over = await weeks.add(done);
       const id = await add(weeks);
-      const before = await weeks.store.find(id);
+      const before = await weeks.store.jobs.find(id);
       weeks.runtime.clock.advance(20 * WEEK_MS);
       assert.equal(await weeks.prune(), 1); // the one that is over is deleted by itself
-      assert.equal(await weeks.store.find(over), null);
-      assert.deepEqual(await weeks.store.find(id), before);
+      assert.equal(await weeks.store.jobs.find(over), null);
+      assert.deepEqual(await weeks.store.jobs.find(id), before);
       assert.match(await weeks.tableOf(id), /^job_2027/);
     });
   }
@@ -183,8 +182,8 @@ export function inWeeks(url: () => string): void {
     const id = await weeks.add((fence) => failed(fence));
     weeks.runtime.clock.advance(2 * WEEK_MS + DAY_MS);
     assert.equal(await weeks.prune(), 1);
-    assert.equal((await weeks.store.find(id))?.status, "failed");
+    assert.equal((await weeks.store.jobs.find(id))?.status, "failed");
     await weeks.prune(keepBriefly);
-    assert.equal(await weeks.store.find(id), null);
+    assert.equal(await weeks.store.jobs.find(id), null);
   });
 }

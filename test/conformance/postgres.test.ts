@@ -3,10 +3,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
-import { openStore } from "../../src/store/open.ts";
-import { dropBlock, isOver, LIST } from "../../src/store/postgres/blocks.ts";
-import { statements } from "../../src/store/postgres/statements.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { openStore } from "../../src/app/store.ts";
+import { dropBlock, isOver, LIST } from "../../src/database/postgres/partitions.ts";
+import { statements } from "../../src/jobs/postgres-statements.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
@@ -15,7 +14,7 @@ import { fenceOf, newJob, startOne } from "../support/jobs.ts";
 import { until } from "../worker/observe.ts";
 import { Schemas } from "../support/schemas.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
-import { inMode } from "./in-mode.ts";
+import { inMode, type Mode } from "./in-mode.ts";
 import { inWeeks } from "./postgres-weeks.ts";
 
 const PROCESSES = 3;
@@ -32,11 +31,14 @@ before(async () => {
 
 const place = (options: { migrate: boolean }) => schemas.place(database.url, options);
 
+const turn = notItsTurn("postgres");
+
 describe("postgres", limits, () => {
-  inMode({ alone: null, place, open: (url, runtime) => openStore(url, { runtime }) });
+  const open: Mode["open"] = (url, runtime) => openStore(url, { runtime });
+  inMode({ alone: null, place, open, besideToo: turn === false });
 });
 
-const shared = { ...limits, skip: reasonOf(limits.skip, notItsTurn("postgres")) };
+const shared = { ...limits, skip: reasonOf(limits.skip, turn) };
 
 describe("postgres shared by several processes", shared, () => {
   let processes: StoreProcesses;
@@ -61,15 +63,15 @@ describe("postgres shared by several processes", shared, () => {
 describe("postgres stores jobs in weeks", limits, () => inWeeks(() => database.url));
 
 test("a session that is ended writes no more", { skip: limits.skip }, async () => {
-  const store = (await openStore(database.url, { schema: "test_0" })) as SqlStore;
+  const store = await openStore(database.url, { schema: "test_0" });
   const held = new Client({ connectionString: database.url, application_name: "holdfast" });
   const lost = once(held, "error");
   held.on("error", () => {}); // its socket ends with a second one
   await held.connect();
   const { rows } = await held.query<{ pid: number }>("select pg_backend_pid() as pid");
-  await store.engine.endSession(Number(rows[0]?.pid));
+  await store.db.engine.endSession(Number(rows[0]?.pid));
   assert.match(String((await lost)[0]), /terminating connection/);
-  await store.engine.endSession(Number(rows[0]?.pid)); // it is gone, and that is what was wanted
+  await store.db.engine.endSession(Number(rows[0]?.pid)); // it is gone, and that is what was wanted
   await held.end();
   await store.close();
 });
@@ -88,7 +90,7 @@ test(
     await writer.query(
       `begin; update ${lease} set cancel_requested_at = 1 where id = '${first.id}'`,
     );
-    const extending = store.extend([fenceOf(first), fenceOf(second)], 60_000);
+    const extending = store.jobs.extend([fenceOf(first), fenceOf(second)], 60_000);
     // Within a transaction, what was seen first would be seen for ever.
     const watcher = new Client({ connectionString: database.url });
     await watcher.connect();
@@ -121,16 +123,16 @@ test("a job in a transaction of somebody's is told of in it", { skip: limits.ski
   await client.connect();
   await client.query("begin");
   const job = newJob();
-  await store.within(client, (guest) => guest.enqueue([job]));
-  assert.equal(await store.find(job.id), null);
+  await store.db.inUserTransaction(client, (joined) => store.jobs.in(joined).enqueue([job]));
+  assert.equal(await store.jobs.find(job.id), null);
   await client.query("commit");
-  assert.equal((await store.find(job.id))?.status, "pending");
+  assert.equal((await store.jobs.find(job.id))?.status, "pending");
   await client.end();
   await store.close();
   await where.free();
 });
 
-test("every SQL text of the store was executed", { skip: limits.skip }, (context) => {
+test("every SQL text of the store was executed", { skip: shared.skip }, (context) => {
   const hole = ["$", "{}"].join("");
   const weeks = { LIST, over: isOver(hole), drop: dropBlock(hole).split(";")[0] };
   const texts = {

@@ -1,9 +1,9 @@
 /** Forgetting jobs that ended long enough ago, with everything that belongs to them, and no others. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { JobNotFound } from "../../src/core/errors.ts";
+import { JobNotFoundError } from "../../src/core/errors.ts";
 import { finalStatuses, statuses, type FinalStatus } from "../../src/core/job.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -30,12 +30,12 @@ async function inEachFinalState(store: Store): Promise<Record<FinalStatus, strin
 export const pruning: Group = (open) => {
   test("where nothing is old enough, nothing is pruned", async () => {
     const { store } = await open();
-    assert.equal(await store.prune({ keepMs: keepNothing, limit: 9 }), 0);
+    assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 0);
     const id = await jobIn(store, "done");
     const before = await pictureOf(store, id);
 
     const keepMs = { done: HOUR_MS, failed: HOUR_MS, cancelled: HOUR_MS };
-    assert.equal(await store.prune({ keepMs, limit: 9 }), 0);
+    assert.equal(await store.jobs.prune({ keepMs, limit: 9 }), 0);
     assert.deepEqual(await pictureOf(store, id), before);
   });
 
@@ -44,11 +44,11 @@ export const pruning: Group = (open) => {
     const id = await jobIn(store, "done");
     const keepMs = { ...keepNothing, done: 1_000 };
     clock.advance(1_000);
-    assert.equal(await store.prune({ keepMs, limit: 9 }), 0);
+    assert.equal(await store.jobs.prune({ keepMs, limit: 9 }), 0);
 
     clock.advance(1);
-    assert.equal(await store.prune({ keepMs, limit: 9 }), 1);
-    assert.equal(await store.find(id), null);
+    assert.equal(await store.jobs.prune({ keepMs, limit: 9 }), 1);
+    assert.equal(await store.jobs.find(id), null);
   });
 
   test("the time counts from the end of a job, not from its beginning", async () => {
@@ -58,7 +58,10 @@ export const pruning: Group = (open) => {
     await settleOne(store, done(claimed));
     clock.advance(1_000);
 
-    assert.equal(await store.prune({ keepMs: { ...keepNothing, done: HOUR_MS }, limit: 9 }), 0);
+    assert.equal(
+      await store.jobs.prune({ keepMs: { ...keepNothing, done: HOUR_MS }, limit: 9 }),
+      0,
+    );
   });
 
   for (const status of finalStatuses) {
@@ -68,9 +71,9 @@ export const pruning: Group = (open) => {
       clock.advance(HOUR_MS);
       const keepMs = { done: 2 * HOUR_MS, failed: 2 * HOUR_MS, cancelled: 2 * HOUR_MS };
 
-      assert.equal(await store.prune({ keepMs: { ...keepMs, [status]: 1_000 }, limit: 9 }), 1);
+      assert.equal(await store.jobs.prune({ keepMs: { ...keepMs, [status]: 1_000 }, limit: 9 }), 1);
       for (const other of finalStatuses) {
-        const gone = (await store.find(ids[other])) === null;
+        const gone = (await store.jobs.find(ids[other])) === null;
         assert.equal(gone, other === status);
       }
     });
@@ -83,24 +86,24 @@ export const pruning: Group = (open) => {
     await settleOne(store, retry(first));
     await promoteOne(bundle, first.id);
     await settleOne(store, done(await claimOne(store)));
-    assert.equal((await store.attempts(first.id)).length, 2);
+    assert.equal((await store.jobs.attempts(first.id)).length, 2);
     clock.advance(1);
 
-    assert.equal(await store.prune({ keepMs: keepNothing, limit: 9 }), 1);
+    assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 1);
     assert.deepEqual(await pictureOf(store, first.id), { job: null, attempts: [], leases: [] });
-    assert.deepEqual(await store.findFinished([first.id]), []);
-    assert.deepEqual(await store.list({ limit: 9 }), []);
-    assert.deepEqual(await store.stats(), []);
+    assert.deepEqual(await store.jobs.findFinished([first.id]), []);
+    assert.deepEqual(await store.jobs.list({ limit: 9 }), []);
+    assert.deepEqual(await store.jobs.stats(), []);
   });
 
   test("a pruned job was never there: it cannot be cancelled or revived", async () => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed");
     clock.advance(1);
-    await store.prune({ keepMs: keepNothing, limit: 9 });
+    await store.jobs.prune({ keepMs: keepNothing, limit: 9 });
 
-    assert.equal(await store.cancel(id), null);
-    await assert.rejects(store.revive(id, 1), JobNotFound);
+    assert.equal(await store.jobs.cancel(id), null);
+    await assert.rejects(store.jobs.revive(id, 1), JobNotFoundError);
   });
 
   test("pruning takes at most its limit and says how many", async () => {
@@ -113,10 +116,10 @@ export const pruning: Group = (open) => {
 
     const pruned = [];
     for (let round = 0; round < 3; round += 1) {
-      pruned.push(await store.prune({ keepMs: keepNothing, limit: 4 }));
+      pruned.push(await store.jobs.prune({ keepMs: keepNothing, limit: 4 }));
     }
     assert.deepEqual(pruned, [4, 2, 0]);
-    assert.deepEqual(await store.list({ limit: 9 }), []);
+    assert.deepEqual(await store.jobs.list({ limit: 9 }), []);
   });
 
   for (const status of statuses.filter((one) => !finalStatuses.includes(one as FinalStatus))) {
@@ -127,8 +130,8 @@ export const pruning: Group = (open) => {
       clock.advance(1e10);
       const before = await pictureOf(store, id);
 
-      assert.equal(await store.prune({ keepMs: keepNothing, limit: 9 }), 1);
-      assert.equal(await store.find(finished), null);
+      assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 1);
+      assert.equal(await store.jobs.find(finished), null);
       assert.deepEqual(await pictureOf(store, id), before);
     });
   }
@@ -137,10 +140,10 @@ export const pruning: Group = (open) => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed");
     clock.advance(HOUR_MS);
-    await store.revive(id, 1);
+    await store.jobs.revive(id, 1);
     const before = await pictureOf(store, id);
 
-    assert.equal(await store.prune({ keepMs: keepNothing, limit: 9 }), 0);
+    assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 0);
     assert.deepEqual(await pictureOf(store, id), before);
   });
 };

@@ -1,27 +1,32 @@
 /** Workers are in the database: who is active there is active, and the database itself sees to the limits. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused, WorkerRefused } from "../../src/core/errors.ts";
-import { workerMoves, workerStates } from "../../src/core/worker-state.ts";
+import { StoreRefusedError, WorkerRefusedError } from "../../src/core/errors.ts";
+import {
+  workerMoves,
+  workerStates,
+  type HeartbeatWrite,
+  type ChangedLimit,
+  type WorkerVitals,
+} from "../../src/registry/worker-record.ts";
 import type { ErrorRecord } from "../../src/core/error-record.ts";
 import {
   WorkerLimitInUseError,
   WorkerLimitMismatchError,
   WorkerTypeNotFoundError,
-} from "../../src/core/worker-errors.ts";
-import type { Beat, ChangedLimit, WorkerVitals } from "../../src/store/registry.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { Store } from "../../src/store/store.ts";
+} from "../../src/registry/errors.ts";
+import { sql } from "../../src/database/sql.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Group } from "../support/bundle.ts";
 import { HUNG_MS, newWorker, silence, STALE_MS, start, vitals } from "../support/workers.ts";
 import { CRASHES_MAX, done, enqueueOne, mustFind, nextId, one, startOne } from "../support/jobs.ts";
 
-function beat(store: Store, id: string): Promise<Beat | null> {
-  return store.beat(id, vitals, ["default", "mails"]);
+function beat(store: Store, id: string): Promise<HeartbeatWrite | null> {
+  return store.workers.beat(id, vitals, ["default", "mails"]);
 }
 
 async function statusOf(store: Store, id: string): Promise<string | null> {
-  const row = await store.findWorker(id);
+  const row = await store.workers.find(id);
   return row === null ? null : [row.status, row.reason].filter(Boolean).join(", ");
 }
 
@@ -29,14 +34,18 @@ export const registry: Group = (open) => {
   test("a worker is entered with all that is known about it", async () => {
     const { store, clock } = await open();
     const { silence: _silence, patience: _patience, slots: _slots, ...facts } = newWorker();
-    assert.deepEqual(await store.register(newWorker(facts)), { slot: 1, instance: 1, closed: [] });
-    assert.deepEqual(await store.findWorker(facts.id), {
+    assert.deepEqual(await store.workers.register(newWorker(facts)), {
+      slot: 1,
+      instance: 1,
+      closed: [],
+    });
+    assert.deepEqual(await store.workers.find(facts.id), {
       ...facts,
       slot: 1,
       instance: 1,
       status: "starting",
       reason: null,
-      wish: "run",
+      desiredState: "run",
       startedAt: clock.now(),
       heartbeatAt: clock.now(),
       silentMs: 0,
@@ -45,7 +54,7 @@ export const registry: Group = (open) => {
       liveness: "alive",
       leases: 0,
       stoppedAt: null,
-      beats: 0,
+      heartbeats: 0,
       gapMsMax: 0,
       ...Object.fromEntries(Object.keys(vitals).map((name) => [name, 0])),
     });
@@ -54,24 +63,24 @@ export const registry: Group = (open) => {
   test("of a type without slots there are any number", async () => {
     const { store } = await open();
     for (const instance of [1, 2, 3]) {
-      const registered = await store.register(newWorker({ slots: null }));
+      const registered = await store.workers.register(newWorker({ slots: null }));
       assert.deepEqual(registered, { slot: null, instance, closed: [] });
     }
-    assert.equal((await store.workers({ type: "mailer", alive: true, limit: 9 })).length, 3);
+    assert.equal((await store.workers.list({ type: "mailer", alive: true, limit: 9 })).length, 3);
   });
 
   test("a second one of a singleton is refused, and told who is active", async () => {
     const { store } = await open();
     const first = await start(store);
-    const refused = store.register(newWorker());
+    const refused = store.workers.register(newWorker());
     await assert.rejects(refused, (error) => {
-      assert.ok(error instanceof WorkerRefused);
+      assert.ok(error instanceof WorkerRefusedError);
       assert.equal(error.active, first.id);
       assert.match(error.message, /^Cannot register: another worker already active/);
       assert.match(error.message, /process 4711 on host-a/);
       return true;
     });
-    assert.equal((await store.workers({ limit: 9 })).length, 1);
+    assert.equal((await store.workers.list({ limit: 9 })).length, 1);
   });
 
   test("of N slots each is given once, and the first that is free again", async () => {
@@ -79,19 +88,19 @@ export const registry: Group = (open) => {
     const ids: string[] = [];
     for (const slot of [1, 2, 3]) {
       const worker = newWorker({ slots: 3 });
-      assert.equal((await store.register(worker)).slot, slot);
+      assert.equal((await store.workers.register(worker)).slot, slot);
       ids.push(worker.id);
     }
-    await assert.rejects(store.register(newWorker({ slots: 3 })), WorkerRefused);
-    await store.moveWorker(ids[1] ?? "", { state: "stopped", reason: "asked" });
-    const next = await store.register(newWorker({ slots: 3 }));
+    await assert.rejects(store.workers.register(newWorker({ slots: 3 })), WorkerRefusedError);
+    await store.workers.move(ids[1] ?? "", { state: "stopped", reason: "asked" });
+    const next = await store.workers.register(newWorker({ slots: 3 }));
     assert.deepEqual(next, { slot: 2, instance: 4, closed: [] });
   });
 
   test("types do not stand in each other's way", async () => {
     const { store } = await open();
     await start(store);
-    assert.deepEqual(await store.register(newWorker({ type: "printer" })), {
+    assert.deepEqual(await store.workers.register(newWorker({ type: "printer" })), {
       slot: 1,
       instance: 1,
       closed: [],
@@ -101,15 +110,15 @@ export const registry: Group = (open) => {
   test("every start of a type has a higher number than the one before", async () => {
     const { store } = await open();
     const first = await start(store);
-    await assert.rejects(store.register(newWorker()), WorkerRefused); // which is no start
-    await store.moveWorker(first.id, { state: "stopping", reason: "asked" });
-    assert.equal((await store.register(newWorker())).instance, 2);
+    await assert.rejects(store.workers.register(newWorker()), WorkerRefusedError); // which is no start
+    await store.workers.move(first.id, { state: "stopping", reason: "asked" });
+    assert.equal((await store.workers.register(newWorker())).instance, 2);
   });
 
   test("a worker that is stopping has let go of its slot", async () => {
     const { store } = await open();
     const first = await start(store);
-    assert.equal(await store.moveWorker(first.id, { state: "stopping", reason: "asked" }), true);
+    assert.equal(await store.workers.move(first.id, { state: "stopping", reason: "asked" }), true);
     await start(store);
     assert.equal(await statusOf(store, first.id), "stopping, asked");
     assert.notEqual(await beat(store, first.id), null); // and still gives signs of life
@@ -119,7 +128,7 @@ export const registry: Group = (open) => {
     const { store } = await open();
     const { id } = await start(store, { slots: 1 });
     for (const slots of [2, null]) {
-      await assert.rejects(store.register(newWorker({ slots })), (error) => {
+      await assert.rejects(store.workers.register(newWorker({ slots })), (error) => {
         assert.ok(error instanceof WorkerLimitMismatchError);
         const { workerType, stored, declared } = error;
         assert.deepEqual(
@@ -130,35 +139,35 @@ export const registry: Group = (open) => {
       });
     }
     // The limit outlives the workers.
-    await store.moveWorker(id, { state: "stopped", reason: "asked" });
-    await assert.rejects(store.register(newWorker({ slots: 2 })), WorkerLimitMismatchError);
-    assert.equal((await store.register(newWorker({ slots: 1 }))).instance, 2);
+    await store.workers.move(id, { state: "stopped", reason: "asked" });
+    await assert.rejects(store.workers.register(newWorker({ slots: 2 })), WorkerLimitMismatchError);
+    assert.equal((await store.workers.register(newWorker({ slots: 1 }))).instance, 2);
     await start(store, { type: "printer", slots: null });
     const limited = newWorker({ type: "printer", slots: 1 });
-    await assert.rejects(store.register(limited), WorkerLimitMismatchError);
+    await assert.rejects(store.workers.register(limited), WorkerLimitMismatchError);
   });
 
   test("an operator changes the limit of a type, and the audit says who", async () => {
     const { store } = await open();
     const limit = (slots: number | null, type = "mailer"): Promise<ChangedLimit> =>
-      store.changeLimit({ id: nextId(), actor: "ada", reason: "more mail", type, slots });
+      store.workers.changeLimit({ id: nextId(), actor: "ada", reason: "more mail", type, slots });
     await assert.rejects(limit(2), WorkerTypeNotFoundError);
     const first = await start(store, { slots: 1 });
     assert.deepEqual(await limit(2), { type: "mailer", from: 1, to: 2 });
     assert.deepEqual(await limit(2), { type: "mailer", from: 2, to: 2 }); // nothing to do
     const second = await start(store, { slots: 2 });
-    assert.deepEqual(await store.workerTypes(), [{ type: "mailer", slots: 2, active: 2 }]);
+    assert.deepEqual(await store.workers.types(), [{ type: "mailer", slots: 2, active: 2 }]);
     await assert.rejects(limit(1), (error) => {
       assert.ok(error instanceof WorkerLimitInUseError);
       assert.deepEqual(error.workers, [second.id]);
       return true;
     });
     await assert.rejects(limit(null), WorkerLimitInUseError);
-    await store.moveWorker(second.id, { state: "stopping", reason: "asked" });
+    await store.workers.move(second.id, { state: "stopping", reason: "asked" });
     assert.deepEqual(await limit(1), { type: "mailer", from: 2, to: 1 });
-    await store.moveWorker(first.id, { state: "stopped", reason: "asked" });
+    await store.workers.move(first.id, { state: "stopped", reason: "asked" });
     assert.deepEqual(await limit(null), { type: "mailer", from: 1, to: null });
-    const lines = await store.actions({ actor: "ada", limit: 9 });
+    const lines = await store.audit.list({ actor: "ada", limit: 9 });
     assert.deepEqual(
       lines.map(({ action, subject, reason, detail }) => [action, subject, reason, detail]),
       [
@@ -173,9 +182,9 @@ export const registry: Group = (open) => {
     const { store, clock } = await open();
     const first = await start(store);
     clock.advance(STALE_MS);
-    await assert.rejects(store.register(newWorker()), WorkerRefused);
+    await assert.rejects(store.workers.register(newWorker()), WorkerRefusedError);
     clock.advance(1);
-    assert.equal((await store.register(newWorker())).instance, 2);
+    assert.equal((await store.workers.register(newWorker())).instance, 2);
     assert.equal(await statusOf(store, first.id), "stopped, stale");
     assert.equal(await beat(store, first.id), null);
   });
@@ -183,7 +192,9 @@ export const registry: Group = (open) => {
   test("one whose process was seen to be gone is closed at once", async () => {
     const { store } = await open();
     const first = await start(store);
-    const next = await store.register(newWorker({ silence: { ...silence, gone: [first.id] } }));
+    const next = await store.workers.register(
+      newWorker({ silence: { ...silence, gone: [first.id] } }),
+    );
     assert.equal(await statusOf(store, first.id), "stopped, gone");
     assert.deepEqual(next.closed, [{ id: first.id, type: "mailer", ending: "gone" }]);
   });
@@ -191,15 +202,17 @@ export const registry: Group = (open) => {
   test("one that is stopping may take longer, as long as it gives signs of life", async () => {
     const { store, clock } = await open();
     const { id } = await start(store);
-    await store.moveWorker(id, { state: "stopping", reason: "asked" });
+    await store.workers.move(id, { state: "stopping", reason: "asked" });
     clock.advance(HUNG_MS);
-    assert.deepEqual(await store.closeDead(silence), []);
+    assert.deepEqual(await store.workers.closeDead(silence), []);
     await beat(store, id);
     clock.advance(HUNG_MS);
-    assert.deepEqual(await store.closeDead(silence), []);
+    assert.deepEqual(await store.workers.closeDead(silence), []);
     clock.advance(1);
-    assert.deepEqual(await store.closeDead(silence), [{ id, type: "mailer", ending: "hung" }]);
-    assert.deepEqual(await store.closeDead(silence), []);
+    assert.deepEqual(await store.workers.closeDead(silence), [
+      { id, type: "mailer", ending: "hung" },
+    ]);
+    assert.deepEqual(await store.workers.closeDead(silence), []);
   });
 
   test("anybody closes who is dead, of any type", async () => {
@@ -208,7 +221,7 @@ export const registry: Group = (open) => {
     const alive = await start(store, { type: "drummer" });
     clock.advance(STALE_MS + 1);
     await beat(store, alive.id);
-    const closed = await store.closeDead({ ...silence, gone: [gone.id] });
+    const closed = await store.workers.closeDead({ ...silence, gone: [gone.id] });
     assert.deepEqual(
       new Map(closed.map(({ id, ending }) => [id, ending])),
       new Map([
@@ -223,10 +236,10 @@ export const registry: Group = (open) => {
     const { store, clock } = await open();
     const { id } = await start(store);
     clock.advance(10_000);
-    assert.equal((await beat(store, id))?.wish, "run");
+    assert.equal((await beat(store, id))?.desiredState, "run");
     clock.advance(4_000);
     await beat(store, id);
-    const row = await store.findWorker(id);
+    const row = await store.workers.find(id);
     assert.deepEqual(
       Object.fromEntries(
         Object.keys(vitals).map((name) => [name, row?.[name as keyof WorkerVitals]]),
@@ -234,14 +247,14 @@ export const registry: Group = (open) => {
       vitals,
     );
     assert.equal(row?.heartbeatAt, clock.now());
-    assert.deepEqual([row?.beats, row?.gapMsMax], [2, 10_000]);
+    assert.deepEqual([row?.heartbeats, row?.gapMsMax], [2, 10_000]);
   });
 
   test("with a sign of life comes news of the other workers", async () => {
     const { store, clock } = await open();
     const { id } = await start(store);
     assert.deepEqual(await beat(store, id), {
-      wish: "run",
+      desiredState: "run",
       others: 0,
       newestAt: 0,
       silentMsMax: 0,
@@ -253,7 +266,7 @@ export const registry: Group = (open) => {
     clock.advance(5_000);
     const told = await beat(store, id);
     assert.deepEqual([told?.others, told?.newestAt, told?.silentMsMax], [1, newestAt, 5_000]);
-    await store.moveWorker(other.id, { state: "stopped", reason: "asked" });
+    await store.workers.move(other.id, { state: "stopped", reason: "asked" });
     assert.equal((await beat(store, id))?.others, 0);
   });
 
@@ -272,11 +285,11 @@ export const registry: Group = (open) => {
     const { id } = await start(store);
     await byHand(sql`delete from holdfast.worker where id = ${id}`);
     assert.equal(await beat(store, id), null);
-    assert.equal(await store.moveWorker(id, { state: "stopped", reason: "asked" }), false);
-    assert.equal(await store.findWorker(id), null);
+    assert.equal(await store.workers.move(id, { state: "stopped", reason: "asked" }), false);
+    assert.equal(await store.workers.find(id), null);
   });
 
-  test("a wish reaches one worker, a type, or all, and is kept with who wished it", async () => {
+  test("a desired state reaches one worker, a type, or all, and the audit names its actor", async () => {
     const { store } = await open();
     const [first, second] = [
       await start(store, { slots: null }),
@@ -284,19 +297,21 @@ export const registry: Group = (open) => {
     ];
     const other = await start(store, { type: "printer" });
     const ended = await start(store, { slots: null });
-    await store.moveWorker(ended.id, { state: "stopped", reason: "asked" });
-    const wish = (target: Parameters<Store["command"]>[0]["target"]): Promise<string[]> =>
-      store.command({ id: nextId(), wish: "pause", actor: "ada", target });
-    assert.deepEqual(await wish({ worker: first.id }), [first.id]);
-    assert.equal((await beat(store, first.id))?.wish, "pause");
-    assert.equal(await store.wishOf(first.id), "pause");
-    assert.equal((await beat(store, second.id))?.wish, "run");
-    assert.deepEqual(new Set(await wish({ type: "mailer" })), new Set([first.id, second.id]));
-    assert.equal((await wish({ all: true })).length, 3);
-    assert.deepEqual(await wish({ worker: ended.id }), []);
-    assert.equal((await beat(store, other.id))?.wish, "pause");
-    // One line for every wish that somebody was there to hear.
-    const kept = await store.actions({ actor: "ada", limit: 9 });
+    await store.workers.move(ended.id, { state: "stopped", reason: "asked" });
+    const pause = (
+      target: Parameters<Store["workers"]["command"]>[0]["target"],
+    ): Promise<string[]> =>
+      store.workers.command({ id: nextId(), desiredState: "pause", actor: "ada", target });
+    assert.deepEqual(await pause({ worker: first.id }), [first.id]);
+    assert.equal((await beat(store, first.id))?.desiredState, "pause");
+    assert.equal(await store.workers.desiredStateOf(first.id), "pause");
+    assert.equal((await beat(store, second.id))?.desiredState, "run");
+    assert.deepEqual(new Set(await pause({ type: "mailer" })), new Set([first.id, second.id]));
+    assert.equal((await pause({ all: true })).length, 3);
+    assert.deepEqual(await pause({ worker: ended.id }), []);
+    assert.equal((await beat(store, other.id))?.desiredState, "pause");
+    // One line for every command that reached a worker.
+    const kept = await store.audit.list({ actor: "ada", limit: 9 });
     assert.deepEqual(
       kept.map(({ action, subject }) => [action, subject]),
       [`worker ${first.id}`, "type mailer", "all workers"].map((to) => ["worker.pause", to]),
@@ -308,13 +323,13 @@ export const registry: Group = (open) => {
     const { id } = await start(store);
     await beat(store, id);
     const last = { ...vitals, claimed: 77, done: 70, failed: 4, retried: 3, running: 0 };
-    await store.moveWorker(id, { state: "stopping", reason: "asked" });
-    await store.moveWorker(id, { state: "stopped", reason: "asked", vitals: last });
-    const found = await store.findWorker(id);
+    await store.workers.move(id, { state: "stopping", reason: "asked" });
+    await store.workers.move(id, { state: "stopped", reason: "asked", vitals: last });
+    const found = await store.workers.find(id);
     for (const [name, value] of Object.entries(last)) {
       assert.equal(found?.[name as keyof WorkerVitals], value, name);
     }
-    assert.equal(found?.beats, 1);
+    assert.equal(found?.heartbeats, 1);
   });
 
   test("a worker that is silent is listed as stale or hung, with the jobs that it still holds", async () => {
@@ -327,8 +342,8 @@ export const registry: Group = (open) => {
     await startOne(store, {}, { worker: id });
     await startOne(store, {}, { worker: id });
     const seen = async (): Promise<string[]> => {
-      const rows = await store.workers({ alive: true, limit: 9 });
-      const found = await Promise.all(rows.map((row) => store.findWorker(row.id)));
+      const rows = await store.workers.list({ alive: true, limit: 9 });
+      const found = await Promise.all(rows.map((row) => store.workers.find(row.id)));
       assert.deepEqual(found, rows);
       return [id, slow.id]
         .map((worker) => rows.find((row) => row.id === worker))
@@ -338,12 +353,12 @@ export const registry: Group = (open) => {
     assert.deepEqual(await seen(), ["alive 2", "alive 0"]);
     clock.advance(1);
     assert.deepEqual(await seen(), ["stale 2", "alive 0"]);
-    await store.moveWorker(id, { state: "stopping", reason: "asked" });
+    await store.workers.move(id, { state: "stopping", reason: "asked" });
     assert.deepEqual(await seen(), ["alive 2", "alive 0"]);
     clock.advance(HUNG_MS - STALE_MS);
     assert.deepEqual(await seen(), ["hung 2", "stale 0"]);
-    await store.moveWorker(id, { state: "stopped", reason: "hung" });
-    const ended = await store.findWorker(id);
+    await store.workers.move(id, { state: "stopped", reason: "hung" });
+    const ended = await store.workers.find(id);
     assert.deepEqual([ended?.liveness, ended?.leases], ["stopped", 2]);
   });
 
@@ -354,9 +369,9 @@ export const registry: Group = (open) => {
       ids.unshift((await start(store, { slots: null })).id);
       clock.advance(1_000);
     }
-    await store.moveWorker(ids[1] ?? "", { state: "stopped", reason: "asked" });
+    await store.workers.move(ids[1] ?? "", { state: "stopped", reason: "asked" });
     const list = async (filter: object): Promise<string[]> =>
-      (await store.workers({ limit: 9, ...filter })).map(({ id }) => id);
+      (await store.workers.list({ limit: 9, ...filter })).map(({ id }) => id);
     assert.deepEqual(await list({}), ids);
     assert.deepEqual(await list({ limit: 2 }), ids.slice(0, 2));
     assert.deepEqual(await list({ alive: true }), [ids[0], ids[2]]);
@@ -366,12 +381,12 @@ export const registry: Group = (open) => {
   test("the row of a worker that stopped is let go after a while", async () => {
     const { store, clock } = await open();
     const { id } = await start(store);
-    await store.moveWorker(id, { state: "stopped", reason: "asked" });
+    await store.workers.move(id, { state: "stopped", reason: "asked" });
     clock.advance(1_000);
-    assert.equal(await store.pruneWorkers(1_000), 0);
+    assert.equal(await store.workers.prune(1_000), 0);
     clock.advance(1);
-    assert.equal(await store.pruneWorkers(1_000), 1);
-    assert.equal(await store.findWorker(id), null);
+    assert.equal(await store.workers.prune(1_000), 1);
+    assert.equal(await store.workers.find(id), null);
   });
 
   test("the jobs of a worker that is gone are taken back at once", async () => {
@@ -379,7 +394,7 @@ export const registry: Group = (open) => {
     const lost = await startOne(store, {}, { worker: "worker-gone" });
     const kept = await startOne(store, {}, { worker: "worker-here" });
     const chore = { workers: ["worker-gone", "worker-else"], crashesMax: CRASHES_MAX, limit: 9 };
-    const reclaimed = await store.reclaimFrom(chore);
+    const reclaimed = await store.jobs.reclaimFrom(chore);
     assert.deepEqual(
       reclaimed.map(({ id, worker }) => [id, worker]),
       [[lost.id, "worker-gone"]],
@@ -387,12 +402,12 @@ export const registry: Group = (open) => {
     const { status, crashes } = await mustFind(store, lost.id);
     assert.deepEqual({ status, crashes }, { status: "retry", crashes: 1 });
     // Its lease has not run out, and nobody says so.
-    const [attempt] = await store.attempts(lost.id);
+    const [attempt] = await store.jobs.attempts(lost.id);
     const { name, code, message } = JSON.parse(attempt?.error ?? "null") as ErrorRecord;
     assert.deepEqual([name, code], ["WorkerGone", "WORKER_GONE"]);
     assert.match(message, /^Its worker was killed or lost: worker-gone /);
-    assert.equal((await store.settle([done(kept)])).length, 1);
-    assert.deepEqual(await store.reclaimFrom({ ...chore, workers: [] }), []);
+    assert.equal((await store.jobs.settle([done(kept)])).length, 1);
+    assert.deepEqual(await store.jobs.reclaimFrom({ ...chore, workers: [] }), []);
   });
 
   test("a guarded claim takes nothing for a worker that is not registered", async () => {
@@ -401,20 +416,20 @@ export const registry: Group = (open) => {
     const running = await startOne(store, {}, { worker });
     await enqueueOne(store);
     clock.advance(STALE_MS + 1);
-    await store.closeDead(silence);
+    await store.workers.closeDead(silence);
     const claim = one({ worker, guarded: true });
-    assert.deepEqual(await store.claim(claim), []);
+    assert.deepEqual(await store.jobs.claim(claim), []);
     // What it holds is decided by the lease alone: it may finish its last job.
-    const turn = await store.settleAndClaim([done(running)], claim);
+    const turn = await store.jobs.settleAndClaim([done(running)], claim);
     assert.deepEqual([turn.settled.length, turn.claimed.length], [1, 0]);
-    assert.equal((await store.claim(one({ worker: "worker-x" }))).length, 1);
+    assert.equal((await store.jobs.claim(one({ worker: "worker-x" }))).length, 1);
   });
 
   test("a guarded claim takes jobs for one that is", async () => {
     const { store } = await open();
     const { id: worker } = await start(store);
     const { id } = await enqueueOne(store);
-    assert.equal((await store.claim(one({ worker, guarded: true })))[0]?.id, id);
+    assert.equal((await store.jobs.claim(one({ worker, guarded: true })))[0]?.id, id);
   });
 
   test("a status changes as a worker's life does, also by hand", async () => {
@@ -430,7 +445,7 @@ export const registry: Group = (open) => {
         if (from === "starting") continue; // start() has left it already
         if (from !== "running") await set(from);
         if (workerMoves[from].includes(to)) assert.equal(await set(to), 1, `${from} → ${to}`);
-        else await assert.rejects(set(to), StoreRefused, `${from} → ${to}`);
+        else await assert.rejects(set(to), StoreRefusedError, `${from} → ${to}`);
       }
     }
   });
@@ -449,16 +464,16 @@ export const registry: Group = (open) => {
           from holdfast.worker
          where id = ${id}`);
     for (const slot of [1, null, 0, -1, 3])
-      await assert.rejects(copy(slot), StoreRefused, `slot ${slot}`);
+      await assert.rejects(copy(slot), StoreRefusedError, `slot ${slot}`);
     assert.equal(await copy(1, "stopped"), 1);
     assert.equal(await copy(2), 1);
     await assert.rejects(
       byHand(sql`update holdfast.worker set slot = 2 where id = ${id}`),
-      StoreRefused,
+      StoreRefusedError,
     );
     await assert.rejects(
       byHand(sql`update holdfast.worker set type = 'x' where id = ${id}`),
-      StoreRefused,
+      StoreRefusedError,
     );
   });
 
@@ -474,8 +489,8 @@ export const registry: Group = (open) => {
                platform, arch, queues, tasks, concurrency, started_at, heartbeat_at
           from holdfast.worker
          where id = ${id}`);
-    await assert.rejects(copy("printer", null), StoreRefused);
-    await assert.rejects(copy("mailer", 1), StoreRefused);
+    await assert.rejects(copy("printer", null), StoreRefusedError);
+    await assert.rejects(copy("mailer", 1), StoreRefusedError);
     assert.equal(await copy("mailer", null), 1);
   });
 
@@ -485,29 +500,29 @@ export const registry: Group = (open) => {
     const { id } = await start(store, { slots: 2 });
     const limit = (slots: number | null): Promise<number> =>
       byHand(sql`update holdfast.worker_type set slots = ${slots} where name = 'mailer'`);
-    await assert.rejects(limit(1), StoreRefused);
-    await assert.rejects(limit(null), StoreRefused);
+    await assert.rejects(limit(1), StoreRefusedError);
+    await assert.rejects(limit(null), StoreRefusedError);
     await assert.rejects(
       byHand(sql`delete from holdfast.worker_type where name = 'mailer'`),
-      StoreRefused,
+      StoreRefusedError,
     );
     await assert.rejects(
       byHand(sql`update holdfast.worker_type set instance = 0 where name = 'mailer'`),
-      StoreRefused,
+      StoreRefusedError,
     );
     assert.equal(await limit(3), 1);
-    await store.moveWorker(id, { state: "stopped", reason: "asked" });
+    await store.workers.move(id, { state: "stopped", reason: "asked" });
     assert.equal(await limit(1), 1);
   });
 
   test("workers are found by the beginning of their ids", async () => {
     const { store } = await open();
     const { id } = await start(store);
-    const found = await store.workers({ prefix: id.slice(0, -4), limit: 5 });
+    const found = await store.workers.list({ prefix: id.slice(0, -4), limit: 5 });
     assert.deepEqual(
       found.map((worker) => worker.id),
       [id],
     );
-    assert.deepEqual(await store.workers({ prefix: `${id}0`, limit: 5 }), []);
+    assert.deepEqual(await store.workers.list({ prefix: `${id}0`, limit: 5 }), []);
   });
 };

@@ -8,8 +8,7 @@ import { after, before, describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
-import { openStore } from "../../src/store/open.ts";
-import type { Store } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { startOne } from "../support/jobs.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
@@ -86,11 +85,11 @@ for (const kind of ["postgres", "mysql"] as const) {
         const job = await startOne(store);
         await taker.run("begin");
         await taker.run(`delete from holdfast_lease where id = '${job.id}'`);
-        const writing = store.putReports(job, [LINE]);
+        const writing = store.reports.put(job, [LINE]);
         await until("the report waits", () => taker.isWaitedFor());
         await taker.run(end);
         assert.equal(await writing, isWritten);
-        assert.equal(await store.lastReport(job.id), last);
+        assert.equal(await store.reports.last(job.id), last);
       });
     }
   });

@@ -1,11 +1,11 @@
 /** Reports: what a running job tells about itself is kept in order, and only its owner can say it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused } from "../../src/core/errors.ts";
+import { StoreRefusedError } from "../../src/core/errors.ts";
 import { REPORTS_MAX } from "../../src/core/report.ts";
-import type { NewReport } from "../../src/store/reports.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { NewReport } from "../../src/reports/store.ts";
+import { sql } from "../../src/database/sql.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -33,47 +33,48 @@ function lines(from: number, to: number): NewReport[] {
 }
 
 async function seqs(store: Store, job: string): Promise<number[]> {
-  const rows = await store.reports({ job, after: 0, limit: 1_000 });
+  const rows = await store.reports.list({ job, after: 0, limit: 1_000 });
   return rows.map(({ seq }) => seq);
 }
 
 /** Every way in which a worker comes to hold a fence that is not current any more. */
-const zombies: Record<string, (bundle: Bundle) => Promise<Parameters<Store["putReports"]>[0]>> = {
-  "whose lease was taken back": async (bundle) => {
-    const zombie = await startOne(bundle.store);
-    await crashAndClaim(bundle, zombie, "other");
-    return zombie;
-  },
-  "whose job it got again, at a later epoch": async (bundle) => {
-    const zombie = await startOne(bundle.store);
-    await crashAndClaim(bundle, zombie, zombie.worker);
-    return zombie;
-  },
-  "that has settled": async ({ store }) => {
-    const settled = await startOne(store);
-    await settleOne(store, done(settled));
-    return settled;
-  },
-  "that gave its place back": async ({ store }) => {
-    const paused = await startOne(store);
-    await settleOne(store, suspended(paused, 1_000));
-    return paused;
-  },
-  "that never had the job": async ({ store }) => ({
-    ...(await startOne(store)),
-    worker: "somebody",
-  }),
-  "of a job that is not there": async () => ({ id: nextId(), worker: "worker-a", epoch: 1 }),
-  "of what is no id": async () => ({ id: "no id at all", worker: "worker-a", epoch: 1 }),
-};
+const zombies: Record<string, (bundle: Bundle) => Promise<Parameters<Store["reports"]["put"]>[0]>> =
+  {
+    "whose lease was taken back": async (bundle) => {
+      const zombie = await startOne(bundle.store);
+      await crashAndClaim(bundle, zombie, "other");
+      return zombie;
+    },
+    "whose job it got again, at a later epoch": async (bundle) => {
+      const zombie = await startOne(bundle.store);
+      await crashAndClaim(bundle, zombie, zombie.worker);
+      return zombie;
+    },
+    "that has settled": async ({ store }) => {
+      const settled = await startOne(store);
+      await settleOne(store, done(settled));
+      return settled;
+    },
+    "that gave its place back": async ({ store }) => {
+      const paused = await startOne(store);
+      await settleOne(store, suspended(paused, 1_000));
+      return paused;
+    },
+    "that never had the job": async ({ store }) => ({
+      ...(await startOne(store)),
+      worker: "somebody",
+    }),
+    "of a job that is not there": async () => ({ id: nextId(), worker: "worker-a", epoch: 1 }),
+    "of what is no id": async () => ({ id: "no id at all", worker: "worker-a", epoch: 1 }),
+  };
 
 export const reports: Group = (open) => {
   test("a job begins without reports, and one that does not exist has none", async () => {
     const { store } = await open();
     const { id } = await startOne(store);
     for (const job of [id, nextId(), "no id at all"]) {
-      assert.deepEqual(await store.reports({ job, after: 0, limit: 9 }), []);
-      assert.equal(await store.lastReport(job), 0);
+      assert.deepEqual(await store.reports.list({ job, after: 0, limit: 9 }), []);
+      assert.equal(await store.reports.last(job), 0);
     }
   });
 
@@ -88,8 +89,8 @@ export const reports: Group = (open) => {
       line(4, { kind: "report", name: "list", data: "[1,2]" }),
       line(5, { kind: "dropped", data: '{"count":7}' }),
     ];
-    assert.equal(await store.putReports(job, said), true);
-    const kept = await store.reports({ job: job.id, after: 0, limit: 9 });
+    assert.equal(await store.reports.put(job, said), true);
+    const kept = await store.reports.list({ job: job.id, after: 0, limit: 9 });
     assert.deepEqual(
       kept,
       said.map(({ ageMs, seq, kind, name, data }) => ({
@@ -107,10 +108,10 @@ export const reports: Group = (open) => {
     const { store } = await open();
     const job = await startOne(store);
     const large = JSON.stringify({ text: "ü\\'\"".repeat(8_000) });
-    assert.equal(await store.putReports(job, [line(1, { data: large }), ...lines(2, 400)]), true);
-    const [first] = await store.reports({ job: job.id, after: 0, limit: 1 });
+    assert.equal(await store.reports.put(job, [line(1, { data: large }), ...lines(2, 400)]), true);
+    const [first] = await store.reports.list({ job: job.id, after: 0, limit: 1 });
     assert.equal(first?.data, large);
-    assert.equal(await store.lastReport(job.id), 400);
+    assert.equal(await store.reports.last(job.id), 400);
     assert.deepEqual(
       await seqs(store, job.id),
       lines(1, 400).map(({ seq }) => seq),
@@ -120,10 +121,10 @@ export const reports: Group = (open) => {
   test("reports are read in order, a page at a time, the newest of them, or those of a kind", async () => {
     const { store } = await open();
     const job = await startOne(store);
-    await store.putReports(job, lines(1, 3));
-    await store.putReports(job, [line(4, { kind: "progress" }), line(5), line(6)]);
+    await store.reports.put(job, lines(1, 3));
+    await store.reports.put(job, [line(4, { kind: "progress" }), line(5), line(6)]);
     const read = async (filter: object): Promise<number[]> => {
-      const rows = await store.reports({ job: job.id, after: 0, limit: 2, ...filter });
+      const rows = await store.reports.list({ job: job.id, after: 0, limit: 2, ...filter });
       return rows.map(({ seq }) => seq);
     };
     assert.deepEqual(await read({}), [1, 2]);
@@ -140,7 +141,7 @@ export const reports: Group = (open) => {
     test(`a worker ${who} writes no report`, async () => {
       const bundle = await open();
       const fence = await become(bundle);
-      assert.equal(await bundle.store.putReports(fence, lines(1, 2)), false);
+      assert.equal(await bundle.store.reports.put(fence, lines(1, 2)), false);
       assert.deepEqual(await seqs(bundle.store, fence.id), []);
     });
   }
@@ -149,22 +150,22 @@ export const reports: Group = (open) => {
     const bundle = await open();
     const { store, clock } = bundle;
     const first = await startOne(store);
-    await store.putReports(first, lines(1, 2));
+    await store.reports.put(first, lines(1, 2));
     await settleOne(store, suspended(first, 1_000));
     clock.advance(1_000);
-    await store.promoteDue({ limit: 9 });
+    await store.jobs.promoteDue({ limit: 9 });
     const second = await claimOne(store);
-    assert.equal(await store.lastReport(first.id), 2);
-    await store.putReports(second, lines(3, 3));
+    assert.equal(await store.reports.last(first.id), 2);
+    await store.reports.put(second, lines(3, 3));
     await settleOne(store, retry(second));
     await promoteOne(bundle, first.id);
     const third = await claimOne(store);
-    await store.putReports(third, lines(4, 4));
+    await store.reports.put(third, lines(4, 4));
     await settleOne(store, released(third));
     await settleOne(store, failed(await claimOne(store)));
-    await store.revive(first.id, 1);
-    await store.putReports(await claimOne(store), lines(5, 5));
-    const kept = await store.reports({ job: first.id, after: 0, limit: 9 });
+    await store.jobs.revive(first.id, 1);
+    await store.reports.put(await claimOne(store), lines(5, 5));
+    const kept = await store.reports.list({ job: first.id, after: 0, limit: 9 });
     assert.deepEqual(
       kept.map(({ seq, epoch }) => [seq, epoch]),
       [
@@ -181,25 +182,25 @@ export const reports: Group = (open) => {
     const bundle = await open();
     const { store } = bundle;
     const job = await startOne(store);
-    assert.equal(await store.putReports(job, lines(1, 2)), true);
-    assert.equal(await store.putReports(job, lines(1, 2)), true);
+    assert.equal(await store.reports.put(job, lines(1, 2)), true);
+    assert.equal(await store.reports.put(job, lines(1, 2)), true);
     assert.deepEqual(await seqs(store, job.id), [1, 2]);
     // Numbers that an earlier attempt has used are refused, and nothing of the batch is written.
     const owner = await crashAndClaim(bundle, job, "other");
-    await assert.rejects(store.putReports(owner, lines(2, 3)), StoreRefused);
+    await assert.rejects(store.reports.put(owner, lines(2, 3)), StoreRefusedError);
     assert.deepEqual(await seqs(store, job.id), [1, 2]);
   });
 
   test("a report is written once, and nothing that is none is written", async () => {
     const { store, byHand } = await open();
     const job = await startOne(store);
-    await store.putReports(job, lines(1, 1));
+    await store.reports.put(job, lines(1, 1));
     await assert.rejects(
       byHand(sql`update holdfast.report set data = '{}' where job_id = ${job.id}`),
-      StoreRefused,
+      StoreRefusedError,
     );
     for (const flaw of [{ seq: 0 }, { kind: "shout" }, { kind: "report" }, { name: "x" }]) {
-      await assert.rejects(store.putReports(job, [line(2, flaw as object)]), StoreRefused);
+      await assert.rejects(store.reports.put(job, [line(2, flaw as object)]), StoreRefusedError);
     }
     assert.deepEqual(await seqs(store, job.id), [1]);
   });
@@ -208,54 +209,58 @@ export const reports: Group = (open) => {
     const { store, byHand } = await open();
     const job = await startOne(store);
     const other = await startOne(store);
-    await store.putReports(other, lines(1, 2));
+    await store.reports.put(other, lines(1, 2));
     // Deleting by hand stands for what was written before: ten thousand rows are not needed to see it.
-    await store.putReports(job, lines(1, 3));
+    await store.reports.put(job, lines(1, 3));
     await byHand(sql`
       insert into holdfast.report (job_id, seq, epoch, kind, at, data)
       select ${job.id}, seq + ${REPORTS_MAX}, epoch, kind, at, data
         from holdfast.report
        where job_id = ${other.id}`);
-    await store.putReports(job, [line(REPORTS_MAX + 3)]);
+    await store.reports.put(job, [line(REPORTS_MAX + 3)]);
     assert.deepEqual((await seqs(store, job.id)).slice(0, 3), [1, 2, 3]);
     const step = Array.from({ length: 997 }, (_, index) => line(REPORTS_MAX + 4 + index));
-    await store.putReports(job, step);
+    await store.reports.put(job, step);
     assert.equal((await seqs(store, job.id))[0], REPORTS_MAX + 1);
-    assert.equal(await store.lastReport(job.id), REPORTS_MAX + 1_000);
+    assert.equal(await store.reports.last(job.id), REPORTS_MAX + 1_000);
     assert.deepEqual(await seqs(store, other.id), [1, 2]);
   });
 
   test("reports go with their job", async () => {
     const { store, clock } = await open();
     const job = await startOne(store);
-    await store.putReports(job, lines(1, 3));
+    await store.reports.put(job, lines(1, 3));
     const other = await startOne(store);
-    await store.putReports(other, lines(1, 1));
+    await store.reports.put(other, lines(1, 1));
     await settleOne(store, done(job));
     assert.deepEqual(await seqs(store, job.id), [1, 2, 3]);
     clock.advance(HOUR_MS);
-    await store.prune({ keepMs: { done: 1, failed: 1, cancelled: 1 }, limit: 9 });
+    await store.jobs.prune({ keepMs: { done: 1, failed: 1, cancelled: 1 }, limit: 9 });
     assert.deepEqual(await seqs(store, job.id), []);
     assert.deepEqual(await seqs(store, other.id), [1]);
   });
 
   test("it is told where a job stands, without what it carries", async () => {
     const { store, clock } = await open();
-    assert.equal(await store.standing(nextId()), null);
-    assert.equal(await store.standing("no id at all"), null);
+    assert.equal(await store.reports.standing(nextId()), null);
+    assert.equal(await store.reports.standing("no id at all"), null);
     const pending = await enqueueOne(store);
     const facts = { status: "pending", epoch: 0, attempts: 0, dueAt: null, at: clock.now() };
-    assert.deepEqual(await store.standing(pending.id), facts);
+    assert.deepEqual(await store.reports.standing(pending.id), facts);
     const claimed = await claimOne(store);
     clock.advance(10);
     const running = { ...facts, status: "processing", epoch: 1, attempts: 1, at: clock.now() };
-    assert.deepEqual(await store.standing(claimed.id), running);
+    assert.deepEqual(await store.reports.standing(claimed.id), running);
     await settleOne(store, retry(claimed, { delayMs: 1_000 }));
     const later = { ...running, status: "retry", dueAt: clock.now() + 1_000 };
-    assert.deepEqual(await store.standing(claimed.id), later);
+    assert.deepEqual(await store.reports.standing(claimed.id), later);
     const id = await jobIn(store, "failed");
     const endedAt = clock.now();
     clock.advance(500);
-    assert.deepEqual(await store.standing(id), { ...running, status: "failed", at: endedAt });
+    assert.deepEqual(await store.reports.standing(id), {
+      ...running,
+      status: "failed",
+      at: endedAt,
+    });
   });
 };

@@ -32,7 +32,7 @@ export const retrying: Group = (open) => {
   test("attempts are numbered from 1 to the most that are allowed", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const first = await startOne(store, { attemptsMax: 3 });
+    const first = await startOne(store, { maxAttempts: 3 });
     await settleOne(store, retry(first));
     await promoteOne(bundle, first.id);
     const second = await claimOne(store);
@@ -48,7 +48,7 @@ export const retrying: Group = (open) => {
 
   test("a retry with no attempt left is a failure, with the error of that attempt", async () => {
     const { store, clock } = await open();
-    const claimed = await startOne(store, { attemptsMax: 1 });
+    const claimed = await startOne(store, { maxAttempts: 1 });
 
     const settled = await settleOne(store, retry(claimed, { error: ERROR }));
     assert.equal(settled.status, "failed");
@@ -57,12 +57,12 @@ export const retrying: Group = (open) => {
     assert.equal(job.status, "failed");
     assert.equal(job.lastError, ERROR);
     assert.equal(job.finishedAt, clock.now());
-    assert.equal(await store.promoteDue({ limit: 9 }), 0);
+    assert.equal(await store.jobs.promoteDue({ limit: 9 }), 0);
   });
 
   test("a failure ends the job even when attempts are left", async () => {
     const { store } = await open();
-    const claimed = await startOne(store, { attemptsMax: 9 });
+    const claimed = await startOne(store, { maxAttempts: 9 });
     assert.equal((await settleOne(store, failed(claimed))).status, "failed");
     assert.equal(await statusOf(store, claimed.id), "failed");
   });
@@ -70,7 +70,7 @@ export const retrying: Group = (open) => {
   test("the last attempt may complete the job", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const first = await startOne(store, { attemptsMax: 2 });
+    const first = await startOne(store, { maxAttempts: 2 });
     await settleOne(store, retry(first));
     await promoteOne(bundle, first.id);
 
@@ -80,11 +80,11 @@ export const retrying: Group = (open) => {
 
   test("a job may be released any number of times and is never charged for it", async () => {
     const { store } = await open();
-    let claimed = await startOne(store, { attemptsMax: 2 });
+    let claimed = await startOne(store, { maxAttempts: 2 });
     for (let round = 1; round <= ROUNDS; round += 1) {
       assert.equal(claimed.attempt, 1);
       assert.equal(claimed.epoch, round);
-      const [handedBack] = await store.release([claimed]);
+      const [handedBack] = await store.jobs.release([claimed]);
       assert.equal(handedBack?.status, "pending");
       assert.equal(handedBack.attempts, 0);
       claimed = await claimOne(store);
@@ -95,7 +95,7 @@ export const retrying: Group = (open) => {
   test("a job may be suspended any number of times and is never charged for it", async () => {
     const bundle = await open();
     const { store } = bundle;
-    let claimed = await startOne(store, { attemptsMax: 2 });
+    let claimed = await startOne(store, { maxAttempts: 2 });
     for (let round = 1; round <= ROUNDS; round += 1) {
       assert.equal(claimed.attempt, 1);
       assert.equal(claimed.epoch, round);
@@ -115,7 +115,7 @@ export const retrying: Group = (open) => {
       if ((await statusOf(store, claimed.id)) !== "pending") await promoteOne(bundle, claimed.id);
       return claimOne(store);
     };
-    let claimed = await startOne(store, { attemptsMax: 2 });
+    let claimed = await startOne(store, { maxAttempts: 2 });
     for (let round = 0; round < ROUNDS / 2; round += 1) {
       await settleOne(store, round % 2 === 0 ? released(claimed) : suspended(claimed, 5));
       claimed = await next();
@@ -135,10 +135,10 @@ export const retrying: Group = (open) => {
   test("giving an attempt back does not make a crash forgotten", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const first = await startOne(store, { attemptsMax: 5 });
+    const first = await startOne(store, { maxAttempts: 5 });
     await crash(bundle, first);
     await promoteOne(bundle, first.id);
-    await store.release([await claimOne(store)]);
+    await store.jobs.release([await claimOne(store)]);
 
     const { attempts, crashes } = await mustFind(store, first.id);
     assert.deepEqual({ attempts, crashes }, { attempts: 1, crashes: 1 });

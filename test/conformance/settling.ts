@@ -34,7 +34,7 @@ export const settling: Group = (open) => {
       await startOne(store, {}, { worker: "w1" }),
       await startOne(store, {}, { worker: "w2" }),
     ];
-    const { settled, claimed } = await store.settleAndClaim(
+    const { settled, claimed } = await store.jobs.settleAndClaim(
       [done(mine), released(theirs)],
       upTo(5, { worker: "w1" }),
     );
@@ -47,7 +47,7 @@ export const settling: Group = (open) => {
     const claimed = await startOne(store);
     clock.advance(250);
 
-    assert.deepEqual(await store.settle([done(claimed, '{"sent":true}')]), [
+    assert.deepEqual(await store.jobs.settle([done(claimed, '{"sent":true}')]), [
       {
         ...fenceOf(claimed),
         queue: "default",
@@ -122,7 +122,7 @@ export const settling: Group = (open) => {
     const { store } = await open();
     const claimed = await startOne(store);
 
-    const [handedBack] = await store.release([claimed]);
+    const [handedBack] = await store.jobs.release([claimed]);
     assert.deepEqual(handedBack, {
       ...fenceOf(claimed),
       queue: "default",
@@ -155,7 +155,7 @@ export const settling: Group = (open) => {
       const before = await pictureOf(store, claimed.id);
 
       for (const again of outcomes) {
-        assert.deepEqual(await store.settle([again.settle(claimed)]), []);
+        assert.deepEqual(await store.jobs.settle([again.settle(claimed)]), []);
       }
       assert.deepEqual(await pictureOf(store, claimed.id), before);
       assert.equal(before.job?.status, status);
@@ -166,7 +166,7 @@ export const settling: Group = (open) => {
     const { store } = await open();
     const claimed = await startOne(store);
 
-    const settled = await store.settle([done(claimed, '"first"'), failed(claimed)]);
+    const settled = await store.jobs.settle([done(claimed, '"first"'), failed(claimed)]);
     assert.equal(settled.length, 1);
     const job = await mustFind(store, claimed.id);
     assert.equal(job.status, "done");
@@ -178,7 +178,9 @@ export const settling: Group = (open) => {
     const claimed = await startOne(store);
     const words = Array.from({ length: 6 }, (_, index) => `"${index}"`);
 
-    const answers = await Promise.all(words.map((word) => store.settle([done(claimed, word)])));
+    const answers = await Promise.all(
+      words.map((word) => store.jobs.settle([done(claimed, word)])),
+    );
     const winners = words.filter((_, index) => answers[index]!.length === 1);
     assert.equal(winners.length, 1);
     assert.equal((await mustFind(store, claimed.id)).result, winners[0]);
@@ -186,19 +188,19 @@ export const settling: Group = (open) => {
 
   test("an empty batch settles nothing", async () => {
     const { store } = await open();
-    assert.deepEqual(await store.settle([]), []);
-    assert.deepEqual(await store.release([]), []);
+    assert.deepEqual(await store.jobs.settle([]), []);
+    assert.deepEqual(await store.jobs.release([]), []);
   });
 
   test("a mixed batch settles exactly those that are still ours", async () => {
     const { store } = await open();
-    await store.enqueue(Array.from({ length: 8 }, () => newJob()));
-    const mine = await store.claim(upTo(6, { worker: "worker-a" }));
-    const [theirs, alsoTheirs] = await store.claim(upTo(2, { worker: "worker-b" }));
+    await store.jobs.enqueue(Array.from({ length: 8 }, () => newJob()));
+    const mine = await store.jobs.claim(upTo(6, { worker: "worker-a" }));
+    const [theirs, alsoTheirs] = await store.jobs.claim(upTo(2, { worker: "worker-b" }));
     const [gone, ...rest] = mine;
-    await store.release([gone!]);
+    await store.jobs.release([gone!]);
 
-    const settled = await store.settle([
+    const settled = await store.jobs.settle([
       done(gone!),
       ...rest.map((claimed, index) => outcomes[index]!.settle(claimed)),
       done({ ...theirs!, worker: "worker-a" }),
@@ -214,19 +216,19 @@ export const settling: Group = (open) => {
 
   test("a mixed batch hands back exactly those that are still ours", async () => {
     const { store } = await open();
-    await store.enqueue([newJob(), newJob(), newJob()]);
-    const [kept, gone, stolen] = await store.claim(upTo(3));
+    await store.jobs.enqueue([newJob(), newJob(), newJob()]);
+    const [kept, gone, stolen] = await store.jobs.claim(upTo(3));
     await settleOne(store, done(gone!));
 
-    const handedBack = await store.release([gone!, { ...stolen!, worker: "worker-b" }, kept!]);
+    const handedBack = await store.jobs.release([gone!, { ...stolen!, worker: "worker-b" }, kept!]);
     assert.deepEqual(sortedIds(handedBack), [kept!.id]);
     assert.equal(await statusOf(store, stolen!.id), "processing");
   });
 
   test("a batch with one outcome that cannot be stored changes nothing at all", async () => {
     const { store } = await open();
-    await store.enqueue([newJob({ key: "ada" }), newJob(), newJob()]);
-    const claimed = await store.claim(upTo(3));
+    await store.jobs.enqueue([newJob({ key: "ada" }), newJob(), newJob()]);
+    const claimed = await store.jobs.claim(upTo(3));
     const before = await Promise.all(claimed.map(({ id }) => pictureOf(store, id)));
     const batch = [
       done(claimed[0]!),
@@ -234,9 +236,9 @@ export const settling: Group = (open) => {
       released(claimed[2]!),
     ];
 
-    await assert.rejects(store.settle(batch), HoldfastError);
+    await assert.rejects(store.jobs.settle(batch), HoldfastError);
     assert.deepEqual(await Promise.all(claimed.map(({ id }) => pictureOf(store, id))), before);
-    const [again] = await store.enqueue([newJob({ key: "ada" })]);
+    const [again] = await store.jobs.enqueue([newJob({ key: "ada" })]);
     assert.deepEqual(again, { id: claimed[0]!.id, added: false });
   });
 
@@ -245,12 +247,12 @@ export const settling: Group = (open) => {
     const first = await startOne(store);
     const second = await enqueueOne(store);
 
-    const turn = await store.settleAndClaim([done(first)], one());
+    const turn = await store.jobs.settleAndClaim([done(first)], one());
     assert.deepEqual(sortedIds(turn.settled), [first.id]);
     assert.deepEqual(sortedIds(turn.claimed), [second.id]);
 
     // What the settling half makes pending, the claiming half may take.
-    const next = await store.settleAndClaim([released(turn.claimed[0]!)], one());
+    const next = await store.jobs.settleAndClaim([released(turn.claimed[0]!)], one());
     assert.deepEqual(sortedIds(next.claimed), [second.id]);
     assert.equal(next.claimed[0]!.epoch, 2);
   });
@@ -258,9 +260,9 @@ export const settling: Group = (open) => {
   test("a turn whose settlements are refused by the fence still claims", async () => {
     const { store } = await open();
     const lost = await startOne(store);
-    await store.release([lost]);
+    await store.jobs.release([lost]);
 
-    const { settled, claimed } = await store.settleAndClaim([done(lost)], one());
+    const { settled, claimed } = await store.jobs.settleAndClaim([done(lost)], one());
     assert.deepEqual(settled, []);
     assert.deepEqual(sortedIds(claimed), [lost.id]);
   });
@@ -268,7 +270,7 @@ export const settling: Group = (open) => {
   test("a turn without settlements is a claim", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
-    const { settled, claimed } = await store.settleAndClaim([], one());
+    const { settled, claimed } = await store.jobs.settleAndClaim([], one());
     assert.deepEqual(settled, []);
     assert.deepEqual(sortedIds(claimed), [id]);
   });
@@ -280,7 +282,7 @@ export const settling: Group = (open) => {
     const before = await pictureOf(store, id);
 
     const bad = [retry(claimed, { delayMs: Number.NaN })];
-    await assert.rejects(store.settleAndClaim(bad, upTo(9)), HoldfastError);
+    await assert.rejects(store.jobs.settleAndClaim(bad, upTo(9)), HoldfastError);
     assert.deepEqual(await pictureOf(store, id), before);
     assert.equal(await statusOf(store, claimed.id), "processing");
   });
@@ -292,11 +294,11 @@ export const settling: Group = (open) => {
       const stale = failed({ ...claimed, epoch: claimed.epoch + 1 });
       const batch = order === "first" ? [stale, suspended(claimed)] : [suspended(claimed), stale];
       assert.deepEqual(
-        (await store.settle(batch)).map(({ status }) => status),
+        (await store.jobs.settle(batch)).map(({ status }) => status),
         ["waiting"],
       );
       const again = order === "first" ? [stale, done(claimed)] : [done(claimed), stale];
-      assert.deepEqual(await store.settle(again), []);
+      assert.deepEqual(await store.jobs.settle(again), []);
     });
 
     test(`a job that is done is done once, with a stale settlement ${order} in the batch`, async () => {
@@ -304,7 +306,7 @@ export const settling: Group = (open) => {
       const claimed = await startOne(store);
       const stale = done({ ...claimed, epoch: claimed.epoch + 1 }, '"stale"');
       const current = done(claimed, '"current"');
-      await store.settle(order === "first" ? [stale, current] : [current, stale]);
+      await store.jobs.settle(order === "first" ? [stale, current] : [current, stale]);
       const job = await mustFind(store, claimed.id);
       assert.deepEqual([job.status, job.result], ["done", '"current"']);
     });

@@ -12,10 +12,10 @@ import {
 import { basename, dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { after, suite, test } from "node:test";
-import { defineTask, openHoldfast, StoreGone, StoreUnavailable } from "../../src/index.ts";
-import { Health } from "../../src/server/health.ts";
-import { openStore } from "../../src/store/open.ts";
-import type { Store } from "../../src/store/store.ts";
+import { StoreGoneError } from "../../src/core/errors.ts";
+import { defineTask, openHoldfast, StoreUnavailableError } from "../../src/index.ts";
+import { Health } from "../../src/monitoring/health.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
 import { tempFolder } from "../support/folder.ts";
 import { newJob } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -41,7 +41,7 @@ async function openAt(path: string): Promise<Store> {
 }
 
 function put(store: Store): Promise<unknown> {
-  return store.enqueue([newJob({ queue: QUEUE })]);
+  return store.jobs.enqueue([newJob({ queue: QUEUE })]);
 }
 
 function rescuedFrom(path: string): string[] {
@@ -88,17 +88,18 @@ suite("a file in use", () => {
       await assert.rejects(put(store), withCode("STORE_GONE"));
       const verbs = [
         () => put(store),
-        () => store.stats(),
-        () => store.upcoming(),
+        () => store.jobs.stats(),
+        () => store.jobs.upcoming(),
         () => store.checkSchema(),
-        () => store.claim({ queues: [QUEUE], tasks: null, limit: 1, worker: "w", leaseMs: 1_000 }),
+        () =>
+          store.jobs.claim({ queues: [QUEUE], tasks: null, limit: 1, worker: "w", leaseMs: 1_000 }),
       ];
       for (const verb of verbs) await assert.rejects(verb(), withCode("STORE_GONE"));
       const error = await put(store).then(
         () => null,
         (thrown: unknown) => thrown,
       );
-      assert.ok(error instanceof StoreGone && error instanceof StoreUnavailable);
+      assert.ok(error instanceof StoreGoneError && error instanceof StoreUnavailableError);
       assert.ok(error.message.includes(path) && error.message.includes(error.rescuePath));
       await store.close();
       // What was accepted is in the file that is left.

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { after, afterEach, describe, test } from "node:test";
 import { statuses, type Status } from "../../src/core/job.ts";
-import { openStore } from "../../src/store/open.ts";
+import { openStore } from "../../src/app/store.ts";
 import { tempFolder } from "../support/folder.ts";
 import { ERROR, jobIn, LEASE_MS, nextId } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";

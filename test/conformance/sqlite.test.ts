@@ -1,11 +1,12 @@
 /** The store contract on SQLite: in memory, on a file, and on a file that several processes share. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { openStore } from "../../src/store/open.ts";
+import { openStore } from "../../src/app/store.ts";
 import { tempFolder } from "../support/folder.ts";
-import { statements } from "../../src/store/sqlite/statements.ts";
+import { statements } from "../../src/jobs/sqlite.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { notItsTurn } from "../support/scale.ts";
 import { StoreProcesses } from "../support/remote-store.ts";
 import { inMode, type Place } from "./in-mode.ts";
 
@@ -18,7 +19,10 @@ const drivers = listenToDrivers();
 const folder = tempFolder();
 const file = (): Place => ({ url: `sqlite:${folder.file(".db")}` });
 
-describe("sqlite in memory", limits, () => {
+/** Both are the same engine: a sample has one of them whole. */
+const KINDS = ["memory", "file"];
+
+describe("sqlite in memory", { ...limits, skip: notItsTurn("memory", KINDS) }, () => {
   inMode({
     alone: "a database in memory has one opener",
     place: () => ({ url: "sqlite::memory:" }),
@@ -26,7 +30,7 @@ describe("sqlite in memory", limits, () => {
   });
 });
 
-describe("sqlite on a file", limits, () => {
+describe("sqlite on a file", { ...limits, skip: notItsTurn("file", KINDS) }, () => {
   inMode({ alone: null, place: file, open: (url, runtime) => openStore(url, { runtime }) });
 });
 

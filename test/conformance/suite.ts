@@ -103,14 +103,27 @@ const BETWEEN = new Set([
 ]);
 
 /** Promises about what takes functions, which do not travel: another process cannot be asked for it. */
-const HERE = new Set(["items", "item rules", "item upkeep", "findings"]);
+const HERE = new Set(["items", "item rules", "item upkeep", "findings", "load"]);
+/** Where push cannot work, the doctor says so, and these expect that it finds nothing. */
+const WITH_PUSH = new Set(["findings"]);
+
+/** Features beside the jobs, which hardly depend on the engine: a sample tries them on SQLite and on one server. */
+const BESIDE = new Set(["access", "alerts", "figures"]);
+
+export interface Wanted {
+  readonly which?: "all" | "between";
+  readonly apart?: boolean;
+  readonly noPush?: boolean;
+  readonly besideToo?: boolean;
+}
 
 export function conformance(
   open: Open,
-  { which = "all", apart = false }: { which?: "all" | "between"; apart?: boolean } = {},
+  { which = "all", apart = false, noPush = false, besideToo = true }: Wanted = {},
 ): void {
   const isWanted = (name: string): boolean => {
-    if (apart && HERE.has(name)) return false;
+    if (!besideToo && BESIDE.has(name)) return false;
+    if ((apart && HERE.has(name)) || (noPush && WITH_PUSH.has(name))) return false;
     return which === "all" || isLong || BETWEEN.has(name);
   };
   for (const [name, group] of Object.entries(groups)) {

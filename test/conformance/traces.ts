@@ -1,9 +1,9 @@
 /** The trace that a job belongs to: written with the job or not at all, whichever way it came, and gone with it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { StoreRefused } from "../../src/core/errors.ts";
-import type { NewJob } from "../../src/store/store.ts";
-import { sql } from "../../src/store/sql.ts";
+import { StoreRefusedError } from "../../src/core/errors.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
+import { sql } from "../../src/database/sql.ts";
 import type { Group } from "../support/bundle.ts";
 import { claimOne, done, enqueueOne, HOUR_MS, newJob, settleOne } from "../support/jobs.ts";
 
@@ -27,7 +27,7 @@ export const traces: Group = (open) => {
     test(`a job that comes ${what} keeps its trace`, async () => {
       const { store } = await open();
       const { id } = await enqueueOne(store, { ...facts, trace });
-      assert.deepEqual(await store.traces([id]), [{ id, ...trace }]);
+      assert.deepEqual(await store.traces.list([id]), [{ id, ...trace }]);
     });
   }
 
@@ -36,8 +36,8 @@ export const traces: Group = (open) => {
     const jobs = Array.from({ length: 1_200 }, (_, index) =>
       index % 3 === 0 ? newJob() : newJob({ trace: stateless }),
     );
-    await store.enqueue(jobs);
-    const told = await store.traces(jobs.map(({ id }) => id));
+    await store.jobs.enqueue(jobs);
+    const told = await store.traces.list(jobs.map(({ id }) => id));
     const wanted = jobs.filter((job) => job.trace !== undefined).map(({ id }) => id);
     assert.deepEqual(told.map(({ id }) => id).toSorted(), wanted.toSorted());
     assert.deepEqual({ ...told[0], id: "" }, { ...stateless, id: "" });
@@ -46,22 +46,22 @@ export const traces: Group = (open) => {
   test("a job without a trace has none, and one that does not exist neither", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
-    assert.deepEqual(await store.traces([id, newJob().id, "no id at all"]), []);
-    assert.deepEqual(await store.traces([]), []);
+    assert.deepEqual(await store.traces.list([id, newJob().id, "no id at all"]), []);
+    assert.deepEqual(await store.traces.list([]), []);
   });
 
   test("a job that is not added leaves the trace of whoever is there alone", async () => {
     const { store } = await open();
     const first = await enqueueOne(store, { key: "k", trace });
     const second = newJob({ key: "k", trace: stateless });
-    assert.deepEqual(await store.enqueue([second]), [{ id: first.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([second]), [{ id: first.id, added: false }]);
     // Sent again, because its answer was lost.
-    assert.deepEqual(await store.enqueue([first]), [{ id: first.id, added: false }]);
+    assert.deepEqual(await store.jobs.enqueue([first]), [{ id: first.id, added: false }]);
     const plain = await enqueueOne(store, { trace });
-    assert.deepEqual(await store.enqueue([{ ...plain, trace: stateless }]), [
+    assert.deepEqual(await store.jobs.enqueue([{ ...plain, trace: stateless }]), [
       { id: plain.id, added: false },
     ]);
-    const told = await store.traces([first.id, second.id, plain.id]);
+    const told = await store.traces.list([first.id, second.id, plain.id]);
     assert.deepEqual(
       told.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
       [
@@ -75,8 +75,8 @@ export const traces: Group = (open) => {
     const { store, byHand } = await open();
     await enqueueOne(store, { key: "k" });
     const refused = [newJob({ trace }), newJob({ key: "k", onConflict: "reject", trace })];
-    await assert.rejects(store.enqueue(refused), { code: "KEY_TAKEN" });
-    assert.deepEqual(await store.traces(refused.map(({ id }) => id)), []);
+    await assert.rejects(store.jobs.enqueue(refused), { code: "KEY_TAKEN" });
+    assert.deepEqual(await store.traces.list(refused.map(({ id }) => id)), []);
     assert.equal(await byHand(sql`delete from holdfast.job_trace`), 0);
   });
 
@@ -85,18 +85,18 @@ export const traces: Group = (open) => {
     const { id } = await enqueueOne(store, { trace });
     const kept = await enqueueOne(store, { trace, queue: "other" });
     const claimed = await claimOne(store);
-    assert.equal((await store.traces([id])).length, 1);
+    assert.equal((await store.traces.list([id])).length, 1);
     await settleOne(store, done(claimed));
     clock.advance(1);
-    assert.equal((await store.traces([id])).length, 1);
-    assert.equal(await store.prune({ keepMs: keepNothing, limit: 9 }), 1);
-    assert.deepEqual(await store.traces([id, kept.id]), [{ id: kept.id, ...trace }]);
+    assert.equal((await store.traces.list([id])).length, 1);
+    assert.equal(await store.jobs.prune({ keepMs: keepNothing, limit: 9 }), 1);
+    assert.deepEqual(await store.traces.list([id, kept.id]), [{ id: kept.id, ...trace }]);
   });
 
   test("the database itself refuses a trace that is none", async () => {
     const { store, byHand } = await open();
     const { id } = await enqueueOne(store);
     const empty = sql`insert into holdfast.job_trace (job_id, traceparent) values (${id}, ${""})`;
-    await assert.rejects(byHand(empty), StoreRefused);
+    await assert.rejects(byHand(empty), StoreRefusedError);
   });
 };

@@ -2,8 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { traceId } from "../../src/core/job.ts";
-import { sql, type Sql } from "../../src/store/sql.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
+import { sql, type Sql } from "../../src/database/sql.ts";
 import type { Bundle, Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -19,12 +18,13 @@ import {
   startOne,
 } from "../support/jobs.ts";
 import { start } from "../support/workers.ts";
+import { isNear } from "../support/near.ts";
 
 type Row = Record<string, unknown>;
 
 async function rowsOf({ store, another }: Bundle, query: Sql): Promise<Row[]> {
-  const plain = store instanceof SqlStore ? store : ((await another()) as SqlStore);
-  return plain.engine.all<Row>(query);
+  const plain = isNear(store) ? store : await another();
+  return plain.db.engine.all<Row>(query);
 }
 
 export const views: Group = (open) => {
@@ -34,7 +34,7 @@ export const views: Group = (open) => {
     const claimed = await startOne(store, {}, { worker: "mailer-1" });
     const claimedAt = clock.now();
     clock.advance(2_000);
-    await store.extend([claimed], 30_000);
+    await store.jobs.extend([claimed], 30_000);
     const trace = `mailer-1-${claimed.id}-1`;
     for (const view of [sql`holdfast.jobs`, sql`holdfast.leases`]) {
       const [row] = await rowsOf(
@@ -57,7 +57,7 @@ export const views: Group = (open) => {
   test("a trace ends in the number of the attempt: what was handed back is tried again under the same", async () => {
     const bundle = await open();
     const { store } = bundle;
-    const first = await startOne(store, { attemptsMax: 9 }, { worker: "w1" });
+    const first = await startOne(store, { maxAttempts: 9 }, { worker: "w1" });
     await settleOne(store, released(first));
     const second = await claimOne(store, { worker: "w1" });
     await settleOne(store, retry(second, { error: ERROR }));
@@ -81,7 +81,7 @@ export const views: Group = (open) => {
       sql`select trace_id, last_error, locked_by from holdfast.jobs where id = ${first.id}`,
     );
     assert.deepEqual({ ...ended }, { trace_id: traces[2], last_error: ERROR, locked_by: null });
-    const [listed] = await store.list({ status: "failed", limit: 1 });
+    const [listed] = await store.jobs.list({ status: "failed", limit: 1 });
     assert.deepEqual([listed?.traceId, listed?.lastError], [traces[2], ERROR]);
   });
 
@@ -91,7 +91,7 @@ export const views: Group = (open) => {
     const pending = await enqueueOne(store);
     const retried = await startOne(store, { queue: "mail" });
     await settleOne(store, retry(retried, { error: ERROR }));
-    await store.cancel(retried.id);
+    await store.jobs.cancel(retried.id);
     const finished = await startOne(store, { queue: "post" });
     await settleOne(store, done(finished));
     const rows = await rowsOf(bundle, sql`select id, trace_id, claimed_at from holdfast.jobs`);

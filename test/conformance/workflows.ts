@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  IntegrityViolation,
-  ItemsStranded,
-  WorkflowConflict,
-} from "../../src/core/workflow-errors.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { Declaration } from "../../src/store/workflows.ts";
+  IntegrityViolationError,
+  ItemsStrandedError,
+  WorkflowConflictError,
+} from "../../src/workflows/errors.ts";
+import { sql } from "../../src/database/sql.ts";
+import type { Declaration } from "../../src/workflows/item-record.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   cancelled,
@@ -39,25 +39,25 @@ const withoutPaid = orders({
 export const workflows: Group = (open) => {
   test("a declaration is stored as it was given", async () => {
     const { store, clock } = await open();
-    assert.equal(await store.findWorkflow("order"), null);
-    await store.declareWorkflow(orders({ keepMs: 7 }));
-    await store.declareWorkflow(folders());
-    assert.deepEqual(await store.findWorkflow("order"), {
+    assert.equal(await store.items.findWorkflow("order"), null);
+    await store.items.declare(orders({ keepMs: 7 }));
+    await store.items.declare(folders());
+    assert.deepEqual(await store.items.findWorkflow("order"), {
       ...orders({ keepMs: 7 }),
       declaredAt: clock.now(),
     });
-    assert.equal((await store.findWorkflow("folder"))?.parent, "folder");
+    assert.equal((await store.items.findWorkflow("folder"))?.parent, "folder");
   });
 
   test("a declaration that is made again changes nothing, in whatever order it is written", async () => {
     const { store, clock } = await open();
-    await store.declareWorkflow(orders());
-    const before = await store.findWorkflow("order");
+    await store.items.declare(orders());
+    const before = await store.items.findWorkflow("order");
     clock.advance(1);
-    await store.declareWorkflow(orders());
+    await store.items.declare(orders());
     const { states: its, moves: theirs } = orders();
-    await store.declareWorkflow(orders({ states: its.toReversed(), moves: theirs.toReversed() }));
-    assert.deepEqual(await store.findWorkflow("order"), before);
+    await store.items.declare(orders({ states: its.toReversed(), moves: theirs.toReversed() }));
+    assert.deepEqual(await store.items.findWorkflow("order"), before);
   });
 
   const others: Readonly<Record<string, Partial<Declaration>>> = {
@@ -71,27 +71,27 @@ export const workflows: Group = (open) => {
   };
   test(`in conflict under the same version is ${Object.keys(others).join(", ")}`, async () => {
     const { store } = await open();
-    await store.declareWorkflow(orders());
-    const before = await store.findWorkflow("order");
+    await store.items.declare(orders());
+    const before = await store.items.findWorkflow("order");
     for (const [name, facts] of Object.entries(others)) {
       const isConflict = (error: unknown): boolean => {
-        assert.ok(error instanceof WorkflowConflict, String(error));
+        assert.ok(error instanceof WorkflowConflictError, String(error));
         assert.deepEqual([error.workflow, error.version], ["order", 1]);
         return true;
       };
-      await assert.rejects(store.declareWorkflow(orders(facts)), isConflict, name);
+      await assert.rejects(store.items.declare(orders(facts)), isConflict, name);
     }
-    assert.deepEqual(await store.findWorkflow("order"), before);
+    assert.deepEqual(await store.items.findWorkflow("order"), before);
   });
 
   test("an older version is left alone, and who has it may not do what the newer one lacks", async () => {
     const store = await near(await open());
-    await store.declareWorkflow(withoutPaid);
-    await store.declareWorkflow(orders());
-    assert.equal((await store.findWorkflow("order"))?.version, 2);
+    await store.items.declare(withoutPaid);
+    await store.items.declare(orders());
+    assert.equal((await store.items.findWorkflow("order"))?.version, 2);
     const item = await startItem(store);
     await assert.rejects(changeItem(store, item, pay), (error) => {
-      assert.ok(error instanceof IntegrityViolation);
+      assert.ok(error instanceof IntegrityViolationError);
       assert.match(error.message, /declares no such move/);
       return true;
     });
@@ -100,13 +100,13 @@ export const workflows: Group = (open) => {
 
   test("a newer version goes for items that are there already", async () => {
     const store = await near(await open());
-    await store.declareWorkflow(orders());
+    await store.items.declare(orders());
     const [first, second] = [await startItem(store), await startItem(store)];
     await changeItem(store, first, pay);
     const sent = { name: "sent", isInitial: true, isFinal: false };
     const [opened, ...rest] = orders().states;
     assert.ok(opened !== undefined);
-    await store.declareWorkflow(
+    await store.items.declare(
       orders({
         version: 3,
         states: [{ ...opened, isInitial: false }, sent, ...rest],
@@ -128,10 +128,10 @@ export const workflows: Group = (open) => {
     ];
     await changeItem(store, paid, pay);
     await changeItem(store, ended, cancelled);
-    const before = await store.findWorkflow("order");
-    const declaring = store.declareWorkflow({ ...withoutPaid, types: ["order"], parent: "folder" });
+    const before = await store.items.findWorkflow("order");
+    const declaring = store.items.declare({ ...withoutPaid, types: ["order"], parent: "folder" });
     await assert.rejects(declaring, (error) => {
-      assert.ok(error instanceof ItemsStranded);
+      assert.ok(error instanceof ItemsStrandedError);
       assert.equal(error.workflow, "order");
       assert.deepEqual(error.stranded, [
         { lacks: "state 'paid'", items: 1, examples: [paid.id] },
@@ -140,7 +140,7 @@ export const workflows: Group = (open) => {
       ]);
       return true;
     });
-    assert.deepEqual(await store.findWorkflow("order"), before);
+    assert.deepEqual(await store.items.findWorkflow("order"), before);
     await changeItem(store, paid, ship); // nothing of it was changed
   });
 
@@ -151,11 +151,11 @@ export const workflows: Group = (open) => {
       store,
       Array.from({ length: 7 }, () => ({})),
     );
-    const declaring = store.declareWorkflow(
+    const declaring = store.items.declare(
       orders({ version: 2, states: states("paid", "shipped"), moves: moves("ship") }),
     );
     await assert.rejects(declaring, (error) => {
-      assert.ok(error instanceof ItemsStranded);
+      assert.ok(error instanceof ItemsStrandedError);
       const examples = items.slice(0, 5).map(({ id }) => id);
       assert.deepEqual(error.stranded, [{ lacks: "state 'open'", items: 7, examples }]);
       return true;
@@ -168,7 +168,7 @@ export const workflows: Group = (open) => {
     const parent = await startItem(store);
     const child = await startItem(store, { workflow: "line", parent });
     const gone = await changeItem(store, child, { move: "pack", to: "packed" });
-    await store.declareWorkflow(
+    await store.items.declare(
       lines({
         version: 2,
         types: ["position"],
@@ -176,15 +176,15 @@ export const workflows: Group = (open) => {
         moves: [{ name: "send", from: "new", to: "sent" }],
       }),
     );
-    assert.deepEqual(await store.findItem(child.id), gone);
-    assert.deepEqual(await store.listItems({ workflow: "line", status: "packed", limit: 9 }), [
+    assert.deepEqual(await store.items.find(child.id), gone);
+    assert.deepEqual(await store.items.list({ workflow: "line", status: "packed", limit: 9 }), [
       gone,
     ]);
-    assert.deepEqual(await store.progressOf(parent.id), [
+    assert.deepEqual(await store.items.progressOf(parent.id), [
       { workflow: "line", status: "packed", isFinal: true, children: 1 },
     ]);
     // And the state may come back.
-    await store.declareWorkflow(lines({ version: 3 }));
+    await store.items.declare(lines({ version: 3 }));
     await changeItem(store, await startItem(store, { workflow: "line", parent }), {
       move: "pack",
       to: "packed",
@@ -195,23 +195,23 @@ export const workflows: Group = (open) => {
     const { store, alone, another } = await open();
     if (alone !== null) return t.skip(alone);
     const openers = [store, await another(), await another()];
-    await Promise.all(openers.map((one) => one.declareWorkflow(orders())));
+    await Promise.all(openers.map((one) => one.items.declare(orders())));
     const versions = [2, 3, 4].map((version) => orders({ version, keepMs: version }));
-    await Promise.all(openers.map((one, index) => one.declareWorkflow(versions[index] as never)));
-    assert.equal((await store.findWorkflow("order"))?.version, 4);
-    await Promise.all([...openers, ...openers].map((one) => one.declareWorkflow(folders())));
-    assert.deepEqual((await store.findWorkflow("folder"))?.states, folders().states);
+    await Promise.all(openers.map((one, index) => one.items.declare(versions[index] as never)));
+    assert.equal((await store.items.findWorkflow("order"))?.version, 4);
+    await Promise.all([...openers, ...openers].map((one) => one.items.declare(folders())));
+    assert.deepEqual((await store.items.findWorkflow("folder"))?.states, folders().states);
   });
 
   test("a declaration waits for whoever is entering a state at this moment, and then minds it", async (t) => {
     const bundle = await open();
     if (bundle.alone !== null) return t.skip(bundle.alone);
     const store = await near(bundle);
-    await store.declareWorkflow(orders());
+    await store.items.declare(orders());
     const item = await startItem(store);
     const entered = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
-    const moving = store.engine.transaction(async (tx) => {
+    const moving = store.db.engine.transaction(async (tx) => {
       await tx.run(sql`
         update holdfast.item
            set status = 'paid', action = 'move', move = 'pay', revision = revision + 1,
@@ -222,27 +222,27 @@ export const workflows: Group = (open) => {
       await goOn.promise;
     });
     await entered.promise;
-    const declaring = (await bundle.another()).declareWorkflow(withoutPaid);
+    const declaring = (await bundle.another()).items.declare(withoutPaid);
     declaring.catch(() => {});
     assert.equal(await within(WAITS_MS, declaring), null);
     goOn.resolve();
     await moving;
-    await assert.rejects(declaring, ItemsStranded);
-    assert.equal((await store.findItem(item.id))?.status, "paid");
+    await assert.rejects(declaring, ItemsStrandedError);
+    assert.equal((await store.items.find(item.id))?.status, "paid");
   });
 
   test("whoever makes a move waits for a declaration that drops it, and is refused", async (t) => {
     const bundle = await open();
     if (bundle.alone !== null) return t.skip(bundle.alone);
     const store = await near(bundle);
-    await store.declareWorkflow(orders());
+    await store.items.declare(orders());
     const item = await startItem(store);
     const dropped = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
     // As the store does it: first the workflow, then its states, then the rest.
-    const declaring = store.engine.transaction(async (tx) => {
+    const declaring = store.db.engine.transaction(async (tx) => {
       await tx.run(sql`update holdfast.workflow set version = version where name = 'order'`);
-      const locked = sql`name ${store.engine.lockRows()}`;
+      const locked = sql`name ${store.db.engine.lockRows()}`;
       await tx.all(
         sql`select name from holdfast.workflow_state where workflow = 'order' order by ${locked}`,
       );

@@ -31,7 +31,7 @@ const ship = defineTask({
 const holdfast = await openHoldfast(url, { version: "build-0" });
 const worker = await holdfast.startWorker({ tasks: [ship], lease: "1s" });
 const ended = Promise.withResolvers<void>();
-worker.on("job:completed", () => ended.resolve());
+worker.on("job:done", () => ended.resolve());
 await ended.promise;
 await worker.stop();
 await holdfast.close();

@@ -5,8 +5,8 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
-import { defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
-import { sampledEngines, type Place } from "../registry/places.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
+import { drawnEngines, type Place } from "../registry/places.ts";
 import { connections, type Connection } from "../within/connections.ts";
 
 const VICTIM_MS_MAX = 30_000;
@@ -20,7 +20,7 @@ const points = {
   "after commit": 1,
 } as const;
 
-for (const { name, skip, place: open } of sampledEngines) {
+for (const { name, skip, place: open } of drawnEngines("complete")) {
   describe(`a job that ends in a transaction on ${name}`, { skip, timeout: 120_000 }, () => {
     let place: Place;
     let holdfast: Holdfast;
@@ -60,10 +60,14 @@ for (const { name, skip, place: open } of sampledEngines) {
             return number;
           },
         });
-        await using next = await holdfast.startWorker({ tasks: [ship], grace: 0, upkeep: 20 });
+        await using next = await holdfast.startWorker({
+          tasks: [ship],
+          grace: 0,
+          maintenanceInterval: 20,
+        });
         equal(await job.result({ timeout: "20s" }), 7);
         equal(await shop.count(), 1);
-        equal(next.status().dead, 0);
+        equal(next.status().failed, 0);
         const tried = await holdfast.jobs.attempts(job.id);
         deepEqual([tried.length, tried.at(-1)?.outcome], [attempts, "done"]);
       });

@@ -1,7 +1,7 @@
 /** What happens after a crash: the leases of the dead run out, and others finish every job. */
 import { deepEqual, equal } from "node:assert/strict";
 import type { Fence } from "../../src/core/job.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import { ids, type Tables } from "./tables.ts";
 import type { Clock } from "./verbs.ts";
 
@@ -26,10 +26,10 @@ export async function drain(store: Store, clock: Clock, tables: Tables): Promise
   finished.push(...(await takeBack(store)), ...(await cancelEndless(store, tables)));
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
     clock.now += 100 * DAY_MS;
-    await store.promoteDue({ limit: BATCH });
+    await store.jobs.promoteDue({ limit: BATCH });
     // Under the dead worker's own name, so that nothing but the epoch tells the two apart.
     const turn = { worker: "w1", queues: ["mail"], tasks: null, limit: BATCH, leaseMs: 1_000 };
-    const claimed = await store.claim(turn);
+    const claimed = await store.jobs.claim(turn);
     if (claimed.length === 0) break;
     deepEqual(await settleAll(store, dead), [], "a settlement of the dead was accepted");
     refused += dead.length;
@@ -41,20 +41,20 @@ export async function drain(store: Store, clock: Clock, tables: Tables): Promise
 }
 
 async function settleAll(store: Store, fences: readonly Fence[]): Promise<string[]> {
-  const settled = await store.settle(fences.map((fence) => ({ ...fence, ...DONE })));
+  const settled = await store.jobs.settle(fences.map((fence) => ({ ...fence, ...DONE })));
   return settled.map(({ id }) => id);
 }
 
 /** Those that end by it: crashed once too often, or to be cancelled anyway. */
 async function takeBack(store: Store): Promise<string[]> {
-  const taken = await store.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: BATCH });
+  const taken = await store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: BATCH });
   return taken.filter(({ status }) => status !== "retry").map(({ id }) => id);
 }
 
 /** A job that waits for nothing that has a time would wait for ever. */
 async function cancelEndless(store: Store, { waiting = [] }: Tables): Promise<string[]> {
   const endless = waiting.filter((row) => row["due_at"] === null).map((row) => String(row["id"]));
-  for (const id of endless) equal(await store.cancel(id), "cancelled");
+  for (const id of endless) equal(await store.jobs.cancel(id), "cancelled");
   return endless;
 }
 

@@ -6,10 +6,11 @@
  * all points.
  */
 import { writeSync } from "node:fs";
-import { openHoldfast, openStore } from "../../src/index.ts";
-import type { Store } from "../../src/index.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { openHoldfast } from "../../src/index.ts";
 import { isLong } from "../support/scale.ts";
 import { carryOut, Ledger, orderTasks, testClock, VICTIM_AT } from "./order.ts";
+import { mapParts, onPart } from "../worker/wrapped-store.ts";
 
 const [url = "", ledger = "", killAt = ""] = process.argv.slice(2);
 const points: string[] = [];
@@ -21,30 +22,38 @@ function point(name: string): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-const QUIET = new Set(["watch", "close"]);
-const READS = new Set("list stats find steps findEvent findFinished hasPending doubts".split(" "));
+const QUIET = new Set(["db.watch", "db.close"]);
+const READS = new Set([
+  "jobs.list",
+  "jobs.stats",
+  "jobs.find",
+  "jobs.findFinished",
+  "jobs.hasPending",
+  "steps.list",
+  "steps.findEvent",
+  "steps.effectsInDoubt",
+]);
 
 /** Whether a call may have changed something. */
 function wrote(name: string, answer: unknown): boolean {
   if (READS.has(name)) return false;
-  if (name === "claim") return (answer as unknown[]).length > 0;
-  return name !== "promoteDue" || (answer as number) > 0;
+  if (name === "jobs.claim") return (answer as unknown[]).length > 0;
+  return name !== "jobs.promoteDue" || (answer as number) > 0;
 }
 
 function watched(store: Store): Store {
-  return new Proxy(store, {
-    get(target, name) {
-      const member: unknown = Reflect.get(target, name, target);
-      if (typeof member !== "function") return member;
-      if (QUIET.has(String(name))) return member.bind(target) as unknown;
+  return mapParts(store, (part, of) =>
+    onPart(part, (name, call) => {
+      const verb = `${of}.${name}`;
+      if (typeof call !== "function" || QUIET.has(verb)) return null;
       return async (...args: unknown[]): Promise<unknown> => {
-        if (isLong) point(`before ${String(name)}`);
-        const answer: unknown = await Reflect.apply(member, target, args);
-        if (isLong || wrote(String(name), answer)) point(`after ${String(name)}`);
+        if (isLong) point(`before ${verb}`);
+        const answer: unknown = await call(...args);
+        if (isLong || wrote(verb, answer)) point(`after ${verb}`);
         return answer;
       };
-    },
-  });
+    }),
+  );
 }
 
 const runtime = testClock(VICTIM_AT);

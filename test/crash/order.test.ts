@@ -12,11 +12,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
-import { openHoldfast, openStore, type Holdfast } from "../../src/index.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import { Sql, sql } from "../../src/store/sql.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
+import { Sql, sql } from "../../src/database/sql.ts";
 import { sampledEngines, type Place } from "../registry/places.ts";
-import { everyNth } from "../support/scale.ts";
+import { everyNth, sized } from "../support/scale.ts";
 import { TABLES } from "../support/tables.ts";
 import { carryOut, Ledger, NEXT_AT, orderTasks, RESULT, testClock, VICTIM_AT } from "./order.ts";
 
@@ -65,9 +65,9 @@ class Site {
     this.#name = name;
   }
 
-  async use<T>(at: number, body: (holdfast: Holdfast, store: SqlStore) => Promise<T>): Promise<T> {
+  async use<T>(at: number, body: (holdfast: Holdfast, store: Store) => Promise<T>): Promise<T> {
     const runtime = testClock(at, { seed: (this.#seed += 1) });
-    const store = (await openStore(this.url, { runtime })) as SqlStore;
+    const store = await openStore(this.url, { runtime });
     await using holdfast = await openHoldfast(store, { runtime, version: "build-0" });
     return await body(holdfast, store);
   }
@@ -75,12 +75,12 @@ class Site {
   /** A new order, and a ledger without a line. */
   async order(): Promise<{ id: string; ledger: string }> {
     const ledger = join(folder, `${(this.#orders += 1)}-${this.#name}.ledger`);
-    const id = await this.use(VICTIM_AT, async (holdfast, { engine }) => {
+    const id = await this.use(VICTIM_AT, async (holdfast, { db: { engine } }) => {
       await engine.transaction(async (tx) => {
         for (const table of TABLES) await tx.run(new Sql([`delete from holdfast.${table}`], []));
         await tx.script("delete from shipment");
       });
-      const { id: made } = await holdfast.enqueue("ship", null, { attempts: 50 });
+      const { id: made } = await holdfast.enqueue("ship", null, { maxAttempts: 50 });
       return made;
     });
     return { id, ledger };
@@ -89,7 +89,7 @@ class Site {
   /** Whoever comes next finishes it. */
   async finish(id: string, ledger: Ledger): Promise<void> {
     await this.use(NEXT_AT, async (holdfast, store) => {
-      await store.reclaimExpired(CRASHES);
+      await store.jobs.reclaimExpired(CRASHES);
       await carryOut(
         holdfast,
         orderTasks(ledger, () => {}),
@@ -97,21 +97,24 @@ class Site {
       const { status, result, lastError } = (await holdfast.jobs.get(id)) ?? {};
       deepEqual([status, result], ["done", RESULT], JSON.stringify(lastError));
       equal((await holdfast.jobs.list({ task: "weigh" })).length, 1, "one job was called");
-      const rows = await store.engine.all(sql`select number from shipment`);
+      const rows = await store.db.engine.all(sql`select number from shipment`);
       equal(rows.length, 1, "booked once");
     });
   }
 }
 
+/** In full it is a process for every await. */
+const LIMIT_MS = sized(300_000, 1_500_000);
+
 describe("an order", { concurrency: true }, () => {
   for (const { name, skip, place: open } of sampledEngines) {
-    describe(`on ${name}`, { skip, timeout: 300_000, concurrency: 1 }, () => {
+    describe(`on ${name}`, { skip, timeout: LIMIT_MS, concurrency: 1 }, () => {
       let place: Place;
       let site: Site;
       before(async () => {
         place = await open();
         site = new Site(place.url, name);
-        await site.use(VICTIM_AT, async (_holdfast, { engine }) => {
+        await site.use(VICTIM_AT, async (_holdfast, { db: { engine } }) => {
           await engine.transaction((tx) => tx.script("create table shipment (number integer)"));
         });
       });

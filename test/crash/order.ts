@@ -1,6 +1,6 @@
 /** An order that does everything a task can keep, and a place outside the database that counts what was done. */
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
-import { defineEvent, defineTask, type AnyTask, type Holdfast } from "../../src/index.ts";
+import { type AnyTask, defineEvent, defineTask, type Holdfast } from "../../src/index.ts";
 import { testClock } from "../../src/testing/index.ts";
 import { drain } from "../../src/testing/drain.ts";
 
@@ -45,7 +45,7 @@ export function orderTasks(ledger: Ledger, point: (name: string) => void): AnyTa
   });
   const ship = defineTask({
     name: "ship",
-    retry: { attempts: 50, first: "1s", most: "1s" },
+    retry: { maxAttempts: 50, backoff: { initial: "1s", max: "1s" } },
     async run(_order: null, ctx) {
       const cents = await ctx.step("quote", () => {
         act("quote");

@@ -13,9 +13,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, test } from "node:test";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
-import type { Store } from "../../src/store/store.ts";
+import { SqliteEngine } from "../../src/database/sqlite/engine.ts";
+import { type Store, storeOn } from "../../src/app/store.ts";
 import { everyNth } from "../support/scale.ts";
 import { drain, type Drained } from "./drain.ts";
 import { assertWhole, countChanged, ids, readTables, sorted, type Tables } from "./tables.ts";
@@ -190,5 +189,5 @@ function assertAllFinished(tables: Tables, { finished }: Drained): void {
 }
 
 async function openStore(path: string, clock: Clock): Promise<Store> {
-  return new SqlStore(await SqliteEngine.open({ path, runtime: runtimeOn(clock), create: true }));
+  return storeOn(await SqliteEngine.open({ path, runtime: runtimeOn(clock), create: true }));
 }

@@ -4,7 +4,8 @@
  */
 import type { Fence, Outcome } from "../../src/core/job.ts";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
-import type { NewJob, Store, Wanted } from "../../src/store/store.ts";
+import type { NewJob, Wanted } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 
 /** The instant of the crash. The clock stands still, so a verb that is repeated does the very same. */
 export const CRASH_AT = 1_700_000_000_000;
@@ -30,7 +31,7 @@ function job(name: string, options: Partial<NewJob> = {}): NewJob {
     queue: "mail",
     task: "send",
     priority: 0,
-    attemptsMax: 3,
+    maxAttempts: 3,
     key: null,
     start: null,
   };
@@ -66,9 +67,9 @@ const WAITING = ["wa-due", "wa-key", "wa-far"];
 const OPTIONS: Record<string, Partial<NewJob>> = {
   "fi-fai": { key: "of a failed job" },
   "ru-key": { key: "of a running job" },
-  "ru-las": { attemptsMax: 1 },
-  "ex-las": { attemptsMax: 1 },
-  "ex-key": { key: "of an expired job", attemptsMax: 1 },
+  "ru-las": { maxAttempts: 1 },
+  "ex-las": { maxAttempts: 1 },
+  "ex-key": { key: "of an expired job", maxAttempts: 1 },
   "re-top": { priority: 5 },
   "re-key": { key: "of a pending job" },
   "wa-due": { start: { delayMs: MINUTE_MS } },
@@ -79,19 +80,19 @@ const OPTIONS: Record<string, Partial<NewJob>> = {
 /** Fills an empty store, and leaves the clock at the instant of the crash. */
 export async function prepare(store: Store, clock: Clock): Promise<void> {
   const enqueue = (names: readonly string[]): Promise<unknown> =>
-    store.enqueue(names.map((name) => job(name, OPTIONS[name])));
+    store.jobs.enqueue(names.map((name) => job(name, OPTIONS[name])));
   clock.now = CRASH_AT - 2 * DAY_MS;
   await store.migrate();
   await enqueue(Object.values(FINISHED));
   await finishSome(store, clock);
   clock.now = CRASH_AT - 10 * MINUTE_MS;
   await enqueue(EXPIRED);
-  await store.claim(wanted({ worker: "w2" }));
-  await store.cancel(idOf("ex-ask"));
+  await store.jobs.claim(wanted({ worker: "w2" }));
+  await store.jobs.cancel(idOf("ex-ask"));
   await enqueue(Object.keys(RUNNING));
   clock.now = CRASH_AT - MINUTE_MS / 2;
-  await store.claim(wanted({}));
-  await store.cancel(idOf("ru-ask"));
+  await store.jobs.claim(wanted({}));
+  await store.jobs.cancel(idOf("ru-ask"));
   clock.now = CRASH_AT - 2 * MINUTE_MS;
   await enqueue([...PENDING, ...WAITING]);
   clock.now = CRASH_AT;
@@ -114,11 +115,11 @@ async function finishSome(store: Store, clock: Clock): Promise<void> {
 }
 
 async function endAll(store: Store, outcomes: Record<string, Outcome>): Promise<void> {
-  const claimed = await store.claim(wanted({ worker: "w0" }));
+  const claimed = await store.jobs.claim(wanted({ worker: "w0" }));
   for (const [name, outcome] of Object.entries(outcomes)) {
     const fence = claimed.find(({ id }) => id === idOf(name));
     if (fence === undefined) throw new Error(`${name} is not there to be settled.`);
-    await store.settle([{ ...fence, outcome }]);
+    await store.jobs.settle([{ ...fence, outcome }]);
   }
 }
 
@@ -146,7 +147,7 @@ export const verbs: Record<string, Verb> = {
   enqueue: {
     changes: 3,
     act: (store) =>
-      store.enqueue([
+      store.jobs.enqueue([
         job("ne-now"),
         job("ne-far", { start: { delayMs: DAY_MS } }),
         job("ne-key", { key: "a new one" }),
@@ -157,7 +158,7 @@ export const verbs: Record<string, Verb> = {
   "enqueue in the place of others": {
     changes: 6,
     act: (store) =>
-      store.enqueue([
+      store.jobs.enqueue([
         job("ne-one", { key: "of a pending job", onConflict: "replace", keyForMs: DAY_MS }),
         job("ne-two", { key: "of a waiting job", onConflict: "replace" }),
         job("ne-new", { key: "a new one", onConflict: "reject", keyForMs: DAY_MS }),
@@ -166,41 +167,44 @@ export const verbs: Record<string, Verb> = {
   },
   claim: {
     changes: 2,
-    act: (store) => store.claim(wanted({ worker: "w3", limit: 2 })),
+    act: (store) => store.jobs.claim(wanted({ worker: "w3", limit: 2 })),
     takesMore: true,
   },
   settle: {
     changes: 10,
-    act: (store) => store.settle([...settlements, { ...settlements[0]!, epoch: 7 }]),
+    act: (store) => store.jobs.settle([...settlements, { ...settlements[0]!, epoch: 7 }]),
   },
   settleAndClaim: {
     changes: 6,
-    act: (store) => store.settleAndClaim(settlements.slice(0, 4), wanted({ limit: 2 })),
+    act: (store) => store.jobs.settleAndClaim(settlements.slice(0, 4), wanted({ limit: 2 })),
     takesMore: true,
   },
   extend: {
     changes: 2,
-    act: (store) => store.extend([running("ru-don"), running("ru-ask")], 5 * MINUTE_MS),
+    act: (store) => store.jobs.extend([running("ru-don"), running("ru-ask")], 5 * MINUTE_MS),
   },
-  release: { changes: 2, act: (store) => store.release([running("ru-key"), running("ru-ask")]) },
+  release: {
+    changes: 2,
+    act: (store) => store.jobs.release([running("ru-key"), running("ru-ask")]),
+  },
   reclaimExpired: {
     changes: 4,
-    act: (store) => store.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 }),
+    act: (store) => store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 }),
   },
-  promoteDue: { changes: 2, act: (store) => store.promoteDue({ limit: 10 }) },
-  "cancel of a pending job": { changes: 1, act: (store) => store.cancel(idOf("re-key")) },
-  "cancel of a waiting job": { changes: 1, act: (store) => store.cancel(idOf("wa-key")) },
-  "cancel of a running job": { changes: 1, act: (store) => store.cancel(idOf("ru-key")) },
+  promoteDue: { changes: 2, act: (store) => store.jobs.promoteDue({ limit: 10 }) },
+  "cancel of a pending job": { changes: 1, act: (store) => store.jobs.cancel(idOf("re-key")) },
+  "cancel of a waiting job": { changes: 1, act: (store) => store.jobs.cancel(idOf("wa-key")) },
+  "cancel of a running job": { changes: 1, act: (store) => store.jobs.cancel(idOf("ru-key")) },
   revive: {
     changes: 1,
-    // Called again it says IllegalMove, as it should: the job is pending.
-    act: (store) => store.revive(idOf("fi-fai"), 2).catch(unlessIllegalMove),
+    // Called again it says IllegalMoveError, as it should: the job is pending.
+    act: (store) => store.jobs.revive(idOf("fi-fai"), 2).catch(unlessIllegalMove),
   },
   prune: {
     changes: 3,
     act: (store) => {
       const keepMs = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS };
-      return store.prune({ keepMs, limit: 10 });
+      return store.jobs.prune({ keepMs, limit: 10 });
     },
   },
 };

@@ -6,10 +6,10 @@
  * LONG=1. With point 0 it lives, and prints all points.
  */
 import { writeSync } from "node:fs";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
+import { SqliteEngine } from "../../src/database/sqlite/engine.ts";
 import { isLong } from "../support/scale.ts";
 import { CRASH_AT, runtimeOn, verbs } from "./verbs.ts";
+import { storeOn } from "../../src/app/store.ts";
 
 const [path = "", name = "", killAt = ""] = process.argv.slice(2);
 const points: string[] = [];
@@ -27,7 +27,7 @@ const verb = verbs[name];
 if (verb === undefined) throw new Error(`No verb is called '${name}'.`);
 const runtime = runtimeOn({ now: CRASH_AT });
 const engine = await SqliteEngine.open({ path, runtime, create: false, probe });
-const store = new SqlStore(engine);
+const store = await storeOn(engine);
 await verb.act(store);
 await store.close();
 writeSync(process.stdout.fd, JSON.stringify(points));

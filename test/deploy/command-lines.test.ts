@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { type Command, CommanderError } from "commander";
 import { buildCommands } from "../../src/cli/commands.ts";
-import { Terminal } from "../../src/cli/terminal.ts";
+import { Terminal } from "../../src/terminal/terminal.ts";
 import { ROOT } from "./settings.ts";
 
 /** Not docs/evidence: what programs have printed. */

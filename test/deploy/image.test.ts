@@ -94,6 +94,7 @@ describe("deploy/Dockerfile", () => {
       "deploy",
       "package-lock.json",
       "package.json",
+      "scripts",
       "src",
       "tsconfig.build.json",
       "tsconfig.json",

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { suite, test } from "node:test";
 import { parseAllDocuments } from "yaml";
-import { metrics, type MetricFacts } from "../../src/server/metric-list.ts";
+import { metrics, type MetricFacts } from "../../src/monitoring/metric-list.ts";
 
 const root = new URL("../../", import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), "utf8");

@@ -3,11 +3,11 @@
  */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import { keys, schema, settingOf } from "../../src/config/schema.ts";
-import { metrics } from "../../src/server/metric-list.ts";
+import { keys, schema, settingOf } from "../../src/app/settings.ts";
+import { metrics } from "../../src/monitoring/metric-list.ts";
+import { launcher } from "../support/package.ts";
 
 export const ROOT = join(import.meta.dirname, "../..");
-export const LAUNCHER = join(ROOT, "bin/holdfast.js");
 
 export const SETTINGS: ReadonlySet<string> = new Set([
   ...keys.flatMap((key) => settingOf(key).env),
@@ -29,7 +29,7 @@ let help: string | null = null;
 
 /** The commands that the program has. */
 export function commands(): Set<string> {
-  help ??= execFileSync(process.execPath, [LAUNCHER, "--help"], { encoding: "utf8" });
+  help ??= execFileSync(process.execPath, [launcher, "--help"], { encoding: "utf8" });
   const [, list = ""] = /\nCommands:\n([\s\S]*?)\n\n/.exec(help) ?? [];
   return new Set([...list.matchAll(/^ {2}([a-z]+)/gm)].map(([, name = ""]) => name));
 }

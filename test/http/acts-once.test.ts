@@ -4,8 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { OutcomeUnknown } from "../../src/core/errors.ts";
-import { openHoldfast, type Holdfast } from "../../src/worker/holdfast.ts";
+import { OutcomeUnknownError } from "../../src/core/errors.ts";
+import { openHoldfast, type Holdfast } from "../../src/app/holdfast.ts";
 import { tempFolder } from "../support/folder.ts";
 import { claimOne, failed, jobIn, settleOne } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -47,14 +47,14 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       const { store } = desk.holdfast;
       const id = await newItem(desk.holdfast);
       const path = `/api/v1/items/${id}/moves`;
-      const change = store.changeItems.bind(store);
-      store.changeItems = async (asked) => {
+      const change = store.items.change.bind(store.items);
+      store.items.change = async (asked) => {
         await change(asked);
-        throw new OutcomeUnknown({ store: "the database", session: null });
+        throw new OutcomeUnknownError({ store: "the database", session: null });
       };
       const lost = await desk.post(path, body, 503, { headers });
       assert.equal(lost.code, "OUTCOME_UNKNOWN");
-      store.changeItems = change;
+      store.items.change = change;
       // Somebody else goes on with the item; the revision is another by then.
       await desk.post(path, { move: "count" });
       const again = await desk.post(path, body, 200, { headers });
@@ -71,7 +71,7 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       const order = { url: scratch.url, limits: { underWayMs: 0 }, locks };
       await using mortal = await ServerProcess.start({
         ...order,
-        dies: { in: "changeItems", when: "after" },
+        dies: { in: "items.change", when: "after" },
       });
       await assert.rejects(send(mortal, path, asked), { code: "ECONNRESET" });
       await mortal.ended;
@@ -100,7 +100,7 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       const order = { url: scratch.url, limits: { underWayMs: 0 }, locks };
       await using mortal = await ServerProcess.start({
         ...order,
-        dies: { in: "changeItems", when: "after" },
+        dies: { in: "items.change", when: "after" },
       });
       await assert.rejects(send(mortal, path, asked), { code: "ECONNRESET" });
       await mortal.ended;
@@ -117,13 +117,13 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       const id = await newItem(desk.holdfast);
       const path = `/api/v1/items/${id}/moves`;
       const key = { "idempotency-key": "many" };
-      const change = store.changeItems.bind(store);
-      store.changeItems = async () => {
-        throw new OutcomeUnknown({ store: "the database", session: null });
+      const change = store.items.change.bind(store.items);
+      store.items.change = async () => {
+        throw new OutcomeUnknownError({ store: "the database", session: null });
       };
       await desk.post(path, body, 503, { headers: key });
       let begun = 0;
-      store.changeItems = (asked) => {
+      store.items.change = (asked) => {
         begun += 1;
         return change(asked);
       };
@@ -138,15 +138,15 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       await using desk = await Desk.open(scratch.url);
       const { store } = desk.holdfast;
       const id = await jobIn(store, "failed");
-      const revive = store.revive.bind(store);
-      store.revive = async (...args) => {
+      const revive = store.jobs.revive.bind(store.jobs);
+      store.jobs.revive = async (...args) => {
         await revive(...args);
-        throw new OutcomeUnknown({ store: "the database", session: null });
+        throw new OutcomeUnknownError({ store: "the database", session: null });
       };
       const path = `/api/v1/jobs/${id}/retry`;
       const key = { "idempotency-key": "retry" };
       await desk.post(path, {}, 503, { headers: key });
-      store.revive = revive;
+      store.jobs.revive = revive;
       await settleOne(store, failed(await claimOne(store)));
       assert.deepEqual(await desk.post(path, {}, 200, { headers: key }), { id, status: "pending" });
       // It was tried again once, and that came to nothing.

@@ -18,7 +18,7 @@ export function api(name: string, url: () => Promise<string>): void {
 
     test("a job that was accepted is there, with what it carries, and in lists without", async () => {
       const input = { order: "42", "\u0000": ["ü", "\u{1F600}", 1e21, null] };
-      const options = { queue: "mail", priority: 7, attempts: 2, key: "k-1", delay: "1h" };
+      const options = { queue: "mail", priority: 7, maxAttempts: 2, key: "k-1", delay: "1h" };
       const { id, added } = await desk.post(
         "/api/v1/jobs",
         { task: "mail.send", input, options },
@@ -28,7 +28,7 @@ export function api(name: string, url: () => Promise<string>): void {
       const { job, attempts, steps } = await desk.get(`/api/v1/jobs/${id}`);
       assert.deepEqual(job.input, input);
       assert.deepEqual(
-        [job.queue, job.priority, job.attemptsMax, job.key, job.status],
+        [job.queue, job.priority, job.maxAttempts, job.key, job.status],
         ["mail", 7, 2, "k-1", "scheduled"],
       );
       assert.deepEqual([attempts, steps], [[], []]);
@@ -56,7 +56,7 @@ export function api(name: string, url: () => Promise<string>): void {
         201,
       );
       const { job } = await desk.get(`/api/v1/jobs/${id}`);
-      assert.deepEqual([job.queue, job.attemptsMax], ["orders", 5]);
+      assert.deepEqual([job.queue, job.maxAttempts], ["orders", 5]);
       const refused = await desk.post(
         "/api/v1/jobs",
         { task: "order.ship", input: { order: 1 } },
@@ -177,7 +177,7 @@ export function api(name: string, url: () => Promise<string>): void {
     test("what is not there is not found", async () => {
       for (const path of ["", "/events"]) await desk.get(`/api/v1/jobs/${MISSING}${path}`, 404);
       const short = await desk.get(`/api/v1/jobs/${MISSING.slice(0, 13)}`, 404);
-      assert.match(short.detail, /no job of this id.*\?prefix=/);
+      assert.match(short.detail, /no job with this id.*\?prefix=/);
       for (const verb of ["cancel", "retry"])
         await desk.post(`/api/v1/jobs/${MISSING}/${verb}`, {}, 404);
       for (const id of ["1", "..%2f..", "%00", "a%20b", "'--"])
@@ -236,7 +236,7 @@ export function api(name: string, url: () => Promise<string>): void {
     });
 
     test("an attempt that failed is tried again while attempts remain, suspended and handed back uncharged", async () => {
-      const options = { queue: "f", attempts: 2 };
+      const options = { queue: "f", maxAttempts: 2 };
       const { id } = await desk.post("/api/v1/jobs", { task: "f.1", options }, 201);
       const take = async (): Promise<any> =>
         (await desk.post("/api/v1/leases/acquire", { worker: "py-1", queues: ["f"] })).leases[0];
@@ -244,11 +244,11 @@ export function api(name: string, url: () => Promise<string>): void {
         desk.post(`/api/v1/leases/${id}/settle`, { worker: "py-1", epoch, ...how });
       assert.equal((await settle(await take(), { as: "released" })).status, "pending");
       assert.equal((await settle(await take(), { as: "suspended", for: 0 })).status, "waiting");
-      await desk.holdfast.store.promoteDue({ limit: 10 });
+      await desk.holdfast.store.jobs.promoteDue({ limit: 10 });
       const failed = await settle(await take(), { as: "failed", error: "no", retryIn: 0 });
       assert.deepEqual([failed.status, failed.attempts], ["retry", 1]);
       assert.equal(typeof failed.retryAt, "number");
-      await desk.holdfast.store.promoteDue({ limit: 10 });
+      await desk.holdfast.store.jobs.promoteDue({ limit: 10 });
       const error = { name: "TypeError", message: "still no", stack: "at line 1" };
       assert.equal(
         (await settle(await take(), { as: "failed", error, attempt: 2 })).status,
@@ -276,7 +276,7 @@ export function api(name: string, url: () => Promise<string>): void {
 
     test("alerts are listed: those that are raised, or all there were", async () => {
       assert.deepEqual(await desk.get("/api/v1/alerts"), { alerts: [] });
-      await desk.holdfast.store.noteAlert(sighting({ rule: "api.test", subject: "mail" }));
+      await desk.holdfast.store.alerts.note(sighting({ rule: "api.test", subject: "mail" }));
       const { alerts } = await desk.get("/api/v1/alerts?which=open&limit=5");
       assert.deepEqual([alerts[0].rule, alerts[0].subject], ["api.test", "mail"]);
       assert.equal((await desk.ask("/api/v1/alerts?which=loud")).status, 400);
@@ -289,11 +289,11 @@ export function api(name: string, url: () => Promise<string>): void {
         queues: ["d"],
       });
       const fence = { id, worker: "py-1", epoch: leases[0].epoch };
-      const step = { name: "charge", occurrence: 1, kind: "effect", place: 1 } as const;
+      const step = { name: "charge", occurrence: 1, kind: "effect", position: 1 } as const;
       const { store } = desk.holdfast;
-      await store.putStep(fence, { ...step, status: "doubt", result: null, isNew: true });
-      await store.settle([{ ...fence, outcome: { kind: "suspended", delayMs: null } }]);
-      const { doubts } = await desk.get("/api/v1/doubts?limit=5");
+      await store.steps.put(fence, { ...step, status: "doubt", result: null, isNew: true });
+      await store.jobs.settle([{ ...fence, outcome: { kind: "suspended", delayMs: null } }]);
+      const { effects: doubts } = await desk.get("/api/v1/effects?limit=5");
       assert.deepEqual([doubts[0].job, doubts[0].name], [id, "charge"]);
       const said = { name: "charge", done: true, result: { paid: 5 }, reason: "asked the bank" };
       assert.deepEqual(await desk.post(`/api/v1/jobs/${id}/resolve`, said), { id, done: true });
@@ -321,14 +321,14 @@ export function api(name: string, url: () => Promise<string>): void {
       const { workers } = await desk.get("/api/v1/workers?type=shipper&all=true");
       const [{ id: workerId }] = workers;
       assert.equal((await desk.get(`/api/v1/workers/${workerId}`)).worker.type, "shipper");
-      for (const [verb, wish] of [
+      for (const [verb, desiredState] of [
         ["pause", "pause"],
         ["resume", "run"],
         ["drain", "drain"],
         ["stop", "stop"],
       ]) {
         const told = await desk.post(`/api/v1/workers/${workerId}/${verb}`, { reason: "a test" });
-        assert.deepEqual(told, { id: workerId, wish });
+        assert.deepEqual(told, { id: workerId, desiredState });
       }
       await worker.stop();
       const { lines } = await desk.get(
@@ -336,7 +336,10 @@ export function api(name: string, url: () => Promise<string>): void {
       );
       assert.deepEqual(
         lines.map(({ actor, action }: any) => [actor, action]),
-        ["pause", "run", "drain", "stop"].map((wish) => ["local", `worker.${wish}`]),
+        ["pause", "run", "drain", "stop"].map((desiredState) => [
+          "local",
+          `worker.${desiredState}`,
+        ]),
       );
     });
 
@@ -356,7 +359,7 @@ export function api(name: string, url: () => Promise<string>): void {
       const start = (version: string) =>
         desk.holdfast.startWorker({ tasks: [ship], name: "packer", version });
       const workers = [await start("abc1234"), await start("def5678")];
-      await desk.holdfast.store.noteEnqueuer("fed9999");
+      await desk.holdfast.store.workers.noteEnqueuer("fed9999");
       const { workers: types, enqueuers } = await desk.get("/api/v1/drift");
       const packer = types.find(({ type }: any) => type === "packer");
       assert.deepEqual(packer?.versions.toSorted(), ["abc1234", "def5678"]);
@@ -388,9 +391,9 @@ export function api(name: string, url: () => Promise<string>): void {
       const { queues, countedAt } = await desk.get("/api/v1/queues");
       assert.ok(queues.map(({ queue }: any) => queue).includes("bulk") === true);
       assert.ok(countedAt > 0);
-      const { queue, stranded } = await desk.get("/api/v1/queues/bulk");
+      const { queue, unclaimable } = await desk.get("/api/v1/queues/bulk");
       assert.equal(queue.counts.pending, 50);
-      assert.equal(stranded[0].task, "bulk.one");
+      assert.equal(unclaimable[0].task, "bulk.one");
       // Somebody may count anew between the two.
       const [listed, stats] = await until("both are of one count", async () => {
         const both = [await desk.get("/api/v1/queues"), await desk.get("/api/v1/stats")];
@@ -511,7 +514,7 @@ export function api(name: string, url: () => Promise<string>): void {
       assert.deepEqual(await desk.post("/api/v1/events", event), { first: true, woken: 0 });
       const again = { ...event, payload: { cents: 9 } };
       assert.deepEqual(await desk.post("/api/v1/events", again), { first: false, woken: 0 });
-      const { payload } = (await desk.holdfast.store.findEvent("order.paid", "H-1")) ?? {};
+      const { payload } = (await desk.holdfast.store.steps.findEvent("order.paid", "H-1")) ?? {};
       assert.equal(payload, '{"cents":7}');
       assert.equal(
         (await desk.post("/api/v1/events", { name: "@job", key: "1" }, 422)).field,

@@ -1,14 +1,12 @@
 /** The service of the command line knows the workflows that the tasks module exports: over HTTP, and in its worker. */
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { after, test } from "node:test";
-import { defineWorkflow } from "../../src/core/workflow.ts";
-import { openHoldfast } from "../../src/worker/holdfast.ts";
+import { defineWorkflow } from "../../src/workflows/workflow.ts";
+import { openHoldfast } from "../../src/app/holdfast.ts";
 import { Desk, until, type Started } from "../cli/command.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { workflowsLibrary } from "../support/package.ts";
 import { send, type Reply } from "./client.ts";
-
-const LIBRARY = join(import.meta.dirname, "../../src/index.ts");
 
 /** As the module has it; one that is only looked at. */
 const parcel = defineWorkflow({
@@ -22,7 +20,7 @@ const parcel = defineWorkflow({
 });
 
 const MODULE = `
-import { defineWorkflow } from ${JSON.stringify(LIBRARY)};
+import { defineWorkflow } from ${JSON.stringify(workflowsLibrary)};
 export const noop = defineTask({ name: "noop", run() {} });
 export const workflows = [defineWorkflow({
   name: "parcel",
@@ -76,7 +74,7 @@ test("two workflows of one name are refused, with the name", async () => {
   const tasks = desk.tasks("tasks.ts", `${MODULE}\nexport const other = { ...workflows[0] };\n`);
   const said = await desk.holdfast(["serve", "--tasks", tasks, "--port", "0"]);
   assert.notEqual(said.code, 0);
-  assert.match(said.stderr, /two workflows that are called 'parcel'/);
+  assert.match(said.stderr, /two workflows named 'parcel'/);
 });
 
 after(() => assertNothingRuns());

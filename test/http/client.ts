@@ -6,12 +6,11 @@ import assert from "node:assert/strict";
 import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Logger } from "../../src/core/log.ts";
-import { SECURITY_HEADERS } from "../../src/server/gate.ts";
-import type { ServerParts } from "../../src/server/parts.ts";
-import { startServer, type Server } from "../../src/server/server.ts";
-import { Tokens } from "../../src/server/tokens.ts";
-import type { Role } from "../../src/store/access.ts";
-import { openHoldfast, type Holdfast } from "../../src/worker/holdfast.ts";
+import { SECURITY_HEADERS } from "../../src/http/guards.ts";
+import { type ServerParts, startServer, type Server } from "../../src/app/server.ts";
+import { Tokens } from "../../src/tokens/tokens.ts";
+import type { Role } from "../../src/http/auth.ts";
+import { openHoldfast, type Holdfast } from "../../src/app/holdfast.ts";
 import { within } from "../support/waiting.ts";
 
 export interface Reply {

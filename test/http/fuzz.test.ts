@@ -217,7 +217,7 @@ const nearly = fc.oneof(
           "priority",
           "delay",
           "runAt",
-          "attempts",
+          "maxAttempts",
           "key",
           "keyFor",
           "onConflict",
@@ -316,7 +316,7 @@ interface Hostile {
   readonly length: "right" | "none" | "wrong";
 }
 
-const hostile: fc.Arbitrary<Hostile> = fc.record({
+const anything: fc.Arbitrary<Hostile> = fc.record({
   method: fc.oneof(
     { weight: 3, arbitrary: fc.constantFrom("GET", "POST", "POST") },
     { weight: 1, arbitrary: methods },
@@ -330,6 +330,18 @@ const hostile: fc.Arbitrary<Hostile> = fc.record({
   ),
   length: fc.constantFrom("right", "right", "right", "right", "none", "wrong"),
 });
+
+/** Right in all but what it says, so that some jobs are made. */
+const enqueueing: fc.Arbitrary<Hostile> = nearly.map((text) => ({
+  method: "POST",
+  path: "/api/v1/jobs",
+  headers: {},
+  body: Buffer.from(text),
+  json: true,
+  length: "right",
+}));
+
+const hostile = fc.oneof({ weight: 19, arbitrary: anything }, { weight: 1, arbitrary: enqueueing });
 
 function safely(text: string): string {
   return encodeURIComponent(text.toWellFormed());

@@ -5,10 +5,11 @@ import { Agent, request as httpRequest } from "node:http";
 import { connect, type Socket } from "node:net";
 import { after, test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { checkShape } from "../../src/server/body.ts";
-import { SECURITY_HEADERS } from "../../src/server/gate.ts";
-import { DEFAULT_LIMITS } from "../../src/server/limits.ts";
-import { PortTaken, startServer } from "../../src/server/server.ts";
+import { checkShape } from "../../src/http/body.ts";
+import { SECURITY_HEADERS } from "../../src/http/guards.ts";
+import { DEFAULT_LIMITS } from "../../src/http/limits.ts";
+import { PortTakenError } from "../../src/http/server.ts";
+import { startServer } from "../../src/app/server.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { within } from "../support/waiting.ts";
 import { Desk } from "./client.ts";
@@ -232,7 +233,7 @@ test("whoever asks too often is told when to ask again", async () => {
   );
   assert.equal(replies[3]?.headers["retry-after"], "10");
   const token = await desk.token("viewer");
-  await desk.get("/api/v1/jobs", 200, { token }); // another asker
+  await desk.get("/api/v1/jobs", 200, { token }); // another principal
 });
 
 test("more connections than there is room for are not taken", async () => {
@@ -250,10 +251,10 @@ test("a port that is taken is named, with the setting that changes it", async ()
   await using desk = await Desk.open();
   const { port } = desk.server;
   await assert.rejects(startServer({ holdfast: desk.holdfast, port }), (error: Error) => {
-    assert.ok(error instanceof PortTaken);
+    assert.ok(error instanceof PortTakenError);
     assert.match(
       error.message,
-      new RegExp(`Port ${port} on 127.0.0.1 is taken.*HEALTH_CHECK_PORT.*--port`),
+      new RegExp(`Port ${port} on 127.0.0.1 is in use.*HEALTH_CHECK_PORT.*--port`),
     );
     return true;
   });
@@ -338,7 +339,7 @@ test("probes and metrics answer what they are given, and HEAD has no body", asyn
 
 test("a database that is away is no secret, and nothing more is said", async () => {
   await using desk = await Desk.open();
-  desk.holdfast.store.list = async () => {
+  desk.holdfast.store.jobs.list = async () => {
     throw new Error("select secret from table at /srv/app/code.ts:1:1");
   };
   const problem = await desk.get("/api/v1/jobs", 500);

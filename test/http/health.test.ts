@@ -1,17 +1,10 @@
 /** Well, alive, ready: each says what it is asked, and a process is never ended for what a new start would not mend. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import {
-  defineTask,
-  openHoldfast,
-  openStore,
-  type Holdfast,
-  type Worker,
-} from "../../src/index.ts";
-import { Health, type HealthParts, type ProbeAnswer } from "../../src/server/health.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import type { Store } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { defineTask, type Holdfast, openHoldfast, type Worker } from "../../src/index.ts";
+import { Health, type HealthParts, type ProbeAnswer } from "../../src/monitoring/health.ts";
+import { sql } from "../../src/database/sql.ts";
 import { testClock, type TestClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { within } from "../support/waiting.ts";
@@ -148,7 +141,7 @@ suite("a worker that somebody told something", () => {
     const worker = await startIn(ward);
     await holdfast.workers.pause({ id: worker.id });
     await clock.advance("5m");
-    assert.equal(worker.status().wish, "pause");
+    assert.equal(worker.status().desiredState, "pause");
     assert.equal((await health.live()).status, "ok");
     assert.equal((await health.ready()).status, "ok");
     assert.match(JSON.stringify((await health.health()).checks), /paused, 0 jobs/);
@@ -192,7 +185,10 @@ suite("a worker that somebody told something", () => {
 
 suite("a worker that is wedged", () => {
   /** A store of which one verb never answers, from a moment on. */
-  function hanging(verb: "settleAndClaim" | "beat"): {
+  function hanging(
+    part: "jobs" | "workers",
+    verb: string,
+  ): {
     over: (store: Store) => Store;
     readonly hang: () => void;
   } {
@@ -201,14 +197,18 @@ suite("a worker that is wedged", () => {
       hang: () => void (hangs = true),
       over: (store) =>
         wrapStore(store, (real) => ({
-          [verb]: (...args: never[]) =>
-            hangs ? new Promise(() => {}) : (real[verb] as (...all: never[]) => unknown)(...args),
+          [part]: {
+            [verb]: (...args: unknown[]) =>
+              hangs
+                ? new Promise(() => {})
+                : Reflect.apply(Reflect.get(real[part], verb), real[part], args),
+          },
         })),
     };
   }
 
   test("in a claim that never comes back is not alive", async () => {
-    const { over, hang } = hanging("settleAndClaim");
+    const { over, hang } = hanging("jobs", "settleAndClaim");
     await using ward = await openWard(over);
     const { holdfast, health, clock } = ward;
     const worker = await startIn(ward);
@@ -219,13 +219,13 @@ suite("a worker that is wedged", () => {
     await clock.advance(30_000);
     const { status, reasons } = await probedLive(ward);
     assert.equal(status, "down");
-    assert.match(String(reasons[0]), /its loop 'turn' has stood still for \d+ s/);
+    assert.match(String(reasons[0]), /the loop 'turn' has been stuck for \d+ s/);
     assert.ok(String(reasons[0]).includes(worker.id));
     assert.equal((await health.health()).status, "down");
   });
 
   test("whose keeper gives no sign of life is not alive", async () => {
-    const { over, hang } = hanging("beat");
+    const { over, hang } = hanging("workers", "beat");
     await using ward = await openWard(over);
     const { health, clock } = ward;
     await startIn(ward);
@@ -237,11 +237,11 @@ suite("a worker that is wedged", () => {
     await clock.advance("60s");
     const { status, reasons } = await probedLive(ward);
     assert.equal(status, "down");
-    assert.match(String(reasons[0]), /its keeper has given no sign of life/);
+    assert.match(String(reasons[0]), /the lease renewer has sent no heartbeat/);
   });
 
   test("because the database does not answer is alive until it has answered for as long", async () => {
-    const { over, hang } = hanging("settleAndClaim");
+    const { over, hang } = hanging("jobs", "settleAndClaim");
     let away = false;
     await using ward = await openWard((store) =>
       wrapStore(over(store), (real) => ({
@@ -323,12 +323,12 @@ suite("a process without its database", () => {
   });
 
   test("is not ready with tables of another version, and says what to do", async () => {
-    let store: SqlStore | null = null;
+    let store: Store | null = null;
     await using ward = await openWard((opened) => {
-      store = opened as SqlStore;
+      store = opened;
       return opened;
     });
-    const { engine } = store as unknown as SqlStore;
+    const { engine } = (store as unknown as Store).db;
     await engine.run(sql`delete from holdfast.migration where version > 1`);
     const { status, reasons } = await ward.health.ready();
     assert.equal(status, "down");

@@ -24,7 +24,7 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "POST /api/v1/jobs/retry": { task: "mail", dryRun: true },
   "POST /api/v1/jobs/cancel": { task: "mail", dryRun: true },
   "GET /api/v1/alerts": null,
-  "GET /api/v1/doubts": null,
+  "GET /api/v1/effects": null,
   "POST /api/v1/jobs/{id}/resolve": { name: "pay", done: false },
   "POST /api/v1/leases/reset-expired": {},
   "POST /api/v1/leases/acquire": { worker: "w-1", queues: ["none"] },

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Client } from "pg";
 import { parseAllDocuments } from "yaml";
-import { openStore } from "../../src/store/open.ts";
+import { openStore } from "../../src/app/store.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 
 const file = new URL("../../deploy/kubernetes/keda-postgresql.yaml", import.meta.url);

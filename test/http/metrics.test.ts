@@ -1,17 +1,18 @@
 /** What is told to Prometheus: right, bounded, accepted by its own checker, and there when the database is not. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, GiveUp, openHoldfast, openStore, type Holdfast } from "../../src/index.ts";
+import { openStore } from "../../src/app/store.ts";
+import { defineTask, GiveUpError, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { statuses, type Status } from "../../src/core/job.ts";
-import { Metrics } from "../../src/server/metrics.ts";
-import { metrics as list } from "../../src/server/metric-list.ts";
-import { QUEUES_MAX, TASKS_MAX, WorkerMeter } from "../../src/server/worker-meter.ts";
-import { MetricText } from "../../src/server/metric-text.ts";
-import type { Census } from "../../src/store/figures.ts";
-import type { ClaimedJob } from "../../src/store/store.ts";
+import { Metrics, QUEUES_MAX, TASKS_MAX, WorkerMeter } from "../../src/monitoring/metrics.ts";
+import { metrics as list } from "../../src/monitoring/metric-list.ts";
+import { MetricText } from "../../src/monitoring/metric-text.ts";
+import type { Counts } from "../../src/stats/counts.ts";
+import type { ClaimedJob } from "../../src/jobs/store.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { complaintsAbout, sampleOf } from "../support/promtool.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
 import { withOutage } from "../worker/wrapped-store.ts";
@@ -25,13 +26,13 @@ const broken = defineTask({
   name: "broken",
   queue: 'bad "queue"\\\n'.trim(),
   run: () => {
-    throw new GiveUp("it is broken");
+    throw new GiveUpError("it is broken");
   },
 });
 
 const none = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>;
 
-function censusOf(queues: readonly string[]): Census {
+function countsOf(queues: readonly string[]): Counts {
   return {
     countedAt: 10_000,
     tookMs: 1,
@@ -51,8 +52,8 @@ async function workOff(holdfast: Holdfast, metrics: Metrics): Promise<void> {
   const bad = await holdfast.enqueue(broken, null);
   await until("the broken job is dead", async () => (await bad.get()).status === "failed");
   await until("both outcomes were heard of", () => {
-    const { completed, dead } = worker.status();
-    return completed === 3 && dead === 1;
+    const { done, failed } = worker.status();
+    return done === 3 && failed === 1;
   });
 }
 
@@ -65,7 +66,7 @@ suite("metrics of a process that works", () => {
     ["sqlite", false, async () => [await openHoldfast("sqlite::memory:"), async () => {}]],
     ...(["postgres", "mysql"] as const).map((kind): (typeof places)[number] => [
       kind,
-      missing(kind),
+      reasonOf(missing(kind), notItsTurn(kind)),
       async () => {
         const database = await scratchDatabase(kind);
         return [await openHoldfast(database.url), () => database.drop()];
@@ -78,7 +79,7 @@ suite("metrics of a process that works", () => {
       { skip: skip === false ? noPromtool : skip },
       async () => {
         const [holdfast, drop] = await open();
-        const metrics = new Metrics({ holdfast, census: async () => censusOf(["default"]) });
+        const metrics = new Metrics({ holdfast, counts: async () => countsOf(["default"]) });
         await workOff(holdfast, metrics);
         await holdfast.locks.with("order:1", {}, () => {});
         const [done] = await holdfast.jobs.list({ status: "done" });
@@ -86,7 +87,7 @@ suite("metrics of a process that works", () => {
         const text = await metrics.text();
         assert.deepEqual(complaintsAbout(text), []);
         const sample = (name: string): number | null => sampleOf(text, name);
-        const echoed = '{queue="default",task="echo",outcome="completed"}';
+        const echoed = '{queue="default",task="echo",outcome="done"}';
         assert.equal(sample(`holdfast_attempts_total${echoed}`), 3);
         assert.equal(sample("holdfast_up"), 1);
         assert.equal(sample('holdfast_queue_jobs{queue="default",status="pending"}'), 2);
@@ -102,7 +103,7 @@ suite("metrics of a process that works", () => {
         assert.ok(Number(sample("holdfast_claim_duration_seconds_count")) >= 2);
         assert.ok(Number(sample("process_resident_memory_bytes")) > 1e6);
         assert.ok(
-          text.includes(String.raw`queue="bad \"queue\"\\",task="broken",outcome="dead"} 1`),
+          text.includes(String.raw`queue="bad \"queue\"\\",task="broken",outcome="failed"} 1`),
         );
         const pooled = sample('holdfast_pool_connections{pool="main",state="busy"}');
         assert.equal(pooled === null, what === "sqlite");
@@ -119,7 +120,7 @@ suite("metrics of a process that works", () => {
 
   test("are all in the list, with the labels that the list says", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
-    const metrics = new Metrics({ holdfast, census: async () => censusOf(["default"]) });
+    const metrics = new Metrics({ holdfast, counts: async () => countsOf(["default"]) });
     await workOff(holdfast, metrics);
     const text = await metrics.text();
     metrics.stop();
@@ -149,7 +150,7 @@ suite("metrics of a process that works", () => {
       await worker.stop();
       const text = await metrics.text();
       assert.equal(sampleOf(text, "holdfast_jobs_claimed_total"), round);
-      const echoed = '{queue="default",task="echo",outcome="completed"}';
+      const echoed = '{queue="default",task="echo",outcome="done"}';
       assert.equal(sampleOf(text, `holdfast_attempts_total${echoed}`), round);
       assert.equal(sampleOf(text, 'holdfast_worker_running_jobs{worker="worker"}'), null);
     }
@@ -172,7 +173,7 @@ suite("the time that a job waits for its worker", () => {
     const metrics = new Metrics({ holdfast });
     const flaky = defineTask({
       name: "flaky",
-      retry: { attempts: 2, first: "10m", most: "10m" },
+      retry: { maxAttempts: 2, backoff: { initial: "10m", max: "10m" } },
       run(_input: null, { attempt }) {
         if (attempt === 1) throw new Error("not yet");
       },
@@ -185,7 +186,7 @@ suite("the time that a job waits for its worker", () => {
     assert.deepEqual(await waited(metrics), [5, 1]);
 
     await clock.advance("30m");
-    assert.equal(worker.status().completed, 1);
+    assert.equal(worker.status().done, 1);
     const [again, attempts] = await waited(metrics);
     assert.equal(attempts, 2);
     assert.ok(again >= 5 && again < 8, `${again} s`);
@@ -206,7 +207,7 @@ suite("metrics without a database", () => {
     await using holdfast = await openHoldfast(outage.store);
     const metrics = new Metrics({
       holdfast,
-      census: () => outage.store.stats().then(() => censusOf(["default"])),
+      counts: () => outage.store.jobs.stats().then(() => countsOf(["default"])),
     });
     outage.down = true;
     const text = await metrics.text();
@@ -221,23 +222,23 @@ suite("metrics without a database", () => {
   test("do not wait for an answer that never comes", { timeout: 10_000 }, async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
-    const metrics = new Metrics({ holdfast, census: () => new Promise(() => {}) });
+    const metrics = new Metrics({ holdfast, counts: () => new Promise(() => {}) });
     const scraping = metrics.text();
     await kit.clock.advance("5s");
     const text = await scraping;
     metrics.stop();
     assert.equal(sampleOf(text, "holdfast_up"), 1);
-    assert.equal(sampleOf(text, "holdfast_census_age_seconds"), null);
+    assert.equal(sampleOf(text, "holdfast_counts_age_seconds"), null);
   });
 
   test("ask the database seldom, however often they are scraped", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     let asked = 0;
-    const census = async (): Promise<Census> => {
+    const counts = async (): Promise<Counts> => {
       asked += 1;
-      return censusOf(["default"]);
+      return countsOf(["default"]);
     };
-    const metrics = new Metrics({ holdfast, census });
+    const metrics = new Metrics({ holdfast, counts });
     await Promise.all(Array.from({ length: 20 }, () => metrics.text()));
     for (let scrape = 0; scrape < 20; scrape += 1) await metrics.text();
     metrics.stop();
@@ -251,7 +252,7 @@ suite("names that nobody limits", () => {
   test("do not make more time series than the limit", { skip: noPromtool }, async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const queues = Array.from({ length: 3 * QUEUES_MAX }, (_, index) => `queue-${index}`);
-    const metrics = new Metrics({ holdfast, census: async () => censusOf([...queues, "other"]) });
+    const metrics = new Metrics({ holdfast, counts: async () => countsOf([...queues, "other"]) });
     const text = await metrics.text();
     metrics.stop();
     const lines = text.split("\n").filter((line) => line.startsWith("holdfast_queue_jobs{"));
@@ -266,14 +267,14 @@ suite("names that nobody limits", () => {
     for (let index = 0; index < 2 * TASKS_MAX; index += 1) {
       const job = jobOf(`queue-${index}`, `task-${index}`);
       meter.started(job, 1);
-      meter.ended(job, "completed", 1);
+      meter.ended(job, "done", 1);
     }
-    meter.ended(jobOf("other", "other"), "completed", 1);
+    meter.ended(jobOf("other", "other"), "done", 1);
     meter.started(jobOf("queue-0", "task-0"), null);
     const text = new MetricText();
     meter.write(text);
     const written = text.toString();
-    const rest = '{queue="other",task="other",outcome="completed"}';
+    const rest = '{queue="other",task="other",outcome="done"}';
     assert.equal(sampleOf(written, `holdfast_attempts_total${rest}`), TASKS_MAX + 1);
     assert.deepEqual(complaintsAbout(written), []);
   });

@@ -1,7 +1,7 @@
 /** A request with a key is made once, although the server is killed with -9 in the middle of it. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { openHoldfast } from "../../src/worker/holdfast.ts";
+import { openHoldfast } from "../../src/app/holdfast.ts";
 import { tempFolder } from "../support/folder.ts";
 import { jobIn } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -29,10 +29,10 @@ async function throughDeath(
 }
 
 const deaths = [
-  { in: "enqueue", when: "before" },
-  { in: "enqueue", when: "after" },
-  { in: "answerRequest", when: "before" },
-  { in: "answerRequest", when: "after" },
+  { in: "jobs.enqueue", when: "before" },
+  { in: "jobs.enqueue", when: "after" },
+  { in: "requests.answer", when: "before" },
+  { in: "requests.answer", when: "after" },
 ] as const;
 
 for (const dies of deaths) {
@@ -53,7 +53,7 @@ for (const dies of deaths) {
 test("many jobs at once are the same many, when the server dies after they were written", async () => {
   const url = `sqlite:${folder.file(".db")}`;
   const jobs = Array.from({ length: 20 }, (_, index) => ({ task: "a.b", input: index }));
-  const dies = { in: "enqueue", when: "after" } as const;
+  const dies = { in: "jobs.enqueue", when: "after" } as const;
   const { second, third } = await throughDeath({ url, dies }, "/api/v1/jobs/bulk", { jobs });
   assert.deepEqual([second.status, third.text], [201, second.text]);
   await using holdfast = await openHoldfast(url);
@@ -72,7 +72,11 @@ test("a job that was made pending again, and whose server died then, is told to 
     id = await jobIn(holdfast.store, "failed");
   }
   // Nobody knows whether the first one is still at it; for the test that is decided at once.
-  const order = { url, dies: { in: "revive", when: "after" }, limits: { underWayMs: 0 } } as const;
+  const order = {
+    url,
+    dies: { in: "jobs.revive", when: "after" },
+    limits: { underWayMs: 0 },
+  } as const;
   const { second, third } = await throughDeath(order, `/api/v1/jobs/${id}/retry`, {});
   assert.deepEqual([second.status, third.text], [200, second.text]);
   await using holdfast = await openHoldfast(url);
@@ -87,9 +91,9 @@ test("what cannot be done twice is not begun while somebody may be at it", async
   const path = `/api/v1/jobs/${id}/retry`;
   const headers = { "idempotency-key": "k" };
   // As another process would leave it that is at it, or was killed a moment ago.
-  const begin = store.beginRequest.bind(store);
+  const begin = store.requests.begin.bind(store.requests);
   let others = 0;
-  store.beginRequest = async (request) => {
+  store.requests.begin = async (request) => {
     if (others === 0) await begin({ ...request, seed: '["018f2c5e-9b3a-700c-91f2-4c7d9be03a58"]' });
     others += 1;
     return begin(request);
@@ -98,7 +102,7 @@ test("what cannot be done twice is not begun while somebody may be at it", async
   assert.equal(problem.code, "UNDER_WAY");
   assert.equal((await desk.get(`/api/v1/jobs/${id}`)).job.status, "cancelled");
   // It came to nothing: whoever asks again does it.
-  await store.abandonRequest({ asker: "local", key: "k" });
+  await store.requests.abandon({ principal: "local", key: "k" });
   await desk.post(path, {}, 200, { headers });
 });
 
@@ -107,27 +111,27 @@ test("a request that failed inside is made when it is sent again", async () => {
   const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201);
   await desk.post(`/api/v1/jobs/${id}/cancel`);
   const { store } = desk.holdfast;
-  const revive = store.revive.bind(store);
-  store.revive = async () => {
+  const revive = store.jobs.revive.bind(store.jobs);
+  store.jobs.revive = async () => {
     throw new Error("the disk is on fire");
   };
   const headers = { "idempotency-key": "k" };
   await desk.post(`/api/v1/jobs/${id}/retry`, {}, 500, { headers });
-  store.revive = revive;
+  store.jobs.revive = revive;
   await desk.post(`/api/v1/jobs/${id}/retry`, {}, 200, { headers });
 });
 
 test("what was done is answered, also when the answer cannot be kept", async () => {
   await using desk = await Desk.open();
   const { store } = desk.holdfast;
-  const answer = store.answerRequest.bind(store);
-  store.answerRequest = async () => {
+  const answer = store.requests.answer.bind(store.requests);
+  store.requests.answer = async () => {
     throw new Error("the database went away");
   };
   const headers = { "idempotency-key": "k" };
   const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { headers });
-  assert.ok(desk.log.some((line) => line.includes("an answer could not be kept")));
-  store.answerRequest = answer;
+  assert.ok(desk.log.some((line) => line.includes("could not save the response")));
+  store.requests.answer = answer;
   assert.equal((await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { headers })).id, id);
 });
 
@@ -143,10 +147,10 @@ test("a key that is none is refused", async () => {
 test("old keys are forgotten", async () => {
   await using desk = await Desk.open(undefined, { limits: { keepRequestsMs: -1 } });
   const { store } = desk.holdfast;
-  await store.beginRequest({ asker: "a", key: "k", fingerprint: "0".repeat(64), seed: "[]" });
+  await store.requests.begin({ principal: "a", key: "k", fingerprint: "0".repeat(64), seed: "[]" });
   const prune = { forMs: -1, limit: 10 };
-  assert.ok((await store.pruneRequests(prune)) <= 1);
-  assert.equal(await store.pruneRequests(prune), 0);
+  assert.ok((await store.requests.prune(prune)) <= 1);
+  assert.equal(await store.requests.prune(prune), 0);
 });
 
 after(async () => {

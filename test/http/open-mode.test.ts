@@ -60,8 +60,8 @@ test("in production every request needs a token", async () => {
 });
 
 test("every start without a token is warned of, and what that means", async () => {
-  const openly = /^warn .*no token.*every program on this machine.*holdfast tokens create/;
-  const shut = /^warn .*no token.*refuses every request.*holdfast tokens create/;
+  const openly = /^warn .*no API token.*any program on this machine.*holdfast tokens create/;
+  const shut = /^warn .*no API token.*refuses every request.*holdfast tokens create/;
   await using open = await Desk.open();
   assert.equal(open.log.filter((line) => openly.test(line)).length, 1);
   for (const parts of [{ production: true }, { host: "0.0.0.0" }]) {

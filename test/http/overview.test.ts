@@ -10,9 +10,9 @@ test("jobs that nobody can run are looked for once in a while, and in one queue 
     await desk.post("/api/v1/jobs", { task: "t", options: { queue } }, 201);
   }
   const { store } = desk.holdfast;
-  const look = store.stranded.bind(store);
+  const look = store.workers.unclaimable.bind(store.workers);
   const looks: (string | undefined)[] = [];
-  store.stranded = (filter) => {
+  store.workers.unclaimable = (filter) => {
     looks.push(filter?.queue);
     return look(filter);
   };
@@ -21,20 +21,20 @@ test("jobs that nobody can run are looked for once in a while, and in one queue 
     await desk.get("/api/v1/stats");
   }
   assert.deepEqual(looks, ["a", undefined]);
-  const { stranded } = await desk.get("/api/v1/queues/a");
+  const { unclaimable } = await desk.get("/api/v1/queues/a");
   assert.deepEqual(
-    stranded.map(({ queue, jobs }: any) => [queue, jobs]),
+    unclaimable.map(({ queue, jobs }: any) => [queue, jobs]),
     [["a", 1]],
   );
-  assert.equal((await desk.get("/api/v1/stats")).stranded.length, 2);
+  assert.equal((await desk.get("/api/v1/stats")).unclaimable.length, 2);
 });
 
 test("what cannot be told is null, and the rest is told", async () => {
   await using desk = await Desk.open();
   await desk.post("/api/v1/jobs", { task: "t" }, 201);
-  desk.holdfast.store.stranded = () => Promise.reject(new Error("the disk is slow"));
-  const { queues, stranded } = await desk.get("/api/v1/stats");
-  assert.deepEqual([queues.length, stranded], [1, null]);
+  desk.holdfast.store.workers.unclaimable = () => Promise.reject(new Error("the disk is slow"));
+  const { queues, unclaimable } = await desk.get("/api/v1/stats");
+  assert.deepEqual([queues.length, unclaimable], [1, null]);
 });
 
 test("those who ask for figures at once share one count, and those who come while it runs", async () => {

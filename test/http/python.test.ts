@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { inCi } from "../../scripts/services/choice.ts";
-import { openHoldfast, type Holdfast } from "../../src/worker/holdfast.ts";
+import { openHoldfast, type Holdfast } from "../../src/app/holdfast.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { ServerProcess } from "./child.ts";

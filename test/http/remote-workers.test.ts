@@ -1,11 +1,11 @@
 /** A queue that is worked on over HTTP is worked on: there is no alert while somebody does, and there is when they are gone. */
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
-import { Alerts } from "../../src/ops/alerts.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { Alerts } from "../../src/alerts/alerts.ts";
+import { sql } from "../../src/database/sql.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 import { Desk } from "./client.ts";
 
@@ -19,9 +19,9 @@ async function look(desk: Desk, alerts: Alerts): Promise<readonly string[]> {
   const { holdfast } = desk;
   const at = holdfast.runtime.now();
   const queues = (await holdfast.stats()).map((one) => ({ ...one, oldestPendingAt: null }));
-  const census = { countedAt: await holdfast.store.clock(), tookMs: 1, queues };
-  await alerts.observe({ at, census, minutes: [], findings: [], canaries: [] });
-  const open = await holdfast.store.alerts({ which: "open", limit: 10 });
+  const counts = { countedAt: await holdfast.store.db.clock(), tookMs: 1, queues };
+  await alerts.observe({ at, counts, minutes: [], findings: [], canaries: [] });
+  const open = await holdfast.store.alerts.list({ which: "open", limit: 10 });
   return open.map(({ rule, subject }) => `${rule} ${subject}`);
 }
 
@@ -33,7 +33,7 @@ async function untilRaised(desk: Desk, alerts: Alerts): Promise<void> {
 }
 
 for (const kind of ["sqlite", "postgres", "mysql"] as const) {
-  describe(kind, { skip: kind !== "sqlite" && missing(kind) }, () => {
+  describe(kind, { skip: kind !== "sqlite" && reasonOf(missing(kind), notItsTurn(kind)) }, () => {
     test("no-worker is raised when the worker over HTTP is gone, and not before", async () => {
       const scratch = kind === "sqlite" ? null : await scratchDatabase(kind);
       const url = scratch?.url ?? `sqlite:${folder.file(".db")}`;
@@ -48,14 +48,14 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       const worker = { worker: "python-1", queues: ["remote"] };
       const { leases } = await desk.post("/api/v1/leases/acquire", { ...worker, lease: "1h" });
       assert.deepEqual(await look(desk, alerts), []);
-      assert.deepEqual(await desk.holdfast.jobs.stranded(), []);
+      assert.deepEqual(await desk.holdfast.jobs.unclaimable(), []);
       // It goes on with the next, and dies in the middle of it.
       const [{ id, epoch }] = leases;
       const settlement = { worker: "python-1", epoch, as: "done" };
       await desk.post(`/api/v1/leases/${id}/settle`, settlement);
       await desk.post("/api/v1/leases/acquire", { ...worker, lease: "100ms" });
       assert.deepEqual(await look(desk, alerts), []);
-      const { engine } = desk.holdfast.store as SqlStore;
+      const { engine } = desk.holdfast.store.db;
       await engine.transaction((tx) =>
         tx.run(
           sql`update holdfast.unregistered_worker set heartbeat_at = heartbeat_at - ${PRESENT_MS}`,
@@ -63,7 +63,7 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       );
       await untilRaised(desk, alerts);
       assert.deepEqual(await look(desk, alerts), ["no-worker remote"]);
-      const [{ queue, task }] = (await desk.holdfast.jobs.stranded()) as any;
+      const [{ queue, task }] = (await desk.holdfast.jobs.unclaimable()) as any;
       assert.deepEqual([queue, task], ["remote", "thumbnail"]);
       // Another comes: it is over.
       await desk.post("/api/v1/leases/acquire", { ...worker, worker: "python-2", lease: "1h" });

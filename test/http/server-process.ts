@@ -1,9 +1,8 @@
 /** A server in a process of its own, to be killed; it may die by itself at a point that the test names. */
-import { openHoldfast } from "../../src/worker/holdfast.ts";
-import { startServer } from "../../src/server/server.ts";
-import { openStore } from "../../src/store/open.ts";
-import type { Store } from "../../src/store/store.ts";
-import type { Limits } from "../../src/server/limits.ts";
+import { openHoldfast } from "../../src/app/holdfast.ts";
+import { startServer } from "../../src/app/server.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import type { Limits } from "../../src/http/limits.ts";
 import { order, tally } from "./shop.ts";
 
 export interface Order {
@@ -15,7 +14,7 @@ export interface Order {
   readonly locks?: { readonly lockTtl: number; readonly lockWait: number };
   /** The verb of the store in which it dies, before it is done or after. */
   readonly dies?: {
-    readonly in: "enqueue" | "revive" | "answerRequest" | "changeItems";
+    readonly in: "jobs.enqueue" | "jobs.revive" | "requests.answer" | "items.change";
     readonly when: "before" | "after";
   };
 }
@@ -24,7 +23,9 @@ const orders = JSON.parse(process.argv[2] ?? "{}") as Order;
 
 function mortal(store: Store, { dies }: Order): Store {
   if (dies === undefined) return store;
-  const verb = store[dies.in].bind(store) as (...args: unknown[]) => Promise<unknown>;
+  const [part, name] = dies.in.split(".") as [keyof Store, string];
+  const on: object = store[part];
+  const verb = Reflect.get(on, name).bind(on) as (...args: unknown[]) => Promise<unknown>;
   const die = (): void => void process.kill(process.pid, "SIGKILL");
   const fatal = async (...args: unknown[]): Promise<unknown> => {
     if (dies.when === "before") die();
@@ -32,7 +33,8 @@ function mortal(store: Store, { dies }: Order): Store {
     die();
     return done;
   };
-  return Object.assign(store, { [dies.in]: fatal });
+  Object.assign(on, { [name]: fatal });
+  return store;
 }
 
 const errors: string[] = [];

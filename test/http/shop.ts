@@ -1,12 +1,12 @@
 /** A task and a workflow for tests of the API. */
 import { defineTask } from "../../src/core/task.ts";
-import { defineWorkflow, unchecked, type AnyWorkflow } from "../../src/core/workflow.ts";
+import { defineWorkflow, unchecked, type AnyWorkflow } from "../../src/workflows/workflow.ts";
 import { z } from "zod";
 
 export const ship = defineTask({
   name: "order.ship",
   queue: "orders",
-  retry: { attempts: 5 },
+  retry: { maxAttempts: 5 },
   input: z.object({ order: z.string() }),
   async run({ order }, ctx) {
     ctx.log("shipping", { order });

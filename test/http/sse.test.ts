@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Runtime } from "../../src/core/runtime.ts";
-import { DEFAULT_LIMITS } from "../../src/server/limits.ts";
-import { EventStream, Streams } from "../../src/server/sse.ts";
+import { DEFAULT_LIMITS } from "../../src/http/limits.ts";
+import { EventStream, Streams } from "../../src/http/sse.ts";
 import { testRuntime } from "../support/runtime.ts";
 
 const limits = { ...DEFAULT_LIMITS, streamBuffer: 3, streams: 3, streamsEach: 2 };
@@ -118,8 +118,8 @@ test("streams have a limit each and in all, and an end makes room, however it ca
   const errors: unknown[] = [];
   const forever = (stream: EventStream): Promise<void> =>
     new Promise((resolve) => stream.signal.addEventListener("abort", () => resolve()));
-  const open = (asker: string, source = forever): EventStream =>
-    streams.open(asker, source, {
+  const open = (principal: string, source = forever): EventStream =>
+    streams.open(principal, source, {
       onError: (error) => errors.push(error),
       isAdmitted: async () => true,
     });

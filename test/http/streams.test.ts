@@ -4,8 +4,8 @@ import { after, test } from "node:test";
 import { firstIdAt } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import { defineTask } from "../../src/core/task.ts";
-import { DEFAULT_LIMITS } from "../../src/server/limits.ts";
-import { EventStream } from "../../src/server/sse.ts";
+import { DEFAULT_LIMITS } from "../../src/http/limits.ts";
+import { EventStream } from "../../src/http/sse.ts";
 import { newJob } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { tempFolder } from "../support/folder.ts";
@@ -104,7 +104,7 @@ test("live, each thing is told once, also what was committed late", async () => 
   const late = newJob({ id: idAt(-3_000) });
   const heard: string[] = [];
   for (const job of [first, late, last]) {
-    await store.enqueue([job]);
+    await store.jobs.enqueue([job]);
     while (heard.at(-1) !== job.id) heard.push((await ear.until("enqueued")).data.id);
   }
   assert.deepEqual(heard, [first.id, late.id, last.id]);
@@ -126,7 +126,7 @@ test("more at once than can be told is said to be more", async () => {
 });
 
 test("workers and what was counted are told when they change", async () => {
-  const counts = {
+  const byStatus = {
     pending: 1,
     scheduled: 0,
     processing: 0,
@@ -136,20 +136,21 @@ test("workers and what was counted are told when they change", async () => {
     failed: 0,
     cancelled: 0,
   };
-  const census = { countedAt: 5, tookMs: 1, queues: [{ queue: "q", counts, oldestPendingAt: 1 }] };
-  const seen = { at: 1, census, minutes: [], findings: [], canaries: [] };
+  const queues = [{ queue: "q", counts: byStatus, oldestPendingAt: 1 }];
+  const counts = { countedAt: 5, tookMs: 1, queues };
+  const seen = { at: 1, counts, minutes: [], findings: [], canaries: [] };
   await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, {
     monitor: { latest: () => seen },
   });
   await using ear = await Ear.open(desk.server, "/api/v1/stream");
-  assert.deepEqual((await ear.until("census")).data, census);
+  assert.deepEqual((await ear.until("counts")).data, counts);
   const quick = defineTask({ name: "quick", run: async () => null });
   const worker = await desk.holdfast.startWorker({ tasks: [quick], name: "q" });
   const { data } = await ear.until("worker", ({ status }) => status === "running");
   await worker.stop();
   await ear.until("worker", ({ id, status }) => id === data.id && status === "stopped");
   const stats = await desk.get("/api/v1/stats");
-  assert.deepEqual([stats.countedAt, stats.queues], [5, census.queues]);
+  assert.deepEqual([stats.countedAt, stats.queues], [5, counts.queues]);
 });
 
 test("a stream says that it is still there", async () => {

@@ -4,9 +4,10 @@ import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
 import { after, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { InvalidArgument } from "../../src/core/errors.ts";
-import { hashOf, isSameHash, TokenNotFound, Tokens } from "../../src/server/tokens.ts";
-import { startServer } from "../../src/server/server.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
+import { TokenNotFoundError, Tokens } from "../../src/tokens/tokens.ts";
+import { startServer } from "../../src/app/server.ts";
+import { hashOf, isSameHash } from "../../src/http/auth.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { within } from "../support/waiting.ts";
 import { Desk, Ear } from "./client.ts";
@@ -19,7 +20,7 @@ test("a token has 256 bits and is never the same; what is stored is its hash", a
   const [one, two] = [await desk.token("viewer", "a"), await desk.token("viewer", "b")];
   assert.match(one, /^hft_[\w-]{43}$/);
   assert.notEqual(one, two);
-  assert.equal((await desk.holdfast.store.findToken(hashOf(one)))?.name, "a");
+  assert.equal((await desk.holdfast.store.tokens.find(hashOf(one)))?.name, "a");
   const listed = await new Tokens(desk.holdfast).list();
   assert.equal(JSON.stringify(listed).includes(hashOf(one)), false);
 });
@@ -78,7 +79,7 @@ test("what somebody does is on record under the name of their token", async () =
   assert.match(traceId, /^[0-9a-f-]{36}$/);
 });
 
-test("keys of one asker say nothing to another", async () => {
+test("keys of one principal say nothing to another", async () => {
   await using desk = await Desk.open();
   const [a, b] = [await desk.token("operator", "a"), await desk.token("operator", "b")];
   const headers = { "idempotency-key": "same" };
@@ -106,7 +107,7 @@ test("tokens are in no log line and in no answer, right or wrong", async () => {
   const away = await desk.ask("/api/v1/jobs", { token: `hft_${"Z".repeat(43)}` });
   assert.equal(away.status >= 500, true);
   const said = [...desk.log, ...answers, away.text].join("\n");
-  assert.ok(desk.log.some((line) => line.includes("a token that does not count")));
+  assert.ok(desk.log.some((line) => line.includes("a request had an invalid token")));
   for (const secret of [token, wrong, SECRET, "Z".repeat(43)]) {
     assert.equal(said.includes(secret), false);
     assert.equal(said.includes(hashOf(secret)), false);
@@ -204,14 +205,14 @@ test("a stream goes on while the database does not say whether its token counts"
   });
   await ear.until("hello");
   const { store } = desk.holdfast;
-  const find = store.findToken.bind(store);
+  const find = store.tokens.find.bind(store.tokens);
   let asked = 0;
-  store.findToken = async () => {
+  store.tokens.find = async () => {
     asked += 1;
     throw new Error("away");
   };
   await eventually(async () => asked >= 3);
-  store.findToken = find;
+  store.tokens.find = find;
   await desk.holdfast.enqueue("a.b", null);
   await ear.until("enqueued");
 });
@@ -228,8 +229,9 @@ test("a name is one token's, a role is one of two, and what is not there cannot 
     { name: "b", role: "viewer", extra: 1 },
     { name: "b".repeat(123), role: "viewer" },
   ];
-  for (const options of wrong) await assert.rejects(tokens.create(options as any), InvalidArgument);
-  await assert.rejects(tokens.revoke("nobody"), TokenNotFound);
+  for (const options of wrong)
+    await assert.rejects(tokens.create(options as any), InvalidArgumentError);
+  await assert.rejects(tokens.revoke("nobody"), TokenNotFoundError);
 });
 
 test("nobody passes for another in the audit by the name of a token", async () => {
@@ -265,7 +267,7 @@ test("a configured token that is an example, or hardly more than one character, 
   for (const token of weak) {
     await assert.rejects(
       startServer({ holdfast: desk.holdfast, port: 0, token }),
-      (error: Error) => error instanceof InvalidArgument && !error.message.includes(token),
+      (error: Error) => error instanceof InvalidArgumentError && !error.message.includes(token),
       token,
     );
   }
@@ -275,7 +277,7 @@ test("a configured token that could be guessed is refused, without being told", 
   await using desk = await Desk.open();
   await assert.rejects(
     startServer({ holdfast: desk.holdfast, port: 0, token: "hunter2" }),
-    (error: Error) => error instanceof InvalidArgument && !error.message.includes("hunter2"),
+    (error: Error) => error instanceof InvalidArgumentError && !error.message.includes("hunter2"),
   );
 });
 

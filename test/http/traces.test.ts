@@ -1,6 +1,6 @@
 /** One trace from the request over the attempt to the step, as whoever exports spans sees it. */
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { after, before, suite, test } from "node:test";
 import { context, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import {
@@ -24,42 +24,46 @@ const ship = defineTask({
 
 const exporter = new InMemorySpanExporter();
 const spanProcessors = [new SimpleSpanProcessor(exporter)];
-trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors }));
-context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
 
-after(() => {
-  trace.disable();
-  context.disable();
-});
-
-test("a request, its job's attempt and the attempt's step are one trace", async () => {
-  using folder = tempFolder();
-  await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, { tasks: [ship] });
-  await desk.holdfast.startWorker({ tasks: [ship] });
-  const body = { task: "order.ship", input: { id: "42" } };
-  const { status, json } = await desk.ask("/api/v1/jobs", { body, headers });
-  assert.equal(status, 201);
-  const spans = await until("all have ended", () => {
-    const ended = exporter.getFinishedSpans();
-    return ended.some(({ name }) => name.startsWith("attempt")) ? ended : null;
+suite("a process that exports spans", () => {
+  before(() => {
+    trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors }));
+    context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   });
-  const named = (start: string) =>
-    spans.find(({ name }) => name.startsWith(start)) ?? assert.fail(`no span '${start}'`);
-  const [enqueue, attempt, step] = [named("enqueue"), named("attempt"), named("step")];
-  for (const span of [enqueue, attempt, step])
-    assert.equal(span.spanContext().traceId, TRACE_ID, span.name);
-  assert.equal(enqueue.parentSpanContext?.spanId, REQUEST);
-  assert.equal(attempt.parentSpanContext?.spanId, enqueue.spanContext().spanId);
-  assert.equal(step.parentSpanContext?.spanId, attempt.spanContext().spanId);
-  assert.equal(attempt.attributes["holdfast.job.id"], json.id);
-});
-
-test("headers that are no trace are left alone", async () => {
-  await using desk = await Desk.open();
-  const body = { task: "order.ship", input: { id: "42" } };
-  const { status } = await desk.ask("/api/v1/jobs", {
-    body,
-    headers: { traceparent: "00-nonsense" },
+  after(() => {
+    trace.disable();
+    context.disable();
   });
-  assert.equal(status, 201);
+
+  test("a request, its job's attempt and the attempt's step are one trace", async () => {
+    using folder = tempFolder();
+    await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, { tasks: [ship] });
+    await desk.holdfast.startWorker({ tasks: [ship] });
+    const body = { task: "order.ship", input: { id: "42" } };
+    const { status, json } = await desk.ask("/api/v1/jobs", { body, headers });
+    assert.equal(status, 201);
+    const spans = await until("all have ended", () => {
+      const ended = exporter.getFinishedSpans();
+      return ended.some(({ name }) => name.startsWith("attempt")) ? ended : null;
+    });
+    const named = (start: string) =>
+      spans.find(({ name }) => name.startsWith(start)) ?? assert.fail(`no span '${start}'`);
+    const [enqueue, attempt, step] = [named("enqueue"), named("attempt"), named("step")];
+    for (const span of [enqueue, attempt, step])
+      assert.equal(span.spanContext().traceId, TRACE_ID, span.name);
+    assert.equal(enqueue.parentSpanContext?.spanId, REQUEST);
+    assert.equal(attempt.parentSpanContext?.spanId, enqueue.spanContext().spanId);
+    assert.equal(step.parentSpanContext?.spanId, attempt.spanContext().spanId);
+    assert.equal(attempt.attributes["holdfast.job.id"], json.id);
+  });
+
+  test("headers that are no trace are left alone", async () => {
+    await using desk = await Desk.open();
+    const body = { task: "order.ship", input: { id: "42" } };
+    const { status } = await desk.ask("/api/v1/jobs", {
+      body,
+      headers: { traceparent: "00-nonsense" },
+    });
+    assert.equal(status, 201);
+  });
 });

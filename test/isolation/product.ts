@@ -5,10 +5,10 @@
  * on a connection that either passes on what is said, or gives prepared answers and notes the first question beyond.
  */
 import type { Client, QueryConfig } from "pg";
-import type { Engine } from "../../src/store/engine.ts";
-import { migrate } from "../../src/store/migrate.ts";
-import { PostgresEngine } from "../../src/store/postgres/engine.ts";
-import { SCHEMA, type PgQuery, type PgResult } from "../../src/store/postgres/options.ts";
+import type { Engine } from "../../src/database/engine.ts";
+import { migrate } from "../../src/database/migrate.ts";
+import { PostgresEngine } from "../../src/database/postgres/engine.ts";
+import { SCHEMA, type PgQuery, type PgResult } from "../../src/database/postgres/address.ts";
 import { testRuntime, type TestRuntime } from "../support/runtime.ts";
 import type { Verb } from "./verbs.ts";
 

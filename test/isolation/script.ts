@@ -5,7 +5,7 @@
  * after the other actors' verbs, and the empty one, when somebody else was faster. A player that meets any other
  * answer fails, and says so.
  */
-import type { PgQuery, PgResult } from "../../src/store/postgres/options.ts";
+import type { PgQuery, PgResult } from "../../src/database/postgres/address.ts";
 import type { Verb } from "./verbs.ts";
 import { spoken, type Answer, type Picture, type Stage } from "./stage.ts";
 

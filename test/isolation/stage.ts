@@ -1,6 +1,6 @@
 /** A database in which races are rehearsed and played. */
 import { Client, DatabaseError, escapeLiteral, type QueryConfig, type QueryResult } from "pg";
-import type { PgQuery, PgResult } from "../../src/store/postgres/options.ts";
+import type { PgQuery, PgResult } from "../../src/database/postgres/address.ts";
 import { scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { PLAY } from "./players.ts";
 import { Product } from "./product.ts";

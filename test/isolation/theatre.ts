@@ -1,7 +1,7 @@
 /** Races, played in every order: several testers at once, each in a database of its own. */
-import { sql } from "../../src/store/sql.ts";
-import { PostgresEngine } from "../../src/store/postgres/engine.ts";
-import { postgresAddress } from "../../src/store/postgres/options.ts";
+import { sql } from "../../src/database/sql.ts";
+import { PostgresEngine } from "../../src/database/postgres/engine.ts";
+import { postgresAddress } from "../../src/database/postgres/address.ts";
 import { testRuntime } from "../support/runtime.ts";
 import { urlOf } from "../support/servers.ts";
 import { rehearse, type Actor, type Plant, type Step } from "./script.ts";

@@ -1,12 +1,10 @@
 /** The product's calls that race with one another, each at a time of its own. */
+import { jobHooks } from "../../src/app/hooks.ts";
 import type { Fence, Settlement, Status } from "../../src/core/job.ts";
-import type { Engine } from "../../src/store/engine.ts";
-import {
-  cancel as cancelJob,
-  promoteDue,
-  reclaimExpired,
-  type Promoted,
-} from "../../src/store/jobs.ts";
+import type { Engine } from "../../src/database/engine.ts";
+import { cancel as cancelJob } from "../../src/jobs/cancel.ts";
+import { promoteDue, reclaimExpired, type Promoted } from "../../src/jobs/maintenance.ts";
+import { statementsFor } from "../../src/jobs/statements.ts";
 import type {
   ClaimedJob,
   Enqueued,
@@ -14,7 +12,7 @@ import type {
   NewJob,
   Settled,
   Wanted,
-} from "../../src/store/store.ts";
+} from "../../src/jobs/store.ts";
 import { LEASE_MS, sweep, upTo } from "../support/jobs.ts";
 
 /** What each kind of call tells its caller. */
@@ -40,7 +38,7 @@ const CLAIM_ID = 7;
 const PROMOTED_MAX = 100;
 
 export function enqueue(at: number, ...jobs: NewJob[]): Verb<"enqueue"> {
-  return { kind: "enqueue", at, run: (engine) => engine.insert(jobs) };
+  return { kind: "enqueue", at, run: async (engine) => (await statementsFor(engine)).insert(jobs) };
 }
 
 export function turn(
@@ -49,7 +47,11 @@ export function turn(
   wanted: Wanted | null,
 ): Verb<"turn"> {
   const claiming = wanted === null ? null : { ...wanted, claimId: CLAIM_ID };
-  return { kind: "turn", at, run: (engine) => engine.settleAndClaim(settlements, claiming) };
+  return {
+    kind: "turn",
+    at,
+    run: async (engine) => (await statementsFor(engine)).settleAndClaim(settlements, claiming),
+  };
 }
 
 export function claim(at: number, worker: string, facts: Partial<Wanted> = {}): Verb<"turn"> {
@@ -61,21 +63,33 @@ export function settle(at: number, ...settlements: Settlement[]): Verb<"turn"> {
 }
 
 export function extend(at: number, ...fences: Fence[]): Verb<"extend"> {
-  return { kind: "extend", at, run: (engine) => engine.extend(fences, LEASE_MS) };
+  return {
+    kind: "extend",
+    at,
+    run: async (engine) => (await statementsFor(engine)).extend(fences, LEASE_MS),
+  };
 }
 
 export function reclaim(at: number): Verb<"reclaim"> {
   return {
     kind: "reclaim",
     at,
-    run: async (engine) => (await reclaimExpired(engine, sweep)).settled,
+    run: async (engine) => (await reclaimExpired({ engine, hooks: jobHooks }, sweep)).settled,
   };
 }
 
 export function promote(at: number): Verb<"promote"> {
-  return { kind: "promote", at, run: (engine) => promoteDue(engine, PROMOTED_MAX) };
+  return {
+    kind: "promote",
+    at,
+    run: (engine) => promoteDue({ engine, hooks: jobHooks }, PROMOTED_MAX),
+  };
 }
 
 export function cancel(at: number, id: string): Verb<"cancel"> {
-  return { kind: "cancel", at, run: async (engine) => (await cancelJob(engine, id)).status };
+  return {
+    kind: "cancel",
+    at,
+    run: async (engine) => (await cancelJob({ engine, hooks: jobHooks }, id)).status,
+  };
 }

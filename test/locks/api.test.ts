@@ -1,15 +1,14 @@
 /** Locks as an application has them, in one process and in two that share a place. */
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
+import type { Holdfast } from "../../src/index.ts";
 import {
-  LockLost,
-  LockNotAcquired,
-  type Holdfast,
   type Lock,
+  LockLostError,
+  LockNotAcquiredError,
   type LockStatistics,
-} from "../../src/index.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+} from "../../src/locks/index.ts";
+import { sql } from "../../src/database/sql.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until, withCode } from "../worker/observe.ts";
 import { places, stopSharedRedis, type LockSite } from "./places.ts";
@@ -25,7 +24,7 @@ function whenAborted({ signal }: Lock): Promise<unknown> {
 }
 
 async function auditOf({ store }: Holdfast): Promise<unknown[]> {
-  return (store as SqlStore).engine.all(sql`select actor, action, subject from holdfast.audit`);
+  return store.db.engine.all(sql`select actor, action, subject from holdfast.audit`);
 }
 
 describe("locks", { concurrency: true }, () => {
@@ -86,7 +85,7 @@ describe("locks", { concurrency: true }, () => {
           .acquire(KEY, { wait: 200 })
           .catch((error: unknown) => error);
         const tookMs = performance.now() - startedAt;
-        assert.ok(refusal instanceof LockNotAcquired);
+        assert.ok(refusal instanceof LockNotAcquiredError);
         assert.deepEqual([refusal.key, refusal.owner], [KEY, lock.owner]);
         assert.ok(refusal.waitedMs >= 199 && tookMs < 5_000, `${refusal.waitedMs} of ${tookMs}`);
         await assert.rejects(here.locks.acquire(KEY, { wait: 0 }), withCode("LOCK_NOT_ACQUIRED"));
@@ -129,14 +128,14 @@ describe("locks", { concurrency: true }, () => {
 
       test("it is kept for as long as was said, and then it is lost", async () => {
         const reason = await here.locks.with(KEY, { ttl: 200, longest: 100 }, whenAborted);
-        assert.ok(reason instanceof LockLost);
+        assert.ok(reason instanceof LockLostError);
       });
 
       test("nobody keeps a lock that was acquired by itself", async () => {
         const lock = await here.locks.acquire(KEY, { ttl: 200 });
-        assert.ok((await whenAborted(lock)) instanceof LockLost);
+        assert.ok((await whenAborted(lock)) instanceof LockLostError);
         assert.equal(lock.held, false);
-        await assert.rejects(lock.extend(), LockLost);
+        await assert.rejects(lock.extend(), LockLostError);
         const next = await there.locks.acquire(KEY);
         assert.ok(next.token > lock.token);
         assert.equal(await lock.release(), false);
@@ -149,7 +148,7 @@ describe("locks", { concurrency: true }, () => {
         await there.locks.extend({ key: KEY, token: lock.token }, { ttl: "10m" });
         assert.ok(((await here.locks.inspect(KEY))?.expiresInMs ?? 0) > 9 * 60_000);
         assert.equal(await there.locks.release({ key: KEY, token: lock.token }), true);
-        await assert.rejects(here.locks.extend({ key: KEY, token: lock.token }), LockLost);
+        await assert.rejects(here.locks.extend({ key: KEY, token: lock.token }), LockLostError);
       });
 
       test("a lock that an operator takes away is lost to its owner, and the audit says by whom", async () => {
@@ -160,7 +159,7 @@ describe("locks", { concurrency: true }, () => {
           await there.locks.with(KEY, {}, (next) => assert.ok(next.token > lock.token));
           return lost;
         });
-        assert.ok(reason instanceof LockLost);
+        assert.ok(reason instanceof LockLostError);
         assert.deepEqual(await auditOf(here), [
           { actor: "ada", action: "lock.release", subject: `lock ${KEY}` },
         ]);
@@ -174,7 +173,7 @@ describe("locks", { concurrency: true }, () => {
         );
         await here.locks.with("invoice:1", {}, () => {});
         const held = await there.locks.acquire(KEY);
-        await assert.rejects(here.locks.acquire(KEY, { wait: 0 }), LockNotAcquired);
+        await assert.rejects(here.locks.acquire(KEY, { wait: 0 }), LockNotAcquiredError);
         await held.release();
         await there.locks.stats(); // which writes what this one has counted
         const { types, minutes, partial } = await here.locks.stats({ last: "10m" });

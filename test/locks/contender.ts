@@ -1,7 +1,7 @@
 /** A process that wants locks, and does with them what its parent says. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { setImmediate as nextTurn } from "node:timers/promises";
-import { openHoldfast, type HoldfastOptions } from "../../src/index.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { type HoldfastOptions, openHoldfast } from "../../src/index.ts";
 
 export interface Errand {
   readonly does: "count" | "count without" | "hog" | "let go" | "hold";
@@ -31,10 +31,10 @@ function tell(told: Told): void {
   if (process.connected) process.send?.(told);
 }
 
-/** Whoever does the same at the same time is lost. */
+/** Of two processes that do this at the same time, one counts in vain. */
 async function addOne(file: string): Promise<void> {
   const before = Number(readFileSync(file, "utf8"));
-  await nextTurn();
+  await pause(1);
   writeFileSync(file, String(before + 1));
 }
 

@@ -3,10 +3,9 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { after, describe, test } from "node:test";
 import { Client } from "pg";
-import { LockNotAcquired } from "../../src/index.ts";
-import { openStore } from "../../src/store/open.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { LockNotAcquiredError } from "../../src/locks/index.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { sql } from "../../src/database/sql.ts";
 import { newJob } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
@@ -16,7 +15,7 @@ const FULL = 2;
 const NORMAL = 1;
 
 /** The very connection that a store writes with. */
-async function connectionOf({ engine }: SqlStore): Promise<DatabaseSync> {
+async function connectionOf({ db: { engine } }: Store): Promise<DatabaseSync> {
   const taken = await engine.userTransaction(
     async ({ client }) => client,
     async () => {},
@@ -31,15 +30,15 @@ function levelOf(connection: DatabaseSync): unknown {
 test("on SQLite, what follows a lock waits for the disk again", async () => {
   await using site = await onFile({ locks: "sql" });
   const { locks, store } = await site.open();
-  const { engine } = store as SqlStore;
-  const connection = await connectionOf(store as SqlStore);
+  const { engine } = store.db;
+  const connection = await connectionOf(store);
   const levels: unknown[] = [];
   const look = async (): Promise<void> => void levels.push(levelOf(connection));
   for (let round = 0; round < 2; round += 1) {
     await locks.with("order:42", {}, look);
     await engine.transaction(look);
     await locks.with("order:42", {}, () => {});
-    await store.enqueue([newJob()]);
+    await store.jobs.enqueue([newJob()]);
     await look(); // as it was written
   }
   assert.deepEqual(levels, [NORMAL, FULL, FULL, NORMAL, FULL, FULL]);
@@ -48,13 +47,13 @@ test("on SQLite, what follows a lock waits for the disk again", async () => {
 test("on SQLite, a lock that finds the database locked changes nothing for others", async () => {
   await using site = await onFile({ locks: "sql" });
   const { locks, store } = await site.open();
-  const connection = await connectionOf(store as SqlStore);
+  const connection = await connectionOf(store);
   const other = new DatabaseSync(site.url.slice("sqlite:".length));
   other.exec("begin immediate");
-  await assert.rejects(locks.acquire("order:42", { wait: 0 }), LockNotAcquired);
+  await assert.rejects(locks.acquire("order:42", { wait: 0 }), LockNotAcquiredError);
   other.exec("commit");
   other.close();
-  await store.enqueue([newJob()]);
+  await store.jobs.enqueue([newJob()]);
   assert.equal(levelOf(connection), FULL);
 });
 
@@ -76,10 +75,10 @@ describe("on PostgreSQL", { skip: missing("postgres"), timeout: 30_000 }, () => 
 
 /** How each of some writes would be committed. */
 async function settingsOn(url: string): Promise<unknown[]> {
-  const store = (await openStore(url)) as SqlStore;
+  const store = await openStore(url);
   try {
     await store.migrate();
-    const { engine } = store;
+    const { engine } = store.db;
     const returning = sql`current_setting('synchronous_commit') as setting`;
     const put = {
       table: sql`holdfast.enqueuer`,

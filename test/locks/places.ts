@@ -2,10 +2,15 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openHoldfast, type Holdfast, type HoldfastOptions } from "../../src/index.ts";
+import { type Holdfast, type HoldfastOptions, openHoldfast } from "../../src/index.ts";
 import { notItsTurn, reasonOf } from "../support/scale.ts";
-import { missing, missingPrograms, scratchDatabase, startRedis } from "../support/servers.ts";
-import type { GuardedServer } from "../support/servers.ts";
+import {
+  missing,
+  missingPrograms,
+  scratchDatabase,
+  startRedis,
+  type GuardedServer,
+} from "../support/servers.ts";
 
 export interface LockSite extends AsyncDisposable {
   readonly url: string;

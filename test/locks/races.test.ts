@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test, type TestContext } from "node:test";
-import type { Locks } from "../../src/index.ts";
+import type { Locks } from "../../src/locks/index.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
@@ -128,7 +128,7 @@ describe("locks between processes", { concurrency: true }, () => {
         const next = await locks.acquire(KEY); // so its time is over
         sleeper.process.kill("SIGCONT");
         const { error, heldOnWaking } = await sleeper.hear("lost");
-        assert.deepEqual([error, heldOnWaking], ["LockLost", false]);
+        assert.deepEqual([error, heldOnWaking], ["LockLostError", false]);
         assert.ok(next.token > token);
         assert.ok(next.held);
         await next.release();

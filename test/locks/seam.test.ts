@@ -1,10 +1,15 @@
 /** What every place of locks promises, whether it is rows or Redis: the same tests on all of them, by their own clocks. */
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
-import type { LockAnswer, LockHold, LockRequest } from "../../src/core/lock.ts";
+import {
+  type LockAnswer,
+  type LockHold,
+  type LockRequest,
+  NEXT_MS,
+  type LockBackend,
+} from "../../src/locks/backend.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { NEXT_MS, type LockPlace } from "../../src/locks/lock.ts";
-import { openLocks } from "../../src/locks/open.ts";
+import { openLocks } from "../../src/locks/locks.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { nextId } from "../support/jobs.ts";
 import { until } from "../worker/observe.ts";
@@ -31,11 +36,11 @@ describe("a place of locks", { concurrency: true }, () => {
   for (const { name, skip, site: openSite } of places) {
     describe(`in ${name}`, { skip, timeout: 60_000, concurrency: 1 }, () => {
       let site: LockSite;
-      let place: LockPlace;
-      const opened: LockPlace[] = [];
-      const open = async (): Promise<LockPlace> => {
+      let place: LockBackend;
+      const opened: LockBackend[] = [];
+      const open = async (): Promise<LockBackend> => {
         const { store } = await site.open();
-        const locks = await openLocks(site.options, { rows: store, runtime: systemRuntime });
+        const locks = await openLocks(site.options, { store, runtime: systemRuntime });
         opened.push(locks.place);
         return locks.place;
       };
@@ -174,7 +179,7 @@ describe("a place of locks", { concurrency: true }, () => {
         await using elsewhere = await openSite();
         const { store } = await elsewhere.open();
         const { place: other } = await openLocks(elsewhere.options, {
-          rows: store,
+          store,
           runtime: systemRuntime,
         });
         opened.push(other);

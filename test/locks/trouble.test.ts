@@ -2,13 +2,8 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
 import { DatabaseSync } from "node:sqlite";
-import {
-  LockLost,
-  LockNotAcquired,
-  openHoldfast,
-  type Holdfast,
-  type Lock,
-} from "../../src/index.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
+import { type Lock, LockLostError, LockNotAcquiredError } from "../../src/locks/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Proxy } from "../support/proxy.ts";
 import {
@@ -27,13 +22,13 @@ const WAIT_MS = 1_200;
 /** How much later than its limit a refusal may come, on a busy machine. */
 const LATE_MS = 700;
 
-async function assertRefusedInTime(holdfast: Holdfast): Promise<LockNotAcquired> {
+async function assertRefusedInTime(holdfast: Holdfast): Promise<LockNotAcquiredError> {
   const startedAt = performance.now();
   const error = await holdfast.locks
     .acquire(KEY, { wait: WAIT_MS })
     .catch((cause: unknown) => cause);
   const tookMs = performance.now() - startedAt;
-  assert.ok(error instanceof LockNotAcquired, String(error));
+  assert.ok(error instanceof LockNotAcquiredError, String(error));
   assert.ok(tookMs < WAIT_MS + LATE_MS, `it took ${tookMs} ms`);
   return error;
 }
@@ -73,7 +68,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
       const error = await assertRefusedInTime(here);
       // Refused, or, where the kernel is slow to tell, not answered.
       assert.match(error.message, /cannot be asked for locks|Redis does not answer/);
-      assert.ok((await lost) instanceof LockLost);
+      assert.ok((await lost) instanceof LockLostError);
       await redis.restart(); // without anything that it knew
       await worksAgain();
       await here.locks.with(KEY, {}, ({ token }) => assert.ok(token > lock.token));
@@ -85,7 +80,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
         process.kill(redis.pid, "SIGSTOP");
         return loss;
       });
-      assert.ok(lost instanceof LockLost);
+      assert.ok(lost instanceof LockLostError);
       try {
         await assertRefusedInTime(here);
         await assert.rejects(here.locks.inspect(KEY), withCode("STORE_UNAVAILABLE"));
@@ -104,7 +99,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
         await redis.restart();
         return loss;
       });
-      assert.ok(lost instanceof LockLost);
+      assert.ok(lost instanceof LockLostError);
       await worksAgain();
     });
 
@@ -155,7 +150,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
             proxy.hang();
             return loss;
           });
-          assert.ok(lost instanceof LockLost);
+          assert.ok(lost instanceof LockLostError);
           await assertRefusedInTime(here);
           proxy.flow();
           await here.locks.with(KEY, {}, ({ token }) => assert.ok(token > lost.token));
@@ -171,7 +166,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
           assert.ok(lock.held && fault.swallowed > 0);
           assert.equal((await here.locks.inspect(KEY))?.token, lock.token);
           await using other = await openHoldfast(database.url, { locks: "sql" });
-          await assert.rejects(other.locks.acquire(KEY, { wait: 0 }), LockNotAcquired);
+          await assert.rejects(other.locks.acquire(KEY, { wait: 0 }), LockNotAcquiredError);
           assert.equal(await lock.release(), true);
         });
       });
@@ -207,7 +202,7 @@ describe("the choice of where locks are kept", () => {
     await using site = await onFile({ locks: "off" });
     const [here, there] = [await site.open(), await site.open()];
     await here.locks.with(KEY, {}, async () => {
-      await assert.rejects(there.locks.acquire(KEY, { wait: 0 }), LockNotAcquired);
+      await assert.rejects(there.locks.acquire(KEY, { wait: 0 }), LockNotAcquiredError);
     });
   });
 });

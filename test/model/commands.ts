@@ -6,7 +6,7 @@
  */
 import * as fc from "fast-check";
 import type { Fence, Outcome, Settlement, Status } from "../../src/core/job.ts";
-import type { NewJob, OnConflict, Settled } from "../../src/store/store.ts";
+import type { NewJob, OnConflict, Settled } from "../../src/jobs/store.ts";
 import type { Model } from "./model.ts";
 import type { World } from "./world.ts";
 
@@ -55,7 +55,7 @@ const newJob = fc.record({
   queue,
   task,
   priority: fc.constantFrom(-1, 0, 0, 5),
-  attemptsMax: fc.constantFrom(1, 2, 3),
+  maxAttempts: fc.constantFrom(1, 2, 3),
   key: fc.constantFrom(null, ...KEYS),
   keyForMs: fc.constantFrom(null, null, null, 1_000, 60_000),
   onConflict: fc.constantFrom<OnConflict[]>("return", "return", "return", "replace", "reject"),
@@ -226,7 +226,7 @@ const outage = command("settleOutages", fences, async (drawn, world) => {
       ?.history.some((one) => one.epoch === epoch && one.outcome === "crashed") === true;
   const reportable = world.fences.filter((one) => isHeld(world)(one) || isCrash(one));
   const picked = drawn.flatMap(({ number: at }) => pickFrom(reportable, at) ?? []);
-  const lost = JSON.stringify({ name: "LeaseLost", code: "LEASE_LOST", message: "" });
+  const lost = JSON.stringify({ name: "LeaseLostError", code: "LEASE_LOST", message: "" });
   const reports = [...new Set(picked)].map((one) => {
     return { ...one, outcome: { kind: "failed" as const, error: lost }, gaveUp: true };
   });
@@ -308,10 +308,10 @@ const prune = command(
   fc.record({ keepMs: fc.record({ done: span, failed: span, cancelled: span }), limit }),
   async (chore, world) => {
     const pruned = await world.call("prune", chore);
-    const left = new Set((await world.store.list({ limit: 10_000 })).map(({ id }) => id));
+    const left = new Set((await world.store.jobs.list({ limit: 10_000 })).map(({ id }) => id));
     const gone = [...world.model.jobs.keys()].filter((id) => !left.has(id));
     world.same("prune", pruned, world.model.prune(chore, gone));
-    for (const id of gone) world.same("attempts", await world.store.attempts(id), []);
+    for (const id of gone) world.same("attempts", await world.store.jobs.attempts(id), []);
     world.saw("a job pruned", pruned);
   },
 );
@@ -346,12 +346,12 @@ const look = command(
       const filter = { ...some, ...after, state: drawn.state, limit: drawn.limit };
       world.same("leases", await world.call("leases", filter), model.leases(filter));
     }
-    world.same("find", await store.find(UNKNOWN_ID), null);
-    const finished = (await store.findFinished(ids)).toSorted(byId);
+    world.same("find", await store.jobs.find(UNKNOWN_ID), null);
+    const finished = (await store.jobs.findFinished(ids)).toSorted(byId);
     world.same("findFinished", finished, model.findFinished(ids).toSorted(byId));
     for (const name of QUEUES) {
       const pending = model.list({ queue: name, status: "pending", limit: 1 }).length > 0;
-      world.same("hasPending", await store.hasPending(name), pending);
+      world.same("hasPending", await store.jobs.hasPending(name), pending);
     }
   },
 );

@@ -9,7 +9,7 @@
  * told what the store chose, refuses what was not allowed, and goes on from there.
  */
 import type { Fence, FinalStatus, Outcome, Settlement, Status } from "../../src/core/job.ts";
-import type * as contract from "../../src/store/store.ts";
+import type * as contract from "../../src/jobs/store.ts";
 
 type Open<T> = { -readonly [field in keyof T]: T[field] };
 
@@ -20,6 +20,8 @@ type Job = Open<Omit<contract.JobRecord, "lastError">> & {
   /** For how long it keeps its key after its end; null: not at all, or another has taken it. */
   keyForMs: number | null;
   readonly history: Open<contract.AttemptRecord>[];
+  /** The epoch when it was last revived: crashes up to it do not count any more. */
+  revivedAfter: number;
 };
 
 /** A job that moves takes nothing along of where it stood, except its counters and its history. */
@@ -93,8 +95,8 @@ export class Model {
         job.keyForMs = null;
       }
     }
-    const counters = { epoch: 0, attempts: 0, crashes: 0, enqueuedAt: this.now };
-    const kept = { keyForMs: asked.key === null ? null : keyForMs };
+    const counters = { epoch: 0, attempts: 0, crashes: 0, revivedAfter: 0 };
+    const kept = { keyForMs: asked.key === null ? null : keyForMs, enqueuedAt: this.now };
     const job: Job = { ...asked, ...kept, ...counters, ...NOWHERE, status: "pending", history: [] };
     if (at > this.now) move(job, "scheduled", { dueAt: at });
     else move(job, "pending", { readyAt: this.now });
@@ -115,10 +117,10 @@ export class Model {
       move(job, "processing", { lockedBy: worker, lockedUntil, heartbeatAt: this.now });
       const { id, epoch, attempts: attempt, queue, task, payload, priority } = job;
       Object.assign(job, { claimedAt: this.now, traceId: `${worker}-${id}-${attempt}` });
-      const { attemptsMax, crashes, enqueuedAt } = job;
+      const { maxAttempts, crashes, enqueuedAt } = job;
       const times = { startedAt: this.now, endedAt: null };
       job.history.push({ epoch, attempt, worker, outcome: "running", ...times, error: null });
-      const told = { queue, task, payload, priority, attempt, attemptsMax, crashes, enqueuedAt };
+      const told = { queue, task, payload, priority, attempt, maxAttempts, crashes, enqueuedAt };
       return { id, worker, epoch, ...told, readyAt, lockedUntil };
     });
   }
@@ -153,12 +155,10 @@ export class Model {
 
   #giveBack(job: Job, { worker, epoch }: Fence): boolean {
     const entry = job.history.find((one) => one.epoch === epoch && one.worker === worker);
-    const ends = job.history.filter((one) => ["failed", "cancelled"].includes(one.outcome));
-    const since = Math.max(0, ...ends.map((one) => one.epoch));
-    if (FINAL.has(job.status) || entry?.outcome !== "crashed" || epoch <= since) return false;
+    const isCounted = entry?.outcome === "crashed" && epoch > job.revivedAfter;
+    if (FINAL.has(job.status) || !isCounted) return false;
     Object.assign(entry, { outcome: "released", error: "LEASE_LOST" });
-    const crashes = job.history.filter((one) => one.outcome === "crashed" && one.epoch > since);
-    job.crashes = Math.min(job.crashes, crashes.length);
+    job.crashes -= 1;
     if (job.status !== "processing") job.attempts -= 1;
     return true;
   }
@@ -218,8 +218,8 @@ export class Model {
     if (job.status !== "failed" && job.status !== "cancelled") return "ILLEGAL_MOVE";
     const holder = this.holder(job.task, job.key);
     if (holder !== null && holder !== job) return "KEY_TAKEN";
-    job.attemptsMax = Math.max(job.attemptsMax, job.attempts + attempts);
-    job.crashes = 0;
+    job.maxAttempts = Math.max(job.maxAttempts, job.attempts + attempts);
+    Object.assign(job, { crashes: 0, revivedAfter: job.epoch });
     move(job, "pending", { readyAt: this.now });
     return null;
   }
@@ -240,7 +240,14 @@ export class Model {
   find(id: string): contract.JobRecord | null {
     const job = this.jobs.get(id);
     if (job === undefined) return null;
-    const { readyAt: _, keyForMs: __, error: ___, history: ____, ...record } = job;
+    const {
+      readyAt: _,
+      keyForMs: __,
+      error: ___,
+      history: ____,
+      revivedAfter: _____,
+      ...record
+    } = job;
     return { ...record, lastError: lastErrorOf(job), inDoubt: null };
   }
 
@@ -290,7 +297,7 @@ export class Model {
 
   #land(job: Job, outcome: Outcome): void {
     const error = "error" in outcome ? (outcome.error ?? null) : null;
-    const exhausted = outcome.kind === "retry" && job.attempts >= job.attemptsMax;
+    const exhausted = outcome.kind === "retry" && job.attempts >= job.maxAttempts;
     const kind = job.cancelRequestedAt !== null ? "cancelled" : exhausted ? "failed" : outcome.kind;
     const delayMs = "delayMs" in outcome ? outcome.delayMs : null;
     const due = { dueAt: delayMs === null ? null : this.now + delayMs };
@@ -310,7 +317,7 @@ export class Model {
     job.crashes += 1;
     const poison = job.crashes >= crashesMax;
     const cancelled = job.cancelRequestedAt !== null;
-    const hopeless = cancelled || poison || job.attempts >= job.attemptsMax;
+    const hopeless = cancelled || poison || job.attempts >= job.maxAttempts;
     const error = cancelled ? null : poison ? "POISON" : "LEASE_EXPIRED";
     const final = cancelled ? "cancelled" : "failed";
     this.#end(job, hopeless ? final : "crashed", error);
@@ -351,9 +358,9 @@ function settled({ id, worker, epoch }: Fence, job: Job): contract.Settled {
 }
 
 function summary(job: Job): contract.JobSummary {
-  const { id, queue, task, status, priority, key, epoch, attempts, attemptsMax } = job;
+  const { id, queue, task, status, priority, key, epoch, attempts, maxAttempts } = job;
   const { crashes, enqueuedAt, dueAt: due, lockedBy, lockedUntil, finishedAt } = job;
-  const counters = { epoch, attempts, attemptsMax, crashes };
+  const counters = { epoch, attempts, maxAttempts, crashes };
   const { claimedAt, heartbeatAt, traceId } = job;
   const times = { enqueuedAt, dueAt: due, lockedUntil, claimedAt, heartbeatAt, finishedAt };
   const ids = { id, queue, task, key, lockedBy, traceId };

@@ -2,9 +2,8 @@
 import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
-import { openStore } from "../../src/store/open.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
+import { openStore, storeOn } from "../../src/app/store.ts";
+import { SqliteEngine } from "../../src/database/sqlite/engine.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import type { OpenStore } from "./world.ts";
 
@@ -19,7 +18,7 @@ export interface ModelEngine {
 }
 
 export const openSqlite: OpenStore = async (runtime) => {
-  const store = new SqlStore(await SqliteEngine.open({ path: ":memory:", runtime, create: true }));
+  const store = await storeOn(await SqliteEngine.open({ path: ":memory:", runtime, create: true }));
   await store.migrate();
   return store;
 };

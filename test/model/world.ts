@@ -2,7 +2,8 @@
 import { deepEqual, equal } from "node:assert/strict";
 import type { Fence } from "../../src/core/job.ts";
 import { noGauge, type Runtime } from "../../src/core/runtime.ts";
-import type { NewJob, Store } from "../../src/store/store.ts";
+import type { JobsStore, NewJob } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import { Model } from "./model.ts";
 
 /** Opens an empty, migrated store on the given clock. Closing the store is all the tidying there is. */
@@ -43,8 +44,9 @@ export class World {
   /** Makes one call on the store, and notes it down. */
   call<Verb extends keyof Calls>(verb: Verb, ...args: Parameters<Calls[Verb]>): Returns<Verb> {
     this.calls.push(`${verb}(${args.map((arg) => JSON.stringify(arg)).join(", ")})`);
-    const method = this.store[verb] as (...args: Parameters<Calls[Verb]>) => Returns<Verb>;
-    return method.apply(this.store, args);
+    const { jobs } = this.store;
+    const method = jobs[verb] as (...args: Parameters<Calls[Verb]>) => Returns<Verb>;
+    return method.apply(jobs, args);
   }
 
   same(verb: string, answer: unknown, expected: unknown): void {
@@ -57,27 +59,27 @@ export class World {
    */
   async sameState(whom: "changed" | "all" = "changed"): Promise<void> {
     const { store, model } = this;
-    const listed = await store.list({ limit: EVERYTHING });
+    const listed = await store.jobs.list({ limit: EVERYTHING });
     this.same("list", listed, model.list({ limit: EVERYTHING }));
     const compare = async (id: string): Promise<void> => {
       const [job, attempts] = [model.find(id), model.attempts(id)];
       const said = JSON.stringify([job, attempts]);
       if (whom === "changed" && this.#compared.get(id) === said) return;
-      this.same(`find(${id})`, await store.find(id), job);
-      this.same(`attempts(${id})`, await store.attempts(id), attempts);
+      this.same(`find(${id})`, await store.jobs.find(id), job);
+      this.same(`attempts(${id})`, await store.jobs.attempts(id), attempts);
       this.#compared.set(id, said);
     };
     await Promise.all(listed.map(({ id }) => compare(id)));
     for (const state of ["active", "expired"] as const) {
       const filter = { state, limit: EVERYTHING };
-      this.same(`leases(${state})`, await store.leases(filter), model.leases(filter));
+      this.same(`leases(${state})`, await store.jobs.leases(filter), model.leases(filter));
     }
-    this.same("stats", await store.stats(), model.stats());
+    this.same("stats", await store.jobs.stats(), model.stats());
     equal(listed.length, model.jobs.size);
   }
 }
 
-type Calls = Omit<Store, "name" | "database" | "lanes" | "address">;
+type Calls = Omit<JobsStore, "in">;
 type Returns<Verb extends keyof Calls> = ReturnType<Calls[Verb]>;
 
 /** Values as they compare: without prototypes, and the store's own error texts by their code. */

@@ -1,9 +1,8 @@
 /** `holdfast alerts` as people have it. */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { alertRules } from "../../src/ops/alert-rules.ts";
-import { openStore } from "../../src/store/open.ts";
-import type { Store } from "../../src/store/store.ts";
+import { alertRules } from "../../src/alerts/rules.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
 import { assertRefused, Desk } from "../cli/command.ts";
 import { sighting } from "../support/alerts.ts";
 import { Hook } from "./alert-hook.ts";
@@ -24,10 +23,10 @@ suite("holdfast alerts", { timeout: 60_000 }, () => {
   test("lists what is raised, and with --all what was, and every field as JSON", async () => {
     assert.equal((await desk.holdfast(["alerts"])).stdout, "No alerts.\n");
     const over = sighting({ rule: "canary-lost", severity: "critical", holdMs: 0 });
-    await store.noteAlert(over);
-    await store.clearAlert({ alert: over.id, id: over.id, seenAt: 0, quietMs: 0, targets: [] });
-    await store.noteAlert(sighting({ holdMs: 0, subject: "a\u001B[31mb" }));
-    await store.noteAlert(sighting({ rule: "version-drift" }));
+    await store.alerts.note(over);
+    await store.alerts.clear({ alert: over.id, id: over.id, seenAt: 0, quietMs: 0, targets: [] });
+    await store.alerts.note(sighting({ holdMs: 0, subject: "a\u001B[31mb" }));
+    await store.alerts.note(sighting({ rule: "version-drift" }));
 
     const { stdout } = await desk.holdfast(["alerts"]);
     assert.match(stdout, /^SEVERITY +RULE +SUBJECT +SINCE +MESSAGE\n/);
@@ -78,13 +77,13 @@ suite("holdfast alerts", { timeout: 60_000 }, () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      new RegExp(`^ok  http://127.0.0.1:${good.port}: it answered with 200  this is 200$`, "m"),
+      new RegExp(`^ok  http://127.0.0.1:${good.port}: answered with status 200  this is 200$`, "m"),
     );
     assert.match(
       stdout,
       new RegExp(`^failed  http://127.0.0.1:${bad.port}: it answered with 404`, "m"),
     );
-    assert.equal(stderr, "1 webhook did not take the test alert.\n");
+    assert.equal(stderr, "1 webhook did not accept the test alert.\n");
     assert.doesNotMatch(stdout + stderr, /s3cret/);
     const [{ headers, body }] = good.got as [(typeof good.got)[0]];
     assert.match(String(headers["holdfast-signature"]), /^t=\d+,v1=[0-9a-f]{64}$/);

@@ -4,10 +4,10 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { alertRules } from "../../src/ops/alert-rules.ts";
-import { Doctor } from "../../src/ops/doctor.ts";
-import type { LockFigures } from "../../src/queue/lock-stats.ts";
-import type { Observation } from "../../src/ops/observation.ts";
+import { alertRules } from "../../src/alerts/rules.ts";
+import { Doctor } from "../../src/doctor/doctor.ts";
+import type { LockTimes } from "../../src/locks/stats.ts";
+import type { Observation } from "../../src/monitoring/observation.ts";
 import { sighting } from "../support/alerts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { silence, start, vitals } from "../support/workers.ts";
@@ -33,11 +33,11 @@ interface Scenario {
 }
 
 const depths = (site: Site, ...queues: readonly ReturnType<typeof depth>[]) => ({
-  census: { countedAt: site.runtime.now(), tookMs: 5, queues },
+  counts: { countedAt: site.runtime.now(), tookMs: 5, queues },
 });
 const now = (site: Site): number => site.runtime.now();
 
-function lockFigures(facts: Partial<LockFigures>): LockFigures {
+function lockFigures(facts: Partial<LockTimes>): LockTimes {
   const waitMs = { average: 1, p50: 1, p95: 2, p99: 3 };
   return { type: "order", acquisitions: 100, timeouts: 0, waitMs, heldMsMax: 5, ...facts };
 }
@@ -144,7 +144,7 @@ const scenarios: readonly Scenario[] = [
     subject: "",
     holdMs: 0,
     seen: (site) => ({
-      census: { countedAt: now(site) - 3 * MINUTE_MS - 1, tookMs: 5, queues: [] },
+      counts: { countedAt: now(site) - 3 * MINUTE_MS - 1, tookMs: 5, queues: [] },
     }),
   },
   {
@@ -249,7 +249,7 @@ for (const { name, skip, open } of sites) {
           await pass(site, STEP_MS, well);
         }
         assert.deepEqual(await site.raised(), []);
-        assert.deepEqual((await site.store.openAlerts(10)).alerts, []);
+        assert.deepEqual((await site.store.alerts.open(10)).alerts, []);
         assert.deepEqual(site.log.lines, []);
       });
     }
@@ -271,12 +271,12 @@ for (const { name, skip, open } of sites) {
       const stale = await start(store, { slots: null });
       const hung = await start(store, { slots: null });
       const seen = await start(store, { slots: null });
-      await store.moveWorker(hung.id, { state: "stopping", reason: "asked" });
+      await store.workers.move(hung.id, { state: "stopping", reason: "asked" });
       // As a worker does it: every ten seconds, and each time it closes the rows of those that are dead.
       for (let beats = 0; beats < 7; beats += 1) {
         runtime.clock.advance(HEARTBEAT_MS);
-        await store.beat(other.id, vitals, ["default"]);
-        await store.closeDead({ ...silence, gone: beats === 0 ? [seen.id] : [] });
+        await store.workers.beat(other.id, vitals, ["default"]);
+        await store.workers.closeDead({ ...silence, gone: beats === 0 ? [seen.id] : [] });
         await look();
       }
       const subjects = [`worker-hung worker ${hung.id}`, `worker-stale worker ${stale.id}`];
@@ -285,10 +285,10 @@ for (const { name, skip, open } of sites) {
         subjects.map((one) => `${one} raised`),
       );
       runtime.clock.advance(FOUND_DEAD_FOR_MS);
-      await store.beat(other.id, vitals, ["default"]);
+      await store.workers.beat(other.id, vitals, ["default"]);
       await look();
       runtime.clock.advance(QUIET_MS);
-      await store.beat(other.id, vitals, ["default"]);
+      await store.workers.beat(other.id, vitals, ["default"]);
       await look();
       assert.deepEqual(
         await site.raised(),
@@ -306,7 +306,7 @@ for (const { name, skip, open } of sites) {
     { skip: skip === false ? alone : skip },
     async () => {
       await using site = await open();
-      const { engine } = site.store;
+      const { engine } = site.store.db;
       const drop =
         name === "PostgreSQL"
           ? "drop index holdfast.alert_open"
@@ -314,7 +314,7 @@ for (const { name, skip, open } of sites) {
       await engine.transaction((tx) => tx.script(drop));
       const raise = async (subject: string): Promise<number> => {
         const seen = site.stores.flatMap((store) =>
-          [1, 2, 3].map(() => store.noteAlert(sighting({ subject, holdMs: 0 }))),
+          [1, 2, 3].map(() => store.alerts.note(sighting({ subject, holdMs: 0 }))),
         );
         const noted = await Promise.all(seen);
         return noted.filter(({ change }) => change === "raised").length;

@@ -1,19 +1,18 @@
 /** The rules by themselves: what they find, what they do not, and when they cannot tell. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { InvalidArgument, StoreUnavailable } from "../../src/core/errors.ts";
-import { alertRules } from "../../src/ops/alert-rules.ts";
-import type { AlertView, Trouble } from "../../src/ops/alert-rule.ts";
-import { asSighted } from "../../src/ops/alert-words.ts";
-import type { AlertOptions } from "../../src/ops/alert-settings.ts";
-import { Alerts } from "../../src/ops/alerts.ts";
-import { CHECKS } from "../../src/ops/finding-rules.ts";
-import type { Observation } from "../../src/ops/observation.ts";
-import { sharedChecks } from "../../src/store/checks/all.ts";
+import { InvalidArgumentError, StoreUnavailableError } from "../../src/core/errors.ts";
+import { alertRules, CHECKS } from "../../src/alerts/rules.ts";
+import { type AlertView, type Trouble, asSighted } from "../../src/alerts/alert.ts";
+import type { AlertOptions } from "../../src/alerts/options.ts";
+import { Alerts } from "../../src/alerts/alerts.ts";
+import type { Observation } from "../../src/monitoring/observation.ts";
+import { checkGroups } from "../../src/app/checks.ts";
 import { START_AT as NOW } from "../support/runtime.ts";
 import { start } from "../support/workers.ts";
 import { onFile, type Site } from "./alert-site.ts";
 import { canary, depth, finding, minutes, MINUTE_MS, offender } from "./alert-views.ts";
+import { wrapStore } from "../worker/wrapped-store.ts";
 
 interface Asked {
   readonly seen?: Partial<Observation>;
@@ -28,7 +27,7 @@ function ask(name: string, asked: Asked = {}): readonly Trouble[] | null {
   assert.ok(rule !== undefined, `there is no rule ${name}`);
   const observation = {
     at: NOW,
-    census: { countedAt: NOW, tookMs: 5, queues: [] },
+    counts: { countedAt: NOW, tookMs: 5, queues: [] },
     minutes: [],
     findings: [],
     canaries: [],
@@ -41,14 +40,14 @@ function ask(name: string, asked: Asked = {}): readonly Trouble[] | null {
 const subjects = (troubles: readonly Trouble[] | null): string[] | undefined =>
   troubles?.map(({ subject }) => subject);
 
-const census = (...queues: readonly ReturnType<typeof depth>[]) => ({
-  census: { countedAt: NOW, tookMs: 5, queues },
+const counts = (...queues: readonly ReturnType<typeof depth>[]) => ({
+  counts: { countedAt: NOW, tookMs: 5, queues },
 });
 
-const stale = { census: { countedAt: NOW - 3 * MINUTE_MS - 1, tookMs: 5, queues: [] } };
+const stale = { counts: { countedAt: NOW - 3 * MINUTE_MS - 1, tookMs: 5, queues: [] } };
 
 test("rules are about checks that there are, and that the monitor makes", () => {
-  const quick = sharedChecks().filter(({ cost }) => cost === "quick");
+  const quick = checkGroups.flatMap(({ checks }) => checks).filter(({ cost }) => cost === "quick");
   const names = new Set(quick.map(({ name }) => name));
   for (const check of Object.values(CHECKS)) assert.ok(names.has(check), check);
 });
@@ -63,7 +62,7 @@ suite("rules", () => {
       "backlog-growing",
     ]) {
       assert.equal(ask(rule, { seen: stale }), null, rule);
-      assert.equal(ask(rule, { seen: { census: null } }), null, rule);
+      assert.equal(ask(rule, { seen: { counts: null } }), null, rule);
       assert.deepEqual(ask(rule), [], rule);
     }
     for (const rule of [
@@ -80,23 +79,23 @@ suite("rules", () => {
     }
     for (const rule of ["canary-late", "canary-lost"]) assert.equal(ask(rule), null, rule);
     assert.equal(
-      ask("no-worker", { worked: null, seen: census(depth("mail", { pending: 1 })) }),
+      ask("no-worker", { worked: null, seen: counts(depth("mail", { pending: 1 })) }),
       null,
     );
   });
 
   test("figures may be older where counting takes long", () => {
     const counted = (ageMs: number) => ({
-      seen: { census: { countedAt: NOW - ageMs, tookMs: 5_000, queues: [] } },
+      seen: { counts: { countedAt: NOW - ageMs, tookMs: 5_000, queues: [] } },
     });
     assert.deepEqual(ask("figures-stale", counted(1_000_000)), []);
     assert.deepEqual(subjects(ask("figures-stale", counted(1_000_001))), [""]);
-    const [never] = ask("figures-stale", { seen: { census: null } }) ?? [];
+    const [never] = ask("figures-stale", { seen: { counts: null } }) ?? [];
     assert.equal(never?.holdMs, 3 * MINUTE_MS);
   });
 
   test("a pending job is too old from its limit on, and until it is well below", () => {
-    const waits = (ms: number) => census(depth("mail", { pending: 1, oldestPendingAt: NOW - ms }));
+    const waits = (ms: number) => counts(depth("mail", { pending: 1, oldestPendingAt: NOW - ms }));
     const rule = "pending-old";
     assert.deepEqual(ask(rule, { seen: waits(5 * MINUTE_MS) }), []);
     const [trouble] = ask(rule, { seen: waits(5 * MINUTE_MS + 1) }) ?? [];
@@ -143,7 +142,7 @@ suite("rules", () => {
   test("a backlog grows when more arrives than ends, and there is much of it", () => {
     const grown = (arrived: number, pending: number) => ({
       minutes: minutes(NOW, [{ arrived, done: 3, failed: 2, cancelled: 1 }]),
-      ...census(depth("mail", { pending })),
+      ...counts(depth("mail", { pending })),
     });
     const rule = "backlog-growing";
     assert.deepEqual(subjects(ask(rule, { seen: grown(7, 1_001) })), ["mail"]);
@@ -153,7 +152,7 @@ suite("rules", () => {
   });
 
   test("a queue without jobs needs no worker", () => {
-    const seen = census(
+    const seen = counts(
       depth("mail", { pending: 0 }),
       depth("sms", { pending: 1 }),
       depth("fax", { pending: 2 }),
@@ -251,7 +250,7 @@ suite("rules", () => {
         () => alertRules(options),
         (error: Error) => {
           assert.match(error.message, message);
-          return error instanceof InvalidArgument;
+          return error instanceof InvalidArgumentError;
         },
       );
     }
@@ -282,23 +281,21 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     await using site = await onFile(1);
     const { store, runtime, log: logger } = site;
     let isAway = true;
-    const broken = new Proxy(store, {
-      get(target, name) {
-        const member: unknown = Reflect.get(target, name, target);
-        if (name === "noteAlert" && isAway) {
-          return () =>
-            Promise.reject(new StoreUnavailable({ problem: "It is away.", remedy: "Wait." }));
-        }
-        return typeof member === "function" ? (member.bind(target) as unknown) : member;
+    const broken = wrapStore(store, (real) => ({
+      alerts: {
+        note: async (sighting) => {
+          if (!isAway) return real.alerts.note(sighting);
+          throw new StoreUnavailableError({ problem: "It is away.", remedy: "Wait." });
+        },
       },
-    });
+    }));
     const alerts = new Alerts({ holdfast: { store: broken, runtime, logger } });
     for (let looks = 0; looks < 3; looks += 1) await alerts.observe(seen(site));
     assert.deepEqual(
       logger.lines.map(({ level }) => level),
       ["error"],
     );
-    assert.match(logger.lines[0]?.message ?? "", /^alerts: StoreUnavailable: /);
+    assert.match(logger.lines[0]?.message ?? "", /^alerts: StoreUnavailableError: /);
     isAway = false;
     await alerts.observe(seen(site));
     assert.equal(logger.count(/^alerts: works again$/), 1);
@@ -322,14 +319,14 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     site.monitors();
     const pending = async () => {
       const queues = [depth("mail", { pending: 3 })];
-      await site.observe({ census: { countedAt: site.runtime.now(), tookMs: 5, queues } });
+      await site.observe({ counts: { countedAt: site.runtime.now(), tookMs: 5, queues } });
       site.runtime.clock.advance(2 * MINUTE_MS);
     };
     const worker = await start(site.store, { queues: ["sms", "mail"] });
     await pending();
     await pending();
     assert.deepEqual(await site.raised(), []);
-    await site.store.moveWorker(worker.id, { state: "stopping", reason: null });
+    await site.store.workers.move(worker.id, { state: "stopping", reason: null });
     await pending();
     assert.deepEqual(await site.raised(), []);
     await pending();
@@ -352,7 +349,7 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
   test("so is an alert of a rule that nobody knows any more", async () => {
     await using site = await onFile(1);
     const [alerts] = site.monitors();
-    await site.store.noteAlert({
+    await site.store.alerts.note({
       id: "018f2c5e-9b3a-700c-91f2-4c7d9be03a58",
       rule: "of-another-version",
       subject: "x",
@@ -414,6 +411,6 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     await using site = await onFile(1);
     const [alerts] = site.monitors();
     const wrong: object[] = [{ which: "some" }, { before: "x" }, { limit: 0 }, { limt: 1 }];
-    for (const filter of wrong) await assert.rejects(alerts!.list(filter), InvalidArgument);
+    for (const filter of wrong) await assert.rejects(alerts!.list(filter), InvalidArgumentError);
   });
 });

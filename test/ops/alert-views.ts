@@ -1,7 +1,8 @@
 /** What monitors could have seen. */
 import type { Finding, Offender, Severity } from "../../src/core/finding.ts";
-import type { CanaryReport } from "../../src/ops/observation.ts";
-import type { MinuteFigures, QueueDepth } from "../../src/store/figures.ts";
+import type { CanaryReport } from "../../src/monitoring/observation.ts";
+import type { MinuteStats } from "../../src/stats/minute-totals.ts";
+import type { QueueDepth } from "../../src/stats/counts.ts";
 
 export const MINUTE_MS = 60_000;
 
@@ -37,9 +38,9 @@ export function depth(
 /** The last full minutes, the last of them last. */
 export function minutes(
   now: number,
-  figures: readonly Partial<MinuteFigures>[],
+  figures: readonly Partial<MinuteStats>[],
   queue = "mail",
-): MinuteFigures[] {
+): MinuteStats[] {
   const none = { arrived: 0, done: 0, failed: 0, cancelled: 0, runMsSum: 0, runMsMax: 0 };
   const thisMinute = Math.floor(now / MINUTE_MS) * MINUTE_MS;
   return figures.map((some, index) => ({

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { defineTask, type Holdfast } from "../../src/index.ts";
-import { Canaries, canaryTask, withCanary } from "../../src/ops/canary.ts";
-import { startMonitor } from "../../src/ops/monitor.ts";
+import { Canaries, canaryTask, withCanary } from "../../src/monitoring/canary.ts";
+import { startMonitor } from "../../src/monitoring/monitor.ts";
 import { openTestHoldfast, type TestClock } from "../../src/testing/index.ts";
 
 const echo = defineTask({ name: "echo", run: (value: unknown) => value });

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { openHoldfast } from "../../src/index.ts";
-import { copyRow } from "../../src/store/copy-row.ts";
-import { openEngine } from "../../src/store/open.ts";
+import { copyRow } from "../../src/copy/store.ts";
+import { openEngine } from "../../src/database/open.ts";
 import { assertRefused, Desk } from "../cli/command.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -78,10 +78,10 @@ suite("holdfast copy", () => {
       /^Copied sqlite:.*holdfast\.db to sqlite:.*other\.db: \d+ rows in \d+ tables\./,
     );
     assert.match(said.stdout, /\n {2}job: 1\n/);
-    assert.match(said.stdout, /Every table was read again on both sides and is the same\.\n$/);
+    assert.match(said.stdout, /Verified: every table is identical in both databases\.\n$/);
     const again = await desk.holdfast(["copy", desk.url, target]);
     assert.equal(again.code, 0);
-    assert.match(again.stdout, /was filled from .* before, and nothing was done now/);
+    assert.match(again.stdout, /Nothing to do: .* is already a complete copy of /);
     const third = `sqlite:${desk.path("third.db")}`;
     await (await openHoldfast(third)).close();
     assertRefused(await desk.holdfast(["copy", desk.url]), 2, /to-url/);

@@ -1,19 +1,21 @@
 /** A database that was in use is copied to another engine, and goes on there. */
 import assert from "node:assert/strict";
 import { after, describe, suite, test } from "node:test";
-import { Doctor, openHoldfast } from "../../src/index.ts";
+import { Doctor } from "../../src/app/ops.ts";
+import { openHoldfast } from "../../src/index.ts";
 import { makeIds } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { copyDatabase, type Copied, type CopyProgress } from "../../src/ops/copy.ts";
-import { columnsOf, COPIED_TABLES, OWN_TABLES } from "../../src/ops/copy-tables.ts";
-import type { Engine } from "../../src/store/engine.ts";
-import { openEngine } from "../../src/store/open.ts";
-import { partsOf } from "../../src/store/schema-parts.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import { sql } from "../../src/store/sql.ts";
-import { migrationsFor } from "../../src/store/mysql/migrations.ts";
-import { migrations as onPostgres } from "../../src/store/postgres/migrations.ts";
-import { migrations as onSqlite } from "../../src/store/sqlite/migrations.ts";
+import { copyDatabase, type Copied, type CopyProgress } from "../../src/copy/copy.ts";
+import { columnsOf, COPIED_TABLES, OWN_TABLES } from "../../src/copy/tables.ts";
+import type { Engine } from "../../src/database/engine.ts";
+import { openEngine } from "../../src/database/open.ts";
+import { partsOf } from "../../src/database/introspection.ts";
+import { sql } from "../../src/database/sql.ts";
+import {
+  mysqlMigrations,
+  postgresMigrations,
+  sqliteMigrations,
+} from "../../src/database/migrations/history.ts";
 import { engines, type Place } from "../registry/places.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -73,8 +75,11 @@ async function onEngine<T>(url: string, body: (engine: Engine) => Promise<T>): P
 }
 
 suite("the tables of a copy", () => {
-  const flavour = { collation: "utf8mb4_bin" } as Parameters<typeof migrationsFor>[0];
-  const schemas = { onSqlite, onPostgres, onMysql: migrationsFor(flavour) };
+  const schemas = {
+    onSqlite: sqliteMigrations,
+    onPostgres: postgresMigrations,
+    onMysql: mysqlMigrations({ collation: "utf8mb4_bin" }),
+  };
 
   for (const [name, migrations] of Object.entries(schemas)) {
     test(`are all tables that the migrations create: ${name}`, () => {
@@ -157,7 +162,7 @@ async function goesOn(url: string, waiting: string): Promise<void> {
     findings.map(({ check }) => check),
     ["effect-in-doubt"],
   );
-  assert.equal((await holdfast.jobs.doubts()).length, 1, "nobody paid twice");
+  assert.equal((await holdfast.jobs.effectsInDoubt()).length, 1, "nobody paid twice");
   const [before] = await holdfast.jobs.steps(waiting);
   const quotes = ran.quote;
   const worker = await holdfast.startWorker({
@@ -227,10 +232,10 @@ suite("a copy is refused", () => {
     await using holdfast = await openHoldfast(source);
     await holdfast.enqueue(plain, 1);
     const worker = newWorker({ slots: null });
-    await holdfast.store.register(worker);
+    await holdfast.store.workers.register(worker);
     const leaseMs = 60_000;
     const wanted = { queues: ["default"], tasks: null, limit: 1, leaseMs, worker: worker.id };
-    const [job] = await holdfast.store.claim(wanted);
+    const [job] = await holdfast.store.jobs.claim(wanted);
     const target = file();
     await holdfast.locks.with("order:7", {}, async () => {
       await assert.rejects(copy(source, target), (error: Error) => {
@@ -253,9 +258,9 @@ suite("a copy is refused", () => {
     {
       await using holdfast = await openHoldfast(source);
       ({ id } = await holdfast.enqueue(plain, 1));
-      await holdfast.store.register(worker);
+      await holdfast.store.workers.register(worker);
       const wanted = { queues: ["default"], tasks: null, limit: 1, leaseMs: 100 };
-      await holdfast.store.claim({ ...wanted, worker: worker.id });
+      await holdfast.store.jobs.claim({ ...wanted, worker: worker.id });
     }
     await onEngine(source, async (engine) => {
       await engine.run(sql`update holdfast.worker set heartbeat_at = heartbeat_at - 61000`);
@@ -268,7 +273,7 @@ suite("a copy is refused", () => {
     });
     await copy(source, target);
     await using holdfast = await openHoldfast(target);
-    const [row] = await holdfast.store.workers({ limit: 10 });
+    const [row] = await holdfast.store.workers.list({ limit: 10 });
     assert.deepEqual([row?.id, row?.status, row?.reason], [worker.id, "stopped", "stale"]);
     assert.equal((await holdfast.jobs.get(id))?.status, "processing");
     await using second = await holdfast.startWorker({ name: "mailer", tasks });
@@ -325,7 +330,7 @@ for (const { name, skip, place } of engines) {
     async () => {
       await using at = await place();
       await using holdfast = await openHoldfast(at.url);
-      const { engine } = holdfast.store as SqlStore;
+      const { engine } = holdfast.store.db;
       const begin = (): Promise<void> => engine.transaction((tx) => tx.insert("copy", [MARKER]));
       await holdfast.enqueue(plain, 1);
       await assert.rejects(begin(), /a copy begins in an empty database/);
@@ -333,13 +338,13 @@ for (const { name, skip, place } of engines) {
       await engine.run(sql`delete from holdfast.job`);
       await begin();
       const worker = newWorker({ slots: null });
-      await assert.rejects(holdfast.store.register(worker), /this database is incomplete/);
+      await assert.rejects(holdfast.store.workers.register(worker), /this database is incomplete/);
       await assert.rejects(begin(), withCode("STORE_REFUSED"));
       await assert.rejects(engine.run(sql`delete from holdfast.copy`), /is not deleted/);
       await engine.run(sql`update holdfast.copy set ended_at = 5`);
       const reopen = sql`update holdfast.copy set ended_at = null`;
       await assert.rejects(engine.run(reopen), /stays complete/);
-      await holdfast.store.register(worker);
+      await holdfast.store.workers.register(worker);
     },
   );
 }
@@ -350,7 +355,7 @@ test(
   async () => {
     await using at = (await postgres?.place()) as Place;
     await using holdfast = await openHoldfast(at.url);
-    const { engine } = holdfast.store as SqlStore;
+    const { engine } = holdfast.store.db;
     await engine.transaction((tx) => tx.insert("copy", [MARKER]));
     for (const call of [sql`holdfast.enqueue('mail')`, sql`holdfast.acquire_lease('a')`]) {
       await assert.rejects(engine.all(sql`select ${call}`), /this database is incomplete/);

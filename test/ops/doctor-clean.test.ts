@@ -1,12 +1,13 @@
-/** A system that is busy, in which workers died and were buried, is found well: before, meanwhile and afterwards. */
+/** A system that is busy, in which workers died and were reaped, is found well: before, meanwhile and afterwards. */
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
-import { defineEvent, defineTask, defineWorkflow, Doctor, openHoldfast } from "../../src/index.ts";
-import type { Diagnosis, Holdfast } from "../../src/index.ts";
+import { type Diagnosis, Doctor } from "../../src/app/ops.ts";
+import { defineEvent, defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { newWorker, silence } from "../support/workers.ts";
 import { until } from "../worker/observe.ts";
-import { engines } from "./sickbed.ts";
+import { sampledEngines } from "../registry/places.ts";
 
 const JOBS = 150;
 
@@ -15,7 +16,7 @@ const child = defineTask({ name: "child", run: async () => "called" });
 const plain = defineTask({ name: "plain", run: async (n: number) => n });
 const flaky = defineTask({
   name: "flaky",
-  retry: { attempts: 3, first: "10ms", most: "20ms" },
+  retry: { maxAttempts: 3, backoff: { initial: "10ms", max: "20ms" } },
   async run(n: number, ctx) {
     if (n % 2 === 0 || ctx.attempt === 1) throw new Error("no");
   },
@@ -88,20 +89,20 @@ async function bustle(holdfast: Holdfast): Promise<void> {
 }
 
 /** Two that died: one has been silent for long, of the other it was seen that its process is gone. */
-async function bury({ store }: Holdfast): Promise<void> {
+async function reap({ store }: Holdfast): Promise<void> {
   const [silent, gone] = [newWorker({ slots: null }), newWorker({ slots: null })];
-  await store.register(silent);
-  await store.register(gone);
+  await store.workers.register(silent);
+  await store.workers.register(gone);
   const held = { queues: ["graveyard"], tasks: null, limit: 1, leaseMs: 60_000 };
-  await store.claim({ ...held, worker: gone.id });
-  const closed = await store.closeDead({ ...silence, gone: [silent.id, gone.id] });
+  await store.jobs.claim({ ...held, worker: gone.id });
+  const closed = await store.workers.closeDead({ ...silence, gone: [silent.id, gone.id] });
   assert.equal(closed.length, 2);
   const dead = [silent.id, gone.id];
-  const taken = await store.reclaimFrom({ workers: dead, crashesMax: 3, limit: 10 });
+  const taken = await store.jobs.reclaimFrom({ workers: dead, crashesMax: 3, limit: 10 });
   assert.equal(taken.length, 1);
 }
 
-for (const engine of engines) {
+for (const engine of sampledEngines) {
   describe(engine.name, { skip: engine.skip, timeout: 60_000 }, () => {
     test("a busy system is found well, all the time", async () => {
       await using place = await engine.place();
@@ -111,7 +112,7 @@ for (const engine of engines) {
       for (const name of ["mailer", "shipper"]) {
         await holdfast.startWorker({ name, tasks, workflows: [parcel, line], concurrency: 5 });
       }
-      await bury(holdfast);
+      await reap(holdfast);
       let bustling = true;
       const busy = bustle(holdfast).finally(() => void (bustling = false));
       const looks: Diagnosis[] = [];

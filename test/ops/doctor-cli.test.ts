@@ -33,14 +33,14 @@ suite("holdfast doctor", () => {
     const { code, stdout, stderr } = await desk.holdfast(["doctor"]);
     assert.deepEqual([code, stderr], [0, ""]);
     assert.match(stdout, /^ok {2}jobs +job-in-two-tables, job-nowhere, state-without-job\n/);
-    assert.match(stdout, /\n\n\d+ checks in \d+ ms: all is well\.\n$/);
+    assert.match(stdout, /\n\n\d+ checks in \d+ ms: no problems\.\n$/);
     assert.ok(stdout.split("\n").every((line) => line.length <= 80));
   });
 
   test("lists what it looks for", async () => {
     const { stdout } = await desk.holdfast(["doctor", "--list"]);
-    assert.match(stdout, /^CHECK +ABOUT +SEVERITY +COST +MENDS +WHAT IT FINDS\n/);
-    assert.match(stdout, /^lease-expired +leases +warning +quick +--fix +Leases ran out/m);
+    assert.match(stdout, /^CHECK +ABOUT +SEVERITY +COST +FIX +WHAT IT FINDS\n/);
+    assert.match(stdout, /^lease-expired +leases +warning +quick +yes +Leases expired/m);
     const { checks } = await desk.json(["doctor", "--list"]);
     assert.equal(checks.length, stdout.trimEnd().split("\n").length - 1);
   });
@@ -61,7 +61,7 @@ suite("holdfast doctor", () => {
     assertRefused(
       await desk.holdfast(["doctor", "--check", "job-happy"]),
       2,
-      /no check 'job-happy'/,
+      /unknown check 'job-happy'/,
     );
     assertRefused(await desk.holdfast(["doctor", "--since", "once"]), 2, /--since/);
   });
@@ -70,25 +70,25 @@ suite("holdfast doctor", () => {
     byHand(desk, `insert into holdfast_job_trace values ('${GONE}', '00-1-1-01', null)`);
     const { code, stdout } = await desk.holdfast(["doctor"]);
     assert.equal(code, 0);
-    assert.match(stdout, /^info trace-of-nobody\n/);
-    assert.match(stdout, /: 1 info, nothing that is wrong\.\n$/);
+    assert.match(stdout, /^info trace-orphaned\n/);
+    assert.match(stdout, /: 1 info, no problems\.\n$/);
   });
 
   test("says what is wrong, with whom, and what to do; and ends with 1", async () => {
     byHand(desk, `insert into holdfast_job_key values ('mail.send', 'k', '${GONE}')`);
     const { code, stdout, stderr } = await desk.holdfast(["doctor"]);
     assert.equal(code, 1);
-    assert.match(stdout, /^warning key-of-nobody\n {2}Keys are held by jobs/);
+    assert.match(stdout, /^warning key-orphaned\n {2}Keys are held by jobs/);
     assert.match(stdout, new RegExp(`^ {2}- job ${GONE} holds key 'k' of mail\\.send`, "m"));
-    assert.match(stdout, /^ {2}→ Let go of the keys \(--fix\)\.$/m);
+    assert.match(stdout, /^ {2}→ Release the keys \(--fix\)\.$/m);
     assert.match(stdout, /: 1 warning, 1 info\.\n$/);
-    assert.match(stderr, /^One check found something wrong/);
+    assert.match(stderr, /^One check found problems/);
     const inJson = await desk.holdfast(["doctor", "--json"]);
     assert.equal(inJson.code, 1);
     const { healthy, findings } = JSON.parse(inJson.stdout);
     assert.deepEqual(
       [healthy, findings[0].check, findings[0].fixable],
-      [false, "key-of-nobody", true],
+      [false, "key-orphaned", true],
     );
   });
 
@@ -96,20 +96,17 @@ suite("holdfast doctor", () => {
     assertRefused(
       await desk.holdfast(["doctor", "--fix", "--check", "job-nowhere"]),
       2,
-      /no remedy that is safe/,
+      /has no safe fix/,
     );
     const { code, stdout } = await desk.holdfast(["doctor", "--fix", "--reason", "tidy"]);
     assert.equal(code, 0);
-    assert.match(
-      stdout,
-      /^Mended key-of-nobody: 1 case\.\nMended trace-of-nobody: 1 case\.\n\nok /,
-    );
+    assert.match(stdout, /^Fixed key-orphaned: 1 case\.\nFixed trace-orphaned: 1 case\.\n\nok /);
     const { lines } = await desk.json(["audit"]);
     assert.deepEqual(
       lines.map(({ action, subject, reason }: Record<string, string>) => [action, subject, reason]),
       [
-        ["doctor.fix", "check key-of-nobody", "tidy"],
-        ["doctor.fix", "check trace-of-nobody", "tidy"],
+        ["doctor.fix", "check key-orphaned", "tidy"],
+        ["doctor.fix", "check trace-orphaned", "tidy"],
       ],
     );
     const { fixed, findings } = await desk.json(["doctor", "--fix"]);

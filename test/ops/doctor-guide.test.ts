@@ -2,18 +2,19 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { anatomy as mysql } from "../../src/store/mysql/anatomy.ts";
-import { anatomy as postgres } from "../../src/store/postgres/anatomy.ts";
-import { sharedChecks } from "../../src/store/checks/all.ts";
-import { anatomy as sqlite } from "../../src/store/sqlite/anatomy.ts";
+import { checks as mysql } from "../../src/doctor/mysql.ts";
+import { checks as postgres } from "../../src/doctor/postgres.ts";
+import { checkGroups } from "../../src/app/checks.ts";
+import { checks as sqlite } from "../../src/doctor/sqlite.ts";
 
 const guide = readFileSync(new URL("../../docs/guide/doctor.md", import.meta.url), "utf8")
   // As it is read: without what keeps a name in angle brackets from being taken for a tag.
   .replaceAll(String.raw`\<`, "<");
 
 test("the guide has every check, and no other, as it is", () => {
-  const own = [...sqlite.checks, ...postgres.checks, ...mysql.checks];
-  const checks = new Map([...sharedChecks(), ...own].map((check) => [check.name, check]));
+  const own = [...sqlite, ...postgres, ...mysql];
+  const shared = checkGroups.flatMap((group) => group.checks);
+  const checks = new Map([...shared, ...own].map((check) => [check.name, check]));
   const rows = new Map(
     guide
       .split("\n")
@@ -24,14 +25,18 @@ test("the guide has every check, and no other, as it is", () => {
       }),
   );
   assert.deepEqual([...rows.keys()].toSorted(), [...checks.keys()].toSorted());
-  for (const [name, [severity, cost, mended, problem]] of rows) {
+  for (const [name, [severity, cost, mended, problem, remedy]] of rows) {
     const check = checks.get(name);
     assert.deepEqual([severity, cost], [check?.severity, check?.cost], name);
     assert.equal(mended, check?.fix === undefined ? "" : "yes", name);
-    const told = [...own, ...sharedChecks()].filter((each) => each.name === name);
+    const told = [...own, ...shared].filter((each) => each.name === name);
     assert.ok(
       told.some((each) => problem?.startsWith(each.problem)),
       `${name}: ${problem}`,
+    );
+    assert.ok(
+      told.some((each) => each.remedy === remedy),
+      `${name}: ${remedy}`,
     );
   }
 });

@@ -7,17 +7,17 @@ import { setTimeout as pause } from "node:timers/promises";
 import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
 import type { Offender } from "../../src/core/finding.ts";
-import { Doctor, openHoldfast } from "../../src/index.ts";
-import type { Check } from "../../src/store/checks/check.ts";
-import { historyList, oldTransaction as oldOnMysql } from "../../src/store/mysql/anatomy.ts";
-import { openStore } from "../../src/store/open.ts";
+import { Doctor } from "../../src/app/ops.ts";
+import { openHoldfast } from "../../src/index.ts";
+import type { Check } from "../../src/database/check.ts";
+import { historyList, oldTransaction as oldOnMysql } from "../../src/doctor/mysql.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
 import {
   deadRows,
   oldTransaction as oldOnPostgres,
   preparedTransaction,
-} from "../../src/store/postgres/checks.ts";
-import { walFile } from "../../src/store/sqlite/anatomy.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+} from "../../src/doctor/postgres.ts";
+import { walFile } from "../../src/doctor/sqlite.ts";
 import { tempFolder } from "../support/folder.ts";
 import { newJob } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -35,8 +35,8 @@ import { assertFound } from "./sickbed.ts";
 const look = { limit: 10, deep: false, sinceAt: null, pushWorks: async () => null };
 
 /** With another limit than the usual one, which takes minutes or gigabytes to reach. */
-function found(store: SqlStore, check: Check): Promise<Offender[]> {
-  return check.find(store.engine, look);
+function found(store: Store, check: Check): Promise<Offender[]> {
+  return check.find(store.db.engine, look);
 }
 
 const PASSWORD = "clerk";
@@ -57,7 +57,7 @@ async function assertBlind(url: string, blind: readonly string[]): Promise<void>
   const failed = checks.filter(({ outcome }) => outcome === "failed").map(({ name }) => name);
   assert.deepEqual(failed, blind);
   for (const finding of findings) {
-    assert.match(finding.problem, /^It could not be checked: /);
+    assert.match(finding.problem, /^The check could not run: /);
     assert.equal(finding.severity, "info");
   }
   assert.ok(checks.filter(({ outcome }) => outcome === "ok").length > 40);
@@ -67,12 +67,12 @@ describe("an SQLite file", { timeout: 60_000 }, () => {
   test("a log that is too large is found, and a file that breaks its own rules", async () => {
     using folder = tempFolder();
     const path = folder.file(".db");
-    const store = (await openStore(`sqlite:${path}`)) as SqlStore;
+    const store = await openStore(`sqlite:${path}`);
     await store.migrate();
-    assert.equal(await store.examine("wal-file", { limit: 1 }), null);
+    assert.equal(await store.checks.examine("wal-file", { limit: 1 }), null);
     const [large] = await found(store, walFile({ bytesMax: 1_000 }));
     assert.equal(large?.subject, `file ${path}-wal`);
-    assert.equal(await store.examine("file-integrity", { limit: 1, deep: true }), null);
+    assert.equal(await store.checks.examine("file-integrity", { limit: 1, deep: true }), null);
     const db = new DatabaseSync(path);
     db.exec("pragma ignore_check_constraints = on");
     db.exec("insert into holdfast_worker_type (name, slots) values ('crowd', 5000)");
@@ -84,9 +84,9 @@ describe("an SQLite file", { timeout: 60_000 }, () => {
   test("a file that other users can read is found", async () => {
     using folder = tempFolder();
     const path = folder.file(".db");
-    const store = (await openStore(`sqlite:${path}`)) as SqlStore;
+    const store = await openStore(`sqlite:${path}`);
     await store.migrate();
-    assert.equal(await store.examine("file-permissions", { limit: 3 }), null);
+    assert.equal(await store.checks.examine("file-permissions", { limit: 3 }), null);
     chmodSync(path, 0o640);
     await assertFound(store, "file-permissions", `file ${path}`);
     chmodSync(path, 0o600);
@@ -98,12 +98,12 @@ describe("an SQLite file", { timeout: 60_000 }, () => {
 
 describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }, () => {
   let server: GuardedServer;
-  let store: SqlStore;
+  let store: Store;
   let other: Client;
   before(async () => {
     const settings = { wal_level: "logical", max_prepared_transactions: "2", autovacuum: "off" };
     server = await startPostgres({ settings });
-    store = (await openStore(server.url)) as SqlStore;
+    store = await openStore(server.url);
     await store.migrate();
     other = new Client({ connectionString: server.url, application_name: "somebody" });
     await other.connect();
@@ -117,7 +117,7 @@ describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }
   test("an autovacuum that is off is found, of the server and of a table", async () => {
     await assertFound(store, "autovacuum-off", "server");
     await other.query("alter table holdfast.lock set (autovacuum_enabled = false)");
-    const finding = await store.examine("autovacuum-off", { limit: 5 });
+    const finding = await store.checks.examine("autovacuum-off", { limit: 5 });
     assert.deepEqual(
       finding?.offenders.map(({ subject }) => subject),
       ["server", "table lock"],
@@ -126,8 +126,8 @@ describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }
 
   test("dead rows that nobody cleans up are found", async () => {
     assert.deepEqual(await found(store, deadRows({ most: 10 })), []);
-    assert.equal(await store.examine("dead-rows", { limit: 1 }), null);
-    await store.enqueue(Array.from({ length: 50 }, () => newJob()));
+    assert.equal(await store.checks.examine("dead-rows", { limit: 1 }), null);
+    await store.jobs.enqueue(Array.from({ length: 50 }, () => newJob()));
     await other.query("delete from holdfast.ready");
     await other.query("select pg_stat_force_next_flush()").catch(() => {}); // before 15 it takes its time
     const dead = await until("the dead rows are counted", async () => {
@@ -139,27 +139,30 @@ describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }
   });
 
   test("a transaction that stays open is found, with whose it is", async () => {
-    assert.equal(await store.examine("old-transaction", { limit: 1 }), null);
+    assert.equal(await store.checks.examine("old-transaction", { limit: 1 }), null);
     await other.query("begin");
     const { rows } = await other.query<{ pid: number }>("select pg_backend_pid() as pid");
     const sessions = await found(store, oldOnPostgres({ openMsMax: 0 }));
     await other.query("rollback");
     const session = sessions.find(({ subject }) => subject === `session ${rows[0]?.pid}`);
-    assert.match(session?.detail ?? "", /^of holdfast \(somebody\) is idle in transaction, /);
+    assert.match(
+      session?.detail ?? "",
+      /^of holdfast \(somebody\) is idle in transaction and has been in a transaction for /,
+    );
   });
 
   test("a transaction that was prepared and forgotten is found", async () => {
     await other.query(
       "begin; update holdfast.audit_head set seq = seq; prepare transaction 'left'",
     );
-    assert.equal(await store.examine("prepared-transaction", { limit: 1 }), null);
+    assert.equal(await store.checks.examine("prepared-transaction", { limit: 1 }), null);
     const [prepared] = await found(store, preparedTransaction({ openMsMax: 0 }));
     await other.query("rollback prepared 'left'");
     assert.equal(prepared?.subject, "prepared transaction left");
   });
 
   test("a replication slot that nobody uses is found", async () => {
-    assert.equal(await store.examine("replication-slot", { limit: 1 }), null);
+    assert.equal(await store.checks.examine("replication-slot", { limit: 1 }), null);
     await other.query("select pg_create_logical_replication_slot('left', 'test_decoding')");
     await assertFound(store, "replication-slot", "slot left");
     await other.query("select pg_drop_replication_slot('left')");
@@ -181,16 +184,16 @@ describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }
     const { healthy, checks, findings } = await doctor.examine({ checks: rest });
     const failed = checks.filter(({ outcome }) => outcome === "failed").map(({ name }) => name);
     assert.deepEqual([healthy, failed], [true, ["old-transaction"]]);
-    assert.match(findings[0]?.problem ?? "", /^It could not be checked: .*pg_read_all_stats/);
+    assert.match(findings[0]?.problem ?? "", /^The check could not run: .*pg_read_all_stats/);
   });
 });
 
 describe("a MariaDB", { timeout: 120_000, skip: missing("mysql") }, () => {
   let database: ScratchDatabase;
-  let store: SqlStore;
+  let store: Store;
   before(async () => {
     database = await scratchDatabase("mysql");
-    store = (await openStore(database.url)) as SqlStore;
+    store = await openStore(database.url);
     await store.migrate();
   });
   after(async () => {
@@ -199,8 +202,8 @@ describe("a MariaDB", { timeout: 120_000, skip: missing("mysql") }, () => {
   });
 
   test("a transaction that stays open is found, and the old versions that it keeps", async () => {
-    assert.equal(await store.examine("old-transaction", { limit: 1 }), null);
-    assert.equal(await store.examine("history-list", { limit: 1 }), null);
+    assert.equal(await store.checks.examine("old-transaction", { limit: 1 }), null);
+    assert.equal(await store.checks.examine("history-list", { limit: 1 }), null);
     const other = await createConnection(database.url);
     await other.query("start transaction with consistent snapshot");
     await other.query("select * from holdfast_audit_head for update");
@@ -211,7 +214,7 @@ describe("a MariaDB", { timeout: 120_000, skip: missing("mysql") }, () => {
       return sessions.some(({ subject }) => subject === `session ${other.threadId}`);
     });
     const history = await until("the old versions are counted", async () => {
-      for (let beat = 0; beat < 20; beat += 1) await store.noteEnqueuer("abc1234");
+      for (let beat = 0; beat < 20; beat += 1) await store.workers.noteEnqueuer("abc1234");
       return (await found(store, historyList({ most: 10 })))[0];
     });
     assert.equal(history.subject, "server");

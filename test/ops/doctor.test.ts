@@ -1,8 +1,9 @@
 /** For every check, a violation is planted, and the check finds it: with its name, on every database. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { Doctor, openHoldfast } from "../../src/index.ts";
-import { partsOf } from "../../src/store/schema-parts.ts";
+import { Doctor } from "../../src/app/ops.ts";
+import { openHoldfast } from "../../src/index.ts";
+import { partsOf } from "../../src/database/introspection.ts";
 import { traceId } from "../../src/core/job.ts";
 import { ailments } from "../support/ailments.ts";
 import {
@@ -21,7 +22,8 @@ import {
 } from "../support/jobs.ts";
 import { start } from "../support/workers.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { assertFound, engines, Sickbed } from "./sickbed.ts";
+import { engines, sampledEngines } from "../registry/places.ts";
+import { assertFound, Sickbed } from "./sickbed.ts";
 
 /** Planted in doctor-servers.test.ts. */
 const OF_SERVERS: Readonly<Record<string, readonly string[]>> = {
@@ -42,7 +44,7 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
   async "lease-of-stopped-worker"({ store, clock }) {
     const { id } = await start(store);
     await startOne(store, {}, { worker: id, leaseMs: HOUR_MS });
-    await store.moveWorker(id, { state: "stopped", reason: "stale" });
+    await store.workers.move(id, { state: "stopped", reason: "stale" });
     clock.advance(60_000);
   },
   async "lease-expired"({ store, clock }) {
@@ -53,7 +55,7 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
     const claimed = await startOne(store);
     await startOne(store, { queue: "slow" }, { leaseMs: HOUR_MS });
     clock.advance(15_000);
-    await store.extend([fenceOf(claimed)], LEASE_MS);
+    await store.jobs.extend([fenceOf(claimed)], LEASE_MS);
     clock.advance(29_000);
   },
   async "lease-of-unknown-worker"({ store }) {
@@ -69,7 +71,7 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
   },
   async "worker-hung"({ store, clock }) {
     const { id } = await start(store);
-    await store.moveWorker(id, { state: "stopping", reason: "asked" });
+    await store.workers.move(id, { state: "stopping", reason: "asked" });
     clock.advance(120_000);
   },
   async "worker-too-many"({ store }) {
@@ -82,10 +84,10 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
     await start(store, { type: "other", slots: null, version: "def5678" });
   },
   async "enqueuer-version-drift"({ store, clock }) {
-    await store.noteEnqueuer("old0001");
+    await store.workers.noteEnqueuer("old0001");
     clock.advance(5 * 60_000 + 1);
     await start(store);
-    await store.noteEnqueuer("abc1234");
+    await store.workers.noteEnqueuer("abc1234");
   },
   async "job-overdue"({ store, clock }) {
     await enqueueOne(store, { start: { delayMs: 1_000 } });
@@ -95,7 +97,7 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
     await ailments["effect-in-doubt"]?.befall(bed);
     await settleOne(bed.store, suspended(await startOne(bed.store), HOUR_MS));
   },
-  async "job-stranded"({ store, clock }) {
+  async "job-unclaimable"({ store, clock }) {
     await start(store, { tasks: ["mail.send"] });
     await enqueueOne(store);
     clock.advance(30_000);
@@ -105,20 +107,20 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
   async "effect-left-open"(bed) {
     await ailments["effect-in-doubt"]?.befall(bed);
   },
-  async "key-of-nobody"({ store }) {
+  async "key-orphaned"({ store }) {
     for (const status of ["pending", "scheduled", "processing"] as const) {
       await jobIn(store, status, { key: status, queue: status });
     }
   },
-  async "kept-key-of-nobody"({ store }) {
+  async "kept-key-orphaned"({ store }) {
     await settleOne(store, done(await startOne(store, { key: "k", keyForMs: HOUR_MS })));
   },
   async "item-waits-for-missing-job"(bed) {
-    await ailments["item-job-of-nobody"]?.befall(bed); // of one that ended it is known how
+    await ailments["item-job-orphaned"]?.befall(bed); // of one that ended it is known how
   },
   async "lock-left-behind"({ store, clock }) {
     const request = { key: "order:42", holder: nextId(), owner: "shop", trace: null };
-    await store.takeLock({ ...request, ttlMs: 15_000, contender: nextId() });
+    await store.locks.take({ ...request, ttlMs: 15_000, contender: nextId() });
     clock.advance(15_000 + 10 * 60_000);
   },
   async "trace-of-another-owner"({ store }) {
@@ -127,19 +129,19 @@ const nearly: Readonly<Record<string, (bed: Sickbed) => Promise<unknown>>> = {
     await settleOne(store, released(claimed));
     const again = await claimOne(store, { worker: "another" }); // of the same number
     for (const trace of [traceId(claimed), traceId(again), "whatever the actor traces by"]) {
-      await store.noteAction({ id: nextId(), actor: "ada", traceId: trace }, action);
+      await store.audit.note({ id: nextId(), actor: "ada", traceId: trace }, action);
     }
   },
 };
 
-for (const engine of engines) {
+for (const engine of sampledEngines) {
   describe(engine.name, { skip: engine.skip, timeout: 120_000 }, () => {
     let bed: Sickbed;
     before(async () => void (bed = await Sickbed.make(engine)));
     after(() => bed[Symbol.asyncDispose]());
 
     test("every check has a violation that it is tried with", async () => {
-      const known = (await bed.store.checks()).map(({ name }) => name);
+      const known = (await bed.store.checks.list()).map(({ name }) => name);
       const planted = new Set(Object.keys(ailments).map(checkOf));
       const tried = [...planted, "schema-missing", ...(OF_SERVERS[bed.kind] ?? [])];
       assert.deepEqual(known.toSorted(), tried.toSorted());
@@ -150,7 +152,7 @@ for (const engine of engines) {
       test(`${ailment} is found, and was not there before`, async () => {
         const name = checkOf(ailment);
         await bed.recover();
-        assert.equal(await bed.store.examine(name, { limit: 10 }), null);
+        assert.equal(await bed.store.checks.examine(name, { limit: 10 }), null);
         await assertFound(bed.store, name, await befall(bed));
       });
     }
@@ -159,7 +161,7 @@ for (const engine of engines) {
       test(`${name} is not found where it is not so yet`, async () => {
         await bed.recover();
         await befall(bed);
-        assert.equal(await bed.store.examine(name, { limit: 10 }), null);
+        assert.equal(await bed.store.checks.examine(name, { limit: 10 }), null);
       });
     }
 
@@ -176,29 +178,31 @@ for (const engine of engines) {
       const look = { limit: 1, sinceAt: bed.clock.now() + 1 };
       for (const check of ["worker-id-format", "trace-of-another-owner"]) {
         await ailments[check]?.befall(bed);
-        assert.equal(await bed.store.examine(check, look), null);
-        assert.notEqual(await bed.store.examine(check, { limit: 1, deep: true }), null);
+        assert.equal(await bed.store.checks.examine(check, look), null);
+        assert.notEqual(await bed.store.checks.examine(check, { limit: 1, deep: true }), null);
       }
     });
   });
+}
 
+for (const engine of engines) {
   describe(`the schema on ${engine.name}`, { skip: engine.skip, timeout: 60_000 }, () => {
     test("is read off the migrations as it is, and what is missing is found", async () => {
       await using bed = await Sickbed.make(engine);
       const { store } = bed;
-      const wanted = partsOf(store.engine.migrations);
+      const wanted = partsOf(store.db.engine.migrations);
       // What makes the rest of it by itself: keys' own indexes, weeks, and the table of migrations.
       const byItself =
         /migration|_pkey$|_key$|_idx\d*$|_\d{8}|_default\.|of \w+_default$|\.workflow$/;
       const ofView = /^column (?:job_state|jobs|attempts|leases|workers)\./;
-      const there = await store.engine.anatomy.catalogue(store.engine);
+      const there = await store.db.engine.introspection.catalogue(store.db.engine);
       const extra = there.filter((part) => !wanted.includes(part));
       assert.deepEqual(
         extra.filter((part) => !byItself.test(part) && !ofView.test(part)),
         [],
       );
       const gone = await breakSchema(bed);
-      const found = await store.examine("schema-missing", { limit: 1_000 });
+      const found = await store.checks.examine("schema-missing", { limit: 1_000 });
       const subjects = found?.offenders.map(({ subject }) => subject) ?? [];
       for (const part of gone) assert.ok(subjects.includes(part), `${part} is not missed`);
     });
@@ -227,13 +231,13 @@ async function breakSchema(bed: Sickbed): Promise<string[]> {
   if (kind === "mysql") {
     await bed.byHand("drop index by_due on holdfast.waiting");
     await bed.byHand("drop view holdfast.jobs");
-    await bed.byHand("drop table holdfast.rollup");
+    await bed.byHand("drop table holdfast.minute_total");
     await bed.byHand("alter table holdfast.attempt drop column error");
     await bed.byHand("drop trigger holdfast.step_stays");
     return [
       "index waiting.by_due",
       "view jobs",
-      "table rollup",
+      "table minute_total",
       "column attempt.error",
       "trigger step_stays",
     ];
@@ -242,9 +246,9 @@ async function breakSchema(bed: Sickbed): Promise<string[]> {
     kind === "sqlite" ? "drop index holdfast_waiting_due" : "drop index holdfast.waiting_due",
   );
   await bed.byHand("drop view holdfast.jobs");
-  await bed.byHand("drop table holdfast.rollup");
+  await bed.byHand("drop table holdfast.minute_total");
   if (kind === "sqlite") await bed.byHand("drop trigger holdfast.step_stays");
-  const gone = ["index waiting_due", "view jobs", "table rollup", "trigger step_stays"];
+  const gone = ["index waiting_due", "view jobs", "table minute_total", "trigger step_stays"];
   if (kind === "sqlite") return gone;
   await bed.byHand("alter table holdfast.step disable trigger step_stays");
   await bed.byHand("alter table holdfast.lease drop constraint lease_pkey");

@@ -1,13 +1,14 @@
 /** A process that folds minutes and is killed when their rows are written and nothing is committed. */
-import { openStore } from "../../src/store/open.ts";
-import type { Transaction } from "../../src/store/engine.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
+import { openStore, storeOn } from "../../src/app/store.ts";
+import type { Transaction } from "../../src/database/engine.ts";
 import { testRuntime } from "../support/runtime.ts";
 
 const [url = "", now = ""] = process.argv.slice(2);
-const { engine } = (await openStore(url, {
-  runtime: testRuntime({ startAt: Number(now) }),
-})) as SqlStore;
+const { engine } = (
+  await openStore(url, {
+    runtime: testRuntime({ startAt: Number(now) }),
+  })
+).db;
 
 /** The parent kills us while we wait. */
 async function hang(): Promise<never> {
@@ -29,4 +30,4 @@ const victim = new Proxy(engine, {
   },
 });
 
-await new SqlStore(victim).foldMinutes({ limit: 10 });
+await (await storeOn(victim)).stats.foldMinutes({ limit: 10 });

@@ -3,10 +3,11 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { defineTask, Doctor, openHoldfast } from "../../src/index.ts";
-import { schema } from "../../src/config/schema.ts";
-import { openEngine } from "../../src/store/open.ts";
-import { sampledEngines } from "../registry/places.ts";
+import { Doctor } from "../../src/app/ops.ts";
+import { defineTask, openHoldfast } from "../../src/index.ts";
+import { schema } from "../../src/app/settings.ts";
+import { openEngine } from "../../src/database/open.ts";
+import { drawnEngines } from "../registry/places.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
@@ -64,7 +65,7 @@ const DIALECTS: Record<string, { block: string; id: string; time: string; prefix
   },
 };
 
-for (const { name, skip, place } of sampledEngines) {
+for (const { name, skip, place } of drawnEngines("home-made")) {
   describe(`docs/guide/home-made.md on ${name}`, { skip, timeout: 60_000 }, () => {
     test("its SQL brings jobs over with their ids, attempts and times", async () => {
       await using at = await place();
@@ -92,7 +93,7 @@ for (const { name, skip, place } of sampledEngines) {
       const [bob] = await holdfast.jobs.list({ key: "12" });
       assert.match(bob?.id ?? "", /^[0-9a-f]{8}-[0-9a-f]{4}-7000-8000-000000000012$/);
       assert.deepEqual(
-        [bob?.status, bob?.attempts, bob?.attemptsMax, bob?.priority],
+        [bob?.status, bob?.attempts, bob?.maxAttempts, bob?.priority],
         ["retry", 2, 3, 5],
       );
       const [attempt] = await holdfast.jobs.attempts(bob?.id ?? "");
@@ -109,7 +110,7 @@ for (const { name, skip, place } of sampledEngines) {
       const said: string[] = [];
       const mail = defineTask({
         name: "mail",
-        retry: { attempts: 3 },
+        retry: { maxAttempts: 3 },
         async run({ to }: { to: string }, ctx) {
           said.push(`${to} ${ctx.attempt}`);
         },
@@ -127,8 +128,8 @@ for (const { name, skip, place } of sampledEngines) {
 
 async function toursComeOver(holdfast: Awaited<ReturnType<typeof openHoldfast>>): Promise<void> {
   const path = folder.file(".ts");
-  const library = join(import.meta.dirname, "../../src/index.ts");
-  writeFileSync(path, block("ts").replace('"holdfast"', JSON.stringify(library)));
+  const library = join(import.meta.dirname, "../../src/workflows/index.ts");
+  writeFileSync(path, block("ts").replace('"holdfast/workflows"', JSON.stringify(library)));
   const { importTours, tour } = await import(path);
   const at = (text: string): Date => new Date(text);
   const rows = [

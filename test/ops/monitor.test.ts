@@ -1,10 +1,11 @@
 /** The monitor: one line for all processes, an observation in each, and nothing that stops it. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, GiveUp, openHoldfast, openStore, type Holdfast } from "../../src/index.ts";
+import { openStore } from "../../src/app/store.ts";
+import { defineTask, GiveUpError, type Holdfast, openHoldfast } from "../../src/index.ts";
 import type { Finding } from "../../src/core/finding.ts";
-import { startMonitor, type Monitor, type MonitorOptions } from "../../src/ops/monitor.ts";
-import type { Observation } from "../../src/ops/observation.ts";
+import { startMonitor, type Monitor, type MonitorOptions } from "../../src/monitoring/monitor.ts";
+import type { Observation } from "../../src/monitoring/observation.ts";
 import { testClock, type TestClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { keepLog, withCode, type KeptLog, type LogLine } from "../worker/observe.ts";
@@ -77,11 +78,11 @@ suite("a monitor", () => {
     // Each looks as often as if it was alone.
     for (const observations of seen) {
       assert.ok(observations.length >= 40 && observations.length <= 45, `${observations.length}`);
-      assert.ok(observations.every(({ census }) => census !== null));
+      assert.ok(observations.every(({ counts }) => counts !== null));
     }
     for (const monitor of monitors) {
-      const { at = 0, census } = monitor.latest() ?? {};
-      assert.ok(at - (census?.countedAt ?? 0) < 30_000);
+      const { at = 0, counts } = monitor.latest() ?? {};
+      assert.ok(at - (counts?.countedAt ?? 0) < 30_000);
     }
   });
 
@@ -90,11 +91,11 @@ suite("a monitor", () => {
     const { holdfast, clock, log } = place;
     place.watch();
     await clock.settle();
-    assert.deepEqual((await holdfast.figures.census())?.queues, []);
+    assert.deepEqual((await holdfast.figures.counts())?.queues, []);
     await holdfast.enqueue("x", null);
     await clock.advance("5s");
-    const census = await holdfast.figures.census();
-    assert.equal(census?.queues[0]?.counts.pending, 1);
+    const counts = await holdfast.figures.counts();
+    assert.equal(counts?.queues[0]?.counts.pending, 1);
     await clock.advance("20s");
     assert.equal(linesOf(log).length, 2); // and then as seldom as it is told to
   });
@@ -106,9 +107,9 @@ suite("a monitor", () => {
     const wait = defineTask({ name: "wait", queue: "slow", run: () => gate.promise });
     const mail = defineTask({
       name: "mail",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run(n: number) {
-        if (n === 0) throw new GiveUp("no such address");
+        if (n === 0) throw new GiveUpError("no such address");
         return null;
       },
     });
@@ -124,20 +125,20 @@ suite("a monitor", () => {
     assert.equal(more.length, 0);
     assert.equal(
       line?.message,
-      "queues: 2 pending (the oldest for 10s), 1 processing; 3 completed, 1 failed in 15 minutes (75.0 %)",
+      "queues: 2 pending (the oldest for 10s), 1 processing; 3 done, 1 failed in 15 minutes (75.0 %)",
     );
     assert.deepEqual(line.facts, {
       event: "queues:counted",
       pending: 2,
       processing: 1,
       oldestPendingMs: 10_000,
-      completed: 3,
+      done: 3,
       failed: 1,
       successRate: 0.75,
     });
-    const { census, minutes } = monitor.latest() ?? {};
+    const { counts: counted, minutes } = monitor.latest() ?? {};
     assert.deepEqual(
-      census?.queues.map(({ queue, counts }) => [queue, counts.pending, counts.done]),
+      counted?.queues.map(({ queue, counts }) => [queue, counts.pending, counts.done]),
       [
         ["default", 0, 3],
         ["nobody's", 2, 0],
@@ -156,7 +157,7 @@ suite("a monitor", () => {
     await place.clock.settle();
     assert.deepEqual(
       linesOf(place.log).map(({ message }) => message),
-      ["queues: 0 pending, 0 processing; 0 completed, 0 failed in 15 minutes"],
+      ["queues: 0 pending, 0 processing; 0 done, 0 failed in 15 minutes"],
     );
   });
 
@@ -235,7 +236,7 @@ suite("a monitor", () => {
     await clock.advance("6d");
     assert.equal((await holdfast.figures.minutes({ for: "7d" })).length, 1);
     await clock.advance("2d");
-    assert.deepEqual(await holdfast.store.minutes({ forMs: 1e12, limit: 10 }), []);
+    assert.deepEqual(await holdfast.store.stats.minutes({ forMs: 1e12, limit: 10 }), []);
   });
 
   test("looks no more when it is stopped", async () => {

@@ -3,18 +3,17 @@ import assert from "node:assert/strict";
 import {
   defineEvent,
   defineTask,
-  defineWorkflow,
-  GiveUp,
-  openHoldfast,
+  GiveUpError,
   type Holdfast,
+  openHoldfast,
 } from "../../src/index.ts";
-import { Tokens } from "../../src/server/tokens.ts";
-import { COPIED_TABLES, columnsOf } from "../../src/ops/copy-tables.ts";
-import { names, tableOf } from "../../src/ops/copy-rows.ts";
-import type { Engine, Row } from "../../src/store/engine.ts";
-import { openEngine } from "../../src/store/open.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import { sql } from "../../src/store/sql.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
+import { Tokens } from "../../src/tokens/tokens.ts";
+import { COPIED_TABLES, columnsOf } from "../../src/copy/tables.ts";
+import { names, tableOf } from "../../src/copy/rows.ts";
+import type { Engine, Row } from "../../src/database/engine.ts";
+import { openEngine } from "../../src/database/open.ts";
+import { sql } from "../../src/database/sql.ts";
 import { nextId } from "../support/jobs.ts";
 import { until } from "../worker/observe.ts";
 
@@ -28,12 +27,12 @@ export const plain = defineTask({ name: "plain", run: async (n: number) => n });
 const broken = defineTask({
   name: "broken",
   async run(text: string) {
-    throw new GiveUp(`no such address: ${text}`);
+    throw new GiveUpError(`no such address: ${text}`);
   },
 });
 const flaky = defineTask({
   name: "flaky",
-  retry: { attempts: 5, first: "1h", most: "1h" },
+  retry: { maxAttempts: 5, backoff: { initial: "1h", max: "1h" } },
   async run(_: null, ctx) {
     if (ctx.attempt === 1) throw new Error("ünreachable 🙈 \\ ' \" \n end");
     return ctx.attempt;
@@ -76,7 +75,7 @@ export const line = defineWorkflow({
 /** Uses the database at this URL, and leaves it without anything running. Returns the id of the order that waits. */
 export async function fill(url: string): Promise<{ order: string; doubt: string }> {
   await using holdfast = await openHoldfast(url, { version: "abc1234" });
-  const store = holdfast.store as SqlStore;
+  const store = holdfast.store;
   const doubt = await crashInEffect(holdfast);
   const worker = await holdfast.startWorker({ name: "mailer", tasks, slots: 1 });
   await holdfast.enqueueMany(plain, [1, 2, 3], (n) => ({ key: `plain-${n}`, keyFor: "2h" }));
@@ -92,7 +91,7 @@ export async function fill(url: string): Promise<{ order: string; doubt: string 
     );
     return (
       found.map((job) => job?.status).join() === "failed,retry,waiting,waiting" &&
-      (await holdfast.jobs.doubts()).length === 1
+      (await holdfast.jobs.effectsInDoubt()).length === 1
     );
   });
   await holdfast.emit(packed, "o-2", null);
@@ -104,7 +103,7 @@ export async function fill(url: string): Promise<{ order: string; doubt: string 
   await new Tokens(holdfast).create({ name: "cd", role: "operator" }, ada);
   await worker.stop();
   await holdfast.enqueueMany(plain, [6, 7, 8], () => ({ priority: 3 }));
-  await seldom(store.engine);
+  await seldom(store.db.engine);
   return { order: waiting.id, doubt };
 }
 
@@ -114,11 +113,11 @@ async function crashInEffect(holdfast: Holdfast): Promise<string> {
   const { id } = await holdfast.enqueue(careful, null);
   const worker = `mailer-${nextId()}`;
   const held = { queues: ["default"], tasks: ["careful"], limit: 1, leaseMs: 60_000 };
-  const [job] = await store.claim({ ...held, worker });
+  const [job] = await store.jobs.claim({ ...held, worker });
   assert.ok(job !== undefined);
-  const pay = { name: "pay", occurrence: 1, place: 1, kind: "effect" } as const;
-  assert.ok(await store.putStep(job, { ...pay, status: "begun", result: null, isNew: true }));
-  await store.reclaimFrom({ workers: [worker], crashesMax: 3, limit: 10 });
+  const pay = { name: "pay", occurrence: 1, position: 1, kind: "effect" } as const;
+  assert.ok(await store.steps.put(job, { ...pay, status: "begun", result: null, isNew: true }));
+  await store.jobs.reclaimFrom({ workers: [worker], crashesMax: 3, limit: 10 });
   return id;
 }
 
@@ -158,7 +157,7 @@ async function seldom(engine: Engine): Promise<void> {
       waits: "[]",
     },
     depth: { queue: "default", status: "pending", jobs: 7, oldest_at: 5 },
-    rollup: {
+    minute_total: {
       minute,
       queue: "default",
       arrived: 1,
@@ -182,17 +181,8 @@ async function seldom(engine: Engine): Promise<void> {
       raised_at: 3,
       resolved_at: null,
     },
-    alert_delivery: {
-      alert_id: id,
-      event: "raised",
-      target: "hook",
-      tries: 1,
-      due_at: null,
-      delivered_at: 4,
-      error: null,
-    },
     request: {
-      asker: "ci",
+      principal: "ci",
       request_key: "k",
       fingerprint: "f".repeat(64),
       seed: "s",
@@ -203,7 +193,7 @@ async function seldom(engine: Engine): Promise<void> {
   };
   await engine.transaction(async (tx) => {
     for (const [table, row] of Object.entries(rows)) await tx.insert(table, [row]);
-    await tx.run(sql`update holdfast.census set counted_at = 123456, took_ms = 7 where id = 1`);
+    await tx.run(sql`update holdfast.counts set counted_at = 123456, took_ms = 7 where id = 1`);
   });
 }
 

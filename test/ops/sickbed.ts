@@ -2,9 +2,8 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
-import { openStore } from "../../src/store/open.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { sql } from "../../src/database/sql.ts";
 import { engines, type EngineUnderTest } from "../registry/places.ts";
 import type { Patient } from "../support/ailments.ts";
 import { START_AT, testRuntime, type TestClock } from "../support/runtime.ts";
@@ -13,13 +12,13 @@ import { emptyTables, GUARDED_TABLES, WORKFLOW_TABLES } from "../support/tables.
 export { engines, type EngineUnderTest };
 
 export class Sickbed implements Patient, AsyncDisposable {
-  readonly store: SqlStore;
+  readonly store: Store;
   readonly clock: TestClock;
   readonly url: string;
   readonly #leave: () => Promise<void>;
 
   private constructor(parts: {
-    store: SqlStore;
+    store: Store;
     clock: TestClock;
     url: string;
     leave: () => Promise<void>;
@@ -34,7 +33,7 @@ export class Sickbed implements Patient, AsyncDisposable {
     const where = await place();
     const { url } = where;
     const runtime = testRuntime();
-    const store = (await openStore(url, { runtime })) as SqlStore;
+    const store = await openStore(url, { runtime });
     await store.migrate();
     const leave = async (): Promise<void> => {
       await store.close();
@@ -44,7 +43,7 @@ export class Sickbed implements Patient, AsyncDisposable {
   }
 
   get kind(): string {
-    return this.store.engine.address?.engine ?? "";
+    return this.store.db.engine.address?.engine ?? "";
   }
 
   /** Nothing watches meanwhile: no trigger of the tables it names, no foreign key. Afterwards, everything does again. */
@@ -66,8 +65,8 @@ export class Sickbed implements Patient, AsyncDisposable {
   async recover(): Promise<void> {
     this.clock.set(START_AT);
     await this.byHand("delete from holdfast.migration where version > 900");
-    await emptyTables(this.store.engine);
-    const [any] = await this.store.engine.all(sql`
+    await emptyTables(this.store.db.engine);
+    const [any] = await this.store.db.engine.all(sql`
       select 1 as found from holdfast.workflow
        union all
       select 1 from holdfast.item_due
@@ -85,14 +84,14 @@ export class Sickbed implements Patient, AsyncDisposable {
   }
 
   #asMaster(text: string): Promise<void> {
-    const { engine } = this.store;
+    const { engine } = this.store.db;
     return engine.transaction((tx) =>
       tx.script(`set local session_replication_role = replica; ${text}`),
     );
   }
 
   async #inFile(text: string, tables: ReadonlySet<string>): Promise<void> {
-    const { path } = (this.store.engine.address?.options ?? {}) as { path: string };
+    const { path } = (this.store.db.engine.address?.options ?? {}) as { path: string };
     const db = new DatabaseSync(path, { enableForeignKeyConstraints: false });
     const guards = db
       .prepare("select name, tbl_name as owner, sql from sqlite_schema where type = 'trigger'")
@@ -128,8 +127,8 @@ async function withoutTriggers(
 }
 
 /** The check finds this subject, and says what it was told to say. */
-export async function assertFound(store: SqlStore, name: string, subject: string): Promise<void> {
-  const found = await store.examine(name, { limit: 10 });
+export async function assertFound(store: Store, name: string, subject: string): Promise<void> {
+  const found = await store.checks.examine(name, { limit: 10 });
   assert.ok(found !== null, `${name} found nothing`);
   const { check, offenders, severity, problem, remedy } = found;
   assert.equal(check, name);
@@ -138,7 +137,7 @@ export async function assertFound(store: SqlStore, name: string, subject: string
     [subject],
   );
   assert.ok(offenders.every(({ detail }) => detail !== "" && !detail.includes("undefined")));
-  const record = (await store.checks()).find((each) => each.name === name);
+  const record = (await store.checks.list()).find((each) => each.name === name);
   assert.deepEqual(
     [severity, problem, remedy],
     [record?.severity, record?.problem, record?.remedy],

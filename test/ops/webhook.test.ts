@@ -6,13 +6,12 @@ import { readFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { after, suite, test } from "node:test";
 import { assert as assertAlways, nat, property } from "fast-check";
-import type { Alert } from "../../src/core/alert.ts";
-import { InvalidArgument } from "../../src/core/errors.ts";
+import type { Alert } from "../../src/alerts/alert.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
-import { isPublic } from "../../src/ops/addresses.ts";
-import { retryMs } from "../../src/ops/deliveries.ts";
-import { BODY_BYTES_MAX, bodyOf, signature, Webhooks } from "../../src/ops/webhook.ts";
-import type { WebhookAnswer } from "../../src/ops/webhook-request.ts";
+import { isPublic, type WebhookAnswer } from "../../src/alerts/webhook-request.ts";
+import { retryMs } from "../../src/alerts/delivery.ts";
+import { BODY_BYTES_MAX, bodyOf, signature, Webhooks } from "../../src/alerts/webhook.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { testRuntime } from "../support/runtime.ts";
 import { Hook } from "./alert-hook.ts";
@@ -35,7 +34,7 @@ const alert: Alert = {
   subject: "mail",
   severity: "critical",
   status: "raised",
-  message: "Queue mail has 3 jobs pending, and no live worker takes jobs from it.",
+  message: "Queue mail has 3 jobs pending but no live worker.",
   facts: { pending: 3 },
   sinceAt: 1_800_000_000_000,
   seenAt: 1_800_000_060_000,
@@ -361,7 +360,7 @@ suite("where it may go", () => {
       assert.throws(
         () => new Webhooks({ urls }, patient),
         {
-          name: "InvalidArgument",
+          name: "InvalidArgumentError",
           message: /is not a public address/,
         },
         host,
@@ -457,7 +456,10 @@ suite("where it may go", () => {
   });
 
   test("by http it goes to private addresses alone, and only if they are allowed", async () => {
-    assert.throws(() => new Webhooks({ urls: ["http://example.com/"] }, patient), InvalidArgument);
+    assert.throws(
+      () => new Webhooks({ urls: ["http://example.com/"] }, patient),
+      InvalidArgumentError,
+    );
     assert.throws(
       () => new Webhooks({ urls: ["http://8.8.8.8/"], allowPrivate: true }, patient),
       /has to go by https/,
@@ -493,13 +495,13 @@ suite("where it may go", () => {
         (error: Error) => {
           assert.match(error.message, words);
           assert.doesNotMatch(error.message, /s3cret/);
-          return error instanceof InvalidArgument;
+          return error instanceof InvalidArgumentError;
         },
       );
     }
     assert.throws(
       () => new Webhooks({ urls: [], secret: "s3cret" }, patient),
-      /^InvalidArgument: webhooks.secret: must have at least 16 characters.$/,
+      /^InvalidArgumentError: webhooks.secret: must have at least 16 characters.$/,
     );
   });
 

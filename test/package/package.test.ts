@@ -24,7 +24,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
     "cancelled, and its child is gone\n",
   "tour.ts":
     "scans: 29\n" +
-    "InvalidMove: Item night is 'partially completed': workflow 'tour' has no move 'begin' from there. There are: none.\n" +
+    "InvalidMoveError: Item night is 'partially completed': workflow 'tour' has no move 'begin' from there. There are: none.\n" +
     "night tour is partially completed\n" +
     "forgotten tour is auto-closed\n" +
     "night tour 1: dispatcher: new → assigned\n" +
@@ -33,6 +33,29 @@ const EXPECTED: Readonly<Record<string, string>> = {
     "forgotten tour 1: dispatcher: new → assigned\n" +
     "forgotten tour 2: holdfast: assigned → auto-closed (its time in the state is over)\n",
 };
+/** An application with something of every entry. */
+const TYPED = `
+import { defineTask, openHoldfast, StoreUnavailableError, type Job } from "holdfast";
+import { LockLostError, type Lock } from "holdfast/locks";
+import { Alerts, Doctor, startMonitor, type Lease } from "holdfast/ops";
+import { openTestHoldfast } from "holdfast/testing";
+import { defineWorkflow, type ItemRecord } from "holdfast/workflows";
+
+export const task = defineTask({ name: "a", run: (input: { n: number }) => input.n });
+export const order = defineWorkflow({ name: "order", initial: "open", states: { open: { final: true } }, moves: {} });
+await using holdfast = await openHoldfast("sqlite:a.db");
+export const job: Job<number> = await holdfast.enqueue(task, { n: 1 });
+export const doctor = new Doctor(holdfast);
+export const alerts = new Alerts({ holdfast });
+export const monitor = startMonitor(holdfast);
+export const bench = await openTestHoldfast();
+export const errors = [LockLostError, StoreUnavailableError];
+export type Held = [Lock, Lease, ItemRecord];
+// @ts-expect-error The store is internal.
+holdfast.store;
+// @ts-expect-error The store is internal.
+import { openStore } from "holdfast";
+`;
 const RUN_MS_MAX = 60_000;
 const INSTALL_MS_MAX = 180_000;
 
@@ -103,6 +126,15 @@ describe("the published package", () => {
   test("the command runs on it", () => {
     const help = run(process.execPath, ["node_modules/holdfast/bin/holdfast.js", "--help"], app);
     assert.match(help, /Usage: holdfast/);
+  });
+
+  test("its entries have types, and the database layer is in none of them", () => {
+    writeFileSync(join(app, "typed.ts"), TYPED);
+    const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
+    const types = ["--typeRoots", join(ROOT, "node_modules/@types"), "--types", "node"];
+    const options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", ...types];
+    const target = ["--target", "es2024", "--lib", "es2024,esnext.disposable"];
+    assert.equal(run(process.execPath, [compiler, ...options, ...target, "typed.ts"], app), "");
   });
 
   test("CommonJS applications can require it", () => {

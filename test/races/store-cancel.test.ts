@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import type { Status } from "../../src/core/job.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import { Crew, listen, openFile, temporaryFolder } from "./store-crew.ts";
 
 const MOVERS = 4;
@@ -60,7 +60,7 @@ async function cancelWhileTheyMove(store: Store, accepted: readonly string[]): P
     const id = accepted[Math.floor(Math.random() * accepted.length)];
     if (id === undefined || asked.has(id)) continue;
     asked.add(id);
-    cancels.push({ id, answer: await store.cancel(id) });
+    cancels.push({ id, answer: await store.jobs.cancel(id) });
   }
   return cancels;
 }
@@ -68,7 +68,7 @@ async function cancelWhileTheyMove(store: Store, accepted: readonly string[]): P
 /** What was answered is what became of the job. */
 async function assertKept(store: Store, { id, answer }: Cancel): Promise<void> {
   notEqual(answer, null, `${id} was accepted, and cancel says that there is no such job`);
-  const job = await store.find(id);
+  const job = await store.jobs.find(id);
   const expected = answer === "processing" ? "cancelled" : answer;
   equal(job?.status, expected, `cancel of ${id} answered ${answer}; it is ${job?.status}`);
 }

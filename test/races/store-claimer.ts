@@ -7,7 +7,7 @@
  */
 import { appendFileSync } from "node:fs";
 import type { Fence, Settlement } from "../../src/core/job.ts";
-import type { ClaimedJob } from "../../src/store/store.ts";
+import type { ClaimedJob } from "../../src/jobs/store.ts";
 import { awaitGo, leave, listen, openFile } from "./store-crew.ts";
 
 export interface Turn {
@@ -30,10 +30,10 @@ async function main(path: string, worker: string, journal: string): Promise<void
   const handedBack: Fence[] = [];
   let ours: Settlement[] = [];
   for (let turn = 0; turn < TURNS_MAX; turn += 1) {
-    const { settled, claimed } = await store.settleAndClaim(ours, wanted);
+    const { settled, claimed } = await store.jobs.settleAndClaim(ours, wanted);
     handedBack.push(...ours.filter(({ outcome }) => outcome.kind === "released"));
     const stale = [...ours, ...handedBack].map(asDone);
-    const staleAccepted = (await store.settle(stale)).length;
+    const staleAccepted = (await store.jobs.settle(stale)).length;
     write(journal, { claimed, settled, stale: stale.length, staleAccepted });
     if (claimed.length === 0 && ours.length === 0) break;
     ours = claimed.map(outcomeOf);

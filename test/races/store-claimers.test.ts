@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { makeIds } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import type { NewJob, Store } from "../../src/store/store.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Turn } from "./store-claimer.ts";
 import { Crew, openFile, temporaryFolder } from "./store-crew.ts";
 
@@ -44,7 +45,7 @@ test("two claimers never get the same job", { timeout: 60_000 }, async (t) => {
   ok(stale > 0, "stale settlements were tried");
   const busy = shares.filter((share) => share > 0).length;
   ok(busy >= PROCESSES / 2, `only ${busy} of ${PROCESSES} processes took part`);
-  const [stats] = await store.stats();
+  const [stats] = await store.jobs.stats();
   deepEqual([stats?.counts.done, stats?.counts.pending, stats?.counts.processing], [JOBS, 0, 0]);
   await store.close();
 });
@@ -54,14 +55,14 @@ async function fill(store: Store): Promise<string[]> {
   const nextId = makeIds(systemRuntime);
   const ids = Array.from({ length: JOBS }, nextId);
   for (let from = 0; from < JOBS; from += ENQUEUE_BATCH) {
-    await store.enqueue(ids.slice(from, from + ENQUEUE_BATCH).map(newJob));
+    await store.jobs.enqueue(ids.slice(from, from + ENQUEUE_BATCH).map(newJob));
   }
   return ids;
 }
 
 function newJob(id: string): NewJob {
   const plain = { queue: "race", task: "run", payload: "{}", priority: 0 };
-  return { id, ...plain, attemptsMax: 3, key: null, start: null };
+  return { id, ...plain, maxAttempts: 3, key: null, start: null };
 }
 
 function readJournal(path: string): Turn[] {

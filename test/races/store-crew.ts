@@ -10,9 +10,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
-import type { Store } from "../../src/store/store.ts";
+import { SqliteEngine } from "../../src/database/sqlite/engine.ts";
+import { type Store, storeOn } from "../../src/app/store.ts";
 
 const MEMBER_MS_MAX = 60_000;
 
@@ -25,7 +24,7 @@ export function temporaryFolder(): Disposable & { readonly path: string } {
 
 export async function openFile(path: string): Promise<Store> {
   const engine = await SqliteEngine.open({ path, runtime: systemRuntime, create: true });
-  return new SqlStore(engine);
+  return storeOn(engine);
 }
 
 // ── What the test does ───────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@
 import type { Outcome, Settlement } from "../../src/core/job.ts";
 import { makeIds } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import type { NewJob } from "../../src/store/store.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
 import { awaitGo, leave, listen, openFile, tell } from "./store-crew.ts";
 
 const TURNS_MAX = 100_000;
@@ -26,15 +26,15 @@ async function main(path: string, worker: string): Promise<void> {
   for (let turn = 0; turn < TURNS_MAX && !told.stop; turn += 1) {
     if (turn * ENQUEUE_BATCH < JOBS_MAX) {
       const news = Array.from({ length: ENQUEUE_BATCH }, (_, at) => newJob(nextId(), at));
-      await store.enqueue(news);
+      await store.jobs.enqueue(news);
       tell(news.map(({ id }) => id));
     }
-    await store.promoteDue({ limit: CLAIM_BATCH });
-    const { claimed } = await store.settleAndClaim(ours, wanted);
+    await store.jobs.promoteDue({ limit: CLAIM_BATCH });
+    const { claimed } = await store.jobs.settleAndClaim(ours, wanted);
     ours = claimed.map(({ id, epoch }) => ({ id, worker, epoch, outcome: drawOutcome() }));
     await listen();
   }
-  await store.release(ours);
+  await store.jobs.release(ours);
   await store.close();
   leave();
 }
@@ -42,7 +42,7 @@ async function main(path: string, worker: string): Promise<void> {
 function newJob(id: string, at: number): NewJob {
   const start = at % 2 === 0 ? null : { delayMs: drawDelayMs() };
   const plain = { queue: "race", task: "run", payload: "{}", priority: 0, key: null };
-  return { id, ...plain, attemptsMax: 1_000_000, start };
+  return { id, ...plain, maxAttempts: 1_000_000, start };
 }
 
 /** Most keep a job moving; few end it. */

@@ -4,7 +4,7 @@
  * Its role names the moment. Beside the bad job runs a good one, which must not notice.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import { defineTask, type Context, type Holdfast } from "../../src/index.ts";
+import { type Context, defineTask, type Holdfast } from "../../src/index.ts";
 import { until } from "../worker/observe.ts";
 import { config, openHere, say, startHere } from "./worker-child.ts";
 
@@ -46,7 +46,7 @@ const mayEnd = Promise.withResolvers<string>();
 
 const bad = defineTask({
   name: "bad",
-  retry: { attempts: 1 },
+  retry: { maxAttempts: 1 },
   run(_input: null, { signal }: Context) {
     onAbort[config.role]?.(signal);
     if (config.role === "untouchable from a timer") {

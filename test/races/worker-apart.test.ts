@@ -52,7 +52,7 @@ suite("a worker in another process", () => {
     await using holdfast = await openHoldfast(url);
     const worker = { shutdown: 100 };
     await using child = new WorkerProcess(PROGRAM, { url, role: "apart", worker });
-    const job = await holdfast.enqueue("hold", null, { attempts: 1 });
+    const job = await holdfast.enqueue("hold", null, { maxAttempts: 1 });
     await child.until("started");
     child.tell("close");
     const { code, signal } = await child.ended;

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { openHoldfast, type Holdfast, type Job, type WorkerOptions } from "../../src/index.ts";
+import { type Holdfast, type Job, openHoldfast, type WorkerOptions } from "../../src/index.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
@@ -16,7 +16,7 @@ after(assertNothingRuns);
 const PROGRAM = "worker-tasks-child.ts";
 /** Long enough for a keeper that waits for a processor behind everything else that runs here. */
 const LEASE_MS = 2_000;
-const worker = { lease: LEASE_MS, grace: 200, upkeep: 50, poll: "1s" };
+const worker = { lease: LEASE_MS, grace: 200, maintenanceInterval: 50, poll: "1s" };
 
 interface Pair {
   readonly holdfast: Holdfast;
@@ -96,7 +96,7 @@ suite("a task that blocks the event loop", { concurrency: true }, () => {
 
   test("past maxBlock again and again is poison, and its process lives on if it may", async () => {
     const maxBlock = LEASE_MS;
-    const options = { ms: 4 * LEASE_MS, maxBlock, endBlocked: false, crashes: 1 };
+    const options = { ms: 4 * LEASE_MS, maxBlock, endBlocked: false, maxCrashes: 1 };
     await blockOne(options, async ({ busy, idle, job }) => {
       const poisoned = await until("it is given up", async () => {
         const view = await job.get();

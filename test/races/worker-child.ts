@@ -1,9 +1,9 @@
 /** What the programs of worker processes have in common. Their test is on the other end of the channel. */
 import {
-  openHoldfast,
   type AnyTask,
   type Holdfast,
   type Logger,
+  openHoldfast,
   type Worker,
 } from "../../src/index.ts";
 import type { ChildConfig, Said } from "./worker-process.ts";

@@ -1,15 +1,18 @@
 /** A worker that freezes itself when it has written that an effect begins, and before it acts. */
-import { defineTask, openHoldfast, openStore } from "../../src/index.ts";
+import { openStore } from "../../src/app/store.ts";
+import { defineTask, openHoldfast } from "../../src/index.ts";
 import { codeOf } from "../worker/observe.ts";
 import { wrapStore } from "../worker/wrapped-store.ts";
 import { config, logger, say, startHere } from "./worker-child.ts";
 
 const real = await openStore(config.url);
 const store = wrapStore(real, () => ({
-  async putStep(fence, step) {
-    const written = await real.putStep(fence, step);
-    if (step.status === "begun") process.kill(process.pid, "SIGSTOP");
-    return written;
+  steps: {
+    async put(fence, step) {
+      const written = await real.steps.put(fence, step);
+      if (step.status === "begun") process.kill(process.pid, "SIGSTOP");
+      return written;
+    },
   },
 }));
 const holdfast = await openHoldfast(store, { logger });

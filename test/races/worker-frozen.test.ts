@@ -5,18 +5,18 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { defineTask, openHoldfast } from "../../src/index.ts";
-import { engines } from "../registry/places.ts";
+import { drawnEngines } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
 import { isStopped, WorkerProcess } from "./worker-process.ts";
 
 after(assertNothingRuns);
 
-const worker = { lease: 2_000, grace: 100, upkeep: 50, poll: 200 };
+const worker = { lease: 2_000, grace: 100, maintenanceInterval: 50, poll: 200 };
 const PROGRAM = "worker-frozen-child.ts";
 
 suite("an effect", { concurrency: true, skip: noFreezing() }, () => {
-  for (const { name, skip, place: open } of engines) {
+  for (const { name, skip, place: open } of drawnEngines("frozen")) {
     test(`on ${name} is not made by a former owner that wakes up`, { skip }, async () => {
       await using place = await open();
       const { url } = place;

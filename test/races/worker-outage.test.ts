@@ -7,8 +7,8 @@ import { DatabaseSync } from "node:sqlite";
 import { after, suite, test } from "node:test";
 import { createConnection } from "mysql2/promise";
 import { Client } from "pg";
-import { defineTask, openHoldfast, type JobView } from "../../src/index.ts";
-import { engines } from "../registry/places.ts";
+import { defineTask, type JobView, openHoldfast } from "../../src/index.ts";
+import { drawnEngines } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
 
@@ -22,7 +22,7 @@ const LEASE_MS = 4_000;
 const worker = {
   lease: LEASE_MS,
   grace: GRACE_MS,
-  upkeep: 50,
+  maintenanceInterval: 50,
   poll: 200,
   concurrency: 4,
   heartbeat: LEASE_MS / 4, // so that one of them is sent before a renewal is
@@ -92,7 +92,7 @@ suite(
   `jobs whose database is locked past their leases ${LOCKS} times`,
   { concurrency: true },
   () => {
-    for (const { name, skip, place: open } of engines) {
+    for (const { name, skip, place: open } of drawnEngines("outage")) {
       test(`on ${name} are done, and no crash is counted`, { skip }, async () => {
         await using place = await open();
         const { url } = place;
@@ -101,7 +101,7 @@ suite(
         const finish = Promise.withResolvers<void>();
         const long = defineTask({
           name: "long",
-          retry: { attempts: 2 },
+          retry: { maxAttempts: 2 },
           run(_input: null, { signal }) {
             const aborted = new Promise<never>((_resolve, reject) => {
               signal.addEventListener("abort", () => reject(signal.reason as Error));

@@ -1,7 +1,7 @@
 /** F8: a job that kills its process is kept from the fourth. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { openHoldfast, type Holdfast, type JobView } from "../../src/index.ts";
+import { type Holdfast, type JobView, openHoldfast } from "../../src/index.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
@@ -11,7 +11,7 @@ after(assertNothingRuns);
 
 const PROGRAM = "worker-tasks-child.ts";
 const CRASHES = 3;
-const worker = { lease: 1_000, grace: 100, upkeep: 50, poll: "1s", concurrency: 4 };
+const worker = { lease: 1_000, grace: 100, maintenanceInterval: 50, poll: "1s", concurrency: 4 };
 
 /** Starts one worker after the other, each as soon as the one before was killed. */
 async function surviveKills(url: string, kills: number): Promise<WorkerProcess> {
@@ -35,7 +35,7 @@ suite("a job that kills its process", () => {
     using folder = tempFolder();
     const url = `sqlite:${folder.file(".db")}`;
     await using holdfast = await openHoldfast(url);
-    const killer = await holdfast.enqueue("kill", null, { attempts: 50 });
+    const killer = await holdfast.enqueue("kill", null, { maxAttempts: 50 });
     const neighbours = [];
     for (let n = 0; n < 20; n += 1) neighbours.push(await holdfast.enqueue("echo", n));
     await using survivor = await surviveKills(url, CRASHES);
@@ -64,7 +64,7 @@ suite("a job that kills its process", () => {
     using folder = tempFolder();
     const url = `sqlite:${folder.file(".db")}`;
     await using holdfast = await openHoldfast(url);
-    const { id } = await holdfast.enqueue("kill", null, { attempts: 1 });
+    const { id } = await holdfast.enqueue("kill", null, { maxAttempts: 1 });
     const settings = { ...worker, lease: "10m" };
     const first = new WorkerProcess(PROGRAM, { url, role: "worker 1", worker: settings });
     assert.equal((await first.ended).signal, "SIGKILL");

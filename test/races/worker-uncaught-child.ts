@@ -47,7 +47,7 @@ function pause(ms: number): Promise<void> {
 /** Throws astray, and would never end by itself. */
 const stray = defineTask({
   name: "stray",
-  retry: { attempts: 1 },
+  retry: { maxAttempts: 1 },
   run(where: string) {
     strays[where]?.(`from ${where}`);
     return new Promise(() => {});
@@ -121,7 +121,7 @@ const roles: Record<string, (holdfast: Holdfast) => Promise<unknown>> = {
   "bad listener": async (holdfast) => {
     const worker = await holdfast.startWorker({ tasks: [simple] });
     // oxlint-disable-next-line typescript/no-misused-promises -- people do
-    worker.on("job:completed", async () => raise("from an async listener"));
+    worker.on("job:done", async () => raise("from an async listener"));
     for (const n of [1, 2, 3]) await (await holdfast.enqueue(simple, n)).result();
   },
 };

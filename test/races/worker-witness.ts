@@ -7,9 +7,9 @@
 import { appendFileSync } from "node:fs";
 import { isMainThread } from "node:worker_threads";
 import type { Fence } from "../../src/core/job.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
-import { statements } from "../../src/store/sqlite/statements.ts";
+import { SqlJobs } from "../../src/jobs/sql-jobs.ts";
+
+import { HotStatements, statements } from "../../src/jobs/sqlite.ts";
 import { codeOf } from "../worker/observe.ts";
 
 export interface Write {
@@ -54,28 +54,30 @@ function bare({ id, worker, epoch }: Fence): Fence {
   return { id, worker, epoch };
 }
 
-function watchStore({ prototype }: typeof SqlStore): void {
+function watchStore({ prototype }: typeof SqlJobs): void {
   // oxlint-disable-next-line typescript/unbound-method -- they are called on a store below
   const { settle, settleAndClaim, release } = prototype;
   const all = (accepted: Settling): Settling => accepted;
-  prototype.settle = function (this: SqlStore, settlements) {
+  prototype.settle = function (this: SqlJobs, settlements) {
     return note("settle", settlements, settle.call(this, settlements), all);
   };
-  prototype.settleAndClaim = function (this: SqlStore, settlements, wanted) {
+  prototype.settleAndClaim = function (this: SqlJobs, settlements, wanted) {
     const turn = settleAndClaim.call(this, settlements, wanted);
     return note("settle", settlements, turn, ({ settled }) => settled);
   };
-  prototype.release = function (this: SqlStore, fences) {
+  prototype.release = function (this: SqlJobs, fences) {
     return note("release", fences, release.call(this, fences), all);
   };
 }
 
 /** The keeper's thread has no whole store: it asks the engine. */
-function watchEngine({ prototype }: typeof SqliteEngine): void {
-  // oxlint-disable-next-line typescript/unbound-method -- it is called on an engine below
+function watchEngine({ prototype }: typeof HotStatements): void {
+  // oxlint-disable-next-line typescript/unbound-method -- it is called on statements below
   const { extend } = prototype;
-  prototype.extend = function (this: SqliteEngine, fences, leaseMs) {
-    return note("extend", fences, extend.call(this, fences, leaseMs), (accepted) => accepted);
+  prototype.extend = function (this: HotStatements, ...given) {
+    const extended = extend.apply(this, given);
+    void note("extend", given[0], Promise.resolve(extended), (accepted) => accepted);
+    return extended;
   };
 }
 
@@ -92,7 +94,7 @@ function removeFence(name: string): void {
 }
 
 if (journal !== "") {
-  watchStore(SqlStore);
-  watchEngine(SqliteEngine);
+  watchStore(SqlJobs);
+  watchEngine(HotStatements);
 }
 if (plant !== "") removeFence(plant);

@@ -5,7 +5,7 @@
  * that it has no right to write any more. The successor works on them meanwhile.
  */
 import { readFileSync } from "node:fs";
-import { defineTask, type Context, type Holdfast } from "../../src/index.ts";
+import { type Context, defineTask, type Holdfast } from "../../src/index.ts";
 import { ABORT_GRACE_MS } from "../../src/worker/attempt.ts";
 import { codeOf, until } from "../worker/observe.ts";
 import { config, openHere, say, startHere, told } from "./worker-child.ts";
@@ -58,7 +58,7 @@ const released = defineTask({
 });
 
 async function handBack({ store }: Holdfast, { fence }: Context): Promise<never> {
-  const accepted = await store.release([fence]);
+  const accepted = await store.jobs.release([fence]);
   say("released", { id: fence.id, accepted: accepted.length });
   throw new Error("handed back");
 }

@@ -4,22 +4,24 @@
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
-import {
-  openHoldfast,
-  type Holdfast,
-  type UnregisteredWorker,
-  type WorkerRecord,
-} from "../../src/index.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import type { UnregisteredWorker, WorkerRecord } from "../../src/app/ops.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
+import { sql } from "../../src/database/sql.ts";
 import { assertRefused, Desk, until, type Started } from "../cli/command.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { sampledEngines, type Place } from "./places.ts";
+import { drawnEngines, type Place } from "./places.ts";
 
 /** Longer than a process takes to start on any machine: where one has to be stale, its last sign of life is made older. */
 const STALE_MS = 10_000;
 const HUNG_MS = 900;
-const SILENCE = ["--heartbeat", "100ms", "--stale", `${STALE_MS}ms`, "--hung", `${HUNG_MS}ms`];
+const SILENCE = [
+  "--heartbeat",
+  "100ms",
+  "--heartbeat-timeout",
+  `${STALE_MS}ms`,
+  "--stopping-timeout",
+  `${HUNG_MS}ms`,
+];
 const REFUSED = 5;
 const AT_ONCE = 5;
 
@@ -34,7 +36,7 @@ export const add = defineTask({ name: "add", run: ([a, b]: number[]) => a + b })
 
 // The databases side by side: what they do hardly overlaps.
 describe("before a rollout", { concurrency: true }, () => {
-  for (const { name, skip, place: open } of sampledEngines) {
+  for (const { name, skip, place: open } of drawnEngines("checks")) {
     describe(`a singleton on ${name}`, { skip, timeout: 120_000, concurrency: 1 }, () => {
       let desk: Desk;
       let place: Place;
@@ -113,7 +115,7 @@ describe("before a rollout", { concurrency: true }, () => {
           assert.match(stdout, new RegExp(`^${id} +standby `, "m"));
           assert.match(stdout, /^1 worker, 1 standby$/m);
           const shown = await desk.holdfast(["workers", "show", id, ...at]);
-          assert.match(shown.stdout, /^ {2}status +standby, in no registry$/m);
+          assert.match(shown.stdout, /^ {2}status +standby, not registered$/m);
           const told = await desk.holdfast(["workers", "stop", id, ...at]);
           assertRefused(told, 4, new RegExp(`End its process \\(process ${pid} on `));
           standby.child.kill("SIGTERM");
@@ -213,20 +215,20 @@ describe("before a rollout", { concurrency: true }, () => {
 
 /** Nobody here can see that its process is gone. */
 async function moveElsewhere({ store }: Holdfast): Promise<void> {
-  const { engine } = store as SqlStore;
+  const { engine } = store.db;
   await engine.transaction((tx) => tx.run(sql`update holdfast.worker set host_boot = 'elsewhere'`));
 }
 
 /** As if its signs of life had ended so much sooner. */
 async function makeOlder({ store }: Holdfast, ms: number): Promise<void> {
-  const { engine } = store as SqlStore;
+  const { engine } = store.db;
   await engine.transaction((tx) =>
     tx.run(sql`update holdfast.worker set heartbeat_at = heartbeat_at - ${ms}`),
   );
 }
 
 async function empty({ store }: Holdfast): Promise<void> {
-  const { engine } = store as SqlStore;
+  const { engine } = store.db;
   await engine.transaction(async (tx) => {
     for (const table of ["worker", "ready", "waiting", "lease", "job"]) {
       await tx.script(

@@ -6,7 +6,7 @@ import { defineTask, openHoldfast, type WorkerOptions } from "../../src/index.ts
 export type Said =
   | { readonly said: "standing by" }
   | { readonly said: "active"; readonly id: string; readonly instance: number; readonly at: number }
-  | { readonly said: "deposed"; readonly id: string }
+  | { readonly said: "evicted"; readonly id: string }
   | { readonly said: "lost" | "refused" };
 
 const LOOK_MS = 5;
@@ -47,7 +47,7 @@ const tell = (): void => {
   say({ said: "active", id, instance, at: Date.now() });
 };
 tell();
-worker.on("worker:deposed", ({ worker: id }) => say({ said: "deposed", id }));
+worker.on("worker:evicted", ({ worker: id }) => say({ said: "evicted", id }));
 worker.on("lease:lost", () => say({ said: "lost" }));
 process.on("SIGTERM", () => void holdfast.close().then(() => process.disconnect()));
 process.on("disconnect", () => process.exit());

@@ -1,32 +1,28 @@
 /** A worker that cannot be registered because somebody keeps the registry locked gives up, and says why. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { StoreBusy } from "../../src/core/errors.ts";
-import { openStore } from "../../src/store/open.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { StoreBusyError } from "../../src/core/errors.ts";
+import { openStore } from "../../src/app/store.ts";
+import { sql } from "../../src/database/sql.ts";
 import { newWorker, start } from "../support/workers.ts";
-import { sampledEngines } from "./places.ts";
+import { drawnEngines } from "./places.ts";
 
 const LOCK_MS = 1_000;
 /** Until whoever waits for a lock has been told that it did not come. */
 const TOLD_MS_MAX = 2_000;
 
 describe("registering waits", { concurrency: true }, () => {
-  for (const { name, skip, place: open } of sampledEngines) {
+  for (const { name, skip, place: open } of drawnEngines("patience")) {
     describe(`on ${name}`, { skip, timeout: 30_000, concurrency: 1 }, () => {
       test("for others who register, but not for long", async () => {
         await using place = await open();
-        const [store, other] = [
-          (await openStore(place.url)) as SqlStore,
-          (await openStore(place.url)) as SqlStore,
-        ];
+        const [store, other] = [await openStore(place.url), await openStore(place.url)];
         await store.migrate();
         const { id } = await start(store);
-        await store.moveWorker(id, { state: "stopped", reason: "asked" });
+        await store.workers.move(id, { state: "stopped", reason: "asked" });
         const locked = Promise.withResolvers<void>();
         const release = Promise.withResolvers<void>();
-        const holding = other.engine.transaction(async (tx) => {
+        const holding = other.db.engine.transaction(async (tx) => {
           await tx.run(sql`update holdfast.worker_type set instance = instance + 1`);
           locked.resolve();
           await release.promise;
@@ -34,10 +30,10 @@ describe("registering waits", { concurrency: true }, () => {
         await locked.promise;
         const patience = { lockMs: LOCK_MS, allMs: 2 * LOCK_MS };
         const startedAt = performance.now();
-        await assert.rejects(store.register(newWorker({ patience })), StoreBusy);
+        await assert.rejects(store.workers.register(newWorker({ patience })), StoreBusyError);
         const waitedMs = performance.now() - startedAt;
         assert.ok(waitedMs >= LOCK_MS - 1 && waitedMs < LOCK_MS + TOLD_MS_MAX, `${waitedMs} ms`);
-        const waiting = store.register(newWorker());
+        const waiting = store.workers.register(newWorker());
         release.resolve();
         await holding;
         assert.equal((await waiting).slot, 1); // and nothing of the first try is left
@@ -46,12 +42,12 @@ describe("registering waits", { concurrency: true }, () => {
 
       test("and gives up what took too long in all", async () => {
         await using place = await open();
-        const store = (await openStore(place.url)) as SqlStore;
+        const store = await openStore(place.url);
         await store.migrate();
         await start(store, { slots: null });
         const hurried = newWorker({ slots: null, patience: { lockMs: LOCK_MS, allMs: 0 } });
-        await assert.rejects(store.register(hurried), StoreBusy);
-        assert.equal(await store.findWorker(hurried.id), null);
+        await assert.rejects(store.workers.register(hurried), StoreBusyError);
+        assert.equal(await store.workers.find(hurried.id), null);
         await store.close();
       });
     });

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { notItsTurn, reasonOf } from "../support/scale.ts";
+import { everyNth, notItsTurn, reasonOf } from "../support/scale.ts";
 import { missing, scratchDatabase } from "../support/servers.ts";
 
 export interface Place extends AsyncDisposable {
@@ -40,6 +40,15 @@ const turns: Readonly<Record<string, string | false>> = {
   PostgreSQL: notItsTurn("postgres"),
   MariaDB: notItsTurn("mysql"),
 };
+
+/** One of the three, by the seed and the battery: for what is tried on each of them elsewhere. A long run has all of them. */
+export function drawnEngines(battery: string): readonly EngineUnderTest[] {
+  const drawn = everyNth(engines.length, engines, battery);
+  return engines.map((engine) => ({
+    ...engine,
+    skip: reasonOf(engine.skip, drawn.includes(engine) ? false : "drawn with another seed"),
+  }));
+}
 
 /** A file, and the server whose turn it is: for what depends little on the database. A long run has all of them. */
 export const sampledEngines: readonly EngineUnderTest[] = engines.map((engine) => ({

@@ -4,8 +4,7 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { after, before, describe, test, type TestContext } from "node:test";
-import { openStore } from "../../src/store/open.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { sized } from "../support/scale.ts";
 import { sampledEngines, type EngineUnderTest, type Place } from "./places.ts";
@@ -32,10 +31,10 @@ type Manner = "careful" | "careless";
 /** A database and those who race on it, for one race after the other: to start a hundred takes longer than a race. */
 class Track implements AsyncDisposable {
   readonly #place: Place;
-  readonly #store: SqlStore;
+  readonly #store: Store;
   readonly #racers: readonly ChildProcess[];
 
-  private constructor(parts: { place: Place; store: SqlStore; racers: readonly ChildProcess[] }) {
+  private constructor(parts: { place: Place; store: Store; racers: readonly ChildProcess[] }) {
     this.#place = parts.place;
     this.#store = parts.store;
     this.#racers = parts.racers;
@@ -43,9 +42,11 @@ class Track implements AsyncDisposable {
 
   static async open({ place: open }: EngineUnderTest): Promise<Track> {
     const place = await open();
-    const store = (await openStore(place.url)) as SqlStore;
+    const store = await openStore(place.url);
     await store.migrate();
-    await store.engine.transaction((tx) => tx.insert("worker_type", [{ name: "racer", slots: 1 }]));
+    await store.db.engine.transaction((tx) =>
+      tx.insert("worker_type", [{ name: "racer", slots: 1 }]),
+    );
     const start = (): Promise<ChildProcess> => startRacer(place.url);
     const racers = await Promise.all(Array.from({ length: PROCESSES }, start));
     return new Track({ place, store, racers });
@@ -61,14 +62,14 @@ class Track implements AsyncDisposable {
       if (winners.length === 1) tally.single += 1;
       if (winners.length > 1) tally.several += 1;
       for (const id of winners) {
-        await this.#store.moveWorker(id, { state: "stopped", reason: "asked" });
+        await this.#store.workers.move(id, { state: "stopped", reason: "asked" });
       }
     }
     return tally;
   }
 
   async change(script: string): Promise<void> {
-    await this.#store.engine.transaction((tx) => tx.script(script));
+    await this.#store.db.engine.transaction((tx) => tx.script(script));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

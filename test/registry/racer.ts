@@ -1,10 +1,9 @@
 /** A process with many connections, each of which tries to register a singleton in the manner it is told. */
-import { StoreRefused, WorkerRefused } from "../../src/core/errors.ts";
+import { StoreRefusedError, WorkerRefusedError } from "../../src/core/errors.ts";
 import { makeIds } from "../../src/core/id.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
-import { openStore } from "../../src/store/open.ts";
-import type { NewWorker } from "../../src/store/registry.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import type { NewWorker } from "../../src/registry/worker-record.ts";
 
 export interface Outcome {
   readonly winners: readonly string[];
@@ -38,7 +37,7 @@ function newWorker(): NewWorker {
 }
 
 /** Without a look and without a lock: there is nobody but the database to refuse it. */
-async function insert({ engine }: SqlStore, worker: NewWorker): Promise<void> {
+async function insert({ db: { engine } }: Store, worker: NewWorker): Promise<void> {
   const { id, type, hostname, pid, version, platform, arch, concurrency } = worker;
   const facts = { hostname, pid, version, node_version: "v", platform, arch, concurrency };
   const times = { started_at: Date.now(), heartbeat_at: Date.now() };
@@ -54,10 +53,10 @@ async function race(manner: unknown): Promise<Outcome> {
     stores.map(async (store) => {
       const worker = newWorker();
       try {
-        await (manner === "careful" ? store.register(worker) : insert(store as SqlStore, worker));
+        await (manner === "careful" ? store.workers.register(worker) : insert(store, worker));
         winners.push(worker.id);
       } catch (error) {
-        if (error instanceof WorkerRefused || error instanceof StoreRefused) refused += 1;
+        if (error instanceof WorkerRefusedError || error instanceof StoreRefusedError) refused += 1;
         else errors.push(String(error));
       }
     }),

@@ -7,14 +7,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { after, describe, test } from "node:test";
-import { openHoldfast, type Holdfast } from "../../src/index.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
+import { sql } from "../../src/database/sql.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { sized } from "../support/scale.ts";
 import { until } from "../worker/observe.ts";
 import type { Said } from "./leader.ts";
-import { sampledEngines } from "./places.ts";
+import { drawnEngines } from "./places.ts";
 
 const LEADER = join(import.meta.dirname, "leader.ts");
 const TAKEOVERS = sized(1, 10);
@@ -24,7 +23,13 @@ const GRACEFUL_MS_MAX = 1_000;
 /** Signs of life are a thirtieth of the defaults. */
 const STALE_MS = 1_000;
 const UPKEEP_MS = 1_000;
-const OPTIONS = { heartbeat: 300, stale: STALE_MS, upkeep: UPKEEP_MS, lease: 1_000, grace: 50 };
+const OPTIONS = {
+  heartbeat: 300,
+  heartbeatTimeout: STALE_MS,
+  maintenanceInterval: UPKEEP_MS,
+  lease: 1_000,
+  grace: 50,
+};
 /** Long enough for a worker to do what it should not. */
 const MISCHIEF_MS = 1_000;
 
@@ -71,7 +76,7 @@ class Site implements AsyncDisposable {
 
   /** Nobody can see whether its process is there: it runs on another host, as it were. */
   async moveElsewhere(): Promise<void> {
-    const { engine } = this.holdfast.store as SqlStore;
+    const { engine } = this.holdfast.store.db;
     await engine.transaction((tx) =>
       tx.run(sql`update holdfast.worker set host_boot = 'elsewhere'`),
     );
@@ -92,7 +97,7 @@ class Site implements AsyncDisposable {
 
 // The databases side by side: what they do hardly overlaps.
 describe("who follows", { concurrency: true }, () => {
-  for (const { name, skip, place: open } of sampledEngines) {
+  for (const { name, skip, place: open } of drawnEngines("takeover")) {
     describe(
       `a singleton on ${name}`,
       { skip, timeout: TAKEOVERS * 5_000 + 60_000, concurrency: 1 },
@@ -162,7 +167,7 @@ describe("who follows", { concurrency: true }, () => {
           );
           const bait = await here.holdfast.enqueue("wait", go);
           old.child.kill("SIGCONT");
-          assert.deepEqual(await old.says("deposed"), { said: "deposed", id: oldId });
+          assert.deepEqual(await old.says("evicted"), { said: "evicted", id: oldId });
           await pause(MISCHIEF_MS);
           assert.equal((await here.holdfast.jobs.get(bait.id))?.status, "pending");
           const attempts = await here.holdfast.jobs.attempts(job.id);

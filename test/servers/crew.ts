@@ -2,17 +2,17 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { inspect } from "node:util";
+import { OutcomeUnknownError } from "../../src/core/errors.ts";
 import {
   defineTask,
-  openHoldfast,
-  OutcomeUnknown,
-  StoreUnavailable,
   type Holdfast,
   type Job,
+  openHoldfast,
+  StoreUnavailableError,
   type Worker,
   type WorkerOptions,
 } from "../../src/index.ts";
-import type { Place } from "../../src/store/open.ts";
+import type { Place } from "../../src/database/open.ts";
 import { SECRET } from "./engines.ts";
 import { hear, keepLog, until, type Heard, type KeptLog, type LogLine } from "../worker/observe.ts";
 
@@ -133,7 +133,9 @@ export class Crew implements AsyncDisposable {
 
   recoveries(loop: string): number {
     return this.log.lines.filter(
-      ({ facts }) => facts["event"] === "loop:recovered" && facts["loop"] === loop,
+      ({ facts, message }) =>
+        (facts["event"] === "loop:recovered" && facts["loop"] === loop) ||
+        message === `${loop}: works again`,
     ).length;
   }
 
@@ -158,7 +160,7 @@ class Desk {
 
   readonly quick = defineTask({
     name: "quick",
-    retry: { attempts: 5 },
+    retry: { maxAttempts: 5 },
     run: (input: number, { id }) => {
       this.#count(id);
       return input + 1;
@@ -167,7 +169,7 @@ class Desk {
 
   readonly held = defineTask({
     name: "held",
-    retry: { attempts: 5, first: "100ms", most: "100ms" },
+    retry: { maxAttempts: 5, backoff: { initial: "100ms", max: "100ms" } },
     run: (_input: null, { id, signal }) => {
       this.#count(id);
       signal.addEventListener("abort", () => {
@@ -226,8 +228,8 @@ export class Stream {
       try {
         this.accepted.push(await enqueue());
       } catch (error) {
-        if (error instanceof OutcomeUnknown) this.unknown += 1;
-        else if (error instanceof StoreUnavailable) this.refused += 1;
+        if (error instanceof OutcomeUnknownError) this.unknown += 1;
+        else if (error instanceof StoreUnavailableError) this.refused += 1;
         else throw error;
       }
       await pause(STREAM_GAP_MS);

@@ -2,9 +2,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Pool } from "pg";
-import { openStore, type Store } from "../../src/index.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import { sql } from "../../src/store/sql.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { sql } from "../../src/database/sql.ts";
 import { HOUR_MS, mustFind, newJob } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
@@ -20,7 +19,7 @@ const CONNECTIONS = 10;
 /** A running job keeps its lease, ends and is settled, and the next one starts, though no connection is free. */
 async function checkWorkGoesOn(crew: Crew, direct: Store): Promise<void> {
   const job = newJob({ task: "held", payload: "null" });
-  await direct.enqueue([job]);
+  await direct.jobs.enqueue([job]);
   await until("it runs", () => crew.runs(job.id) === 1);
   const { lockedUntil } = await mustFind(direct, job.id);
   await until("its lease was renewed twice", async () => {
@@ -29,7 +28,7 @@ async function checkWorkGoesOn(crew: Crew, direct: Store): Promise<void> {
   });
   assert.equal(crew.aborts(job.id), undefined);
   const next = newJob({ task: "quick", payload: "1" });
-  await direct.enqueue([next]);
+  await direct.jobs.enqueue([next]);
   crew.end(job.id);
   for (const { id } of [job, next]) {
     await until("it is done", async () => (await mustFind(direct, id)).status === "done");
@@ -56,7 +55,7 @@ async function takeAll(
   const admin = await adminOf(url);
   const locker = await adminOf(url);
   const job = newJob({ start: { delayMs: HOUR_MS } });
-  await direct.enqueue([job]);
+  await direct.jobs.enqueue([job]);
   const [begin, table, waiting] = {
     postgres: ["begin", "holdfast.waiting", BLOCKED.postgres] as const,
     mysql: ["start transaction", "holdfast_waiting", BLOCKED.mysql] as const,
@@ -127,12 +126,12 @@ for (const engine of engines) {
 
     test("whoever waits too long for a connection is told so", async () => {
       await using admin = await adminOf(database.url);
-      const store = (await openStore(database.url, { runtime: hurried(HURRY) })) as SqlStore;
+      const store = await openStore(database.url, { runtime: hurried(HURRY) });
       const sleeping = Promise.allSettled(
-        Array.from({ length: CONNECTIONS }, () => store.engine.all(SLEEP[engine.kind])),
+        Array.from({ length: CONNECTIONS }, () => store.db.engine.all(SLEEP[engine.kind])),
       );
       try {
-        await assert.rejects(store.stats(), { name: /^Store/, message: TAKEN });
+        await assert.rejects(store.jobs.stats(), { name: /^Store/, message: TAKEN });
       } finally {
         await endAll(admin, sleeping);
         await store.close();
@@ -182,7 +181,7 @@ describe(
       const store = await openStore(pool, { runtime: hurried(HURRY) });
       const client = await pool.connect();
       try {
-        await assert.rejects(store.stats(), NO_PLACE);
+        await assert.rejects(store.jobs.stats(), NO_PLACE);
       } finally {
         client.release();
         await store.close();

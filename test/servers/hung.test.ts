@@ -1,7 +1,8 @@
 /** A network that goes silent: connections stay open, and nothing comes through. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { LeaseLost, openStore, StoreUnavailable } from "../../src/index.ts";
+import { openStore } from "../../src/app/store.ts";
+import { LeaseLostError, StoreUnavailableError } from "../../src/index.ts";
 import { mustFind } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Proxy } from "../support/proxy.ts";
@@ -54,7 +55,7 @@ for (const engine of engines) {
       await using crew = await Crew.start(proxy.url, {
         lease: "2s",
         grace: "100ms",
-        upkeep: "100ms",
+        maintenanceInterval: "100ms",
       });
       await using direct = await watching(database.url);
       const job = await crew.held();
@@ -63,7 +64,7 @@ for (const engine of engines) {
       const aborted = await until("its signal aborts", () => crew.aborts(job.id));
       const abortedAt = Date.now();
       const { lockedUntil, status, epoch } = await mustFind(direct.store, job.id);
-      assert.ok(aborted.reason instanceof LeaseLost, String(aborted.reason));
+      assert.ok(aborted.reason instanceof LeaseLostError, String(aborted.reason));
       assert.ok(abortedAt < Number(lockedUntil), "it went on after its lease had ended");
       assert.deepEqual({ status, epoch }, { status: "processing", epoch: 1 });
       assert.equal(crew.log.of("job ownership lost").length, 1);
@@ -120,10 +121,10 @@ for (const engine of engines) {
         try {
           await store.migrate();
           assert.ok(proxy.forget() > 0);
-          await store
+          await store.jobs
             .stats()
-            .catch((error: unknown) => assert.ok(error instanceof StoreUnavailable));
-          await store.stats();
+            .catch((error: unknown) => assert.ok(error instanceof StoreUnavailableError));
+          await store.jobs.stats();
         } finally {
           await store.close();
         }

@@ -1,9 +1,10 @@
 /** PostgreSQL's push: its connection dies, loudly or silently, and comes back by itself. Meanwhile a poll does its work. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { openHoldfast, openStore, type Store } from "../../src/index.ts";
-import { Health } from "../../src/server/health.ts";
-import type { Hint } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { openHoldfast } from "../../src/index.ts";
+import { Health } from "../../src/monitoring/health.ts";
+import type { Hint } from "../../src/database/engine.ts";
 import { newJob } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Proxy } from "../support/proxy.ts";
@@ -35,7 +36,7 @@ async function killListener(admin: Admin): Promise<void> {
 /** A hint that says which queue: only push does, a poll never knows. */
 async function untilPushed(store: Store, hints: readonly Hint[], queue: string): Promise<void> {
   await until(`push for ${queue} arrives`, async () => {
-    await store.enqueue([newJob({ queue })]);
+    await store.jobs.enqueue([newJob({ queue })]);
     return hints.some((hint) => hint.kind === "pending" && hint.queue === queue);
   });
 }
@@ -60,11 +61,11 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     await using proxy = await Proxy.before(database.url);
     const store = await openStore(proxy.url);
     const hints: Hint[] = [];
-    store.watch((hint) => void hints.push(hint));
+    store.db.watch((hint) => void hints.push(hint));
     try {
       await until("it listens", async () => (await listeners(admin)).length === 1);
       await untilPushed(direct, hints, "before");
-      assert.equal(store.pushState(), "up");
+      assert.equal(store.db.pushState(), "up");
       await killListener(admin);
       await untilPushed(direct, hints, "after");
     } finally {
@@ -78,7 +79,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     await using crew = await Crew.start(proxy.url, { poll: "10m" });
     await using other = await openHoldfast(database.url);
     const hints: Hint[] = [];
-    crew.holdfast.store.watch((hint) => void hints.push(hint));
+    crew.holdfast.store.db.watch((hint) => void hints.push(hint));
     await until("it listens", async () => (await listeners(admin)).length === 1);
     proxy.ban(LISTEN);
     const { resets } = proxy.counters;
@@ -89,17 +90,17 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     }
     await until("it tried to listen again", () => proxy.counters.resets > resets);
     assert.deepEqual(await listeners(admin), []);
-    assert.equal(crew.holdfast.store.pushState(), "down");
+    assert.equal(crew.holdfast.store.db.pushState(), "down");
     const health = new Health({ holdfast: crew.holdfast });
     const { status, checks } = await health.health();
     assert.equal(status, "degraded");
     assert.match(checks.find(({ name }) => name === "push")?.detail ?? "", /found by polling/);
-    const finding = await crew.holdfast.store.examine("push-down", { limit: 1 });
+    const finding = await crew.holdfast.store.checks.examine("push-down", { limit: 1 });
     assert.equal(finding?.severity, "warning");
     proxy.ban(null);
     await until("it listens again", async () => (await listeners(admin)).length === 1);
     await untilPushed(direct, hints, "after");
-    assert.equal(await crew.holdfast.store.examine("push-down", { limit: 1 }), null);
+    assert.equal(await crew.holdfast.store.checks.examine("push-down", { limit: 1 }), null);
     assert.deepEqual(
       crew.log.lines.filter(({ level }) => level === "warn" || level === "error"),
       [],
@@ -110,7 +111,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     await using proxy = await Proxy.before(database.url);
     const store = await openStore(proxy.url, { runtime: hurried(100) });
     const hints: Hint[] = [];
-    store.watch((hint) => void hints.push(hint));
+    store.db.watch((hint) => void hints.push(hint));
     try {
       await until("it listens", async () => (await listeners(admin)).length === 1);
       await untilPushed(direct, hints, "before");

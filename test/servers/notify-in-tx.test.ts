@@ -6,9 +6,8 @@
  */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { openStore, type Store } from "../../src/index.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import type { Hint } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import type { Hint } from "../../src/database/engine.ts";
 import { declareAll, startItem } from "../support/items.ts";
 import {
   claimOne,
@@ -33,17 +32,17 @@ const HEARD_MS_MAX = 3_000;
 describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
   let database: ScratchDatabase;
   let listening: Store;
-  let quiet: SqlStore;
+  let quiet: Store;
   let proxy: Proxy;
   before(async () => {
     database = await scratchDatabase("postgres");
     proxy = await Proxy.before(database.url);
     listening = await openStore(database.url);
     await listening.migrate();
-    await declareAll(listening as SqlStore);
-    listening.watch(() => {});
-    await until("it listens", () => listening.pushState() === "up");
-    quiet = (await openStore(proxy.url)) as SqlStore;
+    await declareAll(listening);
+    listening.db.watch(() => {});
+    await until("it listens", () => listening.db.pushState() === "up");
+    quiet = await openStore(proxy.url);
     proxy.ban(NOTE_ALONE);
   });
   after(async () => {
@@ -56,7 +55,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
   /** Whether others hear that the queue has a job, though the process sends nothing after its commit. */
   async function isHeard(queue: string, act: () => Promise<unknown>): Promise<boolean> {
     const heard = Promise.withResolvers<Hint>();
-    const stop = listening.watch((hint) => {
+    const stop = listening.db.watch((hint) => {
       if (hint.kind === "pending" && hint.queue === queue) heard.resolve(hint);
     });
     try {
@@ -75,7 +74,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
 
   test("the proxy keeps notes from being sent after a commit", async () => {
     const { withheld, resets } = proxy.counters;
-    await quiet.enqueue([newJob({ queue: "alone" })]);
+    await quiet.jobs.enqueue([newJob({ queue: "alone" })]);
     await until("a note was cut off", () => {
       return proxy.counters.withheld > withheld || proxy.counters.resets > resets;
     });
@@ -96,7 +95,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
 
   test("a change that is rolled back tells nobody, and the next one is heard of", async () => {
     const hints: Hint[] = [];
-    const stop = listening.watch((hint) => void hints.push(hint));
+    const stop = listening.db.watch((hint) => void hints.push(hint));
     const jobs = (queue: string) => [newJob({ queue })];
     const refused = startItem(quiet, { workflow: "line", jobs: jobs("undone") });
     await assert.rejects(refused, { code: "INTEGRITY_VIOLATION" });
@@ -107,35 +106,35 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
 
   test("jobs that an event wakes are heard of with the commit", async () => {
     const waits = { event: "packed", key: "1" };
-    await quiet.enqueue([newJob({ queue: "waits" })]);
+    await quiet.jobs.enqueue([newJob({ queue: "waits" })]);
     const job = await claimOne(quiet, { queues: ["waits"] });
     await settleOne(quiet, settlement(job, { kind: "suspended", delayMs: null, waits: [waits] }));
     const event = { name: "packed", key: "1", payload: "null" };
-    assert.ok(await isHeard("waits", () => quiet.emit(event)));
+    assert.ok(await isHeard("waits", () => quiet.steps.emit(event)));
   });
 
   test("a job that is retried is heard of with the commit, alone and with others", async () => {
     const one = await failedJob("again");
-    assert.ok(await isHeard("again", () => quiet.revive(one, 1)));
+    assert.ok(await isHeard("again", () => quiet.jobs.revive(one, 1)));
     const other = await failedJob("all again");
     assert.ok(
-      await isHeard("all again", () => quiet.reviveAll({ ids: [other], signatures: null }, 1)),
+      await isHeard("all again", () => quiet.jobs.reviveAll({ ids: [other], signatures: null }, 1)),
     );
   });
 
   test("a job that replaces another is heard of with the commit", async () => {
     const job = newJob({ queue: "instead", key: "k", onConflict: "replace" });
-    assert.ok(await isHeard("instead", () => quiet.enqueue([job])));
+    assert.ok(await isHeard("instead", () => quiet.jobs.enqueue([job])));
   });
 
   test("a job whose effect is no longer in doubt is heard of with the commit", async () => {
-    await quiet.enqueue([newJob({ queue: "doubt" })]);
+    await quiet.jobs.enqueue([newJob({ queue: "doubt" })]);
     const job = await claimOne(quiet, { queues: ["doubt"] });
-    const step = { name: "a", occurrence: 1, place: 1, kind: "effect", result: null } as const;
-    await quiet.putStep(job, { ...step, status: "doubt", isNew: true });
-    await quiet.settle([suspended(job)]);
+    const step = { name: "a", occurrence: 1, position: 1, kind: "effect", result: null } as const;
+    await quiet.steps.put(job, { ...step, status: "doubt", isNew: true });
+    await quiet.jobs.settle([suspended(job)]);
     const said = { id: nextId(), actor: "ada", job: job.id, name: "a", occurrence: 1 };
-    assert.ok(await isHeard("doubt", () => quiet.resolveDoubt({ ...said, happened: null })));
+    assert.ok(await isHeard("doubt", () => quiet.steps.resolveEffect({ ...said, happened: null })));
   });
 });
 

@@ -5,13 +5,13 @@ import { after, before, describe, test } from "node:test";
 import { inspect, promisify } from "node:util";
 import { Pool } from "pg";
 import { stdSerializers } from "pino";
+import { SchemaTooOldError } from "../../src/core/errors.ts";
 import {
   HoldfastError,
-  InvalidArgument,
-  openHoldfast,
-  SchemaTooOld,
-  StoreUnavailable,
   type HoldfastOptions,
+  InvalidArgumentError,
+  openHoldfast,
+  StoreUnavailableError,
 } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Proxy } from "../support/proxy.ts";
@@ -113,26 +113,29 @@ for (const engine of engines) {
         /Check both in the URL/,
         /percent-encoded/,
       ];
-      await refuses(withPassword(database.url), { as: StoreUnavailable, words });
+      await refuses(withPassword(database.url), { as: StoreUnavailableError, words });
       const stranger = withPassword(database.url, (url) => (url.username = "nobody"));
-      await refuses(stranger, { as: StoreUnavailable, words });
+      await refuses(stranger, { as: StoreUnavailableError, words });
     });
 
     test("with a database that does not exist, or is not the user's", async () => {
       const url = new URL(database.url);
       url.pathname = "/nowhere";
       const words = [/nowhere (does not exist|for the user)|may not do that at .*nowhere/];
-      const error = await refuses(url.href, { as: StoreUnavailable, words });
+      const error = await refuses(url.href, { as: StoreUnavailableError, words });
       assert.match(error.message, /Create it|Grant/);
       const asAdmin = new URL(database.adminUrl);
       asAdmin.pathname = "/nowhere";
       const missing = [/\/nowhere does not exist/, /Create it .*CREATE DATABASE/];
-      await refuses(asAdmin.href, { as: StoreUnavailable, words: missing });
+      await refuses(asAdmin.href, { as: StoreUnavailableError, words: missing });
     });
 
     test("with a user who may not create tables", async () => {
       const { url } = await newDatabase(engine, server, `${SECRET}-of-the-reader`, "reads");
-      await refuses(url, { as: StoreUnavailable, words: [/may not do that/, /Grant/, /CREATE/] });
+      await refuses(url, {
+        as: StoreUnavailableError,
+        words: [/may not do that/, /Grant/, /CREATE/],
+      });
     });
 
     test("when it has no connection left", async () => {
@@ -143,7 +146,7 @@ for (const engine of engines) {
           for (;;) guests.push(await adminOf(full.url));
         });
         const words = [/no free connection left/, /Raise max_connections/];
-        await refuses(full.url, { as: StoreUnavailable, words });
+        await refuses(full.url, { as: StoreUnavailableError, words });
       } finally {
         for (const guest of guests) await guest[Symbol.asyncDispose]();
         await full[Symbol.asyncDispose]();
@@ -157,7 +160,7 @@ for (const engine of engines) {
       await admin.letWrite(false);
       try {
         await until("the server takes no writes", () => isReadOnly(kind, database.url));
-        await refuses(database.url, { as: StoreUnavailable, words });
+        await refuses(database.url, { as: StoreUnavailableError, words });
       } finally {
         await admin.letWrite(true);
       }
@@ -167,7 +170,7 @@ for (const engine of engines) {
       await using proxy = await Proxy.before(database.url);
       proxy.refuse();
       const words = [/Nothing listens at/, /Start the server, or check host and port/];
-      await refuses(withPassword(proxy.url), { as: StoreUnavailable, words });
+      await refuses(withPassword(proxy.url), { as: StoreUnavailableError, words });
     });
 
     test("when it is down by the time a worker starts", async () => {
@@ -188,7 +191,7 @@ for (const engine of engines) {
     test("when its tables are missing and nobody may make them", async () => {
       const { url } = await newDatabase(engine, server, SECRET);
       const words = [/no holdfast tables/, /holdfast migrate/];
-      await refuses(url, { as: SchemaTooOld, words, migrate: false });
+      await refuses(url, { as: SchemaTooOldError, words, migrate: false });
     });
   });
 
@@ -196,18 +199,18 @@ for (const engine of engines) {
     test("a host that nobody knows", async () => {
       const words = [/The host of .* is not known/, /Check its name and the network/];
       const url = `${scheme}://ada:${PASSWORD}@nowhere.invalid/shop`;
-      await refuses(url, { as: StoreUnavailable, words });
+      await refuses(url, { as: StoreUnavailableError, words });
     });
 
     test("a server that is too old", async () => {
       const { make, version, said } = old[kind];
       await using fake = await make(version);
-      await refuses(at(fake.port), { as: StoreUnavailable, words: [said] });
+      await refuses(at(fake.port), { as: StoreUnavailableError, words: [said] });
     });
 
     test("a port at which something else listens", async () => {
       await using fake = await fakeStranger();
-      await refuses(at(fake.port), { as: StoreUnavailable, words: [/127\.0\.0\.1/] });
+      await refuses(at(fake.port), { as: StoreUnavailableError, words: [/127\.0\.0\.1/] });
     });
 
     test("a driver that is not installed", async () => {
@@ -233,7 +236,10 @@ for (const engine of engines) {
       ["without its slashes", `${scheme}:ada:${PASSWORD}@127.0.0.1/shop`, /host:\d+\/database/],
     ] as const) {
       test(`a URL ${what}`, async () => {
-        const { field } = (await refuses(url, { as: InvalidArgument, words })) as InvalidArgument;
+        const { field } = (await refuses(url, {
+          as: InvalidArgumentError,
+          words,
+        })) as InvalidArgumentError;
         assert.equal(field, "url");
       });
     }
@@ -241,7 +247,7 @@ for (const engine of engines) {
     test("a word for encryption that is none", async () => {
       const option = kind === "postgres" ? "sslmode" : "ssl-mode";
       const words = [new RegExp(`${option}=safe`), /verify/];
-      await refuses(`${at(1)}?${option}=safe`, { as: InvalidArgument, words });
+      await refuses(`${at(1)}?${option}=safe`, { as: InvalidArgumentError, words });
     });
   });
 }
@@ -253,15 +259,15 @@ describe("for PostgreSQL is refused", { skip: engines[0]?.missingPrograms ?? fal
     const words = [/Small letters, digits/];
     const url = `postgres://ada:${PASSWORD}@127.0.0.1:1/shop`;
     for (const schema of ["Shop", "shop; drop table x", "pg_shop", "", "a".repeat(60)]) {
-      await refuses(url, { as: InvalidArgument, words, schema });
+      await refuses(url, { as: InvalidArgumentError, words, schema });
       const inUrl = `${url}?schema=${encodeURIComponent(schema)}`;
-      if (schema !== "") await refuses(inUrl, { as: InvalidArgument, words });
+      if (schema !== "") await refuses(inUrl, { as: InvalidArgumentError, words });
     }
   });
 
   test("a server from before the settings that we ask for", async () => {
     await using fake = await fakePostgres("9.6.24");
-    await refuses(at(fake), { as: StoreUnavailable, words: [/9\.6.*PostgreSQL 14/] });
+    await refuses(at(fake), { as: StoreUnavailableError, words: [/9\.6.*PostgreSQL 14/] });
   });
 
   test("a server that ends the session at once, which ends no process", async () => {
@@ -274,7 +280,7 @@ describe("for PostgreSQL is refused", { skip: engines[0]?.missingPrograms ?? fal
   test("a schema for a database that has none", async () => {
     const words = [/only PostgreSQL has schemas/];
     await refuses(`mysql://ada:${PASSWORD}@127.0.0.1/shop`, {
-      as: InvalidArgument,
+      as: InvalidArgumentError,
       words,
       schema: "x",
     });
@@ -285,7 +291,7 @@ describe("for PostgreSQL is refused", { skip: engines[0]?.missingPrograms ?? fal
     const pool = new Pool({ connectionString: withPassword(server.url) });
     try {
       const words = [/refused the user or the password/];
-      await refuses(pool, { as: StoreUnavailable, words });
+      await refuses(pool, { as: StoreUnavailableError, words });
     } finally {
       await pool.end();
     }

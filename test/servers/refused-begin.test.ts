@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { after, before, describe, test } from "node:test";
-import { defineTask, defineWorkflow, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
@@ -92,10 +93,13 @@ describe("on PostgreSQL, a transaction that the server does not open", { skip },
   test("moves no job, and the next one does", async () => {
     const task = defineTask({ name: "later", run: () => null });
     const job = await holdfast.enqueue(task, null, { delay: 1 });
-    await until("it is due", async () => ((await holdfast.store.upcoming()).dueInMs ?? 1) <= 0);
-    await spoiler.during(() => holdfast.store.promoteDue({ limit: 9 }));
+    await until(
+      "it is due",
+      async () => ((await holdfast.store.jobs.upcoming()).dueInMs ?? 1) <= 0,
+    );
+    await spoiler.during(() => holdfast.store.jobs.promoteDue({ limit: 9 }));
     assert.equal((await job.get()).status, "scheduled");
-    assert.equal(await holdfast.store.promoteDue({ limit: 9 }), 1);
+    assert.equal(await holdfast.store.jobs.promoteDue({ limit: 9 }), 1);
     assert.equal((await job.get()).status, "pending");
   });
 

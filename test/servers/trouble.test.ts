@@ -1,7 +1,7 @@
 /** A server that is restarted, cuts its clients off or refuses to write, under a worker and a client that are at work. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { openHoldfast, StoreUnavailable } from "../../src/index.ts";
+import { openHoldfast, StoreUnavailableError } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Proxy } from "../support/proxy.ts";
 import type { GuardedServer } from "../support/servers.ts";
@@ -39,8 +39,8 @@ async function outlive(
   await stream.more(20);
   const { pid } = server;
   await goDown(server);
-  await assert.rejects(crew.holdfast.stats(), StoreUnavailable);
-  await assert.rejects(crew.quick(), StoreUnavailable);
+  await assert.rejects(crew.holdfast.stats(), StoreUnavailableError);
+  await assert.rejects(crew.quick(), StoreUnavailableError);
   crew.end(held[0].id);
   await until("somebody complains", () => crew.complaints().size > 0);
   await server.restart();
@@ -118,7 +118,7 @@ async function outliveReadOnly(engine: EngineUnderTest, server: GuardedServer): 
 }
 
 function isUnavailable(error: unknown): boolean {
-  return error instanceof StoreUnavailable;
+  return error instanceof StoreUnavailableError;
 }
 
 /** The server commits, and is killed before it can say so. */
@@ -174,7 +174,7 @@ async function stopWithoutServer(engine: EngineUnderTest, server: GuardedServer)
 }
 
 for (const engine of engines) {
-  describe(engine.label, { skip: engine.missingPrograms, timeout: 60_000 }, () => {
+  describe(engine.label, { skip: engine.missingPrograms, timeout: 120_000 }, () => {
     let server: GuardedServer;
     before(async () => void (server = await engine.start()));
     after(() => server[Symbol.asyncDispose]());

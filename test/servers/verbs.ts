@@ -4,7 +4,8 @@
  * What is right is not said here: the same is done twice, once calmly, and both times must look the same.
  */
 import assert from "node:assert/strict";
-import type { ClaimedJob, NewJob, Store } from "../../src/store/store.ts";
+import type { ClaimedJob, NewJob } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import {
   claimOne,
   done,
@@ -48,8 +49,8 @@ function enqueueing(jobs: readonly NewJob[], others: readonly string[] = []): Ac
   const [first] = jobs;
   assert.ok(first !== undefined);
   return {
-    verb: (store) => store.enqueue(jobs),
-    isCommitted: async (store) => (await store.find(first.id)) !== null,
+    verb: (store) => store.jobs.enqueue(jobs),
+    isCommitted: async (store) => (await store.jobs.find(first.id)) !== null,
     ids: [...jobs.map(({ id }) => id), ...others],
   };
 }
@@ -122,11 +123,11 @@ const claims: Verb[] = [
     message: "claim",
     async prepare(store, queue) {
       const jobs = [newJob({ queue }), newJob({ queue, priority: 5 }), newJob({ queue })];
-      await store.enqueue(jobs);
+      await store.jobs.enqueue(jobs);
       const wanted = upTo(2, { queues: [queue] });
       return {
-        verb: (each) => each.claim(wanted),
-        claimRest: async (each, claimed) => (isEmpty(claimed) ? each.claim(wanted) : claimed),
+        verb: (each) => each.jobs.claim(wanted),
+        claimRest: async (each, claimed) => (isEmpty(claimed) ? each.jobs.claim(wanted) : claimed),
         isCommitted: async (each) => (await leasesIn(each, queue)).length === 2,
         ids: jobs.map(({ id }) => id),
       };
@@ -141,7 +142,7 @@ const settles: Verb[] = outcomes.map(({ name, settle, status }) => ({
     await enqueueOne(store, { queue, key: `key of ${queue}` });
     const claimed = await claimOne(store, { queues: [queue] });
     return {
-      verb: (each) => each.settle([settle(claimed)]),
+      verb: (each) => each.jobs.settle([settle(claimed)]),
       isCommitted: async (each) => (await mustFind(each, claimed.id)).status === status,
       ids: [claimed.id],
     };
@@ -162,10 +163,10 @@ const turns: Verb[] = (["done", "retry", "released"] as const).map((outcome) => 
     }[outcome];
     const wanted = upTo(1, { queues: [queue] });
     return {
-      verb: (each) => each.settleAndClaim([settled], wanted),
+      verb: (each) => each.jobs.settleAndClaim([settled], wanted),
       async claimRest(each, answer) {
         const turn = answer as { claimed: ClaimedJob[] };
-        return isEmpty(turn.claimed) ? { ...turn, claimed: await each.claim(wanted) } : turn;
+        return isEmpty(turn.claimed) ? { ...turn, claimed: await each.jobs.claim(wanted) } : turn;
       },
       isCommitted: async (each) => (await mustFind(each, next.id)).status === "processing",
       ids: [first.id, next.id],
@@ -180,7 +181,7 @@ const others: Verb[] = [
     async prepare(store, queue) {
       const { id } = await enqueueOne(store, { queue, key: `key of ${queue}` });
       return {
-        verb: (each) => each.cancel(id),
+        verb: (each) => each.jobs.cancel(id),
         isCommitted: async (each) => (await mustFind(each, id)).status === "cancelled",
         ids: [id],
       };
@@ -193,7 +194,7 @@ const others: Verb[] = [
       await enqueueOne(store, { queue });
       const { id } = await claimOne(store, { queues: [queue] });
       return {
-        verb: (each) => each.cancel(id),
+        verb: (each) => each.jobs.cancel(id),
         isCommitted: async (each) => (await mustFind(each, id)).cancelRequestedAt !== null,
         ids: [id],
       };
@@ -205,9 +206,9 @@ const others: Verb[] = [
     async prepare(store, queue) {
       await enqueueOne(store, { queue, key: `key of ${queue}` });
       const claimed = await claimOne(store, { queues: [queue] });
-      await store.settle([settlement(claimed, { kind: "failed", error: "{}" })]);
+      await store.jobs.settle([settlement(claimed, { kind: "failed", error: "{}" })]);
       return {
-        verb: (each) => each.revive(claimed.id, 2),
+        verb: (each) => each.jobs.revive(claimed.id, 2),
         isCommitted: async (each) => (await mustFind(each, claimed.id)).status === "pending",
         ids: [claimed.id],
       };
@@ -220,7 +221,7 @@ const others: Verb[] = [
       await enqueueOne(store, { queue });
       const claimed = await claimOne(store, { queues: [queue] });
       return {
-        verb: (each) => each.extend([claimed], LEASE_MS * 2),
+        verb: (each) => each.jobs.extend([claimed], LEASE_MS * 2),
         isCommitted: async (each) =>
           ((await mustFind(each, claimed.id)).lockedUntil ?? 0) > claimed.lockedUntil,
         ids: [claimed.id],
@@ -235,7 +236,7 @@ const others: Verb[] = [
       const [fence] = await leasesIn(store, queue);
       assert.ok(fence !== undefined);
       return {
-        verb: (each) => each.release([fence]),
+        verb: (each) => each.jobs.release([fence]),
         isCommitted: async (each) => (await mustFind(each, id)).status === "pending",
         ids: [id],
       };
@@ -250,7 +251,7 @@ function isEmpty(claimed: unknown): boolean {
 }
 
 async function leasesIn(store: Store, queue: string) {
-  const leases = await store.leases({ state: "active", limit: 1_000 });
+  const leases = await store.jobs.leases({ state: "active", limit: 1_000 });
   return leases.filter((lease) => lease.queue === queue);
 }
 
@@ -263,7 +264,7 @@ export async function storyOf(
   { act, queue, answer }: { act: Act; queue: string; answer: unknown },
 ): Promise<unknown> {
   const pictures = await Promise.all(act.ids.map((id) => pictureOf(store, id)));
-  const listed = await store.list({ queue, limit: 1_000 });
+  const listed = await store.jobs.list({ queue, limit: 1_000 });
   const story = { answer: answer ?? null, pictures, listed: listed.map(({ id }) => id).toSorted() };
   let text = JSON.stringify(story, (name, value: unknown) => {
     if (name === "readyAt") return null; // nobody knows it of a claim that was looked up

@@ -1,5 +1,5 @@
 /** A service outside the database that charges cards. It knows idempotency keys, and can be asked what it did for one. */
-import { NotDone } from "../../src/index.ts";
+import { NotDoneError } from "../../src/index.ts";
 import type { Chance } from "./chance.ts";
 import type { Coverage } from "./coverage.ts";
 import type { Charge } from "./history.ts";
@@ -24,7 +24,7 @@ export class Bank {
     await machine.work(this.#chance.between(0, TRAVEL_MS), "a charge travels");
     if (this.#chance.isHit(this.#faults)) {
       this.#coverage.hit("bank: declined");
-      throw new NotDone("the bank declined");
+      throw new NotDoneError("the bank declined");
     }
     const charge = this.charges.get(key) ?? this.#charge(key, cents);
     charge.requests += 1;

@@ -1,6 +1,6 @@
 /** The application: enqueues jobs, says events, cancels, revives, and says what became of effects in doubt. */
-import { HoldfastError, OutcomeUnknown } from "../../src/core/errors.ts";
-import type { Holdfast } from "../../src/worker/holdfast.ts";
+import { HoldfastError, OutcomeUnknownError } from "../../src/core/errors.ts";
+import type { Holdfast } from "../../src/app/holdfast.ts";
 import type { Chance } from "./chance.ts";
 import { openAt, type Parts } from "./crew.ts";
 import { Machine } from "./machine.ts";
@@ -121,7 +121,7 @@ export class Client {
     for (;;) {
       await this.machine.work(PERSON_MS, "a person looks for doubts");
       try {
-        for (const doubt of await this.#open().jobs.doubts()) {
+        for (const doubt of await this.#open().jobs.effectsInDoubt()) {
           const found = bank.charges.get(`${doubt.job}/${doubt.name}/${doubt.occurrence}`);
           const happened =
             found === undefined
@@ -156,7 +156,7 @@ export class Client {
 /** What the contract allows; anything else is a bug. */
 function expected(error: unknown): void {
   if (!(error instanceof HoldfastError)) throw error;
-  if (error instanceof OutcomeUnknown) return;
+  if (error instanceof OutcomeUnknownError) return;
   if (!EXPECTED.has(error.code)) throw error;
 }
 
@@ -167,5 +167,6 @@ const EXPECTED = new Set([
   "JOB_NOT_FOUND",
   "ILLEGAL_MOVE",
   "CALLED_FAILED",
+  "EFFECT_NOT_FOUND", // its job was cancelled after the person had looked
   "KEY_TAKEN",
 ]);

@@ -4,7 +4,7 @@
  * A machine that crashed is never seen again; its place is taken by a new one.
  */
 import { openHoldfast } from "../../src/index.ts";
-import type { Holdfast } from "../../src/worker/holdfast.ts";
+import type { Holdfast } from "../../src/app/holdfast.ts";
 import type { Worker } from "../../src/worker/worker.ts";
 import { silentLogger, type Logger } from "../../src/core/log.ts";
 import type { Bank } from "./bank.ts";
@@ -15,7 +15,7 @@ import type { History } from "./history.ts";
 import { Machine } from "./machine.ts";
 import type { Network } from "./network.ts";
 import { GRACE_MS, LEASE_MS, machineFaults, type MachineFault, type Plan } from "./plan.ts";
-import { RecordingStore } from "./recording-store.ts";
+import { recordingStore } from "./recording-store.ts";
 import { tasksAt, type Place } from "./tasks.ts";
 import { nobody, type World } from "./world.ts";
 
@@ -98,12 +98,12 @@ export class Crew {
         concurrency: plan.concurrency,
         lease: LEASE_MS,
         grace: GRACE_MS,
-        crashes: plan.crashes,
+        maxCrashes: plan.crashes,
         poll: 1_000,
-        upkeep: 200,
+        maintenanceInterval: 200,
         heartbeat: 1_000,
-        stale: 4_000,
-        hung: 6_000,
+        heartbeatTimeout: 4_000,
+        stoppingTimeout: 6_000,
         shutdown: 1_000,
       });
     } catch {
@@ -222,6 +222,7 @@ export async function openAt(machine: Machine, parts: Parts): Promise<Holdfast> 
   const { database, network, plan, history } = parts;
   const engine = new FaultyEngine({
     inner: database.engine,
+    statements: database.statements,
     machine,
     network,
     lanes: plan.lanes,
@@ -232,7 +233,7 @@ export async function openAt(machine: Machine, parts: Parts): Promise<Holdfast> 
     now: () => database.transactions,
     monotonic: () => machine.runtime.monotonic(),
   };
-  return openHoldfast(new RecordingStore(engine, recorder), {
+  return openHoldfast(recordingStore(engine, recorder), {
     migrate: false,
     runtime: machine.runtime,
     version: VERSION,

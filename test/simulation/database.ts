@@ -6,12 +6,14 @@
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { noGauge, type Runtime } from "../../src/core/runtime.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import { SqliteEngine } from "../../src/store/sqlite/engine.ts";
-import { NO_HASH } from "../../src/store/trail.ts";
+import { sqliteStatements } from "../../src/jobs/sqlite.ts";
+import type { JobStatements } from "../../src/jobs/store.ts";
+import { SqliteEngine } from "../../src/database/sqlite/engine.ts";
+import { NO_HASH } from "../../src/audit/entry.ts";
 import type { Chance } from "./chance.ts";
 import { WITNESS_TABLES, type Change } from "./witness.ts";
 import { nobody, type World } from "./world.ts";
+import { storeOn } from "../../src/app/store.ts";
 
 /** What SQLite says when another process holds the lock. */
 const SQLITE_BUSY = 5;
@@ -35,6 +37,7 @@ export interface Tables {
 
 export class Database {
   readonly engine: SqliteEngine;
+  readonly statements: JobStatements;
   readonly #db: DatabaseSync;
   readonly #tables: readonly string[];
   readonly #noteMoment: StatementSync;
@@ -58,7 +61,7 @@ export class Database {
       gauge: () => noGauge,
     };
     const engine = await SqliteEngine.open({ path: ":memory:", runtime, create: true });
-    await new SqlStore(engine).migrate();
+    await (await storeOn(engine)).migrate();
     const db = await engine.userTransaction(
       async ({ client }) => client as DatabaseSync,
       async () => {},
@@ -74,6 +77,7 @@ export class Database {
 
   private constructor(engine: SqliteEngine, db: DatabaseSync) {
     this.engine = engine;
+    this.statements = sqliteStatements(engine);
     this.#db = db;
     this.#tables = db
       .prepare(

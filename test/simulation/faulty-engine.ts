@@ -2,31 +2,36 @@
  * The engine as one machine sees it: over a network on which calls are slow, overtake each other and get lost.
  *
  * Behind it is the real SQLite engine, whose clock is the database's; this machine's own clocks are what it brings. It
- * fails as the engines of the servers do: OutcomeUnknown where the answer to a write was lost.
+ * fails as the engines of the servers do: OutcomeUnknownError where the answer to a write was lost.
  */
-import { OutcomeUnknown, StoreBusy, StoreUnavailable } from "../../src/core/errors.ts";
+import {
+  OutcomeUnknownError,
+  StoreBusyError,
+  StoreUnavailableError,
+} from "../../src/core/errors.ts";
 import type { Fence, Settlement } from "../../src/core/job.ts";
 import type { Runtime } from "../../src/core/runtime.ts";
-import type { UserTransaction } from "../../src/core/step.ts";
+import type { UserTransaction } from "../../src/core/task.ts";
 import type {
   Change,
-  Claiming,
   Engine,
   Migration,
   Put,
   Row,
   Transaction,
-} from "../../src/store/engine.ts";
-import type { Condition, Load } from "../../src/store/load.ts";
-import { sql, type Sql, type SqlValue } from "../../src/store/sql.ts";
+  Hint,
+} from "../../src/database/engine.ts";
 import type {
+  Claiming,
   ClaimedJob,
   Enqueued,
   Extended,
-  Hint,
   NewJob,
   Settled,
-} from "../../src/store/store.ts";
+  JobStatements,
+} from "../../src/jobs/store.ts";
+import type { Condition, Load } from "../../src/database/pool-stats.ts";
+import { sql, type Sql, type SqlValue } from "../../src/database/sql.ts";
 import type { Machine } from "./machine.ts";
 import type { Network } from "./network.ts";
 import { nobody } from "./world.ts";
@@ -36,7 +41,8 @@ const BUSY_MS = 30_000;
 /** A read can be asked again; of a write whose answer was lost nobody knows. */
 type Kind = "read" | "write" | "transaction";
 
-export class FaultyEngine implements Engine {
+export class FaultyEngine implements Engine, JobStatements {
+  readonly kind = "sqlite";
   readonly name = "the database";
   readonly migrations: readonly Migration[];
   readonly migrationDialect: Engine["migrationDialect"];
@@ -44,18 +50,26 @@ export class FaultyEngine implements Engine {
   readonly database = "simulated";
   readonly runtime: Runtime;
   readonly lanes: number;
-  readonly anatomy: Engine["anatomy"];
+  readonly introspection: Engine["introspection"];
   readonly #inner: Engine;
+  readonly #statements: JobStatements;
   readonly #machine: Machine;
   readonly #network: Network;
 
-  constructor(parts: { inner: Engine; machine: Machine; network: Network; lanes: number }) {
+  constructor(parts: {
+    inner: Engine;
+    statements: JobStatements;
+    machine: Machine;
+    network: Network;
+    lanes: number;
+  }) {
     this.#inner = parts.inner;
+    this.#statements = parts.statements;
     this.#machine = parts.machine;
     this.#network = parts.network;
     this.migrations = parts.inner.migrations;
     this.migrationDialect = parts.inner.migrationDialect;
-    this.anatomy = parts.inner.anatomy;
+    this.introspection = parts.inner.introspection;
     this.runtime = parts.machine.runtime;
     this.lanes = parts.lanes;
   }
@@ -126,11 +140,11 @@ export class FaultyEngine implements Engine {
     });
   }
 
-  asGuest<T>(): Promise<T> {
+  inUserTransaction<T>(): Promise<T> {
     throw new Error("nobody brings a transaction of their own to a simulation");
   }
 
-  async tellInside(): Promise<void> {}
+  async notifyInUserTx(): Promise<void> {}
 
   async notifyInTx(): Promise<void> {}
 
@@ -143,7 +157,7 @@ export class FaultyEngine implements Engine {
   }
 
   insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
-    return this.#call("insert", "write", () => this.#inner.insert(jobs));
+    return this.#call("insert", "write", () => this.#statements.insert(jobs));
   }
 
   settleAndClaim(
@@ -151,12 +165,12 @@ export class FaultyEngine implements Engine {
     wanted: Claiming | null,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
     const name = `settle ${settlements.length} claim ${wanted?.limit ?? 0}`;
-    return this.#call(name, "write", () => this.#inner.settleAndClaim(settlements, wanted));
+    return this.#call(name, "write", () => this.#statements.settleAndClaim(settlements, wanted));
   }
 
   extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
     return this.#call(`extend ${fences.length}`, "write", () =>
-      this.#inner.extend(fences, leaseMs),
+      this.#statements.extend(fences, leaseMs),
     );
   }
 
@@ -172,7 +186,7 @@ export class FaultyEngine implements Engine {
     return this.#call("condition", "read", () => this.#inner.condition());
   }
 
-  async dropBlocks(): Promise<void> {}
+  async dropPartitions(): Promise<void> {}
 
   listen(hear: (hint: Hint) => void): () => void {
     return this.#network.listen(this.#machine, hear);
@@ -214,7 +228,7 @@ export class FaultyEngine implements Engine {
       const arrive = (): void => {
         if (fault === "refused") return refuse(fault, lost());
         if (fault === "busy")
-          return refuse(fault, new StoreBusy({ store: this.name, waitedMs: BUSY_MS }));
+          return refuse(fault, new StoreBusyError({ store: this.name, waitedMs: BUSY_MS }));
         if (fault === "request lost") return refuse(fault, unknown(kind, null));
         void make(fault === "made again").then(
           (value) => {
@@ -238,12 +252,12 @@ export class FaultyEngine implements Engine {
   }
 }
 
-function lost(): StoreUnavailable {
-  return new StoreUnavailable({ problem: "The connection was lost.", remedy: "Try again." });
+function lost(): StoreUnavailableError {
+  return new StoreUnavailableError({ problem: "The connection was lost.", remedy: "Try again." });
 }
 
 function unknown(kind: Kind, session: number | null): Error {
-  return kind === "read" ? lost() : new OutcomeUnknown({ store: "the database", session });
+  return kind === "read" ? lost() : new OutcomeUnknownError({ store: "the database", session });
 }
 
 /** Short, and the same for the same answer. */

@@ -37,13 +37,13 @@ function mutant(name: string, ...patches: Patch[]): Mutant {
   return { name, patches };
 }
 
-const HOT = "store/sqlite/hot.ts";
-const STATEMENTS = "store/sqlite/statements.ts";
-const ENGINE = "store/sqlite/engine.ts";
-const JOBS = "store/jobs.ts";
-const ROWS = "store/rows.ts";
-const STEPS = "store/steps.ts";
-const CONTEXT = "queue/context.ts";
+const HOT = "jobs/sqlite.ts";
+const STATEMENTS = "jobs/sqlite.ts";
+const ENGINE = "database/sqlite/engine.ts";
+const MAINTENANCE = "jobs/maintenance.ts";
+const ROWS = "jobs/rows.ts";
+const STEPS = "steps/store.ts";
+const CONTEXT = "steps/context.ts";
 
 export const mutants: readonly Mutant[] = [
   // ── The fence ────────────────────────────────────────────────────────────────────────────────
@@ -64,7 +64,7 @@ export const mutants: readonly Mutant[] = [
     returning queue, task`,
   }),
   mutant("a settlement that concerns others needs no epoch", {
-    file: "store/settle.ts",
+    file: "jobs/settle.ts",
     find: "const where = sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;",
     put: "const where = sql`id = ${id} and ${epoch} > 0 and ${worker} <> ''`;",
   }),
@@ -91,20 +91,20 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("a commit is kept though the job is somebody else's", {
     file: STEPS,
-    find: "if (written === 0) throw new LeaseLost(fence);",
+    find: "if (written === 0) throw new LeaseLostError(fence);",
     put: "",
   }),
 
   // ── The counters ─────────────────────────────────────────────────────────────────────────────
   mutant("a release takes the epoch back", {
     file: ROWS,
-    find: "row: { ...traveller(lease), attempts: lease.attempts - 1, ready_at: now },",
-    put: "row: { ...traveller(lease), attempts: lease.attempts - 1, epoch: lease.epoch - 1, ready_at: now },",
+    find: "row: { ...jobColumns(lease), attempts: lease.attempts - 1, ready_at: now },",
+    put: "row: { ...jobColumns(lease), attempts: lease.attempts - 1, epoch: lease.epoch - 1, ready_at: now },",
   }),
   mutant("a release is charged", {
     file: ROWS,
-    find: "row: { ...traveller(lease), attempts: lease.attempts - 1, ready_at: now },",
-    put: "row: { ...traveller(lease), ready_at: now },",
+    find: "row: { ...jobColumns(lease), attempts: lease.attempts - 1, ready_at: now },",
+    put: "row: { ...jobColumns(lease), ready_at: now },",
   }),
   mutant("a suspension is charged", {
     file: ROWS,
@@ -117,8 +117,8 @@ export const mutants: readonly Mutant[] = [
     { file: HOT, find: "const attempt = attempts + 1;", put: "const attempt = attempts;" },
     {
       file: ROWS,
-      find: `row: { ...traveller(lease), status: "retry", due_at: dueAt },`,
-      put: `row: { ...traveller(lease), attempts: lease.attempts + 1, status: "retry", due_at: dueAt },`,
+      find: `row: { ...jobColumns(lease), status: "retry", due_at: dueAt },`,
+      put: `row: { ...jobColumns(lease), attempts: lease.attempts + 1, status: "retry", due_at: dueAt },`,
     },
   ),
   mutant("a crash is not counted", {
@@ -127,12 +127,12 @@ export const mutants: readonly Mutant[] = [
     put: "crashes: lease.crashes };",
   }),
   mutant("a crash that was none is given back and still counts", {
-    file: "store/outages.ts",
-    find: "const attempts = crashes === null ? null : await correct(tx, id, crashes);",
-    put: "const attempts = crashes;",
+    file: "jobs/outages.ts",
+    find: "const attempts = await correct(tx, id, await crashesFrom(tx, { id, epoch }));",
+    put: "const attempts = await crashesFrom(tx, { id, epoch });",
   }),
   mutant("a worker that was alive counts as crashed if another came first", {
-    file: "store/outages.ts",
+    file: "jobs/outages.ts",
     find: "return giveBack(engine, tx, report);",
     put: "return cared;",
   }),
@@ -144,32 +144,32 @@ export const mutants: readonly Mutant[] = [
 
   // ── Moves ────────────────────────────────────────────────────────────────────────────────────
   mutant("the sweep goes by the clock of whoever sweeps", {
-    file: JOBS,
-    find: "const where = sql`locked_until < ${now - chore.graceMs}${spared}`;",
-    put: "const where = sql`locked_until < ${engine.runtime.now() - chore.graceMs}${spared}`;",
+    file: MAINTENANCE,
+    find: "const where = sql`locked_until < ${now - chore.graceMs}${spared}${inQueue}`;",
+    put: "const where = sql`locked_until < ${engine.runtime.now() - chore.graceMs}${spared}${inQueue}`;",
   }),
   mutant(
     "the sweep does not ask again",
     {
-      file: JOBS,
+      file: MAINTENANCE,
       find: "const [any] = await engine.all(sql`select id from holdfast.lease where ${ended} limit 1`);",
       put: "const [any] = await engine.all<{ id: string }>(sql`select id from holdfast.lease where ${ended} limit 1`);",
     },
     {
-      file: JOBS,
-      find: "const where = sql`locked_until < ${now - chore.graceMs}${spared}`;",
-      put: "const where = sql`id = ${any.id}${spared}`;",
+      file: MAINTENANCE,
+      find: "const where = sql`locked_until < ${now - chore.graceMs}${spared}${inQueue}`;",
+      put: "const where = sql`id = ${any.id}${spared}${inQueue}`;",
     },
   ),
   mutant("a dead letter is moved in two transactions", {
-    file: JOBS,
-    find: "const landings = taken.map((lease) => landAfterCrash(lease, crashesMax, now));",
+    file: MAINTENANCE,
+    find: "const landings = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));",
     put: `await tx.script("commit");
   await tx.script("begin immediate");
-  const landings = taken.map((lease) => landAfterCrash(lease, crashesMax, now));`,
+  const landings = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));`,
   }),
   mutant("a promotion does not take the row", {
-    file: JOBS,
+    file: MAINTENANCE,
     find: [
       "const taken = await tx.take<WaitingRow>({",
       '      table: "waiting",',
@@ -201,22 +201,21 @@ export const mutants: readonly Mutant[] = [
 
   // ── Lost answers ─────────────────────────────────────────────────────────────────────────────
   mutant("a job is accepted before it is written", {
-    file: "store/sql-store.ts",
-    find: `const enqueued = await writeOrLookUp(
-      this.engine,
-      () => this.engine.insert(news),
-      () => lookUpEnqueued(this.engine, news),
+    file: "jobs/sql-jobs.ts",
+    find: `const enqueued = await this.#db.write(
+      () => this.#statements.insert(news),
+      () => lookUpEnqueued(this.#statements, news),
     );`,
     put: `const enqueued = news.map(({ id }) => ({ id, added: true }));
-    void this.engine.insert(news).catch(() => {});`,
+    void this.#statements.insert(news).catch(() => {});`,
   }),
   mutant("a write whose answer was lost is made again", {
-    file: "store/unknown.ts",
+    file: "database/database.ts",
     find: "return persist(engine, lookUp, error);",
     put: "return persist(engine, write, error);",
   }),
   mutant("a claim whose answer was lost brings everything that the worker has", {
-    file: "store/unknown.ts",
+    file: "jobs/recovery.ts",
     find: "       and l.claim_id = ${claimId}\n",
     put: "       and ${claimId} > 0\n",
   }),
@@ -239,13 +238,13 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("the rows of a commit are written outside of its transaction", {
     file: ENGINE,
-    find: `this.#connection.transaction(async () => {
+    find: `this.connection.transaction(async () => {
         const value = await theirs(user);
         await last(this.#transaction, value);
         return value;
       }),`,
     put: `theirs(user).then((value) =>
-        this.#connection.transaction(async () => {
+        this.connection.transaction(async () => {
           await last(this.#transaction, value);
           return value;
         }),
@@ -272,25 +271,25 @@ export const mutants: readonly Mutant[] = [
 
   // ── Whoever waits goes on ────────────────────────────────────────────────────────────────────
   mutant("an event that is said while a job goes to wait is lost", {
-    file: "store/events.ts",
+    file: "steps/events.ts",
     find: "return (row?.emitted_at ?? null) !== null;",
     put: "return row === null;",
   }),
   mutant("the end of a called job is told to nobody", {
-    file: JOBS,
-    find: "if (called.length === 0) return [];",
-    put: "if (called.length >= 0) return [];",
+    file: "jobs/settle.ts",
+    find: "if (jobs.length === 0) return [];",
+    put: "if (jobs.length >= 0) return [];",
   }),
   mutant(
     "a worker looks for jobs only when it is told of some",
     {
-      file: "worker/turns.ts",
+      file: "worker/poll-cycle.ts",
       find: "if (limit > 0) this.#lookAt = runtime.monotonic() + settings.pollMs;",
       put: "if (limit > 0) this.#lookAt = Number.POSITIVE_INFINITY;",
     },
     {
-      file: "worker/shift.ts",
-      find: "this.#turns.hearPending(beat.pending);",
+      file: "worker/session.ts",
+      find: "this.#pollCycle.onPending(beat.pending);",
       put: "",
     },
   ),

@@ -1,6 +1,6 @@
 /** What is on its way between machines and the database, and what becomes of it. */
 import type { Timer } from "../../src/core/runtime.ts";
-import type { Hint } from "../../src/store/store.ts";
+import type { Hint } from "../../src/database/engine.ts";
 import type { Chance } from "./chance.ts";
 import type { Database } from "./database.ts";
 import type { Machine } from "./machine.ts";

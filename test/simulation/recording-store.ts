@@ -1,27 +1,27 @@
 /** The store that every machine uses: the product's own, with every call and its answer written down. */
-import { OutcomeUnknown } from "../../src/core/errors.ts";
+import { OutcomeUnknownError } from "../../src/core/errors.ts";
 import type { Fence, OutageReport, Settlement, Status } from "../../src/core/job.ts";
-import type { UserTransaction } from "../../src/core/step.ts";
-import type { Signature } from "../../src/store/actions.ts";
-import type { Engine } from "../../src/store/engine.ts";
+import type { NewStep, StepName, UserTransaction } from "../../src/core/task.ts";
+import type { OperatorEntry } from "../../src/audit/operator.ts";
+import type { Database } from "../../src/database/database.ts";
+import type { Engine } from "../../src/database/engine.ts";
+import type { Emitted, NewEvent } from "../../src/steps/events.ts";
+import { type StepWrite, SqlSteps } from "../../src/steps/store.ts";
+import type { NewWorker, Registered } from "../../src/registry/worker-record.ts";
+import { jobHooks } from "../../src/app/hooks.ts";
 import type {
-  Emitted,
-  NewEvent,
-  NewStep,
-  Resolution,
-  StepName,
-  StepWrite,
-} from "../../src/store/journal.ts";
-import type { NewWorker, Registered } from "../../src/store/registry.ts";
-import { SqlStore } from "../../src/store/sql-store.ts";
-import type {
+  JobStatements,
   ClaimedJob,
   Enqueued,
   Extended,
   NewJob,
   Settled,
   Wanted,
-} from "../../src/store/store.ts";
+} from "../../src/jobs/store.ts";
+import { composeStore, type Store } from "../../src/app/store.ts";
+import { SqlWorkers } from "../../src/registry/store.ts";
+import type { Resolution } from "../../src/jobs/jobs.ts";
+import { SqlJobs } from "../../src/jobs/sql-jobs.ts";
 import type {
   CancelCall,
   EmitCall,
@@ -44,11 +44,22 @@ export interface Recorder {
   monotonic(): number;
 }
 
-export class RecordingStore extends SqlStore {
+/** The product's own store; what the simulated machines ask of jobs, steps and workers is written down. */
+export function recordingStore(engine: Engine & JobStatements, recorder: Recorder): Store {
+  const store = composeStore(engine, engine);
+  return {
+    ...store,
+    jobs: new RecordingJobs(store.db, engine, recorder),
+    steps: new RecordingSteps(store.db, recorder),
+    workers: new LonelyWorkers(store.db, recorder),
+  };
+}
+
+class LonelyWorkers extends SqlWorkers {
   readonly #recorder: Recorder;
 
-  constructor(engine: Engine, recorder: Recorder) {
-    super(engine);
+  constructor(db: Database, recorder: Recorder) {
+    super(db);
     this.#recorder = recorder;
   }
 
@@ -57,19 +68,36 @@ export class RecordingStore extends SqlStore {
     const { who } = this.#recorder;
     return super.register({ ...worker, hostname: who, pid: 1, hostBoot: who, processStart: "1" });
   }
+}
+
+class RecordingJobs extends SqlJobs {
+  readonly #recorder: Recorder;
+
+  constructor(db: Database, statements: JobStatements, recorder: Recorder) {
+    super(db, statements, jobHooks);
+    this.#recorder = recorder;
+  }
 
   override enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {
     const jobs = news.map(({ id, task, key }) => ({ id, task, key }));
-    return this.#record<EnqueueCall, Enqueued[]>(
-      { f: "enqueue", ...this.#begun(), jobs, told: [] },
+    return record<EnqueueCall, Enqueued[]>(
+      this.#recorder,
+      { f: "enqueue", ...begun(this.#recorder), jobs, told: [] },
       () => super.enqueue(news),
       (call, told) => (call.told = told),
     );
   }
 
   override settle(settlements: readonly Settlement[]): Promise<Settled[]> {
-    return this.#record<SettleCall, Settled[]>(
-      { f: "settle", ...this.#begun(), settlements: named(settlements), told: [], claimed: [] },
+    return record<SettleCall, Settled[]>(
+      this.#recorder,
+      {
+        f: "settle",
+        ...begun(this.#recorder),
+        settlements: named(settlements),
+        told: [],
+        claimed: [],
+      },
       () => super.settle(settlements),
       (call, told) => (call.told = told.map(fenceOf)),
     );
@@ -80,8 +108,9 @@ export class RecordingStore extends SqlStore {
       ...fenceOf(report),
       kind: report.gaveUp ? "outage" : report.outcome.kind,
     }));
-    return this.#record<OutageCall, Settled[]>(
-      { f: "outage", ...this.#begun(), settlements, told: [] },
+    return record<OutageCall, Settled[]>(
+      this.#recorder,
+      { f: "outage", ...begun(this.#recorder), settlements, told: [] },
       () => super.settleOutages(reports),
       (call, told) => (call.told = told.map(fenceOf)),
     );
@@ -91,8 +120,15 @@ export class RecordingStore extends SqlStore {
     settlements: readonly Settlement[],
     wanted: Wanted,
   ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
-    return this.#record<SettleCall, { settled: Settled[]; claimed: ClaimedJob[] }>(
-      { f: "settle", ...this.#begun(), settlements: named(settlements), told: [], claimed: [] },
+    return record<SettleCall, { settled: Settled[]; claimed: ClaimedJob[] }>(
+      this.#recorder,
+      {
+        f: "settle",
+        ...begun(this.#recorder),
+        settlements: named(settlements),
+        told: [],
+        claimed: [],
+      },
       () => super.settleAndClaim(settlements, wanted),
       (call, { settled, claimed }) => {
         call.told = settled.map(fenceOf);
@@ -102,100 +138,146 @@ export class RecordingStore extends SqlStore {
   }
 
   override extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
-    return this.#record<ExtendCall, Extended[]>(
-      { f: "extend", ...this.#begun(), fences: fences.map(fenceOf), told: [] },
+    return record<ExtendCall, Extended[]>(
+      this.#recorder,
+      { f: "extend", ...begun(this.#recorder), fences: fences.map(fenceOf), told: [] },
       () => super.extend(fences, leaseMs),
       (call, told) => (call.told = told.map(fenceOf)),
     );
   }
 
-  override putStep(fence: Fence, step: StepWrite): Promise<boolean> {
-    const { name, status } = step;
-    return this.#record<StepCall, boolean>(
-      { f: "step", ...this.#begun(), op: "put", fence, name, status, told: false },
-      () => super.putStep(fence, step),
-      (call, told) => (call.told = told),
-    );
-  }
-
-  override dropStep(fence: Fence, step: StepName): Promise<boolean> {
-    const { name } = step;
-    return this.#record<StepCall, boolean>(
-      { f: "step", ...this.#begun(), op: "drop", fence, name, status: "dropped", told: false },
-      () => super.dropStep(fence, step),
-      (call, told) => (call.told = told),
-    );
-  }
-
-  override commitStep(
-    fence: Fence,
-    step: NewStep,
-    body: (tx: UserTransaction) => Promise<string | null>,
-  ): Promise<void> {
-    const { name } = step;
-    return this.#record<StepCall, void>(
-      { f: "step", ...this.#begun(), op: "commit", fence, name, status: "done", told: false },
-      () => super.commitStep(fence, step, body),
-      (call) => (call.told = true),
-    );
-  }
-
-  override cancel(id: string, signature: Signature | null = null): Promise<Status | null> {
-    return this.#record<CancelCall, Status | null>(
-      { f: "cancel", ...this.#begun(), id, told: null },
+  override cancel(id: string, signature: OperatorEntry | null = null): Promise<Status | null> {
+    return record<CancelCall, Status | null>(
+      this.#recorder,
+      { f: "cancel", ...begun(this.#recorder), id, told: null },
       () => super.cancel(id, signature),
       (call, told) => (call.told = told),
     );
   }
 
-  override revive(id: string, attempts: number, signature: Signature | null = null): Promise<void> {
-    return this.#record<ReviveCall, void>(
-      { f: "revive", ...this.#begun(), id },
+  override revive(
+    id: string,
+    attempts: number,
+    signature: OperatorEntry | null = null,
+  ): Promise<void> {
+    return record<ReviveCall, void>(
+      this.#recorder,
+      { f: "revive", ...begun(this.#recorder), id },
       () => super.revive(id, attempts, signature),
       () => {},
     );
   }
+}
 
-  override resolveDoubt(resolution: Resolution): Promise<boolean> {
-    return this.#record<ResolveCall, boolean>(
-      { f: "resolve", ...this.#begun(), job: resolution.job },
-      () => super.resolveDoubt(resolution),
+class RecordingSteps extends SqlSteps {
+  readonly #recorder: Recorder;
+
+  constructor(db: Database, recorder: Recorder) {
+    super(db);
+    this.#recorder = recorder;
+  }
+
+  override put(fence: Fence, step: StepWrite): Promise<boolean> {
+    const { name, status } = step;
+    return record<StepCall, boolean>(
+      this.#recorder,
+      { f: "step", ...begun(this.#recorder), op: "put", fence, name, status, told: false },
+      () => super.put(fence, step),
+      (call, told) => (call.told = told),
+    );
+  }
+
+  override drop(fence: Fence, step: StepName): Promise<boolean> {
+    const { name } = step;
+    return record<StepCall, boolean>(
+      this.#recorder,
+      {
+        f: "step",
+        ...begun(this.#recorder),
+        op: "drop",
+        fence,
+        name,
+        status: "dropped",
+        told: false,
+      },
+      () => super.drop(fence, step),
+      (call, told) => (call.told = told),
+    );
+  }
+
+  override commit(
+    fence: Fence,
+    step: NewStep,
+    body: (tx: UserTransaction) => Promise<string | null>,
+  ): Promise<void> {
+    const { name } = step;
+    return record<StepCall, void>(
+      this.#recorder,
+      {
+        f: "step",
+        ...begun(this.#recorder),
+        op: "commit",
+        fence,
+        name,
+        status: "done",
+        told: false,
+      },
+      () => super.commit(fence, step, body),
+      (call) => (call.told = true),
+    );
+  }
+
+  override resolveEffect(resolution: Resolution): Promise<boolean> {
+    return record<ResolveCall, boolean>(
+      this.#recorder,
+      { f: "resolve", ...begun(this.#recorder), job: resolution.job },
+      () => super.resolveEffect(resolution),
       () => {},
     );
   }
 
   override emit(event: NewEvent): Promise<Emitted> {
     const { key, payload } = event;
-    return this.#record<EmitCall, Emitted>(
-      { f: "emit", ...this.#begun(), key, payload, told: false },
+    return record<EmitCall, Emitted>(
+      this.#recorder,
+      { f: "emit", ...begun(this.#recorder), key, payload, told: false },
       () => super.emit(event),
       (call, { first }) => (call.told = first),
     );
   }
+}
 
-  #begun(): { who: string; from: number; sentAt: number; to: null; answer: null } {
-    const { who } = this.#recorder;
-    const sentAt = this.#recorder.monotonic();
-    return { who, from: this.#recorder.now(), sentAt, to: null, answer: null };
-  }
+interface Begun {
+  readonly who: string;
+  readonly from: number;
+  readonly sentAt: number;
+  readonly to: null;
+  readonly answer: null;
+}
 
-  async #record<C extends Recorded, T>(
-    call: C,
-    make: () => Promise<T>,
-    hear: (call: C, told: T) => void,
-  ): Promise<T> {
-    this.#recorder.calls.push(call);
-    try {
-      const told = await make();
-      call.answer = "ok";
-      hear(call, told);
-      return told;
-    } catch (error) {
-      call.answer = error instanceof OutcomeUnknown ? "unknown" : "failed";
-      throw error;
-    } finally {
-      call.to = this.#recorder.now();
-    }
+function begun(recorder: Recorder): Begun {
+  const sentAt = recorder.monotonic();
+  return { who: recorder.who, from: recorder.now(), sentAt, to: null, answer: null };
+}
+
+/** Writes a call down before it is made, and its answer when it comes. */
+async function record<C extends Recorded, T>(
+  recorder: Recorder,
+  call: C,
+  make: () => Promise<T>,
+  hear: (call: C, told: T) => void,
+): Promise<T> {
+  recorder.calls.push(call);
+  try {
+    const told = await make();
+    call.answer = "ok";
+    hear(call, told);
+    return told;
+  } catch (error) {
+    call.answer = error instanceof OutcomeUnknownError ? "unknown" : "failed";
+    throw error;
+  } finally {
+    call.to = recorder.now();
   }
 }
 

@@ -1,5 +1,5 @@
 /** The work: tasks that use everything a task can, take time, fail now and then, and write down what they did. */
-import { defineEvent, defineTask, GiveUp } from "../../src/index.ts";
+import { defineEvent, defineTask, GiveUpError } from "../../src/index.ts";
 import type { Context, Task } from "../../src/core/task.ts";
 import { sleep } from "../../src/core/runtime.ts";
 import type { Bank } from "./bank.ts";
@@ -38,7 +38,7 @@ export type Tasks = Record<TaskName | "errand" | "killer", Task<Input>>;
 export function tasksAt(place: Place): Tasks {
   const own = new Handlers(place);
   const { attempts } = place.plan;
-  const retry = { attempts, first: 100, most: 1_000 };
+  const retry = { maxAttempts: attempts, backoff: { initial: 100, max: 1_000 } };
   const timeout = place.plan.timeoutMs === 0 ? {} : { timeout: place.plan.timeoutMs };
   const task = (
     name: string,
@@ -179,7 +179,7 @@ class Handlers {
   #mayFail(): void {
     const { machine, plan } = this.#place;
     if (!machine.chance.isHit(plan.failures)) return;
-    throw machine.chance.isHit(0.1) ? new GiveUp("hopeless") : new Error("it failed");
+    throw machine.chance.isHit(0.1) ? new GiveUpError("hopeless") : new Error("it failed");
   }
 
   #step(ctx: Context, name: string): Promise<unknown> {

@@ -5,8 +5,7 @@
  * by hand has to take its guards away meanwhile.
  */
 import { traceId } from "../../src/core/job.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import type { NewStep } from "../../src/store/journal.ts";
+import type { NewStep } from "../../src/core/task.ts";
 import { changeItem, declareAll, pay, startItem } from "./items.ts";
 import {
   claimOne,
@@ -27,9 +26,10 @@ import {
 } from "./jobs.ts";
 import type { TestClock } from "./runtime.ts";
 import { start } from "./workers.ts";
+import type { Store } from "../../src/app/store.ts";
 
 export interface Patient {
-  readonly store: SqlStore;
+  readonly store: Store;
   readonly clock: TestClock;
   /** Writes what somebody types. Tables are called `holdfast.<name>`. */
   readonly byHand: (text: string) => Promise<unknown>;
@@ -42,7 +42,7 @@ export interface Ailment {
 
 const TRAVELS = `id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts`;
 const FAR_AWAY = 4_000_000_000_000;
-const effect: NewStep = { name: "charge", occurrence: 1, place: 1, kind: "effect" };
+const effect: NewStep = { name: "charge", occurrence: 1, position: 1, kind: "effect" };
 
 const job = (id: string): string => `job ${id}`;
 const worker = (): string => `mailer-${nextId()}`;
@@ -85,7 +85,7 @@ const leases: Record<string, Ailment> = {
     async befall({ store, clock }) {
       const { id: stopped } = await start(store);
       const { id } = await startOne(store, {}, { worker: stopped, leaseMs: HOUR_MS });
-      await store.moveWorker(stopped, { state: "stopped", reason: "asked" });
+      await store.workers.move(stopped, { state: "stopped", reason: "asked" });
       clock.advance(61_000);
       return job(id);
     },
@@ -133,7 +133,7 @@ const workers: Record<string, Ailment> = {
   "worker-hung": {
     async befall({ store, clock }) {
       const { id } = await start(store);
-      await store.moveWorker(id, { state: "stopping", reason: "asked" });
+      await store.workers.move(id, { state: "stopping", reason: "asked" });
       clock.advance(120_001);
       return `worker ${id}`;
     },
@@ -156,7 +156,7 @@ const workers: Record<string, Ailment> = {
   "enqueuer-version-drift": {
     async befall({ store }) {
       await start(store);
-      await store.noteEnqueuer("fed9999");
+      await store.workers.noteEnqueuer("fed9999");
       return "build fed9999";
     },
   },
@@ -187,7 +187,7 @@ const waits: Record<string, Ailment> = {
       return job(claimed.id);
     },
   },
-  "wait-of-nobody": {
+  "wait-orphaned": {
     async befall({ store, byHand }) {
       const { id } = await enqueueOne(store);
       await byHand(
@@ -196,7 +196,7 @@ const waits: Record<string, Ailment> = {
       return job(id);
     },
   },
-  "job-stranded": {
+  "job-unclaimable": {
     async befall({ store, clock }) {
       await enqueueOne(store);
       clock.advance(60_001);
@@ -209,7 +209,7 @@ const steps: Record<string, Ailment> = {
   "effect-in-doubt": {
     async befall({ store }) {
       const claimed = await startOne(store);
-      await store.putStep(fenceOf(claimed), {
+      await store.steps.put(fenceOf(claimed), {
         ...effect,
         status: "doubt",
         result: null,
@@ -222,7 +222,7 @@ const steps: Record<string, Ailment> = {
   "effect-left-open": {
     async befall({ store }) {
       const claimed = await startOne(store);
-      await store.putStep(fenceOf(claimed), {
+      await store.steps.put(fenceOf(claimed), {
         ...effect,
         status: "begun",
         result: null,
@@ -243,7 +243,7 @@ const steps: Record<string, Ailment> = {
 };
 
 const orphans: Record<string, Ailment> = {
-  "key-of-nobody": {
+  "key-orphaned": {
     async befall({ store, byHand }) {
       const claimed = await startOne(store, { key: "order-42" });
       await settleOne(store, done(claimed));
@@ -259,7 +259,7 @@ const orphans: Record<string, Ailment> = {
       return job(id);
     },
   },
-  "kept-key-of-nobody": {
+  "kept-key-orphaned": {
     async befall({ byHand }) {
       const id = nextId();
       await byHand(`
@@ -267,7 +267,7 @@ const orphans: Record<string, Ailment> = {
       return job(id);
     },
   },
-  "trace-of-nobody": {
+  "trace-orphaned": {
     async befall({ byHand }) {
       const id = nextId();
       await byHand(
@@ -276,10 +276,10 @@ const orphans: Record<string, Ailment> = {
       return job(id);
     },
   },
-  "step-of-nobody": {
+  "step-orphaned": {
     async befall({ store, byHand }) {
       const claimed = await startOne(store);
-      await store.putStep(fenceOf(claimed), {
+      await store.steps.put(fenceOf(claimed), {
         ...effect,
         status: "done",
         result: null,
@@ -291,7 +291,7 @@ const orphans: Record<string, Ailment> = {
       return job(claimed.id);
     },
   },
-  "history-of-nobody": {
+  "history-orphaned": {
     async befall({ store, byHand }) {
       const claimed = await startOne(store);
       await settleOne(store, retry(claimed));
@@ -331,7 +331,7 @@ const items: Record<string, Ailment> = {
       return `item ${child}`;
     },
   },
-  "item-due-of-nobody": {
+  "item-due-orphaned": {
     async befall({ store, byHand }) {
       await declareAll(store);
       const { id } = await startItem(store, { limitMs: HOUR_MS });
@@ -350,7 +350,7 @@ const items: Record<string, Ailment> = {
       return `item ${parent}`;
     },
   },
-  "item-job-of-nobody": {
+  "item-job-orphaned": {
     async befall({ byHand }) {
       const id = nextId();
       await byHand(`
@@ -373,7 +373,7 @@ const records: Record<string, Ailment> = {
   "operator-audit-gap": {
     async befall({ store, byHand }) {
       for (const subject of ["job 1", "job 2"]) {
-        await store.noteAction({ id: nextId(), actor: "ada" }, { action: "job.cancel", subject });
+        await store.audit.note({ id: nextId(), actor: "ada" }, { action: "job.cancel", subject });
       }
       await byHand(`
         delete from holdfast.audit where subject = 'job 1' and seq <= (select seq from holdfast.audit_head)`);
@@ -384,7 +384,7 @@ const records: Record<string, Ailment> = {
     async befall({ store, clock }) {
       const holder = nextId();
       const request = { key: "order:42", holder, owner: "shop", trace: null, ttlMs: 15_000 };
-      await store.takeLock({ ...request, contender: nextId() });
+      await store.locks.take({ ...request, contender: nextId() });
       clock.advance(HOUR_MS);
       return "lock order:42";
     },
@@ -406,7 +406,7 @@ const records: Record<string, Ailment> = {
       const claimed = await startOne(store, {}, { worker: worker() });
       const other = traceId({ ...claimed, worker: worker() });
       const action = { action: "job.cancel", subject: job(claimed.id) };
-      await store.noteAction({ id: nextId(), actor: "ada", traceId: other }, action);
+      await store.audit.note({ id: nextId(), actor: "ada", traceId: other }, action);
       return `line ${(await headOf(store)).seq} of operators`;
     },
   },
@@ -500,7 +500,7 @@ const elsewhere: Record<string, Ailment> = {
       return job(again.id);
     },
   },
-  "history-of-nobody: reports": {
+  "history-orphaned: reports": {
     async befall({ byHand }) {
       const id = nextId();
       await byHand(
@@ -569,7 +569,7 @@ const elsewhere: Record<string, Ailment> = {
   },
   "operator-audit-gap: pruned without a line": {
     async befall({ store, byHand }) {
-      await store.noteAction(
+      await store.audit.note(
         { id: nextId(), actor: "ada" },
         { action: "job.cancel", subject: "job 1" },
       );
@@ -590,7 +590,7 @@ const elsewhere: Record<string, Ailment> = {
   },
 };
 
-async function family(store: SqlStore): Promise<{ parent: string; child: string }> {
+async function family(store: Store): Promise<{ parent: string; child: string }> {
   await declareAll(store);
   const parent = await startItem(store);
   const child = await startItem(store, { workflow: "line", parent });

@@ -1,5 +1,5 @@
 /** Conditions that rules could have found. */
-import type { Sighting } from "../../src/store/alerts.ts";
+import type { Sighting } from "../../src/alerts/alert.ts";
 import { nextId } from "./jobs.ts";
 
 export const HOLD_MS = 60_000;

@@ -1,6 +1,6 @@
 /** What a conformance test is given: a fresh database, and the strings to pull on it. */
-import type { Sql } from "../../src/store/sql.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { Sql } from "../../src/database/sql.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { TestClock } from "./runtime.ts";
 
 export interface Bundle {

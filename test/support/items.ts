@@ -1,13 +1,13 @@
 /**
  * Workflows and items for tests of the store: every fact has a default, and a test names only those it is about.
  *
- * Above the store stand the rules of a workflow (src/queue/item-plan.ts). Here a test says itself what is written.
+ * Above the store stand the rules of a workflow (src/workflows/plan.ts). Here a test says itself what is written.
  */
 import assert from "node:assert/strict";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import type { NewJob } from "../../src/store/store.ts";
-import { NO_HASH } from "../../src/store/trail.ts";
-import type { Declaration, ItemWrite, StoredItem } from "../../src/store/workflows.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
+import { NO_HASH } from "../../src/audit/entry.ts";
+import type { Declaration, ItemWrite, StoredItem } from "../../src/workflows/item-record.ts";
 import { nextId } from "./jobs.ts";
 
 const state = (name: string, is: { initial?: boolean; final?: boolean } = {}) => ({
@@ -62,8 +62,8 @@ export function folders(facts: Partial<Declaration> = {}): Declaration {
   };
 }
 
-export async function declareAll(store: SqlStore): Promise<void> {
-  for (const one of [orders(), lines(), folders()]) await store.declareWorkflow(one);
+export async function declareAll(store: Store): Promise<void> {
+  for (const one of [orders(), lines(), folders()]) await store.items.declare(one);
 }
 
 const signature = { actor: "ada", reason: null, lockWaitMs: null, traceId: null };
@@ -112,15 +112,15 @@ function started(item: StoredItem, { jobs = [], awaitsJobs = false, limitMs }: S
   return { item, line, status, data, jobs, awaitsJobs, limitMs: limitMs ?? null };
 }
 
-export async function startItem(store: SqlStore, facts: StartFacts = {}): Promise<StoredItem> {
+export async function startItem(store: Store, facts: StartFacts = {}): Promise<StoredItem> {
   const [item] = await startItems(store, [facts]);
   return item as StoredItem;
 }
 
 /** All of one parent, in one step. */
-export function startItems(store: SqlStore, facts: readonly StartFacts[]): Promise<StoredItem[]> {
+export function startItems(store: Store, facts: readonly StartFacts[]): Promise<StoredItem[]> {
   const parent = facts[0]?.parent;
-  return store.changeItems({
+  return store.items.change({
     id: nextId(),
     items: parent === undefined ? [] : [parent.id],
     decide: async () => facts.map((one) => started(newItem(one), one)),
@@ -147,11 +147,11 @@ export function writeOf(item: StoredItem, facts: ChangeFacts): ItemWrite {
 
 /** Changes one item, or several in one step. */
 export async function changeItem(
-  store: SqlStore,
+  store: Store,
   { id }: { id: string },
   facts: ChangeFacts,
 ): Promise<StoredItem> {
-  const [item] = await store.changeItems({
+  const [item] = await store.items.change({
     id: nextId(),
     items: [id],
     decide: async ({ items }) => [writeOf(items.get(id) as StoredItem, facts)],
@@ -164,23 +164,23 @@ export const ship = { move: "ship", to: "shipped" };
 export const cancelled = { move: "cancel", to: "cancelled" };
 export const pack = { move: "pack", to: "packed" };
 
-export async function mustFindItem(store: SqlStore, { id }: { id: string }): Promise<StoredItem> {
-  const item = await store.findItem(id);
+export async function mustFindItem(store: Store, { id }: { id: string }): Promise<StoredItem> {
+  const item = await store.items.find(id);
   assert.ok(item !== null, `there is no item ${id}`);
   return item;
 }
 
 /** All that the store tells about items: two pictures are equal when nothing happened in between. */
 export async function pictureOfItems(
-  store: SqlStore,
+  store: Store,
   items: readonly { id: string }[],
 ): Promise<unknown[]> {
   return Promise.all(
     items.map(async ({ id }) => ({
-      item: await store.findItem(id),
-      history: await store.itemHistory({ item: id, after: 0, limit: 100 }),
-      progress: await store.progressOf(id),
-      jobs: await store.itemJobs(id),
+      item: await store.items.find(id),
+      history: await store.items.history({ item: id, after: 0, limit: 100 }),
+      progress: await store.items.progressOf(id),
+      jobs: await store.items.jobsOf(id),
     })),
   );
 }

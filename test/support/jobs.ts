@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { makeIds } from "../../src/core/id.ts";
 import type { Fence, Outcome, Settlement, Status } from "../../src/core/job.ts";
-import type { AuditHead } from "../../src/store/actions.ts";
+import type { AuditHead } from "../../src/audit/store.ts";
 import type {
   AttemptRecord,
   ClaimedJob,
@@ -14,9 +14,9 @@ import type {
   LeaseRecord,
   NewJob,
   Settled,
-  Store,
   Wanted,
-} from "../../src/store/store.ts";
+} from "../../src/jobs/store.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { Bundle } from "./bundle.ts";
 import { testRuntime } from "./runtime.ts";
 
@@ -39,7 +39,7 @@ export function newJob(facts: Partial<NewJob> = {}): NewJob {
     task: "mail.send",
     payload: '{"to":"ada"}',
     priority: 0,
-    attemptsMax: 3,
+    maxAttempts: 3,
     key: null,
     start: null,
     ...facts,
@@ -48,7 +48,7 @@ export function newJob(facts: Partial<NewJob> = {}): NewJob {
 
 export async function enqueueOne(store: Store, facts: Partial<NewJob> = {}): Promise<NewJob> {
   const job = newJob(facts);
-  assert.deepEqual(await store.enqueue([job]), [{ id: job.id, added: true }]);
+  assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: true }]);
   return job;
 }
 
@@ -81,7 +81,7 @@ export function upTo(limit: number, facts: Partial<Wanted> = {}): Wanted {
 }
 
 export async function claimOne(store: Store, facts: Partial<Wanted> = {}): Promise<ClaimedJob> {
-  const [claimed, ...more] = await store.claim(one(facts));
+  const [claimed, ...more] = await store.jobs.claim(one(facts));
   assert.ok(claimed !== undefined, "there was no job to claim");
   assert.equal(more.length, 0);
   return claimed;
@@ -149,7 +149,7 @@ export const outcomes = [
 }[];
 
 export async function settleOne(store: Store, what: Settlement): Promise<Settled> {
-  const [settled, ...more] = await store.settle([what]);
+  const [settled, ...more] = await store.jobs.settle([what]);
   assert.ok(settled !== undefined, "the job was not ours to settle");
   assert.equal(more.length, 0);
   return settled;
@@ -158,7 +158,7 @@ export async function settleOne(store: Store, what: Settlement): Promise<Settled
 /** Lets the lease of a claimed job run out and takes it back. */
 export async function crash({ store, clock }: Bundle, claimed: ClaimedJob): Promise<Settled> {
   clock.set(claimed.lockedUntil + GRACE_MS + 1);
-  const reclaimed = await store.reclaimExpired(sweep);
+  const reclaimed = await store.jobs.reclaimExpired(sweep);
   const ours = reclaimed.find((settled) => settled.id === claimed.id);
   assert.ok(ours !== undefined, "the lease was not taken back");
   return ours;
@@ -169,7 +169,7 @@ export async function promoteOne({ store, clock }: Bundle, id: string): Promise<
   const { dueAt } = await mustFind(store, id);
   assert.ok(dueAt !== null, "the job waits for no time");
   clock.set(Math.max(clock.now(), dueAt));
-  await store.promoteDue({ limit: 100 });
+  await store.jobs.promoteDue({ limit: 100 });
   assert.equal((await mustFind(store, id)).status, "pending");
 }
 
@@ -202,7 +202,7 @@ export async function jobIn(
 }
 
 export async function mustFind(store: Store, id: string): Promise<JobRecord> {
-  const job = await store.find(id);
+  const job = await store.jobs.find(id);
   assert.ok(job !== null, `there is no job ${id}`);
   return job;
 }
@@ -219,11 +219,11 @@ export interface Picture {
 
 /** All that the store tells about a job: two pictures are equal when nothing happened in between. */
 export async function pictureOf(store: Store, id: string): Promise<Picture> {
-  const active = await store.leases({ state: "active", limit: 1_000 });
-  const expired = await store.leases({ state: "expired", limit: 1_000 });
+  const active = await store.jobs.leases({ state: "active", limit: 1_000 });
+  const expired = await store.jobs.leases({ state: "expired", limit: 1_000 });
   return {
-    job: await store.find(id),
-    attempts: await store.attempts(id),
+    job: await store.jobs.find(id),
+    attempts: await store.jobs.attempts(id),
     leases: [...active, ...expired].filter((lease) => lease.id === id),
   };
 }
@@ -239,5 +239,5 @@ export function sortedIds(rows: readonly { id: string }[]): string[] {
 
 /** The head of the operators' chain. */
 export async function headOf(store: Store): Promise<AuditHead> {
-  return (await store.auditHead()) ?? assert.fail("the audit has no head");
+  return (await store.audit.head()) ?? assert.fail("the audit has no head");
 }

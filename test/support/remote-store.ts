@@ -8,12 +8,14 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import * as errors from "../../src/core/errors.ts";
-import * as workerErrors from "../../src/core/worker-errors.ts";
-import * as workflowErrors from "../../src/core/workflow-errors.ts";
-import { newTally, type Load } from "../../src/store/load.ts";
-import type { Hint, Store, StoreAddress } from "../../src/store/store.ts";
+import * as workerErrors from "../../src/registry/errors.ts";
+import * as workflowErrors from "../../src/workflows/errors.ts";
+import type { Database } from "../../src/database/database.ts";
+import { newTally, type Load } from "../../src/database/pool-stats.ts";
+import type { Hint, StoreAddress } from "../../src/database/engine.ts";
+import type { Store } from "../../src/app/store.ts";
 import type { TestClock } from "./runtime.ts";
-import type { Opened, Reply, Request, SentError, Verb } from "./store-process.ts";
+import type { Opened, Reply, Request, SentError } from "./store-process.ts";
 
 const PROGRAM = join(import.meta.dirname, "store-process.ts");
 
@@ -27,12 +29,13 @@ export class StoreProcesses {
   }
 
   /** Opens one database in all of them at once. */
-  async open(url: string, clock: TestClock): Promise<RemoteStore> {
+  async open(url: string, clock: TestClock): Promise<Store> {
     this.#opened += 1;
     const number = this.#opened;
     const request: Request = { kind: "open", store: number, url, now: clock.now() };
     const opened = await Promise.all(this.#members.map((member) => member.ask(request)));
-    return new RemoteStore({ members: this.#members, clock, number }, opened[0] as Opened);
+    const remote = new Remote({ members: this.#members, clock, number });
+    return remoteStore(remote, opened[0] as Opened);
   }
 
   /** How many calls each process was asked to do so far, by process id. */
@@ -106,29 +109,41 @@ function revived({ name, message, stack, facts }: SentError): Error {
   return Object.assign(Object.defineProperties(error, hidden), facts);
 }
 
-export class RemoteStore implements Store {
+/** A transaction of the user's does not travel to another process. */
+function notHere(): never {
+  throw new Error("This store is in other processes: it joins no transaction of this one.");
+}
+
+class RemoteDatabase implements Database {
   readonly name: string;
   readonly database: string;
   readonly lanes: number;
   readonly address: StoreAddress | null;
-  readonly #members: readonly Member[];
-  readonly #clock: TestClock;
-  /** Which of the stores in the processes it is. */
-  readonly #number: number;
+  readonly condition: Database["condition"];
+  readonly clock: Database["clock"];
+  readonly pushWorks: Database["pushWorks"];
+  readonly #remote: Remote;
   readonly #listeners = new Set<(hint: Hint) => void>();
-  #turn = 0;
 
-  constructor(
-    parts: { members: readonly Member[]; clock: TestClock; number: number },
-    opened: Opened,
-  ) {
-    this.#members = parts.members;
-    this.#clock = parts.clock;
-    this.#number = parts.number;
+  constructor(remote: Remote, opened: Opened) {
+    this.#remote = remote;
     this.name = opened.name;
     this.database = opened.database;
     this.lanes = opened.lanes;
     this.address = opened.address;
+    const { condition, clock, pushWorks } = remote.part("db", ["condition", "clock", "pushWorks"]);
+    this.condition = condition;
+    this.clock = clock;
+    this.pushWorks = pushWorks;
+  }
+
+  get engine(): never {
+    return notHere();
+  }
+
+  /** Of the processes nobody asks it. */
+  load(): Load {
+    return { pools: [], transactions: newTally() };
   }
 
   /** Hints of the other processes come by messages. */
@@ -136,163 +151,199 @@ export class RemoteStore implements Store {
     return null;
   }
 
-  readonly migrate = this.#verb("migrate");
-  readonly checkSchema = this.#verb("checkSchema");
-  readonly enqueue = this.#verb("enqueue");
-  readonly claim = this.#verb("claim");
-  readonly settle = this.#verb("settle");
-  readonly settleAndClaim = this.#verb("settleAndClaim");
-  readonly extend = this.#verb("extend");
-  readonly release = this.#verb("release");
-  readonly settleCompleted = this.#verb("settleCompleted");
-  readonly settleOutages = this.#verb("settleOutages");
-  readonly reclaimExpired = this.#verb("reclaimExpired");
-  readonly promoteDue = this.#verb("promoteDue");
-  readonly upcoming = this.#verb("upcoming");
-  readonly cancel = this.#verb("cancel");
-  readonly revive = this.#verb("revive");
-  readonly lookAt = this.#verb("lookAt");
-  readonly reviveAll = this.#verb("reviveAll");
-  readonly cancelAll = this.#verb("cancelAll");
-  readonly prune = this.#verb("prune");
-  readonly find = this.#verb("find");
-  readonly attempts = this.#verb("attempts");
-  readonly findFinished = this.#verb("findFinished");
-  readonly list = this.#verb("list");
-  readonly neighbours = this.#verb("neighbours");
-  readonly leases = this.#verb("leases");
-  readonly cancelRequests = this.#verb("cancelRequests");
-  readonly stats = this.#verb("stats");
-  readonly hasPending = this.#verb("hasPending");
-  readonly reclaimFrom = this.#verb("reclaimFrom");
-  readonly register = this.#verb("register");
-  readonly beat = this.#verb("beat");
-  readonly wishOf = this.#verb("wishOf");
-  readonly moveWorker = this.#verb("moveWorker");
-  readonly closeDead = this.#verb("closeDead");
-  readonly command = this.#verb("command");
-  readonly workerTypes = this.#verb("workerTypes");
-  readonly changeLimit = this.#verb("changeLimit");
-  readonly workers = this.#verb("workers");
-  readonly findWorker = this.#verb("findWorker");
-  readonly pruneWorkers = this.#verb("pruneWorkers");
-  readonly noteEnqueuer = this.#verb("noteEnqueuer");
-  readonly enqueuers = this.#verb("enqueuers");
-  readonly stranded = this.#verb("stranded");
-  readonly noteUnregistered = this.#verb("noteUnregistered");
-  readonly forgetUnregistered = this.#verb("forgetUnregistered");
-  readonly unregistered = this.#verb("unregistered");
-  readonly outsideQueues = this.#verb("outsideQueues");
-  readonly steps = this.#verb("steps");
-  readonly putStep = this.#verb("putStep");
-  readonly dropStep = this.#verb("dropStep");
-  readonly commitStep = this.#verb("commitStep");
-  readonly expect = this.#verb("expect");
-  readonly forget = this.#verb("forget");
-  readonly emit = this.#verb("emit");
-  readonly within = this.#verb("within");
-  readonly findEvent = this.#verb("findEvent");
-  readonly doubts = this.#verb("doubts");
-  readonly resolveDoubt = this.#verb("resolveDoubt");
-  readonly putReports = this.#verb("putReports");
-  readonly reports = this.#verb("reports");
-  readonly lastReport = this.#verb("lastReport");
-  readonly standing = this.#verb("standing");
-  readonly planMigration = this.#verb("planMigration");
-  readonly declareWorkflow = this.#verb("declareWorkflow");
-  readonly findWorkflow = this.#verb("findWorkflow");
-  readonly changeItems = this.#verb("changeItems");
-  readonly findItem = this.#verb("findItem");
-  readonly listItems = this.#verb("listItems");
-  readonly progressOf = this.#verb("progressOf");
-  readonly itemHistory = this.#verb("itemHistory");
-  readonly itemsAfter = this.#verb("itemsAfter");
-  readonly dueItems = this.#verb("dueItems");
-  readonly itemJobs = this.#verb("itemJobs");
-  readonly postponeItem = this.#verb("postponeItem");
-  readonly pruneItems = this.#verb("pruneItems");
-  readonly takeLock = this.#verb("takeLock");
-  readonly noteNext = this.#verb("noteNext");
-  readonly lockStanding = this.#verb("lockStanding");
-  readonly extendLock = this.#verb("extendLock");
-  readonly releaseLock = this.#verb("releaseLock");
-  readonly abandonLock = this.#verb("abandonLock");
-  readonly findLock = this.#verb("findLock");
-  readonly locks = this.#verb("locks");
-  readonly pruneLocks = this.#verb("pruneLocks");
-  readonly putLockStats = this.#verb("putLockStats");
-  readonly lockStats = this.#verb("lockStats");
-  readonly pruneLockStats = this.#verb("pruneLockStats");
-  readonly takeCensus = this.#verb("takeCensus");
-  readonly census = this.#verb("census");
-  readonly foldMinutes = this.#verb("foldMinutes");
-  readonly minutes = this.#verb("minutes");
-  readonly pruneMinutes = this.#verb("pruneMinutes");
-  readonly noteAlert = this.#verb("noteAlert");
-  readonly clearAlert = this.#verb("clearAlert");
-  readonly openAlerts = this.#verb("openAlerts");
-  readonly alerts = this.#verb("alerts");
-  readonly pruneAlerts = this.#verb("pruneAlerts");
-  readonly takeDeliveries = this.#verb("takeDeliveries");
-  readonly settleDelivery = this.#verb("settleDelivery");
-  readonly noteAction = this.#verb("noteAction");
-  readonly actions = this.#verb("actions");
-  readonly auditHead = this.#verb("auditHead");
-  readonly pruneActions = this.#verb("pruneActions");
-  readonly itemLines = this.#verb("itemLines");
-  readonly traces = this.#verb("traces");
-  readonly condition = this.#verb("condition");
-
-  /** Of the processes nobody asks it. */
-  load(): Load {
-    return { pools: [], transactions: newTally() };
-  }
-  readonly createToken = this.#verb("createToken");
-  readonly findToken = this.#verb("findToken");
-  readonly hasTokens = this.#verb("hasTokens");
-  readonly tokens = this.#verb("tokens");
-  readonly revokeToken = this.#verb("revokeToken");
-  readonly noteTokenUse = this.#verb("noteTokenUse");
-  readonly beginRequest = this.#verb("beginRequest");
-  readonly answerRequest = this.#verb("answerRequest");
-  readonly takeOverRequest = this.#verb("takeOverRequest");
-  readonly abandonRequest = this.#verb("abandonRequest");
-  readonly pruneRequests = this.#verb("pruneRequests");
-  readonly jobsAfter = this.#verb("jobsAfter");
-  readonly endedSince = this.#verb("endedSince");
-  readonly clock = this.#verb("clock");
-  readonly workflowNames = this.#verb("workflowNames");
-  readonly checks = this.#verb("checks");
-  readonly examine = this.#verb("examine");
-  readonly fix = this.#verb("fix");
-
   /** One of the processes watches; most of what it hears of was done by the others. */
   watch(listener: (hint: Hint) => void): () => void {
-    const watcher = this.#members[0] as Member;
+    const { watcher, number } = this.#remote;
     this.#listeners.add(listener);
     watcher.listeners.add(listener);
-    if (this.#listeners.size === 1) void watcher.ask({ kind: "watch", store: this.#number });
+    if (this.#listeners.size === 1) void watcher.ask({ kind: "watch", store: number });
     return () => {
       watcher.listeners.delete(listener);
       if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return;
-      void watcher.ask({ kind: "unwatch", store: this.#number });
+      void watcher.ask({ kind: "unwatch", store: number });
     };
   }
 
   async close(): Promise<void> {
-    for (const listener of this.#listeners) this.#members[0]?.listeners.delete(listener);
+    for (const listener of this.#listeners) this.#remote.watcher.listeners.delete(listener);
     this.#listeners.clear();
-    const request: Request = { kind: "close", store: this.#number };
-    await Promise.all(this.#members.map((member) => member.ask(request)));
+    await this.#remote.close();
   }
 
-  #verb<V extends Verb>(verb: V): Store[V] {
-    const call = (...args: readonly unknown[]): Promise<unknown> => {
+  readonly write = notHere;
+  readonly announce = notHere;
+  readonly hint = notHere;
+  readonly inUserTransaction = notHere;
+  readonly collectHints = notHere;
+}
+
+/** The processes of one store, which are asked in turn. */
+class Remote {
+  readonly #members: readonly Member[];
+  readonly #clock: TestClock;
+  /** Which of the stores in the processes it is. */
+  readonly number: number;
+  #turn = 0;
+
+  constructor(parts: { members: readonly Member[]; clock: TestClock; number: number }) {
+    this.#members = parts.members;
+    this.#clock = parts.clock;
+    this.number = parts.number;
+  }
+
+  get watcher(): Member {
+    return this.#members[0] as Member;
+  }
+
+  /** The verbs of one part of the store. */
+  part<P extends Part, V extends keyof Store[P]>(part: P, verbs: readonly V[]): Pick<Store[P], V> {
+    const calls = verbs.map((verb) => [verb, this.verb(`${part}.${String(verb)}`)]);
+    return Object.fromEntries(calls) as Pick<Store[P], V>;
+  }
+
+  verb(verb: string): (...args: readonly unknown[]) => Promise<unknown> {
+    return (...args) => {
       const member = this.#members[this.#turn % this.#members.length] as Member;
       this.#turn += 1;
       const now = this.#clock.now();
-      return member.ask({ kind: "verb", store: this.#number, verb, args, now });
+      return member.ask({ kind: "verb", store: this.number, verb, args, now });
     };
-    return call as Store[V];
   }
+
+  async close(): Promise<void> {
+    const request: Request = { kind: "close", store: this.number };
+    await Promise.all(this.#members.map((member) => member.ask(request)));
+  }
+}
+
+type Part = Exclude<keyof Store, "migrate" | "planMigration" | "checkSchema" | "close">;
+
+const VERBS = {
+  jobs: [
+    "enqueue",
+    "claim",
+    "settle",
+    "settleAndClaim",
+    "extend",
+    "release",
+    "settleCompleted",
+    "settleOutages",
+    "reclaimExpired",
+    "promoteDue",
+    "upcoming",
+    "cancel",
+    "revive",
+    "lookAt",
+    "reviveAll",
+    "cancelAll",
+    "prune",
+    "find",
+    "attempts",
+    "findFinished",
+    "list",
+    "neighbours",
+    "leases",
+    "cancelRequests",
+    "stats",
+    "hasPending",
+    "reclaimFrom",
+    "after",
+    "endedSince",
+  ],
+  steps: [
+    "list",
+    "put",
+    "drop",
+    "commit",
+    "expect",
+    "forget",
+    "emit",
+    "findEvent",
+    "effectsInDoubt",
+    "resolveEffect",
+  ],
+  reports: ["put", "list", "last", "standing"],
+  workers: [
+    "register",
+    "beat",
+    "desiredStateOf",
+    "move",
+    "closeDead",
+    "command",
+    "types",
+    "changeLimit",
+    "list",
+    "find",
+    "prune",
+    "noteEnqueuer",
+    "enqueuers",
+    "unclaimable",
+    "noteUnregistered",
+    "forgetUnregistered",
+    "unregistered",
+    "outsideQueues",
+  ],
+  items: [
+    "declare",
+    "findWorkflow",
+    "change",
+    "find",
+    "list",
+    "progressOf",
+    "history",
+    "after",
+    "due",
+    "jobsOf",
+    "postpone",
+    "prune",
+    "lines",
+    "workflowNames",
+    "neighbours",
+  ],
+  locks: [
+    "take",
+    "noteNext",
+    "standing",
+    "extend",
+    "release",
+    "abandon",
+    "find",
+    "list",
+    "prune",
+    "putStats",
+    "stats",
+    "pruneStats",
+  ],
+  audit: ["note", "list", "head", "prune"],
+  stats: ["takeCounts", "counts", "foldMinutes", "minutes", "pruneMinutes"],
+  alerts: ["note", "clear", "open", "list", "find", "prune"],
+  tokens: ["create", "find", "any", "list", "revoke", "noteUse"],
+  requests: ["begin", "answer", "takeOver", "abandon", "prune"],
+  traces: ["list"],
+  checks: ["list", "examine", "fix"],
+} as const;
+
+function remoteStore(remote: Remote, opened: Opened): Store {
+  const db = new RemoteDatabase(remote, opened);
+  const joins = { in: notHere };
+  return {
+    db,
+    jobs: { ...remote.part("jobs", VERBS.jobs), ...joins },
+    steps: { ...remote.part("steps", VERBS.steps), ...joins },
+    reports: { ...remote.part("reports", VERBS.reports), ...joins },
+    workers: remote.part("workers", VERBS.workers),
+    items: { ...remote.part("items", VERBS.items), ...joins },
+    locks: remote.part("locks", VERBS.locks),
+    audit: remote.part("audit", VERBS.audit),
+    stats: remote.part("stats", VERBS.stats),
+    alerts: remote.part("alerts", VERBS.alerts),
+    tokens: remote.part("tokens", VERBS.tokens),
+    requests: remote.part("requests", VERBS.requests),
+    traces: remote.part("traces", VERBS.traces),
+    checks: remote.part("checks", VERBS.checks),
+    migrate: remote.verb("migrate") as Store["migrate"],
+    planMigration: remote.verb("planMigration") as Store["planMigration"],
+    checkSchema: remote.verb("checkSchema") as Store["checkSchema"],
+    close: () => db.close(),
+  };
 }

@@ -4,6 +4,8 @@
  * `npm test` runs a sample of each, `npm run test:long` (LONG=1) all of it, and LONG=10 ten times as much. The test command
  * draws a fresh seed for every run and prints it; HOLDFAST_SEED repeats one.
  */
+import { crc32 } from "node:zlib";
+
 const { LONG, HOLDFAST_SEED } = process.env;
 
 const times = Number(LONG ?? 0);
@@ -22,22 +24,30 @@ const SEEDS = 2 ** 31;
 
 export const runSeed = Number(HOLDFAST_SEED ?? Date.now() % SEEDS);
 
-/** For what is much the same on both servers: each is tried with every other seed. A long run tries both. */
-export function isTurnOf(server: "postgres" | "mysql"): boolean {
-  return isLong || (runSeed % 2 === 0) === (server === "postgres");
-}
-
 /** For the `skip` of a test: the first reason that there is. */
 export function reasonOf(...reasons: readonly (string | false)[]): string | false {
   return reasons.find((reason) => reason !== false) ?? false;
 }
 
-/** For the `skip` of a test. */
-export function notItsTurn(server: "postgres" | "mysql"): string | false {
-  return isTurnOf(server) ? false : "the other server has its turn";
+/** For the `skip` of what is much the same with each of them: one is tried with every seed, all in a long run. */
+export function notItsTurn(
+  one: string,
+  among: readonly string[] = ["postgres", "mysql"],
+): string | false {
+  return isLong || among[runSeed % among.length] === one ? false : "another has its turn";
 }
 
-/** Every nth of a list, beginning elsewhere with every seed, so that a few runs cover all of it. A long run takes all. */
-export function everyNth<T>(n: number, all: readonly T[]): readonly T[] {
-  return isLong ? all : all.filter((_, index) => index % n === runSeed % n);
+/**
+ * Every nth of a list, beginning elsewhere with every seed and for every use of the list, so that a run has a bit of
+ * everything and a few runs cover all of it. A long run takes all.
+ */
+export function everyNth<T>(n: number, all: readonly T[], use = ""): readonly T[] {
+  const first = (runSeed + crc32(use)) % n;
+  return isLong ? all : all.filter((_, index) => index % n === first);
+}
+
+/** For the `skip` of a test that is one of many alike: with every seed, another nth of them runs. */
+export function notDrawn(n: number, title: string): string | false {
+  const isDrawn = isLong || (runSeed + crc32(title)) % n === 0;
+  return isDrawn ? false : "drawn with another seed";
 }

@@ -3,7 +3,7 @@
  * longer than most tests.
  */
 import { Client } from "pg";
-import { openStore } from "../../src/store/open.ts";
+import { openStore } from "../../src/app/store.ts";
 import { FORGET, FORGET_ACTIONS, GUARDED_TABLES, TABLES, WORKFLOW_TABLES } from "./tables.ts";
 
 export interface SchemaPlace {

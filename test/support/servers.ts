@@ -5,8 +5,13 @@
 import { randomBytes } from "node:crypto";
 import { inCi, named } from "../../scripts/services/choice.ts";
 import { Guard, type GuardedServer } from "../../scripts/services/guard.ts";
-import { KNOWN, OWNED_VARIABLE, SCRATCH_VARIABLE } from "../../scripts/services/names.ts";
-import type { Need, ServerName } from "../../scripts/services/names.ts";
+import {
+  KNOWN,
+  OWNED_VARIABLE,
+  SCRATCH_VARIABLE,
+  type Need,
+  type ServerName,
+} from "../../scripts/services/names.ts";
 import { findPrograms } from "../../scripts/services/programs.ts";
 import {
   createDatabase,

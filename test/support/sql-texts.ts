@@ -9,7 +9,7 @@ import { StatementSync } from "node:sqlite";
 import mysql from "mysql2";
 import { Client } from "pg";
 
-const SOURCES = new URL("../../src/store/", import.meta.url);
+const SOURCES = new URL("../../src/", import.meta.url);
 
 export interface Listening {
   /** The texts of the sources that no driver was given. */
@@ -116,10 +116,20 @@ function listenToQueries(prototype: object, hear: (text: unknown) => void): void
 
 /** Texts with `${}` where something is put in. */
 function wantedOf({ folder, statements }: EngineTexts): string[] {
-  const files = globSync([`*.ts`, `checks/*.ts`, `${folder}/*.ts`], { cwd: SOURCES });
+  const files = globSync("**/*.ts", { cwd: SOURCES }).filter((file) => isSentTo(folder, file));
   const pieces = files.flatMap((file) => templatesOf(readFileSync(new URL(file, SOURCES), "utf8")));
   const whole = Object.values(statements).filter((text) => typeof text === "string");
   return [...new Set([...pieces, ...whole].map(plain))].filter((text) => /[a-z]{3}/.test(text));
+}
+
+/**
+ * Files named after an engine, or in its folder, are for that engine alone. The torture kit and user transactions have
+ * connections of their own.
+ */
+function isSentTo(folder: EngineTexts["folder"], file: string): boolean {
+  if (/^(?:verify|copy|database\/user-tx)\//.test(file)) return false;
+  const [engine] = /sqlite|postgres|mysql/.exec(file) ?? [folder];
+  return engine === folder;
 }
 
 /** What stands between the holes of a text, in its order. */

@@ -3,14 +3,9 @@
  *
  * The other end is `remote-store.ts`. The parent's test clock comes with every call.
  */
-import { openStore } from "../../src/store/open.ts";
-import type { Hint, Store, StoreAddress } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import type { Hint, StoreAddress } from "../../src/database/engine.ts";
 import { testRuntime } from "./runtime.ts";
-
-export type Verb = Exclude<
-  keyof Store,
-  "name" | "database" | "lanes" | "address" | "watch" | "close" | "load"
->;
 
 /** About the store of this number. */
 export type Request = { readonly store: number } & (
@@ -23,7 +18,8 @@ export type Request = { readonly store: number } & (
 
 interface VerbRequest {
   readonly kind: "verb";
-  readonly verb: Verb;
+  /** Such as `migrate` or `jobs.claim`. */
+  readonly verb: string;
   readonly args: readonly unknown[];
   readonly now: number;
 }
@@ -61,7 +57,7 @@ async function answer(request: Request): Promise<unknown> {
     case "close":
       return store.close();
     case "watch":
-      unwatch = store.watch((hint) => send({ kind: "hint", hint }));
+      unwatch = store.db.watch((hint) => send({ kind: "hint", hint }));
       return undefined;
     case "unwatch":
       unwatch?.();
@@ -76,13 +72,16 @@ async function open(request: Extract<Request, { kind: "open" }>): Promise<Opened
   runtime.clock.set(request.now);
   const store = await openStore(request.url, { runtime });
   stores.set(request.store, store);
-  const { name, database, lanes, address } = store;
+  const { name, database, lanes, address } = store.db;
   return { name, database, lanes, address };
 }
 
-function callVerb(on: Store, { verb, args }: VerbRequest): unknown {
-  const method: (...args: never[]) => unknown = on[verb];
-  return Reflect.apply(method, on, args) as unknown;
+function callVerb(store: Store, { verb, args }: VerbRequest): unknown {
+  const names = verb.split(".");
+  const name = names.pop() as string;
+  const on: unknown = names.length === 0 ? store : store[names[0] as keyof Store];
+  const method = Reflect.get(on as object, name) as (...args: readonly unknown[]) => unknown;
+  return Reflect.apply(method, on, args);
 }
 
 function describe(error: unknown): SentError {

@@ -1,7 +1,7 @@
 /** The tables of a database that is used again, and how they are emptied. */
-import type { Engine } from "../../src/store/engine.ts";
-import { sql } from "../../src/store/sql.ts";
-import { NO_HASH } from "../../src/store/trail.ts";
+import type { Engine } from "../../src/database/engine.ts";
+import { sql } from "../../src/database/sql.ts";
+import { NO_HASH } from "../../src/audit/entry.ts";
 
 export const TABLES = [
   "job",
@@ -24,9 +24,8 @@ export const TABLES = [
   "lock",
   "lock_stat",
   "depth",
-  "rollup",
+  "minute_total",
   "alert",
-  "alert_delivery",
   "token",
   "request",
   "job_trace",
@@ -88,7 +87,7 @@ async function unguarded(engine: Engine): Promise<string> {
 
 /** Nobody has counted yet. */
 export const FORGET =
-  "update holdfast.census set begun_at = 0, counted_at = 0, took_ms = 0, folded_until = 0";
+  "update holdfast.counts set begun_at = 0, counted_at = 0, took_ms = 0, folded_until = 0";
 
 /** Deletes every row, as one script: a server is asked once and not for every table. */
 export async function emptyTables(engine: Engine): Promise<void> {

@@ -1,10 +1,10 @@
 /** What somebody does who may do everything in a database: takes the guards away. */
-import { sql, type Sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { sql, type Sql } from "../../src/database/sql.ts";
+import type { Store } from "../../src/app/store.ts";
 
 /** From now on nothing watches over these tables. */
 export async function takeGuardsAway(
-  { engine }: SqlStore,
+  { db: { engine } }: Store,
   tables: readonly string[],
 ): Promise<void> {
   const drop = (names: readonly { name: string }[]): string =>

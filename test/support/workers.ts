@@ -1,6 +1,6 @@
 /** Workers for tests: every fact has a default, and a test names only those it is about. */
-import type { NewWorker, WorkerVitals } from "../../src/store/registry.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { NewWorker, WorkerVitals } from "../../src/registry/worker-record.ts";
+import type { Store } from "../../src/app/store.ts";
 import { nextId } from "./jobs.ts";
 
 export const STALE_MS = 30_000;
@@ -42,7 +42,7 @@ export const vitals: WorkerVitals = {
 
 export async function start(store: Store, facts: Partial<NewWorker> = {}): Promise<NewWorker> {
   const worker = newWorker(facts);
-  await store.register(worker);
-  await store.moveWorker(worker.id, { state: "running", reason: null });
+  await store.workers.register(worker);
+  await store.workers.move(worker.id, { state: "running", reason: null });
   return worker;
 }

@@ -15,7 +15,7 @@ import {
   type Worker,
   type WorkerOptions,
 } from "../../src/index.ts";
-import { drain, openTestHoldfast, testClock, type Drained } from "../../src/testing/index.ts";
+import { drain, type Drained, openTestHoldfast, testClock } from "../../src/testing/index.ts";
 
 type IsAny<T> = 0 extends 1 & T ? true : false;
 
@@ -142,7 +142,11 @@ export async function many(): Promise<void> {
 // ── Options ──────────────────────────────────────────────────────────────────────────────────────
 
 export async function options(): Promise<void> {
-  await holdfast.enqueue(mail, { to: "ada" }, { delay: "10s", priority: 1, key: "k", attempts: 2 });
+  await holdfast.enqueue(
+    mail,
+    { to: "ada" },
+    { delay: "10s", priority: 1, key: "k", maxAttempts: 2 },
+  );
   await holdfast.enqueue(mail, { to: "ada" }, { key: "k", keyFor: "7d", onConflict: "replace" });
   // @ts-expect-error -- a conflict is one of three words
   await holdfast.enqueue(mail, { to: "ada" }, { key: "k", onConflict: "ignore" });
@@ -175,7 +179,7 @@ export async function workers(): Promise<void> {
   // @ts-expect-error -- a worker without tasks has nothing to do
   await holdfast.startWorker({ concurrency: 4 });
 
-  worker.on("job:completed", ({ id, durationMs }) => {
+  worker.on("job:done", ({ id, durationMs }) => {
     void (true satisfies Same<typeof id, string>);
     void (true satisfies Same<typeof durationMs, number>);
   });
@@ -186,7 +190,7 @@ export async function workers(): Promise<void> {
   // @ts-expect-error -- there is no such event
   worker.on("job:finished", () => {});
   // @ts-expect-error -- a completed attempt has no error
-  worker.on("job:completed", ({ error }) => error);
+  worker.on("job:done", ({ error }) => error);
 }
 
 // ── Reports and whoever watches them ─────────────────────────────────────────────────────────────

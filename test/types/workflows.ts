@@ -4,16 +4,14 @@
  * A line under `@ts-expect-error` must not compile; if it does, the directive itself is the error.
  */
 import * as z from "zod";
+import type { Committed } from "../../src/core/task.ts";
+import { type Context, defineTask, type Holdfast } from "../../src/index.ts";
 import {
-  defineTask,
   defineWorkflow,
-  type Committed,
-  type Context,
-  type Holdfast,
   type Item,
   type ItemRecord,
   type Workflow,
-} from "../../src/index.ts";
+} from "../../src/workflows/index.ts";
 
 type IsAny<T> = 0 extends 1 & T ? true : false;
 

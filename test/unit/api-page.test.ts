@@ -1,20 +1,32 @@
 /** docs/guide/api.md has a line for everything that an application can call, and for nothing else. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { suite, test } from "node:test";
+import * as ops from "../../src/app/ops.ts";
 import * as api from "../../src/index.ts";
+import * as locks from "../../src/locks/index.ts";
 import * as testing from "../../src/testing/index.ts";
+import * as workflows from "../../src/workflows/index.ts";
 
+const SOURCES = join(import.meta.dirname, "../../src");
 const page = readFileSync(new URL("../../docs/guide/api.md", import.meta.url), "utf8");
 
 /** Protected or private in the types, or not for applications. */
 const HIDDEN = new Set(
-  "checkOpen refuseMore hearWish hearDeposed forsake write find read readHistory readProgress".split(
+  "checkOpen refuseMore applyDesiredState onEvicted forsake write find read readHistory readProgress".split(
     " ",
   ),
 );
 /** Public, though the name is that of a protected method elsewhere. */
 const SHOWN = new Set(["holdfast.workers.find"]);
+const ENTRIES = {
+  holdfast: api,
+  "holdfast/workflows": workflows,
+  "holdfast/locks": locks,
+  "holdfast/ops": ops,
+  "holdfast/testing": testing,
+};
 const PARTS = ["jobs", "leases", "workers", "workflows", "locks", "audit", "figures"] as const;
 
 function methodsOf(name: string, target: object): string[] {
@@ -43,7 +55,7 @@ async function methods(): Promise<string[]> {
   });
   const job = await holdfast.enqueue(task, null);
   await bench.drain([task]);
-  const workflow = api.defineWorkflow({
+  const workflow = workflows.defineWorkflow({
     name: "order",
     initial: "open",
     states: { open: { final: true } },
@@ -52,7 +64,7 @@ async function methods(): Promise<string[]> {
   const item = await holdfast.workflows.start(workflow, { data: {}, actor: "test" });
   const lock = await holdfast.locks.acquire("key");
   const worker = await holdfast.startWorker({ tasks: [task] });
-  const monitor = api.startMonitor(holdfast);
+  const monitor = ops.startMonitor(holdfast);
   const within = holdfast.within({});
   for (const [name, target] of Object.entries({ job, item, lock, worker, monitor, within })) {
     found.push(...methodsOf(name, target));
@@ -69,11 +81,29 @@ function isError(value: unknown): value is typeof api.HoldfastError {
   );
 }
 
+/** Of all error classes in the files where errors are defined, those that an application may meet. */
+function errorClasses(): string[] {
+  const files = globSync(
+    [
+      "core/{errors,value-errors}.ts",
+      "{locks,registry,steps,workflows}/errors.ts",
+      "testing/drain.ts",
+    ],
+    { cwd: SOURCES },
+  );
+  const texts = files.map((file) => readFileSync(join(SOURCES, file), "utf8"));
+  const names = texts.flatMap((text) => [
+    ...text.matchAll(/^export class (\w+Error) extends (?!Error)/gm),
+  ]);
+  return names.map(([, name]) => `${name}`);
+}
+
 suite("the page of all functions", () => {
   const functions = [...page.matchAll(/^\| `([\w.]+)\(/gm)].map(([, name]) => name as string);
 
   test("has every function that an application can call, and no other", async () => {
-    const exported = Object.entries({ ...api, ...testing })
+    const exported = Object.values(ENTRIES)
+      .flatMap((entry) => Object.entries(entry))
       .filter(([, value]) => typeof value === "function" && !isError(value))
       .map(([name]) => name)
       .filter((name) => name !== "Alerts" && name !== "Doctor");
@@ -88,18 +118,24 @@ suite("the page of all functions", () => {
   });
 
   test("has the functions of the classes that applications make themselves", () => {
-    for (const made of [api.Alerts, api.Doctor]) {
+    for (const made of [ops.Alerts, ops.Doctor]) {
       const names = Object.getOwnPropertyNames(made.prototype).filter((n) => n !== "constructor");
       const line = `| \`${made.name}\` | ${names.map((name) => `\`${name}\``).join(", ")} (`;
       assert.ok(page.includes(line), `docs/guide/api.md has no line that begins with ${line}`);
     }
   });
 
-  test("has every error, and no other", () => {
-    const errors = Object.entries(api)
-      .filter(([name, value]) => isError(value) && name !== "HoldfastError")
-      .map(([name]) => name);
-    const listed = [...page.matchAll(/^\| `(\w+)` \| `[A-Z_]+` \|/gm)].map(([, name]) => `${name}`);
-    assert.deepEqual(listed.toSorted(), errors.toSorted());
+  test("has every error with the entry that exports its class", () => {
+    const classes = Object.entries(ENTRIES)
+      .flatMap(([entry, exports]) => Object.entries(exports).map((each) => [entry, ...each]))
+      .filter(([, name, value]) => isError(value) && name !== "HoldfastError")
+      .map(([entry, name]) => `${name} ${entry}`);
+    const rows = [...page.matchAll(/^\| `(\w+)` \| `[A-Z_]+` \| (?:`([\w/]+)` )?\|/gm)];
+    const listed = rows.flatMap(([, name, entry]) =>
+      entry === undefined ? [] : [`${name} ${entry}`],
+    );
+    assert.deepEqual(listed.toSorted(), classes.toSorted());
+    const known = rows.map(([, name]) => `${name}`);
+    assert.deepEqual(known.toSorted(), errorClasses().toSorted());
   });
 });

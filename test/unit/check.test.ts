@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { checkWords } from "../../src/core/check.ts";
+import { checkWords } from "../../src/core/options.ts";
 import { withCode } from "../worker/observe.ts";
 
 suite("what people write", () => {

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import * as fc from "fast-check";
-import { resolveConfig } from "../../src/config/config.ts";
-import { ConfigInvalid } from "../../src/config/problem.ts";
-import { keys, schema, settingOf, type Key } from "../../src/config/schema.ts";
+import { resolveConfig } from "../../src/config/resolve.ts";
+import { ConfigInvalidError } from "../../src/config/problem.ts";
+import { keys, schema, settingOf, settingsTable, type Key } from "../../src/app/settings.ts";
 
 const RUNS = 2_000;
 const SEED = Number(process.env["HOLDFAST_SEED"] ?? 20_271_115);
@@ -67,17 +67,17 @@ const samples: Readonly<Record<Key, Samples>> = {
   poll: spans(["10", "1m", "1h30m"], "9"),
   shutdown: spans(["0", "30s"], "2d"),
   lease: spans(["100ms", "30s"], "99"),
-  upkeep: spans(["1s"], "1"),
+  maintenanceInterval: spans(["1s"], "1"),
   grace: spans(["0", "2s"]),
-  crashes: numbers(["1", "3"], "0", "1001"),
+  maxCrashes: numbers(["1", "3"], "0", "1001"),
   slots: numbers(["1", "1000"], "0", "1001"),
   standby: answers,
   heartbeat: spans(["10", "10s"], "9"),
-  stale: spans(["20s", "1m"], "9"),
-  hung: spans(["20s", "1m"], "9"),
-  keepDone: spans(["7d", "0"]),
-  keepFailed: spans(["30d"], "40000d"),
-  keepCancelled: spans(["1h"]),
+  heartbeatTimeout: spans(["20s", "1m"], "9"),
+  stoppingTimeout: spans(["20s", "1m"], "9"),
+  retentionDone: spans(["7d", "0"]),
+  retentionFailed: spans(["30d"], "40000d"),
+  retentionCancelled: spans(["1h"]),
   host: { right: ["0.0.0.0", "::", "localhost"], wrong: ["http://localhost", "a b"] },
   port: numbers(["0", "8080", "65535"], "65536"),
   token: secrets,
@@ -180,11 +180,11 @@ suite("the configuration", () => {
           if (hidden !== null) envFile[hidden.name] = hidden.text;
         }
         for (const name of strange) env[name] = SECRET;
-        const config = resolveConfig({ flags: {}, env, envFile, file: null });
+        const config = resolveConfig(settingsTable, { flags: {}, env, envFile, file: null });
         const wanted = expected(given, strange);
         const named = new Set(config.problems.map(({ name }) => name));
         assert.deepEqual([...named].toSorted(), [...wanted].toSorted());
-        const { message } = new ConfigInvalid(config.problems);
+        const { message } = new ConfigInvalidError(config.problems);
         for (const name of wanted) assert.ok(message.includes(name), `${name} is named`);
         assert.ok(!message.includes(SECRET), message);
         // oxlint-disable-next-line no-control-regex -- that is what is looked for

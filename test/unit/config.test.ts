@@ -10,19 +10,24 @@ import {
   guideWith,
   settingsTables,
 } from "../../scripts/settings.ts";
-import { loadConfig, resolveConfig, settingsOf, type Config } from "../../src/config/config.ts";
-import { defineConfig } from "../../src/config/define.ts";
-import { ConfigInvalid } from "../../src/config/problem.ts";
+import { loadConfig, resolveConfig, settingsOf } from "../../src/config/resolve.ts";
+import {
+  type Config,
+  defineConfig,
+  keys,
+  settingOf,
+  settingsTable,
+} from "../../src/app/settings.ts";
+import { ConfigInvalidError } from "../../src/config/problem.ts";
 import { suggest } from "../../src/core/did-you-mean.ts";
-import { keys, settingOf } from "../../src/config/schema.ts";
 import type { Sources } from "../../src/config/sources.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import { defineTask } from "../../src/core/task.ts";
-import { Webhooks } from "../../src/ops/webhook.ts";
-import { checkWorkerOptions } from "../../src/worker/settings.ts";
+import { Webhooks } from "../../src/alerts/webhook.ts";
+import { checkWorkerOptions } from "../../src/worker/options.ts";
 
 function resolved(given: Partial<Sources>): Config {
-  return resolveConfig({ flags: {}, env: {}, envFile: {}, file: null, ...given });
+  return resolveConfig(settingsTable, { flags: {}, env: {}, envFile: {}, file: null, ...given });
 }
 
 function inFile(values: unknown): Partial<Sources> {
@@ -42,10 +47,10 @@ suite("where settings come from", () => {
       ...inFile({ concurrency: 4, poll: "4s", lease: "4s", grace: 4_000 }),
     };
     const { settings, origins } = resolved(sources);
-    const { concurrency, poll, lease, grace, crashes } = settings;
-    assert.deepEqual([concurrency, poll, lease, grace, crashes], [1, 2_000, 3_000, 4_000, 3]);
+    const { concurrency, poll, lease, grace, maxCrashes } = settings;
+    assert.deepEqual([concurrency, poll, lease, grace, maxCrashes], [1, 2_000, 3_000, 4_000, 3]);
     assert.deepEqual(
-      [origins.concurrency, origins.poll, origins.lease, origins.grace, origins.crashes].map(
+      [origins.concurrency, origins.poll, origins.lease, origins.grace, origins.maxCrashes].map(
         ({ source, name }) => [source, name],
       ),
       [
@@ -104,7 +109,10 @@ suite("which database is meant", () => {
     ]);
     for (const name of ["HOLDFAST_URL", "DATABASE_URL"]) {
       const both = resolved({ env: { ...parts, [name]: "sqlite:a.db" } });
-      assert.match(new ConfigInvalid(both.problems).message, new RegExp(`MYSQL_DB_HOST.*${name}`));
+      assert.match(
+        new ConfigInvalidError(both.problems).message,
+        new RegExp(`MYSQL_DB_HOST.*${name}`),
+      );
     }
   });
 
@@ -118,17 +126,22 @@ suite("which database is meant", () => {
   test("in production it has to be named", () => {
     const config = resolved({ env: { NODE_ENV: "production" } });
     assert.deepEqual(namesOf(config), ["HOLDFAST_URL"]);
-    assert.throws(() => settingsOf(config), /NODE_ENV=production.*has to be named/);
+    assert.throws(() => settingsOf(config), /required when NODE_ENV=production/);
     assert.deepEqual(resolved({ env: { NODE_ENV: "production", ...parts } }).problems, []);
   });
 });
 
 suite("what is wrong", () => {
   test("settings that do not fit together are refused, unless one of them is wrong anyway", () => {
-    const late = resolved({ env: { HOLDFAST_HEARTBEAT: "20s", HOLDFAST_STALE: "30s" } });
-    assert.match(new ConfigInvalid(late.problems).message, /^HOLDFAST_STALE .*40s at least/);
+    const late = resolved({
+      env: { HOLDFAST_HEARTBEAT: "20s", HOLDFAST_HEARTBEAT_TIMEOUT: "30s" },
+    });
+    assert.match(
+      new ConfigInvalidError(late.problems).message,
+      /^HOLDFAST_HEARTBEAT_TIMEOUT .*at least 40s/,
+    );
     assert.deepEqual(
-      namesOf(resolved({ env: { HOLDFAST_HEARTBEAT: "x", HOLDFAST_STALE: "5s" } })),
+      namesOf(resolved({ env: { HOLDFAST_HEARTBEAT: "x", HOLDFAST_HEARTBEAT_TIMEOUT: "5s" } })),
       ["HOLDFAST_HEARTBEAT"],
     );
     assert.deepEqual(namesOf(resolved({ env: { HOLDFAST_LOCKS: "redis" } })), ["HOLDFAST_LOCKS"]);
@@ -155,7 +168,7 @@ suite("what is wrong", () => {
     for (const token of [...wrong, `${"0123456789abcdef".repeat(32)}x`]) {
       const config = resolved({ env: { HOLDFAST_TOKEN: token } });
       assert.deepEqual(namesOf(config), ["HOLDFAST_TOKEN"], token);
-      assert.ok(!new ConfigInvalid(config.problems).message.includes(token));
+      assert.ok(!new ConfigInvalidError(config.problems).message.includes(token));
     }
     for (const length of [16, 257, 512]) {
       const token = "8b1f0c2d9e".repeat(52).slice(1, length) + "Z";
@@ -165,7 +178,7 @@ suite("what is wrong", () => {
 
   test("an unknown name is wrong, with the one that may have been meant", () => {
     const { problems } = resolved({ env: { HOLDFAST_CONCURENCY: "3", HOLDFAST_LEASES: "1s" } });
-    const { message } = new ConfigInvalid(problems);
+    const { message } = new ConfigInvalidError(problems);
     assert.match(message, /HOLDFAST_LEASES \(environment\).*Did you mean HOLDFAST_LEASE\?/);
     assert.match(message, /HOLDFAST_CONCURENCY/);
     assert.equal(suggest("zzzzzzzzzz", ["url", "port"]), null);
@@ -174,10 +187,10 @@ suite("what is wrong", () => {
 
   test("keys in the file that would change other objects are refused, and change nothing", () => {
     const evil = JSON.parse(
-      '{"__proto__":{"port":1},"constructor":1,"keep":{"__proto__":{"done":1}}}',
+      '{"__proto__":{"port":1},"constructor":1,"retention":{"__proto__":{"done":1}}}',
     );
     const config = resolved(inFile(evil));
-    assert.deepEqual(namesOf(config), ["__proto__", "constructor", "keep.__proto__"]);
+    assert.deepEqual(namesOf(config), ["__proto__", "constructor", "retention.__proto__"]);
     assert.equal(config.settings.port, 8_080);
     assert.equal(({} as { port?: number }).port, undefined);
     const inherited = Object.create({ port: 1 });
@@ -186,18 +199,18 @@ suite("what is wrong", () => {
   });
 
   test("an unknown key in the file, also a nested one, and a branch that is none", () => {
-    const config = resolved(inFile({ concurency: 1, keep: { doen: "1d" }, webhooks: "x" }));
-    assert.deepEqual(namesOf(config), ["concurency", "keep.doen", "webhooks"]);
+    const config = resolved(inFile({ concurency: 1, retention: { doen: "1d" }, webhooks: "x" }));
+    assert.deepEqual(namesOf(config), ["concurency", "retention.doen", "webhooks"]);
   });
 
   test("what is wrong on the command line alone is bad usage", () => {
-    const flags = new ConfigInvalid(resolved({ flags: { port: "x" } }).problems);
+    const flags = new ConfigInvalidError(resolved({ flags: { port: "x" } }).problems);
     assert.equal(flags.isUsage, true);
     assert.equal(
       flags.message,
-      '--port is "x": must be a port from 0 to 65535 (0: any that is free).',
+      '--port is "x": must be a port from 0 to 65535 (0 picks a free one).',
     );
-    const both = new ConfigInvalid(
+    const both = new ConfigInvalidError(
       resolved({ flags: { port: "x" }, env: { HOLDFAST_X: "" } }).problems,
     );
     assert.equal(both.isUsage, false);
@@ -207,19 +220,19 @@ suite("what is wrong", () => {
 suite("files", () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-config-"));
   after(() => rmSync(folder, { recursive: true }));
-  const load = (env = {}, flags = {}) => loadConfig({ folder, env, flags });
+  const load = (env = {}, flags = {}) => loadConfig(settingsTable, { folder, env, flags });
 
   test(".env and holdfast.config.mjs are read where the command is started", async () => {
     const text = `# a comment\nexport MAX_CONCURRENT_JOBS='3' # three\nHOLDFAST_WORKER_NAME="$HOME x"\nOTHER=1\n`;
     writeFileSync(join(folder, ".env"), text);
     writeFileSync(
       join(folder, "holdfast.config.mjs"),
-      'export default { keep: { done: "3d" }, tasks: "./t.js", port: undefined };',
+      'export default { retention: { done: "3d" }, tasks: "./t.js", port: undefined };',
     );
     const config = await load();
     assert.deepEqual(config.problems, []);
-    const { concurrency, name, keepDone, tasks } = config.settings;
-    assert.deepEqual([concurrency, name, keepDone], [3, "$HOME x", 3 * 86_400_000]);
+    const { concurrency, name, retentionDone, tasks } = config.settings;
+    assert.deepEqual([concurrency, name, retentionDone], [3, "$HOME x", 3 * 86_400_000]);
     assert.equal(tasks, join(folder, "t.js"));
   });
 
@@ -227,9 +240,9 @@ suite("files", () => {
     writeFileSync(join(folder, "throws.mjs"), 'throw new Error("no postgres://u:hunter2@db");');
     writeFileSync(join(folder, "empty.mjs"), "export const config = {};");
     for (const [file, pattern] of [
-      ["throws.mjs", /could not be loaded: Error: no postgres:\/\/u:\*\*\*@db/],
+      ["throws.mjs", /cannot be loaded\. Error: no postgres:\/\/u:\*\*\*@db/],
       ["empty.mjs", /export default defineConfig/],
-      ["missing.mjs", /there is no such file/],
+      ["missing.mjs", /file not found/],
     ] as const) {
       const { problems } = await load({ HOLDFAST_CONFIG: file, HOLDFAST_LEASE: "x" });
       assert.deepEqual(
@@ -243,7 +256,7 @@ suite("files", () => {
   test("two files are one too many", async () => {
     writeFileSync(join(folder, "holdfast.config.js"), "export default {};");
     const { problems } = await load();
-    assert.match(problems[0]!.problem, /holdfast\.config\.mjs too/);
+    assert.match(problems[0]!.problem, /holdfast\.config\.mjs exists/);
   });
 });
 
@@ -252,17 +265,17 @@ suite("one schema", () => {
     const noop = defineTask({ name: "noop", async run() {} });
     const accepts = (options: object) => checkWorkerOptions({ tasks: [noop], ...options }, "v1");
     const asOption = {
-      keepDone: "done",
-      keepFailed: "failed",
-      keepCancelled: "cancelled",
+      retentionDone: "done",
+      retentionFailed: "failed",
+      retentionCancelled: "cancelled",
     } as const;
     const numeric = [
       "concurrency",
       "poll",
       "lease",
-      "upkeep",
+      "maintenanceInterval",
       "grace",
-      "crashes",
+      "maxCrashes",
       "slots",
       "shutdown",
     ];
@@ -308,15 +321,15 @@ suite("one schema", () => {
       poll: "1s",
       shutdown: "1s",
       lease: "1s",
-      upkeep: "1s",
+      maintenanceInterval: "1s",
       grace: "1s",
-      crashes: 1,
+      maxCrashes: 1,
       slots: 1,
       standby: true,
       heartbeat: "1s",
-      stale: "3s",
-      hung: "3s",
-      keep: { done: "1d", failed: "1d", cancelled: "1d" },
+      heartbeatTimeout: "3s",
+      stoppingTimeout: "3s",
+      retention: { done: "1d", failed: "1d", cancelled: "1d" },
       host: "localhost",
       port: 1,
       token: "0123456789abcdef",
@@ -352,7 +365,7 @@ suite("one schema", () => {
       assert.notEqual(spelt, example);
       for (const text of [example, spelt]) {
         writeFileSync(join(folder, ".env"), text);
-        const { settings, problems } = await loadConfig({ folder, env: {} });
+        const { settings, problems } = await loadConfig(settingsTable, { folder, env: {} });
         assert.deepEqual([settings, problems], [resolved({}).settings, []]);
       }
     } finally {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { coveredFacts, coveredText } from "../../src/cli/covering.ts";
-import { entryLine } from "../../src/cli/entry.ts";
-import { StoreGone } from "../../src/core/errors.ts";
+import { redactedFacts, redactedText } from "../../src/config/redact.ts";
+import { entryLine } from "../../src/terminal/log-line.ts";
+import { StoreGoneError } from "../../src/core/errors.ts";
 
 const SECRET = "hunter2";
 
@@ -31,7 +31,7 @@ suite("what a log line tells", () => {
   });
 
   test("the fence of a lock is called a token, and is shown", () => {
-    assert.deepEqual(coveredFacts({ token: 17, sessionToken: "x" }), {
+    assert.deepEqual(redactedFacts({ token: 17, sessionToken: "x" }), {
       token: 17,
       sessionToken: "***",
     });
@@ -53,7 +53,7 @@ suite("what a log line tells", () => {
       many: Array.from({ length: 10_000 }, (_, index) => index),
       long: "x".repeat(100_000),
     };
-    const told = JSON.parse(JSON.stringify(coveredFacts(facts)));
+    const told = JSON.parse(JSON.stringify(redactedFacts(facts)));
     assert.deepEqual(
       [told.big, told.bytes, told.thrown, told.when],
       ["10", "[5 bytes]", "[…]", "no date"],
@@ -70,16 +70,16 @@ suite("what a log line tells", () => {
   });
 
   test("an error is called by its name, whatever its own fields are called", () => {
-    const refused = Object.assign(new StoreGone({ path: "a", what: "b", rescuePath: "c" }), {
+    const refused = Object.assign(new StoreGoneError({ path: "a", what: "b", rescuePath: "c" }), {
       type: "solo",
     });
-    const told = coveredFacts({ err: refused }) as { err: { type: string; code: string } };
-    assert.deepEqual([told.err.type, told.err.code], ["StoreGone", "STORE_GONE"]);
+    const told = redactedFacts({ err: refused }) as { err: { type: string; code: string } };
+    assert.deepEqual([told.err.type, told.err.code], ["StoreGoneError", "STORE_GONE"]);
     const odd = Object.assign(new TypeError("no"), { type: "x", message: "no", stack: 1 });
-    assert.equal((coveredFacts({ err: odd }) as typeof told).err.type, "TypeError");
+    assert.equal((redactedFacts({ err: odd }) as typeof told).err.type, "TypeError");
   });
 
   test("of a long text a part is searched and shown", () => {
-    assert.ok(coveredText(`a:${"//x:".repeat(200_000)}`).length < 10_000);
+    assert.ok(redactedText(`a:${"//x:".repeat(200_000)}`).length < 10_000);
   });
 });

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite, test } from "node:test";
-import { diagramOf } from "../../src/core/diagram.ts";
-import { defineWorkflow, type AnyWorkflow } from "../../src/core/workflow.ts";
+import { diagramOf, defineWorkflow, type AnyWorkflow } from "../../src/workflows/workflow.ts";
 
 const page = readFileSync(new URL("../../docs/guide/workflows.md", import.meta.url), "utf8");
 
@@ -16,7 +15,7 @@ suite("the diagram of a workflow", () => {
     const folder = mkdtempSync(join(import.meta.dirname, ".diagram-"));
     try {
       const file = join(folder, "order.ts");
-      const code = block("ts").replace('"holdfast"', '"../../../src/index.ts"');
+      const code = block("ts").replace('"holdfast/workflows"', '"../../../src/workflows/index.ts"');
       writeFileSync(file, `${code}\nexport { order };\n`);
       const { order } = (await import(file)) as { order: AnyWorkflow };
       assert.equal(block("mermaid"), diagramOf(order));

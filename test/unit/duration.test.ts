@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import * as fc from "fast-check";
 import { DURATION_MS_MAX, formatMs, toMs } from "../../src/core/duration.ts";
-import { InvalidArgument } from "../../src/core/errors.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
 
 /** Whatever comes in here was not checked by a compiler. */
 const untyped = (value: unknown): number => value as number;
@@ -61,7 +61,7 @@ suite("a duration", () => {
       assert.throws(
         () => toMs("retry.first", given),
         (error) =>
-          error instanceof InvalidArgument &&
+          error instanceof InvalidArgumentError &&
           error.field === "retry.first" &&
           error.message.startsWith("retry.first: ") &&
           error.message.includes(`"1h30m"`),
@@ -71,7 +71,7 @@ suite("a duration", () => {
 
   test("names each unit once, the largest first, so that a slip is refused", () => {
     for (const given of ["30m1h", "1m1m", "1ms1s"]) {
-      assert.throws(() => toMs("wait", given), InvalidArgument);
+      assert.throws(() => toMs("wait", given), InvalidArgumentError);
     }
   });
 
@@ -89,10 +89,10 @@ suite("a duration", () => {
   });
 
   test("is never negative and at most a hundred years unless told otherwise", () => {
-    assert.throws(() => toMs("wait", -1), InvalidArgument);
+    assert.throws(() => toMs("wait", -1), InvalidArgumentError);
     assert.equal(toMs("wait", DURATION_MS_MAX), DURATION_MS_MAX);
-    assert.throws(() => toMs("wait", DURATION_MS_MAX + 1), InvalidArgument);
-    assert.throws(() => toMs("wait", `${"9".repeat(50)}d`), InvalidArgument);
+    assert.throws(() => toMs("wait", DURATION_MS_MAX + 1), InvalidArgumentError);
+    assert.throws(() => toMs("wait", `${"9".repeat(50)}d`), InvalidArgumentError);
   });
 
   test("of any length is read or refused at once, and the error stays short", () => {
@@ -100,12 +100,12 @@ suite("a duration", () => {
     for (const given of hostile) {
       assert.throws(
         () => toMs("wait", given),
-        (error) => error instanceof InvalidArgument && error.message.length < 300,
+        (error) => error instanceof InvalidArgumentError && error.message.length < 300,
       );
     }
   });
 
-  test("of any text is a whole number of milliseconds within limits, or InvalidArgument", () => {
+  test("of any text is a whole number of milliseconds within limits, or InvalidArgumentError", () => {
     const near = fc.string({
       unit: fc.constantFrom("0", "1", "9", ".", "s", "m", "h", "d", " ", "-"),
     });
@@ -115,7 +115,7 @@ suite("a duration", () => {
           const ms = toMs("wait", text);
           assert.ok(Number.isInteger(ms) && ms >= 0 && ms <= DURATION_MS_MAX);
         } catch (error) {
-          assert.ok(error instanceof InvalidArgument);
+          assert.ok(error instanceof InvalidArgumentError);
         }
       }),
     );

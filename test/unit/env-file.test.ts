@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
-import { envFileFaults } from "../../src/config/env-file.ts";
+import { envFileFaults } from "../../src/config/sources.ts";
 
 suite("what Node's reader of .env leaves out", () => {
   for (const [text, ...faults] of [
@@ -13,10 +13,10 @@ suite("what Node's reader of .env leaves out", () => {
     ["A", /^line 1 has no '='/],
     ["A=1\nhunter2\nB: 2\nC=3", /^line 2 has no '='/, /^line 3 has no '='/],
     ["export A\nB=1", /^line 1 has no '='/],
-    ["=5\nA B=1", /^line 1 has no name/, /^line 2 has no name/],
-    ['A="x\nB=2\nC', /^line 1 opens a quote/, /^line 3 has no '='/],
-    ['A="hunter\\"2"\nB=1', /^line 1 has more behind .* double quote/],
-    ["A=1\nB='x\ny' z\nC", /^line 2 has more behind/, /^line 4 has no '='/],
+    ["=5\nA B=1", /^line 1 has no valid name/, /^line 2 has no valid name/],
+    ['A="x\nB=2\nC', /^line 1 has an opening quote/, /^line 3 has no '='/],
+    ['A="hunter\\"2"\nB=1', /^line 1 has text after .* double quote/],
+    ["A=1\nB='x\ny' z\nC", /^line 2 has text after/, /^line 4 has no '='/],
   ] as [string, ...RegExp[]][]) {
     test(JSON.stringify(text), () => {
       const found = envFileFaults(text);

@@ -35,64 +35,72 @@ suite("floors", () => {
   test("a file imports its own folder and lower floors", () => {
     accepts("worker/worker.ts", `import { loop } from "./loop.ts";`);
     accepts("worker/worker.ts", `import { job } from "../core/job.ts";`);
-    accepts("store/sqlite/engine.ts", `import { sql } from "../sql.ts";`);
-    accepts("store/open.ts", `const { engine } = await import("./sqlite/engine.ts");`);
-    accepts("index.ts", `export { engine } from "./store/sqlite/engine.ts";`);
+    accepts("database/sqlite/engine.ts", `import { sql } from "../sql.ts";`);
+    accepts("database/open.ts", `const { engine } = await import("./sqlite/engine.ts");`);
+    accepts("index.ts", `export { engine } from "./database/sqlite/engine.ts";`);
   });
 
   test("a higher floor is refused, however it is imported", () => {
-    const sentence = /core\/ \(floor 0\) does not import store\/ \(floor 1\)/;
-    refuses("core/job.ts", `\nimport { a } from "../store/store.ts";`, 2, sentence);
-    refuses("core/job.ts", `import type { A } from "../store/store.ts";`, 1, sentence);
-    refuses("core/job.ts", `import { type A } from '../store/store.ts'`, 1, sentence);
-    refuses("core/job.ts", `import * as a from "../store/store.ts";`, 1, sentence);
-    refuses("core/job.ts", `import "../store/store.ts";`, 1, sentence);
-    refuses("core/job.ts", `import {\n  a,\n  b as c,\n} from "../store/store.ts";`, 4, sentence);
-    refuses("core/job.ts", `export { a } from "../store/store.ts";`, 1, sentence);
-    refuses("core/job.ts", `export * from "../store/store.ts";`, 1, sentence);
-    refuses("core/job.ts", `export type { A } from "../store/store.ts";`, 1, sentence);
-    refuses("core/job.ts", `const a = await import("../store/store.ts");`, 1, sentence);
-    refuses("core/job.ts", `type A = import("../store/store.ts").A;`, 1, sentence);
-    refuses("core/job.ts", "await import(`../store/store.ts`);", 1, sentence);
+    const sentence = /core\/ \(floor 0\) does not import jobs\/ \(floor 5\)/;
+    refuses("core/job.ts", `\nimport { a } from "../jobs/store.ts";`, 2, sentence);
+    refuses("core/job.ts", `import type { A } from "../jobs/store.ts";`, 1, sentence);
+    refuses("core/job.ts", `import { type A } from '../jobs/store.ts'`, 1, sentence);
+    refuses("core/job.ts", `import * as a from "../jobs/store.ts";`, 1, sentence);
+    refuses("core/job.ts", `import "../jobs/store.ts";`, 1, sentence);
+    refuses("core/job.ts", `import {\n  a,\n  b as c,\n} from "../jobs/store.ts";`, 4, sentence);
+    refuses("core/job.ts", `export { a } from "../jobs/store.ts";`, 1, sentence);
+    refuses("core/job.ts", `export * from "../jobs/store.ts";`, 1, sentence);
+    refuses("core/job.ts", `export type { A } from "../jobs/store.ts";`, 1, sentence);
+    refuses("core/job.ts", `const a = await import("../jobs/store.ts");`, 1, sentence);
+    refuses("core/job.ts", `type A = import("../jobs/store.ts").A;`, 1, sentence);
+    refuses("core/job.ts", "await import(`../jobs/store.ts`);", 1, sentence);
   });
 
   test("a neighbour on the same floor is refused", () => {
-    refuses("locks/lock.ts", `import { a } from "../store/store.ts";`, 1, /locks\/ .* store\//);
-    refuses("ops/monitor.ts", `import { a } from "../worker/loop.ts";`, 1, /ops\/ .* worker\//);
+    refuses("locks/backend.ts", `import { a } from "../jobs/store.ts";`, 1, /locks\/ .* jobs\//);
+    refuses("doctor/doctor.ts", `import { a } from "../monitoring/canary.ts";`, 1, /floor 9/);
   });
 
   test("a sub-folder stands on its parent's floor and is private to it", () => {
-    refuses("store/sqlite/engine.ts", `import { a } from "../../queue/task.ts";`, 1, /floor 2/);
+    refuses("database/sqlite/engine.ts", `import { a } from "../../jobs/rows.ts";`, 1, /floor 5/);
     refuses(
-      "queue/open.ts",
-      `import { a } from "../store/sqlite/engine.ts";`,
+      "app/store.ts",
+      `import { a } from "../database/sqlite/engine.ts";`,
       1,
-      /private to store/,
+      /private to database/,
     );
+    accepts("jobs/sqlite.ts", `import { a } from "../database/sqlite/engine.ts";`);
+    accepts("jobs/mysql-insert.ts", `import { a } from "../database/mysql/engine.ts";`);
+    refuses("jobs/sqlite.ts", `import { a } from "../database/mysql/engine.ts";`, 1, /private/);
   });
 
   test("nothing imports the public entry, the package by name, or what is outside src/", () => {
-    refuses("cli/demo.ts", `import { a } from "../index.ts";`, 1, /on no floor/);
-    refuses("cli/demo.ts", `import { a } from "holdfast";`, 1, /by name/);
-    refuses("cli/demo.ts", `import { a } from "holdfast/testing";`, 1, /by name/);
-    refuses("cli/demo.ts", `import { a } from "../../test/a.ts";`, 1, /outside/);
+    refuses("verify/demo-command.ts", `import { a } from "../index.ts";`, 1, /on no floor/);
+    refuses("verify/demo-command.ts", `import { a } from "holdfast";`, 1, /by name/);
+    refuses("verify/demo-command.ts", `import { a } from "holdfast/testing";`, 1, /by name/);
+    refuses("verify/demo-command.ts", `import { a } from "../../test/a.ts";`, 1, /outside/);
   });
 
   test("a driver is imported only in its home", () => {
-    accepts("store/sqlite/engine.ts", `import { DatabaseSync } from "node:sqlite";`);
-    accepts("store/postgres/listen.ts", `const pg = await import("pg");`);
-    accepts("locks/redis-lock.ts", `import { Redis } from "ioredis";`);
+    accepts("database/sqlite/engine.ts", `import { DatabaseSync } from "node:sqlite";`);
+    accepts("database/postgres/listen.ts", `const pg = await import("pg");`);
+    accepts("locks/redis.ts", `import { Redis } from "ioredis";`);
     refuses(
-      "store/jobs.ts",
+      "jobs/store.ts",
       `import { DatabaseSync } from "node:sqlite";`,
       1,
       /driver node:sqlite/,
     );
-    refuses("store/sqlite/engine.ts", `import { Pool } from "pg";`, 1, /Only store\/postgres\//);
-    refuses("queue/open.ts", `import type { Pool } from "pg";`, 1, /driver pg/);
-    refuses("queue/open.ts", `const m = await import("mysql2/promise");`, 1, /driver mysql2/);
-    refuses("locks/sql-lock.ts", `import { Redis } from "ioredis";`, 1, /redis-lock\.ts/);
-    refuses("ops/a.ts", `process.getBuiltinModule("node:sqlite");`, 1, /driver node:sqlite/);
+    refuses(
+      "database/sqlite/engine.ts",
+      `import { Pool } from "pg";`,
+      1,
+      /Only database\/postgres\//,
+    );
+    refuses("database/open.ts", `import type { Pool } from "pg";`, 1, /driver pg/);
+    refuses("database/open.ts", `const m = await import("mysql2/promise");`, 1, /driver mysql2/);
+    refuses("locks/store.ts", `import { Redis } from "ioredis";`, 1, /redis\.ts/);
+    refuses("doctor/a.ts", `process.getBuiltinModule("node:sqlite");`, 1, /driver node:sqlite/);
   });
 
   test("the checker of the torture kit imports nothing of what it judges", () => {
@@ -102,26 +110,39 @@ suite("floors", () => {
     refuses("verify/check/verdict.ts", `import { plan } from "../plan.ts";`, 1, /shares no code/);
   });
 
-  test("worker/ and queue/ write no SQL", () => {
-    const source = `import { sql } from "../store/sql.ts";`;
+  test("what decides and what shows writes no SQL", () => {
+    const source = `import { sql } from "../database/sql.ts";`;
     refuses("worker/claimer.ts", source, 1, /writes no SQL/);
-    refuses("queue/workflow.ts", source, 1, /writes no SQL/);
-    accepts("ops/invariants.ts", source);
+    refuses("app/store.ts", source, 1, /writes no SQL/);
+    refuses("jobs/routes.ts", source, 1, /writes no SQL/);
+    refuses("jobs/lease-command.ts", source, 1, /writes no SQL/);
+    accepts("jobs/store.ts", source);
   });
 
   test("names that say nothing are refused, for files and folders", () => {
     refuses("core/utils.ts", "", 1, /'utils'/);
     refuses("core/test-helpers.ts", "", 1, /'helpers'/);
     refuses("worker/lease-manager.ts", "", 1, /'manager'/);
-    refuses("server/common/http.ts", "", 1, /'common'/);
+    refuses("http/common/body.ts", "", 1, /'common'/);
     accepts("core/commonmark.ts", "");
   });
 
   test("a file stands on a floor, and barrels stand only at the entries", () => {
     refuses("things/thing.ts", "", 1, /Only index\.ts/);
     refuses("thing.ts", "", 1, /Only index\.ts/);
-    refuses("store/index.ts", "", 1, /barrels/);
+    refuses("jobs/index.ts", "", 1, /barrels/);
     accepts("testing/index.ts", "");
+  });
+
+  test("a circle is refused, of type imports too", () => {
+    const problems = problemsIn({
+      "jobs/a.ts": `import type { B } from "./b.ts";`,
+      "jobs/b.ts": `import { c } from "./c.ts";`,
+      "jobs/c.ts": `const a = await import("./a.ts");`,
+      "jobs/d.ts": `import { a } from "./a.ts";`,
+    });
+    assert.equal(problems.length, 1);
+    assert.match(problems[0]?.sentence ?? "", /jobs\/a\.ts → jobs\/b\.ts → jobs\/c\.ts → jobs\/a/);
   });
 
   test("only the runtime reads the clock through Date", () => {
@@ -139,7 +160,7 @@ suite("floors", () => {
   });
 
   test("text that only looks like code is left alone", () => {
-    const lookalike = `import { a } from "../store/store.ts"; new Date()`;
+    const lookalike = `import { a } from "../jobs/store.ts"; new Date()`;
     accepts("core/job.ts", `// ${lookalike}`);
     accepts("core/job.ts", `/* \n ${lookalike} */`);
     accepts("core/job.ts", `const text = '${lookalike}';`);
@@ -147,7 +168,7 @@ suite("floors", () => {
     accepts("core/job.ts", `const text = \`\${{ a: \`\${b}\` }} ${lookalike}\`;`);
     accepts("core/job.ts", `const pattern = /["'\`/*]/g; // ${lookalike}`);
     accepts("core/job.ts", `const text = "\\"; ${lookalike.replaceAll('"', "'")}";`);
-    accepts("core/job.ts", `export { a };\nconst from = "../store/store.ts";`);
+    accepts("core/job.ts", `export { a };\nconst from = "../jobs/store.ts";`);
   });
 
   test("code inside a template's braces is code", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import * as fc from "fast-check";
-import { InvalidArgument } from "../../src/core/errors.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
 import { firstIdAt, idTime, isId, makeIds } from "../../src/core/id.ts";
 import { type Runtime, systemRuntime } from "../../src/core/runtime.ts";
 
@@ -137,7 +137,7 @@ suite("ids", () => {
     const { clock, next } = idsAt(NOW);
     const before = next();
     clock.now = MS_MAX + 1;
-    assert.throws(next, InvalidArgument);
+    assert.throws(next, InvalidArgumentError);
     clock.now = NOW + 1;
     const later = next();
     assertIncreasing([before, later]);
@@ -183,7 +183,7 @@ suite("an id", () => {
 
   test("cannot be placed at an instant that is no whole millisecond of its range", () => {
     for (const ms of [-1, 0.5, MS_MAX + 1, Number.NaN, Number.POSITIVE_INFINITY]) {
-      assert.throws(() => firstIdAt(ms), InvalidArgument);
+      assert.throws(() => firstIdAt(ms), InvalidArgumentError);
     }
     assert.equal(firstIdAt(MS_MAX), "ffffffff-ffff-7000-8000-000000000000");
   });

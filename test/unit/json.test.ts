@@ -11,7 +11,7 @@ import {
   MESSAGE_LENGTH_MAX,
   STACK_LENGTH_MAX,
 } from "../../src/core/error-record.ts";
-import { NotSerializable, TooLarge } from "../../src/core/value-errors.ts";
+import { NotSerializableError, TooLargeError } from "../../src/core/value-errors.ts";
 import {
   decode,
   DEFAULT_PAYLOAD_BYTES_MAX,
@@ -41,7 +41,7 @@ function refused(value: unknown, path: string, problem: RegExp): void {
   assert.throws(
     () => encode(value, limit),
     (error) => {
-      assert.ok(error instanceof NotSerializable, String(error));
+      assert.ok(error instanceof NotSerializableError, String(error));
       assert.equal(error.path, path);
       assert.match(error.message, problem);
       return true;
@@ -206,7 +206,7 @@ suite("a value that would come back changed is refused:", () => {
   test("a long key is shortened in the path", () => {
     assert.throws(
       () => encode({ ["k".repeat(100_000)]: Number.NaN }, limit),
-      (error) => error instanceof NotSerializable && error.message.length < 200,
+      (error) => error instanceof NotSerializableError && error.message.length < 200,
     );
   });
 
@@ -234,7 +234,7 @@ suite("a value that would come back changed is refused:", () => {
         try {
           text = encode(value, limit);
         } catch (error) {
-          assert.ok(error instanceof NotSerializable, String(error));
+          assert.ok(error instanceof NotSerializableError, String(error));
           return;
         }
         assert.deepStrictEqual(decode(text), withoutUndefined(value));
@@ -255,7 +255,7 @@ suite("the limits of a value", () => {
   });
 
   test("a value nested without end is refused, not a stack overflow", () => {
-    assert.throws(() => encode(nested(1_000_000), limit), NotSerializable);
+    assert.throws(() => encode(nested(1_000_000), limit), NotSerializableError);
   });
 
   test("its size counts in UTF-8 bytes, to the byte", () => {
@@ -275,11 +275,11 @@ suite("the limits of a value", () => {
   test("a value far over the limit is refused without being written out", () => {
     let doubled: unknown = "x";
     for (let level = 0; level < 60; level++) doubled = [doubled, doubled]; // 2^60 texts
-    assert.throws(() => encode(doubled, limit), TooLarge);
+    assert.throws(() => encode(doubled, limit), TooLargeError);
     let tree: unknown = { leaf: 1 };
     for (let level = 0; level < 60; level++) tree = { left: tree, right: tree };
-    assert.throws(() => encode(tree, limit), TooLarge);
-    assert.throws(() => encode("x".repeat(2 ** 28), limit), TooLarge);
+    assert.throws(() => encode(tree, limit), TooLargeError);
+    assert.throws(() => encode("x".repeat(2 ** 28), limit), TooLargeError);
   });
 });
 
@@ -291,7 +291,7 @@ suite("a result", () => {
   });
 
   test("is held to the same rules as any value", () => {
-    assert.throws(() => encodeOptional(Number.NaN, limit), NotSerializable);
+    assert.throws(() => encodeOptional(Number.NaN, limit), NotSerializableError);
   });
 });
 

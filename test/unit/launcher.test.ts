@@ -55,14 +55,14 @@ const mainThatSays = (word: string, code: number): string =>
 
 suite("launcher", () => {
   test("the built command gets the arguments, and its answer is the exit code", () => {
-    const said = launchIn({ "dist/cli/main.js": mainThatSays("dist", 3) });
+    const said = launchIn({ "dist/cli-main.js": mainThatSays("dist", 3) });
     assert.equal(said.stdout, "dist demo --fast\n");
     assert.equal(said.status, 3);
   });
 
   test("in a checkout the sources win over a build", () => {
     const said = launchIn({
-      "dist/cli/main.js": mainThatSays("dist", 0),
+      "dist/cli-main.js": mainThatSays("dist", 0),
       "src/cli/main.ts": mainThatSays("src", 0),
     });
     assert.equal(said.stdout, "src demo --fast\n");
@@ -70,11 +70,11 @@ suite("launcher", () => {
   });
 
   test("an old Node gets one sentence, and nothing is loaded", () => {
-    const said = launchIn({ "dist/cli/main.js": mainThatSays("dist", 0) }, [
+    const said = launchIn({ "dist/cli-main.js": mainThatSays("dist", 0) }, [
       "--import",
       AS_NODE_20,
     ]);
-    assert.match(said.stderr, /^holdfast needs Node 24 or newer, and this is Node 20\.1\.0: .*\n$/);
+    assert.match(said.stderr, /^holdfast requires Node 24 or newer; this is Node 20\.1\.0\. .*\n$/);
     assert.equal(said.stdout, "");
     assert.equal(said.status, 1);
   });
@@ -88,7 +88,7 @@ suite("launcher", () => {
       const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
       assert.match(
         stdout,
-        /^NODE_TOO_OLD holdfast needs Node 24 or newer, and this is Node 20\.1\.0: install a newer/,
+        /^NODE_TOO_OLD holdfast requires Node 24 or newer; this is Node 20\.1\.0\. Install a newer/,
         stderr,
       );
     }
@@ -96,13 +96,13 @@ suite("launcher", () => {
 
   test("a package without a command says what is missing", () => {
     const said = launchIn({});
-    assert.match(said.stderr, /^holdfast is incomplete, .*npm run build.*\n$/);
+    assert.match(said.stderr, /^The holdfast package is incomplete: .*npm run build.*\n$/);
     assert.equal(said.status, 1);
   });
 
   test("a command that throws ends with its stack and exit code 1", () => {
     const said = launchIn({
-      "dist/cli/main.js": `export async function main() { throw new Error("boom"); }`,
+      "dist/cli-main.js": `export async function main() { throw new Error("boom"); }`,
     });
     assert.match(said.stderr, /Error: boom\n\s+at main/);
     assert.equal(said.status, 1);
@@ -126,7 +126,7 @@ suite("the compile cache", () => {
       mkdirSync(shared, { mode: 0o777 });
       const { NODE_COMPILE_CACHE: _, XDG_CACHE_HOME: __, ...others } = process.env;
       const env = { ...others, HOME: home, TMPDIR: shared, ...prepare(home) };
-      const said = launchIn({ "dist/cli/main.js": main }, [], env);
+      const said = launchIn({ "dist/cli-main.js": main }, [], env);
       assert.equal(said.stderr, "");
       const folder = join(home, ".cache/holdfast");
       const mode = existsSync(folder) ? statSync(folder).mode & 0o777 : null;

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, suite, test } from "node:test";
-import { coveredText } from "../../src/cli/covering.ts";
+import { redactedText, forgetSecrets, keepSecret, redacted } from "../../src/config/redact.ts";
 import { databaseUrl, redisUrl } from "../../src/config/kind.ts";
-import { forgetSecrets, keepSecret, masked } from "../../src/config/masking.ts";
 
 const PEM = [
   "-----BEGIN RSA PRIVATE KEY-----",
@@ -31,6 +30,7 @@ suite("secrets in a text", () => {
     ["password: hunter2", "password: ***"],
     ["Unexpected token: <", "Unexpected token: <"],
     ["MYSQL_DB_PASSWORD: is not set.", "MYSQL_DB_PASSWORD: is not set."],
+    ["MYSQL_DB_PASSWORD: not set.", "MYSQL_DB_PASSWORD: not set."],
     ["password: must not be empty", "password: must not be empty"],
     ["a hft_V3cuYmFzZTY0dXJsLXRva2Vu-x_1 b", "a *** b"],
     [`cookie ${JWT}; path=/`, "cookie ***; path=/"],
@@ -38,13 +38,13 @@ suite("secrets in a text", () => {
     [`cut ${PEM.slice(0, 50)}`, "cut ***"],
     ["-----BEGIN CERTIFICATE-----\nMII", "-----BEGIN CERTIFICATE-----\nMII"],
   ] as const) {
-    test(JSON.stringify(text.slice(0, 60)), () => assert.equal(masked(text), shown));
+    test(JSON.stringify(text.slice(0, 60)), () => assert.equal(redacted(text), shown));
   }
 
   test("a text is masked before it is cut, wherever the cut falls", () => {
     const secret = "postgres://app:SuperSecretPassword123@db";
     for (let at = 8_100; at < 8_200; at += 1) {
-      const text = coveredText(`${"x".repeat(at)} ${secret}`);
+      const text = redactedText(`${"x".repeat(at)} ${secret}`);
       assert.doesNotMatch(text, /Super/, `at ${at}`);
       assert.ok(text.length <= 8_300);
     }
@@ -53,7 +53,7 @@ suite("secrets in a text", () => {
   test("what is masked makes no room for half a secret further on", () => {
     for (let filler = 0; filler < 200; filler += 1) {
       const pem = PEM.replace("MIIE", "M".repeat(16_300 - filler));
-      assert.doesNotMatch(coveredText(`${pem} postgres://app:SuperSecretPassword@db`), /Super/);
+      assert.doesNotMatch(redactedText(`${pem} postgres://app:SuperSecretPassword@db`), /Super/);
     }
   });
 });
@@ -65,7 +65,7 @@ suite("secrets that are known", () => {
     keepSecret("correct horse battery");
     keepSecret("ab");
     assert.equal(
-      masked("login with correct horse battery failed: ab"),
+      redacted("login with correct horse battery failed: ab"),
       "login with *** failed: ab",
     );
   });
@@ -120,7 +120,7 @@ const SIZE = 8_192;
 /** Of this thread's own time, which does not depend on how busy the machine is; its clock is coarse. */
 function milliseconds(text: string, times: number): number {
   const before = process.threadCpuUsage();
-  for (let turn = 0; turn < times; turn += 1) masked(text);
+  for (let turn = 0; turn < times; turn += 1) redacted(text);
   const { user, system } = process.threadCpuUsage(before);
   return (user + system) / 1_000;
 }

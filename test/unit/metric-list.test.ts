@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { metrics, type MetricFacts } from "../../src/server/metric-list.ts";
+import { metrics, type MetricFacts } from "../../src/monitoring/metric-list.ts";
 
 const page = readFileSync(new URL("../../docs/guide/metrics.md", import.meta.url), "utf8");
 

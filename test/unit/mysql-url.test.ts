@@ -1,9 +1,9 @@
 /** The URLs of MySQL and MariaDB, and values in the text of a statement. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { InvalidArgument } from "../../src/core/errors.ts";
-import { mysqlAddress, placeOf } from "../../src/store/mysql/options.ts";
-import { fill, jsonList, list, literal } from "../../src/store/mysql/text.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
+import { mysqlAddress, placeOf } from "../../src/database/mysql/address.ts";
+import { fill, jsonList, list, literal } from "../../src/database/mysql/literals.ts";
 
 const SECRET = "s3cr:et/p@ss";
 const user = `ada:${encodeURIComponent(SECRET)}`;
@@ -91,7 +91,7 @@ describe("a MySQL URL", () => {
       assert.throws(
         () => mysqlAddress(url),
         (error) => {
-          assert.ok(error instanceof InvalidArgument);
+          assert.ok(error instanceof InvalidArgumentError);
           assert.match(error.message, problem);
           assert.doesNotMatch(error.message, /s3cret/);
           return true;

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import * as fc from "fast-check";
-import { InvalidArgument } from "../../src/core/errors.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
 import { checkKey, checkName, KEY_LENGTH_MAX, NAME_LENGTH_MAX } from "../../src/core/name.ts";
+import { defineTask } from "../../src/core/task.ts";
+import { checkOptions } from "../../src/jobs/enqueue.ts";
 
 suite("a name", () => {
   test("may be anything people type, and comes back unchanged", () => {
@@ -50,7 +52,7 @@ suite("a name", () => {
         assert.throws(
           () => check("task.name", name as string),
           (error) =>
-            error instanceof InvalidArgument &&
+            error instanceof InvalidArgumentError &&
             error.field === "task.name" &&
             message.test(error.message),
         );
@@ -66,17 +68,29 @@ suite("a name", () => {
     assert.throws(() => checkName("queue", "n".repeat(129)), {
       message: "queue: has 129 characters; at most 128 are allowed.",
     });
-    assert.throws(() => checkKey("key", "k".repeat(257)), InvalidArgument);
+    assert.throws(() => checkKey("key", "k".repeat(257)), InvalidArgumentError);
+  });
+
+  test("of a queue of Holdfast itself is refused to tasks and to those who enqueue", () => {
+    const reserved = {
+      name: "InvalidArgumentError",
+      message: /^queue: 'holdfast\.\w+' is reserved/,
+    };
+    const run = () => null;
+    assert.throws(() => defineTask({ name: "t", queue: "holdfast.alerts", run }), reserved);
+    const defaults = { queue: "default", maxAttempts: 1 };
+    assert.throws(() => checkOptions({ queue: "holdfast.mine" }, defaults), reserved);
+    assert.equal(checkOptions({ queue: "holdfast" }, defaults).queue, "holdfast");
   });
 
   test("of any length is refused without being repeated in the error", () => {
     assert.throws(
       () => checkKey("key", `${"x".repeat(200)}\0`),
-      (error) => error instanceof InvalidArgument && error.message.length < 120,
+      (error) => error instanceof InvalidArgumentError && error.message.length < 120,
     );
   });
 
-  test("of any text is accepted unchanged or refused with InvalidArgument", () => {
+  test("of any text is accepted unchanged or refused with InvalidArgumentError", () => {
     // Every unit of UTF-16, so half characters too.
     const unit = fc.nat(0xffff).map((code) => String.fromCodePoint(code));
     fc.assert(
@@ -86,7 +100,7 @@ suite("a name", () => {
           assert.equal(Buffer.from(text, "utf8").toString("utf8"), text);
           assert.equal(text.normalize("NFC").trim(), text);
         } catch (error) {
-          assert.ok(error instanceof InvalidArgument);
+          assert.ok(error instanceof InvalidArgumentError);
         }
       }),
     );

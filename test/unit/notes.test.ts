@@ -1,8 +1,8 @@
 /** What processes tell each other, as texts. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { noteOf, readNote, Teller } from "../../src/store/notes.ts";
-import type { Hint } from "../../src/store/store.ts";
+import { noteOf, readNote, Notifier } from "../../src/database/notify.ts";
+import type { Hint } from "../../src/database/engine.ts";
 import { testClock } from "../../src/testing/index.ts";
 
 const HINTS: readonly Hint[] = [
@@ -36,7 +36,7 @@ suite("whoever has much to tell", () => {
     const clock = testClock();
     const sent: string[][] = [];
     const send = async (notes: readonly string[]): Promise<void> => void sent.push([...notes]);
-    const teller = new Teller({ runtime: clock, sender: "me", send });
+    const teller = new Notifier({ runtime: clock, sender: "me", send });
     for (const hint of hints) teller.tell(hint);
     await clock.advance(1_000);
     await teller.stop();
@@ -63,7 +63,7 @@ suite("whoever has much to tell", () => {
       sent.push([...notes]);
       return new Promise((resolve) => void clock.timer(12_000, resolve));
     };
-    const teller = new Teller({ runtime: clock, sender: "me", send });
+    const teller = new Notifier({ runtime: clock, sender: "me", send });
     teller.tell({ kind: "cancel" });
     teller.tell({ kind: "waiting", inMs: 15_000 });
     await clock.advance(12_001);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import * as fc from "fast-check";
 import { DURATION_MS_MAX } from "../../src/core/duration.ts";
-import { InvalidArgument } from "../../src/core/errors.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
 import {
   ATTEMPTS_MAX,
   backoffMs,
@@ -15,52 +15,57 @@ const ALMOST_ONE = 1 - Number.EPSILON / 2;
 
 suite("a retry policy", () => {
   test("is three attempts with waits from one second to one hour, doubling, by default", () => {
-    const defaults = { attempts: 3, firstMs: 1_000, mostMs: 3_600_000, factor: 2 };
+    const defaults = { maxAttempts: 3, initialMs: 1_000, maxMs: 3_600_000, factor: 2 };
     assert.deepEqual(retryPolicy(), defaults);
     assert.deepEqual(retryPolicy({}), defaults);
   });
 
   test("takes durations as people write them", () => {
-    assert.deepEqual(retryPolicy({ attempts: 10, first: "500ms", most: "5m", factor: 1.5 }), {
-      attempts: 10,
-      firstMs: 500,
-      mostMs: 300_000,
-      factor: 1.5,
-    });
+    assert.deepEqual(
+      retryPolicy({ maxAttempts: 10, backoff: { initial: "500ms", max: "5m", factor: 1.5 } }),
+      {
+        maxAttempts: 10,
+        initialMs: 500,
+        maxMs: 300_000,
+        factor: 1.5,
+      },
+    );
   });
 
   test("may start with a wait longer than the default longest one", () => {
-    const { firstMs, mostMs } = retryPolicy({ first: "2h" });
-    assert.deepEqual({ firstMs, mostMs }, { firstMs: 7_200_000, mostMs: 7_200_000 });
+    const { initialMs, maxMs } = retryPolicy({ backoff: { initial: "2h" } });
+    assert.deepEqual({ initialMs, maxMs }, { initialMs: 7_200_000, maxMs: 7_200_000 });
   });
 
   const refused: readonly (readonly [field: string, options: unknown])[] = [
-    ["retry.attempts", { attempts: 0 }],
-    ["retry.attempts", { attempts: 1.5 }],
-    ["retry.attempts", { attempts: ATTEMPTS_MAX + 1 }],
-    ["retry.attempts", { attempts: Number.NaN }],
-    ["retry.attempts", { attempts: "3" }],
-    ["retry.first", { first: "soon" }],
-    ["retry.first", { first: -1 }],
-    ["retry.most", { most: "never" }],
-    ["retry.most", { first: "10s", most: "9s" }],
-    ["retry.factor", { factor: 0.5 }],
-    ["retry.factor", { factor: FACTOR_MAX + 1 }],
-    ["retry.factor", { factor: Number.NaN }],
-    ["retry.factor", { factor: "2" }],
+    ["retry.attempts", { attempts: 3 }],
+    ["retry.backoff.first", { backoff: { first: "1s" } }],
+    ["retry.maxAttempts", { maxAttempts: 0 }],
+    ["retry.maxAttempts", { maxAttempts: 1.5 }],
+    ["retry.maxAttempts", { maxAttempts: ATTEMPTS_MAX + 1 }],
+    ["retry.maxAttempts", { maxAttempts: Number.NaN }],
+    ["retry.maxAttempts", { maxAttempts: "3" }],
+    ["retry.backoff.initial", { backoff: { initial: "soon" } }],
+    ["retry.backoff.initial", { backoff: { initial: -1 } }],
+    ["retry.backoff.max", { backoff: { max: "never" } }],
+    ["retry.backoff.max", { backoff: { initial: "10s", max: "9s" } }],
+    ["retry.backoff.factor", { backoff: { factor: 0.5 } }],
+    ["retry.backoff.factor", { backoff: { factor: FACTOR_MAX + 1 } }],
+    ["retry.backoff.factor", { backoff: { factor: Number.NaN } }],
+    ["retry.backoff.factor", { backoff: { factor: "2" } }],
   ];
   for (const [field, options] of refused) {
     test(`of ${JSON.stringify(options)} is refused by the name ${field}`, () => {
       assert.throws(
         () => retryPolicy(options as RetryOptions),
-        (error) => error instanceof InvalidArgument && error.field === field,
+        (error) => error instanceof InvalidArgumentError && error.field === field,
       );
     });
   }
 });
 
 suite("the wait before the next attempt", () => {
-  const policy = retryPolicy({ attempts: 10, first: "1s", most: "1m", factor: 2 });
+  const policy = retryPolicy({ maxAttempts: 10, backoff: { initial: "1s", max: "1m", factor: 2 } });
 
   test("is drawn from the whole span between nothing and the grown wait", () => {
     assert.equal(backoffMs(policy, 1, 0), 0);
@@ -77,7 +82,7 @@ suite("the wait before the next attempt", () => {
   });
 
   test("stays nothing when the first wait is nothing, however often the job failed", () => {
-    const eager = retryPolicy({ first: 0 });
+    const eager = retryPolicy({ backoff: { initial: 0 } });
     assert.equal(backoffMs(eager, 10_000, ALMOST_ONE), 0);
   });
 
@@ -91,7 +96,11 @@ suite("the wait before the next attempt", () => {
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         ([one, other], factor, attempt, random) => {
           const [first, most] = [Math.min(one, other), Math.max(one, other)];
-          const drawn = backoffMs(retryPolicy({ first, most, factor }), attempt, random);
+          const drawn = backoffMs(
+            retryPolicy({ backoff: { initial: first, max: most, factor } }),
+            attempt,
+            random,
+          );
           assert.ok(Number.isInteger(drawn) && drawn >= 0 && drawn <= most);
           if (attempt === 1) assert.ok(drawn <= first);
         },

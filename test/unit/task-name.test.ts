@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { defineTask } from "../../src/core/task.ts";
-import { InvalidArgument } from "../../src/core/errors.ts";
-import { bareName, checkTaskName, versionsOf } from "../../src/core/task-name.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
+import { bareName, checkTaskName, versionsOf } from "../../src/core/name.ts";
 
 const named = (name: string, version?: number): string =>
   defineTask({ name, ...(version === undefined ? {} : { version }), run: () => {} }).name;
 
 function assertRefused(act: () => unknown, field: string): void {
-  assert.throws(act, (error) => error instanceof InvalidArgument && error.field === field);
+  assert.throws(act, (error) => error instanceof InvalidArgumentError && error.field === field);
 }
 
 suite("a task's name", () => {

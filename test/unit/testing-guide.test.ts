@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { after, suite, test } from "node:test";
-import { defineTask, defineWorkflow, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { drain, openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";

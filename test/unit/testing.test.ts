@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import { NoWorkerError } from "../../src/core/errors.ts";
 import {
   defineTask,
-  GiveUp,
-  InvalidArgument,
-  NothingRuns,
-  openHoldfast,
+  GiveUpError,
   type Holdfast,
+  InvalidArgumentError,
+  openHoldfast,
 } from "../../src/index.ts";
 import {
   drain,
-  DrainLimit,
+  DrainLimitError,
   openTestHoldfast,
   testClock,
   type TestHoldfast,
@@ -31,7 +31,7 @@ suite("an example: a shop tests its reminders", () => {
     let mailServerIsUp = false;
     const remind = defineTask({
       name: "order.remind",
-      retry: { attempts: 5, first: "1m" },
+      retry: { maxAttempts: 5, backoff: { initial: "1m" } },
       run({ email }: { email: string }) {
         if (!mailServerIsUp) throw new Error("connection refused");
         sent.push(email);
@@ -136,7 +136,7 @@ const double = defineTask({ name: "double", run: (n: number) => n * 2 });
 
 const failing = defineTask({
   name: "failing",
-  retry: { attempts: 4, first: "10s", most: "1h" },
+  retry: { maxAttempts: 4, backoff: { initial: "10s", max: "1h" } },
   run() {
     throw new TypeError("never works");
   },
@@ -149,7 +149,7 @@ suite("a drain", () => {
     const hopeless = defineTask({
       name: "hopeless",
       run() {
-        throw new GiveUp("no such customer");
+        throw new GiveUpError("no such customer");
       },
     });
     const first = await holdfast.enqueue(double, 21);
@@ -277,18 +277,18 @@ suite("a drain", () => {
     const look = defineTask({
       name: "look",
       queue: "sights",
-      retry: { attempts: 2, first: 0 },
+      retry: { maxAttempts: 2, backoff: { initial: 0 } },
       run(_input: null, ctx) {
-        const { id, task, queue, attempt, attemptsMax, traceId, idempotencyKey, fence } = ctx;
+        const { id, task, queue, attempt, maxAttempts, traceId, idempotencyKey, fence } = ctx;
         assert.equal(ctx.signal.aborted, false);
         assert.equal(traceId, `${fence.worker}-${id}-${attempt}`);
-        seen.push({ task, queue, attempt, attemptsMax, sameKey: idempotencyKey === id });
+        seen.push({ task, queue, attempt, maxAttempts, sameKey: idempotencyKey === id });
         if (attempt === 1) throw new Error("once more");
       },
     });
     await kit.holdfast.enqueue(look, null);
     await kit.drain([look]);
-    const facts = { task: "look", queue: "sights", attemptsMax: 2, sameKey: true };
+    const facts = { task: "look", queue: "sights", maxAttempts: 2, sameKey: true };
     assert.deepEqual(seen, [
       { ...facts, attempt: 1 },
       { ...facts, attempt: 2 },
@@ -302,7 +302,7 @@ suite("a drain", () => {
     const endless = defineTask({
       name: "endless",
       timeout: "5m",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run: (_input: null, { signal }) =>
         new Promise((_resolve, reject) => {
           signal.addEventListener("abort", () => {
@@ -329,7 +329,7 @@ suite("a drain", () => {
     await holdfast.enqueue(again, null);
     await assert.rejects(
       kit.drain([again], { attempts: 50 }),
-      (error) => error instanceof DrainLimit && error.attempts === 50,
+      (error) => error instanceof DrainLimitError && error.attempts === 50,
     );
     assert.deepEqual(await holdfast.leases.active(), []);
     assert.equal((await holdfast.jobs.list({ status: "pending" })).length, 1);
@@ -355,7 +355,7 @@ suite("a drain", () => {
     assert.equal(totals.done, 1);
     await assert.rejects(
       drain(holdfast, [double], { skipTime: true }),
-      (error) => error instanceof InvalidArgument && error.field === "skipTime",
+      (error) => error instanceof InvalidArgumentError && error.field === "skipTime",
     );
   });
 
@@ -364,7 +364,7 @@ suite("a drain", () => {
     await assert.rejects(
       // @ts-expect-error -- there is no such option
       kit.drain([double], { skiptime: true }),
-      (error) => error instanceof InvalidArgument && error.field === "skiptime",
+      (error) => error instanceof InvalidArgumentError && error.field === "skiptime",
     );
   });
 });
@@ -373,7 +373,7 @@ suite("a result that nothing brings about", () => {
   const stuck =
     (status: string) =>
     (error: unknown): boolean => {
-      assert.ok(error instanceof NothingRuns, String(error));
+      assert.ok(error instanceof NoWorkerError, String(error));
       assert.match(
         error.message,
         new RegExp(`^Job \\S+ \\((double|failing)\\) is ${status}, and `),
@@ -412,7 +412,7 @@ suite("a result that nothing brings about", () => {
     const job = await kit.holdfast.enqueue(pay, null);
     await kit.drain([pay], { skipTime: true });
     await assert.rejects(job.result(), (error: Error) => {
-      assert.ok(error instanceof NothingRuns, String(error));
+      assert.ok(error instanceof NoWorkerError, String(error));
       assert.match(error.message, /is waiting: its effect 'charge' is in doubt.*jobs\.resolve\(\)/);
       return true;
     });
@@ -444,7 +444,7 @@ suite("a worker on a test clock", () => {
     assert.equal((await job.get()).status, "scheduled");
     await clock.advance("2m");
     assert.equal((await job.get()).status, "done");
-    assert.equal(worker.status().completed, 1);
+    assert.equal(worker.status().done, 1);
   });
 
   test("is stopped with its Holdfast, even when a job would never end", async () => {

@@ -1,7 +1,12 @@
 /** Trace contexts as strangers write them: what the standard allows is read, and nothing else. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { checkTrace, formatTraceparent, parseTraceparent, traceOf } from "../../src/core/trace.ts";
+import {
+  checkTrace,
+  formatTraceparent,
+  parseTraceparent,
+  traceOf,
+} from "../../src/tracing/trace.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const spanId = "00f067aa0ba902b7";

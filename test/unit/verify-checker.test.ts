@@ -1,9 +1,16 @@
 /** The checker of the torture kit is itself checked: each broken promise, planted in a history that is right, is found. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { Columns, History, Said, Table, Witnessed } from "../../src/verify/check/history.ts";
+import type {
+  Charges,
+  Columns,
+  History,
+  Said,
+  Table,
+  Witnessed,
+} from "../../src/verify/check/history.ts";
 import { judge } from "../../src/verify/check/verdict.ts";
-import { makePlan } from "../../src/verify/plan.ts";
+import { makePlan, torturePreset } from "../../src/verify/plan.ts";
 
 type Row = Record<string, string | number | null>;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] extends readonly (infer U)[] ? U[] : T[K] };
@@ -13,7 +20,7 @@ interface Story {
   said: (Said & { at: number })[];
   witnessed: Witnessed[];
   rows: Mutable<History["rows"]>;
-  charges: { key: string; calls: number }[];
+  charges: Mutable<Charges>[];
   drainedMs: number | null;
 }
 
@@ -107,7 +114,7 @@ function goodStory(): Story {
           epoch: 2,
           attempts: 2,
           crashes: 1,
-          attemptsMax: 9,
+          maxAttempts: 9,
           worker: B,
           result: '{"n":7,"paid":700,"epoch":2}',
         },
@@ -117,7 +124,7 @@ function goodStory(): Story {
           epoch: 2,
           attempts: 1,
           crashes: 0,
-          attemptsMax: 9,
+          maxAttempts: 9,
           worker: B,
           result: '{"n":8,"epoch":2}',
         },
@@ -129,7 +136,7 @@ function goodStory(): Story {
       ledger: [{ job: ORDER, epoch: 2 }],
       unfinished: [],
     },
-    charges: [{ key: `${ORDER}/charge/1`, calls: 1 }],
+    charges: [{ key: `${ORDER}/charge/1`, cents: 700, calls: 1 }],
     drainedMs: 100,
   };
 }
@@ -272,7 +279,12 @@ const planted: readonly [string, string, (story: Story) => void][] = [
   [
     "a charge under two keys",
     "I6",
-    ({ charges }) => void charges.push({ key: `${ORDER}/charge/2`, calls: 1 }),
+    ({ charges }) => void charges.push({ key: `${ORDER}/charge/2`, cents: 700, calls: 1 }),
+  ],
+  [
+    "a charge of another price",
+    "I6",
+    ({ charges }) => void charges.splice(0, 1, { key: `${ORDER}/charge/1`, cents: 70, calls: 1 }),
   ],
   [
     "an effect that is made again without asking",
@@ -376,7 +388,14 @@ suite("the checker", () => {
 
 suite("the plan of a torture", () => {
   const planOf = (seed: number) =>
-    makePlan({ seed, ms: 63_000, kinds: ["kill", "freeze", "block", "cut", "deafen", "restart"] });
+    makePlan(seed, torturePreset({ ms: 75_000 }), [
+      "kill",
+      "freeze",
+      "block",
+      "cut",
+      "deafen",
+      "restart",
+    ]);
 
   test("is the same for the same seed, and another for another", () => {
     assert.deepEqual(planOf(5), planOf(5));

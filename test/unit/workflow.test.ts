@@ -2,9 +2,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import * as z from "zod";
-import { InvalidArgument } from "../../src/core/errors.ts";
-import { defineWorkflow, type Workflow } from "../../src/core/workflow.ts";
-import { declarationOf } from "../../src/queue/declaration.ts";
+import { InvalidArgumentError } from "../../src/core/errors.ts";
+import { defineWorkflow, type Workflow, declarationOf } from "../../src/workflows/workflow.ts";
 
 const plain = {
   name: "order",
@@ -18,7 +17,7 @@ const define = (facts: object): Workflow => defineWorkflow({ ...plain, ...facts 
 
 function refused(field: string, words: RegExp): (error: unknown) => boolean {
   return (error) => {
-    assert.ok(error instanceof InvalidArgument, String(error));
+    assert.ok(error instanceof InvalidArgumentError, String(error));
     assert.equal(error.field, field);
     assert.match(error.message, words);
     return true;

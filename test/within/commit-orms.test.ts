@@ -40,7 +40,7 @@ for (const { name, skip, place: open } of engines) {
     for (const [at, [library, insert]] of Object.entries(builders).entries()) {
       const book = defineTask({
         name: `book with ${library}`,
-        retry: { attempts: 2, first: 0 },
+        retry: { maxAttempts: 2, backoff: { initial: 0 } },
         run: (id: number, ctx) =>
           ctx.commit("book", async (tx) => {
             await insert(tx, id);

@@ -4,11 +4,11 @@ import { after, before, describe, test } from "node:test";
 import {
   defineEvent,
   defineTask,
-  defineWorkflow,
-  openHoldfast,
   type Holdfast,
+  openHoldfast,
   type UserTransaction,
 } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { engines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { codeOf, until } from "../worker/observe.ts";
@@ -33,7 +33,7 @@ for (const { name, skip, place: open } of engines) {
       const undone: string[] = [];
       const order = defineTask({
         name: "order",
-        retry: { attempts: 2, first: 1 },
+        retry: { maxAttempts: 2, backoff: { initial: 1 } },
         run: (id: number, ctx) =>
           ctx.commit("book", async (tx) => {
             const { id: job } = await holdfast.within(tx).enqueue(ship, id, { queue: "ships" });
@@ -46,7 +46,7 @@ for (const { name, skip, place: open } of engines) {
           }),
       });
       const told: string[] = [];
-      const stop = holdfast.store.watch((hint) => {
+      const stop = holdfast.store.db.watch((hint) => {
         if (hint.kind === "pending") told.push(hint.queue);
       });
       const worker = await holdfast.startWorker({ tasks: [order], poll: "1h", heartbeat: "1h" });
@@ -57,7 +57,7 @@ for (const { name, skip, place: open } of engines) {
       assert.equal((await holdfast.jobs.get(shipped))?.status, "pending");
       assert.equal(undone.length, 1);
       assert.equal(await holdfast.jobs.get(undone[0] as string), null);
-      assert.equal((await holdfast.store.findEvent("packed", "order 7"))?.payload, "7");
+      assert.equal((await holdfast.store.steps.findEvent("packed", "order 7"))?.payload, "7");
       await worker.stop();
     });
 
@@ -72,7 +72,7 @@ for (const { name, skip, place: open } of engines) {
       const traces: string[] = [];
       const book = defineTask({
         name: "book",
-        retry: { attempts: 2, first: 1 },
+        retry: { maxAttempts: 2, backoff: { initial: 1 } },
         run: (id: string, ctx) =>
           ctx.commit("book", async (tx) => {
             const { workflows } = holdfast.within(tx);

@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, beforeEach, describe, test } from "node:test";
 import {
-  defineTask,
-  openHoldfast,
   type AnyTask,
   type Context,
+  defineTask,
   type Holdfast,
+  openHoldfast,
   type Worker,
 } from "../../src/index.ts";
 import { drain } from "../../src/testing/drain.ts";
@@ -24,9 +24,9 @@ import {
 } from "../worker/observe.ts";
 import { connections, type Connection } from "./connections.ts";
 
-const SLOW = { retry: { attempts: 3, first: 10, most: 10 } } as const;
+const SLOW = { retry: { maxAttempts: 3, backoff: { initial: 10, max: 10 } } } as const;
 const LEASE_MS = 1_500;
-/** What a task says is written after this long, if nothing comes in between (src/queue/report-buffer.ts). */
+/** What a task says is written after this long, if nothing comes in between (src/reports/buffer.ts). */
 const WRITTEN_AFTER_MS = 200;
 const RESULT = { number: 7 };
 
@@ -71,7 +71,7 @@ for (const { name, skip, place: open } of engines) {
         concurrency: 4,
         lease,
         grace: 0,
-        upkeep: 20,
+        maintenanceInterval: 20,
         poll: "100ms",
       });
     }
@@ -92,11 +92,11 @@ for (const { name, skip, place: open } of engines) {
       const heard = hear(worker);
       const job = await holdfast.enqueue(taskName(), null);
       assert.deepEqual(await job.result({ timeout: "20s" }), RESULT);
-      await until("it is told", () => storyOf(heard, job.id).includes("job:completed"));
-      assert.deepEqual(storyOf(heard, job.id), ["job:started", "job:completed"]);
+      await until("it is told", () => storyOf(heard, job.id).includes("job:done"));
+      assert.deepEqual(storyOf(heard, job.id), ["job:started", "job:done"]);
       assert.equal(await shop.count(), countBefore + 1);
-      const { completed, staleWritesRefused, leasesLost } = worker.status();
-      assert.deepEqual([completed, staleWritesRefused, leasesLost], [1, 0, 0]);
+      const { done, staleWritesRefused, leasesLost } = worker.status();
+      assert.deepEqual([done, staleWritesRefused, leasesLost], [1, 0, 0]);
       assert.equal((await holdfast.jobs.attempts(job.id)).length, 1);
     });
 
@@ -110,7 +110,7 @@ for (const { name, skip, place: open } of engines) {
       });
       const job = await holdfast.enqueue(taskName(), null);
       await job.result({ timeout: "20s" });
-      await until("it is told", () => worker.status().completed === 1);
+      await until("it is told", () => worker.status().done === 1);
       const said = await holdfast.jobs.reports(job.id);
       assert.deepEqual(
         said.map(({ seq, kind }) => [seq, kind]),
@@ -137,7 +137,7 @@ for (const { name, skip, place: open } of engines) {
       });
       const job = await holdfast.enqueue(taskName(), null);
       assert.deepEqual(await job.result({ timeout: "20s" }), RESULT);
-      await until("it is told", () => worker.status().completed === 1);
+      await until("it is told", () => worker.status().done === 1);
       const said = (await holdfast.jobs.reports(job.id)).map(
         (one) => one.kind === "log" && one.text,
       );
@@ -171,7 +171,7 @@ for (const { name, skip, place: open } of engines) {
           ["done", null],
         ],
       );
-      await until("it is told", () => storyOf(heard, job.id).includes("job:completed"));
+      await until("it is told", () => storyOf(heard, job.id).includes("job:done"));
       assert.equal(worker.status().staleWritesRefused, 0);
     });
 
@@ -381,7 +381,7 @@ for (const { name, skip, place: open } of engines) {
     test("drain() sees what was committed, and what was not", async () => {
       const task = defineTask({
         name: taskName(),
-        retry: { first: "1h" },
+        retry: { backoff: { initial: "1h" } },
         async run(end: string, ctx) {
           await book(ctx, end);
           await shop.run(end);

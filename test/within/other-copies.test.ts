@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
 import { Kysely, SqliteDialect } from "kysely";
-import { defineTask, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { withCode } from "../worker/observe.ts";
 import { forKysely } from "./apps/kysely.ts";

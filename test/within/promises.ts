@@ -4,11 +4,11 @@ import { after, before, describe, test } from "node:test";
 import {
   defineEvent,
   defineTask,
-  defineWorkflow,
-  openHoldfast,
   type Holdfast,
+  openHoldfast,
   type Worker,
 } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { engines, type EngineUnderTest, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until, withCode } from "../worker/observe.ts";
@@ -128,7 +128,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
           );
           assert.equal(ids.length, 4);
           for (const id of ids) assert.equal(await holdfast.jobs.get(id), null);
-          assert.equal(await holdfast.store.findEvent("packed", named("undone")), null);
+          assert.equal(await holdfast.store.steps.findEvent("packed", named("undone")), null);
           assert.equal(await witness.orders(), orders);
           const again = await holdfast.enqueue(ship, 1, { ...held, key: named("undone") });
           assert.equal(again.added, true);
@@ -142,7 +142,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
         test("nobody is told of what is rolled back", async (t) => {
           if (database !== "PostgreSQL") return t.skip("only there a commit says what it changed");
           const heard: string[] = [];
-          const stop = holdfast.store.watch((hint) => {
+          const stop = holdfast.store.db.watch((hint) => {
             if (hint.kind === "pending") heard.push(hint.queue);
           });
           const enqueue = (queue: string, error?: Error) =>
@@ -274,7 +274,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
           );
           const [box = "", job = ""] = ids;
           assert.deepEqual(await order.refresh(), order);
-          assert.equal(await holdfast.store.findItem(box), null);
+          assert.equal(await holdfast.store.items.find(box), null);
           assert.equal(await holdfast.jobs.get(job), null);
         });
 

@@ -8,9 +8,9 @@ import { Client, Pool } from "pg";
 import {
   defineEvent,
   defineTask,
-  openHoldfast,
   type EnqueueOptions,
   type Holdfast,
+  openHoldfast,
 } from "../../src/index.ts";
 import { engines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -157,7 +157,7 @@ for (const { name, skip, place: open } of engines) {
       await holdfast.within(shop.tx).emit(packed, "2", 7);
       await shop.run("rollback");
       for (const job of [...jobs, keyed]) assert.equal(await holdfast.jobs.get(job.id), null);
-      assert.equal(await holdfast.store.findEvent("packed", "2"), null);
+      assert.equal(await holdfast.store.steps.findEvent("packed", "2"), null);
       assert.equal(await shop.count(), countBefore);
       const again = await holdfast.enqueue(ship, 1, { key: "order-2" });
       assert.equal(again.added, true);
@@ -260,7 +260,7 @@ for (const { name, skip, place: open } of engines) {
       if (name !== "SQLite") assert.equal((await job.get()).status, "pending");
       await shop.run("commit");
       assert.equal((await job.get()).status, "cancelled");
-      assert.equal((await holdfast.store.findEvent("packed", "4"))?.payload, "7");
+      assert.equal((await holdfast.store.steps.findEvent("packed", "4"))?.payload, "7");
       assert.deepEqual(await holdfast.emit(packed, "4", 8), { first: false, woken: 0 });
       assert.equal(await pending(), 0);
     });

@@ -156,7 +156,7 @@ suite("closing", () => {
         () => {},
       );
     }
-    assert.equal(worker.status().completed, 1);
+    assert.equal(worker.status().done, 1);
   });
 
   test("answers everybody who waits for a result, whenever they asked", async () => {
@@ -165,7 +165,7 @@ suite("closing", () => {
       const holdfast = await openHoldfast("sqlite::memory:");
       const job = await holdfast.enqueue(echo, null);
       const closed = holdfast.close();
-      await turns(ticks);
+      await pollCycle(ticks);
       const code = job.result().then(String, codeOf);
       await closed;
       answers.push((await within(ANSWER_MS_MAX, code)) ?? `hangs after ${ticks} ticks of closing`);
@@ -174,7 +174,7 @@ suite("closing", () => {
       const holdfast = await openHoldfast("sqlite::memory:");
       const job = await holdfast.enqueue(echo, null);
       const code = job.result().then(String, codeOf);
-      await turns(ticks);
+      await pollCycle(ticks);
       await holdfast.close();
       answers.push((await within(ANSWER_MS_MAX, code)) ?? `hangs when closed after ${ticks} ticks`);
     }
@@ -182,6 +182,6 @@ suite("closing", () => {
   });
 });
 
-async function turns(count: number): Promise<void> {
+async function pollCycle(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await Promise.resolve();
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { defineTask, type Logger } from "../../src/index.ts";
-import { Events } from "../../src/core/events.ts";
+import { Events } from "../../src/worker/events.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { keepLog } from "./observe.ts";
@@ -37,7 +37,7 @@ suite("a logger that throws", () => {
     const { holdfast, clock } = kit;
     const bad = defineTask({
       name: "bad",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run() {
         throw new Error("no");
       },
@@ -51,8 +51,8 @@ suite("a logger that throws", () => {
       const { status, attempts, epoch } = await job.get();
       assert.deepEqual({ status, attempts, epoch }, { status: "done", attempts: 1, epoch: 1 });
     }
-    const { completed, dead } = worker.status();
-    assert.deepEqual({ completed, dead }, { completed: 4, dead: 1 });
+    const { done, failed } = worker.status();
+    assert.deepEqual({ done, failed }, { done: 4, failed: 1 });
   });
 
   test("at facts that cannot be written still writes the message", async () => {
@@ -63,7 +63,7 @@ suite("a logger that throws", () => {
     };
     const logger: Logger = { debug() {}, info() {}, warn: picky, error: picky };
     await using kit = await openTestHoldfast({ logger });
-    const bad = defineTask({ name: "bad", retry: { attempts: 1 }, run: raise });
+    const bad = defineTask({ name: "bad", retry: { maxAttempts: 1 }, run: raise });
     await kit.holdfast.enqueue(bad, null);
     await kit.holdfast.startWorker({ tasks: [bad] });
     await kit.clock.advance("5s");
@@ -77,7 +77,7 @@ suite("something thrown that cannot be looked at", () => {
     const { holdfast, clock } = kit;
     const bad = defineTask({
       name: "bad",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run() {
         throw untouchable();
       },

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import {
-  defineTask,
-  openHoldfast,
   type AnyTask,
+  defineTask,
   type EnqueueOptions,
   type Holdfast,
   type Logger,
+  openHoldfast,
   type RetryOptions,
   type WorkerOptions,
 } from "../../src/index.ts";
@@ -82,7 +82,7 @@ suite("leases.acquire", () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const unreadable = newJob({ task: "echo", payload: "not json", priority: 5 });
-    await holdfast.store.enqueue([unreadable]);
+    await holdfast.store.jobs.enqueue([unreadable]);
     const readable = await holdfast.enqueueMany(echo, [1, 2, 3]);
     const leases = await holdfast.leases.acquire({ worker: "mine", limit: 10 });
     assert.deepEqual(
@@ -100,10 +100,10 @@ suite("a watcher of the store", () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const heard: string[] = [];
-    holdfast.store.watch(() => {
+    holdfast.store.db.watch(() => {
       throw new Error("from a watcher");
     });
-    holdfast.store.watch(({ kind }) => void heard.push(kind));
+    holdfast.store.db.watch(({ kind }) => void heard.push(kind));
     const job = await holdfast.enqueue(echo, 1);
     assert.equal((await job.get()).status, "pending");
     assert.deepEqual(heard, ["pending"], "the watcher after it was not told");

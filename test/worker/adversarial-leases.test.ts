@@ -4,18 +4,17 @@ import { after, suite, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Worker as Thread } from "node:worker_threads";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { openStore, type Store } from "../../src/app/store.ts";
 import {
   defineTask,
-  openHoldfast,
-  openStore,
-  StoreUnavailable,
   type Duration,
   type Holdfast,
-  type Store,
+  openHoldfast,
+  StoreUnavailableError,
   type Worker,
 } from "../../src/index.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
-import { OUTAGES_MAX } from "../../src/store/outages.ts";
+import { OUTAGES_MAX } from "../../src/jobs/outages.ts";
 import { ABORT_GRACE_MS } from "../../src/worker/attempt.ts";
 import { tempFolder } from "../support/folder.ts";
 import { newJob } from "../support/jobs.ts";
@@ -42,9 +41,9 @@ suite("a lease", () => {
       await clock.advance("1m");
       end.resolve("undisturbed");
       await clock.advance("1s");
-      const { completed, leasesLost, released } = worker.status();
-      const expected = { completed: 3, leasesLost: 0, released: 0 };
-      assert.deepEqual({ completed, leasesLost, released }, expected);
+      const { done, leasesLost, released } = worker.status();
+      const expected = { done: 3, leasesLost: 0, released: 0 };
+      assert.deepEqual({ done, leasesLost, released }, expected);
       for (const job of jobs) assert.equal((await job.get()).epoch, 1);
     });
   }
@@ -52,15 +51,17 @@ suite("a lease", () => {
   test("that a task loses in every outage is charged in the end: its job comes to an end", async () => {
     const clock = testClock();
     const store = wrapStore(await openStore("sqlite::memory:", { runtime: clock }), () => ({
-      async extend() {
-        throw new StoreUnavailable({ problem: "No renewal gets through.", remedy: "None." });
+      jobs: {
+        async extend() {
+          throw new StoreUnavailableError({ problem: "No renewal gets through.", remedy: "None." });
+        },
       },
     }));
     const holdfast = await openHoldfast(store, { runtime: clock });
     let runs = 0;
     const task = defineTask({
       name: "losing",
-      retry: { attempts: 2 },
+      retry: { maxAttempts: 2 },
       run(_input: null, { signal }) {
         runs += 1;
         return new Promise<null>((_resolve, reject) => {
@@ -102,7 +103,7 @@ suite("a schema that takes longer than the job's timeout", () => {
     const task = defineTask({
       name: "slowly checked",
       timeout: 200,
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       input,
       run: () => void (runs += 1),
     });
@@ -124,7 +125,7 @@ suite("a job whose id is none of ours", () => {
     const { holdfast, clock } = kit;
     const echo = defineTask({ name: "echo", run: (value: unknown) => value });
     const odd = newJob({ id: "z".repeat(36), task: "echo" });
-    await holdfast.store.enqueue([odd]);
+    await holdfast.store.jobs.enqueue([odd]);
     const [lease] = await holdfast.leases.acquire({ worker: "mine", lease: "1s" });
     assert.equal(lease?.id, odd.id);
     const delayed = await holdfast.enqueue(echo, "in time", { delay: "10s" });
@@ -185,10 +186,12 @@ function lockable(real: Store): Lockable {
   let locked = false;
   const free = async (): Promise<void> => (locked ? unlocked.promise : undefined);
   const store = wrapStore(real, () => ({
-    extend: (...args) => free().then(() => real.extend(...args)),
-    release: (...args) => free().then(() => real.release(...args)),
-    settle: (...args) => free().then(() => real.settle(...args)),
-    settleAndClaim: (...args) => free().then(() => real.settleAndClaim(...args)),
+    jobs: {
+      extend: (...args) => free().then(() => real.jobs.extend(...args)),
+      release: (...args) => free().then(() => real.jobs.release(...args)),
+      settle: (...args) => free().then(() => real.jobs.settle(...args)),
+      settleAndClaim: (...args) => free().then(() => real.jobs.settleAndClaim(...args)),
+    },
   }));
   return {
     store,
@@ -269,9 +272,13 @@ suite("a keeper whose thread dies", () => {
     process.on("worker", note);
     await using holdfast = await openHoldfast(`sqlite:${folder.file(".db")}`);
     const quick = defineTask({ name: "quick", run: () => null });
-    const worker = await holdfast.startWorker({ tasks: [quick], heartbeat: 50, stale: "1s" });
+    const worker = await holdfast.startWorker({
+      tasks: [quick],
+      heartbeat: 50,
+      heartbeatTimeout: "1s",
+    });
     const beats = async (): Promise<number> =>
-      (await holdfast.workers.list()).find(({ id }) => id === worker.id)?.beats ?? 0;
+      (await holdfast.workers.list()).find(({ id }) => id === worker.id)?.heartbeats ?? 0;
     await until("it gives signs of life", async () => (await beats()) > 3, SOON_MS);
     assert.equal(threads.length, 0);
     await (await holdfast.enqueue(quick, null)).result({ timeout: SOON_MS });

@@ -54,10 +54,10 @@ suite("the audit", () => {
     const newId = (index: number): string =>
       `00000000-0000-7000-8000-${String(index).padStart(12, "0")}`;
     for (let index = 0; index < 1_001; index += 1) {
-      await store.noteAction({ id: newId(index), actor: "ada" }, note);
+      await store.audit.note({ id: newId(index), actor: "ada" }, note);
     }
     await kit.clock.advance(DAY_MS);
-    await store.noteAction({ id: newId(2_000), actor: "bob" }, note);
+    await store.audit.note({ id: newId(2_000), actor: "bob" }, note);
     assert.equal(await audit.prune({ keep: "12h", actor: "eve" }), 1_001);
     assert.deepEqual(
       (await audit.list()).map(({ actor }) => actor),
@@ -69,7 +69,7 @@ suite("the audit", () => {
 
   test("refuses what it cannot keep, and names the field", async () => {
     await using kit = await openTestHoldfast();
-    const { jobs, workers, audit } = kit.holdfast;
+    const { jobs, workers, audit, workflows } = kit.holdfast;
     const { id } = await kit.holdfast.enqueue(echo, 1);
     const wrong: [field: string, call: () => Promise<unknown>][] = [
       ["actor", () => jobs.cancel(id, { reason: "nobody says who" })],
@@ -82,12 +82,12 @@ suite("the audit", () => {
       ["after", () => audit.list({ after: -1 })],
       ["witness", () => audit.verify({ witness: { seq: 1, hash: "x" } })],
       ["keep", () => audit.prune({ keep: "soon", actor: "ada" })],
-      ["limit", () => audit.trail({ item: id, limit: 1e6 })],
+      ["limit", () => workflows.trail(id, { limit: 1e6 })],
     ];
     for (const [field, call] of wrong) {
       await assert.rejects(call(), withCode("INVALID_ARGUMENT", field));
     }
     assert.deepEqual([(await audit.list()).length, (await jobs.get(id))?.status], [0, "pending"]);
-    assert.deepEqual(await audit.trail({ item: "nobody" }), []);
+    assert.deepEqual(await workflows.trail("nobody"), []);
   });
 });

@@ -8,10 +8,10 @@ import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import {
   defineTask,
-  openHoldfast,
   type Duration,
   type Holdfast,
   type Job,
+  openHoldfast,
   type Worker,
 } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -143,7 +143,9 @@ suite("a job that waits in a worker for its turn", () => {
     const { epoch = 0 } = lease ?? {};
     // As good as lost: the fence is not current any more, and the next claim is at another epoch.
     const outcome = { kind: "suspended", delayMs: 3_600_000 } as const;
-    const settled = await holdfast.store.settle([{ id: lost, worker: worker.id, epoch, outcome }]);
+    const settled = await holdfast.store.jobs.settle([
+      { id: lost, worker: worker.id, epoch, outcome },
+    ]);
     assert.equal(settled.length, 1);
     await renewals(holdfast, 2);
     line.goOn();

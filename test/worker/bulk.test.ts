@@ -1,8 +1,11 @@
 /** Retrying and cancelling many jobs by what they have in common. What the database does about it is in the conformance suite. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, GiveUp, type BulkFilter } from "../../src/index.ts";
+import { ALERT_QUEUE } from "../../src/core/name.ts";
+import type { BulkFilter } from "../../src/app/ops.ts";
+import { defineTask, GiveUpError } from "../../src/index.ts";
 import { openTestHoldfast, type TestHoldfast } from "../../src/testing/index.ts";
+import { sighting } from "../support/alerts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { withCode } from "./observe.ts";
 
@@ -17,15 +20,15 @@ let fails = true;
 const pay = defineTask({
   name: "pay",
   queue: "money",
-  retry: { attempts: 1 },
+  retry: { maxAttempts: 1 },
   run(input: string) {
     if (!fails) return "paid";
-    throw input === "bank" ? new BankClosed("Closed until NINE") : new GiveUp("no money");
+    throw input === "bank" ? new BankClosed("Closed until NINE") : new GiveUpError("no money");
   },
 });
 const mail = defineTask({
   name: "mail",
-  retry: { attempts: 1 },
+  retry: { maxAttempts: 1 },
   run() {
     if (fails) throw new Error("mailbox full");
   },
@@ -44,6 +47,19 @@ async function failedJobs(kit: TestHoldfast) {
 }
 
 suite("retrying many jobs", () => {
+  test("leaves the deliveries of alerts alone, unless their queue or task is named", async () => {
+    await using kit = await openTestHoldfast();
+    const { jobs, store } = kit.holdfast;
+    await store.alerts.note(sighting({ holdMs: 0, targets: ["hook"] }));
+    const mine = await kit.holdfast.enqueue(mail, null);
+    const [delivery] = await jobs.list({ queue: ALERT_QUEUE });
+    const fitting = async (filter: BulkFilter) =>
+      (await jobs.cancelMany({ ...filter, status: "pending" }, { dryRun: true })).ids;
+    assert.deepEqual(await fitting({ all: true }), [mine.id]);
+    assert.deepEqual(await fitting({ queue: ALERT_QUEUE }), [delivery!.id]);
+    assert.deepEqual(await fitting({ task: delivery!.task }), [delivery!.id]);
+  });
+
   test("retries those that fit all that is named, newest first", async () => {
     await using kit = await openTestHoldfast();
     const { jobs } = kit.holdfast;
@@ -56,7 +72,7 @@ suite("retrying many jobs", () => {
     assert.deepEqual(await fitting({ task: "pay" }), money);
     assert.deepEqual(await fitting({ error: "until nine" }), [ids.bank2, ids.bank1]);
     assert.deepEqual(await fitting({ code: "E_BANK" }), [ids.bank2, ids.bank1]);
-    assert.deepEqual(await fitting({ code: "GiveUp" }), [ids.poor]);
+    assert.deepEqual(await fitting({ code: "GiveUpError" }), [ids.poor]);
     assert.deepEqual(await fitting({ since: finishedAt! }), [ids.late]);
     assert.deepEqual(await fitting({ until: new Date(finishedAt!) }), money);
     assert.deepEqual(await fitting({ queue: "money", task: "mail" }), []);
@@ -68,7 +84,7 @@ suite("retrying many jobs", () => {
     const told = { looked: 4, matched: 2, ids: [ids.bank2, ids.bank1], refused: [], next: null };
     assert.deepEqual(chunk, told);
     const job = await jobs.get(ids.bank1);
-    assert.deepEqual([job?.status, job?.attemptsMax], ["pending", 6]);
+    assert.deepEqual([job?.status, job?.maxAttempts], ["pending", 6]);
     const lines = await kit.holdfast.audit.list();
     assert.deepEqual(
       lines.map(({ action, subject, reason }) => [action, subject, reason]),
@@ -113,7 +129,7 @@ suite("retrying many jobs", () => {
     fails = true;
     const caller = defineTask({
       name: "caller",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run: (_input: null, ctx) => ctx.call(pay, "bank"),
     });
     const job = await kit.holdfast.enqueue(caller, null);

@@ -36,7 +36,7 @@ suite("cancelling a job that runs in the same process", () => {
       const task = listening(reasons);
       const worker = await holdfast.startWorker({ tasks: [task] });
       const heard = hear(worker);
-      const job = await holdfast.enqueue(task, manner, { attempts: 5 });
+      const job = await holdfast.enqueue(task, manner, { maxAttempts: 5 });
       await until("it runs", () => worker.status().running === 1);
 
       assert.equal(await job.cancel(), "processing");
@@ -115,7 +115,7 @@ suite("cancelling a job that does not run", () => {
     let runs = 0;
     const task = defineTask({
       name: "flaky",
-      retry: { attempts: 5, first: "10m", factor: 1 },
+      retry: { maxAttempts: 5, backoff: { initial: "10m", factor: 1 } },
       run() {
         runs += 1;
         throw new Error("no");

@@ -1,7 +1,8 @@
 /** `ctx.holdfast`: the client of the worker that runs the task. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineEvent, defineTask, defineWorkflow } from "../../src/index.ts";
+import { defineEvent, defineTask } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 
@@ -26,7 +27,7 @@ const pay = defineTask({
 });
 const book = defineTask({
   name: "book",
-  retry: { attempts: 2, first: 1 },
+  retry: { maxAttempts: 2, backoff: { initial: 1 } },
   run: (id: string, ctx) =>
     ctx.commit("book", async (tx) => {
       const inside = ctx.holdfast.within(tx);
@@ -44,7 +45,7 @@ suite("the client of a task", () => {
     await holdfast.startWorker({ tasks: [pay, ship] });
     const shipped = await (await holdfast.enqueue(pay, "7")).result();
     assert.equal(await holdfast.jobs.result(shipped), "T-7");
-    assert.equal((await holdfast.store.findEvent("packed", "7"))?.payload, "1");
+    assert.equal((await holdfast.store.steps.findEvent("packed", "7"))?.payload, "1");
   });
 
   test("works inside of a commit, in a drain: what is rolled back never was", async () => {

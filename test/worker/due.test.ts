@@ -1,7 +1,8 @@
 /** Jobs that wait for their time: how soon after it they start. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, openHoldfast, openStore } from "../../src/index.ts";
+import { openStore } from "../../src/app/store.ts";
+import { defineTask, openHoldfast } from "../../src/index.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { wrapStore } from "./wrapped-store.ts";
@@ -49,9 +50,11 @@ suite("a job that waits for its time", () => {
     const clock = testClock();
     let looks = 0;
     const store = wrapStore(await openStore("sqlite::memory:", { runtime: clock }), (real) => ({
-      upcoming() {
-        looks += 1;
-        return real.upcoming();
+      jobs: {
+        upcoming() {
+          looks += 1;
+          return real.jobs.upcoming();
+        },
       },
     }));
     const holdfast = await openHoldfast(store, { runtime: clock });

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, openHoldfast, openStore, type EnqueueOptions } from "../../src/index.ts";
-import { KeyTaken } from "../../src/core/errors.ts";
+import { openStore } from "../../src/app/store.ts";
+import { defineTask, type EnqueueOptions, openHoldfast } from "../../src/index.ts";
+import { KeyTakenError } from "../../src/core/errors.ts";
 import { isId } from "../../src/core/id.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../src/core/json.ts";
-import { PRIORITY_MAX } from "../../src/queue/options.ts";
-import { ENQUEUE_BATCH_MAX } from "../../src/store/sql-store.ts";
+import { PRIORITY_MAX } from "../../src/jobs/enqueue.ts";
+import { ENQUEUE_BATCH_MAX } from "../../src/jobs/sql-jobs.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until, withCode } from "./observe.ts";
@@ -22,14 +23,14 @@ suite("a job that was enqueued", () => {
     const mail = defineTask({
       name: "mail.send",
       queue: "mail",
-      retry: { attempts: 5 },
+      retry: { maxAttempts: 5 },
       run: (_to: { to: string }) => null,
     });
     const job = await holdfast.enqueue(mail, { to: "ada" }, { priority: 7, key: "ada-1" });
     assert.ok(isId(job.id));
     assert.deepEqual([job.task, job.added], ["mail.send", true]);
     const { id: _id, ...view } = await job.get();
-    const asked = { queue: "mail", task: "mail.send", priority: 7, key: "ada-1", attemptsMax: 5 };
+    const asked = { queue: "mail", task: "mail.send", priority: 7, key: "ada-1", maxAttempts: 5 };
     const fresh = { status: "pending", epoch: 0, attempts: 0, crashes: 0 };
     const nothing = {
       dueAt: null,
@@ -97,7 +98,7 @@ suite("a job that was enqueued", () => {
 
   test("runs soon after: nobody waits for a poll", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
-    await holdfast.startWorker({ tasks: [echo], poll: "1h", upkeep: "1h" });
+    await holdfast.startWorker({ tasks: [echo], poll: "1h", maintenanceInterval: "1h" });
     await (await holdfast.enqueue(echo, "warm")).result();
     const startedAt = performance.now();
     assert.equal(await (await holdfast.enqueue(echo, "soon")).result({ timeout: "5s" }), "soon");
@@ -135,7 +136,7 @@ suite("a job for later", () => {
 
   test("is pending at once when its moment is past or its delay is nothing, and runs soon", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
-    await holdfast.startWorker({ tasks: [echo], poll: "1h", upkeep: "1h" });
+    await holdfast.startWorker({ tasks: [echo], poll: "1h", maintenanceInterval: "1h" });
     await (await holdfast.enqueue(echo, "warm")).result();
     const now = await holdfast.enqueue(echo, "now", { delay: 0 });
     assert.equal(await now.result({ timeout: "3s" }), "now");
@@ -145,7 +146,7 @@ suite("a job for later", () => {
 
   test("runs at its time though the chores are done rarely", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
-    await holdfast.startWorker({ tasks: [echo], poll: "1h", upkeep: "1h" });
+    await holdfast.startWorker({ tasks: [echo], poll: "1h", maintenanceInterval: "1h" });
     await (await holdfast.enqueue(echo, "warm")).result();
     const soon = await holdfast.enqueue(echo, "soon", { delay: 50 });
     assert.equal(await soon.result({ timeout: "3s" }), "soon");
@@ -209,7 +210,7 @@ suite("a key", () => {
       onConflict: "reject",
     }));
     await assert.rejects(call, (error) => {
-      assert.ok(error instanceof KeyTaken);
+      assert.ok(error instanceof KeyTakenError);
       assert.deepEqual([error.code, error.holder, error.status], ["KEY_TAKEN", id, "pending"]);
       assert.match(error.message, /'k' of task 'echo'.*Wait for it to finish, or cancel it/);
       return true;
@@ -262,7 +263,7 @@ suite("many jobs at once", () => {
       assert.equal((await jobs[index]?.get())?.input, index);
     }
     const worker = await holdfast.startWorker({ tasks: [add], concurrency: 50 });
-    await until("all are done", () => worker.status().completed === COUNT);
+    await until("all are done", () => worker.status().done === COUNT);
     assert.equal(sum, (COUNT * (COUNT - 1)) / 2);
   });
 
@@ -285,10 +286,12 @@ suite("many jobs at once", () => {
     const real = await openStore("sqlite::memory:", { runtime });
     const outage = withOutage(real);
     const store = wrapStore(outage.store, (next) => ({
-      async enqueue(jobs) {
-        batches += 1;
-        outage.down = batches > 1;
-        return next.enqueue(jobs);
+      jobs: {
+        async enqueue(jobs) {
+          batches += 1;
+          outage.down = batches > 1;
+          return next.jobs.enqueue(jobs);
+        },
       },
     }));
     await using holdfast = await openHoldfast(store, { runtime });
@@ -317,7 +320,7 @@ suite("what cannot be enqueued", () => {
     ["an option of another call", "timeout", { timeout: "1s" }],
     ["a priority that is no whole number", "priority", { priority: 1.5 }],
     ["a priority beyond its range", "priority", { priority: PRIORITY_MAX + 1 }],
-    ["no attempts", "attempts", { attempts: 0 }],
+    ["no attempts", "maxAttempts", { maxAttempts: 0 }],
     ["a negative delay", "delay", { delay: -1 }],
     ["a delay nobody can read", "delay", { delay: "soon" }],
     ["a delay and a moment", "delay", { delay: 1, runAt: new Date(0) }],

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { defineTask, GiveUp, openHoldfast, openStore, type Worker } from "../../src/index.ts";
+import { openStore } from "../../src/app/store.ts";
+import { defineTask, GiveUpError, openHoldfast, type Worker } from "../../src/index.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { hear, keepLog, storyOf, until } from "./observe.ts";
@@ -13,7 +14,7 @@ const echo = defineTask({ name: "echo", run: (value: unknown) => value });
 
 const failing = defineTask({
   name: "failing",
-  retry: { attempts: 2, first: "10s" },
+  retry: { maxAttempts: 2, backoff: { initial: "10s" } },
   run() {
     throw new RangeError("out of range");
   },
@@ -22,7 +23,7 @@ const failing = defineTask({
 const hopeless = defineTask({
   name: "hopeless",
   run() {
-    throw new GiveUp("no");
+    throw new GiveUpError("no");
   },
 });
 
@@ -37,9 +38,11 @@ const patient = defineTask({
 suite("what a worker tells about a job", () => {
   test("is heard from its first job on, however long the database takes to let it in", async () => {
     const slow = wrapStore(await openStore("sqlite::memory:"), (real) => ({
-      async moveWorker(...args) {
-        await pause(50);
-        return real.moveWorker(...args);
+      workers: {
+        async move(...args) {
+          await pause(50);
+          return real.workers.move(...args);
+        },
       },
     }));
     await using holdfast = await openHoldfast(slow);
@@ -47,7 +50,7 @@ suite("what a worker tells about a job", () => {
     const heard = hear(await holdfast.startWorker({ tasks: [echo] }));
     await until("the job is done", async () => (await holdfast.jobs.get(id))?.status === "done");
     await until("all is heard", () => storyOf(heard, id).length === 2);
-    assert.deepEqual(storyOf(heard, id), ["job:started", "job:completed"]);
+    assert.deepEqual(storyOf(heard, id), ["job:started", "job:done"]);
   });
 
   test("names the job, its task and queue, the worker, the epoch, the attempt and the trace", async () => {
@@ -67,11 +70,11 @@ suite("what a worker tells about a job", () => {
     const facts = { id, task: "slow", queue: "mail", ...ownership };
     assert.deepEqual(heard, [
       { name: "job:started", event: facts },
-      { name: "job:completed", event: { ...facts, durationMs: 250 } },
+      { name: "job:done", event: { ...facts, durationMs: 250 } },
     ]);
   });
 
-  test("tells of a failed attempt first that it failed, then what follows from it", async () => {
+  test("says of a failed attempt what follows from it", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const worker = await holdfast.startWorker({ tasks: [failing] });
@@ -82,17 +85,16 @@ suite("what a worker tells about a job", () => {
     assert.equal(status, "retry");
     await clock.advance("30s");
 
-    const first = ["job:started", "job:failed", "job:retrying"];
-    const second = ["job:started", "job:failed", "job:dead"];
+    const first = ["job:started", "job:retrying"];
+    const second = ["job:started", "job:failed"];
     assert.deepEqual(storyOf(heard, job.id), [...first, ...second]);
-    const [, failed, retrying, , , dead] = heard;
-    assert.ok(failed?.name === "job:failed" && retrying?.name === "job:retrying");
+    const [, retrying, , failed] = heard;
+    assert.ok(retrying?.name === "job:retrying" && failed?.name === "job:failed");
+    assert.ok(retrying.event.error instanceof RangeError);
     assert.ok(failed.event.error instanceof RangeError);
-    assert.equal(retrying.event.error, failed.event.error);
     assert.equal(retrying.event.retryAt, dueAt);
-    assert.ok(dead?.name === "job:dead");
-    assert.deepEqual([dead.event.attempt, dead.event.epoch], [2, 2]);
-    assert.equal(dead.event.traceId, `${worker.id}-${job.id}-2`);
+    assert.deepEqual([failed.event.attempt, failed.event.epoch], [2, 2]);
+    assert.equal(failed.event.traceId, `${worker.id}-${job.id}-2`);
   });
 
   test("is told once the database has it", async () => {
@@ -102,8 +104,8 @@ suite("what a worker tells about a job", () => {
     const note = ({ id }: { id: string }) => {
       seen.push(holdfast.jobs.get(id).then((job) => job?.status));
     };
-    worker.on("job:completed", note);
-    worker.on("job:dead", note);
+    worker.on("job:done", note);
+    worker.on("job:failed", note);
     await holdfast.enqueue(echo, 1);
     await until("the first was told", () => seen.length === 1);
     await holdfast.enqueue(hopeless, null);
@@ -143,7 +145,7 @@ suite("what a worker tells about a job", () => {
     assert.deepEqual(more, []);
     const { event: name, why, status } = taken?.facts ?? {};
     assert.deepEqual([name, why, status], ["lease:recovered", "lease ran out", "retry"]);
-    assert.deepEqual(storyOf(heard.slice(1), job.id), ["job:started", "job:completed"]);
+    assert.deepEqual(storyOf(heard.slice(1), job.id), ["job:started", "job:done"]);
     const stopped = worker.stop();
     await clock.advance("5s");
     await stopped;
@@ -156,7 +158,7 @@ suite("a listener", () => {
     await using holdfast = await openHoldfast("sqlite::memory:", { logger: log.logger });
     const worker = await holdfast.startWorker({ tasks: [echo] });
     const calm: string[] = [];
-    for (const name of ["job:started", "job:completed"] as const) {
+    for (const name of ["job:started", "job:done"] as const) {
       worker.on(name, () => {
         throw new Error(`a bad listener of ${name}`);
       });
@@ -169,7 +171,7 @@ suite("a listener", () => {
     await until("all was told", () => calm.length === 4);
     assert.deepEqual(
       calm,
-      [first.id, second.id].flatMap((id) => [`job:started ${id}`, `job:completed ${id}`]),
+      [first.id, second.id].flatMap((id) => [`job:started ${id}`, `job:done ${id}`]),
     );
     const told = log.of("a listener of 'job:started' threw");
     assert.equal(told.length, 2);
@@ -180,7 +182,7 @@ suite("a listener", () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const worker = await holdfast.startWorker({ tasks: [echo] });
     let heard = 0;
-    const off = worker.on("job:completed", () => void (heard += 1));
+    const off = worker.on("job:done", () => void (heard += 1));
     const all = hear(worker);
     const first = await holdfast.enqueue(echo, 1);
     await until("it was told", () => storyOf(all, first.id).length === 2);
@@ -210,8 +212,8 @@ suite("a listener", () => {
 
 suite("a worker's status", () => {
   function sumOfEnds(worker: Worker): number {
-    const { completed, retried, dead, cancelled, released, staleWritesRefused } = worker.status();
-    return completed + retried + dead + cancelled + released + staleWritesRefused;
+    const { done, retried, failed, cancelled, released, staleWritesRefused } = worker.status();
+    return done + retried + failed + cancelled + released + staleWritesRefused;
   }
 
   test("adds up: every job it claimed has come to one end", async () => {
@@ -233,9 +235,12 @@ suite("a worker's status", () => {
     const stopped = worker.stop({ timeout: 0 });
     await clock.advance("10s");
     await stopped;
-    const { id: _id, wish, slot, instance, ...status } = worker.status();
-    assert.deepEqual({ wish, slot, instance }, { wish: "run", slot: null, instance: 1 });
-    const ends = { completed: 3, retried: 2, dead: 3, cancelled: 1, released: 1, suspended: 0 };
+    const { id: _id, desiredState, slot, instance, ...status } = worker.status();
+    assert.deepEqual(
+      { desiredState, slot, instance },
+      { desiredState: "run", slot: null, instance: 1 },
+    );
+    const ends = { done: 3, retried: 2, failed: 3, cancelled: 1, released: 1, suspended: 0 };
     const lost = { recovered: 0, leasesLost: 0, staleWritesRefused: 0 };
     const now = { state: "stopped", running: 0, buffered: 0, claimed: 10 };
     assert.deepEqual(status, { ...now, ...ends, ...lost });

@@ -1,23 +1,18 @@
 /** A worker whose database does not answer, or is locked by others: what it waits for, and for how long. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import {
-  defineTask,
-  openHoldfast,
-  openStore,
-  StoreBusy,
-  type Holdfast,
-  type Store,
-} from "../../src/index.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { StoreBusyError } from "../../src/core/errors.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import type { Outcome } from "../../src/core/job.ts";
 import { systemRuntime } from "../../src/core/runtime.ts";
 import type { Task } from "../../src/core/task.ts";
-import type { TaskClient } from "../../src/queue/task-client.ts";
+import type { TaskClient } from "../../src/app/holdfast.ts";
 import { Attempt, type AttemptOwner } from "../../src/worker/attempt.ts";
 import { nextId } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { keepLog, until, withCode } from "./observe.ts";
-import { wrapStore } from "./wrapped-store.ts";
+import { mapParts, onPart, wrapStore } from "./wrapped-store.ts";
 
 after(assertNothingRuns);
 
@@ -29,17 +24,18 @@ const AFTER_MS_MAX = 4_000;
 function hanging(real: Store): { store: Store; state: { hangs: boolean }; release: () => void } {
   const freed = Promise.withResolvers<void>();
   const state = { hangs: false };
-  const store = new Proxy(real, {
-    get(target, name) {
-      const member: unknown = Reflect.get(target, name, target);
-      if (typeof member !== "function") return member;
-      if (["watch", "close", "load"].includes(String(name))) return member.bind(target) as unknown;
-      return async (...args: unknown[]): Promise<unknown> => {
-        if (state.hangs) await freed.promise;
-        return Reflect.apply(member, target, args) as unknown;
-      };
-    },
-  });
+  const hang = (name: string, call: unknown): unknown => {
+    if (typeof call !== "function") return undefined;
+    if (["watch", "close", "load", "in"].includes(name)) return undefined;
+    return async (...args: unknown[]): Promise<unknown> => {
+      if (state.hangs) await freed.promise;
+      return call(...args) as unknown;
+    };
+  };
+  const store = onPart(
+    mapParts(real, (part) => onPart(part, hang)),
+    hang,
+  );
   return { store, state, release: freed.resolve };
 }
 
@@ -79,10 +75,12 @@ suite("startWorker", () => {
     let tries = 0;
     const real = await openStore("sqlite::memory:");
     const store = wrapStore(real, () => ({
-      async register(worker) {
-        tries += 1;
-        if (tries <= times) throw new StoreBusy({ store: "jobs.db", waitedMs: 5_000 });
-        return real.register(worker);
+      workers: {
+        async register(worker) {
+          tries += 1;
+          if (tries <= times) throw new StoreBusyError({ store: "jobs.db", waitedMs: 5_000 });
+          return real.workers.register(worker);
+        },
       },
     }));
     return { holdfast: await openHoldfast(store, { logger: log.logger }), tries: () => tries };
@@ -131,7 +129,7 @@ suite("an attempt", () => {
       payload: "null",
       priority: 0,
       attempt: 1,
-      attemptsMax: 3,
+      maxAttempts: 3,
       crashes: 0,
       enqueuedAt: 1,
       readyAt: 1,
@@ -157,15 +155,17 @@ suite("enqueueMany", () => {
     const written: unknown[] = [];
     let underWay = 0;
     const store = wrapStore(real, () => ({
-      lanes: 4,
-      async enqueue(jobs) {
-        underWay += 1;
-        assert.equal(underWay, 1, "two batches at once");
-        const enqueued = await real.enqueue(jobs);
-        await new Promise((resolve) => setImmediate(resolve));
-        written.push(jobs[0]?.payload);
-        underWay -= 1;
-        return enqueued;
+      db: { lanes: 4 },
+      jobs: {
+        async enqueue(jobs) {
+          underWay += 1;
+          assert.equal(underWay, 1, "two batches at once");
+          const enqueued = await real.jobs.enqueue(jobs);
+          await new Promise((resolve) => setImmediate(resolve));
+          written.push(jobs[0]?.payload);
+          underWay -= 1;
+          return enqueued;
+        },
       },
     }));
     await using holdfast = await openHoldfast(store);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, GiveUp } from "../../src/index.ts";
+import { defineTask, GiveUpError } from "../../src/index.ts";
 import { statuses } from "../../src/core/job.ts";
-import { PAGE_MAX } from "../../src/queue/jobs.ts";
+import { PAGE_MAX } from "../../src/jobs/jobs.ts";
 import { openTestHoldfast, type TestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { withCode } from "./observe.ts";
@@ -15,7 +15,7 @@ const doomed = defineTask({
   name: "doomed",
   queue: "risky",
   run() {
-    throw new GiveUp("as expected");
+    throw new GiveUpError("as expected");
   },
 });
 
@@ -78,7 +78,7 @@ suite("looking at jobs", () => {
     const ids = await variety(kit);
     const { jobs } = kit.holdfast;
     const [failed] = await jobs.list({ status: "failed" });
-    const error = { name: "GiveUp", message: "as expected", code: "GIVE_UP" };
+    const error = { name: "GiveUpError", message: "as expected", code: "GIVE_UP" };
     const [attempt] = await jobs.attempts(ids.failed);
     assert.deepEqual([failed?.lastError, failed?.traceId], [error, attempt?.traceId]);
     assert.deepEqual(failed?.claimedAt, attempt?.startedAt);
@@ -169,7 +169,7 @@ suite("retrying a job", () => {
     let fails = true;
     const task = defineTask({
       name: "task",
-      retry: { attempts: 2, first: 0 },
+      retry: { maxAttempts: 2, backoff: { initial: 0 } },
       run() {
         if (fails) throw new Error("down");
         return "up";
@@ -181,10 +181,10 @@ suite("retrying a job", () => {
 
     fails = false;
     await holdfast.jobs.retry(job.id, { attempts: 3 });
-    const { status, attempts, attemptsMax } = await job.get();
+    const { status, attempts, maxAttempts } = await job.get();
     assert.deepEqual(
-      { status, attempts, attemptsMax },
-      { status: "pending", attempts: 2, attemptsMax: 5 },
+      { status, attempts, maxAttempts },
+      { status: "pending", attempts: 2, maxAttempts: 5 },
     );
     await kit.drain([task]);
     assert.equal(await job.result(), "up");
@@ -200,7 +200,7 @@ suite("retrying a job", () => {
     const { holdfast, clock } = kit;
     const job = await holdfast.enqueue(echo, "again");
     await job.cancel();
-    await holdfast.startWorker({ tasks: [echo], poll: "1h", upkeep: "1h" });
+    await holdfast.startWorker({ tasks: [echo], poll: "1h", maintenanceInterval: "1h" });
     await clock.advance("1m");
     await holdfast.jobs.retry(job.id);
     await clock.advance(1);

@@ -1,7 +1,8 @@
 /** The lease verbs, for workers in any shape: what a worker of ours does, done by hand. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, LeaseLost, type Release } from "../../src/index.ts";
+import type { Release } from "../../src/app/ops.ts";
+import { defineTask, LeaseLostError } from "../../src/index.ts";
 import { openTestHoldfast, type TestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { withCode } from "./observe.ts";
@@ -10,7 +11,7 @@ after(assertNothingRuns);
 
 const echo = defineTask({ name: "echo", run: (value: unknown) => value });
 
-async function heldJob(kit: TestHoldfast, options: { attempts?: number } = {}) {
+async function heldJob(kit: TestHoldfast, options: { maxAttempts?: number } = {}) {
   const job = await kit.holdfast.enqueue(echo, { n: 1 }, options);
   const [lease] = await kit.holdfast.leases.acquire({ worker: "by-hand", lease: "30s" });
   assert.ok(lease?.id === job.id);
@@ -29,7 +30,7 @@ suite("acquiring", () => {
       task: "echo",
       input: { n: 1 },
       attempt: 1,
-      attemptsMax: 3,
+      maxAttempts: 3,
       enqueuedAt: kit.clock.now(),
       lockedUntil: kit.clock.now() + 30_000,
     });
@@ -139,7 +140,7 @@ suite("releasing", () => {
 
   test("as failed says that it is dead when no attempt is left, or when it is final", async () => {
     await using kit = await openTestHoldfast();
-    const last = await heldJob(kit, { attempts: 1 });
+    const last = await heldJob(kit, { maxAttempts: 1 });
     const dead = { status: "failed", attempts: 1, retryAt: null };
     const failure = { as: "failed", error: new Error("no") } as const;
     assert.deepEqual(await kit.holdfast.leases.release(last.lease, failure), dead);
@@ -161,7 +162,7 @@ suite("releasing", () => {
 
   test("as released makes it pending again at once, uncharged", async () => {
     await using kit = await openTestHoldfast();
-    const { job, lease } = await heldJob(kit, { attempts: 1 });
+    const { job, lease } = await heldJob(kit, { maxAttempts: 1 });
     const released = await kit.holdfast.leases.release(lease, { as: "released" });
     assert.deepEqual(released, { status: "pending", attempts: 0, retryAt: null });
     const [again] = await kit.holdfast.leases.acquire({ worker: "another" });
@@ -201,7 +202,7 @@ suite("a lease that was lost", () => {
     const { leases } = kit.holdfast;
     const before = await job.get();
     const isLost = (error: unknown) => {
-      assert.ok(error instanceof LeaseLost);
+      assert.ok(error instanceof LeaseLostError);
       const { id, worker, epoch } = error;
       assert.deepEqual({ id, worker, epoch }, { id: job.id, worker: "by-hand", epoch: 1 });
       return true;
@@ -221,7 +222,7 @@ suite("a lease that was lost", () => {
     await using kit = await openTestHoldfast();
     const { job, lease } = await lostJob(kit);
     await kit.clock.advance("1h");
-    await kit.holdfast.store.promoteDue({ limit: 1 });
+    await kit.holdfast.store.jobs.promoteDue({ limit: 1 });
     const [again] = await kit.holdfast.leases.acquire({ worker: "by-hand" });
     assert.deepEqual([again?.id, again?.epoch], [job.id, 2]);
     const late = kit.holdfast.leases.release(lease, { as: "done", result: "late" });
@@ -268,14 +269,14 @@ suite("leases that ran out", () => {
   test("make a job dead with its last attempt, and poison with the third worker it cost", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
-    const single = await holdfast.enqueue(echo, 1, { attempts: 1 });
-    const killer = await holdfast.enqueue(echo, 2, { attempts: 50 });
+    const single = await holdfast.enqueue(echo, 1, { maxAttempts: 1 });
+    const killer = await holdfast.enqueue(echo, 2, { maxAttempts: 50 });
     for (let crash = 1; crash <= 3; crash += 1) {
       await holdfast.leases.acquire({ worker: `w-${crash}`, limit: 2, lease: "1s" });
       await clock.advance("10s");
       await holdfast.leases.resetExpired();
       await clock.advance("1h");
-      await holdfast.store.promoteDue({ limit: 10 });
+      await holdfast.store.jobs.promoteDue({ limit: 10 });
     }
     const one = await single.get();
     assert.deepEqual([one.status, one.lastError?.code], ["failed", "LEASE_EXPIRED"]);

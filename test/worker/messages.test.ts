@@ -3,16 +3,16 @@ import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { z } from "zod";
 import {
+  type Context,
   defineEvent,
   defineTask,
-  defineWorkflow,
+  type EnqueueOptions,
   HoldfastError,
   openHoldfast,
-  type Context,
-  type EnqueueOptions,
   type RetryOptions,
 } from "../../src/index.ts";
-import { alertSettings } from "../../src/ops/alert-settings.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
+import { alertSettings } from "../../src/alerts/options.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { keepLog } from "./observe.ts";
@@ -38,20 +38,18 @@ suite("an option that is not as it should be", () => {
   test("is named with the option around it, and with what may have been meant", () => {
     const define = (retry: unknown) => () =>
       defineTask({ name: "mail", retry: retry as RetryOptions, run });
-    const such = "must be an object such as { attempts: 5 }, not";
+    const such = "must be an object such as { maxAttempts: 5 }, not";
     assert.throws(define(5), saying(`retry: ${such} 5.`));
     assert.throws(define(null), saying(`retry: ${such} null.`));
     assert.throws(define("5"), saying(`retry: ${such} string.`));
     assert.throws(define([5]), saying(`retry: ${such} an array.`));
     assert.throws(
-      define({ attempt: 3 }),
-      saying("retry.attempt: there is no such option. Did you mean attempts?"),
+      define({ maxAttempt: 3 }),
+      saying("retry.maxAttempt: there is no such option. Did you mean maxAttempts?"),
     );
     assert.throws(
       define({ colour: 3 }),
-      saying(
-        "retry.colour: there is no such option. The options are: attempts, first, most, factor.",
-      ),
+      saying("retry.colour: there is no such option. The options are: maxAttempts, backoff."),
     );
   });
 
@@ -65,8 +63,8 @@ suite("an option that is not as it should be", () => {
         /^prioritty: .*mean priority\?/,
       ],
       [
-        () => holdfast.startWorker({ tasks: [task], keep: { don: "1d" } as object }),
-        /^keep\.don: .*mean done\?/,
+        () => holdfast.startWorker({ tasks: [task], retention: { don: "1d" } as object }),
+        /^retention\.don: .*mean done\?/,
       ],
       [
         () => holdfast.startWorker({ tasks: [task], concurency: 1 } as never),
@@ -93,7 +91,11 @@ suite("an option that is not as it should be", () => {
 
 /** What a task is told that does this, as the error of its job. */
 async function toldInTask(act: (ctx: Context) => Promise<unknown>): Promise<string | undefined> {
-  const task = defineTask({ name: "try", retry: { attempts: 1 }, run: (_: null, ctx) => act(ctx) });
+  const task = defineTask({
+    name: "try",
+    retry: { maxAttempts: 1 },
+    run: (_: null, ctx) => act(ctx),
+  });
   await using bench = await openTestHoldfast();
   await bench.holdfast.enqueue(task, null);
   const { jobs } = await bench.drain([task]);
@@ -122,7 +124,7 @@ suite("an option that does not exist", () => {
     ],
     [
       "of a call",
-      "dealy: there is no such option. The options are: name, queue, priority, attempts.",
+      "dealy: there is no such option. The options are: name, queue, priority, maxAttempts.",
       (ctx) => ctx.call(other, 1, { dealy: "1s" } as object),
     ],
   ];
@@ -139,7 +141,7 @@ suite("an option that does not exist", () => {
     const within = holdfast.within({});
     const inside = within.emit.bind(within) as (...given: unknown[]) => Promise<unknown>;
     await assert.rejects(inside(packed, "1", 5, { x: 1 }), saying(message));
-    assert.equal(await holdfast.store.findEvent("packed", "1"), null);
+    assert.equal(await holdfast.store.steps.findEvent("packed", "1"), null);
   });
 
   test("is refused: of a Holdfast for tests, and of its clock", async () => {
@@ -168,18 +170,21 @@ suite("a number that came as text", () => {
       ],
       [start({ extendAt: given("0.5") }), 'extendAt: must be from 0.1 to 0.8, not the text "0.5".'],
       [
-        define({ attempts: given("3") }),
-        'retry.attempts: must be a whole number from 1 to 1000, not the text "3".',
+        define({ maxAttempts: given("3") }),
+        'retry.maxAttempts: must be a whole number from 1 to 1000, not the text "3".',
       ],
       [
-        define({ factor: given("2") }),
-        'retry.factor: must be a number from 1 to 100, not the text "2".',
+        define({ backoff: { factor: given("2") } }),
+        'retry.backoff.factor: must be a number from 1 to 100, not the text "2".',
       ],
       [
-        define({ attempts: given("three") }),
-        "retry.attempts: must be a whole number from 1 to 1000, not a text.",
+        define({ maxAttempts: given("three") }),
+        "retry.maxAttempts: must be a whole number from 1 to 1000, not a text.",
       ],
-      [define({ attempts: 0 }), "retry.attempts: must be a whole number from 1 to 1000, not 0."],
+      [
+        define({ maxAttempts: 0 }),
+        "retry.maxAttempts: must be a whole number from 1 to 1000, not 0.",
+      ],
       [
         () => alertSettings({ failureShare: given("0.5") }),
         'alerts.failureShare: must be a number between 0 and 1, such as 0.5 for half of them, not the text "0.5".',
@@ -237,11 +242,11 @@ suite("an event of a worker that does not exist", () => {
     const worker = await bench.holdfast.startWorker({ tasks: [task] });
     const on = (name: string) => () => worker.on(name as never, () => {});
     assert.throws(
-      on("job:complete"),
-      saying("name: a worker has no event 'job:complete'. Did you mean job:completed?"),
+      on("job:don"),
+      saying("name: a worker has no event 'job:don'. Did you mean job:done?"),
     );
     assert.throws(on("colour"), saying(/^name: a worker has no event 'colour'\. There are: job:/));
-    assert.throws(() => worker.on("job:dead", given(null)), saying("listener: give a function."));
+    assert.throws(() => worker.on("job:failed", given(null)), saying("listener: give a function."));
   });
 });
 
@@ -307,7 +312,7 @@ suite("a result that is not JSON", () => {
       let runs = 0;
       const task = defineTask({
         name: "ret",
-        retry: { attempts: 5, first: 0 },
+        retry: { maxAttempts: 5, backoff: { initial: 0 } },
         run: (): unknown => {
           runs += 1;
           return value;
@@ -356,7 +361,7 @@ suite("a job that failed", () => {
   test("says at which attempt, and names the job that it called", async () => {
     const send = defineTask({
       name: "mail.send",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run: () => {
         throw new Error("no such address");
       },

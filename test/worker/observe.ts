@@ -65,10 +65,9 @@ export function keepLog(): KeptLog {
 
 const jobEvents = [
   "job:started",
-  "job:completed",
+  "job:done",
   "job:failed",
   "job:retrying",
-  "job:dead",
   "job:cancelled",
   "job:released",
   "lease:lost",

@@ -1,13 +1,8 @@
 /** What a Holdfast and a worker refuse to start with, and what a closed one says. */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import {
-  defineTask,
-  openHoldfast,
-  type Holdfast,
-  type Store,
-  type WorkerOptions,
-} from "../../src/index.ts";
+import type { Store } from "../../src/app/store.ts";
+import { defineTask, type Holdfast, openHoldfast, type WorkerOptions } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { tempFolder } from "../support/folder.ts";
 import { keepLog, withCode } from "./observe.ts";
@@ -53,7 +48,7 @@ suite("a worker", () => {
     ["extendAt", { tasks: [echo], extendAt: 1 }],
     ["maxBlock", { tasks: [echo], lease: "1m", maxBlock: "1s" }],
     ["shutdown", { tasks: [echo], shutdown: "never" }],
-    ["keep.done", { tasks: [echo], keep: { done: "always" } }],
+    ["retention.done", { tasks: [echo], retention: { done: "always" } }],
   ];
   for (const [field, options] of refused) {
     const shown = Object.entries(options)

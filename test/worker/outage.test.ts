@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, openHoldfast, openStore, type Holdfast } from "../../src/index.ts";
+import { openStore } from "../../src/app/store.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { testClock, type TestClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { codeOf, keepLog, until, withCode, type KeptLog } from "./observe.ts";
@@ -57,11 +58,11 @@ suite("while the database is away", () => {
     end.resolve("worked while nobody could be told");
     await clock.advance("1m");
     assert.ok(outage.refused > 1, "the outcome was offered more than once");
-    assert.equal(worker.status().completed, 0);
+    assert.equal(worker.status().done, 0);
 
     outage.down = false;
     await clock.advance("10s");
-    assert.equal(worker.status().completed, 1);
+    assert.equal(worker.status().done, 1);
     assert.equal(await job.result(), "worked while nobody could be told");
     assert.equal(runs, 1);
     const { attempts, crashes } = await job.get();
@@ -154,7 +155,7 @@ suite("while the database is away", () => {
     const task = defineTask({ name: "idle", run: () => null });
     const worker = await holdfast.startWorker({ tasks: [task], name: "leader", slots: 1 });
     const { id } = worker;
-    await holdfast.store.moveWorker(id, { state: "stopped", reason: "stale" });
+    await holdfast.store.workers.move(id, { state: "stopped", reason: "stale" });
     const other = await holdfast.startWorker({ tasks: [task], name: "leader", slots: 1 });
     await clock.advance("1m");
     const said = log.lines.filter(({ message }) => message.startsWith("could not register anew"));

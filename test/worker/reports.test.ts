@@ -1,23 +1,23 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
+import type { Report } from "../../src/app/ops.ts";
+import { openStore } from "../../src/app/store.ts";
 import {
-  defineTask,
-  GiveUp,
-  openHoldfast,
-  openStore,
   type Context,
+  defineTask,
+  GiveUpError,
   type Holdfast,
-  type Report,
+  openHoldfast,
 } from "../../src/index.ts";
-import { REPORTS_PER_SECOND_MAX } from "../../src/queue/report-buffer.ts";
+import { REPORTS_PER_SECOND_MAX } from "../../src/reports/buffer.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "./observe.ts";
-import { withOutage, wrapStore } from "./wrapped-store.ts";
+import { mapParts, onPart, withOutage, wrapStore } from "./wrapped-store.ts";
 
 after(assertNothingRuns);
 
-const RETRY = { attempts: 5, first: "1s", most: "1s" } as const;
+const RETRY = { maxAttempts: 5, backoff: { initial: "1s", max: "1s" } } as const;
 
 function saying(say: (ctx: Context) => unknown) {
   return defineTask({ name: "say", retry: RETRY, run: (_input: null, ctx) => say(ctx) });
@@ -85,7 +85,7 @@ suite("what a task reports", () => {
     returns: (): void => {},
     throws: (): void => assert.fail("broken"),
     "gives up": (): void => {
-      throw new GiveUp("hopeless");
+      throw new GiveUpError("hopeless");
     },
   })) {
     test(`is there when a task that ${how} has ended`, async () => {
@@ -94,7 +94,7 @@ suite("what a task reports", () => {
         ctx.log("last words");
         end();
       });
-      const job = await kit.holdfast.enqueue(task, null, { attempts: 1 });
+      const job = await kit.holdfast.enqueue(task, null, { maxAttempts: 1 });
       await kit.drain([task]);
       assert.notEqual((await job.get()).status, "processing");
       assert.deepEqual(await words(kit.holdfast, job.id), ["last words"]);
@@ -150,9 +150,11 @@ async function openStage(): Promise<Stage> {
   const clock = testClock();
   const writes: number[] = [];
   const store = wrapStore(await openStore("sqlite::memory:", { runtime: clock }), (real) => ({
-    putReports(fence, reports) {
-      writes.push(reports.length);
-      return real.putReports(fence, reports);
+    reports: {
+      put(fence, reports) {
+        writes.push(reports.length);
+        return real.reports.put(fence, reports);
+      },
     },
   }));
   const holdfast = await openHoldfast(store, { runtime: clock, version: "test" });
@@ -258,25 +260,21 @@ suite("reports are gathered", () => {
 
   test("and a task that reports nothing costs no call", async () => {
     const clock = testClock();
-    const asked = new Set<PropertyKey>();
+    const asked = new Set<string>();
     const real = await openStore("sqlite::memory:", { runtime: clock });
-    const store = new Proxy(real, {
-      get(target, name) {
-        asked.add(name);
-        const member: unknown = Reflect.get(target, name, target);
-        return typeof member === "function" ? (member.bind(target) as unknown) : member;
-      },
-    });
+    const store = mapParts(real, (part, of) =>
+      onPart(part, (verb) => void asked.add(`${of}.${verb}`)),
+    );
     const holdfast = await openHoldfast(store, { runtime: clock, version: "test" });
     const task = saying((ctx) => ctx.attempt === 1 && assert.fail("once more"));
     const job = await holdfast.enqueue(task, null);
     await holdfast.startWorker({ tasks: [task] });
     await clock.advance("1m");
     assert.equal((await job.get()).status, "done");
-    assert.ok(asked.has("settleAndClaim"));
-    const ours = ["putReports", "lastReport", "reports", "standing"];
+    assert.ok(asked.has("jobs.settleAndClaim"));
+    const ours = ["put", "last", "list", "standing"];
     assert.deepEqual(
-      ours.filter((verb) => asked.has(verb)),
+      ours.filter((verb) => asked.has(`reports.${verb}`)),
       [],
     );
     const closing = holdfast.close();
@@ -340,7 +338,9 @@ async function openOutage({ only }: { only?: string } = {}) {
   const store =
     only === undefined
       ? outage.store
-      : wrapStore(real, () => ({ putReports: (...args) => outage.store.putReports(...args) }));
+      : wrapStore(real, () => ({
+          reports: { put: (...args) => outage.store.reports.put(...args) },
+        }));
   const holdfast = await openHoldfast(store, { runtime: clock, version: "test" });
   const gate = Promise.withResolvers<null>();
   const begun: Context[] = [];
@@ -375,19 +375,19 @@ suite("a worker that lost its job", () => {
     const gate = Promise.withResolvers<null>();
     const task = defineTask({
       name: "say",
-      retry: { attempts: 5, first: 0 },
+      retry: { maxAttempts: 5, backoff: { initial: 0 } },
       run(_input: null, ctx) {
         contexts.push(ctx);
         ctx.log(`claimed ${ctx.fence.epoch}`);
         return gate.promise;
       },
     });
-    await holdfast.startWorker({ tasks: [task], upkeep: 10, concurrency: 2 });
+    await holdfast.startWorker({ tasks: [task], maintenanceInterval: 10, concurrency: 2 });
     const job = await holdfast.enqueue(task, null);
     const first = await until("it runs", () => contexts[0]);
     await until("it is heard", async () => (await words(holdfast, job.id)).length === 1);
     const { worker } = first.fence;
-    await holdfast.store.reclaimFrom({ workers: [worker], crashesMax: 9, limit: 9 });
+    await holdfast.store.jobs.reclaimFrom({ workers: [worker], crashesMax: 9, limit: 9 });
     first.log("a zombie");
     first.progress(0.9);
     const second = await until("it runs again", () => contexts[1]);

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
+import { openStore } from "../../src/app/store.ts";
 import {
   defineTask,
-  GiveUp,
-  JobFailed,
+  GiveUpError,
+  JobFailedError,
   openHoldfast,
-  openStore,
-  ResultTimeout,
+  ResultTimeoutError,
 } from "../../src/index.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -40,11 +40,11 @@ suite("the result of a job", () => {
     assert.equal(await empty.result(), null);
   });
 
-  test("of a failed job is JobFailed, with the last error as it was recorded", async () => {
+  test("of a failed job is JobFailedError, with the last error as it was recorded", async () => {
     await using kit = await openTestHoldfast();
     const failing = defineTask({
       name: "failing",
-      retry: { attempts: 2, first: 0 },
+      retry: { maxAttempts: 2, backoff: { initial: 0 } },
       run(_input: null, { attempt }) {
         throw Object.assign(new TypeError(`attempt ${attempt}`), { code: "E_BAD" });
       },
@@ -52,7 +52,7 @@ suite("the result of a job", () => {
     const job = await kit.holdfast.enqueue(failing, null);
     await kit.drain([failing]);
     await assert.rejects(job.result(), (error) => {
-      assert.ok(error instanceof JobFailed);
+      assert.ok(error instanceof JobFailedError);
       const { id, task, attempts, code } = error;
       const facts = { id: job.id, task: "failing", attempts: 2, code: "JOB_FAILED" };
       assert.deepEqual({ id, task, attempts, code }, facts);
@@ -63,7 +63,7 @@ suite("the result of a job", () => {
     });
   });
 
-  test("of a cancelled job is JobCancelled, also for those who wait already", async () => {
+  test("of a cancelled job is JobCancelledError, also for those who wait already", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const job = await holdfast.enqueue(echo, 1);
     const waiting = assert.rejects(job.result({ timeout: "10s" }), withCode("JOB_CANCELLED"));
@@ -72,12 +72,12 @@ suite("the result of a job", () => {
     await assert.rejects(job.result(), withCode("JOB_CANCELLED"));
   });
 
-  test("that does not come in time is ResultTimeout, and the job goes on", async () => {
+  test("that does not come in time is ResultTimeoutError, and the job goes on", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const job = await holdfast.enqueue(echo, 1);
     const waiting = assert.rejects(job.result({ timeout: "10s" }), (error) => {
-      assert.ok(error instanceof ResultTimeout);
+      assert.ok(error instanceof ResultTimeoutError);
       const { id, waitedMs, message } = error;
       assert.deepEqual({ id, waitedMs }, { id: job.id, waitedMs: 10_000 });
       assert.match(message, /it is pending, and was not cancelled/);
@@ -89,12 +89,12 @@ suite("the result of a job", () => {
     assert.equal(await job.result({ timeout: 0 }), 1);
   });
 
-  test("of a job that does not exist is JobNotFound, and stays so after it was pruned", async () => {
+  test("of a job that does not exist is JobNotFoundError, and stays so after it was pruned", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const job = await holdfast.enqueue(echo, 1);
     await kit.drain([echo]);
-    await holdfast.startWorker({ tasks: [echo], keep: { done: "1m" } });
+    await holdfast.startWorker({ tasks: [echo], retention: { done: "1m" } });
     await clock.advance("12m"); // Pruning is done every ten minutes.
     await assert.rejects(job.result(), withCode("JOB_NOT_FOUND"));
     await assert.rejects(job.get(), withCode("JOB_NOT_FOUND"));
@@ -112,7 +112,7 @@ suite("the result of a job", () => {
     const moody = defineTask({
       name: "moody",
       run() {
-        if (fails) throw new GiveUp("not today");
+        if (fails) throw new GiveUpError("not today");
         return "today";
       },
     });
@@ -130,9 +130,11 @@ suite("many who wait", () => {
   test("for one job all get its result, and share one query", async () => {
     let queries = 0;
     const store = wrapStore(await openStore("sqlite::memory:"), (real) => ({
-      findFinished(ids) {
-        queries += 1;
-        return real.findFinished(ids);
+      jobs: {
+        findFinished(ids) {
+          queries += 1;
+          return real.jobs.findFinished(ids);
+        },
       },
     }));
     await using holdfast = await openHoldfast(store);

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import * as z from "zod";
-import { defineTask, GiveUp, InputRejected, type Holdfast } from "../../src/index.ts";
+import { InputRejectedError } from "../../src/core/errors.ts";
+import { defineTask, GiveUpError, type Holdfast } from "../../src/index.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../src/core/json.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -20,7 +21,7 @@ suite("a job whose attempts fail", () => {
     const triedAt: number[] = [];
     const flaky = defineTask({
       name: "flaky",
-      retry: { attempts: 4, first: "1m", most: "10m", factor: 3 },
+      retry: { maxAttempts: 4, backoff: { initial: "1m", max: "10m", factor: 3 } },
       run() {
         triedAt.push(clock.now());
         throw new Error(`attempt ${triedAt.length}`);
@@ -48,12 +49,11 @@ suite("a job whose attempts fail", () => {
     assert.deepEqual({ status, attempts }, { status: "failed", attempts: 4 });
     assert.equal(lastError?.message, "attempt 4");
     assert.deepEqual(await outcomesOf(holdfast, job.id), ["retry", "retry", "retry", "failed"]);
-    const once = ["job:started", "job:failed"];
-    const again = [...once, "job:retrying"];
-    const story = [...again, ...again, ...again, ...once, "job:dead"];
+    const again = ["job:started", "job:retrying"];
+    const story = [...again, ...again, ...again, "job:started", "job:failed"];
     assert.deepEqual(storyOf(heard, job.id), story);
-    const { retried, dead, completed } = worker.status();
-    assert.deepEqual({ retried, dead, completed }, { retried: 3, dead: 1, completed: 0 });
+    const { retried, failed, done } = worker.status();
+    assert.deepEqual({ retried, failed, done }, { retried: 3, failed: 1, done: 0 });
     await clock.advance("15m");
     assert.equal(triedAt.length, 4, "a dead job was tried again");
   });
@@ -86,13 +86,13 @@ suite("a job whose attempts fail", () => {
     let runs = 0;
     const flaky = defineTask({
       name: "flaky",
-      retry: { attempts: 7 },
+      retry: { maxAttempts: 7 },
       run() {
         runs += 1;
         throw new Error("no");
       },
     });
-    await kit.holdfast.enqueue(flaky, null, { attempts: 2 });
+    await kit.holdfast.enqueue(flaky, null, { maxAttempts: 2 });
     const { totals } = await kit.drain([flaky], { skipTime: true });
     assert.deepEqual([runs, totals.failed], [2, 1]);
   });
@@ -101,7 +101,7 @@ suite("a job whose attempts fail", () => {
     await using kit = await openTestHoldfast();
     const odd = defineTask({
       name: "odd",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run(which: string) {
         // oxlint-disable-next-line typescript/only-throw-error -- people do
         if (which !== "error") throw which === "text" ? "just a text" : undefined;
@@ -126,10 +126,10 @@ suite("a job that cannot succeed", () => {
     let runs = 0;
     const hopeless = defineTask({
       name: "hopeless",
-      retry: { attempts: 10 },
+      retry: { maxAttempts: 10 },
       run() {
         runs += 1;
-        throw new GiveUp("the customer is gone", new Error("404"));
+        throw new GiveUpError("the customer is gone", new Error("404"));
       },
     });
     await kit.holdfast.enqueue(hopeless, null);
@@ -151,7 +151,7 @@ suite("a job that cannot succeed", () => {
         { id: "2", cents: 0.5 },
       ]),
       (error) =>
-        error instanceof InputRejected &&
+        error instanceof InputRejectedError &&
         error.task === "ship" &&
         error.issues[0]?.path === "inputs[1].cents",
     );
@@ -191,7 +191,7 @@ suite("a job that cannot succeed", () => {
       let runs = 0;
       const work = defineTask({
         name: "work",
-        retry: { attempts: 5 },
+        retry: { maxAttempts: 5 },
         run() {
           runs += 1;
           return result;
@@ -212,7 +212,7 @@ suite("what a task gets", () => {
     const at = defineTask({
       name: "at",
       input: z.object({ when: z.iso.datetime().transform((text) => new Date(text)) }),
-      retry: { attempts: 2, first: 0 },
+      retry: { maxAttempts: 2, backoff: { initial: 0 } },
       run(input, { attempt }) {
         seen.push(input.when);
         input.when = new Date(0);

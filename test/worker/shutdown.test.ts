@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, openHoldfast, openStore, type Holdfast } from "../../src/index.ts";
+import { openStore } from "../../src/app/store.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { ABORT_GRACE_MS } from "../../src/worker/attempt.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -53,7 +54,7 @@ suite("a worker that is stopped", () => {
     const left = await third?.get();
     assert.deepEqual([left?.status, left?.attempts, left?.epoch], ["pending", 0, 0]);
     assert.deepEqual(await leasesOf(holdfast), []);
-    const row = await holdfast.store.findWorker(worker.id);
+    const row = await holdfast.store.workers.find(worker.id);
     const { status, claimed, done, running } = row ?? {};
     assert.deepEqual([status, claimed, done, running], ["stopped", 2, 2, 0]);
   });
@@ -64,7 +65,7 @@ suite("a worker that is stopped", () => {
     const { task, reasons } = holdingTask();
     const worker = await holdfast.startWorker({ tasks: [task], shutdown: "5s" });
     const heard = hear(worker);
-    const job = await holdfast.enqueue(task, null, { attempts: 1 });
+    const job = await holdfast.enqueue(task, null, { maxAttempts: 1 });
     await clock.advance("1s");
 
     const stopped = worker.stop();
@@ -164,7 +165,7 @@ suite("a worker that is stopped", () => {
       end.resolve("the scope waited for it");
     }
     assert.equal(inScope.status().state, "stopped");
-    assert.equal(inScope.status().completed, 1);
+    assert.equal(inScope.status().done, 1);
 
     const another = await holdfast.startWorker({ tasks: [task] });
     await holdfast.close();
@@ -175,13 +176,15 @@ suite("a worker that is stopped", () => {
     const arrived = Promise.withResolvers<void>();
     const answer = Promise.withResolvers<void>();
     const store = wrapStore(await openStore("sqlite::memory:"), (real) => ({
-      async settleAndClaim(settlements, wanted) {
-        const turn = await real.settleAndClaim(settlements, wanted);
-        if (turn.claimed.length > 0) {
-          arrived.resolve();
-          await answer.promise;
-        }
-        return turn;
+      jobs: {
+        async settleAndClaim(settlements, wanted) {
+          const turn = await real.jobs.settleAndClaim(settlements, wanted);
+          if (turn.claimed.length > 0) {
+            arrived.resolve();
+            await answer.promise;
+          }
+          return turn;
+        },
       },
     }));
     await using holdfast = await openHoldfast(store);

@@ -3,15 +3,15 @@ import assert from "node:assert/strict";
 import { setTimeout as later } from "node:timers/promises";
 import { after, suite, test } from "node:test";
 import {
-  CalledFailed,
-  CallFailed,
+  type Context,
   defineEvent,
   defineTask,
-  GiveUp,
+  GiveUpError,
   openHoldfast,
-  type Context,
   type UserTransaction,
 } from "../../src/index.ts";
+import { CalledFailedError } from "../../src/core/errors.ts";
+import { CallFailedError } from "../../src/steps/errors.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "./observe.ts";
@@ -23,7 +23,7 @@ const said = defineEvent<number>({ name: "said" });
 function taskOf(body: (ctx: Context) => Promise<unknown>, attempts = 5) {
   return defineTask({
     name: "order",
-    retry: { attempts, first: "1s", most: "1s" },
+    retry: { maxAttempts: attempts, backoff: { initial: "1s", max: "1s" } },
     run: (_input: null, ctx) => body(ctx),
   });
 }
@@ -92,7 +92,7 @@ suite("steps side by side", () => {
         ctx.event(said, "never"),
         ctx.step("boom", async () => {
           await later(5);
-          throw new GiveUp("no");
+          throw new GiveUpError("no");
         }),
       ]),
     );
@@ -213,7 +213,7 @@ suite("steps side by side", () => {
     await using kit = await openTestHoldfast();
     const task = taskOf(async (ctx) => (await ctx.event(said, "quiet")) ?? "nothing");
     const job = await kit.holdfast.enqueue(task, null);
-    await kit.holdfast.store.emit({ name: "said", key: "quiet", payload: null });
+    await kit.holdfast.store.steps.emit({ name: "said", key: "quiet", payload: null });
     await kit.drain([task]);
     assert.equal(await job.result(), "nothing");
   });
@@ -243,7 +243,7 @@ suite("a doubt", () => {
     );
     const job = await kit.holdfast.enqueue(task, null);
     await kit.drain([task], all);
-    const [doubt] = await kit.holdfast.jobs.doubts();
+    const [doubt] = await kit.holdfast.jobs.effectsInDoubt();
     assert.ok(doubt !== undefined);
     await kit.holdfast.jobs.resolve(doubt, { done: false });
     await kit.drain([task], all);
@@ -261,9 +261,9 @@ suite("a doubt", () => {
     );
     const job = await kit.holdfast.enqueue(task, null);
     await kit.drain([task], all);
-    assert.equal((await kit.holdfast.jobs.doubts()).length, 1);
+    assert.equal((await kit.holdfast.jobs.effectsInDoubt()).length, 1);
     await job.cancel();
-    assert.deepEqual(await kit.holdfast.jobs.doubts(), []);
+    assert.deepEqual(await kit.holdfast.jobs.effectsInDoubt(), []);
   });
 });
 
@@ -272,7 +272,7 @@ suite("a called job", () => {
   const child = defineTask({
     name: "child",
     run() {
-      if (fails) throw new GiveUp("no");
+      if (fails) throw new GiveUpError("no");
       return "fine";
     },
   });
@@ -298,7 +298,7 @@ suite("a called job", () => {
     fails = true;
     const middle = defineTask({
       name: "middle",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run: (_input: null, ctx) => ctx.call(child, null),
     });
     const parent = taskOf((ctx) => ctx.call(middle, null));
@@ -308,7 +308,7 @@ suite("a called job", () => {
     const [below] = await kit.holdfast.jobs.list({ task: "middle" });
     const [last] = await kit.holdfast.jobs.list({ task: "child" });
     await assert.rejects(kit.holdfast.jobs.retry(job.id), (error) => {
-      assert.ok(error instanceof CalledFailed);
+      assert.ok(error instanceof CalledFailedError);
       assert.deepEqual(error.called, [{ id: below?.id, task: "middle", status: "failed" }]);
       assert.match(
         error.message,
@@ -349,7 +349,7 @@ suite("a called job", () => {
       try {
         return await ctx.call(child, null);
       } catch (error) {
-        assert.ok(error instanceof CallFailed);
+        assert.ok(error instanceof CallFailedError);
         await ctx.step("refund", () => 1);
         await ctx.sleep("a while", "40d");
         return "refunded";
@@ -360,7 +360,7 @@ suite("a called job", () => {
     fails = false;
     await kit.clock.advance("39d");
     const keepMs = { done: 1, failed: 1, cancelled: 1 };
-    assert.equal(await kit.holdfast.store.prune({ keepMs, limit: 9 }), 1);
+    assert.equal(await kit.holdfast.store.jobs.prune({ keepMs, limit: 9 }), 1);
     await kit.drain([parent, child], all);
     assert.equal(await job.result(), "refunded");
   });
@@ -373,7 +373,7 @@ suite("a called job", () => {
     await kit.drain([parent]);
     await kit.drain([child]);
     await kit.clock.advance("1h");
-    await kit.holdfast.store.prune({ keepMs: { done: 1, failed: 1, cancelled: 1 }, limit: 9 });
+    await kit.holdfast.store.jobs.prune({ keepMs: { done: 1, failed: 1, cancelled: 1 }, limit: 9 });
     await kit.drain([parent, child], all);
     const { status, lastError } = await job.get();
     assert.deepEqual([status, lastError?.code], ["failed", "CALL_FAILED"]);
@@ -409,7 +409,7 @@ suite("a commit", () => {
     const task = defineTask({
       name: "order",
       timeout: "50ms",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run: (_input: null, ctx) => ctx.commit("book", () => new Promise<null>(() => {})),
     });
     await holdfast.startWorker({ tasks: [task] });

@@ -6,11 +6,12 @@
  */
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, openHoldfast, openStore, type Context, type Store } from "../../src/index.ts";
+import { openStore, type Store } from "../../src/app/store.ts";
+import { type Context, defineTask, openHoldfast } from "../../src/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { testRuntime, type TestRuntime } from "../support/runtime.ts";
 import { codeOf, until } from "./observe.ts";
-import { wrapStore } from "./wrapped-store.ts";
+import { type Replacements, wrapStore } from "./wrapped-store.ts";
 
 after(assertNothingRuns);
 
@@ -29,7 +30,7 @@ interface Told {
 /** Runs the job until it ends. Each replacement is given a function that lets time pass, once. */
 async function runFrozen(
   step: (ctx: Context, ran: (name: string) => string) => Promise<unknown>,
-  replace: (real: Store, standStill: () => void) => Partial<Store>,
+  replace: (real: Store, standStill: () => void) => Replacements,
 ): Promise<Told> {
   const runtime: TestRuntime = testRuntime();
   let isOver = false;
@@ -44,7 +45,7 @@ async function runFrozen(
   const thrown: string[] = [];
   const task = defineTask({
     name: "order",
-    retry: { attempts: 5, first: 1, most: 1 },
+    retry: { maxAttempts: 5, backoff: { initial: 1, max: 1 } },
     async run(_input: null, ctx) {
       try {
         await step(ctx, (name) => {
@@ -58,7 +59,7 @@ async function runFrozen(
     },
   });
   const job = await holdfast.enqueue(task, null);
-  await holdfast.startWorker({ tasks: [task], lease: LEASE_MS, upkeep: 10, poll: 10 });
+  await holdfast.startWorker({ tasks: [task], lease: LEASE_MS, maintenanceInterval: 10, poll: 10 });
   await until("the job has ended", async () => {
     runtime.clock.advance(10);
     return (await job.get()).finishedAt !== null;
@@ -74,10 +75,12 @@ suite("a worker that stood still past its lease", () => {
     const told = await runFrozen(
       (ctx, ran) => ctx.effect("charge", () => ran("act"), { verify: () => null }),
       (real, standStill) => ({
-        async putStep(fence, step) {
-          const written = await real.putStep(fence, step);
-          if (step.status === "begun") standStill();
-          return written;
+        steps: {
+          async put(fence, step) {
+            const written = await real.steps.put(fence, step);
+            if (step.status === "begun") standStill();
+            return written;
+          },
         },
       }),
     );
@@ -101,10 +104,12 @@ suite("a worker that stood still past its lease", () => {
         return ctx.effect("charge", act, { verify });
       },
       (real, standStill) => ({
-        async steps(job) {
-          const steps = await real.steps(job);
-          standStill();
-          return steps;
+        steps: {
+          async list(job) {
+            const steps = await real.steps.list(job);
+            standStill();
+            return steps;
+          },
         },
       }),
     );
@@ -122,10 +127,12 @@ suite("a worker that stood still past its lease", () => {
           if (attempts === 1) throw new Error("no answer");
         }),
       (real, standStill) => ({
-        async steps(job) {
-          const steps = await real.steps(job);
-          standStill();
-          return steps;
+        steps: {
+          async list(job) {
+            const steps = await real.steps.list(job);
+            standStill();
+            return steps;
+          },
         },
       }),
     );
@@ -137,11 +144,13 @@ suite("a worker that stood still past its lease", () => {
     const told = await runFrozen(
       (ctx, ran) => ctx.commit("book", () => ran("body")),
       (real, standStill) => ({
-        commitStep: (fence, step, body) =>
-          real.commitStep(fence, step, (tx) => {
-            standStill();
-            return body(tx);
-          }),
+        steps: {
+          commit: (fence, step, body) =>
+            real.steps.commit(fence, step, (tx) => {
+              standStill();
+              return body(tx);
+            }),
+        },
       }),
     );
     assert.deepEqual(told, { ran: ["body 2"], ...DONE_LATER });
@@ -155,7 +164,7 @@ suite("a worker that stood still past its lease", () => {
     let checks = 0;
     const task = defineTask({
       name: "order",
-      retry: { attempts: 5, first: 1, most: 1 },
+      retry: { maxAttempts: 5, backoff: { initial: 1, max: 1 } },
       input: {
         "~standard": {
           version: 1,
@@ -172,7 +181,12 @@ suite("a worker that stood still past its lease", () => {
       },
     });
     const job = await holdfast.enqueue(task, null);
-    await holdfast.startWorker({ tasks: [task], lease: LEASE_MS, upkeep: 10, poll: 10 });
+    await holdfast.startWorker({
+      tasks: [task],
+      lease: LEASE_MS,
+      maintenanceInterval: 10,
+      poll: 10,
+    });
     await until("the job has ended", async () => {
       runtime.clock.advance(10);
       return (await job.get()).finishedAt !== null;

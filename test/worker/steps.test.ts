@@ -1,21 +1,20 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import {
-  CallFailed,
+  type Context,
   defineEvent,
   defineTask,
-  EventTimeout,
-  GiveUp,
-  NotDone,
-  type Context,
+  GiveUpError,
+  NotDoneError,
 } from "../../src/index.ts";
+import { CallFailedError, EventTimeoutError } from "../../src/steps/errors.ts";
 import { openTestHoldfast, type TestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { withCode } from "./observe.ts";
 
 after(assertNothingRuns);
 
-const RETRY = { attempts: 5, first: "1s", most: "1s" } as const;
+const RETRY = { maxAttempts: 5, backoff: { initial: "1s", max: "1s" } } as const;
 
 /** A task that fails at the end of its first attempts. */
 function failing(times: number, body: (ctx: Context) => Promise<unknown>) {
@@ -51,7 +50,7 @@ suite("a step", () => {
     assert.equal(bodies, 1);
     const kept = await kit.holdfast.jobs.steps(job.id);
     assert.deepEqual(
-      kept.map(({ name, status, place, result }) => [name, status, place, result]),
+      kept.map(({ name, status, position, result }) => [name, status, position, result]),
       [
         ["quote", "done", 1, { cents: 1 }],
         ["nothing", "done", 2, undefined],
@@ -144,7 +143,7 @@ suite("a step", () => {
     await using kit = await openTestHoldfast();
     const task = defineTask({
       name: "order",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run: (_input: null, ctx) => ctx.step("", () => 1),
     });
     const job = await kit.holdfast.enqueue(task, null);
@@ -223,7 +222,7 @@ suite("an effect", () => {
     const task = failing(0, (ctx) =>
       ctx.effect("charge", () => {
         acts += 1;
-        if (acts === 1) throw new NotDone("the bank is closed");
+        if (acts === 1) throw new NotDoneError("the bank is closed");
         return acts;
       }),
     );
@@ -249,13 +248,16 @@ suite("an effect", () => {
       const job = await kit.holdfast.enqueue(task, null);
       await drained(kit, task);
       assert.deepEqual([(await job.get()).status, acted], ["waiting", 1]);
-      const [doubt, ...others] = await kit.holdfast.jobs.doubts();
+      const [doubt, ...others] = await kit.holdfast.jobs.effectsInDoubt();
       assert.deepEqual([doubt?.job, doubt?.name, others], [job.id, "charge", []]);
       assert.ok(doubt !== undefined);
       await kit.holdfast.jobs.resolve(doubt, happened, { actor: "ada" });
       await drained(kit, task);
       assert.deepEqual([await job.result(), acted], [result, acts]);
-      await assert.rejects(kit.holdfast.jobs.resolve(doubt, happened), withCode("DOUBT_NOT_FOUND"));
+      await assert.rejects(
+        kit.holdfast.jobs.resolve(doubt, happened),
+        withCode("EFFECT_NOT_FOUND"),
+      );
     });
   }
 });
@@ -302,7 +304,7 @@ suite("a commit", () => {
     const { holdfast } = kit;
     const task = defineTask({
       name: "order",
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run: (_input: null, ctx) =>
         ctx.commit("book", () => holdfast.enqueue("other", null).then(() => 1)),
     });
@@ -392,7 +394,7 @@ suite("an event", () => {
       try {
         return await ctx.event(packed, "42", { timeout: "3d" });
       } catch (error) {
-        return error instanceof EventTimeout;
+        return error instanceof EventTimeoutError;
       }
     });
     const job = await kit.holdfast.enqueue(task, null);
@@ -419,7 +421,7 @@ suite("a call", () => {
   const hopeless = defineTask({
     name: "hopeless",
     run() {
-      throw new GiveUp("never");
+      throw new GiveUpError("never");
     },
   });
 
@@ -461,7 +463,7 @@ suite("a call", () => {
       try {
         return await ctx.call(hopeless, null);
       } catch (error) {
-        return error instanceof CallFailed && error.status;
+        return error instanceof CallFailedError && error.status;
       }
     });
     const other = await kit.holdfast.enqueue(lenient, null);

@@ -10,19 +10,12 @@ import {
   SimpleSpanProcessor,
   type ReadableSpan,
 } from "@opentelemetry/sdk-trace-base";
-import {
-  defineTask,
-  defineWorkflow,
-  openHoldfast,
-  openStore,
-  traceOf,
-  unchecked,
-  type Holdfast,
-} from "../../src/index.ts";
-import { sql } from "../../src/store/sql.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
+import { openStore } from "../../src/app/store.ts";
+import { defineTask, type Holdfast, openHoldfast, traceOf } from "../../src/index.ts";
+import { defineWorkflow, unchecked } from "../../src/workflows/index.ts";
+import { sql } from "../../src/database/sql.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
-import { sampledEngines, type Place } from "../registry/places.ts";
+import { drawnEngines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { keepLog, until } from "./observe.ts";
 import { wrapStore } from "./wrapped-store.ts";
@@ -70,7 +63,7 @@ const idOf = (span: ReadableSpan): string => span.spanContext().spanId;
 const shipTask = () =>
   defineTask({
     name: "order.ship",
-    retry: { attempts: 3, first: 1, most: 1 },
+    retry: { maxAttempts: 3, backoff: { initial: 1, max: 1 } },
     async run(_order: { id: string }, ctx) {
       if (ctx.attempt === 1) throw new Error("the carrier said no");
       const own = trace.getTracer("shop").startSpan("packing");
@@ -85,12 +78,12 @@ const shipTask = () =>
   });
 
 async function tracesIn(holdfast: Holdfast): Promise<number> {
-  const { engine } = holdfast.store as SqlStore;
+  const { engine } = holdfast.store.db;
   const [row] = await engine.all<{ n: number }>(sql`select count(*) as n from holdfast.job_trace`);
   return Number(row?.n);
 }
 
-for (const { name, skip, place: open } of sampledEngines) {
+for (const { name, skip, place: open } of drawnEngines("traces")) {
   suite(`a job that is traced on ${name}`, { skip, timeout: 60_000 }, () => {
     let place: Place;
     before(async () => void (place = await open()));
@@ -101,7 +94,7 @@ for (const { name, skip, place: open } of sampledEngines) {
     test("is one trace, from the request through both attempts to its steps", async () => {
       await using holdfast = await openHoldfast(place.url);
       const ship = shipTask();
-      await holdfast.startWorker({ tasks: [ship], upkeep: 20 });
+      await holdfast.startWorker({ tasks: [ship], maintenanceInterval: 20 });
       const job = await holdfast.enqueue(ship, { id: "42" }, { trace: request });
       assert.equal(await job.result({ timeout: "20s" }), "sent");
 
@@ -142,7 +135,7 @@ for (const { name, skip, place: open } of sampledEngines) {
       ]);
       assert.deepEqual(told, [
         [1, "retried", SpanStatusCode.ERROR],
-        [2, "completed", SpanStatusCode.UNSET],
+        [2, "done", SpanStatusCode.UNSET],
       ]);
       assert.equal(first.events[0]?.attributes?.["exception.message"], "the carrier said no");
       for (const inner of [step, effect, await spanOf("packing")]) {
@@ -157,13 +150,13 @@ for (const { name, skip, place: open } of sampledEngines) {
       const inputs = Array.from({ length: 3 }, (_, index) => ({ id: String(index) }));
       const jobs = await holdfast.enqueueMany(ship, inputs, ({ id }) => ({ key: id }));
       jobs.push(...(await holdfast.enqueueMany(ship, inputs)));
-      const { engine } = holdfast.store as SqlStore;
+      const { engine } = holdfast.store.db;
       await engine.userTransaction(
         async ({ client }) =>
           void jobs.push(await holdfast.within(client).enqueue(ship, { id: "7" })),
         async () => {},
       );
-      const traces = await holdfast.store.traces(jobs.map(({ id }) => id));
+      const traces = await holdfast.store.traces.list(jobs.map(({ id }) => id));
       assert.equal(traces.length, 7);
       const ids = new Set(traces.map(({ traceparent }) => traceparent.split("-")[1]));
       const enqueues = spans("enqueue order.ship");
@@ -195,7 +188,7 @@ suite("traces", { timeout: 30_000 }, () => {
       name: "calls",
       run: (_input: null, ctx) => ctx.call(ship, { id: "2" }),
     });
-    await holdfast.startWorker({ tasks: [parent(ship), calls, ship], upkeep: 20 });
+    await holdfast.startWorker({ tasks: [parent(ship), calls, ship], maintenanceInterval: 20 });
     await holdfast.enqueue(calls, null, { trace: request });
     await holdfast.enqueue("parent", null, { trace: request });
     const attempts = await until("all attempts have ended", () => {
@@ -230,7 +223,7 @@ suite("traces", { timeout: 30_000 }, () => {
     register({ contexts: false });
     await using holdfast = await openHoldfast("sqlite::memory:");
     const ship = shipTask();
-    await holdfast.startWorker({ tasks: [ship], upkeep: 20 });
+    await holdfast.startWorker({ tasks: [ship], maintenanceInterval: 20 });
     await (
       await holdfast.enqueue(ship, { id: "1" }, { trace: request })
     ).result({ timeout: "20s" });
@@ -257,10 +250,10 @@ suite("traces", { timeout: 30_000 }, () => {
     const log = keepLog();
     await using holdfast = await openHoldfast("sqlite::memory:", { logger: log.logger });
     const ship = shipTask();
-    const worker = await holdfast.startWorker({ tasks: [ship], upkeep: 20 });
-    await holdfast.enqueue(ship, { id: "1" }, { trace: request, attempts: 1 });
+    const worker = await holdfast.startWorker({ tasks: [ship], maintenanceInterval: 20 });
+    await holdfast.enqueue(ship, { id: "1" }, { trace: request, maxAttempts: 1 });
     const attempt = await spanOf("attempt order.ship");
-    await until("it is dead", () => worker.status().dead === 1);
+    await until("it is dead", () => worker.status().failed === 1);
     const { facts } = log.of("job failed")[0] ?? assert.fail("it was not logged");
     assert.equal(facts["trace_id"], traceId);
     assert.equal(facts["span_id"], idOf(attempt));
@@ -275,7 +268,7 @@ suite("traces", { timeout: 30_000 }, () => {
     const worker = await holdfast.startWorker({ tasks: [slow] });
     const job = await holdfast.enqueue(slow, null);
     await until("it runs", () => worker.status().running === 1);
-    await (store as SqlStore).engine.run(sql`delete from holdfast.lease where id = ${job.id}`);
+    await store.db.engine.run(sql`delete from holdfast.lease where id = ${job.id}`);
     end.resolve(null);
     const attempt = await spanOf("attempt slow");
     assert.equal(attempt.attributes["holdfast.outcome"], "lost");
@@ -285,7 +278,9 @@ suite("traces", { timeout: 30_000 }, () => {
   test("that cannot be looked up cost a trace, never a job", async () => {
     register();
     const store = wrapStore(await openStore("sqlite::memory:"), () => ({
-      traces: () => Promise.reject(new Error("the table is locked")),
+      traces: {
+        list: () => Promise.reject(new Error("the table is locked")),
+      },
     }));
     await using holdfast = await openHoldfast(store);
     const echo = defineTask({ name: "echo", run: (value: number) => value });
@@ -303,7 +298,7 @@ suite("traces", { timeout: 30_000 }, () => {
     trace.setGlobalTracerProvider(broken as never);
     await using holdfast = await openHoldfast("sqlite::memory:");
     const ship = shipTask();
-    await holdfast.startWorker({ tasks: [ship], upkeep: 20 });
+    await holdfast.startWorker({ tasks: [ship], maintenanceInterval: 20 });
     trace.getTracer("shop");
     const quiet = defineTask({
       name: "quiet",
@@ -364,7 +359,7 @@ suite("an application that does not trace", () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const job = await holdfast.enqueue("echo", 1, { trace: headers });
-    assert.deepEqual(await holdfast.store.traces([job.id]), [{ id: job.id, ...headers }]);
+    assert.deepEqual(await holdfast.store.traces.list([job.id]), [{ id: job.id, ...headers }]);
     await assert.rejects(holdfast.enqueue("echo", 1, { trace: { traceparent: "what?" } }), {
       code: "INVALID_ARGUMENT",
       field: "trace",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
-import { defineTask, openHoldfast, type Context } from "../../src/index.ts";
+import { type Context, defineTask, openHoldfast } from "../../src/index.ts";
 import { openTestHoldfast, testClock } from "../../src/testing/index.ts";
 import { tempFolder } from "../support/folder.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -35,12 +35,12 @@ suite("versions of a task", () => {
     await kit.drain([ship, ship1]);
     assert.equal((await job.get()).status, "pending");
     await clock.advance(3_000);
-    assert.deepEqual(await holdfast.jobs.stranded(), [
+    assert.deepEqual(await holdfast.jobs.unclaimable(), [
       { queue: "default", task: "ship@2", jobs: 1, waitedMs: 3_000 },
     ]);
     await kit.drain([ship2]);
     assert.equal(await job.result(), "ship@2");
-    assert.deepEqual(await holdfast.jobs.stranded(), []);
+    assert.deepEqual(await holdfast.jobs.unclaimable(), []);
   });
 
   test("cannot be defined twice for one worker", async () => {
@@ -59,7 +59,10 @@ suite("builds that differ", () => {
     await using unsure = await openHoldfast(url, { version: "build-1234567890" });
     await site.enqueue(ship, null);
     await unsure.enqueue(ship, null);
-    await until("it is noted who enqueued", async () => (await site.store.enqueuers(60_000))[0]);
+    await until(
+      "it is noted who enqueued",
+      async () => (await site.store.workers.enqueuers(60_000))[0],
+    );
     // Without a worker there is nothing to differ from.
     assert.deepEqual(await site.workers.drift(), { workers: [], enqueuers: [] });
     await unsure.startWorker({ tasks: [ship] });
@@ -84,16 +87,16 @@ suite("builds that differ", () => {
     });
     await holdfast.enqueue(ship, null);
     const [first] = await until("it is noted", async () => {
-      const noted = await holdfast.store.enqueuers(60_000);
+      const noted = await holdfast.store.workers.enqueuers(60_000);
       return noted.length > 0 ? noted : undefined;
     });
     await clock.advance(59_000);
     await holdfast.enqueue(ship, null);
     await clock.advance(1_000);
-    assert.equal((await holdfast.store.enqueuers(90_000))[0]?.lastAt, first?.lastAt);
+    assert.equal((await holdfast.store.workers.enqueuers(90_000))[0]?.lastAt, first?.lastAt);
     await holdfast.enqueue(ship, null);
     await until("it is noted again", async () => {
-      const [again] = await holdfast.store.enqueuers(90_000);
+      const [again] = await holdfast.store.workers.enqueuers(90_000);
       return again?.lastAt === (first?.lastAt ?? 0) + 60_000;
     });
   });

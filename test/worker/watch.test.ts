@@ -1,16 +1,11 @@
 /** Whoever watches a job sees what it reports and what becomes of it, from this process or another, on every database. */
 import assert from "node:assert/strict";
 import { after, before, describe, suite, test } from "node:test";
-import {
-  defineTask,
-  openHoldfast,
-  openStore,
-  type Context,
-  type Holdfast,
-  type WatchEntry,
-} from "../../src/index.ts";
+import type { WatchEntry } from "../../src/app/ops.ts";
+import { openStore } from "../../src/app/store.ts";
+import { type Context, defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
-import { sampledEngines, type Place } from "../registry/places.ts";
+import { drawnEngines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until, withCode } from "./observe.ts";
 import { withOutage, wrapStore } from "./wrapped-store.ts";
@@ -51,14 +46,14 @@ async function firstOf(entries: AsyncIterable<WatchEntry>): Promise<string> {
 
 const chatty = defineTask({
   name: "chatty",
-  retry: { attempts: 3, first: 0 },
+  retry: { maxAttempts: 3, backoff: { initial: 0 } },
   run(lines: number, ctx) {
     for (let n = 1; n <= lines; n += 1) ctx.log(`line ${n}`);
     return lines;
   },
 });
 
-for (const { name, skip, place } of sampledEngines) {
+for (const { name, skip, place } of drawnEngines("watch")) {
   describe(`watching on ${name}`, { skip, timeout: 60_000 }, () => {
     let where: Place;
     let worker: Holdfast;
@@ -66,7 +61,7 @@ for (const { name, skip, place } of sampledEngines) {
     const running = new Map<string, { ctx: Context; end: (value: unknown) => void }>();
     const steered = defineTask({
       name: "steered",
-      retry: { attempts: 3, first: 0 },
+      retry: { maxAttempts: 3, backoff: { initial: 0 } },
       run: (_input: null, ctx) =>
         new Promise((resolve) => running.set(ctx.id, { ctx, end: resolve })),
     });
@@ -74,7 +69,7 @@ for (const { name, skip, place } of sampledEngines) {
       where = await place();
       worker = await openHoldfast(where.url);
       watcher = await openHoldfast(where.url);
-      await worker.startWorker({ tasks: [steered, chatty], upkeep: 20 });
+      await worker.startWorker({ tasks: [steered, chatty], maintenanceInterval: 20 });
     });
     after(async () => {
       await Promise.all([worker.close(), watcher.close()]);
@@ -146,7 +141,7 @@ suite("whoever watches a job", () => {
     await using kit = await openTestHoldfast();
     const task = defineTask({
       name: "twice",
-      retry: { attempts: 2, first: "1m" },
+      retry: { maxAttempts: 2, backoff: { initial: "1m" } },
       async run(_input: null, ctx) {
         ctx.log(`try ${ctx.attempt}`);
         await new Promise<void>((resolve) => kit.clock.timer(5_000, resolve));
@@ -189,9 +184,11 @@ suite("whoever watches a job", () => {
     const limits: number[] = [];
     const real = await openStore("sqlite::memory:");
     const store = wrapStore(real, () => ({
-      reports(filter) {
-        limits.push(filter.limit);
-        return real.reports(filter);
+      reports: {
+        list(filter) {
+          limits.push(filter.limit);
+          return real.reports.list(filter);
+        },
       },
     }));
     await using holdfast = await openHoldfast(store);
@@ -200,7 +197,7 @@ suite("whoever watches a job", () => {
     assert.ok(lease !== undefined);
     const line = { kind: "log", name: null, data: '{"text":"x"}', ageMs: 0 } as const;
     const lines = Array.from({ length: 1_000 }, (_, index) => ({ ...line, seq: index + 1 }));
-    await store.putReports(lease, lines);
+    await store.reports.put(lease, lines);
     await holdfast.leases.release(lease, { as: "done" });
     const seen = await all(holdfast.jobs.watch(id));
     assert.equal(seen.length, 1_001);
@@ -211,13 +208,15 @@ suite("whoever watches a job", () => {
     const real = await openStore("sqlite::memory:");
     let watchers = 0;
     const store = wrapStore(real, () => ({
-      watch(listener) {
-        const unwatch = real.watch(listener);
-        watchers += 1;
-        return () => {
-          watchers -= 1;
-          unwatch();
-        };
+      db: {
+        watch(listener) {
+          const unwatch = real.db.watch(listener);
+          watchers += 1;
+          return () => {
+            watchers -= 1;
+            unwatch();
+          };
+        },
       },
     }));
     await using holdfast = await openHoldfast(store);
@@ -264,7 +263,7 @@ suite("whoever watches a job", () => {
     const rest = words(entries);
     await until("it asks again and again", () => outage.refused > refusedBefore + 1);
     outage.down = false;
-    await holdfast.startWorker({ tasks: [chatty], upkeep: 10 });
+    await holdfast.startWorker({ tasks: [chatty], maintenanceInterval: 10 });
     const told = (await rest).filter((one) => one !== "processing");
     assert.deepEqual(told, ["line 1", "line 2", "done"]);
   });

@@ -1,5 +1,6 @@
 /** Carries out what a plan says, and notes what became of it. */
-import { HoldfastError, ItemChanged, type Workflows } from "../../src/index.ts";
+import { HoldfastError } from "../../src/index.ts";
+import { ItemChangedError, type Workflows } from "../../src/workflows/index.ts";
 import type { Tree } from "./check.ts";
 import type { Op, Result } from "./plan.ts";
 import { order, part } from "./workflows.ts";
@@ -96,7 +97,7 @@ async function count(workflows: Workflows, id: string, actor: string): Promise<v
       await workflows.updateChild(part, id, { patch: { count: next }, expect: revision, actor });
       return;
     } catch (error) {
-      if (!(error instanceof ItemChanged) || tries >= COUNT_TRIES_MAX) throw error;
+      if (!(error instanceof ItemChangedError) || tries >= COUNT_TRIES_MAX) throw error;
     }
   }
 }

@@ -1,9 +1,10 @@
 /** What must be true of a tree when everybody is done with it, read from the database. */
-import type { Holdfast, ItemEntry } from "../../src/index.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import { sql } from "../../src/store/sql.ts";
-import { hashOf, NO_HASH, sha256 } from "../../src/store/trail.ts";
-import type { StoredItem } from "../../src/store/workflows.ts";
+import type { Holdfast } from "../../src/index.ts";
+import type { ItemEntry } from "../../src/workflows/index.ts";
+import { sql } from "../../src/database/sql.ts";
+import { hashOf } from "../../src/workflows/changes.ts";
+import { NO_HASH, sha256 } from "../../src/audit/entry.ts";
+import type { StoredItem } from "../../src/workflows/item-record.ts";
 import type { Op, Result } from "./plan.ts";
 import { part } from "./workflows.ts";
 
@@ -74,8 +75,8 @@ export async function checkTree(
 
 /** The parent first. */
 async function itemsOf({ store }: Holdfast, { parent, children }: Tree): Promise<StoredItem[]> {
-  const found = await store.listItems({ workflow: part.name, parent, limit: CHILDREN_MAX });
-  const byId = new Map([await store.findItem(parent), ...found].map((item) => [item?.id, item]));
+  const found = await store.items.list({ workflow: part.name, parent, limit: CHILDREN_MAX });
+  const byId = new Map([await store.items.find(parent), ...found].map((item) => [item?.id, item]));
   return [parent, ...children].map((id) => {
     const item = byId.get(id) ?? null;
     if (item === null) throw new Error(`Item ${id} is gone.`);
@@ -176,7 +177,7 @@ async function trailsOf(
   { store }: Holdfast,
   items: readonly StoredItem[],
 ): Promise<Map<StoredItem, ItemEntry[]>> {
-  const { engine } = store as SqlStore;
+  const { engine } = store.db;
   const ids = items.map(({ id }) => id);
   const lines = await engine.all<Line>(sql`
     select item_id as item, seq, at, actor, action, move, old_status as "oldStatus", new_status as "newStatus", revision,

@@ -1,8 +1,9 @@
 /** Workflows whose distributed lock lasts for a second and is waited for half as long, so that faults take seconds. */
 import { makeIds } from "../../src/core/id.ts";
-import type { Holdfast, Workflows } from "../../src/index.ts";
-import type { Lock } from "../../src/queue/lock.ts";
-import { Workflows as Made, type LockLayer } from "../../src/queue/workflows.ts";
+import type { Holdfast } from "../../src/index.ts";
+import type { Workflows } from "../../src/workflows/index.ts";
+import type { Lock } from "../../src/locks/lock.ts";
+import { Workflows as Made, type LockLayer } from "../../src/workflows/workflows.ts";
 
 export const TTL_MS = 1_000;
 export const WAIT_MS = 500;
@@ -28,15 +29,22 @@ export function impatient(holdfast: Holdfast, hooks: Hooks = {}): Workflows {
         return body(lock);
       }),
   };
-  const asked = Object.create(store) as typeof store;
-  asked.changeItems = (change) =>
-    store.changeItems({
-      ...change,
+  const change: typeof store.items.change = (asked) =>
+    store.items.change({
+      ...asked,
       async decide(seen) {
-        const writes = await change.decide(seen);
+        const writes = await asked.decide(seen);
         await onDecided?.();
         return writes;
       },
     });
+  const items = new Proxy(store.items, {
+    get(target, name) {
+      if (name === "change") return change;
+      const value = Reflect.get(target, name) as unknown;
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+  const asked = { ...store, items };
   return new Made({ store: asked, runtime, newId: makeIds(runtime), locks: layer });
 }

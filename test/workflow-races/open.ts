@@ -1,5 +1,5 @@
 /** A database with its locks kept here or there, or not at all. */
-import { openHoldfast, type Holdfast } from "../../src/index.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
 import { missing, urlOf } from "../support/servers.ts";
 
 /** Where the first layer is. What must hold, holds in each. */

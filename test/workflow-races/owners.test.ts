@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { Holdfast } from "../../src/index.ts";
-import { sampledEngines, type EngineUnderTest } from "../registry/places.ts";
+import { drawnEngines, type EngineUnderTest } from "../registry/places.ts";
 import { missing } from "../support/servers.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
@@ -193,7 +193,7 @@ async function keptWaiting({ holdfast, tree }: Scene): Promise<void> {
 
 // The databases side by side: what they do hardly overlaps.
 describe(`locks of ${TTL_MS} ms`, { concurrency: true, timeout: LIMIT_MS }, () => {
-  for (const engine of sampledEngines) {
+  for (const engine of drawnEngines("owners")) {
     for (const mode of ["sql", "redis"] as const) {
       const absent = mode === "redis" ? missing("redis") : false;
       const skip = engine.skip === false ? absent : engine.skip;

@@ -7,8 +7,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Holdfast } from "../../src/index.ts";
-import type { SqlStore } from "../../src/store/sql-store.ts";
-import { sampledEngines, type EngineUnderTest, type Place } from "../registry/places.ts";
+import { drawnEngines, type EngineUnderTest, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { seededRandom } from "../support/runtime.ts";
 import { checkTree, isClean, type Verdict } from "./check.ts";
@@ -104,7 +103,7 @@ class Field implements AsyncDisposable {
 }
 
 async function runScript({ store }: Holdfast, script: string): Promise<void> {
-  await (store as SqlStore).engine.transaction((tx) => tx.script(script));
+  await store.db.engine.transaction((tx) => tx.script(script));
 }
 
 function summed(verdicts: readonly Verdict[]): Verdict {
@@ -167,7 +166,7 @@ function testLayers(engine: EngineUnderTest, { lock, lockAndComparison, noTrigge
 
 // The databases side by side: what they do hardly overlaps.
 describe("layers of a change", { concurrency: true, timeout: LIMIT_MS }, () => {
-  for (const engine of sampledEngines) {
+  for (const engine of drawnEngines("layers")) {
     const { name, skip } = engine;
     const layers = LAYERS[name];
     if (layers === undefined) throw new Error(`Nobody knows the layers of ${name}.`);

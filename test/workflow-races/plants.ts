@@ -2,7 +2,7 @@
 /** The layers under the distributed lock, and how each is taken away. */
 import type { Patch } from "../support/plant.ts";
 
-const ITEMS = "store/items.ts";
+const ITEMS = "workflows/changes.ts";
 
 /** What a server's rows are locked with. */
 const rowsNotLocked: Patch = {
@@ -20,7 +20,7 @@ const readBefore: readonly Patch[] = [
       const all = (query) => engine.all(query);
       const apart = { all, allOf: (queries) => Promise.all(queries.map(all)) };
       const early = await lockItems(engine, apart, change);
-      return engine.transaction((tx) => changeIn(engine, tx, change, early));
+      return engine.transaction((tx) => changeIn(context, tx, change, early));
     });`,
   },
   {

@@ -7,7 +7,7 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { after, describe, test, type TestContext } from "node:test";
-import { sampledEngines, type EngineUnderTest } from "../registry/places.ts";
+import { drawnEngines, type EngineUnderTest } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { missingPrograms, startRedis } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
@@ -130,7 +130,7 @@ function spans(results: readonly Result[]): number[] {
 // The databases side by side: what they do hardly overlaps.
 describe("changes while Redis is in trouble", { concurrency: true, timeout: LIMIT_MS }, () => {
   const absent = missingPrograms("redis");
-  for (const engine of sampledEngines) {
+  for (const engine of drawnEngines("redis in trouble")) {
     const skip = engine.skip === false ? absent : engine.skip;
     test(`are not lost on ${engine.name}, and end in time`, { skip }, async (t: TestContext) => {
       const results = [...(await run(engine)).values()].flat();

@@ -1,5 +1,5 @@
 /** What is raced for: an order that is over when the last of its parts is. */
-import { defineWorkflow } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 
 export const order = defineWorkflow({
   name: "race.order",

@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { runInNewContext } from "node:vm";
-import { defineTask, defineWorkflow } from "../../src/index.ts";
+import { defineTask } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { openTestHoldfast } from "../../src/testing/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 
@@ -58,7 +59,7 @@ suite("a commit that returns items", () => {
     const seen: unknown[] = [];
     const pay = defineTask({
       name: "pay",
-      retry: { attempts: 2, first: 1 },
+      retry: { maxAttempts: 2, backoff: { initial: 1 } },
       run: async (id: string, ctx) => {
         const one = await ctx.commit("pay", (tx) =>
           holdfast.within(tx).workflows.change(order, id, { move: "pay", actor: ctx }),

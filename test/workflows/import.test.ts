@@ -1,7 +1,9 @@
 /** Items that come from another system, in the states they have there. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { defineTask, defineWorkflow, Doctor } from "../../src/index.ts";
+import { Doctor } from "../../src/app/ops.ts";
+import { defineTask } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { withCode } from "../worker/observe.ts";
 import { ada, named, onEveryEngine } from "./shop.ts";
@@ -69,7 +71,7 @@ onEveryEngine("an imported item", (shop) => {
       ["import", null, "driving", "importer", "from table tours", 0],
     );
     assert.deepEqual(await jobs.list({ task: "print" }), [], "its jobs ran in the other system");
-    const { due, nextInMs } = await store.dueItems({ workflows: [tour.name], limit: 5 });
+    const { due, nextInMs } = await store.items.due({ workflows: [tour.name], limit: 5 });
     assert.deepEqual(due, []);
     assert.ok((nextInMs ?? 0) > 0.9 * HOUR_MS && (nextInMs ?? 0) <= HOUR_MS, "one hour is left");
     const stops = await workflows.import(

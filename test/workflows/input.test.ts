@@ -1,7 +1,8 @@
 /** What callers give that cannot be used: refused before anything is locked, with the name of what is wrong. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { defineTask, defineWorkflow, openHoldfast, type Holdfast } from "../../src/index.ts";
+import { defineTask, type Holdfast, openHoldfast } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { codeOf, withCode } from "../worker/observe.ts";
 import { ada } from "./shop.ts";

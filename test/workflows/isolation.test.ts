@@ -1,7 +1,7 @@
 /** A transaction of the user's that goes by what was there when it began, while others change the same tree. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { defineWorkflow } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { connections } from "../within/connections.ts";
 import { codeOf } from "../worker/observe.ts";

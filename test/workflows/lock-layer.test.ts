@@ -1,12 +1,9 @@
 /** The first layer of every change of an item: a distributed lock on its whole tree, which can be left out. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import {
-  defineWorkflow,
-  LockNotAcquired,
-  openHoldfast,
-  type HoldfastOptions,
-} from "../../src/index.ts";
+import { type HoldfastOptions, openHoldfast } from "../../src/index.ts";
+import { LockNotAcquiredError } from "../../src/locks/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { withCode } from "../worker/observe.ts";
 import { tempFolder } from "../support/folder.ts";
 
@@ -42,7 +39,7 @@ async function contested(t: { after(call: () => unknown): void }, options: Holdf
 test("a change waits for the lock of the whole tree, for as long as openHoldfast was told", async (t) => {
   const { child, lock, move } = await contested(t, { lockWait: "150ms", lockTtl: "5s" });
   await assert.rejects(move(), (error) => {
-    assert.ok(error instanceof LockNotAcquired);
+    assert.ok(error instanceof LockNotAcquiredError);
     assert.ok(error.waitedMs >= 100 && error.waitedMs < 5_000, `${error.waitedMs} ms`);
     return true;
   });

@@ -2,16 +2,15 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import * as z from "zod";
+import { defineTask, openHoldfast } from "../../src/index.ts";
 import {
-  defineTask,
   defineWorkflow,
-  InvalidMove,
-  ItemChanged,
-  ItemNotFound,
-  MoveRefused,
-  openHoldfast,
   type GuardFacts,
-} from "../../src/index.ts";
+  InvalidMoveError,
+  ItemChangedError,
+  ItemNotFoundError,
+  MoveRefusedError,
+} from "../../src/workflows/index.ts";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { withCode } from "../worker/observe.ts";
@@ -95,7 +94,7 @@ onEveryEngine("moves of items", (shop) => {
     ];
     for (const { of, move, from, allowed } of cases) {
       await assert.rejects(of.move(move as "finish", ada), (error) => {
-        assert.ok(error instanceof InvalidMove);
+        assert.ok(error instanceof InvalidMoveError);
         assert.deepEqual(
           [error.item, error.move, error.from, error.allowed],
           [item.id, move, from, allowed],
@@ -123,7 +122,7 @@ onEveryEngine("moves of items", (shop) => {
       if (reason === undefined) assert.equal((await moving).status, "done");
       else {
         await assert.rejects(moving, (error) => {
-          assert.ok(error instanceof MoveRefused);
+          assert.ok(error instanceof MoveRefusedError);
           assert.deepEqual([error.item, error.move, error.reason], [item.id, "finish", reason]);
           return true;
         });
@@ -209,11 +208,14 @@ onEveryEngine("moves of items", (shop) => {
     );
     await item.update({ n: 1 }, { ...ada, expect: 1 });
     await assert.rejects(item.move("finish", { ...ada, expect: 1 }), (error) => {
-      assert.ok(error instanceof ItemChanged);
+      assert.ok(error instanceof ItemChangedError);
       assert.deepEqual([error.item, error.expected, error.found], [item.id, 1, 2]);
       return true;
     });
-    await assert.rejects(item.move("finish", { ...ada, since: item.enteredAt - 1 }), ItemChanged);
+    await assert.rejects(
+      item.move("finish", { ...ada, since: item.enteredAt - 1 }),
+      ItemChangedError,
+    );
     await item.move("finish", { ...ada, expect: 2, since: item.enteredAt });
   });
 
@@ -254,7 +256,7 @@ onEveryEngine("moves of items", (shop) => {
     const pack = (id: string) => ({ id, move: "pack" as const });
     const together = (...changes: { id: string; move: "pack"; expect?: number }[]) =>
       holdfast.workflows.updateChildren(line, parent.id, changes, ada);
-    await assert.rejects(together(pack(first), { ...pack(second), expect: 9 }), ItemChanged);
+    await assert.rejects(together(pack(first), { ...pack(second), expect: 9 }), ItemChangedError);
     await assert.rejects(
       together(pack(first), pack(first)),
       withCode("INVALID_ARGUMENT", "changes"),
@@ -287,7 +289,7 @@ onEveryEngine("moves of items", (shop) => {
     assert.equal((await parent.history()).length, 2);
     // Neither, if one of them cannot.
     const other = children[1]?.id ?? "";
-    await assert.rejects(holdfast.workflows.updateChild(line, other, change), InvalidMove);
+    await assert.rejects(holdfast.workflows.updateChild(line, other, change), InvalidMoveError);
     assert.equal((await holdfast.workflows.item(line, other)).status, "new");
   });
 
@@ -419,9 +421,12 @@ onEveryEngine("moves of items", (shop) => {
     const { order, line, parent, children } = await started(shop(), 1);
     const [child] = children;
     assert.ok(child !== undefined);
-    await assert.rejects(workflows.item(order, child.id), ItemNotFound);
-    await assert.rejects(workflows.item(order, "no id at all"), ItemNotFound);
-    await assert.rejects(workflows.change(order, child.id, { ...ada, move: "ship" }), ItemNotFound);
+    await assert.rejects(workflows.item(order, child.id), ItemNotFoundError);
+    await assert.rejects(workflows.item(order, "no id at all"), ItemNotFoundError);
+    await assert.rejects(
+      workflows.change(order, child.id, { ...ada, move: "ship" }),
+      ItemNotFoundError,
+    );
     const below = workflows.start(line, { parent: child, data: {}, ...ada });
     await assert.rejects(below, withCode("INTEGRITY_VIOLATION"));
     await assert.rejects(
@@ -430,7 +435,7 @@ onEveryEngine("moves of items", (shop) => {
     );
     await assert.rejects(
       workflows.start(line, { parent: "nobody", data: {}, ...ada }),
-      ItemNotFound,
+      ItemNotFoundError,
     );
     const listed = await workflows.list(line, {
       parent: parent.id,

@@ -1,6 +1,6 @@
 /** What the tests of workflows work with: one database for all tests of a file, and names that no other test uses. */
 import { after, before, describe } from "node:test";
-import { openHoldfast, type Holdfast } from "../../src/index.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
 import { engines, type Place } from "../registry/places.ts";
 import { keepLog, type KeptLog } from "../worker/observe.ts";
 

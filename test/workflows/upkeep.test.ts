@@ -1,13 +1,8 @@
 /** Items that move by themselves, because a worker sees to it. */
 import assert from "node:assert/strict";
 import { after, test, type TestContext } from "node:test";
-import {
-  defineTask,
-  defineWorkflow,
-  openHoldfast,
-  type Holdfast,
-  type WorkerOptions,
-} from "../../src/index.ts";
+import { defineTask, type Holdfast, openHoldfast, type WorkerOptions } from "../../src/index.ts";
+import { defineWorkflow } from "../../src/workflows/index.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until } from "../worker/observe.ts";
 import { ada, named, onEveryEngine } from "./shop.ts";
@@ -15,7 +10,7 @@ import { ada, named, onEveryEngine } from "./shop.ts";
 const idle = defineTask({ name: "idle", queue: "idle", run: () => null });
 
 /** Looks often where nobody wakes it. */
-const often = { upkeep: 20, poll: "50ms", heartbeat: "1h" } as const;
+const often = { maintenanceInterval: 20, poll: "50ms", heartbeat: "1h" } as const;
 
 /** Until the test is over. */
 async function work(
@@ -102,7 +97,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     await until("the guard was asked", () => asked > 0);
     const { store } = holdfast;
     const dueIn = await until("it is tried again later", async () => {
-      const { due, nextInMs } = await store.dueItems({ workflows: [refused.name], limit: 9 });
+      const { due, nextInMs } = await store.items.due({ workflows: [refused.name], limit: 9 });
       return due.length === 0 && nextInMs;
     });
     assert.ok(dueIn > 1_000);
@@ -137,7 +132,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     const fails = new Set<string>();
     const pack = defineTask({
       name: named("pack"),
-      retry: { attempts: 1 },
+      retry: { maxAttempts: 1 },
       run: (id: string) => {
         if (fails.has(id)) throw new Error("broken");
         return id;
@@ -187,7 +182,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     const again = (await c.history()).at(-1)?.jobs[0] ?? "";
     await until("it failed", async () => (await holdfast.jobs.get(again))?.status === "failed");
     await until("it was looked at", async () => {
-      const { due, nextInMs } = await holdfast.store.dueItems({ workflows: [box.name], limit: 9 });
+      const { due, nextInMs } = await holdfast.store.items.due({ workflows: [box.name], limit: 9 });
       return due.length === 0 && nextInMs !== null;
     });
     assert.equal((await c.refresh()).status, "empty");

@@ -1,5 +1,5 @@
 /** What was done was done once: I6 (rows and charges), I11 (steps and called jobs), I3 (one owner for each epoch). */
-import type { History, Rows, Said, Violation } from "./history.ts";
+import type { Charges, History, Rows, Said, Violation } from "./history.ts";
 import type { Positions } from "./positions.ts";
 
 type Finished = Rows["finished"][number];
@@ -61,9 +61,33 @@ function checkLedger({ rows }: History, finished: Map<string, Finished>): Violat
   ];
 }
 
-/** One key for each order, and not more calls than claims. */
+export interface Effects {
+  /** Charges at the bank, by their keys, and what they come to. */
+  readonly charged: number;
+  readonly cents: number;
+  /** Rows in the ledger. */
+  readonly booked: number;
+  /** Charges and rows beyond the first of each order. */
+  readonly doubled: number;
+  /** How often a worker asked the bank before it would have charged again. */
+  readonly asked: number;
+}
+
+export function countEffects({ rows, charges, said }: History): Effects {
+  const charged = countBy(charges.map(({ key }) => key.split("/")[0] ?? ""));
+  const booked = countBy(rows.ledger.map(({ job }) => job));
+  return {
+    charged: charges.length,
+    cents: charges.reduce((sum, { cents }) => sum + cents, 0),
+    booked: rows.ledger.length,
+    doubled: charges.length - charged.size + rows.ledger.length - booked.size,
+    asked: said.filter(({ f }) => f === "asked").length,
+  };
+}
+
+/** One key for each order, with its price, and not more calls than claims. */
 function checkCharges({ rows, charges }: History, finished: Map<string, Finished>): Violation[] {
-  const calls = new Map<string, { key: string; calls: number }[]>();
+  const calls = new Map<string, Charges[]>();
   for (const charge of charges) {
     const job = charge.key.split("/")[0] ?? "";
     calls.set(job, [...(calls.get(job) ?? []), charge]);
@@ -73,13 +97,17 @@ function checkCharges({ rows, charges }: History, finished: Map<string, Finished
   const strangers = [...calls.keys()].filter((id) => !known.has(id));
   return [
     ...strangers.map((job) => ({ invariant: "I6", job, sentence: "charged, and is no order" })),
-    ...orders.flatMap(({ id }) => {
+    ...orders.flatMap(({ id, payload }) => {
       const end = finished.get(id);
+      const { n } = JSON.parse(payload) as { n: number };
       const charged = calls.get(id) ?? [];
       const times = charged.reduce((sum, one) => sum + one.calls, 0);
       const sentence = `is ${end?.status}, charged under ${charged.length} keys in ${times} calls`;
       const isWrong =
-        charged.length > 1 || (end?.status === "done" && times === 0) || times > (end?.epoch ?? 0);
+        charged.length > 1 ||
+        charged.some(({ cents }) => cents !== n * 100) ||
+        (end?.status === "done" && times === 0) ||
+        times > (end?.epoch ?? 0);
       return isWrong ? [{ invariant: "I6", job: id, sentence }] : [];
     }),
   ];

@@ -76,7 +76,7 @@ export interface Rows {
     readonly epoch: number;
     readonly attempts: number;
     readonly crashes: number;
-    readonly attemptsMax: number;
+    readonly maxAttempts: number;
     readonly worker: string | null;
     readonly result: string | null;
   }[];
@@ -96,6 +96,7 @@ export interface Rows {
 /** What the bank was asked to do, by the key it was given. */
 export interface Charges {
   readonly key: string;
+  readonly cents: number;
   readonly calls: number;
 }
 

@@ -3,6 +3,7 @@ import type { History, Rows, Said, Violation } from "./history.ts";
 import type { Positions } from "./positions.ts";
 
 type Finished = Rows["finished"][number];
+
 type Attempt = Rows["attempts"][number];
 
 export interface Accepted {
@@ -98,7 +99,7 @@ function checkCounters(
       job.attempts >= charged && job.attempts <= chargedMost,
       `counts ${job.attempts} attempts where ${charged} were charged`,
     ],
-    [job.attempts <= job.attemptsMax, `had ${job.attempts} attempts of ${job.attemptsMax}`],
+    [job.attempts <= job.maxAttempts, `had ${job.attempts} attempts of ${job.maxAttempts}`],
     [job.crashes === crashes, `counts ${job.crashes} crashes where there were ${crashes}`],
   ];
   return checks.filter(([held]) => !held).map(([, sentence]) => ["I7", sentence]);

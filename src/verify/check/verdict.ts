@@ -1,7 +1,7 @@
 /** Holds everything that a run left behind against what is promised. */
-import { checkEffects } from "./effects.ts";
+import { checkEffects, countEffects, type Effects } from "./effects.ts";
 import type { History, Violation } from "./history.ts";
-import { checkAttempts, checkJobs, type Accepted } from "./jobs.ts";
+import { type Accepted, checkAttempts, checkJobs } from "./jobs.ts";
 import { Positions } from "./positions.ts";
 import { checkRecovery, type Recovery } from "./recovery.ts";
 
@@ -11,6 +11,9 @@ export interface Verdict {
   readonly accepted: Accepted;
   /** How often jobs were claimed. */
   readonly attempts: number;
+  /** How many of these ended because the lease did. */
+  readonly crashed: number;
+  readonly effects: Effects;
   readonly byStatus: Readonly<Record<string, number>>;
   readonly edges: Readonly<Record<string, number>>;
   /** Rows that the witness wrote. */
@@ -40,6 +43,8 @@ export async function judge(history: History): Promise<Verdict> {
     jobs,
     accepted,
     attempts: positions.claims.length,
+    crashed: history.rows.attempts.filter(({ outcome }) => outcome === "crashed").length,
+    effects: countEffects(history),
     byStatus: countBy(history.rows.finished.map(({ status }) => status)),
     edges: Object.fromEntries(positions.edges),
     witnessed: positions.seen,

@@ -1,0 +1,286 @@
+/**
+ * Raises and resolves alerts by what monitors observe, and sees to it that somebody hears of them.
+ *
+ * Any number of processes do so at once; the database lets one of them make each change, and that one logs it. Nothing here throws
+ * into the loop of a monitor: a database that is away is logged once, and the next observation is another chance.
+ */
+import { describeError } from "../core/error-record.ts";
+import { InvalidArgumentError, StoreRefusedError } from "../core/errors.ts";
+import type { Severity } from "../core/finding.ts";
+import { isId, makeIds } from "../core/id.ts";
+import type { Logger } from "../core/log.ts";
+import { checkKnown, checkWhole } from "../core/options.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { JobsStore } from "../jobs/store.ts";
+import type { Observation } from "../monitoring/observation.ts";
+import type { WorkersStore } from "../registry/store.ts";
+import { activeStates } from "../registry/worker-record.ts";
+import {
+  type Alert,
+  type AlertFilter,
+  alertOf,
+  type AlertRecord,
+  type AlertRule,
+  type AlertView,
+  asSighted,
+  type Trouble,
+} from "./alert.ts";
+import { Deliveries } from "./delivery.ts";
+import { type AlertOptions, alertSettings } from "./options.ts";
+import { alertRules, ruleNameOf } from "./rules.ts";
+import type { AlertsStore } from "./store.ts";
+import { type WebhookOptions, Webhooks } from "./webhook.ts";
+
+/** The parts of the store that are used here. */
+interface Stores {
+  readonly alerts: AlertsStore;
+  readonly jobs: JobsStore;
+  readonly workers: WorkersStore;
+}
+
+export interface AlertsParts {
+  readonly holdfast: {
+    /** @internal */
+    readonly store: Stores;
+    readonly runtime: Runtime;
+    readonly logger: Logger;
+  };
+  /** From when on something is worth an alert. */
+  readonly rules?: AlertOptions;
+  /** Who is told. All processes should have the same: whoever makes a change writes who is to hear of it. */
+  readonly webhooks?: WebhookOptions;
+}
+
+const OPEN_MAX = 1_000;
+
+/** Of one rule; what is beyond is left out, those that are open last of all. */
+const SUBJECTS_MAX = 50;
+
+const WORKERS_MAX = 1_000;
+
+/** What was seen longer ago than this tells nothing about now: the process may have stood still. */
+const OBSERVATION_MS_MAX = 60_000;
+
+/** What no rule can tell about any more is over after this long: the rule is gone, or a canary is no longer sent. */
+const FORGOTTEN_MS = 24 * 3_600_000;
+
+/** How long alerts that are over can be looked at. */
+const KEEP_RESOLVED_MS = 30 * 24 * 3_600_000;
+
+const PRUNE_EVERY_MS = 3_600_000;
+
+const PRUNE_MAX = 500;
+
+const LEVELS = {
+  info: "info",
+  warning: "warn",
+  critical: "error",
+} as const satisfies Record<Severity, keyof Logger>;
+
+export class Alerts {
+  readonly rules: readonly AlertRule[];
+  readonly #store: Stores;
+  readonly #runtime: Runtime;
+  readonly #logger: Logger;
+  readonly #targets: readonly string[];
+  readonly #deliveries: Deliveries | null;
+  readonly #quietMs: number;
+  readonly #newId: () => string;
+  #looking: Promise<void> | null = null;
+  #isStopped = false;
+  #failures = 0;
+  #prunedAt = -Infinity;
+
+  constructor({ holdfast, rules, webhooks }: AlertsParts) {
+    const { store, runtime, logger } = holdfast;
+    this.rules = alertRules(rules);
+    this.#quietMs = alertSettings(rules).quiet;
+    this.#store = store;
+    this.#runtime = runtime;
+    this.#logger = logger;
+    this.#newId = makeIds(runtime);
+    const hooks = webhooks === undefined ? null : new Webhooks(webhooks, runtime);
+    this.#targets = hooks?.targets ?? [];
+    this.#deliveries =
+      hooks === null || hooks.targets.length === 0
+        ? null
+        : new Deliveries({ store, runtime, logger, webhooks: hooks });
+  }
+
+  /** Never throws. One at a time: what is observed while the one before is written is left out. */
+  async observe(observation: Observation): Promise<void> {
+    if (this.#isStopped || this.#looking !== null || this.#isOld(observation)) return;
+    this.#looking = this.#look(observation).then(
+      () => this.#works(),
+      (error: unknown) => this.#fails(error),
+    );
+    await this.#looking;
+    this.#looking = null;
+  }
+
+  /** Those that were noticed last first. */
+  list(filter?: AlertsFilter): Promise<Alert[]> {
+    return listAlerts(this.#store.alerts, filter);
+  }
+
+  /** Sends what is due, without waiting for its turn. Returns how many it was. */
+  async sendDue(): Promise<number> {
+    return (await this.#deliveries?.sendDue()) ?? 0;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#looking;
+    await this.#deliveries?.stop();
+  }
+
+  #isOld({ at }: Observation): boolean {
+    return this.#runtime.now() - at > OBSERVATION_MS_MAX;
+  }
+
+  async #look(observation: Observation): Promise<void> {
+    const { now, alerts } = await this.#store.alerts.open(OPEN_MAX);
+    const view: AlertView = { observation, now, worked: await this.#worked() };
+    const open = Map.groupBy(alerts, ({ rule }) => ruleNameOf(rule));
+    for (const rule of this.rules) {
+      await this.#apply(rule, view, open.get(rule.name) ?? []);
+      open.delete(rule.name);
+    }
+    // Of rules that this version does not know.
+    for (const others of open.values()) await this.#forget(others, now);
+    await this.#prune();
+  }
+
+  /** The queues that workers take jobs from, registered or not; one that is stopping takes none. */
+  async #worked(): Promise<ReadonlySet<string> | null> {
+    const workers = await this.#store.workers.list({ alive: true, limit: WORKERS_MAX });
+    if (workers.length === WORKERS_MAX) return null;
+    const active = workers.filter(({ status }) => activeStates.some((state) => state === status));
+    const outside = await this.#store.workers.outsideQueues();
+    return new Set([...active.flatMap(({ queues }) => queues), ...outside]);
+  }
+
+  async #apply(rule: AlertRule, view: AlertView, open: readonly AlertRecord[]): Promise<void> {
+    const raised = open.filter(({ status }) => status === "raised");
+    const found = this.#find(rule, view, new Set(raised.map(({ subject }) => subject)));
+    if (found === null) return this.#forget(open, view.now);
+    const known = new Set(open.map(keyOf));
+    const sighted = found.map((trouble) => asSighted(rule, trouble));
+    const told = sighted
+      .toSorted((a, b) => Number(known.has(keyOf(b))) - Number(known.has(keyOf(a))))
+      .slice(0, SUBJECTS_MAX);
+    for (const one of told) await this.#note(one);
+    const held = new Set(told.map(keyOf));
+    for (const alert of open) if (!held.has(keyOf(alert))) await this.#clear(alert, this.#quietMs);
+  }
+
+  /** A rule that throws cannot tell. */
+  #find(rule: AlertRule, view: AlertView, raised: ReadonlySet<string>): readonly Trouble[] | null {
+    try {
+      return rule.find(view, raised);
+    } catch (error) {
+      const facts = { event: "alert:rule-failed", rule: rule.name, err: error };
+      this.#logger.error(facts, `the rule ${rule.name} failed`);
+      return null;
+    }
+  }
+
+  async #note(sighted: ReturnType<typeof asSighted>): Promise<void> {
+    const { rule, subject, severity, message } = sighted;
+    try {
+      const targets = this.#targets;
+      const { change, id } = await this.#store.alerts.note({
+        ...sighted,
+        id: this.#newId(),
+        targets,
+      });
+      if (change !== "raised") return;
+      const facts = { event: "alert:raised", alert: id, rule, subject, severity };
+      this.#logger[LEVELS[severity]](facts, `alert raised: ${message}`);
+      this.#deliveries?.wake();
+    } catch (error) {
+      // The database has something against this one; there are others.
+      if (!(error instanceof StoreRefusedError)) throw error;
+      const facts = { event: "alert:not-written", rule, subject, err: error };
+      this.#logger.error(facts, `alert not written: ${message}`);
+    }
+  }
+
+  async #clear(alert: AlertRecord, quietMs: number): Promise<void> {
+    const { id, rule, subject, severity, message, seenAt } = alert;
+    const targets = this.#targets;
+    const clearing = { alert: id, id: this.#newId(), seenAt, quietMs, targets };
+    if ((await this.#store.alerts.clear(clearing)) !== "resolved") return;
+    const facts = { event: "alert:resolved", alert: id, rule, subject, severity };
+    this.#logger.info(facts, `alert resolved: ${message}`);
+    this.#deliveries?.wake();
+  }
+
+  async #forget(open: readonly AlertRecord[], now: number): Promise<void> {
+    for (const alert of open) {
+      if (now - alert.seenAt >= FORGOTTEN_MS) await this.#clear(alert, FORGOTTEN_MS);
+    }
+  }
+
+  async #prune(): Promise<void> {
+    const now = this.#runtime.monotonic();
+    if (now - this.#prunedAt < PRUNE_EVERY_MS) return;
+    const pruned = await this.#store.alerts.prune({ forMs: KEEP_RESOLVED_MS, limit: PRUNE_MAX });
+    // A full batch means there may be more: the next observation goes on.
+    if (pruned < PRUNE_MAX) this.#prunedAt = now;
+  }
+
+  #works(): void {
+    if (this.#failures === 0) return;
+    this.#logger.info({ failures: this.#failures }, "alerts: works again");
+    this.#failures = 0;
+  }
+
+  #fails(error: unknown): void {
+    if (this.#failures === 0) {
+      const { name, message } = describeError(error);
+      this.#logger.error({ err: error }, `alerts: ${name}: ${message}`);
+    }
+    this.#failures += 1;
+  }
+}
+
+function keyOf({ rule, subject }: { readonly rule: string; readonly subject: string }): string {
+  return JSON.stringify([rule, subject]);
+}
+
+// Alerts for people and programs that look.
+
+export interface AlertsFilter {
+  /** Raised ones (the default), those with what is pending, or all that were ever raised. */
+  readonly which?: AlertFilter["which"];
+  /** Only those that were noticed before the one with this id: the last of the page before. */
+  readonly before?: string;
+  readonly limit?: number;
+}
+
+const KNOWN = new Set(["which", "before", "limit"]);
+
+const KINDS: readonly string[] = ["raised", "open", "all"] satisfies AlertFilter["which"][];
+
+export const LIMIT_DEFAULT = 50;
+
+const LIMIT_MAX = 1_000;
+
+/** Those that were noticed last first. */
+export async function listAlerts(alerts: AlertsStore, filter: AlertsFilter = {}): Promise<Alert[]> {
+  checkKnown(filter, KNOWN);
+  const { which = "raised", before } = filter;
+  if (!KINDS.includes(which)) {
+    throw new InvalidArgumentError({
+      field: "which",
+      problem: `must be one of: ${KINDS.join(", ")}.`,
+    });
+  }
+  if (before !== undefined && !isId(before)) {
+    throw new InvalidArgumentError({ field: "before", problem: "must be the id of an alert." });
+  }
+  const limit = checkWhole("limit", filter.limit ?? LIMIT_DEFAULT, { least: 1, most: LIMIT_MAX });
+  const records = await alerts.list({ which, limit, ...(before === undefined ? {} : { before }) });
+  return records.map(alertOf);
+}

@@ -1,0 +1,195 @@
+/**
+ * Delivers alerts: runs the jobs of the reserved queue.
+ *
+ * Every process with a monitor does it, so that alerts are delivered also where no worker runs. It claims only jobs for the
+ * webhooks that it knows. A webhook gets an event at least once, and twice when a process dies after sending it: the id in
+ * the header stays the same.
+ */
+import { encodeError } from "../core/error-record.ts";
+import { makeIds } from "../core/id.ts";
+import { finalStatuses, type Outcome } from "../core/job.ts";
+import { decode } from "../core/json.ts";
+import type { Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { ALERT_QUEUE } from "../core/name.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { ClaimedJob, JobsStore } from "../jobs/store.ts";
+import {
+  alertEvents,
+  alertOf,
+  DELIVERY_ATTEMPTS_MAX,
+  type DeliveryInput,
+  deliveryKey,
+  deliveryTask,
+  targetOf,
+} from "./alert.ts";
+import type { AlertsStore } from "./store.ts";
+import { REQUEST_MS_MAX, type WebhookAnswer } from "./webhook-request.ts";
+import type { Webhooks } from "./webhook.ts";
+
+/** The parts of the store that are used here. */
+interface Stores {
+  readonly alerts: AlertsStore;
+  readonly jobs: JobsStore;
+}
+
+const AT_ONCE = 10;
+
+const LOOK_MS = 5_000;
+
+/** Longer than a request takes, so no lease has to be renewed. */
+const LEASE_MS = 3 * REQUEST_MS_MAX;
+
+const GRACE_MS = 2_000;
+
+const PROMOTE_MAX = 1_000;
+
+const RETRY_MS_FIRST = 5_000;
+
+const RETRY_MS_MAX = 10 * 60_000;
+
+const NO_ALERT = "There is no such alert any more.";
+
+export interface DeliveriesParts {
+  readonly store: Stores;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly webhooks: Webhooks;
+}
+
+export class Deliveries {
+  readonly #parts: DeliveriesParts;
+  readonly #worker: string;
+  readonly #loop: Loop;
+  readonly #stopping = new AbortController();
+
+  constructor(parts: DeliveriesParts) {
+    this.#parts = parts;
+    const { runtime, logger } = parts;
+    this.#worker = `${ALERT_QUEUE}-${makeIds(runtime)()}`;
+    const once = async (): Promise<number> => ((await this.sendDue()) < AT_ONCE ? LOOK_MS : 0);
+    this.#loop = new Loop({ name: "alerts", runtime, logger, once, background: true });
+  }
+
+  /** There may be something to send. */
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  /** Releases what is being sent: no process waits at its end for a slow webhook. */
+  stop(): Promise<void> {
+    this.#stopping.abort(new Error("this process ended"));
+    return this.#loop.stop();
+  }
+
+  /** Returns how many jobs it ran. */
+  async sendDue(): Promise<number> {
+    const { store, webhooks } = this.#parts;
+    await this.#bringBack();
+    if (!(await store.jobs.hasPending(ALERT_QUEUE))) return 0;
+    const jobs = await store.jobs.claim({
+      worker: this.#worker,
+      queues: [ALERT_QUEUE],
+      tasks: webhooks.targets.map(deliveryTask),
+      limit: AT_ONCE,
+      leaseMs: LEASE_MS,
+    });
+    await Promise.all(jobs.map((job) => this.#run(job)));
+    return jobs.length;
+  }
+
+  /** Workers do the same for all queues, but there may be none. */
+  async #bringBack(): Promise<void> {
+    const { store } = this.#parts;
+    const { dueInMs, leaseEndsInMs } = await store.jobs.upcoming();
+    if (leaseEndsInMs !== null && leaseEndsInMs < -GRACE_MS) {
+      const chore = { graceMs: GRACE_MS, crashesMax: DELIVERY_ATTEMPTS_MAX, limit: AT_ONCE };
+      await store.jobs.reclaimExpired({ ...chore, queue: ALERT_QUEUE });
+    }
+    if (dueInMs !== null && dueInMs <= 0) await store.jobs.promoteDue({ limit: PROMOTE_MAX });
+  }
+
+  async #run(job: ClaimedJob): Promise<void> {
+    const { id, worker, epoch } = job;
+    const outcome = await this.#outcomeOf(job);
+    await this.#parts.store.jobs.settle([{ id, worker, epoch, outcome }]);
+  }
+
+  async #outcomeOf(job: ClaimedJob): Promise<Outcome> {
+    const { store, webhooks } = this.#parts;
+    const { signal } = this.#stopping;
+    const input = inputOf(job);
+    const record = input === null ? null : await store.alerts.find(input.alert);
+    if (input === null || record === null) return { kind: "failed", error: asError(NO_ALERT) };
+    const waitMs = await this.#waitMs(job, input);
+    if (waitMs !== null) return { kind: "suspended", delayMs: waitMs };
+    const message = { event: input.event, alert: alertOf(record) };
+    const answer = await webhooks.send(targetOf(job.task), message, signal);
+    if (answer.ok) return { kind: "done", result: JSON.stringify({ status: answer.status }) };
+    if (signal.aborted) return { kind: "released" };
+    return this.#failed(job, input, answer);
+  }
+
+  /** `resolved` is not sent before `raised` was delivered or given up. Null: it need not wait. */
+  async #waitMs({ task }: ClaimedJob, { alert, event }: DeliveryInput): Promise<number | null> {
+    if (event !== "resolved") return null;
+    const key = deliveryKey({ alert, event: "raised" });
+    const { store, runtime } = this.#parts;
+    const [raised] = await store.jobs.list({ queue: ALERT_QUEUE, task, key, limit: 1 });
+    if (raised === undefined || finalStatuses.some((status) => status === raised.status))
+      return null;
+    const dueInMs = (raised.dueAt ?? 0) - runtime.now();
+    return Math.min(RETRY_MS_MAX, Math.max(LOOK_MS, dueInMs));
+  }
+
+  #failed(job: ClaimedJob, input: DeliveryInput, { mayRetry, error }: WebhookAnswer): Outcome {
+    const words = error ?? "";
+    const isLast = !mayRetry || job.attempt >= job.maxAttempts;
+    this.#complain(job, input, { words, isLast });
+    if (isLast) return { kind: "failed", error: asError(words) };
+    const delayMs = retryMs(job.attempt, this.#parts.runtime.random());
+    return { kind: "retry", delayMs, error: asError(words) };
+  }
+
+  /** The first failure and the last one; those in between say nothing new. */
+  #complain(
+    { id, task, attempt }: ClaimedJob,
+    { alert, event }: DeliveryInput,
+    { words, isLast }: { readonly words: string; readonly isLast: boolean },
+  ): void {
+    const { logger, webhooks } = this.#parts;
+    const webhook = webhooks.originOf(targetOf(task));
+    const facts = {
+      event: "alert:not-sent",
+      alert,
+      change: event,
+      webhook,
+      job: id,
+      tries: attempt,
+      error: words,
+    };
+    const what = `${webhook} was not told that an alert is ${event}`;
+    if (isLast) logger.error(facts, `${what}, and will not be: ${words}`);
+    else if (attempt === 1) logger.warn(facts, `${what} yet: ${words}`);
+  }
+}
+
+/** Null: another program enqueued the job, with an input of its own. */
+function inputOf({ payload }: ClaimedJob): DeliveryInput | null {
+  try {
+    const { alert, event } = decode(payload) as DeliveryInput;
+    return typeof alert === "string" && alertEvents.includes(event) ? { alert, event } : null;
+  } catch {
+    return null;
+  }
+}
+
+function asError(message: string): string {
+  return encodeError({ name: "NotDelivered", message });
+}
+
+/** Twice as long after every try, and by chance up to half of that less, so that those who failed together do not stay together. */
+export function retryMs(tries: number, random: number): number {
+  const most = Math.min(RETRY_MS_MAX, RETRY_MS_FIRST * 2 ** (tries - 1));
+  return Math.round(most * (1 - random / 2));
+}

@@ -1,0 +1,193 @@
+/** Settings of the monitor and of webhooks, and the thresholds of alerts. */
+import {
+  DAY,
+  list,
+  SECOND,
+  secret,
+  setting,
+  settled,
+  span,
+  webUrl,
+  yesOrNo,
+} from "../config/kind.ts";
+import { type Duration, formatMs, toMs } from "../core/duration.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { checkKnown, checkWhole, shownNumber } from "../core/options.ts";
+
+/** To so many addresses alerts are sent at most. */
+export const WEBHOOKS_MAX = 10;
+
+export const monitoringSettings = {
+  monitor: settled({
+    group: "Monitoring",
+    env: ["MONITOR_INTERVAL_MS"],
+    flag: "--monitor <duration>",
+    file: "monitor",
+    kind: span({ least: SECOND, most: DAY, off: true }),
+    initial: 30 * SECOND,
+    about: "How often the monitor runs; 0 turns it off.",
+  }),
+  canary: settled({
+    group: "Monitoring",
+    env: ["HOLDFAST_CANARY_INTERVAL_MS"],
+    flag: "--canary <duration>",
+    file: "canary",
+    kind: span({ least: SECOND, most: DAY, off: true }),
+    initial: 0,
+    about: "How often to enqueue a canary job that tests the whole system; 0 turns it off.",
+  }),
+  webhookUrls: setting({
+    group: "Monitoring",
+    env: ["HOLDFAST_WEBHOOK_URLS"],
+    flag: null,
+    file: "webhooks.urls",
+    kind: list(webUrl(), WEBHOOKS_MAX),
+    initial: null,
+    about: "Comma-separated webhook URLs that receive alerts.",
+  }),
+  webhookSecret: setting({
+    group: "Monitoring",
+    env: ["HOLDFAST_WEBHOOK_SECRET"],
+    flag: null,
+    file: "webhooks.secret",
+    kind: secret(),
+    initial: null,
+    about: "The key that signs webhook requests.",
+  }),
+  webhookPrivate: settled({
+    group: "Monitoring",
+    env: ["HOLDFAST_WEBHOOK_PRIVATE"],
+    flag: null,
+    file: "webhooks.private",
+    kind: yesOrNo(),
+    initial: false,
+    about: "Whether webhook URLs may point to private networks.",
+  }),
+};
+
+/** When a condition raises an alert. Every threshold has a default. */
+export interface AlertOptions {
+  /** A worker has given no sign of life for this long. Default 1 min. */
+  readonly staleFor?: Duration;
+  /** A worker that is stopping has not come to its end for this long. Default 2 min. */
+  readonly hungFor?: Duration;
+  /** Workers of one name run different builds for this long: longer than a deployment takes. Default 10 min. */
+  readonly driftFor?: Duration;
+  /** A lease is over for this long, and nobody took its job back. Default 1 min. */
+  readonly leaseFor?: Duration;
+  /** Any other check finds something for this long; what is critical is told at once. Default 1 min. */
+  readonly findingFor?: Duration;
+  /** A pending job has waited for longer than this. Default 5 min. */
+  readonly pendingAge?: Duration;
+  /** Nobody works on a queue with pending jobs for this long. Default 2 min. */
+  readonly unworkedFor?: Duration;
+  /** More than this share of the jobs that ended have failed. Default 0.5. */
+  readonly failureShare?: number;
+  /** … of those that ended within this time. Default 5 min. */
+  readonly failureWindow?: Duration;
+  /** … if at least this many did. Default 20. */
+  readonly failureEndings?: number;
+  /** At least this many jobs became dead letters. Default 10. */
+  readonly deadLetters?: number;
+  /** … within this time. Default 10 min. */
+  readonly deadLetterWindow?: Duration;
+  /** More than this many jobs are pending, and more arrive than end. Default 1,000. */
+  readonly backlog?: number;
+  /** … over this time. Default 10 min. */
+  readonly backlogWindow?: Duration;
+  /** At least this many callers did not get a lock of a type in time, within 5 min. Default 5. */
+  readonly lockTimeouts?: number;
+  /** One in twenty acquisitions of a type of lock waited for longer than this, within 5 min. Default 1 s. */
+  readonly lockWait?: Duration;
+  /** A canary was not picked up within this time. Default 30 s. */
+  readonly canaryLate?: Duration;
+  /** A canary has not been picked up at all for this long. Default 5 min. */
+  readonly canaryLost?: Duration;
+  /** Nobody has counted for this long. Default 3 min. */
+  readonly statsAge?: Duration;
+  /** What was raised is resolved when it has not been seen for this long. Default 1 min. */
+  readonly quiet?: Duration;
+}
+
+/** The same, in milliseconds where it is a span. */
+export type AlertSettings = { readonly [Name in keyof Required<AlertOptions>]: number };
+
+const SECOND_MS = 1_000;
+
+const MINUTE_MS = 60 * SECOND_MS;
+
+/** An observation has the minutes of a quarter of an hour. */
+const WINDOW_MS_MAX = 15 * MINUTE_MS;
+
+const FOR_MS_MAX = 24 * 60 * MINUTE_MS;
+
+const COUNT_MAX = 1_000_000_000;
+
+const holds = { least: 0, most: FOR_MS_MAX };
+
+const ages = { least: SECOND_MS, most: FOR_MS_MAX };
+
+const windows = { least: MINUTE_MS, most: WINDOW_MS_MAX };
+
+interface Range {
+  readonly least: number;
+  readonly most: number;
+}
+
+const spans: Readonly<Record<string, { readonly by: number; readonly range: Range }>> = {
+  staleFor: { by: MINUTE_MS, range: holds },
+  hungFor: { by: 2 * MINUTE_MS, range: holds },
+  driftFor: { by: 10 * MINUTE_MS, range: holds },
+  leaseFor: { by: MINUTE_MS, range: holds },
+  findingFor: { by: MINUTE_MS, range: holds },
+  pendingAge: { by: 5 * MINUTE_MS, range: ages },
+  unworkedFor: { by: 2 * MINUTE_MS, range: holds },
+  failureWindow: { by: 5 * MINUTE_MS, range: windows },
+  deadLetterWindow: { by: 10 * MINUTE_MS, range: windows },
+  backlogWindow: { by: 10 * MINUTE_MS, range: windows },
+  lockWait: { by: SECOND_MS, range: { least: 1, most: FOR_MS_MAX } },
+  canaryLate: { by: 30 * SECOND_MS, range: ages },
+  canaryLost: { by: 5 * MINUTE_MS, range: ages },
+  statsAge: { by: 3 * MINUTE_MS, range: { least: MINUTE_MS, most: FOR_MS_MAX } },
+  quiet: { by: MINUTE_MS, range: holds },
+};
+
+const counts: Readonly<Record<string, number>> = {
+  failureEndings: 20,
+  deadLetters: 10,
+  backlog: 1_000,
+  lockTimeouts: 5,
+};
+
+const FAILURE_SHARE = 0.5;
+
+const KNOWN = new Set([...Object.keys(spans), ...Object.keys(counts), "failureShare"]);
+
+export function alertSettings(options: AlertOptions = {}): AlertSettings {
+  checkKnown(options, KNOWN);
+  const settings: Record<string, number> = { failureShare: shareOf(options) };
+  for (const [name, { by, range }] of Object.entries(spans)) {
+    const given = options[name as keyof AlertOptions] ?? by;
+    settings[name] = toMs(`alerts.${name}`, given, { min: range.least, max: range.most });
+  }
+  for (const [name, by] of Object.entries(counts)) {
+    const given = (options[name as keyof AlertOptions] ?? by) as number;
+    settings[name] = checkWhole(`alerts.${name}`, given, { least: 1, most: COUNT_MAX });
+  }
+  return checkCanary(settings as AlertSettings);
+}
+
+function shareOf({ failureShare = FAILURE_SHARE }: AlertOptions): number {
+  if (typeof failureShare === "number" && failureShare > 0 && failureShare < 1) return failureShare;
+  const problem = `must be a number between 0 and 1, such as 0.5 for half of them, not ${shownNumber(failureShare)}.`;
+  throw new InvalidArgumentError({ field: "alerts.failureShare", problem });
+}
+
+function checkCanary(settings: AlertSettings): AlertSettings {
+  const { canaryLate, canaryLost } = settings;
+  if (canaryLost >= canaryLate) return settings;
+  throw new InvalidArgumentError({
+    field: "alerts.canaryLost",
+    problem: `must not be shorter than alerts.canaryLate (${formatMs(canaryLate)}): a canary is late before it is lost.`,
+  });
+}

@@ -1,0 +1,285 @@
+/**
+ * One request to a webhook, and what came back.
+ *
+ * The name is resolved first, every address it has is checked, and those that were checked are the ones connected to: a name that
+ * says something else a moment later changes nothing. Redirects are not followed. Everything has an end: the whole takes ten
+ * seconds at most, and of an answer no more is read than a person would.
+ */
+import type { request as Begin, ClientRequest, IncomingMessage } from "node:http";
+import { BlockList, isIP, type LookupFunction } from "node:net";
+import { urlToHttpOptions } from "node:url";
+import { formatMs } from "../core/duration.ts";
+import { describeError } from "../core/error-record.ts";
+import { ipv6Groups } from "../core/ip.ts";
+import type { Runtime } from "../core/runtime.ts";
+
+export const REQUEST_MS_MAX = 10_000;
+
+const ANSWER_BYTES_MAX = 4_096;
+
+const ERROR_LENGTH_MAX = 300;
+
+interface WebhookRequest {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly allowPrivate: boolean;
+  /** Ends it early. */
+  readonly signal?: AbortSignal;
+}
+
+export interface WebhookAnswer {
+  /** It was taken. */
+  readonly ok: boolean;
+  /** Null: there was no answer. */
+  readonly status: number | null;
+  /** How the answer begins. */
+  readonly text: string;
+  /** Why it was not taken, without anything of the address but its origin. */
+  readonly error: string | null;
+  /** It may be taken another time. */
+  readonly mayRetry: boolean;
+}
+
+/** The addresses of a name. */
+export type Resolve = (host: string) => Promise<readonly string[]>;
+
+export const resolveBySystem: Resolve = async (host) => {
+  const { lookup } = await import("node:dns/promises"); // most have no webhooks
+  const found = await lookup(host, { all: true, order: "verbatim" });
+  return found.map(({ address }) => address);
+};
+
+/** Where no request is made, and none ever will be. */
+class Refused extends Error {}
+
+export async function ask(
+  request: WebhookRequest,
+  { runtime, resolve }: { runtime: Runtime; resolve: Resolve },
+): Promise<WebhookAnswer> {
+  const late = new AbortController();
+  const words = `no answer within ${formatMs(REQUEST_MS_MAX)}`;
+  const timer = runtime.timer(REQUEST_MS_MAX, () => late.abort(new Error(words)));
+  const { signal = late.signal } = request;
+  const end = AbortSignal.any([late.signal, signal]);
+  try {
+    const addresses = await addressesOf(request, resolve, end);
+    return await post(request, addresses, end);
+  } catch (error) {
+    const mayRetry = !(error instanceof Refused);
+    return { ok: false, status: null, text: "", error: inWords(error), mayRetry };
+  } finally {
+    timer.cancel();
+  }
+}
+
+async function addressesOf(
+  { url, allowPrivate }: WebhookRequest,
+  resolve: Resolve,
+  end: AbortSignal,
+): Promise<readonly string[]> {
+  const host = hostOf(url);
+  const addresses = isIP(host) === 0 ? await orEnd(resolve(host), end) : [host];
+  if (addresses.length === 0) throw new Error(`${host} has no address`);
+  const refusal = refusalOf(url, addresses, allowPrivate);
+  if (refusal !== null) throw new Refused(refusal);
+  return addresses;
+}
+
+/** Why none of these may be asked; null: they may. */
+export function refusalOf(
+  url: URL,
+  addresses: readonly string[],
+  allowPrivate: boolean,
+): string | null {
+  const inside = addresses.find((address) => !isPublic(address));
+  if (inside !== undefined && !allowPrivate) {
+    return `${hostOf(url)} is ${inside}, which is not a public address; private ones have to be allowed`;
+  }
+  if (url.protocol === "http:" && addresses.some(isPublic)) {
+    return `${hostOf(url)} is public; what goes there has to go by https`;
+  }
+  return null;
+}
+
+/** Without the brackets of IPv6. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+function orEnd<T>(promise: Promise<T>, end: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    whenOver(end, reject);
+    promise.then(resolve, reject);
+  });
+}
+
+function whenOver(end: AbortSignal, hear: (why: Error) => void): void {
+  const tell = (): void => hear(end.reason as Error);
+  if (end.aborted) tell();
+  else end.addEventListener("abort", tell, { once: true });
+}
+
+async function post(
+  { url, headers, body }: WebhookRequest,
+  addresses: readonly string[],
+  end: AbortSignal,
+): Promise<WebhookAnswer> {
+  const begin = await protocolOf(url);
+  return new Promise((resolve, reject) => {
+    const request = begin({
+      ...urlToHttpOptions(url),
+      method: "POST",
+      headers: { ...headers, "content-length": Buffer.byteLength(body) },
+      lookup: pinnedTo(addresses),
+      agent: false, // one that is shared may have another idea of where to connect to
+    });
+    request.on("response", (response) => resolve(read(response, request)));
+    request.on("error", reject);
+    // As when somebody wants to speak another protocol: there is no answer, and no error.
+    request.on("close", () => reject(new Error("the connection was closed without an answer")));
+    whenOver(end, (why) => request.destroy(why));
+    request.end(body);
+  });
+}
+
+/** Loaded when there is something to send: most processes never do, and these take several megabytes. */
+async function protocolOf(url: URL): Promise<typeof Begin> {
+  const { request } = await (url.protocol === "https:"
+    ? import("node:https")
+    : import("node:http"));
+  return request;
+}
+
+/** Only asked for names: an address is connected to as it is. */
+function pinnedTo(addresses: readonly string[]): LookupFunction {
+  const all = addresses.map((address) => ({ address, family: isIP(address) }));
+  return (_host, options, give) => {
+    const [first = { address: "", family: 0 }] = all;
+    if (options.all === true) give(null, all);
+    else give(null, first.address, first.family);
+  };
+}
+
+/** Its status is known by now, so whatever becomes of the rest is no error. */
+async function read(response: IncomingMessage, request: ClientRequest): Promise<WebhookAnswer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of response) {
+      chunks.push(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+      if (bytes >= ANSWER_BYTES_MAX) break;
+    }
+  } catch {
+    // It was cut off.
+  } finally {
+    request.destroy();
+  }
+  const text = Buffer.concat(chunks).subarray(0, ANSWER_BYTES_MAX).toString("utf8");
+  return judged(response.statusCode ?? 0, text);
+}
+
+const TOO_SOON = new Set([408, 425, 429]);
+
+function judged(status: number, text: string): WebhookAnswer {
+  const ok = status >= 200 && status < 300;
+  const mayRetry = status >= 500 || TOO_SOON.has(status);
+  const isRedirect = status >= 300 && status < 400;
+  const error = isRedirect
+    ? `it answered with ${status}: redirects are not followed; give the address it leads to`
+    : `it answered with ${status}`;
+  return { ok, status, text, error: ok ? null : error, mayRetry };
+}
+
+function inWords(error: unknown): string {
+  const { message, code } = describeError(error);
+  return (message === "" ? (code ?? "unknown error") : message).slice(0, ERROR_LENGTH_MAX);
+}
+
+// Which addresses belong to everybody, and which to this machine or its surroundings.
+//
+// A request that somebody else may aim must not reach what stands behind the same wall as we do: a database, the service of a
+// cloud that hands out credentials. So an address counts as public only if it is known to be. Addresses of IPv6 that carry one
+// of IPv4 are judged by that.
+
+/** Of IPv4, all but these are public. */
+const NOT_PUBLIC: readonly (readonly [net: string, bits: number])[] = [
+  ["0.0.0.0", 8], // this host
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10], // carriers' own; clouds have metadata here
+  ["127.0.0.0", 8],
+  ["168.63.129.16", 32], // a cloud's own service, on an address that looks public
+  ["169.254.0.0", 16], // link-local; metadata of most clouds
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24], // documentation
+  ["192.31.196.0", 24], // AS112, which answers for names of private networks
+  ["192.52.193.0", 24], // relays of multicast (AMT)
+  ["192.88.99.0", 24], // relays to 6to4
+  ["192.168.0.0", 16],
+  ["192.175.48.0", 24], // AS112
+  ["198.18.0.0", 15], // benchmarks
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 4], // multicast
+  ["240.0.0.0", 4], // reserved, and broadcast
+];
+
+/** Of IPv6, these may be public … */
+const GLOBAL = "2000::";
+
+const GLOBAL_BITS = 3;
+
+/** … but for these. */
+const NOT_PUBLIC_6: readonly (readonly [net: string, bits: number])[] = [
+  ["2001::", 23], // protocols, among them Teredo, which carries an address of IPv4 in disguise
+  ["2001:db8::", 32], // documentation
+  ["2002::", 16], // 6to4: carries one, too
+  ["2620:4f:8000::", 48], // AS112
+  ["3fff::", 20], // documentation
+];
+
+/** What an address of IPv4 looks like as one of IPv6: mapped, and through NAT64. */
+const CARRIERS = ["::ffff:", "64:ff9b::"];
+
+const CARRIER_BITS = 96;
+
+const ISATAP = 0x5efe;
+
+/** The bit of an interface's number that says whether it is unique in the world; ISATAP sets it or not. */
+const UNIVERSAL = 0x200;
+
+const refused = new BlockList();
+
+const possible = new BlockList();
+
+possible.addSubnet(GLOBAL, GLOBAL_BITS, "ipv6");
+
+for (const [net, bits] of NOT_PUBLIC_6) refused.addSubnet(net, bits, "ipv6");
+
+for (const [net, bits] of NOT_PUBLIC) refused.addSubnet(net, bits, "ipv4");
+
+for (const carrier of CARRIERS) {
+  possible.addSubnet(`${carrier}0.0.0.0`, CARRIER_BITS, "ipv6");
+  for (const [net, bits] of NOT_PUBLIC) {
+    refused.addSubnet(`${carrier}${net}`, CARRIER_BITS + bits, "ipv6");
+  }
+}
+
+/** Whether an address, as a resolver gives it, is public. What is no address is not. */
+export function isPublic(address: string): boolean {
+  const family = isIP(address);
+  if (family === 4) return !refused.check(address, "ipv4");
+  // One with a zone means a network of this machine.
+  if (family === 0 || address.includes("%")) return false;
+  return (
+    possible.check(address, "ipv6") && !refused.check(address, "ipv6") && !isTunnelled(address)
+  );
+}
+
+/** ISATAP: in any network, the lower half is 0:5efe or 200:5efe and an address of IPv4. */
+function isTunnelled(address: string): boolean {
+  const [, , , , first = 0, second] = ipv6Groups(address) ?? [];
+  return second === ISATAP && (first | UNIVERSAL) === UNIVERSAL;
+}

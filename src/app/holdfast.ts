@@ -1,0 +1,439 @@
+/** What an application calls to hand over jobs and to see what became of them. */
+import { Audit } from "../audit/audit.ts";
+import { type Duration, toMs } from "../core/duration.ts";
+import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
+import type { EventType } from "../core/event.ts";
+import { makeIds } from "../core/id.ts";
+import { guardedLogger, type Logger, silentLogger } from "../core/log.ts";
+import { checkKey, checkName } from "../core/name.ts";
+import { checkKnown } from "../core/options.ts";
+import { type Runtime, systemRuntime } from "../core/runtime.ts";
+import type { Task } from "../core/task.ts";
+import { appVersion, checkNode } from "../core/version.ts";
+import type { Place } from "../database/open.ts";
+import {
+  checkPayload,
+  type EnqueueOptions,
+  enqueueTraced,
+  listOf,
+  type OptionsOf,
+} from "../jobs/enqueue.ts";
+import { Job, Jobs } from "../jobs/jobs.ts";
+import { Leases, Subscription } from "../jobs/leases.ts";
+import { Results } from "../jobs/results.ts";
+import { ENQUEUE_BATCH_MAX } from "../jobs/sql-jobs.ts";
+import type { Enqueued, NewJob, QueueStats } from "../jobs/store.ts";
+import type { LockBackend } from "../locks/backend.ts";
+import { Locks, openLocks } from "../locks/locks.ts";
+import type { LockMode } from "../locks/options.ts";
+import { SqlLock } from "../locks/store.ts";
+import { Enqueuer } from "../registry/builds.ts";
+import { Workers } from "../registry/workers.ts";
+import { Watches } from "../reports/reports.ts";
+import { Stats } from "../stats/stats.ts";
+import type { Emitted } from "../steps/events.ts";
+import { checkWorkerOptions, type WorkerOptions } from "../worker/options.ts";
+import { leaveOnSignals } from "../worker/signals.ts";
+import { Worker } from "../worker/worker.ts";
+import { ItemChains } from "../workflows/history.ts";
+import { Workflows } from "../workflows/workflows.ts";
+import { openStore, type Store } from "./store.ts";
+import { Within } from "./user-transaction.ts";
+
+const SUBSCRIBE_OPTIONS = new Set(["poll"]);
+
+interface ClientParts {
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  /** Which build of the application this is. */
+  readonly version: string;
+  /** Where locks are kept. Default: in rows of the store. */
+  readonly locks?: {
+    readonly mode: LockMode;
+    readonly place: LockBackend;
+    readonly ttl?: Duration;
+    readonly wait?: Duration;
+  };
+}
+
+export class Client implements AsyncDisposable {
+  /** @internal */
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly version: string;
+  readonly jobs: Jobs;
+  readonly leases: Leases;
+  readonly workers: Workers;
+  readonly workflows: Workflows;
+  readonly locks: Locks;
+  readonly audit: Audit;
+  readonly figures: Stats;
+  readonly #newId: () => string;
+  readonly #results: Results;
+  readonly #watches: Watches;
+  readonly #enqueuer: Enqueuer;
+  readonly #subscriptions = new Set<Subscription>();
+  /** A signal ends the process once this is closed: results are not waited for any more, and that is not an error. */
+  protected isLeaving = false;
+  #closed = false;
+
+  /** @internal Applications call openHoldfast(). */
+  constructor({ store, runtime, logger, version, locks }: ClientParts) {
+    this.store = store;
+    this.runtime = runtime;
+    this.logger = logger;
+    this.version = version;
+    this.leases = new Leases(store, runtime);
+    this.workers = new Workers(store, runtime);
+    this.figures = new Stats(store.stats);
+    this.#newId = makeIds(runtime);
+    const { mode = "sql", place = new SqlLock(store.locks), ...times } = locks ?? {};
+    const newId = this.#newId;
+    this.locks = new Locks({ mode, place, ...times, store, runtime, logger, newId });
+    this.#results = new Results({ store, runtime, logger });
+    this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
+    this.#watches = new Watches({ store, runtime });
+    const parts = { results: this.#results, watches: this.#watches, newId: this.#newId };
+    this.jobs = new Jobs(store, parts);
+    this.workflows = new Workflows({
+      store,
+      runtime,
+      newId: this.#newId,
+      locks: this.#lockLayer(),
+    });
+    const chains = [new ItemChains(store.items)];
+    this.audit = new Audit({ store: store.audit, chains, newId: this.#newId });
+  }
+
+  /** The first layer of every change of an item, unless somebody does without. */
+  #lockLayer(): Locks | null {
+    return this.locks.mode === "off" ? null : this.locks;
+  }
+
+  /** Accepts one job. Once this resolves, the job is on disk and will not be lost. */
+  async enqueue<Input, Result>(
+    task: Task<Input, Result>,
+    input: NoInfer<Input>,
+    options?: EnqueueOptions,
+  ): Promise<Job<Result>>;
+  /**
+   * By name (`order.ship`, `order.ship@2`), for callers that do not have the task's code. The worker checks the input. Its queue and attempts are not
+   * known here either: `default` and 3 unless given.
+   */
+  async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
+  async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
+    const [job] = await this.#enqueueAll(task, [input], options);
+    return job as Job<unknown>;
+  }
+
+  /**
+   * Accepts many jobs. Every input is checked before the first is written. Up to 5,000 are accepted together or not
+   * at all; more are written in groups of that size, one after the other and in their order, and an error says how many
+   * were accepted: the first ones.
+   */
+  async enqueueMany<Input, Result>(
+    task: Task<Input, Result>,
+    inputs: Iterable<NoInfer<Input>>,
+    options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
+  ): Promise<Job<Result>[]> {
+    const each = options as EnqueueOptions | OptionsOf;
+    return (await this.#enqueueAll(task, listOf(inputs), each)) as Job<Result>[];
+  }
+
+  /**
+   * Says that something happened, under a key, once and for all: jobs that wait for it go on, and those that will wait for
+   * it do not. What was said first stands.
+   */
+  async emit<Payload>(
+    event: EventType<Payload>,
+    key: string,
+    payload: NoInfer<Payload>,
+  ): Promise<Emitted>;
+  async emit(event: EventType, key: string, payload: unknown, ...others: unknown[]) {
+    const said = await checkPayload(event, payload, others);
+    return this.store.steps.emit({ name: event.name, key: checkKey("key", key), payload: said });
+  }
+
+  /**
+   * The verbs inside of a transaction of your own (a `pg` client, a `mysql2` connection, a `DatabaseSync`): what they write
+   * is there if, and when, you commit.
+   */
+  within(tx: unknown): Within {
+    const { store, jobs, runtime, workflows } = this;
+    return new Within({ store, jobs, runtime, workflows, newId: this.#newId, tx });
+  }
+
+  /**
+   * Calls `hear` when a queue has pending jobs: soon after they arrive, and again every `poll` while some are left. For
+   * workers of your own on `leases`. Returns the function that ends it.
+   */
+  subscribe(
+    queue: string,
+    hear: (queue: string) => void | Promise<void>,
+    options: { readonly poll?: Duration } = {},
+  ): () => Promise<void> {
+    this.checkOpen();
+    checkKnown(options, SUBSCRIBE_OPTIONS);
+    if (typeof hear !== "function") {
+      throw new InvalidArgumentError({ field: "hear", problem: "give a function to call." });
+    }
+    const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
+    const subscription = new Subscription(this, { queue: checkName("queue", queue), hear, pollMs });
+    this.#subscriptions.add(subscription);
+    return async () => {
+      this.#subscriptions.delete(subscription);
+      await subscription.stop();
+    };
+  }
+
+  stats(): Promise<QueueStats[]> {
+    return this.store.jobs.stats();
+  }
+
+  /** Whatever would go on by itself must not be started any more. */
+  protected checkOpen(): void {
+    if (this.#closed) throw new ClosedError({ what: "Holdfast" });
+  }
+
+  protected refuseMore(): void {
+    this.#closed = true;
+  }
+
+  async close(): Promise<void> {
+    this.refuseMore();
+    await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
+    this.#watches.stop();
+    await this.#results.stop({ isLeaving: this.isLeaving });
+    await this.#enqueuer.stop();
+    await this.locks.close();
+    await this.store.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #enqueueAll(
+    task: Task | string,
+    inputs: readonly unknown[],
+    options: EnqueueOptions | OptionsOf,
+  ): Promise<Job<unknown>[]> {
+    const enqueueing = { task, inputs, options, newId: this.#newId };
+    const { name, enqueued } = await enqueueTraced(enqueueing, (news) => this.#write(news));
+    this.#enqueuer.note();
+    return enqueued.map((row) => new Job({ ...row, task: name, jobs: this.jobs }));
+  }
+
+  /** In batches, one after the other and in their order. Each is accepted or refused as a whole. */
+  async #write(news: readonly NewJob[]): Promise<Enqueued[]> {
+    const accepted: Enqueued[] = [];
+    for (let at = 0; at < news.length; at += ENQUEUE_BATCH_MAX) {
+      try {
+        accepted.push(...(await this.store.jobs.enqueue(news.slice(at, at + ENQUEUE_BATCH_MAX))));
+      } catch (error) {
+        throw partly(error, accepted.length);
+      }
+      // A large call shall not keep everybody else waiting.
+      await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
+    }
+    return accepted;
+  }
+}
+
+function partly(error: unknown, accepted: number): unknown {
+  if (accepted > 0 && error instanceof Error) error.message += ` (${accepted} jobs were accepted.)`;
+  return error;
+}
+
+// The object an application opens: everything a client can do, and workers.
+
+export interface HoldfastOptions {
+  /** Anything with debug, info, warn and error, such as a pino logger. Default: silence. */
+  readonly logger?: Logger;
+  /** False: the tables must be there already (see `holdfast migrate`). Default true. */
+  readonly migrate?: boolean;
+  /** SQLite: false makes a file that does not exist an error. Default true. */
+  readonly create?: boolean;
+  /** PostgreSQL: the schema that the tables stand in. Default `holdfast`. */
+  readonly schema?: string;
+  /**
+   * A Redis, for locks; and on MySQL and MariaDB for processes to wake each other. Default: HOLDFAST_REDIS_URL, if it is set.
+   */
+  readonly redis?: string;
+  /**
+   * Where locks are kept: in rows of the database, or in Redis. "off": workflows do without. Default: HOLDFAST_LOCKS, else
+   * "redis" if there is one, else "sql".
+   */
+  readonly locks?: LockMode;
+  /** How long a lock lasts that is not extended. Default 15 s. */
+  readonly lockTtl?: Duration;
+  /** How long somebody waits for a lock. Default 10 s. */
+  readonly lockWait?: Duration;
+  /** Which build of the application this is. Default: the git commit, else BUILD_ID. */
+  readonly version?: string;
+  /** Time and randomness; tests bring their own. */
+  readonly runtime?: Runtime;
+}
+
+const LEVELS = ["debug", "info", "warn", "error"] as const;
+
+const KNOWN = new Set([
+  "logger",
+  "migrate",
+  "create",
+  "schema",
+  "redis",
+  "locks",
+  "lockTtl",
+  "lockWait",
+  "version",
+  "runtime",
+]);
+
+/** Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`) or a `pg` pool of your own. */
+export async function openHoldfast(place: Place, options?: HoldfastOptions): Promise<Holdfast>;
+
+/** @internal Takes a store that is open. */
+export async function openHoldfast(
+  place: Place | Store,
+  options?: HoldfastOptions,
+): Promise<Holdfast>;
+
+export async function openHoldfast(
+  place: Place | Store,
+  options: HoldfastOptions = {},
+): Promise<Holdfast> {
+  checkNode();
+  checkKnown(options, KNOWN);
+  const { logger = silentLogger, migrate = true, version, ...others } = options;
+  const { locks, lockTtl, lockWait, ...rest } = others;
+  const { runtime = systemRuntime } = rest;
+  if (LEVELS.some((level) => typeof logger?.[level] !== "function")) {
+    throw new InvalidArgumentError({
+      field: "logger",
+      problem: "give one with debug, info, warn and error, such as a pino logger.",
+    });
+  }
+  if (version !== undefined) checkName("version", version);
+  const store = isStore(place) ? place : await openStore(place, rest);
+  try {
+    await (migrate ? store.migrate() : store.checkSchema());
+    return new Holdfast({
+      store,
+      runtime,
+      logger: guardedLogger(logger),
+      version: version ?? appVersion(systemRuntime),
+      locks: {
+        ...(await openLocks({ locks, redis: rest.redis }, { store, runtime })),
+        ...(lockTtl === undefined ? {} : { ttl: lockTtl }),
+        ...(lockWait === undefined ? {} : { wait: lockWait }),
+      },
+    });
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+function isStore(place: Place | Store): place is Store {
+  return typeof place === "object" && place !== null && "jobs" in place;
+}
+
+export class Holdfast extends Client {
+  readonly #started = new Set<Promise<Worker>>();
+  /** Aborts when those who stand by for a slot need not wait any longer. */
+  readonly #closing = new AbortController();
+
+  async startWorker(options: WorkerOptions): Promise<Worker> {
+    this.checkOpen();
+    const settings = checkWorkerOptions(options, this.version);
+    const { store, runtime, logger, workflows } = this;
+    const { signal } = this.#closing;
+    const ignoreSignals = settings.signals ? leaveOnSignals(this.#leave) : () => {};
+    const client = taskClient(this);
+    const starting = Worker.start({ store, runtime, logger, settings, workflows, client, signal });
+    // From here on, so that a close() meanwhile waits for it and stops it.
+    this.#started.add(starting);
+    try {
+      const worker = await starting;
+      worker.on("worker:stopped", () => {
+        this.#started.delete(starting);
+        ignoreSignals();
+      });
+      return worker;
+    } catch (error) {
+      this.#started.delete(starting);
+      ignoreSignals();
+      // The process ends in a moment, and not because of this.
+      if (this.isLeaving) return new Promise(() => {});
+      throw error;
+    }
+  }
+
+  readonly #leave = async (): Promise<void> => {
+    this.isLeaving = true;
+    await this.close();
+  };
+
+  /**
+   * Stops gracefully: claims no more jobs, waits for those that run (up to each worker's `shutdown`, then they are aborted
+   * and handed back uncharged), writes what is left to write, and closes the database. Safe to call twice.
+   */
+
+  override async close(): Promise<void> {
+    this.refuseMore();
+    this.#closing.abort();
+    const starts = await Promise.allSettled(this.#started);
+    const workers = starts.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
+    try {
+      await Promise.all(workers.map((worker) => worker.stop()));
+    } finally {
+      await super.close();
+    }
+  }
+}
+
+/** What a task can do with the Holdfast whose worker runs it. A task cannot close it. */
+export type TaskClient = Pick<
+  Client,
+  | "enqueue"
+  | "enqueueMany"
+  | "emit"
+  | "within"
+  | "stats"
+  | "jobs"
+  | "workflows"
+  | "locks"
+  | "leases"
+  | "workers"
+  | "audit"
+  | "figures"
+>;
+
+// Here, because core/ knows no client; a worker passes it on as `Context["holdfast"]`.
+declare module "../core/task.ts" {
+  interface Context {
+    /** The client of the worker that runs this. Inside of `commit`, use `within(tx)` of it. */
+    readonly holdfast: TaskClient;
+  }
+}
+
+export function taskClient(client: Client): TaskClient {
+  const { jobs, workflows, locks, leases, workers, audit, figures } = client;
+  return Object.freeze({
+    jobs,
+    workflows,
+    locks,
+    leases,
+    workers,
+    audit,
+    figures,
+    enqueue: client.enqueue.bind(client),
+    enqueueMany: client.enqueueMany.bind(client),
+    emit: client.emit.bind(client),
+    within: client.within.bind(client),
+    stats: client.stats.bind(client),
+  });
+}

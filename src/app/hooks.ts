@@ -1,0 +1,7 @@
+/** What features do when a job moves, in the order of their locks: the event of its end, items, jobs that wait. */
+import type { JobHooks } from "../jobs/hooks.ts";
+import { reportHooks } from "../reports/store.ts";
+import { eventHooks, wakeHooks } from "../steps/events.ts";
+import { itemHooks } from "../workflows/due.ts";
+
+export const jobHooks: readonly JobHooks[] = [eventHooks, itemHooks, wakeHooks, reportHooks];

@@ -1,0 +1,241 @@
+/**
+ * The HTTP server: health and metrics for machines, the API for programs and the dashboard.
+ *
+ * It listens on the loopback interface by default. Node's server keeps open streams and idle connections when it closes; this
+ * one ends them within a time limit.
+ */
+import type { AddressInfo } from "node:net";
+import { z } from "zod";
+import { alertRoutes } from "../alerts/routes.ts";
+import { auditRoute } from "../audit/routes.ts";
+import { BEARER_ALLOWED, isBearer, isGuessable } from "../core/bearer.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { guardedLogger, type Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { checkWhole } from "../core/options.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { Task } from "../core/task.ts";
+import { libraryVersion } from "../core/version.ts";
+import { App } from "../http/app.ts";
+import { Auth, type TokenLookup } from "../http/auth.ts";
+import { hostNames, isLoopback } from "../http/guards.ts";
+import { Once, type RequestsStore } from "../http/idempotency.ts";
+import { DEFAULT_LIMITS, type Limits } from "../http/limits.ts";
+import { openApiOf } from "../http/openapi.ts";
+import { JSON_TYPE, route, type Route } from "../http/route.ts";
+import {
+  Connections,
+  DEFAULT_HOST,
+  DEFAULT_PORT,
+  httpServer,
+  listen,
+  PORT_MAX,
+} from "../http/server.ts";
+import { Streams } from "../http/sse.ts";
+import { bulkRoutes } from "../jobs/bulk-routes.ts";
+import { leaseRoutes } from "../jobs/lease-routes.ts";
+import { jobRoutes } from "../jobs/routes.ts";
+import { lockRoutes } from "../locks/routes.ts";
+import { Feed } from "../monitoring/feed.ts";
+import type { Observation } from "../monitoring/observation.ts";
+import { probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
+import { workerRoutes } from "../registry/routes.ts";
+import { prospectsOf } from "../registry/runnable.ts";
+import type { Workers } from "../registry/workers.ts";
+import { reportRoute } from "../reports/routes.ts";
+import { statsRoutes } from "../stats/routes.ts";
+import { effectRoutes, emitRoute } from "../steps/routes.ts";
+import { itemChangeRoutes } from "../workflows/change-routes.ts";
+import { workflowRoutes } from "../workflows/routes.ts";
+import type { AnyWorkflow } from "../workflows/workflow.ts";
+import type { Holdfast } from "./holdfast.ts";
+
+const PRUNE_EVERY_MS = 60_000;
+
+const PRUNE_BATCH = 500;
+
+export interface Server extends AsyncDisposable {
+  /** The base URL, such as http://127.0.0.1:8080. */
+  readonly url: string;
+  readonly port: number;
+  readonly routes: readonly Route[];
+  /** The OpenAPI document. */
+  readonly document: object;
+  /** Ends streams at once, waits briefly for requests in progress, and then cuts off the rest. */
+  close(): Promise<void>;
+}
+
+export async function startServer(parts: ServerParts): Promise<Server> {
+  const { holdfast, host = DEFAULT_HOST } = parts;
+  const port = checkWhole("port", parts.port ?? DEFAULT_PORT, { least: 0, most: PORT_MAX });
+  const logger = guardedLogger(parts.logger ?? holdfast.logger);
+  const limits: Limits = { ...DEFAULT_LIMITS, ...parts.limits };
+  const { store, runtime } = holdfast;
+  const feed = new Feed({ store, runtime, logger, monitor: parts.monitor ?? null });
+  const streams = new Streams(runtime, limits);
+  const { routes, document } = routesOf(parts, feed);
+  const token = checkToken(parts.token);
+  const { production = process.env["NODE_ENV"] === "production" } = parts;
+  const isLocal = isLoopback(host);
+  const auth = new Auth({
+    tokens: store.tokens,
+    runtime,
+    logger,
+    limits,
+    token,
+    isLocal,
+    production,
+  });
+  const once = new Once({ requests: store.requests, runtime, logger, limits });
+  const hosts = hostNames(host);
+  const connections = new Connections(runtime, limits);
+  const app = new App({ routes, auth, once, streams, connections, limits, runtime, logger, hosts });
+  const http = httpServer({ app, connections, limits, runtime });
+  await listen(http, { host, port });
+  const at = http.address() as AddressInfo;
+  const pruning = pruneLoop({ requests: store.requests, runtime, logger, limits });
+  const url = `http://${at.family === "IPv6" ? `[${at.address}]` : at.address}:${at.port}`;
+  logger.info({ event: "http:listening", url }, `listening on ${url}`);
+  await warnWithoutToken(auth, { tokens: store.tokens, logger, token });
+  const close = async (): Promise<void> => {
+    feed.stop();
+    streams.closeAll();
+    await pruning.stop();
+    await connections.close(limits.closeMs);
+  };
+  return { url, port: at.port, routes, document, close, [Symbol.asyncDispose]: close };
+}
+
+function routesOf(parts: ServerParts, feed: Feed): { routes: Route[]; document: object } {
+  const { holdfast, metrics, health, monitor } = parts;
+  const { store, runtime, jobs, leases, workers, workflows } = holdfast;
+  const tasks = byName(parts.tasks);
+  const items = { items: store.items, workflows, known: byName(parts.workflows) };
+  const routes = [
+    ...probeRoutes({ runtime, health, metrics }),
+    ...bulkRoutes(jobs),
+    ...jobRoutes({
+      jobs,
+      store: store.jobs,
+      tasks,
+      whyUnclaimable: (pending) => whyUnclaimable(workers, pending),
+    }),
+    reportRoute({
+      standing: (id) => store.reports.standing(id),
+      list: (id, options) => jobs.reports(id, options),
+      watch: (id, options) => jobs.watch(id, options),
+    }),
+    ...effectRoutes(jobs),
+    ...leaseRoutes({ jobs: store.jobs, leases, runtime }),
+    ...statsRoutes({
+      runtime,
+      monitor,
+      count: () => holdfast.stats(),
+      unclaimable: (filter) => store.workers.unclaimable(filter),
+    }),
+    ...lockRoutes(holdfast.locks),
+    auditRoute(holdfast.audit),
+    ...alertRoutes(store.alerts),
+    ...workerRoutes(workers),
+    ...workflowRoutes(items),
+    ...itemChangeRoutes(items),
+    emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),
+    streamRoute(feed),
+    documentRoute(() => document),
+  ];
+  const document = openApiOf(routes, libraryVersion());
+  return { routes, document };
+}
+
+function byName<T extends { readonly name: string }>(all: readonly T[] = []): Map<string, T> {
+  return new Map(all.map((one) => [one.name, one]));
+}
+
+async function whyUnclaimable(
+  workers: Workers,
+  pending: readonly { readonly queue: string; readonly task: string }[],
+): Promise<(string | null)[]> {
+  const views = pending.map((job) => ({ ...job, status: "pending" as const }));
+  return (await prospectsOf(workers, views)).map(({ note }) => note);
+}
+
+/** All responses share one buffer, so clients that do not read cost no memory. */
+function documentRoute(document: () => object): Route {
+  let bytes: Buffer | null = null;
+  return route({
+    method: "GET",
+    path: "/api/v1/openapi.json",
+    name: "openapi",
+    tag: "probes",
+    summary: "This document",
+    access: "public",
+    answers: {
+      200: { description: "OpenAPI 3.1.", schema: z.looseObject({ openapi: z.string() }) },
+    },
+    run: async () => {
+      bytes ??= Buffer.from(JSON.stringify(document()));
+      return { status: 200, bytes, type: JSON_TYPE };
+    },
+  });
+}
+
+function checkToken(token: string | undefined): string | null {
+  if (token === undefined || token === "") return null;
+  if (isBearer(token) && !isGuessable(token)) return token;
+  throw new InvalidArgumentError({
+    field: "HOLDFAST_TOKEN",
+    problem: `must be ${BEARER_ALLOWED}.`,
+  });
+}
+
+/** Warns at every start without a token who may use the API. Probes and metrics never need one. */
+async function warnWithoutToken(
+  auth: Auth,
+  { tokens, logger, token }: { tokens: TokenLookup; logger: Logger; token: string | null },
+): Promise<void> {
+  if (token !== null || (await tokens.any().catch(() => true))) return;
+  const remedy = "Create one with 'holdfast tokens create', or set HOLDFAST_TOKEN";
+  const meaning = auth.mayBeOpen
+    ? "any program on this machine can use the API"
+    : "the API refuses every request";
+  logger.warn({ event: "http:no-token" }, `no API token exists, so ${meaning}. ${remedy}`);
+}
+
+function pruneLoop(parts: {
+  requests: RequestsStore;
+  runtime: Runtime;
+  logger: Logger;
+  limits: Limits;
+}): Loop {
+  const { requests, runtime, logger, limits } = parts;
+  const once = async (): Promise<number> => {
+    const gone = await requests.prune({ forMs: limits.keepRequestsMs, limit: PRUNE_BATCH });
+    return gone === PRUNE_BATCH ? 0 : PRUNE_EVERY_MS;
+  };
+  return new Loop({ name: "old requests", runtime, logger, once, background: true });
+}
+
+// The options of a server.
+
+export interface ServerParts {
+  readonly holdfast: Holdfast;
+  /** The address to listen on. Default 127.0.0.1, which is not reachable from other machines. */
+  readonly host?: string;
+  /** Default 8080; 0: any free port. */
+  readonly port?: number;
+  readonly logger?: Logger;
+  /** An operator token from the configuration (HOLDFAST_TOKEN), in addition to those in the database. */
+  readonly token?: string;
+  /** Requires a token on the loopback interface too. Default: whether NODE_ENV is "production". */
+  readonly production?: boolean;
+  /** Tasks whose schemas validate jobs enqueued over HTTP; other tasks are accepted unchecked. */
+  readonly tasks?: readonly Task[];
+  /** Workflows whose items can be moved over HTTP: guards are functions, so the server needs the code. */
+  readonly workflows?: readonly AnyWorkflow[];
+  /** Serves `/metrics`. */
+  readonly metrics?: { text(): Promise<string> };
+  /** Serves `/health`, `/live` and `/ready`. */
+  readonly health?: Probes;
+  readonly monitor?: { latest(): Observation | null };
+  readonly limits?: Partial<Limits>;
+}

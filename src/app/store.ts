@@ -1,0 +1,102 @@
+import { type AlertsStore, SqlAlerts } from "../alerts/store.ts";
+import { type AuditStore, SqlAudit } from "../audit/store.ts";
+import { refuseIncomplete } from "../copy/store.ts";
+import { type Database, EngineDatabase, type Push } from "../database/database.ts";
+import type { Engine, Migrated, MigrationPlan } from "../database/engine.ts";
+import { checkSchema, migrate, planMigration } from "../database/migrate.ts";
+import { onPool, openEngine, type Place, pushFor, type StoreOptions } from "../database/open.ts";
+import { type DoctorStore, SqlChecks } from "../doctor/store.ts";
+import { type RequestsStore, SqlRequests } from "../http/idempotency.ts";
+import { SqlJobs } from "../jobs/sql-jobs.ts";
+import { statementsFor } from "../jobs/statements.ts";
+import type { JobsStore, JobStatements } from "../jobs/store.ts";
+import { type LocksStore, SqlLocks } from "../locks/store.ts";
+import { SqlWorkers, type WorkersStore } from "../registry/store.ts";
+import { type ReportsStore, SqlReports } from "../reports/store.ts";
+import { SqlStats, type StatsStore } from "../stats/store.ts";
+import { SqlSteps, type StepsStore } from "../steps/store.ts";
+import { SqlTokens, type TokensStore } from "../tokens/store.ts";
+import { SqlTraces, type TracesStore } from "../tracing/store.ts";
+import { type ItemsStore, SqlItems } from "../workflows/store.ts";
+import { checkGroups } from "./checks.ts";
+import { jobHooks } from "./hooks.ts";
+
+export async function openStore(place: Place, options: StoreOptions = {}): Promise<Store> {
+  const engine = await (typeof place === "string"
+    ? openEngine(place, options)
+    : onPool(place, options));
+  try {
+    const push = await pushFor(engine, options);
+    return await storeOn(engine, push ?? engine);
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+/** The stores of all features on one database. */
+export async function storeOn(engine: Engine, push: Push = engine): Promise<Store> {
+  return composeStore(engine, await statementsFor(engine), push);
+}
+
+export function composeStore(
+  engine: Engine,
+  statements: JobStatements,
+  push: Push = engine,
+): Store {
+  const db = new EngineDatabase(engine, push);
+  return {
+    db,
+    jobs: new SqlJobs(db, statements, jobHooks),
+    steps: new SqlSteps(db),
+    reports: new SqlReports(db),
+    workers: new SqlWorkers(db),
+    items: new SqlItems(db, jobHooks),
+    locks: new SqlLocks(db),
+    audit: new SqlAudit(db),
+    stats: new SqlStats(db),
+    alerts: new SqlAlerts(db, jobHooks),
+    tokens: new SqlTokens(db),
+    requests: new SqlRequests(db),
+    traces: new SqlTraces(db),
+    checks: new SqlChecks(db, checkGroups),
+    migrate: async () => {
+      const migrated = await migrate(engine);
+      await refuseIncomplete(engine);
+      return migrated;
+    },
+    planMigration: () => planMigration(engine),
+    checkSchema: async () => {
+      await checkSchema(engine);
+      await refuseIncomplete(engine);
+    },
+    close: () => db.close(),
+  };
+}
+
+/** Composed of one small store per feature, all on the same database. */
+export interface Store {
+  readonly db: Database;
+  readonly jobs: JobsStore;
+  readonly steps: StepsStore;
+  readonly reports: ReportsStore;
+  readonly workers: WorkersStore;
+  readonly items: ItemsStore;
+  readonly locks: LocksStore;
+  readonly audit: AuditStore;
+  readonly stats: StatsStore;
+  readonly alerts: AlertsStore;
+  readonly tokens: TokensStore;
+  readonly requests: RequestsStore;
+  readonly traces: TracesStore;
+  readonly checks: DoctorStore;
+
+  /** Brings the tables up to this version, one process at a time. Safe to call from many at once. */
+  migrate(): Promise<Migrated>;
+  /** What `migrate` would do, as SQL for others to apply. Changes nothing. */
+  planMigration(): Promise<MigrationPlan>;
+  /** Throws unless the tables fit this version of the library. */
+  checkSchema(): Promise<void>;
+
+  close(): Promise<void>;
+}

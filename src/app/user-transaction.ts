@@ -1,0 +1,182 @@
+/** What an application does inside of a transaction of its own: there if, and when, it commits. */
+import type { AuditStore } from "../audit/store.ts";
+import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
+import type { EventType } from "../core/event.ts";
+import type { ChildrenIn, ItemEntry } from "../core/item.ts";
+import type { Status } from "../core/job.ts";
+import { checkKey } from "../core/name.ts";
+import { checkText } from "../core/options.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { Task } from "../core/task.ts";
+import type { Database } from "../database/database.ts";
+import {
+  checkPayload,
+  type EnqueueOptions,
+  enqueueTraced,
+  listOf,
+  type OptionsOf,
+} from "../jobs/enqueue.ts";
+import { Job, type Jobs } from "../jobs/jobs.ts";
+import type { JobsStore } from "../jobs/store.ts";
+import type { Emitted } from "../steps/events.ts";
+import type { StepsStore } from "../steps/store.ts";
+import type { TrailSources } from "../workflows/history.ts";
+import type {
+  HistoryFilter,
+  ItemFilter,
+  ItemsChange,
+  StoredItem,
+} from "../workflows/item-record.ts";
+import type { ItemsInTransaction, ItemsStore } from "../workflows/store.ts";
+import type { AnyWorkflow } from "../workflows/workflow.ts";
+import { Workflows } from "../workflows/workflows.ts";
+
+/** The parts of the store that are used here. */
+interface Stores {
+  readonly db: Database;
+  readonly audit: AuditStore;
+  readonly items: ItemsStore;
+  readonly jobs: JobsStore;
+  readonly steps: StepsStore;
+}
+
+interface WithinParts {
+  readonly store: Stores;
+  readonly jobs: Jobs;
+  readonly newId: () => string;
+  readonly runtime: Runtime;
+  /** Outside of the transaction. */
+  readonly workflows: Workflows;
+  /** The user's transaction. */
+  readonly tx: unknown;
+}
+
+export class Within {
+  readonly #parts: WithinParts;
+
+  /** As `holdfast.workflows`; without the distributed lock, which has to be taken before a transaction begins. */
+  readonly workflows: Workflows;
+
+  constructor(parts: WithinParts) {
+    this.#parts = parts;
+    this.workflows = new GuestWorkflows(parts);
+  }
+
+  /** As `holdfast.enqueue`. Rolled back, the job never was, and nobody is woken for it. */
+  async enqueue<Input, Result>(
+    task: Task<Input, Result>,
+    input: NoInfer<Input>,
+    options?: EnqueueOptions,
+  ): Promise<Job<Result>>;
+  async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
+  async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
+    const [job] = await this.#enqueueAll(task, [input], options);
+    return job as Job<unknown>;
+  }
+
+  async enqueueMany<Input, Result>(
+    task: Task<Input, Result>,
+    inputs: Iterable<NoInfer<Input>>,
+    options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
+  ): Promise<Job<Result>[]> {
+    const each = options as EnqueueOptions | OptionsOf;
+    return (await this.#enqueueAll(task, listOf(inputs), each)) as Job<Result>[];
+  }
+
+  /** As `holdfast.emit`. */
+  async emit<Payload>(
+    event: EventType<Payload>,
+    key: string,
+    payload: NoInfer<Payload>,
+  ): Promise<Emitted>;
+  async emit(event: EventType, key: string, payload: unknown, ...others: unknown[]) {
+    const said = await checkPayload(event, payload, others);
+    const news = { name: event.name, key: checkKey("key", key), payload: said };
+    const { store, tx } = this.#parts;
+    return store.db.inUserTransaction(tx, (joined) => store.steps.in(joined).emit(news));
+  }
+
+  /** As `holdfast.jobs.cancel`. */
+  async cancel(id: string): Promise<Status> {
+    const { store, tx } = this.#parts;
+    const status = await store.db.inUserTransaction(tx, (joined) =>
+      store.jobs.in(joined).cancel(checkText("id", id)),
+    );
+    if (status === null) throw new JobNotFoundError({ id });
+    return status;
+  }
+
+  async #enqueueAll(
+    task: Task | string,
+    inputs: readonly unknown[],
+    options: EnqueueOptions | OptionsOf,
+  ): Promise<Job<unknown>[]> {
+    const { store, jobs, newId, tx } = this.#parts;
+    const enqueueing = { task, inputs, options, newId };
+    const { name, enqueued } = await enqueueTraced(enqueueing, (news) =>
+      store.db.inUserTransaction(tx, (joined) => store.jobs.in(joined).enqueue(news)),
+    );
+    return enqueued.map((row) => new Job({ ...row, task: name, jobs }));
+  }
+}
+
+// Workflows inside of a transaction of the user's.
+
+/** The parts of the store that are used here. */
+interface WorkflowStores extends TrailSources {
+  readonly db: Database;
+  readonly items: ItemsStore;
+}
+
+class GuestWorkflows extends Workflows {
+  readonly #store: WorkflowStores;
+  readonly #tx: unknown;
+  readonly #outside: Workflows;
+
+  constructor(parts: {
+    readonly store: WorkflowStores;
+    readonly runtime: Runtime;
+    readonly newId: () => string;
+    readonly workflows: Workflows;
+    readonly tx: unknown;
+  }) {
+    const { store, runtime, newId } = parts;
+    super({ store, runtime, newId, locks: null });
+    this.#store = store;
+    this.#tx = parts.tx;
+    this.#outside = parts.workflows;
+  }
+
+  /** It would have to wait for the user's transaction, on some databases for ever. */
+  override async declare(workflow: AnyWorkflow): Promise<void> {
+    if (this.#outside.isDeclared(workflow)) return;
+    const problem =
+      "it is not declared yet: await holdfast.workflows.declare() before the transaction begins.";
+    throw new InvalidArgumentError({ field: "workflow", problem });
+  }
+
+  protected override write(change: ItemsChange): Promise<StoredItem[]> {
+    return this.#joined((items) => items.change(change));
+  }
+
+  protected override find(id: string): Promise<StoredItem | null> {
+    return this.#joined((items) => items.find(id));
+  }
+
+  protected override read(filter: ItemFilter): Promise<StoredItem[]> {
+    return this.#joined((items) => items.list(filter));
+  }
+
+  protected override readHistory(filter: HistoryFilter): Promise<ItemEntry[]> {
+    return this.#joined((items) => items.history(filter));
+  }
+
+  protected override readProgress(item: string): Promise<ChildrenIn[]> {
+    return this.#joined((items) => items.progressOf(item));
+  }
+
+  #joined<T>(body: (items: ItemsInTransaction) => Promise<T>): Promise<T> {
+    const { db, items } = this.#store;
+    return db.inUserTransaction(this.#tx, (joined) => body(items.in(joined)));
+  }
+}

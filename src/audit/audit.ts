@@ -1,0 +1,101 @@
+/** What operators did, and whether the audit was changed since. */
+import { type Duration, toMs } from "../core/duration.ts";
+import { checkName } from "../core/name.ts";
+import { checkKnown, checkText, checkWhole } from "../core/options.ts";
+import type { AuditEntry } from "./entry.ts";
+import { anyOperator, type Audited, OPERATOR_OPTIONS } from "./operator.ts";
+import type { AuditStore } from "./store.ts";
+import {
+  type AuditChains,
+  AuditWalk,
+  checkWitness,
+  type Verification,
+  type VerifyOptions,
+} from "./verify.ts";
+
+interface AuditParts {
+  readonly store: AuditStore;
+  /** The chains of features, which are verified too. */
+  readonly chains: readonly AuditChains[];
+  readonly newId: () => string;
+}
+
+const LIST_MAX = 1_000;
+
+const LIST_DEFAULT = 100;
+
+const PRUNE_BATCH = 1_000;
+
+const LIST_OPTIONS = new Set(["subject", "actor", "after", "before", "limit"]);
+
+const VERIFY_OPTIONS = new Set(["onProgress", "signal", "witness"]);
+
+const PRUNE_OPTIONS = new Set(["keep", ...OPERATOR_OPTIONS]);
+
+export interface AuditFilter {
+  /** As the lines name it: `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`. */
+  readonly subject?: string;
+  readonly actor?: string;
+  /** The first lines behind the one of this number; 0: from the beginning. Without: the last that there are. */
+  readonly after?: number;
+  /** The last lines before the one of this number. */
+  readonly before?: number;
+  readonly limit?: number;
+}
+
+export interface PruneOptions extends Audited {
+  /** Lines younger than this stay. */
+  readonly keep: Duration;
+}
+
+export class Audit {
+  readonly #parts: AuditParts;
+
+  constructor(parts: AuditParts) {
+    this.#parts = parts;
+  }
+
+  /** What operators did, a page at a time, each page in order: the last one unless `after` is given. */
+  async list(filter: AuditFilter = {}): Promise<AuditEntry[]> {
+    checkKnown(filter, LIST_OPTIONS);
+    const { subject, actor, after, before, limit = LIST_DEFAULT } = filter;
+    return this.#parts.store.list({
+      ...(subject === undefined ? {} : { subject: checkText("subject", subject) }),
+      ...(actor === undefined ? {} : { actor: checkName("actor", actor) }),
+      ...(after === undefined ? {} : { after: checkSeq("after", after) }),
+      ...(before === undefined ? {} : { before: checkSeq("before", before) }),
+      limit: checkWhole("limit", limit, { least: 1, most: LIST_MAX }),
+    });
+  }
+
+  /**
+   * Reads every line and reports where one was removed, added or changed, or an item was changed without a line. Does not
+   * block writers.
+   */
+  async verify(options: VerifyOptions = {}): Promise<Verification> {
+    checkKnown(options, VERIFY_OPTIONS);
+    if (options.witness !== undefined) checkWitness(options.witness);
+    const { store, chains } = this.#parts;
+    return new AuditWalk(store, chains, options).run();
+  }
+
+  /**
+   * Deletes the oldest lines about what operators did, and records it. They are kept forever otherwise; lines of items are
+   * deleted with their items. Returns how many were deleted.
+   */
+  async prune(options: PruneOptions): Promise<number> {
+    checkKnown(options, PRUNE_OPTIONS);
+    const keepMs = toMs("keep", options.keep);
+    let gone = 0;
+    for (;;) {
+      const signature = anyOperator(options, this.#parts.newId);
+      const some = await this.#parts.store.prune({ ...signature, keepMs, limit: PRUNE_BATCH });
+      gone += some;
+      if (some < PRUNE_BATCH) return gone;
+    }
+  }
+}
+
+function checkSeq(field: string, seq: number): number {
+  return checkWhole(field, seq, { least: 0, most: Number.MAX_SAFE_INTEGER });
+}

@@ -1,0 +1,283 @@
+/**
+ * What operators did: one chain of lines for all of it.
+ *
+ * Whoever adds a line locks the head first, so that the numbers have no gaps, and does so last of all, so that nobody waits
+ * for them for long. The database moves the head itself, and refuses a line that does not follow the one before.
+ */
+import { IllegalMoveError, StoreRefusedError } from "../core/errors.ts";
+import { EffectNotFoundError } from "../core/value-errors.ts";
+import type { Database } from "../database/database.ts";
+import type { Engine, Transaction } from "../database/engine.ts";
+import { nothing, sql } from "../database/sql.ts";
+import { type AuditEntry, sha256, subjects } from "./entry.ts";
+import type { OperatorEntry } from "./operator.ts";
+
+const COLUMNS = sql`
+       id, seq, at, actor, action, subject, old_status as "oldStatus", new_status as "newStatus", reason,
+       trace_id as "traceId", detail, previous_hash as "previousHash", hash`;
+
+/** Adds a line, in the transaction of what it tells of. Nothing should be locked after it. */
+export async function noteAction(
+  engine: Engine,
+  tx: Transaction,
+  signature: OperatorEntry,
+  { action, subject, oldStatus = null, newStatus = null, detail = null }: NewAction,
+): Promise<void> {
+  const [head] = await tx.all<{ seq: number; hash: string; now: number }>(sql`
+    select h.seq, h.hash, ${engine.now()} as now
+      from (select seq, hash from holdfast.audit_head where id = 1 ${engine.lockRows()}) h`);
+  const { seq, hash: previousHash, now: at } = head as { seq: number; hash: string; now: number };
+  const { id, actor, reason = null, traceId = null } = signature;
+  const facts = { action, subject, oldStatus, newStatus, reason, traceId, detail };
+  const entry = { ...facts, id, seq: seq + 1, at, actor, previousHash };
+  await tx.insert("audit", [
+    {
+      id,
+      seq: entry.seq,
+      at,
+      actor,
+      action,
+      subject,
+      old_status: oldStatus,
+      new_status: newStatus,
+      reason,
+      trace_id: traceId,
+      detail,
+      previous_hash: previousHash,
+      hash: hashOfAction(entry),
+    },
+  ]);
+}
+
+/** Everything that the line says, in a fixed order. */
+export function hashOfAction(entry: Omit<AuditEntry, "hash">): string {
+  return sha256(
+    JSON.stringify([
+      entry.previousHash,
+      entry.id,
+      entry.seq,
+      entry.at,
+      entry.actor,
+      entry.action,
+      entry.subject,
+      entry.oldStatus,
+      entry.newStatus,
+      entry.reason,
+      entry.traceId,
+      entry.detail,
+    ]),
+  );
+}
+
+async function listActions(engine: Engine, filter: ActionFilter): Promise<AuditEntry[]> {
+  const { subject, actor, after, before, limit } = filter;
+  const backwards = after === undefined;
+  const rows = await engine.all<AuditEntry>(sql`
+    select ${COLUMNS}
+      from holdfast.audit
+     where seq > ${after ?? 0}
+           ${before === undefined ? nothing : sql`and seq < ${before}`}
+           ${subject === undefined ? nothing : sql`and subject = ${subject}`}
+           ${actor === undefined ? nothing : sql`and actor = ${actor}`}
+     order by ${backwards ? sql`seq desc` : sql`seq`}
+     limit ${limit}`);
+  return backwards ? rows.toReversed() : rows;
+}
+
+/** The line of an action, if it was committed. */
+async function findAction(engine: Engine, id: string): Promise<AuditEntry | null> {
+  const [row] = await engine.all<AuditEntry>(
+    sql`select ${COLUMNS} from holdfast.audit where id = ${id}`,
+  );
+  return row ?? null;
+}
+
+/** The head, and the newest line about a pruning: in one statement, so that they are of one instant. */
+async function auditHead(engine: Engine): Promise<AuditHead | null> {
+  const [row] = await engine.all<HeadRow>(sql`
+    select h.seq, h.hash, h.pruned_seq as "prunedSeq", h.pruned_hash as "prunedHash", a.seq as "lineSeq", a.at,
+           a.actor, a.detail
+      from holdfast.audit_head h
+      left join holdfast.audit a on a.seq = (select max(p.seq) from holdfast.audit p where p.action = ${PRUNE})
+     where h.id = 1`);
+  if (row === undefined) return null;
+  const { lineSeq, at, actor, detail, ...head } = row;
+  const pruning = lineSeq === null ? null : { seq: lineSeq, at, actor, detail };
+  return { ...head, pruning };
+}
+
+interface HeadRow extends Omit<AuditHead, "pruning">, Omit<PruneLine, "seq"> {
+  readonly lineSeq: number | null;
+}
+
+export const PRUNE = "audit.prune";
+
+export const PRUNED_BY_LINE =
+  "the audit is pruned by a line that names the range and its last hash";
+
+interface PrunedRange {
+  readonly first: number;
+  readonly last: number;
+  /** Of the last line that went. */
+  readonly hash: string;
+}
+
+/** What the line about a pruning says. The database compares it with what the head is set to. */
+function detailOf({ first, last, hash }: PrunedRange): string {
+  return `${first} to ${last}, hash ${hash}`;
+}
+
+export function prunedRange(detail: string | null): PrunedRange | null {
+  const [, first, last, hash] = /^(\d+) to (\d+), hash ([0-9a-f]{64})$/.exec(detail ?? "") ?? [];
+  if (hash === undefined) return null;
+  return { first: Number(first), last: Number(last), hash };
+}
+
+/** The chain goes on from where it was cut: the head remembers the hash that its first line carries. */
+function pruneActions(engine: Engine, pruning: Pruning): Promise<number> {
+  return engine.transaction(async (tx) => {
+    const [head] = await tx.all<{ prunedSeq: number; prunedHash: string }>(sql`
+      select pruned_seq as "prunedSeq", pruned_hash as "prunedHash"
+        from holdfast.audit_head where id = 1 ${engine.lockRows()}`);
+    const { prunedSeq, prunedHash } = head as { prunedSeq: number; prunedHash: string };
+    const old = await tx.all<{ seq: number; isOld: number; hash: string | null }>(sql`
+      select seq, hash, case when at < ${engine.now()} - ${pruning.keepMs} then 1 else 0 end as "isOld"
+        from holdfast.audit
+       where seq > ${prunedSeq}
+       order by seq
+       limit ${pruning.limit}`);
+    const kept = old.findIndex(({ isOld }) => isOld === 0);
+    const gone = kept === -1 ? old : old.slice(0, kept);
+    const last = gone.at(-1)?.seq;
+    if (last === undefined) return 0;
+    const hash = gone.findLast((line) => line.hash !== null)?.hash ?? prunedHash;
+    const detail = detailOf({ first: prunedSeq + 1, last, hash });
+    await noteAction(engine, tx, pruning, { action: PRUNE, subject: subjects.audit, detail });
+    await tx.run(sql`
+      update holdfast.audit_head set pruned_seq = ${last}, pruned_hash = ${hash} where id = 1`);
+    await tx.run(sql`delete from holdfast.audit where seq <= ${last}`);
+    return gone.length;
+  });
+}
+
+/** How many lines went, as the line says that tells of it. */
+function countOf(pruned: string | null): number {
+  const range = prunedRange(pruned);
+  return range === null ? 0 : range.last - range.first + 1;
+}
+
+/** How an action that was done before is refused. */
+const REFUSALS = [StoreRefusedError, IllegalMoveError, EffectNotFoundError];
+
+/**
+ * An action of an operator. If the answer is lost, it was done if its line exists. The same goes for one that is refused: a
+ * second action under the same id is refused a second line, or finds that the first one has changed the state.
+ */
+export function actOrLookUp<T>(
+  db: Database,
+  { id }: OperatorEntry,
+  act: () => Promise<T>,
+  done: (line: AuditEntry) => Promise<T>,
+): Promise<T> {
+  const orDone = async (error: unknown): Promise<T> => {
+    if (!REFUSALS.some((refusal) => error instanceof refusal)) throw error;
+    const line = await findAction(db.engine, id);
+    if (line === null) throw error;
+    return done(line);
+  };
+  const actOnce = (): Promise<T> => act().catch(orDone);
+  return db.write(actOnce, async () => {
+    const line = await findAction(db.engine, id);
+    return line === null ? actOnce() : done(line);
+  });
+}
+
+// What the store promises about the audit: what operators did.
+
+/** What somebody did as an operator. */
+interface NewAction {
+  /** Such as `job.cancel`. */
+  readonly action: string;
+  /** As in `subjects`. */
+  readonly subject: string;
+  readonly oldStatus?: string | null;
+  readonly newStatus?: string | null;
+  readonly detail?: string | null;
+}
+
+interface ActionFilter {
+  readonly subject?: string;
+  readonly actor?: string;
+  /** The first lines behind this one. Without: the last there are, or the last before `before`. */
+  readonly after?: number;
+  readonly before?: number;
+  readonly limit: number;
+}
+
+/** Where the chain begins and where it ends. */
+export interface AuditHead {
+  readonly seq: number;
+  readonly hash: string;
+  /** The last line that was pruned, and the hash that the next one carries. */
+  readonly prunedSeq: number;
+  readonly prunedHash: string;
+  /** The newest line about a pruning. It says the same, or lines were removed without one. */
+  readonly pruning: PruneLine | null;
+}
+
+type PruneLine = Pick<AuditEntry, "seq" | "at" | "actor" | "detail">;
+
+interface Pruning extends OperatorEntry {
+  readonly keepMs: number;
+  readonly limit: number;
+}
+
+// The verbs about the audit.
+
+export interface AuditStore {
+  /** Adds a line by itself, about something that this database does not know of. */
+  note(signature: OperatorEntry, action: NewAction): Promise<void>;
+
+  /** A page of what operators did, in order. */
+  list(filter: ActionFilter): Promise<AuditEntry[]>;
+
+  /** The last line that was written, and the last that was pruned. Null: an operator of the database deleted the head. */
+  head(): Promise<AuditHead | null>;
+
+  /**
+   * Lets go of the oldest lines, up to `limit` of them, as far as all are older than `keepMs`; that is an action itself, and
+   * leaves a line. Returns how many went.
+   */
+  prune(pruning: Pruning): Promise<number>;
+}
+
+export class SqlAudit implements AuditStore {
+  readonly #db: Database;
+  readonly #engine: Engine;
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#engine = db.engine;
+  }
+
+  note(signature: OperatorEntry, action: NewAction): Promise<void> {
+    const engine = this.#engine;
+    const note = (): Promise<void> =>
+      engine.transaction((tx) => noteAction(engine, tx, signature, action));
+    return actOrLookUp(this.#db, signature, note, async () => {});
+  }
+
+  list(filter: ActionFilter): Promise<AuditEntry[]> {
+    return listActions(this.#engine, filter);
+  }
+
+  head(): Promise<AuditHead | null> {
+    return auditHead(this.#engine);
+  }
+
+  prune(pruning: Pruning): Promise<number> {
+    const engine = this.#engine;
+    const prune = (): Promise<number> => pruneActions(engine, pruning);
+    return actOrLookUp(this.#db, pruning, prune, async ({ detail }) => countOf(detail));
+  }
+}

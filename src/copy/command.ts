@@ -1,0 +1,106 @@
+/** `holdfast copy`: copies everything to another database, of the same or another kind. */
+import { Command } from "commander";
+import { makeIds } from "../core/id.ts";
+import { systemRuntime } from "../core/runtime.ts";
+import type { Engine } from "../database/engine.ts";
+import { openEngine } from "../database/open.ts";
+import { actorName, reasonOption, type ReasonOptions } from "../terminal/arguments.ts";
+import { InterruptedError } from "../terminal/failure.ts";
+import { count, counted } from "../terminal/format.ts";
+import type { CommandKit } from "../terminal/kit.ts";
+import { exitCodeAfter, listenForSignals, type Terminal } from "../terminal/terminal.ts";
+import { type Copied, copyDatabase, type CopyProgress } from "./copy.ts";
+
+const BACK_AND_CLEAR = "\r\u001B[K";
+
+const LINE_EVERY_MS = 5_000;
+
+const LEFT = "The target is incomplete. Run the same command again to continue.";
+
+export function copyCommand({ terminal }: CommandKit<unknown>): Command {
+  return new Command("copy")
+    .description("copy everything to another, empty database")
+    .argument("<from-url>", "the database to copy; no process may use it during the copy")
+    .argument(
+      "<to-url>",
+      "an empty database, or the target of the same copy, if it was interrupted",
+    )
+    .addOption(reasonOption())
+    .addHelpText(
+      "after",
+      `
+First stop every worker and every program that uses the source. To resume an interrupted copy, run
+the same command again. Until the copy is complete, no process can open the target.
+
+  holdfast copy sqlite:holdfast.db postgres://shop@db.internal/shop`,
+    )
+    .action((from: string, to: string, options: ReasonOptions) =>
+      copy(terminal, { from, to, ...options }),
+    );
+}
+
+async function copy(
+  terminal: Terminal,
+  { from, to, reason }: ReasonOptions & { from: string; to: string },
+): Promise<void> {
+  const ending = new AbortController();
+  using signals = listenForSignals();
+  void signals.first.then((signal) =>
+    ending.abort(new InterruptedError({ signal, exitCode: exitCodeAfter(signal), left: LEFT })),
+  );
+  const source = await openEngine(from, { create: false });
+  let target: Engine | null = null;
+  try {
+    target = await openEngine(to);
+    const copied = await copyDatabase({
+      from: source,
+      to: target,
+      signature: {
+        id: makeIds(systemRuntime)(),
+        actor: actorName(),
+        ...(reason === undefined ? {} : { reason }),
+      },
+      signal: ending.signal,
+      onProgress: progressOn(terminal),
+    });
+    if (terminal.live) terminal.write(BACK_AND_CLEAR);
+    if (terminal.json) terminal.printJson(copied);
+    else terminal.print(...verdict(copied, terminal));
+  } finally {
+    await target?.close();
+    await source.close();
+  }
+}
+
+/** A terminal gets one line that is updated, a pipe gets a line every few seconds. */
+function progressOn(terminal: Terminal): (progress: CopyProgress) => void {
+  let nextAt = systemRuntime.monotonic() + LINE_EVERY_MS;
+  return (progress) => {
+    if (terminal.json) return;
+    if (terminal.live) return terminal.write(BACK_AND_CLEAR + soFar(progress));
+    if (systemRuntime.monotonic() < nextAt) return;
+    nextAt = systemRuntime.monotonic() + LINE_EVERY_MS;
+    terminal.print(soFar(progress));
+  };
+}
+
+function soFar({ phase, table, rows, rowsAll }: CopyProgress): string {
+  const what = phase === "copy" ? "copied" : "verified";
+  return `  ${count(rows)} of ${counted(rowsAll, "row")} ${what} (${table}) …`;
+}
+
+function verdict({ source, target, run, rows, tables }: Copied, { colors }: Terminal): string[] {
+  const filled = tables.filter((table) => table.rows > 0);
+  const what = {
+    new: `Copied ${source} to ${target}`,
+    resumed: `Finished the interrupted copy of ${source} to ${target}`,
+    before: `Nothing to do: ${target} is already a complete copy of ${source}`,
+  }[run];
+  return [
+    `${what}: ${counted(rows, "row")} in ${counted(filled.length, "table")}.`,
+    ...filled.map(({ table, rows: of }) => colors.dim(`  ${table}: ${count(of)}`)),
+    ...(run === "before"
+      ? []
+      : [colors.bold(colors.green("Verified: every table is identical in both databases."))]),
+  ];
+}

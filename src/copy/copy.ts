@@ -1,0 +1,260 @@
+/**
+ * Copies one database into another, whatever engines they are.
+ *
+ * The target's row in the table `copy` says up to where: it is written in one transaction with every page of rows, so a
+ * copy that was killed goes on behind its last page, and two copies at once cannot both write. While that row has no end,
+ * nothing opens the target, and no worker can register there. Before the end is written, every table of both sides is read
+ * again and compared.
+ */
+import { sha256, subjects } from "../audit/entry.ts";
+import type { OperatorEntry } from "../audit/operator.ts";
+import { noteAction } from "../audit/store.ts";
+import { type HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { writeOrLookUp } from "../database/database.ts";
+import type { Engine, Row, Transaction } from "../database/engine.ts";
+import { applied, checkSchema, migrate } from "../database/migrate.ts";
+import { Sql, sql } from "../database/sql.ts";
+import { CopyMismatchError, CopyRefusedError } from "./errors.ts";
+import { refuseInUse } from "./guard.ts";
+import {
+  countOf,
+  FIRST,
+  isEmpty,
+  names,
+  pagesOf,
+  type Position,
+  sumOf,
+  tableOf,
+  type TableSum,
+} from "./rows.ts";
+import { copyRow, type CopyRow } from "./store.ts";
+import { columnsOf, COPIED_TABLES, type CopiedTable } from "./tables.ts";
+
+export interface CopyParts {
+  readonly from: Engine;
+  readonly to: Engine;
+  /** Of the line in the target's audit. */
+  readonly signature: OperatorEntry;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: CopyProgress) => void;
+}
+
+export interface CopyProgress {
+  readonly phase: "copy" | "check";
+  readonly table: string;
+  readonly rows: number;
+  readonly rowsAll: number;
+}
+
+export interface Copied {
+  readonly source: string;
+  readonly target: string;
+  /** `new`: this run began it; `resumed`: it went on with an earlier run; `before`: it had ended before. */
+  readonly run: "new" | "resumed" | "before";
+  readonly rows: number;
+  readonly tables: readonly ({ readonly table: string } & TableSum)[];
+}
+
+type Totals = Pick<Copied, "rows" | "tables">;
+
+/** What the target says about the tables that are not complete yet. */
+type Reached = { readonly table: number } & Position;
+
+export async function copyDatabase(parts: CopyParts): Promise<Copied> {
+  const { from, to } = parts;
+  await checkSchema(from);
+  const fingerprint = await fingerprintOf(from);
+  await migrate(to);
+  if (fingerprint === (await fingerprintOf(to))) {
+    const problem = "the source and the target are the same database.";
+    throw new InvalidArgumentError({ field: "target", problem });
+  }
+  const found = await copyRow(to);
+  if (found !== null && found.ended_at !== null && found.fingerprint === fingerprint) {
+    return resultOf(parts, "before", JSON.parse(found.progress) as Totals);
+  }
+  await refuseInUse(from);
+  const begun = found ?? (await begin(from, to, fingerprint));
+  if (begun.fingerprint !== fingerprint || begun.ended_at !== null) throw otherCopy(to, begun);
+  const copying = new Copying(parts, begun.batches);
+  await copying.count();
+  await copying.copyFrom(JSON.parse(begun.progress) as Reached);
+  const totals = await copying.check();
+  await refuseInUse(from);
+  await copying.end(totals);
+  return resultOf(parts, found === null ? "new" : "resumed", totals);
+}
+
+class Copying {
+  readonly #parts: CopyParts;
+  readonly #columns: Map<string, readonly string[]>;
+  /** How many pages are in the target: each page is written behind the one before, or not at all. */
+  #batches: number;
+  #rows = 0;
+  #rowsAll = 0;
+
+  constructor(parts: CopyParts, batches: number) {
+    this.#parts = parts;
+    this.#columns = columnsOf(parts.from, parts.to);
+    this.#batches = batches;
+  }
+
+  async count(): Promise<void> {
+    for (const { name } of COPIED_TABLES) this.#rowsAll += await countOf(this.#parts.from, name);
+  }
+
+  async copyFrom(reached: Reached): Promise<void> {
+    for (const table of COPIED_TABLES.slice(0, reached.table)) {
+      this.#rows += await countOf(this.#parts.to, table.name);
+    }
+    for (let at = reached.table; at < COPIED_TABLES.length; at += 1) {
+      const table = COPIED_TABLES[at] as CopiedTable;
+      await this.#copyTable(table, at, at === reached.table ? reached : FIRST);
+    }
+  }
+
+  async #copyTable(table: CopiedTable, index: number, from: Position): Promise<void> {
+    const pages = { engine: this.#parts.from, table, columns: this.#columnsOf(table) };
+    for await (const { rows, next } of pagesOf(pages, from)) {
+      this.#parts.signal?.throwIfAborted();
+      const reached = next === null ? { ...FIRST, table: index + 1 } : { ...next, table: index };
+      await this.#write(table, rows, reached);
+      this.#tell("copy", table.name, rows.length);
+    }
+  }
+
+  /** Rows and how far they reach, together. */
+  async #write(table: CopiedTable, rows: readonly Row[], reached: Reached): Promise<void> {
+    const { to } = this.#parts;
+    const write = (): Promise<void> =>
+      to.transaction(async (tx) => {
+        await this.#advance(tx, sql`progress = ${JSON.stringify(reached)}`);
+        if (table.single === undefined) await tx.insert(table.name, rows);
+        else for (const row of rows) await tx.run(updateOf(table.name, table.single(row)));
+      });
+    await writeOrLookUp(to, write, async () => {
+      if ((await copyRow(to))?.batches !== this.#batches + 1) await write();
+    });
+    this.#batches += 1;
+  }
+
+  /** Both sides, table by table. */
+  async check(): Promise<Totals> {
+    const { from, to } = this.#parts;
+    this.#rows = 0;
+    const tables: ({ table: string } & TableSum)[] = [];
+    const mismatches: { table: string; sourceRows: number; targetRows: number }[] = [];
+    for (const table of COPIED_TABLES) {
+      const columns = this.#columnsOf(table);
+      const [source, target] = await Promise.all([
+        sumOf({ engine: from, table, columns }, (rows) => this.#tell("check", table.name, rows)),
+        sumOf({ engine: to, table, columns }, () => this.#parts.signal?.throwIfAborted()),
+      ]);
+      tables.push({ table: table.name, ...target });
+      if (source.rows === target.rows && source.hash === target.hash) continue;
+      mismatches.push({ table: table.name, sourceRows: source.rows, targetRows: target.rows });
+    }
+    if (mismatches.length > 0) throw new CopyMismatchError({ tables: mismatches });
+    return { rows: tables.reduce((sum, { rows }) => sum + rows, 0), tables };
+  }
+
+  /** The end, and the line in the audit that says so. */
+  async end(totals: Totals): Promise<void> {
+    const { from, to, signature } = this.#parts;
+    const detail = `${totals.rows} rows of ${from.name}, sha256 ${sha256(JSON.stringify(totals.tables))}`;
+    const write = (): Promise<void> =>
+      to.transaction(async (tx) => {
+        await this.#advance(tx, sql`ended_at = ${to.now()}, progress = ${JSON.stringify(totals)}`);
+        const action = { action: "database.copy", subject: subjects.database, detail };
+        await noteAction(to, tx, signature, action);
+      });
+    await writeOrLookUp(to, write, async () => {
+      if ((await copyRow(to))?.ended_at === null) await write();
+    });
+  }
+
+  async #advance(tx: Transaction, set: Sql): Promise<void> {
+    const changed = await tx.run(sql`
+      update holdfast.copy
+         set batches = ${this.#batches + 1}, ${set}
+       where id = 1
+         and batches = ${this.#batches}
+         and ended_at is null`);
+    if (changed === 1) return;
+    throw new CopyRefusedError({
+      reasons: ["Another 'holdfast copy' writes into the same target."],
+      remedy: "Let one of them end; then run this again to check the result.",
+    });
+  }
+
+  #columnsOf({ name }: CopiedTable): readonly string[] {
+    return this.#columns.get(name) ?? [];
+  }
+
+  #tell(phase: CopyProgress["phase"], table: string, rows: number): void {
+    this.#parts.signal?.throwIfAborted();
+    this.#rows += rows;
+    this.#parts.onProgress?.({ phase, table, rows: this.#rows, rowsAll: this.#rowsAll });
+  }
+}
+
+/** Which database it is, whatever way leads to it: when its tables were made, to the millisecond. */
+async function fingerprintOf(engine: Engine): Promise<string> {
+  const rows = await applied(engine);
+  const newest = engine.migrations.at(-1)?.version;
+  if (rows.at(-1)?.version !== newest) {
+    throw new CopyRefusedError({
+      reasons: [`${engine.name} has tables of a newer version of holdfast.`],
+      remedy: "Copy with that version.",
+    });
+  }
+  return sha256(JSON.stringify(rows.map(({ version, applied_at }) => [version, applied_at])));
+}
+
+async function begin(from: Engine, to: Engine, fingerprint: string): Promise<CopyRow> {
+  const filled: string[] = [];
+  for (const { name, single } of COPIED_TABLES) {
+    if (single === undefined && !(await isEmpty(to, name))) filled.push(name);
+  }
+  if (filled.length > 0) {
+    throw new CopyRefusedError({
+      reasons: [`The target ${to.name} is not empty: it has rows in ${filled.join(", ")}.`],
+      remedy: "Copy into an empty database.",
+    });
+  }
+  const reached: Reached = { ...FIRST, table: 0 };
+  const row = {
+    source: from.name,
+    fingerprint,
+    ended_at: null,
+    batches: 0,
+    progress: JSON.stringify(reached),
+  };
+  await to.transaction(async (tx) => {
+    const [now] = await tx.all<{ now: number }>(sql`select ${to.now()} as now`);
+    await tx.insert("copy", [{ id: 1, ...row, begun_at: now?.now ?? 0 }]);
+  });
+  return row;
+}
+
+function otherCopy(to: Engine, { source, ended_at }: CopyRow): HoldfastError {
+  const what =
+    ended_at === null ? "an incomplete copy of another source" : "the copy of another source";
+  return new CopyRefusedError({
+    reasons: [`The target ${to.name} is ${what}: ${source}.`],
+    remedy: "Copy into an empty database.",
+  });
+}
+
+function updateOf(table: string, row: Row): Sql {
+  const { id, ...values } = row;
+  const columns = Object.keys(values);
+  const [first = "", ...rest] = columns.map((column) => `"${column}" = `);
+  const strings = [first, ...rest.map((name) => `, ${name}`), ""];
+  const set = new Sql(strings, Object.values(values));
+  return sql`update ${tableOf(table)} set ${set} where ${names(["id"])} = ${id ?? 1}`;
+}
+
+function resultOf({ from, to }: CopyParts, run: Copied["run"], totals: Totals): Copied {
+  return { source: from.name, target: to.name, run, ...totals };
+}

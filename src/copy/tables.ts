@@ -1,0 +1,95 @@
+/**
+ * The tables of a copy, in the order in which they are written: a row comes after the rows that its foreign keys and
+ * triggers look for. Their columns are read off the migrations, so that a new column is copied without a word here; a test
+ * compares the tables with those that the migrations create.
+ */
+import { ITEM_LEVELS_MAX } from "../core/item.ts";
+import type { Engine, Row } from "../database/engine.ts";
+import { partsOf } from "../database/introspection.ts";
+import { sql, type Sql } from "../database/sql.ts";
+
+export interface CopiedTable {
+  readonly name: string;
+  /** A unique key with an index: pages are read in its order. */
+  readonly key: readonly string[];
+  /** Conditions whose rows are copied one after the other. Default: all rows at once. */
+  readonly slices?: readonly Sql[];
+  /** The migration has written its only row, which is updated. */
+  readonly single?: (row: Row) => Row;
+  /** How a row looks after the move. Default: the same. */
+  readonly adapt?: (row: Row) => Row;
+}
+
+/** An item comes after its parent. */
+const LEVELS = Array.from({ length: ITEM_LEVELS_MAX }, (_, depth) => sql`depth = ${depth}`);
+
+export const COPIED_TABLES: readonly CopiedTable[] = [
+  { name: "job", key: ["id"] },
+  { name: "job_trace", key: ["job_id"] },
+  { name: "ready", key: ["id"] },
+  { name: "waiting", key: ["id"] },
+  { name: "lease", key: ["id"] },
+  { name: "finished", key: ["id"] },
+  { name: "attempt", key: ["job_id", "epoch"] },
+  { name: "job_key", key: ["job_id"] },
+  { name: "kept_key", key: ["job_id"] },
+  { name: "step", key: ["job_id", "name", "occurrence"] },
+  { name: "event", key: ["name", "event_key"] },
+  { name: "wait", key: ["job_id", "name", "event_key"] },
+  { name: "report", key: ["job_id", "seq"] },
+  { name: "workflow", key: ["name"] },
+  { name: "workflow_type", key: ["workflow", "name"] },
+  { name: "workflow_state", key: ["workflow", "name"] },
+  { name: "workflow_move", key: ["workflow", "from_state", "to_state", "name"] },
+  { name: "item", key: ["id"], slices: LEVELS },
+  { name: "item_progress", key: ["item_id", "workflow", "status"] },
+  { name: "item_due", key: ["item_id", "reason"] },
+  { name: "item_job", key: ["job_id"] },
+  { name: "item_audit", key: ["item_id", "seq"] },
+  { name: "item_pruning", key: ["item_id"] },
+  // The head first stands where the audit was cut; each line that follows moves it on.
+  {
+    name: "audit_head",
+    key: ["id"],
+    single: (row) => ({ ...row, seq: row["pruned_seq"] ?? 0, hash: row["pruned_hash"] ?? "" }),
+  },
+  { name: "audit", key: ["seq"] },
+  { name: "lock", key: ["name"] },
+  { name: "lock_stat", key: ["minute", "type", "source"] },
+  { name: "enqueuer", key: ["version"] },
+  { name: "unregistered_worker", key: ["id"] },
+  { name: "worker_type", key: ["name"] },
+  { name: "worker", key: ["id"], adapt: asStopped },
+  { name: "counts", key: ["id"], single: (row) => row },
+  { name: "depth", key: ["queue", "status"] },
+  { name: "minute_total", key: ["minute", "queue"] },
+  { name: "alert", key: ["id"] },
+  { name: "token", key: ["id"] },
+  { name: "request", key: ["principal", "request_key"] },
+];
+
+/** What the target has of its own: which migrations ran there, and the row of the copy itself. */
+export const OWN_TABLES = ["migration", "copy"] as const;
+
+/** A copy begins when no worker is alive, so one that is not stopped by then died without a word. */
+function asStopped(row: Row): Row {
+  if (row["status"] === "stopped") return row;
+  return { ...row, status: "stopped", reason: "stale", stopped_at: row["heartbeat_at"] ?? 0 };
+}
+
+/** MySQL computes these itself, and refuses to be given them. */
+const GENERATED = new Set(["worker.active_slot", "alert.open_rule", "token.live_name"]);
+
+/** The columns of each table that all these engines have, without those that one of them computes. */
+export function columnsOf(...engines: readonly Engine[]): Map<string, readonly string[]> {
+  const sets = engines.map(({ migrations }) => new Set(partsOf(migrations)));
+  const [first = new Set<string>()] = sets;
+  const columns = [...first].flatMap((part) => {
+    const [, table, column] = /^column (\w+)\.(\w+)$/.exec(part) ?? [];
+    if (table === undefined || column === undefined) return [];
+    const isWritten = !GENERATED.has(`${table}.${column}`) && sets.every((set) => set.has(part));
+    return isWritten ? [{ table, column }] : [];
+  });
+  const byTable = Map.groupBy(columns, ({ table }) => table);
+  return new Map([...byTable].map(([table, of]) => [table, of.map(({ column }) => column)]));
+}

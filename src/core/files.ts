@@ -1,0 +1,25 @@
+/**
+ * Where the package's own files are. A checkout runs its sources as they stand; the published package has them bundled, all in
+ * one folder (scripts/build.ts).
+ */
+import { dirname } from "node:path";
+
+const isSource = import.meta.url.endsWith(".ts");
+
+/** The folder with all modules of the package. */
+export const packageCode = isSource ? dirname(import.meta.dirname) : import.meta.dirname;
+
+/** A file of the package by its path from the root, such as "package.json". */
+export function packageFile(path: string): URL {
+  return new URL(isSource ? `../../${path}` : `../${path}`, import.meta.url);
+}
+
+/** A module that starts a thread or a process, by its path in the sources, such as "worker/lease-renewer-thread". */
+export function programFile(path: string): URL {
+  return new URL(isSource ? `../${path}.ts` : `./${bundledName(path)}.js`, import.meta.url);
+}
+
+/** What a module is called in the one folder of the package. */
+export function bundledName(path: string): string {
+  return path.replaceAll("/", "-");
+}

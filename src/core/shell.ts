@@ -1,6 +1,0 @@
-/** Commands that a person copies into a shell. */
-
-/** The text as one word of a POSIX shell. */
-export function shellWord(text: string): string {
-  return /^[\w.:/@-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}

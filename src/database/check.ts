@@ -1,0 +1,83 @@
+/**
+ * A check is one query that returns the rows that violate a rule, with a remedy.
+ *
+ * Keys and triggers refuse most violations. Checks cover rules that the database cannot enforce, or only at a cost for every
+ * job, and damage done while the constraints were removed.
+ */
+import type { Offender, Severity } from "../core/finding.ts";
+import type { Engine, Transaction } from "./engine.ts";
+import type { Sql } from "./sql.ts";
+
+export interface Look {
+  /** Maximum number of violations returned. */
+  readonly limit: number;
+  /** Also read what is rarely worth the time. */
+  readonly deep: boolean;
+  /** Checks of history skip older rows; null: none. */
+  readonly sinceAt: number | null;
+  /** Whether notifications reach this process. Null: there is no push. */
+  readonly pushWorks: () => Promise<boolean | null>;
+}
+
+/**
+ * `quick`: cheap however much is stored, so that it can run continuously. `full`: reads the stored rows, some tables from end
+ * to end. `deep`: takes minutes on a large database, so it runs only on request.
+ */
+type Cost = "quick" | "full" | "deep";
+
+export interface CheckRecord {
+  readonly name: string;
+  /** The group, such as `leases`. */
+  readonly about: string;
+  readonly severity: Severity;
+  /** One sentence: what is wrong with the rows that it finds. */
+  readonly problem: string;
+  readonly remedy: string;
+  readonly cost: Cost;
+  /** Whether the remedy can be applied without a person's judgement. */
+  readonly fixable: boolean;
+}
+
+export interface Check extends Omit<CheckRecord, "fixable" | "about"> {
+  readonly find: (engine: Engine, look: Look) => Promise<Offender[]>;
+  /** Fixes up to the limit, each row only if it still violates the rule. */
+  readonly fix?: (engine: Engine, fixing: Fixing) => Promise<FixedRows>;
+}
+
+export interface Fixing {
+  readonly limit: number;
+  /** Writes the audit line, in the transaction of the fix. */
+  readonly sign: (tx: Transaction, subjects: readonly string[]) => Promise<void>;
+}
+
+export interface FixedRows {
+  readonly subjects: readonly string[];
+  /** Queues in which jobs became pending. */
+  readonly queues: readonly string[];
+}
+
+/** One query, and how each row is described. */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller knows the type of the rows
+export function asking<Row>(
+  query: (engine: Engine, look: Look) => Sql,
+  tell: (row: Row) => Offender,
+): Check["find"] {
+  return async (engine, look) => (await engine.all<Row>(query(engine, look))).map(tell);
+}
+
+/** Deletes the rows found, in a transaction that checks each again. */
+export function deleting<Row>(parts: {
+  readonly find: (engine: Engine, limit: number) => Sql;
+  readonly remove: (engine: Engine, row: Row) => Sql;
+  readonly subject: (row: Row) => string;
+}): NonNullable<Check["fix"]> {
+  return (engine, { limit, sign }) =>
+    engine.transaction(async (tx) => {
+      const subjects: string[] = [];
+      for (const row of await tx.all<Row>(parts.find(engine, limit))) {
+        if ((await tx.run(parts.remove(engine, row))) > 0) subjects.push(parts.subject(row));
+      }
+      await sign(tx, subjects);
+      return { subjects, queues: [] };
+    });
+}

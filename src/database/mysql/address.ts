@@ -1,0 +1,139 @@
+/** Where a MySQL or MariaDB database is, from a URL. */
+import { readFileSync } from "node:fs";
+import { InvalidArgumentError } from "../../core/errors.ts";
+
+/** Plain data that can be sent to another thread. It may hold a password: never printed. */
+export interface MysqlAddress {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly password: string;
+  readonly database: string;
+  /** A socket file of this host, instead of host and port. */
+  readonly socket: string | null;
+  readonly tls: Tls | null;
+}
+
+export interface Tls {
+  /** Encrypted only; with a certificate of a known authority; and one that is for this host. */
+  readonly verify: "nothing" | "authority" | "identity";
+  /** Certificates of authorities besides those that Node knows, as text. */
+  readonly authorities: string | null;
+}
+
+const PORT = 3306;
+
+const URL_OPTIONS = ["ssl-mode", "ssl-ca", "ssl", "socket"] as const;
+
+type UrlOption = (typeof URL_OPTIONS)[number];
+
+export function mysqlAddress(url: string): MysqlAddress {
+  const parsed = parse(url);
+  const options = urlOptions(parsed.searchParams);
+  return {
+    host: decoded(parsed.hostname).replace(/^\[(.*)\]$/, "$1"),
+    port: parsed.port === "" ? PORT : Number(parsed.port),
+    user: decoded(parsed.username),
+    password: decoded(parsed.password),
+    database: decoded(parsed.pathname.slice(1)),
+    socket: options.get("socket") ?? null,
+    tls: tlsOf(options),
+  };
+}
+
+/** The place as a log line may show it: neither user nor password. */
+export function placeOf({ host, port, database, socket }: MysqlAddress): string {
+  const server = host.includes(":") ? `[${host}]` : host;
+  if (socket !== null) return `mysql://${server}/${database}?socket=${socket}`;
+  return `mysql://${server}:${port}/${database}`;
+}
+
+function parse(url: string): URL {
+  try {
+    const parsed = new URL(url);
+    // More than a name: that is what becomes of a password with a slash in it.
+    if (parsed.hostname !== "" && /^\/[^/@]+$/.test(parsed.pathname)) return parsed;
+  } catch {
+    // Said below, without the URL: it may hold a password.
+  }
+  throw notLikeThis();
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw notLikeThis();
+  }
+}
+
+function notLikeThis(): InvalidArgumentError {
+  return wrong(
+    "a MySQL URL names a database: mysql://user:password@host:3306/database. Special characters are percent-encoded.",
+  );
+}
+
+function urlOptions(given: URLSearchParams): ReadonlyMap<UrlOption, string> {
+  const known: readonly string[] = URL_OPTIONS;
+  for (const name of given.keys()) {
+    if (known.includes(name)) continue;
+    throw wrong(`there is no option '${name}'. The options are: ${known.join(", ")}.`);
+  }
+  return new Map([...given] as [UrlOption, string][]);
+}
+
+/** The words of MySQL's own clients, and what they ask for. */
+const MODES: Readonly<Record<string, Tls["verify"] | null>> = {
+  disabled: null,
+  required: "nothing",
+  verify_ca: "authority",
+  verify_identity: "identity",
+};
+
+/** What others write in their URLs for the same. */
+const SSL: Readonly<Record<string, keyof typeof MODES>> = {
+  true: "verify_identity",
+  false: "disabled",
+  '{"rejectUnauthorized":true}': "verify_identity",
+  '{"rejectUnauthorized":false}': "required",
+};
+
+function tlsOf(options: ReadonlyMap<UrlOption, string>): Tls | null {
+  const file = options.get("ssl-ca");
+  const verify = verification(options) ?? (file === undefined ? null : "authority");
+  if (verify === null) return null;
+  return { verify, authorities: file === undefined ? null : readAuthorities(file) };
+}
+
+function verification(options: ReadonlyMap<UrlOption, string>): Tls["verify"] | null {
+  const ssl = options.get("ssl");
+  const short = ssl === undefined ? undefined : SSL[ssl.replaceAll(/\s/g, "")];
+  if (ssl !== undefined && short === undefined) {
+    throw wrong(`ssl=${ssl} is not known. Write ssl=true, or one of ${modes("ssl-mode=")}.`);
+  }
+  const mode = options.get("ssl-mode") ?? short;
+  if (mode === undefined) return null;
+  const verify = MODES[mode.toLowerCase()];
+  if (verify === undefined) {
+    throw wrong(`ssl-mode=${mode} is not known. Write one of ${modes("ssl-mode=")}.`);
+  }
+  return verify;
+}
+
+function modes(prefix: string): string {
+  return Object.keys(MODES)
+    .map((mode) => prefix + mode)
+    .join(", ");
+}
+
+function readAuthorities(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw wrong(`the file of ssl-ca, ${file}, cannot be read.`, error);
+  }
+}
+
+function wrong(problem: string, cause?: unknown): InvalidArgumentError {
+  return new InvalidArgumentError({ field: "url", problem }, cause);
+}

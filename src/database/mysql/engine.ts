@@ -1,0 +1,385 @@
+/**
+ * MySQL and MariaDB, through `mysql2`.
+ *
+ * Row locks in one order, READ COMMITTED, and as much as possible in one packet. Settling, claiming and extending have
+ * a few connections of their own, so that they never queue behind anything else. The clock is the server's.
+ */
+import { createHash } from "node:crypto";
+import { StoreBusyError } from "../../core/errors.ts";
+import { type Runtime, sleep, systemRuntime } from "../../core/runtime.ts";
+import type { UserTransaction } from "../../core/task.ts";
+import type { Change, Engine, Hint, Migration, Put, Row, Transaction } from "../engine.ts";
+import { MYSQL_TABLE, mysqlDialect, mysqlMigrations } from "../migrations/history.ts";
+import { Poll } from "../poll.ts";
+import { type Load, sumOf } from "../pool-stats.ts";
+import { columnList, Compiler, sql, type Sql, type SqlValue } from "../sql.ts";
+import { asTheyAre } from "../user-errors.ts";
+import { askOf } from "../user-tx/recognise.ts";
+import type { Ask } from "../user-tx/send.ts";
+import { type MysqlAddress, placeOf } from "./address.ts";
+import { isNoSuchThread, translate } from "./errors.ts";
+import { introspection } from "./introspection.ts";
+import { filled, literal } from "./literals.ts";
+import { Pool } from "./pool.ts";
+import {
+  type Answer,
+  changesOf,
+  flavourOf,
+  loadDriver,
+  numberIn,
+  type Probe,
+  rowsOf,
+  Session,
+} from "./session.ts";
+import { Sessions } from "./sessions.ts";
+import { type Send, SharedTransaction } from "./transaction.ts";
+
+export interface MysqlOptions extends MysqlAddress {
+  readonly runtime: Runtime;
+  readonly probe?: Probe;
+}
+
+const LANES = 2;
+
+const CONNECTIONS = 10;
+
+/** One for each lane, and one that extends leases meanwhile. */
+const RESERVED = LANES + 1;
+
+/** How long a process waits for another one that migrates, and how long one statement of a migration may take. */
+const MIGRATION_WAIT_S = 60;
+
+const MIGRATION_MS_MAX = 30 * 60_000;
+
+const SESSION_ENDS_MS_MAX = 10_000;
+
+const SESSION_LOOK_MS = 25;
+
+/** Sessions that were lost with an answer, and are not looked for any more. */
+const LOST_MAX = 1_000;
+
+/** Set when a user's transaction begins: it is gone when a statement of theirs has ended it, as defining a table does. */
+const MARK = "savepoint holdfast_begun";
+
+const UNMARK = "release savepoint holdfast_begun";
+
+export class MysqlEngine implements Engine {
+  readonly kind = "mysql";
+  readonly name: string;
+  readonly address: { engine: string; options: Record<string, unknown> };
+  readonly migrations: readonly Migration[];
+  readonly migrationDialect = mysqlDialect;
+  readonly introspection = introspection;
+  readonly runtime: Runtime;
+  readonly lanes = LANES;
+  readonly database: string;
+  readonly main: Sessions;
+  /** For the hot statements, which never queue behind anything else. */
+  readonly reserved: Sessions;
+  readonly #pools: Readonly<Record<"main" | "reserved", Pool>>;
+  readonly #compiler = new Compiler({ prefix: "holdfast_", placeholder: () => "?" });
+  /** The transactions of users in which we are guests. */
+  readonly #guests = new WeakMap<object, Promise<unknown>>();
+  readonly #lost = new Map<number, string>();
+  #poll: Poll | null = null;
+
+  private constructor(options: MysqlOptions, first: Session, open: () => Promise<Session>) {
+    const { runtime, probe: _probe, ...address } = options;
+    this.name = placeOf(options);
+    this.runtime = runtime;
+    this.address = { engine: "mysql", options: { ...address } };
+    this.migrations = mysqlMigrations(flavourOf(first.server.version, this.name));
+    this.database = options.database;
+    const pool = (size: number): Pool => new Pool({ store: this.name, size, runtime, open });
+    const [main, reserved] = [pool(CONNECTIONS), pool(RESERVED)];
+    main.add(first);
+    this.#pools = { main, reserved };
+    this.main = this.#sessions(main);
+    this.reserved = this.#sessions(reserved);
+  }
+
+  static async open(options: MysqlOptions): Promise<MysqlEngine> {
+    const { runtime, probe = null, ...address } = options;
+    const driver = await loadDriver();
+    const open = (): Promise<Session> => Session.open({ driver, address, runtime, probe });
+    let first: Session;
+    try {
+      first = await open();
+    } catch (error) {
+      throw translate(error, placeOf(address));
+    }
+    try {
+      return new MysqlEngine(options, first, open);
+    } catch (error) {
+      await first.end();
+      throw error;
+    }
+  }
+
+  now(): Sql {
+    return sql`coalesce(${this.#testNow()}, cast(floor(unix_timestamp(now(3)) * 1000) as signed))`;
+  }
+
+  among(column: Sql, values: readonly string[]): Sql {
+    return values.length === 0 ? sql`1 = 0` : sql`${column} in (${values})`;
+  }
+
+  /** Blanks at the end of an id would not count. */
+  mayBeId(text: string): boolean {
+    return /^[!-~]{36}$/.test(text);
+  }
+
+  async all<T = Row>(query: Sql): Promise<T[]> {
+    const [answer] = await this.main.read([filled(this.#compiler.compile(query))], "objects");
+    return rowsOf<T>(answer);
+  }
+
+  async change<T = Row>({ table, set, where, returning }: Change): Promise<T[]> {
+    const texts = [
+      sql`update ${table} set ${set} where ${where}`,
+      sql`select ${returning} from ${table} where ${where}`,
+    ].map((query) => filled(this.#compiler.compile(query)));
+    const [, answer] = await this.main.read(texts, "objects");
+    return rowsOf<T>(answer);
+  }
+
+  /** In one packet. Whether a commit waits for the disk is the server's to say here, for all of them. */
+  async put<T = Row>({ table, columns, values, key, set, where, returning }: Put): Promise<T[]> {
+    const known = columnList(key.slice(0, 1));
+    const texts = [
+      sql`insert into ${table} (${columnList(columns)}) values (${values}) on duplicate key update ${known} = ${known}`,
+      sql`update ${table} as was set ${set} where ${where}`,
+      sql`select ${returning} from ${table} as was where ${where}`,
+    ].map((query) => filled(this.#compiler.compile(query)));
+    return this.main.transaction(async (exchange) => {
+      const at = exchange.add(...texts) + texts.length - 1;
+      exchange.commit();
+      return rowsOf<T>((await exchange.send("objects"))[at]);
+    });
+  }
+
+  transaction<T>(
+    body: (tx: Transaction) => Promise<T>,
+    patience?: { readonly lockMs: number },
+  ): Promise<T> {
+    return this.main.transaction((exchange) => {
+      const send: Send = (statements) => {
+        exchange.add(...statements);
+        return exchange.send("objects");
+      };
+      return body(new SharedTransaction(send, this.#compiler));
+    }, patience);
+  }
+
+  typed(value: SqlValue): Sql {
+    return sql`${value}`;
+  }
+
+  lockRows(): Sql {
+    return sql`for update`;
+  }
+
+  /** In one packet: when the statement fails, the server does not come to the commit. */
+  run(query: Sql): Promise<number> {
+    return this.main.transaction(async (exchange) => {
+      const at = exchange.add(filled(this.#compiler.compile(query)));
+      exchange.commit();
+      return changesOf((await exchange.send("objects"))[at]);
+    });
+  }
+
+  userTransaction<T>(
+    body: (user: UserTransaction) => Promise<T>,
+    last: (tx: Transaction, value: T) => Promise<void>,
+  ): Promise<T> {
+    const run = (theirs: typeof body): Promise<T> =>
+      this.main.transaction(
+        async (exchange) => {
+          exchange.add(MARK);
+          await exchange.send("objects"); // what opens the transaction, before the user says anything
+          const send: Send = (statements) => {
+            exchange.add(...statements);
+            return exchange.send("objects");
+          };
+          const user: UserTransaction = {
+            client: exchange.session.client,
+            query: async <R>(text: string, values: readonly unknown[] = []) =>
+              rowsOf<R>(await exchange.session.query(text, values)),
+          };
+          const value = await theirs(user);
+          // Goes with our first statement, which is not reached where a statement of theirs has ended the transaction.
+          exchange.add(UNMARK);
+          await last(new SharedTransaction(send, this.#compiler), value);
+          return value;
+        },
+        { once: true },
+      );
+    return asTheyAre(body, run);
+  }
+
+  /** Our statements quote names as the standard does; the user's mode is put back. */
+  async inUserTransaction<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
+    const ask = askOf("mysql", tx);
+    // One after the other: of two at once the second would take our mode for the user's.
+    const before = this.#guests.get(tx as object);
+    const mine = Promise.resolve(before)
+      .catch(() => {})
+      .then(() => this.#inOurMode(ask, body));
+    this.#guests.set(tx as object, mine);
+    return mine;
+  }
+
+  async #inOurMode<T>(ask: Ask, body: (tx: Transaction) => Promise<T>): Promise<T> {
+    const send: Send = async (statements) => {
+      const answers: Answer[] = [];
+      for (const statement of statements) {
+        try {
+          const { rows, count } = await ask(statement, []);
+          answers.push(rows.length > 0 ? rows : { affectedRows: count });
+        } catch (error) {
+          throw translate(error, this.name);
+        }
+      }
+      return answers;
+    };
+    await ask("set @holdfast_mode = @@sql_mode", []);
+    await ask("set sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", []);
+    try {
+      return await body(new SharedTransaction(send, this.#compiler));
+    } finally {
+      await ask("set sql_mode = @holdfast_mode", []);
+    }
+  }
+
+  /** Whoever polls finds it when it is committed. */
+  async notifyInUserTx(): Promise<void> {}
+
+  async notifyInTx(): Promise<void> {}
+
+  async hasTable(name: string): Promise<boolean> {
+    const rows = await this.all(sql`
+      select table_name
+        from information_schema.tables
+       where table_schema = database()
+         and table_name = ${`holdfast_${name}`}`);
+    return rows.length > 0;
+  }
+
+  reportRows(rows: string): Sql {
+    return sql`json_table(${rows}, '$[*]' columns (
+      seq int path '$.seq' error on error,
+      kind varchar(16) path '$.kind' error on error,
+      name varchar(128) character set utf8mb4 path '$.name' error on error,
+      age bigint path '$.age' error on error,
+      data longtext character set utf8mb4 path '$.data' error on error)) r`;
+  }
+
+  /** Defining a table commits, so there is no transaction around it all; every script can be run again instead. */
+  migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.main.alone(async (session) => {
+      const name = literal(this.#lockName());
+      const waitMs = (MIGRATION_WAIT_S + 10) * 1_000;
+      const asking = [`select get_lock(${name}, ${MIGRATION_WAIT_S})`];
+      const [locked] = await session.send(asking, { rows: "arrays", answerMs: waitMs });
+      if (numberIn(locked) !== 1) {
+        throw new StoreBusyError({ store: this.name, waitedMs: MIGRATION_WAIT_S * 1_000 });
+      }
+      try {
+        const send: Send = (statements) =>
+          session.send(statements, { rows: "objects", answerMs: MIGRATION_MS_MAX });
+        await send([MYSQL_TABLE]);
+        return await body(new SharedTransaction(send, this.#compiler));
+      } finally {
+        // A session that was lost has lost the lock, too.
+        if (session.usable) await session.send([`do release_lock(${name})`], { rows: "arrays" });
+      }
+    });
+  }
+
+  /** There is work: polls come sooner. */
+  stir(): void {
+    this.#poll?.stir();
+  }
+
+  /** After a restart the server gives its numbers again, so a session is known by where it came from, too. */
+  async endSession(session: number): Promise<void> {
+    const seenAs = this.#lost.get(session) ?? null;
+    const look = sql`
+      select id as id
+        from information_schema.processlist
+       where id = ${session}
+         and host = coalesce(${seenAs}, host)`;
+    for (let waitedMs = 0; waitedMs < SESSION_ENDS_MS_MAX; waitedMs += SESSION_LOOK_MS) {
+      const rows = await this.all(look);
+      if (rows.length === 0) return void this.#lost.delete(session);
+      if (waitedMs === 0) await this.#kill(session);
+      else await sleep(this.runtime, SESSION_LOOK_MS);
+    }
+    throw new StoreBusyError({ store: this.name, waitedMs: SESSION_ENDS_MS_MAX });
+  }
+
+  load(): Load {
+    return {
+      pools: Object.entries(this.#pools).map(([name, { standing }]) => ({ name, ...standing })),
+      transactions: sumOf([this.main.tally, this.reserved.tally]),
+    };
+  }
+
+  /** What InnoDB has to clean up it tells only to those who may see all processes. */
+  async condition(): Promise<null> {
+    return null;
+  }
+
+  /** Jobs stand in one table and are deleted row by row. */
+  async dropPartitions(): Promise<void> {}
+
+  /** The server pushes nothing: somebody has to look, often after something happened and seldom when nothing does. */
+  listen(hear: (hint: Hint) => void): () => void {
+    const poll = new Poll(this.runtime, () => hear({ kind: "unknown" }));
+    this.#poll = poll;
+    return () => {
+      poll.stop();
+      if (this.#poll === poll) this.#poll = null;
+    };
+  }
+
+  tell(): void {}
+
+  async close(): Promise<void> {
+    this.#poll?.stop();
+    await Promise.all(Object.values(this.#pools).map((pool) => pool.close()));
+  }
+
+  #sessions(pool: Pool): Sessions {
+    const { runtime, name: store } = this;
+    return new Sessions({ pool, runtime, store, onDoubt: (session) => this.#remember(session) });
+  }
+
+  #remember({ id, seenAs }: Session): void {
+    if (this.#lost.size >= LOST_MAX) this.#lost.clear();
+    this.#lost.set(id, seenAs);
+  }
+
+  async #kill(session: number): Promise<void> {
+    try {
+      await this.main.alone((own) => own.send([`kill ${session}`], { rows: "arrays" }));
+    } catch (error) {
+      if (!isNoSuchThread(error)) throw error; // it has ended by itself
+    }
+  }
+
+  /** The server's locks have names of 64 characters, and no database of their own. */
+  #lockName(): string {
+    return `holdfast migrates ${createHash("sha1").update(this.database).digest("hex")}`;
+  }
+
+  /** The clock, as an expression. */
+  nowText(): string {
+    return filled(this.#compiler.compile(this.now()));
+  }
+
+  /** A test brings its own clock; otherwise the server's counts. */
+  #testNow(): number | null {
+    return this.runtime === systemRuntime ? null : this.runtime.now();
+  }
+}

@@ -1,0 +1,313 @@
+/** One connection to the server, set up our way, and what it knows about itself. */
+import { StoreRefusedError, StoreUnavailableError } from "../../core/errors.ts";
+import type { Runtime } from "../../core/runtime.ts";
+import type { MysqlAddress } from "./address.ts";
+import { isLost, isReadOnly, NoAnswer, withoutStatement } from "./errors.ts";
+
+/** A statement that takes longer is given up, and its connection with it. */
+const ANSWER_MS_MAX = 30_000;
+
+/** How long a statement waits for a row that somebody else has locked, and for a table that is being altered. */
+export const ROW_WAIT_S = 10;
+
+const TABLE_WAIT_S = 20;
+
+/**
+ * A client that says nothing for this long is let go by the server, and so are the rows that it locked: a process that
+ * was stopped in the middle of a transaction must not hold up the others. Idle connections are closed long before.
+ */
+const SILENCE_S = 90;
+
+/** Written for both servers; only MariaDB reads what stands between the exclamation mark and the star. */
+const SET_UP = `
+set names utf8mb4 collate utf8mb4_bin;
+set session transaction isolation level read committed, read write;
+set session sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', autocommit = 1,
+    sql_safe_updates = 0, innodb_lock_wait_timeout = ${ROW_WAIT_S}, lock_wait_timeout = ${TABLE_WAIT_S},
+    wait_timeout = ${SILENCE_S} /*M! , in_predicate_conversion_threshold = 0 */;
+select version(), @@max_allowed_packet,
+       (select host from information_schema.processlist where id = connection_id())`;
+
+/** How long statements of this session wait for a row, until it is said otherwise. */
+export const rowWait = (seconds: number): string =>
+  `set session innodb_lock_wait_timeout = ${seconds}`;
+
+/** A test's hook: told before and after every round trip, so that a process can be killed at each of them. */
+export type Probe = (point: string) => void;
+
+interface SessionParts {
+  readonly driver: Driver;
+  readonly address: MysqlAddress;
+  readonly runtime: Runtime;
+  readonly probe: Probe | null;
+}
+
+interface Server {
+  readonly version: string;
+  /** The longest packet that it takes. */
+  readonly packetBytes: number;
+}
+
+/** What a statement answers: rows, or how many it changed. */
+export type Answer = readonly unknown[] | { readonly affectedRows: number };
+
+export class Session {
+  readonly id: number;
+  readonly server: Server;
+  /** Host and port of our end as the server sees it: with the number, a name that no later session has. */
+  readonly seenAs: string;
+  readonly #connection: DriverConnection;
+  readonly #runtime: Runtime;
+  readonly #probe: Probe | null;
+  #usable = true;
+
+  private constructor(connection: DriverConnection, parts: SessionParts, facts: SetUp) {
+    const [version, packetBytes, seenAs] = facts;
+    this.#connection = connection;
+    this.#runtime = parts.runtime;
+    this.#probe = parts.probe;
+    this.id = connection.threadId;
+    this.server = { version, packetBytes };
+    this.seenAs = seenAs ?? "";
+    // A connection that dies between two statements says so here, and nobody else listens.
+    connection.on("error", () => this.destroy());
+    // The server has hung up. The driver has yet to tell whoever waits for an answer, so it is not destroyed here.
+    connection.on("end", () => void (this.#usable = false));
+  }
+
+  static async open(parts: SessionParts): Promise<Session> {
+    const connection = await connect(parts.driver, parts.address);
+    try {
+      const asked = { sql: SET_UP, rowsAsArray: true, answerMs: ANSWER_MS_MAX };
+      const answers = (await ask(connection, parts.runtime, asked)) as unknown[];
+      const [facts] = answers.at(-1) as [SetUp];
+      return new Session(connection, parts, facts);
+    } catch (error) {
+      hangUp(connection);
+      throw withoutStatement(error);
+    }
+  }
+
+  /** False: it was lost, or what it said makes another one the better choice. */
+  get usable(): boolean {
+    return this.#usable;
+  }
+
+  /** For whoever takes part in a transaction here. */
+  get client(): unknown {
+    return this.#connection;
+  }
+
+  /** One statement of a user's, with its values. */
+  async query(text: string, values: readonly unknown[]): Promise<Answer> {
+    const asked = { sql: text, values, rowsAsArray: false, answerMs: ANSWER_MS_MAX };
+    return (await ask(this.#connection, this.#runtime, asked)) as Answer;
+  }
+
+  /** Sends statements in one packet; there is one answer for each. */
+  async send(
+    statements: readonly string[],
+    { rows, answerMs = ANSWER_MS_MAX }: { rows: "arrays" | "objects"; answerMs?: number },
+  ): Promise<Answer[]> {
+    const sql = statements.join(";\n");
+    this.#checkSize(sql);
+    this.#probe?.(`before ${labelOf(sql)}`);
+    try {
+      const asked = { sql, rowsAsArray: rows === "arrays", answerMs };
+      const answer = await ask(this.#connection, this.#runtime, asked);
+      this.#probe?.(`after ${labelOf(sql)}`);
+      return statements.length === 1 ? [answer as Answer] : (answer as Answer[]);
+    } catch (error) {
+      // The server may still be at work on what took too long: nothing else may be asked here.
+      if (isLost(error) || isReadOnly(error)) this.destroy();
+      throw withoutStatement(error);
+    }
+  }
+
+  /** Whether the process has to live as long as this does. Nobody waits for a session that is idle. */
+  keepProcess(alive: boolean): void {
+    const { stream } = this.#connection.connection;
+    if (alive) stream.ref();
+    else stream.unref();
+  }
+
+  async end(): Promise<void> {
+    if (!this.#usable) return;
+    this.#usable = false;
+    this.keepProcess(true);
+    await this.#connection.end().catch(() => {});
+    hangUp(this.#connection);
+  }
+
+  destroy(): void {
+    this.#usable = false;
+    hangUp(this.#connection);
+  }
+
+  /** The server would close the connection without a word. */
+  #checkSize(sql: string): void {
+    const { packetBytes } = this.server;
+    if (sql.length * BYTES_PER_UNIT_MAX < packetBytes) return;
+    const bytes = Buffer.byteLength(sql) + PACKET_ROOM_BYTES;
+    if (bytes <= packetBytes) return;
+    throw new StoreRefusedError({
+      problem: `a statement takes ${bytes} bytes and the server's max_allowed_packet is ${packetBytes}. Raise it, or store large payloads elsewhere.`,
+    });
+  }
+}
+
+type SetUp = [version: string, packetBytes: number, seenAs: string | null];
+
+const BYTES_PER_UNIT_MAX = 3;
+
+const PACKET_ROOM_BYTES = 16;
+
+function labelOf(sql: string): string {
+  return sql.trim().replaceAll(/\s+/g, " ").slice(0, 60);
+}
+
+/**
+ * With a limit of our own: the driver forgets to end its own when the connection is lost, which then keeps the process
+ * alive; and whoever waits on a connection that is destroyed never hears from it again.
+ */
+async function ask(
+  connection: DriverConnection,
+  runtime: Runtime,
+  { answerMs, ...query }: Query & { answerMs: number },
+): Promise<unknown> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = runtime.timer(answerMs, () => reject(new NoAnswer(`no answer in ${answerMs} ms`)));
+  try {
+    const [answer] = await Promise.race([connection.query(query), promise]);
+    return answer;
+  } finally {
+    timer.cancel();
+  }
+}
+
+/** The driver's own way waits for the other side, which may never answer. */
+function hangUp(connection: DriverConnection): void {
+  connection.destroy();
+  connection.connection.stream.destroy();
+}
+
+// What the server answered, statement by statement.
+
+export function rowsOf<T>(answer: Answer | undefined): T[] {
+  return Array.isArray(answer) ? (answer as T[]) : [];
+}
+
+/** The rows of several answers of the same kind. */
+export function allRows<T>(answers: readonly Answer[]): T[] {
+  const [first, ...more] = answers;
+  return more.length === 0 ? rowsOf<T>(first) : answers.flatMap((answer) => rowsOf<T>(answer));
+}
+
+/** The one number of the one row; null: it says nothing. */
+export function numberIn(answer: Answer | undefined): number | null {
+  const [row] = rowsOf<[number | null]>(answer);
+  return row?.[0] ?? null;
+}
+
+export function changesOf(answer: Answer | undefined): number {
+  return answer !== undefined && "affectedRows" in answer ? answer.affectedRows : 0;
+}
+
+// As much of the driver as we use. Said here, so that our types do not ask for the driver's.
+
+const CONNECT_MS_MAX = 10_000;
+
+const KEEP_ALIVE_AFTER_MS = 10_000;
+
+interface Driver {
+  createConnection(config: object): Promise<DriverConnection>;
+  format(text: string, values: unknown): string;
+}
+
+interface Query {
+  readonly sql: string;
+  readonly rowsAsArray: boolean;
+  readonly values?: readonly unknown[];
+}
+
+interface DriverConnection {
+  readonly threadId: number;
+  query(query: Query): Promise<[unknown, unknown]>;
+  on(event: "error" | "end", listener: () => void): unknown;
+  end(): Promise<void>;
+  destroy(): void;
+  /** What lies under the promises. */
+  readonly connection: { readonly stream: { destroy(): void; ref(): void; unref(): void } };
+}
+
+export async function loadDriver(): Promise<Driver> {
+  try {
+    return (await import("mysql2/promise")) as unknown as Driver;
+  } catch (error) {
+    throw new StoreUnavailableError(
+      {
+        problem: "The driver for MySQL and MariaDB is not installed.",
+        remedy: "Run: npm install mysql2",
+      },
+      error,
+    );
+  }
+}
+
+function connect(driver: Driver, address: MysqlAddress): Promise<DriverConnection> {
+  const { host, port, user, password, database, socket } = address;
+  return driver.createConnection({
+    ...(socket === null ? { host, port } : { socketPath: socket }),
+    user,
+    password,
+    database,
+    ...tlsConfig(address),
+    charset: "UTF8MB4_BIN",
+    connectTimeout: CONNECT_MS_MAX,
+    enableKeepAlive: true,
+    keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS,
+    multipleStatements: true,
+    decimalNumbers: true, // a count or a sum is a number, not a text
+    // In our own statements values stand in the text already: nobody has to look for places for them.
+    queryFormat: (text: string, values?: unknown) =>
+      values === undefined || values === null ? text : driver.format(text, values),
+    // An UPDATE counts the rows it found, not those it changed; and no server reads files of ours.
+    flags: ["FOUND_ROWS", "-LOCAL_FILES"],
+  });
+}
+
+function tlsConfig({ tls }: MysqlAddress): object {
+  if (tls === null) return {};
+  const { verify, authorities } = tls;
+  return {
+    ssl: {
+      rejectUnauthorized: verify !== "nothing",
+      verifyIdentity: verify === "identity",
+      ...(authorities === null ? {} : { ca: authorities }),
+    },
+  };
+}
+
+// Which server answers, and what differs between the two.
+
+interface Flavour {
+  readonly name: string;
+  /** Compares texts as bytes, and a blank at the end counts. */
+  readonly collation: string;
+  readonly oldest: readonly [number, number, number];
+}
+
+const MARIADB: Flavour = { name: "MariaDB", collation: "utf8mb4_nopad_bin", oldest: [10, 11, 0] };
+
+const MYSQL: Flavour = { name: "MySQL", collation: "utf8mb4_0900_bin", oldest: [8, 0, 17] };
+
+export function flavourOf(version: string, store: string): Flavour {
+  const flavour = /mariadb/i.test(version) ? MARIADB : MYSQL;
+  const parts = version.split(/[.-]/, 3).map(Number);
+  const first = flavour.oldest.findIndex((oldest, index) => parts[index] !== oldest);
+  if (first === -1 || (parts[first] ?? 0) > (flavour.oldest[first] ?? 0)) return flavour;
+  throw new StoreUnavailableError({
+    problem: `${store} runs ${flavour.name} ${version}.`,
+    remedy: `Holdfast needs ${flavour.name} ${flavour.oldest.join(".")} or later.`,
+  });
+}

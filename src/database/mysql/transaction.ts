@@ -1,0 +1,152 @@
+/** A transaction for the shared SQL, statement by statement. */
+import type { Row, Taking, Transaction } from "../engine.ts";
+import { type Compiler, nothing, sql, type Sql } from "../sql.ts";
+import { fill, filled, inGroups, insertRows, jsonList } from "./literals.ts";
+import { type Answer, changesOf, rowsOf } from "./session.ts";
+
+/** Sends statements that belong together and gives their answers. */
+export type Send = (statements: readonly string[]) => Promise<Answer[]>;
+
+/** How often rows are looked for of which others may have locked some. */
+const LOOKS_MAX = 8;
+
+export class SharedTransaction implements Transaction {
+  readonly #send: Send;
+  readonly #compiler: Compiler;
+
+  constructor(send: Send, compiler: Compiler) {
+    this.#send = send;
+    this.#compiler = compiler;
+  }
+
+  async all<T = Row>(query: Sql): Promise<T[]> {
+    return rowsOf<T>((await this.#send([this.#text(query)])).at(-1));
+  }
+
+  async run(query: Sql): Promise<number> {
+    return changesOf((await this.#send([this.#text(query)])).at(-1));
+  }
+
+  async allOf<T = Row>(queries: readonly Sql[]): Promise<T[][]> {
+    return (await this.#sendAll(queries)).map((answer) => rowsOf<T>(answer));
+  }
+
+  async runAll(queries: readonly Sql[]): Promise<number[]> {
+    return (await this.#sendAll(queries)).map(changesOf);
+  }
+
+  async script(text: string): Promise<void> {
+    await this.#send([text.trim().replace(/;$/, "")]);
+  }
+
+  async insert(table: string, rows: readonly Row[]): Promise<void> {
+    if (rows.length > 0) await this.#send(insertRows(table, rows));
+  }
+
+  /**
+   * Looks first, without a lock; then locks what it saw by its primary key and asks again. A search that locks takes
+   * whatever it passes over, and one by another index takes locks in an order that deadlocks with everybody else's.
+   */
+  async take<T = Row>(from: Taking): Promise<T[]> {
+    const { table, limit = Number.POSITIVE_INFINITY, skipLocked } = from;
+    const taken: (T & { id: string })[] = [];
+    const passed: string[] = [];
+    for (let round = 0; round < LOOKS_MAX; round += 1) {
+      const wanted = limit - taken.length;
+      const seen = from.ids?.map((id) => ({ id })) ?? (await this.#look(from, { passed, wanted }));
+      taken.push(...(await this.#lock<T & { id: string }>(from, seen)));
+      passed.push(...seen.map(({ id }) => id));
+      // What others have locked was not for us; there may be more behind it.
+      if (skipLocked !== true || from.ids !== undefined) break;
+      if (seen.length < wanted || taken.length === limit) break;
+    }
+    for (const group of inGroups(taken.map(({ id }) => id))) {
+      await this.#send([deletion(table, group)]);
+    }
+    return taken;
+  }
+
+  #look(
+    { table, where, orderBy }: Taking,
+    { passed, wanted }: { passed: readonly string[]; wanted: number },
+  ): Promise<Place[]> {
+    return this.all<Place>(sql`
+      select ${PLACES[table]}
+        from ${TABLES[table]}
+       where ${where}
+             ${passed.length === 0 ? nothing : sql`and id not in (${passed})`}
+       order by ${orderBy ?? sql`id`}
+       ${Number.isFinite(wanted) ? sql`limit ${wanted}` : nothing}`);
+  }
+
+  async #lock<T>(from: Taking, places: readonly Place[]): Promise<T[]> {
+    const rows: T[] = [];
+    for (const group of inGroups(places.toSorted((a, b) => (a.id < b.id ? -1 : 1)))) {
+      rows.push(...(await this.all<T>(lock(from, group))));
+    }
+    return rows;
+  }
+
+  /** What opens the transaction may go before them. */
+  async #sendAll(queries: readonly Sql[]): Promise<Answer[]> {
+    if (queries.length === 0) return [];
+    return (await this.#send(queries.map((query) => this.#text(query)))).slice(-queries.length);
+  }
+
+  #text(query: Sql): string {
+    return filled(this.#compiler.compile(query));
+  }
+}
+
+/** The primary key. */
+interface Place {
+  readonly id: string;
+  readonly queue?: string;
+  readonly rank?: number;
+  readonly ready_at?: number;
+}
+
+function lock({ table, where, skipLocked }: Taking, places: readonly Place[]): Sql {
+  return sql`
+    select *
+      from ${TABLES[table]} force index (primary)
+     where (${atPlaces(table, places)})
+       and (${where})
+     order by id
+       for update ${skipLocked === true ? sql`skip locked` : nothing}`;
+}
+
+function atPlaces(table: Taking["table"], places: readonly Place[]): Sql {
+  if (table !== "ready") return sql`id in (${places.map(({ id }) => id)})`;
+  return places
+    .map(
+      ({ id, queue = "", rank = 0, ready_at = 0 }) =>
+        sql`queue = ${queue} and "rank" = ${rank} and ready_at = ${ready_at} and id = ${id}`,
+    )
+    .reduce((either, place) => sql`${either} or ${place}`);
+}
+
+const TABLES = {
+  ready: sql`holdfast.ready`,
+  waiting: sql`holdfast.waiting`,
+  lease: sql`holdfast.lease`,
+  finished: sql`holdfast.finished`,
+};
+
+const PLACES = {
+  ready: sql`id, queue, "rank", ready_at`,
+  waiting: sql`id`,
+  lease: sql`id`,
+  finished: sql`id`,
+};
+
+/** A DELETE of one table takes no hint of an index; joined to the list of ids, it looks up one id after the other. */
+export function deletion(table: Taking["table"], ids: readonly string[]): string {
+  const index = table === "ready" ? "by_id" : "primary";
+  const listed = "json_table(?, '$[*]' columns (id char(36) character set ascii path '$')) i";
+  const text = `
+    delete t
+      from ${listed}
+      straight_join holdfast_${table} t force index (${index}) on t.id = i.id`;
+  return fill(text, jsonList(ids));
+}

@@ -1,0 +1,136 @@
+/** Finds the engine for a URL, or for a pool that the user brings, and opens a store on it. Engines load when asked for. */
+import { InvalidArgumentError } from "../core/errors.ts";
+import { type Runtime, systemRuntime } from "../core/runtime.ts";
+import type { Push } from "./database.ts";
+import type { Engine, StoreAddress } from "./engine.ts";
+import type { MysqlAddress } from "./mysql/address.ts";
+import type { PgPool, PostgresAddress } from "./postgres/address.ts";
+import type { SqliteOptions } from "./sqlite/engine.ts";
+
+export interface StoreOptions {
+  readonly runtime?: Runtime;
+  /** False: a file that does not exist yet is an error instead of a new, empty database. */
+  readonly create?: boolean;
+  /** PostgreSQL: the schema that the tables stand in. Default `holdfast`. */
+  readonly schema?: string;
+  /** MySQL, MariaDB: a Redis through which processes wake each other. Default: HOLDFAST_REDIS_URL. */
+  readonly redis?: string;
+}
+
+/** Where the jobs are: a URL, or a `pg` pool of the application's own. */
+export type Place = string | PgPool;
+
+/** MySQL has no push of its own; processes that use the same database of the same name meet on one channel. */
+export async function pushFor(engine: Engine, options: StoreOptions): Promise<Push | null> {
+  const { redis = process.env["HOLDFAST_REDIS_URL"], runtime = systemRuntime } = options;
+  if (redis === undefined || redis === "" || engine.address?.engine !== "mysql") return null;
+  if (!/^rediss?:\/\//.test(redis)) {
+    const problem = "a Redis URL reads redis://host:6379 or rediss://user:password@host:6379.";
+    throw new InvalidArgumentError({ field: "redis", problem });
+  }
+  const { RedisPush } = await import("./redis/notify.ts");
+  const database = String(engine.address.options["database"]);
+  return RedisPush.open(redis, `holdfast:${database}`, runtime);
+}
+
+/** The engine alone, for what works below the store. */
+export async function openEngine(url: string, options: StoreOptions = {}): Promise<Engine> {
+  const { runtime = systemRuntime, create = true, schema } = options;
+  const scheme = url.slice(0, Math.max(0, url.indexOf(":")));
+  if (schema !== undefined && !scheme.startsWith("postgres")) {
+    throw new InvalidArgumentError({ field: "schema", problem: "only PostgreSQL has schemas." });
+  }
+  switch (scheme) {
+    case "sqlite": {
+      const { sqlitePath } = await import("./sqlite/file.ts");
+      return openSqlite({ path: sqlitePath(url), runtime, create });
+    }
+    case "postgres":
+    case "postgresql": {
+      const { postgresAddress } = await import("./postgres/address.ts");
+      return openPostgres(postgresAddress(url, schema), runtime);
+    }
+    case "mysql":
+    case "mariadb": {
+      const { mysqlAddress } = await import("./mysql/address.ts");
+      return openMysql(mysqlAddress(url), runtime);
+    }
+    default:
+      throw unknownUrl(url);
+  }
+}
+
+export async function onPool(pool: PgPool, options: StoreOptions): Promise<Engine> {
+  if (typeof pool?.connect !== "function") throw unknownUrl(pool);
+  const { addressOfPool, checkSchemaName, SCHEMA } = await import("./postgres/address.ts");
+  const { PostgresEngine } = await import("./postgres/engine.ts");
+  const { runtime = systemRuntime, schema = SCHEMA } = options;
+  const address = addressOfPool(pool, schema);
+  return PostgresEngine.open({
+    address: address ?? { connection: {}, schema: checkSchemaName(schema) },
+    runtime,
+    pool,
+    ownPools: address !== null,
+  });
+}
+
+/** A file name without anything that a password could stand in. */
+const FILE_NAME = /^(?:file:(?:\/\/)?)?([\w./ \\-]+\.(?:db3?|sqlite3?))$/;
+
+function unknownUrl(url: unknown): InvalidArgumentError {
+  if (url === ":memory:") {
+    const problem = "for a database in memory write sqlite::memory:";
+    return new InvalidArgumentError({ field: "url", problem });
+  }
+  const file = typeof url === "string" ? FILE_NAME.exec(url)?.[1] : undefined;
+  if (file !== undefined) {
+    const problem = `'${String(url)}' is a file: write sqlite:${file}`;
+    return new InvalidArgumentError({ field: "url", problem });
+  }
+  // The URL may hold a password, so at most its scheme is repeated.
+  const [scheme = "", ...rest] = typeof url === "string" ? url.split(":") : [""];
+  const what =
+    rest.length === 0 ? "this is not a URL" : `'${scheme.slice(0, 20)}:' is not known here`;
+  return new InvalidArgumentError({
+    field: "url",
+    problem: `${what}. Use sqlite:shop.db, postgres://user:password@host/database or mysql://user:password@host/database.`,
+  });
+}
+
+// The engines, each loaded when it is asked for.
+
+/** Opens the database of a store that is open already, in this thread or another. */
+export async function engineAt(
+  { engine, options }: StoreAddress,
+  runtime: Runtime,
+): Promise<Engine> {
+  switch (engine) {
+    case "postgres":
+      return openPostgres(options as unknown as PostgresAddress, runtime);
+    case "mysql":
+      return openMysql(options as unknown as MysqlAddress, runtime);
+    default:
+      // Whoever opened the file first closes it last, and says where what is left of it is.
+      return openSqlite({
+        path: String(options["path"]),
+        runtime,
+        create: false,
+        rescues: false,
+      });
+  }
+}
+
+async function openSqlite(options: SqliteOptions): Promise<Engine> {
+  const { SqliteEngine } = await import("./sqlite/engine.ts");
+  return SqliteEngine.open(options);
+}
+
+async function openPostgres(address: PostgresAddress, runtime: Runtime): Promise<Engine> {
+  const { PostgresEngine } = await import("./postgres/engine.ts");
+  return PostgresEngine.open({ address, runtime });
+}
+
+async function openMysql(address: MysqlAddress, runtime: Runtime): Promise<Engine> {
+  const { MysqlEngine } = await import("./mysql/engine.ts");
+  return MysqlEngine.open({ ...address, runtime });
+}

@@ -1,0 +1,174 @@
+/** Where a PostgreSQL database is and how it is used: from a URL, or from a pool that the user brings. */
+import { InvalidArgumentError, StoreUnavailableError } from "../../core/errors.ts";
+
+export const SCHEMA = "holdfast";
+
+/** What can be sent to another thread. It may hold a password: never printed. */
+export interface PostgresAddress {
+  /** What the driver takes, as plain data. */
+  readonly connection: Readonly<Record<string, unknown>>;
+  readonly schema: string;
+}
+
+/** As much of a `pg` pool as we use. */
+export interface PgPool {
+  connect(): Promise<PgClient>;
+  readonly options?: object;
+  /** A pool that somebody brings may not know. */
+  readonly totalCount?: number;
+  readonly idleCount?: number;
+  readonly waitingCount?: number;
+}
+
+export interface PgClient {
+  query(config: PgQuery): Promise<PgResult>;
+  release(destroy?: boolean | Error): void;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  listenerCount(event: "error"): number;
+  /** It takes a statement before it has answered the one before; drivers of before 8.23 do not know this. */
+  pipeline?: boolean;
+}
+
+export interface PgQuery {
+  readonly text: string;
+  readonly values?: unknown[];
+  readonly name?: string;
+  readonly rowMode?: "array";
+  readonly types?: unknown;
+  readonly query_timeout?: number;
+}
+
+export interface PgResult {
+  readonly rows: unknown[];
+  readonly rowCount: number | null;
+}
+
+/** As much of the driver as we use. Said here, so that our types do not ask for the driver's. */
+export interface Pg {
+  readonly Pool: new (config: object) => OwnPool;
+  readonly Client: new (config: object) => Line;
+}
+
+export interface OwnPool extends PgPool {
+  on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "connect", listener: (client: PgClient) => void): unknown;
+  end(): Promise<void>;
+}
+
+/** A connection that is held for as long as it lives. */
+export interface Line {
+  connect(): Promise<unknown>;
+  query(text: string): Promise<unknown>;
+  on(event: "notification", listener: (note: { payload?: string }) => void): unknown;
+  on(event: "error" | "end", listener: () => void): unknown;
+  end(): Promise<void>;
+  /** The driver's own, for a line that has to be torn down. */
+  readonly connection?: { readonly stream?: { destroy(): void } };
+}
+
+export async function loadDriver(): Promise<Pg> {
+  try {
+    const { default: pg } = await import("pg");
+    return pg as unknown as Pg;
+  } catch (error) {
+    throw new StoreUnavailableError(
+      { problem: "The driver for PostgreSQL is not installed.", remedy: "Run: npm install pg" },
+      error,
+    );
+  }
+}
+
+export function checkSchemaName(schema: string): string {
+  const isName = typeof schema === "string" && /^[a-z_][a-z0-9_]{0,47}$/.test(schema);
+  if (isName && !schema.startsWith("pg_") && schema !== "information_schema") return schema;
+  throw new InvalidArgumentError({
+    field: "schema",
+    problem: `'${schema.slice(0, 60)}' cannot be used. Small letters, digits and '_', at most 48, not beginning with a digit or pg_.`,
+  });
+}
+
+/** Options that a URL may carry, and what the driver calls them. */
+const URL_OPTIONS = new Set([
+  "sslmode",
+  "ssl",
+  "sslcert",
+  "sslkey",
+  "sslrootcert",
+  "uselibpqcompat",
+  "application_name",
+  "schema",
+  "host",
+]);
+
+export function postgresAddress(url: string, schema?: string): PostgresAddress {
+  const parsed = parse(url);
+  for (const name of parsed.searchParams.keys()) {
+    if (URL_OPTIONS.has(name)) continue;
+    const known = [...URL_OPTIONS].join(", ");
+    throw new InvalidArgumentError({
+      field: "url",
+      problem: `'${name}' is not known here. Known: ${known}.`,
+    });
+  }
+  checkEncryption(parsed.searchParams.get("sslmode"));
+  const chosen = schema ?? parsed.searchParams.get("schema") ?? SCHEMA;
+  parsed.searchParams.delete("schema");
+  return { connection: { connectionString: parsed.href }, schema: checkSchemaName(chosen) };
+}
+
+const ENCRYPTIONS = ["disable", "prefer", "require", "verify-ca", "verify-full", "no-verify"];
+
+function checkEncryption(mode: string | null): void {
+  if (mode === null || ENCRYPTIONS.includes(mode)) return;
+  const problem = `sslmode=${mode.slice(0, 20)} is not known. Use ${ENCRYPTIONS.join(", ")}.`;
+  throw new InvalidArgumentError({ field: "url", problem });
+}
+
+/** A password with characters that mean something in a URL would end up in another part of it, and be shown. */
+function parse(url: string): URL {
+  try {
+    const parsed = new URL(url);
+    const isWhole = url.includes("://") && parsed.hash === "" && /^\/[^/@]+$/.test(parsed.pathname);
+    const isPlaced = parsed.host !== "" || parsed.searchParams.has("host");
+    if (isWhole && isPlaced) return parsed;
+  } catch {
+    // Said below, without the URL: it may hold a password.
+  }
+  throw new InvalidArgumentError({
+    field: "url",
+    problem:
+      "a PostgreSQL URL reads postgres://user:password@host:5432/database; special characters are percent-encoded.",
+  });
+}
+
+/** What is needed to connect as a pool of the user's does; null: it has settings that cannot leave this thread. */
+export function addressOfPool(pool: PgPool, schema: string = SCHEMA): PostgresAddress | null {
+  const options = (pool.options ?? {}) as Record<string, unknown>;
+  const names = ["connectionString", "host", "port", "user", "database", "password", "ssl"];
+  const connection: Record<string, unknown> = {};
+  for (const name of names) {
+    if (options[name] !== undefined && options[name] !== null) connection[name] = options[name];
+  }
+  try {
+    structuredClone(connection); // a password may be a function, a certificate an object of OpenSSL
+  } catch {
+    return null;
+  }
+  return { connection, schema: checkSchemaName(schema) };
+}
+
+/** The place as a log line may show it: neither user nor password. */
+export function placeOf({ connection, schema }: PostgresAddress): string {
+  const suffix = schema === SCHEMA ? "" : `?schema=${schema}`;
+  const text = connection["connectionString"];
+  if (typeof text === "string") {
+    const { host, pathname, searchParams } = new URL(text);
+    return `postgres://${searchParams.get("host") ?? host}${pathname}${suffix}`;
+  }
+  const part = (name: string, otherwise: string): string =>
+    typeof connection[name] === "string" || typeof connection[name] === "number"
+      ? String(connection[name])
+      : otherwise;
+  const host = part("host", "localhost");
+  return `postgres://${host}:${part("port", "5432")}/${part("database", "")}${suffix}`;
+}

@@ -1,0 +1,472 @@
+/**
+ * PostgreSQL, through `pg`.
+ *
+ * Hot verbs are one statement each and run on a small pool of their own, so that they never queue behind anything else.
+ * Everything works without session state where a connection is not ours alone: through PgBouncer in transaction mode,
+ * and on a pool that the user brings.
+ */
+import { StoreBusyError, StoreUnavailableError } from "../../core/errors.ts";
+import { makeIds } from "../../core/id.ts";
+import { type Runtime, sleep, systemRuntime } from "../../core/runtime.ts";
+import type { UserTransaction } from "../../core/task.ts";
+import type {
+  Change,
+  Engine,
+  Hint,
+  MigrationDialect,
+  PushState,
+  Put,
+  Row,
+  Transaction,
+} from "../engine.ts";
+import { POSTGRES_TABLE, postgresDialect, postgresMigrations } from "../migrations/history.ts";
+import { noteOf, Notifier } from "../notify.ts";
+import type { Condition, Load, TableCondition } from "../pool-stats.ts";
+import { columnList, Compiler, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
+import { loadDriver, type PgPool, placeOf, type PostgresAddress, SCHEMA } from "./address.ts";
+import { readOnly } from "./errors.ts";
+import { introspection } from "./introspection.ts";
+import { Listener, notify, type PushParts } from "./listen.ts";
+import {
+  addPartitions,
+  dropBlock,
+  endOf,
+  isOver,
+  LIST,
+  LOCK,
+  partitionsFrom,
+} from "./partitions.ts";
+import { APPLICATION_NAME, openPool, type Pool, type Use } from "./pool.ts";
+import { loadOf, type Send, type Sending, Sessions } from "./session.ts";
+import { CommitNotes, sendIn, SharedTransaction, userTransaction } from "./transaction.ts";
+
+interface PostgresOptions {
+  readonly address: PostgresAddress;
+  readonly runtime: Runtime;
+  /** A pool that the user brings, for everything but the hot verbs. */
+  readonly pool?: PgPool;
+  /** False: a user's pool has settings that cannot be used elsewhere, so everything runs on it. */
+  readonly ownPools?: boolean;
+}
+
+const POOL_MAX = 10;
+
+/** One for each lane, and one for whoever renews or settles meanwhile. */
+const RESERVED_MAX = 4;
+
+/** A migration may build an index over all there is. */
+const MIGRATION_MS_MAX = 60 * 60_000;
+
+const MIGRATION_LOCK_MS_MAX = 60_000;
+
+/** Dropping a week locks its tables: claims wait for it, so it does not wait for long transactions. */
+const BLOCK_LOCK_MS = 1_000;
+
+/** Says, in a statement and for its transaction alone, that its commit does not wait for the disk. */
+const UNSYNCED = sql`set_config('synchronous_commit', 'off', true) = 'off'`;
+
+export class PostgresEngine implements Engine {
+  readonly kind = "postgres";
+  readonly name: string;
+  readonly migrations = postgresMigrations;
+  readonly migrationDialect: MigrationDialect;
+  readonly introspection = introspection;
+  readonly address: { engine: string; options: Record<string, unknown> } | null;
+  readonly runtime: Runtime;
+  /** While one turn waits for the disk and one computes, the worker reads the answer of the third. */
+  readonly lanes = 3;
+  readonly #schema: string;
+  readonly #main: Sessions;
+  /** For the hot statements, which never queue behind anything else. */
+  readonly reserved: Sessions;
+  readonly #compiler: Compiler;
+  readonly #names = new Map<string, string>();
+  readonly #push: PushParts;
+  readonly #commitNotes: CommitNotes;
+  readonly notifier: Notifier;
+  #listener: Listener | null = null;
+  #database = "";
+
+  static async open(options: PostgresOptions): Promise<PostgresEngine> {
+    const { address, runtime, pool, ownPools = true } = options;
+    const pg = await loadDriver();
+    const store = placeOf(address);
+    const users: Pool | null =
+      pool === undefined ? null : { pool, direct: false, end: () => Promise.resolve() };
+    const own = (use: Use, max: number): Promise<Pool> =>
+      openPool(pg, address, { max, store, use });
+    const main = users ?? (await own("cold", POOL_MAX));
+    const reserved = users !== null && !ownPools ? users : await own("hot", RESERVED_MAX);
+    const sessions = (use: Use, some: Pool): Sessions =>
+      new Sessions({ pool: some, runtime, store, use });
+    const parts = { pg, store, main: sessions("cold", main), reserved: sessions("hot", reserved) };
+    const engine = new PostgresEngine(parts, options);
+    try {
+      engine.#database = await checkServer(engine);
+    } catch (error) {
+      await engine.close();
+      throw error;
+    }
+    return engine;
+  }
+
+  private constructor(
+    parts: { pg: PushParts["pg"]; store: string; main: Sessions; reserved: Sessions },
+    { address, runtime, ownPools = true }: PostgresOptions,
+  ) {
+    this.name = parts.store;
+    this.runtime = runtime;
+    this.#schema = address.schema;
+    this.migrationDialect = postgresDialect(address.schema);
+    this.address = ownPools ? { engine: "postgres", options: { ...address } } : null;
+    this.#main = parts.main;
+    this.reserved = parts.reserved;
+    this.#compiler = new Compiler({
+      prefix: `"${this.#schema}".`,
+      placeholder: (position) => `$${position}`,
+    });
+    this.#push = {
+      pg: parts.pg,
+      // What leaves the session with PgBouncer would be heard by others.
+      address: this.reserved.direct ? address : null,
+      sessions: this.#main,
+      runtime,
+      sender: makeIds(systemRuntime)(),
+    };
+    const { sender } = this.#push;
+    this.#commitNotes = new CommitNotes({ channel: this.#schema, sender });
+    this.notifier = new Notifier({
+      runtime,
+      sender,
+      send: (notes) => notify(this.#main, this.#schema, notes),
+    });
+  }
+
+  get database(): string {
+    return this.#schema === SCHEMA ? this.#database : `${this.#database}.${this.#schema}`;
+  }
+
+  now(): Sql {
+    return sql`coalesce(${this.testNow()}::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)`;
+  }
+
+  among(column: Sql, values: readonly string[]): Sql {
+    return sql`${column} = any(${values})`;
+  }
+
+  mayBeId(text: string): boolean {
+    return UUID.test(text);
+  }
+
+  async all<T = Row>(query: Sql): Promise<T[]> {
+    const { rows } = await this.#main.read(this.#compile(query));
+    return rows as T[];
+  }
+
+  /** Signs of life never queue behind the transactions of others. */
+  async change<T = Row>({ table, set, where, returning, durable = true }: Change): Promise<T[]> {
+    const hurry = durable ? nothing : sql`and ${UNSYNCED}`;
+    const query = sql`update ${table} set ${set} where (${where}) ${hurry} returning ${returning}`;
+    const { rows } = await this.reserved.write(this.#compile(query));
+    return rows as T[];
+  }
+
+  async put<T = Row>(put: Put): Promise<T[]> {
+    const { table, columns, values, key, set, where, returning, durable = true } = put;
+    const { rows } = await this.#main.write(
+      this.#compile(sql`
+        insert into ${table} as was (${columnList(columns)})
+        select ${values} ${durable ? nothing : sql`where ${UNSYNCED}`}
+            on conflict (${columnList(key)}) do update set ${set} where ${where}
+        returning ${returning}`),
+    );
+    return rows as T[];
+  }
+
+  transaction<T>(
+    body: (tx: Transaction) => Promise<T>,
+    patience?: { readonly lockMs: number },
+  ): Promise<T> {
+    return this.#commitNotes.during((begin) =>
+      this.#main.transaction(
+        (send, client) => body(begin(this.#transaction(send, { ahead: client.pipeline === true }))),
+        patience,
+      ),
+    );
+  }
+
+  typed(value: SqlValue): Sql {
+    return typeof value === "number" ? sql`${value}::bigint` : sql`${value}::text`;
+  }
+
+  lockRows(): Sql {
+    return sql`for update`;
+  }
+
+  async run(query: Sql): Promise<number> {
+    return (await this.#main.write(this.#compile(query))).rowCount ?? 0;
+  }
+
+  userTransaction<T>(
+    body: (user: UserTransaction) => Promise<T>,
+    last: (tx: Transaction, value: T) => Promise<void>,
+  ): Promise<T> {
+    return userTransaction(this.#main, body, (send, value) => last(this.#transaction(send), value));
+  }
+
+  inUserTransaction<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return body(this.#transaction(sendIn(tx, this.name)));
+  }
+
+  async notifyInUserTx(tx: Transaction, hint: Hint): Promise<void> {
+    // As from somebody else: nobody here has heard of it yet.
+    await tx.all(sql`select pg_notify(${this.#schema}, ${`sql:${noteOf(hint)}`})`);
+  }
+
+  notifyInTx(tx: Transaction, hints: readonly Hint[]): Promise<void> {
+    return this.#commitNotes.send(tx, hints);
+  }
+
+  async hasTable(name: string): Promise<boolean> {
+    const [row] = await this.all<{ there: boolean }>(
+      sql`select to_regclass(${`"${this.#schema}".${name}`}) is not null as there`,
+    );
+    return row?.there === true;
+  }
+
+  migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
+    return this.#main.transaction(async (send) => {
+      await send({ text: `set local lock_timeout = ${MIGRATION_LOCK_MS_MAX}` });
+      await send({ text: `set local statement_timeout = ${MIGRATION_MS_MAX}` });
+      await send({
+        text: "select pg_advisory_xact_lock(hashtextextended($1, 0))",
+        values: [`holdfast migrates ${this.#schema}`],
+        answerMs: MIGRATION_LOCK_MS_MAX * 2,
+      });
+      const tx = this.#transaction(send, { answerMs: MIGRATION_MS_MAX });
+      await this.#makeSchema(tx);
+      const value = await body(tx);
+      await addPartitions(this, tx);
+      return value;
+    });
+  }
+
+  /** There is work: what is pushed is looked for sooner. */
+  stir(): void {
+    this.#listener?.stir();
+  }
+
+  /** The shared SQL over a session of the hot pool. */
+  transactionOn(send: Send): Transaction {
+    return this.#transaction(send);
+  }
+
+  endSession(session: number): Promise<void> {
+    return endSession(this, session);
+  }
+
+  load(): Load {
+    return loadOf(this.#main, this.reserved);
+  }
+
+  condition(): Promise<Condition> {
+    return condition(this, this.#schema);
+  }
+
+  async dropPartitions(finishedForMs: number): Promise<void> {
+    const now = await this.#readNow();
+    const { rows } = await this.#main.read({ text: LIST, values: [`"${this.#schema}".job`] });
+    const names = (rows as { name: string }[]).map(({ name }) => name);
+    for (const name of names) {
+      if (endOf(name) < now - finishedForMs) await this.#dropBlock(name, now - finishedForMs);
+    }
+    const missing = partitionsFrom(now).filter(({ name }) => !names.includes(name));
+    if (missing.length > 0) await this.transaction((tx) => addPartitions(this, tx));
+  }
+
+  listen(hear: (hint: Hint) => void): () => void {
+    const listener = new Listener(this.#push, hear);
+    this.#listener = listener;
+    return () => {
+      listener.stop();
+      if (this.#listener === listener) this.#listener = null;
+    };
+  }
+
+  pushState(): PushState {
+    return this.#listener?.state ?? "off";
+  }
+
+  tell(hint: Hint): void {
+    if (!this.#commitNotes.has(hint)) this.notifier.tell(hint);
+  }
+
+  async close(): Promise<void> {
+    this.#listener?.stop();
+    await this.notifier.stop();
+    await Promise.all([this.#main.end(), this.reserved.end()]);
+  }
+
+  /** Shared statements are few and come again, so each is prepared once under a name of its own. */
+  #compile(query: Sql): Sending {
+    const { text, values } = this.#compiler.compile(query);
+    return { ...this.#named(text), values };
+  }
+
+  #named(text: string): { text: string; name: string } {
+    let name = this.#names.get(text);
+    if (name === undefined) {
+      name = `holdfast_${this.#names.size + 1}`;
+      this.#names.set(text, name);
+    }
+    return { text, name };
+  }
+
+  reportRows(rows: string): Sql {
+    return sql`json_to_recordset(${rows}::json) as r (seq integer, kind text, name text, age bigint, data text)`;
+  }
+
+  spell(text: string): string {
+    return text.replaceAll("holdfast.", `"${this.#schema}".`);
+  }
+
+  /** A test brings its own clock; otherwise the database's counts. */
+  testNow(): number | null {
+    return this.runtime === systemRuntime ? null : this.runtime.now();
+  }
+
+  async #readNow(): Promise<number> {
+    const [row] = await this.all<{ now: number }>(sql`select ${this.now()} as now`);
+    return (row as { now: number }).now;
+  }
+
+  async #makeSchema(tx: Transaction): Promise<void> {
+    const [known] = await tx.all<{ there: boolean }>(
+      sql`select to_regnamespace(${`"${this.#schema}"`}) is not null as there`,
+    );
+    // Asked first: whoever may not create schemas may still use one that is there.
+    if (known?.there !== true) await tx.script(`create schema "${this.#schema}"`);
+    await tx.script(POSTGRES_TABLE);
+  }
+
+  async #dropBlock(name: string, finishedBefore: number): Promise<void> {
+    try {
+      await this.#main.transaction(
+        async (send) => {
+          await send({ text: `set local lock_timeout = ${BLOCK_LOCK_MS}` });
+          // Under the lock: a job that is revived meanwhile would lose what it was asked to do.
+          await send({ text: this.spell(LOCK) });
+          const { rows } = await send({
+            text: this.spell(isOver(name)),
+            values: [finishedBefore],
+          });
+          if ((rows[0] as { over: boolean }).over) {
+            await this.#transaction(send).script(dropBlock(name));
+          }
+        },
+        { once: true },
+      );
+    } catch (error) {
+      if (!(error instanceof StoreBusyError)) throw error; // next time, then
+    }
+  }
+
+  /** `ahead`: the connection takes a statement before it has answered the one before. */
+  #transaction(send: Send, limits: { answerMs?: number; ahead?: boolean } = {}): Transaction {
+    return new SharedTransaction({
+      send,
+      compile: (query) => this.#compile(query),
+      spell: (text) => this.spell(text),
+      name: (text) => this.#named(text),
+      ...limits,
+    });
+  }
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+// What PostgreSQL says about itself: rows that wait for vacuum, and the transaction that keeps vacuum from them.
+
+/** Those whose rows come and go with every job. */
+const HOT_TABLES = ["ready", "lease", "waiting", "job_key", "wait", "worker", "lock"];
+
+type ConditionRow = { [name in keyof TableCondition]: TableCondition[name] | null } & {
+  readonly oldest: number | null;
+};
+
+async function condition(engine: Engine, schema: string): Promise<Condition> {
+  const rows = await engine.all<ConditionRow>(sql`
+    select t.relname as "table", t.n_live_tup as live, t.n_dead_tup as dead,
+           (select (extract(epoch from clock_timestamp() - min(a.xact_start)) * 1000)::bigint
+              from pg_catalog.pg_stat_activity a
+             where a.datname = current_database() and a.pid <> pg_backend_pid()) as oldest
+      from pg_catalog.pg_stat_user_tables t
+     where t.schemaname = ${schema}
+       and t.relname = any(${HOT_TABLES})
+     order by t.relname`);
+  return {
+    oldestTransactionMs: rows[0]?.oldest ?? null,
+    tables: rows.map(({ table, live, dead }) => ({
+      table: String(table),
+      live: Number(live),
+      dead: Number(dead),
+    })),
+  };
+}
+
+// Ends a session of ours whose answer was lost, so that it writes nothing after we looked.
+
+/** How long a session that was ended may take to go. */
+const SESSION_ENDS_MS_MAX = 2_000;
+
+const SESSION_LOOK_MS = 20;
+
+/** Only a session of ours is ended: they have our name, or the one that the application's URL gives to its own. */
+async function endSession(engine: Engine, session: number): Promise<void> {
+  const ours = sql`
+      from pg_catalog.pg_stat_activity
+     where pid = ${session}
+       and usename = current_user
+       and application_name in (${APPLICATION_NAME}, current_setting('application_name'))`;
+  await engine.all(sql`select pg_terminate_backend(pid) ${ours}`);
+  for (let waitedMs = 0; waitedMs < SESSION_ENDS_MS_MAX; waitedMs += SESSION_LOOK_MS) {
+    const rows = await engine.all(sql`select pid ${ours}`);
+    if (rows.length === 0) return;
+    await sleep(engine.runtime, SESSION_LOOK_MS);
+  }
+}
+
+// Whether a server can be used, and what it calls the database.
+
+const OLDEST = 140_000;
+
+interface Server {
+  readonly database: string;
+  readonly number: number;
+  readonly version: string;
+  readonly replica: boolean;
+  readonly readOnly: string;
+}
+
+async function checkServer(engine: Engine): Promise<string> {
+  const [row] = await engine.all<Server>(sql`
+    select current_database() as database,
+           current_setting('server_version_num')::int as number,
+           current_setting('server_version') as version,
+           pg_is_in_recovery() as replica,
+           current_setting('transaction_read_only') as "readOnly"`);
+  const server = row as Server;
+  if (server.number < OLDEST) throw tooOld(engine.name, server.version);
+  if (server.replica || server.readOnly === "on") {
+    const [problem, remedy] = readOnly(engine.name);
+    throw new StoreUnavailableError({ problem, remedy });
+  }
+  return server.database;
+}
+
+function tooOld(store: string, version: string): StoreUnavailableError {
+  return new StoreUnavailableError({
+    problem: `${store} runs PostgreSQL ${version}.`,
+    remedy: "Holdfast needs PostgreSQL 14 or later.",
+  });
+}

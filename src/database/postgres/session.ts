@@ -1,0 +1,287 @@
+/**
+ * Runs statements and transactions on PostgreSQL, and says what a failure means.
+ *
+ * Where a connection is not ours alone, every write is a transaction that says how it wants to be planned and leaves
+ * nothing behind in the session.
+ */
+import { ClosedError, OutcomeUnknownError } from "../../core/errors.ts";
+import { type Runtime, sleep } from "../../core/runtime.ts";
+import { type Load, newTally, type PoolUse, sumOf } from "../pool-stats.ts";
+import type { PgClient, PgResult } from "./address.ts";
+import { asksAgain, codeOf, isLost, translate } from "./errors.ts";
+import { ANSWER_MS_MAX, beginWith, type Pool, type Use } from "./pool.ts";
+
+/** How often a transaction is run again that the database asked to run again. */
+const TRIES_MAX = 10;
+
+const PAUSE_MS_FIRST = 5;
+
+const PAUSE_MS_MAX = 500;
+
+/** How long anybody waits for a connection to become free. */
+const WAIT_MS_MAX = 12_000;
+
+/** How often a connection that was found dead is replaced before that is an error. */
+const FRESH_MAX = 3;
+
+export interface Sending {
+  readonly text: string;
+  readonly values?: readonly unknown[];
+  /** Prepared under this name where the session is ours. */
+  readonly name?: string;
+  readonly rows?: "array";
+  readonly answerMs?: number;
+}
+
+export type Send = (sending: Sending) => Promise<PgResult>;
+
+/** The driver gives 64-bit integers as text; ours are milliseconds, counts and numbers below 2^53. */
+const INT8 = 20;
+
+const BOOL = 16;
+
+export const types = {
+  getTypeParser: (oid: number) => (text: string) => {
+    if (oid === INT8 || oid === 23 || oid === 21) return Number(text);
+    return oid === BOOL ? text === "t" : text;
+  },
+};
+
+/** Runs statements and transactions on a pool, and says what a failure means. */
+export class Sessions {
+  readonly store: string;
+  readonly tally = newTally();
+  readonly #pool: Pool;
+  readonly #runtime: Runtime;
+  readonly #begin: string;
+  #ended: Promise<void> | null = null;
+
+  constructor(parts: { pool: Pool; runtime: Runtime; store: string; use: Use }) {
+    this.#pool = parts.pool;
+    this.#begin = parts.pool.direct ? "begin isolation level read committed" : beginWith(parts.use);
+    this.#runtime = parts.runtime;
+    this.store = parts.store;
+  }
+
+  get direct(): boolean {
+    return this.#pool.direct;
+  }
+
+  get standing(): Omit<PoolUse, "name"> {
+    const { totalCount = 0, idleCount: idle = 0, waitingCount: waiting = 0 } = this.#pool.pool;
+    return { busy: totalCount - idle, idle, waiting };
+  }
+
+  /** Whether they share one pool. */
+  shares(other: Sessions): boolean {
+    return this.#pool.pool === other.#pool.pool;
+  }
+
+  /** Reads. A connection that turns out to be dead is replaced. */
+  read(sending: Sending): Promise<PgResult> {
+    return this.#again((client) => this.#send(client, sending), { writes: false });
+  }
+
+  /** One statement that writes and commits by itself. */
+  write(sending: Sending): Promise<PgResult> {
+    if (!this.direct) return this.transaction((send) => send(sending));
+    return this.#again((client) => this.#send(client, sending), { writes: true });
+  }
+
+  /** One transaction; it may run again when the database asks for it, unless it is to run `once`. */
+  transaction<T>(
+    body: (send: Send, client: PgClient) => Promise<T>,
+    { once = false, lockMs = null }: { once?: boolean; lockMs?: number | null } = {},
+  ): Promise<T> {
+    return this.#again(
+      async (client) => {
+        const send: Send = (sending) => this.#send(client, sending);
+        let value: T;
+        let hasBegun = false;
+        try {
+          const begun = send({ text: this.#beginWaiting(lockMs) });
+          // What runs once must know that it can.
+          const mayGoAhead = client.pipeline === true && !once;
+          if (!mayGoAhead) await begun;
+          hasBegun = true;
+          value = await body(mayGoAhead ? behind(begun, send) : send, client);
+        } catch (error) {
+          if (!isLost(error)) await send({ text: "rollback" }).catch(() => {});
+          throw isLost(error) ? new LostBeforeCommit(error, !(once && hasBegun)) : error;
+        }
+        await send({ text: "commit" });
+        return value;
+      },
+      {
+        writes: true,
+        triesMax: once ? 1 : TRIES_MAX,
+        againMsMax: lockMs ?? Number.POSITIVE_INFINITY,
+      },
+    );
+  }
+
+  /** Waits for what is under way. */
+  end(): Promise<void> {
+    this.#ended ??= this.#pool.end();
+    return this.#ended;
+  }
+
+  #beginWaiting(lockMs: number | null): string {
+    return lockMs === null ? this.#begin : `${this.#begin}; set local lock_timeout = ${lockMs}`;
+  }
+
+  async #again<T>(
+    body: (client: PgClient) => Promise<T>,
+    {
+      writes,
+      triesMax = TRIES_MAX,
+      againMsMax = Number.POSITIVE_INFINITY,
+    }: { writes: boolean; triesMax?: number; againMsMax?: number },
+  ): Promise<T> {
+    const startedAt = this.#runtime.monotonic();
+    for (let tries = 1, fresh = 1; ;) {
+      const client = await this.#checkOut();
+      try {
+        const value = await body(client);
+        client.release();
+        return value;
+      } catch (error) {
+        const { cause, mayRepeat, isKnown } = judge(error, writes);
+        this.#giveBack(client, cause);
+        if (writes) this.tally.rolledBack += 1;
+        const isLate = this.#runtime.monotonic() - startedAt >= againMsMax;
+        if (asksAgain(cause) && tries < triesMax && !isLate) {
+          await this.#pause(tries);
+          tries += 1;
+        } else if (isLost(cause) && mayRepeat && fresh < FRESH_MAX) {
+          await this.#pause(fresh);
+          fresh += 1;
+        } else if (isLost(cause) && !isKnown) {
+          throw new OutcomeUnknownError({ store: this.store, session: sessionOf(client) }, cause);
+        } else throw translate(cause, this.store);
+      }
+    }
+  }
+
+  async #checkOut(): Promise<PgClient> {
+    if (this.#ended !== null) throw new ClosedError({ what: `The store ${this.store}` });
+    try {
+      const client = await this.#connect();
+      // Between two statements nobody else listens, and an error event that nobody hears ends the process.
+      if (client.listenerCount("error") === 0) client.on("error", () => {});
+      return client;
+    } catch (error) {
+      throw translate(error, this.store);
+    }
+  }
+
+  /** A pool of the user's may know no limit. */
+  async #connect(): Promise<PgClient> {
+    const late = Promise.withResolvers<never>();
+    const timer = this.#runtime.timer(WAIT_MS_MAX, () =>
+      late.reject(new Error("timeout exceeded when trying to connect")),
+    );
+    const connecting = this.#pool.pool.connect();
+    try {
+      return await Promise.race([connecting, late.promise]);
+    } catch (error) {
+      void connecting.then(
+        (client) => client.release(), // nobody waits for it any more
+        () => {},
+      );
+      throw error;
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #giveBack(client: PgClient, error: unknown): void {
+    // Read-only: the server became a replica; the next connection may lead to the new primary.
+    const useless = isLost(error) || codeOf(error) === "25006" || codeOf(error) === "";
+    client.release(useless);
+    if (useless) destroySocket(client);
+  }
+
+  #send(client: PgClient, sending: Sending): Promise<PgResult> {
+    const { text, values = [], name, rows, answerMs = ANSWER_MS_MAX } = sending;
+    return client.query({
+      text,
+      values: [...values],
+      types,
+      query_timeout: answerMs,
+      ...(name !== undefined && this.direct ? { name } : {}),
+      ...(rows === undefined ? {} : { rowMode: rows }),
+    });
+  }
+
+  #pause(tries: number): Promise<void> {
+    this.tally.repeated += 1;
+    const most = Math.min(PAUSE_MS_MAX, PAUSE_MS_FIRST * 2 ** tries);
+    return sleep(this.#runtime, this.#runtime.random() * most);
+  }
+}
+
+/** The two may be one pool: a user's. */
+export function loadOf(main: Sessions, reserved: Sessions): Load {
+  const others = reserved.shares(main) ? [] : [{ name: "reserved", ...reserved.standing }];
+  return {
+    pools: [{ name: "main", ...main.standing }, ...others],
+    transactions: sumOf([main.tally, reserved.tally]),
+  };
+}
+
+const READS = /^\s*select\b/i;
+
+/**
+ * Until the transaction is open, only reads are sent behind what opens it, and nobody is answered: if that fails, a write
+ * would be committed by itself.
+ */
+function behind(begun: Promise<unknown>, send: Send): Send {
+  let isOpen = false;
+  let isHeldUp = false;
+  begun.then(
+    () => void (isOpen = true),
+    () => {}, // whoever sends something hears of it
+  );
+  return (sending) => {
+    if (isOpen) return send(sending);
+    isHeldUp ||= !READS.test(sending.text);
+    if (isHeldUp) return begun.then(() => send(sending));
+    const answer = send(sending);
+    answer.catch(() => {}); // the reason is what the other one says
+    return begun.then(() => answer);
+  };
+}
+
+/** The connection was lost while nothing could have been committed. */
+class LostBeforeCommit extends Error {
+  readonly mayRepeat: boolean;
+
+  constructor(cause: unknown, mayRepeat: boolean) {
+    super("lost before the commit was sent", { cause });
+    this.mayRepeat = mayRepeat;
+  }
+}
+
+/** `isKnown`: it is certain that nothing was written. */
+function judge(
+  error: unknown,
+  writes: boolean,
+): { cause: unknown; mayRepeat: boolean; isKnown: boolean } {
+  if (error instanceof LostBeforeCommit) {
+    return { cause: error.cause, mayRepeat: error.mayRepeat, isKnown: true };
+  }
+  return { cause: error, mayRepeat: !writes, isKnown: !writes };
+}
+
+/** The server's number for the session, where the driver knows it. */
+function sessionOf(client: PgClient): number | null {
+  const { processID } = client as { processID?: unknown };
+  return typeof processID === "number" && processID > 0 ? processID : null;
+}
+
+/** A server that does not answer would keep its half of the connection for ever. */
+function destroySocket(client: PgClient): void {
+  const { connection } = client as { connection?: { stream?: { destroy?: () => void } } };
+  connection?.stream?.destroy?.();
+}

@@ -1,0 +1,207 @@
+/** A transaction for the shared SQL, on a connection of ours or of the user's. */
+import type { UserTransaction } from "../../core/task.ts";
+import type { Hint, Row, Taking, Transaction } from "../engine.ts";
+import { noteOf } from "../notify.ts";
+import { inTurn, nothing, type Sql, sql } from "../sql.ts";
+import { asTheyAre } from "../user-errors.ts";
+import { askOf } from "../user-tx/recognise.ts";
+import type { PgClient, PgResult } from "./address.ts";
+import { translate } from "./errors.ts";
+import { type Send, type Sending, type Sessions, types } from "./session.ts";
+
+interface TransactionParts {
+  readonly send: Send;
+  readonly compile: (query: Sql) => Sending;
+  readonly spell: (text: string) => string;
+  /** With the name that it is prepared under. */
+  readonly name: (text: string) => { readonly text: string; readonly name: string };
+  /** The connection takes a statement before it has answered the one before. */
+  readonly ahead?: boolean;
+  readonly answerMs?: number;
+}
+
+export class SharedTransaction implements Transaction {
+  readonly #parts: TransactionParts;
+
+  constructor(parts: TransactionParts) {
+    this.#parts = parts;
+  }
+
+  async all<T = Row>(query: Sql): Promise<T[]> {
+    return (await this.#ask(query)).rows as T[];
+  }
+
+  async run(query: Sql): Promise<number> {
+    return (await this.#ask(query)).rowCount ?? 0;
+  }
+
+  async allOf<T = Row>(queries: readonly Sql[]): Promise<T[][]> {
+    return (await this.#askAll(queries)).map(({ rows }) => rows as T[]);
+  }
+
+  async runAll(queries: readonly Sql[]): Promise<number[]> {
+    return (await this.#askAll(queries)).map(({ rowCount }) => rowCount ?? 0);
+  }
+
+  async script(text: string): Promise<void> {
+    await this.#send({ text: this.#parts.spell(text) });
+  }
+
+  take<T = Row>(from: Taking): Promise<T[]> {
+    return this.all<T>(take(from));
+  }
+
+  /** The table itself knows the columns' types. A text: drivers of users' make JSON of what they hear is JSON. */
+  async insert(table: string, rows: readonly Row[]): Promise<void> {
+    if (rows.length === 0) return;
+    const columns = Object.keys(rows[0] ?? {}).join(", ");
+    const { spell, name } = this.#parts;
+    const text = spell(`
+      insert into holdfast.${table} (${columns})
+      select ${columns}
+        from json_populate_recordset(null::holdfast.${table}, $1::text::json)`);
+    await this.#send({ ...name(text), values: [JSON.stringify(rows)] });
+  }
+
+  #ask(query: Sql): Promise<PgResult> {
+    return this.#send(this.#parts.compile(query));
+  }
+
+  #askAll(queries: readonly Sql[]): Promise<PgResult[]> {
+    const ask = (query: Sql): Promise<PgResult> => this.#ask(query);
+    return this.#parts.ahead === true ? Promise.all(queries.map(ask)) : inTurn(queries, ask);
+  }
+
+  #send(sending: Sending): Promise<PgResult> {
+    const { send, answerMs } = this.#parts;
+    return send(answerMs === undefined ? sending : { ...sending, answerMs });
+  }
+}
+
+// Statements in a transaction that belongs to the user.
+
+export function sendIn(tx: unknown, store: string): Send {
+  const ask = askOf("postgres", tx, { types });
+  return async ({ text, values = [] }) => {
+    try {
+      const { rows, count } = await ask(text, values);
+      return { rows, rowCount: count };
+    } catch (error) {
+      throw translate(error, store);
+    }
+  };
+}
+
+// How rows are removed on PostgreSQL, so that whoever gets a row is the only one who does.
+
+const TABLES = {
+  ready: sql`holdfast.ready`,
+  waiting: sql`holdfast.waiting`,
+  lease: sql`holdfast.lease`,
+  finished: sql`holdfast.finished`,
+};
+
+/**
+ * Rows that SKIP LOCKED took are found again by where they stand; `finished` is several tables, where that says nothing,
+ * but its rows never change. Otherwise the condition stands in the DELETE and is asked again under the row's lock.
+ */
+function take({ table, where, orderBy, limit, skipLocked }: Taking): Sql {
+  const from = TABLES[table];
+  if (skipLocked !== true) return sql`delete from ${from} where ${where} returning *`;
+  const mark = table === "finished" ? sql`id` : sql`ctid`;
+  return sql`
+    delete from ${from}
+     where ${mark} = any(array(select ${mark}
+                                 from ${from}
+                                where ${where}
+                                ${orderBy === undefined ? nothing : sql`order by ${orderBy}`}
+                                ${limit === undefined ? nothing : sql`limit ${limit}`}
+                                  for update skip locked))
+    returning *`;
+}
+
+// A transaction on PostgreSQL in which a user's function takes part. It runs once.
+
+type Body<T> = (user: UserTransaction) => Promise<T>;
+
+/** What we add to it, behind what the user's function did. */
+type Last<T> = (send: Send, value: T) => Promise<void>;
+
+export function userTransaction<T>(sessions: Sessions, body: Body<T>, last: Last<T>): Promise<T> {
+  const run = (theirs: Body<T>): Promise<T> =>
+    sessions.transaction(
+      async (send, client) => {
+        const user: UserTransaction = {
+          client,
+          query: async <R>(text: string, values: readonly unknown[] = []) =>
+            (await send({ text, values: [...values] })).rows as R[],
+        };
+        const value = await oneAtATime(client, () => theirs(user));
+        await last(send, value);
+        return value;
+      },
+      { once: true },
+    );
+  return asTheyAre(body, run);
+}
+
+/** Cursors and streams of the driver do not work on a connection that takes several statements at once. */
+async function oneAtATime<T>(client: PgClient, body: () => Promise<T>): Promise<T> {
+  const { pipeline } = client;
+  if (pipeline === true) client.pipeline = false;
+  try {
+    return await body();
+  } finally {
+    if (pipeline === true) client.pipeline = true;
+  }
+}
+
+// Notes that a transaction of ours sends with its commit, so that a process that dies right after it leaves no job to the
+// next poll.
+//
+// Commits that carry a note wait for one another on the whole server, each for the disk. So of the transactions of one
+// process only one at a time carries notes; the others send theirs after the commit.
+
+export class CommitNotes {
+  readonly #channel: string;
+  readonly #sender: string;
+  readonly #sent = new WeakSet<Hint>();
+  #carrier: Transaction | null = null;
+
+  constructor({ channel, sender }: { readonly channel: string; readonly sender: string }) {
+    this.#channel = channel;
+    this.#sender = sender;
+  }
+
+  /** Runs a transaction; `begin` says which one it is, anew when it is run again. */
+  async during<T>(run: (begin: (tx: Transaction) => Transaction) => Promise<T>): Promise<T> {
+    let current: Transaction | null = null;
+    const end = (): void => {
+      if (this.#carrier === current) this.#carrier = null;
+    };
+    try {
+      return await run((tx) => {
+        end();
+        current = tx;
+        return tx;
+      });
+    } finally {
+      end();
+    }
+  }
+
+  async send(tx: Transaction, hints: readonly Hint[]): Promise<void> {
+    if (hints.length === 0 || (this.#carrier !== null && this.#carrier !== tx)) return;
+    this.#carrier = tx;
+    const notes = hints.map((hint) => `${this.#sender}:${noteOf(hint)}`);
+    await tx.all(
+      sql`select pg_notify(${this.#channel}, note) from unnest(${notes}::text[]) as n (note)`,
+    );
+    for (const hint of hints) this.#sent.add(hint);
+  }
+
+  /** Whether it went with its transaction. */
+  has(hint: Hint): boolean {
+    return this.#sent.has(hint);
+  }
+}

@@ -1,0 +1,233 @@
+/**
+ * Checks rules that the database cannot enforce itself, or that manual changes may have broken.
+ *
+ * Each check is one query and independent: a check that the user is not permitted to run is reported as such, and the others
+ * still run. Fixes use the operations that normally do the work, or check each row again first. Every fix writes an audit line.
+ */
+import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
+import type { AuditStore } from "../audit/store.ts";
+import {
+  ClosedError,
+  InvalidArgumentError,
+  OutcomeUnknownError,
+  StoreUnavailableError,
+} from "../core/errors.ts";
+import { type Finding, severities, type Severity } from "../core/finding.ts";
+import { makeIds } from "../core/id.ts";
+import { checkKnown, checkList, checkWhole } from "../core/options.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { CheckRecord } from "../database/check.ts";
+import type { DoctorStore } from "./store.ts";
+
+/** The parts of the store that are used here. */
+interface Stores {
+  readonly audit: AuditStore;
+  readonly checks: DoctorStore;
+}
+
+export interface ExamineOptions {
+  /** Only these checks. Default: all that are not deep. */
+  readonly checks?: readonly string[];
+  /** Only checks that are cheap however much is stored, so they can run continuously. */
+  readonly quick?: boolean;
+  /** Also checks that take long. */
+  readonly deep?: boolean;
+  /** Maximum number of violations reported per check. Default 10. */
+  readonly limit?: number;
+  /** Skips history written before this time. */
+  readonly since?: Date | number;
+}
+
+export interface FixOptions extends OperatorOptions {
+  /** Only these checks. Default: all that have a safe fix. */
+  readonly checks?: readonly string[];
+}
+
+export interface Diagnosis {
+  /** By the clock of this process. */
+  readonly at: number;
+  readonly tookMs: number;
+  /** Every check that ran. */
+  readonly checks: readonly Checked[];
+  /** The findings, most severe first. */
+  readonly findings: readonly Finding[];
+  /** No finding is worse than an info. */
+  readonly healthy: boolean;
+}
+
+export interface Checked extends CheckRecord {
+  readonly outcome: "ok" | "found" | "failed";
+  readonly tookMs: number;
+}
+
+export interface Fixed {
+  readonly check: string;
+  /** What was fixed. */
+  readonly subjects: readonly string[];
+}
+
+const EXAMINE_OPTIONS = new Set(["checks", "quick", "deep", "limit", "since"]);
+
+const FIX_OPTIONS = new Set<string>(["checks", ...OPERATOR_OPTIONS]);
+
+const LIMIT_DEFAULT = 10;
+
+const LIMIT_MAX = 1_000;
+
+/** Rows fixed in one transaction, and the maximum number of transactions. */
+const FIX_BATCH = 500;
+
+const FIX_ROUNDS_MAX = 200;
+
+/** The parts of Holdfast that the doctor needs. */
+/** A Holdfast. */
+export interface DoctorTarget {
+  /** @internal */
+  readonly store: Stores;
+  readonly runtime: Runtime;
+}
+
+export class Doctor {
+  readonly #store: Stores;
+  readonly #runtime: Runtime;
+  readonly #newId: () => string;
+
+  constructor(holdfast: DoctorTarget) {
+    const { store, runtime } = holdfast;
+    this.#store = store;
+    this.#runtime = runtime;
+    this.#newId = makeIds(runtime);
+  }
+
+  /** The available checks. */
+  checks(): Promise<CheckRecord[]> {
+    return this.#store.checks.list();
+  }
+
+  async examine(options: ExamineOptions = {}): Promise<Diagnosis> {
+    checkKnown(options, EXAMINE_OPTIONS);
+    const { checks, quick = false, deep = false, limit = LIMIT_DEFAULT, since } = options;
+    checkWhole("limit", limit, { least: 1, most: LIMIT_MAX });
+    const look = { limit, deep, sinceAt: since === undefined ? null : instantOf(since) };
+    const startedAt = this.#runtime.monotonic();
+    const made: { checked: Checked; finding: Finding | null }[] = [];
+    for (const record of await this.#wanted({ checks, quick, deep })) {
+      made.push(await this.#check(record, look));
+    }
+    const findings = made.flatMap(({ finding }) => finding ?? []).toSorted(worstFirst);
+    return {
+      at: this.#runtime.now(),
+      tookMs: this.#runtime.monotonic() - startedAt,
+      checks: made.map(({ checked }) => checked),
+      findings,
+      healthy: findings.every(({ severity }) => severity === "info"),
+    };
+  }
+
+  /** The findings of the cheap checks, for the monitor. */
+  async quick(): Promise<readonly Finding[]> {
+    return (await this.examine({ quick: true })).findings;
+  }
+
+  /** Applies the safe fixes. Returns what was fixed, by check. */
+  async fix(options: FixOptions = {}): Promise<Fixed[]> {
+    checkKnown(options, FIX_OPTIONS);
+    const { checks, ...by } = options;
+    const wanted = await this.#wanted({ checks, quick: false, deep: false });
+    const hopeless = checks === undefined ? undefined : wanted.find(({ fixable }) => !fixable);
+    if (hopeless !== undefined) {
+      const problem = `'${hopeless.name}' has no safe fix. ${hopeless.remedy}`;
+      throw new InvalidArgumentError({ field: "checks", problem });
+    }
+    const fixed: Fixed[] = [];
+    for (const { name } of wanted.filter(({ fixable }) => fixable)) {
+      const subjects = await this.#fix(name, by);
+      if (subjects.length > 0) fixed.push({ check: name, subjects });
+    }
+    return fixed;
+  }
+
+  async #wanted(only: {
+    readonly checks: readonly string[] | undefined;
+    readonly quick: boolean;
+    readonly deep: boolean;
+  }): Promise<CheckRecord[]> {
+    const all = await this.#store.checks.list();
+    if (only.checks !== undefined) return named(all, checkList("checks", only.checks));
+    if (only.quick) return all.filter(({ cost }) => cost === "quick");
+    return all.filter(({ cost }) => only.deep || cost !== "deep");
+  }
+
+  async #check(
+    record: CheckRecord,
+    look: { limit: number; deep: boolean; sinceAt: number | null },
+  ): Promise<{ checked: Checked; finding: Finding | null }> {
+    const startedAt = this.#runtime.monotonic();
+    const ended = (outcome: Checked["outcome"]): Checked => ({
+      ...record,
+      outcome,
+      tookMs: this.#runtime.monotonic() - startedAt,
+    });
+    try {
+      const finding = await this.#store.checks.examine(record.name, look);
+      return { checked: ended(finding === null ? "ok" : "found"), finding };
+    } catch (error) {
+      if (isAway(error)) await this.#store.audit.head(); // throws if the database does not answer at all
+      return { checked: ended("failed"), finding: notMade(record.name, error) };
+    }
+  }
+
+  async #fix(check: string, by: OperatorOptions): Promise<string[]> {
+    const subjects: string[] = [];
+    for (let round = 0; round < FIX_ROUNDS_MAX; round += 1) {
+      const signature = anyOperator(by, this.#newId);
+      const mended = await this.#store.checks.fix(check, { ...signature, limit: FIX_BATCH });
+      subjects.push(...mended);
+      if (mended.length < FIX_BATCH) break;
+    }
+    return subjects;
+  }
+}
+
+function named(all: readonly CheckRecord[], names: readonly string[]): CheckRecord[] {
+  return names.map((name) => {
+    const record = all.find((one) => one.name === name);
+    if (record !== undefined) return record;
+    const known = all.map((one) => one.name).join(", ");
+    const problem = `unknown check '${name}'. Known: ${known}.`;
+    throw new InvalidArgumentError({ field: "checks", problem });
+  });
+}
+
+function instantOf(since: Date | number): number {
+  const at = Number(since);
+  if (Number.isFinite(at)) return at;
+  throw new InvalidArgumentError({ field: "since", problem: "must be a date." });
+}
+
+function worstFirst(a: { severity: Severity }, b: { severity: Severity }): number {
+  return severities.indexOf(b.severity) - severities.indexOf(a.severity);
+}
+
+/** Without a database there is nothing to check. */
+function isAway(error: unknown): boolean {
+  return (
+    error instanceof StoreUnavailableError ||
+    error instanceof OutcomeUnknownError ||
+    error instanceof ClosedError
+  );
+}
+
+function notMade(check: string, error: unknown): Finding {
+  const why = error instanceof Error ? error.message : String(error);
+  return {
+    check,
+    severity: "info",
+    problem: `The check could not run: ${why}`,
+    remedy:
+      "Grant the database user the privileges to read this, or run the check as another user.",
+    fixable: false,
+    offenders: [],
+    more: false,
+  };
+}

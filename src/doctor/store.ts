@@ -1,0 +1,173 @@
+/** Runs the checks of all features and of the database, and applies their fixes. */
+import type { OperatorEntry } from "../audit/operator.ts";
+import { actOrLookUp, noteAction } from "../audit/store.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import type { Finding } from "../core/finding.ts";
+import type { Check, CheckRecord, FixedRows, Fixing } from "../database/check.ts";
+import type { Database } from "../database/database.ts";
+import type { Engine, EngineKind } from "../database/engine.ts";
+
+export interface DoctorStore {
+  /** All checks, in the order of the report. */
+  list(): Promise<CheckRecord[]>;
+
+  /** Finds the rows that violate one rule, as of one moment. Null: there are none. Reads only, and takes no locks. */
+  examine(check: string, look: Examination): Promise<Finding | null>;
+
+  /**
+   * Fixes up to `limit` rows, each only if it still violates the rule, and writes a line into the operators' audit. Returns
+   * what was fixed; call again when it is `limit`.
+   */
+  fix(check: string, fixing: Fix): Promise<string[]>;
+}
+
+/** Checks of one part of the product. */
+export interface CheckGroup {
+  readonly about: string;
+  readonly checks: readonly Check[];
+}
+
+interface Known {
+  readonly check: Check;
+  readonly record: CheckRecord;
+}
+
+export class SqlChecks implements DoctorStore {
+  readonly #db: Database;
+  readonly #engine: Engine;
+  readonly #groups: readonly CheckGroup[];
+  #known: Promise<ReadonlyMap<string, Known>> | null = null;
+
+  constructor(db: Database, groups: readonly CheckGroup[]) {
+    this.#db = db;
+    this.#engine = db.engine;
+    this.#groups = groups;
+  }
+
+  async list(): Promise<CheckRecord[]> {
+    return [...(await this.#all()).values()].map(({ record }) => record);
+  }
+
+  async examine(name: string, look: Examination): Promise<Finding | null> {
+    const { check, record } = await this.#named(name);
+    const { limit, deep = false, sinceAt = null } = look;
+    // One more than wanted tells whether there are more.
+    const found = await check.find(this.#engine, {
+      limit: limit + 1,
+      deep,
+      sinceAt,
+      pushWorks: () => this.#db.pushWorks(),
+    });
+    if (found.length === 0) return null;
+    const { severity, problem, remedy, fixable } = record;
+    const offenders = found.slice(0, limit);
+    return {
+      check: name,
+      severity,
+      problem,
+      remedy,
+      fixable,
+      offenders,
+      more: found.length > limit,
+    };
+  }
+
+  async fix(name: string, { limit, ...signature }: Fix): Promise<string[]> {
+    const engine = this.#engine;
+    const { fix } = (await this.#named(name)).check;
+    if (fix === undefined) {
+      throw new InvalidArgumentError({
+        field: "check",
+        problem: `'${name}' has no remedy that is safe.`,
+      });
+    }
+    const fixRows = (): Promise<FixedRows> =>
+      fix(engine, { limit, sign: signing(engine, name, signature) });
+    const { subjects, queues } = await actOrLookUp(
+      this.#db,
+      signature,
+      fixRows,
+      async ({ detail }) => ({
+        ...(JSON.parse(detail ?? "{}") as Pick<FixedRows, "subjects">),
+        queues: [],
+      }),
+    );
+    for (const queue of queues) this.#db.announce({ kind: "pending", queue });
+    if (subjects.length > 0) this.#db.announce({ kind: "waiting" });
+    return [...subjects];
+  }
+
+  async #named(name: string): Promise<Known> {
+    const all = await this.#all();
+    const known = all.get(name);
+    if (known !== undefined) return known;
+    const problem = `there is no check '${name}'. There are: ${[...all.keys()].join(", ")}.`;
+    throw new InvalidArgumentError({ field: "check", problem });
+  }
+
+  #all(): Promise<ReadonlyMap<string, Known>> {
+    this.#known ??= knownOf(this.#groups, this.#engine.kind);
+    return this.#known;
+  }
+}
+
+async function knownOf(
+  shared: readonly CheckGroup[],
+  kind: EngineKind,
+): Promise<ReadonlyMap<string, Known>> {
+  const groups = [...shared, { about: "server", checks: await checksFor(kind) }];
+  const known = groups.flatMap(({ about, checks }) =>
+    checks.map((check) => [check.name, { check, record: recordOf(about, check) }] as const),
+  );
+  return new Map(known);
+}
+
+/** Loaded when the doctor first runs: a worker never needs them. */
+async function checksFor(kind: EngineKind): Promise<readonly Check[]> {
+  switch (kind) {
+    case "sqlite":
+      return (await import("./sqlite.ts")).checks;
+    case "postgres":
+      return (await import("./postgres.ts")).checks;
+    case "mysql":
+      return (await import("./mysql.ts")).checks;
+  }
+}
+
+function recordOf(
+  about: string,
+  { name, severity, problem, remedy, cost, fix }: Check,
+): CheckRecord {
+  return { name, about, severity, problem, remedy, cost, fixable: fix !== undefined };
+}
+
+/** The audit line lists at most this many. */
+const NOTED_MAX = 100;
+
+/** Writes a fix's audit line; none if nothing was fixed. */
+function signing(engine: Engine, check: string, signature: OperatorEntry): Fixing["sign"] {
+  return async (tx, subjects) => {
+    if (subjects.length === 0) return;
+    const detail = JSON.stringify({
+      mended: subjects.length,
+      subjects: subjects.slice(0, NOTED_MAX),
+    });
+    await noteAction(engine, tx, signature, {
+      action: "doctor.fix",
+      subject: `check ${check}`,
+      detail,
+    });
+  };
+}
+
+interface Examination {
+  readonly limit: number;
+  /** Also what takes long. */
+  readonly deep?: boolean;
+  /** Checks of history skip older rows. */
+  readonly sinceAt?: number | null;
+}
+
+interface Fix extends OperatorEntry {
+  readonly limit: number;
+}

@@ -1,0 +1,99 @@
+/**
+ * Request guards: checks that every request passes before it is routed.
+ *
+ * A browser on this machine sends requests for any page opened in it. A page may resolve its own name to the loopback interface
+ * (DNS rebinding): the Host header reveals that. Or it may send a cross-origin request: Origin and Sec-Fetch-Site, which no
+ * page can change, reveal that.
+ */
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { Problem } from "./problem.ts";
+
+/** Sent with every response. The API serves no pages, so the strictest policy fits. */
+export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+  "Content-Security-Policy":
+    "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+  "X-Content-Type-Options": "nosniff",
+  "X-Frame-Options": "DENY",
+  "Referrer-Policy": "no-referrer",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cache-Control": "no-store",
+};
+
+const LOOPBACK_NAMES = ["localhost", "127.0.0.1", "[::1]"];
+
+export function isLoopback(host: string): boolean {
+  return (
+    host === "localhost" || host === "::1" || host === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(host)
+  );
+}
+
+/** The Host names accepted for this address; null: any, because the server is not on the loopback interface. */
+export function hostNames(host: string): ReadonlySet<string> | null {
+  if (!isLoopback(host)) return null;
+  return new Set([
+    ...LOOPBACK_NAMES,
+    host.includes(":") && !host.startsWith("[") ? `[${host}]` : host,
+  ]);
+}
+
+/** Checks that the request is meant for this server. An absolute target is meant for a proxy. */
+export function checkAim(
+  { url, headers, rawHeaders }: Pick<IncomingMessage, "url" | "headers" | "rawHeaders">,
+  names: ReadonlySet<string> | null,
+): void {
+  if (hostsIn(rawHeaders) > 1) {
+    const detail = "The request has more than one Host header. Send exactly one.";
+    throw new Problem({ status: 400, code: "UNREADABLE", detail });
+  }
+  if (url?.startsWith("/") !== true) {
+    const detail = "The request target must be a path. This server is not a proxy.";
+    throw new Problem({ status: 400, code: "UNREADABLE", detail });
+  }
+  if (names === null) return;
+  const name = (headers.host ?? "").toLowerCase().replace(/:\d{1,5}$/, "");
+  if (names.has(name)) return;
+  const detail = `This server accepts only the host names ${[...names].join(", ")}. To use another name, bind it to another address (HOLDFAST_HOST).`;
+  throw new Problem({ status: 421, code: "WRONG_HOST", detail });
+}
+
+/** Node keeps the first Host header; a proxy in front may have used another. */
+function hostsIn(rawHeaders: readonly string[]): number {
+  return rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
+}
+
+/** Longest header name quoted in a message. */
+const SIGN_LENGTH_MAX = 40;
+
+const FORWARDING = new Set(["forwarded", "via", "x-real-ip"]);
+
+/**
+ * The sign that a proxy forwarded the request; null: none. Local programs speak HTTP/1.1; nginx by default speaks HTTP/1.0 to
+ * its upstream and adds no header.
+ */
+export function proxySign({
+  headers,
+  httpVersion,
+}: Pick<IncomingMessage, "headers" | "httpVersion">): string | null {
+  const header = Object.keys(headers).find(isForwarding)?.slice(0, SIGN_LENGTH_MAX);
+  return header ?? (httpVersion === "1.0" ? "HTTP/1.0" : null);
+}
+
+function isForwarding(header: string): boolean {
+  return FORWARDING.has(header) || header.startsWith("x-forwarded");
+}
+
+/** Programs send neither header. A browser sends at least one of them, except with same-origin requests. */
+export function checkOrigin(headers: IncomingHttpHeaders): void {
+  const site = headers["sec-fetch-site"];
+  if (site !== undefined && site !== "same-origin" && site !== "none") throw foreign();
+  const { origin, host } = headers;
+  if (origin === undefined) return;
+  if (origin !== `http://${host ?? ""}` && origin !== `https://${host ?? ""}`) throw foreign();
+}
+
+function foreign(): Problem {
+  const detail =
+    "Cross-origin requests from browsers are not allowed. Use a page of this server's origin, or a program.";
+  return new Problem({ status: 403, code: "FOREIGN_ORIGIN", detail });
+}

@@ -1,0 +1,161 @@
+/**
+ * Problem documents (RFC 9457, `application/problem+json`).
+ *
+ * A problem says what the caller did wrong and can do about it. Failures of the server itself go to the log under the request
+ * id; stacks and SQL statements never leave the process.
+ */
+import { HoldfastError } from "../core/errors.ts";
+
+export interface ProblemFacts {
+  readonly status: number;
+  /** In capitals, like the codes of errors. */
+  readonly code: string;
+  readonly detail: string;
+  /** The part of the request that is wrong. */
+  readonly field?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The response body; the server adds the request id. */
+export interface ProblemBody {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  readonly code: string;
+  readonly field?: string;
+}
+
+export class Problem extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly field: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor({ status, code, detail, field, headers = {} }: ProblemFacts, cause?: unknown) {
+    super(detail, cause === undefined ? undefined : { cause });
+    this.status = status;
+    this.code = code;
+    this.field = field;
+    this.headers = headers;
+  }
+
+  /** The server failed; the request is not at fault. */
+  get isOurs(): boolean {
+    return this.status >= 500;
+  }
+
+  /** A temporary condition: the same request may succeed in a moment. */
+  get isPassing(): boolean {
+    return this.isOurs || PASSING.has(this.code);
+  }
+
+  toBody(): ProblemBody {
+    const { status, code, message: detail, field } = this;
+    const slug = code.toLowerCase().replaceAll("_", "-");
+    const title = TITLES[status] ?? "Request refused";
+    const type = `urn:holdfast:problem:${slug}`;
+    return { type, title, status, detail, code, ...(field === undefined ? {} : { field }) };
+  }
+}
+
+const TITLES: Readonly<Record<number, string>> = {
+  400: "Bad Request",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "Not Found",
+  405: "Method Not Allowed",
+  406: "Not Acceptable",
+  408: "Request Timeout",
+  409: "Conflict",
+  413: "Content Too Large",
+  415: "Unsupported Media Type",
+  421: "Misdirected Request",
+  422: "Unprocessable Content",
+  429: "Too Many Requests",
+  431: "Request Header Fields Too Large",
+  500: "Internal Server Error",
+  503: "Service Unavailable",
+};
+
+const STATUSES: Readonly<Record<string, number>> = {
+  INVALID_ARGUMENT: 422,
+  NOT_SERIALIZABLE: 422,
+  INPUT_REJECTED: 422,
+  UNKNOWN_TASK: 422,
+  TOO_LARGE: 413,
+  JOB_NOT_FOUND: 404,
+  ITEM_NOT_FOUND: 404,
+  WORKER_TYPE_NOT_FOUND: 404,
+  EFFECT_NOT_FOUND: 404,
+  ILLEGAL_MOVE: 409,
+  CALLED_FAILED: 409,
+  KEY_TAKEN: 409,
+  LEASE_LOST: 409,
+  JOB_CANCELLED: 409,
+  INVALID_MOVE: 409,
+  MOVE_REFUSED: 409,
+  ITEM_CHANGED: 409,
+  INTEGRITY_VIOLATION: 409,
+  WORKFLOW_CONFLICT: 409,
+  ITEMS_STRANDED: 409,
+  LOCK_NOT_ACQUIRED: 409,
+  WORKER_LIMIT_IN_USE: 409,
+  STORE_UNAVAILABLE: 503,
+  STORE_GONE: 503,
+  STORE_BUSY: 503,
+  STORE_FULL: 503,
+  OUTCOME_UNKNOWN: 503,
+  SCHEMA_TOO_OLD: 503,
+  SCHEMA_TOO_NEW: 503,
+  CLOSED: 503,
+};
+
+/** Another caller holds the lock, or died while holding it. */
+const PASSING: ReadonlySet<string> = new Set(["LOCK_NOT_ACQUIRED"]);
+
+const RETRY_AFTER_S = "5";
+
+const AWAY =
+  "The database is not responding. Retry later; send an Idempotency-Key to make the retry safe.";
+
+const GONE =
+  "The database file was deleted or replaced, so requests are refused. See the server log.";
+
+const UNFORESEEN = "Internal error. See the server log under this request's id.";
+
+/** Turns anything thrown into a problem that is safe to send. */
+export function problemOf(thrown: unknown): Problem {
+  if (thrown instanceof Problem) return thrown;
+  if (!(thrown instanceof HoldfastError)) return unforeseen(thrown);
+  const { code } = thrown;
+  const status = STATUSES[code];
+  if (status === undefined) return unforeseen(thrown);
+  if (status === 503) {
+    const detail = code === "STORE_GONE" ? GONE : AWAY;
+    return new Problem({ status, code, detail, headers: retryAfter(RETRY_AFTER_S) }, thrown);
+  }
+  const field = "field" in thrown && typeof thrown.field === "string" ? thrown.field : undefined;
+  // The database's own message may contain data, so it is only logged, as the cause.
+  const detail =
+    code === "INTEGRITY_VIOLATION" ? "The change violates a database constraint." : thrown.message;
+  const headers = PASSING.has(code) ? retryAfter(RETRY_AFTER_S) : {};
+  return new Problem({ status, code, detail: printable(detail), field, headers }, thrown);
+}
+
+function unforeseen(thrown: unknown): Problem {
+  return new Problem({ status: 500, code: "UNFORESEEN", detail: UNFORESEEN }, thrown);
+}
+
+export function retryAfter(seconds: string): Record<string, string> {
+  return { "Retry-After": seconds };
+}
+
+/** The message may quote input that is not well-formed Unicode. */
+function printable(text: string): string {
+  return text.toWellFormed();
+}
+
+export function notFound(what: string): Problem {
+  return new Problem({ status: 404, code: "NOT_FOUND", detail: `There is no ${what}.` });
+}

@@ -1,0 +1,200 @@
+/**
+ * A route: its path and method, who may call it, what it accepts and what it returns.
+ *
+ * The same schemas validate requests, describe responses and generate the OpenAPI document, so the document cannot drift from
+ * the code.
+ */
+import { z } from "zod";
+import type { AccessRule, Principal } from "./auth.ts";
+import { notFound, Problem } from "./problem.ts";
+import type { EventSource } from "./sse.ts";
+import { refused } from "./validation-message.ts";
+
+export const JSON_TYPE = "application/json; charset=utf-8";
+
+/** Bytes are sent unchanged, and may be shared by many responses. */
+export type Answer =
+  | { readonly status: number; readonly json: unknown }
+  | { readonly status: number; readonly bytes: Uint8Array; readonly type: string }
+  | { readonly events: EventSource }
+  | { readonly status: 204 };
+
+/** A validated request. */
+export interface Call<Params, Query, Body> {
+  readonly params: Params;
+  readonly query: Query;
+  readonly body: Body;
+  /** Anonymous on public routes. */
+  readonly principal: Principal;
+  readonly requestId: string;
+  /** Ids for the rows it writes; a retry with the same Idempotency-Key gets the same ids. */
+  readonly ids: readonly string[];
+  readonly headers: {
+    readonly accept: string | undefined;
+    readonly "last-event-id": string | undefined;
+    readonly traceparent: string | undefined;
+    readonly tracestate: string | undefined;
+  };
+}
+
+/** Who acts and why, for the audit log; the trace is the id of the request. */
+export function auditedBy({
+  principal,
+  requestId,
+  body,
+}: Pick<
+  Call<unknown, unknown, { readonly reason?: string | undefined }>,
+  "principal" | "requestId" | "body"
+>): { readonly actor: string; readonly trace: string; readonly reason?: string } {
+  return { actor: principal.name, trace: requestId, ...withoutUndefined({ reason: body.reason }) };
+}
+
+/** Removes fields that the request omitted: the library treats undefined as a value. */
+export function withoutUndefined<Fields extends object>(
+  fields: Fields,
+): { [name in keyof Fields]?: Exclude<Fields[name], undefined> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as never;
+}
+
+type Shape = z.ZodRawShape;
+
+type NoShape = Readonly<Record<string, never>>;
+
+export interface Described {
+  readonly description: string;
+  readonly schema?: z.ZodType;
+  /** The content type. Default: application/json. */
+  readonly type?: string;
+}
+
+export interface RouteSpec<Params extends Shape, Query extends Shape, Body> {
+  readonly method: "GET" | "POST";
+  /** In OpenAPI notation: `/api/v1/jobs/{id}`. */
+  readonly path: string;
+  readonly name: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly access: AccessRule;
+  readonly params?: Params;
+  readonly query?: Query;
+  readonly body?: z.ZodType<Body>;
+  /** The successful responses, by status. */
+  readonly answers: Readonly<Record<number, Described>>;
+  /** A second form of the 200 response, chosen by the Accept header. */
+  readonly stream?: Described;
+  /** Statuses of further problems. */
+  readonly problems?: readonly number[];
+  /** Idempotent given the same ids, so a retry need not wait for the first request to finish. */
+  readonly repeatable?: boolean;
+  /** The Location header. It is derived from the response body alone, so a replayed response has it too. */
+  readonly location?: (json: unknown) => string;
+  /** How many ids the request needs. Default 1. */
+  readonly idCount?: (body: Body) => number;
+  readonly run: (
+    call: Call<z.output<z.ZodObject<Params>>, z.output<z.ZodObject<Query>>, Body>,
+  ) => Promise<Answer>;
+}
+
+/** A route with its types erased. */
+export interface Route extends Omit<
+  RouteSpec<Shape, Shape, unknown>,
+  "run" | "params" | "query" | "body" | "idCount"
+> {
+  readonly params: z.ZodObject;
+  readonly query: z.ZodObject;
+  readonly body: z.ZodType | null;
+  idCount(body: unknown): number;
+  run(call: Call<unknown, unknown, unknown>): Promise<Answer>;
+  readParams(given: Readonly<Record<string, string>>): unknown;
+  readQuery(given: URLSearchParams): unknown;
+  readBody(given: unknown): unknown;
+}
+
+export function route<
+  Params extends Shape = NoShape,
+  Query extends Shape = NoShape,
+  Body = undefined,
+>(spec: RouteSpec<Params, Query, Body>): Route {
+  const { run, idCount, ...rest } = spec;
+  const params = z.strictObject(spec.params ?? {});
+  const query = z.strictObject(spec.query ?? {});
+  const body = spec.body ?? null;
+  const kinds = kindsOf(query);
+  return {
+    ...rest,
+    params,
+    query,
+    body,
+    idCount: (given) => idCount?.(given as Body) ?? 1,
+    run: (call) => run(call as Parameters<typeof run>[0]),
+    // A malformed name or id cannot exist, so it is not found.
+    readParams: (given) => checked(params, given, () => notFound(missing(spec.path))),
+    readQuery: (given) => checked(query, queryOf(given, kinds), problemIn(400, query)),
+    readBody: (given) => (body === null ? undefined : checked(body, given, problemIn(422, body))),
+  };
+}
+
+/** Only the CLI and the list accept an id prefix; the message says so. */
+function missing(path: string): string {
+  return path.startsWith("/api/v1/jobs/")
+    ? "job with this id. Use the full id; to search by prefix: GET /api/v1/jobs?prefix=…"
+    : "such resource";
+}
+
+function checked(
+  schema: z.ZodType,
+  given: unknown,
+  problem: (issue: z.core.$ZodIssue) => Problem,
+): unknown {
+  const read = schema.safeParse(given, { reportInput: true });
+  if (read.success) return read.data;
+  throw problem(read.error.issues[0] as z.core.$ZodIssue);
+}
+
+const NAME_SHOWN_MAX = 100;
+
+function problemIn(status: number, schema: z.ZodType): (issue: z.core.$ZodIssue) => Problem {
+  return (issue) => {
+    const { field, detail } = refused(schema, issue);
+    return new Problem({ status, code: "INVALID_ARGUMENT", detail, field: field || undefined });
+  };
+}
+
+type Kind = "integer" | "boolean" | "string";
+
+/** Query parameters arrive as text; these are the types to convert them to. */
+function kindsOf(query: z.ZodObject): ReadonlyMap<string, Kind> {
+  const { properties = {} } = z.toJSONSchema(query, { io: "input" });
+  return new Map(
+    Object.entries(properties).map(([name, property]) => {
+      const type = typeof property === "object" ? property.type : "string";
+      return [name, type === "integer" || type === "boolean" ? type : "string"];
+    }),
+  );
+}
+
+function queryOf(
+  given: URLSearchParams,
+  kinds: ReadonlyMap<string, Kind>,
+): Record<string, unknown> {
+  const found: [string, unknown][] = [];
+  for (const [name, text] of given) {
+    if (found.some(([one]) => one === name)) throw twice(name);
+    found.push([name, valueOf(text, kinds.get(name))]);
+  }
+  // Assignment would be unsafe: a name may be __proto__.
+  return Object.fromEntries(found);
+}
+
+function valueOf(text: string, kind: Kind | undefined): unknown {
+  if (kind === "integer" && /^-?\d{1,16}$/.test(text)) return Number(text);
+  if (kind === "boolean" && (text === "true" || text === "false")) return text === "true";
+  return text;
+}
+
+function twice(name: string): Problem {
+  const field = name.slice(0, NAME_SHOWN_MAX).toWellFormed();
+  const detail = `Query parameter '${field}' is given twice. Send it once.`;
+  return new Problem({ status: 400, code: "INVALID_ARGUMENT", detail, field });
+}

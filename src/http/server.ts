@@ -1,0 +1,287 @@
+/**
+ * The connections of a server: how many there may be, how many requests each may pipeline, and which are closed first.
+ *
+ * A connection is protected while an authenticated request or stream is in progress on it. All others are waiting. When there
+ * are too many, in total or of one address, the least recently used waiting connection of the address with the most is closed.
+ * So a new connection is always accepted: a client that opens many without a token evicts its own, and a probe gets through.
+ */
+import {
+  createServer,
+  type Server as HttpServer,
+  type IncomingMessage,
+  type ServerResponse,
+} from "node:http";
+import type { Socket } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
+import { neighbourhood } from "../core/ip.ts";
+import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
+import type { Limits } from "./limits.ts";
+import { refuseRaw } from "./raw-refusal.ts";
+
+/** How often Node checks for clients that are too slow. */
+const CHECK_EVERY_MS = 1_000;
+
+/** How often a closing server checks for idle connections. */
+const LOOK_EVERY_MS = 20;
+
+/** How often it checks for clients that do not read. */
+const SWEEP_EVERY_MS = 1_000;
+
+interface Connection {
+  readonly address: string;
+  /** Requests in progress. Node also counts a connection without a request as busy; this does not. */
+  readonly answers: Set<ServerResponse>;
+  /** How many of them are authenticated. */
+  admitted: number;
+  /** Bytes the system has accepted, and when that last changed or nothing was pending. */
+  taken: number;
+  takenAt: number;
+}
+
+export class Connections {
+  readonly #runtime: Runtime;
+  readonly #limits: Limits;
+  readonly #open = new Map<Socket, Connection>();
+  /** Unprotected connections by address, least recently used first. */
+  readonly #waiting = new Map<string, Set<Socket>>();
+  /** Requests that wait behind another on their connection. */
+  #pipelined = 0;
+  #check: Timer | null = null;
+  #http: HttpServer | null = null;
+
+  constructor(runtime: Runtime, limits: Limits) {
+    this.#runtime = runtime;
+    this.#limits = limits;
+  }
+
+  watch(http: HttpServer): void {
+    this.#http = http;
+    http.on("connection", (socket: Socket) => this.#accept(socket));
+    this.#checkAgain();
+  }
+
+  /** Registers a request. False: the connection was closed because the client sends more than it reads. */
+  begin({ socket }: IncomingMessage, answer: ServerResponse): boolean {
+    const connection = this.#open.get(socket);
+    if (connection === undefined || socket.destroyed) return false;
+    const { answers } = connection;
+    const isPipelined = answers.size > 0;
+    if (isPipelined && !this.#mayPipeline(connection)) {
+      socket.destroy();
+      return false;
+    }
+    answers.add(answer);
+    if (isPipelined) this.#pipelined += 1;
+    this.#use(socket, connection);
+    answer.once("prefinish", () => {
+      if (answers.size > 1 && this.#isUnread(connection)) socket.destroy();
+    });
+    answer.once("close", () => {
+      answers.delete(answer);
+      if (isPipelined) this.#pipelined -= 1;
+      this.#use(socket, connection);
+    });
+    return true;
+  }
+
+  /** The request is authenticated: its connection is protected until the response has ended. */
+  admit({ socket }: IncomingMessage, answer: ServerResponse): void {
+    const connection = this.#open.get(socket);
+    if (connection === undefined || answer.closed) return;
+    connection.admitted += 1;
+    this.#use(socket, connection);
+    answer.once("close", () => {
+      connection.admitted -= 1;
+      this.#use(socket, connection);
+    });
+  }
+
+  /** Whether a refusal of the last input could be taken for the response to another request. */
+  isAnswering(socket: Socket): boolean {
+    const answers = [...(this.#open.get(socket)?.answers ?? [])];
+    if (answers.length > 1) return true;
+    return answers.some(({ headersSent, req }) => headersSent || req.complete);
+  }
+
+  /** Accepts no more, closes connections as they become idle, and after `ms` all that are left. */
+  async close(ms: number): Promise<void> {
+    const endAt = this.#runtime.monotonic() + ms;
+    const closed = new AbortController();
+    this.#check?.cancel();
+    this.#http?.close(() => closed.abort());
+    while (!closed.signal.aborted) {
+      const isOver = this.#runtime.monotonic() >= endAt;
+      for (const [socket, { answers }] of this.#open) {
+        if (answers.size === 0 || isOver) socket.destroy();
+      }
+      await sleep(this.#runtime, LOOK_EVERY_MS, { signal: closed.signal });
+    }
+  }
+
+  #accept(socket: Socket): void {
+    const address = neighbourhood(socket.remoteAddress ?? "unknown");
+    const connection = {
+      address,
+      answers: new Set<ServerResponse>(),
+      admitted: 0,
+      taken: 0,
+      takenAt: this.#runtime.monotonic(),
+    };
+    this.#open.set(socket, connection);
+    this.#use(socket, connection);
+    socket.once("close", () => {
+      this.#open.delete(socket);
+      this.#stopWaiting(socket, address);
+    });
+    const own = this.#waiting.get(address);
+    if (own !== undefined && own.size > this.#limits.connectionsEach) closeFirst(own);
+    else if (this.#open.size > this.#limits.connections) closeFirst(this.#mostWaiting());
+  }
+
+  /** Marks a waiting connection as most recently used; a protected one is not waiting. */
+  #use(socket: Socket, { address, admitted }: Connection): void {
+    this.#stopWaiting(socket, address);
+    if (admitted > 0 || !this.#open.has(socket)) return;
+    const waiting = this.#waiting.get(address) ?? new Set();
+    this.#waiting.set(address, waiting.add(socket));
+  }
+
+  #stopWaiting(socket: Socket, address: string): void {
+    const waiting = this.#waiting.get(address);
+    waiting?.delete(socket);
+    if (waiting?.size === 0) this.#waiting.delete(address);
+  }
+
+  /** The waiting connections of the address with the most. Never empty: the newest connection is waiting. */
+  #mostWaiting(): ReadonlySet<Socket> {
+    let most: ReadonlySet<Socket> = new Set();
+    for (const waiting of this.#waiting.values()) if (waiting.size > most.size) most = waiting;
+    return most;
+  }
+
+  #mayPipeline(connection: Connection): boolean {
+    const { pipelined, pipelinedEach } = this.#limits;
+    return (
+      connection.answers.size < pipelinedEach &&
+      this.#pipelined < pipelined &&
+      !this.#isUnread(connection)
+    );
+  }
+
+  #isUnread({ answers }: Connection): boolean {
+    let bytes = 0;
+    for (const answer of answers) bytes += answer.writableLength;
+    return bytes > this.#limits.unreadBytes;
+  }
+
+  #checkAgain(): void {
+    const everyMs = Math.min(SWEEP_EVERY_MS, this.#limits.stallMs);
+    const check = (): void => {
+      this.#closeStalled();
+      this.#checkAgain();
+    };
+    this.#check = this.#runtime.timer(everyMs, check, "background");
+  }
+
+  /** Closes connections of clients that do not read. */
+  #closeStalled(): void {
+    const now = this.#runtime.monotonic();
+    for (const [socket, connection] of this.#open) {
+      const taken = socket.bytesWritten - socket.writableLength;
+      if (socket.writableLength === 0 || taken !== connection.taken) {
+        connection.taken = taken;
+        connection.takenAt = now;
+      } else if (now - connection.takenAt >= this.#limits.stallMs) socket.destroy();
+    }
+  }
+}
+
+function closeFirst(sockets: ReadonlySet<Socket>): void {
+  const [first] = sockets;
+  first?.destroy();
+}
+
+export const DEFAULT_HOST = "127.0.0.1";
+
+export const DEFAULT_PORT = 8_080;
+
+export const PORT_MAX = 65_535;
+
+/** Another process listens on the port. */
+export class PortTakenError extends HoldfastError {
+  readonly port: number;
+
+  constructor({ host, port }: { host: string; port: number }, cause: unknown) {
+    super(
+      "PORT_TAKEN",
+      `Port ${port} on ${host} is in use by another process. Choose another one with HEALTH_CHECK_PORT or --port.`,
+      cause,
+    );
+    this.port = port;
+  }
+}
+
+interface HttpParts {
+  readonly app: {
+    readonly hono: { readonly fetch: Parameters<typeof getRequestListener>[0] };
+    /** A response to a request that Node could not parse. */
+    refusal(status: number, detail: string): Response;
+  };
+  readonly connections: Connections;
+  readonly limits: Limits;
+  readonly runtime: Runtime;
+}
+
+export function httpServer({ app, connections, limits, runtime }: HttpParts): HttpServer {
+  const listener = getRequestListener(app.hono.fetch, {
+    overrideGlobalObjects: false,
+    errorHandler: () => app.refusal(400, "The request is malformed."),
+  });
+  const http = createServer(
+    {
+      maxHeaderSize: limits.headerBytes,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      keepAliveTimeout: limits.keepAliveMs,
+      connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, limits.headersMs),
+      // Node's own refusal would lack our headers; the listener refuses such requests as well.
+      requireHostHeader: false,
+    },
+    (incoming, outgoing) => {
+      if (connections.begin(incoming, outgoing)) void listener(incoming, outgoing);
+    },
+  );
+  connections.watch(http);
+  http.maxRequestsPerSocket = limits.requestsPerConnection;
+  const refuse = (error: { readonly code?: string | undefined }, socket: Socket): void => {
+    if (connections.isAnswering(socket)) socket.destroy();
+    else refuseRaw(error, socket, runtime);
+  };
+  http.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket));
+  // Upgrades are not supported, and neither is any expectation but 100-continue.
+  http.on("checkExpectation", ({ socket }) => refuse({}, socket));
+  http.on("upgrade", (_request, socket: Socket) => refuse({}, socket));
+  http.on("connect", (_request, socket: Socket) => refuse({}, socket));
+  return http;
+}
+
+export function listen(http: HttpServer, at: { host: string; port: number }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    http.once("error", (error: NodeJS.ErrnoException) => reject(whyNot(error, at)));
+    http.listen(at.port, at.host, () => resolve());
+  });
+}
+
+function whyNot(error: NodeJS.ErrnoException, at: { host: string; port: number }): Error {
+  if (error.code === "EADDRINUSE") return new PortTakenError(at, error);
+  if (error.code === "EACCES") {
+    const problem = `this process is not permitted to listen on port ${at.port}. Choose 1024 or higher (HEALTH_CHECK_PORT or --port).`;
+    return new InvalidArgumentError({ field: "port", problem }, error);
+  }
+  if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND") {
+    const problem = `this machine has no address '${at.host}'. Set HOLDFAST_HOST to one it has.`;
+    return new InvalidArgumentError({ field: "host", problem }, error);
+  }
+  return error;
+}

@@ -1,0 +1,389 @@
+/** `holdfast jobs`: lists jobs, newest first, without their inputs and results. */
+import { Command, Option } from "commander";
+import { knownNames } from "../core/did-you-mean.ts";
+import { IllegalMoveError, JobNotFoundError } from "../core/errors.ts";
+import { isId } from "../core/id.ts";
+import { type Status, statuses } from "../core/job.ts";
+import { OTHER_QUEUES } from "../core/name.ts";
+import { systemRuntime } from "../core/runtime.ts";
+import {
+  actorName,
+  reasonOption,
+  type ReasonOptions,
+  wholeId,
+  wholeNumber,
+} from "../terminal/arguments.ts";
+import { exitCodeOf, exitCodes, SomeFailed } from "../terminal/failure.ts";
+import { counted, relative, statusPaint } from "../terminal/format.ts";
+import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
+import { type Cell, type Column, printable, table } from "../terminal/table.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { bulk, type BulkCliOptions, bulkOptions, splitBulk } from "./bulk-command.ts";
+import { type Jobs, type JobSummary, PAGE_MAX } from "./jobs.ts";
+
+/** Workers and counts know names of queues and tasks that no job has. */
+interface App {
+  readonly jobs: Jobs;
+  readonly workers: {
+    list(options: { limit: number; all: boolean }): Promise<readonly Names[]>;
+  };
+  readonly figures: {
+    counts(): Promise<{ readonly queues: readonly { readonly queue: string }[] } | null>;
+  };
+}
+
+interface Names {
+  readonly queues: readonly string[];
+  readonly tasks: readonly string[];
+}
+
+type Kit = CommandKit<App>;
+
+interface Options extends DatabaseOptions {
+  readonly status?: Status;
+  readonly queue?: string;
+  readonly task?: string;
+  readonly key?: string;
+  readonly limit: number;
+  readonly before?: string;
+}
+
+/** Fits a screen. */
+const LIMIT_DEFAULT = 20;
+
+/** Rows of each kind that are searched for known names. */
+const NAMES_SEEN_MAX = 200;
+
+/** From this width on, there is room for all columns. */
+const WIDE = 100;
+
+export function jobsCommand(kit: Kit): Command {
+  return new Command("jobs")
+    .description("list jobs, newest first")
+    .addOption(urlOption())
+    .addOption(new Option("--status <status>", "only jobs with this status").choices(statuses))
+    .option("--queue <name>", "only jobs of this queue")
+    .option("--task <name>", "only jobs of this task")
+    .option("--key <key>", "only jobs with this key")
+    .option("--limit <n>", "maximum number of jobs", wholeNumber, LIMIT_DEFAULT)
+    .option("--before <id>", "only jobs older than this one (next page)")
+    .action((options: Options) => list(kit, options));
+}
+
+async function list({ terminal, open }: Kit, { url, ...asked }: Options): Promise<void> {
+  await using holdfast = await open(url);
+  const { limit, before } = asked;
+  const filter = before === undefined ? asked : { ...asked, before: await jobId(holdfast, before) };
+  // One extra row tells whether there are more jobs, without counting them.
+  const more = limit > 0 && limit < PAGE_MAX ? limit + 1 : limit;
+  const found = await holdfast.jobs.list({ ...filter, limit: more });
+  const shown = found.slice(0, limit);
+  const mayBeMore = found.length === Math.min(limit + 1, PAGE_MAX);
+  const next = mayBeMore ? (shown.at(-1)?.id ?? null) : null;
+  if (terminal.json) {
+    terminal.printJson({ jobs: shown, next });
+    return;
+  }
+  if (shown.length === 0) {
+    const nothing = before === undefined ? "No jobs." : "No older jobs.";
+    terminal.print(printable(`${nothing}${await unknownNames(holdfast, filter)}`));
+    return;
+  }
+  // A pipe gets full ids, a screen the shortest unambiguous prefixes.
+  const short = terminal.columns === null ? null : await holdfast.jobs.shortIds(idsOf(shown));
+  terminal.print(...page(shown, { ...filter, next, short }, terminal));
+}
+
+interface Place {
+  readonly before?: string;
+  /** Where the next page begins; null: there is none. */
+  readonly next: string | null;
+  /** By id; null: whole ids are shown. */
+  readonly short: ReadonlyMap<string, string> | null;
+}
+
+function idsOf(found: readonly JobSummary[]): string[] {
+  return found.map(({ id }) => id);
+}
+
+function page(shown: readonly JobSummary[], place: Place, terminal: Terminal): string[] {
+  const { colors } = terminal;
+  return [
+    ...jobTable(shown, place.short, terminal),
+    "",
+    ...inDoubt(shown).map(colors.yellow),
+    colors.dim(footer(shown, place)),
+  ];
+}
+
+/** A table of jobs. Columns that are empty or equal for all of them are omitted. */
+export function jobTable(
+  found: readonly JobSummary[],
+  short: ReadonlyMap<string, string> | null,
+  { columns, colors }: Pick<Terminal, "columns" | "colors">,
+): string[] {
+  const now = systemRuntime.now();
+  const narrow = columns !== null && columns < WIDE;
+  const hasErrors = found.some((job) => errorText(job) !== "");
+  const shown = (when: boolean, column: Shown): Shown[] => (when ? [column] : []);
+  const all: Shown[] = [
+    { title: "ID", cell: ({ id }) => short?.get(id) ?? id },
+    {
+      title: "STATUS",
+      cell: (job) => ({
+        text: statusText(job, narrow),
+        paint: job.inDoubt === null ? statusPaint(colors, job.status) : colors.yellow,
+      }),
+    },
+    { title: "WHEN", align: "right", cell: (job) => relative(whenOf(job), now) },
+    { title: "TASK", flexible: true, cell: ({ task }) => task },
+    // In a narrow terminal, the error is more useful than the queue.
+    ...shown(new Set(found.map(({ queue }) => queue)).size > 1 && !(narrow && hasErrors), {
+      title: "QUEUE",
+      flexible: true,
+      cell: ({ queue }) => queue,
+    }),
+    ...shown(
+      found.some(({ key }) => key !== null),
+      { title: "KEY", flexible: true, cell: ({ key }) => key ?? "" },
+    ),
+    ...shown(hasErrors, { title: "ERROR", flexible: true, cell: errorText }),
+  ];
+  return table({
+    columns: all,
+    rows: found.map((job) => all.map(({ cell }) => cell(job))),
+    width: columns,
+    paintTitle: colors.bold,
+  });
+}
+
+interface Shown extends Column {
+  readonly cell: (job: JobSummary) => string | Cell;
+}
+
+/** Attempts are shown only if there was more than one. */
+function statusText({ status, attempts, inDoubt: effect }: JobSummary, narrow: boolean): string {
+  if (effect !== null) return narrow ? "in doubt" : `${status} (in doubt)`;
+  return attempts > 1 ? `${status} ×${attempts}` : status;
+}
+
+/** The error that explains the status: a done job has none, even if an attempt failed. */
+function errorText({ status, lastError }: JobSummary): string {
+  if (lastError === null || !["failed", "retry", "cancelled"].includes(status)) return "";
+  const { name, message } = lastError;
+  const [first = ""] = message.split("\n");
+  return name === "Error" ? first : `${name}: ${first}`;
+}
+
+function inDoubt(shown: readonly JobSummary[]): string[] {
+  const held = shown.filter((job) => job.inDoubt !== null).length;
+  if (held === 0) return [];
+  const are = held === 1 ? "is" : "are";
+  return [`${counted(held, "effect")} ${are} in doubt. List them with 'holdfast effects'.`];
+}
+
+/** When the job ended, is due, or was enqueued, depending on its status. */
+function whenOf({ finishedAt, dueAt, enqueuedAt }: JobSummary): number {
+  return finishedAt ?? dueAt ?? enqueuedAt;
+}
+
+/** Makes clear when a page is not the whole list. */
+function footer(shown: readonly JobSummary[], { before, next, short }: Place): string {
+  const queues = new Set(shown.map(({ queue }) => queue));
+  const where = queues.size === 1 ? ` in queue ${shown[0]?.queue ?? ""}` : "";
+  const said = `${counted(shown.length, "job")}${where}`;
+  if (next !== null) return `Showing ${said}. Older: --before ${short?.get(next) ?? next}`;
+  return before === undefined ? said : `Showing ${said}, the oldest.`;
+}
+
+// `holdfast cancel <id…>`, or by filter: prevents jobs from running, or asks their worker to stop them.
+
+type CancelOptions = DatabaseOptions & ReasonOptions & BulkCliOptions;
+
+export function cancelCommand(kit: Kit): Command {
+  const command = new Command("cancel")
+    .description("cancel jobs that have not finished")
+    .argument("[id...]", "job ids, or unambiguous prefixes")
+    .addOption(urlOption())
+    .addOption(reasonOption());
+  return bulkOptions(command, { when: "enqueued" })
+    .addHelpText(
+      "after",
+      `
+Without ids, it cancels the unfinished jobs that match all given options, and
+asks running jobs to stop. Ctrl-C stops it between two chunks and reports how
+far it got. The audit log records each cancellation.`,
+    )
+    .action((ids: string[], options: CancelOptions) => cancel(kit, ids, options));
+}
+
+async function cancel(
+  { terminal, open }: Kit,
+  ids: readonly string[],
+  { url, ...given }: CancelOptions,
+): Promise<void> {
+  const { colors } = terminal;
+  const { filter, dryRun, rest } = splitBulk(ids, given);
+  const options = { actor: actorName(), ...rest };
+  await using holdfast = await open(url);
+  if (filter !== null) {
+    await bulk(terminal, {
+      done: "Cancelled",
+      dryRun,
+      unknownNames: () => unknownNames(holdfast, filter),
+      next: (cursor) =>
+        holdfast.jobs.cancelMany(filter, {
+          ...options,
+          dryRun,
+          ...(cursor === undefined ? {} : { cursor }),
+        }),
+    });
+    return;
+  }
+  await eachJob({ terminal, holdfast }, ids, {
+    async act(id) {
+      const status = await holdfast.jobs.cancel(id, options);
+      if (status === "done" || status === "failed") {
+        throw new IllegalMoveError({ id, status, move: "cancel" });
+      }
+      return { id, status };
+    },
+    say: ({ id, status }) =>
+      status === "processing"
+        ? `${colors.yellow("Cancelling")} ${id}: its worker was asked to stop it`
+        : `${colors.green("Cancelled")} ${id}`,
+  });
+}
+
+// Commands on several jobs: a failure with one does not stop the others.
+
+interface Handled {
+  readonly id: string;
+  readonly status: string;
+}
+
+/** Prints what was done to each job, then throws the errors of the others. */
+async function eachJob<One extends Handled>(
+  { terminal, holdfast }: { readonly terminal: Terminal; readonly holdfast: App },
+  typed: readonly string[],
+  parts: { act: (id: string) => Promise<One>; say: (handled: One) => string },
+): Promise<void> {
+  const handled: One[] = [];
+  const errors: unknown[] = [];
+  const seen = new Set<string>();
+  for (const prefix of typed) {
+    try {
+      const id = await jobId(holdfast, prefix);
+      if (seen.has(id)) continue;
+      seen.add(id);
+      handled.push(await parts.act(id));
+    } catch (error) {
+      // If the database is unavailable, the others would fail for the same reason.
+      if (exitCodeOf(error) === exitCodes.database) throw error;
+      errors.push(error);
+    }
+  }
+  if (terminal.json) terminal.printJson({ jobs: handled });
+  else terminal.print(...handled.map(parts.say));
+  const [first, ...more] = errors;
+  if (errors.length > 0) throw new SomeFailed([first, ...more]);
+}
+
+// `holdfast retry <id…>`, or by filter: makes failed or cancelled jobs pending again.
+
+interface RetryOptions extends DatabaseOptions, ReasonOptions, BulkCliOptions {
+  readonly attempts?: number;
+  readonly withCalled?: true;
+}
+
+export function retryCommand(kit: Kit): Command {
+  const command = new Command("retry")
+    .description("make failed or cancelled jobs pending again")
+    .argument("[id...]", "job ids, or unambiguous prefixes")
+    .addOption(urlOption())
+    .option("--attempts <n>", "additional attempts for each job (default: 3)", wholeNumber)
+    .option("--with-called", "also retry the called jobs whose failure made them fail")
+    .addOption(reasonOption());
+  return bulkOptions(command, { when: "finished" })
+    .addHelpText(
+      "after",
+      `
+Without ids, it retries the failed jobs that match all given options; use
+--status cancelled for cancelled jobs. Ctrl-C stops it between two chunks and
+reports how far it got. The audit log records each retry.`,
+    )
+    .action((ids: string[], options: RetryOptions) => retry(kit, ids, options));
+}
+
+async function retry(
+  { terminal, open }: Kit,
+  ids: readonly string[],
+  { url, ...given }: RetryOptions,
+): Promise<void> {
+  const { filter, dryRun, rest } = splitBulk(ids, given);
+  const options = { actor: actorName(), ...rest };
+  await using holdfast = await open(url);
+  if (filter !== null) {
+    await bulk(terminal, {
+      done: "Retried",
+      dryRun,
+      unknownNames: () => unknownNames(holdfast, filter),
+      next: (cursor) =>
+        holdfast.jobs.retryMany(filter, {
+          ...options,
+          dryRun,
+          ...(cursor === undefined ? {} : { cursor }),
+        }),
+    });
+    return;
+  }
+  await eachJob({ terminal, holdfast }, ids, {
+    async act(id) {
+      const called = await holdfast.jobs.retry(id, options);
+      return { id, status: "pending", ...(called.length === 0 ? {} : { called }) };
+    },
+    say: ({ id, called = [] }: Handled & { readonly called?: readonly string[] }) =>
+      `${terminal.colors.green("Pending again")} ${[id, ...called].join(", ")}`,
+  });
+}
+
+// Names and ids that were typed.
+
+export async function jobId({ jobs }: Pick<App, "jobs">, typed: string): Promise<string> {
+  if (isId(typed)) return typed;
+  return wholeId(typed, {
+    what: "job",
+    find: async (prefix, limit) => {
+      const found = await jobs.list({ prefix, limit });
+      return found.map(({ id, status, task, key }) => ({
+        id,
+        about: `${status} ${task}${key === null ? "" : ` ${key}`}`,
+      }));
+    },
+    notFound: (id) => new JobNotFoundError({ id }),
+  });
+}
+
+/**
+ * Explains an empty result whose filter contains an unknown name: a sentence to append, or nothing if the newest jobs, the
+ * workers or the last count of the monitor know the names.
+ */
+async function unknownNames(
+  { jobs, workers, figures }: App,
+  { queue, task }: { readonly queue?: string; readonly task?: string },
+): Promise<string> {
+  if (queue === undefined && task === undefined) return "";
+  const found = await jobs.list({ limit: NAMES_SEEN_MAX });
+  const alive = await workers.list({ limit: NAMES_SEEN_MAX, all: true });
+  const perQueue = (await figures.counts())?.queues ?? [];
+  const seen = [...found, ...perQueue].map((row) => row.queue);
+  const queues = [...seen, ...alive.flatMap((worker) => worker.queues)];
+  const tasks = [...found.map((job) => job.task), ...alive.flatMap((worker) => worker.tasks)];
+  return unknownName("queue", queue, queues) + unknownName("task", task, tasks);
+}
+
+function unknownName(what: string, name: string | undefined, known: readonly string[]): string {
+  const names = [...new Set(known)].filter((each) => each !== OTHER_QUEUES).toSorted();
+  if (name === undefined || names.length === 0 || names.includes(name)) return "";
+  return ` Unknown ${what} '${name}'.${knownNames(name, names)}`;
+}

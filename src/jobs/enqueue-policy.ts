@@ -1,0 +1,316 @@
+/**
+ * Accepting jobs in the shared SQL: inside of a transaction of the user's, and where somebody says what shall happen when a
+ * key is held. Otherwise the engines do it, each in as few round trips as it can.
+ *
+ * Jobs are taken in their order. A row that has to be there before the next job is looked at is written then; all others are
+ * written together in the end.
+ */
+import {
+  JobCancelledError,
+  LeaseLostError,
+  StoreBusyError,
+  StoreRefusedError,
+} from "../core/errors.ts";
+import type { Fence, Status } from "../core/job.ts";
+import type { JoinedTransaction } from "../database/database.ts";
+import {
+  asRow,
+  type Engine,
+  type Hint,
+  readNow,
+  type Row,
+  type Transaction,
+} from "../database/engine.ts";
+import { sql } from "../database/sql.ts";
+import { traceRows } from "../tracing/store.ts";
+import { cancelUnclaimed, cancelWhereItStands } from "./cancel.ts";
+import type { MoveContext } from "./hooks.ts";
+import {
+  hold,
+  type Holder,
+  isFinal,
+  isKeyed,
+  keptHolder,
+  type Keyed,
+  letGo,
+  liveHolder,
+  nameOf,
+  statusOf,
+  takenBy,
+} from "./keys.ts";
+import { dueTime, replacedError } from "./rows.ts";
+import { settleIn } from "./settle.ts";
+import type { Enqueued, JobsInTransaction, NewJob } from "./store.ts";
+
+export interface Accepted {
+  readonly enqueued: Enqueued[];
+  /** What others should hear when it is committed. */
+  readonly hints: readonly Hint[];
+}
+
+/** How often a key is asked for again whose holder ended or moved between two looks. */
+const KEY_ROUNDS_MAX = 10;
+
+/** How often it is begun again because somebody took the same key at the same moment. */
+const TRIES_MAX = 10;
+
+/** Whether somebody says what shall happen to whoever holds a key. */
+export function hasPolicy({ key, onConflict = "return" }: NewJob): boolean {
+  return key !== null && onConflict !== "return";
+}
+
+/** All of them or none. An id that exists already is left as it is. */
+export async function enqueueWithPolicy(
+  context: MoveContext,
+  jobs: readonly NewJob[],
+  tries = TRIES_MAX,
+): Promise<Accepted> {
+  const { engine } = context;
+  try {
+    return await engine.transaction(async (tx) => {
+      const ids = jobs.map(({ id }) => id);
+      const known = await tx.all<{ id: string }>(
+        sql`select id from holdfast.job where ${engine.among(sql`id`, ids)}`,
+      );
+      const accepted = await enqueueIn(context, tx, jobs, new Set(known.map(({ id }) => id)));
+      await engine.notifyInTx(tx, accepted.hints);
+      return accepted;
+    });
+  } catch (error) {
+    // Somebody has inserted the same since we looked; the next look sees it.
+    if (!(error instanceof StoreRefusedError) || tries === 1) throw error;
+    return enqueueWithPolicy(context, jobs, tries - 1);
+  }
+}
+
+export async function enqueueIn(
+  context: MoveContext,
+  tx: Transaction,
+  jobs: readonly NewJob[],
+  known: ReadonlySet<string> = new Set(),
+): Promise<Accepted> {
+  const desk = new EnqueueBatch(context, tx, await readNow(context.engine, tx));
+  const enqueued: Enqueued[] = [];
+  const seen = new Set(known);
+  for (const job of jobs) {
+    const isNew = seen.size < seen.add(job.id).size;
+    enqueued.push(isNew ? await desk.accept(job) : { id: job.id, added: false });
+  }
+  await desk.write();
+  return { enqueued, hints: desk.hints };
+}
+
+/**
+ * Throws KeyTakenError for a batch that cannot be accepted as a whole, as far as anybody can see, before anything is written: a
+ * transaction of the user's is not ours to undo.
+ */
+async function refuseTaken(
+  engine: Engine,
+  tx: Transaction,
+  jobs: readonly NewJob[],
+): Promise<void> {
+  const now = await readNow(engine, tx);
+  const firsts = new Map<string, string>();
+  for (const job of jobs.filter(isKeyed)) {
+    const name = nameOf(job);
+    if (hasPolicy(job)) await refuseIfTaken(tx, job, { now, before: firsts.get(name) });
+    if (!firsts.has(name)) firsts.set(name, job.id);
+  }
+}
+
+async function refuseIfTaken(
+  tx: Transaction,
+  job: Keyed,
+  { now, before }: { now: number; before: string | undefined },
+): Promise<void> {
+  const isOurs = before !== undefined;
+  if (isOurs && job.onConflict === "replace") return;
+  const holder = isOurs
+    ? { id: before }
+    : ((await liveHolder(tx, job)) ?? (await keptHolder(tx, job, now)));
+  if (holder === null) return;
+  if (job.onConflict === "replace" && (await statusOf(tx, holder.id)) !== "processing") return;
+  throw await takenBy(tx, job, holder.id);
+}
+
+/** Where jobs are accepted, one after the other, in one transaction. */
+class EnqueueBatch {
+  readonly hints: Hint[] = [];
+  readonly #context: MoveContext;
+  readonly #tx: Transaction;
+  readonly #now: number;
+  #unwritten: NewJob[] = [];
+  /** The keys of those that are not written yet. */
+  readonly #names = new Set<string>();
+
+  constructor(context: MoveContext, tx: Transaction, now: number) {
+    this.#context = context;
+    this.#tx = tx;
+    this.#now = now;
+  }
+
+  async accept(job: NewJob): Promise<Enqueued> {
+    const id = isKeyed(job) ? await this.#takeKey(job) : job.id;
+    if (id !== job.id) return { id, added: false };
+    this.#unwritten.push(job);
+    if (isKeyed(job)) this.#names.add(nameOf(job));
+    return { id, added: true };
+  }
+
+  /** Writes what was accepted so far. */
+  async write(): Promise<void> {
+    const jobs = this.#unwritten;
+    this.#unwritten = [];
+    this.#names.clear();
+    const now = this.#now;
+    const isDue = (job: NewJob): boolean => dueTime(job, now) <= now;
+    const ready = jobs.filter(isDue);
+    const later = jobs.filter((job) => !isDue(job));
+    await this.#tx.insert(
+      "job",
+      jobs.map((job) => jobRow(job, now)),
+    );
+    await this.#tx.insert(
+      "ready",
+      ready.map((job) => ({ ...newJobColumns(job), ready_at: now })),
+    );
+    await this.#tx.insert(
+      "waiting",
+      later.map((job) => ({
+        ...newJobColumns(job),
+        status: "scheduled",
+        due_at: dueTime(job, now),
+      })),
+    );
+    await this.#tx.insert("job_trace", traceRows(jobs));
+    this.#hintPending(ready.map(({ queue }) => queue));
+    if (later.length > 0) this.hints.push({ kind: "waiting" });
+  }
+
+  /** The id that holds the job's key from now on. */
+  async #takeKey(job: Keyed): Promise<string> {
+    // One of the same batch has it: it must be there to be seen, or to give way.
+    if (hasPolicy(job) && this.#names.has(nameOf(job))) await this.write();
+    for (let round = 1; ; round += 1) {
+      const holder = await hold(this.#tx, job, this.#now);
+      if (holder.id === job.id || !hasPolicy(job)) return holder.id;
+      if (round < KEY_ROUNDS_MAX && (await this.#givesWay(holder, job))) continue;
+      throw await takenBy(this.#tx, job, holder.id);
+    }
+  }
+
+  /** Whether the key may be asked for again: its holder made way, or is not what it was. */
+  async #givesWay(holder: Holder, job: Keyed): Promise<boolean> {
+    const replaces = job.onConflict === "replace";
+    if (!holder.isLive) {
+      if (replaces) await letGo(this.#tx, holder.id);
+      return replaces;
+    }
+    if (replaces && (await this.#cancel(holder, job))) return true;
+    const status = await statusOf(this.#tx, holder.id);
+    if (status === null || isFinal(status)) return true;
+    return replaces && status !== "processing"; // it moved between two looks
+  }
+
+  /** One that is being worked on cannot be replaced. */
+  async #cancel({ id }: Holder, job: Keyed): Promise<boolean> {
+    const because = { now: this.#now, error: replacedError(job.id) };
+    const cancelled = await cancelUnclaimed(this.#context, this.#tx, id, because);
+    if (cancelled === null) return false;
+    await letGo(this.#tx, id);
+    this.hints.push({ kind: "finished" });
+    this.#hintPending(cancelled.queues);
+    return true;
+  }
+
+  #hintPending(queues: readonly string[]): void {
+    for (const queue of new Set(queues)) this.hints.push({ kind: "pending", queue });
+  }
+}
+
+function newJobColumns({ id, queue, task, priority, key, maxAttempts }: NewJob): Row {
+  const counters = { epoch: 0, attempts: 0, crashes: 0, max_attempts: maxAttempts };
+  return asRow({ id, queue, task, rank: 0 - priority, job_key: key, ...counters });
+}
+
+function jobRow(job: NewJob, now: number): Row {
+  const { id, queue, task, payload, priority, maxAttempts, key } = job;
+  return {
+    id,
+    queue,
+    task,
+    payload,
+    rank: 0 - priority,
+    max_attempts: maxAttempts,
+    job_key: key,
+    enqueued_at: now,
+  };
+}
+
+// What can be done to jobs inside of a transaction of the user's: it is there if, and when, they commit.
+
+export class SqlJobsInTransaction implements JobsInTransaction {
+  readonly #context: MoveContext;
+  readonly #engine: Engine;
+  readonly #joined: JoinedTransaction;
+
+  constructor(context: MoveContext, joined: JoinedTransaction) {
+    this.#context = context;
+    this.#engine = context.engine;
+    this.#joined = joined;
+  }
+
+  async enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    const { tx, notify } = this.#joined;
+    if (jobs.length > 1 && jobs.some(hasPolicy)) await refuseTaken(this.#engine, tx, jobs);
+    try {
+      const { enqueued, hints } = await enqueueIn(this.#context, tx, jobs);
+      for (const hint of hints) await notify(hint);
+      return enqueued;
+    } catch (error) {
+      throw asBusy(this.#engine, error);
+    }
+  }
+
+  async cancel(id: string): Promise<Status | null> {
+    if (!this.#engine.mayBeId(id)) return null;
+    const { tx, notify } = this.#joined;
+    const { status, queues } = await cancelWhereItStands(this.#context, tx, id);
+    await notifyPending(this.#joined, queues);
+    if (status === "processing") await notify({ kind: "cancel" });
+    if (status === "cancelled") await notify({ kind: "finished" });
+    return status;
+  }
+
+  /** The lease is locked first: a cancel from now on waits for the user's transaction. */
+  async complete(fence: Fence, result: string | null): Promise<void> {
+    const { id, worker, epoch } = fence;
+    const { tx, notify } = this.#joined;
+    const [lease] = await tx.all<{ cancelled: number | null }>(sql`
+      select l.cancel_requested_at as cancelled
+        from (select cancel_requested_at
+                from holdfast.lease
+               where id = ${id} and locked_by = ${worker} and epoch = ${epoch}
+               ${this.#engine.lockRows()}) l`);
+    if (lease === undefined) throw new LeaseLostError(fence);
+    if (lease.cancelled !== null) throw new JobCancelledError({ id });
+    const outcome = { kind: "done", result } as const;
+    const { settled, queues } = await settleIn(this.#context, tx, { ...fence, outcome });
+    if (settled.length === 0) throw new LeaseLostError(fence);
+    await notifyPending(this.#joined, queues);
+    await notify({ kind: "finished" });
+  }
+}
+
+/** Another transaction does the same at this moment. */
+export function asBusy(engine: Engine, error: unknown): unknown {
+  if (!(error instanceof StoreRefusedError)) return error;
+  return new StoreBusyError({ store: engine.name, waitedMs: 0 }, error);
+}
+
+export async function notifyPending(
+  joined: JoinedTransaction,
+  queues: readonly string[],
+): Promise<void> {
+  for (const queue of new Set(queues)) await joined.notify({ kind: "pending", queue });
+}

@@ -1,0 +1,332 @@
+/** A job as it is handed to the store: what its task says, what the caller says, and its input as text. */
+import { type Duration, toMs } from "../core/duration.ts";
+import { InputRejectedError, InvalidArgumentError } from "../core/errors.ts";
+import type { EventType } from "../core/event.ts";
+import { DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional } from "../core/json.ts";
+import { checkKey, checkQueue, checkTaskName } from "../core/name.ts";
+import { checkKnown, checkWhole } from "../core/options.ts";
+import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
+import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
+import { NotSerializableError, TooLargeError } from "../core/value-errors.ts";
+import { inSpan, isTracing, type OpenSpan, traceHere } from "../tracing/spans.ts";
+import { checkTrace, type GivenTrace, type TraceContext } from "../tracing/trace.ts";
+import type { Enqueued, NewJob, OnConflict } from "./store.ts";
+
+interface Defaults {
+  readonly name: string;
+  readonly queue: string;
+  readonly maxAttempts: number;
+}
+
+export function defaultsOf(task: Task): Defaults {
+  if (typeof task?.run !== "function") {
+    throw new InvalidArgumentError({
+      field: "task",
+      problem: "give a task made with defineTask(), or the name of one.",
+    });
+  }
+  return { name: task.name, queue: task.queue, maxAttempts: task.retry.maxAttempts };
+}
+
+function unknownTask(name: string): Defaults {
+  return {
+    name: checkTaskName("task", name),
+    queue: DEFAULT_QUEUE,
+    maxAttempts: retryPolicy().maxAttempts,
+  };
+}
+
+const PAYLOAD = { what: "payload", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
+
+export function newJob(id: string, task: string, input: unknown, terms: Terms): NewJob {
+  return { ...terms, id, task, payload: encode(input, PAYLOAD) };
+}
+
+/** What is stored is the input as it was given; the schema only has to agree with it. */
+export async function checkInputs(
+  task: Task,
+  inputs: readonly unknown[],
+): Promise<readonly unknown[]> {
+  for (const [index, input] of inputs.entries()) {
+    try {
+      const parsed = parseInput(task, input);
+      if (parsed instanceof Promise) await parsed;
+    } catch (error) {
+      throw inputs.length === 1 ? error : atInput(index, error);
+    }
+  }
+  return inputs;
+}
+
+/** What is wrong with one of many inputs, by its place: `inputs[1].to`. */
+function atInput(index: number, error: unknown): unknown {
+  const input = `inputs[${index}]`;
+  const placed = (path: string): string => path.replace("$", () => input);
+  if (error instanceof InputRejectedError) {
+    const issues = error.issues.map(({ path, message }) => ({ path: placed(path), message }));
+    return new InputRejectedError({ task: error.task, issues });
+  }
+  if (error instanceof NotSerializableError) {
+    return new NotSerializableError({ path: placed(error.path), problem: error.problem });
+  }
+  if (!(error instanceof TooLargeError)) return error;
+  const { bytes, bytesMax } = error;
+  return new TooLargeError({ what: `payload of ${input}`, bytes, bytesMax });
+}
+
+export function checkEvent(event: EventType): void {
+  if (typeof event?.name === "string" && "payload" in event) return;
+  throw new InvalidArgumentError({
+    field: "event",
+    problem: "give an event made with defineEvent().",
+  });
+}
+
+/** What is said with an event, as text; null: nothing is. `others`: arguments that nobody asked for. */
+export async function checkPayload(
+  event: EventType,
+  payload: unknown,
+  others: readonly unknown[],
+): Promise<string | null> {
+  checkEvent(event);
+  if (others.length > 0) {
+    const problem = "emit takes an event, a key and a payload, and no options.";
+    throw new InvalidArgumentError({ field: "options", problem });
+  }
+  const checked = await event.payload?.["~standard"].validate(payload);
+  if (checked?.issues !== undefined) {
+    const [issue] = checked.issues;
+    throw new InvalidArgumentError({
+      field: "payload",
+      problem: issue?.message ?? "it is not valid.",
+    });
+  }
+  return encodeOptional(payload, PAYLOAD);
+}
+
+/** The terms of a job that belongs to the trace that goes on here, if one does. */
+export function termsHere(terms: Terms, within: OpenSpan | null = null): Terms {
+  const trace = terms.trace ?? traceHere(within);
+  return trace === undefined ? terms : { ...terms, trace };
+}
+
+export type OptionsOf = (input: unknown, index: number) => EnqueueOptions;
+
+/** Options for all jobs are checked once; a function's for each, which may be one object changed for each. */
+function termsFrom(
+  options: EnqueueOptions | OptionsOf,
+  defaults: Defaults,
+): (input: unknown, index: number) => Terms {
+  if (typeof options === "function") {
+    return (input, index) => checkOptions(options(input, index), defaults);
+  }
+  const terms = checkOptions(options, defaults);
+  return () => terms;
+}
+
+/** What all were given at once is where the trace comes from; what one was given is its own. */
+function traced(
+  termsOf: (input: unknown, index: number) => Terms,
+  trace: TraceContext | undefined,
+  options: EnqueueOptions | OptionsOf,
+): (input: unknown, index: number) => Terms {
+  if (trace === undefined) return termsOf;
+  if (typeof options === "function") return (...each) => ({ trace, ...termsOf(...each) });
+  return (...each) => ({ ...termsOf(...each), trace });
+}
+
+/** The jobs of one call, all checked, and the name of their task. */
+export async function jobsOf(parts: {
+  readonly task: Task | string;
+  readonly inputs: readonly unknown[];
+  readonly options: EnqueueOptions | OptionsOf;
+  readonly newId: () => string;
+  /** Of those that name none of their own. */
+  readonly trace?: TraceContext;
+}): Promise<{ name: string; news: NewJob[] }> {
+  const { task, inputs, options, newId, trace } = parts;
+  const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
+  const checked = typeof task === "string" ? inputs : await checkInputs(task, inputs);
+  const termsOf = traced(termsFrom(options, defaults), trace, options);
+  const news = checked.map((input, index) => {
+    const terms = termsOf(input, index);
+    try {
+      return newJob(newId(), defaults.name, input, terms);
+    } catch (error) {
+      throw checked.length === 1 ? error : atInput(index, error);
+    }
+  });
+  return { name: defaults.name, news };
+}
+
+export function listOf(inputs: Iterable<unknown>): unknown[] {
+  if (typeof inputs?.[Symbol.iterator] === "function") return [...inputs];
+  throw new InvalidArgumentError({ field: "inputs", problem: "give a list of inputs." });
+}
+
+// What a caller may say about a job, checked before anything is written.
+
+export const PRIORITY_MAX = 32_767;
+
+/** The last moment that a Date can name. */
+const INSTANT_MAX = 8.64e15;
+
+export interface EnqueueOptions {
+  readonly queue?: string;
+  /** A higher number goes first. Default 0. */
+  readonly priority?: number;
+  /** Not before this much time has passed. */
+  readonly delay?: Duration;
+  /** Not before this moment. */
+  readonly runAt?: Date | number;
+  /** How often it may be tried in all. Default: what the task says. */
+  readonly maxAttempts?: number;
+  /** At most one live job of a task has a key: enqueueing again returns the job that holds it. */
+  readonly key?: string;
+  /** For how long the job keeps its key after its end, as long as it is kept itself. Default: not at all. */
+  readonly keyFor?: Duration;
+  /**
+   * What happens if the key is held. `return` (the default): the job that holds it comes back. `replace`: this job takes its
+   * place, if nobody works on it. `reject`: KeyTakenError is thrown, and nothing is accepted.
+   */
+  readonly onConflict?: OnConflict;
+  /**
+   * The trace that it belongs to, as W3C's Trace Context writes it: `traceOf(headers)` reads it from a request. Default: the
+   * span that is active, where the application traces.
+   */
+  readonly trace?: GivenTrace;
+}
+
+export type Terms = Omit<NewJob, "id" | "task" | "payload">;
+
+const KNOWN = new Set([
+  "queue",
+  "priority",
+  "delay",
+  "runAt",
+  "maxAttempts",
+  "key",
+  "keyFor",
+  "onConflict",
+  "trace",
+]);
+
+export const conflicts = ["return", "replace", "reject"] as const satisfies readonly OnConflict[];
+
+export function checkOptions(
+  options: EnqueueOptions,
+  defaults: { queue: string; maxAttempts: number },
+): Terms {
+  checkKnown(options, KNOWN);
+  const { queue = defaults.queue, priority = 0, maxAttempts = defaults.maxAttempts } = options;
+  return {
+    queue: checkQueue("queue", queue),
+    priority: checkWhole("priority", priority, { least: -PRIORITY_MAX, most: PRIORITY_MAX }),
+    maxAttempts: checkWhole("maxAttempts", maxAttempts, { least: 1, most: ATTEMPTS_MAX }),
+    ...keyOf(options),
+    start: startOf(options),
+    ...(options.trace === undefined ? {} : { trace: checkTrace("trace", options.trace) }),
+  };
+}
+
+function keyOf({
+  key,
+  keyFor,
+  onConflict,
+}: EnqueueOptions): Pick<Terms, "key" | "keyForMs" | "onConflict"> {
+  if (key === undefined) {
+    for (const [field, value] of Object.entries({ keyFor, onConflict })) {
+      if (value === undefined) continue;
+      throw new InvalidArgumentError({ field, problem: "it is about a key: give one." });
+    }
+    return { key: null };
+  }
+  return {
+    key: checkKey("key", key),
+    ...(keyFor === undefined ? {} : { keyForMs: toMs("keyFor", keyFor, { min: 1 }) }),
+    ...(onConflict === undefined ? {} : { onConflict: checkConflict(onConflict) }),
+  };
+}
+
+function checkConflict(onConflict: OnConflict): OnConflict {
+  if (conflicts.includes(onConflict)) return onConflict;
+  throw new InvalidArgumentError({
+    field: "onConflict",
+    problem: 'give "return", "replace" or "reject".',
+  });
+}
+
+function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {
+  if (delay !== undefined && runAt !== undefined) {
+    throw new InvalidArgumentError({ field: "delay", problem: "give delay or runAt, not both." });
+  }
+  if (delay !== undefined) {
+    const delayMs = toMs("delay", delay);
+    return delayMs === 0 ? null : { delayMs };
+  }
+  return runAt === undefined ? null : { at: checkInstant("runAt", runAt) };
+}
+
+function checkInstant(field: string, instant: Date | number): number {
+  const at = instant instanceof Date ? instant.getTime() : instant;
+  if (Number.isSafeInteger(at) && at >= 0 && at <= INSTANT_MAX) return at;
+  throw new InvalidArgumentError({
+    field,
+    problem: "must be a valid Date, or whole milliseconds since 1970.",
+  });
+}
+
+// Enqueueing, with a span around it where the application traces: what the jobs do belongs to the same trace, whoever runs
+// them and whenever.
+
+interface Enqueueing {
+  readonly task: Task | string;
+  readonly inputs: readonly unknown[];
+  readonly options: EnqueueOptions | OptionsOf;
+  readonly newId: () => string;
+}
+
+interface TaskEnqueued {
+  /** The task's. */
+  readonly name: string;
+  readonly enqueued: readonly Enqueued[];
+}
+
+type Write = (news: readonly NewJob[]) => Promise<Enqueued[]>;
+
+export function enqueueTraced(enqueueing: Enqueueing, write: Write): Promise<TaskEnqueued> {
+  if (!isTracing()) return enqueuePlain(enqueueing, write);
+  const { task } = enqueueing;
+  const parent = parentOf(enqueueing);
+  const name = `enqueue ${typeof task === "string" ? task : task?.name}`;
+  return inSpan({ name, kind: "producer", ...(parent === null ? {} : { parent }) }, (span) =>
+    enqueuePlain(enqueueing, (news) => write(describe(news, span)), span?.trace),
+  );
+}
+
+async function enqueuePlain(
+  enqueueing: Enqueueing,
+  write: Write,
+  trace?: TraceContext,
+): Promise<TaskEnqueued> {
+  const { name, news } = await jobsOf({ ...enqueueing, ...(trace === undefined ? {} : { trace }) });
+  return { name, enqueued: await write(news) };
+}
+
+/** Options that differ from job to job may name a trace for each; then each keeps its own. */
+function parentOf({ options }: Enqueueing): TraceContext | null {
+  if (typeof options === "function" || options?.trace === undefined) return null;
+  return checkTrace("trace", options.trace);
+}
+
+function describe(news: readonly NewJob[], span: OpenSpan | null): readonly NewJob[] {
+  const [first] = news;
+  if (span === null || first === undefined) return news;
+  const facts = { "messaging.system": "holdfast", "messaging.destination.name": first.queue };
+  const which =
+    news.length === 1
+      ? { "holdfast.job.id": first.id }
+      : { "messaging.batch.message_count": news.length };
+  span.add({ ...facts, ...which, "holdfast.task": first.task });
+  return news;
+}

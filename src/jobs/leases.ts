@@ -1,0 +1,292 @@
+/**
+ * The lease verbs, for workers of your own shape: acquire, extend, release, reset expired, look.
+ *
+ * They are what Holdfast's own worker stands on, and keep the same promises: one owner at a time, every write fenced,
+ * a lease that runs out leaves a trace.
+ */
+import { type Duration, toMs } from "../core/duration.ts";
+import { encodeError } from "../core/error-record.ts";
+import { InvalidArgumentError, LeaseLostError } from "../core/errors.ts";
+import type { Fence, Outcome, Settlement } from "../core/job.ts";
+import { decode, encodeOptional, RESULT } from "../core/json.ts";
+import type { Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { checkName, checkTaskName } from "../core/name.ts";
+import { checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
+import { backoffMs, retryPolicy } from "../core/retry.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { DEFAULT_QUEUE } from "../core/task.ts";
+import type { Database } from "../database/database.ts";
+import { PAGE_MAX } from "./jobs.ts";
+import type { JobsStore, LeaseFilter, LeaseRecord, Settled, Wanted } from "./store.ts";
+
+/** The parts of the store that are used here. */
+interface Stores {
+  readonly jobs: JobsStore;
+  readonly workers: { noteUnregistered(program: LeaseProgram): Promise<void> };
+}
+
+/** A program that takes leases, as the list of workers shows it. */
+interface LeaseProgram extends Pick<Wanted, "queues" | "tasks"> {
+  readonly id: string;
+  readonly kind: "leases";
+  readonly type: null;
+  readonly hostname: null;
+  readonly pid: null;
+  readonly version: null;
+}
+
+/** How often a program that is no registered worker is noted. */
+export const NOTE_EVERY_MS = 20_000;
+
+export const DEFAULT_LEASE = "30s";
+
+export const LEASE_MS_MIN = 100;
+
+const CLAIM_MAX = 1_000;
+
+/** After a lease's end, its owner gets this long to arrive before anybody takes the job back. */
+export const DEFAULT_GRACE = "2s";
+
+/** A job that has cost this many workers their lease is poison. */
+export const DEFAULT_CRASHES_MAX = 3;
+
+/** Of more programs than these it is forgotten when they were noted. */
+const NOTED_MAX = 10_000;
+
+const EXTEND_OPTIONS = new Set(["lease"]);
+
+const RESET_OPTIONS = new Set(["grace", "limit"]);
+
+const FILTER_OPTIONS = new Set(["worker", "after", "limit"]);
+
+const ACQUIRE_OPTIONS = new Set(["worker", "queues", "tasks", "limit", "lease"]);
+
+export interface AcquireOptions {
+  /** Who acquires: unique for every start of a process, or the fence cannot tell two of them apart. */
+  readonly worker: string;
+  readonly queues?: readonly string[];
+  readonly tasks?: readonly string[];
+  readonly limit?: number;
+  readonly lease?: Duration;
+}
+
+export interface Lease extends Fence {
+  readonly queue: string;
+  readonly task: string;
+  readonly input: unknown;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly lockedUntil: number;
+}
+
+/** How a lease is given back. */
+export type Release =
+  | { readonly as: "done"; readonly result?: unknown }
+  /** The attempt failed: the job is retried while attempts remain, unless `final`. */
+  | {
+      readonly as: "failed";
+      readonly error: unknown;
+      readonly retryIn?: Duration;
+      readonly final?: boolean;
+    }
+  | { readonly as: "suspended"; readonly for: Duration }
+  /** Handed back uncharged, pending again at once. */
+  | { readonly as: "released" };
+
+export type Released = Pick<Settled, "status" | "attempts"> & {
+  /** When it is tried again; null when it is not. */
+  readonly retryAt: number | null;
+};
+
+export class Leases {
+  readonly #store: Stores;
+  readonly #runtime: Runtime;
+  /** When each program that acquires was last noted. */
+  readonly #notedAt = new Map<string, number>();
+
+  constructor(store: Stores, runtime: Runtime) {
+    this.#store = store;
+    this.#runtime = runtime;
+  }
+
+  /** Takes pending jobs, each under a lease that nobody else can have at the same time. */
+  async acquire(options: AcquireOptions): Promise<Lease[]> {
+    checkKnown(options, ACQUIRE_OPTIONS);
+    const { queues = [DEFAULT_QUEUE], tasks, limit = 1, lease = DEFAULT_LEASE } = options;
+    const wanted = {
+      worker: checkName("worker", options.worker),
+      queues: checkList("queues", queues).map((queue) => checkName("queues", queue)),
+      tasks:
+        tasks === undefined
+          ? null
+          : checkList("tasks", tasks).map((task) => checkTaskName("tasks", task)),
+      limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
+      leaseMs: toMs("lease", lease, { min: LEASE_MS_MIN }),
+    };
+    await this.#note(wanted);
+    const claimed = await this.#store.jobs.claim(wanted);
+    const acquired: Lease[] = [];
+    const unreadable: Settlement[] = [];
+    for (const claim of claimed) {
+      const { payload, priority: _priority, crashes: _crashes, readyAt: _readyAt, ...job } = claim;
+      try {
+        acquired.push({ ...job, input: decode(payload) });
+      } catch (error) {
+        // Throwing would leave every job of the batch under a lease that nobody knows of.
+        const outcome: Outcome = { kind: "failed", error: encodeError(error) };
+        unreadable.push({ ...fenceOf(job), outcome });
+      }
+    }
+    await this.#store.jobs.settle(unreadable);
+    return acquired;
+  }
+
+  /** So that people can see who acquires, also while there is nothing to do. It must not keep anybody from acquiring. */
+  async #note(wanted: Pick<Wanted, "worker" | "queues" | "tasks">): Promise<void> {
+    const { worker: id, queues, tasks } = wanted;
+    const now = this.#runtime.monotonic();
+    if (now - (this.#notedAt.get(id) ?? Number.NEGATIVE_INFINITY) < NOTE_EVERY_MS) return;
+    if (this.#notedAt.size >= NOTED_MAX) this.#notedAt.clear();
+    this.#notedAt.set(id, now);
+    const facts = { type: null, hostname: null, pid: null, version: null };
+    await this.#store.workers
+      .noteUnregistered({ id, kind: "leases", queues, tasks, ...facts })
+      .catch(() => {});
+  }
+
+  /** Moves the lease's end to `lease` from now. Throws LeaseLostError when it is not ours any more. */
+  async extend(
+    fence: Fence,
+    options: { readonly lease?: Duration } = {},
+  ): Promise<{ lockedUntil: number; cancelRequested: boolean }> {
+    checkKnown(options, EXTEND_OPTIONS);
+    const leaseMs = toMs("lease", options.lease ?? DEFAULT_LEASE, { min: LEASE_MS_MIN });
+    const [extended] = await this.#store.jobs.extend([fenceOf(fence)], leaseMs);
+    if (extended === undefined) throw new LeaseLostError(fence);
+    const { lockedUntil, cancelRequested } = extended;
+    return { lockedUntil, cancelRequested };
+  }
+
+  /**
+   * Gives a job back and says what became of it: for a failed attempt, `retry` with the time, or `failed` when it went to
+   * the dead letters. Throws LeaseLostError when the job is not ours any more; nothing was written then.
+   */
+  async release(lease: Fence & { readonly attempt?: number }, release: Release): Promise<Released> {
+    const fence = fenceOf(lease);
+    const outcome = this.#outcome(release, lease.attempt ?? 1);
+    const [settled] = await this.#store.jobs.settle([{ ...fence, outcome }]);
+    if (settled === undefined) throw new LeaseLostError(lease);
+    const { status, attempts, dueAt } = settled;
+    return { status, attempts, retryAt: status === "retry" ? dueAt : null };
+  }
+
+  /** Takes back leases that ran out. A running worker does this by itself. */
+  async resetExpired(
+    options: { readonly grace?: Duration; readonly limit?: number } = {},
+  ): Promise<Settled[]> {
+    checkKnown(options, RESET_OPTIONS);
+    const { grace = DEFAULT_GRACE, limit = CLAIM_MAX } = options;
+    return this.#store.jobs.reclaimExpired({
+      graceMs: toMs("grace", grace),
+      crashesMax: DEFAULT_CRASHES_MAX,
+      limit: checkWhole("limit", limit, { least: 1, most: CLAIM_MAX }),
+    });
+  }
+
+  active(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
+    return this.#look("active", filter);
+  }
+
+  expired(filter: Partial<Omit<LeaseFilter, "state">> = {}): Promise<LeaseRecord[]> {
+    return this.#look("expired", filter);
+  }
+
+  async #look(
+    state: LeaseFilter["state"],
+    filter: Partial<Omit<LeaseFilter, "state">>,
+  ): Promise<LeaseRecord[]> {
+    checkKnown(filter, FILTER_OPTIONS);
+    const { limit = PAGE_MAX } = filter;
+    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+    return this.#store.jobs.leases({ ...filter, limit, state });
+  }
+
+  #outcome(release: Release, attempt: number): Outcome {
+    switch (release?.as) {
+      case "done":
+        return { kind: "done", result: encodeOptional(release.result, RESULT) };
+      case "released":
+        return { kind: "released" };
+      case "suspended":
+        return { kind: "suspended", delayMs: toMs("for", release.for) };
+      case "failed": {
+        const error = encodeError(release.error);
+        if (release.final === true) return { kind: "failed", error };
+        const delayMs =
+          release.retryIn === undefined
+            ? backoffMs(retryPolicy(), attempt, this.#runtime.random())
+            : toMs("retryIn", release.retryIn);
+        return { kind: "retry", delayMs, error };
+      }
+      default:
+        throw new InvalidArgumentError({
+          field: "as",
+          problem: "must be 'done', 'failed', 'suspended' or 'released'.",
+        });
+    }
+  }
+}
+
+function fenceOf(lease: Fence): Fence {
+  if (typeof lease !== "object" || lease === null || !Number.isInteger(lease.epoch)) {
+    throw new InvalidArgumentError({ field: "lease", problem: "give what acquire() returned." });
+  }
+  const { id, worker, epoch } = lease;
+  return { id: checkText("id", id), worker: checkText("worker", worker), epoch };
+}
+
+// Tells somebody when a queue has pending jobs.
+
+/** The parts of the store that are used here. */
+interface SubscriptionStores {
+  readonly db: Database;
+  readonly jobs: JobsStore;
+}
+
+interface SubscriptionOptions {
+  readonly queue: string;
+  readonly hear: (queue: string) => void | Promise<void>;
+  readonly pollMs: number;
+}
+
+export class Subscription {
+  readonly #loop: Loop;
+  readonly #unwatch: () => void;
+
+  constructor(
+    parts: { store: SubscriptionStores; runtime: Runtime; logger: Logger },
+    { queue, hear, pollMs }: SubscriptionOptions,
+  ) {
+    const { store, runtime, logger } = parts;
+    this.#loop = new Loop({
+      name: `subscription to ${queue}`,
+      runtime,
+      logger,
+      once: async () => {
+        if (await store.jobs.hasPending(queue)) await hear(queue);
+        return pollMs;
+      },
+    });
+    this.#unwatch = store.db.watch((hint) => {
+      if (hint.kind === "unknown" || (hint.kind === "pending" && hint.queue === queue)) {
+        this.#loop.wake();
+      }
+    });
+  }
+
+  stop(): Promise<void> {
+    this.#unwatch();
+    return this.#loop.stop();
+  }
+}

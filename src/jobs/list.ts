@@ -1,0 +1,321 @@
+/** What the store tells about jobs: reads only, paged by keys, never with a payload unless one job was asked for. */
+import { idRange } from "../core/id-prefix.ts";
+import { type Fence, home, type Status, statuses, traceId } from "../core/job.ts";
+import { ALERT_QUEUE, isReserved, versionsOf } from "../core/name.ts";
+import type { Engine } from "../database/engine.ts";
+import { nothing, sql, Sql } from "../database/sql.ts";
+import type {
+  AttemptRecord,
+  EndedRecord,
+  FinishedRecord,
+  JobRecord,
+  JobSummary,
+  LeaseFilter,
+  LeaseRecord,
+  ListFilter,
+  NewcomerRecord,
+  QueueStats,
+} from "./store.ts";
+
+const SUMMARY = sql`
+       s.id, s.queue, s.task, s.status, -s.rank as priority, s.job_key as "key", s.epoch, s.attempts,
+       s.max_attempts as "maxAttempts", s.crashes, s.enqueued_at as "enqueuedAt", s.due_at as "dueAt",
+       s.locked_by as "lockedBy", s.locked_until as "lockedUntil", s.claimed_at as "claimedAt",
+       s.heartbeat_at as "heartbeatAt", s.trace_id as "traceId", s.finished_at as "finishedAt",
+       coalesce(s.error, (select a.error
+                            from holdfast.attempt a
+                           where a.job_id = s.id
+                             and a.error is not null
+                           order by a.epoch desc
+                           limit 1)) as "lastError",
+       case when s.status = 'waiting'
+            then (select min(d.name) from holdfast.step d where d.job_id = s.id and d.status = 'doubt')
+        end as "inDoubt"`;
+
+export async function find(engine: Engine, id: string): Promise<JobRecord | null> {
+  const [row] = await engine.all<JobRecord>(sql`
+    select ${SUMMARY}, j.payload, s.result, s.cancel_requested_at as "cancelRequestedAt"
+      from holdfast.job_state s
+      join holdfast.job j on j.id = s.id
+     where s.id = ${id}`);
+  return row ?? null;
+}
+
+/** Of a job that was handed back more often than this, the newest attempts are told. */
+const HISTORY_MAX = 1_000;
+
+/** The parts of the view `attempts`, each asked for one job: not every engine looks into a view that well. */
+export async function attempts(engine: Engine, id: string): Promise<AttemptRecord[]> {
+  const newest = await engine.all<AttemptRecord>(sql`
+    select epoch, attempt, worker, outcome, started_at as "startedAt", ended_at as "endedAt", error
+      from holdfast.attempt
+     where job_id = ${id}
+     union all
+    select epoch, attempts, worker, status, started_at, finished_at, error
+      from holdfast.finished
+     where id = ${id}
+       and worker is not null
+     union all
+    select epoch, attempts, locked_by, 'running', claimed_at, null, null
+      from holdfast.lease
+     where id = ${id}
+     order by epoch desc
+     limit ${HISTORY_MAX}`);
+  return newest.toReversed();
+}
+
+export async function findFinished(
+  engine: Engine,
+  ids: readonly string[],
+): Promise<FinishedRecord[]> {
+  if (ids.length === 0) return [];
+  return engine.all<FinishedRecord>(sql`
+    select id, task, status, attempts, result, error
+      from holdfast.finished
+     where ${engine.among(sql`id`, ids)}`);
+}
+
+/**
+ * A page is found in the one table that holds the status (or in `job` for all), then dressed up by id: in two statements,
+ * because a server that plans before it knows the limit would put all jobs together first. `coalesce` keeps indexes on
+ * status and queue out of it: they would fetch and sort everything for one page of it.
+ */
+export async function listJobs(engine: Engine, filter: ListFilter): Promise<JobSummary[]> {
+  if (filter.key !== undefined && filter.status !== undefined) {
+    return listByKey(engine, { ...filter, key: filter.key });
+  }
+  return summaries(engine, await pageOf(engine, filter));
+}
+
+/** So many jobs of one key are looked at for those of one status, the newest first. */
+const KEY_JOBS_MAX = 100_000;
+
+const KEY_PAGE = 500;
+
+/** Keys have an index and statuses have tables: of the jobs of a key, those of a status are picked out. */
+async function listByKey(
+  engine: Engine,
+  { status, ...filter }: ListFilter & { readonly key: string },
+): Promise<JobSummary[]> {
+  const found: JobSummary[] = [];
+  let { before } = filter;
+  for (let seen = 0; seen < KEY_JOBS_MAX; seen += KEY_PAGE) {
+    const ids = await pageOf(engine, {
+      ...filter,
+      ...(before === undefined ? {} : { before }),
+      limit: KEY_PAGE,
+    });
+    const jobs = await summaries(engine, ids);
+    found.push(...jobs.filter((job) => job.status === status));
+    if (found.length >= filter.limit || ids.length < KEY_PAGE) break;
+    before = ids.at(-1);
+  }
+  return found.slice(0, filter.limit);
+}
+
+async function summaries(engine: Engine, ids: readonly string[]): Promise<JobSummary[]> {
+  if (ids.length === 0) return [];
+  return engine.all<JobSummary>(sql`
+    select ${SUMMARY}
+      from holdfast.job_state s
+     where ${engine.among(sql`s.id`, ids)}
+     order by s.id desc`);
+}
+
+async function pageOf(engine: Engine, filter: ListFilter): Promise<string[]> {
+  const { status, task, key, before } = filter;
+  const range = filter.prefix === undefined ? undefined : idRange(filter.prefix);
+  if (range === null) return [];
+  const rows = await engine.all<{ id: string }>(sql`
+    select p.id
+      from ${pageSource(status)} p
+     where ${statusIs(status)}
+           ${key === undefined ? nothing : sql`and p.job_key = ${key}`}
+           ${inQueue(filter)}
+           ${task === undefined ? nothing : taskIs(task)}
+           ${range === undefined ? nothing : sql`and p.id >= ${range.from} and p.id <= ${range.to}`}
+           ${before === undefined ? nothing : sql`and p.id < ${before}`}
+     order by ${key === undefined ? nothing : sql`p.job_key desc,`} p.id desc
+     limit ${filter.limit}`);
+  return rows.map(({ id }) => id);
+}
+
+/** The jobs of Holdfast itself are listed where the filter names something that only they may have. */
+function inQueue({ queue, task, key, prefix }: ListFilter): Sql {
+  if (queue !== undefined) return sql`and coalesce(p.queue, '') = ${queue}`;
+  const isGeneral = task === undefined && key === undefined && prefix === undefined;
+  return isGeneral ? sql`and coalesce(p.queue, '') <> ${ALERT_QUEUE}` : nothing;
+}
+
+/** A name without a version is of all of them. */
+function taskIs(task: string): Sql {
+  const versions = versionsOf(task);
+  if (versions === null) return sql`and p.task = ${task}`;
+  return sql`and (p.task = ${task} or p.task > ${versions.after} and p.task < ${versions.before})`;
+}
+
+const SOURCES = {
+  ready: sql`holdfast.ready`,
+  waiting: sql`holdfast.waiting`,
+  lease: sql`holdfast.lease`,
+  finished: sql`holdfast.finished`,
+};
+
+function pageSource(status: Status | undefined): Sql {
+  return status === undefined ? sql`holdfast.job` : SOURCES[home[status]];
+}
+
+/** Failed and cancelled jobs are few among many, so they have indexes of their own, for just these texts. */
+function statusIs(status: Status | undefined): Sql {
+  switch (status) {
+    case undefined:
+    case "pending":
+    case "processing":
+      return sql`1 = 1`;
+    case "failed":
+      return sql`p.status = 'failed'`;
+    case "cancelled":
+      return sql`p.status = 'cancelled'`;
+    default:
+      return sql`coalesce(p.status, '') = ${status}`;
+  }
+}
+
+export async function leases(engine: Engine, filter: LeaseFilter): Promise<LeaseRecord[]> {
+  const ended =
+    filter.state === "expired"
+      ? sql`locked_until < ${engine.now()}`
+      : sql`locked_until >= ${engine.now()}`;
+  const rows = await engine.all<Omit<LeaseRecord, "traceId">>(sql`
+    select id, locked_by as worker, epoch, queue, task, attempts as attempt, claimed_at as "claimedAt",
+           heartbeat_at as "heartbeatAt", locked_until as "lockedUntil",
+           cancel_requested_at as "cancelRequestedAt"
+      from holdfast.lease
+     where ${ended}
+           ${filter.worker === undefined ? nothing : sql`and locked_by = ${filter.worker}`}
+           ${filter.after === undefined ? nothing : sql`and id > ${filter.after}`}
+     order by id
+     limit ${filter.limit}`);
+  return rows.map((row) => ({ ...row, traceId: traceId(row) }));
+}
+
+export function cancelRequests(engine: Engine, worker: string): Promise<Fence[]> {
+  return engine.all<Fence>(sql`
+    select id, locked_by as worker, epoch
+      from holdfast.lease
+     where locked_by = ${worker}
+       and cancel_requested_at is not null`);
+}
+
+export interface Count {
+  readonly queue: string;
+  readonly status: Status;
+  readonly n: number;
+  readonly oldest: number | null;
+}
+
+/** One statement, so it sees one instant: a job that is on its way is counted in one table. */
+const LIVE = sql`
+    select queue, 'pending' as status, count(*) as n, min(ready_at) as oldest
+      from holdfast.ready
+     group by queue
+     union all
+    select queue, status, count(*), null from holdfast.waiting group by queue, status
+     union all
+    select queue, 'processing', count(*), null from holdfast.lease group by queue`;
+
+/** Those that have not ended. */
+export function countLive(engine: Engine): Promise<Count[]> {
+  return engine.all<Count>(LIVE);
+}
+
+export async function stats(engine: Engine): Promise<QueueStats[]> {
+  return byQueue(
+    await engine.all<Count>(sql`
+    ${LIVE}
+     union all
+    select queue, status, count(*), null from holdfast.finished group by queue, status`),
+  );
+}
+
+/** By the names of the queues, without those of Holdfast itself. */
+export function byQueue(counts: readonly Count[]): QueueStats[] {
+  const queues = new Map<string, QueueStats>();
+  for (const row of counts) {
+    if (!isReserved(row.queue)) queues.set(row.queue, counted(queues.get(row.queue), row));
+  }
+  return [...queues.values()].toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
+}
+
+function counted(before: QueueStats | undefined, row: Count): QueueStats {
+  const none = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>;
+  return {
+    queue: row.queue,
+    counts: { ...(before?.counts ?? none), [row.status]: row.n },
+    oldestPendingAt: row.oldest ?? before?.oldestPendingAt ?? null,
+  };
+}
+
+export async function hasPending(engine: Engine, queue: string): Promise<boolean> {
+  const rows = await engine.all(sql`select id from holdfast.ready where queue = ${queue} limit 1`);
+  return rows.length > 0;
+}
+
+// Ids beside others: what a list needs to know how short it may show them.
+
+const TABLES = { job: sql`holdfast.job`, item: sql`holdfast.item` };
+
+type IdTable = keyof typeof TABLES;
+
+/** So many ids are asked about in one statement. */
+const NEIGHBOURS_BATCH = 50;
+
+/** The ids directly before and after each of these, each found at its place in the primary key. */
+export async function neighbours(
+  engine: Engine,
+  of: IdTable,
+  ids: readonly string[],
+): Promise<string[]> {
+  const found = new Set<string>();
+  for (let start = 0; start < ids.length; start += NEIGHBOURS_BATCH) {
+    const batch = ids.slice(start, start + NEIGHBOURS_BATCH);
+    const looks = batch.flatMap((id) => [
+      sql`select id from (select id from ${TABLES[of]} where id < ${id} order by id desc limit 1) b`,
+      sql`select id from (select id from ${TABLES[of]} where id > ${id} order by id limit 1) a`,
+    ]);
+    for (const { id } of await engine.all<{ id: string }>(unionOf(looks))) found.add(id);
+  }
+  return [...found];
+}
+
+function unionOf(queries: readonly Sql[]): Sql {
+  return new Sql(["", ...queries.slice(1).map(() => " union all "), ""], queries);
+}
+
+// What is new, for whoever looks on: read by keys that are in order, so that a look costs as much as there is news.
+
+export function jobsAfter(
+  engine: Engine,
+  { after, limit }: { after: string; limit: number },
+): Promise<NewcomerRecord[]> {
+  return engine.all<NewcomerRecord>(sql`
+    select id, queue, task, enqueued_at as "enqueuedAt"
+      from holdfast.job
+     where id > ${after}
+     order by id
+     limit ${limit}`);
+}
+
+/** All statuses are named because the index begins with them, where there is one. */
+export function endedSince(
+  engine: Engine,
+  { at, limit }: { at: number; limit: number },
+): Promise<EndedRecord[]> {
+  return engine.all<EndedRecord>(sql`
+    select id, queue, task, status, epoch, attempts, worker, finished_at as "finishedAt"
+      from holdfast.finished
+     where status in ('done', 'failed', 'cancelled')
+       and finished_at >= ${at}
+     order by finished_at, id
+     limit ${limit}`);
+}

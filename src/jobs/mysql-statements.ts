@@ -1,0 +1,174 @@
+/**
+ * The hot statements on MySQL and MariaDB.
+ *
+ * Plain texts in one object, so that a test can plant a bug in one of them and see itself fail.
+ *
+ * On a small or freshly filled table the optimizer likes to read everything, and a statement that locks what it reads
+ * then waits for rows of others, or deadlocks with them. So every statement that locks says how its rows are found: by
+ * FORCE INDEX in a SELECT or UPDATE. A DELETE of one table takes no such hint; joined to a list of ids with
+ * STRAIGHT_JOIN, it looks up one id after the other.
+ */
+
+/** The ids of a JSON array as a table. */
+const IDS = "json_table(?, '$[*]' columns (id char(36) character set ascii path '$'))";
+
+const JOB_COLUMNS = `id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts`;
+
+const LEASE = `
+           l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, l.crashes, l.max_attempts,
+           l.locked_by, l.locked_until, l.claimed_at, l.cancel_requested_at`;
+
+/** MySQL wants to hear that the list of ids is not to be locked. MariaDB knows, and takes this for a comment. */
+const OF_LEASES = "/*!80017 of l */";
+
+export const statements = {
+  insertJobs: `
+    insert into holdfast_job (id, queue, task, payload, "rank", max_attempts, job_key, enqueued_at)
+    values ?`,
+
+  insertReady: `
+    insert into holdfast_ready (${JOB_COLUMNS}, ready_at)
+    values ?`,
+
+  insertWaiting: `
+    insert into holdfast_waiting (${JOB_COLUMNS}, status, due_at)
+    values ?`,
+
+  insertTraces: `
+    insert into holdfast_job_trace (job_id, traceparent, tracestate)
+    values ?`,
+
+  /** Which of these ids are taken. */
+  findJobs: `
+    select j.id
+      from ${IDS} i
+      straight_join holdfast_job j force index (primary) on j.id = i.id`,
+
+  /** Who holds these keys, as far as anybody can see. */
+  findKeys: `
+    select task, job_key, job_id
+      from holdfast_job_key k force index (primary)
+     where ?`,
+
+  /** A key that somebody holds stays with them. Waits for whoever is about to take it or to let it go. */
+  insertKeys: `
+    insert into holdfast_job_key (task, job_key, job_id)
+    values ?
+    on duplicate key update job_id = job_id`,
+
+  /** Who holds these keys for certain: the rows were locked when we tried to insert them. */
+  lockKeys: `
+    select task, job_key, job_id
+      from holdfast_job_key k force index (primary)
+     where ?
+       for update`,
+
+  /** Who has ended and keeps these keys. */
+  findKept: `
+    select k.task, k.job_key, k.job_id
+      from holdfast_kept_key k force index (primary)
+      straight_join holdfast_finished f force index (primary) on f.id = k.job_id
+     where (?)
+       and f.finished_at + k.keep_ms > @holdfast_now`,
+
+  insertKept: `
+    insert into holdfast_kept_key (task, job_key, job_id, keep_ms)
+    values ?
+    on duplicate key update job_id = values(job_id), keep_ms = values(keep_ms)`,
+
+  deleteKeys: `
+    delete k
+      from ${IDS} i
+      straight_join holdfast_job_key k force index (by_job) on k.job_id = i.id`,
+
+  /** Whoever closes the worker's row waits for this claim, or this claim sees that it is closed. */
+  guard: `
+    select id
+      from holdfast_worker force index (primary)
+     where id = ?
+       and status in ('starting', 'running')
+      lock in share mode`,
+
+  /** Whether a look at the queue is worth a transaction. */
+  anyPending: `
+    select 1
+      from holdfast_ready force index (primary)
+     where queue = ? ?
+     limit 1`,
+
+  /** What a claim would find, without taking it from others. */
+  peek: `
+    select id, queue, "rank", ready_at
+      from holdfast_ready force index (primary)
+     where queue = ? ?
+     order by "rank", ready_at, id
+     limit ?`,
+
+  /** In claim order by the primary key: it reads as many rows as it returns (and those of tasks not asked for). */
+  lockReady: `
+    select ${JOB_COLUMNS}, ready_at
+      from holdfast_ready force index (primary)
+     where queue = ? ?
+     order by "rank", ready_at, id
+     limit ?
+       for update skip locked`,
+
+  deleteReady: `
+    delete r
+      from ${IDS} i
+      straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
+
+  /** Claimed jobs go from one table to the other inside the server: their rows are locked, so nobody changes them. */
+  copyToLease: `
+    insert into holdfast_lease
+           (${JOB_COLUMNS}, locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
+    select r.id, r.queue, r.task, r.rank, r.job_key, r.epoch + 1, r.attempts + 1, r.crashes, r.max_attempts,
+           ?, ?, ?, ?, ?
+      from ${IDS} i
+      straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
+
+  readJobs: `
+    select j.id, j.payload, j.enqueued_at
+      from ${IDS} i
+      straight_join holdfast_job j force index (primary) on j.id = i.id`,
+
+  /** The fence is compared under these locks. In the order of the ids given, which is the same for everybody. */
+  lockLeases: `
+    select ${LEASE}
+      from ${IDS} i
+      straight_join holdfast_lease l force index (primary) on l.id = i.id
+       for update ${OF_LEASES}`,
+
+  /** The same for jobs that are done and left no result, which is most of them. */
+  copyToFinished: `
+    insert into holdfast_finished
+           (${JOB_COLUMNS}, status, worker, started_at, finished_at)
+    select l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, l.crashes, l.max_attempts,
+           'done', l.locked_by, l.claimed_at, ?
+      from ${IDS} i
+      straight_join holdfast_lease l force index (primary) on l.id = i.id`,
+
+  deleteLeases: `
+    delete l
+      from ${IDS} i
+      straight_join holdfast_lease l force index (primary) on l.id = i.id`,
+
+  /** Leases that somebody is moving at this moment are passed over. */
+  lockFreeLeases: `
+    select ${LEASE}
+      from ${IDS} i
+      straight_join holdfast_lease l force index (primary) on l.id = i.id
+       for update ${OF_LEASES} skip locked`,
+
+  /** As they are, whoever has them locked. */
+  seeLeases: `
+    select ${LEASE}
+      from ${IDS} i
+      straight_join holdfast_lease l force index (primary) on l.id = i.id`,
+
+  extendLeases: `
+    update holdfast_lease force index (primary)
+       set locked_until = greatest(locked_until, ?),
+           heartbeat_at = ?
+     where id in (?)`,
+};

@@ -1,0 +1,438 @@
+/** Jobs on their way from `ready` into leases. */
+import type { Fence, Settlement } from "../core/job.ts";
+import { asRow } from "../database/engine.ts";
+import type { MysqlEngine } from "../database/mysql/engine.ts";
+import {
+  fill,
+  inGroups,
+  insertRows,
+  jsonList,
+  list,
+  nothing,
+  RawSql,
+} from "../database/mysql/literals.ts";
+import { allRows, type Answer, numberIn } from "../database/mysql/session.ts";
+import type { Exchange, Sessions } from "../database/mysql/sessions.ts";
+import { Insertion } from "./mysql-insert.ts";
+import { statements } from "./mysql-statements.ts";
+import { type Destination, type LeaseRow, nextRow } from "./rows.ts";
+import { settled as describe } from "./settle.ts";
+import type { ClaimedJob, Claiming, Extended, JobStatements, Settled, Wanted } from "./store.ts";
+
+/** How often a claim looks again that found nothing where something is: whoever had it locked may have let it go. */
+const ROUNDS_MAX = 3;
+
+/** A row of `ready`, in the order of the columns of `lockReady`. */
+type Pending = [
+  id: string,
+  queue: string,
+  task: string,
+  rank: number,
+  jobKey: string | null,
+  epoch: number,
+  attempts: number,
+  crashes: number,
+  maxAttempts: number,
+  readyAt: number,
+];
+
+/** A row of `peek`. */
+type Peeked = [id: string, queue: string, rank: number, readyAt: number];
+
+function anyPending({ queues, tasks }: Wanted): string[] {
+  return queuesOf({ queues }).map((queue) => fill(statements.anyPending, queue, ofTasks(tasks)));
+}
+
+function lockReady(queue: string, { tasks }: Wanted, limit: number): string {
+  return fill(statements.lockReady, queue, ofTasks(tasks), limit);
+}
+
+function ofTasks(tasks: readonly string[] | null): RawSql {
+  return tasks === null ? nothing : new RawSql(`and task in (${list(tasks).text})`);
+}
+
+/**
+ * What a claim says first. Of one queue it locks jobs at once. Of several it looks how many each has of those that come
+ * first: only these are locked, because a job that is locked and then left alone looks taken to everybody else.
+ */
+function firstLook(wanted: Wanted): string[] {
+  const [queue, ...others] = queuesOf(wanted);
+  if (queue === undefined) return [];
+  return others.length === 0 ? [lockReady(queue, wanted, wanted.limit)] : peeks(wanted);
+}
+
+/** Locks the jobs to claim, beginning with what the first look has shown. */
+async function pick(
+  exchange: Exchange,
+  wanted: Wanted,
+  looked: readonly Answer[],
+): Promise<Pending[]> {
+  const alone = queuesOf(wanted).length === 1;
+  let picked = alone
+    ? allRows<Pending>(looked)
+    : await lockShares(exchange, wanted, sharesIn(looked, wanted.limit));
+  for (let round = 1; round < ROUNDS_MAX && picked.length === 0; round += 1) {
+    const shares = await peek(exchange, wanted);
+    if (shares.size === 0) return [];
+    picked = await lockShares(exchange, wanted, shares);
+  }
+  return alone ? picked : picked.toSorted(inClaimOrder);
+}
+
+/** Locks each queue's share. What others took of it is made up for by any queue that has more. */
+async function lockShares(
+  exchange: Exchange,
+  wanted: Wanted,
+  shares: ReadonlyMap<string, number>,
+): Promise<Pending[]> {
+  const picked = await lockEach(exchange, wanted, shares);
+  const expected = [...shares.values()].reduce((sum, share) => sum + share, 0);
+  for (const queue of queuesOf(wanted)) {
+    const missing = expected - picked.length;
+    if (missing === 0) break;
+    // What is locked here already is found again, and something new may have come before it.
+    const ours = new Set(picked.filter((row) => row[1] === queue).map(([id]) => id));
+    const again = await lockEach(exchange, wanted, new Map([[queue, ours.size + missing]]));
+    picked.push(...again.filter(([id]) => !ours.has(id)).slice(0, missing));
+  }
+  return picked;
+}
+
+async function lockEach(
+  exchange: Exchange,
+  wanted: Wanted,
+  shares: ReadonlyMap<string, number>,
+): Promise<Pending[]> {
+  if (shares.size === 0) return [];
+  for (const [queue, share] of shares) exchange.add(lockReady(queue, wanted, share));
+  const answers = await exchange.send("arrays");
+  return [...allRows<Pending>(answers.slice(-shares.size))];
+}
+
+async function peek(exchange: Exchange, wanted: Wanted): Promise<Map<string, number>> {
+  const texts = peeks(wanted);
+  exchange.add(...texts);
+  const answers = await exchange.send("arrays");
+  return sharesIn(answers.slice(-texts.length), wanted.limit);
+}
+
+function peeks(wanted: Wanted): string[] {
+  const tasks = ofTasks(wanted.tasks);
+  return queuesOf(wanted).map((queue) => fill(statements.peek, queue, tasks, wanted.limit));
+}
+
+/** How many of the first jobs of all queues each queue has. */
+function sharesIn(answers: readonly Answer[], limit: number): Map<string, number> {
+  const first = allRows<Peeked>(answers).toSorted(byPlace).slice(0, limit);
+  const shares = new Map<string, number>();
+  for (const [, queue] of first) shares.set(queue, (shares.get(queue) ?? 0) + 1);
+  return shares;
+}
+
+function queuesOf({ queues }: Pick<Wanted, "queues">): string[] {
+  return [...new Set(queues)];
+}
+
+function byPlace(a: Peeked, b: Peeked): number {
+  return a[2] - b[2] || a[3] - b[3] || (a[0] < b[0] ? -1 : 1);
+}
+
+function inClaimOrder(a: Pending, b: Pending): number {
+  return a[3] - b[3] || a[9] - b[9] || (a[0] < b[0] ? -1 : 1);
+}
+
+/** Moves what was picked under leases and commits, together with whatever else was gathered. */
+async function claim(
+  exchange: Exchange,
+  { worker, leaseMs, claimId }: Claiming,
+  { picked, now }: { picked: readonly Pending[]; now: number },
+): Promise<ClaimedJob[]> {
+  const lockedUntil = now + leaseMs;
+  const ids = picked.map(([id]) => id).toSorted();
+  const groups = [...inGroups(ids)].map(jsonList);
+  for (const group of groups) {
+    const lease = [worker, lockedUntil, now, now, claimId];
+    exchange.add(fill(statements.copyToLease, ...lease, group));
+    exchange.add(fill(statements.deleteReady, group));
+  }
+  const from = exchange.add(...groups.map((group) => fill(statements.readJobs, group)));
+  exchange.commit();
+  const answers = await exchange.send("arrays");
+  const read = allRows<[string, string, number]>(answers.slice(from, from + groups.length));
+  const jobs = new Map(read.map(([id, payload, enqueuedAt]) => [id, { payload, enqueuedAt }]));
+  return picked.flatMap((row) => {
+    const [id, queue, task, rank, , epoch, attempts, crashes, maxAttempts, readyAt] = row;
+    const job = jobs.get(id);
+    if (job === undefined) return []; // somebody deleted it by hand: its lease will run out
+    return [
+      {
+        id,
+        worker,
+        epoch: epoch + 1,
+        queue,
+        task,
+        payload: job.payload,
+        priority: 0 - rank,
+        attempt: attempts + 1,
+        maxAttempts,
+        crashes,
+        enqueuedAt: job.enqueuedAt,
+        readyAt,
+        lockedUntil,
+      },
+    ];
+  });
+}
+
+// Settle, claim and extend on MySQL and MariaDB.
+//
+// A turn of one queue is two round trips: one that locks the leases to settle and the jobs to claim, one that moves
+// them all and commits. In between, the fences are compared here, under the locks.
+
+interface Turn {
+  readonly settled: Settled[];
+  readonly claimed: ClaimedJob[];
+}
+
+export function mysqlStatements(engine: MysqlEngine): JobStatements {
+  const insertion = new Insertion(engine.main, () => engine.nowText());
+  const hot = new HotVerbs(engine.reserved, () => `select ${engine.nowText()}`);
+  return {
+    insert(jobs) {
+      engine.stir();
+      return insertion.insert(jobs);
+    },
+    async settleAndClaim(settlements, wanted) {
+      const turn = await hot.settleAndClaim(settlements, wanted);
+      if (turn.claimed.length > 0) engine.stir();
+      return turn;
+    },
+    extend: (fences, leaseMs) => hot.extend(fences, leaseMs),
+  };
+}
+
+class HotVerbs {
+  readonly #sessions: Sessions;
+  /** The clock of the database, as a statement. */
+  readonly #readNow: () => string;
+
+  constructor(sessions: Sessions, readNow: () => string) {
+    this.#sessions = sessions;
+    this.#readNow = readNow;
+  }
+
+  async settleAndClaim(settlements: readonly Settlement[], wanted: Claiming | null): Promise<Turn> {
+    const claiming = wanted === null || wanted.tasks?.length === 0 ? null : wanted;
+    // An idle worker looks with one read: no transaction, no locks.
+    const idle = settlements.length === 0 && !(await this.#anyPending(claiming));
+    if (idle) return { settled: [], claimed: [] };
+    return this.#sessions.transaction((exchange) => this.#cycle(exchange, settlements, claiming));
+  }
+
+  async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
+    const extended = await this.#extend(fences, leaseMs, statements.lockFreeLeases);
+    const known = new Set(extended.map(({ id }) => id));
+    const missing = fences.filter(({ id }) => !known.has(id));
+    if (missing.length === 0) return extended;
+    // Most of these are lost. But whoever marks a lease for cancelling, say, locks it for a moment, and it is still ours.
+    const ours = await this.#stillOurs(missing);
+    if (ours.length === 0) return extended;
+    return [...extended, ...(await this.#extend(ours, leaseMs, statements.lockLeases))];
+  }
+
+  async #anyPending(wanted: Claiming | null): Promise<boolean> {
+    if (wanted === null) return false;
+    const answers = await this.#sessions.read(anyPending(wanted), "arrays");
+    return allRows(answers).length > 0;
+  }
+
+  async #cycle(
+    exchange: Exchange,
+    settlements: readonly Settlement[],
+    wanted: Claiming | null,
+  ): Promise<Turn> {
+    const nowAt = exchange.add(this.#readNow());
+    const leasesAt = exchange.add(...aboutLeases(statements.lockLeases, settlements));
+    // What is handed back in this turn may be claimed again in it; then claiming has to wait for settling.
+    const handsBack = settlements.some(({ outcome }) => outcome.kind === "released");
+    const look = wanted === null ? [] : firstLook(wanted);
+    const lookAt = exchange.add(...(handsBack ? [] : look));
+    const guardAt = exchange.add(...guardOf(wanted));
+    const answers = await exchange.send("arrays");
+    const now = numberIn(answers[nowAt]) as number;
+    const rows = allRows<Locked>(answers.slice(leasesAt, lookAt));
+    const settled = settle(exchange, settlements, { rows, now });
+    const isEvicted = wanted?.guarded === true && allRows(answers.slice(guardAt)).length === 0;
+    if (wanted === null || isEvicted) return { settled, claimed: [] };
+    const looked = handsBack ? await sendLast(exchange, look) : answers.slice(lookAt, guardAt);
+    const picked = await pick(exchange, wanted, looked);
+    return { settled, claimed: await claim(exchange, wanted, { picked, now }) };
+  }
+
+  #extend(fences: readonly Fence[], leaseMs: number, locking: string): Promise<Extended[]> {
+    return this.#sessions.transaction(async (exchange) => {
+      const nowAt = exchange.add(this.#readNow());
+      exchange.add(...aboutLeases(locking, fences));
+      const answers = await exchange.send("arrays");
+      const now = numberIn(answers[nowAt]) as number;
+      const rows = allRows<Locked>(answers.slice(nowAt + 1));
+      const extended = extend(exchange, fences, { rows, now, leaseMs });
+      exchange.commit();
+      await exchange.send("arrays");
+      return extended;
+    });
+  }
+
+  /** By what is committed, whoever has the rows locked. */
+  async #stillOurs(fences: readonly Fence[]): Promise<Fence[]> {
+    const answers = await this.#sessions.read(aboutLeases(statements.seeLeases, fences), "arrays");
+    return current(fences, allRows<Locked>(answers)).map(({ fence }) => fence);
+  }
+}
+
+function guardOf(wanted: Claiming | null): string[] {
+  return wanted?.guarded === true ? [fill(statements.guard, wanted.worker)] : [];
+}
+
+/** Sends what was gathered and these; their answers come back. */
+async function sendLast(exchange: Exchange, texts: readonly string[]): Promise<Answer[]> {
+  const at = exchange.add(...texts);
+  return (await exchange.send("arrays")).slice(at);
+}
+
+// Leases under lock: ended by settling, or moved on by extending. The fence is compared here, and only here.
+
+/** A row of `lockLeases`, in the order of its columns. */
+type Locked = [
+  id: string,
+  queue: string,
+  task: string,
+  rank: number,
+  jobKey: string | null,
+  epoch: number,
+  attempts: number,
+  crashes: number,
+  maxAttempts: number,
+  lockedBy: string,
+  lockedUntil: number,
+  claimedAt: number,
+  cancelRequestedAt: number | null,
+];
+
+/** Statements about the leases of these fences. Ids go out sorted: all who lock several rows lock them in one order. */
+function aboutLeases(text: string, fences: readonly Fence[]): string[] {
+  const ids = [...new Set(fences.map(({ id }) => id))].toSorted();
+  return [...inGroups(ids)].map((group) => fill(text, jsonList(group)));
+}
+
+/** Pairs every fence that is still current with its lease. Whoever says it twice is heard once. */
+function current<F extends Fence>(
+  fences: readonly F[],
+  rows: readonly Locked[],
+): { fence: F; lease: LeaseRow }[] {
+  const locked = new Map(rows.map((row) => [row[0], row]));
+  return fences.flatMap((fence) => {
+    const row = locked.get(fence.id);
+    if (row === undefined) return [];
+    const lease = leaseRow(row);
+    if (lease.locked_by !== fence.worker || lease.epoch !== fence.epoch) return [];
+    locked.delete(fence.id);
+    return [{ fence, lease }];
+  });
+}
+
+function leaseRow(row: Locked): LeaseRow {
+  const [id, queue, task, rank, key, epoch, attempts, crashes, maxAttempts, ...own] = row;
+  const [lockedBy, lockedUntil, claimedAt, cancelRequestedAt] = own;
+  return {
+    id,
+    queue,
+    task,
+    rank,
+    job_key: key,
+    epoch,
+    attempts,
+    crashes,
+    max_attempts: maxAttempts,
+    locked_by: lockedBy,
+    locked_until: lockedUntil,
+    claimed_at: claimedAt,
+    heartbeat_at: claimedAt,
+    cancel_requested_at: cancelRequestedAt,
+    claim_id: null,
+  };
+}
+
+/** Adds what ends the attempts whose fences are still current, and tells which they are. */
+function settle(
+  exchange: Exchange,
+  settlements: readonly Settlement[],
+  { rows, now }: { rows: readonly Locked[]; now: number },
+): Settled[] {
+  const ours = current(settlements, rows).map(({ fence, lease }) => ({
+    lease,
+    landing: nextRow(lease, fence.outcome, now),
+  }));
+  move(
+    exchange,
+    ours.map(({ landing }) => landing),
+    now,
+  );
+  return ours.map(({ lease, landing }) => describe(lease, landing));
+}
+
+/** A lease goes before its job enters another table: there, no row may stand for a job that a worker seems to hold. */
+function move(exchange: Exchange, landings: readonly Destination[], now: number): void {
+  for (const group of inGroups(idsOf(landings.filter(isPlain)))) {
+    exchange.add(fill(statements.copyToFinished, now, jsonList(group)));
+  }
+  for (const group of inGroups(idsOf(landings))) {
+    exchange.add(fill(statements.deleteLeases, jsonList(group)));
+  }
+  for (const table of ["ready", "waiting", "finished"] as const) {
+    const rows = landings.filter((landing) => landing.table === table && !isPlain(landing));
+    exchange.add(
+      ...insertRows(
+        table,
+        rows.map(({ row }) => asRow(row)),
+      ),
+    );
+  }
+  const attempts = landings.flatMap((landing) =>
+    landing.table === "finished" ? [] : [asRow(landing.attempt)],
+  );
+  exchange.add(...insertRows("attempt", attempts));
+  const ended = landings.filter(({ table, row }) => table === "finished" && row.job_key !== null);
+  for (const group of inGroups(idsOf(ended))) {
+    exchange.add(fill(statements.deleteKeys, jsonList(group)));
+  }
+}
+
+/** Done, and nothing to tell about it. */
+function isPlain({ table, row }: Destination): boolean {
+  return table === "finished" && row.status === "done" && row.result === null;
+}
+
+function idsOf(landings: readonly Destination[]): string[] {
+  return landings.map(({ row }) => row.id);
+}
+
+/** Adds what moves the ends of the leases whose fences are still current, and tells which they are. */
+function extend(
+  exchange: Exchange,
+  fences: readonly Fence[],
+  { rows, now, leaseMs }: { rows: readonly Locked[]; now: number; leaseMs: number },
+): Extended[] {
+  const until = now + leaseMs;
+  const ours = current(fences, rows);
+  for (const group of inGroups(ours.map(({ lease }) => lease.id))) {
+    exchange.add(fill(statements.extendLeases, until, now, list(group)));
+  }
+  return ours.map(({ fence: { id, worker, epoch }, lease }) => ({
+    id,
+    worker,
+    epoch,
+    lockedUntil: Math.max(lease.locked_until, until),
+    cancelRequested: lease.cancel_requested_at !== null,
+  }));
+}

@@ -1,0 +1,292 @@
+/**
+ * The hot statements on PostgreSQL: each verb is one statement, so one round trip and one commit.
+ *
+ * What holds for all of them: rows of a batch are found by `id = any(…)`, which stays an index scan whatever the planner
+ * believes about the size of the batch; a fence stands in the DELETE's or the lock's own condition, where it is checked
+ * again under the row's lock; `ctid` is used only for rows that SKIP LOCKED has locked, because anybody else's
+ * update would have moved them.
+ *
+ * Plain texts in one object, so that a test can plant a bug in one of them and see itself fail.
+ */
+
+/** Milliseconds by the database's clock when the statement arrived. In tests the clock is a parameter. */
+export const clock = (parameter: string): string =>
+  `coalesce(${parameter}::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)`;
+
+/**
+ * What all jobs of a batch have in common is sent once: shorter lists are filled up from their first. Payloads are one
+ * text: a list would have to be searched for quotes, by the driver and again by the server.
+ */
+const JOBS = `
+  select i.id, coalesce(i.queue, ($3::text[])[1]) as queue, coalesce(i.task, ($4::text[])[1]) as task,
+         coalesce(i.payload, '') as payload, -- one that is empty makes an empty list
+         coalesce(i.rank, ($6::int[])[1]) as rank, coalesce(i.max_attempts, ($7::int[])[1]) as max_attempts,
+         i.job_key, coalesce(i.start_at, t.now + i.delay_ms, t.now) as due_at, t.now
+    from (select ${clock("$1")} as now) t,
+         unnest($2::uuid[], $3::text[], $4::text[], string_to_array($5::text, E'\\x1e'), $6::int[], $7::int[], $8::text[],
+                $9::bigint[], $10::bigint[])
+         as i (id, queue, task, payload, rank, max_attempts, job_key, start_at, delay_ms)`;
+
+const INSERT_JOB = `
+  insert into holdfast.job (id, queue, task, payload, rank, max_attempts, job_key, enqueued_at)
+  select id, queue, task, payload, rank, max_attempts, job_key, now
+    from input`;
+
+const INSERT_WAITING = `
+  insert into holdfast.waiting
+         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at)
+  select id, queue, task, rank, job_key, 0, 0, 0, max_attempts, 'scheduled', due_at
+    from input
+   where due_at > now`;
+
+const INSERT_READY = `
+  insert into holdfast.ready
+         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at)
+  select id, queue, task, rank, job_key, 0, 0, 0, max_attempts, now
+    from input
+   where due_at <= now`;
+
+/** The leases whose fence is shown. The list of pairs is hashed once: a join could become a scan of the table. */
+const FENCED = `
+         id = any($1::uuid[])
+     and locked_by = $2
+     and ((id, epoch) in (select f.id, f.epoch
+                            from unnest($1::uuid[], $3::int[]) as f (id, epoch))) is true`;
+
+const TAKE_LEASES = `
+  delete from holdfast.lease
+   where ${FENCED}
+  returning *`;
+
+/** A cancel that was asked for wins over a job that was done. */
+const FINISH = `
+  insert into holdfast.finished
+         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
+          status, worker, started_at, finished_at, result)
+  select o.id, o.queue, o.task, o.rank, o.job_key, o.epoch, o.attempts, o.crashes, o.max_attempts,
+         case when o.cancel_requested_at is null then 'done' else 'cancelled' end,
+         o.locked_by, o.claimed_at, (select now from clock),
+         case when o.cancel_requested_at is null then i.result end
+    from ours o
+    join unnest($1::uuid[], $3::int[], $4::text[]) as i (id, epoch, result)
+      on i.id = o.id and i.epoch = o.epoch`;
+
+const DROP_KEYS = `
+  delete from holdfast.job_key k
+   using ours o
+   where o.job_key is not null
+     and k.job_id = o.id`;
+
+const PENDING = `
+       select ctid, rank, ready_at, id
+         from holdfast.ready
+        where queue = q.name
+          and ($7::text[] is null or task = any($7::text[]))
+        order by rank, ready_at, id
+        limit $8
+          for update skip locked`;
+
+const LEASE = `
+  insert into holdfast.lease
+         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
+          locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
+  select id, queue, task, rank, job_key, epoch + 1, attempts + 1, crashes, max_attempts,
+         $2, c.now + $9::bigint, c.now, c.now, $10::bigint
+    from taken, clock c`;
+
+/**
+ * The whole answer of a turn is one row of two texts: of a thousand rows, the driver's work would be half of the cost.
+ * No name and no JSON contains these two characters.
+ */
+export const FIELD = "\u001F";
+
+export const ROW = "\u001E";
+
+const CLAIMED = `
+  select string_agg(concat_ws(E'\\x1f', t.id, t.epoch + 1, t.attempts + 1, t.rank, t.ready_at, t.max_attempts, t.crashes,
+                              j.enqueued_at, t.queue, t.task, j.payload), E'\\x1e')
+    from taken t
+    join holdfast.job j on j.id = t.id`;
+
+/** What was settled; nothing but an empty text, if it is all of it and whoever asks knows the rest. */
+const settled = (known: string): string => `
+  case when ${known} and (select count(*) - count(cancel_requested_at) = cardinality($1::uuid[]) from ours)
+       then ''
+       else (select string_agg(concat_ws(E'\\x1f', id, epoch, attempts, cancel_requested_at is not null, queue, task),
+                               E'\\x1e')
+               from ours)
+  end`;
+
+const ANSWER = `
+select ${settled("$11::boolean")} as settled,
+       (${CLAIMED}) as claimed,
+       (select now from clock) + $9::bigint as locked_until`;
+
+/** By the primary key's own order: it reads as many rows as it takes (and those of tasks not asked for). */
+const TAKE_FROM_ONE = `
+  delete from holdfast.ready
+   where ctid = any(array(select ctid
+                            from holdfast.ready
+                           where queue = ($6::text[])[1]
+                             and ($7::text[] is null or task = any($7::text[]))
+                           order by rank, ready_at, id
+                           limit $8
+                             for update skip locked))
+  returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at`;
+
+/** One index range a queue, then the first of all: ordering across queues in the index scan would sort the backlog. */
+const TAKE_FROM_SEVERAL = `
+  delete from holdfast.ready
+   where ctid = any(array(select p.ctid
+                            from unnest($6::text[]) as q (name)
+                           cross join lateral (${PENDING}) p
+                           order by p.rank, p.ready_at, p.id
+                           limit $8))
+  returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at`;
+
+const CLOCK = `clock as materialized (select ${clock("$5")} as now)`;
+
+const settleAndClaim = (take: string, answer: string): string => `
+with ${CLOCK},
+ours as (${TAKE_LEASES}
+),
+ended as (${FINISH}
+),
+freed as (${DROP_KEYS}
+),
+taken as (${take}
+),
+leased as (${LEASE}
+)
+${answer}`;
+
+/**
+ * By id, not by where the row stands: whoever asked to cancel the job may have moved it between our snapshot and our
+ * lock.
+ */
+const extend = (whenLocked: string): string => `
+with clock as materialized (select ${clock("$4")} as now),
+ours as (
+  select id
+    from holdfast.lease
+   where ${FENCED}
+     for no key update ${whenLocked}
+)
+update holdfast.lease
+   set locked_until = greatest(locked_until, (select now from clock) + $5::bigint),
+       heartbeat_at = (select now from clock)
+ where id = any(array(select id from ours))
+returning id, epoch, locked_until, cancel_requested_at is not null`;
+
+export const statements = {
+  /** All of them are new, or it fails as a whole. */
+  insert: `
+with input as materialized (${JOBS}
+),
+jobs as (${INSERT_JOB}
+),
+later as (${INSERT_WAITING}
+)
+${INSERT_READY}`,
+
+  /** The same, with the traces of those that have one. */
+  insertTraced: `
+with input as materialized (${JOBS}
+),
+jobs as (${INSERT_JOB}
+),
+later as (${INSERT_WAITING}
+),
+traced as (
+  insert into holdfast.job_trace (job_id, traceparent, tracestate)
+  select t.job_id, t.traceparent, t.tracestate
+    from unnest($11::uuid[], $12::text[], $13::text[]) as t (job_id, traceparent, tracestate)
+)
+${INSERT_READY}`,
+
+  /** Leaves alone what is there already, and returns what was added. */
+  insertNew: `
+with input as materialized (
+  select n.*
+    from (${JOBS}) n
+   where not exists (select from holdfast.job j where j.id = n.id)
+),
+jobs as (${INSERT_JOB}
+),
+later as (${INSERT_WAITING}
+),
+now_pending as (${INSERT_READY}
+)
+select id from input`,
+
+  existing: `
+select id
+  from holdfast.job
+ where id = any($1::uuid[])`,
+
+  /** In one order for everybody, so that two batches with the same keys do not wait for each other in a circle. */
+  insertKeys: `
+insert into holdfast.job_key (task, job_key, job_id)
+select k.task, k.job_key, k.job_id
+  from unnest($1::text[], $2::text[], $3::uuid[]) with ordinality as k (task, job_key, job_id, place)
+ order by k.task, k.job_key, k.place
+    on conflict do nothing`,
+
+  /** Who holds these keys, and who has ended and keeps one. After the insert: nobody takes a key of ours meanwhile. */
+  keyHolders: `
+select k.task, k.job_key, k.job_id,
+       (select f.id
+          from holdfast.kept_key p
+          join holdfast.finished f on f.id = p.job_id
+         where p.task = k.task
+           and p.job_key = k.job_key
+           and f.finished_at + p.keep_ms > ${clock("$3")}) as kept_by
+  from unnest($1::text[], $2::text[]) as w (task, job_key)
+  join holdfast.job_key k on k.task = w.task and k.job_key = w.job_key`,
+
+  dropKeys: `
+delete from holdfast.job_key
+ where job_id = any($1::uuid[])`,
+
+  keepKeys: `
+insert into holdfast.kept_key (task, job_key, job_id, keep_ms)
+select k.task, k.job_key, k.job_id, k.keep_ms
+  from unnest($1::text[], $2::text[], $3::uuid[], $4::bigint[]) as k (task, job_key, job_id, keep_ms)
+ order by k.task, k.job_key
+    on conflict (task, job_key) do update set job_id = excluded.job_id, keep_ms = excluded.keep_ms`,
+
+  claimFromOne: settleAndClaim(TAKE_FROM_ONE, ANSWER),
+
+  claimFromSeveral: settleAndClaim(TAKE_FROM_SEVERAL, ANSWER),
+
+  settle: `
+with ${CLOCK},
+ours as (${TAKE_LEASES}
+),
+ended as (${FINISH}
+),
+freed as (${DROP_KEYS}
+)
+select ${settled("$6::boolean")} as settled, null as claimed, null as locked_until`,
+
+  takeLeases: TAKE_LEASES.trim(),
+
+  /** Whoever closes the worker's row waits for this claim, or this claim sees that it is closed. */
+  guard: `
+select id
+  from holdfast.worker
+ where id = $1
+   and status in ('starting', 'running')
+   for share`,
+
+  /** Passes over leases that somebody is writing to at this moment, so that nobody waits in a circle. */
+  extend: extend("skip locked"),
+
+  /** For one lease at a time, which cannot be part of a circle. */
+  extendOne: extend(""),
+
+  held: `
+select id
+  from holdfast.lease
+ where ${FENCED}`,
+};

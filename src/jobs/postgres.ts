@@ -1,0 +1,467 @@
+/**
+ * Insert, claim, settle and extend on PostgreSQL.
+ *
+ * The common case of each is one statement. What is rare (keys, outcomes other than done, a batch of several workers)
+ * goes first, in the same transaction, and then the common case follows.
+ */
+import { StoreRefusedError } from "../core/errors.ts";
+import type { Fence, Settlement } from "../core/job.ts";
+import { bareName } from "../core/name.ts";
+import { readNow } from "../database/engine.ts";
+import type { PostgresEngine } from "../database/postgres/engine.ts";
+import { isDuplicate } from "../database/postgres/errors.ts";
+import type { Send, Sending } from "../database/postgres/session.ts";
+import { traceRows } from "../tracing/store.ts";
+import { isKeyed, type Keyed, nameOf } from "./keys.ts";
+import { FIELD, ROW, statements } from "./postgres-statements.ts";
+import type { LeaseRow } from "./rows.ts";
+import { settleTaken } from "./settle.ts";
+import type {
+  ClaimedJob,
+  Claiming,
+  Enqueued,
+  Extended,
+  JobStatements,
+  NewJob,
+  Settled,
+} from "./store.ts";
+
+/** One statement carries at most this much payload; a larger batch is several statements in one transaction. */
+const STATEMENT_BYTES_MAX = 8 * 1_024 * 1_024;
+
+/** How often an insert is tried that meets an earlier copy of itself. */
+const INSERT_TRIES_MAX = 3;
+
+type Turn = { settled: Settled[]; claimed: ClaimedJob[] };
+
+export function postgresStatements(engine: PostgresEngine): JobStatements {
+  const hot = new HotVerbs(engine);
+  return {
+    insert(jobs) {
+      engine.stir();
+      return hot.insert(jobs);
+    },
+    async settleAndClaim(settlements, wanted) {
+      const turn = await hot.settleAndClaim(settlements, wanted);
+      if (turn.claimed.length > 0) engine.stir();
+      return turn;
+    },
+    extend: (fences, leaseMs) => hot.extend(fences, leaseMs),
+  };
+}
+
+class HotVerbs {
+  readonly #engine: PostgresEngine;
+  readonly #texts = new Map<string, string>();
+
+  constructor(engine: PostgresEngine) {
+    this.#engine = engine;
+  }
+
+  async insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    const chunks = chunksOf(jobs);
+    const [only] = chunks;
+    if (chunks.length === 1 && only !== undefined && jobs.every(({ key }) => key === null)) {
+      try {
+        await this.#engine.reserved.write(this.#plainInsertion(only));
+        return jobs.map(({ id }) => ({ id, added: true }));
+      } catch (error) {
+        // One of them is there already, and may have moved on since.
+        if (!(error instanceof StoreRefusedError)) throw error;
+      }
+    }
+    return this.#insertNew(chunks, INSERT_TRIES_MAX);
+  }
+
+  async #insertNew(chunks: readonly (readonly NewJob[])[], tries: number): Promise<Enqueued[]> {
+    try {
+      return await this.#engine.reserved.transaction((send) =>
+        this.#insertWithPolicy(send, chunks),
+      );
+    } catch (error) {
+      // A call that was made before this one, and whose answer was lost, was committed only now.
+      const isLate = error instanceof StoreRefusedError && isDuplicate(error.cause);
+      if (isLate && tries > 1) return this.#insertNew(chunks, tries - 1);
+      throw error;
+    }
+  }
+
+  settleAndClaim(all: readonly Settlement[], wanted: Claiming | null): Promise<Turn> {
+    const { reserved: sessions } = this.#engine;
+    const settlements = firstOfEach(all);
+    const plain = settlements.filter(({ outcome }) => outcome.kind === "done");
+    const workers = new Set(settlements.map(({ worker }) => worker));
+    if (wanted !== null) {
+      // Last: what the others hand back is there for the claim.
+      workers.delete(wanted.worker);
+      workers.add(wanted.worker);
+    }
+    const guarded = wanted?.guarded === true;
+    if (plain.length === settlements.length && workers.size === 1 && !guarded) {
+      return this.#cycle((sending) => sessions.write(sending), plain, wanted);
+    }
+    return sessions.transaction(async (send) => {
+      const turns: Turn[] = [];
+      const claiming = await this.#unlessEvicted(send, wanted);
+      const rare = settlements.filter(({ outcome }) => outcome.kind !== "done");
+      for (const worker of workers) {
+        const of = (some: readonly Settlement[]): Settlement[] =>
+          some.filter((settlement) => settlement.worker === worker);
+        const settled = await this.#settleRare(send, of(rare));
+        const claims = claiming?.worker === worker ? claiming : null;
+        turns.push({ settled, claimed: [] }, await this.#cycle(send, of(plain), claims));
+      }
+      return {
+        settled: turns.flatMap((turn) => turn.settled),
+        claimed: turns.flatMap((turn) => turn.claimed),
+      };
+    });
+  }
+
+  async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
+    const extended: Extended[] = [];
+    for (const [worker, some] of byWorker(fences)) {
+      const told = await this.#extend("extend", worker, some, leaseMs);
+      extended.push(...told, ...(await this.#extendMissing(worker, some, told, leaseMs)));
+    }
+    return extended;
+  }
+
+  /** What was passed over may be ours all the same: somebody who cancels a job writes to its lease too. */
+  async #extendMissing(
+    worker: string,
+    fences: readonly Fence[],
+    told: readonly Extended[],
+    leaseMs: number,
+  ): Promise<Extended[]> {
+    const known = new Set(told.map(({ id }) => id));
+    const missing = fences.filter(({ id }) => !known.has(id));
+    if (missing.length === 0) return [];
+    const values = fenceValues(worker, missing);
+    const { rows } = await this.#engine.reserved.read({ ...this.#hot("held"), values });
+    const held = new Set(rows.map((row) => (row as [string])[0]));
+    const extended: Extended[] = [];
+    for (const fence of missing.filter(({ id }) => held.has(id))) {
+      const [one] = await this.#extend("extendOne", worker, [fence], leaseMs);
+      if (one !== undefined && held.delete(one.id)) extended.push(one); // each is told once
+    }
+    return extended;
+  }
+
+  async #extend(
+    text: "extend" | "extendOne",
+    worker: string,
+    fences: readonly Fence[],
+    leaseMs: number,
+  ): Promise<Extended[]> {
+    const values = [...fenceValues(worker, fences), this.#engine.testNow(), leaseMs];
+    const { rows } = await this.#engine.reserved.write({ ...this.#hot(text), values });
+    return rows.map((row) => {
+      const [id, epoch, lockedUntil, cancelRequested] = row as [string, number, number, boolean];
+      return { id, worker, epoch, lockedUntil, cancelRequested };
+    });
+  }
+
+  async #unlessEvicted(send: Send, wanted: Claiming | null): Promise<Claiming | null> {
+    if (wanted?.guarded !== true) return wanted;
+    const { rows } = await send({ text: this.#text("guard"), values: [wanted.worker] });
+    return rows.length === 0 ? null : wanted;
+  }
+
+  /** All outcomes are `done`, of one worker: one statement. */
+  async #cycle(
+    send: Send,
+    settlements: readonly Settlement[],
+    wanted: Claiming | null,
+  ): Promise<Turn> {
+    const worker = wanted?.worker ?? settlements[0]?.worker;
+    if (worker === undefined) return { settled: [], claimed: [] };
+    const results = settlements.map(({ outcome }) =>
+      outcome.kind === "done" ? outcome.result : null,
+    );
+    const values = [...fenceValues(worker, settlements), given(results), this.#engine.testNow()];
+    const known = settlements.every(({ claimed }) => claimed !== undefined);
+    if (wanted === null) {
+      const { rows } = await send({ ...this.#hot("settle"), values: [...values, known] });
+      return readTurn(rows, worker, settlements);
+    }
+    const { queues, tasks, limit, leaseMs, claimId } = wanted;
+    const several = new Set(queues).size > 1;
+    const text = several ? "claimFromSeveral" : "claimFromOne";
+    values.push([...new Set(queues)], tasks, limit, leaseMs, claimId, known);
+    const { rows } = await send({ ...this.#hot(text), values });
+    return readTurn(rows, worker, settlements);
+  }
+
+  /** Outcomes that need a decision: their leases are taken, and the decision is made where it stands for all engines. */
+  async #settleRare(send: Send, settlements: readonly Settlement[]): Promise<Settled[]> {
+    const [first] = settlements;
+    if (first === undefined) return [];
+    const values = fenceValues(first.worker, settlements);
+    const { rows } = await send({ text: this.#text("takeLeases"), values });
+    const engine = this.#engine;
+    const tx = engine.transactionOn(send);
+    const now = await readNow(engine, tx);
+    return settleTaken(engine, tx, { leases: rows as LeaseRow[], settlements, now });
+  }
+
+  async #insertWithPolicy(send: Send, chunks: readonly (readonly NewJob[])[]): Promise<Enqueued[]> {
+    const jobs = chunks.flat();
+    const now = this.#engine.testNow();
+    const holders = await holdKeys(jobs, { send, text: (name) => this.#text(name), now });
+    const isWanted = (job: NewJob): boolean => (holders.get(job.id) ?? job.id) === job.id;
+    const added = new Set<string>();
+    const seen = new Set<string>();
+    const isFirst = ({ id }: NewJob): boolean => seen.size < seen.add(id).size;
+    for (const chunk of chunks) {
+      const wanted = chunk.filter(isWanted).filter(isFirst);
+      if (wanted.length === 0) continue;
+      const { rows } = await send(this.#insertion("insertNew", wanted));
+      for (const row of rows) added.add((row as { id: string }).id);
+    }
+    const traced = traceRows(jobs.filter(({ id }) => added.has(id)));
+    await this.#engine.transactionOn(send).insert("job_trace", traced);
+    return jobs.map((job) => {
+      const id = holders.get(job.id) ?? job.id;
+      return { id, added: id === job.id && added.delete(id) };
+    });
+  }
+
+  #plainInsertion(jobs: readonly NewJob[]): Sending {
+    const traces = jobs.filter(({ trace }) => trace !== undefined);
+    if (traces.length === 0) return this.#insertion("insert", jobs);
+    const { values = [], ...sending } = this.#insertion("insertTraced", jobs);
+    const lists = [
+      list(traces.map(({ id }) => id)),
+      traces.map(({ trace }) => trace?.traceparent),
+      traces.map(({ trace }) => trace?.tracestate),
+    ];
+    return { ...sending, values: [...values, ...lists] };
+  }
+
+  #insertion(name: "insert" | "insertTraced" | "insertNew", jobs: readonly NewJob[]): Sending {
+    const values = [
+      this.#engine.testNow(),
+      list(jobs.map(({ id }) => id)),
+      common(jobs.map(({ queue }) => queue)),
+      common(jobs.map(({ task }) => task)),
+      jobs.map(({ payload }) => payload).join(ROW),
+      common(jobs.map(({ priority }) => 0 - priority)),
+      common(jobs.map(({ maxAttempts }) => maxAttempts)),
+      given(jobs.map(({ key }) => key)),
+      given(jobs.map(({ start }) => (start !== null && "at" in start ? start.at : null))),
+      given(jobs.map(({ start }) => (start !== null && "delayMs" in start ? start.delayMs : null))),
+    ];
+    return { text: this.#text(name), name: `holdfast_${name}`, values };
+  }
+
+  #hot(name: keyof typeof statements): Sending {
+    return { text: this.#text(name), name: `holdfast_${name}`, rows: "array" };
+  }
+
+  #text(name: keyof typeof statements): string {
+    const text = statements[name];
+    let spelt = this.#texts.get(text);
+    if (spelt === undefined) {
+      spelt = this.#engine.spell(text);
+      this.#texts.set(text, spelt);
+    }
+    return spelt;
+  }
+}
+
+/** One value, where all are the same. */
+function common<T>(values: readonly T[]): readonly T[] {
+  return values.every((value) => value === values[0]) ? values.slice(0, 1) : values;
+}
+
+/** No value, where there is none. */
+function given<T>(values: readonly (T | null)[]): readonly (T | null)[] {
+  return values.every((value) => value === null) ? [] : values;
+}
+
+/** Ids or numbers as PostgreSQL writes a list of them: the driver would look for quotes in each. */
+function list(values: readonly (string | number)[]): string {
+  return `{${values.join(",")}}`;
+}
+
+function fenceValues(worker: string, fences: readonly Fence[]): unknown[] {
+  return [list(fences.map(({ id }) => id)), worker, list(fences.map(({ epoch }) => epoch))];
+}
+
+/** An attempt that is settled twice ends once, by the first. */
+function firstOfEach(settlements: readonly Settlement[]): readonly Settlement[] {
+  if (new Set(settlements.map(({ id }) => id)).size === settlements.length) return settlements;
+  const fences = new Map<string, Settlement>();
+  for (const settlement of settlements) {
+    const fence = `${settlement.id} ${settlement.epoch} ${settlement.worker}`;
+    if (!fences.has(fence)) fences.set(fence, settlement);
+  }
+  return fences.size === settlements.length ? settlements : [...fences.values()];
+}
+
+function byWorker(fences: readonly Fence[]): Map<string, Fence[]> {
+  return Map.groupBy(fences, ({ worker }) => worker);
+}
+
+/** The answer of a turn; null: there was nothing of the sort. Settled is empty where it is all that was offered. */
+type Answer = [settled: string | null, claimed: string | null, lockedUntil: number];
+
+function readTurn([answer]: unknown[], worker: string, offered: readonly Settlement[]): Turn {
+  const [settled, claimed, lockedUntil] = answer as Answer;
+  const jobs = rowsOf(claimed).map((row) => readClaimed(row, worker, lockedUntil));
+  return {
+    settled:
+      settled === ""
+        ? offered.map(asSettled)
+        : rowsOf(settled).map((row) => readSettled(row, worker)),
+    claimed: jobs.toSorted(inClaimOrder),
+  };
+}
+
+function rowsOf(text: string | null): string[] {
+  return text === null ? [] : text.split(ROW);
+}
+
+function asSettled({ id, worker, epoch, claimed }: Settlement): Settled {
+  const { queue = "", task = "", attempt: attempts = 0 } = claimed ?? {};
+  return { id, worker, epoch, queue, task, status: "done", attempts, dueAt: null };
+}
+
+function readSettled(row: string, worker: string): Settled {
+  const [id = "", epoch, attempts, cancelled, queue = "", task = ""] = row.split(FIELD);
+  return {
+    id,
+    worker,
+    epoch: Number(epoch),
+    queue,
+    task,
+    status: cancelled === "t" ? "cancelled" : "done",
+    attempts: Number(attempts),
+    dueAt: null,
+  };
+}
+
+function readClaimed(row: string, worker: string, lockedUntil: number): ClaimedJob {
+  const fields = row.split(FIELD);
+  const [id = "", epoch, attempt, rank, readyAt, maxAttempts, crashes, enqueuedAt] = fields;
+  return {
+    id,
+    worker,
+    epoch: Number(epoch),
+    queue: fields[8] as string,
+    task: fields[9] as string,
+    payload: fields[10] as string,
+    priority: 0 - Number(rank),
+    attempt: Number(attempt),
+    maxAttempts: Number(maxAttempts),
+    crashes: Number(crashes),
+    enqueuedAt: Number(enqueuedAt),
+    readyAt: Number(readyAt),
+    lockedUntil,
+  };
+}
+
+function inClaimOrder(a: ClaimedJob, b: ClaimedJob): number {
+  return b.priority - a.priority || Number(a.readyAt) - Number(b.readyAt) || (a.id < b.id ? -1 : 1);
+}
+
+/** Batches that fit one statement each. */
+function chunksOf(jobs: readonly NewJob[]): (readonly NewJob[])[] {
+  const chunks: NewJob[][] = [[]];
+  let bytes = 0;
+  for (const job of jobs) {
+    if (bytes > STATEMENT_BYTES_MAX) {
+      chunks.push([]);
+      bytes = 0;
+    }
+    chunks.at(-1)?.push(job);
+    bytes += job.payload.length;
+  }
+  return chunks;
+}
+
+// Keys of jobs that are enqueued together, on PostgreSQL; see ../keys.ts for what holds for all engines.
+
+/** How often keys are asked for again whose holders finished between two looks. */
+const KEY_ROUNDS_MAX = 10;
+
+interface Asking {
+  readonly send: (sending: Sending) => Promise<{ rows: unknown[] }>;
+  readonly text: (name: keyof typeof statements) => string;
+  /** A test's clock. */
+  readonly now: number | null;
+}
+
+interface HolderRow {
+  task: string;
+  job_key: string;
+  job_id: string;
+  kept_by: string | null;
+}
+
+/** For each job with a key, the id that holds the key from now on. */
+async function holdKeys(jobs: readonly NewJob[], asking: Asking): Promise<Map<string, string>> {
+  const holders = new Map<string, string>();
+  const keyed = jobs.filter(isKeyed);
+  if (keyed.length === 0) return holders;
+  const { send, text } = asking;
+  const { rows } = await send({ text: text("existing"), values: [keyed.map(({ id }) => id)] });
+  // A call that is repeated must not touch the key: its job may have finished, and another may hold it.
+  const existing = new Set((rows as { id: string }[]).map(({ id }) => id));
+  for (const id of existing) holders.set(id, id);
+  const fresh = keyed.filter(({ id }) => !existing.has(id));
+  let open = fresh;
+  for (let round = 0; open.length > 0 && round < KEY_ROUNDS_MAX; round += 1) {
+    await askForKeys(open, asking, holders);
+    open = open.filter(({ id }) => !holders.has(id));
+  }
+  await keepKeys(
+    fresh.filter(({ id }) => holders.get(id) === id),
+    asking,
+  );
+  return holders;
+}
+
+async function askForKeys(
+  jobs: readonly Keyed[],
+  { send, text, now }: Asking,
+  holders: Map<string, string>,
+): Promise<void> {
+  const tasks = jobs.map(({ task }) => bareName(task));
+  const keys = jobs.map(({ key }) => key);
+  const ids = jobs.map(({ id }) => id);
+  await send({ text: text("insertKeys"), values: [tasks, keys, ids] });
+  const { rows } = await send({ text: text("keyHolders"), values: [tasks, keys, now] });
+  const found = new Map(
+    (rows as HolderRow[]).map((row) => [nameOf({ task: row.task, key: row.job_key }), row]),
+  );
+  const ours = new Set(ids);
+  const kept = [...found.values()].filter(
+    ({ job_id, kept_by }) => kept_by !== null && ours.has(job_id),
+  );
+  if (kept.length > 0) {
+    await send({ text: text("dropKeys"), values: [kept.map(({ job_id }) => job_id)] });
+  }
+  for (const job of jobs) {
+    const row = found.get(nameOf(job));
+    if (row === undefined) continue;
+    const renewer = ours.has(row.job_id) ? row.kept_by : null;
+    holders.set(job.id, renewer ?? row.job_id);
+  }
+}
+
+/** They keep their keys for a while after their end. */
+async function keepKeys(jobs: readonly Keyed[], { send, text }: Asking): Promise<void> {
+  const keeping = jobs.flatMap(({ id, task, key, keyForMs = null }) =>
+    keyForMs === null ? [] : [{ id, task: bareName(task), key, keyForMs }],
+  );
+  if (keeping.length === 0) return;
+  const values = [
+    keeping.map(({ task }) => task),
+    keeping.map(({ key }) => key),
+    keeping.map(({ id }) => id),
+    keeping.map(({ keyForMs }) => keyForMs),
+  ];
+  await send({ text: text("keepKeys"), values });
+}

@@ -1,0 +1,205 @@
+/**
+ * Finds out what became of a write whose answer was lost with the connection.
+ *
+ * Every write can be recognised afterwards: a job by the id it was given here, a settlement by job and epoch, a claim by
+ * its worker and the number its leases carry. So a write is looked up and never simply made again.
+ */
+import { JobNotFoundError, OutcomeUnknownError, StoreUnavailableError } from "../core/errors.ts";
+import type { Fence, Settlement, Status } from "../core/job.ts";
+import { sleep } from "../core/runtime.ts";
+import type { Engine, Hint } from "../database/engine.ts";
+import { sql } from "../database/sql.ts";
+import { revive } from "./cancel.ts";
+import { type Accepted, enqueueWithPolicy } from "./enqueue-policy.ts";
+import type { MoveContext } from "./hooks.ts";
+import { type SettledWithDependents, settleWithDependents } from "./settle.ts";
+import type {
+  ClaimedJob,
+  Claiming,
+  Enqueued,
+  Extended,
+  JobStatements,
+  NewJob,
+  Settled,
+} from "./store.ts";
+
+/** An insert leaves an id alone that is there already, so making it again is how it is looked up. */
+export async function lookUpEnqueued(
+  statements: JobStatements,
+  jobs: readonly NewJob[],
+): Promise<Enqueued[]> {
+  return addedBefore(jobs, await statements.insert(jobs));
+}
+
+/**
+ * The same where a key that is held is minded: what is there has replaced what it was to replace, and is not refused for
+ * holding its own key.
+ */
+export async function lookUpWithPolicy(
+  context: MoveContext,
+  jobs: readonly NewJob[],
+): Promise<Accepted> {
+  const { enqueued, hints } = await enqueueWithPolicy(context, jobs);
+  const queues = new Set(jobs.map(({ queue }) => queue));
+  const news = [...queues].map((queue): Hint => ({ kind: "pending", queue }));
+  const finished: Hint[] = [{ kind: "finished" }, { kind: "waiting" }];
+  return { enqueued: addedBefore(jobs, enqueued), hints: [...hints, ...news, ...finished] };
+}
+
+/** Nobody else has ids of ours: one that is there was added by the call whose answer was lost. */
+function addedBefore(jobs: readonly NewJob[], found: readonly Enqueued[]): Enqueued[] {
+  return found.map(({ id }, index) => ({ id, added: id === jobs[index]?.id }));
+}
+
+/** A job that has finished was not revived; one that has not was, and may have gone on since. */
+export async function lookUpRevived(
+  context: MoveContext,
+  id: string,
+  attempts: number,
+): Promise<Hint[]> {
+  const { engine } = context;
+  const [finished] = await engine.all(sql`select id from holdfast.finished where id = ${id}`);
+  return finished === undefined ? pendingAgain(engine, id) : revive(context, id, attempts);
+}
+
+export async function pendingAgain(engine: Engine, id: string): Promise<Hint[]> {
+  const [job] = await engine.all<{ queue: string }>(
+    sql`select queue from holdfast.job where id = ${id}`,
+  );
+  if (job === undefined) throw new JobNotFoundError({ id });
+  return [{ kind: "pending", queue: job.queue }];
+}
+
+export async function lookUpTurn(
+  { engine, statements }: { engine: Engine; statements: JobStatements },
+  settlements: readonly Settlement[],
+  wanted: Claiming | null,
+): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+  const claimed = wanted === null ? [] : await lookUpClaimed(engine, wanted);
+  if (settlements.length === 0) return { settled: [], claimed };
+  const { settled } = await statements.settleAndClaim(settlements, null);
+  return { settled: [...settled, ...(await settledBefore(engine, settlements, settled))], claimed };
+}
+
+/** What was settled stays so; otherwise it is settled now. */
+export async function lookUpSettled(
+  context: MoveContext,
+  settlement: Settlement,
+): Promise<SettledWithDependents> {
+  const before = await settledBefore(context.engine, [settlement], []);
+  return before.length > 0
+    ? { settled: before, queues: [] }
+    : settleWithDependents(context, settlement);
+}
+
+/** A transaction of the user's that is still open is not waited for: its job's lease will run out. */
+const COMPLETED_LOCK_MS = 1_000;
+
+/** What was completed in a transaction of the user's is done, if that was committed; otherwise it is settled now. */
+export async function lookUpCompleted(
+  context: MoveContext,
+  settlement: Settlement,
+): Promise<SettledWithDependents> {
+  const look = () => settledBefore(context.engine, [settlement], []);
+  const before = await look();
+  if (before.length > 0) return { settled: before, queues: [] };
+  const cared = await settleWithDependents(context, settlement, { lockMs: COMPLETED_LOCK_MS });
+  // None: it was committed while we waited, or the job is somebody else's.
+  return cared.settled.length > 0 ? cared : { settled: await look(), queues: [] };
+}
+
+function lookUpClaimed(engine: Engine, { worker, claimId }: Claiming): Promise<ClaimedJob[]> {
+  return engine.all<ClaimedJob>(sql`
+    select l.id, l.locked_by as worker, l.epoch, l.queue, l.task, j.payload, -l.rank as priority,
+           l.attempts as attempt, l.max_attempts as "maxAttempts", l.crashes,
+           j.enqueued_at as "enqueuedAt", null as "readyAt", l.locked_until as "lockedUntil"
+      from holdfast.lease l
+      join holdfast.job j on j.id = l.id
+     where l.locked_by = ${worker}
+       and l.claim_id = ${claimId}
+     order by l.rank, l.id`);
+}
+
+interface Trace {
+  id: string;
+  epoch: number;
+  worker: string;
+  queue: string;
+  task: string;
+  attempts: number;
+  crashes: number;
+  /** How many of them its history tells of; one more, and it ended because its lease did. */
+  told: number;
+  outcome: string;
+  due: number | null;
+}
+
+/** What an outcome that did not end the job made of it. */
+const afterwards: Readonly<Record<string, Status>> = {
+  retry: "retry",
+  suspended: "waiting",
+  released: "pending",
+};
+
+/**
+ * Of those that could not be settled now, the ones that the call settled whose answer was lost: a finished job, or the
+ * row of an attempt, tells who settled it at which epoch.
+ */
+export async function settledBefore(
+  engine: Engine,
+  settlements: readonly Settlement[],
+  settledNow: readonly Settled[],
+): Promise<Settled[]> {
+  const known = new Set(settledNow.map(({ id }) => id));
+  const fences = settlements.filter(({ id }) => !known.has(id));
+  if (fences.length === 0) return [];
+  const ids = fences.map(({ id }) => id);
+  const traces = await engine.all<Trace>(sql`
+    select f.id, f.epoch, f.worker, f.queue, f.task, f.attempts, f.crashes,
+           (select count(*) from holdfast.attempt c where c.job_id = f.id and c.outcome = 'crashed') as told,
+           f.status as outcome, null as due
+      from holdfast.finished f
+     where ${engine.among(sql`f.id`, ids)}
+     union all
+    select a.job_id, a.epoch, a.worker, j.queue, j.task,
+           case when a.outcome = 'retry' then a.attempt else a.attempt - 1 end, 0, 0, a.outcome, w.due_at
+      from holdfast.attempt a
+      join holdfast.job j on j.id = a.job_id
+      left join holdfast.waiting w on w.id = a.job_id and w.epoch = a.epoch
+     where ${engine.among(sql`a.job_id`, ids)}
+       and a.outcome <> 'crashed'`);
+  return fences.flatMap(({ id, worker, epoch, claimed }) => {
+    const ours = traces.find(
+      (trace) => trace.id === id && trace.epoch === epoch && trace.worker === worker,
+    );
+    if (ours === undefined) return [];
+    // The job has ended under this very fence, but because its lease ran out, and not by its owner's word.
+    if (ours.crashes > Math.min(ours.told, claimed?.crashes ?? ours.told)) return [];
+    const { queue, task, attempts, outcome, due } = ours;
+    const status = afterwards[outcome] ?? (outcome as Status);
+    return [{ id, worker, epoch, queue, task, status, attempts, dueAt: due }];
+  });
+}
+
+const EXTEND_TRIES_MAX = 3;
+
+const EXTEND_PAUSE_MS = 25;
+
+/** Extending twice is extending once, and whoever waits for this cannot wait for long. */
+export async function extendAgain(
+  { engine, statements }: { engine: Engine; statements: JobStatements },
+  fences: readonly Fence[],
+  leaseMs: number,
+): Promise<Extended[]> {
+  const real = fences.filter(({ id }) => engine.mayBeId(id));
+  if (real.length === 0) return [];
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await statements.extend(real, leaseMs);
+    } catch (error) {
+      const isLost = error instanceof OutcomeUnknownError || error instanceof StoreUnavailableError;
+      if (!isLost || tries === EXTEND_TRIES_MAX) throw error;
+      await sleep(engine.runtime, EXTEND_PAUSE_MS * tries);
+    }
+  }
+}

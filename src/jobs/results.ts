@@ -1,0 +1,168 @@
+/**
+ * Waiting for results: all waiters of a process share one query.
+ *
+ * Hints say when to look; a slow poll makes sure that a missed hint costs time and nothing else.
+ */
+import { type Duration, toMs } from "../core/duration.ts";
+import { decodeError } from "../core/error-record.ts";
+import {
+  ClosedError,
+  JobCancelledError,
+  JobFailedError,
+  JobNotFoundError,
+  NoWorkerError,
+  ResultTimeoutError,
+} from "../core/errors.ts";
+import { decode } from "../core/json.ts";
+import type { Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { checkKnown, checkText } from "../core/options.ts";
+import type { Runtime, Timer } from "../core/runtime.ts";
+import type { Database } from "../database/database.ts";
+import type { FinishedRecord, JobsStore } from "./store.ts";
+
+/** The parts of the store that are used here. */
+interface Stores {
+  readonly db: Database;
+  readonly jobs: JobsStore;
+}
+
+const KNOWN = new Set(["timeout"]);
+
+const POLL_MS = 1_000;
+
+/** Ids asked for in one query; more waiters are asked for in turn. */
+const ASK_MAX = 500;
+
+interface Waiter {
+  readonly settle: (finished: FinishedRecord) => void;
+  readonly reject: (error: unknown) => void;
+  readonly timers: Timer[];
+}
+
+export class Results {
+  readonly #parts: { store: Stores; runtime: Runtime; logger: Logger };
+  readonly #waiters = new Map<string, Set<Waiter>>();
+  #loop: Loop | null = null;
+  #unwatch: (() => void) | null = null;
+  #stopped = false;
+
+  constructor(parts: { store: Stores; runtime: Runtime; logger: Logger }) {
+    this.#parts = parts;
+  }
+
+  async of(id: string, options: { readonly timeout?: Duration }): Promise<unknown> {
+    const { store } = this.#parts;
+    checkText("id", id);
+    checkKnown(options, KNOWN);
+    const timeoutMs = options.timeout === undefined ? null : toMs("timeout", options.timeout);
+    const [finished] = await store.jobs.findFinished([id]);
+    if (finished !== undefined) return valueOf(finished);
+    if ((await store.jobs.find(id)) === null) throw new JobNotFoundError({ id });
+    return valueOf(await this.#wait(id, timeoutMs));
+  }
+
+  /** `isLeaving`: the process ends in a moment. An error now would only look like the reason. */
+  async stop({ isLeaving }: { readonly isLeaving: boolean }): Promise<void> {
+    this.#stopped = true;
+    for (const waiter of [...this.#waiters.values()].flatMap((set) => [...set])) {
+      cancelAll(waiter);
+      if (!isLeaving) waiter.reject(new ClosedError({ what: "Holdfast" }));
+    }
+    this.#waiters.clear();
+    await this.#idle();
+  }
+
+  #wait(id: string, timeoutMs: number | null): Promise<FinishedRecord> {
+    return new Promise((settle, reject) => {
+      // It was closed while we looked: nobody would ever answer this waiter.
+      if (this.#stopped) return reject(new ClosedError({ what: "Holdfast" }));
+      const waiter: Waiter = { settle, reject, timers: [] };
+      const waiters = this.#waiters.get(id) ?? new Set();
+      this.#waiters.set(id, waiters.add(waiter));
+      if (timeoutMs !== null) {
+        const timer = this.#parts.runtime.timer(timeoutMs, () => {
+          this.#forget(id, waiter);
+          void this.#tooLate(id, timeoutMs).then(reject, reject);
+        });
+        waiter.timers.push(timer);
+      }
+      // The database failing here is not the reason to stop waiting: the loop asks it again.
+      const look = (): void => void this.#lookStill(id, waiter).catch(() => {});
+      const still = this.#parts.runtime.whileStill?.(look);
+      if (still !== undefined) waiter.timers.push(still);
+      this.#start();
+    });
+  }
+
+  #forget(id: string, waiter: Waiter): void {
+    cancelAll(waiter);
+    const waiters = this.#waiters.get(id);
+    waiters?.delete(waiter);
+    if (waiters?.size === 0) this.#waiters.delete(id);
+  }
+
+  /** In a test whose clock stands still: refuses to wait unless something runs. */
+  async #lookStill(id: string, waiter: Waiter): Promise<void> {
+    const { store } = this.#parts;
+    const [running] = await store.jobs.list({ status: "processing", limit: 1 });
+    const job = running === undefined ? await store.jobs.find(id) : null;
+    if (job === null || ["done", "failed", "cancelled"].includes(job.status)) return;
+    this.#forget(id, waiter);
+    waiter.reject(new NoWorkerError(job));
+  }
+
+  async #tooLate(id: string, waitedMs: number): Promise<ResultTimeoutError> {
+    const { status = "gone", inDoubt = null } = (await this.#parts.store.jobs.find(id)) ?? {};
+    return new ResultTimeoutError({ id, waitedMs, status, inDoubt });
+  }
+
+  #start(): void {
+    const { store, runtime, logger } = this.#parts;
+    if (this.#loop !== null) return this.#loop.wake();
+    const loop = new Loop({ name: "results", runtime, logger, once: () => this.#look() });
+    this.#loop = loop;
+    this.#unwatch = store.db.watch((hint) => {
+      if (hint.kind === "finished" || hint.kind === "unknown") loop.wake();
+    });
+  }
+
+  async #look(): Promise<number> {
+    const ids = [...this.#waiters.keys()];
+    for (let start = 0; start < ids.length; start += ASK_MAX) {
+      const found = await this.#parts.store.jobs.findFinished(ids.slice(start, start + ASK_MAX));
+      for (const finished of found) this.#answer(finished);
+    }
+    if (this.#waiters.size === 0) void this.#idle();
+    return POLL_MS;
+  }
+
+  #answer(finished: FinishedRecord): void {
+    for (const waiter of this.#waiters.get(finished.id) ?? []) {
+      cancelAll(waiter);
+      waiter.settle(finished);
+    }
+    this.#waiters.delete(finished.id);
+  }
+
+  /** Nobody waits: nothing shall run, so that a process that only enqueues can end. */
+  async #idle(): Promise<void> {
+    this.#unwatch?.();
+    this.#unwatch = null;
+    const loop = this.#loop;
+    this.#loop = null;
+    await loop?.stop();
+  }
+}
+
+function cancelAll({ timers }: Waiter): void {
+  for (const timer of timers) timer.cancel();
+}
+
+function valueOf(finished: FinishedRecord): unknown {
+  const { id, task, status, attempts, result, error } = finished;
+  if (status === "cancelled") throw new JobCancelledError({ id });
+  if (status === "failed")
+    throw new JobFailedError({ id, task, attempts, error: decodeError(error ?? "") });
+  return result === null ? undefined : decode(result);
+}

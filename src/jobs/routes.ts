@@ -1,0 +1,380 @@
+/** Routes to enqueue, inspect, cancel and retry jobs. */
+import { z } from "zod";
+import { JobNotFoundError } from "../core/errors.ts";
+import { ATTEMPTS_MAX } from "../core/retry.ts";
+import { DEFAULT_QUEUE, stepKinds, stepStates, type Task } from "../core/task.ts";
+import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
+import * as s from "../http/schemas.ts";
+import { inSpan, isTracing } from "../tracing/spans.ts";
+import { type TraceContext, traceOf } from "../tracing/trace.ts";
+import { conflicts, type EnqueueOptions, jobsOf, PRIORITY_MAX } from "./enqueue.ts";
+import type { Jobs, JobView } from "./jobs.ts";
+import { ENQUEUE_BATCH_MAX } from "./sql-jobs.ts";
+import type { JobsStore } from "./store.ts";
+
+const TAG = "jobs";
+
+const PAGE = 50;
+
+const options = z
+  .strictObject({
+    queue: s.name.optional(),
+    priority: z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX).optional(),
+    delay: s.duration.optional(),
+    runAt: s.instant.optional(),
+    maxAttempts: z.int().min(1).max(ATTEMPTS_MAX).optional(),
+    key: s.key.optional(),
+    keyFor: s.duration.optional(),
+    onConflict: z.enum(conflicts).optional(),
+  })
+  .meta({ id: "EnqueueOptions", description: "The same options as the library's `enqueue`." });
+
+const newJob = z
+  .strictObject({ task: s.name, input: z.unknown().optional(), options: options.optional() })
+  .meta({
+    id: "NewJob",
+    description: "Runs the task with the input. Without one, the input is null.",
+  });
+
+type NewJob = z.output<typeof newJob>;
+
+const errorRecordSchema = z
+  .object({
+    name: z.string(),
+    message: z.string(),
+    code: z.string().optional(),
+    stack: z.string().optional(),
+    cause: z.unknown().optional(),
+  })
+  .meta({ id: "ErrorRecord", description: "The error of a failed attempt." });
+
+const summaryFields = {
+  id: s.id,
+  queue: z.string(),
+  task: z.string(),
+  status: s.status,
+  priority: z.int(),
+  key: z.string().nullable(),
+  epoch: s.count,
+  attempts: s.count,
+  maxAttempts: s.count,
+  crashes: s.count,
+  enqueuedAt: s.instant,
+  dueAt: s.instant.nullable(),
+  lockedBy: z.string().nullable(),
+  lockedUntil: s.instant.nullable(),
+  claimedAt: s.instant.nullable(),
+  heartbeatAt: s.instant.nullable(),
+  traceId: z.string().nullable(),
+  finishedAt: s.instant.nullable(),
+  lastError: errorRecordSchema.nullable(),
+  inDoubt: z.string().nullable().meta({
+    description: "The name of an effect in doubt: an operator must say whether it happened.",
+  }),
+};
+
+const jobSummarySchema = z
+  .object(summaryFields)
+  .meta({ id: "JobSummary", description: "A job without its input and result." });
+
+const jobSchema = z
+  .object({
+    ...summaryFields,
+    input: z.unknown(),
+    result: z.unknown().optional(),
+    cancelRequestedAt: s.instant.nullable(),
+  })
+  .meta({ id: "Job", description: "A job with its input and result." });
+
+const attemptSchema = z
+  .object({
+    epoch: s.count,
+    attempt: s.count,
+    worker: z.string(),
+    outcome: z.string(),
+    startedAt: s.instant,
+    endedAt: s.instant.nullable(),
+    traceId: z.string(),
+    error: errorRecordSchema.nullable(),
+  })
+  .meta({ id: "Attempt", description: "One attempt to run a job." });
+
+const stepSchema = z
+  .object({
+    name: z.string(),
+    occurrence: s.count,
+    kind: z.enum(stepKinds),
+    position: s.count,
+    status: z.enum(stepStates),
+    result: z.unknown().optional(),
+    epoch: s.count,
+    begunAt: s.instant,
+    endedAt: s.instant.nullable(),
+  })
+  .meta({ id: "Step", description: "A durable step of a job; its result is saved." });
+
+const enqueuedSchema = z
+  .object({
+    id: s.id,
+    task: z.string(),
+    added: z.boolean(),
+    warning: z.string().optional().meta({
+      description:
+        "Set if no live worker can run the job. Only a server with registered tasks checks this, and only for unregistered tasks.",
+    }),
+  })
+  .meta({
+    id: "Enqueued",
+    description: "An accepted job. If `added` is false, it is the existing job with the same key.",
+  });
+
+interface JobRouteParts {
+  readonly jobs: Jobs;
+  readonly store: Pick<JobsStore, "enqueue">;
+  /** Tasks whose schemas check inputs, by name. */
+  readonly tasks: ReadonlyMap<string, Task>;
+  /** For each pending job, why no live worker can run it; null: one can. */
+  readonly whyUnclaimable: (jobs: readonly Pending[]) => Promise<readonly (string | null)[]>;
+}
+
+type Pending = Pick<JobView, "queue" | "task">;
+
+export function jobRoutes(parts: JobRouteParts): Route[] {
+  return [...enqueueRoutes(parts), ...readRoutes(parts), ...actionRoutes(parts)];
+}
+
+function enqueueRoutes(parts: JobRouteParts): Route[] {
+  return [
+    route({
+      method: "POST",
+      path: "/api/v1/jobs",
+      name: "enqueue",
+      tag: TAG,
+      summary: "Enqueue a job",
+      access: "operator",
+      body: newJob,
+      answers: {
+        200: {
+          description: "An existing job holds the key; it is returned.",
+          schema: enqueuedSchema,
+        },
+        201: { description: "The job is stored durably.", schema: enqueuedSchema },
+      },
+      problems: [409, 413],
+      repeatable: true,
+      location: (json) => `/api/v1/jobs/${(json as Accepted[number]).id}`,
+      run: async ({ body, ids, headers }) => {
+        const [job] = await enqueue(parts, { jobs: [body], ids, trace: traceOf(headers) });
+        return { status: job?.added === true ? 201 : 200, json: job };
+      },
+    }),
+    route({
+      method: "POST",
+      path: "/api/v1/jobs/bulk",
+      name: "enqueueMany",
+      tag: TAG,
+      summary: "Enqueue many jobs, all or none",
+      access: "operator",
+      body: z.strictObject({ jobs: z.array(newJob).min(1).max(ENQUEUE_BATCH_MAX) }),
+      answers: {
+        201: {
+          description: "All jobs are stored durably; the list is in the order of the request.",
+          schema: z.object({ jobs: z.array(enqueuedSchema) }),
+        },
+      },
+      problems: [409, 413],
+      repeatable: true,
+      idCount: ({ jobs }) => jobs.length,
+      run: async ({ body: { jobs }, ids, headers }) => ({
+        status: 201,
+        json: { jobs: await enqueue(parts, { jobs, ids, trace: traceOf(headers) }) },
+      }),
+    }),
+  ];
+}
+
+interface Wanted {
+  readonly jobs: readonly NewJob[];
+  readonly ids: readonly string[];
+  /** The trace of the request. */
+  readonly trace: TraceContext | null;
+}
+
+type Accepted = z.output<typeof enqueuedSchema>[];
+
+/** Enqueues within a span if the application traces; the jobs join the trace of the request. */
+function enqueue(parts: JobRouteParts, { trace, ...wanted }: Wanted): Promise<Accepted> {
+  if (!isTracing()) return accept(parts, { ...wanted, trace });
+  const [first, ...others] = wanted.jobs;
+  const name = others.length === 0 ? `enqueue ${first?.task}` : "enqueue";
+  const parent = trace === null ? {} : { parent: trace };
+  return inSpan({ name, kind: "producer", ...parent }, (span) =>
+    accept(parts, { ...wanted, trace: span?.trace ?? trace }),
+  );
+}
+
+/** One transaction. A job whose id exists already was accepted by an earlier attempt of the same request. */
+async function accept(parts: JobRouteParts, wanted: Wanted): Promise<Accepted> {
+  const { store, tasks } = parts;
+  const { jobs, ids, trace } = wanted;
+  const news = await Promise.all(
+    jobs.map(async ({ task, input = null, options: terms = {} }, index) => {
+      const made = await jobsOf({
+        task: tasks.get(task) ?? task,
+        inputs: [input],
+        options: { ...(terms as EnqueueOptions), ...(trace === null ? {} : { trace }) },
+        newId: () => ids[index] as string,
+      });
+      return made.news;
+    }),
+  );
+  const enqueued = await store.enqueue(news.flat());
+  const accepted = enqueued.map(({ id }, index) => {
+    const job = jobs[index] as NewJob;
+    return { id, task: job.task, added: id === ids[index] };
+  });
+  return withWarnings(parts, jobs, accepted);
+}
+
+/**
+ * A misspelt task name is accepted like any other. Only a server with registered tasks looks for workers, and only for
+ * unregistered tasks, so most requests need no extra query.
+ */
+async function withWarnings(
+  { tasks, whyUnclaimable }: JobRouteParts,
+  jobs: readonly NewJob[],
+  accepted: Accepted,
+): Promise<Accepted> {
+  const isUnknown = ({ task, added }: Accepted[number]): boolean => added && !tasks.has(task);
+  if (tasks.size === 0 || !accepted.some(isUnknown)) return accepted;
+  const pending = accepted.map(({ task }, index) => ({
+    task,
+    queue: jobs[index]?.options?.queue ?? DEFAULT_QUEUE,
+  }));
+  // The jobs are accepted; failing to look up workers must not fail the request.
+  const reasons = await whyUnclaimable(pending).catch(() => []);
+  return accepted.map((job, index) => {
+    const reason = isUnknown(job) ? (reasons[index] ?? null) : null;
+    return reason === null ? job : { ...job, warning: reason };
+  });
+}
+
+function readRoutes({ jobs }: JobRouteParts): Route[] {
+  return [
+    route({
+      method: "GET",
+      path: "/api/v1/jobs",
+      name: "listJobs",
+      tag: TAG,
+      summary: "List jobs, newest first",
+      access: "viewer",
+      query: {
+        status: s.status.optional(),
+        queue: s.name.optional(),
+        task: s.name.optional(),
+        key: s.key.optional().meta({ description: "Only jobs enqueued with this key." }),
+        prefix: s.idPrefix.optional(),
+        before: s.id.optional().meta({ description: "`next` from the previous page." }),
+        limit: s.pageLimit.optional(),
+      },
+      answers: {
+        200: {
+          description: "Jobs without input and result. `next` is null on the last page.",
+          schema: z.object({ jobs: z.array(jobSummarySchema), next: s.id.nullable() }),
+        },
+      },
+      run: async ({ query }) => {
+        const { limit = PAGE, ...filter } = query;
+        const page = await jobs.list({ ...filter, limit } as object);
+        const next = page.length === limit ? (page.at(-1)?.id ?? null) : null;
+        return { status: 200, json: { jobs: page, next } };
+      },
+    }),
+    route({
+      method: "GET",
+      path: "/api/v1/jobs/{id}",
+      name: "getJob",
+      tag: TAG,
+      summary: "One job with its input, attempts and steps",
+      access: "viewer",
+      params: { id: s.id },
+      answers: {
+        200: {
+          description: "The job.",
+          schema: z.object({
+            job: jobSchema,
+            attempts: z.array(attemptSchema),
+            steps: z.array(stepSchema),
+          }),
+        },
+      },
+      run: async ({ params: { id } }) => {
+        const job = await jobs.get(id);
+        if (job === null) throw new JobNotFoundError({ id });
+        const attempts = await jobs.attempts(id);
+        return { status: 200, json: { job, attempts, steps: await jobs.steps(id) } };
+      },
+    }),
+  ];
+}
+
+const audited = { reason: s.reason.optional() };
+
+function actionRoutes({ jobs }: JobRouteParts): Route[] {
+  return [
+    route({
+      method: "POST",
+      path: "/api/v1/jobs/{id}/cancel",
+      name: "cancelJob",
+      tag: TAG,
+      summary: "Cancel a job",
+      access: "operator",
+      params: { id: s.id },
+      body: z.strictObject(audited),
+      answers: {
+        200: {
+          description:
+            "The job's status now. `processing`: its worker is notified. `done` or `failed`: it had already ended.",
+          schema: z.object({ id: s.id, status: s.status }),
+        },
+      },
+      repeatable: true,
+      run: async (call) => {
+        const { id } = call.params;
+        const status = await jobs.cancel(id, auditedBy(call), call.ids[0]);
+        return { status: 200, json: { id, status } };
+      },
+    }),
+    route({
+      method: "POST",
+      path: "/api/v1/jobs/{id}/retry",
+      name: "retryJob",
+      tag: TAG,
+      summary: "Retry a failed or cancelled job",
+      access: "operator",
+      params: { id: s.id },
+      body: z.strictObject({
+        attempts: z.int().min(1).max(ATTEMPTS_MAX).optional(),
+        withCalled: z.boolean().optional().meta({
+          description:
+            "Whether to retry the called jobs whose failure failed this job too. If omitted, such a job is refused.",
+        }),
+        ...audited,
+      }),
+      answers: {
+        200: {
+          description: "The job is pending again.",
+          schema: z.object({ id: s.id, status: s.status }),
+        },
+      },
+      problems: [409],
+      run: async (call) => {
+        const { id } = call.params;
+        const { attempts, withCalled } = call.body;
+        const how = { ...auditedBy(call), ...withoutUndefined({ attempts, withCalled }) };
+        await jobs.retry(id, how, call.ids[0]);
+        return { status: 200, json: { id, status: "pending" } };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,415 @@
+/**
+ * Insert, claim, settle and extend on SQLite. Each runs inside a transaction that its caller has opened.
+ *
+ * Rows are read as arrays and written by position: with objects and names the driver spends more time on the names
+ * than SQLite does on the row.
+ */
+import type { StatementSync } from "node:sqlite";
+import type { Fence, Settlement } from "../core/job.ts";
+import { bareName } from "../core/name.ts";
+import type { Connection } from "../database/sqlite/connection.ts";
+import type { SqliteEngine } from "../database/sqlite/engine.ts";
+import { type AttemptRow, type Destination, dueTime, type LeaseRow, nextRow } from "./rows.ts";
+import { settled as describe } from "./settle.ts";
+import type {
+  ClaimedJob,
+  Claiming,
+  Enqueued,
+  Extended,
+  JobStatements,
+  NewJob,
+  Settled,
+  Wanted,
+} from "./store.ts";
+
+type Prepared = { readonly [name in keyof typeof statements]: StatementSync };
+
+/** A row of `ready`, in the order of the columns of `peek`. */
+type Pending = [
+  id: string,
+  queue: string,
+  task: string,
+  rank: number,
+  jobKey: string | null,
+  epoch: number,
+  attempts: number,
+  crashes: number,
+  maxAttempts: number,
+  readyAt: number,
+];
+
+/** What `takeLease` returns: what the fence did not say already. */
+type Taken = [
+  queue: string,
+  task: string,
+  rank: number,
+  jobKey: string | null,
+  attempts: number,
+  crashes: number,
+  maxAttempts: number,
+  claimedAt: number,
+  cancelRequestedAt: number | null,
+];
+
+/** Prepared at first use: before the migrations have run there are no tables to prepare against. */
+export function sqliteStatements({ connection, runtime }: SqliteEngine): JobStatements {
+  let prepared: HotStatements | null = null;
+  const hot = (): HotStatements => (prepared ??= new HotStatements(connection));
+  return {
+    insert: (jobs) => connection.write(() => hot().insert(jobs, runtime.now())),
+
+    async settleAndClaim(settlements, wanted) {
+      if (settlements.length === 0 && wanted !== null) {
+        // An idle worker looks without taking the write lock, which it would take from those who have work.
+        const look = (): boolean => hot().anyPending(wanted.queues);
+        if (!(await connection.read(look))) return { settled: [], claimed: [] };
+      }
+      return connection.write(() => {
+        const now = runtime.now();
+        return {
+          settled: hot().settle(settlements, now),
+          claimed: wanted === null || hot().isEvicted(wanted) ? [] : hot().claim(wanted, now),
+        };
+      });
+    },
+
+    extend: (fences, leaseMs) =>
+      connection.write(() => hot().extend(fences, leaseMs, runtime.now())),
+  };
+}
+
+export class HotStatements {
+  readonly #sql: Prepared;
+
+  constructor(connection: Connection) {
+    const prepared = Object.entries(statements).map(([name, text]) => {
+      const statement = connection.prepare(text);
+      statement.setReturnArrays(true);
+      return [name, statement];
+    });
+    this.#sql = Object.fromEntries(prepared) as Prepared;
+  }
+
+  insert(jobs: readonly NewJob[], now: number): Enqueued[] {
+    return jobs.map((job) => {
+      if (job.key === null) return { id: job.id, added: this.#insertOne(job, now) };
+      // A call that is repeated must not touch the key: its job may have finished, and another may hold it.
+      if (this.#sql.readJob.get(job.id) !== undefined) return { id: job.id, added: false };
+      const holder = this.#holdKey(job, job.key, now);
+      if (holder !== job.id) return { id: holder, added: false };
+      return { id: job.id, added: this.#insertOne(job, now) };
+    });
+  }
+
+  anyPending(queues: readonly string[]): boolean {
+    return queues.some((queue) => this.#sql.peek.get(queue, 1) !== undefined);
+  }
+
+  /** Whether the claim needs a worker that is registered, and its worker is not any more. */
+  isEvicted({ guarded, worker }: Claiming): boolean {
+    return guarded === true && this.#sql.guard.get(worker) === undefined;
+  }
+
+  claim(wanted: Claiming, now: number): ClaimedJob[] {
+    return this.#peek(wanted).map((row) => this.#claimOne(row, wanted, now));
+  }
+
+  settle(settlements: readonly Settlement[], now: number): Settled[] {
+    const settled: Settled[] = [];
+    for (const settlement of settlements) {
+      const lease = this.#takeLease(settlement, now);
+      if (lease === null) continue;
+      const landing = nextRow(lease, settlement.outcome, now);
+      this.#put(landing);
+      settled.push(describe(lease, landing));
+    }
+    return settled;
+  }
+
+  extend(fences: readonly Fence[], leaseMs: number, now: number): Extended[] {
+    const extended: Extended[] = [];
+    const told = new Set<string>();
+    for (const { id, worker, epoch } of fences) {
+      if (told.has(id)) continue;
+      const row = this.#sql.extendLease.get(now + leaseMs, now, id, worker, epoch);
+      if (row === undefined) continue;
+      const [lockedUntil, cancelRequestedAt] = row as unknown as [number, number | null];
+      told.add(id);
+      extended.push({
+        id,
+        worker,
+        epoch,
+        lockedUntil,
+        cancelRequested: cancelRequestedAt !== null,
+      });
+    }
+    return extended;
+  }
+
+  /** The id that holds the key from now on: this job's, or that of whoever had it before and has it still. */
+  #holdKey({ id, keyForMs = null, ...job }: NewJob, key: string, now: number): string {
+    const task = bareName(job.task);
+    const { findKey, findKept, insertKey, keepKey } = this.#sql;
+    const found = findKey.get(task, key) ?? findKept.get(task, key, now);
+    if (found !== undefined) return (found as unknown as [string])[0];
+    insertKey.run(task, key, id);
+    if (keyForMs !== null) keepKey.run(task, key, id, keyForMs);
+    return id;
+  }
+
+  #insertOne(job: NewJob, now: number): boolean {
+    const { id, queue, task, key, maxAttempts, trace } = job;
+    const rank = 0 - job.priority;
+    const { insertJob, insertReady, insertWaiting, insertTrace } = this.#sql;
+    const { changes } = insertJob.run(id, queue, task, job.payload, rank, maxAttempts, key, now);
+    if (changes === 0) return false;
+    const dueAt = dueTime(job, now);
+    if (dueAt <= now) insertReady.run(id, queue, task, rank, key, 0, 0, 0, maxAttempts, now);
+    else insertWaiting.run(id, queue, task, rank, key, 0, 0, 0, maxAttempts, "scheduled", dueAt);
+    if (trace !== undefined) insertTrace.run(id, trace.traceparent, trace.tracestate);
+    return true;
+  }
+
+  #peek({ queues, tasks, limit }: Wanted): Pending[] {
+    const rows = [...new Set(queues)].flatMap((queue) => {
+      const found =
+        tasks === null
+          ? this.#sql.peek.all(queue, limit)
+          : this.#sql.peekTasks.all(queue, JSON.stringify(tasks), limit);
+      return found as unknown as Pending[];
+    });
+    return queues.length === 1 ? rows : rows.toSorted(inClaimOrder).slice(0, limit);
+  }
+
+  #claimOne(row: Pending, { worker, leaseMs, claimId }: Claiming, now: number): ClaimedJob {
+    const lockedUntil = now + leaseMs;
+    const [id, queue, task, rank, key, epochs, attempts, crashes, maxAttempts, readyAt] = row;
+    const epoch = epochs + 1;
+    const attempt = attempts + 1;
+    this.#sql.deleteReady.run(id);
+    this.#sql.insertLease.run(
+      id,
+      queue,
+      task,
+      rank,
+      key,
+      epoch,
+      attempt,
+      crashes,
+      maxAttempts,
+      worker,
+      lockedUntil,
+      now,
+      now,
+      claimId,
+    );
+    const [payload, enqueuedAt] = this.#sql.readJob.get(id) as unknown as [string, number];
+    return {
+      id,
+      worker,
+      epoch,
+      queue,
+      task,
+      payload,
+      priority: 0 - rank,
+      attempt,
+      maxAttempts,
+      crashes,
+      enqueuedAt,
+      readyAt,
+      lockedUntil,
+    };
+  }
+
+  #takeLease({ id, worker, epoch }: Fence, now: number): LeaseRow | null {
+    const row = this.#sql.takeLease.get(id, worker, epoch);
+    if (row === undefined) return null;
+    const taken = row as unknown as Taken; // an array, which the driver's types do not know of
+    const [queue, task, rank, key, attempts, crashes, maxAttempts, claimedAt, cancelAt] = taken;
+    return {
+      id,
+      queue,
+      task,
+      rank,
+      job_key: key,
+      epoch,
+      attempts,
+      crashes,
+      max_attempts: maxAttempts,
+      locked_by: worker,
+      locked_until: now,
+      claimed_at: claimedAt,
+      heartbeat_at: now,
+      cancel_requested_at: cancelAt,
+      claim_id: null,
+    };
+  }
+
+  #put(landing: Destination): void {
+    const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts } = landing.row;
+    if (landing.table === "finished") {
+      const { status, worker, started_at, finished_at, result, error } = landing.row;
+      this.#sql.insertFinished.run(
+        id,
+        queue,
+        task,
+        rank,
+        job_key,
+        epoch,
+        attempts,
+        crashes,
+        max_attempts,
+        status,
+        worker,
+        started_at,
+        finished_at,
+        result,
+        error,
+      );
+      if (job_key !== null) this.#sql.deleteKey.run(bareName(task), job_key, id);
+      return;
+    }
+    const travels = [id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts];
+    if (landing.table === "ready") this.#sql.insertReady.run(...travels, landing.row.ready_at);
+    else this.#sql.insertWaiting.run(...travels, landing.row.status, landing.row.due_at);
+    this.#insertAttempt(landing.attempt);
+  }
+
+  #insertAttempt(row: AttemptRow): void {
+    const { job_id, epoch, attempt, worker, outcome, started_at, ended_at, error } = row;
+    const values = [job_id, epoch, attempt, worker, outcome, started_at, ended_at, error];
+    this.#sql.insertAttempt.run(...values);
+  }
+}
+
+const RANK = 3;
+
+const READY_AT = 9;
+
+const ID = 0;
+
+function inClaimOrder(a: Pending, b: Pending): number {
+  return a[RANK] - b[RANK] || a[READY_AT] - b[READY_AT] || (a[ID] < b[ID] ? -1 : 1);
+}
+
+/**
+ * The hot statements on SQLite: prepared once, run row by row inside one BEGIN IMMEDIATE.
+ *
+ * Plain texts in one object, so that a test can plant a bug in one of them and see itself fail.
+ */
+export const statements = {
+  insertJob: `
+    insert into holdfast_job (id, queue, task, payload, rank, max_attempts, job_key, enqueued_at)
+    values (?, ?, ?, ?, ?, ?, ?, ?)
+    on conflict (id) do nothing`,
+
+  insertReady: `
+    insert into holdfast_ready
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+
+  insertWaiting: `
+    insert into holdfast_waiting
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+
+  insertTrace: `
+    insert into holdfast_job_trace (job_id, traceparent, tracestate)
+    values (?, ?, ?)`,
+
+  insertFinished: `
+    insert into holdfast_finished
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
+            status, worker, started_at, finished_at, result, error)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+
+  insertAttempt: `
+    insert into holdfast_attempt
+           (job_id, epoch, attempt, worker, outcome, started_at, ended_at, error)
+    values (?, ?, ?, ?, ?, ?, ?, ?)`,
+
+  insertKey: `
+    insert into holdfast_job_key (task, job_key, job_id)
+    values (?, ?, ?)`,
+
+  findKey: `
+    select job_id
+      from holdfast_job_key
+     where task = ?
+       and job_key = ?`,
+
+  /** Who has ended and keeps the key. */
+  findKept: `
+    select k.job_id
+      from holdfast_kept_key k
+      join holdfast_finished f on f.id = k.job_id
+     where k.task = ?
+       and k.job_key = ?
+       and f.finished_at + k.keep_ms > ?`,
+
+  keepKey: `
+    insert into holdfast_kept_key (task, job_key, job_id, keep_ms)
+    values (?, ?, ?, ?)
+    on conflict (task, job_key) do update set job_id = excluded.job_id, keep_ms = excluded.keep_ms`,
+
+  deleteKey: `
+    delete from holdfast_job_key
+     where task = ?
+       and job_key = ?
+       and job_id = ?`,
+
+  guard: `
+    select id
+      from holdfast_worker
+     where id = ?
+       and status in ('starting', 'running')`,
+
+  /** In claim order by the primary key: it reads as many rows as it returns (and those of tasks not asked for). */
+  peek: `
+    select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at
+      from holdfast_ready
+     where queue = ?
+     order by rank, ready_at, id
+     limit ?`,
+
+  peekTasks: `
+    select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at
+      from holdfast_ready
+     where queue = ?
+       and task in (select value from json_each(?))
+     order by rank, ready_at, id
+     limit ?`,
+
+  deleteReady: `
+    delete from holdfast_ready
+     where id = ?`,
+
+  insertLease: `
+    insert into holdfast_lease
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
+            locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+
+  readJob: `
+    select payload, enqueued_at
+      from holdfast_job
+     where id = ?`,
+
+  /** The fence: what this returns was still ours. */
+  takeLease: `
+    delete from holdfast_lease
+     where id = ?
+       and locked_by = ?
+       and epoch = ?
+    returning queue, task, rank, job_key, attempts, crashes, max_attempts,
+              claimed_at, cancel_requested_at`,
+
+  extendLease: `
+    update holdfast_lease
+       set locked_until = max(locked_until, ?),
+           heartbeat_at = ?
+     where id = ?
+       and locked_by = ?
+       and epoch = ?
+    returning locked_until, cancel_requested_at`,
+};

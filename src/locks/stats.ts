@@ -1,0 +1,344 @@
+/**
+ * How locks are used, by minute and type.
+ *
+ * Every process counts for itself and writes what changed every ten seconds, as whole rows of its own, so that a write may be
+ * lost or made twice. Whoever reads adds the processes up.
+ */
+import { type Duration, toMs } from "../core/duration.ts";
+import { Histogram } from "../core/histogram.ts";
+import { checkKnown } from "../core/options.ts";
+import type { Runtime, Timer } from "../core/runtime.ts";
+import type { Engine } from "../database/engine.ts";
+import { nothing, sql } from "../database/sql.ts";
+import { checkLockKey, lockType } from "./backend.ts";
+
+const MINUTE_MS = 60_000;
+
+const FLUSH_EVERY_MS = 10_000;
+
+/** Types that a process tells apart within a minute; all others are one, of this name. */
+const TYPES_MAX = 50;
+
+const OTHERS = "other";
+
+/** What could not be written yet; then the oldest is forgotten. */
+const UNWRITTEN_MAX = 500;
+
+/** Rows that are added up at once, the newest first. */
+const READ_MAX = 20_000;
+
+const STATS_OPTIONS = new Set(["last", "type"]);
+
+const LAST_RANGE = { min: MINUTE_MS, max: 7 * 24 * 3_600_000 };
+
+/** How often locks of a type were acquired, and what it took. */
+export interface LockTimes {
+  readonly type: string;
+  readonly acquisitions: number;
+  /** Those who waited in vain. */
+  readonly timeouts: number;
+  /** How long acquisitions took; null: there were none. Quantiles are right within a fifth. */
+  readonly waitMs: {
+    readonly average: number;
+    readonly p50: number;
+    readonly p95: number;
+    readonly p99: number;
+  } | null;
+  /** The longest that one was held, of those that were let go. */
+  readonly heldMsMax: number;
+}
+
+export interface LockStatistics {
+  /** Those that were acquired most often first. */
+  readonly types: readonly LockTimes[];
+  /** The same by minute, the oldest first. */
+  readonly minutes: readonly (LockTimes & { readonly minute: number })[];
+  /** True: there was more than is added up here; the oldest part is missing. */
+  readonly partial: boolean;
+}
+
+export interface LockStatsOptions {
+  /** How far back. Default 1 hour, at most 7 days. */
+  readonly last?: Duration;
+  readonly type?: string;
+}
+
+/** What this process has done with locks of a type since it began. */
+export interface LockTotals {
+  readonly type: string;
+  acquisitions: number;
+  timeouts: number;
+  waitMs: number;
+  /** Of those that were acquired. */
+  readonly waits: Pick<Histogram, "cumulative">;
+}
+
+interface Total extends LockTotals {
+  readonly waits: Histogram;
+}
+
+interface Cell {
+  readonly minute: number;
+  readonly type: string;
+  acquisitions: number;
+  timeouts: number;
+  waitMsSum: number;
+  heldMsMax: number;
+  readonly waits: Histogram;
+}
+
+interface LockStatsParts {
+  readonly store: {
+    readonly locks: {
+      putStats(rows: readonly LockStatRow[]): Promise<void>;
+      stats(filter: LockStatFilter): Promise<LockStatRow[]>;
+    };
+  };
+  readonly runtime: Runtime;
+  /** Of this process. */
+  readonly source: string;
+}
+
+export class LockStats {
+  readonly #parts: LockStatsParts;
+  /** Of this minute, by type. */
+  #cells = new Map<string, Cell>();
+  #minute = 0;
+  readonly #totals = new Map<string, Total>();
+  readonly #unwritten = new Set<Cell>();
+  #timer: Timer | null = null;
+  #flushing: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  constructor(parts: LockStatsParts) {
+    this.#parts = parts;
+  }
+
+  acquired(key: string, waitedMs: number): void {
+    const cell = this.#cell(key);
+    cell.acquisitions += 1;
+    cell.waitMsSum += waitedMs;
+    cell.waits.add(waitedMs);
+    const total = this.#total(key);
+    total.acquisitions += 1;
+    total.waitMs += waitedMs;
+    total.waits.add(waitedMs);
+  }
+
+  timedOut(key: string): void {
+    this.#cell(key).timeouts += 1;
+    this.#total(key).timeouts += 1;
+  }
+
+  held(key: string, heldMs: number): void {
+    const cell = this.#cell(key);
+    cell.heldMsMax = Math.max(cell.heldMsMax, heldMs);
+  }
+
+  /** Of this process, from memory. */
+  get totals(): readonly LockTotals[] {
+    return [...this.#totals.values()];
+  }
+
+  async read(options: LockStatsOptions = {}): Promise<LockStatistics> {
+    checkKnown(options, STATS_OPTIONS);
+    const { type } = options;
+    const forMs = toMs("last", options.last ?? "1h", LAST_RANGE);
+    if (type !== undefined) checkLockKey("type", type);
+    await this.flush();
+    const filter = { forMs, limit: READ_MAX, ...(type === undefined ? {} : { type }) };
+    return statisticsOf(await this.#parts.store.locks.stats(filter));
+  }
+
+  /** Writes what changed. What cannot be written now is written the next time. */
+  flush(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#flushing = this.#flushing.then(() => this.#write());
+    return this.#flushing;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.flush();
+  }
+
+  async #write(): Promise<void> {
+    const cells = [...this.#unwritten];
+    if (cells.length === 0) return;
+    this.#unwritten.clear();
+    try {
+      await this.#parts.store.locks.putStats(cells.map((cell) => this.#rowOf(cell)));
+    } catch {
+      // They are figures: nobody is kept from anything by their being late.
+      for (const cell of cells) this.#note(cell);
+    }
+  }
+
+  #cell(key: string): Cell {
+    const minute = Math.floor(this.#parts.runtime.now() / MINUTE_MS) * MINUTE_MS;
+    if (minute !== this.#minute) {
+      this.#minute = minute;
+      this.#cells = new Map();
+    }
+    const own = lockType(key);
+    const type = this.#cells.has(own) || this.#cells.size < TYPES_MAX ? own : OTHERS;
+    const cell = this.#cells.get(type) ?? emptyCell(minute, type);
+    this.#cells.set(type, cell);
+    this.#note(cell);
+    return cell;
+  }
+
+  #total(key: string): Total {
+    const own = lockType(key);
+    const type = this.#totals.has(own) || this.#totals.size < TYPES_MAX ? own : OTHERS;
+    const total = this.#totals.get(type) ?? emptyTotal(type);
+    this.#totals.set(type, total);
+    return total;
+  }
+
+  #note(cell: Cell): void {
+    this.#unwritten.add(cell);
+    const [oldest] = this.#unwritten;
+    if (this.#unwritten.size > UNWRITTEN_MAX && oldest !== undefined)
+      this.#unwritten.delete(oldest);
+    if (this.#stopped) return;
+    this.#timer ??= this.#parts.runtime.timer(
+      FLUSH_EVERY_MS,
+      () => void this.flush(),
+      "background",
+    );
+  }
+
+  #rowOf({ minute, type, acquisitions, timeouts, waitMsSum, heldMsMax, waits }: Cell): LockStatRow {
+    const { source } = this.#parts;
+    const spans = { waitMsSum: Math.round(waitMsSum), heldMsMax: Math.round(heldMsMax) };
+    return { minute, type, source, acquisitions, timeouts, ...spans, waits: waits.toText() };
+  }
+}
+
+function emptyTotal(type: string): Total {
+  return { type, acquisitions: 0, timeouts: 0, waitMs: 0, waits: new Histogram() };
+}
+
+function emptyCell(minute: number, type: string): Cell {
+  const none = { acquisitions: 0, timeouts: 0, waitMsSum: 0, heldMsMax: 0 };
+  return { minute, type, ...none, waits: new Histogram() };
+}
+
+function statisticsOf(rows: readonly LockStatRow[]): LockStatistics {
+  const oldestFirst = rows.toReversed();
+  const byMinute = Map.groupBy(oldestFirst, ({ minute, type }) => `${minute} ${type}`);
+  return {
+    types: [...Map.groupBy(rows, ({ type }) => type).values()]
+      .map(statsOf)
+      .toSorted((a, b) => b.acquisitions - a.acquisitions || (a.type < b.type ? -1 : 1)),
+    minutes: [...byMinute.values()].map((some) => ({
+      minute: (some[0] as LockStatRow).minute,
+      ...statsOf(some),
+    })),
+    partial: rows.length === READ_MAX,
+  };
+}
+
+/** Of rows of one type. */
+function statsOf(rows: readonly LockStatRow[]): LockTimes {
+  const sum = (of: (row: LockStatRow) => number): number =>
+    rows.reduce((all, row) => all + of(row), 0);
+  const waits = new Histogram();
+  for (const row of rows) waits.addText(row.waits);
+  const acquisitions = sum((row) => row.acquisitions);
+  const at = (share: number): number => rounded(waits.quantile(share) ?? 0);
+  return {
+    type: (rows[0] as LockStatRow).type,
+    acquisitions,
+    timeouts: sum((row) => row.timeouts),
+    waitMs:
+      acquisitions === 0
+        ? null
+        : {
+            average: rounded(sum((row) => row.waitMsSum) / acquisitions),
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+          },
+    heldMsMax: Math.max(...rows.map((row) => row.heldMsMax)),
+  };
+}
+
+/** A hundredth of a millisecond is more than anybody needs. */
+function rounded(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}
+
+// How locks were used: a row for every minute, type and process. A process writes its rows anew as they grow.
+
+export interface LockStatRow {
+  /** The instant it began. */
+  readonly minute: number;
+  readonly type: string;
+  /** Which process wrote it. */
+  readonly source: string;
+  readonly acquisitions: number;
+  readonly timeouts: number;
+  readonly waitMsSum: number;
+  readonly heldMsMax: number;
+  /** A histogram of the waits; see core/histogram.ts. */
+  readonly waits: string;
+}
+
+export interface LockStatFilter {
+  readonly forMs: number;
+  readonly type?: string;
+  readonly limit: number;
+}
+
+export async function putLockStat(engine: Engine, row: LockStatRow): Promise<void> {
+  const { minute, type, source, acquisitions, timeouts, waitMsSum, heldMsMax, waits } = row;
+  await engine.put({
+    table: sql`holdfast.lock_stat`,
+    columns: [
+      "minute",
+      "type",
+      "source",
+      "acquisitions",
+      "timeouts",
+      "wait_ms_sum",
+      "held_ms_max",
+      "waits",
+    ],
+    values: sql`${minute}, ${type}, ${source}, ${acquisitions}, ${timeouts}, ${waitMsSum}, ${heldMsMax}, ${waits}`,
+    key: ["minute", "type", "source"],
+    set: sql`
+      acquisitions = ${acquisitions}, timeouts = ${timeouts}, wait_ms_sum = ${waitMsSum},
+      held_ms_max = ${heldMsMax}, waits = ${waits}`,
+    where: sql`was.minute = ${minute} and was.type = ${type} and was.source = ${source}`,
+    returning: sql`minute`,
+    durable: false,
+  });
+}
+
+export function lockStats(
+  engine: Engine,
+  { forMs, type, limit }: LockStatFilter,
+): Promise<LockStatRow[]> {
+  return engine.all<LockStatRow>(sql`
+    select minute, type, source, acquisitions, timeouts, wait_ms_sum as "waitMsSum", held_ms_max as "heldMsMax", waits
+      from holdfast.lock_stat
+     where minute > ${engine.now()} - ${forMs}
+           ${type === undefined ? nothing : sql`and type = ${type}`}
+     order by minute desc, type, source
+     limit ${limit}`);
+}
+
+/** Whole minutes, so that what is left is right. */
+export async function pruneLockStats(
+  engine: Engine,
+  { forMs, limit }: { forMs: number; limit: number },
+): Promise<number> {
+  const old = await engine.all<{ minute: number }>(sql`
+    select minute from holdfast.lock_stat where minute < ${engine.now()} - ${forMs} order by minute limit ${limit}`);
+  const last = old.at(-1);
+  if (last === undefined) return 0;
+  return engine.run(sql`delete from holdfast.lock_stat where minute <= ${last.minute}`);
+}

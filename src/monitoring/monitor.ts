@@ -1,0 +1,209 @@
+/**
+ * The monitor: observes the database at an interval, logs a summary, and passes each observation to the alert rules.
+ *
+ * Every process may have one. The first one due counts for all and logs the summary; the others use its counts.
+ */
+import { type Duration, formatMs, toMs } from "../core/duration.ts";
+import { StoreUnavailableError } from "../core/errors.ts";
+import type { Finding } from "../core/finding.ts";
+import { Loop } from "../core/loop.ts";
+import { checkKnown } from "../core/options.ts";
+import type { Locks } from "../locks/locks.ts";
+import type { LockTimes } from "../locks/stats.ts";
+import type { Counts } from "../stats/counts.ts";
+import type { MinuteStats } from "../stats/minute-totals.ts";
+import { MINUTES_KEEP_MS } from "../stats/stats.ts";
+import type { StatsStore } from "../stats/store.ts";
+import { Canaries, type CanaryHost, type CanaryOptions } from "./canary.ts";
+import { LOCKS_OBSERVED_MS, type Observation } from "./observation.ts";
+
+const DEFAULT_INTERVAL = "30s";
+
+const INTERVAL_MS_MIN = 1_000;
+
+/** The delay after the first observation, which sees a service that is still starting. */
+const SOON_MS = 5_000;
+
+/** Shorter than the loop's shortest wait; otherwise a single monitor would find every second count not due. */
+const COUNT_SHARE = 0.85;
+
+/** Minutes folded in one cycle to catch up after a pause. */
+const FOLD_BATCH = 60;
+
+const FOLDS_MAX = 5;
+
+const PRUNE_BATCH = 1_000;
+
+/** The period that an observation and the log line cover. */
+const OBSERVED_MS = 15 * 60_000;
+
+const OBSERVED_ROWS_MAX = 20_000;
+
+const KNOWN = new Set(["interval", "examine", "onObservation", "canary"]);
+
+export interface MonitorOptions {
+  /** The time between observations. Default 30 s. */
+  readonly interval?: Duration;
+  /** Runs the cheap checks. */
+  readonly examine?: () => Promise<readonly Finding[]>;
+  /** Receives every observation. Errors it throws are logged. */
+  readonly onObservation?: (observation: Observation) => Promise<void>;
+  /** Also sends canaries. Default: none. */
+  readonly canary?: CanaryOptions;
+}
+
+/** What a monitor needs of a Holdfast. */
+export interface MonitorHost extends CanaryHost {
+  /** @internal */
+  readonly store: CanaryHost["store"] & { readonly stats: StatsStore };
+  readonly locks: Locks;
+}
+
+/** Observes every `interval` until stopped. Stop it before closing the Holdfast. */
+export function startMonitor(holdfast: MonitorHost, options: MonitorOptions = {}): Monitor {
+  return new Monitor(holdfast, options);
+}
+
+export class Monitor {
+  readonly #host: MonitorHost;
+  readonly #options: MonitorOptions;
+  readonly #intervalMs: number;
+  readonly #canaries: Canaries | null;
+  readonly #loop: Loop;
+  /** Parts that failed last time; each failure is logged once. */
+  readonly #failing = new Set<string>();
+  #latest: Observation | null = null;
+  /** The wait before this cycle. */
+  #waitedMs: number;
+
+  constructor(host: MonitorHost, options: MonitorOptions) {
+    checkKnown(options, KNOWN);
+    const interval = options.interval ?? DEFAULT_INTERVAL;
+    this.#intervalMs = toMs("interval", interval, { min: INTERVAL_MS_MIN });
+    this.#waitedMs = this.#intervalMs;
+    this.#host = host;
+    this.#options = options;
+    this.#canaries = options.canary === undefined ? null : new Canaries(host, options.canary);
+    const { runtime, logger } = host;
+    const once = (): Promise<number> => this.#once();
+    this.#loop = new Loop({ name: "monitor", runtime, logger, once, background: true });
+  }
+
+  /** The last observation; null: none yet. */
+  latest(): Observation | null {
+    return this.#latest;
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#loop.stop(), this.#canaries?.stop()]);
+  }
+
+  async #once(): Promise<number> {
+    const { store } = this.#host;
+    const everyMs = Math.floor(this.#waitedMs * COUNT_SHARE);
+    const isFirst = this.#latest === null;
+    await this.#fold();
+    const counted = await store.stats.takeCounts({ everyMs });
+    if (counted !== null) await this.#prune();
+    const observation = await this.#observe(counted ?? (await store.stats.counts()));
+    this.#latest = observation;
+    if (counted !== null) this.#tell(counted, observation.minutes);
+    const { onObservation = async () => {} } = this.#options;
+    await this.#guarded("onObservation", () => onObservation(observation));
+    this.#waitedMs = isFirst ? Math.min(SOON_MS, this.#intervalMs) : this.#intervalMs;
+    return this.#waitedMs;
+  }
+
+  async #fold(): Promise<void> {
+    for (let folds = 0; folds < FOLDS_MAX; folds += 1) {
+      const folded = await this.#host.store.stats.foldMinutes({ limit: FOLD_BATCH });
+      if (folded < FOLD_BATCH) return;
+    }
+  }
+
+  /** One batch per cycle is more than is added in a cycle. */
+  async #prune(): Promise<void> {
+    await this.#host.store.stats.pruneMinutes({ forMs: MINUTES_KEEP_MS, limit: PRUNE_BATCH });
+  }
+
+  async #observe(counts: Counts | null): Promise<Observation> {
+    const { store, runtime } = this.#host;
+    const { examine = async () => null } = this.#options;
+    const findings = await this.#guarded("examine", examine);
+    return {
+      at: runtime.now(),
+      counts,
+      minutes: await store.stats.minutes({ forMs: OBSERVED_MS, limit: OBSERVED_ROWS_MAX }),
+      findings: findings ?? [],
+      examined: findings !== null,
+      locks: await this.#guarded("locks", () => this.#lockTimes()),
+      canaries: (await this.#canaries?.reports()) ?? [],
+    };
+  }
+
+  async #lockTimes(): Promise<readonly LockTimes[]> {
+    const { types } = await this.#host.locks.stats({ last: LOCKS_OBSERVED_MS });
+    return types;
+  }
+
+  /** A failing callback must not hide the rest of the observation. The loop reports an unavailable database. */
+  async #guarded<T>(part: string, run: () => Promise<T>): Promise<T | null> {
+    try {
+      const value = await run();
+      this.#failing.delete(part);
+      return value;
+    } catch (error) {
+      if (error instanceof StoreUnavailableError) throw error;
+      if (!this.#failing.has(part)) {
+        const facts = { event: "monitor:failed", part, err: error };
+        this.#host.logger.error(facts, `monitor: ${part} failed`);
+      }
+      this.#failing.add(part);
+      return null;
+    }
+  }
+
+  #tell(counts: Counts, minutes: readonly MinuteStats[]): void {
+    const summary = summaryOf(counts, minutes);
+    this.#host.logger.info({ event: "queues:counted", ...summary }, sentenceOf(summary));
+  }
+}
+
+/** The summary in the log line. */
+export interface Summary {
+  readonly pending: number;
+  readonly processing: number;
+  /** Age of the oldest pending job; null: none is pending. */
+  readonly oldestPendingMs: number | null;
+  /** Within the last 15 minutes. */
+  readonly done: number;
+  readonly failed: number;
+  /** The share of ended jobs that were done; null: none ended. */
+  readonly successRate: number | null;
+}
+
+export function summaryOf({ countedAt, queues }: Counts, minutes: readonly MinuteStats[]): Summary {
+  const oldest = queues.flatMap(({ oldestPendingAt }) => oldestPendingAt ?? []);
+  const done = sum(minutes.map((minute) => minute.done));
+  const failed = sum(minutes.map((minute) => minute.failed));
+  return {
+    pending: sum(queues.map(({ counts }) => counts.pending)),
+    processing: sum(queues.map(({ counts }) => counts.processing)),
+    oldestPendingMs: oldest.length === 0 ? null : Math.max(0, countedAt - Math.min(...oldest)),
+    done,
+    failed,
+    successRate: done + failed === 0 ? null : done / (done + failed),
+  };
+}
+
+function sentenceOf(summary: Summary): string {
+  const { pending, processing, oldestPendingMs, done, failed, successRate } = summary;
+  const oldest = oldestPendingMs === null ? "" : ` (the oldest for ${formatMs(oldestPendingMs)})`;
+  const rate = successRate === null ? "" : ` (${(100 * successRate).toFixed(1)} %)`;
+  const ended = `${done} done, ${failed} failed in 15 minutes${rate}`;
+  return `queues: ${pending} pending${oldest}, ${processing} processing; ${ended}`;
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((all, number) => all + number, 0);
+}

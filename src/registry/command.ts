@@ -1,0 +1,256 @@
+/** `holdfast workers`: lists and controls workers. */
+import { Command } from "commander";
+import { HoldfastError } from "../core/errors.ts";
+import type { Jobs } from "../jobs/jobs.ts";
+import type { Unclaimable } from "../jobs/store.ts";
+import {
+  actorName,
+  reasonOption,
+  type ReasonOptions,
+  wholeId,
+  wholeNumber,
+} from "../terminal/arguments.ts";
+import { BadUsageError } from "../terminal/failure.ts";
+import { counted, span } from "../terminal/format.ts";
+import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
+import { printable } from "../terminal/table.ts";
+import type { Terminal } from "../terminal/terminal.ts";
+import { limitCommand } from "./limit-command.ts";
+import type { WorkersStore } from "./store.ts";
+import { portrait, portraitOfUnregistered, workerTable } from "./table.ts";
+import type { UnregisteredWorker } from "./worker-record.ts";
+import type { Drifts, Workers, WorkerTarget } from "./workers.ts";
+
+interface App {
+  readonly jobs: Jobs;
+  readonly workers: Workers;
+  readonly store: { readonly workers: WorkersStore };
+}
+
+type Kit = CommandKit<App>;
+
+interface ListOptions extends DatabaseOptions {
+  readonly type?: string;
+  readonly all?: boolean;
+  readonly limit: number;
+}
+
+interface TellOptions extends DatabaseOptions, ReasonOptions {
+  readonly type?: string;
+  readonly all?: boolean;
+}
+
+const LIMIT_DEFAULT = 50;
+
+/** Description and confirmation of each command. */
+const ORDERS = {
+  stop: ["stop workers; running jobs get the shutdown timeout", "is stopping"],
+  drain: ["stop workers after their running jobs have finished", "is draining, then stops"],
+  pause: ["pause workers: they claim no new jobs", "is paused"],
+  resume: ["resume paused workers", "is running again"],
+} as const;
+
+export function workersCommand(kit: Kit): Command {
+  const command = new Command("workers").description("list and control workers");
+  command.addCommand(listCommand(kit), { isDefault: true });
+  command.addCommand(showCommand(kit));
+  for (const order of Object.keys(ORDERS) as (keyof typeof ORDERS)[]) {
+    command.addCommand(orderCommand(kit, order));
+  }
+  command.addCommand(limitCommand(kit));
+  return command;
+}
+
+function listCommand(kit: Kit): Command {
+  return new Command("list")
+    .description("list workers, newest first")
+    .addOption(urlOption())
+    .option("--type <name>", "only workers of this type")
+    .option("--all", "also stopped workers")
+    .option("--limit <n>", "maximum number of workers", wholeNumber, LIMIT_DEFAULT)
+    .action((options: ListOptions) => list(kit, options));
+}
+
+function showCommand(kit: Kit): Command {
+  return new Command("show")
+    .description("show all details of a worker")
+    .argument("<id>", "the worker's id, or an unambiguous prefix")
+    .addOption(urlOption())
+    .action((id: string, options: DatabaseOptions) => show(kit, id, options));
+}
+
+function orderCommand(kit: Kit, order: keyof typeof ORDERS): Command {
+  return new Command(order)
+    .description(ORDERS[order][0])
+    .argument("[id]", "the worker's id, or an unambiguous prefix")
+    .addOption(urlOption())
+    .option("--type <name>", "all workers of this type")
+    .option("--all", "all workers")
+    .addOption(reasonOption())
+    .action((id: string | undefined, options: TellOptions) => tell(kit, order, id, options));
+}
+
+async function list({ terminal, open }: Kit, { url, ...filter }: ListOptions): Promise<void> {
+  await using holdfast = await open(url);
+  const workers = await holdfast.workers.list(filter);
+  const others = await holdfast.workers.unregistered();
+  const unregistered = others.filter(
+    ({ type }) => filter.type === undefined || type === filter.type,
+  );
+  const troubles = {
+    drift: await holdfast.workers.drift(),
+    unclaimable: await holdfast.jobs.unclaimable(),
+  };
+  if (terminal.json) {
+    terminal.printJson({ workers, unregistered, ...troubles });
+    return;
+  }
+  const all = workers.length + unregistered.length;
+  const lines = all === 0 ? [] : [...workerTable(workers, unregistered, terminal), ""];
+  const count = all === 0 ? "No workers." : countOf(workers.length, unregistered);
+  terminal.print(...lines, ...remarks(troubles, terminal), terminal.colors.dim(count));
+}
+
+function countOf(workers: number, others: readonly UnregisteredWorker[]): string {
+  const standbys = others.filter(({ kind }) => kind === "standby").length;
+  const external = others.length - standbys;
+  return [
+    counted(workers, "worker"),
+    ...(standbys === 0 ? [] : [counted(standbys, "standby")]),
+    ...(external === 0 ? [] : [`${external} external`]),
+  ].join(", ");
+}
+
+interface Troubles {
+  readonly drift: Drifts;
+  readonly unclaimable: readonly Unclaimable[];
+}
+
+/** Warnings shown with the list. */
+function remarks({ drift, unclaimable }: Troubles, { colors }: Terminal): string[] {
+  return [
+    ...drift.workers.map(
+      ({ type, versions }) => `Workers '${type}' run different versions: ${versions.join(", ")}.`,
+    ),
+    ...drift.enqueuers.map(
+      ({ version, silentMs }) =>
+        `Version ${version} enqueued jobs ${span(silentMs)} ago, but no worker runs this version.`,
+    ),
+    ...unclaimable.map(
+      ({ queue, task, jobs, waitedMs }) =>
+        `No live worker runs ${task} (queue ${queue}): ${counted(jobs, "job")}, waiting for ${span(waitedMs)}.`,
+    ),
+  ].map((line) => colors.yellow(printable(line)));
+}
+
+async function show({ terminal, open }: Kit, id: string, { url }: DatabaseOptions): Promise<void> {
+  await using holdfast = await open(url);
+  const whole = await workerId(holdfast, id);
+  const worker = await holdfast.workers.find(whole);
+  if (worker === null) {
+    await showUnregistered(terminal, holdfast, whole);
+    return;
+  }
+  if (terminal.json) terminal.printJson({ worker });
+  else terminal.print(...portrait(worker, terminal));
+}
+
+async function showUnregistered(terminal: Terminal, holdfast: App, id: string): Promise<void> {
+  const unregistered = (await holdfast.workers.unregistered()).find((each) => each.id === id);
+  if (unregistered === undefined)
+    throw new WorkerNotFoundError(`Worker ${id} not found. List workers with 'holdfast workers'.`);
+  if (terminal.json) terminal.printJson({ unregistered });
+  else terminal.print(...portraitOfUnregistered(unregistered, terminal));
+}
+
+async function tell(
+  { terminal, open }: Kit,
+  order: keyof typeof ORDERS,
+  id: string | undefined,
+  { url, type, all = false, ...reason }: TellOptions,
+): Promise<void> {
+  const named = targetOf(order, { id, type, all });
+  await using holdfast = await open(url);
+  const target =
+    named === "all" || "type" in named ? named : { id: await workerId(holdfast, named.id) };
+  const told = await give(holdfast, { order, target, reason });
+  if (told.length === 0) throw new WorkerNotFoundError(await whyNobody(holdfast, target));
+  if (terminal.json) terminal.printJson({ order, workers: told });
+  else terminal.print(...told.map((worker) => `${worker} ${ORDERS[order][1]}`));
+}
+
+function give(
+  { workers }: App,
+  told: { order: keyof typeof ORDERS; target: WorkerTarget; reason: ReasonOptions },
+): Promise<string[]> {
+  const { order, target, reason } = told;
+  const options = { actor: actorName(), ...reason };
+  switch (order) {
+    case "stop":
+      return workers.stop(target, options);
+    case "drain":
+      return workers.drain(target, options);
+    case "pause":
+      return workers.pause(target, options);
+    case "resume":
+      return workers.resume(target, options);
+  }
+}
+
+function targetOf(
+  order: string,
+  { id, type, all }: { id: string | undefined; type: string | undefined; all: boolean },
+): WorkerTarget {
+  const named = [id, type, all || undefined].filter((each) => each !== undefined);
+  if (named.length !== 1) {
+    throw new BadUsageError(
+      `Give exactly one of <id>, --type <name> or --all, such as 'holdfast workers ${order} --all'.`,
+    );
+  }
+  if (id !== undefined) return { id };
+  return type === undefined ? "all" : { type };
+}
+
+/** An unregistered worker cannot be controlled. */
+async function whyNobody(holdfast: App, target: WorkerTarget): Promise<string> {
+  if (target === "all" || "type" in target) return nobody(target);
+  const others = await holdfast.workers.unregistered();
+  const other = others.find(({ id }) => id === target.id);
+  if (other === undefined) return nobody(target);
+  const where = other.hostname === null ? "" : ` (process ${other.pid} on ${other.hostname})`;
+  return `${other.id} is not registered and cannot be controlled. Stop its process${where} instead.`;
+}
+
+function nobody(target: WorkerTarget): string {
+  if (target === "all") return "No worker is running.";
+  return "id" in target
+    ? `Worker ${target.id} does not exist or has stopped. List workers with 'holdfast workers'.`
+    : `No worker of type '${target.type}' is running. List workers with 'holdfast workers'.`;
+}
+
+/** A worker's id begins with its type: `mailer-01a1dee7-1d06`. */
+async function workerId({ store }: App, typed: string): Promise<string> {
+  return wholeId(typed, {
+    what: "worker",
+    find: async (prefix, limit) => {
+      const exact = await store.workers.find(prefix);
+      const found = exact === null ? await store.workers.list({ prefix, limit }) : [exact];
+      const others = (await store.workers.unregistered()).filter(({ id }) => id.startsWith(prefix));
+      return [
+        ...found.map(({ id, status, hostname, pid }) => ({
+          id,
+          about: `${status} ${hostname}:${pid}`,
+        })),
+        ...others.map(({ id, kind }) => ({ id, about: kind })),
+      ];
+    },
+    notFound: (id) =>
+      new WorkerNotFoundError(`Worker ${id} not found. List workers with 'holdfast workers'.`),
+  });
+}
+
+class WorkerNotFoundError extends HoldfastError {
+  constructor(words: string) {
+    super("WORKER_NOT_FOUND", words);
+  }
+}

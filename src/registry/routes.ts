@@ -1,0 +1,184 @@
+/** Routes to inspect and control workers. */
+import { z } from "zod";
+import { notFound } from "../http/problem.ts";
+import { auditedBy, route, type Route } from "../http/route.ts";
+import * as s from "../http/schemas.ts";
+import * as w from "./schemas.ts";
+import { SLOTS_MAX, type WorkerRecord } from "./worker-record.ts";
+import type { Workers, WorkersFilter } from "./workers.ts";
+
+const TAG = "workers";
+
+const DESIRED_STATES = { pause: "pause", resume: "run", drain: "drain", stop: "stop" } as const;
+
+const SUMMARIES = {
+  pause: "Pause a worker: it finishes its jobs and claims no new ones",
+  resume: "Resume a paused worker",
+  drain: "Drain a worker: it ends after its last job",
+  stop: "Stop a worker: it releases jobs that do not end in time",
+} as const satisfies Record<keyof typeof DESIRED_STATES, string>;
+
+export function workerRoutes(workers: Workers): Route[] {
+  const commands = Object.keys(DESIRED_STATES) as (keyof typeof DESIRED_STATES)[];
+  return [
+    ...readRoutes(workers),
+    ...commands.map((command) => commandRoute(workers, command)),
+    ...typeRoutes(workers),
+    driftRoute(workers),
+  ];
+}
+
+function readRoutes(workers: Workers): Route[] {
+  return [
+    route({
+      method: "GET",
+      path: "/api/v1/workers",
+      name: "listWorkers",
+      tag: TAG,
+      summary: "List workers, most recently started first",
+      access: "viewer",
+      query: {
+        type: s.name.optional(),
+        all: z.boolean().optional().meta({ description: "Include stopped workers." }),
+        limit: s.pageLimit.optional(),
+      },
+      answers: {
+        200: {
+          description: "The registered workers, and those without a registration.",
+          schema: z.object({ workers: z.array(w.worker), unregistered: z.array(w.unregistered) }),
+        },
+      },
+      run: async ({ query }) => {
+        const listed = await workers.list(query as WorkersFilter);
+        const others = await workers.unregistered();
+        const unregistered = others.filter(
+          ({ type }) => query.type === undefined || type === query.type,
+        );
+        return { status: 200, json: { workers: listed.map(viewOf), unregistered } };
+      },
+    }),
+    route({
+      method: "GET",
+      path: "/api/v1/workers/{id}",
+      name: "getWorker",
+      tag: TAG,
+      summary: "One worker",
+      access: "viewer",
+      params: { id: s.workerId },
+      answers: {
+        200: {
+          description: "The worker, registered or unregistered.",
+          schema: z.union([
+            z.object({ worker: w.worker }),
+            z.object({ unregistered: w.unregistered }),
+          ]),
+        },
+      },
+      run: async ({ params: { id } }) => {
+        const worker = await workers.find(id);
+        if (worker !== null) return { status: 200, json: { worker: viewOf(worker) } };
+        const others = await workers.unregistered();
+        const unregistered = others.find((other) => other.id === id);
+        if (unregistered === undefined) throw notFound("such worker");
+        return { status: 200, json: { unregistered } };
+      },
+    }),
+  ];
+}
+
+function driftRoute(workers: Workers): Route {
+  return route({
+    method: "GET",
+    path: "/api/v1/drift",
+    name: "getDrift",
+    tag: TAG,
+    summary: "Build differences among workers, and between enqueuing processes and workers",
+    access: "viewer",
+    answers: { 200: { description: "Empty lists if there are none.", schema: w.drift } },
+    run: async () => ({ status: 200, json: await workers.drift() }),
+  });
+}
+
+/** How a process is identified on its host is internal. */
+function viewOf(record: WorkerRecord): Omit<WorkerRecord, "hostBoot" | "processStart"> {
+  const { hostBoot: _hostBoot, processStart: _processStart, ...view } = record;
+  return view;
+}
+
+function commandRoute(workers: Workers, command: keyof typeof DESIRED_STATES): Route {
+  return route({
+    method: "POST",
+    path: `/api/v1/workers/{id}/${command}`,
+    name: `${command}Worker`,
+    tag: TAG,
+    summary: SUMMARIES[command],
+    access: "operator",
+    params: { id: s.workerId },
+    body: z.strictObject({ reason: s.reason.optional() }),
+    answers: {
+      200: {
+        description:
+          "The desired state is stored; the worker applies it at its next heartbeat at the latest.",
+        schema: z.object({
+          id: z.string(),
+          desiredState: z.enum(["run", "pause", "drain", "stop"]),
+        }),
+      },
+    },
+    repeatable: true,
+    run: async (call) => {
+      const [id] = await workers[command](call.params, auditedBy(call));
+      if (id === undefined) throw notFound("such live worker");
+      return { status: 200, json: { id, desiredState: DESIRED_STATES[command] } };
+    },
+  });
+}
+
+const slots = z
+  .int()
+  .min(1)
+  .max(SLOTS_MAX)
+  .nullable()
+  .meta({ description: "Maximum number of active workers of the type; null: unlimited." });
+
+function typeRoutes(workers: Workers): Route[] {
+  return [
+    route({
+      method: "GET",
+      path: "/api/v1/worker-types",
+      name: "listWorkerTypes",
+      tag: TAG,
+      summary: "List worker types and their limits",
+      access: "viewer",
+      answers: {
+        200: {
+          description: "The types, ordered by name.",
+          schema: z.object({ types: z.array(w.workerType) }),
+        },
+      },
+      run: async () => ({ status: 200, json: { types: await workers.types() } }),
+    }),
+    route({
+      method: "POST",
+      path: "/api/v1/worker-types/{type}/limit",
+      name: "setWorkerLimit",
+      tag: TAG,
+      summary: "Set the maximum number of active workers of a type",
+      access: "operator",
+      params: { type: s.name },
+      body: z.strictObject({ slots, reason: s.reason.optional() }),
+      answers: {
+        200: {
+          description: "The old and the new limit.",
+          schema: z.object({ type: z.string(), from: slots, to: slots }),
+        },
+      },
+      repeatable: true,
+      run: async (call) => {
+        const { params, body } = call;
+        const set = await workers.setLimit(params.type, body.slots, auditedBy(call));
+        return { status: 200, json: set };
+      },
+    }),
+  ];
+}

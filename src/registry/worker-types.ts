@@ -1,0 +1,100 @@
+/**
+ * The types of workers, and how many workers of each may be active at once.
+ *
+ * The limit belongs to the type. The first worker declares it; afterwards only an operator changes it, and the audit says who.
+ */
+import { subjects } from "../audit/entry.ts";
+import { noteAction } from "../audit/store.ts";
+import { StoreRefusedError } from "../core/errors.ts";
+import type { Engine, Transaction } from "../database/engine.ts";
+import { sql } from "../database/sql.ts";
+import {
+  WorkerLimitInUseError,
+  WorkerLimitMismatchError,
+  WorkerTypeNotFoundError,
+} from "./errors.ts";
+import type { ChangedLimit, LimitChange, NewWorker, WorkerType } from "./worker-record.ts";
+
+/** A refused limit names at most this many of the workers in its way. */
+const NAMED_MAX = 10;
+
+const TYPES_MAX = 1_000;
+
+/** Said twice: some databases find the index by the one, others by the other. */
+const ACTIVE = sql`status in ('starting', 'running') and status <> 'stopped'`;
+
+/** The row that every worker of this type locks first when it registers. */
+export async function declareType(
+  engine: Engine,
+  { type, slots }: Pick<NewWorker, "type" | "slots">,
+): Promise<void> {
+  try {
+    await engine.transaction((tx) =>
+      tx.insert("worker_type", [{ name: type, slots, instance: 0 }]),
+    );
+  } catch (error) {
+    // Another worker was faster.
+    if (!(error instanceof StoreRefusedError)) throw error;
+  }
+}
+
+/**
+ * Locks the type, and counts a start of it. Returns the number of this start; null: the type was never declared. Throws
+ * WorkerLimitMismatchError when the worker declares another limit than the type has.
+ */
+export async function countStart(
+  tx: Transaction,
+  { type, slots: declared }: Pick<NewWorker, "type" | "slots">,
+): Promise<number | null> {
+  const known = await tx.run(sql`
+    update holdfast.worker_type set instance = instance + 1 where name = ${type}`);
+  if (known === 0) return null;
+  const [row] = await tx.all<{ slots: number | null; instance: number }>(
+    sql`select slots, instance from holdfast.worker_type where name = ${type}`,
+  );
+  const { slots: stored, instance } = row as { slots: number | null; instance: number };
+  if (stored !== declared) throw new WorkerLimitMismatchError({ type, stored, declared });
+  return instance;
+}
+
+/** All types that were ever declared, by name. */
+export function workerTypes(engine: Engine): Promise<WorkerType[]> {
+  return engine.all<WorkerType>(sql`
+    select t.name as type, t.slots,
+           (select count(*) from holdfast.worker w where w.type = t.name and ${ACTIVE}) as active
+      from holdfast.worker_type t
+     order by t.name
+     limit ${TYPES_MAX}`);
+}
+
+/** Refuses a limit that an active worker does not fit into; so do the databases. */
+export function changeLimit(engine: Engine, change: LimitChange): Promise<ChangedLimit> {
+  const { type, slots } = change;
+  return engine.transaction(async (tx) => {
+    const [row] = await tx.all<{ slots: number | null }>(
+      sql`select slots from holdfast.worker_type where name = ${type} ${engine.lockRows()}`,
+    );
+    if (row === undefined) throw new WorkerTypeNotFoundError({ type });
+    const changed = { type, from: row.slots, to: slots };
+    if (row.slots === slots) return changed;
+    const misfits = await tx.all<{ id: string }>(sql`
+      select id
+        from holdfast.worker
+       where type = ${type}
+         and ${ACTIVE}
+         and ${slots === null || row.slots === null ? sql`id > ''` : sql`slot > ${slots}`}
+       order by id
+       limit ${NAMED_MAX}`);
+    if (misfits.length > 0) {
+      const workers = misfits.map(({ id }) => id);
+      throw new WorkerLimitInUseError({ type, slots, workers });
+    }
+    await tx.run(sql`update holdfast.worker_type set slots = ${slots} where name = ${type}`);
+    await noteAction(engine, tx, change, {
+      action: "worker.limit",
+      subject: subjects.type(type),
+      detail: JSON.stringify({ from: row.slots, to: slots }),
+    });
+    return changed;
+  });
+}

@@ -1,0 +1,173 @@
+/**
+ * Counting what stands where: one process for all, one statement, one instant.
+ *
+ * Who counts is decided by a compare-and-set on the one row of `counts`. Whoever wins and dies is replaced when it is time
+ * again. What counting took says when that is, so that counting takes a hundredth of the time at most, however many jobs
+ * there are; also when it fails, or a table that is too large to be counted would be counted all the time.
+ */
+import { type FinalStatus, finalStatuses, type Status, statuses } from "../core/job.ts";
+import { writeOrLookUp } from "../database/database.ts";
+import type { Engine, Row } from "../database/engine.ts";
+import { sql } from "../database/sql.ts";
+import { byQueue, type Count, countLive } from "../jobs/list.ts";
+import { capQueues, countOpenMinutes, standing, type Standing } from "./minute-totals.ts";
+
+/** For every millisecond that counting took nobody counts for as many. */
+const REST = 100;
+
+export async function takeCounts(
+  engine: Engine,
+  { everyMs }: { everyMs: number },
+): Promise<Counts | null> {
+  const before = await standing(engine);
+  if (!isDue(before, everyMs)) return null;
+  const begunAt = before.now;
+  if (!(await begin(engine, before.begunAt, begunAt))) return null;
+  const startedAt = engine.runtime.monotonic();
+  const tookMs = (): number => Math.ceil(engine.runtime.monotonic() - startedAt);
+  try {
+    const live = await countLive(engine);
+    await countOpenMinutes(engine);
+    const queues = limited(byQueue([...live, ...(await addUpEnded(engine))]));
+    const counts: Counts = { countedAt: begunAt, tookMs: tookMs(), queues };
+    return (await keep(engine, counts)) ? counts : null;
+  } catch (error) {
+    await rest(engine, begunAt, tookMs()).catch(() => {}); // what went wrong first is what matters
+    throw error;
+  }
+}
+
+/** A clock that was set back must not put it off until it is there again. */
+function isDue({ begunAt, tookMs, now }: Standing, everyMs: number): boolean {
+  return begunAt > now + everyMs || now - begunAt >= Math.max(everyMs, REST * tookMs);
+}
+
+function begin(engine: Engine, seen: number, begunAt: number): Promise<boolean> {
+  return writeOrLookUp(
+    engine,
+    async () => {
+      const won = await engine.run(sql`
+        update holdfast.counts set begun_at = ${begunAt} where id = 1 and begun_at = ${seen}`);
+      return won > 0;
+    },
+    async () => (await standing(engine)).begunAt === begunAt,
+  );
+}
+
+/** Failed to count: that took its time, too. */
+async function rest(engine: Engine, begunAt: number, tookMs: number): Promise<void> {
+  await engine.run(sql`
+    update holdfast.counts set took_ms = ${tookMs} where id = 1 and begun_at = ${begunAt}`);
+}
+
+async function addUpEnded(engine: Engine): Promise<Count[]> {
+  const rows = await engine.all<{ queue: string } & Record<FinalStatus, number | string>>(sql`
+    select queue, sum(done) as done, sum(failed) as failed, sum(cancelled) as cancelled
+      from holdfast.minute_total
+     group by queue`);
+  return rows.flatMap((row) =>
+    finalStatuses.map((status) => {
+      return { queue: row.queue, status, n: Number(row[status]), oldest: null };
+    }),
+  );
+}
+
+function limited(queues: readonly QueueDepth[]): QueueDepth[] {
+  const some = capQueues(queues, { weight: weigh, add: together });
+  return some.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
+}
+
+function weigh({ counts }: QueueDepth): number {
+  return statuses.reduce((sum, status) => sum + counts[status], 0);
+}
+
+function together(a: QueueDepth, b: QueueDepth): QueueDepth {
+  const counts = statuses.map((status) => [status, a.counts[status] + b.counts[status]]);
+  const oldest = [a, b].flatMap(({ oldestPendingAt }) => oldestPendingAt ?? []);
+  return {
+    queue: a.queue,
+    counts: Object.fromEntries(counts) as Record<Status, number>,
+    oldestPendingAt: oldest.length === 0 ? null : Math.min(...oldest),
+  };
+}
+
+/** False: it took so long that somebody else counts by now. Made twice it is the same as once. */
+function keep(engine: Engine, { countedAt, tookMs, queues }: Counts): Promise<boolean> {
+  const rows = queues.flatMap(rowsOf);
+  const write = (): Promise<boolean> =>
+    engine.transaction(async (tx) => {
+      const ours = await tx.run(sql`
+        update holdfast.counts
+           set counted_at = ${countedAt}, took_ms = ${tookMs}
+         where id = 1
+           and begun_at = ${countedAt}`);
+      if (ours === 0) return false;
+      await tx.run(sql`delete from holdfast.depth`);
+      await tx.insert("depth", rows);
+      return true;
+    });
+  return writeOrLookUp(engine, write, write);
+}
+
+function rowsOf({ queue, counts, oldestPendingAt }: QueueDepth): Row[] {
+  return statuses
+    .filter((status) => counts[status] > 0)
+    .map((status) => {
+      const oldest = status === "pending" ? oldestPendingAt : null;
+      return { queue, status, jobs: counts[status], oldest_at: oldest };
+    });
+}
+
+interface DepthRow {
+  readonly countedAt: number;
+  readonly tookMs: number;
+  readonly ageMs: number;
+  readonly queue: string | null;
+  readonly status: Status;
+  readonly n: number;
+  readonly oldest: number | null;
+}
+
+/** One statement: what was counted and when belong together. */
+export async function lastCounts(engine: Engine): Promise<AgedCounts | null> {
+  const rows = await engine.all<DepthRow>(sql`
+    select c.counted_at as "countedAt", c.took_ms as "tookMs", ${engine.now()} - c.counted_at as "ageMs",
+           d.queue, d.status, d.jobs as n, d.oldest_at as oldest
+      from holdfast.counts c
+      left join holdfast.depth d on 1 = 1
+     where c.id = 1`);
+  const [first] = rows;
+  if (first === undefined || first.countedAt === 0) return null;
+  const { countedAt, tookMs, ageMs } = first;
+  const counts = rows.filter((row): row is DepthRow & { queue: string } => row.queue !== null);
+  return { countedAt, tookMs, ageMs, queues: byQueue(counts) };
+}
+
+// What the store tells without counting: how many jobs stood where when somebody last counted, and how many came and ended in
+// every minute.
+//
+// One process counts for all, seldom enough that counting takes a hundredth of its time at most, however many rows there are.
+// What ended is counted by the minute it ended in, when that minute is over; until then, with every count.
+
+export interface Counts {
+  /** The instant that it tells about, by the database's clock. */
+  readonly countedAt: number;
+  readonly tookMs: number;
+  /** By name. Of very many queues those with the most jobs, and all others as one: see foremost.ts. */
+  readonly queues: readonly QueueDepth[];
+}
+
+export interface AgedCounts extends Counts {
+  /** How long ago that is, by the database's clock. */
+  readonly ageMs: number;
+}
+
+export interface QueueDepth {
+  readonly queue: string;
+  /**
+   * Those that are live as they all stood at one instant. Those that are done, failed or cancelled are never counted: they are
+   * the sums of the minute totals, so they are the ones that ended within the time that minute totals are kept (7 days).
+   */
+  readonly counts: Readonly<Record<Status, number>>;
+  readonly oldestPendingAt: number | null;
+}

@@ -1,0 +1,104 @@
+/** Parsers of arguments and options. Their errors become sentences that name the option. */
+import { userInfo } from "node:os";
+import { InvalidArgumentError, Option } from "commander";
+import { toMs } from "../core/duration.ts";
+import { AmbiguousIdError, typedPrefix } from "../core/id-prefix.ts";
+import { BadUsageError } from "./failure.ts";
+
+export function wholeNumber(text: string): number {
+  if (/^-?\d+$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("Write a whole number.");
+}
+
+/** Checked here, before the command has any effect. */
+export function duration(text: string): string {
+  try {
+    toMs("duration", text);
+    return text;
+  } catch {
+    throw new InvalidArgumentError("Write a duration such as 250ms, 10s, 1.5m, 2h, 7d or 1h30m.");
+  }
+}
+
+/** A date, or a date and a time. Without a time zone, local time. */
+export function instant(text: string): Date {
+  const date = new Date(/^\d{4}-\d\d-\d\d(?:[T ]|$)/.test(text) ? text : Number.NaN);
+  if (!Number.isNaN(date.getTime())) return date;
+  throw new InvalidArgumentError("Write a time such as 2027-01-31T09:00:00Z.");
+}
+
+/** For options that may be repeated or comma-separated. */
+export function names(text: string, before: readonly string[] = []): string[] {
+  return [...before, ...text.split(",")];
+}
+
+/** Parses JSON. `source` names it in the error. If it was typed, the shell may have removed the quotes. */
+export function parseJson(text: string, source: string, typed = true): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    const hint = typed ? ` In a shell, enclose it in single quotes: '{"to":"ada"}'.` : "";
+    throw new BadUsageError(`${source} is not valid JSON: ${why}.${hint}`, error);
+  }
+}
+
+// The actor and the reason that a command records in the audit log.
+
+export interface ReasonOptions {
+  readonly reason?: string;
+}
+
+export function reasonOption(): Option {
+  return new Option("--reason <text>", "the reason, recorded in the audit log");
+}
+
+export function actorName(): string {
+  return `cli ${userName()}`;
+}
+
+/** In a container, the user id may have no name. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid?.() ?? "unknown");
+  }
+}
+
+// Ids on the command line: any unambiguous prefix, in either case.
+
+/** An id that begins with the typed prefix. */
+interface Candidate {
+  readonly id: string;
+  /** Distinguishes it from the others: `failed mail.send`. */
+  readonly about: string;
+}
+
+interface IdLookUp {
+  /** `job`, `worker`, `item`. */
+  readonly what: string;
+  /** Finds at most `limit` ids with the prefix, by an index. */
+  readonly find: (prefix: string, limit: number) => Promise<readonly Candidate[]>;
+  readonly notFound: (typed: string) => Error;
+}
+
+/** Ids listed when a prefix is ambiguous. */
+const CANDIDATES_MAX = 10;
+
+/** The full id for a typed prefix. */
+export async function wholeId(typed: string, lookUp: IdLookUp): Promise<string> {
+  const prefix = typedPrefix(typed);
+  const found = prefix === "" ? [] : await lookUp.find(prefix, CANDIDATES_MAX + 1);
+  const exact = found.find(({ id }) => id.toLowerCase() === prefix.toLowerCase());
+  const [first, ...others] = found;
+  if (first === undefined) throw lookUp.notFound(typed);
+  if (exact !== undefined || others.length === 0) return (exact ?? first).id;
+  const candidates = found.slice(0, CANDIDATES_MAX);
+  throw new AmbiguousIdError({
+    what: lookUp.what,
+    prefix,
+    candidates,
+    more: found.length > CANDIDATES_MAX,
+  });
+}

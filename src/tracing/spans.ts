@@ -1,0 +1,214 @@
+/**
+ * Spans, for an application that traces what it does with OpenTelemetry.
+ *
+ * Its API is an optional peer. All copies of it in a process meet in one global, where an application registers who provides
+ * its spans; until there is one, the API is not even loaded, nothing is made and nothing is written. What a provider throws
+ * costs a span, never a job.
+ */
+import { createRequire } from "node:module";
+import type * as Otel from "@opentelemetry/api";
+import { describeError } from "../core/error-record.ts";
+import {
+  formatTraceparent,
+  parseTraceparent,
+  type TraceContext,
+  TRACESTATE_LENGTH_MAX,
+} from "./trace.ts";
+
+const TRACER = "holdfast";
+
+export type SpanKind = "producer" | "consumer" | "internal";
+
+export type SpanFacts = Readonly<Record<string, string | number>>;
+
+export interface NewSpan {
+  readonly name: string;
+  readonly kind: SpanKind;
+  readonly facts?: SpanFacts;
+  /** Where it belongs. Default: to the span that is active, if there is one. */
+  readonly parent?: TraceContext;
+  /** Who it belongs to where no span is active: not every application lets the active one be known. */
+  readonly within?: OpenSpan | null;
+  /** It begins a trace of its own, unless it has a parent: whatever span is active has nothing to do with it. */
+  readonly partition?: boolean;
+}
+
+export interface OpenSpan {
+  /** By this, others belong to it. */
+  readonly trace: TraceContext;
+  /** As log lines name them. */
+  readonly ids: { readonly trace_id: string; readonly span_id: string };
+  /** Runs the body with this as the active span. */
+  run<T>(body: () => T): T;
+  add(facts: SpanFacts): void;
+  fail(error: unknown): void;
+  end(): void;
+}
+
+/** Where all copies of the API meet, by their major version. */
+const GLOBAL = Symbol.for("opentelemetry.js.api.1");
+
+let loaded: typeof Otel | null | undefined;
+
+/** The API, once somebody provides spans; null: nobody does, or it cannot be had from here. */
+function otelApi(): typeof Otel | null {
+  const { [GLOBAL]: meeting } = globalThis as { [GLOBAL]?: { readonly trace?: unknown } };
+  if (meeting?.trace === undefined) return null;
+  if (loaded === undefined) loaded = load();
+  return loaded;
+}
+
+/** At once, and not by an import: the first span would be over before the API was there. */
+function load(): typeof Otel | null {
+  try {
+    return createRequire(import.meta.url)("@opentelemetry/api") as typeof Otel;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether anybody wants to hear of spans. */
+export function isTracing(): boolean {
+  const otel = otelApi();
+  return otel !== null && tracerOf(otel) !== null;
+}
+
+/** Null: nobody traces. */
+export function openSpan(span: NewSpan): OpenSpan | null {
+  const otel = otelApi();
+  const own = otel === null ? null : tracerOf(otel);
+  if (otel === null || own === null) return null;
+  try {
+    const { name, kind, facts = {} } = span;
+    const around = surroundings(otel, span);
+    const options = { kind: KINDS[kind], attributes: { ...facts } };
+    return new ApiSpan(otel, own.startSpan(name, options, around), around);
+  } catch {
+    return null;
+  }
+}
+
+/** Runs the body in a span of its own, which ends with it. */
+export async function inSpan<T>(
+  span: NewSpan,
+  body: (open: OpenSpan | null) => Promise<T>,
+): Promise<T> {
+  const open = openSpan(span);
+  if (open === null) return body(null);
+  try {
+    return await open.run(() => body(open));
+  } catch (error) {
+    open.fail(error);
+    throw error;
+  } finally {
+    open.end();
+  }
+}
+
+/** The trace that goes on here: of the active span, or of the one given where none is active. */
+export function traceHere(within: OpenSpan | null = null): TraceContext | undefined {
+  const otel = otelApi();
+  if (otel === null) return undefined;
+  try {
+    const active = otel.trace.getSpanContext(otel.context.active());
+    const isReal = active !== undefined && otel.isSpanContextValid(active);
+    return isReal ? written(active) : within?.trace;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `SpanKind` of the API, by its numbers: internal 0, producer 3, consumer 4. */
+const KINDS: Readonly<Record<SpanKind, number>> = { internal: 0, producer: 3, consumer: 4 };
+
+const STATUS_ERROR = 2;
+
+/** A provider that stands behind the API's own, which is there before there is one. */
+interface Provider {
+  getTracer(name: string): Otel.Tracer;
+  getDelegateTracer?(name: string): Otel.Tracer | undefined;
+}
+
+function tracerOf(otel: typeof Otel): Otel.Tracer | null {
+  try {
+    const provider: Provider = otel.trace.getTracerProvider();
+    if (provider.getDelegateTracer === undefined) return provider.getTracer(TRACER);
+    return provider.getDelegateTracer(TRACER) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function surroundings(
+  otel: typeof Otel,
+  { parent, within, partition: apart }: NewSpan,
+): Otel.Context {
+  const base = apart === true ? otel.ROOT_CONTEXT : otel.context.active();
+  if (parent !== undefined) {
+    const read = readTrace(otel, parent);
+    return read === null ? base : otel.trace.setSpanContext(base, read);
+  }
+  const isAlone = otel.trace.getSpan(base) === undefined;
+  return isAlone && within instanceof ApiSpan ? within.around : base;
+}
+
+function readTrace(otel: typeof Otel, { traceparent, tracestate }: TraceContext) {
+  const read = parseTraceparent(traceparent);
+  if (read === null) return null;
+  const { traceId, spanId, flags: traceFlags } = read;
+  const state = tracestate === null ? {} : { traceState: otel.createTraceState(tracestate) };
+  return { traceId, spanId, traceFlags, isRemote: true, ...state };
+}
+
+function written({ traceId, spanId, traceFlags, traceState }: Otel.SpanContext): TraceContext {
+  const state = traceState?.serialize() ?? "";
+  const isPassable = state !== "" && state.length <= TRACESTATE_LENGTH_MAX;
+  const traceparent = formatTraceparent({ traceId, spanId, flags: traceFlags });
+  return { traceparent, tracestate: isPassable ? state : null };
+}
+
+class ApiSpan implements OpenSpan {
+  readonly trace: TraceContext;
+  readonly ids: OpenSpan["ids"];
+  /** With this as the active span. */
+  readonly around: Otel.Context;
+  readonly #api: typeof Otel;
+  readonly #span: Otel.Span;
+
+  constructor(otel: typeof Otel, span: Otel.Span, around: Otel.Context) {
+    const names = span.spanContext();
+    this.#api = otel;
+    this.#span = span;
+    this.around = otel.trace.setSpan(around, span);
+    this.trace = written(names);
+    this.ids = { trace_id: names.traceId, span_id: names.spanId };
+  }
+
+  run<T>(body: () => T): T {
+    return this.#api.context.with(this.around, body);
+  }
+
+  add(facts: SpanFacts): void {
+    this.#quietly(() => this.#span.setAttributes({ ...facts }));
+  }
+
+  fail(error: unknown): void {
+    this.#quietly(() => {
+      const { name, message, stack } = describeError(error);
+      this.#span.recordException({ name, message, ...(stack === null ? {} : { stack }) });
+      this.#span.setStatus({ code: STATUS_ERROR, message });
+    });
+  }
+
+  end(): void {
+    this.#quietly(() => this.#span.end());
+  }
+
+  #quietly(tell: () => unknown): void {
+    try {
+      tell();
+    } catch {
+      // A span is lost, and nothing else.
+    }
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * Which trace a job belongs to. Few jobs have one, so it stands in a table of its own, written with the job and deleted with
+ * it; a job without one never touches it.
+ */
+import type { Database } from "../database/database.ts";
+import type { Engine, Row } from "../database/engine.ts";
+import { sql } from "../database/sql.ts";
+import type { TraceContext } from "./trace.ts";
+
+export interface TracesStore {
+  /** The traces of those of these jobs that have one, in no order. */
+  list(ids: readonly string[]): Promise<JobTrace[]>;
+}
+
+export class SqlTraces implements TracesStore {
+  readonly #engine: Engine;
+
+  constructor({ engine }: Database) {
+    this.#engine = engine;
+  }
+
+  async list(ids: readonly string[]): Promise<JobTrace[]> {
+    const real = ids.filter((id) => this.#engine.mayBeId(id));
+    if (real.length === 0) return [];
+    return this.#engine.all<JobTrace>(sql`
+      select job_id as id, traceparent, tracestate
+        from holdfast.job_trace
+       where ${this.#engine.among(sql`job_id`, real)}`);
+  }
+}
+
+export interface JobTrace extends TraceContext {
+  readonly id: string;
+}
+
+/** The rows of the jobs that have a trace. */
+export function traceRows(
+  jobs: readonly { readonly id: string; readonly trace?: TraceContext }[],
+): Row[] {
+  return jobs.flatMap(({ id, trace }) => {
+    if (trace === undefined) return [];
+    const { traceparent, tracestate } = trace;
+    return [{ job_id: id, traceparent, tracestate }];
+  });
+}

@@ -1,0 +1,357 @@
+/** The worker's side of its lease renewer: one in a thread, or one in a loop on this thread. */
+import { once } from "node:events";
+import { url as debuggerUrl } from "node:inspector";
+import {
+  MessageChannel,
+  type MessagePort,
+  receiveMessageOnPort,
+  Worker as Thread,
+} from "node:worker_threads";
+import { programFile } from "../core/files.ts";
+import type { Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { type Runtime, systemRuntime, type Timer } from "../core/runtime.ts";
+import type { Database } from "../database/database.ts";
+import type { StoreAddress } from "../database/engine.ts";
+import type { JobsStore } from "../jobs/store.ts";
+import type { WorkersStore } from "../registry/store.ts";
+import type { HeartbeatWrite, WorkerVitals } from "../registry/worker-record.ts";
+import type { FromRenewer, LeaseRenewerThreadData, ToRenewer } from "./lease-renewer-thread.ts";
+import {
+  type LeaseList,
+  LeaseRenewer,
+  type LeaseRenewerSettings,
+  pack,
+  type Report,
+  SharedWithRenewer,
+} from "./lease-renewer.ts";
+
+/** The parts of the store that are used here. */
+interface Stores {
+  readonly db: Database;
+  readonly jobs: JobsStore;
+  readonly workers: WorkersStore;
+}
+
+export interface LeaseRenewerHost {
+  hold(leases: LeaseList, sentAt: number): void;
+  limit(id: string, stopAt: number): void;
+  drop(leases: LeaseList): void;
+  /** Drops leases that somebody is about to end. Resolves when no renewal of them is under way. */
+  rest(leases: LeaseList): Promise<void>;
+  /** Says that the main thread is alive. */
+  progress(): void;
+  /** What the next signs of life tell about the worker. */
+  vitals(vitals: WorkerVitals): void;
+  /** Gives a sign of life at once, to hear what is wanted of the worker. */
+  heartbeatNow(): void;
+  /** Handles reports that have arrived but were not delivered because the event loop was blocked. */
+  catchUp(): void;
+  /** Since when the database has not answered a renewal, on the monotonic clock; null: it has. */
+  unansweredSince(): number | null;
+  stop(): Promise<void>;
+}
+
+interface HostParts {
+  readonly store: Stores;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly settings: LeaseRenewerSettings;
+  readonly report: (report: Report) => void;
+  /** What came back with a sign of life. */
+  readonly beat: (beat: HeartbeatWrite | null) => void;
+  /** The leases that are held now, for a lease renewer that takes over from one that died. */
+  readonly held: () => LeaseList;
+}
+
+function startLoop(
+  { store, runtime, logger, settings, report, beat }: HostParts,
+  name = "keeper",
+): LeaseRenewerHost {
+  let progress = 0;
+  let unansweredSince: number | null = null;
+  const renewer = new LeaseRenewer({
+    store: {
+      extend: (fences, leaseMs) => store.jobs.extend(fences, leaseMs),
+      beat: (id, vitals, queues) => store.workers.beat(id, vitals, queues),
+    },
+    runtime,
+    settings,
+    report,
+    beat,
+    progress: () => progress,
+    unanswered: (since) => void (unansweredSince = since),
+  });
+  const loop = new Loop({ name, runtime, logger, once: () => renewer.once() });
+  return {
+    hold: (leases, sentAt) => renewer.hold(leases, sentAt),
+    limit: (id, stopAt) => renewer.limit(id, stopAt),
+    drop: (leases) => renewer.drop(leases),
+    rest: (leases) => renewer.rest(leases),
+    progress: () => void (progress += 1),
+    vitals: (vitals) => renewer.tell(vitals),
+    heartbeatNow() {
+      renewer.heartbeatNow();
+      loop.wake();
+    },
+    catchUp: () => {},
+    unansweredSince: () => unansweredSince,
+    stop: () => loop.stop(),
+  };
+}
+
+interface LeaseRenewerThread {
+  readonly thread: Thread;
+  readonly port: MessagePort;
+  readonly shared: SharedWithRenewer;
+}
+
+/** What the lease renewer throws away is little; without a limit a thread's share grows to what the whole process gets. */
+const YOUNG_MB_MAX = 2;
+
+/** An idle worker has nothing to do for longer than it may be blocked. */
+const ALIVE_EVERY_MS = 250;
+
+function openThread(settings: LeaseRenewerSettings, address: StoreAddress): LeaseRenewerThread {
+  const { port1: port, port2 } = new MessageChannel();
+  const shared = new SharedWithRenewer();
+  const workerData: LeaseRenewerThreadData = {
+    address,
+    settings,
+    shared: shared.buffer,
+    port: port2,
+  };
+  const thread = new Thread(programFile("worker/lease-renewer-thread"), {
+    workerData,
+    ...threadArguments(process.execArgv),
+    transferList: [port2],
+    name: "holdfast-keeper",
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB_MAX },
+  });
+  return { thread, port, shared };
+}
+
+/** What it is told before it is ready, it hears when it is, in a process that may be blocked by then. */
+function startThread(
+  { runtime, settings, logger, report, beat }: HostParts,
+  address: StoreAddress,
+  { onReady, onEnd }: { readonly onReady: () => void; readonly onEnd: () => void },
+): LeaseRenewerHost {
+  const { thread, port, shared } = openThread(settings, address);
+  let isReady = false;
+  let stopping = false;
+  const asks = new Asks();
+  thread.on("error", (error: unknown) =>
+    logger.error({ err: error }, "the keeper's thread failed"),
+  );
+  thread.on("exit", () => {
+    timer?.cancel();
+    asks.answerAll(); // whatever it was renewing, it is not any more
+    if (!stopping) onEnd();
+  });
+  const send = (message: ToRenewer): void => port.postMessage(message);
+  const hear = (message: FromRenewer): void => {
+    if (message.kind === "ready") {
+      isReady = true;
+      onReady();
+    }
+    if (message.kind === "report") report(message.report);
+    if (message.kind === "beat") beat(message.beat);
+    if (message.kind === "rested") asks.answer(message.ask);
+    if (message.kind === "log") logger[message.level]({ thread: "keeper" }, message.message);
+  };
+  const catchUp = (): void => {
+    for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {
+      hear(next.message as FromRenewer);
+    }
+  };
+  let timer: Timer | null = null;
+  const sayAlive = (): void => {
+    shared.isDebugged = debuggerUrl() !== undefined;
+    shared.addProgress();
+    timer = runtime.timer(ALIVE_EVERY_MS, sayAlive, "background");
+  };
+  sayAlive();
+  port.on("message", hear);
+  port.unref(); // The worker's own loops keep the process alive, not its keeper.
+  thread.unref();
+  return {
+    hold: (leases, sentAt) => send({ kind: "hold", leases: pack(leases), sentAt }),
+    limit: (id, stopAt) => send({ kind: "limit", id, stopAt }),
+    drop: (leases) => send({ kind: "drop", leases: pack(leases) }),
+    async rest(leases) {
+      // Before it is ready it renews nothing, and the database may keep it from getting ready for long.
+      if (!isReady) catchUp();
+      if (isReady) await asks.wait((ask) => send({ kind: "rest", leases: pack(leases), ask }));
+      else send({ kind: "drop", leases: pack(leases) });
+    },
+    progress: () => shared.addProgress(),
+    vitals: (vitals) => send({ kind: "vitals", vitals }),
+    heartbeatNow: () => send({ kind: "beat" }),
+    catchUp,
+    unansweredSince: () => shared.unansweredSince,
+    async stop() {
+      stopping = true;
+      thread.ref();
+      const exited = once(thread, "exit");
+      if (isReady) send({ kind: "stop" });
+      else await thread.terminate();
+      await exited;
+      port.close();
+    },
+  };
+}
+
+/** Questions to the thread that it has not answered yet. */
+class Asks {
+  readonly #waiting = new Map<number, () => void>();
+  #asked = 0;
+
+  wait(send: (ask: number) => void): Promise<void> {
+    this.#asked += 1;
+    const ask = this.#asked;
+    return new Promise((resolve) => {
+      this.#waiting.set(ask, resolve);
+      send(ask);
+    });
+  }
+
+  answer(ask: number): void {
+    this.#waiting.get(ask)?.();
+    this.#waiting.delete(ask);
+  }
+
+  answerAll(): void {
+    for (const ask of this.#waiting.keys()) this.answer(ask);
+  }
+}
+
+const CODE_ON_THE_COMMAND_LINE = new Set(["-e", "--eval", "-p", "--print", "-pe"]);
+
+/**
+ * A thread is a file: what says how to read code from the command line would keep it from starting. Otherwise it
+ * inherits what the process was given, some of which could not be said again.
+ */
+function threadArguments(given: readonly string[]): { execArgv?: string[] } {
+  const isForCode = (argument: string, index: number): boolean =>
+    argument.startsWith("--input-type") ||
+    CODE_ON_THE_COMMAND_LINE.has(argument) ||
+    CODE_ON_THE_COMMAND_LINE.has(given[index - 1] ?? "");
+  if (!given.some(isForCode)) return {};
+  return { execArgv: given.filter((argument, index) => !isForCode(argument, index)) };
+}
+
+// Which lease renewer a worker has: a thread where the store allows one, a loop on this thread otherwise.
+//
+// A worker at rest holds no lease and gives its signs of life from here: the thread costs a fifth of its memory. It is
+// started before the first job is, which may block this thread from then on.
+
+export function startLeaseRenewer(parts: HostParts): LeaseRenewerHost {
+  const { store, runtime, logger } = parts;
+  if (store.db.address !== null && runtime === systemRuntime) {
+    return new LateThread(parts, store.db.address);
+  }
+  logger.info(
+    { store: store.db.name },
+    "leases are renewed on the main thread: a task that blocks the event loop for a lease will lose its job",
+  );
+  return startLoop(parts);
+}
+
+/** Until the thread is ready, both of them keep: to renew a lease twice is to renew it. */
+class LateThread implements LeaseRenewerHost {
+  readonly #parts: HostParts;
+  readonly #address: StoreAddress;
+  #loop: LeaseRenewerHost | null;
+  #thread: LeaseRenewerHost | null = null;
+  #vitals: WorkerVitals | null = null;
+  /** It was started once; one that died would most likely die again. */
+  #isStarted = false;
+  /** The thread is ready, and the loop was told to stop. */
+  #isAlone = false;
+
+  constructor(parts: HostParts, address: StoreAddress) {
+    this.#parts = parts;
+    this.#address = address;
+    this.#loop = startLoop(parts, "keeper at rest");
+  }
+
+  hold(leases: LeaseList, sentAt: number): void {
+    if (!this.#isStarted) this.#startThread();
+    for (const renewer of this.#both()) renewer.hold(leases, sentAt);
+  }
+
+  limit(id: string, stopAt: number): void {
+    for (const renewer of this.#both()) renewer.limit(id, stopAt);
+  }
+
+  drop(leases: LeaseList): void {
+    for (const renewer of this.#both()) renewer.drop(leases);
+  }
+
+  async rest(leases: LeaseList): Promise<void> {
+    await Promise.all(this.#both().map((renewer) => renewer.rest(leases)));
+  }
+
+  progress(): void {
+    this.#loop?.progress();
+    this.#thread?.progress();
+  }
+
+  vitals(vitals: WorkerVitals): void {
+    this.#vitals = vitals;
+    for (const renewer of this.#both()) renewer.vitals(vitals);
+  }
+
+  heartbeatNow(): void {
+    (this.#loop ?? this.#thread)?.heartbeatNow();
+  }
+
+  catchUp(): void {
+    this.#thread?.catchUp();
+  }
+
+  /** While there are two, both renew: what one of them was not told, the other was not either. */
+  unansweredSince(): number | null {
+    const since = this.#both().map(
+      (renewer) => renewer.unansweredSince() ?? Number.POSITIVE_INFINITY,
+    );
+    const first = Math.min(...since);
+    return first === Number.POSITIVE_INFINITY ? null : first;
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#both().map((renewer) => renewer.stop()));
+  }
+
+  #both(): LeaseRenewerHost[] {
+    return [this.#loop, this.#thread].filter((renewer) => renewer !== null);
+  }
+
+  #startThread(): void {
+    this.#isStarted = true;
+    const onReady = (): void => void this.#endLoop();
+    const onEnd = (): void => this.#goOnWithout();
+    this.#thread = startThread(this.#parts, this.#address, { onReady, onEnd });
+    if (this.#vitals !== null) this.#thread.vitals(this.#vitals);
+  }
+
+  /** Whoever is about to end a lease waits for what the loop has under way, so it is one of them until it has stopped. */
+  async #endLoop(): Promise<void> {
+    const loop = this.#loop;
+    this.#isAlone = true;
+    this.#parts.logger.debug({}, "the keeper's thread is ready");
+    await loop?.stop();
+    if (this.#loop === loop) this.#loop = null;
+  }
+
+  #goOnWithout(): void {
+    const { logger, held } = this.#parts;
+    logger.warn({}, "the keeper's thread ended; leases are renewed on the main thread from now on");
+    this.#thread = null;
+    if (!this.#isAlone) return; // the loop has them all
+    this.#loop = startLoop(this.#parts);
+    this.#loop.hold(held(), 0); // sent long ago: due at once
+    if (this.#vitals !== null) this.#loop.vitals(this.#vitals);
+  }
+}

@@ -1,0 +1,138 @@
+/** The lease renewer in a thread of its own. Started by keeper-host.ts, which sends it leases and receives its reports. */
+import { isMainThread, type MessagePort, workerData } from "node:worker_threads";
+import type { Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { systemRuntime } from "../core/runtime.ts";
+import type { StoreAddress } from "../database/engine.ts";
+import type { HeartbeatWrite, WorkerVitals } from "../registry/worker-record.ts";
+import { openLeaseRenewerStore } from "./lease-renewer-store.ts";
+import {
+  LeaseRenewer,
+  type LeaseRenewerSettings,
+  type PackedLeases,
+  type Report,
+  SharedWithRenewer,
+  unpack,
+} from "./lease-renewer.ts";
+import { endBlockedProcess, Watchdog } from "./watchdog.ts";
+
+export interface LeaseRenewerThreadData {
+  readonly address: StoreAddress;
+  readonly settings: LeaseRenewerSettings;
+  readonly shared: SharedArrayBuffer;
+  readonly port: MessagePort;
+}
+
+export type ToRenewer =
+  | { readonly kind: "hold"; readonly leases: PackedLeases; readonly sentAt: number }
+  | { readonly kind: "limit"; readonly id: string; readonly stopAt: number }
+  | { readonly kind: "drop"; readonly leases: PackedLeases }
+  | { readonly kind: "rest"; readonly leases: PackedLeases; readonly ask: number }
+  | { readonly kind: "vitals"; readonly vitals: WorkerVitals }
+  | { readonly kind: "beat" }
+  | { readonly kind: "stop" };
+
+export type FromRenewer =
+  | { readonly kind: "ready" }
+  | { readonly kind: "report"; readonly report: Report }
+  | { readonly kind: "beat"; readonly beat: HeartbeatWrite | null }
+  | { readonly kind: "rested"; readonly ask: number }
+  | { readonly kind: "log"; readonly level: keyof Logger; readonly message: string };
+
+/** Log lines go through the main thread's logger: there is one, and it may be the user's. */
+function forwardingLogger(send: (message: FromRenewer) => void): Logger {
+  const forward = (level: keyof Logger) => (_facts: object, message: string) =>
+    send({ kind: "log", level, message });
+  return {
+    debug: forward("debug"),
+    info: forward("info"),
+    warn: forward("warn"),
+    error: forward("error"),
+  };
+}
+
+function main(data: LeaseRenewerThreadData): void {
+  const { port } = data;
+  const send = (message: FromRenewer): void => port.postMessage(message);
+  process.removeAllListeners("warning"); // Node's own would print them beside the log.
+  process.on("warning", ({ message }) => send({ kind: "log", level: "warn", message }));
+  let renewer: LeaseRenewer | null = null;
+  const loop = new Loop({
+    name: "keeper",
+    runtime: systemRuntime,
+    logger: forwardingLogger(send),
+    saysOutages: false,
+    // A database that is away when the thread is started is met like one that goes away later: it is tried again.
+    once: async () => (renewer ??= await openLeaseRenewer(data, send, loop)).once(),
+  });
+}
+
+/** Opens the store once more, and hears what was said meanwhile. */
+async function openLeaseRenewer(
+  { address, settings, shared: buffer, port }: LeaseRenewerThreadData,
+  send: (message: FromRenewer) => void,
+  loop: Loop,
+): Promise<LeaseRenewer> {
+  const store = await openLeaseRenewerStore(address, systemRuntime);
+  const shared = new SharedWithRenewer(buffer);
+  const renewer = new LeaseRenewer({
+    store,
+    runtime: systemRuntime,
+    settings,
+    progress: () => shared.progress,
+    unanswered: (since) => void (shared.unansweredSince = since),
+    report: (report) => send({ kind: "report", report }),
+    beat: (beat) => send({ kind: "beat", beat }),
+  });
+  port.on("message", (message: ToRenewer) => {
+    switch (message.kind) {
+      case "hold":
+        return renewer.hold(unpack(message.leases), message.sentAt);
+      case "limit":
+        return renewer.limit(message.id, message.stopAt);
+      case "drop":
+        return renewer.drop(unpack(message.leases));
+      case "rest":
+        return void renewer
+          .rest(unpack(message.leases))
+          .then(() => send({ kind: "rested", ask: message.ask }));
+      case "vitals":
+        return renewer.tell(message.vitals);
+      case "beat":
+        renewer.heartbeatNow();
+        return loop.wake();
+      case "stop":
+        return void loop
+          .stop()
+          .then(() => store.close())
+          .then(() => port.close());
+    }
+  });
+  if (settings.endBlocked) watch(renewer, shared, settings);
+  send({ kind: "ready" });
+  return renewer;
+}
+
+function watch(
+  renewer: LeaseRenewer,
+  shared: SharedWithRenewer,
+  settings: LeaseRenewerSettings,
+): void {
+  const { worker, blockedMsMax: limitMs } = settings;
+  const watchdog = new Watchdog({
+    limitMs,
+    watched: { progress: () => shared.progress, isDebugged: () => shared.isDebugged },
+    now: systemRuntime.monotonic(),
+  });
+  const look = (): void => {
+    if (watchdog.look(systemRuntime.monotonic())) {
+      endBlockedProcess({ limitMs, worker, jobs: renewer.jobs });
+    }
+    lookLater();
+  };
+  // In the background: the thread ends when its port is closed.
+  const lookLater = (): void => void systemRuntime.timer(watchdog.lookMs, look, "background");
+  lookLater();
+}
+
+if (!isMainThread) main(workerData as LeaseRenewerThreadData);

@@ -1,0 +1,418 @@
+/** What a worker can be told, with its defaults, checked before anything starts. */
+import {
+  DAY,
+  list,
+  modulePath,
+  name,
+  SECOND,
+  setting,
+  settled,
+  span,
+  type ValuesOf,
+  whole,
+  yesOrNo,
+} from "../config/kind.ts";
+import { type Duration, toMs } from "../core/duration.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { type FinalStatus, finalStatuses } from "../core/job.ts";
+import { checkName } from "../core/name.ts";
+import { checkBoolean, checkKnown, checkList, checkWhole, shownNumber } from "../core/options.ts";
+import { type AnyTask, type Task, taskMap } from "../core/task.ts";
+import { DEFAULT_CRASHES_MAX, DEFAULT_GRACE, DEFAULT_LEASE, LEASE_MS_MIN } from "../jobs/leases.ts";
+import { SLOTS_MAX } from "../registry/worker-record.ts";
+import type { AnyWorkflow } from "../workflows/workflow.ts";
+
+export interface WorkerOptions {
+  readonly tasks: readonly AnyTask[];
+  /** Workflows whose items it moves when their time in a state is over, or when the jobs they wait for have ended. */
+  readonly workflows?: readonly AnyWorkflow[];
+  /** The first part of the worker's id. Default: "worker". */
+  readonly name?: string;
+  /** Default: the queues that the tasks name. */
+  readonly queues?: readonly string[];
+  /** Jobs at once. Default 10. */
+  readonly concurrency?: number;
+  /** How long a job stays ours without a sign of life. Default 30 s. */
+  readonly lease?: Duration;
+  /** The share of the lease after which it is renewed. Default 0.5. */
+  readonly extendAt?: number;
+  /** How often an idle worker looks even if nothing woke it. Default 10 s. */
+  readonly poll?: Duration;
+  /** How often chores are done: promoting, reclaiming, pruning. Default 1 s. */
+  readonly maintenanceInterval?: Duration;
+  /** How long after its end a lease is left alone. Default 2 s. */
+  readonly grace?: Duration;
+  /** After this many lost leases a job is poison. Default 3. */
+  readonly maxCrashes?: number;
+  /** How long a task may block the event loop before its jobs are given up. Default: ten leases, at least 10 s. */
+  readonly maxBlock?: Duration;
+  /**
+   * True: a watchdog thread ends the process, with a line on stderr and SIGKILL, when a task has blocked the event loop for
+   * longer than `maxBlock`. Nothing else could, and a supervisor starts it again. False: its jobs are given up, and the process stays
+   * blocked. Default true.
+   */
+  readonly endBlocked?: boolean;
+  /** How long a stopping worker waits for its jobs. Default 30 s. */
+  readonly shutdown?: Duration;
+  /**
+   * True: SIGTERM and SIGINT close Holdfast, so that running jobs finish, and then end the process with 0; a second signal
+   * ends it at once. For programs without signal handlers of their own; those call `close()`. Default false.
+   */
+  readonly signals?: boolean;
+  /** How many workers of this name may be active at once, in all processes; the database sees to it. Default: any number. */
+  readonly slots?: number;
+  /** When all slots are taken: fail, or wait and take over when one becomes free. Default "refuse". */
+  readonly onConflict?: "refuse" | "standby";
+  /** How often the worker gives a sign of life. Default 10 s. */
+  readonly heartbeat?: Duration;
+  /** Without a sign of life for so long a worker counts as dead. Default 30 s. */
+  readonly heartbeatTimeout?: Duration;
+  /** The same for one that is stopping. Default 60 s. */
+  readonly stoppingTimeout?: Duration;
+  /** Which build this is. Default: the git commit, else BUILD_ID. */
+  readonly version?: string;
+  /** How long finished jobs are kept. Default 7 days, failed ones 30. */
+  readonly retention?: Partial<Record<FinalStatus, Duration>>;
+}
+
+export interface WorkerSettings {
+  readonly tasks: ReadonlyMap<string, Task>;
+  readonly workflows: readonly AnyWorkflow[];
+  readonly name: string;
+  readonly queues: readonly string[];
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly extendAt: number;
+  readonly pollMs: number;
+  readonly maintenanceMs: number;
+  readonly graceMs: number;
+  readonly crashesMax: number;
+  readonly blockedMsMax: number;
+  readonly endBlocked: boolean;
+  readonly shutdownMs: number;
+  readonly signals: boolean;
+  readonly slots: number | null;
+  readonly onConflict: "refuse" | "standby";
+  readonly heartbeatMs: number;
+  readonly staleMs: number;
+  readonly hungMs: number;
+  readonly version: string;
+  readonly keepMs: Record<FinalStatus, number>;
+}
+
+const CONCURRENCY = { least: 1, most: 1_000 };
+
+const QUEUES_MAX = 64;
+
+const CRASHES = { least: 1, most: 1_000 };
+
+const SLOTS = { least: 1, most: SLOTS_MAX };
+
+/** The shortest interval of a loop. */
+const LOOP_MS_MIN = 10;
+
+const STALE_MS = 30_000;
+
+const HUNG_MS = 60_000;
+
+/** Trust in a lease ends at nine tenths of it: a renewal has to be back by then. */
+const EXTEND_AT_MAX = 0.8;
+
+const BLOCKED_LEASES = 10;
+
+/** With short leases too, a process that is busy starting up is not taken for one that is blocked. */
+const BLOCKED_MS_MIN = 10_000;
+
+/** A worker that misses one heartbeat is not dead yet. */
+export const HEARTBEATS_PER_STALE = 2;
+
+const KNOWN = new Set(
+  (
+    "tasks workflows name queues concurrency lease extendAt poll maintenanceInterval grace maxCrashes maxBlock endBlocked shutdown retention " +
+    "signals slots onConflict heartbeat heartbeatTimeout stoppingTimeout version"
+  ).split(" "),
+);
+
+/** The build is that of the process, unless the worker says another. */
+export function checkWorkerOptions(options: WorkerOptions, version: string): WorkerSettings {
+  checkKnown(options, KNOWN);
+  const tasks = checkTasks(options.tasks ?? []);
+  const leaseMs = toMs("lease", options.lease ?? workerSettings.lease.initial, {
+    min: LEASE_MS_MIN,
+  });
+  const { retention = {} } = options;
+  checkKnown(retention, new Set(finalStatuses), { field: "retention", example: '{ done: "7d" }' });
+  return {
+    tasks,
+    workflows: checkList("workflows", options.workflows ?? []),
+    name: checkName("name", options.name ?? workerSettings.name.initial),
+    queues: checkQueues(options.queues ?? [...tasks.values()].map((task) => task.queue)),
+    concurrency: checkWhole(
+      "concurrency",
+      options.concurrency ?? workerSettings.concurrency.initial,
+      CONCURRENCY,
+    ),
+    leaseMs,
+    extendAt: checkShare("extendAt", options.extendAt ?? 0.5),
+    pollMs: toMs("poll", options.poll ?? workerSettings.poll.initial, { min: LOOP_MS_MIN }),
+    maintenanceMs: toMs(
+      "maintenanceInterval",
+      options.maintenanceInterval ?? workerSettings.maintenanceInterval.initial,
+      {
+        min: LOOP_MS_MIN,
+      },
+    ),
+    graceMs: toMs("grace", options.grace ?? workerSettings.grace.initial),
+    crashesMax: checkWhole(
+      "maxCrashes",
+      options.maxCrashes ?? workerSettings.maxCrashes.initial,
+      CRASHES,
+    ),
+    blockedMsMax: toMs(
+      "maxBlock",
+      options.maxBlock ?? Math.max(leaseMs * BLOCKED_LEASES, BLOCKED_MS_MIN),
+      { min: leaseMs },
+    ),
+    endBlocked: checkBoolean("endBlocked", options.endBlocked ?? true),
+    shutdownMs: toMs("shutdown", options.shutdown ?? workerSettings.shutdown.initial),
+    signals: checkBoolean("signals", options.signals ?? false),
+    ...checkRegistration(options, version),
+    keepMs: {
+      done: toMs("retention.done", retention.done ?? workerSettings.retentionDone.initial),
+      cancelled: toMs(
+        "retention.cancelled",
+        retention.cancelled ?? workerSettings.retentionCancelled.initial,
+      ),
+      failed: toMs("retention.failed", retention.failed ?? workerSettings.retentionFailed.initial),
+    },
+  };
+}
+
+type Registration = Pick<
+  WorkerSettings,
+  "slots" | "onConflict" | "heartbeatMs" | "staleMs" | "hungMs" | "version"
+>;
+
+function checkRegistration(options: WorkerOptions, version: string): Registration {
+  const { slots, onConflict = "refuse" } = options;
+  if (onConflict !== "refuse" && onConflict !== "standby") {
+    throw new InvalidArgumentError({ field: "onConflict", problem: 'give "refuse" or "standby".' });
+  }
+  const heartbeatMs = toMs("heartbeat", options.heartbeat ?? workerSettings.heartbeat.initial, {
+    min: LOOP_MS_MIN,
+  });
+  const min = heartbeatMs * HEARTBEATS_PER_STALE;
+  return {
+    slots: slots === undefined ? null : checkWhole("slots", slots, SLOTS),
+    onConflict,
+    heartbeatMs,
+    staleMs: toMs("heartbeatTimeout", options.heartbeatTimeout ?? Math.max(min, STALE_MS), { min }),
+    hungMs: toMs("stoppingTimeout", options.stoppingTimeout ?? Math.max(min, HUNG_MS), { min }),
+    version: checkName("version", options.version ?? version),
+  };
+}
+
+function checkTasks(tasks: readonly AnyTask[]): Map<string, Task> {
+  const map = taskMap(tasks);
+  if (map.size > 0) return map;
+  throw new InvalidArgumentError({
+    field: "tasks",
+    problem: "a worker needs at least one task, made with defineTask().",
+  });
+}
+
+function checkQueues(queues: readonly string[]): string[] {
+  const names = [...new Set(queues.map((queue) => checkName("queues", queue)))];
+  if (names.length > 0 && names.length <= QUEUES_MAX) return names;
+  throw new InvalidArgumentError({ field: "queues", problem: `name 1 to ${QUEUES_MAX} queues.` });
+}
+
+function checkShare(field: string, share: number): number {
+  if (typeof share === "number" && share >= 0.1 && share <= EXTEND_AT_MAX) return share;
+  const problem = `must be from 0.1 to ${EXTEND_AT_MAX}, not ${shownNumber(share)}.`;
+  throw new InvalidArgumentError({ field, problem });
+}
+
+// How jobs run: the same options as settings of a service.
+
+export const workerSettings = {
+  tasks: setting({
+    group: "Worker",
+    env: ["HOLDFAST_TASKS"],
+    flag: "--tasks <file>",
+    file: "tasks",
+    kind: modulePath(),
+    initial: null,
+    about: "The module that exports the tasks.",
+    isPath: true,
+  }),
+  queues: setting({
+    group: "Worker",
+    env: ["HOLDFAST_QUEUES"],
+    flag: "--queue <names>",
+    file: "queues",
+    kind: list(name(), QUEUES_MAX),
+    initial: null,
+    about: "Comma-separated queues to work on (default: the queues of the tasks).",
+  }),
+  concurrency: settled({
+    group: "Worker",
+    env: ["MAX_CONCURRENT_JOBS"],
+    flag: "--concurrency <n>",
+    file: "concurrency",
+    kind: whole(CONCURRENCY.least, CONCURRENCY.most),
+    initial: 10,
+    about: "Maximum number of jobs that run at once in each process.",
+  }),
+  name: settled({
+    group: "Worker",
+    env: ["HOLDFAST_WORKER_NAME"],
+    flag: "--name <name>",
+    file: "name",
+    kind: name(),
+    initial: "worker",
+    about: "The first part of the worker's id.",
+  }),
+  poll: settled({
+    group: "Worker",
+    env: ["POLL_INTERVAL_MS"],
+    flag: "--poll <duration>",
+    file: "poll",
+    kind: span({ least: LOOP_MS_MIN }),
+    initial: 10 * SECOND,
+    about: "How often to poll for jobs when no notification arrives.",
+  }),
+  shutdown: settled({
+    group: "Worker",
+    env: ["SHUTDOWN_TIMEOUT_MS"],
+    flag: "--shutdown <duration>",
+    file: "shutdown",
+    kind: span({ most: DAY }),
+    initial: 30 * SECOND,
+    about: "How long to wait for running jobs at shutdown.",
+  }),
+  lease: settled({
+    group: "Worker",
+    env: ["HOLDFAST_LEASE"],
+    flag: "--lease <duration>",
+    file: "lease",
+    kind: span({ least: LEASE_MS_MIN }),
+    initial: toMs("lease", DEFAULT_LEASE),
+    about: "How long a claimed job stays leased unless the worker renews it.",
+  }),
+  maintenanceInterval: settled({
+    group: "Worker",
+    env: ["HOLDFAST_MAINTENANCE_INTERVAL"],
+    flag: "--maintenance-interval <duration>",
+    file: "maintenanceInterval",
+    kind: span({ least: LOOP_MS_MIN }),
+    initial: SECOND,
+    about: "How often maintenance runs.",
+  }),
+  grace: settled({
+    group: "Worker",
+    env: ["HOLDFAST_GRACE"],
+    flag: "--grace <duration>",
+    file: "grace",
+    kind: span({}),
+    initial: toMs("grace", DEFAULT_GRACE),
+    about: "How long to wait before reclaiming a job whose lease has expired.",
+  }),
+  maxCrashes: settled({
+    group: "Worker",
+    env: ["HOLDFAST_MAX_CRASHES"],
+    flag: "--max-crashes <n>",
+    file: "maxCrashes",
+    kind: whole(CRASHES.least, CRASHES.most),
+    initial: DEFAULT_CRASHES_MAX,
+    about: "Number of lost leases after which a job fails as poison.",
+  }),
+  slots: setting({
+    group: "Worker",
+    env: ["HOLDFAST_SLOTS"],
+    flag: "--slots <n>",
+    file: "slots",
+    kind: whole(SLOTS.least, SLOTS.most),
+    initial: null,
+    about: "Maximum number of active workers with this name (default: no limit).",
+  }),
+  standby: settled({
+    group: "Worker",
+    env: ["HOLDFAST_STANDBY"],
+    flag: "--standby",
+    file: "standby",
+    kind: yesOrNo(),
+    initial: false,
+    about: "When all slots are taken, wait for a free one instead of failing.",
+  }),
+  heartbeat: settled({
+    group: "Worker",
+    env: ["HOLDFAST_HEARTBEAT"],
+    flag: "--heartbeat <duration>",
+    file: "heartbeat",
+    kind: span({ least: LOOP_MS_MIN }),
+    initial: 10 * SECOND,
+    about: "How often to send a heartbeat.",
+  }),
+  heartbeatTimeout: setting({
+    group: "Worker",
+    env: ["HOLDFAST_HEARTBEAT_TIMEOUT"],
+    flag: "--heartbeat-timeout <duration>",
+    file: "heartbeatTimeout",
+    kind: span({ least: LOOP_MS_MIN }),
+    initial: null,
+    about:
+      "Mark a worker dead after this long without a heartbeat (default: 30s, at least two heartbeats).",
+  }),
+  stoppingTimeout: setting({
+    group: "Worker",
+    env: ["HOLDFAST_STOPPING_TIMEOUT"],
+    flag: "--stopping-timeout <duration>",
+    file: "stoppingTimeout",
+    kind: span({ least: LOOP_MS_MIN }),
+    initial: null,
+    about:
+      "Mark a stopping worker dead after this long without a heartbeat (default: 60s, at least two heartbeats).",
+  }),
+  retentionDone: settled({
+    group: "Worker",
+    env: ["HOLDFAST_RETENTION_DONE"],
+    flag: null,
+    file: "retention.done",
+    kind: span({}),
+    initial: 7 * DAY,
+    about: "How long to keep done jobs.",
+  }),
+  retentionFailed: settled({
+    group: "Worker",
+    env: ["HOLDFAST_RETENTION_FAILED"],
+    flag: null,
+    file: "retention.failed",
+    kind: span({}),
+    initial: 30 * DAY,
+    about: "How long to keep failed jobs (dead letters).",
+  }),
+  retentionCancelled: settled({
+    group: "Worker",
+    env: ["HOLDFAST_RETENTION_CANCELLED"],
+    flag: null,
+    file: "retention.cancelled",
+    kind: span({}),
+    initial: 7 * DAY,
+    about: "How long to keep cancelled jobs.",
+  }),
+};
+
+/** The options of a worker with these settings. All have the same names, but for `standby` and `retention`. */
+export function workerOptionsFrom(
+  settings: ValuesOf<typeof workerSettings>,
+): Omit<WorkerOptions, "tasks"> {
+  const { standby, retentionDone, retentionFailed, retentionCancelled } = settings;
+  const keys = Object.keys(workerSettings) as (keyof typeof workerSettings)[];
+  const same = keys.filter((key) => key !== "tasks" && KNOWN.has(key) && settings[key] !== null);
+  return {
+    ...Object.fromEntries(same.map((key) => [key, settings[key]])),
+    ...(standby ? { onConflict: "standby" } : {}),
+    retention: { done: retentionDone, failed: retentionFailed, cancelled: retentionCancelled },
+  };
+}

@@ -1,0 +1,439 @@
+/**
+ * A worker's work under one id: from its registration until its row is closed.
+ *
+ * A few loops of one shape around its turns, and how they start and stop. It never writes SQL and decides nothing about a
+ * job's state: it reports outcomes, and the store moves the rows.
+ */
+import { type HoldfastError, ShuttingDownError, WorkerEvictedError } from "../core/errors.ts";
+import { makeIds } from "../core/id.ts";
+import { type Logger, silentLogger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import { type Gauge, type Runtime, sleep, type Timer } from "../core/runtime.ts";
+import type { Context } from "../core/task.ts";
+import { withinLimit } from "../core/wait.ts";
+import type { Hint } from "../database/engine.ts";
+import type { LocksStore } from "../locks/store.ts";
+import type { WorkersStore } from "../registry/store.ts";
+import type {
+  DesiredState,
+  HeartbeatWrite,
+  Registered,
+  WorkerVitals,
+} from "../registry/worker-record.ts";
+import type { TracesStore } from "../tracing/store.ts";
+import { ItemMaintenance } from "../workflows/maintenance.ts";
+import type { ItemsStore } from "../workflows/store.ts";
+import type { Workflows } from "../workflows/workflows.ts";
+import { ABORT_GRACE_MS, type AttemptStore } from "./attempt.ts";
+import { TRUST_MARGIN } from "./attempts.ts";
+import type { Pulse } from "./events.ts";
+import { type LeaseRenewerHost, startLeaseRenewer } from "./lease-renewer-host.ts";
+import { leaseList, type LeaseList, type Report } from "./lease-renewer.ts";
+import { Maintenance } from "./maintenance.ts";
+import type { WorkerSettings } from "./options.ts";
+import { PollCycle } from "./poll-cycle.ts";
+import { Reaper } from "./reaper.ts";
+import { register } from "./registration.ts";
+import type { Reporter } from "./reporter.ts";
+
+/** The parts of the store that a worker uses. */
+export interface WorkerStore extends AttemptStore {
+  readonly items: ItemsStore;
+  readonly locks: LocksStore;
+  readonly traces: TracesStore;
+  readonly workers: WorkersStore;
+}
+
+/** Other processes' writes are looked at for cancel requests at most this often … */
+const DESIRED_STATE_MS = 200;
+
+/** … for what is wanted of the worker itself … */
+const STATE_LOOK_MS = 1_000;
+
+/** … and for jobs that will be due, this long after the first of them. */
+const NEWS_MS = 100;
+
+/** Workers that wait for the same job look for it over this much time. */
+const SPREAD_MS = 10;
+
+/** What an aborted task has to end by itself, and a moment more to be settled. */
+const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
+
+/** What a stop waits for the database when its limit is over. */
+const DATABASE_MS_MIN = 2_000;
+
+/** An outage is over for everybody within this time: it is the longest pause of a loop that fails, and a moment more. */
+const LAST_CHANCE_MS = 6_000;
+
+const TRUST_CHECK_MS_MAX = 1_000;
+
+export interface WorkerSessionParts {
+  readonly store: WorkerStore;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly settings: WorkerSettings;
+  readonly workflows: Workflows;
+  readonly client: Context["holdfast"];
+  readonly reporter: Reporter;
+  /** Somebody wants this worker to end. */
+  readonly onDesiredState: (desiredState: "drain" | "stop") => void;
+  /** The row is not ours any more. */
+  readonly onEvicted: () => void;
+}
+
+interface Loops {
+  /** The first claims and settles; the others join it where the store gains from several at once. */
+  readonly pollCycle: readonly Loop[];
+  readonly upkeep: Loop;
+  /** Only of a worker that knows workflows. */
+  readonly items?: Loop;
+  readonly watch: Loop;
+  readonly orders: Loop;
+  readonly reaper: Loop;
+}
+
+export class WorkerSession {
+  readonly id: string;
+  readonly registered: Registered;
+  readonly #parts: WorkerSessionParts;
+  readonly #renewer: LeaseRenewerHost;
+  readonly #pollCycle: PollCycle;
+  readonly #reaper: Reaper;
+  readonly #loops: Loops;
+  readonly #unwatch: () => void;
+  readonly #stopping = new AbortController();
+  readonly #gauge: Gauge;
+  #news: Timer | null = null;
+  #desiredState: DesiredState = "run";
+  #toldAt = Number.NEGATIVE_INFINITY;
+  heartbeatAt: number;
+  #ended: Promise<void> | null = null;
+  /** Something was written of which nobody knows what it is. */
+  #isUnsure = false;
+  #askedAt = 0;
+  /** Until when a stop waits for the database, on the monotonic clock. */
+  #limitAt = Number.POSITIVE_INFINITY;
+
+  /** Waits for a slot, if it must and may. The signal ends the wait. */
+  static async start(parts: WorkerSessionParts, signal: AbortSignal): Promise<WorkerSession> {
+    const { store, runtime, settings } = parts;
+    const { leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues } = settings;
+    const id = `${settings.name}-${makeIds(runtime)()}`;
+    let session: WorkerSession | null = null;
+    const openLeaseRenewer = (): LeaseRenewerHost =>
+      startLeaseRenewer({
+        ...parts,
+        settings: { worker: id, leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues },
+        // It has nothing to report on before the worker gives it something to hold.
+        report: (report) => session?.onRenewerReport(report),
+        beat: (beat) => session?.onHeartbeat(beat),
+        held: () => session?.held() ?? leaseList([]),
+      });
+    let renewer: LeaseRenewerHost | null = null;
+    let registered: Registered | null = null;
+    try {
+      registered = await register(id, { ...parts, signal });
+      renewer = openLeaseRenewer();
+      const entered = await store.workers.move(id, { state: "running", reason: null });
+      if (!entered) throw new WorkerEvictedError({ worker: id });
+      // Its loops begin after whoever waits for it could begin to listen.
+      session = new WorkerSession(parts, { id, registered, renewer });
+      return session;
+    } catch (error) {
+      await renewer?.stop();
+      if (registered !== null) {
+        await store.workers.move(id, { state: "stopped", reason: "failed" }).catch(() => {});
+      }
+      throw error;
+    }
+  }
+
+  private constructor(
+    parts: WorkerSessionParts,
+    { id, registered, renewer }: { id: string; registered: Registered; renewer: LeaseRenewerHost },
+  ) {
+    const { store, reporter, settings } = parts;
+    this.id = id;
+    this.registered = registered;
+    this.#parts = parts;
+    this.heartbeatAt = parts.runtime.monotonic();
+    this.#renewer = renewer;
+    reporter.enter(id);
+    const wake = (): void => this.wakePollCycle();
+    const wakeOverlapping = (): void =>
+      this.#loops.pollCycle.slice(1).forEach((turn) => turn.wake());
+    const guarded = settings.slots !== null;
+    this.#pollCycle = new PollCycle({
+      ...parts,
+      worker: id,
+      guarded,
+      renewer,
+      wake,
+      wakeOverlapping,
+    });
+    this.#reaper = new Reaper({ ...parts, worker: id, closed: registered.closed });
+    this.#loops = this.#startLoops();
+    this.#unwatch = store.db.watch((hint) => this.onHint(hint));
+    this.#gauge = parts.runtime.gauge();
+  }
+
+  get running(): number {
+    return this.#pollCycle.running;
+  }
+
+  get buffered(): number {
+    return this.#pollCycle.buffered;
+  }
+
+  get desiredState(): DesiredState {
+    return this.#desiredState;
+  }
+
+  pulse(): Pulse {
+    const { runtime, settings } = this.#parts;
+    const { pollCycle, ...others } = this.#loops;
+    const loops = [...pollCycle, ...Object.values<Loop>(others)];
+    return {
+      heartbeatMs: settings.heartbeatMs,
+      heartbeatAgeMs: runtime.monotonic() - this.heartbeatAt,
+      loops: loops.map(({ name, lateMs }) => ({ name, lateMs })),
+    };
+  }
+
+  held(): LeaseList {
+    return this.#pollCycle.held();
+  }
+
+  onRenewerReport(report: Report): void {
+    this.#pollCycle.onRenewerReport(report);
+  }
+
+  /** What was learned with a sign of life. */
+  onHeartbeat(beat: HeartbeatWrite | null): void {
+    this.heartbeatAt = this.#parts.runtime.monotonic();
+    if (this.#stopping.signal.aborted) return;
+    if (beat === null) return this.#parts.onEvicted();
+    this.#applyDesiredState(beat.desiredState);
+    this.#reaper.hear(beat);
+    this.#loops.reaper.wake();
+    this.#pollCycle.onPending(beat.pending);
+  }
+
+  /** Stops claiming, waits for what runs, then aborts it and hands it back uncharged. */
+  async stop(options: { timeoutMs: number; hurry: AbortSignal; reason: string }): Promise<void> {
+    this.#pollCycle.stopClaiming();
+    // From here on another worker may have the slot.
+    const told = this.#move("stopping", options.reason);
+    await this.#end(new ShuttingDownError(), options);
+    await this.#withDatabase(async () => {
+      await told;
+      await this.#move("stopped", options.reason);
+    });
+  }
+
+  /** The row is not ours: nothing that was begun under it may go on. */
+  async abandon(): Promise<void> {
+    this.#pollCycle.stopClaiming();
+    const hurry = AbortSignal.abort();
+    await this.#end(new WorkerEvictedError({ worker: this.id }), { timeoutMs: 0, hurry });
+  }
+
+  #end(reason: HoldfastError, patience: { timeoutMs: number; hurry: AbortSignal }): Promise<void> {
+    this.#ended ??= this.#endOnce(reason, patience);
+    return this.#ended;
+  }
+
+  async #endOnce(
+    reason: HoldfastError,
+    { timeoutMs, hurry }: { timeoutMs: number; hurry: AbortSignal },
+  ): Promise<void> {
+    const { runtime } = this.#parts;
+    this.#limitAt = runtime.monotonic() + timeoutMs;
+    await this.#pollCycle.idleWithin(timeoutMs, hurry);
+    this.#pollCycle.abortAll(reason);
+    await this.#pollCycle.restWithin(LAST_WAIT_MS);
+    this.#limitAt = Math.max(this.#limitAt, runtime.monotonic() + DATABASE_MS_MIN);
+    const { pollCycle, ...others } = this.#loops;
+    await this.#withDatabase(async () => {
+      await Promise.all(pollCycle.map((turn) => turn.stop()));
+      await this.#pollCycle.settleTheRest();
+    });
+    this.#unwatch();
+    this.#news?.cancel();
+    this.#stopping.abort();
+    await this.#withDatabase(async () => {
+      await Promise.all(Object.values(others).map((loop: Loop) => loop.stop()));
+      await this.#renewer.stop();
+    });
+    this.#gauge.stop();
+  }
+
+  /** A database that does not answer keeps no worker from stopping. */
+  async #withDatabase(body: () => Promise<void>): Promise<void> {
+    const { runtime, logger } = this.#parts;
+    if (await withinLimit(runtime, this.#limitAt - runtime.monotonic(), body)) return;
+    logger.warn({ worker: this.id }, "the database did not answer; the worker stops without it");
+  }
+
+  /** A database that is away does not keep a worker from stopping: its row will be found silent. */
+  async #move(state: "stopping" | "stopped", reason: string): Promise<void> {
+    const { store, logger } = this.#parts;
+    try {
+      const last = state === "stopped" ? { vitals: this.#vitals() } : {};
+      await store.workers.move(this.id, { state, reason, ...last });
+    } catch (error) {
+      logger.warn({ worker: this.id, err: error }, `could not write that the worker is ${state}`);
+    }
+  }
+
+  #startLoops(): Loops {
+    const { store, runtime, logger, settings, reporter } = this.#parts;
+    const { maintenanceMs, leaseMs, graceMs, crashesMax, keepMs } = settings;
+    const lastChanceMs = Math.min(leaseMs, LAST_CHANCE_MS);
+    const upkeep = new Maintenance({
+      store,
+      runtime,
+      // A lease that somebody takes after a look ends no sooner than one of ours would.
+      settings: {
+        everyMs: maintenanceMs,
+        idleMs: leaseMs,
+        graceMs,
+        lastChanceMs,
+        crashesMax,
+        keepMs,
+      },
+      onReclaimed: (job) => reporter.recovered(job),
+    });
+    const loop = (name: string, once: () => Promise<number>): Loop =>
+      new Loop({ name, runtime, logger, once });
+    // What fails here fails in the first turn too, which says so.
+    const beside = (): Loop =>
+      new Loop({
+        name: "turn beside",
+        runtime,
+        logger: silentLogger,
+        once: () => this.#pollCycle.overlap(),
+      });
+    return {
+      pollCycle: [
+        loop("turn", () => this.#pollCycle.once()),
+        ...Array.from({ length: store.db.lanes - 1 }, beside),
+      ],
+      upkeep: loop("upkeep", () => upkeep.once()),
+      ...this.#itemLoop(loop),
+      watch: loop("watch", () => this.#watch()),
+      orders: loop("orders", () => this.readDesiredState()),
+      reaper: loop("reaper", () => this.#reaper.once()),
+    };
+  }
+
+  #itemLoop(loop: (name: string, once: () => Promise<number>) => Loop): { items?: Loop } {
+    const { settings } = this.#parts;
+    if (settings.workflows.length === 0) return {};
+    const items = new ItemMaintenance({ ...this.#parts, settings });
+    return { items: loop("items", () => items.once()) };
+  }
+
+  async #watch(): Promise<number> {
+    const { runtime, settings } = this.#parts;
+    this.#pollCycle.watch();
+    const now = runtime.monotonic();
+    // Twice for every sign of life, so that what it carries is never old.
+    if (now - this.#toldAt >= settings.heartbeatMs / 2) {
+      this.#renewer.vitals(this.#vitals());
+      // The first brings news of the others, one of whom may have died and left jobs behind.
+      if (this.#toldAt === Number.NEGATIVE_INFINITY) this.#renewer.heartbeatNow();
+      this.#toldAt = now;
+    }
+    const trustMs = settings.leaseMs * (TRUST_MARGIN / 2);
+    return Math.min(TRUST_CHECK_MS_MAX, trustMs, settings.heartbeatMs / 2);
+  }
+
+  #vitals(): WorkerVitals {
+    const { claimed, done, failed, retried, leasesLost } = this.#parts.reporter.counters;
+    return {
+      claimed,
+      done,
+      failed,
+      retried,
+      leasesLost,
+      running: this.#pollCycle.running,
+      loopDelayMs: this.#gauge.loopDelayMs(),
+      memoryBytes: this.#gauge.memoryBytes(),
+    };
+  }
+
+  /** Somebody wrote something, and where the database does not say what, it has to be looked for. */
+  async readDesiredState(): Promise<number> {
+    const { store, runtime, settings } = this.#parts;
+    if (this.#pollCycle.running > 0)
+      this.#pollCycle.cancel(await store.jobs.cancelRequests(this.id));
+    const now = runtime.monotonic();
+    if (this.#isUnsure && now - this.#askedAt >= STATE_LOOK_MS) {
+      this.#isUnsure = false;
+      this.#askedAt = now;
+      const desiredState = await store.workers.desiredStateOf(this.id);
+      if (desiredState !== null) this.#applyDesiredState(desiredState);
+      else if (!this.#stopping.signal.aborted) this.#parts.onEvicted();
+    }
+    await sleep(runtime, DESIRED_STATE_MS, { signal: this.#stopping.signal });
+    return this.#isUnsure ? STATE_LOOK_MS : settings.pollMs;
+  }
+
+  #applyDesiredState(desiredState: DesiredState): void {
+    if (desiredState === this.#desiredState) return;
+    this.#desiredState = desiredState;
+    const { reporter } = this.#parts;
+    if (desiredState === "pause") {
+      this.#pollCycle.pause();
+      reporter.worker("paused", { running: this.#pollCycle.running });
+    }
+    if (desiredState === "run") {
+      this.#pollCycle.resume();
+      reporter.worker("resumed");
+    }
+    if (desiredState === "drain" || desiredState === "stop")
+      this.#parts.onDesiredState(desiredState);
+  }
+
+  onHint(hint: Hint): void {
+    const { orders, items } = this.#loops;
+    if (hint.kind === "waiting") this.onWaiting(hint.inMs);
+    if (hint.kind === "unknown") this.#isUnsure = true;
+    if (hint.kind === "cancel" || hint.kind === "unknown") orders.wake();
+    // The jobs that an item waited for may have ended.
+    const concernsItems = hint.kind === "finished" && items !== undefined;
+    if (hint.kind === "unknown" || concernsItems) this.onNews();
+    if (hint.kind === "workers") this.#renewer.heartbeatNow();
+    const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
+    if (ours || hint.kind === "unknown") this.#pollCycle.onPending(true);
+  }
+
+  onWaiting(inMs: number | undefined): void {
+    const { upkeep, items } = this.#loops;
+    if (inMs === undefined) {
+      upkeep.wake();
+      items?.wake();
+      return;
+    }
+    // Not all at the same moment: whoever is first makes the job pending, and the others need only look.
+    upkeep.wakeWithin(inMs + SPREAD_MS * this.#parts.runtime.random());
+  }
+
+  wakePollCycle(): void {
+    for (const turn of this.#loops.pollCycle) turn.wake();
+  }
+
+  /** Another process wrote, and may have brought jobs that are due soon: maintenance looks once for a flock of hints. */
+  onNews(): void {
+    this.#news ??= this.#parts.runtime.timer(
+      NEWS_MS,
+      () => {
+        this.#news = null;
+        this.#loops.upkeep.wake();
+        this.#loops.items?.wake();
+      },
+      "background",
+    );
+  }
+}

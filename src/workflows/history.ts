@@ -1,0 +1,230 @@
+/** One item's whole story: its own lines, and the jobs that have to do with them. */
+import { type AuditEntry, sha256, subjects } from "../audit/entry.ts";
+import type { AuditStore } from "../audit/store.ts";
+import {
+  type AuditChains,
+  ChainCheck,
+  type ChainWalk,
+  LINES_PAGE,
+  missing,
+  type ReportBreak,
+} from "../audit/verify.ts";
+import type { ItemEntry } from "../core/item.ts";
+import type { Status } from "../core/job.ts";
+import { attemptsOf, type AttemptView } from "../jobs/jobs.ts";
+import type { JobsStore } from "../jobs/store.ts";
+import { hashOf } from "./changes.ts";
+import type { StoredItem } from "./item-record.ts";
+import type { ItemsStore } from "./store.ts";
+
+/** The parts of the store that a trail is read from. */
+export interface TrailSources {
+  readonly audit: AuditStore;
+  readonly jobs: JobsStore;
+}
+
+/** Of a job that was tried or acted upon more often than this, the last times are told. */
+const ATTEMPTS_MAX = 20;
+
+const ACTIONS_MAX = 20;
+
+/** What happened, and when. */
+export type HistoryEntry = { readonly at: number } & (
+  | { readonly kind: "line"; readonly line: ItemEntry }
+  /** A job was enqueued: by one of these lines, or it made one of them. */
+  | { readonly kind: "enqueued"; readonly job: string; readonly task: string }
+  | { readonly kind: "attempt"; readonly job: string; readonly attempt: AttemptView }
+  | { readonly kind: "ended"; readonly job: string; readonly status: Status }
+  /** What an operator did to one of these jobs. */
+  | { readonly kind: "action"; readonly job: string; readonly action: AuditEntry }
+);
+
+/** Of what happened in the same millisecond, what led to it is put in first, and stays there. */
+export async function trailOf(
+  lines: readonly ItemEntry[],
+  sources: TrailSources,
+): Promise<HistoryEntry[]> {
+  const trail: HistoryEntry[] = [];
+  const ends: HistoryEntry[] = [];
+  const known = new Set<string>();
+  const tell = async (ids: readonly string[]): Promise<void> => {
+    for (const id of ids) {
+      if (known.has(id)) continue;
+      known.add(id);
+      const { past, end } = await storyOf(id, sources);
+      trail.push(...past);
+      ends.push(...end);
+    }
+  };
+  for (const line of lines) {
+    await tell(jobNamed(line.actor));
+    trail.push({ at: line.at, kind: "line", line });
+    await tell(line.jobs);
+  }
+  return [...trail, ...ends].toSorted((a, b) => a.at - b.at);
+}
+
+/** A task that acts with its `ctx` is named so. */
+function jobNamed(actor: string): string[] {
+  const [, id] = /^job (\S+)$/.exec(actor) ?? [];
+  return id === undefined ? [] : [id];
+}
+
+interface Story {
+  readonly past: readonly HistoryEntry[];
+  readonly end: readonly HistoryEntry[];
+}
+
+/** Of a job whose time is over, nothing is left but what operators did to it. */
+async function storyOf(job: string, { audit, jobs }: TrailSources): Promise<Story> {
+  const found = await jobs.find(job);
+  const attempts = (await attemptsOf(jobs, job)).slice(-ATTEMPTS_MAX);
+  const actions = await audit.list({ subject: subjects.job(job), limit: ACTIONS_MAX });
+  const enqueued: HistoryEntry[] =
+    found === null ? [] : [{ at: found.enqueuedAt, kind: "enqueued", job, task: found.task }];
+  const finishedAt = found?.finishedAt ?? null;
+  return {
+    past: [
+      ...enqueued,
+      ...actions.map((action): HistoryEntry => ({ at: action.at, kind: "action", job, action })),
+      ...attempts.map((attempt): HistoryEntry => {
+        return { at: attempt.startedAt, kind: "attempt", job, attempt };
+      }),
+    ],
+    end:
+      found === null || finishedAt === null
+        ? []
+        : [{ at: finishedAt, kind: "ended", job, status: found.status }],
+  };
+}
+
+// The chains of items, for the verification of the audit.
+
+/** Each item has its data with it. */
+const ITEMS_PAGE = 100;
+
+/**
+ * A line is written in one transaction with the change that it records, and stays. So a reader that reads an item first and
+ * its lines after that finds all the lines that the item counts. Further lines were written in between, or by hand; the item,
+ * read once more, tells which.
+ */
+export class ItemChains implements AuditChains {
+  readonly #items: ItemsStore;
+
+  constructor(items: ItemsStore) {
+    this.#items = items;
+  }
+
+  async verify(walk: ChainWalk): Promise<void> {
+    let after: string | null = null;
+    for (;;) {
+      const items: StoredItem[] = await this.#items.after(after, ITEMS_PAGE);
+      const upTo: string | null = items.length < ITEMS_PAGE ? null : (items.at(-1)?.id as string);
+      await this.#verifyRange(walk, items, { after, upTo });
+      if (upTo === null) return;
+      after = upTo;
+    }
+  }
+
+  /** The lines of these items, and of items in between that do not exist, or did not when these were read. */
+  async #verifyRange(
+    walk: ChainWalk,
+    items: readonly StoredItem[],
+    range: { after: string | null; upTo: string | null },
+  ): Promise<void> {
+    const checks = new Map(
+      items.map((item) => [item.id, new ItemCheck(item, walk.breaksIn(item.id))]),
+    );
+    const strays = new Set<string>();
+    for await (const line of this.#linesOf(walk, range)) {
+      const check = checks.get(line.item);
+      if (check === undefined) strays.add(line.item);
+      else check.add(line);
+    }
+    for (const check of checks.values()) await check.end(this.#items);
+    for (const id of strays) await this.#checkStray(id, walk.breaksIn(id));
+    walk.read({ items: items.length });
+  }
+
+  async *#linesOf(
+    walk: ChainWalk,
+    range: { after: string | null; upTo: string | null },
+  ): AsyncGenerator<ItemEntry> {
+    const { upTo } = range;
+    let after = range.after === null ? null : { item: range.after, seq: Number.MAX_SAFE_INTEGER };
+    for (;;) {
+      const page = await this.#items.lines({ after, upTo, limit: LINES_PAGE });
+      yield* page;
+      walk.read({ lines: page.length });
+      const last = page.at(-1);
+      if (last === undefined || page.length < LINES_PAGE) return;
+      after = { item: last.item, seq: last.seq };
+    }
+  }
+
+  /** An item that was started meanwhile, one that was deleted meanwhile, or lines without an item. */
+  async #checkStray(id: string, say: ReportBreak): Promise<void> {
+    const item = await this.#items.find(id);
+    if (item !== null) {
+      const check = new ItemCheck(item, say);
+      for await (const line of this.#linesOfOne(id)) check.add(line);
+      await check.end(this.#items);
+      return;
+    }
+    const [first] = await this.#items.history({ item: id, after: 0, limit: 1 });
+    if (first !== undefined) say("orphan", first.seq, "its lines are there, and it is not.");
+  }
+
+  async *#linesOfOne(item: string): AsyncGenerator<ItemEntry> {
+    for (let after = 0; ;) {
+      const page = await this.#items.history({ item, after, limit: LINES_PAGE });
+      yield* page;
+      if (page.length < LINES_PAGE) return;
+      after = page.at(-1)?.seq ?? after;
+    }
+  }
+}
+
+/** An item as it was read, held against its lines, which were read after it. */
+class ItemCheck {
+  readonly #item: StoredItem;
+  readonly #say: ReportBreak;
+  readonly #chain: ChainCheck;
+
+  constructor(item: StoredItem, say: ReportBreak) {
+    this.#item = item;
+    this.#say = say;
+    this.#chain = new ChainCheck(say);
+  }
+
+  add(line: ItemEntry): void {
+    this.#chain.add(line, hashOf(line));
+    const { auditSeq, auditHash, status, data } = this.#item;
+    if (line.seq !== auditSeq) return;
+    if (line.hash !== auditHash) {
+      this.#say("head", line.seq, "the last line is not the one that the item counts.");
+    }
+    if (line.newStatus !== status) {
+      this.#say(
+        "status",
+        line.seq,
+        `the item is '${status}', and its last line says '${line.newStatus}'.`,
+      );
+    }
+    if (line.dataHash !== sha256(data)) {
+      this.#say("data", line.seq, "the item's data is not what its last line tells of.");
+    }
+  }
+
+  async end(items: ItemsStore): Promise<void> {
+    const { id, auditSeq } = this.#item;
+    const { seq } = this.#chain;
+    if (seq === auditSeq) return;
+    const now = await items.find(id);
+    if (now === null) return; // It was deleted meanwhile, with its lines.
+    if (seq < auditSeq) this.#say("head", auditSeq, `${missing(seq + 1, auditSeq)} at the end.`);
+    else if (now.auditSeq < seq) {
+      this.#say("head", seq, `the item does not count it: its last line is ${now.auditSeq}.`);
+    }
+  }
+}

@@ -1,0 +1,259 @@
+/** Reading items: one, a page of them, and their history. */
+import { idRange, type IdRange } from "../core/id-prefix.ts";
+import type { ItemEntry } from "../core/item.ts";
+import type { Engine, Transaction } from "../database/engine.ts";
+import { nothing, sql, type Sql } from "../database/sql.ts";
+import { type AsRead, ITEM_COLUMNS, itemOf } from "./changes.ts";
+import type { HistoryFilter, ItemFilter, LineRange, StoredItem } from "./item-record.ts";
+
+/** The database, or a transaction in it. */
+type From = Pick<Transaction, "all">;
+
+export async function findItems(
+  engine: Engine,
+  from: From,
+  ids: readonly string[],
+): Promise<StoredItem[]> {
+  const possible = ids.filter((id) => engine.mayBeId(id));
+  if (possible.length === 0) return [];
+  const rows = await from.all<AsRead<StoredItem>>(sql`
+    select ${ITEM_COLUMNS} from holdfast.item where ${engine.among(sql`id`, possible)}`);
+  return rows.map(itemOf);
+}
+
+/** The items that a change wrote, if it was committed. */
+export async function itemsOfChange(engine: Engine, change: string): Promise<StoredItem[]> {
+  const rows = await engine.all<{ id: string }>(sql`
+    select item_id as id from holdfast.item_audit where change_id = ${change}`);
+  return findItems(
+    engine,
+    engine,
+    rows.map(({ id }) => id),
+  );
+}
+
+/**
+ * Whatever is asked for, an index has it in this order: it begins with the column that leads, which is named in the order so
+ * that no database walks through all items by id instead.
+ */
+export async function listItems(
+  engine: Engine,
+  from: From,
+  filter: ItemFilter,
+): Promise<StoredItem[]> {
+  for (const id of [filter.parent, filter.before]) {
+    if (id !== undefined && !engine.mayBeId(id)) return [];
+  }
+  const range = filter.prefix === undefined ? undefined : idRange(filter.prefix);
+  if (range === null) return [];
+  const { where, order } = leadOf(engine, filter);
+  const rows = await from.all<AsRead<StoredItem>>(sql`
+    select ${ITEM_COLUMNS}
+      from holdfast.item
+     where ${where}
+           ${conditionsOf(filter)}
+           ${inRange(range)}
+     order by ${order} id desc
+     limit ${filter.limit}`);
+  return rows.map(itemOf);
+}
+
+/** The rarest leads. Where that is not the workflow, the workflow must not be what the index is chosen by. */
+function leadOf(engine: Engine, filter: ItemFilter): { where: Sql; order: Sql } {
+  const { workflow, parent, identifier } = filter;
+  const inWorkflow =
+    workflow === undefined ? nothing : sql`and coalesce(workflow, '') = ${workflow}`;
+  if (parent !== undefined) {
+    const named = identifier === undefined ? nothing : sql`and identifier = ${identifier}`;
+    const where = sql`${engine.among(sql`parent_id`, [parent])} ${inWorkflow} ${named}`;
+    return { where, order: sql`parent_id desc,` };
+  }
+  if (identifier !== undefined) {
+    const where = sql`${engine.among(sql`identifier`, [identifier])} ${inWorkflow}`;
+    return { where, order: sql`identifier desc,` };
+  }
+  if (workflow === undefined) return { where: sql`id is not null`, order: nothing };
+  return { where: engine.among(sql`workflow`, [workflow]), order: sql`workflow desc,` };
+}
+
+function inRange(range: IdRange | undefined): Sql {
+  return range === undefined ? nothing : sql`and id >= ${range.from} and id <= ${range.to}`;
+}
+
+function conditionsOf({ status, tenant, before }: ItemFilter): Sql {
+  return sql`${before === undefined ? nothing : sql`and id < ${before}`}
+           ${tenant === undefined ? nothing : sql`and tenant = ${tenant}`}
+           ${status === undefined ? nothing : sql`and status = ${status}`}`;
+}
+
+export async function itemsAfter(
+  engine: Engine,
+  after: string | null,
+  limit: number,
+): Promise<StoredItem[]> {
+  const from = after === null ? nothing : sql`where id > ${after}`;
+  const rows = await engine.all<AsRead<StoredItem>>(sql`
+    select ${ITEM_COLUMNS} from holdfast.item ${from} order by id limit ${limit}`);
+  return rows.map(itemOf);
+}
+
+interface EntryRow extends Omit<ItemEntry, "jobs" | "lockWaitMs"> {
+  readonly jobs: string;
+  readonly lockWaitUs: number | string | null;
+}
+
+const ENTRY_COLUMNS = sql`
+       item_id as item, seq, at, actor, action, move, old_status as "oldStatus", new_status as "newStatus", revision,
+       reason, lock_wait_us as "lockWaitUs", trace_id as "traceId", jobs, data_hash as "dataHash",
+       previous_hash as "previousHash", hash`;
+
+export async function itemHistory(
+  engine: Engine,
+  from: From,
+  { item, after, limit }: HistoryFilter,
+): Promise<ItemEntry[]> {
+  if (!engine.mayBeId(item)) return [];
+  const rows = await from.all<AsRead<EntryRow>>(sql`
+    select ${ENTRY_COLUMNS}
+      from holdfast.item_audit
+     where item_id = ${item}
+       and seq > ${after}
+     order by seq
+     limit ${limit}`);
+  return rows.map(entryOf);
+}
+
+function entryOf({ lockWaitUs, jobs, ...row }: AsRead<EntryRow>): ItemEntry {
+  return {
+    ...row,
+    seq: Number(row.seq),
+    at: Number(row.at),
+    revision: Number(row.revision),
+    jobs: JSON.parse(jobs) as string[],
+    lockWaitMs: lockWaitUs === null ? null : Number(lockWaitUs) / 1_000,
+  };
+}
+
+/** The lines of all items, for whoever looks through them. */
+export async function itemLines(
+  engine: Engine,
+  { after, upTo, limit }: LineRange,
+): Promise<ItemEntry[]> {
+  // Said twice: where to begin, and what to leave out of that.
+  const behind =
+    after === null
+      ? sql`item_id is not null`
+      : sql`item_id >= ${after.item} and (item_id > ${after.item} or seq > ${after.seq})`;
+  const rows = await engine.all<AsRead<EntryRow>>(sql`
+    select ${ENTRY_COLUMNS}
+      from holdfast.item_audit
+     where ${behind}
+           ${upTo === null ? nothing : sql`and item_id <= ${upTo}`}
+     order by item_id, seq
+     limit ${limit}`);
+  return rows.map(entryOf);
+}
+
+// The end of items: a tree goes as a whole, when its workflow does not keep it any longer.
+
+/** How many rows one statement deletes. */
+const DELETED_MAX = 500;
+
+interface Kept {
+  readonly workflow: string;
+  readonly status: string;
+  readonly keepMs: number;
+}
+
+/** Deletes trees whose top is ended for longer than kept, and that have nobody living in them. Returns how many. */
+export async function pruneItems(engine: Engine, limit: number): Promise<number> {
+  let pruned = 0;
+  for (const kept of await keptFor(engine)) {
+    for (const root of await over(engine, kept, limit - pruned)) {
+      if (await engine.transaction((tx) => pruneTree(engine, tx, { root, kept }))) pruned += 1;
+    }
+    if (pruned >= limit) break;
+  }
+  return pruned;
+}
+
+/** The states in which items end that are not kept for ever. */
+function keptFor(engine: Engine): Promise<Kept[]> {
+  return engine.all<Kept>(sql`
+    select s.workflow, s.name as status, w.keep_ms as "keepMs"
+      from holdfast.workflow w
+      join holdfast.workflow_state s on s.workflow = w.name
+     where w.keep_ms is not null
+       and s.is_final = 1
+     order by s.workflow, s.name`);
+}
+
+/** Whatever happens below the one at the top changes it too. */
+async function over(
+  engine: Engine,
+  { workflow, status, keepMs }: Kept,
+  limit: number,
+): Promise<string[]> {
+  const rows = await engine.all<{ id: string }>(sql`
+    select i.id
+      from holdfast.item i
+     where i.workflow = ${workflow}
+       and i.status = ${status}
+       and i.depth = 0
+       and i.updated_at < ${engine.now()} - ${keepMs}
+       and not exists (select 1
+                         from holdfast.item below
+                         join holdfast.workflow_state t on t.workflow = below.workflow and t.name = below.status
+                        where below.root_id = i.id and t.is_final = 0)
+     order by i.updated_at
+     limit ${limit}`);
+  return rows.map(({ id }) => id);
+}
+
+/** Nobody changes anything in a tree whose top is locked; false: somebody did before. */
+async function pruneTree(
+  engine: Engine,
+  tx: Transaction,
+  { root, kept }: { root: string; kept: Kept },
+): Promise<boolean> {
+  const locked = sql`i.updated_at < ${engine.now()} - ${kept.keepMs} ${engine.lockRows()}`;
+  const top = await tx.all(sql`
+    select i.id from holdfast.item i where i.id = ${root} and i.status = ${kept.status} and ${locked}`);
+  if (top.length === 0) return false;
+  const rows = await tx.all<{ id: string; depth: number; living: number }>(sql`
+    select i.id, i.depth, 1 - s.is_final as living
+      from holdfast.item i
+      join holdfast.workflow_state s on s.workflow = i.workflow and s.name = i.status
+     where i.root_id = ${root}`);
+  if (rows.some(({ living }) => living === 1)) return false;
+  // Children before their parents.
+  const depths = [...new Set(rows.map(({ depth }) => depth))].toSorted((a, b) => b - a);
+  for (const depth of depths) {
+    const ids = rows.filter((row) => row.depth === depth).map(({ id }) => id);
+    for (let at = 0; at < ids.length; at += DELETED_MAX) {
+      await deleteItems(engine, tx, ids.slice(at, at + DELETED_MAX));
+    }
+  }
+  return true;
+}
+
+async function deleteItems(engine: Engine, tx: Transaction, ids: readonly string[]): Promise<void> {
+  const those = engine.among(sql`item_id`, ids);
+  await tx.insert(
+    "item_pruning",
+    ids.map((id) => ({ item_id: id })),
+  );
+  await tx.run(sql`delete from holdfast.item_audit where ${those}`);
+  await tx.run(sql`delete from holdfast.item_due where ${those}`);
+  await tx.run(sql`delete from holdfast.item_job where ${those}`);
+  await tx.run(sql`delete from holdfast.item where ${engine.among(sql`id`, ids)}`);
+  await tx.run(sql`delete from holdfast.item_progress where ${those}`);
+  await tx.run(sql`delete from holdfast.item_pruning where ${those}`);
+}
+
+export async function workflowNames(engine: Engine, limit: number): Promise<string[]> {
+  const rows = await engine.all<{ name: string }>(
+    sql`select name from holdfast.workflow order by name limit ${limit}`,
+  );
+  return rows.map(({ name }) => name);
+}

@@ -1,0 +1,466 @@
+/**
+ * What a change of items comes to: which of them are written, how, and with which jobs. The store asks while it holds the
+ * locks; here are the rules of the workflow, its guards among them.
+ */
+import { NO_HASH } from "../audit/entry.ts";
+import type { Operator } from "../audit/operator.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { calledId } from "../core/id.ts";
+import {
+  checkFields,
+  type ChildrenIn,
+  ITEM_LEVELS_MAX,
+  type ItemRecord,
+  patched,
+} from "../core/item.ts";
+import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
+import { checkKnown } from "../core/options.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { Task } from "../core/task.ts";
+import {
+  checkInputs,
+  checkOptions,
+  defaultsOf,
+  type EnqueueOptions,
+  newJob,
+  termsHere,
+} from "../jobs/enqueue.ts";
+import { ENQUEUE_BATCH_MAX } from "../jobs/sql-jobs.ts";
+import type { NewJob } from "../jobs/store.ts";
+import { changeOf, instantOf } from "./changes.ts";
+import {
+  InvalidMoveError,
+  ItemChangedError,
+  ItemNotFoundError,
+  MoveRefusedError,
+} from "./errors.ts";
+import {
+  type ItemWrite,
+  type NewLine,
+  recordOf,
+  recordOrNull,
+  type Seen,
+  type StoredItem,
+} from "./item-record.ts";
+import type { AnyWorkflow, EnqueueOnEntry, MoveRules, StateRules } from "./workflow.ts";
+
+/** Of an item without a parent that names none. */
+const TENANT = "default";
+
+/** Who moves an item when nobody asks for it. */
+export const NOBODY = "holdfast";
+
+export interface Asked {
+  readonly workflow: AnyWorkflow;
+  readonly id: string;
+  readonly move: string | null;
+  readonly patch: unknown;
+  /** The revision that the caller saw; null: whatever it is. */
+  readonly expect: number | null;
+  /** Only if it has had its status since then; null: whenever that was. */
+  readonly since: number | null;
+}
+
+export interface Started {
+  readonly workflow: AnyWorkflow;
+  readonly id: string;
+  readonly type: string;
+  /** Null: its parent's. */
+  readonly tenant: string | null;
+  readonly identifier: string;
+  readonly parent: string | null;
+  readonly data: unknown;
+  /** It comes from elsewhere, in the state that it has there. */
+  readonly imported?: Imported;
+}
+
+interface Imported {
+  readonly status: string;
+  /** Null: now. */
+  readonly createdAt: number | null;
+  readonly enteredAt: number | null;
+  /** What the state does on entry is done: its jobs are enqueued. */
+  readonly enter: boolean;
+}
+
+/** Who changes items, and how long the lock took. */
+export interface ItemOperator extends Operator {
+  readonly lockWaitMs: number | null;
+}
+
+interface PlanParts {
+  readonly runtime: Runtime;
+  readonly newId: () => string;
+  readonly operator: ItemOperator;
+  readonly seen: Seen;
+}
+
+export class ItemPlan {
+  readonly #parts: PlanParts;
+  readonly #budget: CallbackBudget;
+  readonly #writes = new Map<string, ItemWrite>();
+  /** The workflows of those that are written. */
+  readonly #known = new Map<string, AnyWorkflow>();
+  /** Those that are in a state without having entered it here. */
+  readonly #silent = new Set<string>();
+
+  constructor(parts: PlanParts) {
+    this.#parts = parts;
+    this.#budget = new CallbackBudget(parts.runtime);
+  }
+
+  async start(started: Started): Promise<void> {
+    const { workflow, data, imported, ...facts } = started;
+    const since = timesOf(imported, this.#parts.seen.now);
+    const parent = this.#parent(facts.parent);
+    const item: StoredItem = {
+      ...facts,
+      tenant: facts.tenant ?? parent?.tenant ?? TENANT,
+      workflow: workflow.name,
+      root: parent?.root ?? facts.id,
+      depth: parent === null ? 0 : parent.depth + 1,
+      status: imported?.status ?? workflow.initial,
+      data: await dataText(workflow, data, this.#budget),
+      revision: 0,
+      ...since,
+      updatedAt: 0,
+      auditSeq: 0,
+      auditHash: NO_HASH,
+    };
+    if (item.depth >= ITEM_LEVELS_MAX) {
+      const problem = `items stand at most ${ITEM_LEVELS_MAX} above one another.`;
+      throw new InvalidArgumentError({ field: "parent", problem });
+    }
+    const action = imported === undefined ? "start" : "import";
+    const enters = imported?.enter ?? true;
+    this.#write(workflow, item, { action, status: item.status, data: item.data, enters });
+  }
+
+  async change(asked: Asked): Promise<void> {
+    const { workflow, id, move, patch, expect, since } = asked;
+    const item = this.#parts.seen.items.get(id);
+    if (item?.workflow !== workflow.name)
+      throw new ItemNotFoundError({ id, workflow: workflow.name });
+    if (expect !== null && expect !== item.revision) {
+      throw new ItemChangedError({ item: id, expected: expect, found: item.revision });
+    }
+    if (since !== null && since !== item.enteredAt) {
+      throw new ItemChangedError({ item: id, expected: null, found: item.revision });
+    }
+    const data =
+      patch === undefined
+        ? item.data
+        : await dataText(workflow, patched(decode(item.data), patch), this.#budget);
+    if (move === null) {
+      this.#write(workflow, item, { action: "update", status: item.status, data });
+      return;
+    }
+    const rules = moveOf(workflow, item, move);
+    const reason = await this.#refusal(rules, { item, patch });
+    if (reason !== undefined) throw new MoveRefusedError({ item: id, move, reason });
+    this.#write(workflow, item, { action: "move", move, status: rules.to, data });
+  }
+
+  /** Items whose last living child has ended in this change make the move that their workflow declares for it. */
+  async closeParents(): Promise<void> {
+    // From below: one that closes may be the last of its own parent's.
+    for (let depth = ITEM_LEVELS_MAX - 1; depth > 0; depth -= 1) {
+      for (const [id, workflow] of this.#parentsOfEnded(depth)) await this.#close(workflow, id);
+    }
+  }
+
+  /** All that is to be written, with the jobs that the entered states ask for. */
+  async finish(): Promise<ItemWrite[]> {
+    const planned = [...this.#writes.values()];
+    const at = instantOf(planned, this.#parts.seen);
+    const finished: ItemWrite[] = [];
+    let count = 0;
+    for (const write of planned) {
+      const jobs = await this.#jobsOf(write, at);
+      count += jobs.length;
+      if (count > ENQUEUE_BATCH_MAX) throw tooManyJobs(ENQUEUE_BATCH_MAX);
+      finished.push({ ...write, jobs });
+    }
+    return finished;
+  }
+
+  async #jobsOf(write: ItemWrite, at: number): Promise<NewJob[]> {
+    const { item, line, status } = write;
+    const rules = this.#known.get(item.workflow)?.states.get(status);
+    if (line.action === "update" || this.#silent.has(item.id)) return [];
+    if ((rules?.enter ?? null) === null) return [];
+    const above = item.parent === null ? undefined : this.#writes.get(item.parent);
+    const parent = above === undefined ? this.#parent(item.parent) : changeOf(above, at);
+    const facts = { item: recordOf(changeOf(write, at)), parent: recordOrNull(parent) };
+    return jobsOnEntry(rules as StateRules, facts, this.#parts.newId, this.#budget);
+  }
+
+  #parentsOfEnded(depth: number): Map<string, AnyWorkflow> {
+    const parents = new Map<string, AnyWorkflow>();
+    for (const { item, status, line } of this.#writes.values()) {
+      const workflow = this.#known.get(item.workflow);
+      const above = workflow?.nests === true ? workflow : workflow?.parent;
+      if (item.depth !== depth || item.parent === null) continue;
+      const hasEnded = line.action === "move" && this.#isFinal(item.workflow, status);
+      if (hasEnded && above !== null && above !== undefined) parents.set(item.parent, above);
+    }
+    return parents;
+  }
+
+  async #close(workflow: AnyWorkflow, id: string): Promise<void> {
+    const { seen } = this.#parts;
+    const parent = seen.items.get(id);
+    const asked = this.#writes.get(id);
+    // One whose state is asked for in this same change does as it was asked.
+    if (workflow.whenChildrenEnd === null || parent === undefined) return;
+    if (asked?.line.action === "move") return;
+    const progress = this.#progress(id, await seen.progress(id));
+    if (progress.some(({ isFinal }) => !isFinal)) return;
+    const move = workflow.whenChildrenEnd(progress);
+    if (move === null) return;
+    const rules = workflow.moves.get(move);
+    if (rules === undefined) throw noSuchMove(workflow, move);
+    if (!rules.from.includes(parent.status)) return;
+    const data = asked?.data ?? parent.data;
+    const because = "all below it have ended";
+    // What the caller changed in it is in the same line of its audit, and that is signed by the caller.
+    const by =
+      asked === undefined
+        ? { actor: NOBODY, reason: because }
+        : { actor: asked.line.actor, reason: asked.line.reason ?? because };
+    const facts = { item: { ...parent, data }, patch: undefined, actor: by.actor };
+    if ((await this.#refusal(rules, facts)) !== undefined) return;
+    this.#write(workflow, parent, { action: "move", move, status: rules.to, data, by });
+  }
+
+  /** How it will be when this change is written. */
+  #progress(parent: string, before: readonly ChildrenIn[]): ChildrenIn[] {
+    const after = before.map((one) => ({ ...one }));
+    const count = (workflow: string, status: string, by: number): void => {
+      const known = after.find((one) => one.workflow === workflow && one.status === status);
+      if (known !== undefined) known.children += by;
+      else after.push({ workflow, status, isFinal: this.#isFinal(workflow, status), children: by });
+    };
+    for (const { item, status, line } of this.#writes.values()) {
+      if (item.parent !== parent || line.action !== "move") continue;
+      count(item.workflow, item.status, -1);
+      count(item.workflow, status, 1);
+    }
+    return after.filter(({ children }) => children > 0);
+  }
+
+  #isFinal(workflow: string, status: string): boolean {
+    return this.#known.get(workflow)?.states.get(status)?.isFinal === true;
+  }
+
+  #parent(id: string | null): StoredItem | null {
+    if (id === null) return null;
+    const parent = this.#parts.seen.items.get(id);
+    if (parent === undefined) throw new ItemNotFoundError({ id });
+    return parent;
+  }
+
+  /** Why a guard does not let it; null: it gives no reason; undefined: it lets it. */
+  async #refusal(
+    { guard }: MoveRules,
+    { item, patch = {}, actor }: { item: StoredItem; patch: unknown; actor?: string },
+  ): Promise<string | null | undefined> {
+    if (guard === null) return undefined;
+    const { operator, seen } = this.#parts;
+    const facts = {
+      item: recordOf(item),
+      parent: recordOrNull(this.#parent(item.parent)),
+      actor: actor ?? operator.actor,
+      reason: operator.reason,
+      patch,
+      now: seen.now,
+    };
+    const verdict: unknown = await this.#budget.with("guard", () => guard(facts as never));
+    if (verdict === undefined || verdict === true) return undefined;
+    if (verdict === false) return null;
+    if (typeof verdict === "string") return verdict;
+    const problem = "a guard says true, false, or in a text why the item may not.";
+    throw new InvalidArgumentError({ field: "guard", problem });
+  }
+
+  #write(
+    workflow: AnyWorkflow,
+    item: StoredItem,
+    to: {
+      action: NewLine["action"];
+      move?: string;
+      status: string;
+      data: string;
+      enters?: boolean;
+      by?: Pick<ItemOperator, "actor" | "reason">;
+    },
+  ): void {
+    this.#known.set(workflow.name, workflow);
+    const { action, move = null, status, data, by, enters = true } = to;
+    if (!enters) this.#silent.add(item.id);
+    const line = { ...this.#parts.operator, ...by, action, move };
+    const rules = action === "update" ? undefined : workflow.states.get(status);
+    this.#writes.set(item.id, {
+      item,
+      line,
+      status,
+      data,
+      jobs: [],
+      awaitsJobs: enters && (rules?.whenJobsEnd ?? null) !== null,
+      limitMs: rules?.limit?.ms ?? null,
+    });
+  }
+}
+
+/** Null and 0: when it is written. */
+function timesOf(
+  imported: Imported | undefined,
+  now: number,
+): Pick<StoredItem, "createdAt" | "enteredAt"> {
+  const enteredAt = imported?.enteredAt ?? 0;
+  const createdAt = imported?.createdAt ?? enteredAt;
+  for (const [field, at] of Object.entries({ enteredAt, createdAt })) {
+    if (at <= now) continue;
+    throw new InvalidArgumentError({
+      field,
+      problem: "is in the future, by the database's clock.",
+    });
+  }
+  if (createdAt <= (enteredAt || now)) return { createdAt, enteredAt };
+  throw new InvalidArgumentError({ field: "createdAt", problem: "is later than enteredAt." });
+}
+
+function moveOf(workflow: AnyWorkflow, item: StoredItem, move: string): MoveRules {
+  const rules = workflow.moves.get(move);
+  if (rules?.from.includes(item.status) === true) return rules;
+  const allowed = [...workflow.moves]
+    .filter(([, { from }]) => from.includes(item.status))
+    .map(([name]) => name);
+  throw new InvalidMoveError({
+    item: item.id,
+    workflow: workflow.name,
+    move,
+    from: item.status,
+    allowed,
+  });
+}
+
+function noSuchMove({ name, moves }: AnyWorkflow, move: unknown): InvalidArgumentError {
+  const problem = `workflow '${name}' has no move '${String(move)}'. There are: ${[...moves.keys()].join(", ")}.`;
+  return new InvalidArgumentError({ field: "whenChildrenEnd", problem });
+}
+
+// The data of an item as it is stored: as it was given; the schema of the workflow only has to agree with it.
+
+const DATA = { what: "data of an item", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
+
+async function dataText(
+  { data: schema }: AnyWorkflow,
+  data: unknown,
+  patience: CallbackBudget,
+): Promise<string> {
+  const text = encode(checkFields("data", data), DATA);
+  if (schema === null) return text;
+  const checked = await patience.with("data", () => schema["~standard"].validate(data));
+  if (checked.issues === undefined) return text;
+  const [issue] = checked.issues;
+  const path = (issue?.path ?? []).map((part) =>
+    String(typeof part === "object" ? part.key : part),
+  );
+  const field = ["data", ...path].join(".");
+  throw new InvalidArgumentError({ field, problem: issue?.message ?? "it is not valid." });
+}
+
+// The jobs that a state asks for when an item enters it.
+
+const ENTRY_JOBS_MAX = 1_000;
+
+/** No key: a job that was there already would not be the item's. */
+const OPTIONS = new Set(["queue", "priority", "delay"]);
+
+interface Wanted {
+  readonly task: Task;
+  readonly input: unknown;
+  readonly options: EnqueueOptions;
+}
+
+async function jobsOnEntry(
+  rules: StateRules,
+  facts: { readonly item: ItemRecord; readonly parent: ItemRecord | null },
+  newId: () => string,
+  patience: CallbackBudget,
+): Promise<NewJob[]> {
+  const jobs: NewJob[] = [];
+  for (const { task, input, options } of wantedBy(rules, facts)) {
+    const defaults = defaultsOf(task);
+    checkKnown(options, OPTIONS);
+    await patience.with("enter", () => checkInputs(task, [input]));
+    // Whoever ends a job that somebody waits for sees it in its id.
+    const id = rules.whenJobsEnd === null ? newId() : calledId(newId());
+    const terms = termsHere(checkOptions(options, defaults));
+    jobs.push(newJob(id, defaults.name, input, terms));
+  }
+  return jobs;
+}
+
+function wantedBy({ enter }: StateRules, facts: object): Wanted[] {
+  if (enter === null) return [];
+  const wanted: Wanted[] = [];
+  let isOver = false;
+  const enqueue: EnqueueOnEntry = (task, input, options = {}) => {
+    if (isOver) throw tooLate();
+    if (wanted.length === ENTRY_JOBS_MAX) throw tooManyJobs(ENTRY_JOBS_MAX);
+    wanted.push({ task, input, options });
+  };
+  const value = enter({ ...facts, enqueue } as never);
+  isOver = true;
+  if (value instanceof Promise) {
+    value.catch(() => {}); // it is refused, whatever becomes of it
+    throw tooLate();
+  }
+  return wanted;
+}
+
+function tooLate(): InvalidArgumentError {
+  const problem = "it must have enqueued its jobs when it returns: it cannot be asynchronous.";
+  return new InvalidArgumentError({ field: "enter", problem });
+}
+
+function tooManyJobs(most: number): InvalidArgumentError {
+  const problem = `the states that are entered enqueue at most ${most} jobs.`;
+  return new InvalidArgumentError({ field: "enter", problem });
+}
+
+// Functions of the user's that run while items are locked.
+
+/** All of them together, in one change. */
+const CALLBACK_MS = 5_000;
+
+class CallbackBudget {
+  readonly #runtime: Runtime;
+  readonly #until: number;
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+    this.#until = runtime.monotonic() + CALLBACK_MS;
+  }
+
+  /** Runs one, which its field names. It is left where it stands when the time is over. */
+  async with<T>(field: string, call: () => T | Promise<T>): Promise<T> {
+    const late = Promise.withResolvers<never>();
+    const leftMs = Math.max(0, this.#until - this.#runtime.monotonic());
+    const timer = this.#runtime.timer(leftMs, () => late.reject(tooLong(field)));
+    try {
+      return await Promise.race([call(), late.promise]);
+    } finally {
+      timer.cancel();
+    }
+  }
+}
+
+function tooLong(field: string): InvalidArgumentError {
+  const problem =
+    `it took longer than ${CALLBACK_MS} ms while items were locked. ` +
+    `It must not wait for others, nor call Holdfast.`;
+  return new InvalidArgumentError({ field, problem });
+}

@@ -1,0 +1,425 @@
+/**
+ * A workflow: the states that items of it can be in, and the moves between them.
+ *
+ * What is declared here is stored, and the database itself refuses every other state and move. Guards and what happens on
+ * entering a state are functions; they live in the processes that know the workflow.
+ */
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { type Duration, formatMs, toMs } from "../core/duration.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import type { ChildrenIn, ItemRecord } from "../core/item.ts";
+import { checkName } from "../core/name.ts";
+import { checkKnown, checkList, checkWhole } from "../core/options.ts";
+import type { Task } from "../core/task.ts";
+import type { Declaration } from "./item-record.ts";
+
+const STATES_MAX = 100;
+
+const MOVES_MAX = 500;
+
+const VERSION_MAX = 2 ** 31 - 1;
+
+/** What a guard is told. */
+export interface GuardFacts<State extends string, Data, Type extends string> {
+  /** As it stands. */
+  readonly item: ItemRecord<State, Data, Type>;
+  readonly parent: ItemRecord | null;
+  readonly actor: string;
+  readonly reason: string | null;
+  /** The fields that the move brings. */
+  readonly patch: Partial<Data>;
+  /** By the database's clock. */
+  readonly now: number;
+}
+
+/** True or nothing: it may. False, or a text that says why: it may not. */
+export type Verdict = boolean | string | void;
+
+/** Hands over a job when an item enters a state. */
+export type EnqueueOnEntry = <Input>(
+  task: Task<Input>,
+  input: NoInfer<Input>,
+  options?: { readonly queue?: string; readonly priority?: number; readonly delay?: Duration },
+) => void;
+
+export interface EntryFacts<State extends string, Data, Type extends string> {
+  readonly item: ItemRecord<State, Data, Type>;
+  readonly parent: ItemRecord | null;
+  readonly enqueue: EnqueueOnEntry;
+}
+
+export interface StateOptions<
+  State extends string,
+  Move extends string,
+  Data,
+  Type extends string,
+> {
+  /** There is no move out of it. */
+  readonly final?: boolean;
+  /** Whoever is still in this state after that time makes the move. */
+  readonly limit?: { readonly after: Duration; readonly move: Move };
+  /** Enqueues jobs, in the transaction in which the item enters the state. */
+  readonly enter?: (facts: EntryFacts<State, Data, Type>) => void;
+  /** The moves that are made when all jobs that `enter` enqueued have ended. */
+  readonly whenJobsEnd?: { readonly done: Move; readonly failed?: Move };
+}
+
+export interface MoveOptions<State extends string, Data, Type extends string> {
+  readonly from: State | readonly State[];
+  readonly to: State;
+  /** Runs while the item is locked, perhaps more than once: it must look, and do nothing. */
+  readonly guard?: (facts: GuardFacts<State, Data, Type>) => Verdict | Promise<Verdict>;
+}
+
+/** What an item does when the last of those below it has ended: the name of a move, or null for nothing. */
+type ChildrenEnd<Move extends string> =
+  | Move
+  | ((facts: { readonly progress: readonly ChildrenIn[] }) => Move | null);
+
+export interface Workflow<
+  State extends string = string,
+  Move extends string = string,
+  Data = unknown,
+  Type extends string = string,
+> {
+  readonly name: string;
+  readonly version: number;
+  readonly types: readonly Type[];
+  readonly parent: AnyWorkflow | null;
+  /** Its items may belong to items of its own. */
+  readonly nests: boolean;
+  readonly initial: State;
+  readonly states: ReadonlyMap<string, StateRules>;
+  readonly moves: ReadonlyMap<string, MoveRules>;
+  readonly data: StandardSchemaV1 | null;
+  readonly whenChildrenEnd: ((progress: readonly ChildrenIn[]) => string | null) | null;
+  readonly keepMs: number | null;
+  /** Exists for the compiler only. */
+  readonly words?: {
+    readonly state: State;
+    readonly move: Move;
+    readonly data: Data;
+    readonly type: Type;
+  };
+}
+
+export interface StateRules {
+  readonly isFinal: boolean;
+  readonly limit: { readonly ms: number; readonly move: string } | null;
+  readonly enter: ((facts: never) => unknown) | null;
+  readonly whenJobsEnd: { readonly done: string; readonly failed: string | null } | null;
+}
+
+export interface MoveRules {
+  readonly from: readonly string[];
+  readonly to: string;
+  readonly guard: ((facts: never) => Verdict | Promise<Verdict>) | null;
+}
+
+/** A workflow of whatever states, moves and data. */
+export type AnyWorkflow = Omit<Workflow, "words">;
+
+interface Definition<State extends string, Move extends string, Data, Type extends string> {
+  readonly name: string;
+  /** From 1. Raise it whenever the declaration changes. */
+  readonly version?: number;
+  /** The kinds of item. Default: one, of the workflow's own name. */
+  readonly types?: readonly Type[];
+  /** Its items belong to items of this workflow; "self": they may belong to others of their own. */
+  readonly parent?: AnyWorkflow | "self";
+  readonly initial: NoInfer<State>;
+  readonly states: Readonly<
+    Record<State, StateOptions<NoInfer<State>, NoInfer<Move>, NoInfer<Data>, NoInfer<Type>>>
+  >;
+  readonly moves: Readonly<Record<Move, MoveOptions<NoInfer<State>, NoInfer<Data>, NoInfer<Type>>>>;
+  readonly whenChildrenEnd?: ChildrenEnd<NoInfer<Move>>;
+  /** For how long items are kept after they and all below them have ended. Default: for ever. */
+  readonly keep?: Duration;
+}
+
+const KNOWN = new Set([
+  "name",
+  "version",
+  "types",
+  "parent",
+  "initial",
+  "states",
+  "moves",
+  "data",
+  "whenChildrenEnd",
+  "keep",
+]);
+
+const STATE_OPTIONS = new Set(["final", "limit", "enter", "whenJobsEnd"]);
+
+const MOVE_OPTIONS = new Set(["from", "to", "guard"]);
+
+const LIMIT_OPTIONS = new Set(["after", "move"]);
+
+const AFTER_JOBS_OPTIONS = new Set(["done", "failed"]);
+
+export function defineWorkflow<
+  const State extends string,
+  const Move extends string,
+  Schema extends StandardSchemaV1,
+  const Type extends string = string,
+>(
+  definition: Definition<State, Move, StandardSchemaV1.InferInput<Schema>, Type> & {
+    readonly data: Schema;
+  },
+): Workflow<State, Move, StandardSchemaV1.InferInput<Schema>, Type>;
+
+export function defineWorkflow<
+  const State extends string,
+  const Move extends string,
+  const Type extends string = string,
+>(
+  definition: Definition<State, Move, Record<string, unknown>, Type> & {
+    readonly data?: undefined;
+  },
+): Workflow<State, Move, Record<string, unknown>, Type>;
+
+export function defineWorkflow(
+  definition: Definition<string, string, never, string> & {
+    readonly data?: StandardSchemaV1 | undefined;
+  },
+): Workflow {
+  checkKnown(definition, KNOWN);
+  const { version = 1, parent = null, data = null, whenChildrenEnd, keep } = definition;
+  const name = checkName("name", definition.name);
+  const states = statesOf(definition.states);
+  const moves = movesOf(definition.moves, states);
+  checkStates(definition.initial, states, moves);
+  if (whenChildrenEnd !== undefined && typeof whenChildrenEnd !== "function") {
+    checkMove("whenChildrenEnd", whenChildrenEnd, moves);
+  }
+  return {
+    name,
+    version: checkWhole("version", version, { least: 1, most: VERSION_MAX }),
+    types: typesOf(definition.types ?? [name]),
+    parent: parent === "self" ? null : checkParent(parent),
+    nests: parent === "self",
+    initial: definition.initial,
+    states,
+    moves,
+    data: checkData(data),
+    whenChildrenEnd: whenChildrenEnd === undefined ? null : chooser(whenChildrenEnd),
+    keepMs: keep === undefined ? null : toMs("keep", keep),
+  };
+}
+
+/** For data that has a type and no schema: nothing is checked when it is written. */
+export function unchecked<Data>(): StandardSchemaV1<Data> {
+  return {
+    "~standard": {
+      version: 1,
+      vendor: "holdfast",
+      validate: (value) => ({ value: value as Data }),
+    },
+  };
+}
+
+function statesOf(given: Readonly<Record<string, object>>): Map<string, StateRules> {
+  const states = Object.entries(checkObject("states", given));
+  checkWhole("states", states.length, { least: 1, most: STATES_MAX });
+  return new Map(
+    states.map(([name, options]) => [
+      checkName("states", name),
+      stateOf(`states.${name}`, checkObject(`states.${name}`, options)),
+    ]),
+  );
+}
+
+function stateOf(field: string, options: StateOptions<string, string, never, string>): StateRules {
+  checkKnown(options, STATE_OPTIONS, { field });
+  const { final = false, limit, enter, whenJobsEnd } = options;
+  if (typeof final !== "boolean") {
+    throw new InvalidArgumentError({ field: `${field}.final`, problem: "give true or false." });
+  }
+  return {
+    isFinal: final,
+    limit: limit === undefined ? null : limitOf(`${field}.limit`, limit),
+    enter: checkFunction(`${field}.enter`, enter),
+    whenJobsEnd:
+      whenJobsEnd === undefined ? null : afterJobsOf(`${field}.whenJobsEnd`, whenJobsEnd),
+  };
+}
+
+function limitOf(
+  field: string,
+  limit: { readonly after: Duration; readonly move: string },
+): { ms: number; move: string } {
+  checkKnown(checkObject(field, limit), LIMIT_OPTIONS, { field });
+  return { ms: toMs(`${field}.after`, limit.after, { min: 1 }), move: limit.move };
+}
+
+function afterJobsOf(
+  field: string,
+  moves: { readonly done: string; readonly failed?: string },
+): { done: string; failed: string | null } {
+  checkKnown(checkObject(field, moves), AFTER_JOBS_OPTIONS, { field });
+  return { done: moves.done, failed: moves.failed ?? null };
+}
+
+function movesOf(
+  given: Readonly<Record<string, MoveOptions<string, never, string>>>,
+  states: ReadonlyMap<string, StateRules>,
+): Map<string, MoveRules> {
+  const moves = Object.entries(checkObject("moves", given));
+  checkWhole("moves", moves.length, { least: 0, most: MOVES_MAX });
+  return new Map(
+    moves.map(([name, options]) => [checkName("moves", name), moveOf(name, options, states)]),
+  );
+}
+
+function moveOf(
+  name: string,
+  options: MoveOptions<string, never, string>,
+  states: ReadonlyMap<string, StateRules>,
+): MoveRules {
+  const field = `moves.${name}`;
+  checkKnown(checkObject(field, options), MOVE_OPTIONS, { field });
+  const { from, to, guard } = options;
+  const sources = typeof from === "string" ? [from] : [...new Set(checkList(field, from))];
+  if (sources.length === 0) {
+    throw new InvalidArgumentError({
+      field,
+      problem: "name at least one state that it leads from.",
+    });
+  }
+  for (const state of [...sources, to]) checkState(field, state, states);
+  for (const state of sources) {
+    if (states.get(state)?.isFinal !== true) continue;
+    throw new InvalidArgumentError({ field, problem: `'${state}' is final.` });
+  }
+  return { from: sources, to, guard: checkFunction(`${field}.guard`, guard) };
+}
+
+function checkStates(
+  initial: string,
+  states: ReadonlyMap<string, StateRules>,
+  moves: ReadonlyMap<string, MoveRules>,
+): void {
+  checkState("initial", initial, states);
+  for (const [name, { isFinal, limit, whenJobsEnd }] of states) {
+    const out = [...moves].filter(([, { from }]) => from.includes(name)).map(([move]) => move);
+    if (!isFinal && out.length === 0) {
+      const problem = "no move leads out of it. Declare one, or say final: true.";
+      throw new InvalidArgumentError({ field: `states.${name}`, problem });
+    }
+    for (const move of [limit?.move, whenJobsEnd?.done, whenJobsEnd?.failed]) {
+      if (move === undefined || move === null || out.includes(move)) continue;
+      const problem = `'${move}' is no move out of it. There are: ${out.join(", ") || "none"}.`;
+      throw new InvalidArgumentError({ field: `states.${name}`, problem });
+    }
+  }
+}
+
+function checkState(field: string, name: string, states: ReadonlyMap<string, StateRules>): void {
+  if (states.has(name)) return;
+  const problem = `there is no state '${name}'. There are: ${[...states.keys()].join(", ")}.`;
+  throw new InvalidArgumentError({ field, problem });
+}
+
+function checkMove(field: string, name: string, moves: ReadonlyMap<string, MoveRules>): void {
+  if (moves.has(name)) return;
+  const problem = `there is no move '${name}'. There are: ${[...moves.keys()].join(", ")}.`;
+  throw new InvalidArgumentError({ field, problem });
+}
+
+function typesOf(types: readonly string[]): readonly string[] {
+  checkWhole("types", checkList("types", types).length, { least: 1, most: STATES_MAX });
+  const names = new Set(types.map((type) => checkName("types", type)));
+  if (names.size === types.length) return [...names];
+  throw new InvalidArgumentError({ field: "types", problem: "one is named twice." });
+}
+
+function checkObject<T extends object>(field: string, value: T): T {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw new InvalidArgumentError({ field, problem: "give an object." });
+}
+
+function checkFunction<T>(field: string, value: T | undefined): T | null {
+  if (value === undefined) return null;
+  if (typeof value === "function") return value;
+  throw new InvalidArgumentError({ field, problem: "give a function." });
+}
+
+function checkParent(parent: AnyWorkflow | null): AnyWorkflow | null {
+  if (parent === null || parent?.states instanceof Map) return parent;
+  throw new InvalidArgumentError({
+    field: "parent",
+    problem: 'give a workflow made with defineWorkflow(), or "self".',
+  });
+}
+
+function checkData(data: StandardSchemaV1 | null): StandardSchemaV1 | null {
+  if (data === null || typeof data["~standard"]?.validate === "function") return data;
+  throw new InvalidArgumentError({
+    field: "data",
+    problem: "this is not a Standard Schema. Use zod, valibot, arktype or another that is.",
+  });
+}
+
+function chooser(
+  whenChildrenEnd: ChildrenEnd<string>,
+): (progress: readonly ChildrenIn[]) => string | null {
+  if (typeof whenChildrenEnd === "string") return () => whenChildrenEnd;
+  return (progress) => whenChildrenEnd({ progress });
+}
+
+// A workflow as a picture: a state diagram in Mermaid's words, read off the declaration.
+
+/** What Mermaid takes for a name as it is. `end` is a word of its own there. */
+const PLAIN = /^(?!end$)[a-z]\w*$/i;
+
+export function diagramOf(workflow: AnyWorkflow): string {
+  const names = [...workflow.states.keys()];
+  const idOf = (state: string): string =>
+    PLAIN.test(state) ? state : `state_${names.indexOf(state) + 1}`;
+  const lines = names
+    .filter((state) => !PLAIN.test(state))
+    .map((state) => `state ${quoted(state)} as ${idOf(state)}`);
+  lines.push(`[*] --> ${idOf(workflow.initial)}`);
+  for (const [move, { from, to, guard }] of workflow.moves) {
+    const label = guard === null ? move : `${move} [guarded]`;
+    for (const state of from) {
+      lines.push(`${idOf(state)} --> ${idOf(to)}: ${label}${timeLimitOf(workflow, state, move)}`);
+    }
+  }
+  for (const [state, { isFinal }] of workflow.states) {
+    if (isFinal) lines.push(`${idOf(state)} --> [*]`);
+  }
+  return ["stateDiagram-v2", ...lines.map((line) => `    ${line}`)].join("\n");
+}
+
+/** That the move is made by itself after a while. */
+function timeLimitOf(workflow: AnyWorkflow, state: string, move: string): string {
+  const limit = workflow.states.get(state)?.limit ?? null;
+  return limit?.move === move ? `, or after ${formatMs(limit.ms)}` : "";
+}
+
+function quoted(text: string): string {
+  return `"${text.replaceAll('"', "'")}"`;
+}
+
+// A workflow as it is stored: what the database can go by, without the functions.
+
+export function declarationOf(workflow: AnyWorkflow): Declaration {
+  const { name, version, keepMs, types, initial } = workflow;
+  return {
+    name,
+    version,
+    parent: workflow.nests ? name : (workflow.parent?.name ?? null),
+    keepMs,
+    types,
+    states: [...workflow.states].map(([state, { isFinal }]) => ({
+      name: state,
+      isInitial: state === initial,
+      isFinal,
+    })),
+    moves: [...workflow.moves].flatMap(([move, { from, to }]) =>
+      from.map((state) => ({ name: move, from: state, to })),
+    ),
+  };
+}

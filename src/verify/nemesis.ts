@@ -56,7 +56,7 @@ export class Nemesis {
     const { processes, database, proxy, signal } = this.#parts;
     switch (kind) {
       case "kill":
-        return this.#say(kind, processes.kill(whom));
+        return processes.kill(whom, (name) => this.#say(kind, name));
       case "freeze": {
         const frozen = processes.freeze(whom, ms, signal);
         if (frozen !== null) this.#lasting.push(frozen.thawed);

@@ -20,6 +20,8 @@ export interface ProcessesConfig extends Omit<
   /** Where a process finds the database, and what it is told besides. */
   readonly url: (role: Role, place: number) => string;
   readonly env: (role: Role, place: number) => Readonly<Record<string, string>>;
+  /** A worker process that worked has ended, and the plan did not ask for it. */
+  readonly onEnd: (name: string, how: string) => void;
 }
 
 /** How a worker's place is filled. */
@@ -95,14 +97,18 @@ export class Processes implements AsyncDisposable {
     return over.length < this.#config.producers;
   }
 
-  /** Its name; null: there is nobody to be killed now. */
-  kill(whom: number): string | null {
+  /**
+   * False: there is no process to kill now. The kill is announced before it happens: a busy machine may take a second to
+   * start the next process, and others take the jobs of the dead one in less.
+   */
+  kill(whom: number, announce: (name: string) => void): boolean {
     const member = this.#isWeak ? undefined : this.#pick(whom, this.#config.victims);
-    if (member === undefined) return null;
+    if (member === undefined) return false;
+    announce(member.name);
     member.child.kill("SIGKILL");
     this.#members.delete(member);
     this.#add(member.role, member.place);
-    return member.name;
+    return true;
   }
 
   /** Stops every thread of it, and lets it go on after a while: what it does then, it does too late. */
@@ -169,7 +175,15 @@ export class Processes implements AsyncDisposable {
     this.#count += 1;
     // A producer continues the process log of its predecessor, which says where to continue.
     const name = role === "worker" ? `worker-${this.#count}` : `producer-${place}`;
-    const { folder, workers: _workers, victims: _victims, url, env, ...shared } = this.#config;
+    const {
+      folder,
+      workers: _workers,
+      victims: _victims,
+      url,
+      env,
+      onEnd: _onEnd,
+      ...shared
+    } = this.#config;
     const processLog = processLogPath(folder, name);
     const told = { ...shared, name, url: url(role, place), processLog, place };
     const child = fork(
@@ -201,13 +215,14 @@ export class Processes implements AsyncDisposable {
       finished: false,
     };
     child.on("message", (message) => (member.finished ||= message === "finished"));
-    child.on("exit", () => this.#noteEnd(member));
+    child.on("exit", (code, signal) => this.#noteEnd(member, signal ?? `exit code ${code}`));
     this.#members.add(member);
     return member;
   }
 
-  #noteEnd(member: Member): void {
+  #noteEnd(member: Member, how: string): void {
     if (this.#stopping || member.finished || !this.#members.has(member)) return;
+    if (member.role === "worker" && member.isReady) this.#config.onEnd(member.name, how);
     this.#members.delete(member);
     this.#surprises += 1;
     systemRuntime.timer(AGAIN_MS, () => {

@@ -119,7 +119,7 @@ class Run {
     await using bank = await Bank.open();
     await using proxy = faults.includes("deafen") ? await Proxy.before(url) : null;
     using processLog = new ProcessLog(processLogPath(this.#folder, "nemesis"));
-    await using processes = this.#processes(bank.url, proxy);
+    await using processes = this.#processes(bank.url, proxy, processLog);
     const ending = new AbortController();
     const nemesis = new Nemesis({
       processes,
@@ -144,7 +144,7 @@ class Run {
     }
   }
 
-  #processes(bank: string, proxy: Proxy | null): Processes {
+  #processes(bank: string, proxy: Proxy | null, processLog: ProcessLog): Processes {
     const { seed, jobs, ms, workers, producers, shares, workMs, victims } = this.#plan;
     const { url } = this.#database;
     const skew = faketime();
@@ -163,6 +163,7 @@ class Run {
       // SQLite's clock is that of its processes, and they are all on one host.
       env: (role, place) =>
         role === "worker" && place === 1 && proxy !== null && skew !== null ? skew : {},
+      onEnd: (worker, how) => processLog.say({ f: "ended", worker, how }),
     });
   }
 

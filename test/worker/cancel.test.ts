@@ -8,8 +8,8 @@ import { codeOf, hear, storyOf, until, withCode } from "./observe.ts";
 
 after(assertNothingRuns);
 
-/** "At once" in the same process: the worker looks for requests five times a second at most. */
-const AT_ONCE_MS = 500;
+/** "At once": long before the next renewal of the lease. On a busy machine a timer may be a second late. */
+const AT_ONCE_MS = 5_000;
 
 type Manner = "returns a value" | "throws" | "gives up by the signal's reason";
 

@@ -42,7 +42,9 @@ export type Said =
   | { readonly f: "refused"; readonly job: string; readonly epoch: number }
   /** How many outcomes of a worker the database refused. */
   | { readonly f: "stale"; readonly count: number }
-  /** What the nemesis did. */
+  /** A worker process ended by itself: no fault asked for it. */
+  | { readonly f: "ended"; readonly worker: string; readonly how: string }
+  /** What the nemesis did, said before it killed a process. */
   | { readonly f: "fault"; readonly kind: string; readonly worker?: string };
 
 export type Dated<T> = T & { readonly at: number };

@@ -29,7 +29,10 @@ export function checkRecovery(
     afterKill: spansOf(afterKill(positions, deaths)),
     afterRestart: spansOf(afterRestart(history.said, positions.claims)),
   };
-  const violations: Violation[] = [...checkEarly(history, positions, deaths)];
+  const violations: Violation[] = [
+    ...checkEarly(history, positions, deaths),
+    ...checkEnds(history.said),
+  ];
   const judge = (invariant: string, sentence: string, ms: number | null, limit: number): void => {
     if (ms === null || ms > limit)
       violations.push({ invariant, sentence: `${sentence} ${ms ?? "never"} ms, allowed ${limit}` });
@@ -77,6 +80,13 @@ function afterRestart(said: readonly Dated<Said>[], claims: readonly number[]): 
     const next = sorted.find((at) => at >= one.at);
     return next === undefined ? [] : [next - one.at];
   });
+}
+
+/** Whatever the database and the network do, a worker process goes on. */
+function* checkEnds(said: readonly Dated<Said>[]): Iterable<Violation> {
+  for (const one of said)
+    if (one.f === "ended")
+      yield { invariant: "I15", sentence: `${one.worker} ended by itself: ${one.how}` };
 }
 
 /** A lease is taken from somebody when it has ended, or when they are known to be dead. */

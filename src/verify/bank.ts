@@ -1,6 +1,6 @@
 /**
- * A service outside of the database, on loopback: it charges, knows idempotency keys, counts how often it was asked, and
- * now and then its answer is lost after it has charged.
+ * A service outside of the database, on loopback: it charges, honours idempotency keys, counts its calls, and sometimes
+ * loses the answer after it has charged.
  */
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -8,15 +8,15 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import type { Charges } from "./check/history.ts";
 
-/** Not imported: an import reads every name of the module, and one of them loads all of `fetch`, which takes long. */
+/** Not imported: an import reads every name of the module, and one of these loads all of `fetch`, which is slow. */
 const { Agent, createServer, request } = process.getBuiltinModule("node:http");
 
 const HOST = "127.0.0.1";
 
-/** Every so many charges one answer is lost. */
+/** One answer in this many charges is lost. */
 const LOST_EVERY = 50;
 
-const PATIENCE_MS = 10_000;
+const ANSWER_MS_MAX = 10_000;
 
 interface Account {
   cents: number;
@@ -44,17 +44,16 @@ export class Bank implements AsyncDisposable {
     return new Bank(server);
   }
 
-  /** What a worker sends. */
+  /** Called by a worker. */
   static async charge(bank: string, key: string, cents: number): Promise<number> {
     const url = `${bank}/charge?key=${encodeURIComponent(key)}&cents=${cents}`;
     return Number(await ask(url, "POST"));
   }
 
-  /** What was charged under a key; null: nothing. */
+  /** The cents charged under a key, or null. */
   static async find(bank: string, key: string): Promise<number | null> {
-    const url = `${bank}/find?key=${encodeURIComponent(key)}`;
-    const said = await ask(url, "GET");
-    return said === "" ? null : Number(said);
+    const cents = await ask(`${bank}/find?key=${encodeURIComponent(key)}`, "GET");
+    return cents === "" ? null : Number(cents);
   }
 
   get charges(): Charges[] {
@@ -87,9 +86,9 @@ export class Bank implements AsyncDisposable {
   }
 }
 
-/** Nobody waits for ever: what became of the request is not known then. Not `fetch`, which takes long to load. */
+/** After the timeout the outcome of the request is unknown. Not `fetch`, which is slow to load. */
 async function ask(url: string, method: string): Promise<string> {
-  const asked = request(url, { method, agent, timeout: PATIENCE_MS });
+  const asked = request(url, { method, agent, timeout: ANSWER_MS_MAX });
   asked.on("timeout", () => asked.destroy(new Error("the bank does not answer")));
   asked.end();
   const [answer] = (await once(asked, "response")) as [IncomingMessage];

@@ -38,12 +38,9 @@ const LINE_EVERY_MS = 3_000;
 const BACK_AND_CLEAR = "\r\u001B[K";
 
 class PromiseBrokenError extends HoldfastError {
-  constructor(facts: { violations: number; seed: number }) {
-    const what = facts.violations === 1 ? "A promise was broken" : "Promises were broken";
-    super(
-      "PROMISE_BROKEN",
-      `${what}, as listed above. Please report this with the seed ${facts.seed}.`,
-    );
+  constructor({ violations, seed }: Pick<Report, "violations" | "seed">) {
+    const what = violations.length === 1 ? "A promise was broken" : "Promises were broken";
+    super("PROMISE_BROKEN", `${what}, as listed above. Please report this with the seed ${seed}.`);
   }
 }
 
@@ -82,9 +79,7 @@ async function run(terminal: Terminal, options: Options): Promise<void> {
   });
   if (report === null) return;
   show(terminal, report);
-  const { violations } = report;
-  if (violations.length > 0)
-    throw new PromiseBrokenError({ violations: violations.length, seed: report.seed });
+  if (report.violations.length > 0) throw new PromiseBrokenError(report);
 }
 
 async function restartBy(command: string): Promise<void> {
@@ -95,11 +90,11 @@ interface KitOptions extends Pick<VerifyOptions, "restart" | "onStart"> {
   readonly url: string | undefined;
   readonly seed: number | undefined;
   readonly preset: Preset;
-  /** How far it is, in one line. */
+  /** Describes the progress in one line. */
   readonly line: (progress: Progress) => string;
 }
 
-/** Runs the kit until its end or a signal, and shows how far it is. Null: the output was closed. */
+/** Runs the kit to its end or a signal, and shows the progress. Null: the output was closed. */
 export async function runKit(
   terminal: Terminal,
   { url, line, ...options }: KitOptions,
@@ -213,7 +208,7 @@ function reportTable({ columns, colors }: Terminal, report: Report): string[] {
   return factTable(columns, shown);
 }
 
-/** What, how much, and a remark. */
+/** Each row: a fact, its value and a remark. */
 export function factTable(columns: number | null, rows: [string, string, Cell][]): string[] {
   const [, ...lines] = table({
     columns: [{ title: "" }, { title: "", align: "right" }, { title: "", flexible: true }],

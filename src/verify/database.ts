@@ -1,9 +1,7 @@
 /**
- * The database that a run is made on, as the kit sees it: by plain SQL over connections of its own. One of its own on the
- * server that the user named, or a file of its own; what else is there is not touched.
+ * The scratch database of a run, as the kit sees it: plain SQL over its own connections. It is a new database on the
+ * user's server, or a new file; other databases there are not touched.
  */
-import { StoreUnavailableError } from "../core/errors.ts";
-import { systemRuntime } from "../core/runtime.ts";
 import type { Table } from "./check/history.ts";
 import type { FaultKind } from "./plan.ts";
 import { LEDGER } from "./tasks.ts";
@@ -14,22 +12,22 @@ export interface Database extends AsyncDisposable {
   /** "PostgreSQL 15.4" */
   readonly label: string;
   readonly url: string;
-  /** What stands before the names of the product's tables. */
+  /** Precedes the names of the product's tables. */
   readonly prefix: string;
-  /** What can be done to it, beside what can be done to processes. */
+  /** Faults that this database supports, besides those of processes. */
   readonly faults: readonly FaultKind[];
   query(text: string): Promise<Row[]>;
-  /** Makes the witness: it sees every row of these tables come, change and go. */
+  /** Creates the ledger and the witness, whose triggers record every change of a row in these tables. */
   watch(tables: readonly Watched[]): Promise<void>;
-  /** Ends one connection of the product's. False: there is none now. */
+  /** Ends one of the product's connections. False: it has none now. */
   cut(whom: number): Promise<boolean>;
-  /** Keeps everybody else from writing, again and again for so long. */
+  /** Repeatedly keeps all other connections from writing, for this long. */
   storm(ms: number): Promise<void>;
 }
 
 export interface Watched {
   readonly table: Table;
-  /** As it is called in statements. */
+  /** Its name in statements. */
   readonly name: string;
 }
 
@@ -45,7 +43,7 @@ export function watchedTables(prefix: string): Watched[] {
 
 export const LEDGER_TABLE = `create table ${LEDGER} (job_id char(36) not null, epoch int not null)`;
 
-/** Columns as a JSON object, for databases whose triggers have to name them. */
+/** A row as a JSON object, for databases whose triggers must name the columns. */
 export function jsonOf(row: "old" | "new", columns: readonly string[]): string {
   return `json_object(${columns.map((column) => `'${column}', ${row}.${column}`).join(", ")})`;
 }
@@ -55,27 +53,3 @@ export const triggerTimes = [
   { time: "update", was: true, became: true },
   { time: "delete", was: true, became: false },
 ] as const;
-
-/** Of a database that nobody else has. */
-export function scratchName(): string {
-  const digits = Math.trunc(systemRuntime.random() * 2 ** 32).toString(16);
-  return `holdfast_verify_${process.pid}_${digits}`;
-}
-
-/** The same server, another database. */
-export function withDatabase(url: string, name: string): string {
-  const changed = new URL(url);
-  changed.pathname = `/${name}`;
-  return changed.href;
-}
-
-export function cannotCreate(error: unknown): StoreUnavailableError {
-  const why = error instanceof Error ? error.message : String(error);
-  return new StoreUnavailableError(
-    {
-      problem: `No database of the kit's own could be made: ${why}.`,
-      remedy: "Name a user who may create databases; nothing else on the server is touched.",
-    },
-    error,
-  );
-}

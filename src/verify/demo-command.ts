@@ -26,8 +26,7 @@ const BAR_WIDTH = 24;
 const PROBLEMS_SHOWN = 5;
 
 class ProofFailedError extends HoldfastError {
-  constructor(facts: { problems: readonly string[]; seed: number }) {
-    const { problems, seed } = facts;
+  constructor({ problems, seed }: { problems: readonly string[]; seed: number }) {
     const shown = problems.slice(0, PROBLEMS_SHOWN).join("; ");
     const more =
       problems.length > PROBLEMS_SHOWN ? `; and ${problems.length - PROBLEMS_SHOWN} more` : "";
@@ -40,11 +39,11 @@ export function demoCommand({ terminal }: CommandKit<unknown>): Command {
     .description("kill workers at random, and prove that nothing is lost or done twice")
     .option(
       "--url <url>",
-      "the server, or a file beside which one is made; default: a temporary file",
+      "the server, or a SQLite file next to which to create one (default: a temporary file)",
     )
     .option("--orders <n>", "how many orders", wholeNumber, 1_000)
     .option("--workers <n>", "how many worker processes", wholeNumber, 4)
-    .option("--seed <n>", "repeats the plan of an earlier run", wholeNumber)
+    .option("--seed <n>", "repeat the plan of an earlier run", wholeNumber)
     .action((options: Options) => run(terminal, options));
 }
 
@@ -95,7 +94,7 @@ function lineOf({ done, jobs, faults, elapsedMs }: Progress): string {
 export interface Proof {
   readonly accepted: number;
   readonly done: number;
-  /** Accepted, and not done. */
+  /** Accepted but not done. */
   readonly lost: number;
   readonly paid: number;
   readonly booked: number;
@@ -108,9 +107,9 @@ export interface Proof {
   readonly staleWritesRefused: number;
   /** Attempts beyond the first of each order. */
   readonly attemptsRepeated: number;
-  /** Payments that a worker looked up before it would have charged again. */
+  /** Payments that a worker looked up instead of charging again. */
   readonly paymentsLookedUp: number;
-  /** What contradicts the promise, in words; nothing: it held. */
+  /** Sentences that contradict the promise; empty when it held. */
   readonly problems: readonly string[];
 }
 
@@ -123,7 +122,7 @@ export function proofOf(report: Report): Proof {
     [invariant, job, sentence].filter((word) => word !== undefined).join(" "),
   );
   const checks: [boolean, string][] = [
-    [done !== accepted, `${done} orders are done, and ${accepted} were accepted`],
+    [done !== accepted, `${done} orders are done, but ${accepted} were accepted`],
     [effects.charged !== accepted, `${effects.charged} payments for ${accepted} orders`],
     [effects.booked !== accepted, `${effects.booked} bookings for ${accepted} orders`],
     [kills === 0, "no worker was killed, so nothing was proved"],
@@ -168,24 +167,21 @@ function proofTable({ colors, columns }: Terminal, proof: Proof, report: Report)
   const note = (text: string): Cell => ({ text, paint: dim });
   const { accepted } = proof;
   const violations = report.violations.length;
+  const money = (proof.cents / 100).toLocaleString("en-US", { minimumFractionDigits: 2 });
   return factTable(columns, [
     ["orders accepted", count(accepted), note("")],
     ["orders done", count(proof.done), must(proof.done === accepted)],
     ["orders lost", count(proof.lost), must(proof.lost === 0)],
     ["payments", count(proof.paid), must(proof.paid === accepted)],
     ["paid or booked twice", count(proof.doubled), must(proof.doubled === 0)],
-    ["money at the bank", money(proof.cents), note("every payment is that of its order")],
+    ["money at the bank", money, note("each payment matches its order")],
     ["promises broken", count(violations), must(violations === 0)],
     ["workers killed with kill -9", count(proof.kills), must(proof.kills > 0)],
     ["workers frozen past their lease", count(proof.freezes), note("")],
-    ["leases recovered", count(proof.leasesRecovered), note("orders of the dead and frozen")],
-    ["late writes refused", count(proof.staleWritesRefused), note("of workers that woke up")],
+    ["leases recovered", count(proof.leasesRecovered), note("orders of dead and frozen workers")],
+    ["late writes refused", count(proof.staleWritesRefused), note("from workers that woke up")],
     ["attempts repeated", count(proof.attemptsRepeated), note("")],
-    ["payments looked up", count(proof.paymentsLookedUp), note("instead of made again")],
+    ["payments looked up", count(proof.paymentsLookedUp), note("instead of charged again")],
     ["changes witnessed", count(report.witnessed), note("by triggers, for the checker")],
   ]);
-}
-
-function money(cents: number): string {
-  return (cents / 100).toLocaleString("en-US", { minimumFractionDigits: 2 });
 }

@@ -39,10 +39,7 @@ export async function readRows(database: Database): Promise<Rows> {
       isOutage: row["outcome"] === "released" && row["error"] !== null,
     })),
     ledger: ledger.map((row) => ({ job: String(row["job_id"]), epoch: Number(row["epoch"]) })),
-    unfinished: unfinished.map((row) => ({
-      id: String(row["id"]),
-      table: String(row["tbl"]),
-    })),
+    unfinished: unfinished.map((row) => ({ id: String(row["id"]), table: String(row["tbl"]) })),
   };
 }
 
@@ -52,7 +49,7 @@ export function unfinishedRows(prefix: string): string {
     .join(" union all ");
 }
 
-/** In the order in which it was seen. */
+/** In the order of the changes. */
 export async function* readWitness(database: Database): AsyncIterable<Witnessed> {
   for (let after = 0; ;) {
     const page = await database.query(

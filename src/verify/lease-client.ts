@@ -1,6 +1,6 @@
 /**
- * Holds a job at a time with the lease verbs alone. Without a watchdog, it always writes when it wakes up, however late:
- * whenever its process was frozen there is a write that has to be refused.
+ * Holds one job at a time through the lease API. It has no watchdog, so it writes when it wakes up, however late: after
+ * each freeze there is a write that the database must refuse.
  */
 import { LeaseLostError } from "../core/errors.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
@@ -35,7 +35,7 @@ export class LeaseClient {
   async #work(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
-      // When the database is away, the lease will end.
+      // While the database is away, the lease expires.
       const worked = await this.#once().catch(() => false);
       if (!worked) await sleep(systemRuntime, RESTS_MS, { signal });
     }

@@ -1,4 +1,4 @@
-/** Does what the plan says, when it says so, and says what it did. */
+/** Injects the faults of the plan at their times, and logs each. */
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import type { Database } from "./database.ts";
 import type { Fault, FaultKind } from "./plan.ts";
@@ -6,17 +6,17 @@ import type { ProcessLog } from "./process-log.ts";
 import type { Processes } from "./processes.ts";
 import type { Proxy } from "./proxy.ts";
 
-export interface NemesisParts {
+interface NemesisParts {
   readonly processes: Processes;
   readonly database: Database;
   readonly proxy: Proxy | null;
   readonly processLog: ProcessLog;
-  /** Kills the server and starts it again; null: it is not ours. */
+  /** Kills the server and starts it again; null: we may not. */
   readonly restart: (() => Promise<void>) | null;
   readonly signal: AbortSignal;
 }
 
-/** Right after a fault there may be nobody whom the next can meet: it waits, so often at most. On a busy machine it is late. */
+/** Right after a fault the next one may have no target. It looks again up to this often, and is late on a busy machine. */
 const LOOKS_MAX = 400;
 
 const LOOK_MS = 50;
@@ -30,7 +30,7 @@ export class Nemesis {
     this.#parts = parts;
   }
 
-  /** Ends when everything was done, and what lasts is over. */
+  /** Resolves after the last fault, when all lasting ones are over. */
   async carryOut(faults: readonly Fault[]): Promise<void> {
     const { signal } = this.#parts;
     const startedAt = systemRuntime.monotonic();
@@ -51,7 +51,7 @@ export class Nemesis {
     return false;
   }
 
-  /** False: there is nobody to be met now. */
+  /** False: the fault has no target now. */
   async #try({ kind, whom, ms }: Fault): Promise<boolean> {
     const { processes, database, proxy, signal } = this.#parts;
     switch (kind) {

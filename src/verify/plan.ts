@@ -1,47 +1,46 @@
-/** What is done to whom and when: drawn from a seed before anything happens, so that a run's plan can be had again. */
+/** Which fault hits which process and when: derived from a seed before the run, so that a plan can be repeated. */
 import { randomFrom, SHARES, type Shares } from "./workload.ts";
 
-const faultKinds = [
-  "kill", // kill -9 of a process
-  "freeze", // SIGSTOP for longer than the lease, then SIGCONT: a zombie
-  "block", // a function that blocks its event loop for longer than the lease
-  "cut", // a connection ended by the server
-  "deafen", // answers of the server that never arrive
-  "restart", // the server killed and started again
-  "storm", // SQLite: somebody else holds the lock of the file, again and again
-] as const;
+export type FaultKind =
+  | "kill" // kill -9 of a process
+  | "freeze" // SIGSTOP for longer than the lease, then SIGCONT: a zombie
+  | "block" // a function that blocks its event loop for longer than the lease
+  | "cut" // a connection ended by the server
+  | "deafen" // answers of the server that never arrive
+  | "restart" // the server killed and started again
+  | "storm"; // SQLite: another connection holds the file's lock, again and again
 
-export type FaultKind = (typeof faultKinds)[number];
+export type FaultCounts = Readonly<Partial<Record<FaultKind, number>>>;
 
 export interface Fault {
   readonly kind: FaultKind;
   readonly atMs: number;
-  /** Whom it meets: the share of the list of those it can meet. */
+  /** Selects the target: a position in the list of possible targets, in [0, 1). */
   readonly whom: number;
-  /** For how long, where it lasts. */
+  /** The duration of a fault that lasts. */
   readonly ms: number;
 }
 
 export type Role = "worker" | "producer";
 
-/** How large a run is, and of what it is made. */
+/** The size of a run, and its mix of jobs and faults. */
 export interface Preset {
   readonly workers: number;
   readonly producers: number;
-  /** How many jobs are enqueued, evenly over the time of the faults. */
+  /** Enqueued evenly over the time of the faults. */
   readonly jobs: number;
-  /** Of a hundred jobs, so many of each kind. */
+  /** The percentage of each kind of job. */
   readonly shares: Shares;
   /** How long a job works, at most. */
   readonly workMs: number;
-  /** Jobs and faults come for so long; after that all jobs end without help. */
+  /** Jobs and faults arrive for this long; then all jobs end without help. */
   readonly ms: number;
-  /** Without faults, at the end of that time. */
+  /** The last part of that time, without faults. */
   readonly calmMs: number;
-  readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
-  /** The processes that are killed. */
+  readonly faults: FaultCounts;
+  /** Roles whose processes are killed. */
   readonly victims: readonly Role[];
-  /** A machine that does fewer jobs a second, once the faults are over, has failed. */
+  /** Fewer jobs a second after the last fault mean failure. */
   readonly jobsPerSecondLeast: number;
 }
 
@@ -50,7 +49,7 @@ export interface Plan extends Omit<Preset, "faults"> {
   readonly faults: readonly Fault[];
 }
 
-/** Short, so that many leases end within a run. */
+/** Short, so that many leases expire in a run. */
 export const LEASE_MS = 2_000;
 
 export const GRACE_MS = 200;
@@ -60,18 +59,10 @@ export const MAINTENANCE_MS = 200;
 /** How many jobs a worker process runs at once. */
 export const CONCURRENCY = 4;
 
-const WORKERS = 8;
-
-const PRODUCERS = 2;
-
-const JOBS_PER_S = 164;
-
-const WORK_MS_MAX = 200;
-
-/** After the last fault of a torture, all comes to its end in about this time, and is then checked. */
+/** After the last fault of a torture, the remaining jobs and the check take about this long. */
 const AFTER_MS = 12_000;
 
-/** How often in a minute. */
+/** Faults per minute. */
 const RATES: Readonly<Record<FaultKind, number>> = {
   kill: 52,
   freeze: 16,
@@ -82,7 +73,7 @@ const RATES: Readonly<Record<FaultKind, number>> = {
   storm: 6,
 };
 
-/** For how long, at least and at most. */
+/** The shortest and the longest duration. */
 const LASTS: Partial<Record<FaultKind, readonly [number, number]>> = {
   freeze: [LEASE_MS * 1.5, LEASE_MS * 2.5],
   block: [LEASE_MS * 1.2, LEASE_MS * 2],
@@ -90,28 +81,27 @@ const LASTS: Partial<Record<FaultKind, readonly [number, number]>> = {
   storm: [1_000, 3_000],
 };
 
-/** Every process has begun before the first fault. */
+/** All processes have started before the first fault. */
 const FIRST_MS = 1_000;
 
-/** Everything at once, for about so long. */
+/** All faults and all kinds of jobs, for about this long. */
 export function torturePreset(parts: {
   readonly ms: number;
   readonly jobsPerSecond?: number | undefined;
 }): Preset {
   const ms = Math.max(parts.ms - AFTER_MS, AFTER_MS);
-  const counts = Object.entries(RATES).map(([kind, rate]) => [
-    kind,
-    Math.ceil((rate * ms) / 60_000),
-  ]);
+  const counts = Object.entries(RATES).map(([kind, rate]) => {
+    return [kind, Math.ceil((rate * ms) / 60_000)];
+  });
   return {
-    workers: WORKERS,
-    producers: PRODUCERS,
-    jobs: Math.round(((parts.jobsPerSecond ?? JOBS_PER_S) * ms) / 1_000),
+    workers: 8,
+    producers: 2,
+    jobs: Math.round(((parts.jobsPerSecond ?? 164) * ms) / 1_000),
     shares: SHARES,
-    workMs: WORK_MS_MAX,
+    workMs: 200,
     ms,
     calmMs: LEASE_MS * 3,
-    faults: Object.fromEntries(counts) as Record<FaultKind, number>,
+    faults: Object.fromEntries(counts) as FaultCounts,
     victims: ["worker", "producer"],
     jobsPerSecondLeast: 40,
   };
@@ -131,16 +121,16 @@ export function demoPreset({ orders, workers }: { orders: number; workers: numbe
     calmMs: ms / 10,
     faults: { kill: among(orders, DEMO.kills), freeze: among(orders, DEMO.freezes) },
     victims: ["worker"],
-    jobsPerSecondLeast: 2, // It may be shown on a slow machine.
+    jobsPerSecondLeast: 2, // The demo may run on a slow machine.
   };
 }
 
 const DEMO = {
   msLeast: 8_000,
   ordersPerWorkerSecond: 16,
-  /** The share of time in which a worker has an order in hand, so that a fault meets some. */
+  /** The share of time in which a worker works on an order, so that a fault hits some. */
   busy: 0.4,
-  /** One fault for so many orders. */
+  /** One fault for this many orders. */
   kills: { every: 40, least: 3, most: 25 },
   freezes: { every: 160, least: 1, most: 6 },
 } as const;
@@ -152,9 +142,13 @@ function among(
   return Math.min(most, Math.max(least, Math.round(orders / every)));
 }
 
-/** Only faults of these kinds, where a database knows no others. */
+/** Plans faults of these kinds only: a database may not support the others. */
 export function makePlan(seed: number, preset: Preset, kinds: readonly FaultKind[]): Plan {
   const random = randomFrom(seed);
+  const lasting = (kind: FaultKind): number => {
+    const [least, most] = LASTS[kind] ?? [0, 0];
+    return Math.round(least + random() * (most - least));
+  };
   const all = kinds.flatMap((kind) => Array.from({ length: preset.faults[kind] ?? 0 }, () => kind));
   const order = all
     .map((kind) => ({ kind, at: random() }))
@@ -168,18 +162,13 @@ export function makePlan(seed: number, preset: Preset, kinds: readonly FaultKind
       kind,
       atMs: Math.round(FIRST_MS + (span * (index + random())) / order.length),
       whom: random(),
-      ms: lasting(kind, random()),
+      ms: lasting(kind),
     })),
   };
 }
 
-export function countFaults({ faults }: Plan): Partial<Record<FaultKind, number>> {
+export function countFaults({ faults }: Plan): FaultCounts {
   const counts: Partial<Record<FaultKind, number>> = {};
   for (const { kind } of faults) counts[kind] = (counts[kind] ?? 0) + 1;
   return counts;
-}
-
-function lasting(kind: FaultKind, share: number): number {
-  const [least, most] = LASTS[kind] ?? [0, 0];
-  return Math.round(least + share * (most - least));
 }

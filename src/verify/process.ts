@@ -1,4 +1,4 @@
-/** What a process of the kit is told, and how it ends when nobody needs it any more. */
+/** The configuration of a process of the kit, and how it ends with its parent. */
 import { flushCompileCache } from "node:module";
 import { systemRuntime } from "../core/runtime.ts";
 import type { Workload } from "./workload.ts";
@@ -8,7 +8,7 @@ export interface ProcessConfig extends Workload {
   readonly url: string;
   readonly processLog: string;
   readonly bank: string;
-  /** Producers: which of them, and how many jobs all of them make over so many milliseconds. */
+  /** Producers: the position of this one, and how many jobs all of them enqueue over how many milliseconds. */
   readonly place: number;
   readonly producers: number;
   readonly jobs: number;
@@ -17,13 +17,13 @@ export interface ProcessConfig extends Workload {
 
 export type Order = { readonly kind: "stop" } | { readonly kind: "block"; readonly ms: number };
 
-/** For those that start later: whoever is killed would not leave what it has compiled. */
+/** Flushes the compile cache for later processes, because a killed process does not. */
 export function sayReady(): void {
   flushCompileCache();
   process.send?.("ready");
 }
 
-/** No process outlives a run that was killed: those that are awake wake the frozen ones, so that these end too. */
+/** No process outlives a killed run: processes that are awake wake the frozen ones, so that these end too. */
 export function endWithParent(): void {
   process.on("disconnect", () => {
     process.kill(0, "SIGCONT"); // The process group; a process that is awake ignores it.

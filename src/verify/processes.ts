@@ -8,23 +8,20 @@ import type { Role } from "./plan.ts";
 import { processLogPath } from "./process-log.ts";
 import type { Order, ProcessConfig } from "./process.ts";
 
-/** What all processes of a run are told. */
-export interface ProcessesConfig extends Omit<
-  ProcessConfig,
-  "name" | "url" | "processLog" | "place"
-> {
+/** What all processes of a run share. */
+interface ProcessesConfig extends Omit<ProcessConfig, "name" | "url" | "processLog" | "place"> {
   readonly folder: string;
   readonly workers: number;
-  /** The processes that are killed. */
+  /** Roles whose processes are killed. */
   readonly victims: readonly Role[];
-  /** Where a process finds the database, and what it is told besides. */
+  /** The database URL of a process, and its extra environment variables. */
   readonly url: (role: Role, place: number) => string;
   readonly env: (role: Role, place: number) => Readonly<Record<string, string>>;
-  /** A worker process that worked has ended, and the plan did not ask for it. */
+  /** A working worker process ended without a fault. */
   readonly onEnd: (name: string, how: string) => void;
 }
 
-/** How a worker's place is filled. */
+/** The state of a worker's place. */
 export type Health = "starting" | "working" | "frozen" | "dead";
 
 interface Member {
@@ -43,10 +40,10 @@ const START_MS_MAX = 60_000;
 
 const STOP_MS_MAX = 15_000;
 
-/** Standard error of all processes together, as much of it as is kept. */
+/** How many characters of the processes' standard error are kept. */
 const ERRORS_MAX = 20_000;
 
-/** Whoever starts while the database is away fails, and another one is started. So many in a row mean that something is broken. */
+/** A process that starts while the database is away fails and is replaced. More than this in a row is a failure of the kit. */
 const SURPRISES_MAX = 30;
 
 const AGAIN_MS = 250;
@@ -70,12 +67,11 @@ export class Processes implements AsyncDisposable {
       ...Array.from({ length: workers }, (_, place) => this.#add("worker", place)),
       ...Array.from({ length: producers }, (_, place) => this.#add("producer", place)),
     ];
-    const all = Promise.all(started.map(({ ready, ended }) => Promise.race([ready, ended])));
-    await Promise.race([all, sleep(systemRuntime, START_MS_MAX, { kind: "background" })]);
+    await within(START_MS_MAX, started.map(readyOrEnded));
     this.#started = true;
   }
 
-  /** Of the workers, place by place. A place whose next process is not ready yet is still dead. */
+  /** The state of each worker's place. A place whose next process is not ready yet is still dead. */
   get health(): Health[] {
     const health = Array.from<Health>({ length: this.#config.workers }).fill("dead");
     for (const { role, place, isReady, frozen } of this.#members) {
@@ -87,19 +83,19 @@ export class Processes implements AsyncDisposable {
     return health;
   }
 
-  /** True: something is broken, and `errors` may tell what. */
+  /** True: processes fail again and again; `errors` may say why. */
   get hasFailed(): boolean {
     return this.#surprises > SURPRISES_MAX;
   }
 
   get isProducing(): boolean {
-    const over = [...this.#members].filter(({ finished }) => finished);
-    return over.length < this.#config.producers;
+    const finished = [...this.#members].filter((member) => member.finished);
+    return finished.length < this.#config.producers;
   }
 
   /**
-   * False: there is no process to kill now. The kill is announced before it happens: a busy machine may take a second to
-   * start the next process, and others take the jobs of the dead one in less.
+   * False: there is no process to kill now. The kill is announced first: a busy machine may take a second to start the
+   * next process, and other workers take the dead one's jobs sooner.
    */
   kill(whom: number, announce: (name: string) => void): boolean {
     const member = this.#isWeak ? undefined : this.#pick(whom, this.#config.victims);
@@ -111,7 +107,7 @@ export class Processes implements AsyncDisposable {
     return true;
   }
 
-  /** Stops every thread of it, and lets it go on after a while: what it does then, it does too late. */
+  /** Stops all its threads, and resumes them later: what it does then is too late. */
   freeze(
     whom: number,
     ms: number,
@@ -135,15 +131,16 @@ export class Processes implements AsyncDisposable {
     return member.name;
   }
 
-  /** Tells all to stop, and waits until they have. */
+  /** Stops all processes, and kills those that take too long. */
   async stop(): Promise<void> {
     this.#stopping = true;
     const members = [...this.#members];
-    const ready = Promise.all(members.map((member) => Promise.race([member.ready, member.ended])));
-    await Promise.race([ready, sleep(systemRuntime, STOP_MS_MAX, { kind: "background" })]);
+    await within(STOP_MS_MAX, members.map(readyOrEnded));
     for (const member of members) tell(member, { kind: "stop" });
-    const all = Promise.all(members.map(({ ended }) => ended));
-    await Promise.race([all, sleep(systemRuntime, STOP_MS_MAX, { kind: "background" })]);
+    await within(
+      STOP_MS_MAX,
+      members.map(({ ended }) => ended),
+    );
     await this[Symbol.asyncDispose]();
   }
 
@@ -153,7 +150,7 @@ export class Processes implements AsyncDisposable {
     await Promise.all([...this.#members].map(({ ended }) => ended));
   }
 
-  /** So few work that there would soon be nobody to take over from. */
+  /** With fewer workers awake, no worker might be left for a fault. */
   get #isWeak(): boolean {
     if (this.#stopping) return true;
     const awake = [...this.#members].filter(
@@ -162,7 +159,7 @@ export class Processes implements AsyncDisposable {
     return awake.length < this.#config.workers / 2;
   }
 
-  /** Of those that work, so that a fault meets somebody who feels it. */
+  /** Picks a process that is at work, so that the fault has an effect. */
   #pick(whom: number, roles: readonly Role[]): Member | undefined {
     const able = [...this.#members].filter(
       ({ role, isReady, frozen, finished }) =>
@@ -175,27 +172,17 @@ export class Processes implements AsyncDisposable {
     this.#count += 1;
     // A producer continues the process log of its predecessor, which says where to continue.
     const name = role === "worker" ? `worker-${this.#count}` : `producer-${place}`;
-    const {
-      folder,
-      workers: _workers,
-      victims: _victims,
-      url,
-      env,
-      onEnd: _onEnd,
-      ...shared
-    } = this.#config;
+    const { folder, workers: _w, victims: _v, url, env, onEnd: _e, ...shared } = this.#config;
     const processLog = processLogPath(folder, name);
-    const told = { ...shared, name, url: url(role, place), processLog, place };
-    const child = fork(
-      programFile(`verify/${role}-process`),
-      [JSON.stringify(told satisfies ProcessConfig)],
-      {
-        stdio: ["ignore", "ignore", "pipe", "ipc"],
-        // Many are started: what the first ones have compiled, the others need not.
-        env: { NODE_COMPILE_CACHE: join(folder, "compiled"), ...process.env, ...env(role, place) },
-      },
-    );
-    child.stderr?.setEncoding("utf8").on("data", (text: string) => this.#keep(text));
+    const config: ProcessConfig = { ...shared, name, url: url(role, place), processLog, place };
+    const child = fork(programFile(`verify/${role}-process`), [JSON.stringify(config)], {
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+      // Later processes reuse what the first ones compiled.
+      env: { NODE_COMPILE_CACHE: join(folder, "compiled"), ...process.env, ...env(role, place) },
+    });
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      this.errors = (this.errors + text).slice(-ERRORS_MAX);
+    });
     const member: Member = {
       role,
       place,
@@ -208,7 +195,7 @@ export class Processes implements AsyncDisposable {
         },
         () => {},
       ),
-      // One that could not be started has ended too.
+      // A process that could not be started has ended too.
       ended: once(child, "exit").catch(() => {}),
       isReady: false,
       frozen: false,
@@ -229,10 +216,15 @@ export class Processes implements AsyncDisposable {
       if (!this.#stopping && !this.hasFailed) this.#add(member.role, member.place);
     });
   }
+}
 
-  #keep(text: string): void {
-    this.errors = (this.errors + text).slice(-ERRORS_MAX);
-  }
+/** Waits for all of them, at most this long. */
+async function within(ms: number, all: readonly Promise<unknown>[]): Promise<void> {
+  await Promise.race([Promise.all(all), sleep(systemRuntime, ms, { kind: "background" })]);
+}
+
+function readyOrEnded({ ready, ended }: Member): Promise<unknown> {
+  return Promise.race([ready, ended]);
 }
 
 function tell({ child }: Member, order: Order): void {

@@ -1,8 +1,9 @@
 /**
- * A producer of the kit: it enqueues its share of the jobs at their times, cancels some and says what others wait for.
+ * A producer of the kit: it enqueues its share of the jobs at their times, cancels some and emits the events that others
+ * wait for.
  *
- * It says what it is about to do and what it was told. One that was killed is followed by another, which goes on after
- * what the first had begun: what was begun and not answered may have happened, and is not done again.
+ * It logs what it is about to do and each answer. The successor of a killed producer continues after the last job that
+ * was begun: a call without an answer may have happened, and is not repeated.
  */
 import { existsSync } from "node:fs";
 import { openHoldfast } from "../app/holdfast.ts";
@@ -15,12 +16,12 @@ import { type Piece, pieceOf } from "./workload.ts";
 
 const TICK_MS = 100;
 
-/** Under way at once: so many are in doubt when it is killed. */
+/** Under way at once: at most this many are in doubt when it is killed. */
 const AT_ONCE_MAX = 20;
 
 const AGAIN_MS = 100;
 
-/** An enqueue that failed was not written: it is tried again, so often at most. */
+/** An enqueue that failed was not written: it is tried again, at most this often. */
 const TRIES_MAX = 600;
 
 const CANCEL_MS_MAX = 500;
@@ -39,7 +40,7 @@ endWithParent();
 
 const holdfast = await openHoldfast(config.url, { migrate: false });
 
-// All producers, and those that follow on them, keep to the clock of the first line.
+// A producer and its successors follow the clock of the first line.
 const startedAt = earlier[0]?.at ?? systemRuntime.now();
 
 processLog.say({ f: "hello", process: config.name, worker: config.name, pid: process.pid });
@@ -67,7 +68,8 @@ async function produce(): Promise<void> {
   let n = begun.reduce((most, one) => Math.max(most, one), place - producers) + producers;
   while (n < jobs) {
     const due: Piece[] = [];
-    for (; due.length < AT_ONCE_MAX && n < jobs && dueAt(n) <= systemRuntime.now(); n += producers)
+    const dueMs = systemRuntime.now() - startedAt;
+    for (; due.length < AT_ONCE_MAX && n < jobs && (ms * n) / jobs <= dueMs; n += producers)
       due.push(pieceOf(config, n));
     const together = due.filter(({ kind }) => kind === "plain");
     const others = due.filter(({ kind }) => kind !== "plain");
@@ -76,11 +78,7 @@ async function produce(): Promise<void> {
   }
 }
 
-function dueAt(n: number): number {
-  return startedAt + (ms * n) / jobs;
-}
-
-/** All of them, or none. */
+/** All of them or none. */
 async function enqueueTogether(pieces: readonly Piece[]): Promise<void> {
   if (pieces.length === 0) return;
   const say = (type: "invoke" | "fail" | "info"): void => {
@@ -106,20 +104,19 @@ async function enqueueTogether(pieces: readonly Piece[]): Promise<void> {
 async function offer(piece: Piece): Promise<void> {
   const { n, kind, luck } = piece;
   if (kind === "awaiting" && luck < 0.5) await tell(n);
-  // Twice at once under one key, and again when nobody knows: there shall be one all the same.
+  // Twice at once under one key, and again when the outcome is unknown: there must still be one job.
   await Promise.all(kind === "keyed" ? [enqueue(piece), enqueue(piece)] : [enqueue(piece)]);
   if (kind === "awaiting" && luck >= 0.5) later(() => tell(n));
 }
 
 async function enqueue(piece: Piece): Promise<void> {
   const { n, task, kind, luck } = piece;
+  // By its name alone a job gets the defaults, not the settings of its task.
+  const options = { ...piece.options, maxAttempts: kind === "doomed" ? 2 : 1_000 };
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     processLog.say({ f: "enqueue", type: "invoke", n, task });
     try {
-      const { id } = await holdfast.enqueue(task, piece.input, {
-        ...piece.options,
-        ...terms(kind),
-      });
+      const { id } = await holdfast.enqueue(task, piece.input, options);
       processLog.say({ f: "enqueue", type: "ok", n, id });
       if (kind === "cancelled") later(() => cancel(id, luck * CANCEL_MS_MAX));
       return;
@@ -132,12 +129,7 @@ async function enqueue(piece: Piece): Promise<void> {
   }
 }
 
-/** As the tasks say; by its name alone a job gets the defaults. */
-function terms(kind: Piece["kind"]): { maxAttempts: number } {
-  return { maxAttempts: kind === "doomed" ? 2 : 1_000 };
-}
-
-/** Waiting jobs of a producer that was killed would wait for ever. */
+/** Without this, the waiting jobs of a killed producer would wait for ever. */
 function catchUp(): void {
   const told = new Set(earlier.flatMap((one) => (one.f === "emit" ? [one.n] : [])));
   const begun = new Set(earlier.flatMap((one) => (one.f === "enqueue" ? [one.n] : [])));
@@ -150,7 +142,7 @@ function later(chore: () => Promise<void>): void {
   chores.add(done);
 }
 
-/** To say it twice changes nothing, so it is said until somebody heard it. */
+/** Emitting is idempotent, so it is repeated until it succeeds. */
 async function tell(n: number): Promise<void> {
   await untilDone(() => holdfast.emit(packed, String(n), { n }));
   processLog.say({ f: "emit", n });

@@ -1,13 +1,9 @@
-/** Stands between some processes and the server, on loopback, and loses what the server says when it is told to. */
+/** A loopback proxy between some processes and the server, which can lose the server's answers. */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 
 const HOST = "127.0.0.1";
-
-const PORTS: Readonly<Record<string, number>> = { "postgres:": 5432, "postgresql:": 5432 };
-
-const PORT_OTHERWISE = 3306;
 
 interface Link {
   readonly client: Socket;
@@ -24,8 +20,9 @@ export class Proxy implements AsyncDisposable {
 
   private constructor(server: Server, url: string) {
     const parsed = new URL(url);
-    const port = parsed.port === "" ? (PORTS[parsed.protocol] ?? PORT_OTHERWISE) : parsed.port;
-    this.#target = { host: parsed.hostname.replaceAll(/[[\]]/g, ""), port: Number(port) };
+    const defaultPort = parsed.protocol.startsWith("postgres") ? 5432 : 3306;
+    const port = parsed.port === "" ? defaultPort : Number(parsed.port);
+    this.#target = { host: parsed.hostname.replaceAll(/[[\]]/g, ""), port };
     parsed.host = `${HOST}:${(server.address() as AddressInfo).port}`;
     this.url = parsed.href;
     this.#server = server;
@@ -39,13 +36,12 @@ export class Proxy implements AsyncDisposable {
     return new Proxy(server, url);
   }
 
-  /** What the server says to those who are connected now is lost; then they lose it. It may have done what they asked. */
-  async deafen(ms: number): Promise<number> {
+  /** Drops the server's answers on all current connections, then closes these. The server may have done what they asked. */
+  async deafen(ms: number): Promise<void> {
     const links = [...this.#links];
     for (const link of links) link.deaf = true;
     await sleep(systemRuntime, ms);
     for (const { client } of links) client.destroy();
-    return links.length;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -70,7 +66,7 @@ export class Proxy implements AsyncDisposable {
     server.on("data", (chunk) => {
       if (!link.deaf) client.write(chunk);
     });
-    // What it was sent before, it does, whether anybody listens or not.
+    // The server still does what it was sent before.
     client.on("close", () => server.end());
     server.on("close", () => client.destroy());
     server.on("close", () => this.#links.delete(link));

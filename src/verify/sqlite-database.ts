@@ -1,6 +1,6 @@
-/** An SQLite file of the kit's own. */
+/** A scratch SQLite file. */
 import { rmSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
@@ -14,7 +14,7 @@ import {
   WITNESS,
 } from "./database.ts";
 
-/** In a storm the file is locked for so long at a time, and free for so long in between. */
+/** In a storm the file is locked and free in turns. */
 const LOCKED_MS = 150;
 
 const FREE_MS = 15;
@@ -35,7 +35,7 @@ export class SqliteDatabase implements Database {
     this.label = `SQLite ${String(row?.["version"])}`;
   }
 
-  /** Beside the file that the URL names, on the same disk; that one is not touched. */
+  /** Next to the file that the URL names, on the same disk; that file is not touched. */
   static async create(url: string | undefined, folder: string): Promise<SqliteDatabase> {
     if (url === undefined) return new SqliteDatabase(join(folder, "verify.db"));
     if (!url.startsWith("sqlite:") || url === "sqlite::memory:") {
@@ -43,9 +43,7 @@ export class SqliteDatabase implements Database {
         "give sqlite:<file>, postgres://… or mysql://…; a database in memory has one process.";
       throw new InvalidArgumentError({ field: "url", problem });
     }
-    const named = resolve(url.slice("sqlite:".length));
-    const name = `${basename(named)}.verify-${process.pid}`;
-    return new SqliteDatabase(join(dirname(named), name));
+    return new SqliteDatabase(`${resolve(url.slice("sqlite:".length))}.verify-${process.pid}`);
   }
 
   async query(text: string): Promise<Row[]> {
@@ -69,7 +67,7 @@ export class SqliteDatabase implements Database {
   }
 
   async cut(): Promise<boolean> {
-    return false; // There is no connection to be cut.
+    return false; // SQLite has no connections to cut.
   }
 
   async storm(ms: number): Promise<void> {
@@ -98,7 +96,7 @@ export class SqliteDatabase implements Database {
   }
 }
 
-/** Without waiting, which would stop everything else here. */
+/** Does not wait, because waiting would block this thread. */
 function tryLock(database: DatabaseSync): boolean {
   try {
     database.exec("begin immediate");

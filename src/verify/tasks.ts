@@ -1,6 +1,6 @@
 /**
- * The tasks of a run: with steps, effects, rows, naps, events and calls. What is done is said before it is done, and whoever
- * ends a job says at which epoch: the row itself would tell only whose lease it was.
+ * The tasks of a run: with steps, effects, rows, naps, events and calls. Each logs an act before it, and returns its
+ * epoch: the row itself shows only whose lease it was.
  */
 import { defineEvent } from "../core/event.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
@@ -15,7 +15,7 @@ export const packed = defineEvent<{ n: number }>({ name: "packed" });
 
 const FLAKY_TRIES = 2;
 
-/** Killing is not a job's fault: none shall run out of tries for it. */
+/** A kill is not the job's fault, so no job may run out of attempts because of kills. */
 const INNOCENT = { maxAttempts: 1_000, backoff: { initial: "10ms", max: "200ms" } } as const;
 
 const work = (ms: number): Promise<void> => sleep(systemRuntime, ms);
@@ -38,7 +38,7 @@ export const plain = defineTask({
   },
 });
 
-/** Tasks that keep nothing, and those that only wait. */
+/** Tasks that save nothing, and tasks that only wait. */
 const simple: readonly AnyTask[] = [
   child,
   plain,
@@ -89,11 +89,9 @@ export function tasksOf(parts: {
     processLog.say({ f: "asked", job: id, epoch, step: "charge/1", found: found !== null });
     return found;
   };
-  const charge = (n: number, ctx: Context): ((effect: { key: string }) => Promise<number>) => {
-    return ({ key }) => {
-      begin(ctx, "charge/1");
-      return Bank.charge(bank, key, n * 100);
-    };
+  const charge = (ctx: Context, n: number, key: string): Promise<number> => {
+    begin(ctx, "charge/1");
+    return Bank.charge(bank, key, n * 100);
   };
   return [
     ...simple,
@@ -107,7 +105,9 @@ export function tasksOf(parts: {
           await work(ms);
           return n * 100;
         });
-        await ctx.effect("charge", charge(n, ctx), { verify: ({ key }) => look(ctx, key) });
+        await ctx.effect("charge", ({ key }) => charge(ctx, n, key), {
+          verify: ({ key }) => look(ctx, key),
+        });
         await ctx.commit("book", (tx) => {
           begin(ctx, "book/1");
           const { id, epoch } = ctx.fence;
@@ -121,7 +121,7 @@ export function tasksOf(parts: {
       name: "doubtful",
       retry: INNOCENT,
       async run({ n }: Input, ctx) {
-        await ctx.effect("charge", charge(n, ctx));
+        await ctx.effect("charge", ({ key }) => charge(ctx, n, key));
         return { n, epoch: ctx.fence.epoch };
       },
     }),

@@ -1,6 +1,6 @@
 /**
- * One run of the torture kit: real processes on a real database, killed, frozen and cut off by a plan that a seed decides;
- * then everything that was left behind is held against what is promised.
+ * One run of the torture kit: real processes on a real database, killed, frozen and cut off by a plan derived from a
+ * seed; then the checker compares everything that was left behind with the promises.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,13 +9,13 @@ import { type Holdfast, openHoldfast } from "../app/holdfast.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import { Bank } from "./bank.ts";
-import type { Limits } from "./check/history.ts";
 import { judge, type Verdict } from "./check/verdict.ts";
 import { type Database, watchedTables } from "./database.ts";
 import { readRows, readWitness, unfinishedRows } from "./evidence.ts";
 import { Nemesis } from "./nemesis.ts";
 import {
   countFaults,
+  type FaultCounts,
   type FaultKind,
   GRACE_MS,
   LEASE_MS,
@@ -29,12 +29,12 @@ import { type Health, Processes } from "./processes.ts";
 import { Proxy } from "./proxy.ts";
 
 export interface VerifyOptions {
-  /** Where: a database of the kit's own is made there. Default: an SQLite file in a temporary folder. */
+  /** Where to create the scratch database. Default: an SQLite file in a temporary folder. */
   readonly url?: string;
   readonly seed: number;
   /** `torturePreset` or `demoPreset`. */
   readonly preset: Preset;
-  /** Kills the server and starts it again, where that may be done. */
+  /** Kills the server and starts it again. */
   readonly restart?: () => Promise<void>;
   readonly onStart?: (start: { readonly database: string; readonly plan: Plan }) => void;
   readonly onProgress?: (progress: Progress) => void;
@@ -46,39 +46,39 @@ export interface Progress {
   readonly jobs: number;
   readonly done: number;
   readonly workers: readonly Health[];
-  readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
+  readonly faults: FaultCounts;
 }
 
 export interface Report extends Verdict {
   readonly database: string;
   readonly seed: number;
   readonly ms: number;
-  readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
-  readonly planned: Readonly<Partial<Record<FaultKind, number>>>;
+  readonly faults: FaultCounts;
+  readonly planned: FaultCounts;
   readonly drainedMs: number | null;
-  /** What was left out, and why. */
+  /** Faults that were left out, and why. */
   readonly notes: readonly string[];
 }
 
-/** How often the user learns how far it is. */
+/** How often the progress is shown. */
 const LOOK_MS = 250;
 
 const DOUBTS_MS = 1_000;
 
-/** The kit gives up when no job has ended for so long. */
+/** The kit gives up when no job has ended for this long. */
 const STUCK_MS = 60_000;
 
 const BACKOFF_MS_MAX = 200;
 
-/** A machine that has more to do than it has cores is late by so much. */
+/** How late an overloaded machine may be. */
 const SLACK_MS = 15_000;
 
 const RECONNECT_MS = 2_000;
 
 class KitFailedError extends HoldfastError {
-  constructor(facts: { errors: string }) {
-    const said = facts.errors.trim() === "" ? "" : ` The last they said:\n${facts.errors.trim()}`;
-    super("KIT_FAILED", `The kit's processes keep ending by themselves.${said}`);
+  constructor({ errors }: Processes) {
+    const output = errors.trim() === "" ? "" : ` Their last output:\n${errors.trim()}`;
+    super("KIT_FAILED", `The kit's processes keep ending by themselves.${output}`);
   }
 }
 
@@ -139,37 +139,30 @@ class Run {
       return await this.#judge(bank, nemesis, drained);
     } finally {
       ending.abort();
-      // A server that is being restarted is there again when we leave.
+      // A server that is being restarted is back before we return.
       await Promise.allSettled([person, struck]);
     }
   }
 
   #processes(bank: string, proxy: Proxy | null, processLog: ProcessLog): Processes {
-    const { seed, jobs, ms, workers, producers, shares, workMs, victims } = this.#plan;
+    const { faults: _f, calmMs: _c, jobsPerSecondLeast: _j, ...plan } = this.#plan;
     const { url } = this.#database;
     const skew = faketime();
     return new Processes({
+      ...plan,
       folder: this.#folder,
       bank,
-      seed,
-      jobs,
-      ms,
-      workers,
-      producers,
-      shares,
-      workMs,
-      victims,
       url: (_role, place) => (place % 4 === 0 ? (proxy?.url ?? url) : url),
-      // SQLite's clock is that of its processes, and they are all on one host.
+      // SQLite uses the clock of its processes, which are all on one host.
       env: (role, place) =>
         role === "worker" && place === 1 && proxy !== null && skew !== null ? skew : {},
       onEnd: (worker, how) => processLog.say({ f: "ended", worker, how }),
     });
   }
 
-  /** Shows how far it is until something is over. */
-  async #watch(processes: Processes, nemesis: Nemesis, something: Promise<void>): Promise<void> {
-    const over = something.then(() => true);
+  /** Shows the progress until a phase is over. */
+  async #watch(processes: Processes, nemesis: Nemesis, phase: Promise<void>): Promise<void> {
+    const over = phase.then(() => true);
     over.catch(() => {}); // A look may fail first.
     const next = (): Promise<boolean> =>
       sleep(systemRuntime, LOOK_MS, { signal: this.#signal }).then(() => false);
@@ -178,30 +171,33 @@ class Run {
     } while (!(await Promise.race([over, next()])));
   }
 
-  /** How many jobs are done, and how many wait; null: the database does not answer now. */
+  /** How many jobs are finished and unfinished; null: the database does not answer now. */
   async #look(
     processes: Processes,
     nemesis: Nemesis,
   ): Promise<{ done: number; rest: number } | null> {
     this.#signal.throwIfAborted();
-    if (processes.hasFailed) throw new KitFailedError({ errors: processes.errors });
+    if (processes.hasFailed) throw new KitFailedError(processes);
     const { prefix } = this.#database;
     try {
       const [row] = await this.#database.query(
         `select (select count(*) from ${prefix}finished) as done, (select count(*) from (${unfinishedRows(prefix)}) u) as rest`,
       );
-      const elapsedMs = systemRuntime.monotonic() - this.#startedAt;
-      const { jobs } = this.#plan;
-      const { done: faults } = nemesis;
       const done = Number(row?.["done"]);
-      this.#options.onProgress?.({ elapsedMs, jobs, done, workers: processes.health, faults });
+      this.#options.onProgress?.({
+        elapsedMs: systemRuntime.monotonic() - this.#startedAt,
+        jobs: this.#plan.jobs,
+        done,
+        workers: processes.health,
+        faults: nemesis.done,
+      });
       return { done, rest: Number(row?.["rest"]) };
     } catch {
       return null;
     }
   }
 
-  /** How long it took from the last fault until nothing was left to do, and how long it may take. */
+  /** How long the remaining jobs took after the last fault, and how long they may take. */
   async #drain(
     processes: Processes,
     nemesis: Nemesis,
@@ -222,7 +218,7 @@ class Run {
     }
   }
 
-  /** The person who looks into the bank's books when nobody knows whether a charge was made. */
+  /** Plays the person who checks the bank's books when it is unknown whether a charge was made. */
   async #resolveEffects(
     { holdfast, bank, processLog }: { holdfast: Holdfast; bank: Bank; processLog: ProcessLog },
     signal: AbortSignal,
@@ -237,7 +233,7 @@ class Run {
       }
     };
     while (!signal.aborted) {
-      await look().catch(() => {}); // The database is away, or the doubt is gone.
+      await look().catch(() => {}); // The database is away, or the effect is no longer in doubt.
       await sleep(systemRuntime, DOUBTS_MS, { signal });
     }
   }
@@ -252,7 +248,11 @@ class Run {
       witnessed: readWitness(this.#database),
       rows: await readRows(this.#database),
       charges: bank.charges,
-      limits: this.#limits(drained.limitMs),
+      limits: {
+        drain: drained.limitMs,
+        recover: LEASE_MS + GRACE_MS + MAINTENANCE_MS + SLACK_MS,
+        reconnect: RECONNECT_MS + SLACK_MS,
+      },
       drainedMs: drained.ms,
     });
     return {
@@ -267,22 +267,13 @@ class Run {
     };
   }
 
-  #limits(drain: number): Limits {
-    return {
-      drain,
-      recover: LEASE_MS + GRACE_MS + MAINTENANCE_MS + SLACK_MS,
-      reconnect: RECONNECT_MS + SLACK_MS,
-    };
-  }
-
   #notes(): string[] {
     if (this.#database.faults.includes("storm")) return [];
-    return [
-      ...(faketime() === null ? ["no clock was wrong: faketime is not installed"] : []),
-      ...(this.#options.restart === undefined
-        ? ["the server was not restarted: nobody said how"]
-        : []),
-    ];
+    const notes: string[] = [];
+    if (faketime() === null) notes.push("no clock was wrong: faketime is not installed");
+    if (this.#options.restart === undefined)
+      notes.push("the server was not restarted: no command to restart it was given");
+    return notes;
   }
 }
 
@@ -291,23 +282,18 @@ const FAKETIME = [
   "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
 ];
 
-/** What makes a process's clock wrong by a minute and a half; null: that program is not installed. */
+/** Variables that make a process's clock wrong by a minute and a half; null: faketime is not installed. */
 function faketime(): Record<string, string> | null {
   const library = FAKETIME.find((path) => existsSync(path));
   if (library === undefined) return null;
   return { LD_PRELOAD: library, FAKETIME: "+90s", FAKETIME_DONT_FAKE_MONOTONIC: "1" };
 }
 
-/** Opens a database of the kit's own at the place that the URL names; without one, a file in the folder. */
+/** Creates the scratch database on the server or next to the file of the URL; without a URL, in the folder. */
 async function openDatabase(url: string | undefined, folder: string): Promise<Database> {
-  const scheme = url?.split(":")[0] ?? "sqlite";
-  if (scheme === "postgres" || scheme === "postgresql") {
-    const { PostgresDatabase } = await import("./postgres-database.ts");
-    return PostgresDatabase.create(url as string);
-  }
-  if (scheme === "mysql" || scheme === "mariadb") {
-    const { MysqlDatabase } = await import("./mysql-database.ts");
-    return MysqlDatabase.create(url as string);
+  if (url !== undefined && /^(?:postgres|postgresql|mysql|mariadb):/.test(url)) {
+    const { ServerDatabase } = await import("./server-database.ts");
+    return ServerDatabase.create(url);
   }
   const { SqliteDatabase } = await import("./sqlite-database.ts");
   return SqliteDatabase.create(url, folder);

@@ -1,4 +1,4 @@
-/** A worker of the kit, and beside it a clerk: they work until they are told to stop or are killed, and say what they do. */
+/** A worker of the kit, and a lease client: they work until they are stopped or killed, and log what they do. */
 import { openHoldfast } from "../app/holdfast.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { Worker } from "../worker/worker.ts";
@@ -10,7 +10,7 @@ import { tasksOf } from "./tasks.ts";
 
 const POLL_MS = 1_000;
 
-/** A worker that was frozen is not dead: its jobs are taken back when their leases end, not before. */
+/** A frozen worker is not dead: its jobs are taken back when their leases end, not before. */
 const STALE_MS = 20_000;
 
 const LOOK_MS = 50;
@@ -50,14 +50,14 @@ worker.on("job:done", ({ id: job, epoch, worker: by }) =>
 
 const noteStale = staleWrites(worker);
 
-const leaseClient = config.shares.manual === undefined ? null : openClerk();
+const leaseClient = config.shares.manual === undefined ? null : openLeaseClient();
 
 process.on("message", (order) => void obey(order as Order));
 
 sayReady();
 
-function openClerk(): LeaseClient {
-  const name = `clerk-${config.name}`;
+function openLeaseClient(): LeaseClient {
+  const name = `lease-client-${config.name}`;
   hello(name);
   return new LeaseClient({ name, leases: holdfast.leases, processLog });
 }
@@ -66,7 +66,7 @@ function hello(id: string): void {
   processLog.say({ f: "hello", process: config.name, worker: id, pid: process.pid });
 }
 
-/** Says how many outcomes were refused since it last said so. */
+/** Logs how many outcomes the database refused since the last time. */
 function staleWrites(of: Worker): () => void {
   let told = 0;
   const tell = (): void => {
@@ -81,7 +81,8 @@ function staleWrites(of: Worker): () => void {
 
 async function obey(order: Order): Promise<void> {
   if (order.kind === "block") {
-    block(order.ms);
+    // Blocks this thread.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms);
     return;
   }
   await leaseClient?.stop();
@@ -90,9 +91,4 @@ async function obey(order: Order): Promise<void> {
   await holdfast.close();
   processLog[Symbol.dispose]();
   process.disconnect?.();
-}
-
-/** Nothing of this thread runs meanwhile. */
-function block(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

@@ -1,7 +1,7 @@
-/** The jobs of a run: which is which, by their numbers. */
+/** The jobs of a run, derived from their numbers. */
 import type { EnqueueOptions } from "../jobs/enqueue.ts";
 
-/** Of a hundred jobs so many. */
+/** The percentage of each kind. */
 export const SHARES = {
   plain: 52,
   order: 13,
@@ -21,11 +21,11 @@ type Kind = keyof typeof SHARES;
 
 export type Shares = Readonly<Partial<Record<Kind, number>>>;
 
-/** What is special about these is how they are enqueued. */
+/** Kinds that are special only in how they are enqueued. */
 const PLAIN = new Set<Kind>(["keyed", "later", "cancelled"]);
 
-/** The queue of jobs that are worked on with the lease verbs alone. */
-export const LEASE_CLIENTS = "clerks";
+/** The queue of jobs that are claimed through the lease API alone. */
+export const LEASE_CLIENTS = "lease-clients";
 
 const NAP_MS_MAX = 300;
 
@@ -36,7 +36,7 @@ export interface Input {
   readonly ms: number;
 }
 
-/** What decides about every job. */
+/** Determines every job of a run. */
 export interface Workload {
   readonly seed: number;
   readonly shares: Shares;
@@ -51,7 +51,7 @@ export interface Piece {
   readonly task: string;
   readonly input: Input;
   readonly options: Pick<EnqueueOptions, "queue" | "delay" | "key" | "keyFor">;
-  /** Uniform in [0, 1): whatever else about it is a matter of luck. */
+  /** Uniform in [0, 1): decides everything else that is random about it. */
   readonly luck: number;
 }
 
@@ -84,9 +84,7 @@ function kindAt(shares: Shares, share: number): Kind {
   return "plain";
 }
 
-// Numbers that look random and are the same for the same seed.
-
-/** Uniform in [0, 1). */
+/** Pseudorandom numbers, uniform in [0, 1), the same for the same seed. */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

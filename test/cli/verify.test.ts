@@ -25,6 +25,6 @@ suite("holdfast verify", () => {
     assertRefused(await desk.holdfast(["verify", "--url", "sqlite::memory:"]), 2, /in memory/);
     assertRefused(await desk.holdfast(["verify", "--minutes", "0.1"]), 2, /0\.25 to 1440/);
     const nobody = ["verify", "--url", "postgres://nobody@127.0.0.1:1/none"];
-    assertRefused(await desk.holdfast(nobody), 3, /database of the kit's own/);
+    assertRefused(await desk.holdfast(nobody), 3, /create a scratch database/);
   });
 });

@@ -1,4 +1,4 @@
-/** What was done was done once: I6 (rows and charges), I11 (steps and called jobs), I3 (one owner for each epoch). */
+/** Everything was done once: I6 (rows and charges), I11 (steps and called jobs), I3 (one owner for each epoch). */
 import type { Charges, History, Rows, Said, Violation } from "./history.ts";
 import type { Positions } from "./positions.ts";
 
@@ -19,14 +19,14 @@ export function checkEffects(history: History, positions: Positions): Violation[
   ];
 }
 
-/** What each task has to return, as far as its input and its last epoch tell; null: that is another's to judge. */
+/** What each task must return for its input and last epoch; null: another check judges it. */
 function expected(task: string, n: number, epoch: number): object | null {
   if (task === "order") return { n, paid: n * 100, epoch };
   if (task === "parent") return { n, child: n * 2, epoch };
   return task === "child" ? null : { n, epoch };
 }
 
-/** A result tells who wrote it: the epoch in it is that of the attempt, the one of the row that of the lease. */
+/** A result shows who wrote it: its epoch is that of the attempt, and the row's epoch is that of the lease. */
 function checkResults({ rows }: History, finished: Map<string, Finished>): Violation[] {
   return rows.jobs.flatMap(({ id, task, payload }) => {
     const end = finished.get(id);
@@ -38,7 +38,9 @@ function checkResults({ rows }: History, finished: Map<string, Finished>): Viola
     const result = end.result === null ? null : (JSON.parse(end.result) as { epoch?: number });
     if (JSON.stringify(result) === JSON.stringify(wanted)) return [];
     const invariant = result?.epoch === end.epoch ? "I6" : "I5";
-    return [{ invariant, job: id, sentence: `ended at epoch ${end.epoch}, came to ${end.result}` }];
+    return [
+      { invariant, job: id, sentence: `ended at epoch ${end.epoch}, returned ${end.result}` },
+    ];
   });
 }
 
@@ -47,9 +49,9 @@ function checkLedger({ rows }: History, finished: Map<string, Finished>): Violat
   const counts = countBy(rows.ledger.map(({ job }) => job));
   const orders = rows.jobs.filter(({ task }) => task === "order");
   const known = new Set(orders.map(({ id }) => id));
-  const strangers = [...counts.keys()].filter((id) => !known.has(id));
+  const unknown = [...counts.keys()].filter((id) => !known.has(id));
   return [
-    ...strangers.map((job) => ({ invariant: "I6", job, sentence: "booked, and is no order" })),
+    ...unknown.map((job) => ({ invariant: "I6", job, sentence: "booked, and is no order" })),
     ...orders.flatMap(({ id }) => {
       const booked = counts.get(id) ?? 0;
       const end = finished.get(id);
@@ -62,19 +64,19 @@ function checkLedger({ rows }: History, finished: Map<string, Finished>): Violat
 }
 
 export interface Effects {
-  /** Charges at the bank, by their keys, and what they come to. */
+  /** Charges at the bank, by key, and their sum. */
   readonly charged: number;
   readonly cents: number;
   /** Rows in the ledger. */
   readonly booked: number;
   /** Charges and rows beyond the first of each order. */
   readonly doubled: number;
-  /** How often a worker asked the bank before it would have charged again. */
+  /** How often a worker asked the bank before charging again. */
   readonly asked: number;
 }
 
 export function countEffects({ rows, charges, said }: History): Effects {
-  const charged = countBy(charges.map(({ key }) => key.split("/")[0] ?? ""));
+  const charged = countBy(charges.map(jobOf));
   const booked = countBy(rows.ledger.map(({ job }) => job));
   return {
     charged: charges.length,
@@ -85,18 +87,18 @@ export function countEffects({ rows, charges, said }: History): Effects {
   };
 }
 
+function jobOf({ key }: Charges): string {
+  return key.split("/")[0] ?? "";
+}
+
 /** One key for each order, with its price, and not more calls than claims. */
 function checkCharges({ rows, charges }: History, finished: Map<string, Finished>): Violation[] {
-  const calls = new Map<string, Charges[]>();
-  for (const charge of charges) {
-    const job = charge.key.split("/")[0] ?? "";
-    calls.set(job, [...(calls.get(job) ?? []), charge]);
-  }
+  const calls = Map.groupBy(charges, jobOf);
   const orders = rows.jobs.filter(({ task }) => task === "order" || task === "doubtful");
   const known = new Set(orders.map(({ id }) => id));
-  const strangers = [...calls.keys()].filter((id) => !known.has(id));
+  const unknown = [...calls.keys()].filter((id) => !known.has(id));
   return [
-    ...strangers.map((job) => ({ invariant: "I6", job, sentence: "charged, and is no order" })),
+    ...unknown.map((job) => ({ invariant: "I6", job, sentence: "charged, and is no order" })),
     ...orders.flatMap(({ id, payload }) => {
       const end = finished.get(id);
       const { n } = JSON.parse(payload) as { n: number };
@@ -113,7 +115,7 @@ function checkCharges({ rows, charges }: History, finished: Map<string, Finished
   ];
 }
 
-/** Who says that it ran a job at an epoch is the one who claimed it then; who says that it is done, ended it. */
+/** The worker that logged a run claimed that epoch, and the worker that logged an end ended the job. */
 function checkOwners(said: readonly Said[], positions: Positions): Violation[] {
   const runs = new Set<string>();
   const ends = new Set<string>();
@@ -133,19 +135,19 @@ function checkOwners(said: readonly Said[], positions: Positions): Violation[] {
   });
 }
 
-/** Who was told that a job is done ended it, and who was refused did not. */
+/** A worker whose end was accepted ended the job; a worker that was refused did not. */
 function checkEnds(said: readonly Said[], finished: Map<string, Finished>): Violation[] {
   return said.flatMap((one) => {
     if (one.f !== "done" && one.f !== "refused") return [];
     const end = finished.get(one.job);
     const isItsEnd = end?.status === "done" && end.epoch === one.epoch;
     if (isItsEnd === (one.f === "done")) return [];
-    const sentence = `epoch ${one.epoch} was told "${one.f}", and it is ${end?.status} at ${end?.epoch}`;
+    const sentence = `epoch ${one.epoch} got "${one.f}", and it is ${end?.status} at ${end?.epoch}`;
     return [{ invariant: "I5", job: one.job, sentence }];
   });
 }
 
-/** Nothing is cancelled that nobody wanted cancelled, and what somebody was told is cancelled stays so. */
+/** Only jobs with a cancel request are cancelled, and a confirmed cancellation stays. */
 function checkCancels({ rows, said }: History, finished: Map<string, Finished>): Violation[] {
   const wanted = new Set<string>();
   const told = new Map<string, string>();
@@ -156,7 +158,7 @@ function checkCancels({ rows, said }: History, finished: Map<string, Finished>):
   }
   return rows.finished.flatMap(({ id, status }): Violation[] => {
     if (status === "cancelled" && !wanted.has(id))
-      return [{ invariant: "I1", job: id, sentence: "was cancelled, and nobody wanted that" }];
+      return [{ invariant: "I1", job: id, sentence: "was cancelled without a request" }];
     const answer = told.get(id);
     if ((answer !== "cancelled" && answer !== "processing") || status === "cancelled") return [];
     const sentence = `was to be cancelled (${answer}), and is ${finished.get(id)?.status}`;
@@ -164,7 +166,7 @@ function checkCancels({ rows, said }: History, finished: Map<string, Finished>):
   });
 }
 
-/** What a done job cannot have been done without. */
+/** The steps that a done job must have saved. */
 const KEPT: Readonly<Record<string, readonly string[]>> = {
   order: ["quote/1", "charge/1", "book/1"],
   doubtful: ["charge/1"],
@@ -202,19 +204,20 @@ function checkBodies(said: readonly Said[], positions: Positions): Violation[] {
 }
 
 /**
- * An effect is not made again before somebody has looked and found that it had not happened: whoever makes it, in that same
- * attempt; or a person, once for every time it is made again.
+ * An effect is not repeated before a check found that it had not happened: by the worker, in the same attempt, or by a
+ * person, once for every repetition.
  */
 function checkActs(said: readonly Said[]): Violation[] {
   const acts = new Map<string, number[]>();
   const asked = new Set<string>();
-  const resolved = new Map<string, number>();
   for (const one of said) {
     if (one.f === "body" && one.step.startsWith("charge/"))
       acts.set(one.job, [...(acts.get(one.job) ?? []), one.epoch]);
     if (one.f === "asked" && !one.found) asked.add(`${one.job} ${one.epoch}`);
-    if (one.f === "resolved" && !one.found) raise(resolved, one.job);
   }
+  const resolved = countBy(
+    said.flatMap((one) => (one.f === "resolved" && !one.found ? [one.job] : [])),
+  );
   return [...acts].flatMap(([job, epochs]) => {
     const [, ...again] = epochs.toSorted((a, b) => a - b);
     const blind = again.filter((epoch) => !asked.has(`${job} ${epoch}`)).length;
@@ -223,11 +226,7 @@ function checkActs(said: readonly Said[]): Violation[] {
   });
 }
 
-function raise(counts: Map<string, number>, place: string): void {
-  counts.set(place, (counts.get(place) ?? 0) + 1);
-}
-
-function countBy(values: readonly string[]): Map<string, number> {
+export function countBy(values: readonly string[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
   return counts;

@@ -1,9 +1,9 @@
 /**
- * What a run leaves behind, as the checker reads it: what processes said, what the witness saw, what the tables, the bank
- * and the ledger hold. Nothing in this folder knows the product's code; floors.ts sees to it.
+ * What a run leaves behind, as the checker reads it: the process logs, the changes that the witness recorded, and the
+ * contents of the tables, the bank and the ledger. Nothing in this folder imports the product; floors.ts checks that.
  */
 
-/** What a process says it did. An enqueue that began and is not heard of again may or may not have happened. */
+/** One entry of a process log. An enqueue without an answer may or may not have happened. */
 export type Said =
   | { readonly f: "hello"; readonly process: string; readonly worker: string; readonly pid: number }
   | {
@@ -14,19 +14,14 @@ export type Said =
       readonly error?: string;
     }
   | { readonly f: "enqueue"; readonly type: "ok"; readonly n: number; readonly id: string }
-  /** Said before with null, and then with the answer. */
+  /** Logged first with null, then with the answer. */
   | { readonly f: "cancel"; readonly id: string; readonly became: string | null }
   | { readonly f: "emit"; readonly n: number }
   /** An attempt began. */
-  | {
-      readonly f: "run";
-      readonly job: string;
-      readonly epoch: number;
-      readonly worker: string;
-    }
+  | { readonly f: "run"; readonly job: string; readonly epoch: number; readonly worker: string }
   /** The function of a step began. */
   | { readonly f: "body"; readonly job: string; readonly epoch: number; readonly step: string }
-  /** Whoever was about to act again asked whether it had happened. */
+  /** A worker that was about to repeat an effect asked whether it had happened. */
   | {
       readonly f: "asked";
       readonly job: string;
@@ -34,17 +29,17 @@ export type Said =
       readonly step: string;
       readonly found: boolean;
     }
-  /** A person said whether it had happened. */
+  /** A person resolved an effect in doubt. */
   | { readonly f: "resolved"; readonly job: string; readonly step: string; readonly found: boolean }
-  /** Its owner was told that the job is done. */
+  /** The job's owner learned that it is done. */
   | { readonly f: "done"; readonly job: string; readonly epoch: number; readonly worker: string }
-  /** Somebody who does without a watchdog wrote too late, and was told so. */
+  /** A late write of a lease client was refused. */
   | { readonly f: "refused"; readonly job: string; readonly epoch: number }
   /** How many outcomes of a worker the database refused. */
   | { readonly f: "stale"; readonly count: number }
-  /** A worker process ended by itself: no fault asked for it. */
+  /** A worker process ended without a fault. */
   | { readonly f: "ended"; readonly worker: string; readonly how: string }
-  /** What the nemesis did, said before it killed a process. */
+  /** A fault of the nemesis; a kill is logged before it happens. */
   | { readonly f: "fault"; readonly kind: string; readonly worker?: string };
 
 export type Dated<T> = T & { readonly at: number };
@@ -56,7 +51,7 @@ export interface Witnessed {
   readonly seq: number;
   /** By the database's clock, in milliseconds. */
   readonly at: number;
-  /** Whose transaction it was: as much as the database tells. */
+  /** The transaction, as far as the database identifies it. */
   readonly tx: string;
   readonly table: Table;
   readonly before: Columns | null;
@@ -65,7 +60,7 @@ export interface Witnessed {
 
 export type Columns = Readonly<Record<string, string | number | null>>;
 
-/** The rows when all is over. */
+/** The rows at the end of the run. */
 export interface Rows {
   readonly jobs: readonly {
     readonly id: string;
@@ -95,7 +90,7 @@ export interface Rows {
   readonly unfinished: readonly { readonly id: string; readonly table: string }[];
 }
 
-/** What the bank was asked to do, by the key it was given. */
+/** The charges at the bank under one idempotency key. */
 export interface Charges {
   readonly key: string;
   readonly cents: number;
@@ -104,11 +99,11 @@ export interface Charges {
 
 /** In milliseconds. */
 export interface Limits {
-  /** All that was accepted is done so long after the last fault. */
+  /** From the last fault until all accepted jobs are finished. */
   readonly drain: number;
-  /** So long after a kill its jobs are free again. */
+  /** From a kill until its jobs are free again. */
   readonly recover: number;
-  /** So long after the database is back a job is claimed. */
+  /** From the return of the database until a job is claimed. */
   readonly reconnect: number;
 }
 
@@ -118,7 +113,7 @@ export interface History {
   readonly rows: Rows;
   readonly charges: readonly Charges[];
   readonly limits: Limits;
-  /** From the last fault until nothing was left to do; null: it never was. */
+  /** From the last fault until all jobs were finished; null: they never were. */
   readonly drainedMs: number | null;
 }
 

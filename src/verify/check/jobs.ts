@@ -1,4 +1,4 @@
-/** What was accepted is there and has ended, and nothing else is: I1, I2; the counters and the attempts add up: I7, I9. */
+/** Every accepted job exists and has ended, and no other job exists: I1, I2; counters and attempts add up: I7, I9. */
 import type { History, Rows, Said, Violation } from "./history.ts";
 import type { Positions } from "./positions.ts";
 
@@ -9,7 +9,7 @@ type Attempt = Rows["attempts"][number];
 export interface Accepted {
   /** How many enqueues were answered. */
   readonly ok: number;
-  /** How many were not: there may be a job, and there may be none. */
+  /** How many were not: the job may or may not exist. */
   readonly unknown: number;
 }
 
@@ -22,19 +22,18 @@ export function checkJobs(history: History): { violations: Violation[]; accepted
   const children = new Set<number>();
   for (const { id, payload, task } of rows.jobs) {
     const { n } = JSON.parse(payload) as { n: number };
-    // Called by another job: that one answers for it, and has one at most.
+    // Another job called it, at most once.
     if (task === "child") {
-      const isAgain = children.has(n);
-      children.add(n);
-      if (isAgain)
+      if (children.has(n))
         violations.push({ invariant: "I2", job: id, sentence: `is called twice, for ${n}` });
+      children.add(n);
       continue;
     }
     byNumber.set(n, [...(byNumber.get(n) ?? []), id]);
     if (!enqueues.has(n))
-      violations.push({ invariant: "I2", job: id, sentence: "nobody enqueued it" });
+      violations.push({ invariant: "I2", job: id, sentence: "was never enqueued" });
   }
-  for (const [n, { ids }] of enqueues) {
+  for (const [n, ids] of enqueues) {
     const rowsOfIt = byNumber.get(n) ?? [];
     for (const id of ids)
       if (!rowsOfIt.includes(id))
@@ -42,37 +41,35 @@ export function checkJobs(history: History): { violations: Violation[]; accepted
     if (rowsOfIt.length > 1)
       violations.push({ invariant: "I2", sentence: `job ${n} is there ${rowsOfIt.length} times` });
   }
-  for (const { id } of rows.jobs)
-    if (!finished.has(id)) violations.push({ invariant: "I1", job: id, sentence: unfinished(id) });
-  const answered = [...enqueues.values()].filter(({ ids }) => ids.length > 0).length;
-  return { violations, accepted: { ok: answered, unknown: enqueues.size - answered } };
-
-  function unfinished(id: string): string {
+  for (const { id } of rows.jobs) {
+    if (finished.has(id)) continue;
     const where = rows.unfinished.find((row) => row.id === id)?.table ?? "no table";
-    return `has not ended: it stands in ${where}`;
+    const sentence = `has not ended: it is in ${where}`;
+    violations.push({ invariant: "I1", job: id, sentence });
   }
+  const answered = [...enqueues.values()].filter((ids) => ids.length > 0).length;
+  return { violations, accepted: { ok: answered, unknown: enqueues.size - answered } };
 }
 
-function gatherEnqueues(said: readonly Said[]): Map<number, { ids: string[] }> {
-  const enqueues = new Map<number, { ids: string[] }>();
+/** The ids that the enqueues of each number returned. */
+function gatherEnqueues(said: readonly Said[]): Map<number, string[]> {
+  const enqueues = new Map<number, string[]>();
   for (const one of said) {
     if (one.f !== "enqueue") continue;
-    const known = enqueues.get(one.n) ?? { ids: [] };
-    if (one.type === "ok") known.ids.push(one.id);
-    enqueues.set(one.n, known);
+    const ids = enqueues.get(one.n) ?? [];
+    if (one.type === "ok") ids.push(one.id);
+    enqueues.set(one.n, ids);
   }
   return enqueues;
 }
 
 export function checkAttempts({ rows }: History, positions: Positions): Violation[] {
-  const byJob = new Map<string, Attempt[]>();
-  for (const attempt of rows.attempts)
-    byJob.set(attempt.job, [...(byJob.get(attempt.job) ?? []), attempt]);
+  const byJob = Map.groupBy(rows.attempts, ({ job }) => job);
   return rows.finished.flatMap((job) => {
     const attempts = byJob.get(job.id) ?? [];
     const problems = [
       ...checkCounters(job, attempts, positions.holdings(job.id).length),
-      ...checkStory(job, attempts, positions),
+      ...checkRecorded(job, attempts, positions),
     ];
     return problems.map(([invariant, sentence]) => ({ invariant, job: job.id, sentence }));
   });
@@ -86,10 +83,10 @@ function checkCounters(
   const count = (...outcomes: string[]): number =>
     attempts.filter(({ outcome }) => outcomes.includes(outcome)).length;
   const charged = claims - count("released", "suspended");
-  // An outage that its owner reports when the next attempt has begun gives back the crash alone: the worker that makes that
-  // attempt was told its number.
+  // An outage that its owner reports after the next attempt has begun gives back the crash alone: the worker of that
+  // attempt already knows its number.
   const chargedMost = charged + attempts.filter(({ isOutage }) => isOutage).length;
-  // One whose last attempt was a crash tells so by its end.
+  // A last attempt that crashed has no row of its own.
   const endedByCrash = job.status !== "done" && job.worker !== null;
   const last = endedByCrash && job.crashes > count("crashed") ? 1 : 0;
   const crashes = count("crashed") + last;
@@ -105,21 +102,21 @@ function checkCounters(
   return checks.filter(([held]) => !held).map(([, sentence]) => ["I7", sentence]);
 }
 
-/** Every claim is told, once and of its owner: those that did not end the job by rows of their own, the last by its end. */
-function checkStory(
+/** Every claim is recorded once, with its owner: the last by the job's end, the others by their own rows. */
+function checkRecorded(
   { epoch, worker }: Finished,
   attempts: readonly Attempt[],
   positions: Positions,
 ): [string, string][] {
-  const told = attempts.map((attempt) => attempt.epoch).toSorted((a, b) => a - b);
+  const epochs = attempts.map((attempt) => attempt.epoch).toSorted((a, b) => a - b);
   const expected = worker === null ? epoch : epoch - 1;
   const problems: [string, string][] = [];
-  if (told.length !== expected || told.some((one, index) => one !== index + 1))
-    problems.push(["I9", `tells of the attempts ${told.join(", ")} of ${expected}`]);
+  if (epochs.length !== expected || epochs.some((one, index) => one !== index + 1))
+    problems.push(["I9", `records the attempts ${epochs.join(", ")} of ${expected}`]);
   for (const attempt of attempts) {
     const owner = positions.holdings(attempt.job)[attempt.epoch - 1]?.worker;
     if (owner !== attempt.worker)
-      problems.push(["I9", `tells of ${attempt.worker} at epoch ${attempt.epoch}, not ${owner}`]);
+      problems.push(["I9", `records ${attempt.worker} at epoch ${attempt.epoch}, not ${owner}`]);
   }
   return problems;
 }

@@ -1,11 +1,11 @@
 /**
- * Follows every job from table to table, as the witness saw it: I3 (epochs), I4 (leases), I5 (fence), I8 (moves).
+ * Follows every job from table to table, as the witness recorded it: I3 (epochs), I4 (leases), I5 (fence), I8 (moves).
  *
- * For one job the order of the witness is the order of its moves: who moves a row has locked it.
+ * For one job the order of the witness is the order of its moves, because a move locks the row.
  */
 import type { Columns, Table, Violation, Witnessed } from "./history.ts";
 
-/** What may follow on what. Written down here once more, so that a mistake in the product's table is noticed. */
+/** The allowed moves, repeated here so that a mistake in the product's table is noticed. */
 const EDGES: Readonly<Record<string, readonly string[]>> = {
   nowhere: ["pending", "scheduled"],
   scheduled: ["pending", "cancelled"],
@@ -51,7 +51,7 @@ export class Positions {
   readonly claims: number[] = [];
   seen = 0;
 
-  /** When each job was claimed, by whom and for how long. */
+  /** When the job was claimed, by which worker and for how long. */
   holdings(job: string): readonly Holding[] {
     return this.#jobs.get(job)?.holdings ?? [];
   }
@@ -80,7 +80,7 @@ export class Positions {
     else this.#seeMove(id, job, row);
   }
 
-  /** Nothing comes any more. */
+  /** Called after the last change. */
   end(): void {
     for (const [id, job] of this.#jobs) this.#checkBetween(id, job);
   }
@@ -165,7 +165,7 @@ export class Positions {
 
   #seeStep(id: string, job: Followed, { before, after }: Witnessed): void {
     if (after === null) return;
-    // A person may say what became of a step in doubt, whoever holds the job.
+    // A person may resolve a step in doubt without holding the job.
     if (before?.["status"] !== "doubt") this.#seeWrite(id, job, after, `step ${after["name"]}`);
     if (after["status"] !== "done") return;
     const step = `${after["name"]}/${after["occurrence"]}`;
@@ -173,7 +173,7 @@ export class Positions {
     job.stepsDone.set(step, Number(after["epoch"]));
   }
 
-  /** Only who holds the job writes about it. */
+  /** Only the holder of the job writes about it. */
   #seeWrite(id: string, job: Followed, columns: Columns, what: string): void {
     const epoch = Number(columns["epoch"]);
     const held = job.standings.some(({ table }) => table === "lease");

@@ -1,12 +1,12 @@
-/** After the faults all comes to an end, soon: I14, I15; and nobody loses a job before its lease ends: I4. */
+/** After the faults all jobs end soon: I14, I15; and no live worker loses a job before its lease ends: I4. */
 import type { Dated, History, Said, Violation } from "./history.ts";
 import type { Positions } from "./positions.ts";
 
-/** The database's clock and ours differ by less than this, on one host. */
+/** The database's clock and ours, on one host, differ by less than this. */
 const CLOCKS_MS = 500;
 
 export interface Recovery {
-  /** From kill -9 until others could have the job. */
+  /** From kill -9 until other workers could claim the job. */
   readonly afterKill: Spans;
   /** From the database's return until the next claim. */
   readonly afterRestart: Spans;
@@ -37,27 +37,22 @@ export function checkRecovery(
     if (ms === null || ms > limit)
       violations.push({ invariant, sentence: `${sentence} ${ms ?? "never"} ms, allowed ${limit}` });
   };
-  judge("I14", "all was done after the last fault in", drainedMs, limits.drain);
-  judge("I15", "jobs of the killed were free after (p99)", recovery.afterKill.p99, limits.recover);
-  judge(
-    "I15",
-    "the next job after a restart was claimed after (p99)",
-    recovery.afterRestart.p99,
-    limits.reconnect,
-  );
+  const { p99: afterKillMs } = recovery.afterKill;
+  const { p99: afterRestartMs } = recovery.afterRestart;
+  judge("I14", "all jobs ended after the last fault in", drainedMs, limits.drain);
+  judge("I15", "jobs of killed workers were free after (p99)", afterKillMs, limits.recover);
+  judge("I15", "after a restart a job was claimed after (p99)", afterRestartMs, limits.reconnect);
   return { violations, recovery };
 }
 
 /** When each worker was killed, by its id. */
 function gatherDeaths(said: readonly Dated<Said>[]): Map<string, number> {
-  const workers = new Map<string, string[]>();
-  for (const one of said)
-    if (one.f === "hello")
-      workers.set(one.process, [...(workers.get(one.process) ?? []), one.worker]);
+  const hellos = said.filter((one) => one.f === "hello");
+  const workers = Map.groupBy(hellos, (hello) => hello.process);
   const deaths = new Map<string, number>();
   for (const one of said) {
     if (one.f !== "fault" || one.kind !== "kill") continue;
-    for (const worker of workers.get(one.worker ?? "") ?? []) deaths.set(worker, one.at);
+    for (const { worker } of workers.get(one.worker ?? "") ?? []) deaths.set(worker, one.at);
   }
   return deaths;
 }
@@ -82,14 +77,14 @@ function afterRestart(said: readonly Dated<Said>[], claims: readonly number[]): 
   });
 }
 
-/** Whatever the database and the network do, a worker process goes on. */
+/** No outage of the database or the network ends a worker process. */
 function* checkEnds(said: readonly Dated<Said>[]): Iterable<Violation> {
   for (const one of said)
     if (one.f === "ended")
       yield { invariant: "I15", sentence: `${one.worker} ended by itself: ${one.how}` };
 }
 
-/** A lease is taken from somebody when it has ended, or when they are known to be dead. */
+/** A lease is taken from a worker when it has expired, or when the worker is known to be dead. */
 function* checkEarly(
   { rows }: History,
   positions: Positions,

@@ -1,5 +1,5 @@
-/** Holds everything that a run left behind against what is promised. */
-import { checkEffects, countEffects, type Effects } from "./effects.ts";
+/** Compares everything that a run left behind with the promises. */
+import { checkEffects, countBy, countEffects, type Effects } from "./effects.ts";
 import type { History, Violation } from "./history.ts";
 import { type Accepted, checkAttempts, checkJobs } from "./jobs.ts";
 import { Positions } from "./positions.ts";
@@ -11,17 +11,17 @@ export interface Verdict {
   readonly accepted: Accepted;
   /** How often jobs were claimed. */
   readonly attempts: number;
-  /** How many of these ended because the lease did. */
+  /** How many of these ended because their lease expired. */
   readonly crashed: number;
   readonly effects: Effects;
   readonly byStatus: Readonly<Record<string, number>>;
   readonly edges: Readonly<Record<string, number>>;
   /** Rows that the witness wrote. */
   readonly witnessed: number;
-  /** Writes that came too late, and were refused. */
+  /** Late writes that the database refused. */
   readonly refused: number;
   readonly recovery: Recovery;
-  /** With 95 % confidence a job is lost or doubled less often than this: the rule of three. */
+  /** With 95 % confidence, the share of lost or doubled jobs is below this: the rule of three. */
   readonly bound: number;
 }
 
@@ -45,7 +45,7 @@ export async function judge(history: History): Promise<Verdict> {
     attempts: positions.claims.length,
     crashed: history.rows.attempts.filter(({ outcome }) => outcome === "crashed").length,
     effects: countEffects(history),
-    byStatus: countBy(history.rows.finished.map(({ status }) => status)),
+    byStatus: Object.fromEntries(countBy(history.rows.finished.map(({ status }) => status))),
     edges: Object.fromEntries(positions.edges),
     witnessed: positions.seen,
     refused: countRefused(history),
@@ -59,10 +59,4 @@ function countRefused({ said }: History): number {
     if (one.f === "refused") return sum + 1;
     return one.f === "stale" ? sum + one.count : sum;
   }, 0);
-}
-
-function countBy(values: readonly string[]): Record<string, number> {
-  const counts: Record<string, number> = {};
-  for (const value of values) counts[value] = (counts[value] ?? 0) + 1;
-  return counts;
 }

@@ -14,13 +14,13 @@ const CORE = /^(core|worker)\/|^database\/[^/]+\.ts$|^jobs\/(?!sqlite|postgres|m
 const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|rollups?)\b/gi;
 
 const MARKS: Readonly<Record<string, number>> = {
-  "files in src/": 323,
-  "lines in src/": 56_700,
-  "lines of the core": 15_400,
+  "files in src/": 322,
+  "lines in src/": 56_628,
+  "lines of the core": 15_332,
   "lines of the longest file": 500,
-  "files with one importer": 121,
+  "files with one importer": 113,
   "names exported by index.ts": 45,
-  "banned words in src/": 439,
+  "banned words in src/": 435,
   "banned words in the guide": 2,
 };
 

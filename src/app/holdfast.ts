@@ -2,23 +2,14 @@
 import { Audit } from "../audit/audit.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
-import type { EventType } from "../core/event.ts";
 import { makeIds } from "../core/id.ts";
 import { guardedLogger, type Logger, silentLogger } from "../core/log.ts";
-import { checkKey, checkName } from "../core/name.ts";
+import { checkName } from "../core/name.ts";
 import { checkKnown } from "../core/options.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
-import type { Task } from "../core/task.ts";
 import { appVersion, checkNode } from "../core/version.ts";
 import type { Place } from "../database/open.ts";
-import {
-  checkPayload,
-  type EnqueueOptions,
-  enqueueTraced,
-  listOf,
-  type OptionsOf,
-} from "../jobs/enqueue.ts";
-import { Job, Jobs } from "../jobs/jobs.ts";
+import { Jobs } from "../jobs/jobs.ts";
 import { Leases, Subscription } from "../jobs/leases.ts";
 import { Results } from "../jobs/results.ts";
 import { ENQUEUE_BATCH_MAX } from "../jobs/sql-jobs.ts";
@@ -31,12 +22,13 @@ import { Enqueuer } from "../registry/builds.ts";
 import { Workers } from "../registry/workers.ts";
 import { Watches } from "../reports/reports.ts";
 import { Stats } from "../stats/stats.ts";
-import type { Emitted } from "../steps/events.ts";
+import type { Emitted, NewEvent } from "../steps/events.ts";
 import { checkWorkerOptions, type WorkerOptions } from "../worker/options.ts";
 import { leaveOnSignals } from "../worker/signals.ts";
 import { Worker } from "../worker/worker.ts";
 import { ItemChains } from "../workflows/history.ts";
 import { Workflows } from "../workflows/workflows.ts";
+import { Sender } from "./sender.ts";
 import { openStore, type Store } from "./store.ts";
 import { Within } from "./user-transaction.ts";
 
@@ -57,7 +49,7 @@ interface ClientParts {
   };
 }
 
-export class Client implements AsyncDisposable {
+export class Client extends Sender implements AsyncDisposable {
   /** @internal */
   readonly store: Store;
   readonly runtime: Runtime;
@@ -70,7 +62,8 @@ export class Client implements AsyncDisposable {
   readonly locks: Locks;
   readonly audit: Audit;
   readonly figures: Stats;
-  readonly #newId: () => string;
+  /** @internal */
+  protected readonly newId: () => string;
   readonly #results: Results;
   readonly #watches: Watches;
   readonly #enqueuer: Enqueuer;
@@ -81,6 +74,7 @@ export class Client implements AsyncDisposable {
 
   /** @internal Applications call openHoldfast(). */
   constructor({ store, runtime, logger, version, locks }: ClientParts) {
+    super();
     this.store = store;
     this.runtime = runtime;
     this.logger = logger;
@@ -88,72 +82,20 @@ export class Client implements AsyncDisposable {
     this.leases = new Leases(store, runtime);
     this.workers = new Workers(store, runtime);
     this.figures = new Stats(store.stats);
-    this.#newId = makeIds(runtime);
+    const newId = makeIds(runtime);
+    this.newId = newId;
     const { mode = "sql", place = new SqlLock(store.locks), ...times } = locks ?? {};
-    const newId = this.#newId;
     this.locks = new Locks({ mode, place, ...times, store, runtime, logger, newId });
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
     this.#watches = new Watches({ store, runtime });
-    const parts = { results: this.#results, watches: this.#watches, newId: this.#newId };
+    const parts = { results: this.#results, watches: this.#watches, newId };
     this.jobs = new Jobs(store, parts);
-    this.workflows = new Workflows({
-      store,
-      runtime,
-      newId: this.#newId,
-      locks: this.#lockLayer(),
-    });
+    // The first layer of every change of an item, unless the application does without locks.
+    const layer = mode === "off" ? null : this.locks;
+    this.workflows = new Workflows({ store, runtime, newId, locks: layer });
     const chains = [new ItemChains(store.items)];
-    this.audit = new Audit({ store: store.audit, chains, newId: this.#newId });
-  }
-
-  /** The first layer of every change of an item, unless somebody does without. */
-  #lockLayer(): Locks | null {
-    return this.locks.mode === "off" ? null : this.locks;
-  }
-
-  /** Accepts one job. Once this resolves, the job is on disk and will not be lost. */
-  async enqueue<Input, Result>(
-    task: Task<Input, Result>,
-    input: NoInfer<Input>,
-    options?: EnqueueOptions,
-  ): Promise<Job<Result>>;
-  /**
-   * By name (`order.ship`, `order.ship@2`), for callers that do not have the task's code. The worker checks the input. Its queue and attempts are not
-   * known here either: `default` and 3 unless given.
-   */
-  async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
-  async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
-    const [job] = await this.#enqueueAll(task, [input], options);
-    return job as Job<unknown>;
-  }
-
-  /**
-   * Accepts many jobs. Every input is checked before the first is written. Up to 5,000 are accepted together or not
-   * at all; more are written in groups of that size, one after the other and in their order, and an error says how many
-   * were accepted: the first ones.
-   */
-  async enqueueMany<Input, Result>(
-    task: Task<Input, Result>,
-    inputs: Iterable<NoInfer<Input>>,
-    options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
-  ): Promise<Job<Result>[]> {
-    const each = options as EnqueueOptions | OptionsOf;
-    return (await this.#enqueueAll(task, listOf(inputs), each)) as Job<Result>[];
-  }
-
-  /**
-   * Says that something happened, under a key, once and for all: jobs that wait for it go on, and those that will wait for
-   * it do not. What was said first stands.
-   */
-  async emit<Payload>(
-    event: EventType<Payload>,
-    key: string,
-    payload: NoInfer<Payload>,
-  ): Promise<Emitted>;
-  async emit(event: EventType, key: string, payload: unknown, ...others: unknown[]) {
-    const said = await checkPayload(event, payload, others);
-    return this.store.steps.emit({ name: event.name, key: checkKey("key", key), payload: said });
+    this.audit = new Audit({ store: store.audit, chains, newId });
   }
 
   /**
@@ -161,8 +103,8 @@ export class Client implements AsyncDisposable {
    * is there if, and when, you commit.
    */
   within(tx: unknown): Within {
-    const { store, jobs, runtime, workflows } = this;
-    return new Within({ store, jobs, runtime, workflows, newId: this.#newId, tx });
+    const { store, jobs, runtime, workflows, newId } = this;
+    return new Within({ store, jobs, runtime, workflows, newId, tx });
   }
 
   /**
@@ -215,19 +157,8 @@ export class Client implements AsyncDisposable {
     return this.close();
   }
 
-  async #enqueueAll(
-    task: Task | string,
-    inputs: readonly unknown[],
-    options: EnqueueOptions | OptionsOf,
-  ): Promise<Job<unknown>[]> {
-    const enqueueing = { task, inputs, options, newId: this.#newId };
-    const { name, enqueued } = await enqueueTraced(enqueueing, (news) => this.#write(news));
-    this.#enqueuer.note();
-    return enqueued.map((row) => new Job({ ...row, task: name, jobs: this.jobs }));
-  }
-
-  /** In batches, one after the other and in their order. Each is accepted or refused as a whole. */
-  async #write(news: readonly NewJob[]): Promise<Enqueued[]> {
+  /** @internal In batches, one after the other and in their order. Each is accepted or refused as a whole. */
+  protected async writeJobs(news: readonly NewJob[]): Promise<Enqueued[]> {
     const accepted: Enqueued[] = [];
     for (let at = 0; at < news.length; at += ENQUEUE_BATCH_MAX) {
       try {
@@ -235,10 +166,16 @@ export class Client implements AsyncDisposable {
       } catch (error) {
         throw partly(error, accepted.length);
       }
-      // A large call shall not keep everybody else waiting.
+      // A large call must not block all else that this process does.
       await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
     }
+    this.#enqueuer.note();
     return accepted;
+  }
+
+  /** @internal */
+  protected writeEvent(event: NewEvent): Promise<Emitted> {
+    return this.store.steps.emit(event);
   }
 }
 

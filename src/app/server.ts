@@ -116,7 +116,7 @@ function routesOf(parts: ServerParts, feed: Feed): { routes: Route[]; document: 
     ...bulkRoutes(jobs),
     ...jobRoutes({
       jobs,
-      store: store.jobs,
+      enqueue: (calls, newId) => holdfast.enqueueCalls(calls, newId),
       tasks,
       whyUnclaimable: (pending) => whyUnclaimable(workers, pending),
     }),

@@ -1,24 +1,14 @@
 /** What an application does inside of a transaction of its own: there if, and when, it commits. */
 import type { AuditStore } from "../audit/store.ts";
 import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
-import type { EventType } from "../core/event.ts";
 import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import type { Status } from "../core/job.ts";
-import { checkKey } from "../core/name.ts";
 import { checkText } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { Task } from "../core/task.ts";
 import type { Database } from "../database/database.ts";
-import {
-  checkPayload,
-  type EnqueueOptions,
-  enqueueTraced,
-  listOf,
-  type OptionsOf,
-} from "../jobs/enqueue.ts";
-import { Job, type Jobs } from "../jobs/jobs.ts";
-import type { JobsStore } from "../jobs/store.ts";
-import type { Emitted } from "../steps/events.ts";
+import type { Jobs } from "../jobs/jobs.ts";
+import type { Enqueued, JobsStore, NewJob } from "../jobs/store.ts";
+import type { Emitted, NewEvent } from "../steps/events.ts";
 import type { StepsStore } from "../steps/store.ts";
 import type { TrailSources } from "../workflows/history.ts";
 import type {
@@ -30,6 +20,7 @@ import type {
 import type { ItemsInTransaction, ItemsStore } from "../workflows/store.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { Workflows } from "../workflows/workflows.ts";
+import { Sender } from "./sender.ts";
 
 /** The parts of the store that are used here. */
 interface Stores {
@@ -51,49 +42,22 @@ interface WithinParts {
   readonly tx: unknown;
 }
 
-export class Within {
+/** As `holdfast` has them. After a rollback, the jobs and events never existed, and no worker is woken for them. */
+export class Within extends Sender {
   readonly #parts: WithinParts;
+  /** @internal */
+  protected readonly newId: () => string;
+  protected readonly jobs: Jobs;
 
   /** As `holdfast.workflows`; without the distributed lock, which has to be taken before a transaction begins. */
   readonly workflows: Workflows;
 
   constructor(parts: WithinParts) {
+    super();
     this.#parts = parts;
+    this.newId = parts.newId;
+    this.jobs = parts.jobs;
     this.workflows = new GuestWorkflows(parts);
-  }
-
-  /** As `holdfast.enqueue`. Rolled back, the job never was, and nobody is woken for it. */
-  async enqueue<Input, Result>(
-    task: Task<Input, Result>,
-    input: NoInfer<Input>,
-    options?: EnqueueOptions,
-  ): Promise<Job<Result>>;
-  async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
-  async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
-    const [job] = await this.#enqueueAll(task, [input], options);
-    return job as Job<unknown>;
-  }
-
-  async enqueueMany<Input, Result>(
-    task: Task<Input, Result>,
-    inputs: Iterable<NoInfer<Input>>,
-    options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
-  ): Promise<Job<Result>[]> {
-    const each = options as EnqueueOptions | OptionsOf;
-    return (await this.#enqueueAll(task, listOf(inputs), each)) as Job<Result>[];
-  }
-
-  /** As `holdfast.emit`. */
-  async emit<Payload>(
-    event: EventType<Payload>,
-    key: string,
-    payload: NoInfer<Payload>,
-  ): Promise<Emitted>;
-  async emit(event: EventType, key: string, payload: unknown, ...others: unknown[]) {
-    const said = await checkPayload(event, payload, others);
-    const news = { name: event.name, key: checkKey("key", key), payload: said };
-    const { store, tx } = this.#parts;
-    return store.db.inUserTransaction(tx, (joined) => store.steps.in(joined).emit(news));
   }
 
   /** As `holdfast.jobs.cancel`. */
@@ -106,17 +70,16 @@ export class Within {
     return status;
   }
 
-  async #enqueueAll(
-    task: Task | string,
-    inputs: readonly unknown[],
-    options: EnqueueOptions | OptionsOf,
-  ): Promise<Job<unknown>[]> {
-    const { store, jobs, newId, tx } = this.#parts;
-    const enqueueing = { task, inputs, options, newId };
-    const { name, enqueued } = await enqueueTraced(enqueueing, (news) =>
-      store.db.inUserTransaction(tx, (joined) => store.jobs.in(joined).enqueue(news)),
-    );
-    return enqueued.map((row) => new Job({ ...row, task: name, jobs }));
+  /** @internal The build is not recorded: its row would make the transactions of all processes wait for each other. */
+  protected writeJobs(news: readonly NewJob[]): Promise<Enqueued[]> {
+    const { store, tx } = this.#parts;
+    return store.db.inUserTransaction(tx, (joined) => store.jobs.in(joined).enqueue(news));
+  }
+
+  /** @internal */
+  protected writeEvent(event: NewEvent): Promise<Emitted> {
+    const { store, tx } = this.#parts;
+    return store.db.inUserTransaction(tx, (joined) => store.steps.in(joined).emit(event));
   }
 }
 

@@ -1,4 +1,5 @@
 /** The command line: finds the command, runs it, and returns an exit code. */
+import { registerHooks } from "node:module";
 import { Command, CommanderError } from "commander";
 import { systemRuntime } from "../core/runtime.ts";
 import { libraryVersion } from "../core/version.ts";
@@ -11,6 +12,7 @@ import { addEnvFile, completeUrl } from "./settings.ts";
 /** A finished command waits this long for what a user's module left open: a pool, a timer. */
 const LINGER_MS = 500;
 
+/** A published package has no src/. */
 const IN_CHECKOUT = import.meta.url.endsWith(".ts");
 
 const AFTER_HELP = `
@@ -36,7 +38,7 @@ See it survive kill -9:  holdfast demo`;
 
 /** Runs a command line and returns its exit code. */
 export async function main(args: readonly string[]): Promise<number> {
-  if (IN_CHECKOUT) (await import("./checkout.ts")).importFromSources();
+  if (IN_CHECKOUT) importFromSources();
   addEnvFile();
   const { stdout, stderr, env } = process;
   const terminal = new Terminal({ json: asksForJson(args), env, stdout, stderr });
@@ -107,4 +109,31 @@ function asksForJson(args: readonly string[]): boolean {
 function endWith(code: number): void {
   // oxlint-disable-next-line unicorn/no-process-exit -- the command is finished; what keeps the process alive belongs to the user
   process.exit(code);
+}
+
+const ROOT = new URL("../../", import.meta.url).href;
+
+const INSTALLED = `${ROOT}node_modules/`;
+
+const SOURCES: Readonly<Record<string, string>> = {
+  holdfast: `${ROOT}src/index.ts`,
+  "holdfast/workflows": `${ROOT}src/workflows/index.ts`,
+  "holdfast/locks": `${ROOT}src/locks/index.ts`,
+  "holdfast/ops": `${ROOT}src/app/ops.ts`,
+  "holdfast/testing": `${ROOT}src/testing/index.ts`,
+};
+
+/**
+ * In a checkout, its modules that import "holdfast" get src/, as the command itself does: no build is needed, and none can be
+ * outdated. Modules elsewhere have their own holdfast installed.
+ */
+function importFromSources(): void {
+  registerHooks({
+    resolve(specifier, context, next) {
+      const source = Object.hasOwn(SOURCES, specifier) ? SOURCES[specifier] : undefined;
+      const { parentURL = "" } = context;
+      const isOurs = parentURL.startsWith(ROOT) && !parentURL.startsWith(INSTALLED);
+      return next(isOurs && source !== undefined ? source : specifier, context);
+    },
+  });
 }

@@ -8,7 +8,7 @@ import { checkKnown, checkWhole } from "../core/options.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
 import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
 import { NotSerializableError, TooLargeError } from "../core/value-errors.ts";
-import { inSpan, isTracing, type OpenSpan, traceHere } from "../tracing/spans.ts";
+import { inSpan, isTracing, type OpenSpan, type SpanFacts, traceHere } from "../tracing/spans.ts";
 import { checkTrace, type GivenTrace, type TraceContext } from "../tracing/trace.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
 
@@ -43,10 +43,7 @@ export function newJob(id: string, task: string, input: unknown, terms: Terms): 
 }
 
 /** What is stored is the input as it was given; the schema only has to agree with it. */
-export async function checkInputs(
-  task: Task,
-  inputs: readonly unknown[],
-): Promise<readonly unknown[]> {
+export async function checkInputs(task: Task, inputs: readonly unknown[]): Promise<void> {
   for (const [index, input] of inputs.entries()) {
     try {
       const parsed = parseInput(task, input);
@@ -55,7 +52,6 @@ export async function checkInputs(
       throw inputs.length === 1 ? error : atInput(index, error);
     }
   }
-  return inputs;
 }
 
 /** What is wrong with one of many inputs, by its place: `inputs[1].to`. */
@@ -135,28 +131,20 @@ function traced(
   return (...each) => ({ ...termsOf(...each), trace });
 }
 
-/** The jobs of one call, all checked, and the name of their task. */
-export async function jobsOf(parts: {
-  readonly task: Task | string;
-  readonly inputs: readonly unknown[];
-  readonly options: EnqueueOptions | OptionsOf;
-  readonly newId: () => string;
-  /** Of those that name none of their own. */
-  readonly trace?: TraceContext;
-}): Promise<{ name: string; news: NewJob[] }> {
-  const { task, inputs, options, newId, trace } = parts;
+/** Checks one call and makes its jobs. `trace` is for jobs that name no trace of their own. */
+async function jobsOf(call: EnqueueCall, newId: () => string, trace?: TraceContext) {
+  const { task, inputs, options } = call;
   const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
-  const checked = typeof task === "string" ? inputs : await checkInputs(task, inputs);
+  if (typeof task !== "string") await checkInputs(task, inputs);
   const termsOf = traced(termsFrom(options, defaults), trace, options);
-  const news = checked.map((input, index) => {
+  return inputs.map((input, index) => {
     const terms = termsOf(input, index);
     try {
       return newJob(newId(), defaults.name, input, terms);
     } catch (error) {
-      throw checked.length === 1 ? error : atInput(index, error);
+      throw inputs.length === 1 ? error : atInput(index, error);
     }
   });
-  return { name: defaults.name, news };
 }
 
 export function listOf(inputs: Iterable<unknown>): unknown[] {
@@ -276,57 +264,57 @@ function checkInstant(field: string, instant: Date | number): number {
   });
 }
 
-// Enqueueing, with a span around it where the application traces: what the jobs do belongs to the same trace, whoever runs
-// them and whenever.
+// The one path of every job that an application or a request enqueues.
 
-interface Enqueueing {
+/** Jobs of one task: a call of enqueue() or enqueueMany(), or one job of an HTTP request. */
+export interface EnqueueCall {
   readonly task: Task | string;
   readonly inputs: readonly unknown[];
   readonly options: EnqueueOptions | OptionsOf;
+}
+
+/** Where the jobs come to be: in a transaction of Holdfast's, or in one of the user's. */
+interface EnqueueTarget {
   readonly newId: () => string;
+  readonly write: (news: readonly NewJob[]) => Promise<Enqueued[]>;
 }
 
-interface TaskEnqueued {
-  /** The task's. */
-  readonly name: string;
-  readonly enqueued: readonly Enqueued[];
-}
-
-type Write = (news: readonly NewJob[]) => Promise<Enqueued[]>;
-
-export function enqueueTraced(enqueueing: Enqueueing, write: Write): Promise<TaskEnqueued> {
-  if (!isTracing()) return enqueuePlain(enqueueing, write);
-  const { task } = enqueueing;
-  const parent = parentOf(enqueueing);
-  const name = `enqueue ${typeof task === "string" ? task : task?.name}`;
-  return inSpan({ name, kind: "producer", ...(parent === null ? {} : { parent }) }, (span) =>
-    enqueuePlain(enqueueing, (news) => write(describe(news, span)), span?.trace),
-  );
-}
-
-async function enqueuePlain(
-  enqueueing: Enqueueing,
-  write: Write,
-  trace?: TraceContext,
-): Promise<TaskEnqueued> {
-  const { name, news } = await jobsOf({ ...enqueueing, ...(trace === undefined ? {} : { trace }) });
-  return { name, enqueued: await write(news) };
+/**
+ * Checks the jobs of all calls, then writes them together. If the application traces, this has a span, and the jobs
+ * belong to its trace no matter which worker runs them, or when.
+ */
+export function enqueue(
+  calls: readonly EnqueueCall[],
+  { newId, write }: EnqueueTarget,
+): Promise<Enqueued[]> {
+  const checkAndWrite = async (span: OpenSpan | null): Promise<Enqueued[]> => {
+    const news: NewJob[] = [];
+    for (const call of calls) news.push(...(await jobsOf(call, newId, span?.trace)));
+    span?.add(factsOf(news));
+    return write(news);
+  };
+  const [first] = calls;
+  if (first === undefined || !isTracing()) return checkAndWrite(null);
+  const task = typeof first.task === "string" ? first.task : first.task?.name;
+  const name = calls.length === 1 ? `enqueue ${task}` : "enqueue";
+  return inSpan({ name, kind: "producer", ...parentOf(first) }, checkAndWrite);
 }
 
 /** Options that differ from job to job may name a trace for each; then each keeps its own. */
-function parentOf({ options }: Enqueueing): TraceContext | null {
-  if (typeof options === "function" || options?.trace === undefined) return null;
-  return checkTrace("trace", options.trace);
+function parentOf({ options }: EnqueueCall): { parent?: TraceContext } {
+  if (typeof options === "function" || options?.trace === undefined) return {};
+  return { parent: checkTrace("trace", options.trace) };
 }
 
-function describe(news: readonly NewJob[], span: OpenSpan | null): readonly NewJob[] {
+function factsOf(news: readonly NewJob[]): SpanFacts {
   const [first] = news;
-  if (span === null || first === undefined) return news;
-  const facts = { "messaging.system": "holdfast", "messaging.destination.name": first.queue };
-  const which =
-    news.length === 1
+  if (first === undefined) return {};
+  return {
+    "messaging.system": "holdfast",
+    "messaging.destination.name": first.queue,
+    ...(news.length === 1
       ? { "holdfast.job.id": first.id }
-      : { "messaging.batch.message_count": news.length };
-  span.add({ ...facts, ...which, "holdfast.task": first.task });
-  return news;
+      : { "messaging.batch.message_count": news.length }),
+    ...(news.every(({ task }) => task === first.task) ? { "holdfast.task": first.task } : {}),
+  };
 }

@@ -5,12 +5,11 @@ import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { DEFAULT_QUEUE, stepKinds, stepStates, type Task } from "../core/task.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
-import { inSpan, isTracing } from "../tracing/spans.ts";
-import { type TraceContext, traceOf } from "../tracing/trace.ts";
-import { conflicts, type EnqueueOptions, jobsOf, PRIORITY_MAX } from "./enqueue.ts";
+import { traceOf } from "../tracing/trace.ts";
+import { conflicts, type EnqueueCall, type EnqueueOptions, PRIORITY_MAX } from "./enqueue.ts";
 import type { Jobs, JobView } from "./jobs.ts";
 import { ENQUEUE_BATCH_MAX } from "./sql-jobs.ts";
-import type { JobsStore } from "./store.ts";
+import type { Enqueued } from "./store.ts";
 
 const TAG = "jobs";
 
@@ -130,7 +129,8 @@ const enqueuedSchema = z
 
 interface JobRouteParts {
   readonly jobs: Jobs;
-  readonly store: Pick<JobsStore, "enqueue">;
+  /** Enqueues as the library does: the same checks and defaults, all jobs or none. */
+  readonly enqueue: (calls: readonly EnqueueCall[], newId: () => string) => Promise<Enqueued[]>;
   /** Tasks whose schemas check inputs, by name. */
   readonly tasks: ReadonlyMap<string, Task>;
   /** For each pending job, why no live worker can run it; null: one can. */
@@ -164,7 +164,7 @@ function enqueueRoutes(parts: JobRouteParts): Route[] {
       repeatable: true,
       location: (json) => `/api/v1/jobs/${(json as Accepted[number]).id}`,
       run: async ({ body, ids, headers }) => {
-        const [job] = await enqueue(parts, { jobs: [body], ids, trace: traceOf(headers) });
+        const [job] = await accept(parts, { jobs: [body], ids, headers });
         return { status: job?.added === true ? 201 : 200, json: job };
       },
     }),
@@ -187,7 +187,7 @@ function enqueueRoutes(parts: JobRouteParts): Route[] {
       idCount: ({ jobs }) => jobs.length,
       run: async ({ body: { jobs }, ids, headers }) => ({
         status: 201,
-        json: { jobs: await enqueue(parts, { jobs, ids, trace: traceOf(headers) }) },
+        json: { jobs: await accept(parts, { jobs, ids, headers }) },
       }),
     }),
   ];
@@ -196,39 +196,24 @@ function enqueueRoutes(parts: JobRouteParts): Route[] {
 interface Wanted {
   readonly jobs: readonly NewJob[];
   readonly ids: readonly string[];
-  /** The trace of the request. */
-  readonly trace: TraceContext | null;
+  readonly headers: Parameters<typeof traceOf>[0];
 }
 
 type Accepted = z.output<typeof enqueuedSchema>[];
 
-/** Enqueues within a span if the application traces; the jobs join the trace of the request. */
-function enqueue(parts: JobRouteParts, { trace, ...wanted }: Wanted): Promise<Accepted> {
-  if (!isTracing()) return accept(parts, { ...wanted, trace });
-  const [first, ...others] = wanted.jobs;
-  const name = others.length === 0 ? `enqueue ${first?.task}` : "enqueue";
-  const parent = trace === null ? {} : { parent: trace };
-  return inSpan({ name, kind: "producer", ...parent }, (span) =>
-    accept(parts, { ...wanted, trace: span?.trace ?? trace }),
-  );
-}
-
-/** One transaction. A job whose id exists already was accepted by an earlier attempt of the same request. */
-async function accept(parts: JobRouteParts, wanted: Wanted): Promise<Accepted> {
-  const { store, tasks } = parts;
-  const { jobs, ids, trace } = wanted;
-  const news = await Promise.all(
-    jobs.map(async ({ task, input = null, options: terms = {} }, index) => {
-      const made = await jobsOf({
-        task: tasks.get(task) ?? task,
-        inputs: [input],
-        options: { ...(terms as EnqueueOptions), ...(trace === null ? {} : { trace }) },
-        newId: () => ids[index] as string,
-      });
-      return made.news;
-    }),
-  );
-  const enqueued = await store.enqueue(news.flat());
+/**
+ * The jobs join the trace of the request. A job whose id exists already was accepted by an earlier attempt of the same
+ * request.
+ */
+async function accept(parts: JobRouteParts, { jobs, ids, headers }: Wanted): Promise<Accepted> {
+  const trace = traceOf(headers);
+  const calls = jobs.map(({ task, input = null, options: terms = {} }) => ({
+    task: parts.tasks.get(task) ?? task,
+    inputs: [input],
+    options: { ...(terms as EnqueueOptions), ...(trace === null ? {} : { trace }) },
+  }));
+  const unused = ids.values();
+  const enqueued = await parts.enqueue(calls, () => unused.next().value as string);
   const accepted = enqueued.map(({ id }, index) => {
     const job = jobs[index] as NewJob;
     return { id, task: job.task, added: id === ids[index] };

@@ -1,4 +1,4 @@
-/** Jobs that wait for a time, an event, another job, or a worker that can run them. */
+/** Checks of waiting jobs, steps and attempts. */
 import { subjects } from "../audit/entry.ts";
 import { asking, type Check, deleting, type FixedRows, type Fixing } from "../database/check.ts";
 import { type Engine, readNow } from "../database/engine.ts";
@@ -54,7 +54,7 @@ export const waitChecks: readonly Check[] = [
         sinceAt: row.at,
       }),
     ),
-    fix: tellThem,
+    fix: wakeThem,
   },
   {
     name: "wait-orphaned",
@@ -63,7 +63,7 @@ export const waitChecks: readonly Check[] = [
     remedy: "Delete these rows (--fix).",
     cost: "full",
     find: asking<WaitRow>(
-      (_engine, { limit }) => ofNobody(limit),
+      (_engine, { limit }) => orphaned(limit),
       (row) => ({
         subject: subjects.job(row.id),
         detail: `is not waiting but has a wait row for ${named(row)}`,
@@ -71,7 +71,7 @@ export const waitChecks: readonly Check[] = [
       }),
     ),
     fix: deleting<WaitRow>({
-      find: (_engine, limit) => ofNobody(limit),
+      find: (_engine, limit) => orphaned(limit),
       remove: (_engine, { id, name, key }) => sql`
         delete from holdfast.wait
          where job_id = ${id} and name = ${name} and event_key = ${key}
@@ -85,7 +85,7 @@ export const waitChecks: readonly Check[] = [
 const DOES_NOT_WAIT = sql`not exists (
             select 1 from holdfast.waiting w where w.id = holdfast.wait.job_id and w.status = 'waiting')`;
 
-function ofNobody(limit: number): Sql {
+function orphaned(limit: number): Sql {
   return sql`
     select job_id as id, name, event_key as "key" from holdfast.wait where ${DOES_NOT_WAIT} limit ${limit}`;
 }
@@ -100,7 +100,7 @@ function unheard(limit: number): Sql {
 }
 
 /** Wakes them as if the event came just now; a job woken meanwhile is no longer waiting. */
-function tellThem(engine: Engine, { limit, sign }: Fixing): Promise<FixedRows> {
+function wakeThem(engine: Engine, { limit, sign }: Fixing): Promise<FixedRows> {
   return engine.transaction(async (tx) => {
     const rows = await tx.all<WaitRow>(unheard(limit));
     const of = rows.map(({ name, key }) => ({ event: name, key }));
@@ -110,8 +110,6 @@ function tellThem(engine: Engine, { limit, sign }: Fixing): Promise<FixedRows> {
     return { subjects: told, queues: queuesOf(woken) };
   });
 }
-
-// Effects with an unknown outcome, and attempts without a record.
 
 interface StepRow {
   id: string;

@@ -116,15 +116,14 @@ async function resolve(
 ): Promise<void> {
   if (done === notDone) throw new BadUsageError("Give either --done or --not-done.");
   if (notDone && result !== undefined) throw new BadUsageError("--result requires --done.");
-  const happened = done
-    ? {
-        done: true as const,
-        ...(result === undefined ? {} : { result: parseJson(result, "--result") }),
-      }
-    : { done: false as const };
+  const given = result === undefined ? {} : { result: parseJson(result, "--result") };
   await using holdfast = await open(url);
   const step = { ...typed, job: await jobId(holdfast, typed.job) };
-  await holdfast.jobs.resolve({ ...step, occurrence }, happened, { actor: actorName(), ...reason });
+  await holdfast.jobs.resolve(
+    { ...step, occurrence },
+    { done, ...given },
+    { actor: actorName(), ...reason },
+  );
   if (terminal.json) terminal.printJson({ ...step, occurrence, done });
   else
     terminal.print(

@@ -1,8 +1,8 @@
 /**
- * What an attempt keeps: its steps, by name and occurrence, and what it waits for.
+ * The steps of an attempt, by name and occurrence, and what it waits for.
  *
- * A job that has to wait gives its place back: the attempt ends as suspended, its function is not gone on with, and when
- * the job goes on it begins again from its start, past all that was kept. Until then nothing of it is in this process.
+ * A job that has to wait frees its slot: the attempt ends as suspended, and its function never continues. The next attempt
+ * runs the function from its start and skips the completed steps.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Duration, toMs } from "../core/duration.ts";
@@ -45,41 +45,35 @@ import * as problems from "./problems.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
 import type { StepsStore, StepWrite } from "./store.ts";
 
-/** The parts of the store that are used here. */
-interface Stores {
-  readonly jobs: JobsStore;
-  readonly steps: StepsStore;
-}
-
-/** What was accepted as an event's payload is kept with a word around it. */
+/** An event's payload is stored inside a small object. */
 const HEARD = { what: "payload of an event", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX + 64 };
 
-/** A function that can go on has done so after so many turns of the event loop. */
+/** A function that can continue has done so after this many turns of the event loop. */
 const TURNS_BEFORE_SUSPENDING = 2;
 
-/** A job that another one waits for may be ended by somebody who tells nobody: then it is found after this long. */
+/** A called job may end without a notification; its caller looks again after this long. */
 const CALL_LOOK_MS = 10 * 60_000;
 
-export interface StepsParts {
-  readonly store: Stores;
+interface StepsParts {
+  readonly store: { readonly jobs: JobsStore; readonly steps: StepsStore };
   readonly newId: () => string;
   readonly fence: Fence;
   readonly matching: StepMatching;
   readonly signal: () => AbortSignal;
-  /** Aborts the signal with LeaseLostError when the lease cannot be trusted any more. */
+  /** Aborts the signal with LeaseLostError when the lease is no longer trusted. */
   readonly checkLease: () => void;
   readonly runtime: Runtime;
-  /** What a commit returned, as it is stored: items as their records. */
+  /** Converts the result of a commit for storage: items become their records. */
   readonly recordsOf: (value: unknown) => unknown;
-  /** Of the attempt, where the application traces. */
+  /** The attempt's span; null without tracing. */
   readonly span: OpenSpan | null;
-  /** Ends the attempt, when nothing of it is under way any more. */
+  /** Ends the attempt once no step is in progress. */
   readonly suspend: (delayMs: number | null, waits: readonly Wait[]) => void;
-  /** The attempt is about to be suspended until an operator says whether this effect happened. */
+  /** The attempt will be suspended until an operator decides whether this effect happened. */
   readonly onEffectInDoubt: (step: StepName) => void;
 }
 
-/** A step that is about to be made, and what is known of it from before. */
+/** A step that is about to run, and its row from an earlier attempt. */
 interface Entered {
   readonly step: NewStep;
   readonly kept: StepRecord | undefined;
@@ -95,14 +89,13 @@ export class Steps {
   readonly #parts: StepsParts;
   readonly #order = new StepOrder();
   #kept: Promise<readonly StepRecord[]> | null = null;
-  /** Steps that are being made, those that pause among them: a pause never ends its step. */
+  /** Steps in progress, including paused ones: a pause never ends its step. */
   #underWay = 0;
-  /** Grows whenever a step begins or ends. */
   #changes = 0;
   readonly #pauses: Pause[] = [];
-  /** The job ends in a transaction of the user's: nothing is kept of it after that. */
+  /** The job ends in a transaction of the user's: no step is stored after that. */
   #isComplete = false;
-  /** The function has ended: what it does not wait for shall not wait any more. */
+  /** The function has ended, so waits that it does not await must not suspend the job. */
   #isOver = false;
   #onIdle: (() => void) | null = null;
 
@@ -203,19 +196,19 @@ export class Steps {
       await checkInputs(task, [input]);
       const id = calledId(newId());
       await this.#put(step, kept, { status: "begun", result: encode(id, KEPT) });
-      // Before it is there: whoever ends it tells those who wait.
+      // Before the job exists: its end is stored only for an expected event.
       await store.steps.expect({ event: JOB_ENDED, key: id });
       await store.jobs.enqueue([newJob(id, defaults.name, input, terms)]);
       return this.#pauseFor(id);
     });
   }
 
-  /** Ends the job inside of a transaction of the user's, when nothing else of it is under way. */
+  /** Ends the job inside a transaction of the user's, when no step is in progress. */
   async complete(end: () => Promise<void>): Promise<void> {
     if (inside.getStore() === this)
-      throw problems.notNow("it is inside of a step; it needs a transaction of your own.");
-    if (this.#isComplete) throw problems.notNow("the job was completed already.");
-    if (this.#underWay > 0) throw problems.notNow("steps are under way: await them first.");
+      throw problems.notNow("it was called inside a step; call it in a transaction of your own.");
+    if (this.#isComplete) throw problems.notNow("the job is already completed.");
+    if (this.#underWay > 0) throw problems.notNow("steps are in progress: await them first.");
     this.#isComplete = true;
     try {
       await this.#goOn();
@@ -226,21 +219,21 @@ export class Steps {
     }
   }
 
-  /** What became of a job that an earlier attempt called, or was about to call. */
+  /** The result of a job that an earlier attempt called or was about to call. */
   async #look<Result>(
     step: NewStep,
     kept: StepRecord,
     { input, terms, defaults }: { input: unknown; terms: Terms; defaults: { name: string } },
   ): Promise<Result> {
     const { store } = this.#parts;
-    // Its id; or, when this job was revived, all that was kept of its failure.
+    // Its id; or, if this job was revived, the stored failure.
     const told = decode(kept.result ?? '""') as string | problems.CallFacts;
     const id = typeof told === "string" ? told : told.id;
     const [ended] = await store.jobs.findFinished([id]);
     if (ended !== undefined) return this.#take<Result>(step, kept, ended);
     if ((await store.jobs.find(id)) !== null) return this.#pauseFor(id);
     if ((await store.steps.findEvent(JOB_ENDED, id)) !== null) {
-      const said = "it has ended, and what it came to was deleted since.";
+      const said = "it has ended, and its result has been deleted.";
       throw await this.#fail(step, kept, { id, task: defaults.name, status: "deleted", said });
     }
     await store.steps.expect({ event: JOB_ENDED, key: id });
@@ -252,18 +245,18 @@ export class Steps {
     return this.#pause({ delayMs: CALL_LOOK_MS, waits: [{ event: JOB_ENDED, key: id }] });
   }
 
-  /** Until no step is being made, but for those that pause: an attempt does not end before. */
+  /** Waits until only paused steps are left: an attempt does not end before. */
   async idle(): Promise<void> {
     this.#isOver = true;
     if (this.#underWay === this.#pauses.length) return;
     await new Promise<void>((resolve) => (this.#onIdle = resolve));
   }
 
-  /** What was kept of it, or what making it comes to. */
+  /** Returns the stored result of a step, or runs it. */
   async #make<T>(name: string, kind: StepKind, make: (entered: Entered) => Promise<T>): Promise<T> {
     if (inside.getStore() === this) throw problems.nested(name);
     if (this.#isComplete) throw problems.tooLate(name);
-    // Before anything is awaited: steps that are made side by side keep their order.
+    // Before the first await, so that concurrent steps keep their order.
     const step = this.#order.next(checkName("name", name), kind, this.#underWay);
     this.#began();
     try {
@@ -281,7 +274,7 @@ export class Steps {
     return inSpan({ name: `${kind} ${name}`, kind: "internal", within: this.#parts.span }, make);
   }
 
-  /** Not in an attempt that gave its place back: its function must not take that for an error. */
+  /** Never resolves in a suspended attempt: its function must not see the suspension as an error. */
   async #goOn(): Promise<void> {
     const signal = this.#parts.signal();
     if (signal.aborted && signal.reason instanceof SuspendedError)
@@ -290,8 +283,8 @@ export class Steps {
   }
 
   /**
-   * Calls a function of the task's. The process may have been frozen while it waited for the answer before: then another
-   * worker may own the job, and may have made the same effect. Nothing is awaited between the check and the call.
+   * Calls a function of the task. If the process was frozen during the last query, another worker may own the job and may
+   * have performed the same effect. Nothing is awaited between the check and the call.
    */
   #asOwner<T>(call: () => T): T {
     this.#checkOwner();
@@ -314,7 +307,7 @@ export class Steps {
     this.#rest();
   }
 
-  /** Nothing but waits may be left. */
+  /** Suspends the attempt once only pauses are left. */
   #rest(): void {
     if (this.#underWay > this.#pauses.length) return;
     if (this.#isOver) this.#onIdle?.();
@@ -323,13 +316,13 @@ export class Steps {
 
   async #find(step: NewStep): Promise<StepRecord | undefined> {
     const { store, fence, matching } = this.#parts;
-    // The first attempt of a job has nothing to find.
+    // The first attempt finds no steps.
     this.#kept ??= fence.epoch === 1 ? Promise.resolve([]) : store.steps.list(fence.id);
     const rows = await this.#kept;
     return keptOf(step, rows, matching);
   }
 
-  /** `before`: what it was begun as, if it was. */
+  /** `before`: the stored step, if it began before. */
   async #put(
     step: NewStep,
     before: NewStep | undefined,
@@ -382,23 +375,20 @@ export class Steps {
     return readable(result) as Result;
   }
 
-  /** Kept as it was seen: what becomes of the other job later does not change what this one did about it. */
+  /** Stored as it was seen: if the other job is revived later, this job's decision stays. */
   async #fail(step: NewStep, before: NewStep, facts: problems.CallFacts): Promise<CallFailedError> {
     await this.#put(step, before, { status: "failed", result: encode({ ...facts }, HEARD) });
     return new CallFailedError(facts);
   }
 
-  /** The function does not go on from here in this attempt. */
+  /** The function never continues from here in this attempt. */
   #pause(pause: Pause): Promise<never> {
     this.#pauses.push(pause);
     this.#rest();
     return new Promise<never>(() => {});
   }
 
-  /**
-   * What else is under way is finished first, or it would have to be made again; and whoever waited for it has a moment to
-   * go on, to another step or to the end.
-   */
+  /** Steps in progress finish first, or they would run again. Their awaiting code may then begin another step, or end. */
   #suspendSoon(turns: number): void {
     const changes = this.#changes;
     this.#parts.runtime.afterIo(() => {
@@ -415,7 +405,7 @@ export class Steps {
   }
 }
 
-/** Whether what runs is the function of a step. */
+/** Set while the function of a step runs. */
 const inside = new AsyncLocalStorage<Steps>();
 
 function readable(text: string | null): unknown {

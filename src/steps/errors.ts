@@ -1,36 +1,36 @@
-/** What can go wrong with what jobs keep and wait for. */
+/** Errors of steps and events. */
 import { HoldfastError } from "../core/errors.ts";
 
-/** For effects to throw: nothing happened outside, so it may be tried again without asking. */
+/** Thrown by an effect: nothing happened outside, so a retry is safe. */
 export class NotDoneError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super("NOT_DONE", message, cause);
   }
 }
 
-/** A task does not do what it did when its job began, so what was kept of it cannot be matched. */
+/** The task changed since its job began, so its stored steps do not match. */
 export class StepsChangedError extends HoldfastError {
   constructor(facts: { position: number; kept: string; found: string }) {
     super(
       "STEPS_CHANGED",
-      `Step ${facts.position} of this job was ${facts.kept} when it began, and is ${facts.found} now. ` +
+      `Step ${facts.position} of this job was ${facts.kept} when the job began, and is ${facts.found} now. ` +
         `Give the changed task a new version and keep the old one for jobs that have begun, ` +
         `or declare \`steps: "by name"\` where the order of steps does not matter.`,
     );
   }
 }
 
-/** What a job waited for was not said in time. */
+/** The event that a job waited for was not emitted in time. */
 export class EventTimeoutError extends HoldfastError {
   constructor(facts: { event: string; key: string; timeoutMs: number }) {
     super(
       "EVENT_TIMEOUT",
-      `The event '${facts.event}' of '${facts.key}' was not said within ${facts.timeoutMs} ms.`,
+      `The event '${facts.event}' of '${facts.key}' was not emitted within ${facts.timeoutMs} ms.`,
     );
   }
 }
 
-/** A job that was called by another failed, or was cancelled. */
+/** A called job failed or was cancelled. */
 export class CallFailedError extends HoldfastError {
   readonly id: string;
   readonly task: string;
@@ -45,20 +45,20 @@ export class CallFailedError extends HoldfastError {
   }
 }
 
-/** A task ended its job in a transaction that was rolled back, or never ended: the job is not done. */
+/** A task completed its job in a transaction that was not committed: the job is not done. */
 export class NotCommittedError extends HoldfastError {
   constructor(facts: { id: string }) {
     super(
       "NOT_COMMITTED",
-      `Job ${facts.id} was completed inside of a transaction that was not committed when its function returned. ` +
-        `Commit it before you return, or throw what went wrong.`,
+      `Job ${facts.id} was completed in a transaction that was not committed when its function returned. ` +
+        `Commit it before you return, or throw the error.`,
     );
   }
 }
 
-/** The reason of a signal: the job gives its place back until it can go on. It begins again from its start then. */
+/** The reason of an aborted signal: the job frees its slot, and later starts again from its beginning. */
 export class SuspendedError extends HoldfastError {
   constructor() {
-    super("SUSPENDED", "The job gives its place back, and goes on later from what was kept.");
+    super("SUSPENDED", "The job is suspended, and resumes later after its completed steps.");
   }
 }

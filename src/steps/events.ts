@@ -1,8 +1,8 @@
 /**
- * Events: what somebody says once and for all, and the jobs that wait for it.
+ * Events, each emitted once, and the jobs that wait for them.
  *
- * Whoever waits and whoever says it change the event's row first, so one of them sees what the other did: an event that is
- * said while a job goes to wait is heard, and it makes no difference which came first.
+ * A job that begins to wait and a process that emits both change the event's row first, so one of them sees the other's
+ * change. No wake-up is lost, whichever comes first.
  */
 import { StoreRefusedError } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
@@ -15,11 +15,6 @@ import { asBusy, notifyPending } from "../jobs/enqueue-policy.ts";
 import type { JobHooks } from "../jobs/hooks.ts";
 import { hintPending, putReady, queuesOf, type WaitingRow } from "../jobs/rows.ts";
 
-interface EventRow {
-  payload: string | null;
-  emitted_at: number | null;
-}
-
 export async function emit(
   engine: Engine,
   event: NewEvent,
@@ -31,7 +26,7 @@ export async function emit(
   });
 }
 
-/** Says it, if nobody has. The event's row is there. */
+/** Emits the event unless it was emitted before. Its row exists. */
 async function say(
   engine: Engine,
   tx: Transaction,
@@ -62,7 +57,7 @@ export async function findEvent(
   return row ?? null;
 }
 
-/** The row that those who wait and those who say it change first. */
+/** Inserts the row that waiting jobs and emitting processes change first. */
 export async function declareEvent(engine: Engine, of: Wait): Promise<void> {
   if (await isDeclared(engine, of)) return;
   try {
@@ -70,12 +65,12 @@ export async function declareEvent(engine: Engine, of: Wait): Promise<void> {
       tx.insert("event", [{ name: of.event, event_key: of.key, awaited: 0 }]),
     );
   } catch (error) {
-    // Somebody else was faster.
+    // Another process inserted it first.
     if (!(error instanceof StoreRefusedError)) throw error;
   }
 }
 
-/** With `lock`: as it is now, and not as a user's transaction may have seen it first. */
+/** With `lock`, reads the current row, not the snapshot of a user's transaction. */
 async function isDeclared(
   from: Pick<Transaction, "all">,
   of: Wait,
@@ -85,35 +80,34 @@ async function isDeclared(
   return rows.length > 0;
 }
 
-/** Whoever waits for the end of a job that it called may do so for a year. */
+/** A job may wait this long for the end of a job that it called. */
 const ENDED_KEEP_MS = 365 * 24 * 3_600_000;
 
-/** Deletes what was said longer ago than this. */
+/** Deletes events that were emitted longer ago than this. */
 async function pruneEvents(engine: Engine, tx: Transaction, saidForMs: number): Promise<void> {
   const isOld = sql`emitted_at < ${engine.now()} - ${saidForMs}
        and (name <> ${JOB_ENDED} or emitted_at < ${engine.now()} - ${ENDED_KEEP_MS})`;
-  // MySQL locks the oldest event to find that it is not old enough, and whoever waits for that event waits for us.
+  // A delete in MySQL locks the oldest event even if it is too young, and blocks jobs that wait for that event.
   const [old] = await tx.all(sql`select name from holdfast.event where ${isOld} limit 1`);
   if (old !== undefined) await tx.run(sql`delete from holdfast.event where ${isOld}`);
 }
 
-/** Nobody waits for it any more. */
 export async function forget(engine: Engine, of: Wait): Promise<void> {
   await engine.run(sql`delete from holdfast.event where ${isEvent(of)}`);
 }
 
-/** Says that a job is about to wait. True: there is nothing to wait for, it was said already. */
+/** Records that a job is about to wait. True: the event was already emitted. */
 async function isSaid(tx: Transaction, of: Wait): Promise<boolean> {
   await tx.run(sql`update holdfast.event set awaited = awaited + 1 where ${isEvent(of)}`);
-  const [row] = await tx.all<EventRow>(
+  const [row] = await tx.all<{ emitted_at: number | null }>(
     sql`select emitted_at from holdfast.event where ${isEvent(of)}`,
   );
   return (row?.emitted_at ?? null) !== null;
 }
 
 /**
- * Lets the jobs go on that wait for these. It reads what is there now, with locks: a user's transaction of ours may see what
- * was there when it began, and whoever went to wait since would wait for ever.
+ * Makes the jobs pending that wait for these events. It reads with locks: the snapshot of a user's transaction would miss a
+ * job that began to wait after the transaction began, and that job would wait forever.
  */
 export async function wake(
   engine: Engine,
@@ -161,9 +155,7 @@ export async function emitIn(
   return emitted;
 }
 
-// What follows from a job's moves.
-
-/** Marks the event of a job's end, and puts jobs among those that wait. It locks events, so it comes first. */
+/** Marks the event of a job's end, and inserts waits. It locks events, so it comes first. */
 export const eventHooks: JobHooks = {
   async beforeWait(engine, waits) {
     for (const wait of waits) await declareEvent(engine, wait);
@@ -192,7 +184,7 @@ export const eventHooks: JobHooks = {
     return [];
   },
 
-  /** A job that waits for its end waits for the next one. */
+  /** A job that waits for this job's end waits for the next one. */
   async revived(tx, id) {
     if (!isCalled(id)) return;
     await tx.run(sql`update holdfast.event set emitted_at = null where ${isEvent(endOf(id))}`);
@@ -201,13 +193,13 @@ export const eventHooks: JobHooks = {
   beforePrune: pruneEvents,
 };
 
-/** Lets the jobs go on that wait for an end, after all other hooks: it locks jobs. */
+/** Wakes the jobs that wait for a job's end, after all other hooks: it locks jobs. */
 export const wakeHooks: JobHooks = {
   async ended(engine, tx, { jobs, now }) {
     return queuesOf(await wake(engine, tx, { of: jobs.map(({ id }) => endOf(id)), now }));
   },
 
-  /** It asks again for the ends of the called jobs that failed it. */
+  /** It waits again for the called jobs that made it fail. */
   async revived(tx, id) {
     await tx.run(sql`
       update holdfast.step set status = 'begun', ended_at = null
@@ -219,7 +211,6 @@ export const wakeHooks: JobHooks = {
   },
 };
 
-/** They go on, or end, without what they waited for. */
 export async function stopWaiting(
   engine: Engine,
   tx: Transaction,
@@ -239,7 +230,7 @@ export interface NewEvent {
 }
 
 export interface Emitted {
-  /** False: it had been said before, and what was said then stands. */
+  /** False: it was emitted before, and the first payload stays. */
   readonly first: boolean;
   /** How many jobs waited for it. */
   readonly woken: number;

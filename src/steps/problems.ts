@@ -1,4 +1,4 @@
-/** Why a step is refused. */
+/** Checks of step arguments, and the errors of refused steps. */
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
 import { decode } from "../core/json.ts";
@@ -16,14 +16,14 @@ const CALL_OPTIONS = new Set(["name", "queue", "priority", "maxAttempts"]);
 export function nested(name: string): InvalidArgumentError {
   return new InvalidArgumentError({
     field: "name",
-    problem: `'${name}' is inside of another step: make one after the other.`,
+    problem: `'${name}' is inside another step: run one after the other.`,
   });
 }
 
 export function tooLate(name: string): InvalidArgumentError {
   return new InvalidArgumentError({
     field: "name",
-    problem: `'${name}' comes after the job was completed: make it before, and return.`,
+    problem: `'${name}' begins after the job was completed: run it before.`,
   });
 }
 
@@ -52,7 +52,7 @@ export function checkWait<Options extends object>(event: EventType, options: Opt
   return options;
 }
 
-/** A name is refused: the types of the input and of the result, and the schema, come from the task. */
+/** Refuses a name: the types of input and result, and the schema, come from the task. */
 export function checkCall(task: Task, options: CallOptions): CallOptions {
   checkKnown(options, CALL_OPTIONS);
   if (typeof task?.run === "function") return options;
@@ -63,7 +63,7 @@ export function checkCall(task: Task, options: CallOptions): CallOptions {
 
 export type CallFacts = ConstructorParameters<typeof CallFailedError>[0];
 
-/** The failure of a call, as it was kept. */
+/** The stored failure of a call. */
 export function failureOf(result: string | null): CallFailedError {
   return new CallFailedError(decode(result ?? "{}") as CallFacts);
 }

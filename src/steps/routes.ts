@@ -1,4 +1,4 @@
-/** Effects in doubt: an operator decides whether each one happened. */
+/** Routes of effects in doubt and of events. */
 import { z } from "zod";
 import { defineEvent, type EventType } from "../core/event.ts";
 import { auditedBy, route, type Route } from "../http/route.ts";
@@ -72,11 +72,9 @@ export function effectRoutes(jobs: Pick<Jobs, "effectsInDoubt" | "resolve">): Ro
   ];
 }
 
-// Emits events that jobs wait for.
-
-type Emit = (event: EventType, key: string, payload: unknown) => Promise<Emitted>;
-
-export function emitRoute(emit: Emit): Route {
+export function emitRoute(
+  emit: (event: EventType, key: string, payload: unknown) => Promise<Emitted>,
+): Route {
   return route({
     method: "POST",
     path: "/api/v1/events",

@@ -1,24 +1,23 @@
 /**
- * Which step is which: by name and occurrence, and by their order where that does not depend on their pace.
+ * Identifies steps by name and occurrence, and by position where that does not depend on timing.
  *
- * The next attempt meets the same steps, if the task is the same; what it meets instead is noticed rather than given the
- * result of something else.
+ * If the task has changed, the next attempt fails with StepsChangedError instead of using the result of another step.
  */
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { NewStep, StepKind, StepMatching, StepRecord } from "../core/task.ts";
 import { StepsChangedError } from "./errors.ts";
 
 export class StepOrder {
-  /** How often a name was used, in which run last, and whether ever in a loose one. */
+  /** How often each name was used, in which run last, and whether ever in a loose one. */
   readonly #uses = new Map<string, { times: number; run: number; loose: boolean }>();
   #positions = 0;
-  /** From the first step that began beside another on, the order depends on their pace. */
+  /** False from the first concurrent step on: the order then depends on timing. */
   #isOrdered = true;
-  /** A piece of the function that runs without waiting; loose, when it began while steps were being made. */
+  /** A synchronous piece of the function; loose, if it began while steps were in progress. */
   #run = { number: 0, loose: false };
   #isRunOver = true;
 
-  /** When a step begins in a loose run depends on the pace of the others: another of its name could be taken for it. */
+  /** The order of loose runs depends on timing, so a repeated name would be ambiguous there. */
   next(name: string, kind: StepKind, underWay: number): NewStep {
     this.#enterRun(underWay);
     if (underWay > 0) this.#isOrdered = false;
@@ -40,7 +39,7 @@ export class StepOrder {
   }
 }
 
-/** What was kept of a step. Throws StepsChangedError where something else was. */
+/** The stored row of a step. Throws StepsChangedError if another step has its place. */
 export function keptOf(
   step: NewStep,
   rows: readonly StepRecord[],
@@ -52,7 +51,9 @@ export function keptOf(
   const isPositioned = matching === "in order" && step.position > 0;
   const there = isPositioned ? rows.find(({ position }) => position === step.position) : undefined;
   for (const row of [kept, there]) {
-    if (row !== undefined && !isSame(row, step)) throw changed(row, step);
+    if (row === undefined || isSame(row, step)) continue;
+    const { position } = step;
+    throw new StepsChangedError({ position, kept: describe(row), found: describe(step) });
   }
   return kept;
 }
@@ -61,21 +62,13 @@ function isSame(row: StepRecord, step: NewStep): boolean {
   return row.name === step.name && row.occurrence === step.occurrence && row.kind === step.kind;
 }
 
-function changed(row: StepRecord, step: NewStep): StepsChangedError {
-  return new StepsChangedError({
-    position: step.position,
-    kept: wordsOf(row),
-    found: wordsOf(step),
-  });
-}
-
-function wordsOf({ kind, name, occurrence }: NewStep): string {
+function describe({ kind, name, occurrence }: NewStep): string {
   return `${kind} '${name}'${occurrence > 1 ? ` (${occurrence})` : ""}`;
 }
 
 function ambiguous(name: string): InvalidArgumentError {
   return new InvalidArgumentError({
     field: "name",
-    problem: `another step called '${name}' runs beside this one, and the next attempt could not tell them apart. Give each a name of its own, such as '${name} 42'.`,
+    problem: `another step named '${name}' runs concurrently, and the next attempt could not tell them apart. Give each a different name, such as '${name} 42'.`,
   });
 }

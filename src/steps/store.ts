@@ -1,8 +1,8 @@
 /**
  * The steps of jobs.
  *
- * Every write shows the fence where the row is written: the lease is locked and compared in the same statement, so
- * whoever takes the job back waits for the step, or the step finds the lease gone.
+ * Every write checks the fence in the statement that writes the row: it locks the lease and compares it. A process that
+ * takes the job back waits for the step, or the step finds the lease gone.
  */
 import { subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
@@ -35,13 +35,140 @@ import {
   stopWaiting,
 } from "./events.ts";
 
-function steps(engine: Engine, job: string): Promise<StepRecord[]> {
-  return engine.all<StepRecord>(sql`
-    select name, occurrence, position, kind, status, result, epoch, begun_at as "begunAt", ended_at as "endedAt",
-           ${engine.now()} - begun_at as "ageMs"
-      from holdfast.step
-     where job_id = ${job}
-     order by position, name, occurrence`);
+export interface StepWrite extends NewStep {
+  readonly status: StepState;
+  /** Its result, or the value stored when it began. */
+  readonly result: string | null;
+  /** False: it began before. */
+  readonly isNew: boolean;
+}
+
+/** The public methods of the class, for other implementations. */
+export type StepsStore = Pick<SqlSteps, keyof SqlSteps>;
+
+export class SqlSteps {
+  readonly #db: Database;
+  readonly #engine: Engine;
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#engine = db.engine;
+  }
+
+  /** The steps of a job, in the order in which they first began. */
+  async list(job: string): Promise<StepRecord[]> {
+    const engine = this.#engine;
+    if (!engine.mayBeId(job)) return [];
+    return engine.all<StepRecord>(sql`
+      select name, occurrence, position, kind, status, result, epoch, begun_at as "begunAt", ended_at as "endedAt",
+             ${engine.now()} - begun_at as "ageMs"
+        from holdfast.step
+       where job_id = ${job}
+       order by position, name, occurrence`);
+  }
+
+  /**
+   * Writes a step of a claimed job under its fence: begun, done with a result, or in doubt. False: another worker owns the
+   * job, and nothing was written. A step that is done never changes.
+   */
+  put(fence: Fence, step: StepWrite): Promise<boolean> {
+    return this.#db.write(
+      () => putStep(this.#engine, fence, step),
+      () => lookUpStep(this.#engine, fence, step),
+    );
+  }
+
+  /** Deletes a step that began and did not happen. False: another worker owns the job. */
+  drop(fence: Fence, step: StepName): Promise<boolean> {
+    const engine = this.#engine;
+    const drop = async (): Promise<boolean> => {
+      await engine.run(sql`
+        delete from holdfast.step
+         where ${isStep(fence.id, step)}
+           and status <> 'done'
+           and ${isHeld(engine, fence)}`);
+      const [lease] = await engine.all(sql`select id from holdfast.lease where ${isFence(fence)}`);
+      return lease !== undefined;
+    };
+    return this.#db.write(drop, drop); // idempotent
+  }
+
+  /**
+   * Runs the body in a transaction and writes the step, with the body's result, in the same transaction. Throws
+   * LeaseLostError when another worker owns the job; nothing that the body wrote is kept then.
+   */
+  async commit(
+    fence: Fence,
+    step: NewStep,
+    body: (tx: UserTransaction) => Promise<string | null>,
+  ): Promise<void> {
+    const engine = this.#engine;
+    const hints: Hint[] = [];
+    const collecting = (tx: UserTransaction): Promise<string | null> => {
+      this.#db.collectHints(tx, hints);
+      return body(tx);
+    };
+    const commit = async (): Promise<void> => {
+      await engine.userTransaction(collecting, async (tx, result) => {
+        const done = { ...step, status: "done", result, isNew: true } as const;
+        const written = await tx.run(insertion(engine, fence, done));
+        if (written === 0) throw new LeaseLostError(fence);
+      });
+    };
+    await this.#db.write(commit, () => lookUpCommit(engine, fence, step));
+    // The commit was ours: an engine that reports other processes' commits does not report it.
+    for (const hint of hints) this.#db.announce(hint);
+  }
+
+  /** From now on this event is stored when it is emitted, so that a job can wait for it. */
+  async expect(wait: Wait): Promise<void> {
+    await declareEvent(this.#engine, wait);
+  }
+
+  /** Deletes an event that no job will wait for again. */
+  forget(wait: Wait): Promise<void> {
+    const drop = (): Promise<void> => forget(this.#engine, wait);
+    return this.#db.write(drop, drop); // idempotent
+  }
+
+  /** Emits an event and wakes the jobs that wait for it. Only the first emission counts. */
+  async emit(event: NewEvent): Promise<Emitted> {
+    const { hints, ...emitted } = await emit(this.#engine, event);
+    for (const hint of hints) this.#db.announce(hint);
+    return emitted;
+  }
+
+  /** Null: it has not been emitted. */
+  findEvent(name: string, key: string): Promise<EventRecord | null> {
+    return findEvent(this.#engine, name, key);
+  }
+
+  /** Effects that block their jobs because they may or may not have happened, oldest first. */
+  effectsInDoubt({ limit }: { readonly limit: number }): Promise<EffectInDoubt[]> {
+    return this.#engine.all<EffectInDoubt>(sql`
+      select s.job_id as job, s.name, s.occurrence, s.begun_at as "begunAt", j.task, j.queue
+        from holdfast.step s
+        join holdfast.waiting j on j.id = s.job_id
+       where s.status = 'doubt'
+       order by s.begun_at
+       limit ${limit}`);
+  }
+
+  /** Records an operator's decision whether an effect happened; its job resumes. False: the job is not waiting. */
+  async resolveEffect(resolution: Resolution): Promise<boolean> {
+    const engine = this.#engine;
+    const { job } = resolution;
+    if (!engine.mayBeId(job)) return false;
+    const resolve = (): Promise<Hint[] | null> => resolveEffect(engine, resolution);
+    const hints = await actOrLookUp(this.#db, resolution, resolve, () => pendingAgain(engine, job));
+    for (const hint of hints ?? []) this.#db.announce(hint);
+    return hints !== null;
+  }
+
+  /** Its writes take effect if and when the user commits; no job wakes before. */
+  in(joined: JoinedTransaction): Pick<SqlSteps, "emit"> {
+    return { emit: (event) => emitIn(this.#engine, joined, event) };
+  }
 }
 
 export async function putStep(engine: Engine, fence: Fence, step: StepWrite): Promise<boolean> {
@@ -51,7 +178,7 @@ export async function putStep(engine: Engine, fence: Fence, step: StepWrite): Pr
   return written > 0;
 }
 
-/** After an answer was lost: what was to be written stands there, or has to be written now. */
+/** After a lost answer: the row was written, or is written now. */
 async function lookUpStep(engine: Engine, fence: Fence, step: StepWrite): Promise<boolean> {
   const [row] = await engine.all<{ status: string; epoch: number }>(
     sql`select status, epoch from holdfast.step where ${isStep(fence.id, step)}`,
@@ -61,30 +188,7 @@ async function lookUpStep(engine: Engine, fence: Fence, step: StepWrite): Promis
   return putStep(engine, fence, { ...step, isNew: false });
 }
 
-async function dropStep(engine: Engine, fence: Fence, step: StepName): Promise<boolean> {
-  await engine.run(sql`
-    delete from holdfast.step
-     where ${isStep(fence.id, step)}
-       and status <> 'done'
-       and ${isHeld(engine, fence)}`);
-  const [lease] = await engine.all(sql`
-    select id from holdfast.lease where ${isFence(fence)}`);
-  return lease !== undefined;
-}
-
-async function commitStep(
-  engine: Engine,
-  fence: Fence,
-  { step, body }: { step: NewStep; body: (tx: UserTransaction) => Promise<string | null> },
-): Promise<void> {
-  await engine.userTransaction(body, async (tx, result) => {
-    const done = { ...step, status: "done", result, isNew: true } as const;
-    const written = await tx.run(insertion(engine, fence, done));
-    if (written === 0) throw new LeaseLostError(fence);
-  });
-}
-
-/** After an answer was lost: it was committed, or the job has to be tried again. */
+/** After a lost answer: the step was committed, or the job must be retried. */
 async function lookUpCommit(engine: Engine, fence: Fence, step: NewStep): Promise<void> {
   const [row] = await engine.all<{ epoch: number }>(
     sql`select epoch from holdfast.step where ${isStep(fence.id, step)} and status = 'done'`,
@@ -128,17 +232,7 @@ function isHeld(engine: Engine, fence: Fence): Sql {
   return sql`exists (select 1 from holdfast.lease where ${isFence(fence)} ${engine.lockRows()})`;
 }
 
-function effectsInDoubt(engine: Engine, limit: number): Promise<EffectInDoubt[]> {
-  return engine.all<EffectInDoubt>(sql`
-    select s.job_id as job, s.name, s.occurrence, s.begun_at as "begunAt", j.task, j.queue
-      from holdfast.step s
-      join holdfast.waiting j on j.id = s.job_id
-     where s.status = 'doubt'
-     order by s.begun_at
-     limit ${limit}`);
-}
-
-/** Returns the queue in which the job goes on; null: the step is not in doubt, or its job has ended. */
+/** Null: the job is not waiting. */
 function resolveEffect(engine: Engine, resolution: Resolution): Promise<Hint[] | null> {
   const { job, happened, name } = resolution;
   return engine.transaction(async (tx) => {
@@ -182,144 +276,4 @@ async function settleEffect(
       : sql`update holdfast.step set status = 'done', result = ${happened.result}, ended_at = ${now} where ${inDoubt}`,
   );
   return changed > 0;
-}
-
-// What the store promises about what jobs have done so far, and what they wait for; see steps.ts and events.ts.
-
-export interface StepWrite extends NewStep {
-  readonly status: StepState;
-  /** Its result, or what it was begun with. */
-  readonly result: string | null;
-  /** False: it was begun before. */
-  readonly isNew: boolean;
-}
-
-// The verbs about steps and events.
-
-export interface StepsStore {
-  /** The steps of a job, in the order in which they were first begun. */
-  list(job: string): Promise<StepRecord[]>;
-
-  /**
-   * Writes a step of a claimed job under its fence: that it was begun, that it is done with a result, or that nobody knows
-   * whether it happened. False: the job is not ours any more, and nothing was written. What is done stays as it is.
-   */
-  put(fence: Fence, step: StepWrite): Promise<boolean>;
-
-  /** Takes back that a step was begun: it did not happen. False: as above. */
-  drop(fence: Fence, step: StepName): Promise<boolean>;
-
-  /**
-   * Runs the body in a transaction of its own and writes the step, done with what the body returned as its result, into
-   * the same one. Throws LeaseLostError when the job is not ours any more; then nothing that the body did is kept.
-   */
-  commit(
-    fence: Fence,
-    step: NewStep,
-    body: (tx: UserTransaction) => Promise<string | null>,
-  ): Promise<void>;
-
-  /** From now on it is kept when this is said: for whoever will wait for it. */
-  expect(wait: Wait): Promise<void>;
-
-  /** Nobody will wait for this any more. */
-  forget(wait: Wait): Promise<void>;
-
-  /** Says once and for all that something happened. The first to say it is believed; jobs that wait for it go on. */
-  emit(event: NewEvent): Promise<Emitted>;
-
-  /** What was said; null: nothing yet. */
-  findEvent(name: string, key: string): Promise<EventRecord | null>;
-
-  /** Jobs that stopped because nobody knows whether a step happened, those that wait longest first. */
-  effectsInDoubt(filter: { readonly limit: number }): Promise<EffectInDoubt[]>;
-
-  /** A person says whether a step happened that is in doubt; its job goes on. False: it is not in doubt. */
-  resolveEffect(resolution: Resolution): Promise<boolean>;
-
-  in(joined: JoinedTransaction): StepsInTransaction;
-}
-
-/** What it writes is there if, and when, the user commits; no job is woken before. */
-type StepsInTransaction = Pick<StepsStore, "emit">;
-
-export class SqlSteps implements StepsStore {
-  readonly #db: Database;
-  readonly #engine: Engine;
-
-  constructor(db: Database) {
-    this.#db = db;
-    this.#engine = db.engine;
-  }
-
-  async list(job: string): Promise<StepRecord[]> {
-    return this.#engine.mayBeId(job) ? steps(this.#engine, job) : [];
-  }
-
-  put(fence: Fence, step: StepWrite): Promise<boolean> {
-    return this.#db.write(
-      () => putStep(this.#engine, fence, step),
-      () => lookUpStep(this.#engine, fence, step),
-    );
-  }
-
-  drop(fence: Fence, step: StepName): Promise<boolean> {
-    const drop = (): Promise<boolean> => dropStep(this.#engine, fence, step);
-    return this.#db.write(drop, drop); // dropping twice is dropping once
-  }
-
-  async commit(
-    fence: Fence,
-    step: NewStep,
-    body: (tx: UserTransaction) => Promise<string | null>,
-  ): Promise<void> {
-    const told: Hint[] = [];
-    const theirs = (tx: UserTransaction): Promise<string | null> => {
-      this.#db.collectHints(tx, told);
-      return body(tx);
-    };
-    await this.#db.write(
-      () => commitStep(this.#engine, fence, { step, body: theirs }),
-      () => lookUpCommit(this.#engine, fence, step),
-    );
-    // The commit was ours: an engine that sees those of others does not see it.
-    for (const hint of told) this.#db.announce(hint);
-  }
-
-  async expect(wait: Wait): Promise<void> {
-    await declareEvent(this.#engine, wait);
-  }
-
-  forget(wait: Wait): Promise<void> {
-    const drop = (): Promise<void> => forget(this.#engine, wait);
-    return this.#db.write(drop, drop); // twice is once
-  }
-
-  async emit(event: NewEvent): Promise<Emitted> {
-    const { hints, ...emitted } = await emit(this.#engine, event);
-    for (const hint of hints) this.#db.announce(hint);
-    return emitted;
-  }
-
-  in(joined: JoinedTransaction): StepsInTransaction {
-    return { emit: (event) => emitIn(this.#engine, joined, event) };
-  }
-
-  findEvent(name: string, key: string): Promise<EventRecord | null> {
-    return findEvent(this.#engine, name, key);
-  }
-
-  effectsInDoubt({ limit }: { readonly limit: number }): Promise<EffectInDoubt[]> {
-    return effectsInDoubt(this.#engine, limit);
-  }
-
-  async resolveEffect(resolution: Resolution): Promise<boolean> {
-    const engine = this.#engine;
-    const { job } = resolution;
-    if (!engine.mayBeId(job)) return false;
-    const resolve = (): Promise<Hint[] | null> => resolveEffect(engine, resolution);
-    const hints = await actOrLookUp(this.#db, resolution, resolve, () => pendingAgain(engine, job));
-    for (const hint of hints ?? []) this.#db.announce(hint);
-    return hints !== null;
-  }
 }

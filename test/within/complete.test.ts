@@ -350,9 +350,9 @@ for (const { name, skip, place: open } of engines) {
         /^INVALID_ARGUMENT: tx/,
         /^INVALID_ARGUMENT: tx/,
         /^NOT_SERIALIZABLE/,
-        /^INVALID_ARGUMENT: complete: it is inside of a step/,
-        /^INVALID_ARGUMENT: complete: steps are under way/,
-        /^INVALID_ARGUMENT: complete: the job was completed already/,
+        /^INVALID_ARGUMENT: complete: it was called inside a step/,
+        /^INVALID_ARGUMENT: complete: steps are in progress/,
+        /^INVALID_ARGUMENT: complete: the job is already completed/,
         /^INVALID_ARGUMENT: name: 'after' comes after/,
         /^INVALID_ARGUMENT: name: 'after' comes after/,
       ];

@@ -223,7 +223,7 @@ suite("steps side by side", () => {
     const task = taskOf((ctx) => ctx.step("outer", () => ctx.sleep("nap", "1h")), 1);
     const job = await kit.holdfast.enqueue(task, null);
     await kit.drain([task], all);
-    assert.match((await job.get()).lastError?.message ?? "", /inside of another step/);
+    assert.match((await job.get()).lastError?.message ?? "", /inside another step/);
   });
 });
 

@@ -11,7 +11,7 @@ import { isId, makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { JobsStore } from "../jobs/store.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { Observation } from "../monitoring/observation.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import { activeStates } from "../registry/worker-record.ts";

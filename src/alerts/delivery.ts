@@ -13,7 +13,8 @@ import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { ALERT_QUEUE } from "../core/name.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { ClaimedJob, JobsStore } from "../jobs/store.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
+import type { ClaimedJob } from "../jobs/store.ts";
 import {
   alertEvents,
   alertOf,

@@ -177,8 +177,16 @@ export interface Put extends Change {
   readonly key: readonly string[];
 }
 
+/** The state tables. */
+export const TABLES = {
+  ready: sql`holdfast.ready`,
+  waiting: sql`holdfast.waiting`,
+  lease: sql`holdfast.lease`,
+  finished: sql`holdfast.finished`,
+};
+
 export interface Taking {
-  readonly table: "ready" | "waiting" | "lease" | "finished";
+  readonly table: keyof typeof TABLES;
   readonly where: Sql;
   /** Their ids, where they are known: then nobody has to look for them. */
   readonly ids?: readonly string[];

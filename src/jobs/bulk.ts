@@ -5,7 +5,8 @@ import { isId } from "../core/id.ts";
 import type { Status } from "../core/job.ts";
 import { checkName, checkTaskName, isReserved, versionsOf } from "../core/name.ts";
 import { checkKnown, checkText, checkWhole } from "../core/options.ts";
-import type { Chunk, Cursor, JobsStore, Looked, Walk } from "./store.ts";
+import type { JobsStore } from "./sql-jobs.ts";
+import type { Chunk, Cursor, Looked, Walk } from "./store.ts";
 
 /** Which jobs. All that is named has to fit. */
 export interface BulkFilter {

@@ -19,13 +19,13 @@ import {
 } from "./rows.ts";
 import { moveWithHooks, stopWaiting, type Touched } from "./settle.ts";
 
-/** How often a cancel looks again for a job that was between two tables each time. */
+/** How often a cancel looks for a job that moves between tables in the meantime. */
 const CANCEL_ROUNDS_MAX = 10;
 
 export interface Cancelled extends Touched {
-  /** What it is now; null: there is no such job. */
+  /** The new status; null: the job does not exist. */
   readonly status: Status | null;
-  /** What it was; null: nothing was changed. */
+  /** The old status; null: nothing was changed. */
   readonly from: Status | null;
 }
 
@@ -51,7 +51,7 @@ export async function cancel(
   return { status: null, from: null, queues: [] };
 }
 
-/** Tables in the order in which a job passes through them, so that it cannot slip by behind our back. */
+/** Tries the tables in the order in which a job passes through them, so it cannot slip past. */
 export async function cancelWhereItStands(
   context: MoveContext,
   tx: Transaction,
@@ -71,7 +71,7 @@ export async function cancelWhereItStands(
   return { status: ended?.status ?? null, from: null, queues: [] };
 }
 
-/** Cancels a job that no worker has: tells what it was, and in which queues others waited for its end. Null: it is not one. */
+/** Cancels an unclaimed job. Returns its old status and the queues of the jobs that waited for it; null: it is claimed. */
 export async function cancelUnclaimed(
   context: MoveContext,
   tx: Transaction,
@@ -85,19 +85,19 @@ export async function cancelUnclaimed(
     });
     if (row === undefined) continue;
     await stopWaiting(context, tx, [row]);
-    const end = { table: "finished", row: cancelled(row, because) } as const;
-    const queues = await moveWithHooks(context, tx, [end]);
+    const finished: FinishedRow = {
+      ...jobColumns(row),
+      status: "cancelled",
+      worker: null,
+      started_at: null,
+      finished_at: because.now,
+      result: null,
+      error: because.error,
+    };
+    const queues = await moveWithHooks(context, tx, [{ table: "finished", row: finished }]);
     return { from: row.status ?? "pending", queues };
   }
   return null;
-}
-
-function cancelled(
-  row: JobColumns,
-  { now, error }: { readonly now: number; readonly error: string | null },
-): FinishedRow {
-  const never = { worker: null, started_at: null, result: null };
-  return { ...jobColumns(row), ...never, status: "cancelled", finished_at: now, error };
 }
 
 export function revive(
@@ -119,10 +119,7 @@ export function revive(
   });
 }
 
-/**
- * Revives a finished job. Its last attempt stays in the history, and its epoch goes on from where it was. Null: it is not one
- * that can be revived.
- */
+/** Revives a finished job. Its last attempt stays in the history, and its epoch keeps counting. Null: it cannot be revived. */
 export async function reviveIn(
   { engine, hooks }: MoveContext,
   tx: Transaction,

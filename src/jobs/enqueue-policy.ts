@@ -1,9 +1,9 @@
 /**
- * Accepting jobs in the shared SQL: inside of a transaction of the user's, and where somebody says what shall happen when a
- * key is held. Otherwise the engines do it, each in as few round trips as it can.
+ * Enqueueing in the shared SQL: inside a user transaction, and for jobs with a conflict policy. The engines enqueue all
+ * others, each in as few round trips as it can.
  *
- * Jobs are taken in their order. A row that has to be there before the next job is looked at is written then; all others are
- * written together in the end.
+ * Jobs are accepted in order. A row that must exist before the next job is accepted is written then; all others are
+ * written together at the end.
  */
 import {
   JobCancelledError,
@@ -40,26 +40,26 @@ import {
 } from "./keys.ts";
 import { dueTime, replacedError } from "./rows.ts";
 import { settleIn } from "./settle.ts";
-import type { Enqueued, JobsInTransaction, NewJob } from "./store.ts";
+import type { Enqueued, NewJob } from "./store.ts";
 
 export interface Accepted {
   readonly enqueued: Enqueued[];
-  /** What others should hear when it is committed. */
+  /** To announce after the commit. */
   readonly hints: readonly Hint[];
 }
 
-/** How often a key is asked for again whose holder ended or moved between two looks. */
+/** Tries to take a key whose holder ended or moved in the meantime. */
 const KEY_ROUNDS_MAX = 10;
 
-/** How often it is begun again because somebody took the same key at the same moment. */
+/** Transactions that fail because another one took the same key at the same moment. */
 const TRIES_MAX = 10;
 
-/** Whether somebody says what shall happen to whoever holds a key. */
+/** Whether the job replaces, or is rejected because of, a job that holds its key. */
 export function hasPolicy({ key, onConflict = "return" }: NewJob): boolean {
   return key !== null && onConflict !== "return";
 }
 
-/** All of them or none. An id that exists already is left as it is. */
+/** All of them or none. An id that exists is left as it is. */
 export async function enqueueWithPolicy(
   context: MoveContext,
   jobs: readonly NewJob[],
@@ -77,7 +77,7 @@ export async function enqueueWithPolicy(
       return accepted;
     });
   } catch (error) {
-    // Somebody has inserted the same since we looked; the next look sees it.
+    // Another process inserted the same key since we looked; the next look sees it.
     if (!(error instanceof StoreRefusedError) || tries === 1) throw error;
     return enqueueWithPolicy(context, jobs, tries - 1);
   }
@@ -89,20 +89,20 @@ export async function enqueueIn(
   jobs: readonly NewJob[],
   known: ReadonlySet<string> = new Set(),
 ): Promise<Accepted> {
-  const desk = new EnqueueBatch(context, tx, await readNow(context.engine, tx));
+  const batch = new EnqueueBatch(context, tx, await readNow(context.engine, tx));
   const enqueued: Enqueued[] = [];
   const seen = new Set(known);
   for (const job of jobs) {
     const isNew = seen.size < seen.add(job.id).size;
-    enqueued.push(isNew ? await desk.accept(job) : { id: job.id, added: false });
+    enqueued.push(isNew ? await batch.accept(job) : { id: job.id, added: false });
   }
-  await desk.write();
-  return { enqueued, hints: desk.hints };
+  await batch.write();
+  return { enqueued, hints: batch.hints };
 }
 
 /**
- * Throws KeyTakenError for a batch that cannot be accepted as a whole, as far as anybody can see, before anything is written: a
- * transaction of the user's is not ours to undo.
+ * Throws KeyTakenError, before anything is written, if the batch cannot be accepted as a whole: we cannot undo a user
+ * transaction.
  */
 async function refuseTaken(
   engine: Engine,
@@ -133,14 +133,14 @@ async function refuseIfTaken(
   throw await takenBy(tx, job, holder.id);
 }
 
-/** Where jobs are accepted, one after the other, in one transaction. */
+/** Accepts jobs, one after the other, in one transaction. */
 class EnqueueBatch {
   readonly hints: Hint[] = [];
   readonly #context: MoveContext;
   readonly #tx: Transaction;
   readonly #now: number;
   #unwritten: NewJob[] = [];
-  /** The keys of those that are not written yet. */
+  /** The keys of the jobs that are not written yet. */
   readonly #names = new Set<string>();
 
   constructor(context: MoveContext, tx: Transaction, now: number) {
@@ -157,39 +157,35 @@ class EnqueueBatch {
     return { id, added: true };
   }
 
-  /** Writes what was accepted so far. */
   async write(): Promise<void> {
     const jobs = this.#unwritten;
     this.#unwritten = [];
     this.#names.clear();
     const now = this.#now;
-    const isDue = (job: NewJob): boolean => dueTime(job, now) <= now;
-    const ready = jobs.filter(isDue);
-    const later = jobs.filter((job) => !isDue(job));
-    await this.#tx.insert(
-      "job",
-      jobs.map((job) => jobRow(job, now)),
-    );
-    await this.#tx.insert(
-      "ready",
-      ready.map((job) => ({ ...newJobColumns(job), ready_at: now })),
-    );
-    await this.#tx.insert(
-      "waiting",
-      later.map((job) => ({
-        ...newJobColumns(job),
-        status: "scheduled",
-        due_at: dueTime(job, now),
-      })),
-    );
+    const ready: Row[] = [];
+    const waiting: Row[] = [];
+    const queues: string[] = [];
+    for (const job of jobs) {
+      const dueAt = dueTime(job, now);
+      if (dueAt > now) {
+        waiting.push({ ...newJobColumns(job), status: "scheduled", due_at: dueAt });
+      } else {
+        ready.push({ ...newJobColumns(job), ready_at: now });
+        queues.push(job.queue);
+      }
+    }
+    const rows = jobs.map((job) => jobRow(job, now));
+    await this.#tx.insert("job", rows);
+    await this.#tx.insert("ready", ready);
+    await this.#tx.insert("waiting", waiting);
     await this.#tx.insert("job_trace", traceRows(jobs));
-    this.#hintPending(ready.map(({ queue }) => queue));
-    if (later.length > 0) this.hints.push({ kind: "waiting" });
+    this.#hintPending(queues);
+    if (waiting.length > 0) this.hints.push({ kind: "waiting" });
   }
 
   /** The id that holds the job's key from now on. */
   async #takeKey(job: Keyed): Promise<string> {
-    // One of the same batch has it: it must be there to be seen, or to give way.
+    // A job of the same batch has the key: it must be written to be seen, or replaced.
     if (hasPolicy(job) && this.#names.has(nameOf(job))) await this.write();
     for (let round = 1; ; round += 1) {
       const holder = await hold(this.#tx, job, this.#now);
@@ -199,7 +195,7 @@ class EnqueueBatch {
     }
   }
 
-  /** Whether the key may be asked for again: its holder made way, or is not what it was. */
+  /** Whether to try again to take the key: the holder was replaced, or has ended or moved. */
   async #givesWay(holder: Holder, job: Keyed): Promise<boolean> {
     const replaces = job.onConflict === "replace";
     if (!holder.isLive) {
@@ -209,10 +205,10 @@ class EnqueueBatch {
     if (replaces && (await this.#cancel(holder, job))) return true;
     const status = await statusOf(this.#tx, holder.id);
     if (status === null || isFinal(status)) return true;
-    return replaces && status !== "processing"; // it moved between two looks
+    return replaces && status !== "processing"; // it has moved since
   }
 
-  /** One that is being worked on cannot be replaced. */
+  /** A running job cannot be replaced. */
   async #cancel({ id }: Holder, job: Keyed): Promise<boolean> {
     const because = { now: this.#now, error: replacedError(job.id) };
     const cancelled = await cancelUnclaimed(this.#context, this.#tx, id, because);
@@ -235,21 +231,12 @@ function newJobColumns({ id, queue, task, priority, key, maxAttempts }: NewJob):
 
 function jobRow(job: NewJob, now: number): Row {
   const { id, queue, task, payload, priority, maxAttempts, key } = job;
-  return {
-    id,
-    queue,
-    task,
-    payload,
-    rank: 0 - priority,
-    max_attempts: maxAttempts,
-    job_key: key,
-    enqueued_at: now,
-  };
+  const limits = { rank: 0 - priority, max_attempts: maxAttempts };
+  return { id, queue, task, payload, ...limits, job_key: key, enqueued_at: now };
 }
 
-// What can be done to jobs inside of a transaction of the user's: it is there if, and when, they commit.
-
-export class SqlJobsInTransaction implements JobsInTransaction {
+/** Its writes exist if, and when, the user commits; no worker is woken before. */
+export class JobsInTransaction {
   readonly #context: MoveContext;
   readonly #engine: Engine;
   readonly #joined: JoinedTransaction;
@@ -260,6 +247,7 @@ export class SqlJobsInTransaction implements JobsInTransaction {
     this.#joined = joined;
   }
 
+  /** All of them or none, unless another transaction takes one of the keys at the same moment: then the user retries. */
   async enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {
     const { tx, notify } = this.#joined;
     if (jobs.length > 1 && jobs.some(hasPolicy)) await refuseTaken(this.#engine, tx, jobs);
@@ -282,7 +270,10 @@ export class SqlJobsInTransaction implements JobsInTransaction {
     return status;
   }
 
-  /** The lease is locked first: a cancel from now on waits for the user's transaction. */
+  /**
+   * Ends a claimed job as done. Before anything is written it throws LeaseLostError for a stale fence, and
+   * JobCancelledError if a cancel was requested. It locks the lease first, so a later cancel waits for the user's commit.
+   */
   async complete(fence: Fence, result: string | null): Promise<void> {
     const { id, worker, epoch } = fence;
     const { tx, notify } = this.#joined;
@@ -302,7 +293,7 @@ export class SqlJobsInTransaction implements JobsInTransaction {
   }
 }
 
-/** Another transaction does the same at this moment. */
+/** A refused write means that another transaction wrote the same at this moment. */
 export function asBusy(engine: Engine, error: unknown): unknown {
   if (!(error instanceof StoreRefusedError)) return error;
   return new StoreBusyError({ store: engine.name, waitedMs: 0 }, error);

@@ -1,4 +1,4 @@
-/** A job as it is handed to the store: what its task says, what the caller says, and its input as text. */
+/** Makes jobs for the store from a task, the caller's options and the input. */
 import { type Duration, toMs } from "../core/duration.ts";
 import { InputRejectedError, InvalidArgumentError } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
@@ -42,7 +42,7 @@ export function newJob(id: string, task: string, input: unknown, terms: Terms): 
   return { ...terms, id, task, payload: encode(input, PAYLOAD) };
 }
 
-/** What is stored is the input as it was given; the schema only has to agree with it. */
+/** The schema only checks the input: the input is stored as it was given. */
 export async function checkInputs(task: Task, inputs: readonly unknown[]): Promise<void> {
   for (const [index, input] of inputs.entries()) {
     try {
@@ -54,7 +54,7 @@ export async function checkInputs(task: Task, inputs: readonly unknown[]): Promi
   }
 }
 
-/** What is wrong with one of many inputs, by its place: `inputs[1].to`. */
+/** Names the input that an error is about, such as `inputs[1].to`. */
 function atInput(index: number, error: unknown): unknown {
   const input = `inputs[${index}]`;
   const placed = (path: string): string => path.replace("$", () => input);
@@ -78,7 +78,7 @@ export function checkEvent(event: EventType): void {
   });
 }
 
-/** What is said with an event, as text; null: nothing is. `others`: arguments that nobody asked for. */
+/** The payload of an event as text; null: it has none. `others`: superfluous arguments of the call. */
 export async function checkPayload(
   event: EventType,
   payload: unknown,
@@ -100,7 +100,7 @@ export async function checkPayload(
   return encodeOptional(payload, PAYLOAD);
 }
 
-/** The terms of a job that belongs to the trace that goes on here, if one does. */
+/** Adds the active trace, if there is one. */
 export function termsHere(terms: Terms, within: OpenSpan | null = null): Terms {
   const trace = terms.trace ?? traceHere(within);
   return trace === undefined ? terms : { ...terms, trace };
@@ -108,27 +108,21 @@ export function termsHere(terms: Terms, within: OpenSpan | null = null): Terms {
 
 export type OptionsOf = (input: unknown, index: number) => EnqueueOptions;
 
-/** Options for all jobs are checked once; a function's for each, which may be one object changed for each. */
+/**
+ * Options for all jobs are checked once; those of a function for each job. `trace` is the span around the call: it replaces
+ * the trace of common options, which is its parent, but not one that a function gives to a single job.
+ */
 function termsFrom(
   options: EnqueueOptions | OptionsOf,
   defaults: Defaults,
-): (input: unknown, index: number) => Terms {
-  if (typeof options === "function") {
-    return (input, index) => checkOptions(options(input, index), defaults);
-  }
-  const terms = checkOptions(options, defaults);
-  return () => terms;
-}
-
-/** What all were given at once is where the trace comes from; what one was given is its own. */
-function traced(
-  termsOf: (input: unknown, index: number) => Terms,
   trace: TraceContext | undefined,
-  options: EnqueueOptions | OptionsOf,
 ): (input: unknown, index: number) => Terms {
-  if (trace === undefined) return termsOf;
-  if (typeof options === "function") return (...each) => ({ trace, ...termsOf(...each) });
-  return (...each) => ({ ...termsOf(...each), trace });
+  const traced = trace === undefined ? {} : { trace };
+  if (typeof options === "function") {
+    return (...each) => ({ ...traced, ...checkOptions(options(...each), defaults) });
+  }
+  const terms = { ...checkOptions(options, defaults), ...traced };
+  return () => terms;
 }
 
 /** Checks one call and makes its jobs. `trace` is for jobs that name no trace of their own. */
@@ -136,7 +130,7 @@ async function jobsOf(call: EnqueueCall, newId: () => string, trace?: TraceConte
   const { task, inputs, options } = call;
   const defaults = typeof task === "string" ? unknownTask(task) : defaultsOf(task);
   if (typeof task !== "string") await checkInputs(task, inputs);
-  const termsOf = traced(termsFrom(options, defaults), trace, options);
+  const termsOf = termsFrom(options, defaults, trace);
   return inputs.map((input, index) => {
     const terms = termsOf(input, index);
     try {
@@ -152,11 +146,9 @@ export function listOf(inputs: Iterable<unknown>): unknown[] {
   throw new InvalidArgumentError({ field: "inputs", problem: "give a list of inputs." });
 }
 
-// What a caller may say about a job, checked before anything is written.
-
 export const PRIORITY_MAX = 32_767;
 
-/** The last moment that a Date can name. */
+/** The last instant that a Date can hold. */
 const INSTANT_MAX = 8.64e15;
 
 export interface EnqueueOptions {
@@ -167,20 +159,20 @@ export interface EnqueueOptions {
   readonly delay?: Duration;
   /** Not before this moment. */
   readonly runAt?: Date | number;
-  /** How often it may be tried in all. Default: what the task says. */
+  /** Default: the task's. */
   readonly maxAttempts?: number;
   /** At most one live job of a task has a key: enqueueing again returns the job that holds it. */
   readonly key?: string;
-  /** For how long the job keeps its key after its end, as long as it is kept itself. Default: not at all. */
+  /** How long the job keeps its key after it ends, if it is not pruned before. Default: not at all. */
   readonly keyFor?: Duration;
   /**
-   * What happens if the key is held. `return` (the default): the job that holds it comes back. `replace`: this job takes its
-   * place, if nobody works on it. `reject`: KeyTakenError is thrown, and nothing is accepted.
+   * What happens if another job holds the key. `return` (the default): that job is returned. `replace`: that job is
+   * cancelled, unless it is running. `reject`: KeyTakenError is thrown, and nothing is accepted.
    */
   readonly onConflict?: OnConflict;
   /**
-   * The trace that it belongs to, as W3C's Trace Context writes it: `traceOf(headers)` reads it from a request. Default: the
-   * span that is active, where the application traces.
+   * The trace of the job, in the format of W3C Trace Context: `traceOf(headers)` reads it from a request. Default: the
+   * active span, if the application traces.
    */
   readonly trace?: GivenTrace;
 }
@@ -273,7 +265,7 @@ export interface EnqueueCall {
   readonly options: EnqueueOptions | OptionsOf;
 }
 
-/** Where the jobs come to be: in a transaction of Holdfast's, or in one of the user's. */
+/** Writes the jobs in a transaction of Holdfast's or of the user's. */
 interface EnqueueTarget {
   readonly newId: () => string;
   readonly write: (news: readonly NewJob[]) => Promise<Enqueued[]>;
@@ -300,7 +292,7 @@ export function enqueue(
   return inSpan({ name, kind: "producer", ...parentOf(first) }, checkAndWrite);
 }
 
-/** Options that differ from job to job may name a trace for each; then each keeps its own. */
+/** Options that differ from job to job may name a trace for each, which the job keeps. */
 function parentOf({ options }: EnqueueCall): { parent?: TraceContext } {
   if (typeof options === "function" || options?.trace === undefined) return {};
   return { parent: checkTrace("trace", options.trace) };

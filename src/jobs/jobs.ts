@@ -41,11 +41,11 @@ import {
   checkBulk,
 } from "./bulk.ts";
 import type { Results } from "./results.ts";
+import type { JobsStore } from "./sql-jobs.ts";
 import type {
   AttemptRecord,
   JobRecord,
   JobSummary as JobRow,
-  JobsStore,
   ListFilter,
   Unclaimable,
 } from "./store.ts";

@@ -1,10 +1,10 @@
 /**
- * Keys: at most one live job of a task has one, and a job may keep its key for a while after its end.
+ * Keys: at most one live job of a task has a key, and a job may keep its key for a while after it ends.
  *
- * `job_key` has the keys of live jobs, and its primary key decides who gets one. `kept_key` says for how long a job keeps its
- * key after its end. It is written when the job is enqueued and never when it is settled: whether the time is over is told by
- * the job's finished row. So whoever takes a key takes it in `job_key` first, and looks whether it is kept then: nobody else
- * can take it meanwhile, and whoever let it go has finished.
+ * `job_key` has the keys of live jobs; its primary key decides which job gets one. `kept_key` says how long a job keeps its
+ * key after it ends. It is written when the job is enqueued, never when it is settled: the job's finished row tells
+ * whether the time is over. So a job first takes its key in `job_key`, then looks in `kept_key`: in between, no other job
+ * can take the key, and the job that released it has its finished row.
  */
 import { KeyTakenError } from "../core/errors.ts";
 import { type FinalStatus, finalStatuses, type Status } from "../core/job.ts";
@@ -23,12 +23,12 @@ export function isKeyed(job: NewJob): job is Keyed {
 }
 
 /** Keys go by the name of a task without its version. */
-export interface TaskKey {
+interface TaskKey {
   readonly task: string;
   readonly key: string;
 }
 
-export function taskKey({ task, key }: TaskKey): TaskKey {
+function taskKey({ task, key }: TaskKey): TaskKey {
   return { task: bareName(task), key };
 }
 
@@ -37,7 +37,7 @@ export function nameOf({ task, key }: TaskKey): string {
   return JSON.stringify([bareName(task), key]);
 }
 
-/** Whoever holds a key: a live job, or one that has ended and keeps it. */
+/** The job that holds a key. Not live: it has ended and keeps the key. */
 export interface Holder {
   readonly id: string;
   readonly isLive: boolean;
@@ -45,7 +45,7 @@ export interface Holder {
 
 interface KeptRow {
   id: string;
-  /** Null: the job has not ended, or is not there any more. */
+  /** Null: the job has not ended, or does not exist any more. */
   until: number | null;
 }
 
@@ -65,7 +65,7 @@ export async function keptHolder(
   return row !== undefined && isKept(row, now) ? { id: row.id, isLive: false } : null;
 }
 
-/** Takes the key for a job that is about to be live. Returns who holds it then: this job, or whoever held it before. */
+/** Takes the key for a job that is about to be live. Returns the holder: this job, or the one that has it already. */
 export async function hold(
   tx: Transaction,
   { id, keyForMs = null, ...job }: TaskKey & { id: string; keyForMs?: number | null },
@@ -84,7 +84,7 @@ export async function hold(
   return { id, isLive: true };
 }
 
-/** Lets the key go that a job has kept since its end. */
+/** Releases the key that a job has kept since it ended. */
 export async function letGo(tx: Transaction, id: string): Promise<void> {
   await tx.run(sql`delete from holdfast.kept_key where job_id = ${id}`);
 }
@@ -102,7 +102,7 @@ export async function takenBy(
   of: TaskKey,
   holder: string,
 ): Promise<KeyTakenError> {
-  const status = (await statusOf(tx, holder)) ?? "pending"; // not written yet, in this very transaction
+  const status = (await statusOf(tx, holder)) ?? "pending"; // not written yet, in this transaction
   return new KeyTakenError({ ...taskKey(of), holder, status });
 }
 
@@ -129,7 +129,7 @@ function isKept({ until }: KeptRow, now: number): boolean {
   return until !== null && until > now;
 }
 
-/** In place of what was seen there, and of nothing else: in a transaction of the user's, others may have come since. */
+/** Replaces only the row that was seen: in a user transaction, another process may have written one since. */
 async function keep(
   tx: Transaction,
   kept: TaskKey & { id: string; keyForMs: number; before: KeptRow | undefined },

@@ -18,7 +18,8 @@ import type { Runtime } from "../core/runtime.ts";
 import { DEFAULT_QUEUE } from "../core/task.ts";
 import type { Database } from "../database/database.ts";
 import { PAGE_MAX } from "./jobs.ts";
-import type { JobsStore, LeaseFilter, LeaseRecord, Settled, Wanted } from "./store.ts";
+import type { JobsStore } from "./sql-jobs.ts";
+import type { LeaseFilter, LeaseRecord, Settled, Wanted } from "./store.ts";
 
 /** The parts of the store that are used here. */
 interface Stores {

@@ -1,8 +1,8 @@
-/** What the store tells about jobs: reads only, paged by keys, never with a payload unless one job was asked for. */
+/** Reads of jobs: paged by keys, and without payloads unless for a single job. */
 import { idRange } from "../core/id-prefix.ts";
 import { type Fence, home, type Status, statuses, traceId } from "../core/job.ts";
 import { ALERT_QUEUE, isReserved, versionsOf } from "../core/name.ts";
-import type { Engine } from "../database/engine.ts";
+import { type Engine, TABLES } from "../database/engine.ts";
 import { nothing, sql, Sql } from "../database/sql.ts";
 import type {
   AttemptRecord,
@@ -41,10 +41,10 @@ export async function find(engine: Engine, id: string): Promise<JobRecord | null
   return row ?? null;
 }
 
-/** Of a job that was handed back more often than this, the newest attempts are told. */
+/** A job with more attempts shows the newest. */
 const HISTORY_MAX = 1_000;
 
-/** The parts of the view `attempts`, each asked for one job: not every engine looks into a view that well. */
+/** The parts of the view `attempts`, each for one job: not every engine pushes the condition into a view. */
 export async function attempts(engine: Engine, id: string): Promise<AttemptRecord[]> {
   const newest = await engine.all<AttemptRecord>(sql`
     select epoch, attempt, worker, outcome, started_at as "startedAt", ended_at as "endedAt", error
@@ -76,9 +76,9 @@ export async function findFinished(
 }
 
 /**
- * A page is found in the one table that holds the status (or in `job` for all), then dressed up by id: in two statements,
- * because a server that plans before it knows the limit would put all jobs together first. `coalesce` keeps indexes on
- * status and queue out of it: they would fetch and sort everything for one page of it.
+ * Finds the ids of a page in the one table that holds the status (or in `job` for all), then reads the jobs by id. Two
+ * statements, because a server that plans before it knows the limit would join all jobs first. `coalesce` prevents the
+ * use of indexes on status and queue: they would fetch and sort everything for one page.
  */
 export async function listJobs(engine: Engine, filter: ListFilter): Promise<JobSummary[]> {
   if (filter.key !== undefined && filter.status !== undefined) {
@@ -87,28 +87,24 @@ export async function listJobs(engine: Engine, filter: ListFilter): Promise<JobS
   return summaries(engine, await pageOf(engine, filter));
 }
 
-/** So many jobs of one key are looked at for those of one status, the newest first. */
+/** Only the newest jobs of a key are searched for a status. */
 const KEY_JOBS_MAX = 100_000;
 
 const KEY_PAGE = 500;
 
-/** Keys have an index and statuses have tables: of the jobs of a key, those of a status are picked out. */
+/** Keys have an index and statuses have tables, so it reads the jobs of a key and filters them by status. */
 async function listByKey(
   engine: Engine,
   { status, ...filter }: ListFilter & { readonly key: string },
 ): Promise<JobSummary[]> {
   const found: JobSummary[] = [];
-  let { before } = filter;
+  let page = { ...filter, limit: KEY_PAGE };
   for (let seen = 0; seen < KEY_JOBS_MAX; seen += KEY_PAGE) {
-    const ids = await pageOf(engine, {
-      ...filter,
-      ...(before === undefined ? {} : { before }),
-      limit: KEY_PAGE,
-    });
+    const ids = await pageOf(engine, page);
     const jobs = await summaries(engine, ids);
     found.push(...jobs.filter((job) => job.status === status));
     if (found.length >= filter.limit || ids.length < KEY_PAGE) break;
-    before = ids.at(-1);
+    page = { ...filter, limit: KEY_PAGE, before: ids.at(-1) as string };
   }
   return found.slice(0, filter.limit);
 }
@@ -128,7 +124,7 @@ async function pageOf(engine: Engine, filter: ListFilter): Promise<string[]> {
   if (range === null) return [];
   const rows = await engine.all<{ id: string }>(sql`
     select p.id
-      from ${pageSource(status)} p
+      from ${status === undefined ? sql`holdfast.job` : TABLES[home[status]]} p
      where ${statusIs(status)}
            ${key === undefined ? nothing : sql`and p.job_key = ${key}`}
            ${inQueue(filter)}
@@ -140,32 +136,21 @@ async function pageOf(engine: Engine, filter: ListFilter): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** The jobs of Holdfast itself are listed where the filter names something that only they may have. */
+/** Holdfast's internal jobs are listed only if the filter names their queue, a task, a key or an id. */
 function inQueue({ queue, task, key, prefix }: ListFilter): Sql {
   if (queue !== undefined) return sql`and coalesce(p.queue, '') = ${queue}`;
   const isGeneral = task === undefined && key === undefined && prefix === undefined;
   return isGeneral ? sql`and coalesce(p.queue, '') <> ${ALERT_QUEUE}` : nothing;
 }
 
-/** A name without a version is of all of them. */
+/** A name without a version matches all versions. */
 function taskIs(task: string): Sql {
   const versions = versionsOf(task);
   if (versions === null) return sql`and p.task = ${task}`;
   return sql`and (p.task = ${task} or p.task > ${versions.after} and p.task < ${versions.before})`;
 }
 
-const SOURCES = {
-  ready: sql`holdfast.ready`,
-  waiting: sql`holdfast.waiting`,
-  lease: sql`holdfast.lease`,
-  finished: sql`holdfast.finished`,
-};
-
-function pageSource(status: Status | undefined): Sql {
-  return status === undefined ? sql`holdfast.job` : SOURCES[home[status]];
-}
-
-/** Failed and cancelled jobs are few among many, so they have indexes of their own, for just these texts. */
+/** Failed and cancelled jobs are rare, so each has a partial index, which only these exact texts use. */
 function statusIs(status: Status | undefined): Sql {
   switch (status) {
     case undefined:
@@ -214,7 +199,7 @@ export interface Count {
   readonly oldest: number | null;
 }
 
-/** One statement, so it sees one instant: a job that is on its way is counted in one table. */
+/** One statement sees one instant, so a moving job is counted once. */
 const LIVE = sql`
     select queue, 'pending' as status, count(*) as n, min(ready_at) as oldest
       from holdfast.ready
@@ -224,7 +209,6 @@ const LIVE = sql`
      union all
     select queue, 'processing', count(*), null from holdfast.lease group by queue`;
 
-/** Those that have not ended. */
 export function countLive(engine: Engine): Promise<Count[]> {
   return engine.all<Count>(LIVE);
 }
@@ -238,7 +222,7 @@ export async function stats(engine: Engine): Promise<QueueStats[]> {
   );
 }
 
-/** By the names of the queues, without those of Holdfast itself. */
+/** Sorted by queue, without Holdfast's internal queues. */
 export function byQueue(counts: readonly Count[]): QueueStats[] {
   const queues = new Map<string, QueueStats>();
   for (const row of counts) {
@@ -261,38 +245,31 @@ export async function hasPending(engine: Engine, queue: string): Promise<boolean
   return rows.length > 0;
 }
 
-// Ids beside others: what a list needs to know how short it may show them.
+const ID_TABLES = { job: sql`holdfast.job`, item: sql`holdfast.item` };
 
-const TABLES = { job: sql`holdfast.job`, item: sql`holdfast.item` };
-
-type IdTable = keyof typeof TABLES;
-
-/** So many ids are asked about in one statement. */
+/** Ids in one statement. */
 const NEIGHBOURS_BATCH = 50;
 
-/** The ids directly before and after each of these, each found at its place in the primary key. */
+/** The ids directly before and after each of these in the primary key: they decide how short a list may show an id. */
 export async function neighbours(
   engine: Engine,
-  of: IdTable,
+  of: keyof typeof ID_TABLES,
   ids: readonly string[],
 ): Promise<string[]> {
   const found = new Set<string>();
   for (let start = 0; start < ids.length; start += NEIGHBOURS_BATCH) {
     const batch = ids.slice(start, start + NEIGHBOURS_BATCH);
     const looks = batch.flatMap((id) => [
-      sql`select id from (select id from ${TABLES[of]} where id < ${id} order by id desc limit 1) b`,
-      sql`select id from (select id from ${TABLES[of]} where id > ${id} order by id limit 1) a`,
+      sql`select id from (select id from ${ID_TABLES[of]} where id < ${id} order by id desc limit 1) b`,
+      sql`select id from (select id from ${ID_TABLES[of]} where id > ${id} order by id limit 1) a`,
     ]);
-    for (const { id } of await engine.all<{ id: string }>(unionOf(looks))) found.add(id);
+    const union = new Sql(["", ...looks.slice(1).map(() => " union all "), ""], looks);
+    for (const { id } of await engine.all<{ id: string }>(union)) found.add(id);
   }
   return [...found];
 }
 
-function unionOf(queries: readonly Sql[]): Sql {
-  return new Sql(["", ...queries.slice(1).map(() => " union all "), ""], queries);
-}
-
-// What is new, for whoever looks on: read by keys that are in order, so that a look costs as much as there is news.
+// Feed queries: read in the order of an index, so that a look costs only as much as there is to report.
 
 export function jobsAfter(
   engine: Engine,
@@ -306,7 +283,7 @@ export function jobsAfter(
      limit ${limit}`);
 }
 
-/** All statuses are named because the index begins with them, where there is one. */
+/** Names all statuses because the index, where there is one, begins with them. */
 export function endedSince(
   engine: Engine,
   { at, limit }: { at: number; limit: number },

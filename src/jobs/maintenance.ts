@@ -1,4 +1,4 @@
-import { type FinalStatus, finalStatuses } from "../core/job.ts";
+import { finalStatuses } from "../core/job.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type { MoveContext } from "./hooks.ts";
@@ -17,13 +17,13 @@ import {
   stopWaiting,
   type Touched,
 } from "./settle.ts";
-import type { Upcoming } from "./store.ts";
+import type { Prune, ReclaimExpired, ReclaimFrom, Upcoming } from "./store.ts";
 
 export interface Promoted extends Touched {
   readonly moved: number;
 }
 
-/** Another process may have promoted them meanwhile: all that look see the same job that is due. */
+/** Other processes see the same due jobs and may promote them first. */
 export async function promoteDue(context: MoveContext, limit: number): Promise<Promoted> {
   const { engine } = context;
   const rows = await engine.transaction(async (tx) => {
@@ -42,7 +42,7 @@ export async function promoteDue(context: MoveContext, limit: number): Promise<P
   return { moved: rows.length, queues: queuesOf(rows) };
 }
 
-/** The first of the index on due times: for a minimum, some engines read all of it, others the whole table. */
+/** Reads the first entry of the index on due times: for min(), some engines read all of it, others the whole table. */
 export async function upcoming(engine: Engine): Promise<Upcoming> {
   const [row] = await engine.all<Upcoming>(sql`
     select (select due_at from holdfast.waiting where due_at is not null order by due_at limit 1) - ${engine.now()} as "dueInMs",
@@ -52,13 +52,7 @@ export async function upcoming(engine: Engine): Promise<Upcoming> {
 
 export async function reclaimExpired(
   context: MoveContext,
-  chore: {
-    graceMs: number;
-    crashesMax: number;
-    limit: number;
-    spareLast?: boolean;
-    queue?: string;
-  },
+  chore: ReclaimExpired,
 ): Promise<SettledWithDependents> {
   const { engine } = context;
   const ended = sql`locked_until < ${engine.now()} - ${chore.graceMs}`;
@@ -66,7 +60,7 @@ export async function reclaimExpired(
   if (any === undefined) return { settled: [], queues: [] };
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
-    // Asked again under the row's lock: a lease extended in between is not ours to take.
+    // Checked again under the row's lock: a lease that was extended in between must not be taken.
     const { limit, crashesMax, spareLast = false, queue } = chore;
     const isLast = sql`cancel_requested_at is null and (crashes + 1 >= ${crashesMax} or attempts >= max_attempts)`;
     const spared = spareLast ? sql` and not (${isLast})` : sql``;
@@ -78,7 +72,7 @@ export async function reclaimExpired(
 
 export function reclaimFrom(
   context: MoveContext,
-  chore: { workers: readonly string[]; crashesMax: number; limit: number },
+  chore: ReclaimFrom,
 ): Promise<SettledWithDependents> {
   const { engine } = context;
   return engine.transaction(async (tx) => {
@@ -95,18 +89,15 @@ async function moveCrashed(
   { where, limit, crashesMax, now }: { where: Sql; limit: number; crashesMax: number; now: number },
 ): Promise<SettledWithDependents> {
   const taken = await tx.take<LeaseRow>({ table: "lease", where, limit, skipLocked: true });
-  const landings = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));
-  const queues = await moveWithHooks(context, tx, landings);
+  const destinations = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));
+  const queues = await moveWithHooks(context, tx, destinations);
   return {
-    settled: taken.map((lease, index) => settled(lease, landings[index] as Destination)),
+    settled: taken.map((lease, index) => settled(lease, destinations[index] as Destination)),
     queues,
   };
 }
 
-export function prune(
-  { engine, hooks }: MoveContext,
-  chore: { keepMs: Record<FinalStatus, number>; limit: number },
-): Promise<number> {
+export function prune({ engine, hooks }: MoveContext, chore: Prune): Promise<number> {
   return engine.transaction(async (tx) => {
     let left = chore.limit;
     const olderThanMs = Math.max(...Object.values(chore.keepMs));

@@ -371,26 +371,28 @@ function settle(
 ): Settled[] {
   const ours = current(settlements, rows).map(({ fence, lease }) => ({
     lease,
-    landing: nextRow(lease, fence.outcome, now),
+    destination: nextRow(lease, fence.outcome, now),
   }));
   move(
     exchange,
-    ours.map(({ landing }) => landing),
+    ours.map(({ destination }) => destination),
     now,
   );
-  return ours.map(({ lease, landing }) => describe(lease, landing));
+  return ours.map(({ lease, destination }) => describe(lease, destination));
 }
 
 /** A lease goes before its job enters another table: there, no row may stand for a job that a worker seems to hold. */
-function move(exchange: Exchange, landings: readonly Destination[], now: number): void {
-  for (const group of inGroups(idsOf(landings.filter(isPlain)))) {
+function move(exchange: Exchange, destinations: readonly Destination[], now: number): void {
+  for (const group of inGroups(idsOf(destinations.filter(isPlain)))) {
     exchange.add(fill(statements.copyToFinished, now, jsonList(group)));
   }
-  for (const group of inGroups(idsOf(landings))) {
+  for (const group of inGroups(idsOf(destinations))) {
     exchange.add(fill(statements.deleteLeases, jsonList(group)));
   }
   for (const table of ["ready", "waiting", "finished"] as const) {
-    const rows = landings.filter((landing) => landing.table === table && !isPlain(landing));
+    const rows = destinations.filter(
+      (destination) => destination.table === table && !isPlain(destination),
+    );
     exchange.add(
       ...insertRows(
         table,
@@ -398,11 +400,13 @@ function move(exchange: Exchange, landings: readonly Destination[], now: number)
       ),
     );
   }
-  const attempts = landings.flatMap((landing) =>
-    landing.table === "finished" ? [] : [asRow(landing.attempt)],
+  const attempts = destinations.flatMap((destination) =>
+    destination.table === "finished" ? [] : [asRow(destination.attempt)],
   );
   exchange.add(...insertRows("attempt", attempts));
-  const ended = landings.filter(({ table, row }) => table === "finished" && row.job_key !== null);
+  const ended = destinations.filter(
+    ({ table, row }) => table === "finished" && row.job_key !== null,
+  );
   for (const group of inGroups(idsOf(ended))) {
     exchange.add(fill(statements.deleteKeys, jsonList(group)));
   }
@@ -413,8 +417,8 @@ function isPlain({ table, row }: Destination): boolean {
   return table === "finished" && row.status === "done" && row.result === null;
 }
 
-function idsOf(landings: readonly Destination[]): string[] {
-  return landings.map(({ row }) => row.id);
+function idsOf(destinations: readonly Destination[]): string[] {
+  return destinations.map(({ row }) => row.id);
 }
 
 /** Adds what moves the ends of the leases whose fences are still current, and tells which they are. */

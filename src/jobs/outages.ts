@@ -1,9 +1,9 @@
 /**
- * Attempts whose leases ended because the database did not answer in time.
+ * Attempts whose leases expired because the database did not answer in time.
  *
- * That is no crash: the worker is alive and says so. Either it comes first and finds its lease, or another worker has taken
- * the lease back and counted a crash. Then the report gives it back, under the fence of the attempt, which one row of its
- * history keeps: it can be given back once.
+ * That is no crash: the worker is alive and reports it. Either it still finds its lease, or another worker has reclaimed
+ * the lease and counted a crash. Then the report uncounts the crash, under the fence of the attempt. One row of the
+ * history has that fence, so a crash is uncounted once.
  */
 import { type Fence, finalStatuses, type OutageReport } from "../core/job.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
@@ -13,21 +13,15 @@ import { settledBefore } from "./recovery.ts";
 import { outageError } from "./rows.ts";
 import { type SettledWithDependents, settleIn } from "./settle.ts";
 
-/**
- * How many outages a job is forgiven. A task that locks the database itself meets one in every attempt, and has to come to
- * an end.
- */
+/** Outages that a job is not charged for. A task that itself locks the database would otherwise be retried for ever. */
 export const OUTAGES_MAX = 10;
 
-/** How often a job is looked for that was between two tables each time. */
+/** How often to look for a job that moves between tables in the meantime. */
 const ROUNDS_MAX = 10;
 
 const NOTHING: SettledWithDependents = { settled: [], queues: [] };
 
-export function settleOutage(
-  context: MoveContext,
-  report: OutageReport,
-): Promise<SettledWithDependents> {
+function settleOutage(context: MoveContext, report: OutageReport): Promise<SettledWithDependents> {
   const { engine } = context;
   return engine.transaction(async (tx) => {
     const [row] = await tx.all<{ outages: number }>(sql`
@@ -39,13 +33,13 @@ export function settleOutage(
     const outcome = handsBack
       ? ({ kind: "released", error: outageError() } as const)
       : report.outcome;
-    const cared = await settleIn(context, tx, { ...report, outcome });
-    if (cared.settled.length > 0 || !isForgiven) return cared;
-    return giveBack(engine, tx, report);
+    const settled = await settleIn(context, tx, { ...report, outcome });
+    if (settled.settled.length > 0 || !isForgiven) return settled;
+    return uncountCrash(engine, tx, report);
   });
 }
 
-/** After an answer was lost, or when it is reported again: it was settled or given back, or has to be now. */
+/** Safe to repeat after an answer was lost: an outage that was settled before is only looked up. */
 export async function lookUpOutage(
   context: MoveContext,
   report: OutageReport,
@@ -54,8 +48,8 @@ export async function lookUpOutage(
   return before.length > 0 ? { settled: before, queues: [] } : settleOutage(context, report);
 }
 
-/** Of a job that has ended nothing is changed: others were told of its end. */
-async function giveBack(
+/** A job that has ended is not changed: its end was announced. */
+async function uncountCrash(
   engine: Engine,
   tx: Transaction,
   { id, worker, epoch }: Fence,
@@ -77,7 +71,7 @@ async function giveBack(
   return { settled: [{ ...given, status: "pending", dueAt: null }], queues: [] };
 }
 
-/** This crash and those since. A job that counts fewer was revived after it, and counts it no more. */
+/** This crash and later ones. A job that counts fewer was revived after it, and does not count it any more. */
 async function crashesFrom(
   tx: Transaction,
   { id, epoch }: { id: string; epoch: number },
@@ -90,8 +84,8 @@ async function crashesFrom(
 }
 
 /**
- * Wherever the job stands, in the order in which it passes through the tables. A worker that has it by now was told which
- * attempt it makes: only the crash is given back then. Returns its attempts; null: it has ended, or does not count the crash.
+ * Tries the tables in the order in which a job passes through them. If a worker has claimed the job again, it knows its
+ * attempt number, so only the crash is uncounted. Returns the attempts; null: the job has ended, or does not count the crash.
  */
 async function correct(tx: Transaction, id: string, crashesMin: number): Promise<number | null> {
   const counts = sql`where id = ${id} and crashes >= ${crashesMin}`;

@@ -1,8 +1,8 @@
 /**
- * Finds out what became of a write whose answer was lost with the connection.
+ * Looks up writes whose answer was lost with the connection.
  *
  * Every write can be recognised afterwards: a job by the id it was given here, a settlement by job and epoch, a claim by
- * its worker and the number its leases carry. So a write is looked up and never simply made again.
+ * its worker and the number its leases carry. So a write is looked up and never simply repeated.
  */
 import { JobNotFoundError, OutcomeUnknownError, StoreUnavailableError } from "../core/errors.ts";
 import type { Fence, Settlement, Status } from "../core/job.ts";
@@ -16,6 +16,7 @@ import { type SettledWithDependents, settleWithDependents } from "./settle.ts";
 import type {
   ClaimedJob,
   Claiming,
+  CycleResult,
   Enqueued,
   Extended,
   JobStatements,
@@ -23,7 +24,7 @@ import type {
   Settled,
 } from "./store.ts";
 
-/** An insert leaves an id alone that is there already, so making it again is how it is looked up. */
+/** An insert leaves an existing id alone, so repeating it looks it up. */
 export async function lookUpEnqueued(
   statements: JobStatements,
   jobs: readonly NewJob[],
@@ -31,27 +32,24 @@ export async function lookUpEnqueued(
   return addedBefore(jobs, await statements.insert(jobs));
 }
 
-/**
- * The same where a key that is held is minded: what is there has replaced what it was to replace, and is not refused for
- * holding its own key.
- */
+/** The same for jobs with a conflict policy: a job that exists has replaced the holder, and is not refused for its own key. */
 export async function lookUpWithPolicy(
   context: MoveContext,
   jobs: readonly NewJob[],
 ): Promise<Accepted> {
   const { enqueued, hints } = await enqueueWithPolicy(context, jobs);
   const queues = new Set(jobs.map(({ queue }) => queue));
-  const news = [...queues].map((queue): Hint => ({ kind: "pending", queue }));
-  const finished: Hint[] = [{ kind: "finished" }, { kind: "waiting" }];
-  return { enqueued: addedBefore(jobs, enqueued), hints: [...hints, ...news, ...finished] };
+  const pending = [...queues].map((queue): Hint => ({ kind: "pending", queue }));
+  const others: Hint[] = [{ kind: "finished" }, { kind: "waiting" }];
+  return { enqueued: addedBefore(jobs, enqueued), hints: [...hints, ...pending, ...others] };
 }
 
-/** Nobody else has ids of ours: one that is there was added by the call whose answer was lost. */
+/** The ids are unique, so a job that exists was added by the call whose answer was lost. */
 function addedBefore(jobs: readonly NewJob[], found: readonly Enqueued[]): Enqueued[] {
   return found.map(({ id }, index) => ({ id, added: id === jobs[index]?.id }));
 }
 
-/** A job that has finished was not revived; one that has not was, and may have gone on since. */
+/** A finished job was not revived. An unfinished job was, and may have moved on since. */
 export async function lookUpRevived(
   context: MoveContext,
   id: string,
@@ -70,18 +68,18 @@ export async function pendingAgain(engine: Engine, id: string): Promise<Hint[]> 
   return [{ kind: "pending", queue: job.queue }];
 }
 
-export async function lookUpTurn(
+export async function lookUpCycle(
   { engine, statements }: { engine: Engine; statements: JobStatements },
   settlements: readonly Settlement[],
   wanted: Claiming | null,
-): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+): Promise<CycleResult> {
   const claimed = wanted === null ? [] : await lookUpClaimed(engine, wanted);
   if (settlements.length === 0) return { settled: [], claimed };
   const { settled } = await statements.settleAndClaim(settlements, null);
   return { settled: [...settled, ...(await settledBefore(engine, settlements, settled))], claimed };
 }
 
-/** What was settled stays so; otherwise it is settled now. */
+/** Settles the attempt unless it has been settled before. */
 export async function lookUpSettled(
   context: MoveContext,
   settlement: Settlement,
@@ -92,10 +90,10 @@ export async function lookUpSettled(
     : settleWithDependents(context, settlement);
 }
 
-/** A transaction of the user's that is still open is not waited for: its job's lease will run out. */
+/** An open user transaction is not waited for longer: the lease of its job will expire. */
 const COMPLETED_LOCK_MS = 1_000;
 
-/** What was completed in a transaction of the user's is done, if that was committed; otherwise it is settled now. */
+/** A job completed in a user transaction is done if that was committed; otherwise it is settled now. */
 export async function lookUpCompleted(
   context: MoveContext,
   settlement: Settlement,
@@ -103,9 +101,9 @@ export async function lookUpCompleted(
   const look = () => settledBefore(context.engine, [settlement], []);
   const before = await look();
   if (before.length > 0) return { settled: before, queues: [] };
-  const cared = await settleWithDependents(context, settlement, { lockMs: COMPLETED_LOCK_MS });
-  // None: it was committed while we waited, or the job is somebody else's.
-  return cared.settled.length > 0 ? cared : { settled: await look(), queues: [] };
+  const now = await settleWithDependents(context, settlement, { lockMs: COMPLETED_LOCK_MS });
+  // None: it was committed while we waited, or the job belongs to another worker.
+  return now.settled.length > 0 ? now : { settled: await look(), queues: [] };
 }
 
 function lookUpClaimed(engine: Engine, { worker, claimId }: Claiming): Promise<ClaimedJob[]> {
@@ -128,23 +126,20 @@ interface Trace {
   task: string;
   attempts: number;
   crashes: number;
-  /** How many of them its history tells of; one more, and it ended because its lease did. */
+  /** Crashes in the job's history; one less than `crashes` if its last lease expired. */
   told: number;
   outcome: string;
   due: number | null;
 }
 
-/** What an outcome that did not end the job made of it. */
+/** The job's status after an outcome that did not end it. */
 const afterwards: Readonly<Record<string, Status>> = {
   retry: "retry",
   suspended: "waiting",
   released: "pending",
 };
 
-/**
- * Of those that could not be settled now, the ones that the call settled whose answer was lost: a finished job, or the
- * row of an attempt, tells who settled it at which epoch.
- */
+/** The settlements that the lost call made: a finished job, or the row of an attempt, has the worker and epoch. */
 export async function settledBefore(
   engine: Engine,
   settlements: readonly Settlement[],
@@ -173,7 +168,7 @@ export async function settledBefore(
       (trace) => trace.id === id && trace.epoch === epoch && trace.worker === worker,
     );
     if (ours === undefined) return [];
-    // The job has ended under this very fence, but because its lease ran out, and not by its owner's word.
+    // The job ended under this fence, but because its lease expired, not because its owner settled it.
     if (ours.crashes > Math.min(ours.told, claimed?.crashes ?? ours.told)) return [];
     const { queue, task, attempts, outcome, due } = ours;
     const status = afterwards[outcome] ?? (outcome as Status);
@@ -185,7 +180,7 @@ const EXTEND_TRIES_MAX = 3;
 
 const EXTEND_PAUSE_MS = 25;
 
-/** Extending twice is extending once, and whoever waits for this cannot wait for long. */
+/** Extending is idempotent, and the caller cannot wait long for an answer. */
 export async function extendAgain(
   { engine, statements }: { engine: Engine; statements: JobStatements },
   fences: readonly Fence[],

@@ -19,9 +19,9 @@ import { Loop } from "../core/loop.ts";
 import { checkKnown, checkText } from "../core/options.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { Database } from "../database/database.ts";
-import type { FinishedRecord, JobsStore } from "./store.ts";
+import type { JobsStore } from "./sql-jobs.ts";
+import type { FinishedRecord } from "./store.ts";
 
-/** The parts of the store that are used here. */
 interface Stores {
   readonly db: Database;
   readonly jobs: JobsStore;
@@ -31,7 +31,7 @@ const KNOWN = new Set(["timeout"]);
 
 const POLL_MS = 1_000;
 
-/** Ids asked for in one query; more waiters are asked for in turn. */
+/** Ids in one query; more take several queries. */
 const ASK_MAX = 500;
 
 interface Waiter {
@@ -62,7 +62,7 @@ export class Results {
     return valueOf(await this.#wait(id, timeoutMs));
   }
 
-  /** `isLeaving`: the process ends in a moment. An error now would only look like the reason. */
+  /** `isLeaving`: the process is about to exit. An error now would only look like the reason. */
   async stop({ isLeaving }: { readonly isLeaving: boolean }): Promise<void> {
     this.#stopped = true;
     for (const waiter of [...this.#waiters.values()].flatMap((set) => [...set])) {
@@ -75,7 +75,7 @@ export class Results {
 
   #wait(id: string, timeoutMs: number | null): Promise<FinishedRecord> {
     return new Promise((settle, reject) => {
-      // It was closed while we looked: nobody would ever answer this waiter.
+      // It was closed while we looked: this waiter would never be answered.
       if (this.#stopped) return reject(new ClosedError({ what: "Holdfast" }));
       const waiter: Waiter = { settle, reject, timers: [] };
       const waiters = this.#waiters.get(id) ?? new Set();
@@ -87,7 +87,7 @@ export class Results {
         });
         waiter.timers.push(timer);
       }
-      // The database failing here is not the reason to stop waiting: the loop asks it again.
+      // A failing database is no reason to stop waiting: the loop asks it again.
       const look = (): void => void this.#lookStill(id, waiter).catch(() => {});
       const still = this.#parts.runtime.whileStill?.(look);
       if (still !== undefined) waiter.timers.push(still);
@@ -102,7 +102,7 @@ export class Results {
     if (waiters?.size === 0) this.#waiters.delete(id);
   }
 
-  /** In a test whose clock stands still: refuses to wait unless something runs. */
+  /** In a test whose clock stands still: rejects unless a job is running. */
   async #lookStill(id: string, waiter: Waiter): Promise<void> {
     const { store } = this.#parts;
     const [running] = await store.jobs.list({ status: "processing", limit: 1 });
@@ -145,7 +145,7 @@ export class Results {
     this.#waiters.delete(finished.id);
   }
 
-  /** Nobody waits: nothing shall run, so that a process that only enqueues can end. */
+  /** Stops the loop when there are no waiters, so that a process that only enqueues can exit. */
   async #idle(): Promise<void> {
     this.#unwatch?.();
     this.#unwatch = null;

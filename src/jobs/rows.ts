@@ -1,14 +1,14 @@
 /**
- * The rows of the state tables, as every engine stores them, and where a row goes when an attempt ends.
+ * The rows of the state tables, as every engine stores them, and the next row of a job when an attempt ends.
  *
- * Deciding where is pure and stands here alone, so that engines differ only in how they carry the row.
+ * That decision is pure and made only here, so the engines differ only in how they move the row.
  */
 import type { ErrorRecord } from "../core/error-record.ts";
 import type { FinalStatus, Outcome } from "../core/job.ts";
 import { asRow, type Engine, type Hint, type Transaction } from "../database/engine.ts";
 import type { NewJob } from "./store.ts";
 
-/** What travels with a job from table to table. */
+/** The columns that all state tables have. */
 export interface JobColumns {
   id: string;
   queue: string;
@@ -21,6 +21,19 @@ export interface JobColumns {
   crashes: number;
   max_attempts: number;
 }
+
+/** The values of JobColumns in this order, for engines that read rows as arrays. */
+export type JobValues = [
+  id: string,
+  queue: string,
+  task: string,
+  rank: number,
+  jobKey: string | null,
+  epoch: number,
+  attempts: number,
+  crashes: number,
+  maxAttempts: number,
+];
 
 interface ReadyRow extends JobColumns {
   ready_at: number;
@@ -37,7 +50,7 @@ export interface LeaseRow extends JobColumns {
   claimed_at: number;
   heartbeat_at: number;
   cancel_requested_at: number | null;
-  /** Which claim took it: how a claim is found again whose answer was lost. */
+  /** The claim that took it, to look up a claim whose answer was lost. */
   claim_id: number | null;
 }
 
@@ -50,7 +63,7 @@ export interface FinishedRow extends JobColumns {
   error: string | null;
 }
 
-/** An attempt that did not end its job. The one that did is told by `finished`. */
+/** An attempt that did not end its job. `finished` has the one that did. */
 export interface AttemptRow {
   job_id: string;
   epoch: number;
@@ -67,7 +80,7 @@ export type Destination =
   | { table: "waiting"; row: WaitingRow; attempt: AttemptRow }
   | { table: "ready"; row: ReadyRow; attempt: AttemptRow };
 
-/** Where a settled job goes. A cancel that was asked for wins over whatever the attempt came to. */
+/** The next row of a settled job. A requested cancel wins over the outcome of the attempt. */
 export function nextRow(lease: LeaseRow, outcome: Outcome, now: number): Destination {
   if (lease.cancel_requested_at !== null) {
     return finish(lease, now, "cancelled", "error" in outcome ? (outcome.error ?? null) : null);
@@ -102,12 +115,12 @@ export function nextRow(lease: LeaseRow, outcome: Outcome, now: number): Destina
   }
 }
 
-/** A crashed job is tried again after 1 s, then 2 s, 4 s … so that a killer does not meet its next worker at once. */
+/** A crashed job is retried after 1 s, then 2 s, 4 s … so that a poison job does not kill the next worker at once. */
 const CRASH_BACKOFF_MS_FIRST = 1_000;
 
 const CRASH_BACKOFF_MS_MAX = 60_000;
 
-/** Where a job goes whose lease ran out, or whose worker is known to be gone. */
+/** The next row of a job whose lease expired, or whose worker is dead. */
 export function nextRowAfterCrash(lease: LeaseRow, crashesMax: number, now: number): Destination {
   const crashed = { ...lease, crashes: lease.crashes + 1 };
   if (lease.cancel_requested_at !== null) return finish(crashed, now, "cancelled", null);
@@ -120,10 +133,7 @@ export function nextRowAfterCrash(lease: LeaseRow, crashesMax: number, now: numb
   return retry(crashed, now + spreadMs, attemptRow(lease, now, "crashed", error));
 }
 
-/**
- * From 0.5 to 1.5, by digits of the id: jobs that were lost together come back apart, or a killer would take the same
- * neighbours with it every time.
- */
+/** From 0.5 to 1.5, by digits of the id: otherwise a poison job would crash together with the same jobs every time. */
 function spreadOf(id: string, crashes: number): number {
   const end = id.length - 3 * (crashes % 4);
   const drawn = Number.parseInt(id.slice(end - 3, end), 16);
@@ -131,36 +141,34 @@ function spreadOf(id: string, crashes: number): number {
 }
 
 function crashError(lease: LeaseRow, crashesMax: number, now: number): string {
-  return JSON.stringify(crashRecord(lease, crashesMax, now));
-}
-
-function crashRecord(lease: LeaseRow, crashesMax: number, now: number): ErrorRecord {
   const { crashes, locked_by: worker, locked_until: until } = lease;
   if (crashes >= crashesMax) {
     const message = `Every one of ${crashes} workers that ran this job died or lost its lease; it is kept from the next.`;
-    return { name: "PoisonJob", code: "POISON", message };
+    return errorText({ name: "PoisonJob", code: "POISON", message });
   }
   if (until < now) {
     const message = `The lease of worker ${worker} ran out: the worker died, froze or lost the database.`;
-    return { name: "LeaseExpired", code: "LEASE_EXPIRED", message };
+    return errorText({ name: "LeaseExpired", code: "LEASE_EXPIRED", message });
   }
-  // A lease that holds is taken only from one that is known to be over.
+  // A lease that has not expired is taken only from a dead worker.
   const message = `Its worker was killed or lost: ${worker} ended without a word, and the job was taken back from it.`;
-  return { name: "WorkerGone", code: "WORKER_GONE", message };
+  return errorText({ name: "WorkerGone", code: "WORKER_GONE", message });
 }
 
-/** Why an attempt ended that neither its task nor its worker is charged for. */
+/** The error of an attempt that ended through no fault of its task or its worker. */
 export function outageError(): string {
   const message =
     "The database did not answer in time to renew the lease. The worker was alive, so this counts neither as an attempt nor as a crash.";
-  const record: ErrorRecord = { name: "LeaseLostError", code: "LEASE_LOST", message };
-  return JSON.stringify(record);
+  return errorText({ name: "LeaseLostError", code: "LEASE_LOST", message });
 }
 
-/** Why a job was cancelled that gave its key to another. */
+/** The error of a job that was cancelled for a new job with the same key. */
 export function replacedError(by: string): string {
   const message = `Replaced by job ${by}, which has the same key.`;
-  const record: ErrorRecord = { name: "Replaced", code: "REPLACED", message };
+  return errorText({ name: "Replaced", code: "REPLACED", message });
+}
+
+function errorText(record: ErrorRecord): string {
   return JSON.stringify(record);
 }
 
@@ -212,28 +220,16 @@ function attemptRow(
 }
 
 export function jobColumns(row: JobColumns): JobColumns {
-  return {
-    id: row.id,
-    queue: row.queue,
-    task: row.task,
-    rank: row.rank,
-    job_key: row.job_key,
-    epoch: row.epoch,
-    attempts: row.attempts,
-    crashes: row.crashes,
-    max_attempts: row.max_attempts,
-  };
+  const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts } = row;
+  return { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts };
 }
 
-// What all moves of jobs are made of.
-
-/** When a new job is due; now, unless it says otherwise. */
 export function dueTime({ start }: NewJob, now: number): number {
   if (start === null) return now;
   return "at" in start ? start.at : now + start.delayMs;
 }
 
-/** Makes jobs pending, from now on. */
+/** Makes jobs pending. */
 export async function putReady(
   tx: Transaction,
   rows: readonly JobColumns[],
@@ -243,7 +239,7 @@ export async function putReady(
   await tx.insert("ready", ready.map(asRow));
 }
 
-/** Hints that these queues have jobs, which others hear of with the commit where the engine can do that. */
+/** Hints that these queues have jobs. The commit carries them, if the engine can do that. */
 export async function hintPending(
   engine: Engine,
   tx: Transaction,

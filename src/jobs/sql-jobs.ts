@@ -1,45 +1,59 @@
-/** The verbs about jobs on any SQL engine: the hot ones are the engine's, the rest is written once in this folder. */
+/**
+ * The job store: what it promises on every database. Each engine writes the hot operations by hand; the rest is written
+ * once in this folder.
+ *
+ * A job is in exactly one of four tables (`ready`, `waiting`, `lease`, `finished`), and that table is its state. Every
+ * method that changes a job is one atomic move from one table to another. For all of them:
+ *
+ * - When a promise resolves, the change is committed and survives a crash. When it rejects, nothing was written; when
+ *   it rejects with OutcomeUnknownError, the database was lost and could not be asked whether all or nothing was.
+ * - Time is the database's. Callers pass durations; the store adds them to the database's clock.
+ * - Every write to a claimed job carries the fence: job, worker, epoch. A stale fence changes nothing and is missing
+ *   from the result.
+ * - Everything is plural: a batch is one transaction. Every batch has a limit.
+ * - Nothing here calls user code, parses a payload or knows a task's retry policy.
+ */
 import type { OperatorEntry } from "../audit/operator.ts";
 import { actOrLookUp } from "../audit/store.ts";
 import { JobNotFoundError, StoreBusyError, StoreRefusedError } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
-import type { Fence, FinalStatus, OutageReport, Settlement, Status } from "../core/job.ts";
+import type { Fence, OutageReport, Settlement, Status } from "../core/job.ts";
 import type { Database, JoinedTransaction } from "../database/database.ts";
-import type { Engine } from "../database/engine.ts";
+import type { Engine, Hint } from "../database/engine.ts";
 import * as bulk from "./bulk-store.ts";
 import * as cancelling from "./cancel.ts";
-import { enqueueWithPolicy, hasPolicy, SqlJobsInTransaction } from "./enqueue-policy.ts";
+import { enqueueWithPolicy, hasPolicy, JobsInTransaction } from "./enqueue-policy.ts";
 import type { JobHooks, MoveContext } from "./hooks.ts";
 import * as inspect from "./list.ts";
-import { endedSince, jobsAfter, neighbours } from "./list.ts";
 import * as maintenance from "./maintenance.ts";
 import { lookUpOutage } from "./outages.ts";
 import {
   extendAgain,
   lookUpCompleted,
+  lookUpCycle,
   lookUpEnqueued,
   lookUpRevived,
   lookUpSettled,
-  lookUpTurn,
   lookUpWithPolicy,
   pendingAgain,
 } from "./recovery.ts";
-import type * as jobs from "./settle.ts";
-import { settleWithDependents } from "./settle.ts";
+import { type SettledWithDependents, settleWithDependents } from "./settle.ts";
 import type {
   AttemptRecord,
   Chunk,
   ClaimedJob,
   Cursor,
+  CycleResult,
   Enqueued,
   Extended,
   JobRecord,
-  JobsInTransaction,
-  JobsStore,
   JobStatements,
   LeaseFilter,
   ListFilter,
   NewJob,
+  Prune,
+  ReclaimExpired,
+  ReclaimFrom,
   Settled,
   Wanted,
 } from "./store.ts";
@@ -50,7 +64,10 @@ export const ENQUEUE_BATCH_MAX = 5_000;
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
 
-export class SqlJobs implements JobsStore {
+/** The public methods of the store alone, so that tests can provide others. */
+export type JobsStore = Pick<SqlJobs, keyof SqlJobs>;
+
+export class SqlJobs {
   readonly #db: Database;
   readonly #engine: Engine;
   readonly #statements: JobStatements;
@@ -63,72 +80,74 @@ export class SqlJobs implements JobsStore {
     this.#context = { engine: db.engine, hooks };
   }
 
+  /**
+   * Accepts jobs, all or none. If a live job of the same task, or an ended job that keeps its key, holds a job's key, the
+   * job is not added and the holder's id comes back. With `onConflict` the job replaces the holder, which must not be
+   * running, or the whole call is rejected with KeyTakenError. An id that exists is left as it is, so a call whose answer
+   * was lost can be repeated.
+   */
   async enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {
     if (news.length === 0) return [];
-    if (news.some(hasPolicy)) return this.#enqueueMinding(news);
+    if (news.some(hasPolicy)) {
+      const accepted = await this.#db.write(
+        () => enqueueWithPolicy(this.#context, news),
+        () => lookUpWithPolicy(this.#context, news),
+      );
+      this.#announce(accepted.hints);
+      return accepted.enqueued;
+    }
     const since = this.#engine.runtime.monotonic();
     const enqueued = await this.#db.write(
       () => this.#statements.insert(news),
       () => lookUpEnqueued(this.#statements, news),
     );
-    // Also those with a time: it may be in the past by the database's clock.
-    this.#hintPending(news.filter(({ start }) => inMsOf(start) === 0));
+    // Jobs with an instant count as pending too: it may be in the past by the database's clock.
+    const soon = news.filter(({ start }) => inMsOf(start) === 0);
+    this.#announcePending(soon.map(({ queue }) => queue));
     const delays = news.filter(({ start }) => start !== null).map(({ start }) => inMsOf(start));
-    this.#hintWaiting(delays, since);
+    this.#announceWaiting(delays, since);
     return enqueued;
   }
 
-  async #enqueueMinding(news: readonly NewJob[]): Promise<Enqueued[]> {
-    const { enqueued, hints } = await this.#db.write(
-      () => enqueueWithPolicy(this.#context, news),
-      () => lookUpWithPolicy(this.#context, news),
-    );
-    for (const hint of hints) this.#db.announce(hint);
-    return enqueued;
-  }
-
+  /**
+   * Takes up to `limit` pending jobs under leases for one worker: higher priority first, then the longest pending.
+   * Two claims never return the same job at the same epoch. The attempt is charged here.
+   */
   async claim(wanted: Wanted): Promise<ClaimedJob[]> {
-    const { claimed } = await this.#cycle([], wanted);
-    return claimed;
+    return (await this.#settleAndClaim([], wanted)).claimed;
   }
 
+  /**
+   * Ends attempts. Returns those whose fence was current, with the new status of the job: `failed` if the last attempt
+   * failed, and `cancelled`, whatever the outcome, if a cancel was requested.
+   */
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
-    const real = settlements.filter(({ id }) => this.#engine.mayBeId(id));
-    const alone = real.filter((settlement) => !concernsOthers(settlement));
-    const cared = await this.#settleWithCare(real.filter(concernsOthers));
-    if (alone.length === 0) return cared;
-    const since = this.#engine.runtime.monotonic();
-    const { settled } = await this.#cycle(alone, null);
-    this.#hintSettled(settled, { settlements: alone, since });
-    return [...cared, ...settled];
+    return (await this.#settleAndClaim(settlements, null)).settled;
   }
 
-  async settleAndClaim(
-    settlements: readonly Settlement[],
-    wanted: Wanted,
-  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
-    const real = settlements.filter(({ id }) => this.#engine.mayBeId(id));
-    const cared = await this.#settleWithCare(real.filter(concernsOthers));
-    const alone = real.filter((settlement) => !concernsOthers(settlement));
-    const since = this.#engine.runtime.monotonic();
-    const { settled, claimed } = await this.#cycle(alone, wanted);
-    this.#hintSettled(settled, { settlements: alone, since });
-    return { settled: [...cared, ...settled], claimed };
+  /** Settles, then claims, in one transaction: one commit for a whole cycle of a busy worker. */
+  settleAndClaim(settlements: readonly Settlement[], wanted: Wanted): Promise<CycleResult> {
+    return this.#settleAndClaim(settlements, wanted);
   }
 
+  /** Moves the end of leases to now + `leaseMs`, never backwards. Returns those whose fence was current, each once. */
   extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
     return extendAgain({ engine: this.#engine, statements: this.#statements }, fences, leaseMs);
   }
 
+  /** Hands jobs back uncharged: they are pending again at once. Returns those whose fence was current. */
   release(fences: readonly Fence[]): Promise<Settled[]> {
     return this.settle(fences.map((fence) => ({ ...fence, outcome: { kind: "released" } })));
   }
 
+  /**
+   * Ends attempts that completed their jobs inside user transactions. Jobs of committed transactions are done; for the
+   * others, the outcome counts. Returns those that are settled, without those whose transaction is still open.
+   */
   async settleCompleted(settlements: readonly Settlement[]): Promise<Settled[]> {
     const settled: Settled[] = [];
     for (const settlement of settlements) {
-      const lookUp = (): Promise<jobs.SettledWithDependents> =>
-        lookUpCompleted(this.#context, settlement);
+      const lookUp = () => lookUpCompleted(this.#context, settlement);
       try {
         settled.push(...this.#announceSettled(await this.#db.write(lookUp, lookUp)));
       } catch (error) {
@@ -138,101 +157,107 @@ export class SqlJobs implements JobsStore {
     return settled;
   }
 
-  /** Each by itself, as above. */
+  /**
+   * Ends attempts whose leases expired because the database did not answer. A lease that is still there is settled, or
+   * handed back uncharged if the worker gave the attempt up for the outage. If another worker reclaimed the lease and
+   * counted a crash, that crash is uncounted, unless the job has ended. After `OUTAGES_MAX` of these a job is charged.
+   */
   async settleOutages(reports: readonly OutageReport[]): Promise<Settled[]> {
-    const engine = this.#engine;
     const settled: Settled[] = [];
-    for (const report of reports.filter(({ id }) => engine.mayBeId(id))) {
-      const lookUp = (): Promise<jobs.SettledWithDependents> => lookUpOutage(this.#context, report);
-      const cared = await this.#db.write(lookUp, lookUp);
-      settled.push(...this.#announceSettled(cared));
+    for (const report of reports.filter(({ id }) => this.#engine.mayBeId(id))) {
+      const lookUp = () => lookUpOutage(this.#context, report);
+      settled.push(...this.#announceSettled(await this.#db.write(lookUp, lookUp)));
     }
     return settled;
   }
 
-  async reclaimExpired(chore: {
-    graceMs: number;
-    crashesMax: number;
-    limit: number;
-    spareLast?: boolean;
-    queue?: string;
-  }): Promise<Settled[]> {
+  /**
+   * Reclaims leases that expired more than `graceMs` ago. The crash is counted and recorded as an attempt. The job is
+   * retried, or fails if no attempt is left or it has crashed `crashesMax` workers.
+   */
+  async reclaimExpired(chore: ReclaimExpired): Promise<Settled[]> {
     return this.#announceSettled(await maintenance.reclaimExpired(this.#context, chore));
   }
 
-  async reclaimFrom(chore: {
-    workers: readonly string[];
-    crashesMax: number;
-    limit: number;
-  }): Promise<Settled[]> {
+  /** Reclaims all leases of dead workers, as `reclaimExpired` does. */
+  async reclaimFrom(chore: ReclaimFrom): Promise<Settled[]> {
     if (chore.workers.length === 0) return [];
     return this.#announceSettled(await maintenance.reclaimFrom(this.#context, chore));
   }
 
+  /** Makes due waiting jobs pending, longest due first. Returns how many. */
   async promoteDue(chore: { limit: number }): Promise<number> {
     const { moved, queues } = await maintenance.promoteDue(this.#context, chore.limit);
-    for (const queue of queues) this.#db.announce({ kind: "pending", queue });
+    this.#announcePending(queues);
     return moved;
   }
 
+  /** How long until there is a job to promote, and a lease to reclaim. */
   upcoming() {
     return maintenance.upcoming(this.#engine);
   }
 
+  /**
+   * Cancels a job in any state. A running job is marked, and its worker learns this with the next extension; the result
+   * is then `processing`. A finished job keeps its status. Null: the job does not exist. An operator's cancel writes an
+   * audit entry in the same transaction.
+   */
   async cancel(id: string, signature: OperatorEntry | null = null): Promise<Status | null> {
-    const engine = this.#engine;
-    if (!engine.mayBeId(id)) return null;
+    if (!this.#engine.mayBeId(id)) return null;
     const cancel = () => cancelling.cancel(this.#context, id, signature);
     const { status, queues } =
       signature === null
-        ? await this.#db.write(cancel, cancel) // twice is once
+        ? await this.#db.write(cancel, cancel) // idempotent
         : await actOrLookUp(this.#db, signature, cancel, async ({ newStatus }) => {
             return { status: newStatus as Status, from: null, queues: [] };
           });
-    for (const queue of queues) this.#db.announce({ kind: "pending", queue });
+    this.#announcePending(queues);
     if (status === "processing") this.#db.announce({ kind: "cancel" });
     if (status === "cancelled") this.#db.announce({ kind: "finished" });
     return status;
   }
 
+  /** Makes a failed or cancelled job pending again with `attempts` more attempts. Audited as `cancel` is. */
   async revive(
     id: string,
     attempts: number,
     signature: OperatorEntry | null = null,
   ): Promise<void> {
-    const engine = this.#engine;
-    if (!engine.mayBeId(id)) throw new JobNotFoundError({ id });
+    if (!this.#engine.mayBeId(id)) throw new JobNotFoundError({ id });
     const revive = () => cancelling.revive(this.#context, id, attempts, signature);
     const hints =
       signature === null
         ? await this.#db.write(revive, () => lookUpRevived(this.#context, id, attempts))
-        : await actOrLookUp(this.#db, signature, revive, () => pendingAgain(engine, id));
-    for (const hint of hints) this.#db.announce(hint);
+        : await actOrLookUp(this.#db, signature, revive, () => pendingAgain(this.#engine, id));
+    this.#announce(hints);
   }
 
+  /** The next jobs of a bulk walk, newest first. */
   lookAt(at: Cursor, limit: number) {
     return bulk.lookAt(this.#engine, at, limit);
   }
 
+  /** Revives jobs in one transaction, leaving out those that cannot be revived any more. */
   reviveAll(chunk: Chunk, attempts: number): Promise<readonly string[]> {
     return this.#changeAll(chunk, () => bulk.reviveAll(this.#context, chunk, attempts));
   }
 
+  /** Cancels jobs in one transaction, leaving out those that have ended. */
   async cancelAll(chunk: Chunk): Promise<readonly string[]> {
     const cancelled = await this.#changeAll(chunk, () => bulk.cancelAll(this.#context, chunk));
-    this.#db.announce({ kind: "cancel" });
-    this.#db.announce({ kind: "finished" });
+    this.#announce([{ kind: "cancel" }, { kind: "finished" }]);
     return cancelled;
   }
 
   async #changeAll(chunk: Chunk, act: () => Promise<bulk.Changed>): Promise<readonly string[]> {
     const lookUp = () => bulk.changedBefore(this.#engine, chunk, act);
     const { ids, hints } = await this.#db.write(act, lookUp);
-    for (const hint of hints) this.#db.announce(hint);
+    this.#announce(hints);
     return ids;
   }
 
-  async prune(chore: { keepMs: Record<FinalStatus, number>; limit: number }): Promise<number> {
+  /** Deletes jobs that finished longer ago than their status is kept. Returns how many; call again on a full batch. */
+  async prune(chore: Prune): Promise<number> {
     await this.#engine.dropPartitions(Math.max(...Object.values(chore.keepMs)));
     return maintenance.prune(this.#context, chore);
   }
@@ -241,29 +266,33 @@ export class SqlJobs implements JobsStore {
     return this.#engine.mayBeId(id) ? inspect.find(this.#engine, id) : null;
   }
 
+  /** The newest thousand attempts of a job, oldest first. */
   async attempts(id: string): Promise<AttemptRecord[]> {
     return this.#engine.mayBeId(id) ? inspect.attempts(this.#engine, id) : [];
   }
 
+  /** The finished ones of the given jobs, with their results. */
   findFinished(ids: readonly string[]) {
-    return inspect.findFinished(
-      this.#engine,
-      ids.filter((id) => this.#engine.mayBeId(id)),
-    );
+    const real = ids.filter((id) => this.#engine.mayBeId(id));
+    return inspect.findFinished(this.#engine, real);
   }
 
+  /** A page of jobs, newest first: pass the last id of one page as `before` of the next. */
   list(filter: ListFilter) {
     return inspect.listJobs(this.#engine, filter);
   }
 
+  /** The ids directly before and after each of these: they decide how short an id can be written. */
   neighbours(ids: readonly string[]) {
-    return neighbours(this.#engine, "job", ids);
+    return inspect.neighbours(this.#engine, "job", ids);
   }
 
+  /** Active leases, or expired ones that are not reclaimed yet. Ordered by id; `after` starts the next page. */
   leases(filter: LeaseFilter) {
     return inspect.leases(this.#engine, filter);
   }
 
+  /** The jobs of a worker that shall be cancelled. */
   cancelRequests(worker: string) {
     return inspect.cancelRequests(this.#engine, worker);
   }
@@ -276,93 +305,98 @@ export class SqlJobs implements JobsStore {
     return inspect.hasPending(this.#engine, queue);
   }
 
+  /** Jobs whose ids follow this one, in order. */
   after(filter: { after: string; limit: number }) {
-    return jobsAfter(this.#engine, filter);
+    return inspect.jobsAfter(this.#engine, filter);
   }
 
+  /** Jobs that ended at this instant or later, in order. */
   endedSince(filter: { at: number; limit: number }) {
-    return endedSince(this.#engine, filter);
+    return inspect.endedSince(this.#engine, filter);
   }
 
   in(joined: JoinedTransaction): JobsInTransaction {
-    return new SqlJobsInTransaction(this.#context, joined);
+    return new JobsInTransaction(this.#context, joined);
   }
 
-  #cycle(
+  async #settleAndClaim(
     settlements: readonly Settlement[],
     wanted: Wanted | null,
-  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+  ): Promise<CycleResult> {
     const engine = this.#engine;
     const statements = this.#statements;
-    const claiming =
-      wanted === null
-        ? null
-        : { ...wanted, claimId: Math.floor(engine.runtime.random() * CLAIM_IDS) };
-    return this.#db.write(
-      () => statements.settleAndClaim(settlements, claiming),
+    const real = settlements.filter(({ id }) => engine.mayBeId(id));
+    const before: Settled[] = [];
+    for (const settlement of real.filter(concernsOthers)) {
+      before.push(...(await this.#settleWithDependents(settlement)));
+    }
+    const alone = real.filter((settlement) => !concernsOthers(settlement));
+    if (alone.length === 0 && wanted === null) return { settled: before, claimed: [] };
+    const since = engine.runtime.monotonic();
+    const claimId = (): number => Math.floor(engine.runtime.random() * CLAIM_IDS);
+    const claiming = wanted === null ? null : { ...wanted, claimId: claimId() };
+    const { settled, claimed } = await this.#db.write(
+      () => statements.settleAndClaim(alone, claiming),
       async () => {
-        const turn = await lookUpTurn({ engine, statements }, settlements, claiming);
-        // A claim that never arrived says nothing about the queue: whoever made it should ask again.
-        if (turn.claimed.length === 0) this.#db.hint({ kind: "unknown" });
-        return turn;
+        const cycle = await lookUpCycle({ engine, statements }, alone, claiming);
+        // A claim that never arrived says nothing about the queue: the worker should claim again.
+        if (cycle.claimed.length === 0) this.#db.hint({ kind: "unknown" });
+        return cycle;
       },
     );
+    this.#hintSettled(settled, { settlements: alone, since });
+    return { settled: [...before, ...settled], claimed };
   }
 
-  async #settleWithCare(settlements: readonly Settlement[]): Promise<Settled[]> {
-    const settled: Settled[] = [];
-    for (const settlement of settlements) {
-      settled.push(...(await this.#settleAlone(settlement)));
-    }
-    return settled;
-  }
-
-  /** Each by itself: one that the database refuses does not stop the others. Its lease will run out. */
-  async #settleAlone(settlement: Settlement): Promise<Settled[]> {
+  /** Each by itself: one that the database refuses does not stop the others. Its lease will expire. */
+  async #settleWithDependents(settlement: Settlement): Promise<Settled[]> {
     const context = this.#context;
     const { outcome } = settlement;
     const waits = outcome.kind === "suspended" ? (outcome.waits ?? []) : [];
     for (const hook of waits.length === 0 ? [] : context.hooks) {
       await hook.beforeWait?.(context.engine, waits);
     }
-    const lookUp = (): Promise<jobs.SettledWithDependents> => lookUpSettled(context, settlement);
+    const lookUp = () => lookUpSettled(context, settlement);
     try {
-      const write = (): Promise<jobs.SettledWithDependents> =>
-        settleWithDependents(context, settlement);
-      const cared = this.#announceSettled(await this.#db.write(write, lookUp));
-      // Offered again after the rest of its batch failed, it has been settled before.
-      return cared.length > 0 ? cared : (await lookUp()).settled;
+      const settling = this.#db.write(() => settleWithDependents(context, settlement), lookUp);
+      const settled = this.#announceSettled(await settling);
+      // If the rest of its batch failed and it is offered again, it has been settled before.
+      return settled.length > 0 ? settled : (await lookUp()).settled;
     } catch (error) {
       if (error instanceof StoreRefusedError) return [];
       throw error;
     }
   }
 
-  #announceSettled({ settled, queues }: jobs.SettledWithDependents): Settled[] {
+  #announceSettled({ settled, queues }: SettledWithDependents): Settled[] {
     this.#hintSettled(settled);
-    for (const queue of queues) this.#db.announce({ kind: "pending", queue });
+    this.#announcePending(queues);
     return settled;
   }
 
-  #hintPending(rows: readonly { queue: string }[]): void {
-    for (const queue of new Set(rows.map((row) => row.queue)))
-      this.#db.announce({ kind: "pending", queue });
+  #announce(hints: readonly Hint[]): void {
+    for (const hint of hints) this.#db.announce(hint);
   }
 
-  /** `asked`: what these came of, which knows how long a job shall wait; without it nobody does. */
+  #announcePending(queues: readonly string[]): void {
+    for (const queue of new Set(queues)) this.#db.announce({ kind: "pending", queue });
+  }
+
+  /** `asked` tells how long each job waits; without it that is unknown. */
   #hintSettled(settled: readonly Settled[], asked?: Asked): void {
     if (settled.length === 0) return;
     this.#db.announce({ kind: "finished" });
-    this.#hintPending(settled.filter((row) => row.status === "pending"));
+    const pending = settled.filter(({ status }) => status === "pending");
+    this.#announcePending(pending.map(({ queue }) => queue));
     const later = new Set(settled.filter(({ dueAt }) => dueAt !== null).map(({ id }) => id));
     if (later.size === 0) return;
     const { settlements = [], since = 0 } = asked ?? {};
     const known = settlements.filter(({ id }) => later.has(id)).map(delayOf);
-    this.#hintWaiting(known.length < later.size ? [0] : known, since);
+    this.#announceWaiting(known.length < later.size ? [0] : known, since);
   }
 
-  /** Once for all of them: when the first will be due. Their time runs since the database was asked, at the earliest. */
-  #hintWaiting(delays: readonly number[], since: number): void {
+  /** One hint for all: when the first is due. Delays count from when the database was asked, at the earliest. */
+  #announceWaiting(delays: readonly number[], since: number): void {
     if (delays.length === 0) return;
     const inMs = Math.min(...delays) - (this.#engine.runtime.monotonic() - since);
     this.#db.announce(inMs > 0 ? { kind: "waiting", inMs } : { kind: "waiting" });
@@ -375,7 +409,7 @@ interface Asked {
   readonly since: number;
 }
 
-/** 0: at once, or nobody knows how long that is. */
+/** 0: at once, or after an unknown time. */
 function inMsOf(start: NewJob["start"]): number {
   return start !== null && "delayMs" in start ? Math.max(0, start.delayMs) : 0;
 }
@@ -384,7 +418,7 @@ function delayOf({ outcome }: Settlement): number {
   return outcome.kind === "retry" || outcome.kind === "suspended" ? (outcome.delayMs ?? 0) : 0;
 }
 
-/** Whether other jobs have to do with how an attempt ended: one that waits for its job, or an event it waits for. */
+/** Whether another job may wait for the end of this one, or this one is about to wait for an event. */
 function concernsOthers({ id, outcome }: Settlement): boolean {
   return isCalled(id) || (outcome.kind === "suspended" && outcome.waits !== undefined);
 }

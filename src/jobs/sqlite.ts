@@ -119,9 +119,9 @@ export class HotStatements {
     for (const settlement of settlements) {
       const lease = this.#takeLease(settlement, now);
       if (lease === null) continue;
-      const landing = nextRow(lease, settlement.outcome, now);
-      this.#put(landing);
-      settled.push(describe(lease, landing));
+      const destination = nextRow(lease, settlement.outcome, now);
+      this.#put(destination);
+      settled.push(describe(lease, destination));
     }
     return settled;
   }
@@ -245,10 +245,11 @@ export class HotStatements {
     };
   }
 
-  #put(landing: Destination): void {
-    const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts } = landing.row;
-    if (landing.table === "finished") {
-      const { status, worker, started_at, finished_at, result, error } = landing.row;
+  #put(destination: Destination): void {
+    const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts } =
+      destination.row;
+    if (destination.table === "finished") {
+      const { status, worker, started_at, finished_at, result, error } = destination.row;
       this.#sql.insertFinished.run(
         id,
         queue,
@@ -270,9 +271,10 @@ export class HotStatements {
       return;
     }
     const travels = [id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts];
-    if (landing.table === "ready") this.#sql.insertReady.run(...travels, landing.row.ready_at);
-    else this.#sql.insertWaiting.run(...travels, landing.row.status, landing.row.due_at);
-    this.#insertAttempt(landing.attempt);
+    if (destination.table === "ready")
+      this.#sql.insertReady.run(...travels, destination.row.ready_at);
+    else this.#sql.insertWaiting.run(...travels, destination.row.status, destination.row.due_at);
+    this.#insertAttempt(destination.attempt);
   }
 
   #insertAttempt(row: AttemptRow): void {

@@ -38,7 +38,8 @@ import {
   type Terms,
   termsHere,
 } from "../jobs/enqueue.ts";
-import type { FinishedRecord, JobsStore } from "../jobs/store.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
+import type { FinishedRecord } from "../jobs/store.ts";
 import { inSpan, type OpenSpan } from "../tracing/spans.ts";
 import { CallFailedError, EventTimeoutError, NotDoneError, SuspendedError } from "./errors.ts";
 import * as problems from "./problems.ts";

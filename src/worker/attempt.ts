@@ -35,7 +35,8 @@ import {
 import { NotSerializableError, TooLargeError } from "../core/value-errors.ts";
 import { unlessAborted } from "../core/wait.ts";
 import type { Database } from "../database/database.ts";
-import type { ClaimedJob, JobsStore } from "../jobs/store.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
+import type { ClaimedJob } from "../jobs/store.ts";
 import { ReportBuffer } from "../reports/buffer.ts";
 import type { ReportsStore } from "../reports/store.ts";
 import { Steps } from "../steps/context.ts";

@@ -13,7 +13,7 @@ import { Loop } from "../core/loop.ts";
 import { type Runtime, systemRuntime, type Timer } from "../core/runtime.ts";
 import type { Database } from "../database/database.ts";
 import type { StoreAddress } from "../database/engine.ts";
-import type { JobsStore } from "../jobs/store.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import type { HeartbeatWrite, WorkerVitals } from "../registry/worker-record.ts";
 import type { FromRenewer, LeaseRenewerThreadData, ToRenewer } from "./lease-renewer-thread.ts";

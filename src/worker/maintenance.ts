@@ -1,7 +1,8 @@
 /** The chores that keep jobs moving when nobody is looking: promote what is due, take back what was lost, prune. */
 import type { FinalStatus } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { JobsStore, Settled } from "../jobs/store.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
+import type { Settled } from "../jobs/store.ts";
 import type { LocksStore } from "../locks/store.ts";
 
 /** The parts of the store that are used here. */

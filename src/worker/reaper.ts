@@ -5,7 +5,7 @@
  * is seen to be gone works no more, and its jobs are taken back at once.
  */
 import type { Runtime } from "../core/runtime.ts";
-import type { JobsStore } from "../jobs/store.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
 import { isGone } from "../registry/process-identity.ts";
 import { endingOf, type WorkersStore } from "../registry/store.ts";
 import type { ClosedWorker, HeartbeatWrite, WorkerRecord } from "../registry/worker-record.ts";

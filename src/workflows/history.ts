@@ -12,7 +12,7 @@ import {
 import type { ItemEntry } from "../core/item.ts";
 import type { Status } from "../core/job.ts";
 import { attemptsOf, type AttemptView } from "../jobs/jobs.ts";
-import type { JobsStore } from "../jobs/store.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
 import { hashOf } from "./changes.ts";
 import type { StoredItem } from "./item-record.ts";
 import type { ItemsStore } from "./store.ts";

@@ -2,7 +2,7 @@
 import { StoreUnavailableError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { JobsStore } from "../jobs/store.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
 import {
   InvalidMoveError,
   ItemChangedError,

@@ -2,7 +2,8 @@
 import { deepEqual, equal } from "node:assert/strict";
 import type { Fence } from "../../src/core/job.ts";
 import { noGauge, type Runtime } from "../../src/core/runtime.ts";
-import type { JobsStore, NewJob } from "../../src/jobs/store.ts";
+import type { JobsStore } from "../../src/jobs/sql-jobs.ts";
+import type { NewJob } from "../../src/jobs/store.ts";
 import type { Store } from "../../src/app/store.ts";
 import { Model } from "./model.ts";
 

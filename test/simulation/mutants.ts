@@ -133,8 +133,8 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("a worker that was alive counts as crashed if another came first", {
     file: "jobs/outages.ts",
-    find: "return giveBack(engine, tx, report);",
-    put: "return cared;",
+    find: "return uncountCrash(engine, tx, report);",
+    put: "return settled;",
   }),
   mutant("a job that kills its workers is never put aside", {
     file: ROWS,
@@ -163,10 +163,10 @@ export const mutants: readonly Mutant[] = [
   ),
   mutant("a dead letter is moved in two transactions", {
     file: MAINTENANCE,
-    find: "const landings = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));",
+    find: "const destinations = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));",
     put: `await tx.script("commit");
   await tx.script("begin immediate");
-  const landings = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));`,
+  const destinations = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));`,
   }),
   mutant("a promotion does not take the row", {
     file: MAINTENANCE,

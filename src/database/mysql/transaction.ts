@@ -1,13 +1,13 @@
 /** A transaction for the shared SQL, statement by statement. */
-import type { Row, Taking, Transaction } from "../engine.ts";
+import { type Row, TABLES, type Taking, type Transaction } from "../engine.ts";
 import { type Compiler, nothing, sql, type Sql } from "../sql.ts";
 import { fill, filled, inGroups, insertRows, jsonList } from "./literals.ts";
 import { type Answer, changesOf, rowsOf } from "./session.ts";
 
-/** Sends statements that belong together and gives their answers. */
+/** Sends statements together and returns their answers. */
 export type Send = (statements: readonly string[]) => Promise<Answer[]>;
 
-/** How often rows are looked for of which others may have locked some. */
+/** How often it looks for rows of which others may have locked some. */
 const LOOKS_MAX = 8;
 
 export class SharedTransaction implements Transaction {
@@ -44,8 +44,8 @@ export class SharedTransaction implements Transaction {
   }
 
   /**
-   * Looks first, without a lock; then locks what it saw by its primary key and asks again. A search that locks takes
-   * whatever it passes over, and one by another index takes locks in an order that deadlocks with everybody else's.
+   * Looks first, without a lock; then locks what it saw by its primary key and checks again. A search that locks also
+   * locks the rows it passes over, and a search by another index locks in an order that deadlocks with other statements.
    */
   async take<T = Row>(from: Taking): Promise<T[]> {
     const { table, limit = Number.POSITIVE_INFINITY, skipLocked } = from;
@@ -56,7 +56,7 @@ export class SharedTransaction implements Transaction {
       const seen = from.ids?.map((id) => ({ id })) ?? (await this.#look(from, { passed, wanted }));
       taken.push(...(await this.#lock<T & { id: string }>(from, seen)));
       passed.push(...seen.map(({ id }) => id));
-      // What others have locked was not for us; there may be more behind it.
+      // Rows that others have locked are left to them; there may be more behind these.
       if (skipLocked !== true || from.ids !== undefined) break;
       if (seen.length < wanted || taken.length === limit) break;
     }
@@ -71,7 +71,7 @@ export class SharedTransaction implements Transaction {
     { passed, wanted }: { passed: readonly string[]; wanted: number },
   ): Promise<Place[]> {
     return this.all<Place>(sql`
-      select ${PLACES[table]}
+      select ${table === "ready" ? sql`id, queue, "rank", ready_at` : sql`id`}
         from ${TABLES[table]}
        where ${where}
              ${passed.length === 0 ? nothing : sql`and id not in (${passed})`}
@@ -87,7 +87,7 @@ export class SharedTransaction implements Transaction {
     return rows;
   }
 
-  /** What opens the transaction may go before them. */
+  /** The statements that open the transaction may be sent before these. */
   async #sendAll(queries: readonly Sql[]): Promise<Answer[]> {
     if (queries.length === 0) return [];
     return (await this.#send(queries.map((query) => this.#text(query)))).slice(-queries.length);
@@ -126,21 +126,7 @@ function atPlaces(table: Taking["table"], places: readonly Place[]): Sql {
     .reduce((either, place) => sql`${either} or ${place}`);
 }
 
-const TABLES = {
-  ready: sql`holdfast.ready`,
-  waiting: sql`holdfast.waiting`,
-  lease: sql`holdfast.lease`,
-  finished: sql`holdfast.finished`,
-};
-
-const PLACES = {
-  ready: sql`id, queue, "rank", ready_at`,
-  waiting: sql`id`,
-  lease: sql`id`,
-  finished: sql`id`,
-};
-
-/** A DELETE of one table takes no hint of an index; joined to the list of ids, it looks up one id after the other. */
+/** A DELETE of one table takes no index hint; joined to the list of ids, it looks up one id after the other. */
 export function deletion(table: Taking["table"], ids: readonly string[]): string {
   const index = table === "ready" ? "by_id" : "primary";
   const listed = "json_table(?, '$[*]' columns (id char(36) character set ascii path '$')) i";

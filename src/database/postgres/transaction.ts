@@ -1,6 +1,6 @@
 /** A transaction for the shared SQL, on a connection of ours or of the user's. */
 import type { UserTransaction } from "../../core/task.ts";
-import type { Hint, Row, Taking, Transaction } from "../engine.ts";
+import { type Hint, type Row, TABLES, type Taking, type Transaction } from "../engine.ts";
 import { noteOf } from "../notify.ts";
 import { inTurn, nothing, type Sql, sql } from "../sql.ts";
 import { asTheyAre } from "../user-errors.ts";
@@ -92,18 +92,9 @@ export function sendIn(tx: unknown, store: string): Send {
   };
 }
 
-// How rows are removed on PostgreSQL, so that whoever gets a row is the only one who does.
-
-const TABLES = {
-  ready: sql`holdfast.ready`,
-  waiting: sql`holdfast.waiting`,
-  lease: sql`holdfast.lease`,
-  finished: sql`holdfast.finished`,
-};
-
 /**
- * Rows that SKIP LOCKED took are found again by where they stand; `finished` is several tables, where that says nothing,
- * but its rows never change. Otherwise the condition stands in the DELETE and is asked again under the row's lock.
+ * Rows that SKIP LOCKED took are found again by their ctid. `finished` is partitioned, so its ctids are not unique, but
+ * its rows never change. Otherwise the condition is in the DELETE and is checked again under the row's lock.
  */
 function take({ table, where, orderBy, limit, skipLocked }: Taking): Sql {
   const from = TABLES[table];

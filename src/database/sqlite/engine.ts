@@ -9,7 +9,16 @@ import { DatabaseSync } from "node:sqlite";
 import { InvalidArgumentError, StoreBusyError, StoreUnavailableError } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import type { UserTransaction } from "../../core/task.ts";
-import type { Change, Engine, Hint, Put, Row, Taking, Transaction } from "../engine.ts";
+import {
+  type Change,
+  type Engine,
+  type Hint,
+  type Put,
+  type Row,
+  TABLES,
+  type Taking,
+  type Transaction,
+} from "../engine.ts";
 import { sqliteDialect, sqliteMigrations } from "../migrations/history.ts";
 import type { Load } from "../pool-stats.ts";
 import { columnList, Compiler, inTurn, nothing, sql, type Sql, type SqlValue } from "../sql.ts";
@@ -311,13 +320,6 @@ function insertionOf(table: string, row: Row): string {
   const marks = columns.map(() => "?").join(", ");
   return `insert into holdfast_${table} (${columns.join(", ")}) values (${marks})`;
 }
-
-const TABLES = {
-  ready: sql`holdfast.ready`,
-  waiting: sql`holdfast.waiting`,
-  lease: sql`holdfast.lease`,
-  finished: sql`holdfast.finished`,
-};
 
 /** What keeps a file from being made, SQLite says better. */
 function createPrivately(path: string): void {

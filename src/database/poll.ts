@@ -25,7 +25,7 @@ export class Poll {
   }
 
   /** Something happened: more may follow soon. */
-  stir(): void {
+  pollSoon(): void {
     if (this.#paused || this.#pauseMs === POLL_MS_MIN) return;
     this.#pauseMs = POLL_MS_MIN;
     this.#wait();

@@ -1,12 +1,12 @@
 /**
  * The hot statements on MySQL and MariaDB.
  *
- * Plain texts in one object, so that a test can plant a bug in one of them and see itself fail.
+ * Plain texts in one object, so that a test can plant a bug in one of them.
  *
- * On a small or freshly filled table the optimizer likes to read everything, and a statement that locks what it reads
- * then waits for rows of others, or deadlocks with them. So every statement that locks says how its rows are found: by
- * FORCE INDEX in a SELECT or UPDATE. A DELETE of one table takes no such hint; joined to a list of ids with
- * STRAIGHT_JOIN, it looks up one id after the other.
+ * On a small or freshly filled table the optimizer prefers to read everything, and a statement that locks what it reads
+ * then waits for rows of other transactions, or deadlocks with them. So every statement that locks names the index: with
+ * FORCE INDEX in a SELECT or UPDATE. A DELETE of one table takes no index hint; joined to a list of ids with STRAIGHT_JOIN,
+ * it looks up one id after the other.
  */
 
 /** The ids of a JSON array as a table. */
@@ -18,7 +18,7 @@ const LEASE = `
            l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, l.crashes, l.max_attempts,
            l.locked_by, l.locked_until, l.claimed_at, l.cancel_requested_at`;
 
-/** MySQL wants to hear that the list of ids is not to be locked. MariaDB knows, and takes this for a comment. */
+/** MySQL would also try to lock the list of ids. MariaDB does not, and reads this as a comment. */
 const OF_LEASES = "/*!80017 of l */";
 
 export const statements = {
@@ -38,32 +38,31 @@ export const statements = {
     insert into holdfast_job_trace (job_id, traceparent, tracestate)
     values ?`,
 
-  /** Which of these ids are taken. */
   findJobs: `
     select j.id
       from ${IDS} i
       straight_join holdfast_job j force index (primary) on j.id = i.id`,
 
-  /** Who holds these keys, as far as anybody can see. */
+  /** The committed holders of these keys. */
   findKeys: `
     select task, job_key, job_id
       from holdfast_job_key k force index (primary)
      where ?`,
 
-  /** A key that somebody holds stays with them. Waits for whoever is about to take it or to let it go. */
+  /** A held key stays with its holder. Waits for transactions that are about to take or release it. */
   insertKeys: `
     insert into holdfast_job_key (task, job_key, job_id)
     values ?
     on duplicate key update job_id = job_id`,
 
-  /** Who holds these keys for certain: the rows were locked when we tried to insert them. */
+  /** The definite holders of these keys: the insert has locked the rows. */
   lockKeys: `
     select task, job_key, job_id
       from holdfast_job_key k force index (primary)
      where ?
        for update`,
 
-  /** Who has ended and keeps these keys. */
+  /** Ended jobs that keep these keys. */
   findKept: `
     select k.task, k.job_key, k.job_id
       from holdfast_kept_key k force index (primary)
@@ -81,7 +80,7 @@ export const statements = {
       from ${IDS} i
       straight_join holdfast_job_key k force index (by_job) on k.job_id = i.id`,
 
-  /** Whoever closes the worker's row waits for this claim, or this claim sees that it is closed. */
+  /** A transaction that closes the worker's row waits for this claim, or this claim sees the closed row. */
   guard: `
     select id
       from holdfast_worker force index (primary)
@@ -96,7 +95,7 @@ export const statements = {
      where queue = ? ?
      limit 1`,
 
-  /** What a claim would find, without taking it from others. */
+  /** What a claim would find, without locks. */
   peek: `
     select id, queue, "rank", ready_at
       from holdfast_ready force index (primary)
@@ -104,7 +103,7 @@ export const statements = {
      order by "rank", ready_at, id
      limit ?`,
 
-  /** In claim order by the primary key: it reads as many rows as it returns (and those of tasks not asked for). */
+  /** In claim order by the primary key: it reads only the rows it returns, and those of other tasks. */
   lockReady: `
     select ${JOB_COLUMNS}, ready_at
       from holdfast_ready force index (primary)
@@ -118,7 +117,7 @@ export const statements = {
       from ${IDS} i
       straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
 
-  /** Claimed jobs go from one table to the other inside the server: their rows are locked, so nobody changes them. */
+  /** Claimed jobs are copied inside the server: their rows are locked, so they cannot change in between. */
   copyToLease: `
     insert into holdfast_lease
            (${JOB_COLUMNS}, locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
@@ -132,14 +131,14 @@ export const statements = {
       from ${IDS} i
       straight_join holdfast_job j force index (primary) on j.id = i.id`,
 
-  /** The fence is compared under these locks. In the order of the ids given, which is the same for everybody. */
+  /** The fence is compared under these locks, which are taken in the order of the given ids. */
   lockLeases: `
     select ${LEASE}
       from ${IDS} i
       straight_join holdfast_lease l force index (primary) on l.id = i.id
        for update ${OF_LEASES}`,
 
-  /** The same for jobs that are done and left no result, which is most of them. */
+  /** Only for jobs that are done without a result, which is most of them. */
   copyToFinished: `
     insert into holdfast_finished
            (${JOB_COLUMNS}, status, worker, started_at, finished_at)
@@ -153,14 +152,14 @@ export const statements = {
       from ${IDS} i
       straight_join holdfast_lease l force index (primary) on l.id = i.id`,
 
-  /** Leases that somebody is moving at this moment are passed over. */
+  /** Passes over leases that another transaction has locked. */
   lockFreeLeases: `
     select ${LEASE}
       from ${IDS} i
       straight_join holdfast_lease l force index (primary) on l.id = i.id
        for update ${OF_LEASES} skip locked`,
 
-  /** As they are, whoever has them locked. */
+  /** Without waiting for locks. */
   seeLeases: `
     select ${LEASE}
       from ${IDS} i

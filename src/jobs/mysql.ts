@@ -1,4 +1,9 @@
-/** Jobs on their way from `ready` into leases. */
+/**
+ * Settle, claim and extend on MySQL and MariaDB.
+ *
+ * A cycle on one queue is two round trips: the first locks the leases to settle and the jobs to claim, the second moves
+ * them all and commits. In between, the fences are compared here, under the locks.
+ */
 import type { Fence, Settlement } from "../core/job.ts";
 import { asRow } from "../database/engine.ts";
 import type { MysqlEngine } from "../database/mysql/engine.ts";
@@ -13,35 +18,30 @@ import {
 } from "../database/mysql/literals.ts";
 import { allRows, type Answer, numberIn } from "../database/mysql/session.ts";
 import type { Exchange, Sessions } from "../database/mysql/sessions.ts";
-import { Insertion } from "./mysql-insert.ts";
+import { insertJobs } from "./mysql-insert.ts";
 import { statements } from "./mysql-statements.ts";
-import { type Destination, type LeaseRow, nextRow } from "./rows.ts";
+import { type Destination, type JobValues, type LeaseRow, nextRow } from "./rows.ts";
 import { settled as describe } from "./settle.ts";
-import type { ClaimedJob, Claiming, Extended, JobStatements, Settled, Wanted } from "./store.ts";
+import type {
+  ClaimedJob,
+  Claiming,
+  CycleResult,
+  Enqueued,
+  Extended,
+  JobStatements,
+  NewJob,
+  Settled,
+  Wanted,
+} from "./store.ts";
 
-/** How often a claim looks again that found nothing where something is: whoever had it locked may have let it go. */
+/** Looks of a claim that finds only locked jobs: another transaction may have released them in the meantime. */
 const ROUNDS_MAX = 3;
 
-/** A row of `ready`, in the order of the columns of `lockReady`. */
-type Pending = [
-  id: string,
-  queue: string,
-  task: string,
-  rank: number,
-  jobKey: string | null,
-  epoch: number,
-  attempts: number,
-  crashes: number,
-  maxAttempts: number,
-  readyAt: number,
-];
+/** A row of `lockReady`. */
+type Pending = [...job: JobValues, readyAt: number];
 
 /** A row of `peek`. */
 type Peeked = [id: string, queue: string, rank: number, readyAt: number];
-
-function anyPending({ queues, tasks }: Wanted): string[] {
-  return queuesOf({ queues }).map((queue) => fill(statements.anyPending, queue, ofTasks(tasks)));
-}
 
 function lockReady(queue: string, { tasks }: Wanted, limit: number): string {
   return fill(statements.lockReady, queue, ofTasks(tasks), limit);
@@ -52,8 +52,8 @@ function ofTasks(tasks: readonly string[] | null): RawSql {
 }
 
 /**
- * What a claim says first. Of one queue it locks jobs at once. Of several it looks how many each has of those that come
- * first: only these are locked, because a job that is locked and then left alone looks taken to everybody else.
+ * The first statements of a claim. From one queue it locks jobs at once. From several it first counts how many of the next
+ * jobs each has, and locks only these: a job that is locked but not claimed looks taken to other workers.
  */
 function firstLook(wanted: Wanted): string[] {
   const [queue, ...others] = queuesOf(wanted);
@@ -61,7 +61,7 @@ function firstLook(wanted: Wanted): string[] {
   return others.length === 0 ? [lockReady(queue, wanted, wanted.limit)] : peeks(wanted);
 }
 
-/** Locks the jobs to claim, beginning with what the first look has shown. */
+/** Locks the jobs to claim, starting with those of the first look. */
 async function pick(
   exchange: Exchange,
   wanted: Wanted,
@@ -79,7 +79,7 @@ async function pick(
   return alone ? picked : picked.toSorted(inClaimOrder);
 }
 
-/** Locks each queue's share. What others took of it is made up for by any queue that has more. */
+/** Locks each queue's share. Any queue that has more makes up for jobs that other workers took. */
 async function lockShares(
   exchange: Exchange,
   wanted: Wanted,
@@ -90,7 +90,7 @@ async function lockShares(
   for (const queue of queuesOf(wanted)) {
     const missing = expected - picked.length;
     if (missing === 0) break;
-    // What is locked here already is found again, and something new may have come before it.
+    // Jobs that are locked here already are found again, and new jobs may come before them.
     const ours = new Set(picked.filter((row) => row[1] === queue).map(([id]) => id));
     const again = await lockEach(exchange, wanted, new Map([[queue, ours.size + missing]]));
     picked.push(...again.filter(([id]) => !ours.has(id)).slice(0, missing));
@@ -129,7 +129,7 @@ function sharesIn(answers: readonly Answer[], limit: number): Map<string, number
   return shares;
 }
 
-function queuesOf({ queues }: Pick<Wanted, "queues">): string[] {
+function queuesOf({ queues }: Wanted): string[] {
   return [...new Set(queues)];
 }
 
@@ -141,7 +141,7 @@ function inClaimOrder(a: Pending, b: Pending): number {
   return a[3] - b[3] || a[9] - b[9] || (a[0] < b[0] ? -1 : 1);
 }
 
-/** Moves what was picked under leases and commits, together with whatever else was gathered. */
+/** Moves the picked jobs under leases and commits, together with the other statements of the exchange. */
 async function claim(
   exchange: Exchange,
   { worker, leaseMs, claimId }: Claiming,
@@ -163,7 +163,7 @@ async function claim(
   return picked.flatMap((row) => {
     const [id, queue, task, rank, , epoch, attempts, crashes, maxAttempts, readyAt] = row;
     const job = jobs.get(id);
-    if (job === undefined) return []; // somebody deleted it by hand: its lease will run out
+    if (job === undefined) return []; // deleted by hand: its lease will expire
     return [
       {
         id,
@@ -184,44 +184,23 @@ async function claim(
   });
 }
 
-// Settle, claim and extend on MySQL and MariaDB.
-//
-// A turn of one queue is two round trips: one that locks the leases to settle and the jobs to claim, one that moves
-// them all and commits. In between, the fences are compared here, under the locks.
-
-interface Turn {
-  readonly settled: Settled[];
-  readonly claimed: ClaimedJob[];
-}
-
-export function mysqlStatements(engine: MysqlEngine): JobStatements {
-  const insertion = new Insertion(engine.main, () => engine.nowText());
-  const hot = new HotVerbs(engine.reserved, () => `select ${engine.nowText()}`);
-  return {
-    insert(jobs) {
-      engine.stir();
-      return insertion.insert(jobs);
-    },
-    async settleAndClaim(settlements, wanted) {
-      const turn = await hot.settleAndClaim(settlements, wanted);
-      if (turn.claimed.length > 0) engine.stir();
-      return turn;
-    },
-    extend: (fences, leaseMs) => hot.extend(fences, leaseMs),
-  };
-}
-
-class HotVerbs {
+export class MysqlStatements implements JobStatements {
+  readonly #engine: MysqlEngine;
   readonly #sessions: Sessions;
-  /** The clock of the database, as a statement. */
-  readonly #readNow: () => string;
 
-  constructor(sessions: Sessions, readNow: () => string) {
-    this.#sessions = sessions;
-    this.#readNow = readNow;
+  constructor(engine: MysqlEngine) {
+    this.#engine = engine;
+    this.#sessions = engine.reserved;
   }
 
-  async settleAndClaim(settlements: readonly Settlement[], wanted: Claiming | null): Promise<Turn> {
+  insert(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    return insertJobs(this.#engine, jobs);
+  }
+
+  async settleAndClaim(
+    settlements: readonly Settlement[],
+    wanted: Claiming | null,
+  ): Promise<CycleResult> {
     const claiming = wanted === null || wanted.tasks?.length === 0 ? null : wanted;
     // An idle worker looks with one read: no transaction, no locks.
     const idle = settlements.length === 0 && !(await this.#anyPending(claiming));
@@ -234,7 +213,7 @@ class HotVerbs {
     const known = new Set(extended.map(({ id }) => id));
     const missing = fences.filter(({ id }) => !known.has(id));
     if (missing.length === 0) return extended;
-    // Most of these are lost. But whoever marks a lease for cancelling, say, locks it for a moment, and it is still ours.
+    // Most of these are lost. But a cancel, for example, locks a lease for a moment, and the lease is still ours.
     const ours = await this.#stillOurs(missing);
     if (ours.length === 0) return extended;
     return [...extended, ...(await this.#extend(ours, leaseMs, statements.lockLeases))];
@@ -242,27 +221,34 @@ class HotVerbs {
 
   async #anyPending(wanted: Claiming | null): Promise<boolean> {
     if (wanted === null) return false;
-    const answers = await this.#sessions.read(anyPending(wanted), "arrays");
-    return allRows(answers).length > 0;
+    const tasks = ofTasks(wanted.tasks);
+    const looks = queuesOf(wanted).map((queue) => fill(statements.anyPending, queue, tasks));
+    return allRows(await this.#sessions.read(looks, "arrays")).length > 0;
+  }
+
+  /** The statement that reads the database's clock. */
+  #readNow(): string {
+    return `select ${this.#engine.nowText()}`;
   }
 
   async #cycle(
     exchange: Exchange,
     settlements: readonly Settlement[],
     wanted: Claiming | null,
-  ): Promise<Turn> {
+  ): Promise<CycleResult> {
     const nowAt = exchange.add(this.#readNow());
     const leasesAt = exchange.add(...aboutLeases(statements.lockLeases, settlements));
-    // What is handed back in this turn may be claimed again in it; then claiming has to wait for settling.
+    // Jobs that are handed back in this cycle may be claimed again in it; then settling comes first.
     const handsBack = settlements.some(({ outcome }) => outcome.kind === "released");
     const look = wanted === null ? [] : firstLook(wanted);
     const lookAt = exchange.add(...(handsBack ? [] : look));
-    const guardAt = exchange.add(...guardOf(wanted));
+    const guarded = wanted?.guarded === true;
+    const guardAt = exchange.add(...(guarded ? [fill(statements.guard, wanted.worker)] : []));
     const answers = await exchange.send("arrays");
     const now = numberIn(answers[nowAt]) as number;
     const rows = allRows<Locked>(answers.slice(leasesAt, lookAt));
     const settled = settle(exchange, settlements, { rows, now });
-    const isEvicted = wanted?.guarded === true && allRows(answers.slice(guardAt)).length === 0;
+    const isEvicted = guarded && allRows(answers.slice(guardAt)).length === 0;
     if (wanted === null || isEvicted) return { settled, claimed: [] };
     const looked = handsBack ? await sendLast(exchange, look) : answers.slice(lookAt, guardAt);
     const picked = await pick(exchange, wanted, looked);
@@ -283,49 +269,37 @@ class HotVerbs {
     });
   }
 
-  /** By what is committed, whoever has the rows locked. */
+  /** By what is committed, without waiting for locks. */
   async #stillOurs(fences: readonly Fence[]): Promise<Fence[]> {
     const answers = await this.#sessions.read(aboutLeases(statements.seeLeases, fences), "arrays");
     return current(fences, allRows<Locked>(answers)).map(({ fence }) => fence);
   }
 }
 
-function guardOf(wanted: Claiming | null): string[] {
-  return wanted?.guarded === true ? [fill(statements.guard, wanted.worker)] : [];
-}
-
-/** Sends what was gathered and these; their answers come back. */
+/** Sends the gathered statements and these; returns the answers of these. */
 async function sendLast(exchange: Exchange, texts: readonly string[]): Promise<Answer[]> {
   const at = exchange.add(...texts);
   return (await exchange.send("arrays")).slice(at);
 }
 
-// Leases under lock: ended by settling, or moved on by extending. The fence is compared here, and only here.
+// Leases under lock, to settle or to extend. The fence is compared here, and only here.
 
-/** A row of `lockLeases`, in the order of its columns. */
+/** A row of `lockLeases`. */
 type Locked = [
-  id: string,
-  queue: string,
-  task: string,
-  rank: number,
-  jobKey: string | null,
-  epoch: number,
-  attempts: number,
-  crashes: number,
-  maxAttempts: number,
+  ...job: JobValues,
   lockedBy: string,
   lockedUntil: number,
   claimedAt: number,
   cancelRequestedAt: number | null,
 ];
 
-/** Statements about the leases of these fences. Ids go out sorted: all who lock several rows lock them in one order. */
+/** Statements about the leases of these fences. The ids are sorted, so that all transactions lock rows in one order. */
 function aboutLeases(text: string, fences: readonly Fence[]): string[] {
   const ids = [...new Set(fences.map(({ id }) => id))].toSorted();
   return [...inGroups(ids)].map((group) => fill(text, jsonList(group)));
 }
 
-/** Pairs every fence that is still current with its lease. Whoever says it twice is heard once. */
+/** Pairs every current fence with its lease. A fence that is given twice counts once. */
 function current<F extends Fence>(
   fences: readonly F[],
   rows: readonly Locked[],
@@ -342,28 +316,13 @@ function current<F extends Fence>(
 }
 
 function leaseRow(row: Locked): LeaseRow {
-  const [id, queue, task, rank, key, epoch, attempts, crashes, maxAttempts, ...own] = row;
-  const [lockedBy, lockedUntil, claimedAt, cancelRequestedAt] = own;
-  return {
-    id,
-    queue,
-    task,
-    rank,
-    job_key: key,
-    epoch,
-    attempts,
-    crashes,
-    max_attempts: maxAttempts,
-    locked_by: lockedBy,
-    locked_until: lockedUntil,
-    claimed_at: claimedAt,
-    heartbeat_at: claimedAt,
-    cancel_requested_at: cancelRequestedAt,
-    claim_id: null,
-  };
+  const [id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ...own] = row;
+  const [locked_by, locked_until, claimed_at, cancel_requested_at] = own;
+  const job = { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts };
+  return { ...job, locked_by, locked_until, claimed_at, cancel_requested_at };
 }
 
-/** Adds what ends the attempts whose fences are still current, and tells which they are. */
+/** Adds the statements that end the attempts whose fences are current, and returns these attempts. */
 function settle(
   exchange: Exchange,
   settlements: readonly Settlement[],
@@ -373,15 +332,12 @@ function settle(
     lease,
     destination: nextRow(lease, fence.outcome, now),
   }));
-  move(
-    exchange,
-    ours.map(({ destination }) => destination),
-    now,
-  );
+  const destinations = ours.map(({ destination }) => destination);
+  move(exchange, destinations, now);
   return ours.map(({ lease, destination }) => describe(lease, destination));
 }
 
-/** A lease goes before its job enters another table: there, no row may stand for a job that a worker seems to hold. */
+/** Deletes a lease before its job enters another table: a trigger refuses a second row of a leased job. */
 function move(exchange: Exchange, destinations: readonly Destination[], now: number): void {
   for (const group of inGroups(idsOf(destinations.filter(isPlain)))) {
     exchange.add(fill(statements.copyToFinished, now, jsonList(group)));
@@ -412,7 +368,7 @@ function move(exchange: Exchange, destinations: readonly Destination[], now: num
   }
 }
 
-/** Done, and nothing to tell about it. */
+/** Done, without a result. */
 function isPlain({ table, row }: Destination): boolean {
   return table === "finished" && row.status === "done" && row.result === null;
 }
@@ -421,7 +377,7 @@ function idsOf(destinations: readonly Destination[]): string[] {
   return destinations.map(({ row }) => row.id);
 }
 
-/** Adds what moves the ends of the leases whose fences are still current, and tells which they are. */
+/** Adds the statements that extend the leases whose fences are current, and returns these leases. */
 function extend(
   exchange: Exchange,
   fences: readonly Fence[],

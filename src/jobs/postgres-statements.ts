@@ -1,21 +1,20 @@
 /**
- * The hot statements on PostgreSQL: each verb is one statement, so one round trip and one commit.
+ * The hot statements on PostgreSQL: each operation is one statement, so one round trip and one commit.
  *
- * What holds for all of them: rows of a batch are found by `id = any(…)`, which stays an index scan whatever the planner
- * believes about the size of the batch; a fence stands in the DELETE's or the lock's own condition, where it is checked
- * again under the row's lock; `ctid` is used only for rows that SKIP LOCKED has locked, because anybody else's
- * update would have moved them.
+ * In all of them, rows of a batch are found by `id = any(…)`, which stays an index scan whatever batch size the planner
+ * assumes. A fence is part of the condition of the DELETE or the lock, so it is checked again under the row's lock. `ctid` is
+ * used only for rows that SKIP LOCKED has locked, because an update by another transaction would have moved them.
  *
- * Plain texts in one object, so that a test can plant a bug in one of them and see itself fail.
+ * Plain texts in one object, so that a test can plant a bug in one of them.
  */
 
-/** Milliseconds by the database's clock when the statement arrived. In tests the clock is a parameter. */
+/** The database's clock in milliseconds, when the statement arrived. Tests pass the time as a parameter. */
 export const clock = (parameter: string): string =>
   `coalesce(${parameter}::bigint, (extract(epoch from statement_timestamp()) * 1000)::bigint)`;
 
 /**
- * What all jobs of a batch have in common is sent once: shorter lists are filled up from their first. Payloads are one
- * text: a list would have to be searched for quotes, by the driver and again by the server.
+ * Values that all jobs of a batch share are sent once: shorter lists are filled up with their first value. Payloads are one
+ * text: in a list, the driver and then the server would search each for quotes.
  */
 const JOBS = `
   select i.id, coalesce(i.queue, ($3::text[])[1]) as queue, coalesce(i.task, ($4::text[])[1]) as task,
@@ -46,7 +45,7 @@ const INSERT_READY = `
     from input
    where due_at <= now`;
 
-/** The leases whose fence is shown. The list of pairs is hashed once: a join could become a scan of the table. */
+/** The leases whose fence is current. The list of pairs is hashed once: a join could become a scan of the table. */
 const FENCED = `
          id = any($1::uuid[])
      and locked_by = $2
@@ -58,7 +57,7 @@ const TAKE_LEASES = `
    where ${FENCED}
   returning *`;
 
-/** A cancel that was asked for wins over a job that was done. */
+/** A requested cancel wins over done. */
 const FINISH = `
   insert into holdfast.finished
          (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
@@ -95,7 +94,7 @@ const LEASE = `
     from taken, clock c`;
 
 /**
- * The whole answer of a turn is one row of two texts: of a thousand rows, the driver's work would be half of the cost.
+ * The whole answer of a cycle is one row of two texts: reading a thousand rows in the driver would be half of the cost.
  * No name and no JSON contains these two characters.
  */
 export const FIELD = "\u001F";
@@ -108,7 +107,7 @@ const CLAIMED = `
     from taken t
     join holdfast.job j on j.id = t.id`;
 
-/** What was settled; nothing but an empty text, if it is all of it and whoever asks knows the rest. */
+/** The settled jobs; an empty text if all were settled and the caller knows their columns. */
 const settled = (known: string): string => `
   case when ${known} and (select count(*) - count(cancel_requested_at) = cardinality($1::uuid[]) from ours)
        then ''
@@ -122,7 +121,7 @@ select ${settled("$11::boolean")} as settled,
        (${CLAIMED}) as claimed,
        (select now from clock) + $9::bigint as locked_until`;
 
-/** By the primary key's own order: it reads as many rows as it takes (and those of tasks not asked for). */
+/** In the order of the primary key: it reads only the rows it takes, and those of other tasks. */
 const TAKE_FROM_ONE = `
   delete from holdfast.ready
    where ctid = any(array(select ctid
@@ -134,7 +133,7 @@ const TAKE_FROM_ONE = `
                              for update skip locked))
   returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at`;
 
-/** One index range a queue, then the first of all: ordering across queues in the index scan would sort the backlog. */
+/** One index range per queue, then the first of all: ordering across queues in one scan would sort the backlog. */
 const TAKE_FROM_SEVERAL = `
   delete from holdfast.ready
    where ctid = any(array(select p.ctid
@@ -160,10 +159,7 @@ leased as (${LEASE}
 )
 ${answer}`;
 
-/**
- * By id, not by where the row stands: whoever asked to cancel the job may have moved it between our snapshot and our
- * lock.
- */
+/** By id, not by ctid: a cancel may have moved the row between our snapshot and our lock. */
 const extend = (whenLocked: string): string => `
 with clock as materialized (select ${clock("$4")} as now),
 ours as (
@@ -179,7 +175,7 @@ update holdfast.lease
 returning id, epoch, locked_until, cancel_requested_at is not null`;
 
 export const statements = {
-  /** All of them are new, or it fails as a whole. */
+  /** Fails as a whole if a job exists. */
   insert: `
 with input as materialized (${JOBS}
 ),
@@ -189,7 +185,7 @@ later as (${INSERT_WAITING}
 )
 ${INSERT_READY}`,
 
-  /** The same, with the traces of those that have one. */
+  /** The same, with traces. */
   insertTraced: `
 with input as materialized (${JOBS}
 ),
@@ -204,7 +200,7 @@ traced as (
 )
 ${INSERT_READY}`,
 
-  /** Leaves alone what is there already, and returns what was added. */
+  /** Leaves existing jobs alone, and returns the added ones. */
   insertNew: `
 with input as materialized (
   select n.*
@@ -224,7 +220,7 @@ select id
   from holdfast.job
  where id = any($1::uuid[])`,
 
-  /** In one order for everybody, so that two batches with the same keys do not wait for each other in a circle. */
+  /** In one global order, so that two batches with the same keys do not deadlock. */
   insertKeys: `
 insert into holdfast.job_key (task, job_key, job_id)
 select k.task, k.job_key, k.job_id
@@ -232,7 +228,7 @@ select k.task, k.job_key, k.job_id
  order by k.task, k.job_key, k.place
     on conflict do nothing`,
 
-  /** Who holds these keys, and who has ended and keeps one. After the insert: nobody takes a key of ours meanwhile. */
+  /** The holders of these keys, and ended jobs that keep one. Runs after the insert, so no other job can take a key of ours. */
   keyHolders: `
 select k.task, k.job_key, k.job_id,
        (select f.id
@@ -271,7 +267,7 @@ select ${settled("$6::boolean")} as settled, null as claimed, null as locked_unt
 
   takeLeases: TAKE_LEASES.trim(),
 
-  /** Whoever closes the worker's row waits for this claim, or this claim sees that it is closed. */
+  /** A transaction that closes the worker's row waits for this claim, or this claim sees the closed row. */
   guard: `
 select id
   from holdfast.worker
@@ -279,10 +275,10 @@ select id
    and status in ('starting', 'running')
    for share`,
 
-  /** Passes over leases that somebody is writing to at this moment, so that nobody waits in a circle. */
+  /** Passes over leases that another transaction is writing to, so that it cannot deadlock. */
   extend: extend("skip locked"),
 
-  /** For one lease at a time, which cannot be part of a circle. */
+  /** For one lease at a time, which cannot deadlock. */
   extendOne: extend(""),
 
   held: `

@@ -1,8 +1,8 @@
 /**
  * Insert, claim, settle and extend on PostgreSQL.
  *
- * The common case of each is one statement. What is rare (keys, outcomes other than done, a batch of several workers)
- * goes first, in the same transaction, and then the common case follows.
+ * The common case of each is one statement. Rare cases (keys, outcomes other than done, a batch of several workers) are
+ * handled first, in the same transaction.
  */
 import { StoreRefusedError } from "../core/errors.ts";
 import type { Fence, Settlement } from "../core/job.ts";
@@ -19,6 +19,7 @@ import { settleTaken } from "./settle.ts";
 import type {
   ClaimedJob,
   Claiming,
+  CycleResult,
   Enqueued,
   Extended,
   JobStatements,
@@ -29,28 +30,10 @@ import type {
 /** One statement carries at most this much payload; a larger batch is several statements in one transaction. */
 const STATEMENT_BYTES_MAX = 8 * 1_024 * 1_024;
 
-/** How often an insert is tried that meets an earlier copy of itself. */
+/** Tries of an insert that meets an earlier copy of itself. */
 const INSERT_TRIES_MAX = 3;
 
-type Turn = { settled: Settled[]; claimed: ClaimedJob[] };
-
-export function postgresStatements(engine: PostgresEngine): JobStatements {
-  const hot = new HotVerbs(engine);
-  return {
-    insert(jobs) {
-      engine.stir();
-      return hot.insert(jobs);
-    },
-    async settleAndClaim(settlements, wanted) {
-      const turn = await hot.settleAndClaim(settlements, wanted);
-      if (turn.claimed.length > 0) engine.stir();
-      return turn;
-    },
-    extend: (fences, leaseMs) => hot.extend(fences, leaseMs),
-  };
-}
-
-class HotVerbs {
+export class PostgresStatements implements JobStatements {
   readonly #engine: PostgresEngine;
   readonly #texts = new Map<string, string>();
 
@@ -66,7 +49,7 @@ class HotVerbs {
         await this.#engine.reserved.write(this.#plainInsertion(only));
         return jobs.map(({ id }) => ({ id, added: true }));
       } catch (error) {
-        // One of them is there already, and may have moved on since.
+        // One of the jobs exists already, and may have moved on since.
         if (!(error instanceof StoreRefusedError)) throw error;
       }
     }
@@ -79,20 +62,20 @@ class HotVerbs {
         this.#insertWithPolicy(send, chunks),
       );
     } catch (error) {
-      // A call that was made before this one, and whose answer was lost, was committed only now.
+      // An earlier call whose answer was lost was committed only now.
       const isLate = error instanceof StoreRefusedError && isDuplicate(error.cause);
       if (isLate && tries > 1) return this.#insertNew(chunks, tries - 1);
       throw error;
     }
   }
 
-  settleAndClaim(all: readonly Settlement[], wanted: Claiming | null): Promise<Turn> {
+  settleAndClaim(all: readonly Settlement[], wanted: Claiming | null): Promise<CycleResult> {
     const { reserved: sessions } = this.#engine;
     const settlements = firstOfEach(all);
     const plain = settlements.filter(({ outcome }) => outcome.kind === "done");
     const workers = new Set(settlements.map(({ worker }) => worker));
     if (wanted !== null) {
-      // Last: what the others hand back is there for the claim.
+      // Last, so that the claim finds the jobs that others hand back.
       workers.delete(wanted.worker);
       workers.add(wanted.worker);
     }
@@ -101,49 +84,48 @@ class HotVerbs {
       return this.#cycle((sending) => sessions.write(sending), plain, wanted);
     }
     return sessions.transaction(async (send) => {
-      const turns: Turn[] = [];
+      const settled: Settled[] = [];
+      const claimed: ClaimedJob[] = [];
       const claiming = await this.#unlessEvicted(send, wanted);
       const rare = settlements.filter(({ outcome }) => outcome.kind !== "done");
       for (const worker of workers) {
         const of = (some: readonly Settlement[]): Settlement[] =>
           some.filter((settlement) => settlement.worker === worker);
-        const settled = await this.#settleRare(send, of(rare));
+        settled.push(...(await this.#settleRare(send, of(rare))));
         const claims = claiming?.worker === worker ? claiming : null;
-        turns.push({ settled, claimed: [] }, await this.#cycle(send, of(plain), claims));
+        const cycle = await this.#cycle(send, of(plain), claims);
+        settled.push(...cycle.settled);
+        claimed.push(...cycle.claimed);
       }
-      return {
-        settled: turns.flatMap((turn) => turn.settled),
-        claimed: turns.flatMap((turn) => turn.claimed),
-      };
+      return { settled, claimed };
     });
   }
 
   async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
     const extended: Extended[] = [];
-    for (const [worker, some] of byWorker(fences)) {
-      const told = await this.#extend("extend", worker, some, leaseMs);
-      extended.push(...told, ...(await this.#extendMissing(worker, some, told, leaseMs)));
+    for (const [worker, some] of Map.groupBy(fences, (fence) => fence.worker)) {
+      const free = await this.#extend("extend", worker, some, leaseMs);
+      const known = new Set(free.map(({ id }) => id));
+      const missing = some.filter(({ id }) => !known.has(id));
+      extended.push(...free, ...(await this.#extendLocked(worker, missing, leaseMs)));
     }
     return extended;
   }
 
-  /** What was passed over may be ours all the same: somebody who cancels a job writes to its lease too. */
-  async #extendMissing(
+  /** A lease that was passed over may still be ours: a cancel writes to the lease too. */
+  async #extendLocked(
     worker: string,
     fences: readonly Fence[],
-    told: readonly Extended[],
     leaseMs: number,
   ): Promise<Extended[]> {
-    const known = new Set(told.map(({ id }) => id));
-    const missing = fences.filter(({ id }) => !known.has(id));
-    if (missing.length === 0) return [];
-    const values = fenceValues(worker, missing);
+    if (fences.length === 0) return [];
+    const values = fenceValues(worker, fences);
     const { rows } = await this.#engine.reserved.read({ ...this.#hot("held"), values });
     const held = new Set(rows.map((row) => (row as [string])[0]));
     const extended: Extended[] = [];
-    for (const fence of missing.filter(({ id }) => held.has(id))) {
+    for (const fence of fences.filter(({ id }) => held.has(id))) {
       const [one] = await this.#extend("extendOne", worker, [fence], leaseMs);
-      if (one !== undefined && held.delete(one.id)) extended.push(one); // each is told once
+      if (one !== undefined && held.delete(one.id)) extended.push(one); // each is returned once
     }
     return extended;
   }
@@ -173,7 +155,7 @@ class HotVerbs {
     send: Send,
     settlements: readonly Settlement[],
     wanted: Claiming | null,
-  ): Promise<Turn> {
+  ): Promise<CycleResult> {
     const worker = wanted?.worker ?? settlements[0]?.worker;
     if (worker === undefined) return { settled: [], claimed: [] };
     const results = settlements.map(({ outcome }) =>
@@ -183,17 +165,17 @@ class HotVerbs {
     const known = settlements.every(({ claimed }) => claimed !== undefined);
     if (wanted === null) {
       const { rows } = await send({ ...this.#hot("settle"), values: [...values, known] });
-      return readTurn(rows, worker, settlements);
+      return readCycle(rows, worker, settlements);
     }
-    const { queues, tasks, limit, leaseMs, claimId } = wanted;
-    const several = new Set(queues).size > 1;
-    const text = several ? "claimFromSeveral" : "claimFromOne";
-    values.push([...new Set(queues)], tasks, limit, leaseMs, claimId, known);
+    const { tasks, limit, leaseMs, claimId } = wanted;
+    const queues = [...new Set(wanted.queues)];
+    values.push(queues, tasks, limit, leaseMs, claimId, known);
+    const text = queues.length > 1 ? "claimFromSeveral" : "claimFromOne";
     const { rows } = await send({ ...this.#hot(text), values });
-    return readTurn(rows, worker, settlements);
+    return readCycle(rows, worker, settlements);
   }
 
-  /** Outcomes that need a decision: their leases are taken, and the decision is made where it stands for all engines. */
+  /** Outcomes that need a decision: it takes their leases, and decides in the code that all engines share. */
   async #settleRare(send: Send, settlements: readonly Settlement[]): Promise<Settled[]> {
     const [first] = settlements;
     if (first === undefined) return [];
@@ -270,17 +252,17 @@ class HotVerbs {
   }
 }
 
-/** One value, where all are the same. */
+/** One value if all are the same. */
 function common<T>(values: readonly T[]): readonly T[] {
   return values.every((value) => value === values[0]) ? values.slice(0, 1) : values;
 }
 
-/** No value, where there is none. */
+/** No values if all are null. */
 function given<T>(values: readonly (T | null)[]): readonly (T | null)[] {
   return values.every((value) => value === null) ? [] : values;
 }
 
-/** Ids or numbers as PostgreSQL writes a list of them: the driver would look for quotes in each. */
+/** Ids or numbers in PostgreSQL's array syntax: the driver would look for quotes in each. */
 function list(values: readonly (string | number)[]): string {
   return `{${values.join(",")}}`;
 }
@@ -289,7 +271,7 @@ function fenceValues(worker: string, fences: readonly Fence[]): unknown[] {
   return [list(fences.map(({ id }) => id)), worker, list(fences.map(({ epoch }) => epoch))];
 }
 
-/** An attempt that is settled twice ends once, by the first. */
+/** Of several settlements of one attempt, the first counts. */
 function firstOfEach(settlements: readonly Settlement[]): readonly Settlement[] {
   if (new Set(settlements.map(({ id }) => id)).size === settlements.length) return settlements;
   const fences = new Map<string, Settlement>();
@@ -300,14 +282,14 @@ function firstOfEach(settlements: readonly Settlement[]): readonly Settlement[] 
   return fences.size === settlements.length ? settlements : [...fences.values()];
 }
 
-function byWorker(fences: readonly Fence[]): Map<string, Fence[]> {
-  return Map.groupBy(fences, ({ worker }) => worker);
-}
-
-/** The answer of a turn; null: there was nothing of the sort. Settled is empty where it is all that was offered. */
+/** Null: none. An empty text: all that were offered are settled. */
 type Answer = [settled: string | null, claimed: string | null, lockedUntil: number];
 
-function readTurn([answer]: unknown[], worker: string, offered: readonly Settlement[]): Turn {
+function readCycle(
+  [answer]: unknown[],
+  worker: string,
+  offered: readonly Settlement[],
+): CycleResult {
   const [settled, claimed, lockedUntil] = answer as Answer;
   const jobs = rowsOf(claimed).map((row) => readClaimed(row, worker, lockedUntil));
   return {
@@ -381,9 +363,9 @@ function chunksOf(jobs: readonly NewJob[]): (readonly NewJob[])[] {
   return chunks;
 }
 
-// Keys of jobs that are enqueued together, on PostgreSQL; see ../keys.ts for what holds for all engines.
+// Keys of jobs that are enqueued together. keys.ts has the rules for all engines.
 
-/** How often keys are asked for again whose holders finished between two looks. */
+/** Tries to take keys whose holders finished in the meantime. */
 const KEY_ROUNDS_MAX = 10;
 
 interface Asking {
@@ -407,7 +389,7 @@ async function holdKeys(jobs: readonly NewJob[], asking: Asking): Promise<Map<st
   if (keyed.length === 0) return holders;
   const { send, text } = asking;
   const { rows } = await send({ text: text("existing"), values: [keyed.map(({ id }) => id)] });
-  // A call that is repeated must not touch the key: its job may have finished, and another may hold it.
+  // A repeated call must not touch the key: its job may have finished, and another may hold it.
   const existing = new Set((rows as { id: string }[]).map(({ id }) => id));
   for (const id of existing) holders.set(id, id);
   const fresh = keyed.filter(({ id }) => !existing.has(id));
@@ -446,12 +428,11 @@ async function askForKeys(
   for (const job of jobs) {
     const row = found.get(nameOf(job));
     if (row === undefined) continue;
-    const renewer = ours.has(row.job_id) ? row.kept_by : null;
-    holders.set(job.id, renewer ?? row.job_id);
+    const keeper = ours.has(row.job_id) ? row.kept_by : null;
+    holders.set(job.id, keeper ?? row.job_id);
   }
 }
 
-/** They keep their keys for a while after their end. */
 async function keepKeys(jobs: readonly Keyed[], { send, text }: Asking): Promise<void> {
   const keeping = jobs.flatMap(({ id, task, key, keyForMs = null }) =>
     keyForMs === null ? [] : [{ id, task: bareName(task), key, keyForMs }],

@@ -44,14 +44,15 @@ export interface WaitingRow extends JobColumns {
   due_at: number | null;
 }
 
-export interface LeaseRow extends JobColumns {
+/** The columns of a lease that decide what follows an attempt. */
+export interface EndingLease extends JobColumns {
   locked_by: string;
-  locked_until: number;
   claimed_at: number;
-  heartbeat_at: number;
   cancel_requested_at: number | null;
-  /** The claim that took it, to look up a claim whose answer was lost. */
-  claim_id: number | null;
+}
+
+export interface LeaseRow extends EndingLease {
+  locked_until: number;
 }
 
 export interface FinishedRow extends JobColumns {
@@ -81,7 +82,7 @@ export type Destination =
   | { table: "ready"; row: ReadyRow; attempt: AttemptRow };
 
 /** The next row of a settled job. A requested cancel wins over the outcome of the attempt. */
-export function nextRow(lease: LeaseRow, outcome: Outcome, now: number): Destination {
+export function nextRow(lease: EndingLease, outcome: Outcome, now: number): Destination {
   if (lease.cancel_requested_at !== null) {
     return finish(lease, now, "cancelled", "error" in outcome ? (outcome.error ?? null) : null);
   }
@@ -173,7 +174,7 @@ function errorText(record: ErrorRecord): string {
 }
 
 function finish(
-  lease: LeaseRow,
+  lease: EndingLease,
   now: number,
   status: FinalStatus,
   error: string | null,
@@ -193,7 +194,7 @@ function finish(
   };
 }
 
-function retry(lease: LeaseRow, dueAt: number, attempt: AttemptRow): Destination {
+function retry(lease: EndingLease, dueAt: number, attempt: AttemptRow): Destination {
   return {
     table: "waiting",
     row: { ...jobColumns(lease), status: "retry", due_at: dueAt },
@@ -202,7 +203,7 @@ function retry(lease: LeaseRow, dueAt: number, attempt: AttemptRow): Destination
 }
 
 function attemptRow(
-  lease: LeaseRow,
+  lease: EndingLease,
   now: number,
   outcome: AttemptRow["outcome"],
   error: string | null,

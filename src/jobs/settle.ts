@@ -9,6 +9,7 @@ import { sql } from "../database/sql.ts";
 import type { MoveContext } from "./hooks.ts";
 import {
   type Destination,
+  type EndingLease,
   type FinishedRow,
   jobColumns,
   type JobColumns,
@@ -136,7 +137,7 @@ export interface SettledWithDependents extends Touched {
   readonly settled: Settled[];
 }
 
-export function settled(lease: LeaseRow, destination: Destination): Settled {
+export function settled(lease: EndingLease, destination: Destination): Settled {
   return {
     id: lease.id,
     worker: lease.locked_by,

@@ -1,15 +1,15 @@
 /**
  * Insert, claim, settle and extend on SQLite. Each runs inside a transaction that its caller has opened.
  *
- * Rows are read as arrays and written by position: with objects and names the driver spends more time on the names
- * than SQLite does on the row.
+ * Rows are read as arrays and written by position: with objects, the driver spends more time on the column names than
+ * SQLite does on the row.
  */
 import type { StatementSync } from "node:sqlite";
 import type { Fence, Settlement } from "../core/job.ts";
 import { bareName } from "../core/name.ts";
 import type { Connection } from "../database/sqlite/connection.ts";
 import type { SqliteEngine } from "../database/sqlite/engine.ts";
-import { type AttemptRow, type Destination, dueTime, type LeaseRow, nextRow } from "./rows.ts";
+import { type Destination, dueTime, type EndingLease, type JobValues, nextRow } from "./rows.ts";
 import { settled as describe } from "./settle.ts";
 import type {
   ClaimedJob,
@@ -24,21 +24,10 @@ import type {
 
 type Prepared = { readonly [name in keyof typeof statements]: StatementSync };
 
-/** A row of `ready`, in the order of the columns of `peek`. */
-type Pending = [
-  id: string,
-  queue: string,
-  task: string,
-  rank: number,
-  jobKey: string | null,
-  epoch: number,
-  attempts: number,
-  crashes: number,
-  maxAttempts: number,
-  readyAt: number,
-];
+/** A row of `peek`. */
+type Pending = [...job: JobValues, readyAt: number];
 
-/** What `takeLease` returns: what the fence did not say already. */
+/** A row of `takeLease`: the columns that are not in the fence. */
 type Taken = [
   queue: string,
   task: string,
@@ -51,7 +40,7 @@ type Taken = [
   cancelRequestedAt: number | null,
 ];
 
-/** Prepared at first use: before the migrations have run there are no tables to prepare against. */
+/** Prepared at first use: before the migrations have run there are no tables. */
 export function sqliteStatements({ connection, runtime }: SqliteEngine): JobStatements {
   let prepared: HotStatements | null = null;
   const hot = (): HotStatements => (prepared ??= new HotStatements(connection));
@@ -60,7 +49,7 @@ export function sqliteStatements({ connection, runtime }: SqliteEngine): JobStat
 
     async settleAndClaim(settlements, wanted) {
       if (settlements.length === 0 && wanted !== null) {
-        // An idle worker looks without taking the write lock, which it would take from those who have work.
+        // An idle worker looks without the write lock, which it would take from busy workers.
         const look = (): boolean => hot().anyPending(wanted.queues);
         if (!(await connection.read(look))) return { settled: [], claimed: [] };
       }
@@ -93,7 +82,7 @@ export class HotStatements {
   insert(jobs: readonly NewJob[], now: number): Enqueued[] {
     return jobs.map((job) => {
       if (job.key === null) return { id: job.id, added: this.#insertOne(job, now) };
-      // A call that is repeated must not touch the key: its job may have finished, and another may hold it.
+      // A repeated call must not touch the key: its job may have finished, and another may hold it.
       if (this.#sql.readJob.get(job.id) !== undefined) return { id: job.id, added: false };
       const holder = this.#holdKey(job, job.key, now);
       if (holder !== job.id) return { id: holder, added: false };
@@ -105,7 +94,7 @@ export class HotStatements {
     return queues.some((queue) => this.#sql.peek.get(queue, 1) !== undefined);
   }
 
-  /** Whether the claim needs a worker that is registered, and its worker is not any more. */
+  /** Whether the claim requires a registered worker, and its worker is not registered any more. */
   isEvicted({ guarded, worker }: Claiming): boolean {
     return guarded === true && this.#sql.guard.get(worker) === undefined;
   }
@@ -117,7 +106,7 @@ export class HotStatements {
   settle(settlements: readonly Settlement[], now: number): Settled[] {
     const settled: Settled[] = [];
     for (const settlement of settlements) {
-      const lease = this.#takeLease(settlement, now);
+      const lease = this.#takeLease(settlement);
       if (lease === null) continue;
       const destination = nextRow(lease, settlement.outcome, now);
       this.#put(destination);
@@ -128,25 +117,19 @@ export class HotStatements {
 
   extend(fences: readonly Fence[], leaseMs: number, now: number): Extended[] {
     const extended: Extended[] = [];
-    const told = new Set<string>();
+    const known = new Set<string>();
     for (const { id, worker, epoch } of fences) {
-      if (told.has(id)) continue;
+      if (known.has(id)) continue;
       const row = this.#sql.extendLease.get(now + leaseMs, now, id, worker, epoch);
       if (row === undefined) continue;
-      const [lockedUntil, cancelRequestedAt] = row as unknown as [number, number | null];
-      told.add(id);
-      extended.push({
-        id,
-        worker,
-        epoch,
-        lockedUntil,
-        cancelRequested: cancelRequestedAt !== null,
-      });
+      const [lockedUntil, cancelAt] = row as unknown as [number, number | null];
+      known.add(id);
+      extended.push({ id, worker, epoch, lockedUntil, cancelRequested: cancelAt !== null });
     }
     return extended;
   }
 
-  /** The id that holds the key from now on: this job's, or that of whoever had it before and has it still. */
+  /** The id that holds the key from now on: this job's, or that of the job that has it already. */
   #holdKey({ id, keyForMs = null, ...job }: NewJob, key: string, now: number): string {
     const task = bareName(job.task);
     const { findKey, findKept, insertKey, keepKey } = this.#sql;
@@ -187,22 +170,8 @@ export class HotStatements {
     const epoch = epochs + 1;
     const attempt = attempts + 1;
     this.#sql.deleteReady.run(id);
-    this.#sql.insertLease.run(
-      id,
-      queue,
-      task,
-      rank,
-      key,
-      epoch,
-      attempt,
-      crashes,
-      maxAttempts,
-      worker,
-      lockedUntil,
-      now,
-      now,
-      claimId,
-    );
+    const job: JobValues = [id, queue, task, rank, key, epoch, attempt, crashes, maxAttempts];
+    this.#sql.insertLease.run(...job, worker, lockedUntil, now, now, claimId);
     const [payload, enqueuedAt] = this.#sql.readJob.get(id) as unknown as [string, number];
     return {
       id,
@@ -221,66 +190,32 @@ export class HotStatements {
     };
   }
 
-  #takeLease({ id, worker, epoch }: Fence, now: number): LeaseRow | null {
+  #takeLease({ id, worker, epoch }: Fence): EndingLease | null {
     const row = this.#sql.takeLease.get(id, worker, epoch);
     if (row === undefined) return null;
-    const taken = row as unknown as Taken; // an array, which the driver's types do not know of
-    const [queue, task, rank, key, attempts, crashes, maxAttempts, claimedAt, cancelAt] = taken;
-    return {
-      id,
-      queue,
-      task,
-      rank,
-      job_key: key,
-      epoch,
-      attempts,
-      crashes,
-      max_attempts: maxAttempts,
-      locked_by: worker,
-      locked_until: now,
-      claimed_at: claimedAt,
-      heartbeat_at: now,
-      cancel_requested_at: cancelAt,
-      claim_id: null,
-    };
+    const taken = row as unknown as Taken; // an array, contrary to the driver's types
+    const [queue, task, rank, job_key, attempts, crashes, max_attempts, claimed_at, cancelAt] =
+      taken;
+    const job = { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts };
+    return { ...job, locked_by: worker, claimed_at, cancel_requested_at: cancelAt };
   }
 
   #put(destination: Destination): void {
     const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts } =
       destination.row;
+    const job: JobValues = [id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts];
     if (destination.table === "finished") {
       const { status, worker, started_at, finished_at, result, error } = destination.row;
-      this.#sql.insertFinished.run(
-        id,
-        queue,
-        task,
-        rank,
-        job_key,
-        epoch,
-        attempts,
-        crashes,
-        max_attempts,
-        status,
-        worker,
-        started_at,
-        finished_at,
-        result,
-        error,
-      );
+      this.#sql.insertFinished.run(...job, status, worker, started_at, finished_at, result, error);
       if (job_key !== null) this.#sql.deleteKey.run(bareName(task), job_key, id);
       return;
     }
-    const travels = [id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts];
-    if (destination.table === "ready")
-      this.#sql.insertReady.run(...travels, destination.row.ready_at);
-    else this.#sql.insertWaiting.run(...travels, destination.row.status, destination.row.due_at);
-    this.#insertAttempt(destination.attempt);
-  }
-
-  #insertAttempt(row: AttemptRow): void {
-    const { job_id, epoch, attempt, worker, outcome, started_at, ended_at, error } = row;
-    const values = [job_id, epoch, attempt, worker, outcome, started_at, ended_at, error];
-    this.#sql.insertAttempt.run(...values);
+    const { row, attempt } = destination;
+    if ("ready_at" in row) this.#sql.insertReady.run(...job, row.ready_at);
+    else this.#sql.insertWaiting.run(...job, row.status, row.due_at);
+    const { worker, outcome, started_at, ended_at, error } = attempt;
+    const ended = [worker, outcome, started_at, ended_at, error];
+    this.#sql.insertAttempt.run(id, attempt.epoch, attempt.attempt, ...ended);
   }
 }
 
@@ -297,7 +232,7 @@ function inClaimOrder(a: Pending, b: Pending): number {
 /**
  * The hot statements on SQLite: prepared once, run row by row inside one BEGIN IMMEDIATE.
  *
- * Plain texts in one object, so that a test can plant a bug in one of them and see itself fail.
+ * Plain texts in one object, so that a test can plant a bug in one of them.
  */
 export const statements = {
   insertJob: `
@@ -340,7 +275,7 @@ export const statements = {
      where task = ?
        and job_key = ?`,
 
-  /** Who has ended and keeps the key. */
+  /** The ended job that keeps the key. */
   findKept: `
     select k.job_id
       from holdfast_kept_key k
@@ -366,7 +301,7 @@ export const statements = {
      where id = ?
        and status in ('starting', 'running')`,
 
-  /** In claim order by the primary key: it reads as many rows as it returns (and those of tasks not asked for). */
+  /** In claim order by the primary key: it reads only the rows it returns, and those of other tasks. */
   peek: `
     select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at
       from holdfast_ready
@@ -397,7 +332,7 @@ export const statements = {
       from holdfast_job
      where id = ?`,
 
-  /** The fence: what this returns was still ours. */
+  /** The fence: returns nothing if it is stale. */
   takeLease: `
     delete from holdfast_lease
      where id = ?

@@ -2,20 +2,36 @@
 import type { Engine } from "../database/engine.ts";
 import type { JobStatements } from "./store.ts";
 
-/** Loads those of the engine alone. Its kind says which class it is, and only that file imports the class. */
+/** Loads only the file of this engine. Its `kind` tells its class, which only that file imports. */
 export async function statementsFor(engine: Engine): Promise<JobStatements> {
   switch (engine.kind) {
     case "postgres": {
-      const { postgresStatements } = await import("./postgres.ts");
-      return postgresStatements(engine as never);
+      const { PostgresStatements } = await import("./postgres.ts");
+      return pollingSoon(engine as never, new PostgresStatements(engine as never));
     }
     case "mysql": {
-      const { mysqlStatements } = await import("./mysql.ts");
-      return mysqlStatements(engine as never);
+      const { MysqlStatements } = await import("./mysql.ts");
+      return pollingSoon(engine as never, new MysqlStatements(engine as never));
     }
     case "sqlite": {
       const { sqliteStatements } = await import("./sqlite.ts");
       return sqliteStatements(engine as never);
     }
   }
+}
+
+/** New and claimed jobs mean that more may follow, so the engine polls sooner. */
+function pollingSoon(engine: { pollSoon(): void }, hot: JobStatements): JobStatements {
+  return {
+    insert(jobs) {
+      engine.pollSoon();
+      return hot.insert(jobs);
+    },
+    async settleAndClaim(settlements, wanted) {
+      const cycle = await hot.settleAndClaim(settlements, wanted);
+      if (cycle.claimed.length > 0) engine.pollSoon();
+      return cycle;
+    },
+    extend: (fences, leaseMs) => hot.extend(fences, leaseMs),
+  };
 }

@@ -297,8 +297,8 @@ export class MysqlEngine implements Engine {
   }
 
   /** There is work: polls come sooner. */
-  stir(): void {
-    this.#poll?.stir();
+  pollSoon(): void {
+    this.#poll?.pollSoon();
   }
 
   /** After a restart the server gives its numbers again, so a session is known by where it came from, too. */

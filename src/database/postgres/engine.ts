@@ -252,8 +252,8 @@ export class PostgresEngine implements Engine {
   }
 
   /** There is work: what is pushed is looked for sooner. */
-  stir(): void {
-    this.#listener?.stir();
+  pollSoon(): void {
+    this.#listener?.pollSoon();
   }
 
   /** The shared SQL over a session of the hot pool. */

@@ -62,8 +62,8 @@ export class Listener {
   }
 
   /** Something happened here: more may follow, so a poll looks sooner. */
-  stir(): void {
-    this.#poll.stir();
+  pollSoon(): void {
+    this.#poll.pollSoon();
   }
 
   stop(): void {

@@ -91,7 +91,7 @@ export class RedisPush {
   }
 
   tell(hint: Hint): void {
-    this.#poll?.stir();
+    this.#poll?.pollSoon();
     this.notifier.tell(hint);
   }
 

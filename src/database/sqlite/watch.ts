@@ -57,7 +57,7 @@ export class FileWatch {
     if (this.#stopped) return;
     try {
       const log = `${this.#connection.path}-wal`;
-      this.#watcher = watch(log, { persistent: false }, () => this.#stir());
+      this.#watcher = watch(log, { persistent: false }, () => this.#pollSoon());
       this.#watcher.on("error", () => this.#goDeaf());
     } catch {
       this.#goDeaf();
@@ -69,7 +69,7 @@ export class FileWatch {
     this.#watcher = null;
   }
 
-  #stir(): void {
+  #pollSoon(): void {
     const now = this.#runtime.monotonic();
     const quiet = now >= this.#busyUntil;
     this.#busyUntil = now + BUSY_MS;

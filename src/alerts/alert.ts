@@ -1,4 +1,4 @@
-/** What a rule of alerts is: a condition, how bad it is, and for how long it has to hold. */
+/** Alerts: what a rule found wrong, from when a monitor first saw it until it is over. */
 import type { Severity } from "../core/finding.ts";
 import { NAME_LENGTH_MAX } from "../core/name.ts";
 import type { Observation } from "../monitoring/observation.ts";
@@ -6,18 +6,18 @@ import type { Observation } from "../monitoring/observation.ts";
 export interface AlertRule {
   readonly name: string;
   readonly severity: Severity;
-  /** How long the condition has to hold; 0: it is raised at once. */
+  /** How long the condition must hold before the alert is raised. */
   readonly holdMs: number;
   /** For people: when it is raised. */
   readonly when: string;
-  /** What is wrong. Null: it cannot tell. `raised` are the subjects that it has raised, and that are not resolved. */
+  /** What is wrong. Null: it cannot tell. `raised` are the subjects whose alerts of this rule are raised now. */
   readonly find: (view: AlertView, raised: ReadonlySet<string>) => readonly Trouble[] | null;
 }
 
-/** What rules are given. */
+/** The input of a rule. */
 export interface AlertView {
   readonly observation: Observation;
-  /** By the clock of the database, as what stands in it. */
+  /** By the database's clock. */
   readonly now: number;
   /** The queues that live workers take jobs from. Null: there are too many workers to tell. */
   readonly worked: ReadonlySet<string> | null;
@@ -27,36 +27,34 @@ export interface Trouble {
   readonly subject: string;
   readonly message: string;
   readonly facts: AlertFacts;
-  /** Where they are others than the rule's. */
+  /** Where these differ from the rule's. */
   readonly rule?: string;
   readonly severity?: Severity;
   readonly holdMs?: number;
-  /** Since when, where that is known. */
+  /** Since when, if known. */
   readonly sinceAt?: number | null;
 }
 
-// Alerts: what a rule found wrong, from when it was first seen until it is over.
-
 /**
  * - `pending`: a rule's condition holds, but not for long enough yet.
- * - `raised`: somebody should know.
+ * - `raised`: the condition has held for long enough.
  * - `resolved`: the condition has been gone for a while.
  */
 export const alertStatuses = ["pending", "raised", "resolved"] as const;
 
 export type AlertStatus = (typeof alertStatuses)[number];
 
-/** What targets are told about. */
+/** The changes that are delivered to targets. */
 export const alertEvents = ["raised", "resolved"] as const;
 
 export type AlertEvent = (typeof alertEvents)[number];
 
-/** How often a delivery is tried, within about an hour. */
+/** The attempts of a delivery, spread over about an hour. */
 export const DELIVERY_ATTEMPTS_MAX = 12;
 
 const DELIVERY_TASK = "holdfast.alert:";
 
-/** Each target has a task of its own, so that a process claims only deliveries to the targets that it knows. */
+/** Each target has its own task, so that a process claims only deliveries to the targets that it knows. */
 export function deliveryTask(target: string): string {
   return DELIVERY_TASK + target;
 }
@@ -79,16 +77,16 @@ export interface DeliveryInput {
 export interface Alert {
   readonly id: string;
   readonly rule: string;
-  /** Of what: a queue, a worker, a check. Empty: of the whole. */
+  /** A queue, a worker or a check. Empty: the whole system. */
   readonly subject: string;
   readonly severity: Severity;
   readonly status: AlertStatus;
-  /** One sentence, as it was last seen. */
+  /** One sentence, updated whenever the condition is seen. */
   readonly message: string;
   readonly facts: AlertFacts;
-  /** Since when the condition has held; all instants are the database's. */
+  /** Since when the condition has held; all instants are by the database's clock. */
   readonly sinceAt: number;
-  /** When somebody last saw it. */
+  /** When a monitor last saw it. */
   readonly seenAt: number;
   readonly raisedAt: number | null;
   readonly resolvedAt: number | null;
@@ -97,8 +95,6 @@ export interface Alert {
 export type AlertFacts = Readonly<
   Record<string, string | number | boolean | null | readonly string[]>
 >;
-
-// What a rule found, in a shape that every database takes: texts of bounded length, and without what some refuse.
 
 const SUBJECT_LENGTH_MAX = 255;
 
@@ -110,44 +106,39 @@ const FACT_LENGTH_MAX = 500;
 
 const LIST_MAX = 20;
 
+/** What a rule found, in a form that every database accepts: texts of limited length without control characters. */
 export function asSighted(rule: AlertRule, trouble: Trouble): Omit<Sighting, "id" | "targets"> {
+  const facts = Object.entries(trouble.facts).slice(0, FACTS_MAX);
   return {
     rule: clip(trouble.rule ?? rule.name, NAME_LENGTH_MAX),
     subject: clip(trouble.subject, SUBJECT_LENGTH_MAX),
     severity: trouble.severity ?? rule.severity,
     message: clip(trouble.message, MESSAGE_LENGTH_MAX),
-    facts: JSON.stringify(capped(trouble.facts)),
+    facts: JSON.stringify(Object.fromEntries(facts.map(([name, value]) => [name, capped(value)]))),
     holdMs: trouble.holdMs ?? rule.holdMs,
     sinceAt: trouble.sinceAt ?? null,
   };
 }
 
-/** On one line, and without blanks at its ends: to some databases they do not count. */
+/** On one line, and trimmed, because some databases ignore blanks at the end. */
 function clip(text: string, lengthMax: number): string {
   const line = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ").trim();
   const short = line.length > lengthMax ? `${line.slice(0, lengthMax - 1).trimEnd()}…` : line;
   return short.toWellFormed();
 }
 
-function capped(facts: AlertFacts): AlertFacts {
-  const entries = Object.entries(facts).slice(0, FACTS_MAX);
-  return Object.fromEntries(entries.map(([name, value]) => [name, cappedValue(value)]));
-}
-
-function cappedValue(value: AlertFacts[string]): AlertFacts[string] {
+function capped(value: AlertFacts[string]): AlertFacts[string] {
   if (typeof value === "string") return clip(value, FACT_LENGTH_MAX);
   if (typeof value !== "object" || value === null) return value;
   return value.slice(0, LIST_MAX).map((one) => clip(one, FACT_LENGTH_MAX));
 }
 
-// The contract about alerts: what is open and since when.
-//
-// Any number of monitors see the same conditions at once. A unique index allows one open alert of a rule and subject. One
-// monitor makes each change of its status, and enqueues a delivery for each target in the same transaction: a job of the
-// reserved queue. So an alert is raised once and resolved once, and no target is forgotten.
+// Any number of monitors see the same conditions at once. A unique index allows one open alert for a rule and a subject.
+// One monitor makes each change of its status, and enqueues a delivery for each target in the same transaction: a job of
+// the reserved queue. So an alert is raised once and resolved once, and no target is forgotten.
 
 export interface Sighting {
-  /** Made by the caller: the alert's if there is none yet, and the name of whatever change is made. */
+  /** Made by the caller: the id of a new alert, and of the change. */
   readonly id: string;
   readonly rule: string;
   readonly subject: string;
@@ -155,15 +146,14 @@ export interface Sighting {
   readonly message: string;
   /** As JSON. */
   readonly facts: string;
-  /** How long it has to hold before it is raised. */
   readonly holdMs: number;
-  /** Since when it has held, where that is known; null: from now on. */
+  /** Since when it has held; null: from now on. */
   readonly sinceAt: number | null;
-  /** Who is told when it is raised. */
+  /** Targets of the delivery when it is raised. */
   readonly targets: readonly string[];
 }
 
-/** Pending from now on; raised by this very call; or seen again, whatever its status. */
+/** Pending from now on; raised by this call; or seen again. */
 export interface Noted {
   readonly change: "pending" | "raised" | "seen";
   readonly id: string;
@@ -171,20 +161,20 @@ export interface Noted {
 
 export interface Clearing {
   readonly alert: string;
-  /** Made by the caller: the name of the change. */
+  /** Made by the caller: the id of the change. */
   readonly id: string;
-  /** When it was last seen, as the caller knows it: a pending one that was seen since is left alone. */
+  /** When the caller last saw it: a pending alert that was seen since is left alone. */
   readonly seenAt: number;
-  /** A raised one is left alone until nobody has seen it for this long. */
+  /** A raised alert is left alone until no monitor has seen it for this long. */
   readonly quietMs: number;
-  /** Who is told when it is resolved. */
+  /** Targets of the delivery when it is resolved. */
   readonly targets: readonly string[];
 }
 
-/** It was pending and is gone; or it was raised, and resolved by this very call. */
+/** A pending alert was deleted, or a raised one was resolved by this call. */
 export type Cleared = "dropped" | "resolved";
 
-/** As it stands in the row: its facts as JSON. */
+/** A row: the facts are JSON. */
 export type AlertRecord = Omit<Alert, "facts"> & { readonly facts: string };
 
 export interface OpenAlerts {
@@ -193,9 +183,9 @@ export interface OpenAlerts {
 }
 
 export interface AlertFilter {
-  /** Raised ones alone, those with the pending, or those that were ever raised. */
+  /** Raised alerts, raised and pending ones, or all that were ever raised. */
   readonly which: "raised" | "open" | "all";
-  /** Only those that were noticed before the one with this id. */
+  /** Only alerts older than the one with this id. */
   readonly before?: string;
   readonly limit: number;
 }
@@ -204,7 +194,7 @@ export function alertOf(record: AlertRecord): Alert {
   return { ...record, facts: factsOf(record.facts) };
 }
 
-/** Somebody may have written to the row by hand. */
+/** The row may have been edited by hand. */
 function factsOf(text: string): AlertFacts {
   try {
     const facts: unknown = JSON.parse(text);

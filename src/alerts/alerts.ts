@@ -1,8 +1,8 @@
 /**
- * Raises and resolves alerts by what monitors observe, and sees to it that somebody hears of them.
+ * Raises and resolves alerts from the observations of monitors, and delivers them.
  *
- * Any number of processes do so at once; the database lets one of them make each change, and that one logs it. Nothing here throws
- * into the loop of a monitor: a database that is away is logged once, and the next observation is another chance.
+ * Any number of processes do so at once; the database lets one of them make each change, and that process logs it. Nothing
+ * here throws into the loop of a monitor: an outage of the database is logged once, and the next observation tries again.
  */
 import { describeError } from "../core/error-record.ts";
 import { InvalidArgumentError, StoreRefusedError } from "../core/errors.ts";
@@ -45,26 +45,26 @@ export interface AlertsParts {
     readonly runtime: Runtime;
     readonly logger: Logger;
   };
-  /** From when on something is worth an alert. */
+  /** The thresholds. */
   readonly rules?: AlertOptions;
-  /** Who is told. All processes should have the same: whoever makes a change writes who is to hear of it. */
+  /** The targets. All processes should have the same, because the process that makes a change chooses its targets. */
   readonly webhooks?: WebhookOptions;
 }
 
 const OPEN_MAX = 1_000;
 
-/** Of one rule; what is beyond is left out, those that are open last of all. */
+/** Of one rule. More are left out, open alerts last. */
 const SUBJECTS_MAX = 50;
 
 const WORKERS_MAX = 1_000;
 
-/** What was seen longer ago than this tells nothing about now: the process may have stood still. */
+/** Older observations say nothing about now: the process may have been suspended. */
 const OBSERVATION_MS_MAX = 60_000;
 
-/** What no rule can tell about any more is over after this long: the rule is gone, or a canary is no longer sent. */
+/** Alerts that no rule can judge any more are over after this long: the rule is gone, or a canary is no longer sent. */
 const FORGOTTEN_MS = 24 * 3_600_000;
 
-/** How long alerts that are over can be looked at. */
+/** How long resolved alerts are kept. */
 const KEEP_RESOLVED_MS = 30 * 24 * 3_600_000;
 
 const PRUNE_EVERY_MS = 3_600_000;
@@ -107,9 +107,10 @@ export class Alerts {
         : new Deliveries({ store, runtime, logger, webhooks: hooks });
   }
 
-  /** Never throws. One at a time: what is observed while the one before is written is left out. */
+  /** Never throws. One at a time: an observation that arrives while the previous one is written is left out. */
   async observe(observation: Observation): Promise<void> {
-    if (this.#isStopped || this.#looking !== null || this.#isOld(observation)) return;
+    const isOld = this.#runtime.now() - observation.at > OBSERVATION_MS_MAX;
+    if (this.#isStopped || this.#looking !== null || isOld) return;
     this.#looking = this.#look(observation).then(
       () => this.#works(),
       (error: unknown) => this.#fails(error),
@@ -118,12 +119,12 @@ export class Alerts {
     this.#looking = null;
   }
 
-  /** Those that were noticed last first. */
+  /** The newest first. */
   list(filter?: AlertsFilter): Promise<Alert[]> {
     return listAlerts(this.#store.alerts, filter);
   }
 
-  /** Sends what is due, without waiting for its turn. Returns how many it was. */
+  /** Runs the deliveries that are due now. Returns how many. */
   async sendDue(): Promise<number> {
     return (await this.#deliveries?.sendDue()) ?? 0;
   }
@@ -134,10 +135,6 @@ export class Alerts {
     await this.#deliveries?.stop();
   }
 
-  #isOld({ at }: Observation): boolean {
-    return this.#runtime.now() - at > OBSERVATION_MS_MAX;
-  }
-
   async #look(observation: Observation): Promise<void> {
     const { now, alerts } = await this.#store.alerts.open(OPEN_MAX);
     const view: AlertView = { observation, now, worked: await this.#worked() };
@@ -146,12 +143,12 @@ export class Alerts {
       await this.#apply(rule, view, open.get(rule.name) ?? []);
       open.delete(rule.name);
     }
-    // Of rules that this version does not know.
+    // The rest belongs to rules that this version does not know.
     for (const others of open.values()) await this.#forget(others, now);
     await this.#prune();
   }
 
-  /** The queues that workers take jobs from, registered or not; one that is stopping takes none. */
+  /** The queues that workers take jobs from, registered or not; a stopping worker takes none. */
   async #worked(): Promise<ReadonlySet<string> | null> {
     const workers = await this.#store.workers.list({ alive: true, limit: WORKERS_MAX });
     if (workers.length === WORKERS_MAX) return null;
@@ -165,12 +162,12 @@ export class Alerts {
     const found = this.#find(rule, view, new Set(raised.map(({ subject }) => subject)));
     if (found === null) return this.#forget(open, view.now);
     const known = new Set(open.map(keyOf));
-    const sighted = found.map((trouble) => asSighted(rule, trouble));
-    const told = sighted
+    const sighted = found
+      .map((trouble) => asSighted(rule, trouble))
       .toSorted((a, b) => Number(known.has(keyOf(b))) - Number(known.has(keyOf(a))))
       .slice(0, SUBJECTS_MAX);
-    for (const one of told) await this.#note(one);
-    const held = new Set(told.map(keyOf));
+    for (const one of sighted) await this.#note(one);
+    const held = new Set(sighted.map(keyOf));
     for (const alert of open) if (!held.has(keyOf(alert))) await this.#clear(alert, this.#quietMs);
   }
 
@@ -188,18 +185,14 @@ export class Alerts {
   async #note(sighted: ReturnType<typeof asSighted>): Promise<void> {
     const { rule, subject, severity, message } = sighted;
     try {
-      const targets = this.#targets;
-      const { change, id } = await this.#store.alerts.note({
-        ...sighted,
-        id: this.#newId(),
-        targets,
-      });
+      const sighting = { ...sighted, id: this.#newId(), targets: this.#targets };
+      const { change, id } = await this.#store.alerts.note(sighting);
       if (change !== "raised") return;
       const facts = { event: "alert:raised", alert: id, rule, subject, severity };
       this.#logger[LEVELS[severity]](facts, `alert raised: ${message}`);
       this.#deliveries?.wake();
     } catch (error) {
-      // The database has something against this one; there are others.
+      // The database refused this alert; it may accept others.
       if (!(error instanceof StoreRefusedError)) throw error;
       const facts = { event: "alert:not-written", rule, subject, err: error };
       this.#logger.error(facts, `alert not written: ${message}`);
@@ -217,16 +210,15 @@ export class Alerts {
   }
 
   async #forget(open: readonly AlertRecord[], now: number): Promise<void> {
-    for (const alert of open) {
+    for (const alert of open)
       if (now - alert.seenAt >= FORGOTTEN_MS) await this.#clear(alert, FORGOTTEN_MS);
-    }
   }
 
   async #prune(): Promise<void> {
     const now = this.#runtime.monotonic();
     if (now - this.#prunedAt < PRUNE_EVERY_MS) return;
     const pruned = await this.#store.alerts.prune({ forMs: KEEP_RESOLVED_MS, limit: PRUNE_MAX });
-    // A full batch means there may be more: the next observation goes on.
+    // After a full batch there may be more: the next observation continues.
     if (pruned < PRUNE_MAX) this.#prunedAt = now;
   }
 
@@ -249,12 +241,10 @@ function keyOf({ rule, subject }: { readonly rule: string; readonly subject: str
   return JSON.stringify([rule, subject]);
 }
 
-// Alerts for people and programs that look.
-
 export interface AlertsFilter {
-  /** Raised ones (the default), those with what is pending, or all that were ever raised. */
+  /** Raised alerts (the default), raised and pending ones, or all that were ever raised. */
   readonly which?: AlertFilter["which"];
-  /** Only those that were noticed before the one with this id: the last of the page before. */
+  /** Only alerts older than the one with this id: the last of the previous page. */
   readonly before?: string;
   readonly limit?: number;
 }
@@ -267,15 +257,13 @@ export const LIMIT_DEFAULT = 50;
 
 const LIMIT_MAX = 1_000;
 
-/** Those that were noticed last first. */
+/** The newest first. */
 export async function listAlerts(alerts: AlertsStore, filter: AlertsFilter = {}): Promise<Alert[]> {
   checkKnown(filter, KNOWN);
   const { which = "raised", before } = filter;
   if (!KINDS.includes(which)) {
-    throw new InvalidArgumentError({
-      field: "which",
-      problem: `must be one of: ${KINDS.join(", ")}.`,
-    });
+    const problem = `must be one of: ${KINDS.join(", ")}.`;
+    throw new InvalidArgumentError({ field: "which", problem });
   }
   if (before !== undefined && !isId(before)) {
     throw new InvalidArgumentError({ field: "before", problem: "must be the id of an alert." });

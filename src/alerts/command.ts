@@ -130,16 +130,8 @@ function severityCell(severity: Severity, colors: Colors, isOver: boolean): Cell
 
 function rules(terminal: Terminal): void {
   const known = alertRules();
-  if (terminal.json) {
-    const told = known.map(({ name, severity, holdMs, when }) => ({
-      name,
-      severity,
-      holdMs,
-      when,
-    }));
-    terminal.printJson({ rules: told });
-    return;
-  }
+  if (terminal.json)
+    return terminal.printJson({ rules: known.map(({ find: _find, ...rule }) => rule) });
   const { colors, columns } = terminal;
   terminal.print(
     ...table({
@@ -214,8 +206,8 @@ function answerLine(
   { webhook, ok, status, text, error }: WebhookAnswer & { readonly webhook: string },
   colors: Colors,
 ): string {
-  const said = cut(printable(text.trim()), ANSWER_SHOWN_MAX);
-  const words = ok ? `answered with status ${status}` : (error ?? "");
+  const shown = cut(printable(text.trim()), ANSWER_SHOWN_MAX);
+  const result = ok ? `answered with status ${status}` : (error ?? "");
   const mark = ok ? colors.green("ok") : colors.red("failed");
-  return `${mark}  ${webhook}: ${printable(words)}${said === "" ? "" : colors.dim(`  ${said}`)}`;
+  return `${mark}  ${webhook}: ${printable(result)}${shown === "" ? "" : colors.dim(`  ${shown}`)}`;
 }

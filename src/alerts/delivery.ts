@@ -1,9 +1,9 @@
 /**
  * Delivers alerts: runs the jobs of the reserved queue.
  *
- * Every process with a monitor does it, so that alerts are delivered also where no worker runs. It claims only jobs for the
- * webhooks that it knows. A webhook gets an event at least once, and twice when a process dies after sending it: the id in
- * the header stays the same.
+ * Every process with a monitor does so, because there may be no worker. It claims only jobs for the webhooks that it
+ * knows. A webhook gets an event at least once, and twice when a process dies after sending it: the id in the header stays
+ * the same.
  */
 import { encodeError } from "../core/error-record.ts";
 import { makeIds } from "../core/id.ts";
@@ -38,7 +38,7 @@ const AT_ONCE = 10;
 
 const LOOK_MS = 5_000;
 
-/** Longer than a request takes, so no lease has to be renewed. */
+/** Longer than a request takes, so no lease needs a renewal. */
 const LEASE_MS = 3 * REQUEST_MS_MAX;
 
 const GRACE_MS = 2_000;
@@ -49,9 +49,7 @@ const RETRY_MS_FIRST = 5_000;
 
 const RETRY_MS_MAX = 10 * 60_000;
 
-const NO_ALERT = "There is no such alert any more.";
-
-export interface DeliveriesParts {
+interface DeliveriesParts {
   readonly store: Stores;
   readonly runtime: Runtime;
   readonly logger: Logger;
@@ -72,12 +70,12 @@ export class Deliveries {
     this.#loop = new Loop({ name: "alerts", runtime, logger, once, background: true });
   }
 
-  /** There may be something to send. */
+  /** Looks for deliveries now. */
   wake(): void {
     this.#loop.wake();
   }
 
-  /** Releases what is being sent: no process waits at its end for a slow webhook. */
+  /** Releases the deliveries under way: no process waits for a slow webhook when it ends. */
   stop(): Promise<void> {
     this.#stopping.abort(new Error("this process ended"));
     return this.#loop.stop();
@@ -101,13 +99,13 @@ export class Deliveries {
 
   /** Workers do the same for all queues, but there may be none. */
   async #bringBack(): Promise<void> {
-    const { store } = this.#parts;
-    const { dueInMs, leaseEndsInMs } = await store.jobs.upcoming();
+    const { jobs } = this.#parts.store;
+    const { dueInMs, leaseEndsInMs } = await jobs.upcoming();
     if (leaseEndsInMs !== null && leaseEndsInMs < -GRACE_MS) {
-      const chore = { graceMs: GRACE_MS, crashesMax: DELIVERY_ATTEMPTS_MAX, limit: AT_ONCE };
-      await store.jobs.reclaimExpired({ ...chore, queue: ALERT_QUEUE });
+      const limits = { graceMs: GRACE_MS, crashesMax: DELIVERY_ATTEMPTS_MAX, limit: AT_ONCE };
+      await jobs.reclaimExpired({ ...limits, queue: ALERT_QUEUE });
     }
-    if (dueInMs !== null && dueInMs <= 0) await store.jobs.promoteDue({ limit: PROMOTE_MAX });
+    if (dueInMs !== null && dueInMs <= 0) await jobs.promoteDue({ limit: PROMOTE_MAX });
   }
 
   async #run(job: ClaimedJob): Promise<void> {
@@ -121,7 +119,8 @@ export class Deliveries {
     const { signal } = this.#stopping;
     const input = inputOf(job);
     const record = input === null ? null : await store.alerts.find(input.alert);
-    if (input === null || record === null) return { kind: "failed", error: asError(NO_ALERT) };
+    if (input === null || record === null)
+      return { kind: "failed", error: asError("The alert no longer exists.") };
     const waitMs = await this.#waitMs(job, input);
     if (waitMs !== null) return { kind: "suspended", delayMs: waitMs };
     const message = { event: input.event, alert: alertOf(record) };
@@ -131,7 +130,7 @@ export class Deliveries {
     return this.#failed(job, input, answer);
   }
 
-  /** `resolved` is not sent before `raised` was delivered or given up. Null: it need not wait. */
+  /** `resolved` is not sent before `raised` was delivered or given up. Null: no need to wait. */
   async #waitMs({ task }: ClaimedJob, { alert, event }: DeliveryInput): Promise<number | null> {
     if (event !== "resolved") return null;
     const key = deliveryKey({ alert, event: "raised" });
@@ -144,38 +143,30 @@ export class Deliveries {
   }
 
   #failed(job: ClaimedJob, input: DeliveryInput, { mayRetry, error }: WebhookAnswer): Outcome {
-    const words = error ?? "";
+    const reason = error ?? "";
     const isLast = !mayRetry || job.attempt >= job.maxAttempts;
-    this.#complain(job, input, { words, isLast });
-    if (isLast) return { kind: "failed", error: asError(words) };
+    this.#logFailure(job, input, { reason, isLast });
+    if (isLast) return { kind: "failed", error: asError(reason) };
     const delayMs = retryMs(job.attempt, this.#parts.runtime.random());
-    return { kind: "retry", delayMs, error: asError(words) };
+    return { kind: "retry", delayMs, error: asError(reason) };
   }
 
-  /** The first failure and the last one; those in between say nothing new. */
-  #complain(
-    { id, task, attempt }: ClaimedJob,
-    { alert, event }: DeliveryInput,
-    { words, isLast }: { readonly words: string; readonly isLast: boolean },
+  /** Logs only the first failure and the last: those in between add nothing. */
+  #logFailure(
+    { id: job, task, attempt: tries }: ClaimedJob,
+    { alert, event: change }: DeliveryInput,
+    { reason: error, isLast }: { readonly reason: string; readonly isLast: boolean },
   ): void {
     const { logger, webhooks } = this.#parts;
     const webhook = webhooks.originOf(targetOf(task));
-    const facts = {
-      event: "alert:not-sent",
-      alert,
-      change: event,
-      webhook,
-      job: id,
-      tries: attempt,
-      error: words,
-    };
-    const what = `${webhook} was not told that an alert is ${event}`;
-    if (isLast) logger.error(facts, `${what}, and will not be: ${words}`);
-    else if (attempt === 1) logger.warn(facts, `${what} yet: ${words}`);
+    const facts = { event: "alert:not-sent", alert, change, webhook, job, tries, error };
+    const what = `alert not delivered (${change}) to ${webhook}`;
+    if (isLast) logger.error(facts, `${what}, giving up: ${error}`);
+    else if (tries === 1) logger.warn(facts, `${what}, retrying: ${error}`);
   }
 }
 
-/** Null: another program enqueued the job, with an input of its own. */
+/** Null: another program enqueued the job, with another input. */
 function inputOf({ payload }: ClaimedJob): DeliveryInput | null {
   try {
     const { alert, event } = decode(payload) as DeliveryInput;
@@ -189,7 +180,7 @@ function asError(message: string): string {
   return encodeError({ name: "NotDelivered", message });
 }
 
-/** Twice as long after every try, and by chance up to half of that less, so that those who failed together do not stay together. */
+/** Exponential backoff with jitter, so that deliveries that failed together are not retried together. */
 export function retryMs(tries: number, random: number): number {
   const most = Math.min(RETRY_MS_MAX, RETRY_MS_FIRST * 2 ** (tries - 1));
   return Math.round(most * (1 - random / 2));

@@ -14,7 +14,6 @@ import { type Duration, formatMs, toMs } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkKnown, checkWhole, shownNumber } from "../core/options.ts";
 
-/** To so many addresses alerts are sent at most. */
 export const WEBHOOKS_MAX = 10;
 
 export const monitoringSettings = {
@@ -67,19 +66,19 @@ export const monitoringSettings = {
 
 /** When a condition raises an alert. Every threshold has a default. */
 export interface AlertOptions {
-  /** A worker has given no sign of life for this long. Default 1 min. */
+  /** A worker has sent no heartbeat for this long. Default 1 min. */
   readonly staleFor?: Duration;
-  /** A worker that is stopping has not come to its end for this long. Default 2 min. */
+  /** A stopping worker has not ended for this long. Default 2 min. */
   readonly hungFor?: Duration;
   /** Workers of one name run different builds for this long: longer than a deployment takes. Default 10 min. */
   readonly driftFor?: Duration;
-  /** A lease is over for this long, and nobody took its job back. Default 1 min. */
+  /** A lease has been expired for this long, and no worker reclaimed its job. Default 1 min. */
   readonly leaseFor?: Duration;
-  /** Any other check finds something for this long; what is critical is told at once. Default 1 min. */
+  /** Any other check has had a finding for this long; a critical finding raises an alert at once. Default 1 min. */
   readonly findingFor?: Duration;
   /** A pending job has waited for longer than this. Default 5 min. */
   readonly pendingAge?: Duration;
-  /** Nobody works on a queue with pending jobs for this long. Default 2 min. */
+  /** A queue with pending jobs has had no live worker for this long. Default 2 min. */
   readonly unworkedFor?: Duration;
   /** More than this share of the jobs that ended have failed. Default 0.5. */
   readonly failureShare?: number;
@@ -103,53 +102,44 @@ export interface AlertOptions {
   readonly canaryLate?: Duration;
   /** A canary has not been picked up at all for this long. Default 5 min. */
   readonly canaryLost?: Duration;
-  /** Nobody has counted for this long. Default 3 min. */
+  /** Jobs have not been counted for this long. Default 3 min. */
   readonly statsAge?: Duration;
-  /** What was raised is resolved when it has not been seen for this long. Default 1 min. */
+  /** A raised alert is resolved when its condition has not been seen for this long. Default 1 min. */
   readonly quiet?: Duration;
 }
 
-/** The same, in milliseconds where it is a span. */
+/** The same, durations in milliseconds. */
 export type AlertSettings = { readonly [Name in keyof Required<AlertOptions>]: number };
 
-const SECOND_MS = 1_000;
-
-const MINUTE_MS = 60 * SECOND_MS;
-
-/** An observation has the minutes of a quarter of an hour. */
-const WINDOW_MS_MAX = 15 * MINUTE_MS;
-
-const FOR_MS_MAX = 24 * 60 * MINUTE_MS;
+const MINUTE = 60 * SECOND;
 
 const COUNT_MAX = 1_000_000_000;
 
-const holds = { least: 0, most: FOR_MS_MAX };
+const holds = { min: 0, max: DAY };
 
-const ages = { least: SECOND_MS, most: FOR_MS_MAX };
+const ages = { min: SECOND, max: DAY };
 
-const windows = { least: MINUTE_MS, most: WINDOW_MS_MAX };
+/** An observation covers a quarter of an hour. */
+const windows = { min: MINUTE, max: 15 * MINUTE };
 
-interface Range {
-  readonly least: number;
-  readonly most: number;
-}
+type Span = readonly [initial: number, range: { readonly min: number; readonly max: number }];
 
-const spans: Readonly<Record<string, { readonly by: number; readonly range: Range }>> = {
-  staleFor: { by: MINUTE_MS, range: holds },
-  hungFor: { by: 2 * MINUTE_MS, range: holds },
-  driftFor: { by: 10 * MINUTE_MS, range: holds },
-  leaseFor: { by: MINUTE_MS, range: holds },
-  findingFor: { by: MINUTE_MS, range: holds },
-  pendingAge: { by: 5 * MINUTE_MS, range: ages },
-  unworkedFor: { by: 2 * MINUTE_MS, range: holds },
-  failureWindow: { by: 5 * MINUTE_MS, range: windows },
-  deadLetterWindow: { by: 10 * MINUTE_MS, range: windows },
-  backlogWindow: { by: 10 * MINUTE_MS, range: windows },
-  lockWait: { by: SECOND_MS, range: { least: 1, most: FOR_MS_MAX } },
-  canaryLate: { by: 30 * SECOND_MS, range: ages },
-  canaryLost: { by: 5 * MINUTE_MS, range: ages },
-  statsAge: { by: 3 * MINUTE_MS, range: { least: MINUTE_MS, most: FOR_MS_MAX } },
-  quiet: { by: MINUTE_MS, range: holds },
+const spans: Readonly<Record<string, Span>> = {
+  staleFor: [MINUTE, holds],
+  hungFor: [2 * MINUTE, holds],
+  driftFor: [10 * MINUTE, holds],
+  leaseFor: [MINUTE, holds],
+  findingFor: [MINUTE, holds],
+  pendingAge: [5 * MINUTE, ages],
+  unworkedFor: [2 * MINUTE, holds],
+  failureWindow: [5 * MINUTE, windows],
+  deadLetterWindow: [10 * MINUTE, windows],
+  backlogWindow: [10 * MINUTE, windows],
+  lockWait: [SECOND, { min: 1, max: DAY }],
+  canaryLate: [30 * SECOND, ages],
+  canaryLost: [5 * MINUTE, ages],
+  statsAge: [3 * MINUTE, { min: MINUTE, max: DAY }],
+  quiet: [MINUTE, holds],
 };
 
 const counts: Readonly<Record<string, number>> = {
@@ -159,25 +149,21 @@ const counts: Readonly<Record<string, number>> = {
   lockTimeouts: 5,
 };
 
-const FAILURE_SHARE = 0.5;
-
 const KNOWN = new Set([...Object.keys(spans), ...Object.keys(counts), "failureShare"]);
 
 export function alertSettings(options: AlertOptions = {}): AlertSettings {
   checkKnown(options, KNOWN);
   const settings: Record<string, number> = { failureShare: shareOf(options) };
-  for (const [name, { by, range }] of Object.entries(spans)) {
-    const given = options[name as keyof AlertOptions] ?? by;
-    settings[name] = toMs(`alerts.${name}`, given, { min: range.least, max: range.most });
-  }
-  for (const [name, by] of Object.entries(counts)) {
-    const given = (options[name as keyof AlertOptions] ?? by) as number;
+  for (const [name, [initial, range]] of Object.entries(spans))
+    settings[name] = toMs(`alerts.${name}`, options[name as keyof AlertOptions] ?? initial, range);
+  for (const [name, initial] of Object.entries(counts)) {
+    const given = (options[name as keyof AlertOptions] ?? initial) as number;
     settings[name] = checkWhole(`alerts.${name}`, given, { least: 1, most: COUNT_MAX });
   }
   return checkCanary(settings as AlertSettings);
 }
 
-function shareOf({ failureShare = FAILURE_SHARE }: AlertOptions): number {
+function shareOf({ failureShare = 0.5 }: AlertOptions): number {
   if (typeof failureShare === "number" && failureShare > 0 && failureShare < 1) return failureShare;
   const problem = `must be a number between 0 and 1, such as 0.5 for half of them, not ${shownNumber(failureShare)}.`;
   throw new InvalidArgumentError({ field: "alerts.failureShare", problem });

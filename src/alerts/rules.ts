@@ -1,18 +1,11 @@
 /**
- * Alerts about statistics: job counts, and the totals of the last minutes.
- *
- * Without recent counts these rules say nothing, which is an alert itself. Where a value moves around its limit, a raised alert
- * stays until the value is well below.
+ * The rules of alerts. A rule that cannot tell returns null, and its raised alerts stay as they are: missing counts do
+ * not mean that nothing is wrong. Where a value moves around its limit, a raised alert stays until the value is well below.
  */
 import { formatMs } from "../core/duration.ts";
 import type { Finding } from "../core/finding.ts";
-import type { LockTimes } from "../locks/stats.ts";
-import {
-  type CanaryReport,
-  LOCKS_OBSERVED_MS,
-  type Observation,
-} from "../monitoring/observation.ts";
-import type { Counts, QueueDepth } from "../stats/counts.ts";
+import { LOCKS_OBSERVED_MS, type Observation } from "../monitoring/observation.ts";
+import type { Counts } from "../stats/counts.ts";
 import type { MinuteStats } from "../stats/minute-totals.ts";
 import type { AlertRule, AlertView, Trouble } from "./alert.ts";
 import { type AlertOptions, type AlertSettings, alertSettings } from "./options.ts";
@@ -25,30 +18,57 @@ const COUNTING_SHARES = 200;
 /** A raised alert resolves when the value is below this share of its limit. */
 const KEPT_SHARE = 0.8;
 
-function statsRules(settings: AlertSettings): readonly AlertRule[] {
+/** In the order in which they are listed. */
+export function alertRules(options: AlertOptions = {}): readonly AlertRule[] {
+  const settings = alertSettings(options);
   return [
+    singletonExceeded,
+    workerStale(settings),
+    workerHung(settings),
+    versionDrift(settings),
+    enqueuerDrift(settings),
+    leaseExpired(settings),
+    otherFinding(settings),
     pendingOld(settings),
     noWorker(settings),
     failureRate(settings),
     deadLetters(settings),
     backlogGrowing(settings),
     statsStale(settings),
+    lockTimeouts(settings),
+    lockContention(settings),
+    canaryLate(settings),
+    canaryLost(settings),
   ];
 }
+
+/** Null: the rule cannot tell. */
+function troubles<T>(
+  all: Iterable<T> | null | undefined,
+  judge: (one: T) => Trouble | null,
+): Trouble[] | null {
+  if (all === null || all === undefined) return null;
+  return Array.from(all, judge).filter((trouble) => trouble !== null);
+}
+
+// Statistics: job counts, and the totals of the last minutes. Without recent counts these rules cannot tell, which is an
+// alert itself.
 
 const pendingOld = ({ pendingAge, statsAge }: AlertSettings): AlertRule => ({
   name: "pending-old",
   severity: "warning",
   holdMs: 0,
   when: `the oldest pending job of a queue has waited for more than ${formatMs(pendingAge)}`,
-  find: (view, raised) =>
-    byQueue(freshCounts(view, statsAge), ({ queue, counts, oldestPendingAt }, { countedAt }) => {
-      if (oldestPendingAt === null) return null;
-      const waitedMs = countedAt - oldestPendingAt;
+  find: (view, raised) => {
+    const recent = freshCounts(view, statsAge);
+    return troubles(recent?.queues, ({ queue, counts, oldestPendingAt }) => {
+      if (recent === null || oldestPendingAt === null) return null;
+      const waitedMs = recent.countedAt - oldestPendingAt;
       if (waitedMs <= kept(pendingAge, raised.has(queue))) return null;
       const message = `The oldest pending job of queue ${queue} has waited for ${formatMs(waitedMs)}.`;
-      return { message, facts: { waitedMs, pending: counts.pending } };
-    }),
+      return { subject: queue, message, facts: { waitedMs, pending: counts.pending } };
+    });
+  },
 });
 
 const noWorker = ({ unworkedFor, statsAge }: AlertSettings): AlertRule => ({
@@ -59,37 +79,34 @@ const noWorker = ({ unworkedFor, statsAge }: AlertSettings): AlertRule => ({
   find: (view) => {
     const { worked } = view;
     if (worked === null) return null;
-    return byQueue(freshCounts(view, statsAge), ({ queue, counts: { pending } }) => {
+    return troubles(freshCounts(view, statsAge)?.queues, ({ queue, counts: { pending } }) => {
       if (pending === 0 || worked.has(queue)) return null;
       const message = `Queue ${queue} has ${jobs(pending)} pending but no live worker.`;
-      return { message, facts: { pending } };
+      return { subject: queue, message, facts: { pending } };
     });
   },
 });
 
 const failureRate = (settings: AlertSettings): AlertRule => {
-  const { failureShare, failureWindow, failureEndings, statsAge } = settings;
-  const last = formatMs(failureWindow);
+  const { failureShare, failureWindow: windowMs, failureEndings, statsAge } = settings;
+  const last = formatMs(windowMs);
   return {
     name: "failure-rate",
     severity: "critical",
     holdMs: 0,
     when: `more than ${percent(failureShare)} of at least ${failureEndings} jobs of a queue that ended within ${last} failed`,
     find: (view, raised) =>
-      byTally(
-        tallies(view, { windowMs: failureWindow, statsAge: statsAge }),
-        (queue, { done, failed }) => {
-          const ended = done + failed;
-          const isMeant = ended >= failureEndings;
-          if (!isMeant || failed / ended <= kept(failureShare, raised.has(queue))) return null;
-          const message = `${percent(failed / ended)} of the jobs of queue ${queue} that ended within ${last} failed: ${failed} of ${ended}.`;
-          return { message, facts: { failed, ended, windowMs: failureWindow } };
-        },
-      ),
+      troubles(tallies(view, { windowMs, statsAge }), ([queue, { done, failed }]) => {
+        const ended = done + failed;
+        if (ended < failureEndings) return null;
+        if (failed / ended <= kept(failureShare, raised.has(queue))) return null;
+        const message = `${percent(failed / ended)} of the jobs of queue ${queue} that ended within ${last} failed: ${failed} of ${ended}.`;
+        return { subject: queue, message, facts: { failed, ended, windowMs } };
+      }),
   };
 };
 
-/** Resolves when no dead letter has come for the length of the window. */
+/** Resolves when no dead letter has been added for the length of the window. */
 const deadLetters = (settings: AlertSettings): AlertRule => {
   const { deadLetters: most, deadLetterWindow: windowMs, statsAge } = settings;
   const last = formatMs(windowMs);
@@ -99,10 +116,10 @@ const deadLetters = (settings: AlertSettings): AlertRule => {
     holdMs: 0,
     when: `${most} or more jobs of a queue became dead letters within ${last}`,
     find: (view, raised) =>
-      byTally(tallies(view, { windowMs, statsAge: statsAge }), (queue, { failed }) => {
+      troubles(tallies(view, { windowMs, statsAge }), ([queue, { failed }]) => {
         if (failed < (raised.has(queue) ? 1 : most)) return null;
         const message = `${jobs(failed)} of queue ${queue} became dead letters within ${last}.`;
-        return { message, facts: { failed, windowMs } };
+        return { subject: queue, message, facts: { failed, windowMs } };
       }),
   };
 };
@@ -116,14 +133,14 @@ const backlogGrowing = (settings: AlertSettings): AlertRule => {
     holdMs: 0,
     when: `more jobs of a queue arrived than ended within ${last}, and more than ${backlog} are pending`,
     find: (view, raised) => {
-      const counts = freshCounts(view, statsAge);
-      return byTally(tallies(view, { windowMs, statsAge: statsAge }), (queue, tally) => {
+      const depths = freshCounts(view, statsAge)?.queues;
+      return troubles(tallies(view, { windowMs, statsAge }), ([queue, tally]) => {
         const { arrived } = tally;
         const ended = tally.done + tally.failed + tally.cancelled;
-        const pending = pendingIn(counts, queue);
+        const pending = depths?.find((depth) => depth.queue === queue)?.counts.pending ?? 0;
         if (arrived <= ended || pending <= kept(backlog, raised.has(queue))) return null;
         const message = `Queue ${queue} is growing: ${arrived} arrived and ${ended} ended within ${last}; ${jobs(pending)} pending.`;
-        return { message, facts: { arrived, ended, pending, windowMs } };
+        return { subject: queue, message, facts: { arrived, ended, pending, windowMs } };
       });
     },
   };
@@ -156,19 +173,6 @@ function oldest({ tookMs }: Counts, ageMs: number): number {
   return Math.max(ageMs, tookMs * COUNTING_SHARES);
 }
 
-type Told = Pick<Trouble, "message" | "facts">;
-
-function byQueue(
-  counts: Counts | null,
-  judge: (depth: QueueDepth, counts: Counts) => Told | null,
-): Trouble[] | null {
-  if (counts === null) return null;
-  return counts.queues.flatMap((depth) => {
-    const told = judge(depth, counts);
-    return told === null ? [] : [{ subject: depth.queue, ...told }];
-  });
-}
-
 type Tally = Omit<MinuteStats, "minute" | "queue" | "runMsSum" | "runMsMax">;
 
 /** Totals of every queue over that many full minutes. Null: the counts are too old. */
@@ -180,34 +184,17 @@ function tallies(
   const { observation, now } = view;
   const fromAt = Math.floor(now / MINUTE_MS) * MINUTE_MS - windowMs;
   const found = new Map<string, Tally>();
-  for (const figures of observation.minutes) {
-    if (figures.minute >= fromAt) found.set(figures.queue, sum(found.get(figures.queue), figures));
+  for (const { minute, queue, arrived, done, failed, cancelled } of observation.minutes) {
+    if (minute < fromAt) continue;
+    const tally = found.get(queue);
+    found.set(queue, {
+      arrived: arrived + (tally?.arrived ?? 0),
+      done: done + (tally?.done ?? 0),
+      failed: failed + (tally?.failed ?? 0),
+      cancelled: cancelled + (tally?.cancelled ?? 0),
+    });
   }
   return found;
-}
-
-function sum(tally: Tally | undefined, { arrived, done, failed, cancelled }: Tally): Tally {
-  return {
-    arrived: arrived + (tally?.arrived ?? 0),
-    done: done + (tally?.done ?? 0),
-    failed: failed + (tally?.failed ?? 0),
-    cancelled: cancelled + (tally?.cancelled ?? 0),
-  };
-}
-
-function byTally(
-  found: Map<string, Tally> | null,
-  judge: (queue: string, tally: Tally) => Told | null,
-): Trouble[] | null {
-  if (found === null) return null;
-  return [...found].flatMap(([queue, tally]) => {
-    const told = judge(queue, tally);
-    return told === null ? [] : [{ subject: queue, ...told }];
-  });
-}
-
-function pendingIn(counts: Counts | null, queue: string): number {
-  return counts?.queues.find((depth) => depth.queue === queue)?.counts.pending ?? 0;
 }
 
 /** The limit, or a lower one for a raised alert. */
@@ -223,26 +210,7 @@ function jobs(count: number): string {
   return count === 1 ? "1 job" : `${count} jobs`;
 }
 
-// All rules of alerts, in the order they are told in.
-//
-// A rule that cannot tell says so, and whatever it has raised stays as it is: that nobody counts any more does not mean that
-// nothing is wrong.
-
-export function alertRules(options: AlertOptions = {}): readonly AlertRule[] {
-  const settings = alertSettings(options);
-  return [
-    ...findingRules(settings),
-    ...statsRules(settings),
-    ...lockRules(settings),
-    ...canaryRules(settings),
-  ];
-}
-
-// Alerts about canaries. Where none is sent, nothing can be told about any.
-
-function canaryRules(settings: AlertSettings): readonly AlertRule[] {
-  return [canaryLate(settings), canaryLost(settings)];
-}
+// Canaries. Where none is sent, these rules cannot tell.
 
 const canaryLate = ({ canaryLate: mostMs }: AlertSettings): AlertRule => ({
   name: "canary-late",
@@ -250,10 +218,11 @@ const canaryLate = ({ canaryLate: mostMs }: AlertSettings): AlertRule => ({
   holdMs: 0,
   when: `a canary was not picked up within ${formatMs(mostMs)}`,
   find: (view) =>
-    byCanary(view, ({ queue, pickupMs }, waitedMs) => {
+    troubles(waits(view), ({ queue, pickupMs, waitedMs }) => {
       if (waitedMs <= mostMs) return null;
-      const waits = pickupMs === null ? "has waited" : "waited";
-      return `The canary of queue ${queue} ${waits} for ${formatMs(waitedMs)} to be picked up.`;
+      const has = pickupMs === null ? "has waited" : "waited";
+      const message = `The canary of queue ${queue} ${has} for ${formatMs(waitedMs)} to be picked up.`;
+      return { subject: queue, message, facts: { waitedMs } };
     }),
 });
 
@@ -263,26 +232,19 @@ const canaryLost = ({ canaryLost: mostMs }: AlertSettings): AlertRule => ({
   holdMs: 0,
   when: `a canary has not been picked up at all for ${formatMs(mostMs)}`,
   find: (view) =>
-    byCanary(view, ({ queue, pickupMs }, waitedMs) =>
-      pickupMs !== null || waitedMs <= mostMs
-        ? null
-        : `Nobody has picked up the canary of queue ${queue} for ${formatMs(waitedMs)}.`,
-    ),
+    troubles(waits(view), ({ queue, pickupMs, waitedMs }) => {
+      if (pickupMs !== null || waitedMs <= mostMs) return null;
+      const message = `No worker has picked up the canary of queue ${queue} for ${formatMs(waitedMs)}.`;
+      return { subject: queue, message, facts: { waitedMs } };
+    }),
 });
 
-function byCanary(
-  { observation: { canaries }, now }: AlertView,
-  judge: (canary: CanaryReport, waitedMs: number) => string | null,
-): Trouble[] | null {
+function waits({ observation: { canaries }, now }: AlertView) {
   if (canaries.length === 0) return null;
-  return canaries.flatMap((canary) => {
-    const waitedMs = canary.pickupMs ?? now - canary.sentAt;
-    const message = judge(canary, waitedMs);
-    return message === null ? [] : [{ subject: canary.queue, message, facts: { waitedMs } }];
-  });
+  return canaries.map((one) => ({ ...one, waitedMs: one.pickupMs ?? now - one.sentAt }));
 }
 
-// Alerts about findings of checks: some have a duration of their own, one rule covers the rest.
+// Findings of checks: some have a rule of their own, and one rule covers the rest.
 
 const OFFENDERS_SHOWN_MAX = 10;
 
@@ -305,18 +267,6 @@ const PREFIX = `${OTHERS}:`;
 /** The rule of an alert; alerts of checks share one rule. */
 export function ruleNameOf(alertRule: string): string {
   return alertRule.startsWith(PREFIX) ? OTHERS : alertRule;
-}
-
-function findingRules(settings: AlertSettings): readonly AlertRule[] {
-  return [
-    singletonExceeded,
-    workerStale(settings),
-    workerHung(settings),
-    versionDrift(settings),
-    enqueuerDrift(settings),
-    leaseExpired(settings),
-    otherFinding(settings),
-  ];
 }
 
 const singletonExceeded: AlertRule = {
@@ -368,17 +318,13 @@ const leaseExpired = ({ leaseFor }: AlertSettings): AlertRule => ({
   severity: "warning",
   holdMs: 0,
   when: `a lease expired ${formatMs(leaseFor)} ago and was not reclaimed`,
-  find: ({ observation, now }) => {
-    const found = findingsOf(observation, ({ check }) => check === CHECKS.expired);
-    return (
-      found?.flatMap((finding) => {
-        const offenders = finding.offenders.filter(
-          ({ sinceAt }) => sinceAt === null || now - sinceAt >= leaseFor,
-        );
-        return offenders.length === 0 ? [] : [troubleOf({ ...finding, offenders }, "")];
-      }) ?? null
-    );
-  },
+  find: ({ observation, now }) =>
+    troubles(findingsOf(observation, CHECKS.expired), (finding) => {
+      const offenders = finding.offenders.filter(
+        ({ sinceAt }) => sinceAt === null || now - sinceAt >= leaseFor,
+      );
+      return offenders.length === 0 ? null : troubleOf({ ...finding, offenders }, "");
+    }),
 });
 
 const otherFinding = ({ findingFor }: AlertSettings): AlertRule => ({
@@ -386,42 +332,35 @@ const otherFinding = ({ findingFor }: AlertSettings): AlertRule => ({
   severity: "warning",
   holdMs: findingFor,
   when: `another check of the doctor has a finding for ${formatMs(findingFor)}; a critical finding, at once`,
-  find: ({ observation }) => {
-    const others = findingsOf(
-      observation,
-      ({ check, severity }) => severity !== "info" && !MAPPED.has(check),
-    );
-    return (
-      others?.map((finding) => ({
-        ...troubleOf(finding, finding.check),
-        rule: `${PREFIX}${finding.check}`,
-        severity: finding.severity,
-        ...(finding.severity === "critical" ? { holdMs: 0 } : {}),
-      })) ?? null
-    );
-  },
+  find: ({ observation }) =>
+    troubles(findingsOf(observation), (finding) => {
+      const { check, severity } = finding;
+      if (severity === "info" || MAPPED.has(check)) return null;
+      return {
+        ...troubleOf(finding, check),
+        rule: `${PREFIX}${check}`,
+        severity,
+        ...(severity === "critical" ? { holdMs: 0 } : {}),
+      };
+    }),
 });
 
-function findingsOf(
-  { findings, examined = true }: Observation,
-  isMeant: (finding: Finding) => boolean,
-): Finding[] | null {
-  return examined ? findings.filter(isMeant) : null;
+/** Of one check, or all. Null: the checks did not run. */
+function findingsOf({ findings, examined = true }: Observation, check?: string): Finding[] | null {
+  return examined ? findings.filter((one) => check === undefined || one.check === check) : null;
 }
 
-function byOffender(observation: Observation, name: string): Trouble[] | null {
-  const found = findingsOf(observation, ({ check }) => check === name);
-  return (
-    found?.flatMap(({ problem, remedy, offenders }) =>
-      offenders.map(({ subject, detail, sinceAt, happened }) => ({
-        subject,
-        message: `${problem} ${subject}: ${detail}`,
-        facts: { detail, remedy },
-        sinceAt,
-        ...(happened === true ? { holdMs: 0 } : {}),
-      })),
-    ) ?? null
+function byOffender(observation: Observation, check: string): Trouble[] | null {
+  const offenders = findingsOf(observation, check)?.flatMap((finding) =>
+    finding.offenders.map((offender) => ({ ...offender, ...finding })),
   );
+  return troubles(offenders, ({ problem, remedy, subject, detail, sinceAt, happened }) => ({
+    subject,
+    message: `${problem} ${subject}: ${detail}`,
+    facts: { detail, remedy },
+    sinceAt,
+    ...(happened === true ? { holdMs: 0 } : {}),
+  }));
 }
 
 function troubleOf({ problem, remedy, offenders, more }: Finding, subject: string): Trouble {
@@ -434,16 +373,12 @@ function troubleOf({ problem, remedy, offenders, more }: Finding, subject: strin
   };
 }
 
-// Alerts about locks: callers that gave up waiting, and locks that most callers wait long for.
+// Locks: callers that gave up waiting, and types of locks that callers wait long for.
 
 const WINDOW = formatMs(LOCKS_OBSERVED_MS);
 
 /** Fewer acquisitions are not significant. */
 const ACQUISITIONS_MIN = 20;
-
-function lockRules(settings: AlertSettings): readonly AlertRule[] {
-  return [lockTimeouts(settings), lockContention(settings)];
-}
 
 const lockTimeouts = ({ lockTimeouts: most }: AlertSettings): AlertRule => ({
   name: "lock-timeouts",
@@ -451,10 +386,14 @@ const lockTimeouts = ({ lockTimeouts: most }: AlertSettings): AlertRule => ({
   holdMs: 0,
   when: `${most} or more acquisitions of a type of lock timed out within ${WINDOW}`,
   find: ({ observation: { locks } }, raised) =>
-    byType(locks, ({ type, timeouts, acquisitions }) => {
+    troubles(locks, ({ type, timeouts, acquisitions }) => {
       if (timeouts < (raised.has(type) ? 1 : most)) return null;
       const message = `${timeouts} of ${timeouts + acquisitions} requests for locks of type ${type} timed out within ${WINDOW}.`;
-      return { message, facts: { timeouts, acquisitions, windowMs: LOCKS_OBSERVED_MS } };
+      return {
+        subject: type,
+        message,
+        facts: { timeouts, acquisitions, windowMs: LOCKS_OBSERVED_MS },
+      };
     }),
 });
 
@@ -464,22 +403,14 @@ const lockContention = ({ lockWait }: AlertSettings): AlertRule => ({
   holdMs: 0,
   when: `one in twenty acquisitions of a type of lock waited for more than ${formatMs(lockWait)} within ${WINDOW}`,
   find: ({ observation: { locks } }, raised) =>
-    byType(locks, ({ type, acquisitions, waitMs }) => {
-      const limitMs = raised.has(type) ? lockWait * KEPT_SHARE : lockWait;
+    troubles(locks, ({ type, acquisitions, waitMs }) => {
+      const limitMs = kept(lockWait, raised.has(type));
       if (waitMs === null || acquisitions < ACQUISITIONS_MIN || waitMs.p95 <= limitMs) return null;
       const message = `Locks of type ${type} are contended: one acquisition in twenty waited for more than ${formatMs(waitMs.p95)}.`;
-      return { message, facts: { p95Ms: waitMs.p95, p99Ms: waitMs.p99, acquisitions } };
+      return {
+        subject: type,
+        message,
+        facts: { p95Ms: waitMs.p95, p99Ms: waitMs.p99, acquisitions },
+      };
     }),
 });
-
-/** Null: the lock statistics could not be read this time. */
-function byType(
-  locks: readonly LockTimes[] | null | undefined,
-  judge: (figures: LockTimes) => Pick<Trouble, "message" | "facts"> | null,
-): Trouble[] | null {
-  if (locks === null || locks === undefined) return null;
-  return locks.flatMap((figures) => {
-    const trouble = judge(figures);
-    return trouble === null ? [] : [{ subject: figures.type, ...trouble }];
-  });
-}

@@ -1,6 +1,6 @@
 /**
- * Alerts as rows. What is there is read without a lock, and every change compares the status that it was decided by: of those
- * who make the same change at once, one does.
+ * Alerts as rows. They are read without a lock, and every change compares the status that it was decided by: of several
+ * processes that make the same change at once, one succeeds.
  */
 import { StoreRefusedError } from "../core/errors.ts";
 import { isId, makeIds } from "../core/id.ts";
@@ -27,14 +27,14 @@ import {
   type Sighting,
 } from "./alert.ts";
 
-/** Whoever was refused a second one finds the first; unless that is gone already, and again, and again. */
+/** When the index refuses a second alert, the next try finds the first, unless it is gone again. */
 const NOTE_TRIES_MAX = 5;
 
 const ALERT_COLUMNS = sql`
        a.id, a.rule, a.subject, a.severity, a.status, a.message, a.facts, a.since_at as "sinceAt", a.seen_at as "seenAt",
        a.raised_at as "raisedAt", a.resolved_at as "resolvedAt"`;
 
-/** Said in the text, so that the index of open ones is found by it. */
+/** A literal in the statement, so that the planner uses the partial index of open alerts. */
 const OPEN = sql`status <> 'resolved'`;
 
 interface Known {
@@ -49,7 +49,7 @@ async function noteAlert(context: MoveContext, sighting: Sighting): Promise<Note
     try {
       return await context.engine.transaction((tx) => noteOnce(context, tx, sighting));
     } catch (error) {
-      // Somebody else was first, and the index refused a second one.
+      // Another process was first, and the index refused a second alert.
       if (!(error instanceof StoreRefusedError) || tries === NOTE_TRIES_MAX) throw error;
     }
   }
@@ -57,25 +57,25 @@ async function noteAlert(context: MoveContext, sighting: Sighting): Promise<Note
 
 async function noteOnce(context: MoveContext, tx: Transaction, sighting: Sighting): Promise<Noted> {
   const now = await readNow(context.engine, tx);
-  const known = await find(tx, sighting);
-  if (known === null) return begin(context, tx, { sighting, now });
-  // The answer was lost, and this is the second time.
+  const [known] = await tx.all<Known>(sql`
+    select id, status, since_at as "sinceAt", change_id as "changeId"
+      from holdfast.alert
+     where rule = ${sighting.rule}
+       and subject = ${sighting.subject}
+       and ${OPEN}`);
+  if (known === undefined) return begin(context, tx, { sighting, now });
+  // The answer was lost, and this is the second call.
   if (known.changeId === sighting.id) return { change: known.status, id: known.id };
   const isDue = known.status === "pending" && now - known.sinceAt >= sighting.holdMs;
   if (isDue && (await raise(context, tx, known, { sighting, now })))
     return { change: "raised", id: known.id };
-  await see(tx, known, { sighting, now });
-  return { change: "seen", id: known.id };
-}
-
-async function find(tx: Transaction, { rule, subject }: Sighting): Promise<Known | null> {
-  const [row] = await tx.all<Known>(sql`
-    select id, status, since_at as "sinceAt", change_id as "changeId"
-      from holdfast.alert
-     where rule = ${rule}
-       and subject = ${subject}
+  // An alert that was cleared at this moment is left alone: the next observation notes it again.
+  await tx.run(sql`
+    update holdfast.alert
+       set ${asSeen(sighting, now)}
+     where id = ${known.id}
        and ${OPEN}`);
-  return row ?? null;
+  return { change: "seen", id: known.id };
 }
 
 async function begin(
@@ -111,7 +111,7 @@ interface Seen {
   readonly now: number;
 }
 
-/** False: somebody else did, or has cleared it. */
+/** False: another process raised or cleared it. */
 async function raise(
   context: MoveContext,
   tx: Transaction,
@@ -127,20 +127,11 @@ async function raise(
   return raised > 0;
 }
 
-/** One that was cleared in this moment is left alone: it is noted anew with the next look. */
-async function see(tx: Transaction, { id }: Known, { sighting, now }: Seen): Promise<void> {
-  await tx.run(sql`
-    update holdfast.alert
-       set ${asSeen(sighting, now)}
-     where id = ${id}
-       and ${OPEN}`);
-}
-
 function asSeen({ severity, message, facts }: Sighting, now: number): Sql {
   return sql`severity = ${severity}, message = ${message}, facts = ${facts}, seen_at = ${now}`;
 }
 
-/** Enqueues a job for each target, in the transaction of the change that it tells about. */
+/** Enqueues a job for each target, in the transaction of the change. */
 async function deliver(
   context: MoveContext,
   tx: Transaction,
@@ -166,17 +157,14 @@ async function deliver(
 
 async function clearAlert(context: MoveContext, clearing: Clearing): Promise<Cleared | null> {
   const { engine } = context;
+  const { alert, seenAt } = clearing;
   const cleared = await engine.transaction(async (tx): Promise<Cleared | null> => {
-    if (await drop(tx, clearing)) return "dropped";
+    const dropped = await tx.run(sql`
+      delete from holdfast.alert where id = ${alert} and status = 'pending' and seen_at = ${seenAt}`);
+    if (dropped > 0) return "dropped";
     return (await resolve(context, tx, clearing)) ? "resolved" : null;
   });
   return cleared ?? ((await wasResolvedBy(engine, clearing)) ? "resolved" : null);
-}
-
-async function drop(tx: Transaction, { alert, seenAt }: Clearing): Promise<boolean> {
-  const dropped = await tx.run(sql`
-    delete from holdfast.alert where id = ${alert} and status = 'pending' and seen_at = ${seenAt}`);
-  return dropped > 0;
 }
 
 async function resolve(
@@ -196,17 +184,11 @@ async function resolve(
   return resolved > 0;
 }
 
-/** The answer was lost, and this is the second time. */
+/** The answer was lost, and this is the second call. */
 async function wasResolvedBy(engine: Engine, { alert, id }: Clearing): Promise<boolean> {
   const rows = await engine.all(sql`
     select id from holdfast.alert where id = ${alert} and status = 'resolved' and change_id = ${id}`);
   return rows.length > 0;
-}
-
-async function openAlerts(engine: Engine, limit: number): Promise<OpenAlerts> {
-  const alerts = await listAlerts(engine, { which: "open", limit });
-  const [clock] = await engine.all<{ now: number }>(sql`select ${engine.now()} as now`);
-  return { now: (clock as { now: number }).now, alerts };
 }
 
 const which: Readonly<Record<AlertFilter["which"], Sql>> = {
@@ -215,40 +197,7 @@ const which: Readonly<Record<AlertFilter["which"], Sql>> = {
   all: sql`a.status <> 'pending'`,
 };
 
-function listAlerts(engine: Engine, filter: AlertFilter): Promise<AlertRecord[]> {
-  const { before, limit } = filter;
-  return engine.all<AlertRecord>(sql`
-    select ${ALERT_COLUMNS}
-      from holdfast.alert a
-     where ${which[filter.which]}
-           ${before === undefined ? nothing : sql`and a.id < ${before}`}
-     order by a.id desc
-     limit ${limit}`);
-}
-
-async function findAlert(engine: Engine, id: string): Promise<AlertRecord | null> {
-  const [alert] = await engine.all<AlertRecord>(
-    sql`select ${ALERT_COLUMNS} from holdfast.alert a where a.id = ${id}`,
-  );
-  return alert ?? null;
-}
-
-async function pruneAlerts(
-  context: MoveContext,
-  { forMs, limit }: { forMs: number; limit: number },
-): Promise<number> {
-  const { engine } = context;
-  const old = await engine.all<{ id: string }>(sql`
-    select id from holdfast.alert where resolved_at < ${engine.now()} - ${forMs} order by resolved_at limit ${limit}`);
-  if (old.length === 0) return 0;
-  const ids = old.map(({ id }) => id);
-  return engine.transaction(async (tx) => {
-    await cancelDeliveries(context, tx, ids);
-    return tx.run(sql`delete from holdfast.alert where ${engine.among(sql`id`, ids)}`);
-  });
-}
-
-/** Of alerts that are about to be deleted. The targets are ones that no process knows any more. */
+/** Of alerts that are about to be deleted: no process knows the targets of these any more. */
 async function cancelDeliveries(
   context: MoveContext,
   tx: Transaction,
@@ -266,27 +215,10 @@ async function cancelDeliveries(
   for (const { id } of live) await cancelUnclaimed(context, tx, id, { now, error: null });
 }
 
-// The verbs about alerts. A change carries a name, by which it is found again when its answer was lost.
+export type AlertsStore = Pick<SqlAlerts, keyof SqlAlerts>;
 
-export interface AlertsStore {
-  /** Says that a condition holds. */
-  note(sighting: Sighting): Promise<Noted>;
-  /** Says that a condition does not hold any more. Null: it is left as it is. */
-  clear(clearing: Clearing): Promise<Cleared | null>;
-  /** All that are pending or raised, and what time it is. */
-  open(limit: number): Promise<OpenAlerts>;
-  /** Those that were noticed last first. */
-  list(filter: AlertFilter): Promise<AlertRecord[]>;
-  /** Null: there is none of this id. */
-  find(id: string): Promise<AlertRecord | null>;
-  /**
-   * Deletes those resolved longer ago than this, and cancels what is still to be delivered about them. Returns how many;
-   * call again when it is `limit`.
-   */
-  prune(chore: { forMs: number; limit: number }): Promise<number>;
-}
-
-export class SqlAlerts implements AlertsStore {
+/** A change has an id, by which it is found when its answer was lost. */
+export class SqlAlerts {
   readonly #db: Database;
   readonly #engine: Engine;
   readonly #context: MoveContext;
@@ -297,30 +229,60 @@ export class SqlAlerts implements AlertsStore {
     this.#context = { engine: db.engine, hooks };
   }
 
+  /** Records that a condition holds. */
   note(sighting: Sighting): Promise<Noted> {
     return this.#twice(() => noteAlert(this.#context, sighting));
   }
 
+  /** Records that a condition no longer holds. Null: the alert did not change. */
   clear(clearing: Clearing): Promise<Cleared | null> {
     return this.#twice(() => clearAlert(this.#context, clearing));
   }
 
-  open(limit: number): Promise<OpenAlerts> {
-    return openAlerts(this.#engine, limit);
+  /** All pending and raised alerts, and the database's time. */
+  async open(limit: number): Promise<OpenAlerts> {
+    const alerts = await this.list({ which: "open", limit });
+    const [clock] = await this.#engine.all<{ now: number }>(
+      sql`select ${this.#engine.now()} as now`,
+    );
+    return { now: (clock as { now: number }).now, alerts };
   }
 
+  /** The newest first. */
   async list(filter: AlertFilter): Promise<AlertRecord[]> {
-    const { before } = filter;
+    const { before, limit } = filter;
     if (before !== undefined && !isId(before)) return [];
-    return listAlerts(this.#engine, filter);
+    return this.#engine.all<AlertRecord>(sql`
+      select ${ALERT_COLUMNS}
+        from holdfast.alert a
+       where ${which[filter.which]}
+             ${before === undefined ? nothing : sql`and a.id < ${before}`}
+       order by a.id desc
+       limit ${limit}`);
   }
 
   async find(id: string): Promise<AlertRecord | null> {
-    return isId(id) ? findAlert(this.#engine, id) : null;
+    if (!isId(id)) return null;
+    const [alert] = await this.#engine.all<AlertRecord>(
+      sql`select ${ALERT_COLUMNS} from holdfast.alert a where a.id = ${id}`,
+    );
+    return alert ?? null;
   }
 
-  prune(chore: { forMs: number; limit: number }): Promise<number> {
-    return pruneAlerts(this.#context, chore);
+  /**
+   * Deletes alerts resolved longer ago than this, and cancels their remaining deliveries. Returns how many; call again
+   * when it is `limit`.
+   */
+  async prune({ forMs, limit }: { forMs: number; limit: number }): Promise<number> {
+    const engine = this.#engine;
+    const old = await engine.all<{ id: string }>(sql`
+      select id from holdfast.alert where resolved_at < ${engine.now()} - ${forMs} order by resolved_at limit ${limit}`);
+    if (old.length === 0) return 0;
+    const ids = old.map(({ id }) => id);
+    return engine.transaction(async (tx) => {
+      await cancelDeliveries(this.#context, tx, ids);
+      return tx.run(sql`delete from holdfast.alert where ${engine.among(sql`id`, ids)}`);
+    });
   }
 
   #twice<T>(write: () => Promise<T>): Promise<T> {

@@ -1,11 +1,10 @@
 /**
- * One request to a webhook, and what came back.
+ * One request to a webhook, and its answer.
  *
- * The name is resolved first, every address it has is checked, and those that were checked are the ones connected to: a name that
- * says something else a moment later changes nothing. Redirects are not followed. Everything has an end: the whole takes ten
- * seconds at most, and of an answer no more is read than a person would.
+ * The name is resolved first, all its addresses are checked, and only checked addresses are connected to, so DNS rebinding
+ * changes nothing. Redirects are not followed. A request takes at most ten seconds, and only the start of an answer is read.
  */
-import type { request as Begin, ClientRequest, IncomingMessage } from "node:http";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import { BlockList, isIP, type LookupFunction } from "node:net";
 import { urlToHttpOptions } from "node:url";
 import { formatMs } from "../core/duration.ts";
@@ -25,32 +24,29 @@ interface WebhookRequest {
   readonly body: string;
   readonly allowPrivate: boolean;
   /** Ends it early. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface WebhookAnswer {
-  /** It was taken. */
   readonly ok: boolean;
   /** Null: there was no answer. */
   readonly status: number | null;
-  /** How the answer begins. */
+  /** The start of the answer. */
   readonly text: string;
-  /** Why it was not taken, without anything of the address but its origin. */
+  /** Why it was not accepted. Of the URL it contains only the origin. */
   readonly error: string | null;
-  /** It may be taken another time. */
   readonly mayRetry: boolean;
 }
 
-/** The addresses of a name. */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
 export const resolveBySystem: Resolve = async (host) => {
-  const { lookup } = await import("node:dns/promises"); // most have no webhooks
+  const { lookup } = await import("node:dns/promises"); // Most processes have no webhooks.
   const found = await lookup(host, { all: true, order: "verbatim" });
   return found.map(({ address }) => address);
 };
 
-/** Where no request is made, and none ever will be. */
+/** No request may be made to this address, now or later. */
 class Refused extends Error {}
 
 export async function ask(
@@ -58,8 +54,8 @@ export async function ask(
   { runtime, resolve }: { runtime: Runtime; resolve: Resolve },
 ): Promise<WebhookAnswer> {
   const late = new AbortController();
-  const words = `no answer within ${formatMs(REQUEST_MS_MAX)}`;
-  const timer = runtime.timer(REQUEST_MS_MAX, () => late.abort(new Error(words)));
+  const problem = `no answer within ${formatMs(REQUEST_MS_MAX)}`;
+  const timer = runtime.timer(REQUEST_MS_MAX, () => late.abort(new Error(problem)));
   const { signal = late.signal } = request;
   const end = AbortSignal.any([late.signal, signal]);
   try {
@@ -67,7 +63,12 @@ export async function ask(
     return await post(request, addresses, end);
   } catch (error) {
     const mayRetry = !(error instanceof Refused);
-    return { ok: false, status: null, text: "", error: inWords(error), mayRetry };
+    const { message, code } = describeError(error);
+    const reason = (message === "" ? (code ?? "unknown error") : message).slice(
+      0,
+      ERROR_LENGTH_MAX,
+    );
+    return { ok: false, status: null, text: "", error: reason, mayRetry };
   } finally {
     timer.cancel();
   }
@@ -86,7 +87,7 @@ async function addressesOf(
   return addresses;
 }
 
-/** Why none of these may be asked; null: they may. */
+/** Why no request may be made to these addresses; null: it may. */
 export function refusalOf(
   url: URL,
   addresses: readonly string[],
@@ -94,10 +95,10 @@ export function refusalOf(
 ): string | null {
   const inside = addresses.find((address) => !isPublic(address));
   if (inside !== undefined && !allowPrivate) {
-    return `${hostOf(url)} is ${inside}, which is not a public address; private ones have to be allowed`;
+    return `${hostOf(url)} is ${inside}, which is not a public address; private addresses must be allowed first`;
   }
   if (url.protocol === "http:" && addresses.some(isPublic)) {
-    return `${hostOf(url)} is public; what goes there has to go by https`;
+    return `${hostOf(url)} is public; use https`;
   }
   return null;
 }
@@ -114,10 +115,10 @@ function orEnd<T>(promise: Promise<T>, end: AbortSignal): Promise<T> {
   });
 }
 
-function whenOver(end: AbortSignal, hear: (why: Error) => void): void {
-  const tell = (): void => hear(end.reason as Error);
-  if (end.aborted) tell();
-  else end.addEventListener("abort", tell, { once: true });
+function whenOver(end: AbortSignal, listener: (why: Error) => void): void {
+  const notify = (): void => listener(end.reason as Error);
+  if (end.aborted) notify();
+  else end.addEventListener("abort", notify, { once: true });
 }
 
 async function post(
@@ -125,33 +126,27 @@ async function post(
   addresses: readonly string[],
   end: AbortSignal,
 ): Promise<WebhookAnswer> {
-  const begin = await protocolOf(url);
+  // Loaded here because most processes never send anything, and these modules use several megabytes.
+  const protocol = url.protocol === "https:" ? import("node:https") : import("node:http");
+  const { request: begin } = await protocol;
   return new Promise((resolve, reject) => {
     const request = begin({
       ...urlToHttpOptions(url),
       method: "POST",
       headers: { ...headers, "content-length": Buffer.byteLength(body) },
       lookup: pinnedTo(addresses),
-      agent: false, // one that is shared may have another idea of where to connect to
+      agent: false, // A shared agent might reuse a connection to another address.
     });
     request.on("response", (response) => resolve(read(response, request)));
     request.on("error", reject);
-    // As when somebody wants to speak another protocol: there is no answer, and no error.
+    // After an upgrade to another protocol there is neither an answer nor an error.
     request.on("close", () => reject(new Error("the connection was closed without an answer")));
     whenOver(end, (why) => request.destroy(why));
     request.end(body);
   });
 }
 
-/** Loaded when there is something to send: most processes never do, and these take several megabytes. */
-async function protocolOf(url: URL): Promise<typeof Begin> {
-  const { request } = await (url.protocol === "https:"
-    ? import("node:https")
-    : import("node:http"));
-  return request;
-}
-
-/** Only asked for names: an address is connected to as it is. */
+/** Called only for names: an IP address is used as it is. */
 function pinnedTo(addresses: readonly string[]): LookupFunction {
   const all = addresses.map((address) => ({ address, family: isIP(address) }));
   return (_host, options, give) => {
@@ -161,7 +156,7 @@ function pinnedTo(addresses: readonly string[]): LookupFunction {
   };
 }
 
-/** Its status is known by now, so whatever becomes of the rest is no error. */
+/** The status is known by now, so a failure to read the rest is no error. */
 async function read(response: IncomingMessage, request: ClientRequest): Promise<WebhookAnswer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -172,7 +167,7 @@ async function read(response: IncomingMessage, request: ClientRequest): Promise<
       if (bytes >= ANSWER_BYTES_MAX) break;
     }
   } catch {
-    // It was cut off.
+    // The connection was cut.
   } finally {
     request.destroy();
   }
@@ -187,23 +182,16 @@ function judged(status: number, text: string): WebhookAnswer {
   const mayRetry = status >= 500 || TOO_SOON.has(status);
   const isRedirect = status >= 300 && status < 400;
   const error = isRedirect
-    ? `it answered with ${status}: redirects are not followed; give the address it leads to`
+    ? `it answered with ${status}: redirects are not followed; use the URL it redirects to`
     : `it answered with ${status}`;
   return { ok, status, text, error: ok ? null : error, mayRetry };
 }
 
-function inWords(error: unknown): string {
-  const { message, code } = describeError(error);
-  return (message === "" ? (code ?? "unknown error") : message).slice(0, ERROR_LENGTH_MAX);
-}
+// Public and private addresses. A request to a URL that another person may choose must not reach services of our own
+// network: a database, or the metadata service of a cloud, which hands out credentials. So an address counts as public
+// only if it is known to be. IPv6 addresses that embed an IPv4 address are judged by that.
 
-// Which addresses belong to everybody, and which to this machine or its surroundings.
-//
-// A request that somebody else may aim must not reach what stands behind the same wall as we do: a database, the service of a
-// cloud that hands out credentials. So an address counts as public only if it is known to be. Addresses of IPv6 that carry one
-// of IPv4 are judged by that.
-
-/** Of IPv4, all but these are public. */
+/** All other IPv4 addresses are public. */
 const NOT_PUBLIC: readonly (readonly [net: string, bits: number])[] = [
   ["0.0.0.0", 8], // this host
   ["10.0.0.0", 8],
@@ -226,35 +214,30 @@ const NOT_PUBLIC: readonly (readonly [net: string, bits: number])[] = [
   ["240.0.0.0", 4], // reserved, and broadcast
 ];
 
-/** Of IPv6, these may be public … */
-const GLOBAL = "2000::";
-
-const GLOBAL_BITS = 3;
-
-/** … but for these. */
+/** IPv6 addresses in 2000::/3 are public, except these. */
 const NOT_PUBLIC_6: readonly (readonly [net: string, bits: number])[] = [
-  ["2001::", 23], // protocols, among them Teredo, which carries an address of IPv4 in disguise
+  ["2001::", 23], // protocols, among them Teredo, which embeds an obfuscated IPv4 address
   ["2001:db8::", 32], // documentation
-  ["2002::", 16], // 6to4: carries one, too
+  ["2002::", 16], // 6to4: embeds one, too
   ["2620:4f:8000::", 48], // AS112
   ["3fff::", 20], // documentation
 ];
 
-/** What an address of IPv4 looks like as one of IPv6: mapped, and through NAT64. */
+/** Prefixes of IPv6 addresses that embed an IPv4 address: mapped, and NAT64. */
 const CARRIERS = ["::ffff:", "64:ff9b::"];
 
 const CARRIER_BITS = 96;
 
 const ISATAP = 0x5efe;
 
-/** The bit of an interface's number that says whether it is unique in the world; ISATAP sets it or not. */
+/** The bit of an interface identifier that marks it as globally unique; ISATAP may set it. */
 const UNIVERSAL = 0x200;
 
 const refused = new BlockList();
 
 const possible = new BlockList();
 
-possible.addSubnet(GLOBAL, GLOBAL_BITS, "ipv6");
+possible.addSubnet("2000::", 3, "ipv6");
 
 for (const [net, bits] of NOT_PUBLIC_6) refused.addSubnet(net, bits, "ipv6");
 
@@ -262,23 +245,22 @@ for (const [net, bits] of NOT_PUBLIC) refused.addSubnet(net, bits, "ipv4");
 
 for (const carrier of CARRIERS) {
   possible.addSubnet(`${carrier}0.0.0.0`, CARRIER_BITS, "ipv6");
-  for (const [net, bits] of NOT_PUBLIC) {
+  for (const [net, bits] of NOT_PUBLIC)
     refused.addSubnet(`${carrier}${net}`, CARRIER_BITS + bits, "ipv6");
-  }
 }
 
-/** Whether an address, as a resolver gives it, is public. What is no address is not. */
+/** Whether a text is a public IP address. */
 export function isPublic(address: string): boolean {
   const family = isIP(address);
   if (family === 4) return !refused.check(address, "ipv4");
-  // One with a zone means a network of this machine.
+  // An address with a zone belongs to a local network.
   if (family === 0 || address.includes("%")) return false;
   return (
     possible.check(address, "ipv6") && !refused.check(address, "ipv6") && !isTunnelled(address)
   );
 }
 
-/** ISATAP: in any network, the lower half is 0:5efe or 200:5efe and an address of IPv4. */
+/** ISATAP: in any network, the lower half is 0:5efe or 200:5efe and an IPv4 address. */
 function isTunnelled(address: string): boolean {
   const [, , , , first = 0, second] = ipv6Groups(address) ?? [];
   return second === ISATAP && (first | UNIVERSAL) === UNIVERSAL;

@@ -1,8 +1,8 @@
 /**
- * Where alerts are sent: addresses of webhooks, each a target under a name of its own.
+ * The webhooks that receive alerts, each a target with its own name.
  *
- * An address may hold a secret, so only its origin is ever told, and the target's name is the host with a few digits of a hash.
- * What is sent is signed, if there is a secret to sign with; a receiver that knows it can tell that it came from here, and when.
+ * A URL may contain a secret, so only its origin is shown, and the target's name is the host with a few digits of a hash.
+ * With a secret, requests are signed: the receiver can verify who sent them, and when.
  */
 import { createHash, createHmac } from "node:crypto";
 import { isIP } from "node:net";
@@ -23,15 +23,15 @@ import {
 
 export interface WebhookOptions {
   readonly urls: readonly string[];
-  /** What is sent is signed with it. At least 16 characters. */
+  /** The key that signs requests. At least 16 characters. */
   readonly secret?: string;
-  /** Also addresses of this machine and its surroundings, and to them also by http. Default false. */
+  /** Also allow loopback and private addresses, and http to these. Default false. */
   readonly allowPrivate?: boolean;
-  /** How names become addresses; tests have their own. */
+  /** Resolves names to addresses; for tests. */
   readonly resolve?: Resolve;
 }
 
-export interface WebhookMessage {
+interface WebhookMessage {
   readonly event: AlertEvent | "test";
   readonly alert: Alert;
 }
@@ -42,7 +42,7 @@ const URL_LENGTH_MAX = 2_048;
 
 const SECRET_LENGTH_MIN = 16;
 
-/** Of a target's name: the database has room for 64 characters. */
+/** A target's name has at most 64 characters in the database. */
 const HOST_LENGTH_MAX = 48;
 
 const HASH_LENGTH = 8;
@@ -74,31 +74,24 @@ export class Webhooks {
     return [...this.#urls.keys()];
   }
 
-  /** Fit for a log line. */
+  /** For log lines. */
   originOf(target: string): string {
     return this.#urls.get(target)?.origin ?? target;
   }
 
-  /** Never throws: whatever happens is the answer. */
+  /** Never throws: a failure is an answer. */
   send(target: string, message: WebhookMessage, signal?: AbortSignal): Promise<WebhookAnswer> {
     const url = this.#urls.get(target);
     if (url === undefined) return Promise.resolve(NOT_KNOWN);
     const body = bodyOf(message);
-    const headers = {
+    const headers: Record<string, string> = {
       "content-type": "application/json; charset=utf-8",
       "user-agent": "holdfast",
       "holdfast-delivery": `${message.alert.id}.${message.event}`,
-      ...(this.#secret === null
-        ? {}
-        : { "holdfast-signature": signature(this.#secret, body, this.#runtime.now()) }),
     };
-    const request = {
-      url,
-      headers,
-      body,
-      allowPrivate: this.#allowPrivate,
-      ...(signal === undefined ? {} : { signal }),
-    };
+    if (this.#secret !== null)
+      headers["holdfast-signature"] = signature(this.#secret, body, this.#runtime.now());
+    const request = { url, headers, body, allowPrivate: this.#allowPrivate, signal };
     return ask(request, { runtime: this.#runtime, resolve: this.#resolve });
   }
 }
@@ -107,22 +100,23 @@ const NOT_KNOWN: WebhookAnswer = {
   ok: false,
   status: null,
   text: "",
-  error: "there is no such target any more",
+  error: "the target is no longer configured",
   mayRetry: false,
 };
 
-/** `t=<unix seconds>,v1=<hex>`: an HMAC-SHA256 of the time, a point, and the body. */
+/** `t=<unix seconds>,v1=<hex>`: an HMAC-SHA256 of the time, a dot and the body. */
 export function signature(secret: string, body: string, now: number): string {
   const time = Math.floor(now / 1_000);
   const hash = createHmac("sha256", secret).update(`${time}.${body}`).digest("hex");
   return `t=${time},v1=${hash}`;
 }
 
-/** `text` is what Slack and those like it show. What is too long goes without its facts. */
+/** Slack and similar services show `text`. A body that is too long omits the facts. */
 export function bodyOf({ event, alert }: WebhookMessage): string {
-  const body = JSON.stringify({ text: textOf(event, alert), event, alert });
+  const text = textOf(event, alert);
+  const body = JSON.stringify({ text, event, alert });
   if (Buffer.byteLength(body) <= BODY_BYTES_MAX) return body;
-  return JSON.stringify({ text: textOf(event, alert), event, alert: { ...alert, facts: {} } });
+  return JSON.stringify({ text, event, alert: { ...alert, facts: {} } });
 }
 
 function textOf(event: WebhookMessage["event"], alert: Alert): string {
@@ -132,11 +126,7 @@ function textOf(event: WebhookMessage["event"], alert: Alert): string {
     event === "resolved"
       ? `[resolved] ${of} after ${formatMs((resolvedAt ?? sinceAt) - sinceAt)}: ${message}`
       : `[${event === "test" ? "test" : severity}] ${of}: ${message}`;
-  return escaped(text);
-}
-
-/** Slack takes these for its own: a queue called `<!channel>` would call everybody. */
-function escaped(text: string): string {
+  // Slack interprets these: a queue named `<!channel>` would notify the whole channel.
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
@@ -145,17 +135,17 @@ function targetOf(url: URL): string {
   return `${url.host.slice(0, HOST_LENGTH_MAX)} ${hash.slice(0, HASH_LENGTH)}`;
 }
 
-/** What is wrong is said without the address: it may hold a secret. */
+/** The error does not contain the URL, which may contain a secret. */
 function checkUrl(text: string, index: number, allowPrivate: boolean): URL {
   const field = `urls[${index}]`;
   if (checkText(`webhooks.${field}`, text).length > URL_LENGTH_MAX) {
     throw invalid(field, `at most ${URL_LENGTH_MAX} characters are allowed.`);
   }
   const url = URL.parse(text);
-  if (url === null) throw invalid(field, "is not an address such as https://example.com/hook.");
+  if (url === null) throw invalid(field, "is not a URL such as https://example.com/hook.");
   if (url.protocol !== "https:" && !(url.protocol === "http:" && allowPrivate)) {
     const scheme = url.protocol.slice(0, -1);
-    const http = scheme === "http" ? " For http, private addresses have to be allowed." : "";
+    const http = scheme === "http" ? " For http, private addresses must be allowed." : "";
     throw invalid(field, `must begin with https://, not ${scheme}://.${http}`);
   }
   const host = hostOf(url);

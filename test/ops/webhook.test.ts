@@ -462,11 +462,11 @@ suite("where it may go", () => {
     );
     assert.throws(
       () => new Webhooks({ urls: ["http://8.8.8.8/"], allowPrivate: true }, patient),
-      /has to go by https/,
+      /is public; use https/,
     );
     const resolve = async () => ["8.8.8.8"];
     const answer = await send({ urls: ["http://example.com/"], allowPrivate: true, resolve });
-    assert.match(answer.error ?? "", /has to go by https/);
+    assert.match(answer.error ?? "", /is public; use https/);
     assert.equal(answer.mayRetry, false);
   });
 
@@ -479,8 +479,8 @@ suite("where it may go", () => {
 
   test("what is wrong with an address is said without it", () => {
     const wrong: [urls: string[], words: RegExp][] = [
-      [["https://[s3cret/"], /urls\[0\]: is not an address/],
-      [["https://8.8.8.8/", "s3cret"], /urls\[1\]: is not an address/],
+      [["https://[s3cret/"], /urls\[0\]: is not a URL/],
+      [["https://8.8.8.8/", "s3cret"], /urls\[1\]: is not a URL/],
       [["http://example.com/s3cret"], /urls\[0\]: must begin with https/],
       [["https://ada:s3cret@10.0.0.1/s3cret"], /urls\[0\]: 10.0.0.1 is/],
       [[`https://example.com/s3cret${"x".repeat(2_048)}`], /at most 2048 characters/],

@@ -43,7 +43,7 @@ interface ClientParts {
   /** Where locks are kept. Default: in rows of the store. */
   readonly locks?: {
     readonly mode: LockMode;
-    readonly place: LockBackend;
+    readonly backend: LockBackend;
     readonly ttl?: Duration;
     readonly wait?: Duration;
   };
@@ -84,8 +84,8 @@ export class Client extends Sender implements AsyncDisposable {
     this.figures = new Stats(store.stats);
     const newId = makeIds(runtime);
     this.newId = newId;
-    const { mode = "sql", place = new SqlLock(store.locks), ...times } = locks ?? {};
-    this.locks = new Locks({ mode, place, ...times, store, runtime, logger, newId });
+    const { mode = "sql", backend = new SqlLock(store.locks), ...times } = locks ?? {};
+    this.locks = new Locks({ mode, backend, ...times, store, runtime, logger, newId });
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
     this.#watches = new Watches({ store, runtime });

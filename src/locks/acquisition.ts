@@ -1,4 +1,4 @@
-/** One acquisition: waiting for one's turn in this process, then asking until the lock is ours or the time is over. */
+/** One acquisition: it waits for its turn in this process, then asks until the lock is ours or the time is over. */
 import { OutcomeUnknownError, StoreBusyError, StoreUnavailableError } from "../core/errors.ts";
 import { type Runtime, sleep } from "../core/runtime.ts";
 import { unlessAborted } from "../core/wait.ts";
@@ -6,32 +6,33 @@ import type { LockAnswer, LockBackend, LockRequest } from "./backend.ts";
 import { LockNotAcquiredError } from "./errors.ts";
 import { TRUSTED } from "./lock.ts";
 
-/** Whoever the lock is kept for asks often: it is the only one that does. */
+/** The process for which the lock is reserved asks often: it is the only one. */
 const NEXT_POLL = { firstMs: 2, mostMs: 10, growth: 1.3 };
 
-/** Others ask less and less often, and so does everybody while nobody answers. */
+/** Other processes ask less and less often. */
 const POLL = { firstMs: 5, mostMs: 50, growth: 1.5 };
 
+/** While the backend does not answer. */
 const AWAY_POLL = { firstMs: 50, mostMs: 250, growth: 1.5 };
 
-/** However short the wait: an answer takes its time. */
+/** An answer may take this long, however short the wait. */
 const ANSWER_MS_MIN = 1_000;
 
 interface AcquisitionParts {
   readonly request: LockRequest;
   readonly waitMs: number;
   readonly signal?: AbortSignal | undefined;
-  readonly place: LockBackend;
+  readonly backend: LockBackend;
   readonly line: LockLine;
   readonly runtime: Runtime;
 }
 
 interface Won {
   readonly token: number;
-  /** When it was asked for, on the monotonic clock. */
+  /** When the request was sent, by the monotonic clock. */
   readonly sentAt: number;
   readonly waitedMs: number;
-  /** To be called when the next one in this process may ask. */
+  /** To be called when the next acquisition in this process may ask. */
   readonly leave: () => void;
 }
 
@@ -40,9 +41,9 @@ export class Acquisition {
   readonly #startedAt: number;
   readonly #over = new AbortController();
   #owner: string | null = null;
-  /** Why nobody answered when last asked. */
+  /** Why the backend did not answer the last request. */
   #cause: unknown = undefined;
-  /** What was asked and not refused: the lock may be ours without our knowing. */
+  /** A request that was not refused: the lock may be ours without our knowing. */
   #asked: Promise<unknown> | null = null;
   /** Aborted when the lock was released. */
   #wake = new AbortController();
@@ -53,15 +54,19 @@ export class Acquisition {
     this.#startedAt = parts.runtime.monotonic();
   }
 
-  /** Throws LockNotAcquiredError when the time is over, or whatever it was ended with. */
+  /** Throws LockNotAcquiredError when the time is over, or the reason given to `end`. */
   async win(): Promise<Won> {
-    const { line, request, signal } = this.#parts;
+    const { line, request, waitMs, signal } = this.#parts;
     const inLine = line.enter(request.key);
     const onAbort = (): void => this.end(signal?.reason);
     signal?.addEventListener("abort", onAbort, { once: true });
     try {
       if (signal?.aborted === true) onAbort();
-      if (inLine.turn !== null) await this.#waitForTurn(inLine.turn);
+      if (inLine.turn !== null) {
+        this.#owner = request.owner; // This process, as far as it knows.
+        await this.#within(waitMs, () => inLine.turn as Promise<void>);
+        this.#owner = null;
+      }
       const won = await this.#ask();
       return { ...won, waitedMs: this.#waitedMs, leave: inLine.leave };
     } catch (error) {
@@ -74,7 +79,7 @@ export class Acquisition {
     }
   }
 
-  /** Ends it, unless it is won. */
+  /** Ends the acquisition, unless it has succeeded. */
   end(reason: unknown): void {
     this.#over.abort(reason);
   }
@@ -83,33 +88,29 @@ export class Acquisition {
     return this.#parts.runtime.monotonic() - this.#startedAt;
   }
 
-  async #waitForTurn(turn: Promise<void>): Promise<void> {
-    const { request, waitMs } = this.#parts;
-    this.#owner = request.owner; // this very process, as far as anybody in it knows
-    await this.#within(waitMs, () => turn);
-    this.#owner = null;
-  }
-
   #ask(): Promise<Pick<Won, "token" | "sentAt">> {
-    const { place, request } = this.#parts;
-    const limitMs = Math.max(this.#parts.waitMs, ANSWER_MS_MIN) - this.#waitedMs;
+    const { backend, request, runtime, waitMs } = this.#parts;
+    const limitMs = Math.max(waitMs, ANSWER_MS_MIN) - this.#waitedMs;
     return this.#within(limitMs, async () => {
       for (let tries = 0; ; tries += 1) {
-        const sentAt = this.#parts.runtime.monotonic();
+        const sentAt = runtime.monotonic();
         const answer = await this.#askOnce(tries > 0);
-        // One that was long under way is hardly ours any more; asked again, it is.
-        if (answer.taken && this.#isTrusted(sentAt)) return { token: answer.token, sentAt };
-        if (answer.taken) continue;
-        this.#stopListening ??= place.onRelease?.(request.key, () => this.#wake.abort()) ?? null;
+        if (answer.taken) {
+          // After a slow answer the lock may have expired; the next request takes it again.
+          const trustedUntil = sentAt + request.ttlMs * TRUSTED;
+          if (runtime.monotonic() < trustedUntil) return { token: answer.token, sentAt };
+          continue;
+        }
+        this.#stopListening ??= backend.onRelease?.(request.key, () => this.#wake.abort()) ?? null;
         await this.#pause(answer.isNext, tries);
       }
     });
   }
 
   async #askOnce(again: boolean): Promise<LockAnswer> {
-    const { place, request } = this.#parts;
+    const { backend, request } = this.#parts;
     this.#over.signal.throwIfAborted();
-    const asked = place.take(request, again);
+    const asked = backend.take(request, again);
     this.#asked = asked;
     try {
       const answer = await asked;
@@ -126,11 +127,11 @@ export class Acquisition {
     }
   }
 
-  /** Nobody waits for the answer any more, but it may come, or have been lost. */
+  /** The answer may still arrive, or may have been lost. */
   #abandon(asked: Promise<unknown>): void {
-    const { place, request } = this.#parts;
-    const giveBack = (): Promise<void> => place.abandon(request.key, request.holder);
-    void asked.then(giveBack, giveBack).catch(() => {}); // it runs out by itself
+    const { backend, request } = this.#parts;
+    const giveBack = (): Promise<void> => backend.abandon(request.key, request.holder);
+    void asked.then(giveBack, giveBack).catch(() => {}); // It expires by itself.
   }
 
   async #pause(isNext: boolean, tries: number): Promise<void> {
@@ -140,16 +141,10 @@ export class Acquisition {
     const isAnswered = this.#cause === undefined;
     const { firstMs, mostMs, growth } = isAnswered ? (isNext ? NEXT_POLL : POLL) : AWAY_POLL;
     const pauseMs = Math.min(mostMs, firstMs * growth ** tries) * (0.5 + runtime.random());
-    await this.#released(Math.min(leftMs, pauseMs));
-    this.#over.signal.throwIfAborted();
-  }
-
-  /** Until another process releases the lock, or the time is over. */
-  async #released(limitMs: number): Promise<void> {
-    const { runtime } = this.#parts;
     const signal = AbortSignal.any([this.#over.signal, this.#wake.signal]);
-    await sleep(runtime, limitMs, { signal });
+    await sleep(runtime, Math.min(leftMs, pauseMs), { signal });
     if (this.#wake.signal.aborted) this.#wake = new AbortController();
+    this.#over.signal.throwIfAborted();
   }
 
   async #within<T>(limitMs: number, body: () => Promise<T>): Promise<T> {
@@ -161,24 +156,20 @@ export class Acquisition {
     }
   }
 
-  #isTrusted(sentAt: number): boolean {
-    return this.#parts.runtime.monotonic() < sentAt + this.#parts.request.ttlMs * TRUSTED;
-  }
-
   #failure(): LockNotAcquiredError {
-    const { place, request } = this.#parts;
+    const { backend, request } = this.#parts;
     const facts = { key: request.key, waitedMs: this.#waitedMs, owner: this.#owner };
     const isSilent = this.#asked !== null && this.#cause === undefined;
-    return new LockNotAcquiredError(facts, isSilent ? noAnswer(place) : this.#cause);
+    return new LockNotAcquiredError(facts, isSilent ? noAnswer(backend) : this.#cause);
   }
 }
 
 function noAnswer({ kind }: LockBackend): StoreUnavailableError {
   const problem = kind === "redis" ? "Redis does not answer." : "The database does not answer.";
-  return new StoreUnavailableError({ problem, remedy: "Look after it, or try again later." });
+  return new StoreUnavailableError({ problem, remedy: "Check it, or try again later." });
 }
 
-/** Whoever does not answer now may answer in a moment. */
+/** A backend that does not answer now may answer in a moment. */
 function isAway(error: unknown): boolean {
   return (
     error instanceof StoreUnavailableError ||
@@ -187,22 +178,22 @@ function isAway(error: unknown): boolean {
   );
 }
 
-/**
- * Those in this process who want the same lock, in the order in which they came. Only the first of them asks for it, so a
- * place is asked by as many as there are processes, and within a process it is first come, first served.
- *
- * Whoever has the lock stays at the head until they let go. The next one asks only then: if it asked before, the lock would be
- * kept for this process again and again.
- */
 interface QueuePosition {
-  /** Resolves when all those in front have left; null: there is nobody. */
+  /** Resolves when all acquisitions in front have left; null: there are none. */
   readonly turn: Promise<void> | null;
-  /** Lets the next one come. May be called twice, and before it was one's turn. */
+  /** Calls the next acquisition. May be called twice, and before its turn. */
   readonly leave: () => void;
 }
 
+/**
+ * The acquisitions of this process for the same lock, first come, first served. Only the first one asks, so the backend
+ * gets requests from as many clients as there are processes.
+ *
+ * The holder of the lock stays at the head until it releases the lock. The next one asks only then: if it asked earlier,
+ * the lock would be reserved for this process again and again.
+ */
 export class LockLine {
-  /** Behind whoever is at the head; a key without a list has nobody there. */
+  /** Those behind the head. A key that no acquisition wants has no entry. */
   readonly #waiting = new Map<string, Set<() => void>>();
 
   enter(key: string): QueuePosition {

@@ -3,7 +3,7 @@ import { subjects } from "../audit/entry.ts";
 import { asking, type Check } from "../database/check.ts";
 import { sql } from "../database/sql.ts";
 
-/** Any caller can take such a lock; after an hour its row is deleted. */
+/** Any caller can take an expired lock; after an hour its row is deleted. */
 const LEFT_MS = 10 * 60_000;
 
 export const lockChecks: readonly Check[] = [

@@ -1,4 +1,4 @@
-/** A lock that was acquired, and for how long it can be trusted. */
+/** An acquired lock, and how long it can be trusted. */
 import { type Duration, toMs } from "../core/duration.ts";
 import { checkKnown } from "../core/options.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
@@ -7,35 +7,35 @@ import type { LockBackend, LockHold } from "./backend.ts";
 import { LockLostError } from "./errors.ts";
 import { TTL_RANGE } from "./options.ts";
 
-/** Of a lock's time this share is trusted: clocks differ a little, and what is under way has to end. */
+/** The share of a lock's time that is trusted: clocks drift a little, and work under way must end. */
 export const TRUSTED = 0.9;
 
-/** How long anybody waits to hear that a lock was released. It runs out by itself. */
+/** How long to wait for the answer to a release. The lock expires by itself. */
 const RELEASE_MS_MAX = 2_000;
 
 const EXTEND_OPTIONS = new Set(["ttl"]);
 
-export interface LockParts {
+interface LockParts {
   readonly hold: LockHold;
   readonly owner: string;
   readonly trace: string | null;
   readonly waitedMs: number;
   readonly ttlMs: number;
-  /** When it was asked for: its time began later than that. */
+  /** When the request was sent: the lock's time began later. */
   readonly sentAt: number;
-  readonly place: LockBackend;
+  readonly backend: LockBackend;
   readonly runtime: Runtime;
-  /** Called once, when it was released or is lost: how long it was held. */
+  /** Called once, when it is released or lost. */
   readonly onGone: (heldMs: number) => void;
 }
 
 export class Lock implements AsyncDisposable {
   readonly key: string;
-  /** Larger than that of everybody who had this lock before: show it to whatever can compare it. */
+  /** Larger than those of all earlier holders: pass it to systems that can compare it. */
   readonly token: number;
   readonly owner: string;
   readonly trace: string | null;
-  /** How long it took to get it. */
+  /** How long the acquisition took. */
   readonly waitedMs: number;
   readonly #parts: LockParts;
   readonly #acquiredAt: number;
@@ -56,41 +56,39 @@ export class Lock implements AsyncDisposable {
     this.#trust(parts.sentAt, parts.ttlMs);
   }
 
-  /** Aborts with LockLostError when others may have the lock. */
+  /** Aborts with LockLostError when another process may have the lock. */
   get signal(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /**
-   * Whether it can still be trusted, at this very moment: a process that stood still may get here before its signal has had
-   * a chance to abort.
-   */
+  /** Whether it can be trusted now: after a process was suspended, this may run before the signal could abort. */
   get held(): boolean {
     if (this.#released !== null) return false;
-    if (this.#parts.runtime.monotonic() >= this.#trustedUntil) this.#lose(RAN_OUT);
+    if (this.#parts.runtime.monotonic() >= this.#trustedUntil)
+      this.#lose("it was not extended in time.");
     return !this.signal.aborted;
   }
 
-  /** Keeps it for `ttl` from now. Throws LockLostError when it is not ours any more. */
+  /** Keeps it for `ttl` from now. Throws LockLostError when it is no longer ours. */
   async extend(options: { readonly ttl?: Duration } = {}): Promise<void> {
     checkKnown(options, EXTEND_OPTIONS);
-    const { place, runtime, hold, ttlMs } = this.#parts;
+    const { backend, runtime, hold, ttlMs } = this.#parts;
     const moreMs = options.ttl === undefined ? ttlMs : toMs("ttl", options.ttl, TTL_RANGE);
     if (!this.held) throw this.#reason();
     const sentAt = runtime.monotonic();
-    const isOurs = await unlessAborted(this.signal, () => place.extend(hold, moreMs));
-    if (!isOurs) this.#lose(TAKEN);
+    const isOurs = await unlessAborted(this.signal, () => backend.extend(hold, moreMs));
+    if (!isOurs) this.#lose("it expired or was released, and is no longer ours.");
     if (!this.held) throw this.#reason();
     this.#trust(sentAt, moreMs);
   }
 
-  /** Lets others have it. False: it was not ours any more. */
+  /** False: it was no longer ours. */
   release(): Promise<boolean> {
-    this.#released ??= this.#letGo();
+    this.#released ??= this.#release();
     return this.#released;
   }
 
-  /** Nobody keeps it any more. It is not given back: what was done under it may still be going on. */
+  /** Stops extending it. It is not released, because the work that it protects may still run. */
   forsake(problem: string): void {
     if (this.#released === null) this.#lose(problem);
   }
@@ -99,27 +97,25 @@ export class Lock implements AsyncDisposable {
     await this.release();
   }
 
-  async #letGo(): Promise<boolean> {
-    const { place, runtime, hold } = this.#parts;
+  async #release(): Promise<boolean> {
+    const { backend, runtime, hold } = this.#parts;
     this.#timer?.cancel();
     try {
-      return await answerWithin(runtime, RELEASE_MS_MAX, place.release(hold));
+      return await answerWithin(runtime, RELEASE_MS_MAX, backend.release(hold));
     } finally {
       this.#gone();
     }
   }
 
-  /** From when it was asked for, which was before its time began. */
+  /** Counts from the request, which was sent before the lock's time began. */
   #trust(sentAt: number, ttlMs: number): void {
     this.#trustedUntil = Math.max(this.#trustedUntil, sentAt + ttlMs * TRUSTED);
     this.#timer?.cancel();
     const leftMs = this.#trustedUntil - this.#parts.runtime.monotonic();
-    this.#timer = this.#parts.runtime.timer(leftMs, () => this.#look(), "background");
-  }
-
-  /** A timer may be a little early. */
-  #look(): void {
-    if (this.held) this.#trust(Number.NEGATIVE_INFINITY, 0);
+    const check = (): void => {
+      if (this.held) this.#trust(Number.NEGATIVE_INFINITY, 0); // The timer was early.
+    };
+    this.#timer = this.#parts.runtime.timer(leftMs, check, "background");
   }
 
   #lose(problem: string): void {
@@ -140,7 +136,3 @@ export class Lock implements AsyncDisposable {
     this.#parts.onGone(this.#parts.runtime.monotonic() - this.#acquiredAt);
   }
 }
-
-const RAN_OUT = "it was not extended in time.";
-
-const TAKEN = "it ran out or was released by somebody, and is not ours any more.";

@@ -1,8 +1,8 @@
 /**
  * Locks for applications: `locks.with("order:42", {}, async (lock) => …)`.
  *
- * A lock keeps others from doing the same work at the same time. It cannot promise that they do not: a process may stand
- * still for longer than its lock lasts. What must be right stands in a constraint of the database, or compares the token.
+ * A lock keeps other processes from doing the same work at the same time. It cannot guarantee it: a process may be
+ * suspended for longer than its lock lasts. For correctness, use a constraint of the database, or compare the token.
  */
 import { hostname } from "node:os";
 import { subjects } from "../audit/entry.ts";
@@ -28,22 +28,17 @@ import { LockLostError, LockNotAcquiredError } from "./errors.ts";
 import { Lock } from "./lock.ts";
 import { type LockMode, lockModes, lockSettings, TTL_RANGE } from "./options.ts";
 import { type LockStatistics, LockStats, type LockStatsOptions, type LockTotals } from "./stats.ts";
-import { type LockRows, type LocksStore, SqlLock } from "./store.ts";
+import { type LocksStore, SqlLock } from "./store.ts";
 
-/** For how long `with` goes on extending a lock. */
-const DEFAULT_LONGEST = "10m";
-
-/** A lock is extended when this share of its time is over, and tried again after the other when that failed. */
+/** A lock is extended when this share of its time is over, and again after the second share when that failed. */
 const EXTEND_AT = 1 / 3;
 
 const EXTEND_AGAIN = 1 / 10;
 
-/** Nobody waits longer than this for the last counts to be written. */
+/** How long `close` waits for the last statistics to be written. */
 const COUNTS_MS_MAX = 2_000;
 
 const LISTED_MAX = 1_000;
-
-const LISTED = 100;
 
 const ACQUIRE_OPTIONS = new Set(["ttl", "wait", "trace", "signal"]);
 
@@ -60,7 +55,7 @@ export interface LockOptions {
   readonly ttl?: Duration;
   /** How long to wait for it. Default 10 s. */
   readonly wait?: Duration;
-  /** What it is for, for people who look at it. */
+  /** For people: what the lock is for. */
   readonly trace?: string;
   /** Ends the wait. */
   readonly signal?: AbortSignal;
@@ -72,11 +67,11 @@ export interface WithLockOptions extends LockOptions {
 }
 
 interface LocksParts {
-  readonly place: LockBackend;
-  /** For what is known of their use, wherever they are kept. */
+  readonly backend: LockBackend;
+  /** For statistics and audit, whatever the backend is. */
   readonly store: { readonly locks: LocksStore; readonly audit: AuditStore };
   readonly mode: LockMode;
-  /** Of those that say nothing about it. */
+  /** The defaults. */
   readonly ttl?: Duration;
   readonly wait?: Duration;
   readonly runtime: Runtime;
@@ -85,13 +80,13 @@ interface LocksParts {
 }
 
 export class Locks {
-  /** Where locks are kept; "off": workflows do without them, and here they are rows of the database. */
+  /** Where locks are stored; "off": workflows do not use locks, and locks here are rows of the database. */
   readonly mode: LockMode;
   readonly #parts: LocksParts;
   readonly #stats: LockStats;
   readonly #line = new LockLine();
   readonly #owner = `${hostname()}-${process.pid}`;
-  /** By this, others tell us from other processes. */
+  /** Identifies this process to the backend. */
   readonly #contender: string;
   readonly acquisitions = new Set<Acquisition>();
   readonly #held = new Set<Lock>();
@@ -113,8 +108,8 @@ export class Locks {
   }
 
   /**
-   * Runs the function while the lock is ours, and gives it back. The lock is extended meanwhile; when it is lost all the same,
-   * `lock.signal` aborts, and what the function comes to counts as ever.
+   * Runs the function under the lock, and releases it. The lock is extended meanwhile; if it is lost nevertheless,
+   * `lock.signal` aborts, and the function's result is returned as usual.
    */
   async with<T>(
     key: string,
@@ -123,12 +118,10 @@ export class Locks {
   ): Promise<T> {
     checkKnown(options, WITH_OPTIONS);
     if (typeof run !== "function") {
-      throw new InvalidArgumentError({
-        field: "run",
-        problem: "give a function to run under the lock.",
-      });
+      const problem = "give a function to run under the lock.";
+      throw new InvalidArgumentError({ field: "run", problem });
     }
-    const { longest = DEFAULT_LONGEST, ...rest } = options;
+    const { longest = "10m", ...rest } = options;
     const longestMs = toMs("longest", longest);
     const lock = await this.acquire(key, rest);
     const stop = this.#keep(lock, toMs("ttl", options.ttl ?? this.#ttl), longestMs);
@@ -136,103 +129,108 @@ export class Locks {
       return await run(lock);
     } finally {
       stop();
-      await lock.release().catch((error: unknown) => this.#left(lock, error));
+      await lock.release().catch((err: unknown) => {
+        const { token } = lock;
+        this.#parts.logger.warn({ key, token, err }, `lock ${key} not released: it will expire`);
+      });
     }
   }
 
-  /** Waits for the lock. Whoever gets it extends it in time, and releases it. Throws LockNotAcquiredError. */
+  /** Waits for the lock. The caller must extend it in time, and release it. Throws LockNotAcquiredError. */
   async acquire(key: string, options: LockOptions = {}): Promise<Lock> {
     checkKnown(options, ACQUIRE_OPTIONS);
     const request = this.#request(key, options);
     const waitMs = toMs("wait", options.wait ?? this.#wait);
     if (this.#closed) throw new ClosedError({ what: "Holdfast" });
-    const { place, runtime } = this.#parts;
+    const { backend, runtime } = this.#parts;
     const { signal } = options;
-    const contest = new Acquisition({ request, waitMs, signal, place, line: this.#line, runtime });
-    this.acquisitions.add(contest);
+    const line = this.#line;
+    const acquisition = new Acquisition({ request, waitMs, signal, backend, line, runtime });
+    this.acquisitions.add(acquisition);
     try {
-      const { token, leave, ...won } = await contest.win();
+      const { token, leave, ...won } = await acquisition.win();
       this.#stats.acquired(key, won.waitedMs);
       const onGone = (heldMs: number): void => {
         this.#stats.held(key, heldMs);
         this.#held.delete(lock);
         leave();
       };
-      const lock = new Lock({ ...request, ...won, hold: { key, token }, place, runtime, onGone });
+      const lock = new Lock({ ...request, ...won, hold: { key, token }, backend, runtime, onGone });
       this.#held.add(lock);
       return lock;
     } catch (error) {
       if (error instanceof LockNotAcquiredError) this.#stats.timedOut(key);
       throw error;
     } finally {
-      this.acquisitions.delete(contest);
+      this.acquisitions.delete(acquisition);
     }
   }
 
-  /** Keeps a lock for `ttl` from now, also one that another process acquired. Throws LockLostError. */
+  /** Keeps a lock for `ttl` from now, even if another process acquired it. Throws LockLostError. */
   async extend(lock: LockHold, options: { readonly ttl?: Duration } = {}): Promise<void> {
     if (lock instanceof Lock) return lock.extend(options);
     checkKnown(options, EXTEND_OPTIONS);
     const ttlMs = toMs("ttl", options.ttl ?? this.#ttl, TTL_RANGE);
     const hold = holdOf(lock);
-    if (await this.#parts.place.extend(hold, ttlMs)) return;
-    throw new LockLostError({ ...hold, problem: "it ran out, or was released." });
+    if (await this.#parts.backend.extend(hold, ttlMs)) return;
+    throw new LockLostError({ ...hold, problem: "it expired or was released." });
   }
 
-  /** Lets others have it. False: it was not ours any more. */
+  /** False: it was no longer ours. */
   async release(lock: LockHold): Promise<boolean> {
-    return lock instanceof Lock ? lock.release() : this.#parts.place.release(holdOf(lock));
+    return lock instanceof Lock ? lock.release() : this.#parts.backend.release(holdOf(lock));
   }
 
-  /** Who has a lock; null: nobody. */
+  /** Null: the lock is free. */
   inspect(key: string): Promise<LockRecord | null> {
-    return this.#parts.place.find(checkLockKey("key", key));
+    return this.#parts.backend.find(checkLockKey("key", key));
   }
 
-  /** The locks that somebody has, of one type or of all, those that were taken first first. */
+  /** Held locks, of one type or all, oldest first. */
   list(filter: { readonly type?: string; readonly limit?: number } = {}): Promise<LockRecord[]> {
     checkKnown(filter, LIST_OPTIONS);
     const { type } = filter;
-    const limit = checkWhole("limit", filter.limit ?? LISTED, { least: 1, most: LISTED_MAX });
-    return this.#parts.place.list({
+    const limit = checkWhole("limit", filter.limit ?? 100, { least: 1, most: LISTED_MAX });
+    return this.#parts.backend.list({
       limit,
       ...(type === undefined ? {} : { type: checkLockKey("type", type) }),
     });
   }
 
-  /** What this process has done with locks since it began, by type. */
+  /** The use of locks by this process since it started, by type. */
   totals(): readonly LockTotals[] {
     return this.#stats.totals;
   }
 
-  /** How locks were used, in all processes, by type and minute. */
+  /** The use of locks by all processes, by type and minute. */
   stats(options?: LockStatsOptions): Promise<LockStatistics> {
     return this.#stats.read(options);
   }
 
   /**
-   * Takes a lock away from whoever has it, as an operator may want to; the audit says who asked for it. Returns who had it; null:
-   * nobody. Whoever had it is told when it next extends the lock.
+   * Releases a lock by force, and records the operator in the audit. Returns the lock as it was; null: it was free. Its
+   * holder learns of it at its next extension.
    */
   async forceRelease(key: string, options: OperatorOptions = {}): Promise<LockRecord | null> {
     checkKnown(options, FORCE_OPTIONS);
-    const { place, store, newId } = this.#parts;
+    const { backend, store, newId } = this.#parts;
     const operator = anyOperator(options, newId);
     const record = await this.inspect(key);
     if (record === null) return null;
     const action = { action: "lock.release", subject: subjects.lock(key) };
     await store.audit.note(operator, { ...action, detail: JSON.stringify(record) });
-    return (await place.release(record)) ? record : null;
+    return (await backend.release(record)) ? record : null;
   }
 
-  /** Whoever waits is told; what is held runs out, because what is done under it may still be going on. */
+  /** Ends all acquisitions; held locks expire by themselves, because the work that they protect may still run. */
   async close(): Promise<void> {
-    const { place, runtime } = this.#parts;
+    const { backend, runtime } = this.#parts;
     this.#closed = true;
-    for (const contest of this.acquisitions) contest.end(new ClosedError({ what: "Holdfast" }));
+    for (const acquisition of this.acquisitions)
+      acquisition.end(new ClosedError({ what: "Holdfast" }));
     for (const lock of this.#held) lock.forsake("Holdfast was closed.");
     await answerWithin(runtime, COUNTS_MS_MAX, this.#stats.stop()).catch(() => {});
-    await place.close();
+    await backend.close();
   }
 
   #request(key: string, { ttl = this.#ttl, trace }: LockOptions): LockRequest {
@@ -246,7 +244,7 @@ export class Locks {
     };
   }
 
-  /** Extends a lock until it is stopped, or lost, or for `longestMs`. */
+  /** Extends a lock until the returned function is called or the lock is lost, at most for `longestMs`. */
   #keep(lock: Lock, ttlMs: number, longestMs: number): () => void {
     const { runtime } = this.#parts;
     const endsAt = runtime.monotonic() + longestMs;
@@ -254,7 +252,7 @@ export class Locks {
     const later = (share: number): Timer =>
       runtime.timer(ttlMs * share, () => void extend(), "background");
     const extend = async (): Promise<void> => {
-      if (runtime.monotonic() >= endsAt) return; // from now on it runs out
+      if (runtime.monotonic() >= endsAt) return; // It will expire.
       const isDone = await answerWithin(runtime, ttlMs * EXTEND_AT, lock.extend()).then(
         () => true,
         () => false,
@@ -268,11 +266,6 @@ export class Locks {
       timer.cancel();
     };
   }
-
-  #left({ key, token }: Lock, error: unknown): void {
-    const { logger } = this.#parts;
-    logger.warn({ key, token, err: error }, `the lock ${key} could not be released, and runs out`);
-  }
 }
 
 function holdOf(lock: LockHold): LockHold {
@@ -283,44 +276,43 @@ function holdOf(lock: LockHold): LockHold {
   return { key: checkLockKey("key", key), token };
 }
 
-// Where locks are kept: as an option says, else an environment variable, else in Redis if there is one.
-
 interface LockChoice {
   readonly locks?: LockMode | undefined;
   /** Default: HOLDFAST_REDIS_URL. */
   readonly redis?: string | undefined;
 }
 
-interface LockGround {
-  /** The part of a store that has locks, and its database. */
-  readonly store: { readonly locks: LockRows; readonly db: { readonly database: string } };
-  readonly runtime: Runtime;
-}
-
-/** With "off", locks that an application asks for itself are rows. */
+/**
+ * Opens the backend that an option names, else an environment variable, else Redis if configured. With "off", locks that
+ * an application acquires itself are rows.
+ */
 export async function openLocks(
   choice: LockChoice,
-  { store, runtime }: LockGround,
-): Promise<{ mode: LockMode; place: LockBackend }> {
+  parts: {
+    readonly store: { readonly locks: LocksStore; readonly db: { readonly database: string } };
+    readonly runtime: Runtime;
+  },
+): Promise<{ mode: LockMode; backend: LockBackend }> {
+  const { store, runtime } = parts;
   const url = choice.redis ?? process.env["HOLDFAST_REDIS_URL"] ?? "";
   const mode = modeOf(choice.locks, url);
-  if (mode !== "redis") return { mode, place: new SqlLock(store.locks) };
+  if (mode !== "redis") return { mode, backend: new SqlLock(store.locks) };
   if (!/^rediss?:\/\//.test(url)) throw badUrl(url);
   const { RedisLock } = await import("./redis.ts");
-  return { mode, place: await RedisLock.open({ url, database: store.db.database, runtime }) };
+  return { mode, backend: await RedisLock.open({ url, database: store.db.database, runtime }) };
 }
 
 function modeOf(option: LockMode | undefined, redis: string): LockMode {
   const field = option === undefined ? "HOLDFAST_LOCKS" : "locks";
-  const said = option ?? process.env["HOLDFAST_LOCKS"] ?? "";
-  if (said === "") return redis === "" ? "sql" : "redis";
-  const mode = lockModes.find((each) => each === said);
+  const given = option ?? process.env["HOLDFAST_LOCKS"] ?? "";
+  if (given === "") return redis === "" ? "sql" : "redis";
+  const mode = lockModes.find((each) => each === given);
   if (mode !== undefined) return mode;
-  const problem = `must be one of ${lockModes.join(", ")}, not ${JSON.stringify(said).slice(0, 20)}.`;
+  const problem = `must be one of ${lockModes.join(", ")}, not ${JSON.stringify(given).slice(0, 20)}.`;
   throw new InvalidArgumentError({ field, problem });
 }
 
-/** Without repeating it: it may hold a password. */
+/** Does not repeat the URL, which may contain a password. */
 function badUrl(url: string): InvalidArgumentError {
   const problem =
     url === ""

@@ -1,9 +1,9 @@
 /**
  * Locks in Redis.
  *
- * Redis may lose what it was told: when it restarts, or when a replica takes over. Then two may have one lock; the second
- * has the larger token, because tokens are not below the clock. While Redis is away nobody gets a lock, and everybody is
- * told so within the time that they are willing to wait.
+ * Redis may lose writes: when it restarts, or when a replica takes over. Then two processes may have one lock; the second
+ * has the larger token, because tokens are not below the clock. While Redis is away no process gets a lock, and every
+ * caller gets an error within the time that it is willing to wait.
  */
 import { StoreUnavailableError } from "../core/errors.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -17,25 +17,25 @@ import {
   NEXT_MS,
 } from "./backend.ts";
 
-/** How long anybody waits for an answer, or for a connection. */
+/** How long to wait for an answer, or for a connection. */
 const ANSWER_MS_MAX = 1_000;
 
-/** A connection on which nothing comes for so long, although something was asked, is replaced. */
+/** A connection without an answer to a request for this long is replaced. */
 const SILENT_MS_MAX = 2_000;
 
 const RECONNECT_MS_FIRST = 25;
 
 const RECONNECT_MS_MAX = 1_000;
 
-/** Locks that are looked at for one list. */
+/** Locks that are examined for one list. */
 const LOOKED_AT_MAX = 10_000;
 
-/** What has to be given back when Redis answers again. */
+/** Locks to be released when Redis answers again. */
 const OWED_MAX = 1_000;
 
 type ScriptName = keyof typeof scripts;
 
-/** As much of the driver as we use. */
+/** The part of the driver that we use. */
 interface RedisClient {
   readonly status: string;
   on(event: "ready" | "close", listener: () => void): unknown;
@@ -52,7 +52,7 @@ type RedisDriver = new (url: string, options: object) => RedisClient;
 
 interface RedisLockOptions {
   readonly url: string;
-  /** Locks of databases with different names do not meet. */
+  /** Each database has its own locks. */
   readonly database: string;
   readonly runtime: Runtime;
 }
@@ -76,7 +76,7 @@ export class RedisLock implements LockBackend {
   readonly #runtime: Runtime;
   readonly #prefix: string;
   readonly #where: string;
-  /** By holder: what may be ours without our knowing, and could not be given back. */
+  /** By holder: locks that may be ours without our knowing, and could not be released. */
   readonly #owed = new Map<string, string>();
   #ready = Promise.withResolvers<void>();
   #trouble: Error | null = null;
@@ -112,9 +112,9 @@ export class RedisLock implements LockBackend {
     ];
     const args = [holder, contender, owner, trace ?? "", ttlMs, key, NEXT_MS];
     const answer = (await this.#run("take", [...keys, this.#ends, ...args])) as unknown[];
-    const [taken, said, isNext] = answer;
-    if (taken === 1) return { taken: true, token: said as number };
-    return { taken: false, owner: said === "" ? null : (said as string), isNext: isNext === 1 };
+    const [taken, value, isNext] = answer;
+    if (taken === 1) return { taken: true, token: value as number };
+    return { taken: false, owner: value === "" ? null : (value as string), isNext: isNext === 1 };
   }
 
   async extend({ key, token }: LockHold, ttlMs: number): Promise<boolean> {
@@ -125,7 +125,7 @@ export class RedisLock implements LockBackend {
     return this.#release(key, ["token", token]);
   }
 
-  /** A request that nobody waits for any more may lie before a Redis that stands still, and be served when it goes on. */
+  /** A suspended Redis may serve an abandoned request when it resumes. */
   async abandon(key: string, holder: string): Promise<void> {
     if (this.#owed.size < OWED_MAX) this.#owed.set(holder, key);
     if (this.#client.status === "ready") await this.#giveBack();
@@ -179,9 +179,9 @@ export class RedisLock implements LockBackend {
     }
   }
 
-  /** The first to ask connects; a connection that was lost is made anew by the driver. */
+  /** The first request connects; the driver reconnects by itself. */
   async #becomeReady(): Promise<void> {
-    if (this.#client.status === "wait") this.#client.connect().catch(() => {}); // said as "error"
+    if (this.#client.status === "wait") this.#client.connect().catch(() => {}); // Emitted as "error", too.
     const late = Promise.withResolvers<never>();
     const timer = this.#runtime.timer(ANSWER_MS_MAX, () => late.reject(this.#away(this.#trouble)));
     try {
@@ -194,7 +194,7 @@ export class RedisLock implements LockBackend {
   #isBack(): void {
     this.#trouble = null;
     this.#ready.resolve();
-    void this.#giveBack().catch(() => {}); // when it is back again, then
+    void this.#giveBack().catch(() => {}); // Tried again when Redis is back again.
   }
 
   async #giveBack(): Promise<void> {
@@ -205,20 +205,16 @@ export class RedisLock implements LockBackend {
   }
 
   #away(cause: unknown): StoreUnavailableError {
-    const said = cause instanceof Error ? `: ${cause.message}` : "";
-    return new StoreUnavailableError(
-      {
-        problem: `${this.#where} cannot be asked for locks${said}.`,
-        remedy: 'Look after it, or keep locks in the database (locks: "sql", HOLDFAST_LOCKS=sql).',
-      },
-      cause,
-    );
+    const why = cause instanceof Error ? `: ${cause.message}` : "";
+    const problem = `${this.#where} is unavailable for locks${why}.`;
+    const remedy = 'Check it, or store locks in the database (locks: "sql", HOLDFAST_LOCKS=sql).';
+    return new StoreUnavailableError({ problem, remedy }, cause);
   }
 }
 
 /**
- * Wakes those who wait for a lock when its holder releases it: without that, a lock stands free until the next of them asks
- * again. A message that is lost costs one such pause. A connection that listens can do nothing else, so it has its own.
+ * Wakes acquisitions when the holder releases the lock: otherwise the lock stays free until one of them asks again. A lost
+ * message costs one such pause. A connection that listens can do nothing else, so this has its own.
  */
 class ReleaseListener {
   readonly #client: RedisClient;
@@ -226,7 +222,7 @@ class ReleaseListener {
 
   constructor(client: RedisClient) {
     this.#client = client;
-    client.on("error", () => {}); // the connection that takes locks reports it
+    client.on("error", () => {}); // The other connection reports it.
     client.on("message", (channel) => {
       for (const wake of this.#wakes.get(channel) ?? []) wake();
     });
@@ -236,7 +232,7 @@ class ReleaseListener {
     const wakes = this.#wakes.get(channel) ?? new Set();
     if (wakes.size === 0) {
       this.#wakes.set(channel, wakes);
-      this.#client.subscribe(channel).catch(() => {}); // then the lock is asked for again after a pause
+      this.#client.subscribe(channel).catch(() => {}); // Then the acquisition asks again after a pause.
     }
     wakes.add(wake);
     return () => {
@@ -270,7 +266,7 @@ function recordOf(
   };
 }
 
-/** Nothing is queued or sent again by the driver: whoever asked has given up by then. */
+/** The driver queues and resends nothing: the caller has given up by then. */
 const OPTIONS = {
   lazyConnect: true,
   connectTimeout: ANSWER_MS_MAX,
@@ -284,7 +280,7 @@ const OPTIONS = {
     Math.min(RECONNECT_MS_MAX, RECONNECT_MS_FIRST * 2 ** Math.min(times, 10)),
 };
 
-/** It connects with the first subscription, and makes those that stand again after a loss. */
+/** It connects with the first subscription, and renews subscriptions after a loss. */
 const LISTENER_OPTIONS = {
   lazyConnect: true,
   connectTimeout: ANSWER_MS_MAX,
@@ -293,10 +289,10 @@ const LISTENER_OPTIONS = {
 };
 
 /**
- * What Redis does with locks, each in one go: while a script runs, nobody else does anything.
+ * The operations of locks. Redis runs each script atomically.
  *
- * A lock is a hash that Redis deletes when its time is over. Beside it stands for whom it is kept; the last token that was
- * given, for all locks together; and when which lock ends, so that they can be listed. Time is Redis's own.
+ * A lock is a hash that expires. Other keys hold: the process for which the lock is reserved; the last token, for all
+ * locks together; and the end of each lock, for listing. Time is Redis's own.
  */
 const NOW = `
 local time = redis.call('TIME')
@@ -305,7 +301,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
 const STANDING = `'token', 'owner', 'trace', 'acquiredAt'`;
 
 const scripts = {
-  /** KEYS: lock, next, token, ends. ARGV: holder, contender, owner, trace, time to live, key, how long it is kept. */
+  /** KEYS: lock, next, token, ends. ARGV: holder, contender, owner, trace, time to live, key, time of reservation. */
   take: {
     numberOfKeys: 4,
     lua: `${NOW}
@@ -338,7 +334,7 @@ end
 return 1`,
   },
 
-  /** KEYS: lock, ends. ARGV: what has to have which value, key, the channel of those who wait for it. */
+  /** KEYS: lock, ends. ARGV: a field and the value that it must have, key, channel for releases. */
   release: {
     numberOfKeys: 2,
     lua: `
@@ -359,7 +355,7 @@ row[6] = now
 return row`,
   },
 
-  /** KEYS: ends. ARGV: what the names of locks begin with, the type or nothing, how many are looked at. */
+  /** KEYS: ends. ARGV: prefix of lock names, the type or nothing, how many to examine. */
   list: {
     numberOfKeys: 1,
     lua: `${NOW}

@@ -1,59 +1,56 @@
 /**
- * How locks are used, by minute and type.
+ * Statistics of locks by minute and type.
  *
- * Every process counts for itself and writes what changed every ten seconds, as whole rows of its own, so that a write may be
- * lost or made twice. Whoever reads adds the processes up.
+ * Every process writes changed counts every ten seconds, as whole rows of its own, so that a write may be lost or repeated.
+ * Readers add up the rows of all processes.
  */
 import { type Duration, toMs } from "../core/duration.ts";
 import { Histogram } from "../core/histogram.ts";
 import { checkKnown } from "../core/options.ts";
 import type { Runtime, Timer } from "../core/runtime.ts";
-import type { Engine } from "../database/engine.ts";
-import { nothing, sql } from "../database/sql.ts";
 import { checkLockKey, lockType } from "./backend.ts";
 
 const MINUTE_MS = 60_000;
 
 const FLUSH_EVERY_MS = 10_000;
 
-/** Types that a process tells apart within a minute; all others are one, of this name. */
+/** A process counts at most this many types in a minute; all others count as `OTHERS`. */
 const TYPES_MAX = 50;
 
 const OTHERS = "other";
 
-/** What could not be written yet; then the oldest is forgotten. */
+/** Beyond this, the oldest unwritten counts are dropped. */
 const UNWRITTEN_MAX = 500;
 
-/** Rows that are added up at once, the newest first. */
+/** Rows that are added up, newest first. */
 const READ_MAX = 20_000;
 
 const STATS_OPTIONS = new Set(["last", "type"]);
 
 const LAST_RANGE = { min: MINUTE_MS, max: 7 * 24 * 3_600_000 };
 
-/** How often locks of a type were acquired, and what it took. */
+/** How often locks of a type were acquired, and how long that took. */
 export interface LockTimes {
   readonly type: string;
   readonly acquisitions: number;
-  /** Those who waited in vain. */
   readonly timeouts: number;
-  /** How long acquisitions took; null: there were none. Quantiles are right within a fifth. */
+  /** How long acquisitions took; null: there were none. Quantiles are accurate to a fifth. */
   readonly waitMs: {
     readonly average: number;
     readonly p50: number;
     readonly p95: number;
     readonly p99: number;
   } | null;
-  /** The longest that one was held, of those that were let go. */
+  /** The longest time that a released lock was held. */
   readonly heldMsMax: number;
 }
 
 export interface LockStatistics {
-  /** Those that were acquired most often first. */
+  /** Most acquisitions first. */
   readonly types: readonly LockTimes[];
-  /** The same by minute, the oldest first. */
+  /** The same by minute, oldest first. */
   readonly minutes: readonly (LockTimes & { readonly minute: number })[];
-  /** True: there was more than is added up here; the oldest part is missing. */
+  /** True: there were too many rows, and the oldest are missing. */
   readonly partial: boolean;
 }
 
@@ -63,13 +60,13 @@ export interface LockStatsOptions {
   readonly type?: string;
 }
 
-/** What this process has done with locks of a type since it began. */
+/** The use of locks of a type by this process since it started. */
 export interface LockTotals {
   readonly type: string;
   acquisitions: number;
   timeouts: number;
   waitMs: number;
-  /** Of those that were acquired. */
+  /** Of successful acquisitions. */
   readonly waits: Pick<Histogram, "cumulative">;
 }
 
@@ -95,7 +92,7 @@ interface LockStatsParts {
     };
   };
   readonly runtime: Runtime;
-  /** Of this process. */
+  /** The id of this process. */
   readonly source: string;
 }
 
@@ -150,7 +147,7 @@ export class LockStats {
     return statisticsOf(await this.#parts.store.locks.stats(filter));
   }
 
-  /** Writes what changed. What cannot be written now is written the next time. */
+  /** Writes changed counts, or the next time if that fails. */
   flush(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = null;
@@ -170,7 +167,7 @@ export class LockStats {
     try {
       await this.#parts.store.locks.putStats(cells.map((cell) => this.#rowOf(cell)));
     } catch {
-      // They are figures: nobody is kept from anything by their being late.
+      // Statistics may be late.
       for (const cell of cells) this.#note(cell);
     }
   }
@@ -181,18 +178,18 @@ export class LockStats {
       this.#minute = minute;
       this.#cells = new Map();
     }
-    const own = lockType(key);
-    const type = this.#cells.has(own) || this.#cells.size < TYPES_MAX ? own : OTHERS;
-    const cell = this.#cells.get(type) ?? emptyCell(minute, type);
+    const type = countedType(key, this.#cells);
+    const none = { acquisitions: 0, timeouts: 0, waitMsSum: 0, heldMsMax: 0 };
+    const cell = this.#cells.get(type) ?? { minute, type, ...none, waits: new Histogram() };
     this.#cells.set(type, cell);
     this.#note(cell);
     return cell;
   }
 
   #total(key: string): Total {
-    const own = lockType(key);
-    const type = this.#totals.has(own) || this.#totals.size < TYPES_MAX ? own : OTHERS;
-    const total = this.#totals.get(type) ?? emptyTotal(type);
+    const type = countedType(key, this.#totals);
+    const none = { acquisitions: 0, timeouts: 0, waitMs: 0 };
+    const total = this.#totals.get(type) ?? { type, ...none, waits: new Histogram() };
     this.#totals.set(type, total);
     return total;
   }
@@ -203,11 +200,8 @@ export class LockStats {
     if (this.#unwritten.size > UNWRITTEN_MAX && oldest !== undefined)
       this.#unwritten.delete(oldest);
     if (this.#stopped) return;
-    this.#timer ??= this.#parts.runtime.timer(
-      FLUSH_EVERY_MS,
-      () => void this.flush(),
-      "background",
-    );
+    const flush = (): void => void this.flush();
+    this.#timer ??= this.#parts.runtime.timer(FLUSH_EVERY_MS, flush, "background");
   }
 
   #rowOf({ minute, type, acquisitions, timeouts, waitMsSum, heldMsMax, waits }: Cell): LockStatRow {
@@ -217,13 +211,9 @@ export class LockStats {
   }
 }
 
-function emptyTotal(type: string): Total {
-  return { type, acquisitions: 0, timeouts: 0, waitMs: 0, waits: new Histogram() };
-}
-
-function emptyCell(minute: number, type: string): Cell {
-  const none = { acquisitions: 0, timeouts: 0, waitMsSum: 0, heldMsMax: 0 };
-  return { minute, type, ...none, waits: new Histogram() };
+function countedType(key: string, counted: ReadonlyMap<string, unknown>): string {
+  const type = lockType(key);
+  return counted.has(type) || counted.size < TYPES_MAX ? type : OTHERS;
 }
 
 function statisticsOf(rows: readonly LockStatRow[]): LockStatistics {
@@ -266,18 +256,17 @@ function statsOf(rows: readonly LockStatRow[]): LockTimes {
   };
 }
 
-/** A hundredth of a millisecond is more than anybody needs. */
+/** To a hundredth of a millisecond. */
 function rounded(ms: number): number {
   return Math.round(ms * 100) / 100;
 }
 
-// How locks were used: a row for every minute, type and process. A process writes its rows anew as they grow.
-
+/** A row for every minute, type and process, which rewrites its rows as they grow. */
 export interface LockStatRow {
   /** The instant it began. */
   readonly minute: number;
   readonly type: string;
-  /** Which process wrote it. */
+  /** The process that wrote it. */
   readonly source: string;
   readonly acquisitions: number;
   readonly timeouts: number;
@@ -291,54 +280,4 @@ export interface LockStatFilter {
   readonly forMs: number;
   readonly type?: string;
   readonly limit: number;
-}
-
-export async function putLockStat(engine: Engine, row: LockStatRow): Promise<void> {
-  const { minute, type, source, acquisitions, timeouts, waitMsSum, heldMsMax, waits } = row;
-  await engine.put({
-    table: sql`holdfast.lock_stat`,
-    columns: [
-      "minute",
-      "type",
-      "source",
-      "acquisitions",
-      "timeouts",
-      "wait_ms_sum",
-      "held_ms_max",
-      "waits",
-    ],
-    values: sql`${minute}, ${type}, ${source}, ${acquisitions}, ${timeouts}, ${waitMsSum}, ${heldMsMax}, ${waits}`,
-    key: ["minute", "type", "source"],
-    set: sql`
-      acquisitions = ${acquisitions}, timeouts = ${timeouts}, wait_ms_sum = ${waitMsSum},
-      held_ms_max = ${heldMsMax}, waits = ${waits}`,
-    where: sql`was.minute = ${minute} and was.type = ${type} and was.source = ${source}`,
-    returning: sql`minute`,
-    durable: false,
-  });
-}
-
-export function lockStats(
-  engine: Engine,
-  { forMs, type, limit }: LockStatFilter,
-): Promise<LockStatRow[]> {
-  return engine.all<LockStatRow>(sql`
-    select minute, type, source, acquisitions, timeouts, wait_ms_sum as "waitMsSum", held_ms_max as "heldMsMax", waits
-      from holdfast.lock_stat
-     where minute > ${engine.now()} - ${forMs}
-           ${type === undefined ? nothing : sql`and type = ${type}`}
-     order by minute desc, type, source
-     limit ${limit}`);
-}
-
-/** Whole minutes, so that what is left is right. */
-export async function pruneLockStats(
-  engine: Engine,
-  { forMs, limit }: { forMs: number; limit: number },
-): Promise<number> {
-  const old = await engine.all<{ minute: number }>(sql`
-    select minute from holdfast.lock_stat where minute < ${engine.now()} - ${forMs} order by minute limit ${limit}`);
-  const last = old.at(-1);
-  if (last === undefined) return 0;
-  return engine.run(sql`delete from holdfast.lock_stat where minute <= ${last.minute}`);
 }

@@ -1,11 +1,11 @@
 /**
  * Locks as rows: one for every key that was locked within the last hour.
  *
- * A lock is free when nobody holds it or its time is over. Taking, extending and releasing it is one statement each, with a
- * condition that the database compares while it has the row, by its own clock. Nobody waits for the disk: a lock that a
- * crash of the server undoes is lost like one that ran out, and the next token is larger all the same.
+ * A lock is free when it has no holder or its time is over. Taking, extending and releasing it is one statement each, with
+ * a condition that the database compares while it has locked the row, by its own clock. These writes do not wait for the
+ * disk: a lock that a crash of the server undoes is lost like an expired one, and the next token is still larger.
  *
- * A token is one more than the last, and not below the database's clock. So it goes on growing when the row was deleted.
+ * A token is one more than the last, and not below the database's clock, so tokens keep growing when the row was deleted.
  */
 import type { Database } from "../database/database.ts";
 import type { Engine } from "../database/engine.ts";
@@ -19,16 +19,21 @@ import {
   type LockRequest,
   NEXT_MS,
 } from "./backend.ts";
-import * as stats from "./stats.ts";
 import type { LockStatFilter, LockStatRow } from "./stats.ts";
 
 interface LockStanding {
   readonly owner: string;
   /** How long until its time is over; 0 or less: it is free. */
   readonly endsInMs: number;
-  /** Who is noted to have it next, and for how long. */
+  /** The contender for whom it is reserved, and for how long. */
   readonly next: string | null;
   readonly nextInMs: number;
+}
+
+/** Deletes up to `limit` rows that are older than `forMs`. */
+interface Pruning {
+  readonly forMs: number;
+  readonly limit: number;
 }
 
 const TABLE = sql`holdfast.lock`;
@@ -45,117 +50,202 @@ const COLUMNS = [
   "next_until",
 ];
 
-async function takeLock(engine: Engine, request: LockRequest): Promise<number | null> {
-  const { key, holder, owner, trace, ttlMs, contender } = request;
-  const now = engine.now();
-  const [row] = await engine.put<{ holder: string | null; token: number }>({
-    table: TABLE,
-    columns: COLUMNS,
-    values: sql`${key}, ${now}, ${holder}, ${owner}, ${trace}, ${now}, ${now} + ${ttlMs}, null, null`,
-    key: ["name"],
-    set: sql`
-      token = case when was.token < ${now} then ${now} else was.token + 1 end,
-      holder = ${holder}, owner = ${owner}, trace = ${trace},
-      acquired_at = ${now}, expires_at = ${now} + ${ttlMs}, next_holder = null, next_until = null`,
-    where: sql`
-      was.name = ${key}
-      and (was.holder is null or was.holder = ${holder} or was.expires_at <= ${now})
-      and (was.next_holder is null or was.next_holder = ${contender} or was.next_until <= ${now})`,
-    returning: sql`holder, token`,
-    durable: false,
-  });
-  // Some databases return the row as it is a moment later, when it may have become free.
-  return row?.holder === holder ? row.token : null;
+const STAT_COLUMNS = [
+  "minute",
+  "type",
+  "source",
+  "acquisitions",
+  "timeouts",
+  "wait_ms_sum",
+  "held_ms_max",
+  "waits",
+];
+
+export type LocksStore = Pick<SqlLocks, keyof SqlLocks>;
+
+/** All writes are idempotent, so a lost answer is recovered by writing again. */
+export class SqlLocks {
+  readonly #db: Database;
+  readonly #engine: Engine;
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#engine = db.engine;
+  }
+
+  /** Takes a lock that is free and not reserved for another process. Null: it is not. The same holder gets it again. */
+  async take(request: LockRequest): Promise<number | null> {
+    const { key, holder, owner, trace, ttlMs, contender } = request;
+    const [row] = await this.#twice((now) =>
+      this.#engine.put<{ holder: string | null; token: number }>({
+        table: TABLE,
+        columns: COLUMNS,
+        values: sql`${key}, ${now}, ${holder}, ${owner}, ${trace}, ${now}, ${now} + ${ttlMs}, null, null`,
+        key: ["name"],
+        set: sql`
+          token = case when was.token < ${now} then ${now} else was.token + 1 end,
+          holder = ${holder}, owner = ${owner}, trace = ${trace},
+          acquired_at = ${now}, expires_at = ${now} + ${ttlMs}, next_holder = null, next_until = null`,
+        where: sql`
+          was.name = ${key}
+          and (was.holder is null or was.holder = ${holder} or was.expires_at <= ${now})
+          and (was.next_holder is null or was.next_holder = ${contender} or was.next_until <= ${now})`,
+        returning: sql`holder, token`,
+        durable: false,
+      }),
+    );
+    // Some databases return the row as it is a moment later, when it may have become free.
+    return row?.holder === holder ? row.token : null;
+  }
+
+  /**
+   * Reserves the lock for a contender for `forMs`, unless it is reserved for another. Returns its state then; null: it is
+   * reserved for another, or there is no such lock.
+   */
+  async noteNext({ key, contender }: LockRequest, forMs: number): Promise<LockStanding | null> {
+    const [row] = await this.#change<LockStanding>((now) => ({
+      set: sql`next_holder = ${contender}, next_until = ${now} + ${forMs}`,
+      where: sql`
+        name = ${key}
+        and (next_holder is null or next_holder = ${contender} or next_until <= ${now})`,
+      returning: standing(now),
+    }));
+    return row ?? null;
+  }
+
+  /** The state of a lock, held or not. Null: no process has asked for it lately. */
+  async standing(key: string): Promise<LockStanding | null> {
+    const [row] = await this.#engine.all<LockStanding>(
+      sql`select ${standing(this.#engine.now())} from holdfast.lock where name = ${key}`,
+    );
+    return row ?? null;
+  }
+
+  /** Moves the end of a lock to now + `ttlMs`, never backwards. False: the lock is no longer ours. */
+  async extend({ key, token }: LockHold, ttlMs: number): Promise<boolean> {
+    const rows = await this.#change((now) => ({
+      set: sql`expires_at = case when expires_at < ${now} + ${ttlMs} then ${now} + ${ttlMs} else expires_at end`,
+      where: sql`name = ${key} and token = ${token} and holder is not null`,
+    }));
+    return rows.length > 0;
+  }
+
+  /** False: the lock was no longer ours. */
+  async release({ key, token }: LockHold): Promise<boolean> {
+    const rows = await this.#change((now) => ({
+      set: sql`holder = null, expires_at = ${now}`,
+      where: sql`name = ${key} and token = ${token}`,
+    }));
+    return rows.length > 0;
+  }
+
+  /** Releases a lock that its holder may have got without an answer. */
+  async abandon(key: string, holder: string): Promise<void> {
+    await this.#change((now) => ({
+      set: sql`holder = null, expires_at = ${now}`,
+      where: sql`name = ${key} and holder = ${holder}`,
+    }));
+  }
+
+  /** A held lock; null: it is free. */
+  async find(key: string): Promise<LockRecord | null> {
+    const [row] = await this.#held(sql`and name = ${key}`);
+    return row ?? null;
+  }
+
+  /** Held locks, oldest first. */
+  list({ type, limit }: LockFilter): Promise<LockRecord[]> {
+    return this.#held(sql`
+             ${type === undefined ? nothing : ofType(type)}
+       order by acquired_at, name
+       limit ${limit}`);
+  }
+
+  /**
+   * Deletes the rows of locks that no process has held for this long. Returns how many; call again on a full batch. They
+   * are found without locking anything, and deleted only if they have not changed.
+   */
+  async prune({ forMs, limit }: Pruning): Promise<number> {
+    const engine = this.#engine;
+    const isOld = sql`expires_at < ${engine.now()} - ${forMs}`;
+    const rows = await engine.all<{ name: string }>(
+      sql`select name from holdfast.lock where ${isOld} limit ${limit}`,
+    );
+    if (rows.length === 0) return 0;
+    const names = rows.map(({ name }) => name);
+    return engine.run(
+      sql`delete from holdfast.lock where ${engine.among(sql`name`, names)} and ${isOld}`,
+    );
+  }
+
+  /** Replaces what the source of each row wrote for the same minute and type. */
+  async putStats(rows: readonly LockStatRow[]): Promise<void> {
+    for (const row of rows) await this.#twice(() => this.#putStat(row));
+  }
+
+  /** The rows of the last `forMs`, the newest first. */
+  stats({ forMs, type, limit }: LockStatFilter): Promise<LockStatRow[]> {
+    return this.#engine.all<LockStatRow>(sql`
+      select minute, type, source, acquisitions, timeouts, wait_ms_sum as "waitMsSum", held_ms_max as "heldMsMax", waits
+        from holdfast.lock_stat
+       where minute > ${this.#engine.now()} - ${forMs}
+             ${type === undefined ? nothing : sql`and type = ${type}`}
+       order by minute desc, type, source
+       limit ${limit}`);
+  }
+
+  /** Deletes old rows of whole minutes, so that no minute is partial. Returns how many; call again at `limit` or more. */
+  async pruneStats({ forMs, limit }: Pruning): Promise<number> {
+    const engine = this.#engine;
+    const old = await engine.all<{ minute: number }>(sql`
+      select minute from holdfast.lock_stat where minute < ${engine.now()} - ${forMs} order by minute limit ${limit}`);
+    const last = old.at(-1);
+    if (last === undefined) return 0;
+    return engine.run(sql`delete from holdfast.lock_stat where minute <= ${last.minute}`);
+  }
+
+  #held(rest: Sql): Promise<LockRecord[]> {
+    const now = this.#engine.now();
+    return this.#engine.all<LockRecord>(sql`
+      select name as "key", token, owner, trace, acquired_at as "acquiredAt", expires_at as "expiresAt",
+             expires_at - ${now} as "expiresInMs"
+        from holdfast.lock
+       where holder is not null
+         and expires_at > ${now}
+         ${rest}`);
+  }
+
+  async #putStat(row: LockStatRow): Promise<void> {
+    const { minute, type, source, acquisitions, timeouts, waitMsSum, heldMsMax, waits } = row;
+    await this.#engine.put({
+      table: sql`holdfast.lock_stat`,
+      columns: STAT_COLUMNS,
+      values: sql`${minute}, ${type}, ${source}, ${acquisitions}, ${timeouts}, ${waitMsSum}, ${heldMsMax}, ${waits}`,
+      key: ["minute", "type", "source"],
+      set: sql`
+        acquisitions = ${acquisitions}, timeouts = ${timeouts}, wait_ms_sum = ${waitMsSum},
+        held_ms_max = ${heldMsMax}, waits = ${waits}`,
+      where: sql`was.minute = ${minute} and was.type = ${type} and was.source = ${source}`,
+      returning: sql`minute`,
+      durable: false,
+    });
+  }
+
+  #change<R>(change: (now: Sql) => { set: Sql; where: Sql; returning?: Sql }): Promise<R[]> {
+    const rest = { table: TABLE, returning: sql`token`, durable: false };
+    return this.#twice((now) => this.#engine.change<R>({ ...rest, ...change(now) }));
+  }
+
+  #twice<T>(write: (now: Sql) => Promise<T>): Promise<T> {
+    const once = (): Promise<T> => write(this.#engine.now());
+    return this.#db.write(once, once);
+  }
 }
 
-async function noteNext(
-  engine: Engine,
-  { key, contender }: LockRequest,
-  forMs: number,
-): Promise<LockStanding | null> {
-  const now = engine.now();
-  const [row] = await engine.change<LockStanding>({
-    table: TABLE,
-    set: sql`next_holder = ${contender}, next_until = ${now} + ${forMs}`,
-    where: sql`
-      name = ${key}
-      and (next_holder is null or next_holder = ${contender} or next_until <= ${now})`,
-    returning: standing(engine),
-    durable: false,
-  });
-  return row ?? null;
-}
-
-async function lockStanding(engine: Engine, key: string): Promise<LockStanding | null> {
-  const [row] = await engine.all<LockStanding>(
-    sql`select ${standing(engine)} from holdfast.lock where name = ${key}`,
-  );
-  return row ?? null;
-}
-
-function standing(engine: Engine): Sql {
-  const now = engine.now();
+function standing(now: Sql): Sql {
   return sql`
-      owner, case when holder is null then 0 else expires_at - ${now} end as "endsInMs",
-      next_holder as "next", coalesce(next_until - ${now}, 0) as "nextInMs"`;
-}
-
-async function extendLock(engine: Engine, hold: LockHold, ttlMs: number): Promise<boolean> {
-  const until = sql`${engine.now()} + ${ttlMs}`;
-  const rows = await engine.change({
-    table: TABLE,
-    set: sql`expires_at = case when expires_at < ${until} then ${until} else expires_at end`,
-    where: sql`name = ${hold.key} and token = ${hold.token} and holder is not null`,
-    returning: sql`token`,
-    durable: false,
-  });
-  return rows.length > 0;
-}
-
-async function releaseLock(engine: Engine, hold: LockHold): Promise<boolean> {
-  const rows = await engine.change({
-    table: TABLE,
-    set: sql`holder = null, expires_at = ${engine.now()}`,
-    where: sql`name = ${hold.key} and token = ${hold.token}`,
-    returning: sql`token`,
-    durable: false,
-  });
-  return rows.length > 0;
-}
-
-async function abandonLock(engine: Engine, key: string, holder: string): Promise<void> {
-  await engine.change({
-    table: TABLE,
-    set: sql`holder = null, expires_at = ${engine.now()}`,
-    where: sql`name = ${key} and holder = ${holder}`,
-    returning: sql`token`,
-    durable: false,
-  });
-}
-
-const record = (engine: Engine): Sql => sql`
-      name as "key", token, owner, trace, acquired_at as "acquiredAt", expires_at as "expiresAt",
-      expires_at - ${engine.now()} as "expiresInMs"`;
-
-async function findLock(engine: Engine, key: string): Promise<LockRecord | null> {
-  const [row] = await engine.all<LockRecord>(sql`
-    select ${record(engine)}
-      from holdfast.lock
-     where name = ${key}
-       and holder is not null
-       and expires_at > ${engine.now()}`);
-  return row ?? null;
-}
-
-function listLocks(engine: Engine, { type, limit }: LockFilter): Promise<LockRecord[]> {
-  return engine.all<LockRecord>(sql`
-    select ${record(engine)}
-      from holdfast.lock
-     where holder is not null
-       and expires_at > ${engine.now()}
-           ${type === undefined ? nothing : ofType(type)}
-     order by acquired_at, name
-     limit ${limit}`);
+    owner, case when holder is null then 0 else expires_at - ${now} end as "endsInMs",
+    next_holder as "next", coalesce(next_until - ${now}, 0) as "nextInMs"`;
 }
 
 function ofType(type: string): Sql {
@@ -163,60 +253,23 @@ function ofType(type: string): Sql {
   return sql`and (name = ${type} or substr(name, 1, ${Array.from(prefix).length}) = ${prefix})`;
 }
 
-/** They are looked for without locking anything, and deleted only if they still are as they were. */
-async function pruneLocks(
-  engine: Engine,
-  { forMs, limit }: { forMs: number; limit: number },
-): Promise<number> {
-  const isOld = sql`expires_at < ${engine.now()} - ${forMs}`;
-  const rows = await engine.all<{ name: string }>(
-    sql`select name from holdfast.lock where ${isOld} limit ${limit}`,
-  );
-  if (rows.length === 0) return 0;
-  const names = rows.map(({ name }) => name);
-  return engine.run(
-    sql`delete from holdfast.lock where ${engine.among(sql`name`, names)} and ${isOld}`,
-  );
-}
-
-// Locks in rows of the database that the jobs are in.
-
-/** How a lock stands; see locks/store.ts. */
-interface Standing {
-  readonly owner: string;
-  readonly endsInMs: number;
-  readonly next: string | null;
-  readonly nextInMs: number;
-}
-
-/** What a store can do with the rows of locks. Said here, because the store is on the same floor. */
-export interface LockRows {
-  take(request: LockRequest): Promise<number | null>;
-  noteNext(request: LockRequest, forMs: number): Promise<Standing | null>;
-  standing(key: string): Promise<Standing | null>;
-  extend(hold: LockHold, ttlMs: number): Promise<boolean>;
-  release(hold: LockHold): Promise<boolean>;
-  abandon(key: string, holder: string): Promise<void>;
-  find(key: string): Promise<LockRecord | null>;
-  list(filter: LockFilter): Promise<LockRecord[]>;
-}
-
+/** Locks in rows of the database that the jobs are in. */
 export class SqlLock implements LockBackend {
   readonly kind = "sql";
-  readonly #rows: LockRows;
+  readonly #rows: LocksStore;
 
-  constructor(rows: LockRows) {
+  constructor(rows: LocksStore) {
     this.#rows = rows;
   }
 
-  /** Whoever asks again looks first: many may wait for one lock, and a look costs them all the least. */
+  /** A repeated call reads first: many processes may wait for one lock, and a read is the cheapest for all. */
   async take(request: LockRequest, again: boolean): Promise<LockAnswer> {
     const seen = again ? await this.#rows.standing(request.key) : null;
     if (seen === null || isFreeFor(request, seen)) {
       const token = await this.#rows.take(request);
       if (token !== null) return { taken: true, token };
     }
-    return this.#comeNext(request, seen);
+    return this.#reserve(request, seen);
   }
 
   extend(hold: LockHold, ttlMs: number): Promise<boolean> {
@@ -239,10 +292,10 @@ export class SqlLock implements LockBackend {
     return this.#rows.list(filter);
   }
 
-  /** The rows are closed with their store. */
+  /** The store closes the rows. */
   async close(): Promise<void> {}
 
-  async #comeNext(request: LockRequest, seen: Standing | null): Promise<LockAnswer> {
+  async #reserve(request: LockRequest, seen: LockStanding | null): Promise<LockAnswer> {
     if (seen !== null && seen.next !== null && seen.nextInMs > 0) {
       const isNext = seen.next === request.contender;
       if (!isNext || seen.nextInMs > NEXT_MS / 2) return notTaken(seen, isNext);
@@ -253,113 +306,14 @@ export class SqlLock implements LockBackend {
   }
 }
 
-function isFreeFor({ contender }: LockRequest, { endsInMs, next, nextInMs }: Standing): boolean {
+function isFreeFor(
+  { contender }: LockRequest,
+  { endsInMs, next, nextInMs }: LockStanding,
+): boolean {
   return endsInMs <= 0 && (next === null || next === contender || nextInMs <= 0);
 }
 
-function notTaken(found: Standing | null, isNext: boolean): LockAnswer {
+function notTaken(found: LockStanding | null, isNext: boolean): LockAnswer {
   const owner = found !== null && found.endsInMs > 0 ? found.owner : null;
   return { taken: false, owner, isNext };
-}
-
-// The verbs about locks. Each of them made twice is the same as once, so that is how a lost answer is looked up.
-
-export interface LocksStore {
-  /** Takes a lock that is free and not kept for somebody else. Null: it is not. Asked again, whoever has it has it again. */
-  take(request: LockRequest): Promise<number | null>;
-
-  /**
-   * Notes who is to have the lock when it becomes free, for `forMs`, unless somebody else is noted. Returns how the lock stands
-   * then; null: somebody else is noted, or there is no such lock.
-   */
-  noteNext(request: LockRequest, forMs: number): Promise<LockStanding | null>;
-
-  /** How a lock stands, whoever has it. Null: nobody has asked for it lately. */
-  standing(key: string): Promise<LockStanding | null>;
-
-  /** Moves the end of a lock to now + `ttlMs`, never backwards. False: it is not ours any more. */
-  extend(hold: LockHold, ttlMs: number): Promise<boolean>;
-
-  /** False: it was not ours any more. */
-  release(hold: LockHold): Promise<boolean>;
-
-  /** Gives a lock back that somebody may have got without hearing of it. */
-  abandon(key: string, holder: string): Promise<void>;
-
-  /** A lock that somebody has; null: it is free. */
-  find(key: string): Promise<LockRecord | null>;
-  /** Locks that somebody has, those that were taken first first. */
-  list(filter: LockFilter): Promise<LockRecord[]>;
-
-  /** Deletes the rows of locks that nobody has had for this long. Returns how many; call again on a full batch. */
-  prune(chore: { forMs: number; limit: number }): Promise<number>;
-
-  /** Writes rows, in place of what their source wrote for the same minute and type. */
-  putStats(rows: readonly LockStatRow[]): Promise<void>;
-  /** The rows of the last `forMs`, the newest first. */
-  stats(filter: LockStatFilter): Promise<LockStatRow[]>;
-  /** Deletes what is older than this. Returns how many; call again when it is `limit` or more. */
-  pruneStats(chore: { forMs: number; limit: number }): Promise<number>;
-}
-
-export class SqlLocks implements LocksStore {
-  readonly #db: Database;
-  readonly #engine: Engine;
-
-  constructor(db: Database) {
-    this.#db = db;
-    this.#engine = db.engine;
-  }
-
-  take(request: LockRequest): Promise<number | null> {
-    return this.#twice(() => takeLock(this.#engine, request));
-  }
-
-  noteNext(request: LockRequest, forMs: number): Promise<LockStanding | null> {
-    return this.#twice(() => noteNext(this.#engine, request, forMs));
-  }
-
-  standing(key: string): Promise<LockStanding | null> {
-    return lockStanding(this.#engine, key);
-  }
-
-  extend(hold: LockHold, ttlMs: number): Promise<boolean> {
-    return this.#twice(() => extendLock(this.#engine, hold, ttlMs));
-  }
-
-  release(hold: LockHold): Promise<boolean> {
-    return this.#twice(() => releaseLock(this.#engine, hold));
-  }
-
-  abandon(key: string, holder: string): Promise<void> {
-    return this.#twice(() => abandonLock(this.#engine, key, holder));
-  }
-
-  find(key: string): Promise<LockRecord | null> {
-    return findLock(this.#engine, key);
-  }
-
-  list(filter: LockFilter): Promise<LockRecord[]> {
-    return listLocks(this.#engine, filter);
-  }
-
-  prune(chore: { forMs: number; limit: number }): Promise<number> {
-    return pruneLocks(this.#engine, chore);
-  }
-
-  async putStats(news: readonly LockStatRow[]): Promise<void> {
-    for (const row of news) await this.#twice(() => stats.putLockStat(this.#engine, row));
-  }
-
-  stats(filter: LockStatFilter): Promise<LockStatRow[]> {
-    return stats.lockStats(this.#engine, filter);
-  }
-
-  pruneStats(chore: { forMs: number; limit: number }): Promise<number> {
-    return stats.pruneLockStats(this.#engine, chore);
-  }
-
-  #twice<T>(write: () => Promise<T>): Promise<T> {
-    return this.#db.write(write, write);
-  }
 }

@@ -41,8 +41,8 @@ describe("a place of locks", { concurrency: true }, () => {
       const open = async (): Promise<LockBackend> => {
         const { store } = await site.open();
         const locks = await openLocks(site.options, { store, runtime: systemRuntime });
-        opened.push(locks.place);
-        return locks.place;
+        opened.push(locks.backend);
+        return locks.backend;
       };
       const take = async (facts: Partial<LockRequest> = {}): Promise<LockHold> => {
         const wanted = request(facts);
@@ -178,7 +178,7 @@ describe("a place of locks", { concurrency: true }, () => {
       test("databases of different names do not meet", async () => {
         await using elsewhere = await openSite();
         const { store } = await elsewhere.open();
-        const { place: other } = await openLocks(elsewhere.options, {
+        const { backend: other } = await openLocks(elsewhere.options, {
           store,
           runtime: systemRuntime,
         });

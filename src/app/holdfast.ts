@@ -215,7 +215,6 @@ export interface HoldfastOptions {
 }
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-
 const KNOWN = new Set([
   "logger",
   "migrate",

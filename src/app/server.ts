@@ -51,7 +51,6 @@ import type { AnyWorkflow } from "../workflows/workflow.ts";
 import type { Holdfast } from "./holdfast.ts";
 
 const PRUNE_EVERY_MS = 60_000;
-
 const PRUNE_BATCH = 500;
 
 export interface Server extends AsyncDisposable {

@@ -20,7 +20,6 @@ import { type LockMode, lockSettings } from "../locks/options.ts";
 import { HEARTBEATS_PER_STALE, type WorkerOptions, workerSettings } from "../worker/options.ts";
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
-
 export type LogLevel = (typeof logLevels)[number];
 
 const PROCESSES_MAX = 64;
@@ -76,7 +75,6 @@ export const schema = {
 };
 
 export type Key = keyof typeof schema;
-
 export const keys = Object.keys(schema) as Key[];
 
 export type Settings = ValuesOf<typeof schema>;

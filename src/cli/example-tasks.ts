@@ -5,9 +5,7 @@ import { sleep, systemRuntime } from "../core/runtime.ts";
 import { defineTask } from "../core/task.ts";
 
 const STEPS = 20;
-
 const STEP_MS = 250;
-
 const MOOD = 0.3;
 
 export const greet = defineTask({
@@ -49,9 +47,7 @@ export const moody = defineTask({
 
 /** As many as fit a screen. */
 const NAMES = ["Ada", "Grace", "Barbara", "Frances", "Radia", "Margaret"];
-
 const REPORTS = 4;
-
 const MOODS = 12;
 
 /** Enqueues a few jobs if the database has none. Returns how many. */

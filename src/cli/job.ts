@@ -331,7 +331,6 @@ function entryLine(
 }
 
 const CLOCK_WIDTH = "12:03:04".length;
-
 const LABEL_WIDTH = "processing".length;
 
 interface Followed {

@@ -112,7 +112,6 @@ function endWith(code: number): void {
 }
 
 const ROOT = new URL("../../", import.meta.url).href;
-
 const INSTALLED = `${ROOT}node_modules/`;
 
 const SOURCES: Readonly<Record<string, string>> = {

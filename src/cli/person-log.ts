@@ -25,9 +25,7 @@ type Screen = Pick<Terminal, "errorColors" | "errorColumns">;
 
 /** Above this rate, done jobs are counted instead of listed. */
 const DONE_A_SECOND_MAX = 8;
-
 const SECOND_MS = 1_000;
-
 /** `2027-01-31T09:00:07` */
 const SECOND_LENGTH = 19;
 
@@ -95,9 +93,7 @@ const NOT_NEEDED = [
   "exitCode",
   "command",
 ];
-
 const HIDDEN = new Set([...TOLD, ...NOT_NEEDED, "durationMs", "retryAt"]);
-
 const HIDDEN_OF_JOBS = new Set(["worker", "task", "status", "epoch", "attempt"]);
 
 /** Its sentence contains every number. */

@@ -221,7 +221,6 @@ function watchTasks(tasks: string, supervisor: Supervisor, logger: Logger): Disp
 // Reports changes of a module or of files in its folder, debounced: an editor writes a file in several steps.
 
 const SETTLE_MS = 100;
-
 const NAMES_MAX = 20;
 
 /** Only source files: a database in the same folder changes all the time. */

@@ -212,7 +212,6 @@ async function watch(ground: Ground, alerts: Alerts | null): Promise<Monitor> {
 class CannotListenError extends HoldfastError {}
 
 const PORTS = "--port or HEALTH_CHECK_PORT (0 picks a free one)";
-
 const HOSTS = "127.0.0.1 for this machine only, 0.0.0.0 for all interfaces";
 
 type Words = (settings: Settings, origins: Origins) => string;

@@ -17,11 +17,8 @@ import { ChildrenFailedError, exitCodes } from "../terminal/failure.ts";
 import { CHILD_VARIABLE } from "../terminal/log-line.ts";
 
 const RESTARTS_A_MINUTE_MAX = 5;
-
 const MINUTE_MS = 60_000;
-
 const PAUSE_MS_FIRST = 100;
-
 const PAUSE_MS_MAX = 30_000;
 
 /** After the shutdown timeout of a child's jobs: to release the rest, and to close. */
@@ -169,7 +166,6 @@ function ending({ code, signal }: ChildEnd): string {
 // and the child stops by itself.
 
 const LAUNCHER = fileURLToPath(packageFile("bin/holdfast.js"));
-
 const LINE_LENGTH_MAX = 65_536;
 
 interface ChildOptions {

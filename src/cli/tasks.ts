@@ -76,7 +76,6 @@ function helpWith(error: unknown, what: string): string {
 }
 
 const AS_IT_STANDS = "Node runs TypeScript without resolving such imports";
-
 const OTHER_WAYS = 'name the compiled file, or set NODE_OPTIONS="--import tsx"';
 
 /** The file of an import that TypeScript resolves and Node does not: `./util` or `./util.js` for `./util.ts`. */

@@ -9,9 +9,7 @@ import type { Colors } from "../terminal/terminal.ts";
 import type { Stats } from "./top-stats.ts";
 
 export const panels = ["queues", "workers", "failures"] as const;
-
 export type Panel = (typeof panels)[number];
-
 export const orders = ["pending", "failed", "name"] as const;
 
 /** What the user has selected. */
@@ -38,11 +36,8 @@ export interface Screen {
 }
 
 const BARS = "▁▂▃▄▅▆▇█";
-
 const ALERTS_MAX = 3;
-
 const KEYS = "q quit  ←→ panel  ↑↓ move  s sort";
-
 const JOB_KEYS = "  ⏎ open  r retry";
 
 /** At most `rows` lines, none wider than `columns`. */

@@ -14,13 +14,9 @@ const COUNT_EVERY_MS = 1_000;
 
 /** Counting takes at most one part in this many of the time. */
 const COUNT_SHARE = 100;
-
 const RATES_MAX = 120;
-
 const WORKERS_MAX = 100;
-
 const FAILURES_MAX = 20;
-
 const ALERTS_MAX = 20;
 
 const COUNTS_MS_MAX = 120_000;

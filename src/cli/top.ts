@@ -33,15 +33,10 @@ interface TopOptions extends DatabaseOptions {
 }
 
 const REDRAW_MS = 1_000;
-
 const COLUMNS_DEFAULT = 80;
-
 const ROWS_DEFAULT = 24;
-
 const CTRL_C = "\u0003";
-
 const ENTER = "\r";
-
 const ESCAPE = "\u001B";
 
 export function topCommand(kit: CommandKit<Holdfast>): Command {
@@ -239,11 +234,8 @@ const LEAVE = "\u001B[?25h\u001B[?1049l";
 
 /** Everything between the two appears at once, if the terminal supports it. */
 const BEGIN = "\u001B[?2026h";
-
 const END = "\u001B[?2026l";
-
 const CLEAR_LINE = "\u001B[K";
-
 const CLEAR_BELOW = "\u001B[J";
 
 class FullScreen implements Disposable {

@@ -27,13 +27,9 @@ interface Kind<Value> {
 }
 
 const TEXT_LENGTH_MAX = 4_096;
-
 const SHOWN_LENGTH_MAX = 80;
-
 const PORT_MAX = 65_535;
-
 const SECRET_LENGTH_MIN = 16;
-
 const SECRET_LENGTH_MAX = 512;
 
 export function whole(least: number, most: number): Kind<number> {
@@ -92,7 +88,6 @@ export function oneOf<Word extends string>(words: readonly Word[]): Kind<Word> {
 }
 
 const YES = new Set(["1", "true", "yes", "on"]);
-
 const NO = new Set(["0", "false", "no", "off"]);
 
 export function yesOrNo(): Kind<boolean> {
@@ -288,7 +283,6 @@ function inRange(number: number, least: number, most: number): boolean {
 // The declaration of a setting.
 
 export const groups = ["Database", "Worker", "Server", "Monitoring", "Process"] as const;
-
 export type Group = (typeof groups)[number];
 
 export interface Setting<Value> {
@@ -330,5 +324,4 @@ export function settled<Value>(given: Settled<Value>): Settled<Value> {
 }
 
 export const SECOND = 1_000;
-
 export const DAY = 86_400_000;

@@ -19,9 +19,7 @@ function isSecretName(name: string): boolean {
 
 /** A shorter secret would also match parts of unrelated words. */
 const KNOWN_LENGTH_MIN = 8;
-
 const KNOWN_MAX = 64;
-
 const known = new Set<string>();
 
 /** Redacts this text from now on, wherever it occurs. */
@@ -48,7 +46,6 @@ export function forgetSecrets(): void {
 
 /** `?password=…`, `&access_token=…`. */
 const PARAMETER = /([?&;]([\w.-]{1,64})=)([^\s"'\\&;#]+)/g;
-
 const CREDENTIALS = /\b(bearer|basic)\s{1,8}[\w.~+/=-]{6,}/gi;
 
 /** `password: "…"`, `api_key=…`, but not the sentence "password: must not be empty". */
@@ -74,14 +71,10 @@ export function redacted(text: string): string {
 }
 
 const KEY_BEGINS = "-----BEGIN ";
-
 const KEY_ENDS = "-----END ";
-
 const DASHES = "-----";
-
 /** `-----BEGIN ENCRYPTED PRIVATE KEY-----`. */
 const PRIVATE_KEY = /^[A-Z0-9 ]{0,32}PRIVATE KEY/;
-
 const KEY_NAME_MAX = 48;
 
 /** Removes PEM private keys. A key without an end marker extends to the end of the text. */
@@ -111,11 +104,8 @@ const URL_ENDS = new Set(` \t\r\n"'\\`);
 
 /** Where the authority of a URL ends according to the standard: a password may contain a quote or a space. */
 const AUTHORITY_ENDS = new Set("/?#\r\n");
-
 const USER_ENDS = new Set([...URL_ENDS, "/", "@", ":"]);
-
 const PORT = /^\d{1,5}(?![^\s"'),;:.\]])/;
-
 const PORT_LENGTH_MAX = 6;
 
 /** `scheme://user:password@host`. */
@@ -196,9 +186,7 @@ function decoded(text: string): string | null {
 // suggests a secret is redacted, and so is any text that looks like one.
 
 const DEPTH_MAX = 6;
-
 const ENTRIES_MAX = 64;
-
 const TEXT_LENGTH_MAX = 8_192;
 
 /** Only this much of a text is searched. */
@@ -206,7 +194,6 @@ const READ_LENGTH_MAX = 2 * TEXT_LENGTH_MAX;
 
 /** The end of the searched part may be the first half of a secret, so this much of it is not shown. */
 const SECRET_LENGTH_MAX = 1_024;
-
 const CUT = "[…]";
 
 export function redactedFacts(facts: object): Record<string, unknown> {

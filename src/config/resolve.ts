@@ -147,7 +147,6 @@ const OURS = "HOLDFAST_";
 
 /** Variables of the tests, and between the processes of one command. */
 const BETWEEN_US = /^HOLDFAST_(?:TEST_|CHILD$)/;
-
 const DEPTH_MAX = 4;
 
 function findUnknownKeys(

@@ -8,7 +8,6 @@ import { COMMAND_LINE, type Problem } from "./problem.ts";
 import { redacted } from "./redact.ts";
 
 export const ENVIRONMENT = "environment";
-
 export const ENV_FILE = ".env";
 
 /** In the order in which they are tried. */
@@ -209,7 +208,6 @@ function ownValue(within: unknown, part: string): unknown {
 // A message never quotes the line: it may contain part of a secret.
 
 const QUOTES = new Set(['"', "'", "`"]);
-
 const NAME = /^(?:export +)?[\w.-]+$/;
 
 /** Sentences, each with the number of its line. */

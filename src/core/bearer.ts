@@ -1,17 +1,12 @@
 /** What a bearer token that people choose may be: long enough, of characters that no client changes, and no example. */
 
 export const BEARER_LENGTH_MIN = 16;
-
 export const BEARER_LENGTH_MAX = 512;
-
 const DIFFERENT_MIN = 6;
-
 const PIECE_LENGTH_MAX = 16;
 
 const FORM = /^[\w.~+/=-]+$/;
-
 const EXAMPLE = /(?:change|replace)[-_.]?me|your[-_.]?(?:secret|token)|placeholder|example/i;
-
 const REPEATED = new RegExp(`^(.{1,${PIECE_LENGTH_MAX}})\\1+$`);
 
 /** How "must be …" goes on. */

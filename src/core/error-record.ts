@@ -16,9 +16,7 @@ export interface ErrorRecord {
 }
 
 export const MESSAGE_LENGTH_MAX = 4_096;
-
 export const STACK_LENGTH_MAX = 8_192;
-
 export const CAUSE_DEPTH_MAX = 4;
 
 const NAME_LENGTH_MAX = 256;

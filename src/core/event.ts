@@ -5,7 +5,6 @@ import { checkName } from "./name.ts";
 import { checkKnown } from "./options.ts";
 
 const KNOWN = new Set(["name", "payload"]);
-
 /** Names of our own begin with this. */
 const OURS = "@";
 

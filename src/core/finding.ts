@@ -1,7 +1,6 @@
 /** What a look at the database found wrong: one check, and those that offend against it. */
 
 export const severities = ["info", "warning", "critical"] as const;
-
 export type Severity = (typeof severities)[number];
 
 export interface Finding {

@@ -5,13 +5,10 @@
 
 /** What is shorter is not told apart. */
 const FIRST_MS = 0.05;
-
 /** Told as the middle of its bucket, a span is off by the root of this at most, which is 18 %. */
 const GROWTH = 1.4;
-
 /** The last bucket takes everything beyond about three hours. */
 const BUCKET_MAX = 58;
-
 /** Of the buckets, each of which is 1.4 times the last, so many are told as one. */
 const BOUND_EVERY = 4;
 

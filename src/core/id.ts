@@ -15,15 +15,12 @@ import { InvalidArgumentError } from "./errors.ts";
 import type { Runtime } from "./runtime.ts";
 
 const ID_LENGTH = 36;
-
 const COUNTER_MAX = 0xfff;
-
 const MS_MAX = 2 ** 48 - 1;
 
 // the year 10889
 
 const HEX = Buffer.from("0123456789abcdef", "latin1");
-
 const DASH = 0x2d;
 
 /** Asking for randomness costs microseconds, so it is fetched for 256 ids at a time. */
@@ -72,7 +69,6 @@ export function makeIds(runtime: Runtime): () => string {
 }
 
 const VERSION_AT = 14;
-
 const CALLED = "8";
 
 /**

@@ -2,7 +2,6 @@
 import { isIP, isIPv6 } from "node:net";
 
 const GROUPS = 8;
-
 const NETWORK_GROUPS = 4;
 
 /** The eight groups of an address of IPv6, without its zone. Null: it is none. */

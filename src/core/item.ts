@@ -40,7 +40,6 @@ export interface ChildrenIn {
 }
 
 export const itemActions = ["start", "import", "move", "update"] as const;
-
 export type ItemAction = (typeof itemActions)[number];
 
 /** Whether a line is the first of its item. */

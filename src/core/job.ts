@@ -51,7 +51,6 @@ export const home = {
 } as const satisfies Record<Status, string>;
 
 export const finalStatuses = ["done", "failed", "cancelled"] as const satisfies readonly Status[];
-
 export type FinalStatus = (typeof finalStatuses)[number];
 
 /** The right to write about a claimed job: this job, claimed by this worker, at this epoch. */

@@ -26,7 +26,6 @@ export interface SizeLimit {
 }
 
 export const DEFAULT_PAYLOAD_BYTES_MAX = 256 * 1024;
-
 /** The limit of what a task returns. */
 export const RESULT = { what: "result", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 

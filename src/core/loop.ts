@@ -10,7 +10,6 @@ import { type Logger, Outage } from "./log.ts";
 import type { Runtime, Timer } from "./runtime.ts";
 
 const ERROR_WAIT_MS_FIRST = 50;
-
 const ERROR_WAIT_MS_MAX = 5_000;
 
 /** Waits vary by this share, so that processes started together do not stay in step. */

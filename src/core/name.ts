@@ -9,7 +9,6 @@ import { InvalidArgumentError } from "./errors.ts";
 import { checkWhole } from "./options.ts";
 
 export const NAME_LENGTH_MAX = 128;
-
 export const KEY_LENGTH_MAX = 256;
 
 /** Queues of Holdfast itself. Applications enqueue no jobs there. */
@@ -83,12 +82,9 @@ function show(text: string): string {
 // leaves the others alone, and so does one that was built before there were versions.
 
 const AT = "@";
-
 /** What follows it in the order of bytes: between the two stand all versions of a name. */
 const AFTER_AT = "A";
-
 const VERSION_MAX = 999_999;
-
 export const TASK_NAME = /^[^@]+(@[1-9]\d{0,5})?$/;
 
 /** Returns the name of a task of this version, or throws InvalidArgumentError that names the field. */

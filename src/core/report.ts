@@ -12,15 +12,12 @@ import { shownNumber } from "./options.ts";
 import { NotSerializableError, TooLargeError } from "./value-errors.ts";
 
 export const reportKinds = ["progress", "log", "report", "dropped"] as const;
-
 export type ReportKind = (typeof reportKinds)[number];
 
 /** What may come with one report, as JSON. */
 export const REPORT_DATA = { what: "data of a report", bytesMax: 16 * 1024 };
-
 /** A text that is longer is cut: a long line of somebody else's output is no reason to fail. */
 export const REPORT_TEXT_MAX = 4_000;
-
 /** Of each job so many are kept; the oldest go first, since the last words of a job are what people look for. */
 export const REPORTS_MAX = 10_000;
 

@@ -35,7 +35,6 @@ export interface RetryOptions {
 }
 
 export const ATTEMPTS_MAX = 1000;
-
 export const FACTOR_MAX = 100;
 
 const DEFAULT_MAX_ATTEMPTS = 3;

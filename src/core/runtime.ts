@@ -65,9 +65,7 @@ export interface Timer {
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 const NS_PER_MS = 1e6;
-
 const US_PER_MS = 1e3;
-
 const LOOP_DELAY_RESOLUTION_MS = 20;
 
 /** `performance.now()` is the fast way to read the clock, but counts from the start of its own thread. */

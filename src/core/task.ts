@@ -160,14 +160,12 @@ export function defineTask<Schema extends StandardSchemaV1, Result>(
     run(input: StandardSchemaV1.InferOutput<Schema>, ctx: Context): Result | Promise<Result>;
   },
 ): Task<StandardSchemaV1.InferInput<Schema>, Result>;
-
 export function defineTask<Input, Result>(
   definition: TaskOptions & {
     readonly input?: undefined;
     run(input: Input, ctx: Context): Result | Promise<Result>;
   },
 ): Task<Input, Result>;
-
 export function defineTask(
   definition: TaskOptions & {
     readonly input?: StandardSchemaV1 | undefined;
@@ -263,11 +261,9 @@ function checkTaskList(tasks: unknown): readonly AnyTask[] {
 //       └─────► doubt ──► done, or begun again when a person says that it did not happen
 
 export const stepKinds = ["step", "effect", "commit", "sleep", "event", "call"] as const;
-
 export type StepKind = (typeof stepKinds)[number];
 
 export const stepStates = ["begun", "done", "failed", "doubt"] as const;
-
 export type StepState = (typeof stepStates)[number];
 
 export interface StepName {

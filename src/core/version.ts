@@ -9,21 +9,15 @@ import { packageFile } from "./files.ts";
 import type { Runtime } from "./runtime.ts";
 
 const SHORT = 7;
-
 const SHA = /^[0-9a-f]{40,64}$/;
-
 /** The same, whole or abbreviated. */
 const HASH = /^[0-9a-f]{7,64}$/;
-
 /** Folders above the working directory that may hold the repository. */
 const PARENTS_MAX = 32;
-
 const LENGTH_MAX = 128;
-
 const UNKNOWN = /^build-\d+$/;
 
 let known: string | null = null;
-
 let library: string | null = null;
 
 export function appVersion(runtime: Runtime, env: NodeJS.ProcessEnv = process.env): string {

@@ -51,7 +51,6 @@ const NO_EVENTS: Answer = { events: async () => {} };
 const ANONYMOUS: Principal = { id: "anonymous", name: "anonymous", role: "viewer" };
 
 const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
-
 const UNKNOWN_ADDRESS = "unknown";
 
 /** Longest path that is logged. */

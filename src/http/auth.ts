@@ -13,9 +13,7 @@ import { Problem, retryAfter } from "./problem.ts";
 
 /** The last use of a token is recorded at most this often. */
 const NOTE_EVERY_MS = 60_000;
-
 const CONFIGURED = "HOLDFAST_TOKEN";
-
 const LOCAL = "local";
 
 export interface Principal {
@@ -258,7 +256,6 @@ export function tooMany(detail: string, seconds: number): Problem {
 }
 
 export const roles = ["viewer", "operator"] as const;
-
 export type Role = (typeof roles)[number];
 
 export interface TokenRecord {

@@ -104,17 +104,11 @@ export function checkShape(bytes: Uint8Array, { jsonDepth, jsonKeys }: Limits): 
 }
 
 const QUOTE = 0x22;
-
 const BACKSLASH = 0x5c;
-
 const COLON = 0x3a;
-
 const OPEN_BRACE = 0x7b;
-
 const CLOSE_BRACE = 0x7d;
-
 const OPEN_BRACKET = 0x5b;
-
 const CLOSE_BRACKET = 0x5d;
 
 function unreadable(detail: string): Problem {

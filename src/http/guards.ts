@@ -64,7 +64,6 @@ function hostsIn(rawHeaders: readonly string[]): number {
 
 /** Longest header name quoted in a message. */
 const SIGN_LENGTH_MAX = 40;
-
 const FORWARDING = new Set(["forwarded", "via", "x-real-ip"]);
 
 /**

@@ -21,9 +21,7 @@ const ANSWER_BYTES_MAX = 1_048_576;
 
 /** A retry waits briefly while the first request is in progress. */
 const LOOKS_MAX = 8;
-
 const LOOK_EVERY_MS = 250;
-
 interface OnceRequest {
   readonly principal: string;
   readonly key: string;

@@ -2,7 +2,6 @@
 import type { Runtime } from "../core/runtime.ts";
 
 const SECOND_MS = 1_000;
-
 const KIB = 1_024;
 
 export const DEFAULT_LIMITS = {

@@ -8,7 +8,6 @@ type Json = Record<string, unknown>;
 
 /** Possible on every route. */
 const ALWAYS = [400, 421, 429, 500, 503];
-
 const PROBLEMS: Readonly<Record<number, string>> = {
   400: "The request is malformed.",
   401: "The token is missing, unknown, revoked or expired.",
@@ -106,7 +105,6 @@ function parametersOf(route: Route, schemas: Schemas): Json[] {
 }
 
 const EVENTS = "text/event-stream";
-
 const LAST_EVENT = {
   name: "Last-Event-ID",
   in: "header",

@@ -58,7 +58,6 @@ export function withoutUndefined<Fields extends object>(
 }
 
 type Shape = z.ZodRawShape;
-
 type NoShape = Readonly<Record<string, never>>;
 
 export interface Described {

@@ -203,9 +203,7 @@ function closeFirst(sockets: ReadonlySet<Socket>): void {
 }
 
 export const DEFAULT_HOST = "127.0.0.1";
-
 export const DEFAULT_PORT = 8_080;
-
 export const PORT_MAX = 65_535;
 
 /** Another process listens on the port. */

@@ -19,7 +19,6 @@ export type EventSource = (stream: EventStream) => Promise<void>;
 
 /** How soon a browser reconnects. */
 const RETRY_MS = 2_000;
-
 const HEARTBEAT = ": still here\n\n";
 
 export class EventStream {

@@ -7,13 +7,10 @@
 import { z } from "zod";
 
 type Issue = z.core.$ZodIssue;
-
 type Node = z.core.JSONSchema.BaseSchema;
 
 const PATH_SHOWN_MAX = 100;
-
 const TEXT_SHOWN_MAX = 40;
-
 const NAMES_SHOWN_MAX = 20;
 
 export interface Refused {

@@ -59,7 +59,6 @@ export function statusPaint(colors: Colors, status: Status): (text: string) => s
 const INSTALLED = /[\\/]node_modules[\\/]holdfast[\\/]/;
 
 const FRAME = /^\s+at /;
-
 /** Enough to see where it happened. */
 const FRAMES_MAX = 6;
 

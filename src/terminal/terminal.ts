@@ -31,7 +31,6 @@ class OutputLostError extends HoldfastError {
 }
 
 const COLUMNS_DEFAULT = 80;
-
 const ROWS_DEFAULT = 24;
 
 export class Terminal {

@@ -29,7 +29,6 @@ interface ListOptions extends DatabaseOptions {
 }
 
 const LIMIT_DEFAULT = 100;
-
 const NO_TOKENS =
   "No tokens. Outside production, any program on this machine can use the API without one.";
 

@@ -18,14 +18,11 @@ const TOKEN_BYTES = 32;
 
 /** Lets people and secret scanners recognise a token. */
 const PREFIX = "hft_";
-
 const LIST_MAX = 1_000;
-
 const LIST_DEFAULT = 100;
 
 /** In the audit log the actor is `token <name>`, which must fit the limit of a name. */
 const NAME_MAX = NAME_LENGTH_MAX - "token ".length;
-
 const CREATE_OPTIONS = new Set(["name", "role", "expires"]);
 
 export interface TokenOptions {

@@ -18,7 +18,6 @@ import {
 const TRACER = "holdfast";
 
 export type SpanKind = "producer" | "consumer" | "internal";
-
 export type SpanFacts = Readonly<Record<string, string | number>>;
 
 export interface NewSpan {
@@ -120,7 +119,6 @@ export function traceHere(within: OpenSpan | null = null): TraceContext | undefi
 
 /** `SpanKind` of the API, by its numbers: internal 0, producer 3, consumer 4. */
 const KINDS: Readonly<Record<SpanKind, number>> = { internal: 0, producer: 3, consumer: 4 };
-
 const STATUS_ERROR = 2;
 
 /** A provider that stands behind the API's own, which is there before there is one. */

@@ -28,16 +28,12 @@ export interface SpanName {
 
 /** Version 00 has 55 characters; a later one may be longer and is read as far as we know it. */
 export const TRACEPARENT_LENGTH_MAX = 255;
-
 /** More than this need not be passed on, says the standard; then none of it is. */
 export const TRACESTATE_LENGTH_MAX = 512;
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
-
 const NO_TRACE = "0".repeat(32);
-
 const NO_SPAN = "0".repeat(16);
-
 /** Printable ASCII, as a header is. */
 const TRACESTATE = /^[ -~]*$/;
 

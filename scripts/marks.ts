@@ -14,13 +14,13 @@ const CORE = /^(core|worker)\/|^database\/[^/]+\.ts$|^jobs\/(?!sqlite|postgres|m
 const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|rollups?)\b/gi;
 
 const MARKS: Readonly<Record<string, number>> = {
-  "files in src/": 322,
-  "lines in src/": 56_628,
-  "lines of the core": 15_332,
+  "files in src/": 321,
+  "lines in src/": 56_184,
+  "lines of the core": 15_187,
   "lines of the longest file": 500,
-  "files with one importer": 113,
+  "files with one importer": 112,
   "names exported by index.ts": 45,
-  "banned words in src/": 435,
+  "banned words in src/": 389,
   "banned words in the guide": 2,
 };
 

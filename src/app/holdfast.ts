@@ -1,4 +1,4 @@
-/** What an application calls to hand over jobs and to see what became of them. */
+/** What an application opens: it enqueues jobs, inspects them, and runs workers. */
 import { Audit } from "../audit/audit.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
@@ -34,13 +34,13 @@ import { Within } from "./user-transaction.ts";
 
 const SUBSCRIBE_OPTIONS = new Set(["poll"]);
 
-interface ClientParts {
+interface HoldfastParts {
   readonly store: Store;
   readonly runtime: Runtime;
   readonly logger: Logger;
-  /** Which build of the application this is. */
+  /** The build of the application. */
   readonly version: string;
-  /** Where locks are kept. Default: in rows of the store. */
+  /** Default: rows of the database. */
   readonly locks?: {
     readonly mode: LockMode;
     readonly backend: LockBackend;
@@ -49,168 +49,29 @@ interface ClientParts {
   };
 }
 
-export class Client extends Sender implements AsyncDisposable {
-  /** @internal */
-  readonly store: Store;
-  readonly runtime: Runtime;
-  readonly logger: Logger;
-  readonly version: string;
-  readonly jobs: Jobs;
-  readonly leases: Leases;
-  readonly workers: Workers;
-  readonly workflows: Workflows;
-  readonly locks: Locks;
-  readonly audit: Audit;
-  readonly figures: Stats;
-  /** @internal */
-  protected readonly newId: () => string;
-  readonly #results: Results;
-  readonly #watches: Watches;
-  readonly #enqueuer: Enqueuer;
-  readonly #subscriptions = new Set<Subscription>();
-  /** A signal ends the process once this is closed: results are not waited for any more, and that is not an error. */
-  protected isLeaving = false;
-  #closed = false;
-
-  /** @internal Applications call openHoldfast(). */
-  constructor({ store, runtime, logger, version, locks }: ClientParts) {
-    super();
-    this.store = store;
-    this.runtime = runtime;
-    this.logger = logger;
-    this.version = version;
-    this.leases = new Leases(store, runtime);
-    this.workers = new Workers(store, runtime);
-    this.figures = new Stats(store.stats);
-    const newId = makeIds(runtime);
-    this.newId = newId;
-    const { mode = "sql", backend = new SqlLock(store.locks), ...times } = locks ?? {};
-    this.locks = new Locks({ mode, backend, ...times, store, runtime, logger, newId });
-    this.#results = new Results({ store, runtime, logger });
-    this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
-    this.#watches = new Watches({ store, runtime });
-    const parts = { results: this.#results, watches: this.#watches, newId };
-    this.jobs = new Jobs(store, parts);
-    // The first layer of every change of an item, unless the application does without locks.
-    const layer = mode === "off" ? null : this.locks;
-    this.workflows = new Workflows({ store, runtime, newId, locks: layer });
-    const chains = [new ItemChains(store.items)];
-    this.audit = new Audit({ store: store.audit, chains, newId });
-  }
-
-  /**
-   * The verbs inside of a transaction of your own (a `pg` client, a `mysql2` connection, a `DatabaseSync`): what they write
-   * is there if, and when, you commit.
-   */
-  within(tx: unknown): Within {
-    const { store, jobs, runtime, workflows, newId } = this;
-    return new Within({ store, jobs, runtime, workflows, newId, tx });
-  }
-
-  /**
-   * Calls `hear` when a queue has pending jobs: soon after they arrive, and again every `poll` while some are left. For
-   * workers of your own on `leases`. Returns the function that ends it.
-   */
-  subscribe(
-    queue: string,
-    hear: (queue: string) => void | Promise<void>,
-    options: { readonly poll?: Duration } = {},
-  ): () => Promise<void> {
-    this.checkOpen();
-    checkKnown(options, SUBSCRIBE_OPTIONS);
-    if (typeof hear !== "function") {
-      throw new InvalidArgumentError({ field: "hear", problem: "give a function to call." });
-    }
-    const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
-    const subscription = new Subscription(this, { queue: checkName("queue", queue), hear, pollMs });
-    this.#subscriptions.add(subscription);
-    return async () => {
-      this.#subscriptions.delete(subscription);
-      await subscription.stop();
-    };
-  }
-
-  stats(): Promise<QueueStats[]> {
-    return this.store.jobs.stats();
-  }
-
-  /** Whatever would go on by itself must not be started any more. */
-  protected checkOpen(): void {
-    if (this.#closed) throw new ClosedError({ what: "Holdfast" });
-  }
-
-  protected refuseMore(): void {
-    this.#closed = true;
-  }
-
-  async close(): Promise<void> {
-    this.refuseMore();
-    await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
-    this.#watches.stop();
-    await this.#results.stop({ isLeaving: this.isLeaving });
-    await this.#enqueuer.stop();
-    await this.locks.close();
-    await this.store.close();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
-
-  /** @internal In batches, one after the other and in their order. Each is accepted or refused as a whole. */
-  protected async writeJobs(news: readonly NewJob[]): Promise<Enqueued[]> {
-    const accepted: Enqueued[] = [];
-    for (let at = 0; at < news.length; at += ENQUEUE_BATCH_MAX) {
-      try {
-        accepted.push(...(await this.store.jobs.enqueue(news.slice(at, at + ENQUEUE_BATCH_MAX))));
-      } catch (error) {
-        throw partly(error, accepted.length);
-      }
-      // A large call must not block all else that this process does.
-      await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
-    }
-    this.#enqueuer.note();
-    return accepted;
-  }
-
-  /** @internal */
-  protected writeEvent(event: NewEvent): Promise<Emitted> {
-    return this.store.steps.emit(event);
-  }
-}
-
-function partly(error: unknown, accepted: number): unknown {
-  if (accepted > 0 && error instanceof Error) error.message += ` (${accepted} jobs were accepted.)`;
-  return error;
-}
-
-// The object an application opens: everything a client can do, and workers.
-
 export interface HoldfastOptions {
-  /** Anything with debug, info, warn and error, such as a pino logger. Default: silence. */
+  /** An object with debug, info, warn and error, such as a pino logger. Default: silent. */
   readonly logger?: Logger;
-  /** False: the tables must be there already (see `holdfast migrate`). Default true. */
+  /** False: the tables must exist already (see `holdfast migrate`). Default true. */
   readonly migrate?: boolean;
   /** SQLite: false makes a file that does not exist an error. Default true. */
   readonly create?: boolean;
-  /** PostgreSQL: the schema that the tables stand in. Default `holdfast`. */
+  /** PostgreSQL: the schema of the tables. Default `holdfast`. */
   readonly schema?: string;
-  /**
-   * A Redis, for locks; and on MySQL and MariaDB for processes to wake each other. Default: HOLDFAST_REDIS_URL, if it is set.
-   */
+  /** A Redis server for locks and, with MySQL and MariaDB, for waking workers. Default: HOLDFAST_REDIS_URL. */
   readonly redis?: string;
   /**
-   * Where locks are kept: in rows of the database, or in Redis. "off": workflows do without. Default: HOLDFAST_LOCKS, else
-   * "redis" if there is one, else "sql".
+   * Where locks are stored: in rows of the database, or in Redis. "off": workflows use none. Default: HOLDFAST_LOCKS, else
+   * "redis" if a server is set, else "sql".
    */
   readonly locks?: LockMode;
-  /** How long a lock lasts that is not extended. Default 15 s. */
+  /** How long a lock lasts without being extended. Default 15 s. */
   readonly lockTtl?: Duration;
-  /** How long somebody waits for a lock. Default 10 s. */
+  /** How long to wait for a lock. Default 10 s. */
   readonly lockWait?: Duration;
-  /** Which build of the application this is. Default: the git commit, else BUILD_ID. */
+  /** The build of the application. Default: the git commit, else BUILD_ID. */
   readonly version?: string;
-  /** Time and randomness; tests bring their own. */
+  /** Time and randomness, for tests. */
   readonly runtime?: Runtime;
 }
 
@@ -231,7 +92,7 @@ const KNOWN = new Set([
 /** Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`) or a `pg` pool of your own. */
 export async function openHoldfast(place: Place, options?: HoldfastOptions): Promise<Holdfast>;
 
-/** @internal Takes a store that is open. */
+/** @internal Also takes an open store. */
 export async function openHoldfast(
   place: Place | Store,
   options?: HoldfastOptions,
@@ -277,20 +138,102 @@ function isStore(place: Place | Store): place is Store {
   return typeof place === "object" && place !== null && "jobs" in place;
 }
 
-export class Holdfast extends Client {
+export class Holdfast extends Sender implements AsyncDisposable {
+  /** @internal */
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly version: string;
+  readonly jobs: Jobs;
+  readonly leases: Leases;
+  readonly workers: Workers;
+  readonly workflows: Workflows;
+  readonly locks: Locks;
+  readonly audit: Audit;
+  readonly figures: Stats;
+  /** @internal */
+  protected readonly newId: () => string;
+  readonly #results: Results;
+  readonly #watches: Watches;
+  readonly #enqueuer: Enqueuer;
+  readonly #subscriptions = new Set<Subscription>();
   readonly #started = new Set<Promise<Worker>>();
-  /** Aborts when those who stand by for a slot need not wait any longer. */
+  /** Its signal aborts when standby workers must stop waiting for a slot. */
   readonly #closing = new AbortController();
+  /** A signal ends the process after close(), so waiting for results ends without an error. */
+  #isLeaving = false;
+
+  /** @internal Applications call openHoldfast(). */
+  constructor({ store, runtime, logger, version, locks }: HoldfastParts) {
+    super();
+    this.store = store;
+    this.runtime = runtime;
+    this.logger = logger;
+    this.version = version;
+    this.leases = new Leases(store, runtime);
+    this.workers = new Workers(store, runtime);
+    this.figures = new Stats(store.stats);
+    const newId = makeIds(runtime);
+    this.newId = newId;
+    const { mode = "sql", backend = new SqlLock(store.locks), ...times } = locks ?? {};
+    this.locks = new Locks({ mode, backend, ...times, store, runtime, logger, newId });
+    this.#results = new Results({ store, runtime, logger });
+    this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
+    this.#watches = new Watches({ store, runtime });
+    const parts = { results: this.#results, watches: this.#watches, newId };
+    this.jobs = new Jobs(store, parts);
+    // The first layer of every change of an item, unless locks are off.
+    const layer = mode === "off" ? null : this.locks;
+    this.workflows = new Workflows({ store, runtime, newId, locks: layer });
+    const chains = [new ItemChains(store.items)];
+    this.audit = new Audit({ store: store.audit, chains, newId });
+  }
+
+  /**
+   * The same functions inside your own transaction (a `pg` client, a `mysql2` connection, a `DatabaseSync`): what they write
+   * exists if, and when, you commit.
+   */
+  within(tx: unknown): Within {
+    const { store, jobs, runtime, workflows, newId } = this;
+    return new Within({ store, jobs, runtime, workflows, newId, tx });
+  }
+
+  /**
+   * Calls `hear` when a queue has pending jobs: soon after they arrive, and again every `poll` while some are left. For
+   * your own workers on `leases`. Returns a function that ends the subscription.
+   */
+  subscribe(
+    queue: string,
+    hear: (queue: string) => void | Promise<void>,
+    options: { readonly poll?: Duration } = {},
+  ): () => Promise<void> {
+    this.#checkOpen();
+    checkKnown(options, SUBSCRIBE_OPTIONS);
+    if (typeof hear !== "function") {
+      throw new InvalidArgumentError({ field: "hear", problem: "give a function to call." });
+    }
+    const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
+    const subscription = new Subscription(this, { queue: checkName("queue", queue), hear, pollMs });
+    this.#subscriptions.add(subscription);
+    return async () => {
+      this.#subscriptions.delete(subscription);
+      await subscription.stop();
+    };
+  }
+
+  stats(): Promise<QueueStats[]> {
+    return this.store.jobs.stats();
+  }
 
   async startWorker(options: WorkerOptions): Promise<Worker> {
-    this.checkOpen();
+    this.#checkOpen();
     const settings = checkWorkerOptions(options, this.version);
     const { store, runtime, logger, workflows } = this;
     const { signal } = this.#closing;
     const ignoreSignals = settings.signals ? leaveOnSignals(this.#leave) : () => {};
     const client = taskClient(this);
     const starting = Worker.start({ store, runtime, logger, settings, workflows, client, signal });
-    // From here on, so that a close() meanwhile waits for it and stops it.
+    // Registered at once, so that a close() meanwhile waits for it and stops it.
     this.#started.add(starting);
     try {
       const worker = await starting;
@@ -302,38 +245,76 @@ export class Holdfast extends Client {
     } catch (error) {
       this.#started.delete(starting);
       ignoreSignals();
-      // The process ends in a moment, and not because of this.
-      if (this.isLeaving) return new Promise(() => {});
+      // The process is about to end, and not because of this error.
+      if (this.#isLeaving) return new Promise(() => {});
       throw error;
     }
   }
 
   readonly #leave = async (): Promise<void> => {
-    this.isLeaving = true;
+    this.#isLeaving = true;
     await this.close();
   };
 
-  /**
-   * Stops gracefully: claims no more jobs, waits for those that run (up to each worker's `shutdown`, then they are aborted
-   * and handed back uncharged), writes what is left to write, and closes the database. Safe to call twice.
-   */
+  /** What continues in the background must not be started any more. */
+  #checkOpen(): void {
+    if (this.#closing.signal.aborted) throw new ClosedError({ what: "Holdfast" });
+  }
 
-  override async close(): Promise<void> {
-    this.refuseMore();
+  /**
+   * Stops gracefully: claims no more jobs, waits for running jobs (up to each worker's `shutdown`, then they are aborted and
+   * handed back uncharged), writes what is left to write, and closes the database. Safe to call twice.
+   */
+  async close(): Promise<void> {
     this.#closing.abort();
     const starts = await Promise.allSettled(this.#started);
     const workers = starts.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
     try {
       await Promise.all(workers.map((worker) => worker.stop()));
     } finally {
-      await super.close();
+      await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
+      this.#watches.stop();
+      await this.#results.stop({ isLeaving: this.#isLeaving });
+      await this.#enqueuer.stop();
+      await this.locks.close();
+      await this.store.close();
     }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** @internal In batches, one after the other and in their order. Each is accepted or refused as a whole. */
+  protected async writeJobs(news: readonly NewJob[]): Promise<Enqueued[]> {
+    const accepted: Enqueued[] = [];
+    for (let at = 0; at < news.length; at += ENQUEUE_BATCH_MAX) {
+      try {
+        accepted.push(...(await this.store.jobs.enqueue(news.slice(at, at + ENQUEUE_BATCH_MAX))));
+      } catch (error) {
+        throw partly(error, accepted.length);
+      }
+      // A large call must not block the event loop.
+      await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
+    }
+    this.#enqueuer.note();
+    return accepted;
+  }
+
+  /** @internal */
+  protected writeEvent(event: NewEvent): Promise<Emitted> {
+    return this.store.steps.emit(event);
   }
 }
 
-/** What a task can do with the Holdfast whose worker runs it. A task cannot close it. */
+function partly(error: unknown, accepted: number): unknown {
+  if (accepted > 0 && error instanceof Error) error.message += ` (${accepted} jobs were accepted.)`;
+  return error;
+}
+
+/** The client of a task: the Holdfast of its worker, without close() and startWorker(). */
 export type TaskClient = Pick<
-  Client,
+  Holdfast,
   | "enqueue"
   | "enqueueMany"
   | "emit"
@@ -348,15 +329,15 @@ export type TaskClient = Pick<
   | "figures"
 >;
 
-// Here, because core/ knows no client; a worker passes it on as `Context["holdfast"]`.
+// Declared here, because core/ does not know the client. The worker sets it.
 declare module "../core/task.ts" {
   interface Context {
-    /** The client of the worker that runs this. Inside of `commit`, use `within(tx)` of it. */
+    /** The client of the worker. Inside of `commit`, use its `within(tx)`. */
     readonly holdfast: TaskClient;
   }
 }
 
-export function taskClient(client: Client): TaskClient {
+export function taskClient(client: Holdfast): TaskClient {
   const { jobs, workflows, locks, leases, workers, audit, figures } = client;
   return Object.freeze({
     jobs,

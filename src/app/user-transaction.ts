@@ -1,56 +1,43 @@
-/** What an application does inside of a transaction of its own: there if, and when, it commits. */
-import type { AuditStore } from "../audit/store.ts";
+/** What an application does inside its own transaction: it exists if, and when, the application commits. */
 import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
 import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import type { Status } from "../core/job.ts";
 import { checkText } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
-import type { Database } from "../database/database.ts";
 import type { Jobs } from "../jobs/jobs.ts";
-import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { Enqueued, NewJob } from "../jobs/store.ts";
 import type { Emitted, NewEvent } from "../steps/events.ts";
-import type { StepsStore } from "../steps/store.ts";
-import type { TrailSources } from "../workflows/history.ts";
 import type {
   HistoryFilter,
   ItemFilter,
   ItemsChange,
   StoredItem,
 } from "../workflows/item-record.ts";
-import type { ItemsInTransaction, ItemsStore } from "../workflows/store.ts";
+import type { ItemsInTransaction } from "../workflows/store.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { Workflows } from "../workflows/workflows.ts";
 import { Sender } from "./sender.ts";
-
-/** The parts of the store that are used here. */
-interface Stores {
-  readonly db: Database;
-  readonly audit: AuditStore;
-  readonly items: ItemsStore;
-  readonly jobs: JobsStore;
-  readonly steps: StepsStore;
-}
+import type { Store } from "./store.ts";
 
 interface WithinParts {
-  readonly store: Stores;
+  readonly store: Store;
   readonly jobs: Jobs;
   readonly newId: () => string;
   readonly runtime: Runtime;
-  /** Outside of the transaction. */
+  /** Those outside of the transaction. */
   readonly workflows: Workflows;
   /** The user's transaction. */
   readonly tx: unknown;
 }
 
-/** As `holdfast` has them. After a rollback, the jobs and events never existed, and no worker is woken for them. */
+/** After a rollback, the jobs and events never existed, and no worker is woken for them. */
 export class Within extends Sender {
   readonly #parts: WithinParts;
   /** @internal */
   protected readonly newId: () => string;
   protected readonly jobs: Jobs;
 
-  /** As `holdfast.workflows`; without the distributed lock, which has to be taken before a transaction begins. */
+  /** As `holdfast.workflows`, without the distributed lock, which must be acquired before a transaction begins. */
   readonly workflows: Workflows;
 
   constructor(parts: WithinParts) {
@@ -58,7 +45,7 @@ export class Within extends Sender {
     this.#parts = parts;
     this.newId = parts.newId;
     this.jobs = parts.jobs;
-    this.workflows = new GuestWorkflows(parts);
+    this.workflows = new WorkflowsWithin(parts);
   }
 
   /** As `holdfast.jobs.cancel`. */
@@ -84,26 +71,13 @@ export class Within extends Sender {
   }
 }
 
-// Workflows inside of a transaction of the user's.
-
-/** The parts of the store that are used here. */
-interface WorkflowStores extends TrailSources {
-  readonly db: Database;
-  readonly items: ItemsStore;
-}
-
-class GuestWorkflows extends Workflows {
-  readonly #store: WorkflowStores;
+/** Workflows inside of a transaction of the user. */
+class WorkflowsWithin extends Workflows {
+  readonly #store: Store;
   readonly #tx: unknown;
   readonly #outside: Workflows;
 
-  constructor(parts: {
-    readonly store: WorkflowStores;
-    readonly runtime: Runtime;
-    readonly newId: () => string;
-    readonly workflows: Workflows;
-    readonly tx: unknown;
-  }) {
+  constructor(parts: WithinParts) {
     const { store, runtime, newId } = parts;
     super({ store, runtime, newId, locks: null });
     this.#store = store;
@@ -111,7 +85,7 @@ class GuestWorkflows extends Workflows {
     this.#outside = parts.workflows;
   }
 
-  /** It would have to wait for the user's transaction, on some databases for ever. */
+  /** Declaring would wait for the user's transaction, on some databases for ever. */
   override async declare(workflow: AnyWorkflow): Promise<void> {
     if (this.#outside.isDeclared(workflow)) return;
     const problem =

@@ -1,15 +1,14 @@
-/** What a bearer token that people choose may be: long enough, of characters that no client changes, and no example. */
+/** Rules for a bearer token that a person chooses: long enough, of characters that no client changes, and no example. */
 
-export const BEARER_LENGTH_MIN = 16;
+const BEARER_LENGTH_MIN = 16;
 export const BEARER_LENGTH_MAX = 512;
 const DIFFERENT_MIN = 6;
 const PIECE_LENGTH_MAX = 16;
-
 const FORM = /^[\w.~+/=-]+$/;
 const EXAMPLE = /(?:change|replace)[-_.]?me|your[-_.]?(?:secret|token)|placeholder|example/i;
 const REPEATED = new RegExp(`^(.{1,${PIECE_LENGTH_MAX}})\\1+$`);
 
-/** How "must be …" goes on. */
+/** Completes "must be …". */
 export const BEARER_ALLOWED =
   `${BEARER_LENGTH_MIN} to ${BEARER_LENGTH_MAX} letters, digits or any of . ~ + / = - _, such as 'openssl rand -hex 32' prints; ` +
   `not an example such as change-me, and not a few characters repeated`;
@@ -19,7 +18,7 @@ export function isBearer(token: string): boolean {
   return length >= BEARER_LENGTH_MIN && length <= BEARER_LENGTH_MAX && FORM.test(token);
 }
 
-/** Tokens like these are guessed first. */
+/** An attacker would guess it early. */
 export function isGuessable(token: string): boolean {
   return EXAMPLE.test(token) || REPEATED.test(token) || new Set(token).size < DIFFERENT_MIN;
 }

@@ -1,11 +1,8 @@
-/**
- * A cached result of a database query. However many callers ask, the query runs rarely, one at a time, and no caller waits
- * long.
- */
+/** A cached result of a database query. It runs rarely and one at a time, and no caller waits long. */
 import type { Runtime } from "./runtime.ts";
 import { answerWithin } from "./wait.ts";
 
-export interface KeptParts<T> {
+interface CachedParts<T> {
   readonly runtime: Runtime;
   readonly ask: () => Promise<T>;
   readonly forMs: number;
@@ -16,17 +13,12 @@ export interface KeptParts<T> {
 /** After this long without a result the query is started again; every query's own time limit is shorter. */
 const ASKING_MS_MAX = 60_000;
 
-interface Asking<T> {
-  readonly answer: Promise<T | null>;
-  readonly since: number;
-}
-
 export class Cached<T> {
-  readonly #parts: KeptParts<T>;
+  readonly #parts: CachedParts<T>;
   #answer: { readonly value: T | null; readonly at: number } | null = null;
-  #asking: Asking<T> | null = null;
+  #asking: { readonly answer: Promise<T | null>; readonly since: number } | null = null;
 
-  constructor(parts: KeptParts<T>) {
+  constructor(parts: CachedParts<T>) {
     this.#parts = parts;
   }
 

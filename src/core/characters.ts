@@ -5,7 +5,6 @@
  */
 const CONTROL = String.raw`\p{Cc}\p{Zl}\p{Zp}`;
 const INVISIBLE = String.raw`\u061C\u200B\u200E\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF`;
-
 const ANY_CONTROL = new RegExp(`[${CONTROL}]`, "u");
 const ANY_INVISIBLE = new RegExp(`[${INVISIBLE}]`, "u");
 const ALL = new RegExp(`[${CONTROL}${INVISIBLE}]`, "gu");

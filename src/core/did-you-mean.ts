@@ -1,7 +1,6 @@
 /** For an unknown name: the known name that was probably meant. */
 
 const NAME_LENGTH_MAX = 64;
-
 const NAMES_LISTED_MAX = 20;
 
 export function suggest(name: string, known: readonly string[]): string | null {

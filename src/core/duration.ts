@@ -1,8 +1,8 @@
 /**
  * Durations as people write them.
  *
- * Inside the library a duration is a whole number of milliseconds and its name ends in `Ms`. Input
- * such as "10m" is converted once, at the edge, where the name of its option is known.
+ * Inside the library a duration is a whole number of milliseconds and its name ends in `Ms`. Input such as "10m" is converted
+ * once, at the edge, where the name of its option is known.
  */
 import { InvalidArgumentError } from "./errors.ts";
 
@@ -11,7 +11,6 @@ export type Duration = number | string;
 
 /** A hundred years: an instant plus any duration is still an exact integer on every engine. */
 export const DURATION_MS_MAX = 36_500 * 86_400_000;
-
 const TEXT_LENGTH_MAX = 64;
 
 /** Largest first, the order in which they are written. */

@@ -1,9 +1,8 @@
 /**
- * What is kept of whatever a task threw.
+ * The stored form of what a task threw.
  *
- * Anything can be thrown: nothing at all, a proxy whose every property throws, a message of a
- * gigabyte, an error that is its own cause. Recording it must never fail, because then the job
- * could not be settled.
+ * Anything can be thrown: undefined, a proxy whose every property throws, a message of a gigabyte, an error that is its own
+ * cause. Recording it must never fail, because then the job could not be settled.
  */
 import { inspect } from "node:util";
 
@@ -18,13 +17,12 @@ export interface ErrorRecord {
 export const MESSAGE_LENGTH_MAX = 4_096;
 export const STACK_LENGTH_MAX = 8_192;
 export const CAUSE_DEPTH_MAX = 4;
-
 const NAME_LENGTH_MAX = 256;
 
-/** How many errors of an AggregateError are told in its message. */
+/** How many errors of an AggregateError its message lists. */
 const AGGREGATE_SHOWN_MAX = 3;
 
-/** Describes whatever was thrown. Never throws. */
+/** Never throws. */
 export function describeError(thrown: unknown): ErrorRecord {
   return describe(thrown, []);
 }
@@ -123,7 +121,7 @@ function shortenWithin(stack: string, message: string): string {
   return stack.slice(0, at) + clip(message, MESSAGE_LENGTH_MAX) + stack.slice(at + message.length);
 }
 
-/** PostgreSQL stores no NUL and half a character is none, so both become U+FFFD. */
+/** PostgreSQL stores neither NUL nor a lone surrogate, so both become U+FFFD. */
 function clip(text: string, lengthMax: number): string {
   const short = text.length > lengthMax ? `${text.slice(0, lengthMax - 1)}…` : text;
   return short.replaceAll("\0", "\uFFFD").toWellFormed();

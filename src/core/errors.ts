@@ -1,8 +1,8 @@
 /**
- * Every error the library throws.
+ * The errors of the library.
  *
- * Each has a code that never changes, its facts as fields, a cause where there is one, and a message that says
- * what happened and what to do about it. Code that catches errors compares codes or classes, never messages.
+ * Each has a code that never changes, its facts as fields, and a message that says what happened and what to do about it. Code
+ * that catches errors compares codes or classes, never messages.
  */
 import { shellWord } from "./characters.ts";
 
@@ -18,7 +18,7 @@ export class HoldfastError extends Error {
 
 // ── What the caller gave us ──────────────────────────────────────────────────────────────────────────────────
 
-/** An option, argument or setting that cannot be used. `field` names it as the caller wrote it. */
+/** An invalid option, argument or setting. `field` is its name as the caller wrote it. */
 export class InvalidArgumentError extends HoldfastError {
   readonly field: string;
 
@@ -28,7 +28,7 @@ export class InvalidArgumentError extends HoldfastError {
   }
 }
 
-/** An input that the task's own schema refuses. */
+/** An input that the schema of the task rejects. */
 export class InputRejectedError extends HoldfastError {
   readonly task: string;
   readonly issues: readonly { path: string; message: string }[];
@@ -74,7 +74,7 @@ export class JobNotFoundError extends HoldfastError {
   }
 }
 
-/** The job ended as failed. `error` is the last attempt's error as it was recorded. */
+/** The job failed. `error` is the recorded error of its last attempt. */
 export class JobFailedError extends HoldfastError {
   readonly id: string;
   readonly task: string;
@@ -107,7 +107,7 @@ function waitsFor(effect: string): string {
   return `effect '${effect}' is in doubt, and it waits for an operator to say whether it happened`;
 }
 
-/** The result did not arrive in the time the caller gave. The job itself is not affected. */
+/** The result did not arrive within the timeout. The job itself is not affected. */
 export class ResultTimeoutError extends HoldfastError {
   readonly id: string;
   readonly waitedMs: number;
@@ -124,7 +124,7 @@ export class ResultTimeoutError extends HoldfastError {
   }
 }
 
-/** On a clock that stands still until the test moves it, a result was waited for that nothing brings about. */
+/** A test waits for a result on a test clock, which only the test advances, and no worker runs the job. */
 export class NoWorkerError extends HoldfastError {
   readonly id: string;
 
@@ -140,7 +140,7 @@ export class NoWorkerError extends HoldfastError {
   }
 }
 
-/** An attempt ran longer than its task allows. */
+/** An attempt exceeded the timeout of its task. */
 export class JobTimeoutError extends HoldfastError {
   readonly id: string;
   readonly timeoutMs: number;
@@ -152,7 +152,7 @@ export class JobTimeoutError extends HoldfastError {
   }
 }
 
-/** The job belongs to somebody else by now. Whatever this worker still does about it is refused. */
+/** The worker no longer owns the job. Its writes about the job are refused. */
 export class LeaseLostError extends HoldfastError {
   readonly id: string;
   readonly worker: string;
@@ -170,14 +170,14 @@ export class LeaseLostError extends HoldfastError {
   }
 }
 
-/** The worker is shutting down and its patience is over: the job is handed back and runs elsewhere. */
+/** The shutdown timeout of the worker is over: the job is handed back, and another worker runs it. */
 export class ShuttingDownError extends HoldfastError {
   constructor() {
     super("SHUTTING_DOWN", "The worker is shutting down; the job is handed back, uncharged.");
   }
 }
 
-/** For tasks to throw: this job cannot succeed, do not try again. */
+/** For tasks to throw: the job fails without further retries. */
 export class GiveUpError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super("GIVE_UP", message, cause);
@@ -189,7 +189,7 @@ const MOVABLE = {
   cancel: "Only jobs that have not ended can be cancelled.",
 };
 
-/** A job was asked to make a move that its state does not allow. */
+/** The state of the job does not allow the move. */
 export class IllegalMoveError extends HoldfastError {
   readonly id: string;
   readonly status: string;
@@ -199,7 +199,7 @@ export class IllegalMoveError extends HoldfastError {
     id: string;
     status: string;
     move: "revive" | "cancel";
-    /** What more there is to say than its status. */
+    /** Replaces "is <status>" in the message. */
     detail?: string;
   }) {
     const { id, status, move, detail = `is ${status}` } = facts;
@@ -211,7 +211,7 @@ export class IllegalMoveError extends HoldfastError {
   }
 }
 
-/** Another job holds the key that one needs: a live job, or one that has ended and keeps it for a while. */
+/** Another job holds the key: a live job, or an ended job that keeps its key for a while. */
 export class KeyTakenError extends HoldfastError {
   readonly key: string;
   readonly task: string;
@@ -238,7 +238,7 @@ export class KeyTakenError extends HoldfastError {
 
 // ── The store ────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The database could not be reached, opened, read or written. Nothing was half-written. */
+/** The database could not be reached, opened, read or written. Nothing was partly written. */
 export class StoreUnavailableError extends HoldfastError {
   constructor(
     facts: { problem: string; remedy: string },
@@ -249,9 +249,9 @@ export class StoreUnavailableError extends HoldfastError {
   }
 }
 
-/** The file of the database was deleted, moved or replaced while it is in use. Nothing is accepted any more. */
+/** The file of the database was deleted, moved or replaced while in use. No job is accepted any more. */
 export class StoreGoneError extends StoreUnavailableError {
-  /** Where what this process still has is written when it is closed. */
+  /** The file that receives the remaining data of this process when it closes. */
   readonly rescuePath: string;
 
   constructor(facts: { path: string; what: string; rescuePath: string }) {
@@ -265,11 +265,11 @@ export class StoreGoneError extends StoreUnavailableError {
 }
 
 /**
- * The database was lost before it said whether a write was committed, and could not be asked since. Nothing was half
- * written: it is there as a whole, or not at all.
+ * The connection was lost before the database confirmed a commit, and the database could not be asked since. The write is
+ * stored as a whole, or not at all.
  */
 export class OutcomeUnknownError extends HoldfastError {
-  /** The database's number for the session that was lost; null: it has none. */
+  /** The id of the lost session in the database; null: it has none. */
   readonly session: number | null;
 
   constructor(facts: { store: string; session: number | null }, cause?: unknown) {
@@ -283,7 +283,7 @@ export class OutcomeUnknownError extends HoldfastError {
   }
 }
 
-/** The database has no room left. Nothing was half-written. */
+/** The disk of the database is full. Nothing was partly written. */
 export class StoreFullError extends HoldfastError {
   constructor(facts: { store: string }, cause?: unknown) {
     super(
@@ -294,7 +294,7 @@ export class StoreFullError extends HoldfastError {
   }
 }
 
-/** Other processes kept the database locked for longer than we are willing to wait. */
+/** Other processes locked the database for longer than the time limit. */
 export class StoreBusyError extends HoldfastError {
   readonly waitedMs: number;
 
@@ -309,14 +309,14 @@ export class StoreBusyError extends HoldfastError {
   }
 }
 
-/** The database refused a write that no move of ours makes. */
+/** A constraint or trigger of the database refused a write. */
 export class StoreRefusedError extends HoldfastError {
   constructor(facts: { problem: string }, cause?: unknown) {
     super("STORE_REFUSED", `The database refused the write: ${facts.problem}`, cause);
   }
 }
 
-/** The tables are newer than this version of the library and marked as breaking for it. */
+/** The schema is newer than this version of the library, and incompatible with it. */
 export class SchemaTooNewError extends HoldfastError {
   readonly found: number;
   readonly supported: number;
@@ -332,7 +332,7 @@ export class SchemaTooNewError extends HoldfastError {
   }
 }
 
-/** The tables are missing or old, and this process was told not to migrate. */
+/** The tables are missing or old, and this process does not migrate. */
 export class SchemaTooOldError extends HoldfastError {
   readonly found: number;
   readonly needed: number;
@@ -355,7 +355,7 @@ export class SchemaTooOldError extends HoldfastError {
 /** All slots of a worker's type are taken. */
 export class WorkerRefusedError extends HoldfastError {
   readonly type: string;
-  /** The id of a worker that is active instead. */
+  /** The id of an active worker. */
   readonly active: string;
 
   constructor(facts: {
@@ -376,31 +376,27 @@ export class WorkerRefusedError extends HoldfastError {
   }
 }
 
-/** The worker's row was closed by others or deleted: whatever this worker believes, it is not registered any more. */
+/** Another process marked the worker as dead, or its row was deleted. */
 export class WorkerEvictedError extends HoldfastError {
   readonly worker: string;
 
   constructor(facts: { worker: string }) {
     super(
       "WORKER_EVICTED",
-      `Worker ${facts.worker} is not registered any more: it gave no sign of life for too long, or its row was deleted.`,
+      `Worker ${facts.worker} is not registered any more: it sent no heartbeat for too long, or its row was deleted.`,
     );
     this.worker = facts.worker;
   }
 }
 
-/** The object was closed and is used again. */
+/** A closed object was used. */
 export class ClosedError extends HoldfastError {
   constructor(facts: { what: string }) {
     super("CLOSED", `${facts.what} is closed. Open a new one.`);
   }
 }
 
-/**
- * How often this process was refused a move, of a job or of an item, by the code of the error that said so.
- *
- * The errors count themselves: whoever throws one, and however it is handled, it is a refusal.
- */
+/** Refused moves of jobs and items in this process, by error code. The errors count themselves, so none is missed. */
 const counts = new Map<string, number>();
 
 export function countRefusal(code: string): void {
@@ -411,7 +407,7 @@ export function refusals(): ReadonlyMap<string, number> {
   return counts;
 }
 
-/** A retry of this job alone would fail at once: the job that it called and waits for is still failed or cancelled. */
+/** A retry of this job alone would fail at once: a job that it called and waits for is failed or cancelled. */
 export class CalledFailedError extends HoldfastError {
   readonly id: string;
   readonly called: readonly CalledJob[];
@@ -430,7 +426,6 @@ export class CalledFailedError extends HoldfastError {
   }
 }
 
-/** A job that another one called, and what became of it. */
 export interface CalledJob {
   readonly id: string;
   readonly task: string;

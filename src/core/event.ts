@@ -1,14 +1,13 @@
-/** An event: something that is said once, under a key, and that jobs wait for. */
+/** An event: emitted once for each key. Jobs wait for it. */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { InvalidArgumentError } from "./errors.ts";
 import { checkName } from "./name.ts";
-import { checkKnown } from "./options.ts";
+import { checkKnown, checkSchema } from "./options.ts";
 
 const KNOWN = new Set(["name", "payload"]);
-/** Names of our own begin with this. */
+/** Events of Holdfast begin with this. */
 const OURS = "@";
 
-/** `Payload` is what is said with it. */
 export interface EventType<Payload = unknown> {
   readonly name: string;
   readonly payload: StandardSchemaV1 | null;
@@ -39,11 +38,5 @@ export function defineEvent(definition: {
       problem: "an event's name must not begin with '@'.",
     });
   }
-  if (payload !== null && typeof payload["~standard"]?.validate !== "function") {
-    throw new InvalidArgumentError({
-      field: "payload",
-      problem: "this is not a Standard Schema. Use zod, valibot, arktype or another that is.",
-    });
-  }
-  return { name, payload };
+  return { name, payload: checkSchema("payload", payload) };
 }

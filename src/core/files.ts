@@ -1,7 +1,4 @@
-/**
- * Where the package's own files are. A checkout runs its sources as they stand; the published package has them bundled, all in
- * one folder (scripts/build.ts).
- */
+/** Where the package's own files are: in a checkout the sources, in the published package bundles in one folder. */
 import { dirname } from "node:path";
 
 const isSource = import.meta.url.endsWith(".ts");
@@ -19,7 +16,7 @@ export function programFile(path: string): URL {
   return new URL(isSource ? `../${path}.ts` : `./${bundledName(path)}.js`, import.meta.url);
 }
 
-/** What a module is called in the one folder of the package. */
+/** The name of a module in the folder of the published package. */
 export function bundledName(path: string): string {
   return path.replaceAll("/", "-");
 }

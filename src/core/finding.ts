@@ -1,5 +1,4 @@
-/** What a look at the database found wrong: one check, and those that offend against it. */
-
+/** A problem that a check of the database found, and the rows that have it. */
 export const severities = ["info", "warning", "critical"] as const;
 export type Severity = (typeof severities)[number];
 
@@ -7,25 +6,24 @@ export interface Finding {
   /** The check's name, such as `lease-of-stopped-worker`. */
   readonly check: string;
   readonly severity: Severity;
-  /** One sentence: what is wrong. */
+  /** One sentence. */
   readonly problem: string;
-  /** What to do about it. */
+  /** What to do about it, in one sentence. */
   readonly remedy: string;
-  /** Whether `doctor --fix` does it. */
+  /** Whether `doctor --fix` repairs it. */
   readonly fixable: boolean;
-  /** Those found, as many as were asked for. */
+  /** Up to the limit of the request. */
   readonly offenders: readonly Offender[];
-  /** There are more than these. */
+  /** Whether there are more than these. */
   readonly more: boolean;
 }
 
 export interface Offender {
-  /** A job, a worker, an item, a table: by the name it has everywhere. */
+  /** The id or name of a job, worker, item or table. */
   readonly subject: string;
-  /** What is wrong with this one. */
   readonly detail: string;
-  /** Since when, where that is known. */
+  /** Since when; null: unknown. */
   readonly sinceAt: number | null;
-  /** It has happened, and does not pass by itself: an alert need not wait whether it lasts. */
+  /** It does not go away by itself, so an alert need not wait to see whether it lasts. */
   readonly happened?: true;
 }

@@ -1,15 +1,15 @@
 /**
- * How often spans of which length occurred, in buckets that grow: any two histograms can be added up, and a quantile is told
- * within a fifth of what it was.
+ * Durations counted in buckets that grow exponentially. Any two histograms can be added, and a quantile is off by less than a
+ * fifth.
  */
 
-/** What is shorter is not told apart. */
+/** The upper bound of the first bucket. */
 const FIRST_MS = 0.05;
-/** Told as the middle of its bucket, a span is off by the root of this at most, which is 18 %. */
+/** The middle of a bucket is off by at most the square root of this, which is 18 %. */
 const GROWTH = 1.4;
-/** The last bucket takes everything beyond about three hours. */
+/** The last bucket holds everything above about three hours. */
 const BUCKET_MAX = 58;
-/** Of the buckets, each of which is 1.4 times the last, so many are told as one. */
+/** `cumulative` merges this many buckets into one. */
 const BOUND_EVERY = 4;
 
 export class Histogram {
@@ -19,7 +19,7 @@ export class Histogram {
     this.#count(bucketOf(ms), 1);
   }
 
-  /** Adds up what `toText` wrote, by whichever process. */
+  /** Adds what `toText` wrote, in any process. */
   addText(text: string): void {
     for (const [bucket, count] of Object.entries(JSON.parse(text) as Record<string, number>)) {
       this.#count(Number(bucket), count);
@@ -30,7 +30,7 @@ export class Histogram {
     return [...this.#counts.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** The span that this share of all were not longer than; null: there are none. */
+  /** The duration that this share of all did not exceed; null: there are none. */
   quantile(share: number): number | null {
     const inOrder = [...this.#counts].toSorted(([a], [b]) => a - b);
     let left = Math.max(1, Math.ceil(this.total * share));
@@ -41,16 +41,17 @@ export class Histogram {
     return null;
   }
 
-  /** How many were no longer than each of a few bounds, which every histogram shares; the last takes all. */
+  /** How many did not exceed each bound. All histograms share the bounds; the last one is infinite. */
   cumulative(): { readonly boundMs: number; readonly count: number }[] {
+    const bounds: { boundMs: number; count: number }[] = [];
     let count = 0;
-    return Array.from({ length: BUCKET_MAX + 1 }, (_, bucket) => {
+    for (let bucket = 0; bucket <= BUCKET_MAX; bucket += 1) {
       count += this.#counts.get(bucket) ?? 0;
-      const isLast = bucket === BUCKET_MAX;
-      return { bucket, boundMs: isLast ? Number.POSITIVE_INFINITY : boundOf(bucket), count };
-    }).flatMap(({ bucket, ...bound }) =>
-      bucket % BOUND_EVERY === 0 || bucket === BUCKET_MAX ? [bound] : [],
-    );
+      if (bucket === BUCKET_MAX) bounds.push({ boundMs: Number.POSITIVE_INFINITY, count });
+      else if (bucket % BOUND_EVERY === 0)
+        bounds.push({ boundMs: FIRST_MS * GROWTH ** bucket, count });
+    }
+    return bounds;
   }
 
   toText(): string {
@@ -67,30 +68,25 @@ function bucketOf(ms: number): number {
   return Math.min(BUCKET_MAX, Math.ceil(Math.log(ms / FIRST_MS) / Math.log(GROWTH)));
 }
 
-function boundOf(bucket: number): number {
-  return FIRST_MS * GROWTH ** bucket;
-}
-
 function middleOf(bucket: number): number {
   return bucket === 0 ? FIRST_MS : FIRST_MS * GROWTH ** (bucket - 0.5);
 }
 
-// A histogram with fixed buckets, so that those of several processes can be added up.
-
-/** In seconds: from a trivial job to one that takes an hour. */
+/** In seconds: from a trivial job to a job of an hour. */
 const BOUNDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600,
 ];
 
+/** Durations of jobs, for Prometheus. The bounds are fixed, so the histograms of several processes can be added. */
 export class Buckets {
-  /** One more than there are bounds: the last counts everything longer. */
+  /** One more than there are bounds, for everything longer. */
   readonly #counts = [...BOUNDS.map(() => 0), 0];
   #sum = 0;
   #count = 0;
 
   add(seconds: number): void {
-    let at = 0;
-    while (at < BOUNDS.length && seconds > (BOUNDS[at] as number)) at += 1;
+    const found = BOUNDS.findIndex((bound) => seconds <= bound);
+    const at = found === -1 ? BOUNDS.length : found;
     this.#counts[at] = (this.#counts[at] as number) + 1;
     this.#sum += seconds;
     this.#count += 1;
@@ -104,7 +100,7 @@ export class Buckets {
     return this.#count;
   }
 
-  /** How many were no longer than each bound. */
+  /** How many did not exceed each bound. */
   cumulative(): { readonly bound: number; readonly count: number }[] {
     let count = 0;
     return [...BOUNDS, Number.POSITIVE_INFINITY].map((bound, index) => {

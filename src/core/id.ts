@@ -16,9 +16,7 @@ import type { Runtime } from "./runtime.ts";
 
 const ID_LENGTH = 36;
 const COUNTER_MAX = 0xfff;
-const MS_MAX = 2 ** 48 - 1;
-
-// the year 10889
+const MS_MAX = 2 ** 48 - 1; // the year 10889
 
 const HEX = Buffer.from("0123456789abcdef", "latin1");
 const DASH = 0x2d;
@@ -72,8 +70,8 @@ const VERSION_AT = 14;
 const CALLED = "8";
 
 /**
- * The id of a job that another one waits for. It is seen in the id itself (UUIDv8, otherwise the same), so that whoever
- * ends the job knows that somebody has to be told, and nobody looks it up for all the others.
+ * The id of a job that another job waits for, marked as UUIDv8. So a worker that ends a job sees in the id whether another
+ * job must be woken, and all other jobs need no lookup.
  */
 export function calledId(id: string): string {
   return id.slice(0, VERSION_AT) + CALLED + id.slice(VERSION_AT + 1);

@@ -1,10 +1,10 @@
-/** Addresses of IPv6 as numbers. */
+/** IPv6 addresses as numbers. */
 import { isIP, isIPv6 } from "node:net";
 
 const GROUPS = 8;
 const NETWORK_GROUPS = 4;
 
-/** The eight groups of an address of IPv6, without its zone. Null: it is none. */
+/** The eight groups of an IPv6 address, without its zone; null: it is not one. */
 export function ipv6Groups(address: string): number[] | null {
   const [bare = ""] = address.split("%");
   if (!isIPv6(bare)) return null;
@@ -17,21 +17,19 @@ export function ipv6Groups(address: string): number[] | null {
 }
 
 /**
- * By what the neighbours of an address are counted as one: the address itself of IPv4, the /64 network of IPv6, because one
- * customer has all of that. Addresses of IPv4 that look like IPv6 are those of IPv4.
+ * What limits per client count by: an IPv4 address, also when mapped into IPv6, or the /64 network of an IPv6 address, because
+ * one customer has all of it.
  */
 export function neighbourhood(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (mapped !== undefined) return mapped;
   const groups = isIP(address) === 4 ? null : ipv6Groups(address);
   if (groups === null) return address;
-  return `${groups
-    .slice(0, NETWORK_GROUPS)
-    .map((group) => group.toString(16))
-    .join(":")}::/64`;
+  const network = groups.slice(0, NETWORK_GROUPS).map((group) => group.toString(16));
+  return `${network.join(":")}::/64`;
 }
 
-/** The last two groups may be written as an address of IPv4. */
+/** The last two groups may be written as an IPv4 address. */
 function withoutDots(address: string): string {
   return address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_all, ...parts: string[]) => {
     const [a = 0, b = 0, c = 0, d = 0] = parts.slice(0, 4).map(Number);

@@ -1,8 +1,8 @@
-/** An item: one row of a workflow, as it is read; and what is kept about its changes. */
+/** An item of a workflow as an application reads it, and the history of its changes. */
 import { InvalidArgumentError } from "./errors.ts";
 import type { Json } from "./json.ts";
 
-/** How many items stand above one another at most, the root among them. */
+/** The most levels of a tree of items, including the root. */
 export const ITEM_LEVELS_MAX = 8;
 
 export interface ItemRecord<
@@ -14,24 +14,24 @@ export interface ItemRecord<
   readonly workflow: string;
   readonly type: Type;
   readonly tenant: string;
-  /** The caller's own name for it. */
+  /** The application's own name for it. */
   readonly identifier: string;
-  /** The item that it belongs to. */
+  /** The id of the item that it belongs to. */
   readonly parent: string | null;
-  /** The one at the top; its own id if it has no parent. */
+  /** The id of the topmost item; its own if it has no parent. */
   readonly root: string;
   readonly status: State;
   readonly data: Data;
-  /** 1 when it is started, and one more with every change of its own or of an item below it. */
+  /** 1 at the start; every change of the item or of an item below it adds one. */
   readonly revision: number;
   readonly createdAt: number;
-  /** Never behind that of an item below it. */
+  /** Never earlier than that of an item below it. */
   readonly updatedAt: number;
-  /** Since when it has this status. */
+  /** Since when it has had this status. */
   readonly enteredAt: number;
 }
 
-/** How many items below one are in which state. */
+/** How many items below an item are in a state. */
 export interface ChildrenIn {
   readonly workflow: string;
   readonly status: string;
@@ -55,20 +55,20 @@ export interface ItemEntry {
   readonly at: number;
   readonly actor: string;
   readonly action: ItemAction;
-  /** The name of the move; null: it was none. */
+  /** The name of the move; null: the change was not a move. */
   readonly move: string | null;
-  /** Null when it was started. */
+  /** Null for the first line. */
   readonly oldStatus: string | null;
   readonly newStatus: string;
   readonly revision: number;
   readonly reason: string | null;
   /** How long the distributed lock took; null: none was taken. */
   readonly lockWaitMs: number | null;
-  /** The attempt that did it, or whatever the caller traces by. */
+  /** The trace id of the attempt, or one that the application gave. */
   readonly traceId: string | null;
-  /** The jobs that were enqueued with it. */
+  /** The jobs that the change enqueued. */
   readonly jobs: readonly string[];
-  /** Of the data, as it was written. */
+  /** The hash of the data. */
   readonly dataHash: string;
   readonly previousHash: string;
   readonly hash: string;
@@ -76,7 +76,7 @@ export interface ItemEntry {
 
 export type Fields = Readonly<Record<string, Json | undefined>>;
 
-/** The named fields replace those of the data; one that is undefined is taken out. */
+/** The data with the fields of the patch; a field that is undefined is removed. */
 export function patched(data: unknown, patch: unknown): Fields {
   const merged = { ...checkFields("data", data), ...checkFields("patch", patch) };
   return Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== undefined));

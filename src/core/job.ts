@@ -1,8 +1,8 @@
 /**
- * A job's states, the legal moves between them, and what an attempt may come to.
+ * The states of a job, the legal moves between them, and the outcomes of an attempt.
  *
- * The moves are one table. The store's guards, the database's triggers, the model in the tests and the diagram in
- * docs/design/states.md are all read off it.
+ * The guards of the store, the triggers of the database, the model in the tests and the diagram in docs/design/states.md all
+ * derive from the one table of moves.
  */
 
 export const statuses = [
@@ -18,7 +18,6 @@ export const statuses = [
 
 export type Status = (typeof statuses)[number];
 
-/** Every legal move of a job. */
 export const moves = {
   promote: { from: ["scheduled", "retry", "waiting"], to: "pending" },
   claim: { from: ["pending"], to: "processing" },
@@ -38,7 +37,7 @@ export function mayMove(move: Move, from: Status): boolean {
   return allowed.includes(from);
 }
 
-/** A job's state is the table its row stands in. */
+/** The table that holds the row of a job in this state. */
 export const home = {
   pending: "ready",
   scheduled: "waiting",
@@ -60,7 +59,7 @@ export interface Fence {
   readonly epoch: number;
 }
 
-/** What became of an attempt. Values are texts encoded by `json.ts`; spans count from the database's now. */
+/** How an attempt ended. Values are JSON texts; delays count from the current time of the database. */
 export type Outcome =
   | { readonly kind: "done"; readonly result: string | null }
   | { readonly kind: "retry"; readonly delayMs: number; readonly error: string }
@@ -70,11 +69,11 @@ export type Outcome =
       readonly delayMs: number | null;
       readonly waits?: readonly Wait[];
     }
-  /** With an error: why it was handed back, if its worker did not choose to. */
+  /** The error says why it was handed back, unless its worker chose to. */
   | { readonly kind: "released"; readonly error?: string }
   | { readonly kind: "cancelled"; readonly error: string | null };
 
-/** An event that a suspended job waits for. The first of them that is said lets it go on; its time, if it has one, too. */
+/** An event that a suspended job waits for. The first event wakes it, or its delay. */
 export interface Wait {
   readonly event: string;
   readonly key: string;
@@ -82,25 +81,25 @@ export interface Wait {
 
 export interface Settlement extends Fence {
   readonly outcome: Outcome;
-  /** What the attempt's claim said about the job, where it is at hand: the store need not say it again. */
+  /** What the claim returned, if known: it saves the store a read. */
   readonly claimed?: {
     readonly queue: string;
     readonly task: string;
     readonly attempt: number;
-    /** How often its lease had run out before: one more, and it ended because this one did. */
+    /** How often its lease had expired before. If there is one more now, this lease expired too. */
     readonly crashes: number;
   };
 }
 
-/** An attempt whose lease ended because the database did not answer in time: its worker was alive. */
+/** An attempt whose lease expired because the database did not respond in time, although its worker was alive. */
 export interface OutageReport extends Settlement {
-  /** The attempt was given up for it: what the outcome says is no fault of the job's. */
+  /** The worker aborted the attempt because of it, so the outcome is not the fault of the job. */
   readonly gaveUp: boolean;
 }
 
 /**
- * Names one worker's attempt at a job, in the rows of SQL and everywhere else. An attempt that was handed back keeps its
- * number, so the same worker may use the name again for the next claim.
+ * The name of one worker's attempt at a job, in rows and logs. An attempt that was handed back keeps its number, so the same
+ * worker may use the name again for the next claim.
  */
 export function traceId(of: {
   readonly id: string;

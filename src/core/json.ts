@@ -1,13 +1,11 @@
 /**
- * How payloads, results and reports become text and come back.
+ * Encodes payloads, results and reports as text, and decodes them to the same value.
  *
- * What was encoded decodes to the same value. JSON.stringify alone would change or drop much of
- * what people put into an object (a Date becomes a string, a Map becomes {}, NaN becomes null) and
- * the task would find out days later, so whatever does not survive is refused at once, with the
- * path to it.
+ * JSON.stringify alone would change or drop values (a Date becomes a string, a Map becomes {}, NaN becomes null), and a task
+ * would notice days later. So a value that does not survive is refused at once, with its path.
  *
- * One exception: a property whose value is undefined is left out, because optional fields are
- * everyday TypeScript, and reading them gives undefined either way.
+ * One exception: a property that is undefined is left out, because optional fields are common in TypeScript and read as
+ * undefined either way.
  */
 import { NotSerializableError, type Returned, TooLargeError } from "./value-errors.ts";
 
@@ -19,28 +17,27 @@ export type Json =
   | readonly Json[]
   | { readonly [key: string]: Json | undefined };
 
-/** What a text may not be larger than, in UTF-8 bytes. `what` names it in the error: "payload". */
-export interface SizeLimit {
+/** The largest size of a text in UTF-8 bytes. `what` names it in the error: "payload". */
+interface SizeLimit {
   readonly what: string;
   readonly bytesMax: number;
 }
 
 export const DEFAULT_PAYLOAD_BYTES_MAX = 256 * 1024;
-/** The limit of what a task returns. */
+/** The limit of the result of a task. */
 export const RESULT = { what: "result", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
-/** How many arrays and objects may stand inside one another. */
+/** How deep arrays and objects may be nested. */
 export const DEPTH_MAX = 64;
 
-/** No character of a text takes more bytes than this for each of its UTF-16 units. */
+/** The most UTF-8 bytes of one UTF-16 unit. */
 const BYTES_PER_UNIT_MAX = 3;
 
-/** A value this many times over its limit is not written out just to learn its size. */
+/** A value this many times over its limit is not encoded only to learn its size. */
 const HOPELESS_FACTOR = 4;
-
 const SHOWN_KEY_MAX = 64;
 
-/** The value as JSON text, or NotSerializableError, or TooLargeError. */
+/** The value as JSON text. Throws NotSerializableError or TooLargeError. */
 export function encode(value: unknown, limit: SizeLimit): string {
   const walk: Walk = { ancestors: [], bytesLeast: 0, bytesStop: limit.bytesMax * HOPELESS_FACTOR };
   const found = flawOf(value, walk);
@@ -56,12 +53,12 @@ export function encode(value: unknown, limit: SizeLimit): string {
   return text;
 }
 
-/** Like `encode`, for tasks that may return nothing: undefined becomes null, that is, no text. */
+/** Like `encode`, but undefined becomes null: a task may return nothing. */
 export function encodeOptional(value: unknown, limit: SizeLimit): string | null {
   return value === undefined ? null : encode(value, limit);
 }
 
-/** Like `encodeOptional`, for what a user's function returned: an error says whose result it is and what follows. */
+/** Like `encodeOptional`; an error names the function that returned the value, and the consequence. */
 export function encodeReturned(
   value: unknown,
   limit: SizeLimit,
@@ -80,12 +77,12 @@ export function encodeReturned(
   }
 }
 
-/** The value of a text made by `encode`. A key called `__proto__` is a property like any other. */
+/** Decodes a text of `encode`. A key called `__proto__` is a property like any other. */
 export function decode(text: string): unknown {
   return JSON.parse(text);
 }
 
-/** Something that would not survive, and where it stands. */
+/** A part of a value that JSON would change, and its path. */
 interface Flaw {
   readonly path: string;
   readonly problem: string;
@@ -95,8 +92,8 @@ interface Walk {
   /** The arrays and objects around the value, outermost first. */
   readonly ancestors: object[];
   /**
-   * What the values seen so far take at least. The walk ends beyond `bytesStop`: an object that
-   * holds another twice, which holds another twice, and so on, unfolds to more than memory holds.
+   * A lower bound of the size so far. The walk ends beyond `bytesStop`: an object that contains another twice, which contains
+   * another twice, and so on, expands to more than fits in memory.
    */
   bytesLeast: number;
   readonly bytesStop: number;
@@ -143,7 +140,7 @@ function flawOfObject(value: object, walk: Walk): Flaw | null {
 }
 
 function flawOfArray(array: readonly unknown[], walk: Walk): Flaw | null {
-  // Of every realm's arrays only the plain ones inherit from an array.
+  // In every realm, only plain arrays inherit from an array.
   if (!Array.isArray(Object.getPrototypeOf(array))) return flawOfInstance(array);
   for (let index = 0; index < array.length && walk.bytesLeast <= walk.bytesStop; index++) {
     const found = flawOf(array[index], walk);
@@ -176,7 +173,7 @@ function flawOfSymbols(value: object): Flaw | null {
   return { path: `[${String(symbols[0])}]`, problem: "a key that is a symbol has no JSON form." };
 }
 
-/** The flaw of an object that is more than its own properties. */
+/** The flaw of an object that is not only its own properties. */
 function flawOfInstance(value: object): Flaw {
   if (value instanceof Date) {
     return flaw("a Date comes back as a string. Convert it with toISOString().");
@@ -190,7 +187,7 @@ function flawOfInstance(value: object): Flaw {
   return flaw(`is an instance of ${className(value)}. Use a plain object.`);
 }
 
-/** Literals and objects without a prototype, also those of another realm (a test runner's vm). */
+/** Literals and objects without a prototype, also of another realm such as the vm of a test runner. */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === null) return true;

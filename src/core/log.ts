@@ -1,7 +1,7 @@
 import { formatMs } from "./duration.ts";
 import { StoreGoneError, StoreUnavailableError } from "./errors.ts";
 
-/** The few methods of a logger that the library calls. A pino logger is one; so is anything of this shape. */
+/** The methods of a logger that the library calls; a pino logger has them. */
 export interface Logger {
   debug(facts: object, message: string): void;
   info(facts: object, message: string): void;
@@ -9,13 +9,18 @@ export interface Logger {
   error(facts: object, message: string): void;
 }
 
-/** A logger that throws (a closed stream, an error that cannot be read) costs a line, never a job. */
+/** A logger that throws, for example because its stream is closed, costs a line, never a job. */
 export function guardedLogger(logger: Logger): Logger {
   const guarded = (level: keyof Logger) => (facts: object, message: string) => {
     try {
       logger[level](facts, message);
     } catch {
-      logBare(logger, level, message);
+      try {
+        // Perhaps only the facts cannot be written.
+        logger[level]({}, message);
+      } catch {
+        // There is nowhere left to report it.
+      }
     }
   };
   return {
@@ -26,29 +31,16 @@ export function guardedLogger(logger: Logger): Logger {
   };
 }
 
-/** It may be the facts that cannot be written. */
-function logBare(logger: Logger, level: keyof Logger, message: string): void {
-  try {
-    logger[level]({}, message);
-  } catch {
-    // Nobody is left to tell.
-  }
-}
+export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-export const silentLogger: Logger = {
-  debug() {},
-  info() {},
-  warn() {},
-  error() {},
-};
-
-// What a log says about an outage of the database: one line when it begins and one when it ends, however many activities
-// of the process notice. Each activity's own lines are for debugging.
-
+/**
+ * An outage of the database in the log: one line when it begins and one when it ends, however many activities of the process
+ * notice. Their own lines have the level debug.
+ */
 export class Outage {
   static readonly #byLogger = new WeakMap<Logger, Outage>();
   readonly #logger: Logger;
-  /** Those that noticed it. */
+  /** The activities that noticed it. */
   readonly #activities = new Set<object>();
   #since: number | null = null;
 
@@ -56,14 +48,14 @@ export class Outage {
     this.#logger = logger;
   }
 
-  /** All that write to one log share one. */
+  /** The one outage of this log. */
   static of(logger: Logger): Outage {
     let outage = Outage.#byLogger.get(logger);
     if (outage === undefined) Outage.#byLogger.set(logger, (outage = new Outage(logger)));
     return outage;
   }
 
-  /** A file that is gone does not come back by itself: that needs a person, and its own words. */
+  /** A deleted file is not an outage: it does not come back by itself, and has its own message. */
   static isOne(error: unknown): error is StoreUnavailableError {
     return error instanceof StoreUnavailableError && !(error instanceof StoreGoneError);
   }
@@ -86,7 +78,7 @@ export class Outage {
     this.#logger.info({ event: "database:back", awayMs }, `the database is back after ${took}`);
   }
 
-  /** The activity ended meanwhile. If no other noticed, no one will see the end of this outage: the next is a new one. */
+  /** The activity ended. Without one that noticed, the end of the outage goes unseen: the next is a new one. */
   leave(activity: object): void {
     this.#activities.delete(activity);
     if (this.#activities.size === 0) this.#forget();

@@ -1,9 +1,8 @@
 /**
- * Every background activity is one `once()` that says how long to wait before the next.
+ * Every background activity is one function, `once()`, that returns how long to wait before the next call.
  *
- * The loop owns the rest: waking early, waiting with jitter, backing off after errors and logging an outage once
- * instead of at every tick, and stopping. Waking only shortens a wait; it never starts a second `once()` beside
- * the first.
+ * The loop does the rest: it wakes early, waits with jitter, backs off after errors, logs an outage once instead of at every
+ * call, and stops. Waking only shortens a wait; two calls never overlap.
  */
 import { describeError } from "./error-record.ts";
 import { type Logger, Outage } from "./log.ts";
@@ -12,18 +11,18 @@ import type { Runtime, Timer } from "./runtime.ts";
 const ERROR_WAIT_MS_FIRST = 50;
 const ERROR_WAIT_MS_MAX = 5_000;
 
-/** Waits vary by this share, so that processes started together do not stay in step. */
+/** Waits vary by this fraction, so that processes started together do not stay in step. */
 const JITTER = 0.1;
 
-export interface LoopOptions {
+interface LoopOptions {
   readonly name: string;
   readonly runtime: Runtime;
   readonly logger: Logger;
-  /** Does a bounded amount of work; resolves to the milliseconds to wait, 0 for none. */
+  /** Does a bounded amount of work; resolves to the milliseconds to wait. */
   readonly once: () => Promise<number>;
   /** A background loop does not keep the process alive. */
   readonly background?: boolean;
-  /** False: another activity of the process says when the database is away. */
+  /** False: another activity of the process logs outages of the database. */
   readonly saysOutages?: boolean;
 }
 
@@ -31,16 +30,16 @@ export class Loop {
   readonly #options: LoopOptions;
   readonly #finished: Promise<void>;
   #wake: (() => void) | null = null;
-  /** Looks anew how long it has to wait. */
+  /** Computes the wait again. */
   #hurry: (() => void) | null = null;
   #wakeAt = Number.POSITIVE_INFINITY;
   #woken = false;
   #stopping = false;
   #failures = 0;
-  /** Whether it failed because the database was away. */
+  /** Whether it failed because of an outage of the database. */
   #inOutage = false;
   readonly #outage: Outage | null;
-  /** Since when a turn is under way, and when the next is to begin. */
+  /** Since when a call runs, and when the next is due. */
   #busySince: number | null = null;
   #dueAt: number;
   #isOver = false;
@@ -56,7 +55,7 @@ export class Loop {
     return this.#options.name;
   }
 
-  /** For how long its turn has been under way, or should have begun: a loop that works is never far behind. */
+  /** How long the current call has run or the next is overdue; small in a healthy loop. */
   get lateMs(): number {
     if (this.#isOver) return 0;
     const since = this.#busySince ?? this.#dueAt;
@@ -68,7 +67,7 @@ export class Loop {
     if (this.#failures === 0) this.#wake?.();
   }
 
-  /** The next turn begins after so long at the latest. One that begins before counts as that one. */
+  /** The next call begins within this time. An earlier call counts. */
   wakeWithin(ms: number): void {
     this.#wakeAt = Math.min(this.#wakeAt, this.#options.runtime.monotonic() + ms);
     if (this.#failures === 0) this.#hurry?.();
@@ -82,24 +81,20 @@ export class Loop {
   }
 
   async #run(): Promise<void> {
-    // The first turn starts after whoever made the loop has finished wiring it up.
+    const { runtime } = this.#options;
+    // The first call comes after the constructor's caller has finished.
     await this.#yield();
     while (!this.#stopping) {
       this.#woken = false;
       this.#wakeAt = Number.POSITIVE_INFINITY;
-      await this.#pause(await this.#timed());
+      this.#busySince = runtime.monotonic();
+      const waitMs = await this.#cycle();
+      this.#busySince = null;
+      this.#dueAt = runtime.monotonic() + waitMs;
+      await this.#pause(waitMs);
     }
     this.#outage?.leave(this);
     this.#isOver = true;
-  }
-
-  async #timed(): Promise<number> {
-    const { runtime } = this.#options;
-    this.#busySince = runtime.monotonic();
-    const waitMs = await this.#cycle();
-    this.#busySince = null;
-    this.#dueAt = runtime.monotonic() + waitMs;
-    return waitMs;
   }
 
   async #cycle(): Promise<number> {
@@ -119,7 +114,7 @@ export class Loop {
 
   #sayFailed(error: unknown): void {
     const { name, logger, runtime } = this.#options;
-    const said = describeError(error); // anything may be thrown, also what String() chokes on
+    const said = describeError(error); // String() could throw
     const facts = { event: "loop:failed", loop: name, err: error };
     this.#inOutage = Outage.isOne(error);
     if (Outage.isOne(error)) {
@@ -138,7 +133,7 @@ export class Loop {
   }
 
   async #pause(waitMs: number): Promise<void> {
-    // An outage is not shortened by what happens meanwhile.
+    // Waking does not shorten the wait after an error.
     const woken = this.#woken && this.#failures === 0;
     if (waitMs > 0 && !woken && !this.#stopping) await this.#wait(waitMs);
     // Everything that became ready in the same moment is handled in one go.
@@ -175,12 +170,12 @@ export class Loop {
   }
 }
 
-const told = new WeakSet<object>();
+const logged = new WeakSet<object>();
 
-/** What several loops are told by one and the same error is said once. */
+/** An error that several loops receive is logged once. */
 function isNews(error: unknown): boolean {
   if (typeof error !== "object" || error === null) return true;
-  const isNew = !told.has(error);
-  told.add(error);
+  const isNew = !logged.has(error);
+  logged.add(error);
   return isNew;
 }

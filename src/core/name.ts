@@ -1,8 +1,8 @@
 /**
  * The names of queues and tasks, and the keys of jobs.
  *
- * They compare as bytes on every engine, so what looks the same has to be the same: one normal
- * form, no blanks at the ends, no control characters, none that cannot be seen. Case counts: 'Mail' and 'mail' are two names.
+ * They compare as bytes on every engine, so names that look the same must be the same: one normal form, no blanks at the
+ * ends, no control characters, no invisible ones. Names are case-sensitive.
  */
 import { hasControl, hasInvisible, visible } from "./characters.ts";
 import { InvalidArgumentError } from "./errors.ts";
@@ -11,11 +11,13 @@ import { checkWhole } from "./options.ts";
 export const NAME_LENGTH_MAX = 128;
 export const KEY_LENGTH_MAX = 256;
 
-/** Queues of Holdfast itself. Applications enqueue no jobs there. */
+/** Queues of Holdfast itself; applications enqueue no jobs there. */
 const RESERVED = "holdfast.";
-
 /** Its jobs deliver alerts. */
 export const ALERT_QUEUE = `${RESERVED}alerts`;
+
+/** The name under which the queues beyond a limit are counted together. */
+export const OTHER_QUEUES = "(others)";
 
 const SHOWN_MAX = 40;
 
@@ -24,10 +26,7 @@ export function checkName(field: string, name: string): string {
   return checkLabel(field, name, NAME_LENGTH_MAX);
 }
 
-/** The name under which the queues beyond a limit are counted together. */
-export const OTHER_QUEUES = "(others)";
-
-/** Statistics, lists and bulk changes leave out the jobs of such a queue, unless it is named. */
+/** Statistics, lists and bulk changes leave out the jobs of a reserved queue, unless it is named. */
 export function isReserved(queue: string): boolean {
   return queue.startsWith(RESERVED);
 }
@@ -46,7 +45,7 @@ export function checkKey(field: string, key: string): string {
   return checkLabel(field, key, KEY_LENGTH_MAX);
 }
 
-/** The same rules for what has a length of its own. */
+/** The same rules with another length. */
 export function checkLabel(field: string, text: string, lengthMax: number): string {
   const problem = problemOf(text, lengthMax);
   if (problem !== null) throw new InvalidArgumentError({ field, problem });
@@ -76,13 +75,12 @@ function show(text: string): string {
   return visible(JSON.stringify(text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text));
 }
 
-// The name of a task as its jobs carry it: `order.ship`, or `order.ship@2` where the task says which version it is.
+// The name of a task in its jobs: `order.ship`, or `order.ship@2` if the task has a version.
 //
-// The version is part of the name because a claim goes by the name: a worker takes jobs of the versions it knows and
-// leaves the others alone, and so does one that was built before there were versions.
+// The version is part of the name because workers claim by name: a worker takes only jobs of the versions it knows.
 
 const AT = "@";
-/** What follows it in the order of bytes: between the two stand all versions of a name. */
+/** The next byte: all versions of a name sort between the two. */
 const AFTER_AT = "A";
 const VERSION_MAX = 999_999;
 export const TASK_NAME = /^[^@]+(@[1-9]\d{0,5})?$/;
@@ -92,7 +90,7 @@ export function taskName(name: string, version: number | null): string {
   if (checkName("name", name).includes(AT)) {
     throw new InvalidArgumentError({
       field: "name",
-      problem: `'${name}' contains '@', which comes before a version: give it as { version }.`,
+      problem: `'${name}' contains '@', which separates the version: give it as { version }.`,
     });
   }
   if (version === null) return name;
@@ -102,22 +100,22 @@ export function taskName(name: string, version: number | null): string {
   );
 }
 
-/** Returns a name as jobs carry it, or throws InvalidArgumentError that names the field. */
+/** Returns a name with or without version, or throws InvalidArgumentError that names the field. */
 export function checkTaskName(field: string, task: string): string {
   if (TASK_NAME.test(checkName(field, task))) return task;
   throw new InvalidArgumentError({
     field,
-    problem: `'${task}' is no task's name: after '@' comes its version, a number from 1.`,
+    problem: `'${task}' is not the name of a task: '@' must be followed by a version, a number from 1.`,
   });
 }
 
-/** The name without the version: what keys go by, so that two versions of a task do not do the same thing twice. */
+/** The name without the version. Keys use it, so that two versions of a task do not do the same work twice. */
 export function bareName(task: string): string {
   const at = task.indexOf(AT);
   return at === -1 ? task : task.slice(0, at);
 }
 
-/** Where the names of all versions of a task are, if the name says none; null: it says one. */
+/** The range of the names of all versions of a task; null: the name has a version. */
 export function versionsOf(task: string): { after: string; before: string } | null {
   return task.includes(AT) ? null : { after: task + AT, before: task + AFTER_AT };
 }

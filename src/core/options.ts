@@ -1,15 +1,16 @@
-/** Checks that several parts of the API make on what they are given. */
+/** Checks of arguments and options that several parts of the API share. */
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { suggest } from "./did-you-mean.ts";
 import { InvalidArgumentError } from "./errors.ts";
 
-/** The option whose value these options are. */
+/** The option that has these options as its value. */
 interface Around {
   readonly field: string;
   /** A value that would be accepted, as code. */
   readonly example?: string;
 }
 
-/** Refuses options that do not exist: a misspelt one that is ignored is hard to find. */
+/** Refuses unknown options: a misspelt option that is ignored is hard to find. */
 export function checkKnown(options: object, known: ReadonlySet<string>, around?: Around): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
     const { field, example } = around ?? { field: "options" };
@@ -29,13 +30,13 @@ export function checkKnown(options: object, known: ReadonlySet<string>, around?:
   }
 }
 
-/** Numbers and booleans as they are; a text may be a secret. */
+/** Shows numbers and booleans, but no text, which may be a secret. */
 function shown(value: unknown): string {
   if (Array.isArray(value)) return "an array";
   return typeof value === "number" || typeof value === "boolean" ? String(value) : kindOf(value);
 }
 
-/** What was given where a number belongs. A text that reads as one is shown as the text that it is. */
+/** Shows what was given instead of a number. A text is only shown if it looks like a number. */
 export function shownNumber(value: unknown): string {
   if (typeof value !== "string") return shown(value);
   return /^\s*[-+]?[\d.]{1,20}\s*$/.test(value) ? `the text ${JSON.stringify(value)}` : "a text";
@@ -63,7 +64,7 @@ export function checkText(field: string, value: string): string {
   throw new InvalidArgumentError({ field, problem: `must be text, not ${kindOf(value)}.` });
 }
 
-/** Something that a person wrote, to be kept and given back exactly as it is. */
+/** Text of a person, which every database must store and return unchanged. */
 export function checkWords(field: string, value: string, most: number): string {
   if (checkText(field, value).length > most) {
     throw new InvalidArgumentError({ field, problem: `at most ${most} characters are allowed.` });
@@ -76,6 +77,15 @@ export function checkWords(field: string, value: string, most: number): string {
 export function checkList<Item>(field: string, value: readonly Item[]): readonly Item[] {
   if (Array.isArray(value)) return value as readonly Item[];
   throw new InvalidArgumentError({ field, problem: `must be a list, not ${kindOf(value)}.` });
+}
+
+export function checkSchema<Schema extends StandardSchemaV1 | null>(
+  field: string,
+  schema: Schema,
+): Schema {
+  if (schema === null || typeof schema?.["~standard"]?.validate === "function") return schema;
+  const problem = "this is not a Standard Schema. Use zod, valibot, arktype or another that is.";
+  throw new InvalidArgumentError({ field, problem });
 }
 
 function kindOf(value: unknown): string {

@@ -1,35 +1,35 @@
 /**
- * What a job tells about itself while it runs: how far it is, lines of a log, and whatever else its task reports.
+ * What a job reports while it runs: progress, log lines, and reports that its task names.
  *
- * Each report has a number, from 1 and without gaps. A reader that knows the last number it has seen misses nothing and
- * sees nothing twice.
+ * Each report has a number, from 1 and without gaps. A reader that knows the last number it saw misses nothing and sees nothing
+ * twice.
  */
 import { InvalidArgumentError } from "./errors.ts";
 import type { Status } from "./job.ts";
 import { decode, encode } from "./json.ts";
 import { checkName } from "./name.ts";
-import { shownNumber } from "./options.ts";
+import { checkText, shownNumber } from "./options.ts";
 import { NotSerializableError, TooLargeError } from "./value-errors.ts";
 
 export const reportKinds = ["progress", "log", "report", "dropped"] as const;
-export type ReportKind = (typeof reportKinds)[number];
+type ReportKind = (typeof reportKinds)[number];
 
-/** What may come with one report, as JSON. */
+/** The limit of the data of one report, as JSON. */
 export const REPORT_DATA = { what: "data of a report", bytesMax: 16 * 1024 };
-/** A text that is longer is cut: a long line of somebody else's output is no reason to fail. */
+/** A longer text is cut: a long line of another program's output should not fail a job. */
 export const REPORT_TEXT_MAX = 4_000;
-/** Of each job so many are kept; the oldest go first, since the last words of a job are what people look for. */
+/** Reports kept of each job. The oldest are deleted first, because people look for the last ones. */
 export const REPORTS_MAX = 10_000;
 
-/** How far a job is: a share from 0 to 1, or so many of so many. */
+/** A fraction from 0 to 1, or a count and its total. */
 export type Progress = number | { readonly done: number; readonly total: number };
 
 interface Numbered {
-  /** From 1, in the order in which they were reported. */
+  /** From 1, in the order of the reports. */
   readonly seq: number;
-  /** When, by the database's clock. */
+  /** By the clock of the database. */
   readonly at: number;
-  /** Of the attempt that reported it. */
+  /** The epoch of the attempt that reported it. */
   readonly epoch: number;
 }
 
@@ -37,7 +37,7 @@ export interface ProgressReport extends Numbered {
   readonly kind: "progress";
   /** From 0 to 1. */
   readonly share: number;
-  /** Null where the task said a share alone. */
+  /** Null if the task reported a fraction. */
   readonly done: number | null;
   readonly total: number | null;
   readonly text: string | null;
@@ -51,12 +51,11 @@ export interface LogReport extends Numbered {
 
 export interface NamedReport extends Numbered {
   readonly kind: "report";
-  /** As the task called it. */
   readonly name: string;
   readonly data: unknown;
 }
 
-/** The task said more than may be written in a second; so many log lines and reports are missing here. */
+/** The task exceeded the rate limit: this many log lines and reports were dropped here. */
 export interface DroppedReport extends Numbered {
   readonly kind: "dropped";
   readonly count: number;
@@ -64,12 +63,12 @@ export interface DroppedReport extends Numbered {
 
 export type Report = ProgressReport | LogReport | NamedReport | DroppedReport;
 
-/** What became of the job, as whoever watches it saw. Its number is that of the report before it. */
+/** A change of status that a watcher saw. Its number is that of the report before it. */
 export interface StatusChange extends Numbered {
   readonly kind: "status";
   readonly status: Status;
   readonly attempts: number;
-  /** When a job that waits for its time goes on. */
+  /** When a job that waits for a time is due. */
   readonly dueAt: number | null;
 }
 
@@ -102,10 +101,13 @@ export function sayDropped(count: number): Said {
   return { kind: "dropped", name: null, data: JSON.stringify({ count }) };
 }
 
-export function readReport({ kind, name, data, ...rest }: Numbered & Said): Report {
+export function readReport({ kind, name, data, ...rest }: ReportRecord): Report {
   if (kind === "report") return { ...rest, kind, name: name ?? "", data: readable(data) };
-  const told = readable(data);
-  const facts = (typeof told === "object" && told !== null ? told : {}) as Record<string, never>;
+  const stored = readable(data);
+  const facts = (typeof stored === "object" && stored !== null ? stored : {}) as Record<
+    string,
+    never
+  >;
   switch (kind) {
     case "progress": {
       const { share = 0, done = null, total = null, text = null } = facts;
@@ -118,7 +120,7 @@ export function readReport({ kind, name, data, ...rest }: Numbered & Said): Repo
   }
 }
 
-/** Sums of shares end a little above 1. */
+/** Sums of fractions can end a little above 1. */
 const ROUNDING = 1e-6;
 
 function progressOf(value: Progress): { share: number; done?: number; total?: number } {
@@ -128,7 +130,7 @@ function progressOf(value: Progress): { share: number; done?: number; total?: nu
   }
   throw new InvalidArgumentError({
     field: "value",
-    problem: `must be a share from 0 to 1, not ${shownNumber(value)}. Of 25 out of 100, say { done: 25, total: 100 }.`,
+    problem: `must be a number from 0 to 1, not ${shownNumber(value)}. For 25 of 100, pass { done: 25, total: 100 }.`,
   });
 }
 
@@ -137,22 +139,19 @@ function countOf({ done, total }: { done: number; total: number }) {
     if (Number.isFinite(count) && count >= 0) continue;
     throw new InvalidArgumentError({
       field: `value.${name}`,
-      problem: `must be a number from 0 on, not ${shownNumber(count)}.`,
+      problem: `must be a number that is not negative, not ${shownNumber(count)}.`,
     });
   }
-  // Totals are often guessed. More than all of it is all of it, and so is nothing of nothing.
+  // Totals are often estimates. More than the total counts as 1, and so does 0 of 0.
   return { share: done >= total ? 1 : done / total, done, total };
 }
 
 function cutText(text: string): string {
-  if (typeof text !== "string") {
-    const problem = `must be text, not ${text === null ? "null" : typeof text}.`;
-    throw new InvalidArgumentError({ field: "text", problem });
-  }
-  return text.length > REPORT_TEXT_MAX ? `${text.slice(0, REPORT_TEXT_MAX - 1)}…` : text;
+  const { length } = checkText("text", text);
+  return length > REPORT_TEXT_MAX ? `${text.slice(0, REPORT_TEXT_MAX - 1)}…` : text;
 }
 
-/** A report that cannot be written is a mistake in one line of a task, and no reason to give its job up for good. */
+/** Another code: a NotSerializableError would fail the job without a retry, too much for a mistake in a report. */
 function encodeData(data: unknown): string {
   try {
     return encode(data, REPORT_DATA);
@@ -162,7 +161,7 @@ function encodeData(data: unknown): string {
   }
 }
 
-/** What somebody wrote into the table by hand may be no JSON; then it is shown as it is. */
+/** A row written by hand may not be JSON; then its text is shown. */
 function readable(text: string | null): unknown {
   if (text === null) return undefined;
   try {
@@ -172,27 +171,21 @@ function readable(text: string | null): unknown {
   }
 }
 
-// How reports are read.
-
-export interface ReportRecord extends Said {
-  readonly seq: number;
-  readonly epoch: number;
-  readonly at: number;
-}
+export type ReportRecord = Numbered & Said;
 
 export interface ReportFilter {
   readonly job: string;
-  /** Only those behind this number. */
+  /** Only reports after this number. */
   readonly after: number;
   readonly kind?: ReportKind;
-  /** The last ones instead of the first. */
+  /** The last reports instead of the first. */
   readonly newest?: boolean;
   readonly limit: number;
 }
 
 export interface WatchOptions {
-  /** Only what was reported behind this number: where an earlier look ended. */
+  /** Only reports after this number: the last one already seen. */
   readonly after?: number;
-  /** Ends it. */
+  /** Stops watching. */
   readonly signal?: AbortSignal;
 }

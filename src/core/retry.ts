@@ -9,7 +9,7 @@ import { InvalidArgumentError } from "./errors.ts";
 import { checkKnown, checkWhole, shownNumber } from "./options.ts";
 
 export interface RetryPolicy {
-  /** How often a job may be tried in all; 1 means never again. */
+  /** How often a job may be tried in total; 1: no retries. */
   readonly maxAttempts: number;
   /** The longest wait after the first attempt. */
   readonly initialMs: number;
@@ -19,9 +19,8 @@ export interface RetryPolicy {
   readonly factor: number;
 }
 
-/** The policy as users write it. Whatever is left out has a default. */
 export interface RetryOptions {
-  /** How often a job may be tried in all. Default 3. */
+  /** How often a job may be tried in total. Default 3. */
   readonly maxAttempts?: number;
   /** The wait before the next attempt: exponential, with full jitter. */
   readonly backoff?: {
@@ -38,15 +37,11 @@ export const ATTEMPTS_MAX = 1000;
 export const FACTOR_MAX = 100;
 
 const DEFAULT_MAX_ATTEMPTS = 3;
-
 const DEFAULT_INITIAL_MS = 1_000;
-
 const DEFAULT_MAX_MS = 3_600_000;
-
 const DEFAULT_FACTOR = 2;
 
 const KNOWN = new Set(["maxAttempts", "backoff"]);
-
 const BACKOFF_KNOWN = new Set(["initial", "max", "factor"]);
 
 export function retryPolicy(options: RetryOptions = {}): RetryPolicy {

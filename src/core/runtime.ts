@@ -1,69 +1,46 @@
 /**
  * Everything that is not a pure function of its arguments: time, timers, randomness.
  *
- * The rest of the library receives a Runtime and never touches the globals (a lint rule sees to it), so a
- * whole run can be simulated from a seed and no test has to wait for a real clock.
+ * The rest of the library is given a Runtime and never uses the globals (a lint rule checks it), so a whole run can be
+ * simulated from a seed and no test has to wait for a real clock.
  */
 import { getRandomValues } from "node:crypto";
 import { constants } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
 export interface Runtime {
-  /** Milliseconds since the epoch by the host's clock. It may jump; never measure spans with it. */
+  /** Milliseconds since the epoch by the host's clock. It may jump; never measure durations with it. */
   now(): number;
   /** Milliseconds on a clock that only goes forward and is the same in every thread of this process. */
   monotonic(): number;
   /** Uniform in [0, 1). Not for secrets. */
   random(): number;
-  /** Fills the bytes with randomness good enough for ids. */
+  /** Fills the bytes with random values, good enough for ids. */
   fillRandom(bytes: Uint8Array): void;
   /** Calls back once after `ms`. A background timer does not keep the process alive. */
   timer(ms: number, call: () => void, kind?: "background"): Timer;
-  /** Calls back once everything that is ready to run has run: lets sockets, timers and signals through. */
+  /** Calls back after everything that is ready has run: sockets, timers and signals. */
   afterIo(call: () => void): void;
   /** Begins to measure this process. */
   gauge(): Gauge;
-  /**
-   * Of a clock that a test moves: calls back again and again while nothing moves it. A wait that only time can end would
-   * be endless then.
-   */
+  /** Only for a test clock: calls back repeatedly while nothing advances it, since a wait for time would never end. */
   whileStill?(call: () => void): Timer;
 }
 
-/** What the host tells about this process. */
+/** Measures this process. */
 export interface Gauge {
-  /** How late the event loop was on average since this was last asked, in whole milliseconds. */
+  /** The mean delay of the event loop since the last call, in whole milliseconds. */
   loopDelayMs(): number;
   memoryBytes(): number;
   stop(): void;
-}
-
-/** The same, as exact as it can be had. */
-export interface FineGauge {
-  /** How late the event loop was since this was last asked, in milliseconds. */
-  loopDelay(): LoopDelay;
-  heapBytes(): number;
-  memoryBytes(): number;
-  /** Of all threads, since the process started. */
-  cpuMs(): number;
-  /** When the process started, by the host's clock. */
-  startedAt(): number;
-  stop(): void;
-}
-
-export interface LoopDelay {
-  readonly meanMs: number;
-  readonly p99Ms: number;
-  readonly maxMs: number;
 }
 
 export interface Timer {
   cancel(): void;
 }
 
-/** The longest span a timer takes; Node fires longer ones at once. */
+/** The longest duration of a timer; Node fires longer ones at once. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
-
 const NS_PER_MS = 1e6;
 const US_PER_MS = 1e3;
 const LOOP_DELAY_RESOLUTION_MS = 20;
@@ -83,22 +60,15 @@ export const systemRuntime: Runtime = {
   },
   afterIo: (call) => void setImmediate(call),
   gauge() {
-    const delay = monitorEventLoopDelay({ resolution: LOOP_DELAY_RESOLUTION_MS });
-    delay.enable();
-    return {
-      loopDelayMs() {
-        const ms = delay.mean / NS_PER_MS - LOOP_DELAY_RESOLUTION_MS;
-        delay.reset();
-        return Number.isFinite(ms) ? Math.max(0, Math.round(ms)) : 0;
-      },
-      memoryBytes: () => process.memoryUsage.rss(),
-      stop: () => void delay.disable(),
-    };
+    const { loopDelay, memoryBytes, stop } = fineGauge();
+    return { loopDelayMs: () => Math.round(loopDelay().meanMs), memoryBytes, stop };
   },
 };
 
-/** Of this process, whatever clock its jobs go by. */
-export function fineGauge(): FineGauge {
+export type FineGauge = ReturnType<typeof fineGauge>;
+
+/** Measures this process by the real clock. */
+export function fineGauge() {
   const delay = monitorEventLoopDelay({ resolution: LOOP_DELAY_RESOLUTION_MS });
   delay.enable();
   const late = (ns: number): number => {
@@ -106,14 +76,16 @@ export function fineGauge(): FineGauge {
     return Number.isFinite(ms) ? Math.max(0, ms) : 0;
   };
   return {
+    /** The delay of the event loop since the last call. */
     loopDelay() {
       const { mean, max } = delay;
-      const told = { meanMs: late(mean), p99Ms: late(delay.percentile(99)), maxMs: late(max) };
+      const delays = { meanMs: late(mean), p99Ms: late(delay.percentile(99)), maxMs: late(max) };
       delay.reset();
-      return told;
+      return delays;
     },
     heapBytes: () => process.memoryUsage().heapUsed,
     memoryBytes: () => process.memoryUsage.rss(),
+    /** Of all threads, since the process started. */
     cpuMs() {
       const { user, system } = process.cpuUsage();
       return (user + system) / US_PER_MS;
@@ -123,7 +95,7 @@ export function fineGauge(): FineGauge {
   };
 }
 
-/** For runtimes of tests: of a process that does not exist there is nothing to measure. */
+/** For simulated processes, which have nothing to measure. */
 export const noGauge: Gauge = { loopDelayMs: () => 0, memoryBytes: () => 0, stop: () => {} };
 
 /** Resolves after `ms`. With a signal it resolves early when the signal aborts; it never rejects. */
@@ -145,11 +117,11 @@ export function sleep(
   });
 }
 
-/** Ends the process as the signal would have without a listener, so that its parent sees what ended it. */
+/** Ends the process as the signal would without a listener, so that its parent sees what ended it. */
 export function endBySignal(signal: NodeJS.Signals): void {
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
-  // The kernel spares the first process of a container, so that one has to go by itself.
+  // The kernel does not deliver it to the first process of a container, so that one exits by itself.
   // oxlint-disable-next-line unicorn/no-process-exit -- a forced end waits for nothing
   if (process.pid === 1) process.exit(128 + constants.signals[signal]);
 }

@@ -1,8 +1,8 @@
 /**
- * A task: the definition that jobs are made from. Its name, the schema of its input, how it is retried, what it does.
+ * A task: the definition of a kind of job. It has a name, the schema of its input, a retry policy and the function to run.
  *
- * The input is checked twice, when a job is enqueued and again before it runs, because the code on the two sides may be
- * of different ages. What is stored is the input as the caller gave it, so a schema may transform it freely.
+ * The input is checked twice, when a job is enqueued and before it runs, because the two processes may run different versions
+ * of the code. The input is stored as the caller gave it, so a schema may transform it freely.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { type Duration, toMs } from "./duration.ts";
@@ -12,36 +12,35 @@ import type { ItemRecord } from "./item.ts";
 import type { Fence } from "./job.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encodeReturned } from "./json.ts";
 import { checkQueue, taskName } from "./name.ts";
-import { checkKnown } from "./options.ts";
+import { checkKnown, checkSchema } from "./options.ts";
 import type { Progress } from "./report.ts";
 import { type RetryOptions, retryPolicy, type RetryPolicy } from "./retry.ts";
 
 export const DEFAULT_QUEUE = "default";
-
 const KNOWN = new Set(["name", "version", "queue", "retry", "timeout", "steps", "input", "run"]);
 
-/** What a task's function is told about the job it runs. */
+/** The second argument of a task's function: facts about the job, and durable steps. */
 export interface Context {
   readonly id: string;
   readonly task: string;
   readonly queue: string;
-  /** Which try this is, from 1. */
+  /** From 1. */
   readonly attempt: number;
   readonly maxAttempts: number;
-  /** Aborts when this worker must stop: timeout, cancelling, shutdown, a lost lease. The reason says which. */
+  /** Aborts when the function must stop: timeout, cancellation, shutdown or a lost lease. The reason says which. */
   readonly signal: AbortSignal;
   /** Proof of ownership, for anything that checks fences. */
   readonly fence: Fence;
-  /** `<worker id>-<job id>-<epoch>`: names this attempt in logs and in the attempt's history. */
+  /** `<worker id>-<job id>-<epoch>`: the name of this attempt in logs and in the history. */
   readonly traceId: string;
-  /** The same on every attempt of this job: give it to services that know idempotency keys. */
+  /** The same for every attempt of this job: pass it to services that support idempotency keys. */
   readonly idempotencyKey: string;
 
-  /** Runs the function and keeps what it returns: an attempt that begins again gets that, and does not run it. */
+  /** Runs the function and saves its result. A later attempt gets the saved result and does not run the function. */
   step<T>(name: string, body: () => T | Promise<T>): Promise<T>;
   /**
-   * Acts on the outside world: that it will is written before, that it has after. When it is not known whether it has,
-   * `verify` is asked (null or undefined: it has not); without one the job stops until a person says.
+   * Changes something outside of the database, with a record before and after. If a crash leaves it unknown whether it
+   * happened, `verify` is asked (null or undefined: it did not happen); without `verify` the job waits for an operator.
    */
   effect<T>(
     name: string,
@@ -49,22 +48,22 @@ export interface Context {
     options?: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> },
   ): Promise<T>;
   /**
-   * Runs the function in a transaction; its rows and the step are committed together, while the job is ours. What it
-   * returns is stored. An item, or a list of items, is stored and comes back as its record.
+   * Runs the function in a transaction; its rows and the step are committed together, if the worker still owns the job. Its
+   * result is saved. An item, or a list of items, is saved and returned as its record.
    */
   commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<Committed<T>>;
-  /** Gives the job's place back until the time is over. */
+  /** Suspends the job for this long; meanwhile the worker runs other jobs. */
   sleep(name: string, duration: Duration): Promise<void>;
-  /** Waits until the event is said under this key, however long before or after. Throws EventTimeoutError. */
+  /** Waits until the event is emitted with this key; returns at once if it already was. Throws EventTimeoutError. */
   event<Payload>(
     event: EventType<Payload>,
     key: string,
     options?: { readonly timeout?: Duration },
   ): Promise<Payload>;
   /**
-   * Ends the job inside of a transaction of your own (a `pg` client, a `mysql2` connection, a `DatabaseSync`): it is done, with
-   * this result, if and when you commit. Throws LeaseLostError or JobCancelledError inside of it, for you to roll back. Return soon
-   * afterwards; what the function returns does not count any more. Gives back the result.
+   * Ends the job inside your own transaction (a `pg` client, a `mysql2` connection, a `DatabaseSync`): it is done, with this
+   * result, if and when you commit. If it throws LeaseLostError or JobCancelledError, roll back. Return soon afterwards; the
+   * function's own result is ignored. Returns the result.
    */
   complete<T>(tx: unknown, result: T): Promise<T>;
   /** Enqueues a job of another task and waits for its result. Throws CallFailedError. */
@@ -75,50 +74,48 @@ export interface Context {
   ): Promise<Result>;
 
   /**
-   * Says how far the job is, for whoever watches it: a share from 0 to 1, or `{ done, total }`. Of many in a second the
-   * last is kept. This and the two below are gathered and written beside the task: they never wait, and the
-   * database is never a reason for them to throw.
+   * Reports progress: a fraction from 0 to 1, or `{ done, total }`. Of many in a second only the last is stored. This and
+   * the two below are written in the background: they never wait, and never throw because of the database.
    */
   progress(value: Progress, text?: string): void;
-  /** A line of the job's own log, with data that is JSON. A long text is cut. */
+  /** Adds a line to the log of the job, with JSON data. A long text is cut. */
   log(text: string, data?: unknown): void;
-  /** Reports whatever else somebody who watches may want to know, under a name of the task's own choice. */
+  /** Reports JSON data under a name of your choice. */
   report(name: string, data?: unknown): void;
 }
 
-/** An item, by what is stored of it. */
+/** An item of a workflow. */
 interface Recorded {
   toJSON(): ItemRecord;
 }
 
-/** What comes back of what a commit returned: of an item its record, anything else as it is. */
+/** The result of a commit: items as their records, anything else unchanged. */
 export type Committed<T> = T extends Recorded
   ? ReturnType<T["toJSON"]>
   : T extends readonly Recorded[]
     ? ReturnType<T[number]["toJSON"]>[]
     : T;
 
-/** What an effect is told. */
 export interface Effect {
-  /** The same on every attempt: the service that acts should know it, and do nothing twice for it. */
+  /** The same for every attempt: pass it to the service as an idempotency key. */
   readonly key: string;
   readonly signal: AbortSignal;
 }
 
-/** What a look for an effect's result comes to; null or undefined: it did not happen. */
+/** The result of an effect; null or undefined: it did not happen. */
 export type Found<T> = T | null | undefined;
 
 export interface CallOptions {
-  /** The step's name. Default: that of the task. */
+  /** The name of the step. Default: the name of the task. */
   readonly name?: string;
   readonly queue?: string;
   readonly priority?: number;
   readonly maxAttempts?: number;
 }
 
-/** `Input` is what callers pass, `Result` what they get back. */
+/** `Input` is what callers pass, `Result` what they receive. */
 export interface Task<Input = unknown, Result = unknown> {
-  /** As its jobs carry it: with its version, if it has one. */
+  /** Includes the version, if it has one. */
   readonly name: string;
   readonly queue: string;
   readonly retry: RetryPolicy;
@@ -132,25 +129,25 @@ export interface Task<Input = unknown, Result = unknown> {
 
 export type StepMatching = "in order" | "by name";
 
-/** A task of whatever input and result, as a worker takes them. */
+/** A task of any input and result. */
 export type AnyTask = Omit<Task, "types">;
 
 export interface TaskOptions {
   readonly name: string;
   /**
-   * From 1. Raise it when jobs of before cannot be run by the new code, or not by the old: a worker takes only jobs of the
-   * versions it knows. One that shall run both has both definitions.
+   * From 1. Raise it when new code cannot run old jobs, or old code cannot run new ones: a worker claims only jobs of the
+   * versions it knows. To run both, give the worker both definitions.
    */
   readonly version?: number;
-  /** The queue its jobs go to unless the caller names another. */
+  /** The queue of its jobs, unless the caller names another. */
   readonly queue?: string;
   readonly retry?: RetryOptions;
   /**
-   * How the steps of an attempt are matched with those that were kept: in the order in which they were begun, so that a
-   * task which changed meanwhile is noticed (the default), or by their names alone.
+   * How the steps of an attempt are matched with saved steps: in their order, which detects that the task changed (the
+   * default), or by their names alone.
    */
   readonly steps?: StepMatching;
-  /** How long one attempt may take. Then `ctx.signal` aborts, and the attempt has failed. */
+  /** The time limit of an attempt. After it `ctx.signal` aborts, and the attempt fails. */
   readonly timeout?: Duration;
 }
 
@@ -177,19 +174,13 @@ export function defineTask(
   if (typeof definition.run !== "function") {
     throw new InvalidArgumentError({ field: "run", problem: "a task needs a function to run." });
   }
-  if (input !== null && typeof input["~standard"]?.validate !== "function") {
-    throw new InvalidArgumentError({
-      field: "input",
-      problem: "this is not a Standard Schema. Use zod, valibot, arktype or another that is.",
-    });
-  }
   return {
     name: taskName(name, version),
     queue: checkQueue("queue", queue),
     retry: retryPolicy(retry),
     timeoutMs: timeout === undefined ? null : toMs("timeout", timeout, { min: 1 }),
     steps: checkMatching(definition.steps),
-    input,
+    input: checkSchema("input", input),
     run: (value, ctx) => definition.run(value, ctx),
   };
 }
@@ -199,11 +190,11 @@ function checkMatching(steps: StepMatching = "in order"): StepMatching {
   throw new InvalidArgumentError({ field: "steps", problem: 'give "in order" or "by name".' });
 }
 
-/** The input as the task's schema understands it. Throws InputRejectedError. Synchronous when the schema is. */
+/** The input as parsed by the schema of the task; a promise if the schema is asynchronous. Throws InputRejectedError. */
 export function parseInput(task: Task, value: unknown): unknown {
   if (task.input === null) return value;
   const checked = task.input["~standard"].validate(value);
-  // Not `instanceof Promise`: another realm's promise taken for an outcome would be an input without a check.
+  // Not `instanceof Promise`: a promise of another realm would pass for a result, and the input would go unchecked.
   return "then" in checked && typeof checked.then === "function"
     ? Promise.resolve(checked).then((outcome) => accepted(task, outcome))
     : accepted(task, checked as StandardSchemaV1.Result<unknown>);
@@ -226,7 +217,7 @@ function pathText(path: readonly (PropertyKey | StandardSchemaV1.PathSegment)[])
   );
 }
 
-/** Tasks by name; two of one name would make it a matter of luck which one runs. */
+/** Tasks by name. Two with one name are refused, because it would be unclear which one runs. */
 export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = new Map<string, Task>();
   for (const task of checkTaskList(tasks)) {
@@ -254,11 +245,11 @@ function checkTaskList(tasks: unknown): readonly AnyTask[] {
   throw new InvalidArgumentError({ field: "tasks", problem: `give a list of tasks${advice}` });
 }
 
-// Steps: the parts of a task whose results are kept, so that an attempt that begins again skips what is done.
+// Steps: the parts of a task whose results are saved, so that a later attempt skips them.
 //
 //     begun ──► done
 //       ├─────► failed  (a call, until its job is revived)
-//       └─────► doubt ──► done, or begun again when a person says that it did not happen
+//       └─────► doubt ──► done, or begun again after an operator says that it did not happen
 
 export const stepKinds = ["step", "effect", "commit", "sleep", "event", "call"] as const;
 export type StepKind = (typeof stepKinds)[number];
@@ -268,24 +259,24 @@ export type StepState = (typeof stepStates)[number];
 
 export interface StepName {
   readonly name: string;
-  /** Which of the steps of this name it is, from 1. */
+  /** Counts the steps of this name, from 1. */
   readonly occurrence: number;
 }
 
 export interface NewStep extends StepName {
   readonly kind: StepKind;
-  /** Where it stands among all steps of the job, from 1. */
+  /** Its position among all steps of the job, from 1. */
   readonly position: number;
 }
 
 export interface StepRecord extends NewStep {
   readonly status: StepState;
   readonly result: string | null;
-  /** Of the attempt that wrote it. */
+  /** The epoch of the attempt that wrote it. */
   readonly epoch: number;
   readonly begunAt: number;
   readonly endedAt: number | null;
-  /** How long ago it was begun, by the database's clock. */
+  /** Time since it began, by the clock of the database. */
   readonly ageMs: number;
 }
 
@@ -296,21 +287,21 @@ export interface EffectInDoubt extends StepName {
   readonly begunAt: number;
 }
 
-/** The event that tells that a job has ended for which another waits. No event of a user's has such a name. */
+/** The event of the end of a called job. Names of applications' events do not begin with @. */
 export const JOB_ENDED = "@job";
 
-/** A transaction as a user's function is given it. */
+/** The transaction that `ctx.commit` passes to its function. */
 export interface UserTransaction {
-  /** One statement in the database's own dialect, with its own placeholders. Resolves to the rows. */
+  /** Runs one statement in the dialect of the database, with its placeholders. Resolves to the rows. */
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
-  /** The driver's own connection, in the transaction: a `pg` client, a `mysql2` connection, a `DatabaseSync`. */
+  /** The connection of the driver: a `pg` client, a `mysql2` connection, a `DatabaseSync`. */
   readonly client: unknown;
 }
 
-/** The limit of what a step returns. */
+/** The limit of the result of a step. */
 export const KEPT = { what: "result of a step", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
-/** What a step's function returned, as text. */
+/** Encodes the result of a step. */
 export function encodeStep(
   value: unknown,
   { kind, name }: { readonly kind: StepKind; readonly name: string },

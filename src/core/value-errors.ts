@@ -1,19 +1,17 @@
-/** What is wrong with a value that cannot be stored. */
+/** Errors about values that cannot be stored. */
 import { HoldfastError } from "./errors.ts";
 
-/** What a function returned that cannot be stored, and what follows from that, in a sentence. */
+/** The name of a function's result that cannot be stored, and the consequence in a sentence. */
 export interface Returned {
   readonly what: string;
   readonly consequence: string;
 }
 
-/** A value that JSON would silently change or lose. `path` says where it stands, such as `$.items[2].price`. */
+/** A value that JSON would silently change or lose. `path` locates it: `$.items[2].price`. */
 export class NotSerializableError extends HoldfastError {
   readonly path: string;
-
   readonly problem: string;
 
-  /** `returned`: it was what a function returned. */
   constructor(facts: { path: string; problem: string; returned?: Returned }) {
     const { path, problem, returned } = facts;
     const words = `${path}: ${problem}`;

@@ -1,6 +1,6 @@
 /**
- * Which build of the application this process runs: the short hash of its git commit, else BUILD_ID, else a name that
- * says when the process started. Found once, by reading files: no shell, and git need not be installed.
+ * The build of the application: the short hash of its git commit, else BUILD_ID, else a name with the start time of the
+ * process. It is read once from files, so git need not be installed.
  */
 import { readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -10,7 +10,7 @@ import type { Runtime } from "./runtime.ts";
 
 const SHORT = 7;
 const SHA = /^[0-9a-f]{40,64}$/;
-/** The same, whole or abbreviated. */
+/** A commit, in full or abbreviated. */
 const HASH = /^[0-9a-f]{7,64}$/;
 /** Folders above the working directory that may hold the repository. */
 const PARENTS_MAX = 32;
@@ -25,10 +25,10 @@ export function appVersion(runtime: Runtime, env: NodeJS.ProcessEnv = process.en
   return known;
 }
 
-/** The same as in bin/holdfast.js, which must not load anything before it has looked. */
+/** The same as in bin/holdfast.js, which checks it before it loads anything. */
 const NODE_NEEDED = 24;
 
-export class NodeTooOldError extends HoldfastError {
+class NodeTooOldError extends HoldfastError {
   constructor(found: string) {
     super(
       "NODE_TOO_OLD",
@@ -37,25 +37,24 @@ export class NodeTooOldError extends HoldfastError {
   }
 }
 
-/** An older Node would fail later, at the first thing that it lacks. Throws NodeTooOldError. */
+/** An older Node would fail later, with an unclear error. Throws NodeTooOldError. */
 export function checkNode(found: string = process.versions.node): void {
   if (Number(found.split(".")[0]) < NODE_NEEDED) throw new NodeTooOldError(found);
 }
 
-/** Which version of the library this is. */
 export function libraryVersion(): string {
   library ??= (JSON.parse(read(packageFile("package.json"))) as { version: string }).version;
   return library;
 }
 
-/** Whether a version says which build it is; two that do not cannot be told apart by it. */
+/** False for a version made of the start time, which does not identify a build. */
 export function isKnownVersion(version: string): boolean {
   return !UNKNOWN.test(version);
 }
 
 /**
- * Whether two versions name one build: they are equal, or both are hashes of a commit and one is the other's beginning. Numbers
- * such as 1234567 and 12345678 are different builds.
+ * Whether two versions name the same build: they are equal, or both are hashes of a commit and one is a prefix of the other.
+ * Numbers such as 1234567 and 12345678 are different builds.
  */
 export function isSameBuild(a: string, b: string): boolean {
   if (a === b) return true;
@@ -64,7 +63,7 @@ export function isSameBuild(a: string, b: string): boolean {
   return SHA.test(long) || /[a-f]/.test(short);
 }
 
-/** Groups by build, in the order in which the builds come. Each is called by its shortest version. */
+/** Groups by build, in the order of first occurrence. A build has the shortest of its versions. */
 export function byBuild<T extends { readonly version: string }>(
   all: readonly T[],
 ): { readonly version: string; readonly some: readonly T[] }[] {
@@ -80,19 +79,19 @@ export function byBuild<T extends { readonly version: string }>(
   return builds;
 }
 
-/** The hash of a commit is shortened, as git's is. */
+/** A hash of a commit is shortened, as from git. */
 function buildId(env: NodeJS.ProcessEnv): string | null {
   const given = env["BUILD_ID"]?.trim() ?? "";
   if (SHA.test(given)) return given.slice(0, SHORT);
   return given === "" ? null : given.slice(0, LENGTH_MAX);
 }
 
-export function gitVersion(from: string): string | null {
+function gitVersion(from: string): string | null {
   try {
     const folder = gitFolder(resolve(from));
     return folder === null ? null : (commitOf(folder)?.slice(0, SHORT) ?? null);
   } catch {
-    return null; // a repository that cannot be read says nothing
+    return null; // the repository is unreadable
   }
 }
 
@@ -102,7 +101,7 @@ function gitFolder(from: string): string | null {
     const found = join(folder, ".git");
     const stats = statSync(found, { throwIfNoEntry: false });
     if (stats?.isDirectory() === true) return found;
-    // A worktree or a submodule: a file that says where.
+    // In a worktree or a submodule, a file has the path.
     if (stats?.isFile() === true) return resolve(folder, read(found).replace(/^gitdir:\s*/, ""));
     if (dirname(folder) === folder) return null;
     folder = dirname(folder);

@@ -1,7 +1,8 @@
-/** Waits for an answer, and not any longer than a limit: whoever would give it may hang. */
+/** Waits with a limit: of time, or until a signal aborts. What is waited for continues. */
 import { StoreUnavailableError } from "./errors.ts";
 import { type Runtime, sleep } from "./runtime.ts";
 
+/** Throws StoreUnavailableError after the limit: a server may hang. */
 export async function answerWithin<T>(
   runtime: Runtime,
   limitMs: number,
@@ -11,8 +12,8 @@ export async function answerWithin<T>(
   const timer = runtime.timer(limitMs, () =>
     late.reject(
       new StoreUnavailableError({
-        problem: `There was no answer within ${Math.round(limitMs)} ms.`,
-        remedy: "Look after the server.",
+        problem: `No response within ${Math.round(limitMs)} ms.`,
+        remedy: "Check the server.",
       }),
     ),
   );
@@ -23,7 +24,7 @@ export async function answerWithin<T>(
   }
 }
 
-/** Waits for something, and not any longer when a signal aborts: then its reason is thrown. */
+/** Throws the reason of the signal when it aborts. */
 export async function unlessAborted<T>(signal: AbortSignal, body: () => Promise<T>): Promise<T> {
   signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>();
@@ -36,9 +37,7 @@ export async function unlessAborted<T>(signal: AbortSignal, body: () => Promise<
   }
 }
 
-// Waits for something, and not any longer than a limit. It goes on by itself then.
-
-/** Whether it came to its end in time. What it throws is thrown here, if it comes in time. */
+/** Whether it ended in time. Throws what it throws in time. */
 export async function withinLimit(
   runtime: Runtime,
   limitMs: number,

@@ -1,9 +1,8 @@
 /**
- * Spans, for an application that traces what it does with OpenTelemetry.
+ * Spans, for applications that trace with OpenTelemetry.
  *
- * Its API is an optional peer. All copies of it in a process meet in one global, where an application registers who provides
- * its spans; until there is one, the API is not even loaded, nothing is made and nothing is written. What a provider throws
- * costs a span, never a job.
+ * Its API is an optional peer dependency. All copies of it in a process share one global, where an application registers its
+ * provider. Without a provider the API is not loaded and no span is made. An error of a provider costs a span, never a job.
  */
 import { createRequire } from "node:module";
 import type * as Otel from "@opentelemetry/api";
@@ -17,25 +16,25 @@ import {
 
 const TRACER = "holdfast";
 
-export type SpanKind = "producer" | "consumer" | "internal";
+type SpanKind = "producer" | "consumer" | "internal";
 export type SpanFacts = Readonly<Record<string, string | number>>;
 
-export interface NewSpan {
+interface NewSpan {
   readonly name: string;
   readonly kind: SpanKind;
   readonly facts?: SpanFacts;
-  /** Where it belongs. Default: to the span that is active, if there is one. */
+  /** Default: the active span, if there is one. */
   readonly parent?: TraceContext;
-  /** Who it belongs to where no span is active: not every application lets the active one be known. */
+  /** The parent if no span is active: not every application registers a context manager. */
   readonly within?: OpenSpan | null;
-  /** It begins a trace of its own, unless it has a parent: whatever span is active has nothing to do with it. */
+  /** Ignores the active span: without a parent, it begins a new trace. */
   readonly partition?: boolean;
 }
 
 export interface OpenSpan {
-  /** By this, others belong to it. */
+  /** For its children. */
   readonly trace: TraceContext;
-  /** As log lines name them. */
+  /** For log lines. */
   readonly ids: { readonly trace_id: string; readonly span_id: string };
   /** Runs the body with this as the active span. */
   run<T>(body: () => T): T;
@@ -44,20 +43,20 @@ export interface OpenSpan {
   end(): void;
 }
 
-/** Where all copies of the API meet, by their major version. */
+/** The global of all copies of the API of this major version. */
 const GLOBAL = Symbol.for("opentelemetry.js.api.1");
 
 let loaded: typeof Otel | null | undefined;
 
-/** The API, once somebody provides spans; null: nobody does, or it cannot be had from here. */
+/** The API; null: no provider is registered, or the API is not installed. */
 function otelApi(): typeof Otel | null {
-  const { [GLOBAL]: meeting } = globalThis as { [GLOBAL]?: { readonly trace?: unknown } };
-  if (meeting?.trace === undefined) return null;
+  const { [GLOBAL]: shared } = globalThis as { [GLOBAL]?: { readonly trace?: unknown } };
+  if (shared?.trace === undefined) return null;
   if (loaded === undefined) loaded = load();
   return loaded;
 }
 
-/** At once, and not by an import: the first span would be over before the API was there. */
+/** Synchronously: with an import(), the first span would have ended before the API was loaded. */
 function load(): typeof Otel | null {
   try {
     return createRequire(import.meta.url)("@opentelemetry/api") as typeof Otel;
@@ -66,13 +65,13 @@ function load(): typeof Otel | null {
   }
 }
 
-/** Whether anybody wants to hear of spans. */
+/** Whether a provider is registered. */
 export function isTracing(): boolean {
   const otel = otelApi();
   return otel !== null && tracerOf(otel) !== null;
 }
 
-/** Null: nobody traces. */
+/** Null: no provider is registered. */
 export function openSpan(span: NewSpan): OpenSpan | null {
   const otel = otelApi();
   const own = otel === null ? null : tracerOf(otel);
@@ -104,7 +103,7 @@ export async function inSpan<T>(
   }
 }
 
-/** The trace that goes on here: of the active span, or of the one given where none is active. */
+/** The trace of the active span; if no span is active, that of `within`. */
 export function traceHere(within: OpenSpan | null = null): TraceContext | undefined {
   const otel = otelApi();
   if (otel === null) return undefined;
@@ -121,7 +120,7 @@ export function traceHere(within: OpenSpan | null = null): TraceContext | undefi
 const KINDS: Readonly<Record<SpanKind, number>> = { internal: 0, producer: 3, consumer: 4 };
 const STATUS_ERROR = 2;
 
-/** A provider that stands behind the API's own, which is there before there is one. */
+/** The API's own provider delegates to the registered one, and exists before it. */
 interface Provider {
   getTracer(name: string): Otel.Tracer;
   getDelegateTracer?(name: string): Otel.Tracer | undefined;
@@ -202,11 +201,11 @@ class ApiSpan implements OpenSpan {
     this.#quietly(() => this.#span.end());
   }
 
-  #quietly(tell: () => unknown): void {
+  #quietly(call: () => unknown): void {
     try {
-      tell();
+      call();
     } catch {
-      // A span is lost, and nothing else.
+      // Only the span is lost.
     }
   }
 }

@@ -1,14 +1,11 @@
-/**
- * Which trace a job belongs to. Few jobs have one, so it stands in a table of its own, written with the job and deleted with
- * it; a job without one never touches it.
- */
+/** The traces of jobs. Few jobs have one, so they have their own table. A row is written and deleted with its job. */
 import type { Database } from "../database/database.ts";
 import type { Engine, Row } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import type { TraceContext } from "./trace.ts";
 
 export interface TracesStore {
-  /** The traces of those of these jobs that have one, in no order. */
+  /** The traces of these jobs, as far as they have one, in no order. */
   list(ids: readonly string[]): Promise<JobTrace[]>;
 }
 
@@ -29,7 +26,7 @@ export class SqlTraces implements TracesStore {
   }
 }
 
-export interface JobTrace extends TraceContext {
+interface JobTrace extends TraceContext {
   readonly id: string;
 }
 

@@ -1,9 +1,8 @@
 /**
- * The trace that a job belongs to, as W3C's Trace Context writes it: `traceparent` names the span that a job comes from,
- * `tracestate` is what tracing systems add to it.
+ * The trace of a job in the form of W3C Trace Context: `traceparent` names the parent span, `tracestate` holds data of tracing
+ * systems.
  *
- * Headers come from strangers. What does not read as the standard says is left out, as the standard wants it; what an
- * application passes by itself is refused with a reason.
+ * Invalid headers are ignored, as the standard requires; an invalid trace from the application is refused with a reason.
  */
 import { InvalidArgumentError } from "../core/errors.ts";
 
@@ -12,29 +11,28 @@ export interface TraceContext {
   readonly tracestate: string | null;
 }
 
-/** What an application, or whoever reads HTTP headers, may pass. */
+/** A trace as an application passes it. */
 export interface GivenTrace {
   readonly traceparent: string;
   readonly tracestate?: string | null;
 }
 
-/** A span, as others name it. */
-export interface SpanName {
+interface SpanName {
   readonly traceId: string;
   readonly spanId: string;
-  /** Eight bits, of which the last says that the trace is sampled. */
+  /** Eight bits; the last one means that the trace is sampled. */
   readonly flags: number;
 }
 
-/** Version 00 has 55 characters; a later one may be longer and is read as far as we know it. */
-export const TRACEPARENT_LENGTH_MAX = 255;
-/** More than this need not be passed on, says the standard; then none of it is. */
+/** Version 00 has 55 characters; a later version may have more, which are ignored. */
+const TRACEPARENT_LENGTH_MAX = 255;
+/** The standard allows dropping a longer state. */
 export const TRACESTATE_LENGTH_MAX = 512;
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const NO_TRACE = "0".repeat(32);
 const NO_SPAN = "0".repeat(16);
-/** Printable ASCII, as a header is. */
+/** Printable ASCII, as in a header. */
 const TRACESTATE = /^[ -~]*$/;
 
 export function parseTraceparent(text: string): SpanName | null {
@@ -50,7 +48,7 @@ export function formatTraceparent({ traceId, spanId, flags }: SpanName): string 
   return `00-${traceId}-${spanId}-${(flags & 0xff).toString(16).padStart(2, "0")}`;
 }
 
-/** What comes with a request: null when there is no trace in it that can be read. */
+/** The trace in the headers of a request; null: none, or an invalid one. */
 export function traceOf(headers: {
   readonly traceparent?: string | null | undefined;
   readonly tracestate?: string | null | undefined;
@@ -60,10 +58,8 @@ export function traceOf(headers: {
   return { traceparent, tracestate: passable(headers.tracestate?.trim() ?? "") };
 }
 
-/** What an application passes has to be right. */
 export function checkTrace(field: string, given: GivenTrace): TraceContext {
-  const isText = typeof given?.traceparent === "string";
-  const read = isText ? traceOf(given) : null;
+  const read = typeof given?.traceparent === "string" ? traceOf(given) : null;
   if (read !== null) return read;
   throw new InvalidArgumentError({
     field,
@@ -72,7 +68,7 @@ export function checkTrace(field: string, given: GivenTrace): TraceContext {
   });
 }
 
-/** A state that is too long, or not what a header can hold, is left out: the trace goes on without it. */
+/** Null for a state that is too long or not a valid header: the trace continues without it. */
 function passable(tracestate: string): string | null {
   const isPassable = tracestate !== "" && tracestate.length <= TRACESTATE_LENGTH_MAX;
   return isPassable && TRACESTATE.test(tracestate) ? tracestate : null;

@@ -9,7 +9,7 @@ import { type Duration, formatMs, toMs } from "../core/duration.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { ChildrenIn, ItemRecord } from "../core/item.ts";
 import { checkName } from "../core/name.ts";
-import { checkKnown, checkList, checkWhole } from "../core/options.ts";
+import { checkKnown, checkList, checkSchema, checkWhole } from "../core/options.ts";
 import type { Task } from "../core/task.ts";
 import type { Declaration } from "./item-record.ts";
 
@@ -202,7 +202,7 @@ export function defineWorkflow(
     initial: definition.initial,
     states,
     moves,
-    data: checkData(data),
+    data: checkSchema("data", data),
     whenChildrenEnd: whenChildrenEnd === undefined ? null : chooser(whenChildrenEnd),
     keepMs: keep === undefined ? null : toMs("keep", keep),
   };
@@ -350,14 +350,6 @@ function checkParent(parent: AnyWorkflow | null): AnyWorkflow | null {
   throw new InvalidArgumentError({
     field: "parent",
     problem: 'give a workflow made with defineWorkflow(), or "self".',
-  });
-}
-
-function checkData(data: StandardSchemaV1 | null): StandardSchemaV1 | null {
-  if (data === null || typeof data["~standard"]?.validate === "function") return data;
-  throw new InvalidArgumentError({
-    field: "data",
-    problem: "this is not a Standard Schema. Use zod, valibot, arktype or another that is.",
   });
 }
 

@@ -194,14 +194,14 @@ suite("a number that came as text", () => {
   });
 
   test("is told so by ctx.progress", async () => {
-    const half = "Of 25 out of 100, say { done: 25, total: 100 }.";
+    const half = "For 25 of 100, pass { done: 25, total: 100 }.";
     assert.equal(
       await toldInTask(async (ctx) => ctx.progress(given("0.5"))),
-      `value: must be a share from 0 to 1, not the text "0.5". ${half}`,
+      `value: must be a number from 0 to 1, not the text "0.5". ${half}`,
     );
     assert.equal(
       await toldInTask(async (ctx) => ctx.progress({ done: given("1"), total: 2 })),
-      'value.done: must be a number from 0 on, not the text "1".',
+      'value.done: must be a number that is not negative, not the text "1".',
     );
   });
 });

@@ -15,12 +15,12 @@ const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|roll
 
 const MARKS: Readonly<Record<string, number>> = {
   "files in src/": 321,
-  "lines in src/": 56_184,
-  "lines of the core": 15_187,
+  "lines in src/": 55_789,
+  "lines of the core": 15_036,
   "lines of the longest file": 500,
   "files with one importer": 112,
   "names exported by index.ts": 45,
-  "banned words in src/": 389,
+  "banned words in src/": 323,
   "banned words in the guide": 2,
 };
 

@@ -60,8 +60,8 @@ export const systemRuntime: Runtime = {
   },
   afterIo: (call) => void setImmediate(call),
   gauge() {
-    const { loopDelay, memoryBytes, stop } = fineGauge();
-    return { loopDelayMs: () => Math.round(loopDelay().meanMs), memoryBytes, stop };
+    const gauge = fineGauge();
+    return { ...gauge, loopDelayMs: () => Math.round(gauge.loopDelay().meanMs) };
   },
 };
 

@@ -195,7 +195,7 @@ export function actOrLookUp<T>(
 // What the store promises about the audit: what operators did.
 
 /** What somebody did as an operator. */
-interface NewAction {
+export interface NewAction {
   /** Such as `job.cancel`. */
   readonly action: string;
   /** As in `subjects`. */

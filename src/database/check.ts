@@ -67,15 +67,15 @@ export function asking<Row>(
 
 /** Deletes the rows found, in a transaction that checks each again. */
 export function deleting<Row>(parts: {
-  readonly find: (engine: Engine, limit: number) => Sql;
-  readonly remove: (engine: Engine, row: Row) => Sql;
+  readonly find: (limit: number) => Sql;
+  readonly remove: (row: Row) => Sql;
   readonly subject: (row: Row) => string;
 }): NonNullable<Check["fix"]> {
   return (engine, { limit, sign }) =>
     engine.transaction(async (tx) => {
       const subjects: string[] = [];
-      for (const row of await tx.all<Row>(parts.find(engine, limit))) {
-        if ((await tx.run(parts.remove(engine, row))) > 0) subjects.push(parts.subject(row));
+      for (const row of await tx.all<Row>(parts.find(limit))) {
+        if ((await tx.run(parts.remove(row))) > 0) subjects.push(parts.subject(row));
       }
       await sign(tx, subjects);
       return { subjects, queues: [] };

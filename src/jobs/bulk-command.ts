@@ -84,13 +84,13 @@ export function splitBulk<Options extends BulkCliOptions>(
   return { filter: isFilter ? filter : null, dryRun: dryRun === true, rest };
 }
 
-export interface BulkRun {
+interface BulkRun {
   /** `Retried`, `Cancelled`. */
   readonly done: string;
   readonly dryRun: boolean;
   /** A sentence about unknown names in the filter. */
   readonly unknownNames: () => Promise<string>;
-  readonly next: (cursor: string | undefined) => Promise<BulkChunk>;
+  readonly next: (chunk: { dryRun: boolean; cursor?: string }) => Promise<BulkChunk>;
 }
 
 interface Totals {
@@ -107,7 +107,8 @@ export async function bulk(terminal: Terminal, run: BulkRun): Promise<void> {
   void signals.first.then((signal) => (heard.signal = signal));
   const totals: Totals = { looked: 0, matched: 0, changed: 0, refused: [], next: null };
   for (let chunks = 0; chunks < CHUNKS_MAX; chunks += 1) {
-    const chunk = await run.next(totals.next ?? undefined);
+    const cursor = totals.next === null ? {} : { cursor: totals.next };
+    const chunk = await run.next({ dryRun: run.dryRun, ...cursor });
     add(totals, chunk);
     terminal.progress(`${count(totals.looked)} checked. ${sentence(run, totals)}`);
     // SQLite never yields to the event loop: without a pause, no signal would be received.
@@ -118,11 +119,8 @@ export async function bulk(terminal: Terminal, run: BulkRun): Promise<void> {
   await tell(terminal, run, totals);
   if (heard.signal !== null && totals.next !== null) {
     const left = `${sentence(run, totals)} The remaining jobs are unchanged. Run the command again to continue.`;
-    throw new InterruptedError({
-      signal: heard.signal,
-      exitCode: exitCodeAfter(heard.signal),
-      left,
-    });
+    const { signal } = heard;
+    throw new InterruptedError({ signal, exitCode: exitCodeAfter(signal), left });
   }
   const [first, ...more] = totals.refused
     .slice(0, REFUSED_SHOWN)

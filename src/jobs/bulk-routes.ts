@@ -3,12 +3,16 @@ import { z } from "zod";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
-import { BULK_LIMIT_DEFAULT, BULK_LIMIT_MAX, type BulkFilter, type BulkOptions } from "./bulk.ts";
+import {
+  BULK_LIMIT_DEFAULT,
+  BULK_LIMIT_MAX,
+  type BulkFilter,
+  type BulkOptions,
+  ERROR_LENGTH_MAX,
+} from "./bulk.ts";
 import type { Jobs } from "./jobs.ts";
 
 const TAG = "jobs";
-
-const ERROR_LENGTH_MAX = 1_000;
 
 const filter = {
   status: s.status.optional(),
@@ -62,6 +66,8 @@ const answers = {
   200: { description: "One chunk; `next` is the cursor of the next one.", schema: chunk },
 };
 
+const body = z.strictObject({ ...filter, ...terms });
+
 export function bulkRoutes(jobs: Pick<Jobs, "retryMany" | "cancelMany">): Route[] {
   return [
     route({
@@ -71,9 +77,7 @@ export function bulkRoutes(jobs: Pick<Jobs, "retryMany" | "cancelMany">): Route[
       tag: TAG,
       summary: "Retry matching failed or cancelled jobs, one chunk at a time",
       access: "operator",
-      body: z.strictObject({
-        ...filter,
-        ...terms,
+      body: body.extend({
         attempts: z.int().min(1).max(ATTEMPTS_MAX).optional(),
         withCalled: z.boolean().optional(),
       }),
@@ -93,7 +97,7 @@ export function bulkRoutes(jobs: Pick<Jobs, "retryMany" | "cancelMany">): Route[
       tag: TAG,
       summary: "Cancel matching jobs that have not ended, one chunk at a time",
       access: "operator",
-      body: z.strictObject({ ...filter, ...terms }),
+      body,
       answers,
       repeatable: true,
       run: async (call) => {
@@ -104,13 +108,10 @@ export function bulkRoutes(jobs: Pick<Jobs, "retryMany" | "cancelMany">): Route[
   ];
 }
 
-const both = z.strictObject({ ...filter, ...terms });
-
 function split(
-  body: z.output<typeof both>,
+  { dryRun, limit, cursor, reason: _reason, ...which }: z.output<typeof body>,
   by: ReturnType<typeof auditedBy>,
 ): { which: BulkFilter; how: BulkOptions } {
-  const { dryRun, limit, cursor, reason: _reason, ...which } = body;
   return {
     which: withoutUndefined(which),
     how: { ...by, ...withoutUndefined({ dryRun, limit, cursor }) },

@@ -1,13 +1,13 @@
 /**
- * Many jobs by what they have in common, a chunk at a time.
+ * Bulk changes of jobs, a chunk at a time.
  *
- * A chunk is bounded by how many jobs are looked at and not by how many fit, so one that finds nothing costs no more than one
- * that finds all. Jobs are walked newest first: a called job comes before the one that called it, and one that fails again
- * meanwhile lies behind and is not met twice.
+ * A chunk is bounded by how many jobs it examines, not by how many match, so a chunk without matches costs no more than a
+ * full one. Jobs are examined newest first: a called job comes before its caller, and a job that fails again in the
+ * meantime is not examined twice.
  */
 import { subjects } from "../audit/entry.ts";
 import type { OperatorEntry } from "../audit/operator.ts";
-import { noteAction } from "../audit/store.ts";
+import { type NewAction, noteAction } from "../audit/store.ts";
 import { decodeError } from "../core/error-record.ts";
 import type { Status } from "../core/job.ts";
 import { type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
@@ -17,7 +17,6 @@ import type { MoveContext } from "./hooks.ts";
 import { hintPending } from "./rows.ts";
 import type { Chunk, Cursor, Looked, Walk } from "./store.ts";
 
-/** What is walked one after the other, in the order in which jobs pass through it. */
 const walks: Readonly<Record<Walk, Sql>> = {
   failed: sql`holdfast.finished p where p.status = 'failed'`,
   cancelled: sql`holdfast.finished p where p.status = 'cancelled'`,
@@ -90,81 +89,67 @@ async function lastErrors(engine: Engine, ids: readonly string[]): Promise<Map<s
      where ${engine.among(sql`job_id`, ids)}
        and error is not null
      order by job_id, epoch`);
-  // The last one of each stays.
+  // The last error of each job replaces the others.
   return new Map(rows.map(({ id, error }) => [id, error]));
 }
 
 export interface Changed {
-  /** What others should hear: queues that have jobs now. */
+  /** Queues that have pending jobs now. */
   readonly hints: readonly Hint[];
-  /** Those that were changed. The others had changed by themselves meanwhile. */
+  /** The changed jobs. The others changed in the meantime. */
   readonly ids: readonly string[];
 }
 
-/** Revives jobs in one transaction: all of them, or none when it throws. */
+/** Revives jobs in one transaction: all of them, or none if it throws. */
 export function reviveAll(context: MoveContext, chunk: Chunk, attempts: number): Promise<Changed> {
-  const { engine } = context;
+  return changeAll(context.engine, chunk, async (tx, id, now) => {
+    const row = await reviveIn(context, tx, { id, attempts, now });
+    if (row === null) return { action: null, queues: [] };
+    const action = { action: "job.retry", oldStatus: row.status, newStatus: "pending" };
+    return { action, queues: [row.queue] };
+  });
+}
+
+/** Cancels jobs in one transaction; running jobs are marked. */
+export function cancelAll(context: MoveContext, chunk: Chunk): Promise<Changed> {
+  return changeAll(context.engine, chunk, async (tx, id) => {
+    const { status, from, queues } = await cancelWhereItStands(context, tx, id);
+    const action = { action: "job.cancel", oldStatus: from, newStatus: status };
+    return { action: from === null ? null : action, queues };
+  });
+}
+
+interface Change {
+  /** Null: the job was not changed. */
+  readonly action: Omit<NewAction, "subject"> | null;
+  readonly queues: readonly string[];
+}
+
+function changeAll(
+  engine: Engine,
+  { ids, signatures }: Chunk,
+  change: (tx: Transaction, id: string, now: number) => Promise<Change>,
+): Promise<Changed> {
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     const queues = new Set<string>();
-    const done: Done[] = [];
-    for (const [index, id] of chunk.ids.entries()) {
-      const row = await reviveIn(context, tx, { id, attempts, now });
-      if (row === null) continue;
-      queues.add(row.queue);
-      done.push({
-        id,
-        signature: chunk.signatures?.[index],
-        action: "job.retry",
-        oldStatus: row.status,
-        newStatus: "pending",
-      });
+    const changed: { id: string; signature: OperatorEntry | undefined; action: NewAction }[] = [];
+    for (const [index, id] of ids.entries()) {
+      const { action, queues: touched } = await change(tx, id, now);
+      for (const queue of touched) queues.add(queue);
+      if (action === null) continue;
+      const signature = signatures?.[index];
+      changed.push({ id, signature, action: { ...action, subject: subjects.job(id) } });
     }
-    await noteAll(engine, tx, done);
-    return { ids: done.map(({ id }) => id), hints: await hintPending(engine, tx, [...queues]) };
+    // After all jobs: the head of the audit log must be the last row that is locked.
+    for (const { signature, action } of changed) {
+      if (signature !== undefined) await noteAction(engine, tx, signature, action);
+    }
+    return { ids: changed.map(({ id }) => id), hints: await hintPending(engine, tx, [...queues]) };
   });
 }
 
-/** Cancels jobs in one transaction; those that are worked on are marked. */
-export function cancelAll(context: MoveContext, chunk: Chunk): Promise<Changed> {
-  const { engine } = context;
-  return engine.transaction(async (tx) => {
-    const queues = new Set<string>();
-    const done: Done[] = [];
-    for (const [index, id] of chunk.ids.entries()) {
-      const { status, from, queues: others } = await cancelWhereItStands(context, tx, id);
-      for (const queue of others) queues.add(queue);
-      if (from === null) continue;
-      done.push({
-        id,
-        signature: chunk.signatures?.[index],
-        action: "job.cancel",
-        oldStatus: from,
-        newStatus: status,
-      });
-    }
-    await noteAll(engine, tx, done);
-    return { ids: done.map(({ id }) => id), hints: await hintPending(engine, tx, [...queues]) };
-  });
-}
-
-interface Done {
-  readonly id: string;
-  readonly signature: OperatorEntry | undefined;
-  readonly action: string;
-  readonly oldStatus: Status;
-  readonly newStatus: Status | null;
-}
-
-/** After all jobs: nothing is locked behind the head of the audit. */
-async function noteAll(engine: Engine, tx: Transaction, done: readonly Done[]): Promise<void> {
-  for (const { id, signature, ...action } of done) {
-    if (signature === undefined) continue;
-    await noteAction(engine, tx, signature, { ...action, subject: subjects.job(id) });
-  }
-}
-
-/** After an answer was lost: a line tells that it was committed. Without lines it is done again, which changes the rest. */
+/** After a lost answer: an audit entry proves the commit. Without entries it is repeated, which changes only the rest. */
 export async function changedBefore(
   engine: Engine,
   { ids, signatures }: Chunk,

@@ -1,4 +1,4 @@
-/** Retrying and cancelling jobs by what they have in common: a bounded chunk at a call, from a cursor on. */
+/** Bulk retry and cancel of the jobs that match a filter: each call handles a bounded chunk and returns a cursor. */
 import { OPERATOR_OPTIONS, operatorOf, type OperatorOptions } from "../audit/operator.ts";
 import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
@@ -8,48 +8,47 @@ import { checkKnown, checkText, checkWhole } from "../core/options.ts";
 import type { JobsStore } from "./sql-jobs.ts";
 import type { Chunk, Cursor, Looked, Walk } from "./store.ts";
 
-/** Which jobs. All that is named has to fit. */
+/** A job must match all given fields. */
 export interface BulkFilter {
-  /** To retry: `failed` (the default) or `cancelled`. To cancel: any that has not ended; the default is all of these. */
+  /** To retry: `failed` (the default) or `cancelled`. To cancel: any unfinished status; the default is all of these. */
   readonly status?: Status;
   readonly queue?: string;
-  /** Without a version: of all versions. */
+  /** A name without a version matches all versions. */
   readonly task?: string;
-  /** Not before this instant, in milliseconds: when it ended, or, if it has not, when it was enqueued. */
+  /** Only jobs that ended (or, if not ended, were enqueued) at or after this time. */
   readonly since?: number | Date;
-  /** Before this instant. */
+  /** Before this time. */
   readonly until?: number | Date;
-  /** A part of the last error's name or message, in either case. */
+  /** Part of the last error's name or message, case-insensitive. */
   readonly error?: string;
-  /** The code, or the name, of the last error. */
+  /** The code or name of the last error. */
   readonly code?: string;
-  /** Every job that can be retried or cancelled: needed where nothing else is named. */
+  /** All eligible jobs: required if no other field is given. */
   readonly all?: boolean;
 }
 
 export interface BulkOptions extends OperatorOptions {
-  /** Only tells which jobs fit. */
+  /** Only reports the matching jobs. */
   readonly dryRun?: boolean;
-  /** How many jobs are looked at. */
+  /** The number of jobs to examine. */
   readonly limit?: number;
-  /** `next` of the chunk before. */
+  /** `next` of the previous chunk. */
   readonly cursor?: string;
 }
 
 export interface BulkChunk {
-  /** How many jobs were looked at. */
+  /** How many jobs were examined. */
   readonly looked: number;
-  /** How many of these fit. */
   readonly matched: number;
-  /** Those that were changed, or with `dryRun` would be. */
+  /** The changed jobs, or with `dryRun` the matching ones. */
   readonly ids: readonly string[];
-  /** Those that fit and could not be changed, and why. */
+  /** The matching jobs that could not be changed, and why. */
   readonly refused: readonly {
     readonly id: string;
     readonly code: string;
     readonly message: string;
   }[];
-  /** Where the next chunk goes on; null: that was all. */
+  /** The cursor of the next chunk; null: this was the last. */
   readonly next: string | null;
 }
 
@@ -60,7 +59,7 @@ export const BULK_LIMIT_DEFAULT = 500;
 /** Jobs in one transaction. */
 const TOGETHER_MAX = 100;
 
-const ERROR_LENGTH_MAX = 1_000;
+export const ERROR_LENGTH_MAX = 1_000;
 
 const FILTERS = ["status", "queue", "task", "since", "until", "error", "code", "all"] as const;
 
@@ -76,14 +75,14 @@ const OF_CANCEL: Partial<Record<Status, Walk>> = {
   processing: "processing",
 };
 
-/** What is done to the jobs that fit. */
+/** The change that is made to the matching jobs. */
 export interface BulkAct {
   readonly move: "retry" | "cancel";
-  /** Changes them in one transaction; gives those that it changed. */
+  /** Changes jobs in one transaction; returns those that it changed. */
   readonly together: (chunk: Chunk) => Promise<readonly string[]>;
-  /** Changes one of them, or throws why it cannot be. */
+  /** Changes one job, or throws why it cannot. */
   readonly alone: (id: string) => Promise<unknown>;
-  /** Those that have to be changed one by one. */
+  /** Whether the job must be changed by itself. */
   readonly isApart: (job: Looked) => boolean;
 }
 
@@ -98,14 +97,16 @@ export async function bulkChunk(
   const at = cursorOf(options.cursor, walks);
   const jobs = await store.jobs.lookAt(at, limit);
   const found = jobs.filter((job) => fits(job, filter));
-  const next = nextOf({ at, walks, last: jobs.length < limit ? null : (jobs.at(-1)?.id ?? null) });
-  const told = { looked: jobs.length, matched: found.length, next };
-  if (dryRun) return { ...told, ids: found.map(({ id }) => id), refused: [] };
+  const last = jobs.length < limit ? undefined : jobs.at(-1);
+  const nextWalk = walks[walks.indexOf(at.walk) + 1] ?? null;
+  const next = last === undefined ? nextWalk : `${at.walk}:${last.id}`;
+  const counts = { looked: jobs.length, matched: found.length, next };
+  if (dryRun) return { ...counts, ids: found.map(({ id }) => id), refused: [] };
   const sign = (ids: readonly string[]): Chunk => {
     const signatures = ids.flatMap(() => operatorOf(options, newId) ?? []);
     return { ids, signatures: signatures.length === 0 ? null : signatures };
   };
-  return { ...told, ...(await changeAll(found, act, sign)) };
+  return { ...counts, ...(await changeAll(found, act, sign)) };
 }
 
 async function changeAll(
@@ -123,7 +124,7 @@ async function changeAll(
       if (together.length > 0) ids.push(...(await act.together(sign(together))));
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      // One of them cannot be changed, and none was: which, they tell one by one.
+      // One job cannot be changed, so none was: change them one by one.
       apart = some.map(({ id }) => id);
     }
     for (const id of apart) {
@@ -139,7 +140,7 @@ async function changeAll(
   return { ids, refused };
 }
 
-/** It is about this job. Whatever is about the database ends the whole. */
+/** Whether the error is about one job. Errors about the database end the whole call. */
 function isRefusal(error: unknown): error is HoldfastError {
   return error instanceof HoldfastError && !/^(?:STORE|SCHEMA|OUTCOME|CLOSED)/.test(error.code);
 }
@@ -160,10 +161,8 @@ export function checkBulk(filter: BulkFilter, options: object, known: readonly s
   for (const field of ["since", "until"] as const) {
     const instant = filter[field];
     if (instant !== undefined && !Number.isFinite(Number(instant))) {
-      throw new InvalidArgumentError({
-        field,
-        problem: "must be a Date or milliseconds since 1970.",
-      });
+      const problem = "must be a Date or milliseconds since 1970.";
+      throw new InvalidArgumentError({ field, problem });
     }
   }
   if (Object.values(filter).every((value) => value === undefined || value === false)) {
@@ -182,7 +181,7 @@ function walksOf({ status }: BulkFilter, move: BulkAct["move"]): Walk[] {
   throw new InvalidArgumentError({ field: "status", problem });
 }
 
-/** `<walk>` or `<walk>:<id>`: where the last chunk ended. */
+/** A cursor is `<walk>` or `<walk>:<id>`: where the last chunk ended. */
 function cursorOf(text: string | undefined, walks: readonly Walk[]): Cursor {
   if (text === undefined) return { walk: walks[0] as Walk, before: null };
   const [name, before = null] = text.split(":");
@@ -192,32 +191,20 @@ function cursorOf(text: string | undefined, walks: readonly Walk[]): Cursor {
   throw new InvalidArgumentError({ field: "cursor", problem });
 }
 
-function nextOf(stand: {
-  readonly at: Cursor;
-  readonly walks: readonly Walk[];
-  readonly last: string | null;
-}): string | null {
-  const { at, walks, last } = stand;
-  if (last !== null) return `${at.walk}:${last}`;
-  return walks[walks.indexOf(at.walk) + 1] ?? null;
-}
-
 function fits(job: Looked, filter: BulkFilter): boolean {
-  const { status, queue, since, until, error, code } = filter;
+  const { status, queue, task, since, until, error, code } = filter;
+  // Holdfast's internal jobs match only if their queue or task is given.
+  const isGeneral = queue === undefined && task === undefined;
   return (
     (status === undefined || job.status === status) &&
-    (queue === undefined ? mayBeMeant(job, filter) : job.queue === queue) &&
-    (filter.task === undefined || isOfTask(job.task, filter.task)) &&
+    (queue === undefined || job.queue === queue) &&
+    !(isGeneral && isReserved(job.queue)) &&
+    (task === undefined || isOfTask(job.task, task)) &&
     (since === undefined || job.at >= Number(since)) &&
     (until === undefined || job.at < Number(until)) &&
     (error === undefined || errorText(job).includes(error.toLowerCase())) &&
     (code === undefined || job.error?.code === code || job.error?.name === code)
   );
-}
-
-/** Jobs of Holdfast itself are meant only where their queue or task is named. */
-function mayBeMeant({ queue }: Looked, { task }: BulkFilter): boolean {
-  return task !== undefined || !isReserved(queue);
 }
 
 function isOfTask(task: string, wanted: string): boolean {

@@ -1,19 +1,18 @@
 /** The state of jobs: a job has one row in `job` and one row in exactly one state table. */
 import { subjects } from "../audit/entry.ts";
+import type { Offender } from "../core/finding.ts";
 import { asking, type Check, deleting, type Look } from "../database/check.ts";
-import type { Engine } from "../database/engine.ts";
+import { type Engine, TABLES } from "../database/engine.ts";
 import { absentByJoin } from "../database/introspection.ts";
 import { sql, type Sql } from "../database/sql.ts";
 
 const JOB = sql`holdfast.job`;
 
-const READY = sql`holdfast.ready`;
+export function aboutJob(id: string, detail: string, sinceAt: number | null = null): Offender {
+  return { subject: subjects.job(id), detail, sinceAt };
+}
 
-const WAITING = sql`holdfast.waiting`;
-
-const LEASE = sql`holdfast.lease`;
-
-const FINISHED = sql`holdfast.finished`;
+const { ready, waiting, lease, finished } = TABLES;
 
 export const placeChecks: readonly Check[] = [
   {
@@ -39,11 +38,7 @@ export const placeChecks: readonly Check[] = [
                   from holdfast.waiting w
                  where exists (select 1 from holdfast.finished f where f.id = w.id)) twice
          limit ${limit}`,
-      ({ id, one, other }) => ({
-        subject: subjects.job(id),
-        detail: `is ${one} and ${other}`,
-        sinceAt: null,
-      }),
+      ({ id, one, other }) => aboutJob(id, `is ${one} and ${other}`),
     ),
   },
   {
@@ -54,12 +49,8 @@ export const placeChecks: readonly Check[] = [
     cost: "full",
     find: asking<{ id: string }>(
       ({ introspection }, { limit }) =>
-        introspection.absent(JOB, [FINISHED, READY, WAITING, LEASE], limit),
-      ({ id }) => ({
-        subject: subjects.job(id),
-        detail: "is in none of ready, waiting, lease and finished",
-        sinceAt: null,
-      }),
+        introspection.absent(JOB, [finished, ready, waiting, lease], limit),
+      ({ id }) => aboutJob(id, "is in none of ready, waiting, lease and finished"),
     ),
   },
   {
@@ -68,11 +59,9 @@ export const placeChecks: readonly Check[] = [
     problem: "State rows belong to jobs that do not exist, so their task and input are unknown.",
     remedy: "Rows of `job` were deleted by hand. Delete these state rows too.",
     cost: "full",
-    find: asking<{ id: string; place: string }>(withoutJob, ({ id, place }) => ({
-      subject: subjects.job(id),
-      detail: `has a row in ${place} but none in job`,
-      sinceAt: null,
-    })),
+    find: asking<{ id: string; place: string }>(withoutJob, ({ id, place }) =>
+      aboutJob(id, `has a row in ${place} but none in job`),
+    ),
   },
 ];
 
@@ -80,13 +69,13 @@ export const placeChecks: readonly Check[] = [
 function withoutJob({ introspection }: Engine, { limit }: Look): Sql {
   const strays = (table: Sql): Sql => absentByJoin(table, [JOB], limit);
   return sql`
-    select id, 'ready' as place from (${strays(READY)}) pending
+    select id, 'ready' as place from (${strays(ready)}) pending
      union all
-    select id, 'waiting' from (${strays(WAITING)}) later
+    select id, 'waiting' from (${strays(waiting)}) later
      union all
-    select id, 'lease' from (${strays(LEASE)}) held
+    select id, 'lease' from (${strays(lease)}) held
      union all
-    select id, 'finished' from (${introspection.absent(FINISHED, [JOB], limit)}) ended
+    select id, 'finished' from (${introspection.absent(finished, [JOB], limit)}) ended
      limit ${limit}`;
 }
 
@@ -109,16 +98,12 @@ export const orphanChecks: readonly Check[] = [
     remedy: "Release the keys (--fix).",
     cost: "full",
     find: asking<KeyRow>(
-      (_engine, { limit }) => keysOfNobody(limit),
-      (row) => ({
-        subject: subjects.job(row.id),
-        detail: `holds ${keyOf(row)} but is not live`,
-        sinceAt: null,
-      }),
+      (_engine, { limit }) => orphanedKeys(limit),
+      (row) => aboutJob(row.id, `holds ${keyOf(row)} but is not live`),
     ),
     fix: deleting<KeyRow>({
-      find: (_engine, limit) => keysOfNobody(limit),
-      remove: (_engine, { id }) =>
+      find: orphanedKeys,
+      remove: ({ id }) =>
         sql`delete from holdfast.job_key where job_id = ${id} and ${HOLDER_IS_NOT_ALIVE}`,
       subject: ({ id }) => subjects.job(id),
     }),
@@ -140,11 +125,7 @@ export const orphanChecks: readonly Check[] = [
                 select l.id, l.task, l.job_key from holdfast.lease l where l.job_key is not null) keyed
          where not exists (select 1 from holdfast.job_key k where k.job_id = keyed.id)
          limit ${limit}`,
-      (row) => ({
-        subject: subjects.job(row.id),
-        detail: `is live but does not hold ${keyOf(row)}`,
-        sinceAt: null,
-      }),
+      (row) => aboutJob(row.id, `is live but does not hold ${keyOf(row)}`),
     ),
   },
   {
@@ -176,11 +157,7 @@ export const orphanChecks: readonly Check[] = [
          where not exists (select 1 from holdfast.job j where j.id = s.job_id)
          group by s.job_id
          limit ${limit}`,
-      ({ id, steps, at }) => ({
-        subject: subjects.job(id),
-        detail: `does not exist but has ${steps} steps`,
-        sinceAt: at,
-      }),
+      ({ id, steps, at }) => aboutJob(id, `does not exist but has ${steps} steps`, at),
     ),
   },
   {
@@ -201,11 +178,7 @@ export const orphanChecks: readonly Check[] = [
          where not exists (select 1 from holdfast.job j where j.id = r.job_id)
          group by r.job_id
          limit ${limit}`,
-      ({ id, what }) => ({
-        subject: subjects.job(id),
-        detail: `does not exist but has ${what}`,
-        sinceAt: null,
-      }),
+      ({ id, what }) => aboutJob(id, `does not exist but has ${what}`),
     ),
   },
 ];
@@ -218,7 +191,7 @@ const HOLDER_IS_NOT_ALIVE = sql`
        and not exists (select 1 from holdfast.waiting w where w.id = ${HOLDER})
        and not exists (select 1 from holdfast.lease l where l.id = ${HOLDER})`;
 
-function keysOfNobody(limit: number): Sql {
+function orphanedKeys(limit: number): Sql {
   return sql`
     select job_id as id, task, job_key as "key"
       from holdfast.job_key
@@ -234,11 +207,11 @@ function orphanOf(table: Sql, job: Sql): Pick<Check, "find" | "fix"> {
   return {
     find: asking<{ id: string }>(
       (_engine, { limit }) => found(limit),
-      ({ id }) => ({ subject: subjects.job(id), detail: "does not exist", sinceAt: null }),
+      ({ id }) => aboutJob(id, "does not exist"),
     ),
     fix: deleting<{ id: string }>({
-      find: (_engine, limit) => found(limit),
-      remove: (_engine, { id }) => sql`delete from ${table} where job_id = ${id} and ${isOrphan}`,
+      find: found,
+      remove: ({ id }) => sql`delete from ${table} where job_id = ${id} and ${isOrphan}`,
       subject: ({ id }) => subjects.job(id),
     }),
   };

@@ -135,7 +135,11 @@ export function jobTable(
         paint: job.inDoubt === null ? statusPaint(colors, job.status) : colors.yellow,
       }),
     },
-    { title: "WHEN", align: "right", cell: (job) => relative(whenOf(job), now) },
+    {
+      title: "WHEN", // it ended, is due, or was enqueued
+      align: "right",
+      cell: (job) => relative(job.finishedAt ?? job.dueAt ?? job.enqueuedAt, now),
+    },
     { title: "TASK", flexible: true, cell: ({ task }) => task },
     // In a narrow terminal, the error is more useful than the queue.
     ...shown(new Set(found.map(({ queue }) => queue)).size > 1 && !(narrow && hasErrors), {
@@ -182,11 +186,6 @@ function inDoubt(shown: readonly JobSummary[]): string[] {
   return [`${counted(held, "effect")} ${are} in doubt. List them with 'holdfast effects'.`];
 }
 
-/** When the job ended, is due, or was enqueued, depending on its status. */
-function whenOf({ finishedAt, dueAt, enqueuedAt }: JobSummary): number {
-  return finishedAt ?? dueAt ?? enqueuedAt;
-}
-
 /** Makes clear when a page is not the whole list. */
 function footer(shown: readonly JobSummary[], { before, next, short }: Place): string {
   const queues = new Set(shown.map(({ queue }) => queue));
@@ -231,12 +230,7 @@ async function cancel(
       done: "Cancelled",
       dryRun,
       unknownNames: () => unknownNames(holdfast, filter),
-      next: (cursor) =>
-        holdfast.jobs.cancelMany(filter, {
-          ...options,
-          dryRun,
-          ...(cursor === undefined ? {} : { cursor }),
-        }),
+      next: (chunk) => holdfast.jobs.cancelMany(filter, { ...options, ...chunk }),
     });
     return;
   }
@@ -328,12 +322,7 @@ async function retry(
       done: "Retried",
       dryRun,
       unknownNames: () => unknownNames(holdfast, filter),
-      next: (cursor) =>
-        holdfast.jobs.retryMany(filter, {
-          ...options,
-          dryRun,
-          ...(cursor === undefined ? {} : { cursor }),
-        }),
+      next: (chunk) => holdfast.jobs.retryMany(filter, { ...options, ...chunk }),
     });
     return;
   }

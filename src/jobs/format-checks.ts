@@ -5,6 +5,7 @@ import { isId } from "../core/id.ts";
 import { asking, type Check, type Look } from "../database/check.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
+import { aboutJob } from "./checks.ts";
 
 /** How many of the newest rows are read, except in a deep check. */
 const HISTORY_MAX = 10_000;
@@ -32,11 +33,7 @@ export const formatChecks: readonly Check[] = [
         found.push(...ids.filter((id) => !isId(id)));
         if (found.length >= look.limit) break;
       }
-      return found.slice(0, look.limit).map((id) => ({
-        subject: subjects.job(id),
-        detail: "has an id that is not a UUIDv7",
-        sinceAt: null,
-      }));
+      return found.slice(0, look.limit).map((id) => aboutJob(id, "has an id that is not a UUIDv7"));
     },
   },
   {

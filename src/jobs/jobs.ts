@@ -1,4 +1,4 @@
-/** Jobs looked at from outside: get, list, retry, cancel. */
+/** What an application reads and changes about jobs: get, list, retry, cancel. */
 import {
   anyOperator,
   OPERATOR_OPTIONS,
@@ -50,7 +50,7 @@ import type {
   Unclaimable,
 } from "./store.ts";
 
-/** The parts of the store that are used here, of which this folder knows jobs alone. */
+/** The parts of the store that are used here; this folder does not import the other features. */
 interface Stores {
   readonly jobs: JobsStore;
   readonly reports: { list(filter: ReportFilter): Promise<readonly ReportRecord[]> };
@@ -62,10 +62,10 @@ interface Stores {
   readonly workers: { unclaimable(): Promise<Unclaimable[]> };
 }
 
-/** An operator says whether an effect happened. */
+/** An operator's statement whether an effect happened. */
 export interface Resolution extends StepName, OperatorEntry {
   readonly job: string;
-  /** With its result, if it happened. */
+  /** Its result; null: it did not happen. */
   readonly happened: { readonly result: string | null } | null;
 }
 
@@ -74,7 +74,7 @@ interface Watches {
   of(id: string, options: WatchOptions): AsyncGenerator<WatchEntry, void, undefined>;
 }
 
-/** A job without what it carries. Its error comes without a stack: `get` has that. */
+/** A job without input and result. The error has no stack: `get` returns it. */
 export interface JobSummary extends Omit<JobRow, "lastError"> {
   readonly lastError: ErrorRecord | null;
 }
@@ -96,9 +96,9 @@ export interface StepView extends Omit<StepRecord, "result" | "ageMs"> {
 }
 
 interface RetryJobOptions {
-  /** How many more tries it gets. */
+  /** Additional attempts. */
   readonly attempts?: number;
-  /** Whether called jobs that failed it are retried with it. */
+  /** Whether to retry the called jobs whose failure failed it, too. */
   readonly withCalled?: boolean;
 }
 
@@ -149,7 +149,7 @@ export class Jobs {
     return attemptsOf(this.#store.jobs, checkText("id", id));
   }
 
-  /** What a job has kept so far, in the order in which it was begun. */
+  /** The durable steps of a job, in the order in which they began. */
   async steps(id: string): Promise<StepView[]> {
     const records = await this.#store.steps.list(checkText("id", id));
     return records.map(({ result, ageMs: _ageMs, ...rest }) => ({
@@ -159,8 +159,8 @@ export class Jobs {
   }
 
   /**
-   * What a job has reported, in order, a page at a time: pass the last number of one page as `after` of the next. With
-   * `newest`, the last page instead of the first.
+   * A page of a job's reports, in order: pass the last number of one page as `after` of the next. With `newest`, the last
+   * page instead of the first.
    */
   async reports(id: string, options: Partial<Omit<ReportFilter, "job">> = {}): Promise<Report[]> {
     checkKnown(options, REPORT_OPTIONS);
@@ -176,12 +176,12 @@ export class Jobs {
     return records.map(readReport);
   }
 
-  /** What a job reports, live. See `job.watch()`. */
+  /** Follows a job's reports. See `job.watch()`. */
   watch(id: string, options: WatchOptions = {}): AsyncGenerator<WatchEntry, void, undefined> {
     return this.#watches.of(id, options);
   }
 
-  /** Effects of which nobody knows whether they happened. Their jobs wait for a person. */
+  /** Effects that may or may not have happened. Their jobs wait for an operator. */
   effectsInDoubt(options: { readonly limit?: number } = {}): Promise<EffectInDoubt[]> {
     checkKnown(options, new Set(["limit"]));
     const { limit = PAGE_DEFAULT } = options;
@@ -190,10 +190,7 @@ export class Jobs {
     });
   }
 
-  /**
-   * Says whether an effect happened that is in doubt, and lets its job go on: with the result, if it happened; otherwise
-   * the effect is made.
-   */
+  /** States whether an effect in doubt happened. Its job continues with the given result, or runs the effect. */
   async resolve(
     { job, name, occurrence }: Pick<EffectInDoubt, "job" | "name" | "occurrence">,
     happened: { readonly done: true; readonly result?: unknown } | { readonly done: false },
@@ -203,13 +200,8 @@ export class Jobs {
     const operator = anyOperator(options, this.#newId);
     const result = happened.done ? encodeOptional(happened.result, RESULT) : null;
     const step = { job: checkText("job", job), name: checkName("name", name), occurrence };
-    const said = happened.done ? { result } : null;
-    const resolved = await this.#store.steps.resolveEffect({
-      ...step,
-      ...operator,
-      happened: said,
-    });
-    if (resolved) return;
+    const outcome = { happened: happened.done ? { result } : null };
+    if (await this.#store.steps.resolveEffect({ ...step, ...operator, ...outcome })) return;
     if ((await this.#store.jobs.find(job)) === null) throw new JobNotFoundError({ id: job });
     throw new EffectNotFoundError({ id: job, name, occurrence, inDoubt: [] });
   }
@@ -234,29 +226,29 @@ export class Jobs {
     return rows.map(summaryOf);
   }
 
-  /** The shortest form of each id that can be typed instead of it: no other job's id begins with it now. */
+  /** The shortest prefix of each id that no other job's id begins with now. */
   async shortIds(ids: readonly string[]): Promise<Map<string, string>> {
     const some = ids.slice(0, PAGE_MAX);
     return shortIds(some, await this.#store.jobs.neighbours(some));
   }
 
   /**
-   * Pending jobs that no live worker can run, by queue and task: nobody works on their queue, or nobody there knows their
-   * task or its version. Workers of your own on `leases` are not registered, and count for nobody here.
+   * Pending jobs that no live worker can run, by queue and task: no worker has their queue, or none of these knows their
+   * task or its version. Custom workers on `leases` are not registered and do not count.
    */
   unclaimable(): Promise<Unclaimable[]> {
     return this.#store.workers.unclaimable();
   }
 
   /**
-   * Makes a failed or cancelled job pending again, with `attempts` more tries. With an `actor` it is in the audit. A job that
-   * failed because a job it called did would fail again at once: that is refused with CALLED_FAILED, unless the called jobs are
-   * retried too (`withCalled: true`) or left as they are (`false`). Returns the ids of the called jobs that were retried.
+   * Makes a failed or cancelled job pending again, with `attempts` more attempts. With an `actor` it is audited. A job that
+   * failed because a called job failed would fail again at once: that is refused with CALLED_FAILED, unless the called jobs
+   * are retried too (`withCalled: true`) or left as they are (`false`). Returns the ids of the retried called jobs.
    */
   async retry(
     id: string,
     options: RetryJobOptions & OperatorOptions = {},
-    /** The id of the audit entry: a second call with the same id changes nothing. Default: a new one. */
+    /** The id of the audit entry: a second call with the same id changes nothing. Default: a new id. */
     once?: string,
   ): Promise<string[]> {
     checkKnown(options, RETRY_OPTIONS);
@@ -273,9 +265,9 @@ export class Jobs {
   }
 
   /**
-   * Retries failed or cancelled jobs that have something in common. One call looks at up to `limit` jobs, newest first, and
-   * changes those that fit, a hundred in one transaction; pass `next` as the `cursor` of the next call until it is null. A job
-   * that cannot be retried is in `refused` and does not hold up the others.
+   * Retries the failed or cancelled jobs that match a filter. One call examines up to `limit` jobs, newest first, and
+   * changes the matching ones, a hundred in one transaction. Pass `next` as the `cursor` of the next call until it is null.
+   * A job that cannot be retried is listed in `refused` and does not stop the others.
    */
   async retryMany(
     filter: BulkFilter,
@@ -294,7 +286,7 @@ export class Jobs {
     return bulkChunk({ store: this.#store, newId: this.#newId }, { filter, options, act });
   }
 
-  /** Cancels jobs that have something in common, as `retryMany` does. Those that run are told to stop. */
+  /** Cancels the jobs that match a filter, as `retryMany` does. Running jobs are asked to stop. */
   async cancelMany(filter: BulkFilter, options: BulkOptions = {}): Promise<BulkChunk> {
     checkBulk(filter, options, BULK_OPTIONS);
     const { actor, reason, trace } = options;
@@ -308,8 +300,8 @@ export class Jobs {
   }
 
   /**
-   * Cancels a job. `cancelled`: it will not run. `processing`: it is running; its worker is told, and the job ends as
-   * cancelled. Any other status: it had finished before. With an `actor` it is in the audit, if it had not.
+   * Cancels a job. `cancelled`: it will not run. `processing`: it is running; its worker is notified, and the job ends as
+   * cancelled. Any other status: it had finished before, and nothing changed. With an `actor` the change is audited.
    */
   async cancel(
     id: string,
@@ -329,7 +321,7 @@ export class Jobs {
   }
 }
 
-/** Options that were not given are left out: some must not be there as undefined. */
+/** Omits options that were not given: some must not be present as undefined. */
 function givenOnly<Options extends object>(
   options: Options,
 ): { [name in keyof Options]?: NonNullable<Options[name]> } {
@@ -343,7 +335,7 @@ function summaryOf({ lastError, ...row }: JobRow): JobSummary {
   return { ...row, lastError: { name, message, ...(code === undefined ? {} : { code }) } };
 }
 
-/** What somebody wrote into the table by hand may be no JSON; then it is shown as it is. */
+/** Text that was written by hand may not be JSON; it is shown as it is. */
 function readable(text: string): unknown {
   try {
     return decode(text);
@@ -352,8 +344,7 @@ function readable(text: string): unknown {
   }
 }
 
-// A job as the one who enqueued it holds it.
-
+/** A job, as `enqueue` returns it. */
 export class Job<Result> {
   readonly id: string;
   readonly task: string;
@@ -369,8 +360,8 @@ export class Job<Result> {
   }
 
   /**
-   * Waits until the job is done and gives its result. Throws JobFailedError, JobCancelledError, or ResultTimeoutError when the time
-   * given is over; the job itself goes on then.
+   * Waits until the job is done and returns its result. Throws JobFailedError, JobCancelledError, or ResultTimeoutError
+   * when the timeout expires; the job itself continues then.
    */
   result(options: { readonly timeout?: Duration } = {}): Promise<Result> {
     return this.#jobs.result(this.id, options) as Promise<Result>;
@@ -383,8 +374,8 @@ export class Job<Result> {
   }
 
   /**
-   * What the job has reported, then what it reports, and its status whenever that changed. Ends when the job has ended,
-   * when the signal aborts, or by `break`.
+   * The job's earlier and new reports, and each change of its status. Ends when the job has ended, when the signal aborts,
+   * or by `break`.
    */
   watch(options: WatchOptions = {}): AsyncGenerator<WatchEntry, void, undefined> {
     return this.#jobs.watch(this.id, options);
@@ -405,22 +396,16 @@ export async function attemptsOf(jobs: JobsStore, id: string): Promise<AttemptVi
   }));
 }
 
-// Retrying a job that failed because a job it called did: without the other it would fail again at once.
+// Retrying a job that failed because a called job failed: without the called job it would fail again at once.
 
-/** The parts of the store that are used here. */
-interface CalledStores {
-  readonly jobs: JobsStore;
-  readonly steps: { list(job: string): Promise<readonly StepRecord[]> };
-}
-
-/** A chain of calls that is longer is retried from its end, by hand. */
+/** An operator must retry a longer chain of calls from its end. */
 const CALLS_MAX = 100;
 
-/** The called jobs that failed this one and have not been retried since. */
-async function failedCalls(store: CalledStores, id: string): Promise<CalledJob[]> {
+/** The called jobs whose failure failed this job, and that have not been retried since. */
+async function failedCalls(store: Stores, id: string): Promise<CalledJob[]> {
   const job = await store.jobs.find(id);
   if (job?.status !== "failed" || job.lastError === null) return [];
-  // A job that caught the failure of a call and failed of something else catches it again.
+  // A job that caught the failure of a call and failed for another reason catches it again.
   if (decodeError(job.lastError).code !== "CALL_FAILED") return [];
   const steps = await store.steps.list(id);
   const called = steps
@@ -438,11 +423,11 @@ function calledBy(result: string | null): string[] {
 }
 
 /**
- * The called jobs to retry before this one, those that were called last first. Throws CalledFailedError if there are any and
- * they shall not be retried.
+ * The called jobs to retry before this one, the last called first. Throws CalledFailedError if there are any and the caller
+ * does not say whether to retry them.
  */
 async function calledFirst(
-  store: CalledStores,
+  store: Stores,
   id: string,
   withCalled: boolean | undefined,
 ): Promise<string[]> {

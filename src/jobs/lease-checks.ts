@@ -5,7 +5,9 @@ import type { Offender } from "../core/finding.ts";
 import { asking, type Check, type FixedRows, type Fixing } from "../database/check.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
+import { aboutJob } from "./checks.ts";
 import type { JobHooks, MoveContext } from "./hooks.ts";
+import { DEFAULT_CRASHES_MAX } from "./leases.ts";
 import { promoteDue, reclaimExpired, reclaimFrom } from "./maintenance.ts";
 import type { SettledWithDependents } from "./settle.ts";
 
@@ -22,8 +24,6 @@ const UNMOVED_MS_MIN = 10_000;
 
 /** The default of a worker. */
 const GRACE_MS = 2_000;
-
-const CRASHES_MAX = 3;
 
 /** The part of a worker id after its name: a hyphen and a UUID. */
 const ID_LENGTH = 37;
@@ -53,11 +53,7 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
                   from holdfast.lease l) held
          where place is not null
          limit ${limit}`,
-      ({ id, worker, at, place }) => ({
-        subject: subjects.job(id),
-        detail: `is held by ${worker} and is also ${place}`,
-        sinceAt: at,
-      }),
+      ({ id, worker, at, place }) => aboutJob(id, `is held by ${worker} and is also ${place}`, at),
     ),
   },
   {
@@ -66,11 +62,9 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
     problem: "Stopped workers still hold jobs, which do not run until the leases expire.",
     remedy: "Reclaim the jobs (--fix). Each counts as a crash and is retried.",
     cost: "quick",
-    find: asking<LeaseRow>(ofStopped, ({ id, worker, at }) => ({
-      subject: subjects.job(id),
-      detail: `is held by ${worker}, which has stopped`,
-      sinceAt: at,
-    })),
+    find: asking<LeaseRow>(ofStopped, ({ id, worker, at }) =>
+      aboutJob(id, `is held by ${worker}, which has stopped`, at),
+    ),
     fix: takeFromStopped,
   },
   {
@@ -86,18 +80,12 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
          where locked_until < ${engine.now()} - ${GRACE_MS + EXPIRED_MS}
          order by locked_until
          limit ${limit}`,
-      ({ id, worker, at }) => ({
-        subject: subjects.job(id),
-        detail: `was held by ${worker}, whose lease has expired`,
-        sinceAt: at,
-      }),
+      ({ id, worker, at }) => aboutJob(id, `was held by ${worker}, whose lease has expired`, at),
     ),
-    fix: (context, { limit, sign }) =>
-      takenBack(
-        context.engine,
-        sign,
-        reclaimExpired(context, { graceMs: GRACE_MS, crashesMax: CRASHES_MAX, limit }),
-      ),
+    fix: async (context, { limit, sign }) => {
+      const chore = { graceMs: GRACE_MS, crashesMax: DEFAULT_CRASHES_MAX, limit };
+      return takenBack(context.engine, sign, await reclaimExpired(context, chore));
+    },
   },
   {
     name: "lease-never-renewed",
@@ -115,11 +103,8 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
            and ${UNMOVED_SHARE} * (locked_until - ${engine.now()}) < locked_until - claimed_at
          order by claimed_at
          limit ${limit}`,
-      ({ id, worker, at, forMs }) => ({
-        subject: subjects.job(id),
-        detail: `is held by ${worker} under a lease of ${formatMs(forMs)}, never renewed`,
-        sinceAt: at,
-      }),
+      ({ id, worker, at, forMs }) =>
+        aboutJob(id, `is held by ${worker} under a lease of ${formatMs(forMs)}, never renewed`, at),
     ),
   },
   {
@@ -140,11 +125,7 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
                         where t.name = substr(l.locked_by, 1, length(l.locked_by) - ${ID_LENGTH}))
            and not exists (select 1 from holdfast.worker w where w.id = l.locked_by)
          limit ${limit}`,
-      ({ id, worker, at }) => ({
-        subject: subjects.job(id),
-        detail: `is held by ${worker}, which is not registered`,
-        sinceAt: at,
-      }),
+      ({ id, worker, at }) => aboutJob(id, `is held by ${worker}, which is not registered`, at),
     ),
   },
   {
@@ -186,16 +167,16 @@ async function takeFromStopped(context: MoveContext, { limit, sign }: Fixing): P
   const held = await engine.all<LeaseRow>(ofStopped(engine, { limit }));
   const workers = [...new Set(held.map(({ worker }) => worker))];
   if (workers.length === 0) return { subjects: [], queues: [] };
-  return takenBack(engine, sign, reclaimFrom(context, { workers, crashesMax: CRASHES_MAX, limit }));
+  const chore = { workers, crashesMax: DEFAULT_CRASHES_MAX, limit };
+  return takenBack(engine, sign, await reclaimFrom(context, chore));
 }
 
 /** The maintenance operations have their own transactions, so the audit line follows in the next one. */
 async function takenBack(
   engine: Engine,
   sign: Fixing["sign"],
-  taking: Promise<SettledWithDependents>,
+  { settled, queues }: SettledWithDependents,
 ): Promise<FixedRows> {
-  const { settled, queues } = await taking;
   const ids = settled.map(({ id }) => subjects.job(id));
   await engine.transaction((tx) => sign(tx, ids));
   return { subjects: ids, queues };
@@ -214,11 +195,7 @@ const OVERDUE_CHECKS: readonly MovingCheck[] = [
     cost: "quick",
     find: asking<{ id: string; status: string; at: number }>(
       (engine, { limit }) => overdue(engine, limit),
-      ({ id, status, at }) => ({
-        subject: subjects.job(id),
-        detail: `is ${status} and was due`,
-        sinceAt: at,
-      }),
+      ({ id, status, at }) => aboutJob(id, `is ${status} and was due`, at),
     ),
     fix: promoteNow,
   },

@@ -69,13 +69,17 @@ const settlement = z
     description: "The outcome of the attempt, with the worker and epoch of the lease.",
   });
 
+const claimed = {
+  id: s.id,
+  worker: z.string(),
+  epoch: s.count,
+  queue: z.string(),
+  task: z.string(),
+};
+
 const leaseSchema = z
   .object({
-    id: s.id,
-    worker: z.string(),
-    epoch: s.count,
-    queue: z.string(),
-    task: z.string(),
+    ...claimed,
     input: z.unknown(),
     attempt: s.count,
     maxAttempts: s.count,
@@ -89,11 +93,7 @@ const leaseSchema = z
 
 const leaseRecordSchema = z
   .object({
-    id: s.id,
-    worker: z.string(),
-    epoch: s.count,
-    queue: z.string(),
-    task: z.string(),
+    ...claimed,
     attempt: s.count,
     traceId: z.string(),
     claimedAt: s.instant,
@@ -111,7 +111,7 @@ export function leaseRoutes(parts: LeaseRouteParts): Route[] {
 }
 
 function acquireRoute({ jobs, leases, runtime }: LeaseRouteParts): Route {
-  const chores = new Chores(jobs, () => runtime.monotonic());
+  const maintain = maintenance(jobs, runtime);
   return route({
     method: "POST",
     path: "/api/v1/leases/acquire",
@@ -133,7 +133,7 @@ function acquireRoute({ jobs, leases, runtime }: LeaseRouteParts): Route {
       },
     },
     run: async ({ body }) => {
-      await chores.do();
+      await maintain();
       const acquired = await leases.acquire(body as AcquireOptions);
       return { status: 200, json: { leases: acquired.map(leaseOf) } };
     },
@@ -145,27 +145,16 @@ function leaseOf(lease: z.output<typeof leaseSchema>): z.output<typeof leaseSche
   return { id, worker, epoch, queue, task, input, attempt, maxAttempts, lockedUntil };
 }
 
-class Chores {
-  readonly #jobs: JobsStore;
-  readonly #now: () => number;
-  #doneAt = Number.NEGATIVE_INFINITY;
-
-  constructor(jobs: JobsStore, now: () => number) {
-    this.#jobs = jobs;
-    this.#now = now;
-  }
-
-  async do(): Promise<void> {
-    if (this.#now() - this.#doneAt < CHORES_EVERY_MS) return;
-    this.#doneAt = this.#now();
-    await this.#jobs.reclaimExpired({
-      graceMs: GRACE_MS,
-      crashesMax: DEFAULT_CRASHES_MAX,
-      limit: CHORES_LIMIT,
-    });
-    const { dueInMs } = await this.#jobs.upcoming();
-    if (dueInMs !== null && dueInMs <= 0) await this.#jobs.promoteDue({ limit: CHORES_LIMIT });
-  }
+function maintenance(jobs: JobsStore, runtime: Runtime): () => Promise<void> {
+  const reclaim = { graceMs: GRACE_MS, crashesMax: DEFAULT_CRASHES_MAX, limit: CHORES_LIMIT };
+  let doneAt = Number.NEGATIVE_INFINITY;
+  return async () => {
+    if (runtime.monotonic() - doneAt < CHORES_EVERY_MS) return;
+    doneAt = runtime.monotonic();
+    await jobs.reclaimExpired(reclaim);
+    const { dueInMs } = await jobs.upcoming();
+    if (dueInMs !== null && dueInMs <= 0) await jobs.promoteDue({ limit: CHORES_LIMIT });
+  };
 }
 
 function heldRoutes({ leases }: LeaseRouteParts): Route[] {
@@ -188,12 +177,9 @@ function heldRoutes({ leases }: LeaseRouteParts): Route[] {
       problems: [409],
       repeatable: true,
       run: async ({ params, body }) => {
-        const { lease, ...rest } = body;
-        const extended = await leases.extend(
-          { ...params, ...rest },
-          lease === undefined ? {} : { lease },
-        );
-        return { status: 200, json: extended };
+        const { lease, ...held } = body;
+        const options = lease === undefined ? {} : { lease };
+        return { status: 200, json: await leases.extend({ ...params, ...held }, options) };
       },
     }),
     route({
@@ -251,12 +237,9 @@ function resetRoute({ leases }: LeaseRouteParts): Route {
     repeatable: true,
     run: async ({ body }) => {
       const settled = await leases.resetExpired(body as object);
-      const reclaimed = settled.map(({ id, worker, epoch, status }) => ({
-        id,
-        worker,
-        epoch,
-        status,
-      }));
+      const reclaimed = settled.map(({ id, worker, epoch, status: now }) => {
+        return { id, worker, epoch, status: now };
+      });
       return { status: 200, json: { jobs: reclaimed } };
     },
   });

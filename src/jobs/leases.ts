@@ -1,8 +1,8 @@
 /**
- * The lease verbs, for workers of your own shape: acquire, extend, release, reset expired, look.
+ * The lease API, for custom workers: acquire, extend, release, reset expired, list.
  *
- * They are what Holdfast's own worker stands on, and keep the same promises: one owner at a time, every write fenced,
- * a lease that runs out leaves a trace.
+ * Holdfast's own worker uses the same operations, with the same guarantees: one owner at a time, every write fenced, and
+ * an expired lease recorded as an attempt.
  */
 import { type Duration, toMs } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
@@ -21,13 +21,12 @@ import { PAGE_MAX } from "./jobs.ts";
 import type { JobsStore } from "./sql-jobs.ts";
 import type { LeaseFilter, LeaseRecord, Settled, Wanted } from "./store.ts";
 
-/** The parts of the store that are used here. */
 interface Stores {
   readonly jobs: JobsStore;
   readonly workers: { noteUnregistered(program: LeaseProgram): Promise<void> };
 }
 
-/** A program that takes leases, as the list of workers shows it. */
+/** A program that acquires leases, as the list of workers shows it. */
 interface LeaseProgram extends Pick<Wanted, "queues" | "tasks"> {
   readonly id: string;
   readonly kind: "leases";
@@ -37,7 +36,7 @@ interface LeaseProgram extends Pick<Wanted, "queues" | "tasks"> {
   readonly version: null;
 }
 
-/** How often a program that is no registered worker is noted. */
+/** How often an unregistered program is recorded. */
 export const NOTE_EVERY_MS = 20_000;
 
 export const DEFAULT_LEASE = "30s";
@@ -46,13 +45,13 @@ export const LEASE_MS_MIN = 100;
 
 const CLAIM_MAX = 1_000;
 
-/** After a lease's end, its owner gets this long to arrive before anybody takes the job back. */
+/** After a lease expires, its owner has this long to report before the job is reclaimed. */
 export const DEFAULT_GRACE = "2s";
 
-/** A job that has cost this many workers their lease is poison. */
+/** A job whose lease has expired with this many workers is poison. */
 export const DEFAULT_CRASHES_MAX = 3;
 
-/** Of more programs than these it is forgotten when they were noted. */
+/** With more programs than this, the times of their last record are forgotten. */
 const NOTED_MAX = 10_000;
 
 const EXTEND_OPTIONS = new Set(["lease"]);
@@ -64,7 +63,7 @@ const FILTER_OPTIONS = new Set(["worker", "after", "limit"]);
 const ACQUIRE_OPTIONS = new Set(["worker", "queues", "tasks", "limit", "lease"]);
 
 export interface AcquireOptions {
-  /** Who acquires: unique for every start of a process, or the fence cannot tell two of them apart. */
+  /** Must be unique for every start of a process, or the fence cannot tell two of them apart. */
   readonly worker: string;
   readonly queues?: readonly string[];
   readonly tasks?: readonly string[];
@@ -81,10 +80,10 @@ export interface Lease extends Fence {
   readonly lockedUntil: number;
 }
 
-/** How a lease is given back. */
+/** The outcome of an attempt. */
 export type Release =
   | { readonly as: "done"; readonly result?: unknown }
-  /** The attempt failed: the job is retried while attempts remain, unless `final`. */
+  /** The job is retried while attempts remain, unless `final`. */
   | {
       readonly as: "failed";
       readonly error: unknown;
@@ -96,14 +95,14 @@ export type Release =
   | { readonly as: "released" };
 
 export type Released = Pick<Settled, "status" | "attempts"> & {
-  /** When it is tried again; null when it is not. */
+  /** When the job is retried; null: it is not. */
   readonly retryAt: number | null;
 };
 
 export class Leases {
   readonly #store: Stores;
   readonly #runtime: Runtime;
-  /** When each program that acquires was last noted. */
+  /** When each program was last recorded. */
   readonly #notedAt = new Map<string, number>();
 
   constructor(store: Stores, runtime: Runtime) {
@@ -111,7 +110,7 @@ export class Leases {
     this.#runtime = runtime;
   }
 
-  /** Takes pending jobs, each under a lease that nobody else can have at the same time. */
+  /** Claims pending jobs, each under an exclusive lease. */
   async acquire(options: AcquireOptions): Promise<Lease[]> {
     checkKnown(options, ACQUIRE_OPTIONS);
     const { queues = [DEFAULT_QUEUE], tasks, limit = 1, lease = DEFAULT_LEASE } = options;
@@ -134,7 +133,7 @@ export class Leases {
       try {
         acquired.push({ ...job, input: decode(payload) });
       } catch (error) {
-        // Throwing would leave every job of the batch under a lease that nobody knows of.
+        // Throwing would leave every job of the batch under a lease that the caller does not know.
         const outcome: Outcome = { kind: "failed", error: encodeError(error) };
         unreadable.push({ ...fenceOf(job), outcome });
       }
@@ -143,20 +142,19 @@ export class Leases {
     return acquired;
   }
 
-  /** So that people can see who acquires, also while there is nothing to do. It must not keep anybody from acquiring. */
+  /** Makes the program visible to operators, even while it is idle. A failure must not prevent it from acquiring. */
   async #note(wanted: Pick<Wanted, "worker" | "queues" | "tasks">): Promise<void> {
     const { worker: id, queues, tasks } = wanted;
     const now = this.#runtime.monotonic();
     if (now - (this.#notedAt.get(id) ?? Number.NEGATIVE_INFINITY) < NOTE_EVERY_MS) return;
     if (this.#notedAt.size >= NOTED_MAX) this.#notedAt.clear();
     this.#notedAt.set(id, now);
-    const facts = { type: null, hostname: null, pid: null, version: null };
-    await this.#store.workers
-      .noteUnregistered({ id, kind: "leases", queues, tasks, ...facts })
-      .catch(() => {});
+    const unknown = { type: null, hostname: null, pid: null, version: null };
+    const program: LeaseProgram = { id, kind: "leases", queues, tasks, ...unknown };
+    await this.#store.workers.noteUnregistered(program).catch(() => {});
   }
 
-  /** Moves the lease's end to `lease` from now. Throws LeaseLostError when it is not ours any more. */
+  /** Moves the end of the lease to `lease` from now. Throws LeaseLostError if the lease was lost. */
   async extend(
     fence: Fence,
     options: { readonly lease?: Duration } = {},
@@ -170,8 +168,8 @@ export class Leases {
   }
 
   /**
-   * Gives a job back and says what became of it: for a failed attempt, `retry` with the time, or `failed` when it went to
-   * the dead letters. Throws LeaseLostError when the job is not ours any more; nothing was written then.
+   * Ends the attempt and returns the job's new status: for a failed attempt, `retry` with the time, or `failed` if no
+   * attempt is left. Throws LeaseLostError, without a write, if the lease was lost.
    */
   async release(lease: Fence & { readonly attempt?: number }, release: Release): Promise<Released> {
     const fence = fenceOf(lease);
@@ -182,7 +180,7 @@ export class Leases {
     return { status, attempts, retryAt: status === "retry" ? dueAt : null };
   }
 
-  /** Takes back leases that ran out. A running worker does this by itself. */
+  /** Reclaims expired leases. A running worker does this automatically. */
   async resetExpired(
     options: { readonly grace?: Duration; readonly limit?: number } = {},
   ): Promise<Settled[]> {
@@ -247,26 +245,19 @@ function fenceOf(lease: Fence): Fence {
   return { id: checkText("id", id), worker: checkText("worker", worker), epoch };
 }
 
-// Tells somebody when a queue has pending jobs.
-
-/** The parts of the store that are used here. */
-interface SubscriptionStores {
-  readonly db: Database;
-  readonly jobs: JobsStore;
-}
-
 interface SubscriptionOptions {
   readonly queue: string;
   readonly hear: (queue: string) => void | Promise<void>;
   readonly pollMs: number;
 }
 
+/** Calls back when a queue has pending jobs. */
 export class Subscription {
   readonly #loop: Loop;
   readonly #unwatch: () => void;
 
   constructor(
-    parts: { store: SubscriptionStores; runtime: Runtime; logger: Logger },
+    parts: { store: { db: Database; jobs: JobsStore }; runtime: Runtime; logger: Logger },
     { queue, hear, pollMs }: SubscriptionOptions,
   ) {
     const { store, runtime, logger } = parts;

@@ -71,8 +71,8 @@ export const waitChecks: readonly Check[] = [
       }),
     ),
     fix: deleting<WaitRow>({
-      find: (_engine, limit) => orphaned(limit),
-      remove: (_engine, { id, name, key }) => sql`
+      find: (limit) => orphaned(limit),
+      remove: ({ id, name, key }) => sql`
         delete from holdfast.wait
          where job_id = ${id} and name = ${name} and event_key = ${key}
            and ${DOES_NOT_WAIT}`,

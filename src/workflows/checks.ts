@@ -130,8 +130,8 @@ export const itemChecks: readonly Check[] = [
       }),
     ),
     fix: deleting<DueRow>({
-      find: (_engine, limit) => dueOfNobody(limit),
-      remove: (_engine, { id, reason }) => sql`
+      find: (limit) => dueOfNobody(limit),
+      remove: ({ id, reason }) => sql`
         delete from holdfast.item_due
          where item_id = ${id} and reason = ${reason}
            and ${IS_PAST}`,
@@ -173,8 +173,8 @@ export const itemChecks: readonly Check[] = [
       }),
     ),
     fix: deleting<{ id: string; job: string }>({
-      find: (_engine, limit) => jobsOfNobody(limit),
-      remove: (_engine, { job }) =>
+      find: (limit) => jobsOfNobody(limit),
+      remove: ({ job }) =>
         sql`delete from holdfast.item_job where job_id = ${job} and ${HAS_NO_ITEM}`,
       subject: ({ id }) => item(id),
     }),

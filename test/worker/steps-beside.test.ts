@@ -45,7 +45,7 @@ suite("steps side by side", () => {
     await kit.drain([task], all);
     assert.match(
       (await job.get()).lastError?.message ?? "",
-      /a name of its own, such as 'charge 42'/,
+      /a different name, such as 'charge 42'/,
     );
     assert.deepEqual(charged, ["b"]);
   });

@@ -13,12 +13,17 @@ import {
 import { BadUsageError } from "../terminal/failure.ts";
 import { counted, span } from "../terminal/format.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { printable } from "../terminal/table.ts";
+import { printable, table } from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { limitCommand } from "./limit-command.ts";
+import { slotsText, WorkerTypeNotFoundError } from "./errors.ts";
 import type { WorkersStore } from "./store.ts";
 import { portrait, portraitOfUnregistered, workerTable } from "./table.ts";
-import type { UnregisteredWorker } from "./worker-record.ts";
+import {
+  type ChangedLimit,
+  SLOTS_MAX,
+  type UnregisteredWorker,
+  type WorkerType,
+} from "./worker-record.ts";
 import type { Drifts, Workers, WorkerTarget } from "./workers.ts";
 
 interface App {
@@ -35,7 +40,7 @@ interface ListOptions extends DatabaseOptions {
   readonly limit: number;
 }
 
-interface TellOptions extends DatabaseOptions, ReasonOptions {
+interface OrderOptions extends DatabaseOptions, ReasonOptions {
   readonly type?: string;
   readonly all?: boolean;
 }
@@ -87,7 +92,7 @@ function orderCommand(kit: Kit, order: keyof typeof ORDERS): Command {
     .option("--type <name>", "all workers of this type")
     .option("--all", "all workers")
     .addOption(reasonOption())
-    .action((id: string | undefined, options: TellOptions) => tell(kit, order, id, options));
+    .action((id: string | undefined, options: OrderOptions) => giveOrder(kit, order, id, options));
 }
 
 async function list({ terminal, open }: Kit, { url, ...filter }: ListOptions): Promise<void> {
@@ -157,44 +162,25 @@ async function show({ terminal, open }: Kit, id: string, { url }: DatabaseOption
 
 async function showUnregistered(terminal: Terminal, holdfast: App, id: string): Promise<void> {
   const unregistered = (await holdfast.workers.unregistered()).find((each) => each.id === id);
-  if (unregistered === undefined)
-    throw new WorkerNotFoundError(`Worker ${id} not found. List workers with 'holdfast workers'.`);
+  if (unregistered === undefined) throw notFound(id);
   if (terminal.json) terminal.printJson({ unregistered });
   else terminal.print(...portraitOfUnregistered(unregistered, terminal));
 }
 
-async function tell(
+async function giveOrder(
   { terminal, open }: Kit,
   order: keyof typeof ORDERS,
   id: string | undefined,
-  { url, type, all = false, ...reason }: TellOptions,
+  { url, type, all = false, ...reason }: OrderOptions,
 ): Promise<void> {
   const named = targetOf(order, { id, type, all });
   await using holdfast = await open(url);
   const target =
     named === "all" || "type" in named ? named : { id: await workerId(holdfast, named.id) };
-  const told = await give(holdfast, { order, target, reason });
-  if (told.length === 0) throw new WorkerNotFoundError(await whyNobody(holdfast, target));
-  if (terminal.json) terminal.printJson({ order, workers: told });
-  else terminal.print(...told.map((worker) => `${worker} ${ORDERS[order][1]}`));
-}
-
-function give(
-  { workers }: App,
-  told: { order: keyof typeof ORDERS; target: WorkerTarget; reason: ReasonOptions },
-): Promise<string[]> {
-  const { order, target, reason } = told;
-  const options = { actor: actorName(), ...reason };
-  switch (order) {
-    case "stop":
-      return workers.stop(target, options);
-    case "drain":
-      return workers.drain(target, options);
-    case "pause":
-      return workers.pause(target, options);
-    case "resume":
-      return workers.resume(target, options);
-  }
+  const ids = await holdfast.workers[order](target, { actor: actorName(), ...reason });
+  if (ids.length === 0) throw new WorkerNotFoundError(await whyNone(holdfast, target));
+  if (terminal.json) terminal.printJson({ order, workers: ids });
+  else terminal.print(...ids.map((worker) => `${worker} ${ORDERS[order][1]}`));
 }
 
 function targetOf(
@@ -212,16 +198,16 @@ function targetOf(
 }
 
 /** An unregistered worker cannot be controlled. */
-async function whyNobody(holdfast: App, target: WorkerTarget): Promise<string> {
-  if (target === "all" || "type" in target) return nobody(target);
+async function whyNone(holdfast: App, target: WorkerTarget): Promise<string> {
+  if (target === "all" || "type" in target) return noWorker(target);
   const others = await holdfast.workers.unregistered();
   const other = others.find(({ id }) => id === target.id);
-  if (other === undefined) return nobody(target);
+  if (other === undefined) return noWorker(target);
   const where = other.hostname === null ? "" : ` (process ${other.pid} on ${other.hostname})`;
   return `${other.id} is not registered and cannot be controlled. Stop its process${where} instead.`;
 }
 
-function nobody(target: WorkerTarget): string {
+function noWorker(target: WorkerTarget): string {
   if (target === "all") return "No worker is running.";
   return "id" in target
     ? `Worker ${target.id} does not exist or has stopped. List workers with 'holdfast workers'.`
@@ -244,13 +230,93 @@ async function workerId({ store }: App, typed: string): Promise<string> {
         ...others.map(({ id, kind }) => ({ id, about: kind })),
       ];
     },
-    notFound: (id) =>
-      new WorkerNotFoundError(`Worker ${id} not found. List workers with 'holdfast workers'.`),
+    notFound,
   });
 }
 
 class WorkerNotFoundError extends HoldfastError {
-  constructor(words: string) {
-    super("WORKER_NOT_FOUND", words);
+  constructor(message: string) {
+    super("WORKER_NOT_FOUND", message);
   }
+}
+
+function notFound(id: string): WorkerNotFoundError {
+  return new WorkerNotFoundError(`Worker ${id} not found. List workers with 'holdfast workers'.`);
+}
+
+type LimitOptions = DatabaseOptions & ReasonOptions;
+
+const NONE = "none";
+
+function limitCommand(kit: Kit): Command {
+  return new Command("limit")
+    .description("show or change the maximum number of active workers of a type")
+    .argument("[type]", "the worker type: the name that its workers share")
+    .argument(
+      "[slots]",
+      `the new limit, 1 to ${SLOTS_MAX} or '${NONE}'; if omitted, show the limit`,
+    )
+    .addOption(urlOption())
+    .addOption(reasonOption())
+    .action((type: string | undefined, slots: string | undefined, options: LimitOptions) =>
+      slots === undefined
+        ? showLimit(kit, type, options)
+        : changeLimit(kit, { type: type as string, slots: slotsOf(slots), options }),
+    );
+}
+
+function slotsOf(text: string): number | null {
+  if (text === NONE) return null;
+  const slots = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (slots >= 1 && slots <= SLOTS_MAX) return slots;
+  throw new BadUsageError(
+    `The limit must be a whole number from 1 to ${SLOTS_MAX}, or '${NONE}', not '${text}'.`,
+  );
+}
+
+async function showLimit(
+  { terminal, open }: Kit,
+  type: string | undefined,
+  { url }: LimitOptions,
+): Promise<void> {
+  await using holdfast = await open(url);
+  const types = (await holdfast.workers.types()).filter(
+    (each) => type === undefined || each.type === type,
+  );
+  if (type !== undefined && types.length === 0) throw new WorkerTypeNotFoundError({ type });
+  if (terminal.json) terminal.printJson({ types });
+  else
+    terminal.print(
+      ...(types.length === 0 ? ["No worker has registered yet."] : typeTable(types, terminal)),
+    );
+}
+
+function typeTable(types: readonly WorkerType[], { columns, colors }: Terminal): string[] {
+  return table({
+    columns: [
+      { title: "TYPE", flexible: true },
+      { title: "LIMIT", align: "right" },
+      { title: "ACTIVE", align: "right" },
+    ],
+    rows: types.map(({ type, slots, active }) => [type, String(slots ?? NONE), String(active)]),
+    width: columns,
+    paintTitle: colors.bold,
+  });
+}
+
+async function changeLimit(
+  { terminal, open }: Kit,
+  limit: { type: string; slots: number | null; options: LimitOptions },
+): Promise<void> {
+  const { type, slots, options } = limit;
+  const { url, ...reason } = options;
+  await using holdfast = await open(url);
+  const changed = await holdfast.workers.setLimit(type, slots, { actor: actorName(), ...reason });
+  if (terminal.json) terminal.printJson(changed);
+  else terminal.print(sentenceOf(changed));
+}
+
+function sentenceOf({ type, from, to }: ChangedLimit): string {
+  if (from === to) return `The limit of '${type}' is already ${slotsText(to)}.`;
+  return `The limit of '${type}' is now ${slotsText(to)}; it was ${slotsText(from)}.`;
 }

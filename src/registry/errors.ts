@@ -1,4 +1,4 @@
-/** What can be wrong with the limit of a type of workers. */
+/** Errors about the limits of worker types. */
 import { HoldfastError } from "../core/errors.ts";
 
 /** A worker declares another limit than the database holds for its type. */
@@ -27,7 +27,7 @@ export class WorkerLimitMismatchError extends HoldfastError {
 export class WorkerLimitInUseError extends HoldfastError {
   readonly workerType: string;
   readonly slots: number | null;
-  /** The workers that have to stop first; of many, some. */
+  /** The workers that have to stop first; if many, some of them. */
   readonly workers: readonly string[];
 
   constructor(facts: { type: string; slots: number | null; workers: readonly string[] }) {
@@ -50,7 +50,7 @@ export class WorkerTypeNotFoundError extends HoldfastError {
   constructor(facts: { type: string }) {
     super(
       "WORKER_TYPE_NOT_FOUND",
-      `There is no type of worker '${facts.type}'. The first worker of a type declares its limit. See: holdfast workers limit`,
+      `Unknown worker type '${facts.type}'. The first worker of a type declares its limit. See: holdfast workers limit`,
     );
     this.workerType = facts.type;
   }

@@ -1,3 +1,4 @@
+/** The heartbeat of a worker. The lease renewer's thread loads this file and not the whole registry. */
 import type { Engine } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type { HeartbeatWrite, WorkerVitals } from "./worker-record.ts";
@@ -13,7 +14,7 @@ export async function beat(
     table: sql`holdfast.worker`,
     set: sql`
       gap_ms_max = case when ${now} - heartbeat_at > gap_ms_max then ${now} - heartbeat_at else gap_ms_max end,
-      heartbeat_at = ${now}, heartbeats = heartbeats + 1, ${figures(vitals)}`,
+      heartbeat_at = ${now}, heartbeats = heartbeats + 1, ${vitalsColumns(vitals)}`,
     where: sql`id = ${id} and status <> 'stopped'`,
     returning: sql`
       desired_state as "desiredState",
@@ -25,7 +26,7 @@ export async function beat(
   return row === undefined ? null : { ...row, pending: row.pending === 1 };
 }
 
-export function figures(vitals: WorkerVitals): Sql {
+export function vitalsColumns(vitals: WorkerVitals): Sql {
   return sql`
       claimed = ${vitals.claimed}, done = ${vitals.done}, failed = ${vitals.failed},
       retried = ${vitals.retried}, leases_lost = ${vitals.leasesLost}, running = ${vitals.running},

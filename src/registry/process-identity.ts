@@ -1,12 +1,12 @@
 /**
- * By what a process can be told from another that has its number today, as far as the host tells: on Linux, by the boot, by
- * the namespace that the number is from, and by the moment the process started.
+ * Distinguishes a process from a later one with the same process id. On Linux, by the boot, the namespace of process ids,
+ * and the start time of the process.
  */
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import type { ProcessTrace } from "./worker-record.ts";
 
-/** In /proc/<pid>/stat, counted after the name, which may contain anything. */
+/** The index in /proc/<pid>/stat, after the name, which may contain any character. */
 const START_TIME = 19;
 
 let own: ProcessTrace | null = null;
@@ -21,7 +21,7 @@ export function ownTrace(): ProcessTrace {
   return own;
 }
 
-/** True only when it is certain: the process ran on this very host, and is not there any more. */
+/** True only when it is certain: the process ran on this host and no longer exists. */
 export function isGone({ hostBoot: boot, pid, processStart }: ProcessTrace): boolean {
   const here = ownTrace();
   if (boot === null || processStart === null || boot !== here.hostBoot) return false;
@@ -30,7 +30,7 @@ export function isGone({ hostBoot: boot, pid, processStart }: ProcessTrace): boo
   return start !== null && start !== processStart;
 }
 
-/** Signal 0 only asks. One that we may not signal is there. */
+/** Signal 0 only tests. A process that we may not signal exists. */
 function hasProcess(pid: number): boolean {
   try {
     return process.kill(pid, 0);
@@ -48,12 +48,12 @@ function hostBoot(): string | null {
   }
 }
 
-/** When a process started, in ticks since the boot; null: the host does not tell. */
+/** When a process started, in ticks since the boot; null: unknown. */
 function startOf(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    // A zombie runs no more; its parent has not asked for it yet.
+    // A zombie has ended; its parent has not collected it yet.
     return fields[0] === "Z" ? "ended" : (fields[START_TIME] ?? null);
   } catch {
     return null;

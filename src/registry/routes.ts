@@ -3,11 +3,106 @@ import { z } from "zod";
 import { notFound } from "../http/problem.ts";
 import { auditedBy, route, type Route } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
-import * as w from "./schemas.ts";
 import { SLOTS_MAX, type WorkerRecord } from "./worker-record.ts";
 import type { Workers, WorkersFilter } from "./workers.ts";
 
 const TAG = "workers";
+
+const workerTypeSchema = z
+  .object({
+    type: z.string(),
+    slots: z
+      .int()
+      .nullable()
+      .meta({ description: "Maximum number of active workers; null: unlimited." }),
+    active: s.count,
+  })
+  .meta({ id: "WorkerType" });
+
+const workerSchema = z
+  .object({
+    id: z.string(),
+    type: z.string(),
+    slot: z.int().nullable(),
+    instance: s.count,
+    status: z.enum(["starting", "running", "stopping", "stopped"]),
+    reason: z.string().nullable(),
+    desiredState: z.enum(["run", "pause", "drain", "stop"]),
+    version: z.string(),
+    nodeVersion: z.string(),
+    platform: z.string(),
+    arch: z.string(),
+    hostname: z.string(),
+    pid: z.int(),
+    queues: z.array(z.string()),
+    tasks: z.array(z.string()),
+    concurrency: s.count,
+    startedAt: s.instant,
+    heartbeatAt: s.instant,
+    silentMs: z.number(),
+    staleMs: z.number(),
+    hungMs: z.number(),
+    liveness: z.enum(["alive", "stale", "hung", "stopped"]).meta({
+      description:
+        "Based on the last heartbeat and the database's clock. Stale and hung workers s.count as dead.",
+    }),
+    leases: s.count.meta({ description: "Jobs it holds now." }),
+    stoppedAt: s.instant.nullable(),
+    heartbeats: s.count,
+    gapMsMax: z.number(),
+    claimed: s.count,
+    done: s.count,
+    failed: s.count,
+    retried: s.count,
+    leasesLost: s.count,
+    running: s.count.meta({ description: "Jobs that were running at its last heartbeat." }),
+    loopDelayMs: z.number(),
+    memoryBytes: z.number(),
+  })
+  .meta({ id: "Worker", description: "A process that runs jobs." });
+
+const unregisteredSchema = z
+  .object({
+    id: z.string(),
+    kind: z.enum(["standby", "leases"]).meta({
+      description:
+        "A standby worker, or a program that claims jobs over HTTP or with the lease commands.",
+    }),
+    type: z.string().nullable(),
+    hostname: z.string().nullable(),
+    pid: z.int().nullable(),
+    version: z.string().nullable(),
+    queues: z.array(z.string()),
+    tasks: z.array(z.string()).nullable().meta({ description: "Null: any task." }),
+    startedAt: s.instant,
+    heartbeatAt: s.instant,
+    silentMs: z.number(),
+    leases: s.count.meta({ description: "Jobs it holds now." }),
+  })
+  .meta({ id: "UnregisteredWorker", description: "A worker without a row in the registry." });
+
+const driftSchema = z
+  .object({
+    workers: z
+      .array(z.object({ type: z.string(), versions: z.array(z.string()) }))
+      .meta({ description: "Worker types with running workers of different builds." }),
+    enqueuers: z
+      .array(
+        z.object({
+          version: z.string(),
+          firstAt: s.instant,
+          lastAt: s.instant,
+          silentMs: z
+            .number()
+            .meta({ description: "Time since it last enqueued a job; updated once a minute." }),
+        }),
+      )
+      .meta({
+        description:
+          "Builds that enqueued jobs within the last five minutes but have no running worker.",
+      }),
+  })
+  .meta({ id: "Drift" });
 
 const DESIRED_STATES = { pause: "pause", resume: "run", drain: "drain", stop: "stop" } as const;
 
@@ -45,7 +140,10 @@ function readRoutes(workers: Workers): Route[] {
       answers: {
         200: {
           description: "The registered workers, and those without a registration.",
-          schema: z.object({ workers: z.array(w.worker), unregistered: z.array(w.unregistered) }),
+          schema: z.object({
+            workers: z.array(workerSchema),
+            unregistered: z.array(unregisteredSchema),
+          }),
         },
       },
       run: async ({ query }) => {
@@ -69,8 +167,8 @@ function readRoutes(workers: Workers): Route[] {
         200: {
           description: "The worker, registered or unregistered.",
           schema: z.union([
-            z.object({ worker: w.worker }),
-            z.object({ unregistered: w.unregistered }),
+            z.object({ worker: workerSchema }),
+            z.object({ unregistered: unregisteredSchema }),
           ]),
         },
       },
@@ -94,7 +192,7 @@ function driftRoute(workers: Workers): Route {
     tag: TAG,
     summary: "Build differences among workers, and between enqueuing processes and workers",
     access: "viewer",
-    answers: { 200: { description: "Empty lists if there are none.", schema: w.drift } },
+    answers: { 200: { description: "Empty lists if there are none.", schema: driftSchema } },
     run: async () => ({ status: 200, json: await workers.drift() }),
   });
 }
@@ -153,7 +251,7 @@ function typeRoutes(workers: Workers): Route[] {
       answers: {
         200: {
           description: "The types, ordered by name.",
-          schema: z.object({ types: z.array(w.workerType) }),
+          schema: z.object({ types: z.array(workerTypeSchema) }),
         },
       },
       run: async () => ({ status: 200, json: { types: await workers.types() } }),

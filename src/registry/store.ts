@@ -1,18 +1,17 @@
 /**
  * The registry of workers: one row for each, from its start until a while after its end.
  *
- * The databases themselves refuse a second active row for a slot, and a change of status that a worker's life does not
- * have. What is written here only finds a free slot, and closes the rows of those who gave no sign of life.
+ * The databases themselves refuse a second active row for a slot and an invalid change of status. The code here finds a free
+ * slot, and closes the rows of workers without a heartbeat.
  */
 import { subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
-import { StoreBusyError, WorkerRefusedError } from "../core/errors.ts";
+import { StoreBusyError, StoreRefusedError, WorkerRefusedError } from "../core/errors.ts";
 import type { Database } from "../database/database.ts";
 import { asRow, type Engine, readNow, type Row, type Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import type { Unclaimable } from "../jobs/store.ts";
-import { enqueuers, noteEnqueuer, pruneEnqueuers } from "./builds.ts";
-import { beat, figures } from "./heartbeat.ts";
+import { beat, vitalsColumns } from "./heartbeat.ts";
 import { outsideQueues, unclaimable } from "./unclaimable.ts";
 import * as unregistered from "./unregistered.ts";
 import {
@@ -35,16 +34,20 @@ import {
   type WorkerMove,
   workerMoves,
   type WorkerRecord,
-  type WorkerState,
   workerStates,
   type WorkerType,
   type WorkerVitals,
 } from "./worker-record.ts";
 import * as types from "./worker-types.ts";
-import { countStart, declareType } from "./worker-types.ts";
 
-/** Said twice: some databases find the index by the one, others by the other. */
+/** The redundant condition is for the planner: some databases match the index by the first, others by the second. */
 const ALIVE = sql`status in ('starting', 'running', 'stopping') and status <> 'stopped'`;
+
+/** The audit names at most this many workers of one command. */
+const NOTED_MAX = 500;
+
+/** More builds than this are not listed. */
+const BUILDS_MAX = 100;
 
 const columns = (engine: Engine): Sql => sql`
        id, type, slot, instance, status, reason, desired_state as "desiredState", hostname, pid, host_boot as "hostBoot",
@@ -68,61 +71,239 @@ const listed = (engine: Engine): Sql => sql`
       left join (select locked_by, count(*) as leases from holdfast.lease group by locked_by) held
         on held.locked_by = id`;
 
-/**
- * One transaction: whoever is silent is closed, a free slot is looked for, the row is inserted. The type's row is locked
- * first, so those who start at once go one after the other.
- */
-async function register(engine: Engine, worker: NewWorker): Promise<Registered> {
-  const startedAt = engine.runtime.monotonic();
-  const registered = await registerOnce(engine, worker, startedAt);
-  if (registered !== null) return registered;
-  await declareType(engine, worker);
-  return (await registerOnce(engine, worker, startedAt)) as Registered;
-}
+/** The public methods of the class, for other implementations. */
+export type WorkersStore = Pick<SqlWorkers, keyof SqlWorkers>;
 
-/** Null: nobody has declared the type yet. */
-function registerOnce(
-  engine: Engine,
-  worker: NewWorker,
-  startedAt: number,
-): Promise<Registered | null> {
-  const { type, slots, silence, patience } = worker;
-  return engine.transaction(async (tx) => {
-    const instance = await countStart(tx, worker);
-    if (instance === null) return null;
-    const { others, closed } = await closeSilent(engine, tx, {
-      rows: await aliveOf(engine, tx, type),
-      silence,
+export class SqlWorkers {
+  readonly #db: Database;
+  readonly #engine: Engine;
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#engine = db.engine;
+  }
+
+  /**
+   * Inserts a worker as `starting` and closes dead workers of its type, in one transaction. It locks the type's row first, so
+   * workers that start at once register one after the other. Throws WorkerRefusedError when all slots of its type are taken,
+   * and WorkerLimitMismatchError when its type has another limit.
+   */
+  async register(worker: NewWorker): Promise<Registered> {
+    const startedAt = this.#engine.runtime.monotonic();
+    const registered = await this.#registerOnce(worker, startedAt);
+    if (registered !== null) return registered;
+    await types.declareType(this.#engine, worker);
+    return (await this.#registerOnce(worker, startedAt)) as Registered;
+  }
+
+  /** Null: the type is not declared yet. */
+  #registerOnce(worker: NewWorker, startedAt: number): Promise<Registered | null> {
+    const engine = this.#engine;
+    const { type, slots, silence, patience } = worker;
+    return engine.transaction(async (tx) => {
+      const instance = await types.countStart(tx, worker);
+      if (instance === null) return null;
+      const alive = await tx.all<WorkerRow>(sql`
+        select ${columns(engine)}
+          from holdfast.worker
+         where type = ${type}
+           and ${ALIVE}
+         order by id`);
+      const { others, closed } = await closeSilent(engine, tx, { rows: alive, silence });
+      const slot = slots === null ? null : freeSlot(type, slots, others);
+      const now = await readNow(engine, tx);
+      const times = { started_at: now, heartbeat_at: now };
+      await tx.insert("worker", [asRow({ ...rowOf(worker), slot, instance, ...times })]);
+      const waitedMs = engine.runtime.monotonic() - startedAt;
+      if (waitedMs > patience.allMs) throw new StoreBusyError({ store: engine.name, waitedMs });
+      return { slot, instance, closed };
+    }, patience);
+  }
+
+  /** Writes a heartbeat of a worker on these queues, and returns what it should know. Null: its row is closed or deleted. */
+  beat(
+    id: string,
+    vitals: WorkerVitals,
+    queues: readonly string[],
+  ): Promise<HeartbeatWrite | null> {
+    return beat(this.#engine, id, { vitals, queues });
+  }
+
+  /** Reads the desired state of a worker without a heartbeat. Null: its row is closed or deleted. */
+  async desiredStateOf(id: string): Promise<DesiredState | null> {
+    const [row] = await this.#engine.all<{ desiredState: DesiredState }>(
+      sql`select desired_state as "desiredState" from holdfast.worker where id = ${id} and status <> 'stopped'`,
+    );
+    return row?.desiredState ?? null;
+  }
+
+  /** False: the row is closed or deleted. A stopping worker has released its slot. */
+  async move(id: string, { state, reason, vitals }: WorkerMove): Promise<boolean> {
+    const engine = this.#engine;
+    const from = workerStates.filter((other) => workerMoves[other].includes(state));
+    const moved = await engine.transaction((tx) =>
+      tx.run(sql`
+        update holdfast.worker
+           set status = ${state}, reason = ${reason},
+               stopped_at = ${state === "stopped" ? engine.now() : sql`null`}
+               ${vitals === undefined ? nothing : sql`, ${vitalsColumns(vitals)}`}
+         where id = ${id}
+           and ${engine.among(sql`status`, from)}`),
+    );
+    // A slot is free.
+    if (moved > 0 && state !== "running") this.#db.announce({ kind: "workers" });
+    return moved > 0;
+  }
+
+  /** Closes the rows of dead workers of any type. */
+  async closeDead(silence: Silence): Promise<ClosedWorker[]> {
+    const engine = this.#engine;
+    const { closed } = await engine.transaction(async (tx) => {
+      const rows = await tx.all<WorkerRow>(sql`
+        select ${columns(engine)}
+          from holdfast.worker
+         where ${ALIVE}
+         order by id`);
+      return closeSilent(engine, tx, { rows, silence });
     });
-    const slot = slots === null ? null : freeSlot(type, slots, others);
-    const now = await readNow(engine, tx);
-    const times = { started_at: now, heartbeat_at: now };
-    await tx.insert("worker", [asRow({ ...rowOf(worker), slot, instance, ...times })]);
-    const waitedMs = engine.runtime.monotonic() - startedAt;
-    if (waitedMs > patience.allMs) throw new StoreBusyError({ store: engine.name, waitedMs });
-    return { slot, instance, closed };
-  }, patience);
-}
+    if (closed.length > 0) this.#db.announce({ kind: "workers" });
+    return closed;
+  }
 
-function aliveOf(engine: Engine, tx: Transaction, type: string): Promise<WorkerRow[]> {
-  return tx.all<WorkerRow>(sql`
-    select ${columns(engine)}
-      from holdfast.worker
-     where type = ${type}
-       and ${ALIVE}
-     order by id`);
+  /** Sets the desired state of workers. Returns the ids of the live ones. */
+  async command(command: Command): Promise<string[]> {
+    const ids = await actOrLookUp(
+      this.#db,
+      command,
+      () => sendCommand(this.#engine, command),
+      async ({ detail }) => JSON.parse(detail ?? "[]") as string[],
+    );
+    if (ids.length > 0) this.#db.announce({ kind: "workers" });
+    return ids;
+  }
+
+  /** The declared types with their limits. */
+  types(): Promise<WorkerType[]> {
+    return types.workerTypes(this.#engine);
+  }
+
+  /** Changes how many workers of a type may be active at once. */
+  async changeLimit(change: LimitChange): Promise<ChangedLimit> {
+    const changed = await actOrLookUp(
+      this.#db,
+      change,
+      () => types.changeLimit(this.#engine, change),
+      async ({ detail }) => ({
+        type: change.type,
+        ...(JSON.parse(detail ?? "{}") as Pick<ChangedLimit, "from" | "to">),
+      }),
+    );
+    // A standby may have a slot now.
+    if (changed.from !== changed.to) this.#db.announce({ kind: "workers" });
+    return changed;
+  }
+
+  /** Most recently started first. */
+  async list({ type, alive, prefix, limit }: WorkerFilter): Promise<WorkerRecord[]> {
+    // A week of workers is few rows, so a search by prefix needs no index.
+    const rows = await this.#engine.all<ListedRow>(sql`
+      ${listed(this.#engine)}
+       where ${alive === true ? ALIVE : sql`id > ''`}
+             ${type === undefined ? nothing : sql`and type = ${type}`}
+             ${prefix === undefined ? nothing : sql`and substr(id, 1, length(${prefix})) = ${prefix}`}
+       order by started_at desc, id desc
+       limit ${limit}`);
+    return rows.map(recordOf);
+  }
+
+  async find(id: string): Promise<WorkerRecord | null> {
+    const [row] = await this.#engine.all<ListedRow>(sql`${listed(this.#engine)} where id = ${id}`);
+    return row === undefined ? null : recordOf(row);
+  }
+
+  /** Records a standby, or a program that acquires leases, so that operators see it. Call it every 20 s. */
+  noteUnregistered(worker: NewUnregistered): Promise<void> {
+    return unregistered.noteUnregistered(this.#engine, worker);
+  }
+
+  async forgetUnregistered(id: string): Promise<void> {
+    await this.#engine.transaction((tx) =>
+      tx.run(sql`delete from holdfast.unregistered_worker where id = ${id}`),
+    );
+  }
+
+  /** Workers recorded within the last minute, and lease owners that are not in the registry. */
+  unregistered(): Promise<UnregisteredWorker[]> {
+    return unregistered.unregistered(this.#engine);
+  }
+
+  /** The queues that unregistered workers serve, over HTTP or with the lease methods. */
+  async outsideQueues(): Promise<string[]> {
+    return [...(await outsideQueues(this.#engine))];
+  }
+
+  /** Pending jobs that no live worker can run, by queue and task, longest wait first; of one queue, if named. */
+  unclaimable({ queue }: { readonly queue?: string } = {}): Promise<Unclaimable[]> {
+    return unclaimable(this.#engine, queue);
+  }
+
+  /** Deletes the rows of workers that stopped, and of builds that last enqueued, longer ago than this. Returns how many. */
+  async prune(forMs: number): Promise<number> {
+    const engine = this.#engine;
+    const workers = await engine.transaction((tx) =>
+      tx.run(sql`
+        delete from holdfast.worker
+         where status = 'stopped'
+           and stopped_at < ${engine.now()} - ${forMs}`),
+    );
+    const builds = await engine.transaction((tx) =>
+      tx.run(sql`delete from holdfast.enqueuer where last_at < ${engine.now()} - ${forMs}`),
+    );
+    return workers + builds;
+  }
+
+  /**
+   * Records that a build of the application enqueues jobs. One row for each build shows that no worker runs a build, and costs
+   * an enqueuing process one statement a minute.
+   */
+  async noteEnqueuer(version: string): Promise<void> {
+    const engine = this.#engine;
+    const known = await engine.transaction((tx) =>
+      tx.run(
+        sql`update holdfast.enqueuer set last_at = ${engine.now()} where version = ${version}`,
+      ),
+    );
+    if (known > 0) return;
+    try {
+      await engine.transaction((tx) =>
+        tx.run(sql`
+          insert into holdfast.enqueuer (version, first_at, last_at)
+          values (${version}, ${engine.now()}, ${engine.now()})`),
+      );
+    } catch (error) {
+      // Another process inserted it first.
+      if (!(error instanceof StoreRefusedError)) throw error;
+    }
+  }
+
+  /** The builds that enqueued jobs within this time, most recent first. */
+  enqueuers(withinMs: number): Promise<EnqueuerRecord[]> {
+    const now = this.#engine.now();
+    return this.#engine.all<EnqueuerRecord>(sql`
+      select version, first_at as "firstAt", last_at as "lastAt", ${now} - last_at as "silentMs"
+        from holdfast.enqueuer
+       where last_at >= ${now} - ${withinMs}
+       order by last_at desc, version
+       limit ${BUILDS_MAX}`);
+  }
 }
 
 function freeSlot(type: string, slots: number, others: readonly WorkerRow[]): number {
-  const active = others.filter(isActive);
+  const active = others.filter(({ status }) => activeStates.some((state) => state === status));
   const taken = new Set(active.map(({ slot }) => slot));
   for (let slot = 1; slot <= slots; slot += 1) if (!taken.has(slot)) return slot;
   const { id, hostname, pid } = active[0] as WorkerRow;
   throw new WorkerRefusedError({ type, slots, active: id, hostname, pid });
-}
-
-function isActive({ status }: { status: WorkerState }): boolean {
-  return activeStates.some((state) => state === status);
 }
 
 function rowOf(worker: NewWorker): Row {
@@ -147,7 +328,7 @@ function rowOf(worker: NewWorker): Row {
   };
 }
 
-/** Closes those of the rows whose workers are dead. */
+/** Closes the rows of dead workers among these. */
 async function closeSilent(
   engine: Engine,
   tx: Transaction,
@@ -163,7 +344,7 @@ async function closeSilent(
   return { others, closed };
 }
 
-/** How a worker ended that cannot say so any more; null: it is alive, as far as anybody knows. */
+/** How a worker ended that did not record its end; null: it is alive, as far as its heartbeats show. */
 export function endingOf(
   { id, status, silentMs }: Pick<WorkerRow, "id" | "status" | "silentMs">,
   { staleMs, hungMs, gone }: Silence,
@@ -173,7 +354,7 @@ export function endingOf(
   return silentMs > staleMs ? "stale" : null;
 }
 
-/** Only if it still is as we saw it: it may have given a sign of life, or have stopped by itself. */
+/** Only if the row is unchanged: the worker may have sent a heartbeat or stopped. */
 async function close(
   engine: Engine,
   tx: Transaction,
@@ -188,46 +369,6 @@ async function close(
   return closed > 0;
 }
 
-function closeDead(engine: Engine, silence: Silence): Promise<ClosedWorker[]> {
-  return engine.transaction(async (tx) => {
-    const rows = await tx.all<WorkerRow>(sql`
-      select ${columns(engine)}
-        from holdfast.worker
-       where ${ALIVE}
-       order by id`);
-    return (await closeSilent(engine, tx, { rows, silence })).closed;
-  });
-}
-
-async function desiredStateOf(engine: Engine, id: string): Promise<DesiredState | null> {
-  const [row] = await engine.all<{ desiredState: DesiredState }>(
-    sql`select desired_state as "desiredState" from holdfast.worker where id = ${id} and status <> 'stopped'`,
-  );
-  return row?.desiredState ?? null;
-}
-
-async function moveWorker(
-  engine: Engine,
-  id: string,
-  { state, reason, vitals }: WorkerMove,
-): Promise<boolean> {
-  const from = workerStates.filter((other) => workerMoves[other].includes(state));
-  const moved = await engine.transaction((tx) =>
-    tx.run(sql`
-      update holdfast.worker
-         set status = ${state}, reason = ${reason},
-             stopped_at = ${state === "stopped" ? engine.now() : sql`null`}
-             ${vitals === undefined ? nothing : sql`, ${figures(vitals)}`}
-       where id = ${id}
-         and ${engine.among(sql`status`, from)}`),
-  );
-  return moved > 0;
-}
-
-/** Of more workers than these the audit does not say who they were. */
-const NOTED_MAX = 500;
-
-/** Sets the desired state of workers. Returns the ids of those it reaches; the audit names the actor. */
 function sendCommand(engine: Engine, order: Command): Promise<string[]> {
   const { desiredState, target } = order;
   return engine.transaction(async (tx) => {
@@ -260,217 +401,19 @@ function subjectOf(target: Command["target"]): string {
   return "type" in target ? subjects.type(target.type) : subjects.workers;
 }
 
-async function listWorkers(engine: Engine, filter: WorkerFilter): Promise<WorkerRecord[]> {
-  const { type, alive, prefix, limit } = filter;
-  const rows = await engine.all<ListedRow>(sql`
-    ${listed(engine)}
-     where ${alive === true ? ALIVE : sql`id > ''`}
-           ${type === undefined ? nothing : sql`and type = ${type}`}
-           ${prefix === undefined ? nothing : sql`and ${beginsWith(prefix)}`}
-     order by started_at desc, id desc
-     limit ${limit}`);
-  return rows.map(recordOf);
-}
-
-/** A week of workers is few rows, so no index is needed. */
-function beginsWith(prefix: string): Sql {
-  return sql`substr(id, 1, length(${prefix})) = ${prefix}`;
-}
-
-async function findWorker(engine: Engine, id: string): Promise<WorkerRecord | null> {
-  const [row] = await engine.all<ListedRow>(sql`${listed(engine)} where id = ${id}`);
-  return row === undefined ? null : recordOf(row);
-}
-
 function recordOf(row: ListedRow): WorkerRecord {
   const { queues, tasks } = row;
-  return { ...row, queues: namesIn(queues), tasks: namesIn(tasks), liveness: livenessOf(row) };
+  return {
+    ...row,
+    queues: unregistered.namesIn(queues),
+    tasks: unregistered.namesIn(tasks),
+    liveness: livenessOf(row),
+  };
 }
 
-/** By its own settings: others may have closed its row sooner, or may do so later. */
+/** By its own settings: other workers may use shorter or longer limits. */
 function livenessOf(row: WorkerRow): Liveness {
   if (row.status === "stopped") return "stopped";
   const { staleMs, hungMs } = row;
   return (endingOf(row, { staleMs, hungMs, gone: [] }) as "stale" | "hung" | null) ?? "alive";
-}
-
-function namesIn(text: string): string[] {
-  return JSON.parse(text) as string[];
-}
-
-/** Rows of workers that stopped longer ago than this are let go. */
-function pruneWorkers(engine: Engine, stoppedForMs: number): Promise<number> {
-  return engine.transaction((tx) =>
-    tx.run(sql`
-      delete from holdfast.worker
-       where status = 'stopped'
-         and stopped_at < ${engine.now()} - ${stoppedForMs}`),
-  );
-}
-
-// The verbs about workers.
-
-export interface WorkersStore {
-  /**
-   * Enters a worker as `starting`, in one transaction with closing those of its type that are dead. Throws WorkerRefusedError
-   * when all slots of its type are taken, and WorkerLimitMismatchError when its type has another limit.
-   */
-  register(worker: NewWorker): Promise<Registered>;
-
-  /**
-   * A sign of life of a worker on these queues, and what it should know. Null: its row was closed or is gone, so it is
-   * nobody.
-   */
-  beat(id: string, vitals: WorkerVitals, queues: readonly string[]): Promise<HeartbeatWrite | null>;
-
-  /** What is wanted of a worker, without a sign of life. Null: as above. */
-  desiredStateOf(id: string): Promise<DesiredState | null>;
-
-  /** False: the row was closed or is gone. A worker that is stopping has let go of its slot. */
-  move(id: string, to: WorkerMove): Promise<boolean>;
-
-  /** Closes the rows of workers that are dead, of any type. */
-  closeDead(silence: Silence): Promise<ClosedWorker[]>;
-
-  /** Says what workers shall do from now on. Returns the ids of those that are there to hear it. */
-  command(command: Command): Promise<string[]>;
-
-  /** The types that were declared, with their limits. */
-  types(): Promise<WorkerType[]>;
-  /** Changes how many workers of a type may be active at once. */
-  changeLimit(change: LimitChange): Promise<ChangedLimit>;
-
-  /** Workers, those that started last first. */
-  list(filter: WorkerFilter): Promise<WorkerRecord[]>;
-  find(id: string): Promise<WorkerRecord | null>;
-
-  /** Notes a standby, or a program that acquires leases, so that people can see it. It is to be called every 20 s. */
-  noteUnregistered(worker: NewUnregistered): Promise<void>;
-  forgetUnregistered(id: string): Promise<void>;
-  /** Those that were noted within the last minute, and owners of leases that no registry knows. */
-  unregistered(): Promise<UnregisteredWorker[]>;
-
-  /** The queues that somebody works on who is in no registry: over HTTP, or with the lease verbs. */
-  outsideQueues(): Promise<string[]>;
-
-  /** Pending jobs that no live worker can run, by queue and task, those that wait longest first; of one queue, if named. */
-  unclaimable(filter?: { readonly queue?: string }): Promise<Unclaimable[]>;
-
-  /** Deletes the rows of workers that stopped, and of builds that enqueued, longer ago than this. Returns how many. */
-  prune(forMs: number): Promise<number>;
-
-  /** Notes that a build of the application enqueues jobs. */
-  noteEnqueuer(version: string): Promise<void>;
-  /** The builds that enqueued jobs within this time, those that did so last first. */
-  enqueuers(withinMs: number): Promise<EnqueuerRecord[]>;
-}
-
-export class SqlWorkers implements WorkersStore {
-  readonly #db: Database;
-  readonly #engine: Engine;
-
-  constructor(db: Database) {
-    this.#db = db;
-    this.#engine = db.engine;
-  }
-
-  register(worker: NewWorker): Promise<Registered> {
-    return register(this.#engine, worker);
-  }
-
-  beat(
-    id: string,
-    vitals: WorkerVitals,
-    queues: readonly string[],
-  ): Promise<HeartbeatWrite | null> {
-    return beat(this.#engine, id, { vitals, queues });
-  }
-
-  noteUnregistered(worker: NewUnregistered): Promise<void> {
-    return unregistered.noteUnregistered(this.#engine, worker);
-  }
-
-  forgetUnregistered(id: string): Promise<void> {
-    return unregistered.forgetUnregistered(this.#engine, id);
-  }
-
-  unregistered(): Promise<UnregisteredWorker[]> {
-    return unregistered.unregistered(this.#engine);
-  }
-
-  async outsideQueues(): Promise<string[]> {
-    return [...(await outsideQueues(this.#engine))];
-  }
-
-  desiredStateOf(id: string): Promise<DesiredState | null> {
-    return desiredStateOf(this.#engine, id);
-  }
-
-  async move(id: string, to: WorkerMove): Promise<boolean> {
-    const moved = await moveWorker(this.#engine, id, to);
-    // A slot is free.
-    if (moved && to.state !== "running") this.#db.announce({ kind: "workers" });
-    return moved;
-  }
-
-  async closeDead(silence: Silence): Promise<ClosedWorker[]> {
-    const closed = await closeDead(this.#engine, silence);
-    if (closed.length > 0) this.#db.announce({ kind: "workers" });
-    return closed;
-  }
-
-  async command(command: Command): Promise<string[]> {
-    const told = await actOrLookUp(
-      this.#db,
-      command,
-      () => sendCommand(this.#engine, command),
-      async ({ detail }) => JSON.parse(detail ?? "[]") as string[],
-    );
-    if (told.length > 0) this.#db.announce({ kind: "workers" });
-    return told;
-  }
-
-  types(): Promise<WorkerType[]> {
-    return types.workerTypes(this.#engine);
-  }
-
-  async changeLimit(change: LimitChange): Promise<ChangedLimit> {
-    const changed = await actOrLookUp(
-      this.#db,
-      change,
-      () => types.changeLimit(this.#engine, change),
-      async ({ detail }) => ({
-        type: change.type,
-        ...(JSON.parse(detail ?? "{}") as Pick<ChangedLimit, "from" | "to">),
-      }),
-    );
-    // A standby may have a slot now.
-    if (changed.from !== changed.to) this.#db.announce({ kind: "workers" });
-    return changed;
-  }
-
-  list(filter: WorkerFilter): Promise<WorkerRecord[]> {
-    return listWorkers(this.#engine, filter);
-  }
-
-  find(id: string): Promise<WorkerRecord | null> {
-    return findWorker(this.#engine, id);
-  }
-
-  unclaimable({ queue }: { readonly queue?: string } = {}): Promise<Unclaimable[]> {
-    return unclaimable(this.#engine, queue);
-  }
-
-  async prune(forMs: number): Promise<number> {
-    const gone = await pruneWorkers(this.#engine, forMs);
-    return gone + (await pruneEnqueuers(this.#engine, forMs));
-  }
-
-  noteEnqueuer(version: string): Promise<void> {
-    return noteEnqueuer(this.#engine, version);
-  }
-
-  enqueuers(withinMs: number): Promise<EnqueuerRecord[]> {
-    return enqueuers(this.#engine, withinMs);
-  }
 }

@@ -1,26 +1,20 @@
 /**
- * Pending jobs that no live worker can run: nobody works on their queue, or nobody there knows their task.
+ * Pending jobs that no live worker can run: no worker serves their queue, or none there knows their task.
  *
- * They are looked for at the head of each queue. Whatever a worker can run is taken away from there, so what nobody can run
- * comes to stand there, however long the queue is.
+ * Only the head of each queue is searched. Workers take the jobs that they can run from there, so the others collect at the
+ * head, however long the queue is.
  */
 import { isReserved } from "../core/name.ts";
 import type { Engine } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type { Unclaimable } from "../jobs/store.ts";
-import { notedQueues } from "./unregistered.ts";
+import { namesIn, notedQueues } from "./unregistered.ts";
 import { activeStates } from "./worker-record.ts";
 
-/** How many jobs of a queue are looked at, in the order in which they are claimed. */
+/** How many jobs of a queue are read, in claim order. */
 const HEAD = 10_000;
 
-/** How many queues are looked at. */
 const QUEUES_MAX = 1_000;
-
-interface Crew {
-  queues: string;
-  tasks: string;
-}
 
 /** Of all queues, or of one. */
 export async function unclaimable(engine: Engine, only?: string): Promise<Unclaimable[]> {
@@ -28,27 +22,27 @@ export async function unclaimable(engine: Engine, only?: string): Promise<Unclai
   const outside = await outsideQueues(engine);
   const found: Unclaimable[] = [];
   for (const queue of only === undefined ? await pendingQueues(engine) : [only]) {
-    // Nobody can tell what those run who are in no registry.
+    // It is unknown which tasks unregistered workers run.
     if (outside.has(queue)) continue;
     found.push(...(await unclaimableIn(engine, queue, known.get(queue) ?? [])));
   }
   return found.toSorted((a, b) => b.waitedMs - a.waitedMs);
 }
 
-/** The tasks that somebody runs, by queue. */
+/** The tasks that active workers run, by queue. */
 async function knownTasks(engine: Engine): Promise<Map<string, string[]>> {
-  const crews = await engine.all<Crew>(sql`
+  const workers = await engine.all<{ queues: string; tasks: string }>(sql`
     select distinct queues, tasks from holdfast.worker where ${engine.among(sql`status`, activeStates)}`);
   const known = new Map<string, string[]>();
-  for (const { queues, tasks } of crews) {
-    for (const queue of JSON.parse(queues) as string[]) {
-      known.set(queue, [...(known.get(queue) ?? []), ...(JSON.parse(tasks) as string[])]);
+  for (const { queues, tasks } of workers) {
+    for (const queue of namesIn(queues)) {
+      known.set(queue, [...(known.get(queue) ?? []), ...namesIn(tasks)]);
     }
   }
   return known;
 }
 
-/** One step through the index for each queue, whatever stands in it. */
+/** One step through the index for each queue, however many jobs it has. */
 async function pendingQueues(engine: Engine): Promise<string[]> {
   const rows = await engine.all<{ queue: string }>(sql`
     with recursive line (queue, place) as (
@@ -59,7 +53,7 @@ async function pendingQueues(engine: Engine): Promise<string[]> {
        where line.queue is not null
          and line.place <= ${QUEUES_MAX})
     select queue from line where queue is not null`);
-  // Deliveries of alerts are for the monitors, which are in no registry.
+  // Monitors deliver alerts, and are not in the registry.
   return rows.map(({ queue }) => queue).filter((queue) => !isReserved(queue));
 }
 
@@ -83,16 +77,17 @@ function unknown(engine: Engine, known: readonly string[]): Sql {
   return known.length === 0 ? sql`1 = 1` : sql`not (${engine.among(sql`task`, known)})`;
 }
 
-// Queues that somebody works on who is in no registry: over HTTP, with the SQL functions, or with the lease verbs.
-//
-// Those that acquire leases here or over HTTP are noted. Others leave no row of their own, but what they do does: an owner of a
-// lease works, and where jobs ended lately that no registered worker can have ended, another one did.
-
 const MINUTE_MS = 60_000;
 
-/** Endings are folded when their minute is over, so the last that are known may be two minutes old. */
+/** Minute totals are written when their minute is over, so the latest may be two minutes old. */
 const LATELY_MS = 3 * MINUTE_MS;
 
+/**
+ * Queues that unregistered workers serve, over HTTP, with the SQL functions or with the lease methods.
+ *
+ * Programs that acquire leases here or over HTTP are recorded. Others are known by their leases, and by jobs that ended
+ * recently in queues that no registered worker serves.
+ */
 export async function outsideQueues(engine: Engine): Promise<Set<string>> {
   const leased = await engine.all<{ queue: string }>(sql`
     select distinct l.queue
@@ -104,18 +99,18 @@ export async function outsideQueues(engine: Engine): Promise<Set<string>> {
       from holdfast.minute_total
      where minute >= ${engine.now()} - ${LATELY_MS}
        and done + failed > 0`);
-  const registered = ended.length === 0 ? new Set() : await lateCrews(engine);
+  const registered = ended.length === 0 ? new Set() : await servedQueues(engine);
   const unaccounted = ended.filter(({ queue }) => !registered.has(queue));
   const worked = [...leased, ...unaccounted].map(({ queue }) => queue);
   return new Set([...worked, ...(await notedQueues(engine))]);
 }
 
-/** Where registered workers were lately, also such as have stopped: what ended there may be theirs. */
-async function lateCrews(engine: Engine): Promise<Set<string>> {
-  const crews = await engine.all<{ queues: string }>(sql`
+/** The queues that registered workers served lately, including stopped ones: jobs there may have ended with them. */
+async function servedQueues(engine: Engine): Promise<Set<string>> {
+  const workers = await engine.all<{ queues: string }>(sql`
     select distinct queues
       from holdfast.worker
      where status <> 'stopped'
         or heartbeat_at >= ${engine.now()} - ${LATELY_MS + MINUTE_MS}`);
-  return new Set(crews.flatMap(({ queues }) => JSON.parse(queues) as string[]));
+  return new Set(workers.flatMap(({ queues }) => namesIn(queues)));
 }

@@ -1,9 +1,9 @@
 /**
- * Workers that have no row in the registry: standbys, which wait for a slot, and programs that take jobs over HTTP, with the
- * lease verbs or with the SQL functions.
+ * Workers without a row in the registry: standbys, which wait for a slot, and programs that claim jobs over HTTP, with the
+ * lease methods or with the SQL functions.
  *
- * A standby and a program that acquires leases note themselves now and then, so that people can see them while they have
- * nothing to do. Nothing relies on these rows. A program that only calls the SQL functions is known by its leases alone.
+ * A standby and a program that acquires leases are recorded now and then, so that operators see them while they are idle.
+ * Nothing relies on these rows. A program that only calls the SQL functions is known by its leases alone.
  */
 import { StoreRefusedError } from "../core/errors.ts";
 import type { Engine } from "../database/engine.ts";
@@ -11,10 +11,9 @@ import { sql } from "../database/sql.ts";
 import { NOTE_EVERY_MS } from "../jobs/leases.ts";
 import type { NewUnregistered, UnregisteredWorker } from "./worker-record.ts";
 
-/** For how long a program counts as present after it was noted. */
+/** How long a program counts as present after it was recorded. */
 const PRESENT_MS = 3 * NOTE_EVERY_MS;
 
-/** After so long a row is deleted. */
 const KEEP_MS = 3_600_000;
 
 const LISTED_MAX = 1_000;
@@ -46,18 +45,12 @@ export async function noteUnregistered(engine: Engine, worker: NewUnregistered):
                 ${engine.now()}, ${engine.now()})`);
     });
   } catch (error) {
-    // The same worker was noted by another call at the same time.
+    // A concurrent call recorded the same worker.
     if (!(error instanceof StoreRefusedError)) throw error;
   }
 }
 
-export async function forgetUnregistered(engine: Engine, id: string): Promise<void> {
-  await engine.transaction((tx) =>
-    tx.run(sql`delete from holdfast.unregistered_worker where id = ${id}`),
-  );
-}
-
-/** Those that are present, the last seen first. */
+/** The present ones, most recent heartbeat first. */
 export async function unregistered(engine: Engine): Promise<UnregisteredWorker[]> {
   const noted = await engine.all<NotedRow>(sql`
     select id, kind, type, hostname, pid, version, queues, tasks, started_at as "startedAt",
@@ -87,7 +80,7 @@ interface HeldRow {
   silentMs: number;
 }
 
-/** Owners of leases that have not run out, in no registry. */
+/** Owners of unexpired leases that are not in the registry. */
 async function holdersOf(engine: Engine): Promise<UnregisteredWorker[]> {
   const rows = await engine.all<HeldRow>(sql`
     select l.locked_by as id, l.queue, count(*) as leases, min(l.claimed_at) as "startedAt",
@@ -114,7 +107,7 @@ async function holdersOf(engine: Engine): Promise<UnregisteredWorker[]> {
   }));
 }
 
-/** The queues of programs that acquire leases, also of those that have none at the moment. */
+/** The queues of programs that acquire leases, including programs that hold none now. */
 export async function notedQueues(engine: Engine): Promise<string[]> {
   const rows = await engine.all<{ queues: string }>(sql`
     select distinct queues
@@ -124,6 +117,6 @@ export async function notedQueues(engine: Engine): Promise<string[]> {
   return rows.flatMap(({ queues }) => namesIn(queues));
 }
 
-function namesIn(text: string): string[] {
+export function namesIn(text: string): string[] {
   return JSON.parse(text) as string[];
 }

@@ -1,11 +1,11 @@
-/** What the store promises about workers; see workers.ts for how. */
+/** Workers as the store reads and writes them. */
 import type { OperatorEntry } from "../audit/operator.ts";
 
-/** By what a process is known, also after its end, on the host it runs on. Null: the host does not tell. */
+/** Identifies a process on its host, even after its end. Null: the host does not provide it. */
 export interface ProcessTrace {
   readonly hostname: string;
   readonly pid: number;
-  /** Which boot of which host, and which namespace of process ids. */
+  /** The boot of the host and the namespace of process ids. */
   readonly hostBoot: string | null;
   readonly processStart: string | null;
 }
@@ -13,7 +13,7 @@ export interface ProcessTrace {
 export interface WorkerMove {
   readonly state: WorkerState;
   readonly reason: string | null;
-  /** Its last figures, of one that ends: there will be no sign of life any more that could tell them. */
+  /** The last vitals of a worker that stops: no heartbeat follows. */
   readonly vitals?: WorkerVitals;
 }
 
@@ -33,29 +33,29 @@ export interface NewWorker extends ProcessTrace {
   readonly patience: Patience;
 }
 
-/** How long somebody waits to be registered. */
+/** How long a worker waits for its registration. */
 interface Patience {
-  /** For others who register a worker of the type at the same time … */
+  /** For other workers of its type that register at the same time. */
   readonly lockMs: number;
-  /** … and in all. */
+  /** In all. */
   readonly allMs: number;
 }
 
 /** When a worker counts as dead. */
 export interface Silence {
-  /** After so long without a sign of life … */
+  /** After this long without a heartbeat … */
   readonly staleMs: number;
-  /** … or so long, if it is stopping … */
+  /** … or this long, if it is stopping … */
   readonly hungMs: number;
-  /** … or when somebody on its host has seen that its process is gone: the ids of these. */
+  /** … or at once, if a worker on its host saw that its process is gone: the ids of these. */
   readonly gone: readonly string[];
 }
 
 export interface Registered {
   readonly slot: number | null;
-  /** Counts the starts of this type; whoever has a smaller one was replaced. */
+  /** Counts the starts of this type; a worker with a smaller one was replaced. */
   readonly instance: number;
-  /** The dead workers whose rows this registration closed. The new worker has to report them and take their jobs back. */
+  /** The dead workers whose rows this registration closed. The new worker reports them and reclaims their jobs. */
   readonly closed: readonly ClosedWorker[];
 }
 
@@ -70,15 +70,15 @@ export interface WorkerVitals {
   readonly memoryBytes: number;
 }
 
-/** What a worker is told with each sign of life, so that it need not ask for it. */
+/** What a worker learns with each heartbeat. */
 export interface HeartbeatWrite {
   readonly desiredState: DesiredState;
-  /** How many other workers are alive, and when the last of them started: whether they are the same as before. */
+  /** How many other workers are alive, and when the last of them started: this shows whether they changed. */
   readonly others: number;
   readonly newestAt: number;
-  /** How long the most silent of them has been silent. */
+  /** The longest time since a heartbeat among them. */
   readonly silentMsMax: number;
-  /** Whether there are pending jobs in its queues. */
+  /** Whether its queues have pending jobs. */
   readonly pending: boolean;
 }
 
@@ -86,7 +86,7 @@ export interface EnqueuerRecord {
   readonly version: string;
   readonly firstAt: number;
   readonly lastAt: number;
-  /** How long ago that is, by the database's clock. It is noted about once a minute. */
+  /** Time since then, by the database's clock. It is recorded about once a minute. */
   readonly silentMs: number;
 }
 
@@ -101,11 +101,11 @@ export interface Command extends OperatorEntry {
   readonly target: { readonly worker: string } | { readonly type: string } | { readonly all: true };
 }
 
-/** A standby, which will register under the same id, or a program that takes jobs with the lease verbs. */
+/** A standby, which will register under the same id, or a program that claims jobs with the lease methods. */
 export interface NewUnregistered {
   readonly id: string;
   readonly kind: "standby" | "leases";
-  /** The facts of a program that takes leases are not known. */
+  /** Null for a program that takes leases: it is unknown. */
   readonly type: string | null;
   readonly hostname: string | null;
   readonly pid: number | null;
@@ -118,7 +118,7 @@ export interface NewUnregistered {
 export interface UnregisteredWorker extends NewUnregistered {
   readonly startedAt: number;
   readonly heartbeatAt: number;
-  /** How long ago that is, by the database's clock. It is noted about three times a minute. */
+  /** Time since then, by the database's clock. It is recorded about three times a minute. */
   readonly silentMs: number;
   /** Jobs that it holds under a lease, counted now. */
   readonly leases: number;
@@ -128,7 +128,6 @@ export interface WorkerType {
   readonly type: string;
   /** How many workers of it may be active at once; null: any number. */
   readonly slots: number | null;
-  /** How many are. */
   readonly active: number;
 }
 
@@ -137,7 +136,7 @@ export interface LimitChange extends OperatorEntry {
   readonly slots: number | null;
 }
 
-/** The same before and after: nothing was changed. */
+/** Equal `from` and `to`: nothing changed. */
 export interface ChangedLimit {
   readonly type: string;
   readonly from: number | null;
@@ -146,14 +145,14 @@ export interface ChangedLimit {
 
 export interface WorkerFilter {
   readonly type?: string;
-  /** Only those that have not stopped. */
+  /** Only workers that have not stopped. */
   readonly alive?: boolean;
-  /** Only those whose id begins with this. */
+  /** Only workers whose id begins with this. */
   readonly prefix?: string;
   readonly limit: number;
 }
 
-/** `stale` and `hung`: its row is open, and no heartbeat has come for too long. */
+/** `stale` and `hung`: its row is open, and its last heartbeat is too old. */
 export type Liveness = "alive" | "stale" | "hung" | "stopped";
 
 export interface WorkerRecord
@@ -165,9 +164,9 @@ export interface WorkerRecord
   readonly desiredState: DesiredState;
   readonly startedAt: number;
   readonly heartbeatAt: number;
-  /** How long ago that is, by the database's clock. */
+  /** Time since then, by the database's clock. */
   readonly silentMs: number;
-  /** Without a heartbeat for so long it counts as dead; the same while it is stopping. */
+  /** It counts as dead after this long without a heartbeat; `hungMs` applies while it is stopping. */
   readonly staleMs: number;
   readonly hungMs: number;
   /** Whether it is alive, by its last heartbeat and the database's clock. */
@@ -175,22 +174,22 @@ export interface WorkerRecord
   /** Jobs that it holds under a lease, counted now; `running` is what it reported with its last heartbeat. */
   readonly leases: number;
   readonly stoppedAt: number | null;
-  /** Signs of life, and the longest time between two of them. */
+  /** The number of heartbeats, and the longest time between two of them. */
   readonly heartbeats: number;
   readonly gapMsMax: number;
 }
 
-// The life of a worker, as its row tells it. The databases enforce the same: their triggers are made from these lists.
+// The states of a worker's row. The databases enforce the same moves: their triggers are made from these lists.
 //
 //     starting ──► running ──► stopping ──► stopped
 //
-// Anybody may close the row of a worker that gave no sign of life for too long, so every state leads to `stopped`.
+// Any worker may close the row of a worker without a heartbeat, so every state leads to `stopped`.
 
 export const workerStates = ["starting", "running", "stopping", "stopped"] as const;
 
 export type WorkerState = (typeof workerStates)[number];
 
-/** A worker in one of these has its slot; one that is stopping has let go of it. */
+/** A worker in one of these states has its slot; a stopping worker has released it. */
 export const activeStates = ["starting", "running"] as const satisfies WorkerState[];
 
 export const workerMoves: Readonly<Record<WorkerState, readonly WorkerState[]>> = {
@@ -200,14 +199,12 @@ export const workerMoves: Readonly<Record<WorkerState, readonly WorkerState[]>> 
   stopped: [],
 };
 
-/** What somebody wants a worker to do: it is told with its next heartbeat, or at once where there is push. */
+/** What an operator wants a worker to do: it learns this with its next heartbeat, or at once where the database pushes. */
 export const desiredStates = ["run", "pause", "drain", "stop"] as const;
 
 export type DesiredState = (typeof desiredStates)[number];
 
 /** Why a worker's row was closed. */
-const endings = ["asked", "failed", "gone", "stale", "hung"] as const;
-
-export type Ending = (typeof endings)[number];
+export type Ending = "asked" | "failed" | "gone" | "stale" | "hung";
 
 export const SLOTS_MAX = 1_000;

@@ -1,7 +1,7 @@
 /**
  * The types of workers, and how many workers of each may be active at once.
  *
- * The limit belongs to the type. The first worker declares it; afterwards only an operator changes it, and the audit says who.
+ * The first worker of a type declares its limit; afterwards only an operator changes it, and the audit names the operator.
  */
 import { subjects } from "../audit/entry.ts";
 import { noteAction } from "../audit/store.ts";
@@ -20,10 +20,10 @@ const NAMED_MAX = 10;
 
 const TYPES_MAX = 1_000;
 
-/** Said twice: some databases find the index by the one, others by the other. */
+/** The redundant condition is for the planner: some databases match the index by the first, others by the second. */
 const ACTIVE = sql`status in ('starting', 'running') and status <> 'stopped'`;
 
-/** The row that every worker of this type locks first when it registers. */
+/** Inserts the row that every worker of this type locks first when it registers. */
 export async function declareType(
   engine: Engine,
   { type, slots }: Pick<NewWorker, "type" | "slots">,
@@ -33,13 +33,13 @@ export async function declareType(
       tx.insert("worker_type", [{ name: type, slots, instance: 0 }]),
     );
   } catch (error) {
-    // Another worker was faster.
+    // Another worker inserted it first.
     if (!(error instanceof StoreRefusedError)) throw error;
   }
 }
 
 /**
- * Locks the type, and counts a start of it. Returns the number of this start; null: the type was never declared. Throws
+ * Locks the type and counts a start. Returns the number of this start; null: the type is not declared. Throws
  * WorkerLimitMismatchError when the worker declares another limit than the type has.
  */
 export async function countStart(
@@ -57,7 +57,7 @@ export async function countStart(
   return instance;
 }
 
-/** All types that were ever declared, by name. */
+/** All declared types, ordered by name. */
 export function workerTypes(engine: Engine): Promise<WorkerType[]> {
   return engine.all<WorkerType>(sql`
     select t.name as type, t.slots,
@@ -67,7 +67,7 @@ export function workerTypes(engine: Engine): Promise<WorkerType[]> {
      limit ${TYPES_MAX}`);
 }
 
-/** Refuses a limit that an active worker does not fit into; so do the databases. */
+/** Refuses a limit that an active worker does not fit into. The databases refuse it too. */
 export function changeLimit(engine: Engine, change: LimitChange): Promise<ChangedLimit> {
   const { type, slots } = change;
   return engine.transaction(async (tx) => {

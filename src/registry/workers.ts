@@ -1,5 +1,5 @@
-/** The workers that are known to the database, and what somebody wants of them. */
-import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
+/** Lists workers and sets their desired states. */
+import { anyOperator, AUDITED_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { checkName } from "../core/name.ts";
@@ -19,14 +19,7 @@ import {
   type WorkerType,
 } from "./worker-record.ts";
 
-/** The parts of the store that are used here. */
-interface Stores {
-  readonly workers: WorkersStore;
-}
-
 const LIST_OPTIONS = new Set(["type", "all", "limit"]);
-
-const COMMAND_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 
 const LIMIT_MAX = 1_000;
 
@@ -34,18 +27,18 @@ const LIMIT_DEFAULT = 100;
 
 const DAY_MS = 24 * 3_600_000;
 
-/** Longer ago than this somebody may have been replaced. */
+/** A build that last enqueued longer ago may have been replaced. */
 const ENQUEUED_WITHIN_MS = 5 * 60_000;
 
 export interface WorkersFilter {
   /** Only workers of this name. */
   readonly type?: string;
-  /** Also those that stopped. */
+  /** Also stopped workers. */
   readonly all?: boolean;
   readonly limit?: number;
 }
 
-/** One worker by its id, all of a name, or all there are. */
+/** One worker by its id, all of a name, or all workers. */
 export type WorkerTarget = { readonly id: string } | { readonly type: string } | "all";
 
 /** Running workers of one name that run different builds. */
@@ -56,25 +49,23 @@ export interface Drift {
 
 /** Where the application's builds differ. */
 export interface Drifts {
-  /** Among running workers of one name. */
   readonly workers: readonly Drift[];
-  /** Builds that enqueue jobs and that no running worker has. */
+  /** Builds that enqueue jobs but have no running worker. */
   readonly enqueuers: readonly EnqueuerRecord[];
 }
 
-/** How the workers of one name are doing, by their rows: those that run, and those that stopped within a week. */
+/** Metrics of the workers of one name, running or stopped within a week. */
 export interface WorkerMetrics {
   readonly type: string;
   readonly running: number;
-  /** Of those that run: since when the first and the last of them do, in milliseconds. */
+  /** Of running workers, in milliseconds. */
   readonly uptimeMs: { readonly least: number; readonly most: number };
-  /** Jobs done by those that run, together and by the busiest. */
+  /** Jobs done by running workers, in total and by the busiest. */
   readonly done: { readonly all: number; readonly most: number };
-  /** Starts within the last day. */
   readonly startsPerDay: number;
-  /** The longest time between two signs of life of one that runs. */
+  /** The longest time between two heartbeats of a running worker. */
   readonly gapMsMax: number;
-  /** The builds that run, those that started last first, and how long it took from the first worker of each to its last. */
+  /** The running builds, most recent first, and the time from the first worker of each to its last. */
   readonly versions: readonly {
     readonly version: string;
     readonly running: number;
@@ -83,20 +74,20 @@ export interface WorkerMetrics {
 }
 
 export class Workers {
-  readonly #store: Stores;
+  readonly #store: WorkersStore;
   readonly #newId: () => string;
 
-  constructor(store: Stores, runtime: Runtime) {
-    this.#store = store;
+  constructor({ workers }: { readonly workers: WorkersStore }, runtime: Runtime) {
+    this.#store = workers;
     this.#newId = makeIds(runtime);
   }
 
-  /** Those that started last first. */
+  /** Most recently started first. */
   list(filter: WorkersFilter = {}): Promise<WorkerRecord[]> {
     checkKnown(filter, LIST_OPTIONS);
     const { type, all = false } = filter;
     const limit = checkWhole("limit", filter.limit ?? LIMIT_DEFAULT, { least: 1, most: LIMIT_MAX });
-    return this.#store.workers.list({
+    return this.#store.list({
       limit,
       ...(type === undefined ? {} : { type: checkName("type", type) }),
       ...(all ? {} : { alive: true }),
@@ -104,79 +95,75 @@ export class Workers {
   }
 
   find(id: string): Promise<WorkerRecord | null> {
-    return this.#store.workers.find(checkText("id", id));
+    return this.#store.find(checkText("id", id));
   }
 
-  /** Standbys, and programs that take jobs over HTTP or with the lease verbs: those of the last minute. */
+  /** Standbys, and programs that claimed jobs over HTTP or with the lease methods within the last minute. */
   unregistered(): Promise<UnregisteredWorker[]> {
-    return this.#store.workers.unregistered();
+    return this.#store.unregistered();
   }
 
-  /** Where builds differ: among workers, and between those who enqueued within the last minutes and the workers. */
+  /** Where builds differ: among workers, and between workers and processes that enqueued within the last minutes. */
   async drift(): Promise<Drifts> {
-    const workers = await this.#store.workers.list({ alive: true, limit: LIMIT_MAX });
-    const enqueuers = await this.#store.workers.enqueuers(ENQUEUED_WITHIN_MS);
+    const workers = await this.#store.list({ alive: true, limit: LIMIT_MAX });
+    const enqueuers = await this.#store.enqueuers(ENQUEUED_WITHIN_MS);
     return { workers: driftOf(workers), enqueuers: unknownTo(workers, enqueuers) };
   }
 
-  /** The types of workers that were ever started, with their limits. */
+  /** All declared types of workers, with their limits. */
   types(): Promise<WorkerType[]> {
-    return this.#store.workers.types();
+    return this.#store.types();
   }
 
   /**
-   * Changes how many workers of a type may be active at once; null: any number. Workers that declare another limit are refused
-   * from now on. Throws WorkerLimitInUseError while active workers do not fit into the new limit.
+   * Changes how many workers of a type may be active at once; null: any number. Workers that declare another limit cannot
+   * register from now on. Throws WorkerLimitInUseError while active workers do not fit into the new limit.
    */
   async setLimit(
     type: string,
     slots: number | null,
     options: OperatorOptions = {},
   ): Promise<ChangedLimit> {
-    checkKnown(options, COMMAND_OPTIONS);
+    checkKnown(options, AUDITED_OPTIONS);
     const limit = slots === null ? null : checkWhole("slots", slots, { least: 1, most: SLOTS_MAX });
     const operator = anyOperator(options, this.#newId);
-    return this.#store.workers.changeLimit({
-      ...operator,
-      type: checkName("type", type),
-      slots: limit,
-    });
+    return this.#store.changeLimit({ ...operator, type: checkName("type", type), slots: limit });
   }
 
-  /** One for each name, over the rows of the last thousand workers that started. */
+  /** One entry for each name, from the last thousand workers that started. */
   async metrics(): Promise<WorkerMetrics[]> {
-    const rows = await this.#store.workers.list({ limit: LIMIT_MAX });
+    const rows = await this.#store.list({ limit: LIMIT_MAX });
     return [...Map.groupBy(rows, ({ type }) => type)].map(([type, some]) => metricsOf(type, some));
   }
 
-  /** Ends workers: they stop claiming, wait for their jobs for as long as their own settings say, and are gone. */
+  /** Stops workers: they stop claiming, and wait for their jobs up to their own shutdown timeouts. */
   stop(target: WorkerTarget, options?: OperatorOptions): Promise<string[]> {
-    return this.#tell("stop", target, options);
+    return this.#command("stop", target, options);
   }
 
-  /** Ends workers when their last job has ended, however long that takes. */
+  /** Stops workers once their last job has ended, however long that takes. */
   drain(target: WorkerTarget, options?: OperatorOptions): Promise<string[]> {
-    return this.#tell("drain", target, options);
+    return this.#command("drain", target, options);
   }
 
-  /** Workers take nothing new, and finish what runs. */
+  /** Pauses workers: they claim no new jobs, and finish the running ones. */
   pause(target: WorkerTarget, options?: OperatorOptions): Promise<string[]> {
-    return this.#tell("pause", target, options);
+    return this.#command("pause", target, options);
   }
 
   resume(target: WorkerTarget, options?: OperatorOptions): Promise<string[]> {
-    return this.#tell("run", target, options);
+    return this.#command("run", target, options);
   }
 
-  /** Returns the ids of those that are there to hear it: within a heartbeat, and at once where the database pushes. */
-  async #tell(
+  /** Returns the ids of the live ones. They react within a heartbeat, or at once where the database pushes. */
+  async #command(
     desiredState: DesiredState,
     target: WorkerTarget,
     options: OperatorOptions = {},
   ): Promise<string[]> {
-    checkKnown(options, COMMAND_OPTIONS);
+    checkKnown(options, AUDITED_OPTIONS);
     const operator = anyOperator(options, this.#newId);
-    return this.#store.workers.command({ ...operator, desiredState, target: targetOf(target) });
+    return this.#store.command({ ...operator, desiredState, target: targetOf(target) });
   }
 }
 
@@ -194,7 +181,7 @@ function targetOf(target: WorkerTarget): Command["target"] {
 
 function metricsOf(type: string, rows: readonly WorkerRecord[]): WorkerMetrics {
   const running = rows.filter(({ status }) => status === "running");
-  // All instants are of the database's clock, and so is what counts as now.
+  // All instants are by the database's clock, including now.
   const now = Math.max(...rows.map(({ heartbeatAt, silentMs }) => heartbeatAt + silentMs));
   const uptimes = running.map(({ startedAt }) => now - startedAt);
   const done = running.map((row) => row.done);
@@ -220,7 +207,7 @@ function least(numbers: readonly number[]): number {
   return numbers.length === 0 ? 0 : Math.min(...numbers);
 }
 
-/** Whether one of the workers takes jobs like this one. */
+/** Whether one of the workers claims jobs of this queue and task. */
 export function isRunnable(
   { queue, task }: { readonly queue: string; readonly task: string },
   workers: readonly WorkerRecord[],
@@ -233,7 +220,7 @@ export function isRunnable(
   );
 }
 
-/** One that cannot say which build it runs counts for nothing. */
+/** Running workers whose build is known. */
 function runningOf(workers: readonly WorkerRecord[]): WorkerRecord[] {
   return workers.filter(({ status, version }) => status === "running" && isKnownVersion(version));
 }
@@ -245,7 +232,7 @@ export function driftOf(workers: readonly WorkerRecord[]): Drift[] {
     .filter(({ versions }) => versions.length > 1);
 }
 
-/** Who enqueues and runs a build that no running worker has. Without a worker there is nothing to differ from. */
+/** Builds that enqueue jobs but have no running worker. Without workers there is nothing to differ from. */
 function unknownTo(
   workers: readonly WorkerRecord[],
   enqueuers: readonly EnqueuerRecord[],

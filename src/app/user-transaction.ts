@@ -1,18 +1,11 @@
 /** What an application does inside its own transaction: it exists if, and when, the application commits. */
 import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
-import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import type { Status } from "../core/job.ts";
 import { checkText } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Enqueued, NewJob } from "../jobs/store.ts";
 import type { Emitted, NewEvent } from "../steps/events.ts";
-import type {
-  HistoryFilter,
-  ItemFilter,
-  ItemsChange,
-  StoredItem,
-} from "../workflows/item-record.ts";
 import type { ItemsInTransaction } from "../workflows/store.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { Workflows } from "../workflows/workflows.ts";
@@ -71,50 +64,30 @@ export class Within extends Sender {
   }
 }
 
-/** Workflows inside of a transaction of the user. */
+/** Workflows inside a transaction of the user's. */
 class WorkflowsWithin extends Workflows {
-  readonly #store: Store;
-  readonly #tx: unknown;
   readonly #outside: Workflows;
 
   constructor(parts: WithinParts) {
-    const { store, runtime, newId } = parts;
-    super({ store, runtime, newId, locks: null });
-    this.#store = store;
-    this.#tx = parts.tx;
+    const { store, runtime, newId, tx } = parts;
+    const joined = <T>(body: (items: ItemsInTransaction) => Promise<T>): Promise<T> =>
+      store.db.inUserTransaction(tx, (transaction) => body(store.items.in(transaction)));
+    const items: ItemsInTransaction = {
+      change: (change) => joined((inside) => inside.change(change)),
+      find: (id) => joined((inside) => inside.find(id)),
+      list: (filter) => joined((inside) => inside.list(filter)),
+      history: (filter) => joined((inside) => inside.history(filter)),
+      progressOf: (item) => joined((inside) => inside.progressOf(item)),
+    };
+    super({ store, items, runtime, newId, locks: null });
     this.#outside = parts.workflows;
   }
 
-  /** Declaring would wait for the user's transaction, on some databases for ever. */
+  /** Declaring would wait for the user's transaction, on some databases forever. */
   override async declare(workflow: AnyWorkflow): Promise<void> {
     if (this.#outside.isDeclared(workflow)) return;
     const problem =
       "it is not declared yet: await holdfast.workflows.declare() before the transaction begins.";
     throw new InvalidArgumentError({ field: "workflow", problem });
-  }
-
-  protected override write(change: ItemsChange): Promise<StoredItem[]> {
-    return this.#joined((items) => items.change(change));
-  }
-
-  protected override find(id: string): Promise<StoredItem | null> {
-    return this.#joined((items) => items.find(id));
-  }
-
-  protected override read(filter: ItemFilter): Promise<StoredItem[]> {
-    return this.#joined((items) => items.list(filter));
-  }
-
-  protected override readHistory(filter: HistoryFilter): Promise<ItemEntry[]> {
-    return this.#joined((items) => items.history(filter));
-  }
-
-  protected override readProgress(item: string): Promise<ChildrenIn[]> {
-    return this.#joined((items) => items.progressOf(item));
-  }
-
-  #joined<T>(body: (items: ItemsInTransaction) => Promise<T>): Promise<T> {
-    const { db, items } = this.#store;
-    return db.inUserTransaction(this.#tx, (joined) => body(items.in(joined)));
   }
 }

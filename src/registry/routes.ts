@@ -8,6 +8,8 @@ import type { Workers, WorkersFilter } from "./workers.ts";
 
 const TAG = "workers";
 
+const READ = { method: "GET", tag: TAG, access: "viewer" } as const;
+
 const workerTypeSchema = z
   .object({
     type: z.string(),
@@ -126,12 +128,10 @@ export function workerRoutes(workers: Workers): Route[] {
 function readRoutes(workers: Workers): Route[] {
   return [
     route({
-      method: "GET",
+      ...READ,
       path: "/api/v1/workers",
       name: "listWorkers",
-      tag: TAG,
       summary: "List workers, most recently started first",
-      access: "viewer",
       query: {
         type: s.name.optional(),
         all: z.boolean().optional().meta({ description: "Include stopped workers." }),
@@ -156,12 +156,10 @@ function readRoutes(workers: Workers): Route[] {
       },
     }),
     route({
-      method: "GET",
+      ...READ,
       path: "/api/v1/workers/{id}",
       name: "getWorker",
-      tag: TAG,
       summary: "One worker",
-      access: "viewer",
       params: { id: s.workerId },
       answers: {
         200: {
@@ -186,12 +184,10 @@ function readRoutes(workers: Workers): Route[] {
 
 function driftRoute(workers: Workers): Route {
   return route({
-    method: "GET",
+    ...READ,
     path: "/api/v1/drift",
     name: "getDrift",
-    tag: TAG,
     summary: "Build differences among workers, and between enqueuing processes and workers",
-    access: "viewer",
     answers: { 200: { description: "Empty lists if there are none.", schema: driftSchema } },
     run: async () => ({ status: 200, json: await workers.drift() }),
   });
@@ -242,12 +238,10 @@ const slots = z
 function typeRoutes(workers: Workers): Route[] {
   return [
     route({
-      method: "GET",
+      ...READ,
       path: "/api/v1/worker-types",
       name: "listWorkerTypes",
-      tag: TAG,
       summary: "List worker types and their limits",
-      access: "viewer",
       answers: {
         200: {
           description: "The types, ordered by name.",

@@ -13,7 +13,12 @@ import { itemOf, itemSchema, type WorkflowRouteParts } from "./routes.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 import { ITEMS_BATCH_MAX } from "./workflows.ts";
 
-const TAG = "workflows";
+const common = {
+  method: "POST",
+  tag: "workflows",
+  access: "operator",
+  problems: [409, 413],
+} as const;
 
 const fields = z.record(z.string(), z.unknown());
 
@@ -22,6 +27,11 @@ const expect = z.int().min(0).optional().meta({
 });
 
 const reason = s.reason.optional();
+
+const itemsAnswer = {
+  description: "The items, in the order of the request.",
+  schema: z.object({ items: z.array(itemSchema) }),
+};
 
 const newItem = {
   data: fields,
@@ -41,16 +51,13 @@ export function itemChangeRoutes(parts: WorkflowRouteParts): Route[] {
 
 function startRoute(parts: WorkflowRouteParts): Route {
   return route({
-    method: "POST",
+    ...common,
     path: "/api/v1/workflows/{name}/items",
     name: "startItem",
-    tag: TAG,
     summary: "Start an item in the initial state of its workflow",
-    access: "operator",
     params: { name: s.name },
     body: z.strictObject({ ...newItem, reason }),
     answers: { 201: { description: "The item.", schema: z.object({ item: itemSchema }) } },
-    problems: [409, 413],
     idCount: () => 2,
     location: (json) => `/api/v1/items/${(json as { item: StoredItem }).item.id}`,
     run: async (call) => {
@@ -63,24 +70,16 @@ function startRoute(parts: WorkflowRouteParts): Route {
 
 function startManyRoute(parts: WorkflowRouteParts): Route {
   return route({
-    method: "POST",
+    ...common,
     path: "/api/v1/workflows/{name}/items/bulk",
     name: "startItems",
-    tag: TAG,
     summary: "Start several items with the same parent, or without one; all or none",
-    access: "operator",
     params: { name: s.name },
     body: z.strictObject({
       items: z.array(z.strictObject(newItem)).min(1).max(ITEMS_BATCH_MAX),
       reason,
     }),
-    answers: {
-      201: {
-        description: "The items, in the order of the request.",
-        schema: z.object({ items: z.array(itemSchema) }),
-      },
-    },
-    problems: [409, 413],
+    answers: { 201: itemsAnswer },
     idCount: ({ items }) => items.length + 1,
     run: async (call) => ({
       status: 201,
@@ -93,12 +92,10 @@ interface Reasoned {
   readonly reason?: string | undefined;
 }
 
-type NewItems = readonly z.output<z.ZodObject<typeof newItem>>[];
-
 async function start(
   parts: WorkflowRouteParts,
   call: Call<{ name: string }, unknown, Reasoned>,
-  items: NewItems,
+  items: readonly z.output<z.ZodObject<typeof newItem>>[],
 ): Promise<object[]> {
   const workflow = codeOf(parts, call.params.name);
   const wanted = items.map(withoutUndefined) as { data: object }[];
@@ -112,17 +109,14 @@ async function start(
 const change = { patch: fields.optional(), expect, reason };
 
 function changeRoutes(parts: WorkflowRouteParts): Route[] {
-  const common = {
-    method: "POST",
-    tag: TAG,
-    access: "operator",
+  const one = {
+    ...common,
     params: { id: s.id },
     answers: { 200: { description: "The changed item.", schema: z.object({ item: itemSchema }) } },
-    problems: [409, 413],
-  } as const;
+  };
   return [
     route({
-      ...common,
+      ...one,
       path: "/api/v1/items/{id}/moves",
       name: "moveItem",
       summary: "Move an item",
@@ -130,7 +124,7 @@ function changeRoutes(parts: WorkflowRouteParts): Route[] {
       run: async (call) => changed(parts, call),
     }),
     route({
-      ...common,
+      ...one,
       path: "/api/v1/items/{id}/update",
       name: "updateItem",
       summary: "Change an item's data without changing its state",
@@ -140,11 +134,9 @@ function changeRoutes(parts: WorkflowRouteParts): Route[] {
   ];
 }
 
-type ChangeCall = Call<{ id: string }, unknown, Reasoned>;
-
 async function changed(
   parts: WorkflowRouteParts,
-  call: ChangeCall,
+  call: Call<{ id: string }, unknown, Reasoned>,
 ): Promise<{ status: 200; json: { item: object | undefined } }> {
   const { id } = call.params;
   const { reason: _reason, ...wanted } = call.body;
@@ -157,12 +149,10 @@ async function changed(
 
 function childrenRoute(parts: WorkflowRouteParts): Route {
   return route({
-    method: "POST",
+    ...common,
     path: "/api/v1/items/{id}/children",
     name: "changeChildren",
-    tag: TAG,
     summary: "Move or update several children of an item; all or none",
-    access: "operator",
     params: { id: s.id },
     body: z.strictObject({
       changes: z
@@ -173,13 +163,7 @@ function childrenRoute(parts: WorkflowRouteParts): Route {
         .max(ITEMS_BATCH_MAX),
       reason,
     }),
-    answers: {
-      200: {
-        description: "The items, in the order of the request.",
-        schema: z.object({ items: z.array(itemSchema) }),
-      },
-    },
-    problems: [409, 413],
+    answers: { 200: itemsAnswer },
     run: async (call) => {
       const { changes } = call.body;
       const workflow = await workflowOf(parts, changes[0]?.id ?? "");

@@ -1,8 +1,8 @@
 /**
  * Changes of items.
  *
- * Whoever changes an item locks the one at its top first, so that all changes of one tree go one after the other, whatever
- * else they lock. They are written from the top too: the database refuses a child that is ahead of its parent.
+ * Every change locks the root of its tree first, so changes of one tree run one after the other. Rows are written from the
+ * root down too: the database refuses a child that is newer than its parent.
  */
 import { sha256 } from "../audit/entry.ts";
 import { StoreRefusedError } from "../core/errors.ts";
@@ -36,13 +36,13 @@ export function changeItems(context: MoveContext, change: ItemsChange): Promise<
   return orViolation(() => engine.transaction(changing));
 }
 
-/** What the database refuses in a change is a rule of items that would be broken. What guards throw is their own. */
+/** A change that the database refuses violates a rule of items. Errors of guards pass unchanged. */
 export async function orViolation<T>(change: () => Promise<T>): Promise<T> {
   try {
     return await change();
   } catch (error) {
     const theirs = theirsIn(error);
-    // Without a cause it is not the database that refused.
+    // Without a cause, it was not the database that refused.
     if (theirs !== error || !(error instanceof StoreRefusedError) || error.cause === undefined)
       throw theirs;
     throw new IntegrityViolationError({ problem: error.message }, error);
@@ -58,7 +58,7 @@ export async function changeIn(
   const seen = await lockItems(engine, tx, change);
   if (change.once === true && (await isMade(tx, change))) {
     const items = change.items.flatMap((id) => seen.items.get(id) ?? []);
-    // What it enqueued is pending, and the notification may have been lost.
+    // The jobs that it enqueued are pending, and the notification may have been lost.
     return { items, hints: [{ kind: "unknown" }] };
   }
   const writes = await decided(change, seen);
@@ -68,14 +68,14 @@ export async function changeIn(
   return { items, hints: writes.some(willBeDue) ? [...hints, { kind: "waiting" }] : hints };
 }
 
-/** Asked under the locks: whoever makes the same change at this moment has made it, or comes after us. */
+/** Read under the locks: a concurrent call with the same id has committed, or waits for us. */
 async function isMade(tx: Transaction, { id }: ItemsChange): Promise<boolean> {
   const lines = await tx.all(sql`
     select item_id from holdfast.item_audit where change_id = ${id} limit 1`);
   return lines.length > 0;
 }
 
-/** Functions of the user's take part in it: an engine must not take what they throw for an error of its own. */
+/** It calls functions of the user's: an engine must not mistake their errors for its own. */
 async function decided(change: ItemsChange, seen: Seen): Promise<readonly ItemWrite[]> {
   let ours: unknown = null;
   const progress = async (item: string): Promise<ChildrenIn[]> => {
@@ -93,14 +93,14 @@ async function decided(change: ItemsChange, seen: Seen): Promise<readonly ItemWr
   }
 }
 
-/** The items, and all above them. Who is above whom never changes, so that is known before anything is locked. */
+/** Locks the items and their ancestors. Ancestors never change, so they are known before the lock. */
 async function lockItems(engine: Engine, tx: Transaction, change: ItemsChange): Promise<Seen> {
   const rows = (await lockKnown(engine, tx, change)) ?? (await lockFound(engine, tx, change.items));
   const now = rows.at(-1)?.now ?? (await clock(engine, tx));
   return {
     now,
     items: new Map(rows.map(({ item }) => [item.id, item])),
-    // Locked with the item anyway; but only this way of reading shows what others committed since the transaction began.
+    // The item's lock covers these rows; a locking read also shows commits since the transaction began.
     progress: (item) => progressOf(engine, tx, item, engine.lockRows()),
   };
 }
@@ -110,7 +110,7 @@ interface Locked {
   readonly now: number;
 }
 
-/** Null: the caller did not know all who are above, or somebody is not there. */
+/** Null: the caller did not name all ancestors, or a row is missing. */
 async function lockKnown(
   engine: Engine,
   tx: Transaction,
@@ -140,12 +140,11 @@ async function lockFound(
   return lock(engine, tx, [roots, others]);
 }
 
-interface Link {
-  readonly id: string;
-  readonly depth: number;
-}
-
-async function chainOf(engine: Engine, tx: Transaction, ids: readonly string[]): Promise<Link[]> {
+async function chainOf(
+  engine: Engine,
+  tx: Transaction,
+  ids: readonly string[],
+): Promise<{ id: string; depth: number }[]> {
   const rows = await tx.all<{ id: string; depth: number | string }>(sql`
     select id, depth
       from (with recursive chain (id, parent_id, depth) as (
@@ -156,7 +155,7 @@ async function chainOf(engine: Engine, tx: Transaction, ids: readonly string[]):
   return rows.map(({ id, depth }) => ({ id, depth: Number(depth) }));
 }
 
-/** One group after the other, and in one order for everybody: two changes of several trees must not wait for one another. */
+/** One group after the other, and always in the same order, so that changes of several trees cannot deadlock. */
 async function lock(
   engine: Engine,
   tx: Transaction,
@@ -181,7 +180,7 @@ async function clock(engine: Engine, tx: Transaction): Promise<number> {
   return Number(row?.now);
 }
 
-/** In a transaction of the user's, numbers come as their driver reads them. */
+/** In a transaction of the user's, the driver may return numbers as text. */
 export type AsRead<T> = {
   readonly [Column in keyof T]: T[Column] extends number ? number | string : T[Column];
 };
@@ -222,7 +221,7 @@ export async function progressOf(
   }));
 }
 
-/** When a change happens: never before what it follows, and no two stays in a state begin at once. */
+/** The time of a change: never before an earlier change, and every stay in a state begins at a different time. */
 export function instantOf(writes: readonly ItemWrite[], { now, items }: Seen): number {
   const moved = writes.filter(({ line }) => line.action === "move");
   return Math.max(
@@ -232,17 +231,11 @@ export function instantOf(writes: readonly ItemWrite[], { now, items }: Seen): n
   );
 }
 
-interface Writing {
-  readonly id: string;
-  readonly writes: readonly ItemWrite[];
-  readonly seen: Seen;
-}
-
-/** Returns the items that were changed by themselves, as they are now. */
+/** Returns the changed items, without the touched ancestors. */
 async function write(
   engine: Engine,
   tx: Transaction,
-  { id, writes, seen }: Writing,
+  { id, writes, seen }: { id: string; writes: readonly ItemWrite[]; seen: Seen },
 ): Promise<StoredItem[]> {
   const at = instantOf(writes, seen);
   const changes = new Map(writes.map((one) => [one.item.id, one]));
@@ -266,14 +259,18 @@ async function write(
   const queries = [...updates.map(({ query }) => query), ...forgetting(engine, writes)];
   const written = await tx.runAll(queries);
   const missed = updates.find((_, index) => written[index] === 0);
-  if (missed !== undefined) throw changedMeanwhile(missed.item.id);
-  // They stand below all that was touched, and none of them above another.
+  // The lock prevents this; a program that writes without the lock must be refused.
+  if (missed !== undefined) {
+    const problem = `Another process changed ${missed.item.id} at the same time.`;
+    throw new IntegrityViolationError({ problem });
+  }
+  // After the updates: started items are below all touched items, and none is the parent of another.
   await tx.insert("item", started);
-  await remind(tx, { writes, at });
+  await schedule(tx, { writes, at });
   return changed;
 }
 
-/** All that are written, from the top: those that change, and those above them. */
+/** All rows to write, from the root down: the changed items and their ancestors. */
 function touchedBy(writes: readonly ItemWrite[], { items }: Seen): StoredItem[] {
   const touched = new Map<string, StoredItem>();
   for (const { item } of writes) {
@@ -285,10 +282,10 @@ function touchedBy(writes: readonly ItemWrite[], { items }: Seen): StoredItem[] 
   return [...touched.values()].toSorted((a, b) => a.depth - b.depth);
 }
 
-/** The item as it is then, but for what its audit says of it. */
+/** The changed item, except for its audit columns. */
 export function changeOf({ item, line, status, data }: ItemWrite, at: number): StoredItem {
   if (begins(line)) {
-    // One that is imported may say since when it has been there.
+    // An imported item may have its own times.
     const { createdAt, enteredAt } = item;
     return {
       ...item,
@@ -302,7 +299,7 @@ export function changeOf({ item, line, status, data }: ItemWrite, at: number): S
   return { ...item, status, data, revision: item.revision + 1, updatedAt: at, enteredAt };
 }
 
-/** Something below it changed. */
+/** Updates an ancestor of a changed item. */
 function touching({ id, revision }: StoredItem, at: number): Sql {
   return sql`
     update holdfast.item
@@ -318,9 +315,9 @@ function updating({
 }: {
   before: StoredItem;
   after: StoredItem;
-  last: LastChange;
+  last: ReturnType<typeof lastChange>;
 }): Sql {
-  // What is large is sent, and stored anew, only if it is another.
+  // Data may be large: it is sent only if it changed.
   const data = after.data === before.data ? nothing : sql`, data = ${after.data}`;
   return sql`
     update holdfast.item
@@ -331,11 +328,6 @@ function updating({
            jobs = ${last.jobs}, data_hash = ${last.data_hash}${data}
      where id = ${before.id}
        and revision = ${before.revision}`;
-}
-
-/** The lock sees to it that this does not happen; whoever writes without one has to be refused. */
-function changedMeanwhile(id: string): IntegrityViolationError {
-  return new IntegrityViolationError({ problem: `Somebody else changed ${id} meanwhile.` });
 }
 
 function rowOf(item: StoredItem): Row {
@@ -359,7 +351,7 @@ function rowOf(item: StoredItem): Row {
   });
 }
 
-/** What a state asks for holds for as long as the item is in it. */
+/** Deletes the due time and the awaited jobs of the states that items leave. */
 function forgetting(engine: Engine, writes: readonly ItemWrite[]): Sql[] {
   const left = writes.filter(({ line }) => line.action === "move").map(({ item }) => item.id);
   if (left.length === 0) return [];
@@ -370,7 +362,7 @@ function forgetting(engine: Engine, writes: readonly ItemWrite[]): Sql[] {
   ];
 }
 
-async function remind(
+async function schedule(
   tx: Transaction,
   { writes, at }: { writes: readonly ItemWrite[]; at: number },
 ): Promise<void> {
@@ -388,9 +380,10 @@ async function remind(
   );
 }
 
-// The lines of an item's audit: each carries the hash of the one before, so that none can be changed, added or left out later.
-
-/** The audit line of a change; `after` is the item after it, except for its audit columns. */
+/**
+ * The audit line of a change; `after` is the changed item, except for its audit columns. Each line has the hash of the line
+ * before, so no line can be changed, added or removed later.
+ */
 function lineOf(change: ItemWrite, after: StoredItem): ItemEntry {
   const { item, line, jobs } = change;
   const entry = {
@@ -409,7 +402,7 @@ function lineOf(change: ItemWrite, after: StoredItem): ItemEntry {
   return { ...entry, hash: hashOf(entry) };
 }
 
-/** Everything that the line says, in a fixed order. */
+/** Hashes all fields of the line, in a fixed order. */
 export function hashOf(entry: Omit<ItemEntry, "hash">): string {
   return sha256(
     JSON.stringify([
@@ -432,20 +425,8 @@ export function hashOf(entry: Omit<ItemEntry, "hash">): string {
   );
 }
 
-/** As the item itself carries its last line. The database writes it to the audit from there. */
-interface LastChange {
-  readonly change_id: string;
-  readonly actor: string;
-  readonly action: string;
-  readonly move: string | null;
-  readonly reason: string | null;
-  readonly lock_wait_us: number | null;
-  readonly trace_id: string | null;
-  readonly jobs: string;
-  readonly data_hash: string;
-}
-
-function lastChange(entry: ItemEntry, change: string): LastChange {
+/** The last audit line as columns of the item. A trigger copies it to the audit from there. */
+function lastChange(entry: ItemEntry, change: string) {
   return {
     change_id: change,
     actor: entry.actor,
@@ -459,7 +440,7 @@ function lastChange(entry: ItemEntry, change: string): LastChange {
   };
 }
 
-/** Whole numbers come back from every database as they were. */
+/** Every database returns whole numbers exactly. */
 function microseconds(ms: number | null): number | null {
   return ms === null ? null : Math.round(ms * 1_000);
 }

@@ -1,4 +1,4 @@
-/** Items: their trees, their counts, and what they wait for. */
+/** Checks of items: their trees, their counts, and their waits. */
 import type { Offender } from "../core/finding.ts";
 import { asking, type Check, deleting } from "../database/check.ts";
 import { sql, type Sql } from "../database/sql.ts";
@@ -122,7 +122,7 @@ export const itemChecks: readonly Check[] = [
     remedy: "Delete these rows (--fix).",
     cost: "full",
     find: asking<DueRow>(
-      (_engine, { limit }) => dueOfNobody(limit),
+      (_engine, { limit }) => orphanedDues(limit),
       ({ id, at }) => ({
         subject: item(id),
         detail: "is gone, or is no longer in that state",
@@ -130,7 +130,7 @@ export const itemChecks: readonly Check[] = [
       }),
     ),
     fix: deleting<DueRow>({
-      find: (limit) => dueOfNobody(limit),
+      find: (limit) => orphanedDues(limit),
       remove: ({ id, reason }) => sql`
         delete from holdfast.item_due
          where item_id = ${id} and reason = ${reason}
@@ -165,7 +165,7 @@ export const itemChecks: readonly Check[] = [
     remedy: "Delete these rows (--fix).",
     cost: "full",
     find: asking<{ id: string; job: string }>(
-      (_engine, { limit }) => jobsOfNobody(limit),
+      (_engine, { limit }) => orphanedJobs(limit),
       ({ id, job }) => ({
         subject: item(id),
         detail: `does not exist, but job ${job} is registered for it`,
@@ -173,7 +173,7 @@ export const itemChecks: readonly Check[] = [
       }),
     ),
     fix: deleting<{ id: string; job: string }>({
-      find: (limit) => jobsOfNobody(limit),
+      find: (limit) => orphanedJobs(limit),
       remove: ({ job }) =>
         sql`delete from holdfast.item_job where job_id = ${job} and ${HAS_NO_ITEM}`,
       subject: ({ id }) => item(id),
@@ -189,12 +189,12 @@ const IS_PAST = sql`not exists (
 
 const HAS_NO_ITEM = sql`not exists (select 1 from holdfast.item i where i.id = holdfast.item_job.item_id)`;
 
-function dueOfNobody(limit: number): Sql {
+function orphanedDues(limit: number): Sql {
   return sql`
     select item_id as id, reason, entered_at as at from holdfast.item_due where ${IS_PAST} limit ${limit}`;
 }
 
-function jobsOfNobody(limit: number): Sql {
+function orphanedJobs(limit: number): Sql {
   return sql`
     select item_id as id, job_id as job from holdfast.item_job where ${HAS_NO_ITEM} limit ${limit}`;
 }

@@ -102,7 +102,8 @@ async function list({ terminal, open }: Kit, { url, ...asked }: ListOptions): Pr
     throw new BadUsageError("--status and --tenant require --workflow <name>.");
   }
   const items = await holdfast.store.items.list(filter);
-  if (terminal.json) terminal.printJson({ items: items.map(withoutData) });
+  // Only `items show` shows the data.
+  if (terminal.json) terminal.printJson({ items: items.map(({ data: _data, ...item }) => item) });
   else if (items.length === 0) {
     terminal.print(printable(`No items.${await unknownNames(holdfast, filter)}`));
   } else {
@@ -125,11 +126,6 @@ async function withWholeIds<Filter extends Pick<ListOptions, "parent" | "before"
     ...(parent === undefined ? {} : { parent: await itemId(holdfast, parent) }),
     ...(before === undefined ? {} : { before: await itemId(holdfast, before) }),
   };
-}
-
-/** The data of items is shown only by `items show`. */
-function withoutData({ data: _data, ...item }: StoredItem): Omit<StoredItem, "data"> {
-  return item;
 }
 
 function itemTable(
@@ -211,8 +207,9 @@ function portrait({ colors }: Terminal, { item, data, children, jobs }: Portrait
     started: moment(item.createdAt, now),
     changed: `${moment(item.updatedAt, now)}, revision ${item.revision}`,
     history: `${counted(item.auditSeq, "line")}: holdfast items history ${item.id}`,
-    children: children.length === 0 ? null : children.map(childrenIn).join(", "),
-    jobs: jobs.length === 0 ? null : jobs.map(jobIn).join(", "),
+    children:
+      children.map((one) => `${one.children} ${one.workflow} ${one.status}`).join(", ") || null,
+    jobs: jobs.map(({ job, status }) => `${job} ${status ?? "unfinished"}`).join(", ") || null,
   };
   return [
     `${colors.bold(printable(item.workflow))} ${item.id}`,
@@ -225,14 +222,6 @@ function portrait({ colors }: Terminal, { item, data, children, jobs }: Portrait
       .split("\n")
       .map((line) => `  ${line}`),
   ];
-}
-
-function childrenIn({ workflow, status, children }: ChildrenIn): string {
-  return `${children} ${workflow} ${status}`;
-}
-
-function jobIn({ job, status }: ItemJob): string {
-  return `${job} ${status ?? "unfinished"}`;
 }
 
 async function history(
@@ -261,7 +250,9 @@ function trailTable(trail: readonly HistoryEntry[], { columns, colors }: Termina
     rows: trail.map((entry): (string | Cell)[] => [
       entry.kind === "line" ? String(entry.line.seq) : "",
       relative(entry.at, now),
-      ...told(entry).map((text) => (entry.kind === "line" ? text : { text, paint: colors.dim })),
+      ...describe(entry).map((text) =>
+        entry.kind === "line" ? text : { text, paint: colors.dim },
+      ),
     ]),
     width: columns,
     paintTitle: colors.bold,
@@ -269,7 +260,7 @@ function trailTable(trail: readonly HistoryEntry[], { columns, colors }: Termina
 }
 
 /** What happened, who did it, and remarks. */
-function told(entry: HistoryEntry): [what: string, by: string, remarks: string] {
+function describe(entry: HistoryEntry): [what: string, by: string, remarks: string] {
   switch (entry.kind) {
     case "line": {
       const { action, move, oldStatus, newStatus, actor, reason, lockWaitMs } = entry.line;
@@ -302,8 +293,6 @@ function moreOf(trail: readonly HistoryEntry[], limit: number, { colors }: Termi
   if (lines.length < limit) return [];
   return ["", colors.dim(`Newer: --after ${lines.at(-1)}`)];
 }
-
-// Names and ids that were typed.
 
 async function itemId({ store }: App, typed: string): Promise<string> {
   if (isId(typed)) return typed;

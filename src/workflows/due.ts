@@ -1,28 +1,28 @@
-/** Items that move by themselves: when their time in a state is over, or when the jobs that the state enqueued have ended. */
+/** Items that move automatically, at the time limit of their state or when the jobs of the state have ended. */
 import { isCalled } from "../core/id.ts";
 import type { Engine, Row, Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import type { JobHooks } from "../jobs/hooks.ts";
-import type { DueItem, ItemJob, ItemWrite } from "./item-record.ts";
+import type { DueItem, ItemWrite } from "./item-record.ts";
 
-/** A job may be ended by somebody who tells nobody: then it is found after this long. */
+/** A job may end without a notification; its item looks again after this long. */
 const JOBS_LOOK_MS = 10 * 60_000;
 
-/** None, if it may stay in the state that it entered for as long as it likes. */
+/** None, if the state has no time limit. */
 export function limitOf({ item, limitMs }: ItemWrite, at: number): Row[] {
   if (limitMs === null) return [];
   const { id, workflow } = item;
   return [{ item_id: id, reason: "limit", workflow, entered_at: at, due_at: at + limitMs }];
 }
 
-/** When to look whether its jobs have ended; each of them that ends makes it sooner. */
+/** When to check whether its jobs have ended; each ending job makes it sooner. */
 export function whenJobsEnd({ item, jobs }: ItemWrite, at: number): Row {
   const due = jobs.length === 0 ? at : at + JOBS_LOOK_MS;
   const { id, workflow } = item;
   return { item_id: id, reason: "jobs", workflow, entered_at: at, due_at: due };
 }
 
-/** Whether those who look after such items may have to look sooner than they thought. */
+/** Whether maintenance may have to look sooner than it planned. */
 export function willBeDue({ limitMs, awaitsJobs, jobs }: ItemWrite): boolean {
   return limitMs !== null || (awaitsJobs && jobs.length === 0);
 }
@@ -30,7 +30,7 @@ export function willBeDue({ limitMs, awaitsJobs, jobs }: ItemWrite): boolean {
 /** Items wait for the ends of the jobs that their state enqueued. */
 export const itemHooks: JobHooks = {
   async ended(engine, tx, { jobs, now }) {
-    await tellItems(engine, tx, { ended: jobs, now });
+    await recordEnds(engine, tx, { ended: jobs, now });
     return [];
   },
 
@@ -40,8 +40,8 @@ export const itemHooks: JobHooks = {
   },
 };
 
-/** Notes for the items that wait for them what became of jobs, in the transaction in which they end. */
-async function tellItems(
+/** Records the ends of jobs for the items that wait for them, in the transaction in which they end. */
+async function recordEnds(
   engine: Engine,
   tx: Transaction,
   { ended, now }: { ended: readonly { id: string; status: string }[]; now: number },
@@ -52,7 +52,7 @@ async function tellItems(
       from holdfast.item_job
      where ${engine.among(sql`job_id`, ids)}
      order by item_id, job_id`);
-  // In the order in which a move lets go of them. Always another time: whoever looks at the jobs just now must notice.
+  // In the order in which a move deletes them. The time always changes, so that a concurrent reader notices.
   for (const item of new Set(waiting.map((row) => row.item))) {
     await tx.run(sql`
       update holdfast.item_due
@@ -71,8 +71,8 @@ export async function dueItems(
   { workflows, limit }: { workflows: readonly string[]; limit: number },
 ): Promise<{ due: DueItem[]; nextInMs: number | null }> {
   if (workflows.length === 0) return { due: [], nextInMs: null };
-  // One more than wanted: the first that is not due, or has no place any more, says when to look again. Each workflow by
-  // itself: of several together the database would sort all that wait.
+  // One more than wanted: the first one beyond the limit, or not yet due, tells when to look again. One query for each
+  // workflow: for several together the database would sort all rows.
   const each = workflows.map(
     (workflow) => sql`
     select *
@@ -93,23 +93,4 @@ export async function dueItems(
     due: due.map(({ inMs: _inMs, ...one }) => one),
     nextInMs: next === undefined ? null : Math.max(0, next.inMs),
   };
-}
-
-export function itemJobs(engine: Engine, item: string): Promise<ItemJob[]> {
-  return engine.all<ItemJob>(sql`
-    select job_id as job, status from holdfast.item_job where item_id = ${item} order by job_id`);
-}
-
-/** Unless it became due anew meanwhile. */
-export async function postponeItem(
-  engine: Engine,
-  { item, reason, dueAt }: DueItem,
-  ms: number,
-): Promise<void> {
-  await engine.run(sql`
-    update holdfast.item_due
-       set due_at = ${engine.now()} + ${ms}
-     where item_id = ${item}
-       and reason = ${reason}
-       and due_at = ${dueAt}`);
 }

@@ -1,7 +1,6 @@
-/** What can go wrong with workflows and their items. */
+/** Errors of workflows and items. */
 import { countRefusal, HoldfastError } from "../core/errors.ts";
 
-/** There is no item of this id, or none of this workflow. */
 export class ItemNotFoundError extends HoldfastError {
   readonly id: string;
 
@@ -12,12 +11,12 @@ export class ItemNotFoundError extends HoldfastError {
   }
 }
 
-/** The workflow does not declare this move from the state that the item is in. */
+/** The workflow does not declare this move from the item's state. */
 export class InvalidMoveError extends HoldfastError {
   readonly item: string;
   readonly move: string;
   readonly from: string;
-  /** The moves that there are from there. */
+  /** The declared moves from that state. */
   readonly allowed: readonly string[];
 
   constructor(facts: {
@@ -41,7 +40,7 @@ export class InvalidMoveError extends HoldfastError {
   }
 }
 
-/** A guard does not let the item make the move. */
+/** A guard refused the move. */
 export class MoveRefusedError extends HoldfastError {
   readonly item: string;
   readonly move: string;
@@ -57,10 +56,10 @@ export class MoveRefusedError extends HoldfastError {
   }
 }
 
-/** Somebody else changed the item since it was read. */
+/** The item changed since the caller read it. */
 export class ItemChangedError extends HoldfastError {
   readonly item: string;
-  /** Null: it was its status that counted. */
+  /** Null: the caller expected a status, not a revision. */
   readonly expected: number | null;
   readonly found: number;
 
@@ -68,7 +67,7 @@ export class ItemChangedError extends HoldfastError {
     const not = facts.expected === null ? "" : `, not ${facts.expected}`;
     super(
       "ITEM_CHANGED",
-      `Item ${facts.item} has revision ${facts.found}${not}: somebody changed it. Read it again, then decide.`,
+      `Item ${facts.item} has revision ${facts.found}${not}: it was changed meanwhile. Read it again, then decide.`,
     );
     this.item = facts.item;
     this.expected = facts.expected;
@@ -77,7 +76,7 @@ export class ItemChangedError extends HoldfastError {
   }
 }
 
-/** The database refused to write an item: a rule of its own would be broken. Nothing was written. */
+/** The database refused to write an item because it would violate a rule. Nothing was written. */
 export class IntegrityViolationError extends HoldfastError {
   constructor(facts: { problem: string }, cause?: unknown) {
     super("INTEGRITY_VIOLATION", `The item was not changed. ${facts.problem}`, cause);
@@ -85,7 +84,7 @@ export class IntegrityViolationError extends HoldfastError {
   }
 }
 
-/** The database has another declaration of the same version. */
+/** The database has a different declaration of the same version. */
 export class WorkflowConflictError extends HoldfastError {
   readonly workflow: string;
   readonly version: number;
@@ -102,14 +101,14 @@ export class WorkflowConflictError extends HoldfastError {
 }
 
 export interface Strand {
-  /** What the new declaration lacks, such as `state 'open'`. */
+  /** The part that is missing in the new declaration, such as `state 'open'`. */
   readonly lacks: string;
   readonly items: number;
   /** Some of their ids. */
   readonly examples: readonly string[];
 }
 
-/** Living items do not fit the new declaration of their workflow. It was not changed. */
+/** Living items do not fit the new declaration of their workflow, which was not stored. */
 export class ItemsStrandedError extends HoldfastError {
   readonly workflow: string;
   readonly stranded: readonly Strand[];
@@ -121,7 +120,7 @@ export class ItemsStrandedError extends HoldfastError {
     super(
       "ITEMS_STRANDED",
       `Version ${facts.version} of workflow '${facts.workflow}' would strand items: ${list.join("; ")}. ` +
-        `Move them first, or keep what they need in the declaration.`,
+        `Move them first, or keep the missing parts in the declaration.`,
     );
     this.workflow = facts.workflow;
     this.stranded = facts.stranded;

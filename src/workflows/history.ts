@@ -1,4 +1,4 @@
-/** One item's whole story: its own lines, and the jobs that have to do with them. */
+/** The history of an item with its jobs, and the verification of items' audit chains. */
 import { type AuditEntry, sha256, subjects } from "../audit/entry.ts";
 import type { AuditStore } from "../audit/store.ts";
 import {
@@ -17,29 +17,26 @@ import { hashOf } from "./changes.ts";
 import type { StoredItem } from "./item-record.ts";
 import type { ItemsStore } from "./store.ts";
 
-/** The parts of the store that a trail is read from. */
 export interface TrailSources {
   readonly audit: AuditStore;
   readonly jobs: JobsStore;
 }
 
-/** Of a job that was tried or acted upon more often than this, the last times are told. */
+/** Of each job, only the last attempts and actions are shown. */
 const ATTEMPTS_MAX = 20;
-
 const ACTIONS_MAX = 20;
 
-/** What happened, and when. */
 export type HistoryEntry = { readonly at: number } & (
   | { readonly kind: "line"; readonly line: ItemEntry }
-  /** A job was enqueued: by one of these lines, or it made one of them. */
+  /** A job that one of these lines enqueued, or that made one of them. */
   | { readonly kind: "enqueued"; readonly job: string; readonly task: string }
   | { readonly kind: "attempt"; readonly job: string; readonly attempt: AttemptView }
   | { readonly kind: "ended"; readonly job: string; readonly status: Status }
-  /** What an operator did to one of these jobs. */
+  /** An operator's action on one of these jobs. */
   | { readonly kind: "action"; readonly job: string; readonly action: AuditEntry }
 );
 
-/** Of what happened in the same millisecond, what led to it is put in first, and stays there. */
+/** Within one millisecond, causes come before effects: the sort is stable. */
 export async function trailOf(
   lines: readonly ItemEntry[],
   sources: TrailSources,
@@ -47,7 +44,7 @@ export async function trailOf(
   const trail: HistoryEntry[] = [];
   const ends: HistoryEntry[] = [];
   const known = new Set<string>();
-  const tell = async (ids: readonly string[]): Promise<void> => {
+  const addJobs = async (ids: readonly string[]): Promise<void> => {
     for (const id of ids) {
       if (known.has(id)) continue;
       known.add(id);
@@ -57,26 +54,24 @@ export async function trailOf(
     }
   };
   for (const line of lines) {
-    await tell(jobNamed(line.actor));
+    await addJobs(jobNamed(line.actor));
     trail.push({ at: line.at, kind: "line", line });
-    await tell(line.jobs);
+    await addJobs(line.jobs);
   }
   return [...trail, ...ends].toSorted((a, b) => a.at - b.at);
 }
 
-/** A task that acts with its `ctx` is named so. */
+/** The id of the job whose task acted with its `ctx`. */
 function jobNamed(actor: string): string[] {
   const [, id] = /^job (\S+)$/.exec(actor) ?? [];
   return id === undefined ? [] : [id];
 }
 
-interface Story {
-  readonly past: readonly HistoryEntry[];
-  readonly end: readonly HistoryEntry[];
-}
-
-/** Of a job whose time is over, nothing is left but what operators did to it. */
-async function storyOf(job: string, { audit, jobs }: TrailSources): Promise<Story> {
+/** A pruned job has nothing left but the actions of operators. */
+async function storyOf(
+  job: string,
+  { audit, jobs }: TrailSources,
+): Promise<{ past: HistoryEntry[]; end: HistoryEntry[] }> {
   const found = await jobs.find(job);
   const attempts = (await attemptsOf(jobs, job)).slice(-ATTEMPTS_MAX);
   const actions = await audit.list({ subject: subjects.job(job), limit: ACTIONS_MAX });
@@ -98,15 +93,13 @@ async function storyOf(job: string, { audit, jobs }: TrailSources): Promise<Stor
   };
 }
 
-// The chains of items, for the verification of the audit.
-
-/** Each item has its data with it. */
+/** Small, because each item comes with its data. */
 const ITEMS_PAGE = 100;
 
 /**
- * A line is written in one transaction with the change that it records, and stays. So a reader that reads an item first and
- * its lines after that finds all the lines that the item counts. Further lines were written in between, or by hand; the item,
- * read once more, tells which.
+ * A line is written in one transaction with its change, and never deleted. So reading an item first and its lines afterwards
+ * finds all lines that the item counts. Further lines were written in between, or by hand; reading the item again tells
+ * which.
  */
 export class ItemChains implements AuditChains {
   readonly #items: ItemsStore;
@@ -126,7 +119,7 @@ export class ItemChains implements AuditChains {
     }
   }
 
-  /** The lines of these items, and of items in between that do not exist, or did not when these were read. */
+  /** The lines of these items, and lines in this range of items that do not exist or were started since. */
   async #verifyRange(
     walk: ChainWalk,
     items: readonly StoredItem[],
@@ -162,7 +155,7 @@ export class ItemChains implements AuditChains {
     }
   }
 
-  /** An item that was started meanwhile, one that was deleted meanwhile, or lines without an item. */
+  /** An item that was started or deleted meanwhile, or lines without an item. */
   async #checkStray(id: string, say: ReportBreak): Promise<void> {
     const item = await this.#items.find(id);
     if (item !== null) {
@@ -172,7 +165,7 @@ export class ItemChains implements AuditChains {
       return;
     }
     const [first] = await this.#items.history({ item: id, after: 0, limit: 1 });
-    if (first !== undefined) say("orphan", first.seq, "its lines are there, and it is not.");
+    if (first !== undefined) say("orphan", first.seq, "its lines exist, but the item does not.");
   }
 
   async *#linesOfOne(item: string): AsyncGenerator<ItemEntry> {
@@ -185,7 +178,7 @@ export class ItemChains implements AuditChains {
   }
 }
 
-/** An item as it was read, held against its lines, which were read after it. */
+/** Compares an item with its lines, which are read after it. */
 class ItemCheck {
   readonly #item: StoredItem;
   readonly #say: ReportBreak;
@@ -202,17 +195,17 @@ class ItemCheck {
     const { auditSeq, auditHash, status, data } = this.#item;
     if (line.seq !== auditSeq) return;
     if (line.hash !== auditHash) {
-      this.#say("head", line.seq, "the last line is not the one that the item counts.");
+      this.#say("head", line.seq, "the last line is not the one that the item records.");
     }
     if (line.newStatus !== status) {
       this.#say(
         "status",
         line.seq,
-        `the item is '${status}', and its last line says '${line.newStatus}'.`,
+        `the item is '${status}', but its last line says '${line.newStatus}'.`,
       );
     }
     if (line.dataHash !== sha256(data)) {
-      this.#say("data", line.seq, "the item's data is not what its last line tells of.");
+      this.#say("data", line.seq, "the item's data does not match its last line.");
     }
   }
 
@@ -221,10 +214,10 @@ class ItemCheck {
     const { seq } = this.#chain;
     if (seq === auditSeq) return;
     const now = await items.find(id);
-    if (now === null) return; // It was deleted meanwhile, with its lines.
+    if (now === null) return; // deleted meanwhile, with its lines
     if (seq < auditSeq) this.#say("head", auditSeq, `${missing(seq + 1, auditSeq)} at the end.`);
     else if (now.auditSeq < seq) {
-      this.#say("head", seq, `the item does not count it: its last line is ${now.auditSeq}.`);
+      this.#say("head", seq, `the item does not record it: its last line is ${now.auditSeq}.`);
     }
   }
 }

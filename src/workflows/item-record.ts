@@ -1,4 +1,4 @@
-/** What the store promises about workflows: declarations, items, and the audit of their changes. */
+/** Workflows and items as the store reads and writes them. */
 import type { ChildrenIn, ItemAction, ItemRecord } from "../core/item.ts";
 import { decode } from "../core/json.ts";
 import type { NewJob } from "../jobs/store.ts";
@@ -6,7 +6,7 @@ import type { NewJob } from "../jobs/store.ts";
 export interface Declaration {
   readonly name: string;
   readonly version: number;
-  /** The workflow of the parents of its items; its own name: they may have one of their own kind. */
+  /** The workflow of its items' parents; its own name: items may have a parent of the same workflow. */
   readonly parent: string | null;
   readonly keepMs: number | null;
   readonly types: readonly string[];
@@ -30,7 +30,7 @@ export interface StoredWorkflow extends Declaration {
   readonly declaredAt: number;
 }
 
-/** As it stands in its table; its data is text. */
+/** A row of the table; its data is text. */
 export interface StoredItem extends Omit<ItemRecord, "data"> {
   readonly data: string;
   readonly depth: number;
@@ -40,35 +40,35 @@ export interface StoredItem extends Omit<ItemRecord, "data"> {
 }
 
 export interface ItemsChange {
-  /** By which the change is recognised when its answer was lost. */
+  /** Identifies the change when its answer was lost. */
   readonly id: string;
-  /** Somebody may have made it before under this id: then nothing is written, and the items come back as they are. */
+  /** The change may have been made before under this id: then nothing is written, and the items are returned. */
   readonly once?: boolean;
-  /** Whom it is about. All of them must be there. */
+  /** The items to change. All of them must exist. */
   readonly items: readonly string[];
-  /** Those above them, where the caller knows; their top first. Otherwise they are looked for. */
+  /** Their ancestors, root first, if the caller knows them. */
   readonly above?: readonly string[];
   decide(seen: Seen): Promise<readonly ItemWrite[]>;
 }
 
-/** What `decide` goes by: nobody else changes any of it until the change is written. */
+/** The input of `decide`. It is locked until the change is written. */
 export interface Seen {
   readonly now: number;
-  /** Those it is about, and all above them. */
+  /** The items to change, and their ancestors. */
   readonly items: ReadonlyMap<string, StoredItem>;
   progress(item: string): Promise<ChildrenIn[]>;
 }
 
 export interface ItemWrite {
-  /** As it was seen, or as it is to be started. */
+  /** The item before the change, or the item to start. */
   readonly item: StoredItem;
   readonly line: NewLine;
   readonly status: string;
   readonly data: string;
   readonly jobs: readonly NewJob[];
-  /** It makes a move of its own when all these jobs have ended. */
+  /** It moves automatically when all these jobs have ended. */
   readonly awaitsJobs: boolean;
-  /** After so long in the state it makes a move of its own; null: it may stay. */
+  /** It moves automatically after this long in the state; null: never. */
   readonly limitMs: number | null;
 }
 
@@ -82,13 +82,13 @@ export interface NewLine {
 }
 
 export interface ItemFilter {
-  /** Needed for lists by status or tenant: without, no index has them in order. */
+  /** Required for lists by status or tenant: no other index has their order. */
   readonly workflow?: string;
   readonly status?: string;
   readonly tenant?: string;
   readonly identifier?: string;
   readonly parent?: string;
-  /** Only items whose id begins so: in either case, with or without dashes. */
+  /** Only items whose id begins with this, in either case, with or without dashes. */
   readonly prefix?: string;
   readonly before?: string;
   readonly limit: number;
@@ -103,9 +103,9 @@ export interface HistoryFilter {
 export interface DueItem {
   readonly item: string;
   readonly workflow: string;
-  /** Its time in the state is over, or its jobs have ended. */
+  /** The time limit of its state, or its ended jobs. */
   readonly reason: "limit" | "jobs";
-  /** Since when it is in the state that this is about. */
+  /** When it entered the state. */
   readonly enteredAt: number;
   readonly dueAt: number;
 }
@@ -116,8 +116,7 @@ export interface ItemJob {
   readonly status: string | null;
 }
 
-// An item as guards and callers see it.
-
+/** An item as guards and callers see it. */
 export function recordOf(item: StoredItem): ItemRecord {
   const { id, workflow, type, tenant, identifier, parent, root, status } = item;
   const { revision, createdAt, updatedAt, enteredAt } = item;

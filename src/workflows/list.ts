@@ -1,15 +1,73 @@
-/** Reading items: one, a page of them, and their history. */
+/** Reads items and their history, and prunes them. */
 import { idRange, type IdRange } from "../core/id-prefix.ts";
-import type { ItemEntry } from "../core/item.ts";
+import type { ChildrenIn, ItemEntry } from "../core/item.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
-import { type AsRead, ITEM_COLUMNS, itemOf } from "./changes.ts";
+import { type AsRead, ITEM_COLUMNS, itemOf, progressOf } from "./changes.ts";
 import type { HistoryFilter, ItemFilter, LineRange, StoredItem } from "./item-record.ts";
 
 /** The database, or a transaction in it. */
 type From = Pick<Transaction, "all">;
 
-export async function findItems(
+/** Reads that also run in a transaction of the user's. */
+export class ItemReader {
+  readonly #engine: Engine;
+  readonly #from: From;
+
+  constructor(engine: Engine, from: From) {
+    this.#engine = engine;
+    this.#from = from;
+  }
+
+  async find(id: string): Promise<StoredItem | null> {
+    const [item] = await findItems(this.#engine, this.#from, [id]);
+    return item ?? null;
+  }
+
+  /**
+   * Newest first, a page at a time: pass the last id of one page as `before` of the next.
+   *
+   * An index has every such list in this order. The order names its first column, so that no database walks through all
+   * items by id instead.
+   */
+  async list(filter: ItemFilter): Promise<StoredItem[]> {
+    const engine = this.#engine;
+    for (const id of [filter.parent, filter.before]) {
+      if (id !== undefined && !engine.mayBeId(id)) return [];
+    }
+    const range = filter.prefix === undefined ? undefined : idRange(filter.prefix);
+    if (range === null) return [];
+    const { where, order } = leadOf(engine, filter);
+    const rows = await this.#from.all<AsRead<StoredItem>>(sql`
+      select ${ITEM_COLUMNS}
+        from holdfast.item
+       where ${where}
+             ${conditionsOf(filter, range)}
+       order by ${order} id desc
+       limit ${filter.limit}`);
+    return rows.map(itemOf);
+  }
+
+  /** How many children of this item are in which state. */
+  progressOf(item: string): Promise<ChildrenIn[]> {
+    return progressOf(this.#engine, this.#from, item);
+  }
+
+  /** The audit lines of an item, oldest first; `after` is the last number of the page before. */
+  async history({ item, after, limit }: HistoryFilter): Promise<ItemEntry[]> {
+    if (!this.#engine.mayBeId(item)) return [];
+    const rows = await this.#from.all<AsRead<EntryRow>>(sql`
+      select ${ENTRY_COLUMNS}
+        from holdfast.item_audit
+       where item_id = ${item}
+         and seq > ${after}
+       order by seq
+       limit ${limit}`);
+    return rows.map(entryOf);
+  }
+}
+
+async function findItems(
   engine: Engine,
   from: From,
   ids: readonly string[],
@@ -21,7 +79,7 @@ export async function findItems(
   return rows.map(itemOf);
 }
 
-/** The items that a change wrote, if it was committed. */
+/** The items that a committed change wrote. */
 export async function itemsOfChange(engine: Engine, change: string): Promise<StoredItem[]> {
   const rows = await engine.all<{ id: string }>(sql`
     select item_id as id from holdfast.item_audit where change_id = ${change}`);
@@ -32,33 +90,7 @@ export async function itemsOfChange(engine: Engine, change: string): Promise<Sto
   );
 }
 
-/**
- * Whatever is asked for, an index has it in this order: it begins with the column that leads, which is named in the order so
- * that no database walks through all items by id instead.
- */
-export async function listItems(
-  engine: Engine,
-  from: From,
-  filter: ItemFilter,
-): Promise<StoredItem[]> {
-  for (const id of [filter.parent, filter.before]) {
-    if (id !== undefined && !engine.mayBeId(id)) return [];
-  }
-  const range = filter.prefix === undefined ? undefined : idRange(filter.prefix);
-  if (range === null) return [];
-  const { where, order } = leadOf(engine, filter);
-  const rows = await from.all<AsRead<StoredItem>>(sql`
-    select ${ITEM_COLUMNS}
-      from holdfast.item
-     where ${where}
-           ${conditionsOf(filter)}
-           ${inRange(range)}
-     order by ${order} id desc
-     limit ${filter.limit}`);
-  return rows.map(itemOf);
-}
-
-/** The rarest leads. Where that is not the workflow, the workflow must not be what the index is chosen by. */
+/** The most selective column leads. Unless it is the workflow, the planner must not choose the index of the workflow. */
 function leadOf(engine: Engine, filter: ItemFilter): { where: Sql; order: Sql } {
   const { workflow, parent, identifier } = filter;
   const inWorkflow =
@@ -76,14 +108,11 @@ function leadOf(engine: Engine, filter: ItemFilter): { where: Sql; order: Sql } 
   return { where: engine.among(sql`workflow`, [workflow]), order: sql`workflow desc,` };
 }
 
-function inRange(range: IdRange | undefined): Sql {
-  return range === undefined ? nothing : sql`and id >= ${range.from} and id <= ${range.to}`;
-}
-
-function conditionsOf({ status, tenant, before }: ItemFilter): Sql {
+function conditionsOf({ status, tenant, before }: ItemFilter, range: IdRange | undefined): Sql {
   return sql`${before === undefined ? nothing : sql`and id < ${before}`}
            ${tenant === undefined ? nothing : sql`and tenant = ${tenant}`}
-           ${status === undefined ? nothing : sql`and status = ${status}`}`;
+           ${status === undefined ? nothing : sql`and status = ${status}`}
+           ${range === undefined ? nothing : sql`and id >= ${range.from} and id <= ${range.to}`}`;
 }
 
 export async function itemsAfter(
@@ -107,22 +136,6 @@ const ENTRY_COLUMNS = sql`
        reason, lock_wait_us as "lockWaitUs", trace_id as "traceId", jobs, data_hash as "dataHash",
        previous_hash as "previousHash", hash`;
 
-export async function itemHistory(
-  engine: Engine,
-  from: From,
-  { item, after, limit }: HistoryFilter,
-): Promise<ItemEntry[]> {
-  if (!engine.mayBeId(item)) return [];
-  const rows = await from.all<AsRead<EntryRow>>(sql`
-    select ${ENTRY_COLUMNS}
-      from holdfast.item_audit
-     where item_id = ${item}
-       and seq > ${after}
-     order by seq
-     limit ${limit}`);
-  return rows.map(entryOf);
-}
-
 function entryOf({ lockWaitUs, jobs, ...row }: AsRead<EntryRow>): ItemEntry {
   return {
     ...row,
@@ -134,12 +147,11 @@ function entryOf({ lockWaitUs, jobs, ...row }: AsRead<EntryRow>): ItemEntry {
   };
 }
 
-/** The lines of all items, for whoever looks through them. */
 export async function itemLines(
   engine: Engine,
   { after, upTo, limit }: LineRange,
 ): Promise<ItemEntry[]> {
-  // Said twice: where to begin, and what to leave out of that.
+  // The first condition is where the index scan begins; the second excludes the lines before.
   const behind =
     after === null
       ? sql`item_id is not null`
@@ -154,7 +166,7 @@ export async function itemLines(
   return rows.map(entryOf);
 }
 
-// The end of items: a tree goes as a whole, when its workflow does not keep it any longer.
+// Pruning deletes each tree of items as a whole.
 
 /** How many rows one statement deletes. */
 const DELETED_MAX = 500;
@@ -165,7 +177,7 @@ interface Kept {
   readonly keepMs: number;
 }
 
-/** Deletes trees whose top is ended for longer than kept, and that have nobody living in them. Returns how many. */
+/** Deletes trees whose root ended long enough ago and that contain no living item. Returns how many. */
 export async function pruneItems(engine: Engine, limit: number): Promise<number> {
   let pruned = 0;
   for (const kept of await keptFor(engine)) {
@@ -177,7 +189,7 @@ export async function pruneItems(engine: Engine, limit: number): Promise<number>
   return pruned;
 }
 
-/** The states in which items end that are not kept for ever. */
+/** The final states of workflows with a retention time. */
 function keptFor(engine: Engine): Promise<Kept[]> {
   return engine.all<Kept>(sql`
     select s.workflow, s.name as status, w.keep_ms as "keepMs"
@@ -188,7 +200,7 @@ function keptFor(engine: Engine): Promise<Kept[]> {
      order by s.workflow, s.name`);
 }
 
-/** Whatever happens below the one at the top changes it too. */
+/** Every change below a root changes the root too, so its time covers the whole tree. */
 async function over(
   engine: Engine,
   { workflow, status, keepMs }: Kept,
@@ -210,7 +222,7 @@ async function over(
   return rows.map(({ id }) => id);
 }
 
-/** Nobody changes anything in a tree whose top is locked; false: somebody did before. */
+/** The lock on the root keeps the tree unchanged. False: the tree changed before. */
 async function pruneTree(
   engine: Engine,
   tx: Transaction,
@@ -249,11 +261,4 @@ async function deleteItems(engine: Engine, tx: Transaction, ids: readonly string
   await tx.run(sql`delete from holdfast.item where ${engine.among(sql`id`, ids)}`);
   await tx.run(sql`delete from holdfast.item_progress where ${those}`);
   await tx.run(sql`delete from holdfast.item_pruning where ${those}`);
-}
-
-export async function workflowNames(engine: Engine, limit: number): Promise<string[]> {
-  const rows = await engine.all<{ name: string }>(
-    sql`select name from holdfast.workflow order by name limit ${limit}`,
-  );
-  return rows.map(({ name }) => name);
 }

@@ -1,4 +1,4 @@
-/** Moves items that move by themselves: their time in a state is over, or the jobs that they waited for have ended. */
+/** Moves items at the time limit of their state, or when the jobs that they wait for have ended. */
 import { StoreUnavailableError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
@@ -10,70 +10,57 @@ import {
   MoveRefusedError,
 } from "./errors.ts";
 import type { DueItem } from "./item-record.ts";
-import { NOBODY } from "./plan.ts";
+import { SYSTEM_ACTOR } from "./plan.ts";
 import type { ItemsStore } from "./store.ts";
 import type { AnyWorkflow, StateRules } from "./workflow.ts";
 import type { Item, Workflows } from "./workflows.ts";
 
-/** The parts of the store that are used here. */
-interface Stores {
-  readonly items: ItemsStore;
-  readonly jobs: JobsStore;
-}
-
 const BATCH = 100;
 
-/** Guards may be slow, and whoever stops the worker waits for the turn to end. */
-const TURN_MS_MAX = 5_000;
+/** Guards may be slow, and a stop of the worker waits for the cycle to end. */
+const CYCLE_MS_MAX = 5_000;
 
 const PRUNE_BATCH = 100;
 
 const PRUNE_EVERY_MS = 10 * 60_000;
 
-/** A guard that said no may say yes later, and a worker that knows more may come. */
+/** A guard that refused may allow the move later, and a worker with a newer declaration may start. */
 const AGAIN_MS = 60_000;
 
-/** What is not known to have ended is looked for after this long. */
+/** When to look again for the end of jobs. */
 const LOOK_MS = 10 * 60_000;
 
-interface Settings {
-  readonly workflows: readonly AnyWorkflow[];
-  readonly maintenanceMs: number;
-  readonly pollMs: number;
+interface ItemMaintenanceParts {
+  readonly store: { readonly items: ItemsStore; readonly jobs: JobsStore };
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly workflows: Workflows;
+  readonly settings: {
+    readonly workflows: readonly AnyWorkflow[];
+    readonly maintenanceMs: number;
+    readonly pollMs: number;
+  };
 }
 
 type AnyItem = Item<string, string, unknown, string>;
 
 export class ItemMaintenance {
-  readonly #store: Stores;
-  readonly #runtime: Runtime;
-  readonly #logger: Logger;
-  readonly #workflows: Workflows;
+  readonly #parts: ItemMaintenanceParts;
   readonly #byName: ReadonlyMap<string, AnyWorkflow>;
-  readonly #settings: Settings;
   #prunedAt: number | null = null;
 
-  constructor(parts: {
-    readonly store: Stores;
-    readonly runtime: Runtime;
-    readonly logger: Logger;
-    readonly workflows: Workflows;
-    readonly settings: Settings;
-  }) {
-    this.#store = parts.store;
-    this.#runtime = parts.runtime;
-    this.#logger = parts.logger;
-    this.#workflows = parts.workflows;
-    this.#settings = parts.settings;
+  constructor(parts: ItemMaintenanceParts) {
+    this.#parts = parts;
     this.#byName = new Map(parts.settings.workflows.map((workflow) => [workflow.name, workflow]));
   }
 
   async once(): Promise<number> {
-    const { maintenanceMs, pollMs } = this.#settings;
-    const startedAt = this.#runtime.monotonic();
-    const isLate = (): boolean => this.#runtime.monotonic() - startedAt > TURN_MS_MAX;
+    const { store, runtime, settings } = this.#parts;
+    const { maintenanceMs, pollMs } = settings;
+    const startedAt = runtime.monotonic();
+    const isLate = (): boolean => runtime.monotonic() - startedAt > CYCLE_MS_MAX;
     const workflows = [...this.#byName.keys()];
-    const { due, nextInMs } = await this.#store.items.due({ workflows, limit: BATCH });
+    const { due, nextInMs } = await store.items.due({ workflows, limit: BATCH });
     for (const one of due) if (!isLate()) await this.#attend(one);
     await this.#pruneNowAndThen();
     if (due.length === BATCH || isLate()) return 0;
@@ -81,43 +68,46 @@ export class ItemMaintenance {
     return Math.max(1, Math.min(nextInMs ?? pollMs, pollMs));
   }
 
-  /** One that cannot be moved keeps nobody else waiting. */
+  /** An item that cannot be moved does not block the others. */
   async #attend(due: DueItem): Promise<void> {
+    const { store, logger } = this.#parts;
     try {
       await this.#move(due);
     } catch (error) {
       if (isPast(error)) return;
       if (error instanceof StoreUnavailableError) throw error; // it is not the item's fault
       if (!(error instanceof MoveRefusedError)) {
-        this.#logger.warn({ item: due.item, err: error }, "could not move an item that is due");
+        logger.warn({ item: due.item, err: error }, "could not move an item that is due");
       }
-      await this.#store.items.postpone(due, AGAIN_MS);
+      await store.items.postpone(due, AGAIN_MS);
     }
   }
 
   async #move(due: DueItem): Promise<void> {
+    const { store, workflows } = this.#parts;
     const workflow = this.#byName.get(due.workflow) as AnyWorkflow;
-    const item: AnyItem = await this.#workflows.item(workflow, due.item);
-    if (item.enteredAt !== due.enteredAt) return; // this is about another time in a state
+    const item: AnyItem = await workflows.item(workflow, due.item);
+    if (item.enteredAt !== due.enteredAt) return; // due for an earlier stay in a state
     const rules = workflow.states.get(item.status);
     const asked = due.reason === "limit" ? rules?.limit : rules?.whenJobsEnd;
-    // This worker may be older than the declaration: another one knows what to do.
+    // This worker may be older than the declaration; another worker has the rules.
     if (rules === undefined || asked === undefined || asked === null) {
-      return this.#store.items.postpone(due, AGAIN_MS);
+      return store.items.postpone(due, AGAIN_MS);
     }
     const move = due.reason === "limit" ? rules.limit?.move : await this.#afterJobs(item, rules);
-    if (move === undefined || move === null) return this.#store.items.postpone(due, LOOK_MS);
+    if (move === undefined || move === null) return store.items.postpone(due, LOOK_MS);
     const reason = due.reason === "limit" ? "its time in the state is over" : "its jobs have ended";
-    // Somebody else may have moved it since it was due, away and even back.
+    // It may have been moved since it was due, away and even back.
     const since = due.enteredAt;
-    await this.#workflows.change(workflow, item, { move, actor: NOBODY, reason, since });
+    await workflows.change(workflow, item, { move, actor: SYSTEM_ACTOR, reason, since });
   }
 
-  /** The move that its jobs lead to; undefined: some have not ended, or none is declared for how they did. */
+  /** The move declared for the end of its jobs; undefined: some have not ended; null: none is declared for failure. */
   async #afterJobs(item: AnyItem, rules: StateRules): Promise<string | null | undefined> {
-    const jobs = await this.#store.items.jobsOf(item.id);
+    const { store } = this.#parts;
+    const jobs = await store.items.jobsOf(item.id);
     const unknown = jobs.filter(({ status }) => status === null).map(({ job }) => job);
-    const ended = await this.#store.jobs.findFinished(unknown);
+    const ended = await store.jobs.findFinished(unknown);
     if (ended.length < unknown.length) return undefined;
     const statuses = [
       ...jobs.flatMap(({ status }) => status ?? []),
@@ -128,14 +118,15 @@ export class ItemMaintenance {
   }
 
   async #pruneNowAndThen(): Promise<void> {
-    const now = this.#runtime.monotonic();
+    const { store, runtime } = this.#parts;
+    const now = runtime.monotonic();
     if (this.#prunedAt !== null && now - this.#prunedAt < PRUNE_EVERY_MS) return;
-    const pruned = await this.#store.items.prune(PRUNE_BATCH);
+    const pruned = await store.items.prune(PRUNE_BATCH);
     if (pruned < PRUNE_BATCH) this.#prunedAt = now;
   }
 }
 
-/** Somebody else was faster. */
+/** Another process moved or deleted it first. */
 function isPast(error: unknown): boolean {
   return (
     error instanceof InvalidMoveError ||

@@ -1,5 +1,5 @@
-/** What a caller may say about items, checked before anything is locked. */
-import type { Actor, Audited } from "../audit/operator.ts";
+/** Options of the item methods, checked before anything is locked. */
+import { type Actor, type Audited, OPERATOR_OPTIONS } from "../audit/operator.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { checkFields, type ItemRecord } from "../core/item.ts";
@@ -13,21 +13,20 @@ import type { AnyWorkflow } from "./workflow.ts";
 const PATCH = { what: "patch of an item", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
 export interface ItemChange<Data> extends Audited {
-  /** Fields of the data that are replaced; one that is undefined is taken out. */
+  /** Fields of the data to replace; an undefined field is removed. */
   readonly patch?: Partial<Data>;
-  /** The revision that the caller decided by: any other is refused with ItemChangedError. */
+  /** The revision that the caller read: any other is refused with ItemChangedError. */
   readonly expect?: number;
-  /** `enteredAt` as the caller saw it: an item that left its state since then is refused with ItemChangedError. */
+  /** The `enteredAt` that the caller read: an item that left its state since is refused with ItemChangedError. */
   readonly since?: number;
 }
 
 export interface ChildChange<Move extends string, Data> extends ItemChange<Data> {
   readonly move?: Move;
-  /** What its parent does in the same step. */
+  /** A change of its parent in the same transaction. */
   readonly parent?: { readonly move?: string; readonly patch?: Readonly<Record<string, unknown>> };
 }
 
-/** One of several children that are changed together. */
 export interface ChildPatch<Move extends string, Data> {
   readonly id: string;
   readonly move?: Move;
@@ -37,17 +36,17 @@ export interface ChildPatch<Move extends string, Data> {
 
 export interface NewItem<Data, Type extends string> extends Audited {
   readonly data: Data;
-  /** Default: the first that the workflow declares. */
+  /** Default: the first type of the workflow. */
   readonly type?: Type;
-  /** Default: its parent's; without a parent `default`. */
+  /** Default: the parent's; without a parent `default`. */
   readonly tenant?: string;
-  /** The caller's own name for it. Default: its id. */
+  /** The caller's own identifier. Default: the item's id. */
   readonly identifier?: string;
-  /** The item that it belongs to; needed if the workflow has a `parent`. */
+  /** Required if the workflow has a `parent`. */
   readonly parent?: string | ItemRecord;
 }
 
-/** An item of another system, in the state that it has there. */
+/** An item of another system, in its state there. */
 export interface ImportedItem<State extends string, Data, Type extends string> extends Omit<
   NewItem<Data, Type>,
   keyof Audited
@@ -55,7 +54,7 @@ export interface ImportedItem<State extends string, Data, Type extends string> e
   readonly status: State;
   /** Default: `enteredAt`. */
   readonly createdAt?: Date | number;
-  /** Since when it has this status: the state's limit counts from then. Default: now. */
+  /** When it entered this state: the state's limit counts from then. Default: now. */
   readonly enteredAt?: Date | number;
   /** Enqueues the jobs that the state enqueues on entry. Default: false, because they ran in the other system. */
   readonly enter?: boolean;
@@ -77,27 +76,15 @@ export interface HistoryOptions {
   readonly limit?: number;
 }
 
-export const START_OPTIONS = new Set([
-  "data",
-  "type",
-  "tenant",
-  "identifier",
-  "parent",
-  "actor",
-  "reason",
-  "trace",
-]);
+const NEW_ITEM = ["data", "type", "tenant", "identifier", "parent"];
 
-export const CHANGE_OPTIONS = new Set([
-  "actor",
-  "reason",
-  "trace",
-  "patch",
-  "expect",
-  "since",
-  "move",
-  "parent",
-]);
+export const START_OPTIONS = new Set([...NEW_ITEM, ...OPERATOR_OPTIONS]);
+
+const IMPORT_OPTIONS = new Set([...NEW_ITEM, "status", "createdAt", "enteredAt", "enter"]);
+
+const CHANGE = ["patch", "expect", "since", "move", "parent"];
+
+export const CHANGE_OPTIONS = new Set([...OPERATOR_OPTIONS, ...CHANGE]);
 
 export const CHILD_OPTIONS = new Set(["id", "move", "patch", "expect"]);
 
@@ -115,11 +102,11 @@ export function startedOf(
   checkKnown(item, START_OPTIONS);
   const { type = workflow.types[0] ?? "", tenant, identifier = id, parent, data } = item;
   if (!workflow.types.includes(type)) {
-    const problem = `there is no type '${type}'. There are: ${workflow.types.join(", ")}.`;
+    const problem = `unknown type '${type}'. Types: ${workflow.types.join(", ")}.`;
     throw new InvalidArgumentError({ field: "type", problem });
   }
   if (parent === undefined && workflow.parent !== null) {
-    const problem = `an item of '${workflow.name}' stands below one of '${workflow.parent.name}': give parent.`;
+    const problem = `an item of '${workflow.name}' needs a parent of '${workflow.parent.name}'.`;
     throw new InvalidArgumentError({ field: "parent", problem });
   }
   const above = typeof parent === "object" ? parent?.id : parent;
@@ -133,18 +120,6 @@ export function startedOf(
     data,
   };
 }
-
-const IMPORT_OPTIONS = new Set([
-  "data",
-  "type",
-  "tenant",
-  "identifier",
-  "parent",
-  "status",
-  "createdAt",
-  "enteredAt",
-  "enter",
-]);
 
 export function importedOf(
   workflow: AnyWorkflow,
@@ -175,7 +150,7 @@ function instantOf(field: string, instant: Date | number | undefined): number | 
   return checkWhole(field, ms, { least: 1, most: Number.MAX_SAFE_INTEGER });
 }
 
-/** What a list is asked for, without what is not said. */
+/** The given fields of a filter. */
 export function filterOf(
   workflow: AnyWorkflow,
   filter: ItemsFilter<string>,
@@ -235,13 +210,13 @@ export function checkBelow(seen: Seen, id: string, parent: string): void {
   if (seen.items.get(id)?.parent === parent) return;
   throw new InvalidArgumentError({
     field: "changes",
-    problem: `item ${id} is not below ${parent}.`,
+    problem: `item ${id} is not a child of ${parent}.`,
   });
 }
 
 const HISTORY_LIMITS = { most: 1_000, usual: 100 };
 
-/** Each line may lead to jobs, and each job to attempts. */
+/** Each line may have jobs, and each job attempts. */
 const TRAIL_LIMITS = { most: 200, usual: 50 };
 
 export function historyPage(
@@ -262,13 +237,16 @@ export function trailPage(id: string, options: HistoryOptions): HistoryFilter {
   return historyPage(id, options, TRAIL_LIMITS);
 }
 
-/** Without what is not said. */
-export function auditedOf(signed: {
+/** The given fields only. */
+export function auditedOf({
+  actor,
+  reason,
+  trace,
+}: {
   readonly actor: Actor;
   readonly reason: string | undefined;
   readonly trace: string | undefined;
 }): Audited {
-  const { actor, reason, trace } = signed;
   return {
     actor,
     ...(reason === undefined ? {} : { reason }),

@@ -1,7 +1,4 @@
-/**
- * What a change of items comes to: which of them are written, how, and with which jobs. The store asks while it holds the
- * locks; here are the rules of the workflow, its guards among them.
- */
+/** Applies the rules of a workflow, including its guards, to a change: which items to write, and which jobs to enqueue. */
 import { NO_HASH } from "../audit/entry.ts";
 import type { Operator } from "../audit/operator.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
@@ -44,20 +41,20 @@ import {
 } from "./item-record.ts";
 import type { AnyWorkflow, EnqueueOnEntry, MoveRules, StateRules } from "./workflow.ts";
 
-/** Of an item without a parent that names none. */
+/** The default tenant of items without a parent. */
 const TENANT = "default";
 
-/** Who moves an item when nobody asks for it. */
-export const NOBODY = "holdfast";
+/** The actor of automatic moves. */
+export const SYSTEM_ACTOR = "holdfast";
 
 export interface Asked {
   readonly workflow: AnyWorkflow;
   readonly id: string;
   readonly move: string | null;
   readonly patch: unknown;
-  /** The revision that the caller saw; null: whatever it is. */
+  /** The revision that the caller read; null: any. */
   readonly expect: number | null;
-  /** Only if it has had its status since then; null: whenever that was. */
+  /** The `enteredAt` that the caller read; null: any. */
   readonly since: number | null;
 }
 
@@ -70,7 +67,7 @@ export interface Started {
   readonly identifier: string;
   readonly parent: string | null;
   readonly data: unknown;
-  /** It comes from elsewhere, in the state that it has there. */
+  /** Set for an item that is imported from another system. */
   readonly imported?: Imported;
 }
 
@@ -79,7 +76,7 @@ interface Imported {
   /** Null: now. */
   readonly createdAt: number | null;
   readonly enteredAt: number | null;
-  /** What the state does on entry is done: its jobs are enqueued. */
+  /** Whether to enqueue the jobs that the state enqueues on entry. */
   readonly enter: boolean;
 }
 
@@ -99,9 +96,9 @@ export class ItemPlan {
   readonly #parts: PlanParts;
   readonly #budget: CallbackBudget;
   readonly #writes = new Map<string, ItemWrite>();
-  /** The workflows of those that are written. */
+  /** The workflows of the written items. */
   readonly #known = new Map<string, AnyWorkflow>();
-  /** Those that are in a state without having entered it here. */
+  /** Items that were imported into a state without entering it. */
   readonly #silent = new Set<string>();
 
   constructor(parts: PlanParts) {
@@ -128,7 +125,7 @@ export class ItemPlan {
       auditHash: NO_HASH,
     };
     if (item.depth >= ITEM_LEVELS_MAX) {
-      const problem = `items stand at most ${ITEM_LEVELS_MAX} above one another.`;
+      const problem = `a tree of items has at most ${ITEM_LEVELS_MAX} levels.`;
       throw new InvalidArgumentError({ field: "parent", problem });
     }
     const action = imported === undefined ? "start" : "import";
@@ -161,15 +158,15 @@ export class ItemPlan {
     this.#write(workflow, item, { action: "move", move, status: rules.to, data });
   }
 
-  /** Items whose last living child has ended in this change make the move that their workflow declares for it. */
+  /** Moves parents whose last living child ends in this change, if their workflow declares a move for it. */
   async closeParents(): Promise<void> {
-    // From below: one that closes may be the last of its own parent's.
+    // From the leaves up: a parent that ends may be the last living child of its own parent.
     for (let depth = ITEM_LEVELS_MAX - 1; depth > 0; depth -= 1) {
       for (const [id, workflow] of this.#parentsOfEnded(depth)) await this.#close(workflow, id);
     }
   }
 
-  /** All that is to be written, with the jobs that the entered states ask for. */
+  /** All writes, with the jobs that the entered states enqueue. */
   async finish(): Promise<ItemWrite[]> {
     const planned = [...this.#writes.values()];
     const at = instantOf(planned, this.#parts.seen);
@@ -211,7 +208,7 @@ export class ItemPlan {
     const { seen } = this.#parts;
     const parent = seen.items.get(id);
     const asked = this.#writes.get(id);
-    // One whose state is asked for in this same change does as it was asked.
+    // A move that the caller requested for the parent takes precedence.
     if (workflow.whenChildrenEnd === null || parent === undefined) return;
     if (asked?.line.action === "move") return;
     const progress = this.#progress(id, await seen.progress(id));
@@ -219,21 +216,25 @@ export class ItemPlan {
     const move = workflow.whenChildrenEnd(progress);
     if (move === null) return;
     const rules = workflow.moves.get(move);
-    if (rules === undefined) throw noSuchMove(workflow, move);
+    if (rules === undefined) {
+      const moves = [...workflow.moves.keys()].join(", ");
+      const problem = `workflow '${workflow.name}' has no move '${String(move as unknown)}'. There are: ${moves}.`;
+      throw new InvalidArgumentError({ field: "whenChildrenEnd", problem });
+    }
     if (!rules.from.includes(parent.status)) return;
     const data = asked?.data ?? parent.data;
-    const because = "all below it have ended";
-    // What the caller changed in it is in the same line of its audit, and that is signed by the caller.
+    const because = "all its children have ended";
+    // A change by the caller is in the same audit line, which names the caller.
     const by =
       asked === undefined
-        ? { actor: NOBODY, reason: because }
+        ? { actor: SYSTEM_ACTOR, reason: because }
         : { actor: asked.line.actor, reason: asked.line.reason ?? because };
     const facts = { item: { ...parent, data }, patch: undefined, actor: by.actor };
     if ((await this.#refusal(rules, facts)) !== undefined) return;
     this.#write(workflow, parent, { action: "move", move, status: rules.to, data, by });
   }
 
-  /** How it will be when this change is written. */
+  /** The counts after this change. */
   #progress(parent: string, before: readonly ChildrenIn[]): ChildrenIn[] {
     const after = before.map((one) => ({ ...one }));
     const count = (workflow: string, status: string, by: number): void => {
@@ -260,7 +261,7 @@ export class ItemPlan {
     return parent;
   }
 
-  /** Why a guard does not let it; null: it gives no reason; undefined: it lets it. */
+  /** Why a guard refuses; null: it gives no reason; undefined: it allows the move. */
   async #refusal(
     { guard }: MoveRules,
     { item, patch = {}, actor }: { item: StoredItem; patch: unknown; actor?: string },
@@ -279,7 +280,7 @@ export class ItemPlan {
     if (verdict === undefined || verdict === true) return undefined;
     if (verdict === false) return null;
     if (typeof verdict === "string") return verdict;
-    const problem = "a guard says true, false, or in a text why the item may not.";
+    const problem = "a guard must return true, false, or a text that says why it refuses.";
     throw new InvalidArgumentError({ field: "guard", problem });
   }
 
@@ -312,7 +313,7 @@ export class ItemPlan {
   }
 }
 
-/** Null and 0: when it is written. */
+/** Null and 0: the time of the write. */
 function timesOf(
   imported: Imported | undefined,
   now: number,
@@ -321,10 +322,8 @@ function timesOf(
   const createdAt = imported?.createdAt ?? enteredAt;
   for (const [field, at] of Object.entries({ enteredAt, createdAt })) {
     if (at <= now) continue;
-    throw new InvalidArgumentError({
-      field,
-      problem: "is in the future, by the database's clock.",
-    });
+    const problem = "is in the future, by the database's clock.";
+    throw new InvalidArgumentError({ field, problem });
   }
   if (createdAt <= (enteredAt || now)) return { createdAt, enteredAt };
   throw new InvalidArgumentError({ field: "createdAt", problem: "is later than enteredAt." });
@@ -336,32 +335,21 @@ function moveOf(workflow: AnyWorkflow, item: StoredItem, move: string): MoveRule
   const allowed = [...workflow.moves]
     .filter(([, { from }]) => from.includes(item.status))
     .map(([name]) => name);
-  throw new InvalidMoveError({
-    item: item.id,
-    workflow: workflow.name,
-    move,
-    from: item.status,
-    allowed,
-  });
+  const { id, status: from } = item;
+  throw new InvalidMoveError({ item: id, workflow: workflow.name, move, from, allowed });
 }
 
-function noSuchMove({ name, moves }: AnyWorkflow, move: unknown): InvalidArgumentError {
-  const problem = `workflow '${name}' has no move '${String(move)}'. There are: ${[...moves.keys()].join(", ")}.`;
-  return new InvalidArgumentError({ field: "whenChildrenEnd", problem });
-}
-
-// The data of an item as it is stored: as it was given; the schema of the workflow only has to agree with it.
-
+/** Data is stored as it was given; the schema of the workflow only validates it. */
 const DATA = { what: "data of an item", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
 
 async function dataText(
   { data: schema }: AnyWorkflow,
   data: unknown,
-  patience: CallbackBudget,
+  budget: CallbackBudget,
 ): Promise<string> {
   const text = encode(checkFields("data", data), DATA);
   if (schema === null) return text;
-  const checked = await patience.with("data", () => schema["~standard"].validate(data));
+  const checked = await budget.with("data", () => schema["~standard"].validate(data));
   if (checked.issues === undefined) return text;
   const [issue] = checked.issues;
   const path = (issue?.path ?? []).map((part) =>
@@ -371,31 +359,24 @@ async function dataText(
   throw new InvalidArgumentError({ field, problem: issue?.message ?? "it is not valid." });
 }
 
-// The jobs that a state asks for when an item enters it.
-
+/** How many jobs one state may enqueue for an item that enters it. */
 const ENTRY_JOBS_MAX = 1_000;
 
-/** No key: a job that was there already would not be the item's. */
+/** No key: an existing job would not be the item's. */
 const OPTIONS = new Set(["queue", "priority", "delay"]);
-
-interface Wanted {
-  readonly task: Task;
-  readonly input: unknown;
-  readonly options: EnqueueOptions;
-}
 
 async function jobsOnEntry(
   rules: StateRules,
   facts: { readonly item: ItemRecord; readonly parent: ItemRecord | null },
   newId: () => string,
-  patience: CallbackBudget,
+  budget: CallbackBudget,
 ): Promise<NewJob[]> {
   const jobs: NewJob[] = [];
   for (const { task, input, options } of wantedBy(rules, facts)) {
     const defaults = defaultsOf(task);
     checkKnown(options, OPTIONS);
-    await patience.with("enter", () => checkInputs(task, [input]));
-    // Whoever ends a job that somebody waits for sees it in its id.
+    await budget.with("enter", () => checkInputs(task, [input]));
+    // The id marks a job whose end is awaited.
     const id = rules.whenJobsEnd === null ? newId() : calledId(newId());
     const terms = termsHere(checkOptions(options, defaults));
     jobs.push(newJob(id, defaults.name, input, terms));
@@ -403,9 +384,12 @@ async function jobsOnEntry(
   return jobs;
 }
 
-function wantedBy({ enter }: StateRules, facts: object): Wanted[] {
+function wantedBy(
+  { enter }: StateRules,
+  facts: object,
+): { task: Task; input: unknown; options: EnqueueOptions }[] {
   if (enter === null) return [];
-  const wanted: Wanted[] = [];
+  const wanted: ReturnType<typeof wantedBy> = [];
   let isOver = false;
   const enqueue: EnqueueOnEntry = (task, input, options = {}) => {
     if (isOver) throw tooLate();
@@ -415,25 +399,23 @@ function wantedBy({ enter }: StateRules, facts: object): Wanted[] {
   const value = enter({ ...facts, enqueue } as never);
   isOver = true;
   if (value instanceof Promise) {
-    value.catch(() => {}); // it is refused, whatever becomes of it
+    value.catch(() => {}); // it is refused in any case
     throw tooLate();
   }
   return wanted;
 }
 
 function tooLate(): InvalidArgumentError {
-  const problem = "it must have enqueued its jobs when it returns: it cannot be asynchronous.";
+  const problem = "it must be synchronous, and enqueue its jobs before it returns.";
   return new InvalidArgumentError({ field: "enter", problem });
 }
 
 function tooManyJobs(most: number): InvalidArgumentError {
-  const problem = `the states that are entered enqueue at most ${most} jobs.`;
+  const problem = `the entered states may enqueue at most ${most} jobs.`;
   return new InvalidArgumentError({ field: "enter", problem });
 }
 
-// Functions of the user's that run while items are locked.
-
-/** All of them together, in one change. */
+/** How long all functions of the user's together may run in one change, because items are locked. */
 const CALLBACK_MS = 5_000;
 
 class CallbackBudget {
@@ -445,11 +427,11 @@ class CallbackBudget {
     this.#until = runtime.monotonic() + CALLBACK_MS;
   }
 
-  /** Runs one, which its field names. It is left where it stands when the time is over. */
+  /** Calls the function that `field` names, and abandons it when the budget is used up. */
   async with<T>(field: string, call: () => T | Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>();
     const leftMs = Math.max(0, this.#until - this.#runtime.monotonic());
-    const timer = this.#runtime.timer(leftMs, () => late.reject(tooLong(field)));
+    const timer = this.#runtime.timer(leftMs, () => late.reject(tooSlow(field)));
     try {
       return await Promise.race([call(), late.promise]);
     } finally {
@@ -458,9 +440,9 @@ class CallbackBudget {
   }
 }
 
-function tooLong(field: string): InvalidArgumentError {
+function tooSlow(field: string): InvalidArgumentError {
   const problem =
     `it took longer than ${CALLBACK_MS} ms while items were locked. ` +
-    `It must not wait for others, nor call Holdfast.`;
+    `It must not wait, nor call Holdfast.`;
   return new InvalidArgumentError({ field, problem });
 }

@@ -14,6 +14,8 @@ import type { Workflows } from "./workflows.ts";
 
 const TAG = "workflows";
 
+const READ = { method: "GET", tag: TAG, access: "viewer" } as const;
+
 const WORKFLOWS_MAX = 200;
 
 const PAGE = 50;
@@ -100,12 +102,10 @@ function declarationRoutes({ items, known }: WorkflowRouteParts): Route[] {
   };
   return [
     route({
-      method: "GET",
+      ...READ,
       path: "/api/v1/workflows",
       name: "listWorkflows",
-      tag: TAG,
       summary: "List declared workflows",
-      access: "viewer",
       answers: {
         200: {
           description: "The workflows, ordered by name.",
@@ -119,12 +119,10 @@ function declarationRoutes({ items, known }: WorkflowRouteParts): Route[] {
       },
     }),
     route({
-      method: "GET",
+      ...READ,
       path: "/api/v1/workflows/{name}",
       name: "getWorkflow",
-      tag: TAG,
       summary: "One workflow with its states and moves",
-      access: "viewer",
       params: { name: s.name },
       answers: {
         200: { description: "The workflow.", schema: z.object({ workflow: workflowSchema }) },
@@ -141,12 +139,10 @@ function declarationRoutes({ items, known }: WorkflowRouteParts): Route[] {
 function itemRoutes({ items, workflows }: WorkflowRouteParts): Route[] {
   return [
     route({
-      method: "GET",
+      ...READ,
       path: "/api/v1/items",
       name: "listItems",
-      tag: TAG,
       summary: "List items, newest first",
-      access: "viewer",
       query: {
         workflow: s.name.optional().meta({ description: "Required with `status` or `tenant`." }),
         status: s.name.optional(),
@@ -174,12 +170,10 @@ function itemRoutes({ items, workflows }: WorkflowRouteParts): Route[] {
       },
     }),
     route({
-      method: "GET",
+      ...READ,
       path: "/api/v1/items/{id}",
       name: "getItem",
-      tag: TAG,
       summary: "One item with its data, child counts and history",
-      access: "viewer",
       params: { id: s.id },
       answers: {
         200: {
@@ -203,12 +197,10 @@ function itemRoutes({ items, workflows }: WorkflowRouteParts): Route[] {
 
 function historyRoute({ workflows }: WorkflowRouteParts): Route {
   return route({
-    method: "GET",
+    ...READ,
     path: "/api/v1/items/{id}/history",
     name: "itemHistory",
-    tag: TAG,
     summary: "The history of an item, oldest first",
-    access: "viewer",
     params: { id: s.id },
     query: {
       after: z.int().min(0).optional().meta({ description: "`next` from the previous page." }),

@@ -1,160 +1,121 @@
-/** The verbs about workflows. */
+/** Workflows and their items in the database. */
 import { isDeepStrictEqual } from "node:util";
 import { subjects } from "../audit/entry.ts";
 import { noteAction } from "../audit/store.ts";
 import { StoreRefusedError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
-import type { ChildrenIn, ItemEntry } from "../core/item.ts";
+import type { ItemEntry } from "../core/item.ts";
 import type { Database, JoinedTransaction } from "../database/database.ts";
 import type { Engine, Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import { neighbours } from "../jobs/list.ts";
-import { type Changed, changeIn, changeItems, orViolation, progressOf } from "./changes.ts";
-import { dueItems, itemJobs, postponeItem } from "./due.ts";
+import { type Changed, changeIn, changeItems, orViolation } from "./changes.ts";
+import { dueItems } from "./due.ts";
 import { ItemsStrandedError, type Strand, WorkflowConflictError } from "./errors.ts";
 import type {
   Declaration,
   DeclaredMove,
   DueItem,
-  HistoryFilter,
-  ItemFilter,
   ItemJob,
   ItemsChange,
   LineRange,
   StoredItem,
   StoredWorkflow,
 } from "./item-record.ts";
-import * as lists from "./list.ts";
-import { pruneItems, workflowNames } from "./list.ts";
+import { ItemReader, itemLines, itemsAfter, itemsOfChange, pruneItems } from "./list.ts";
 
-/** The verbs that also run in a transaction of the user's. */
-export interface ItemsInTransaction {
-  /**
-   * Locks items and all above them, from the top; lets `decide` say what is to be written; writes it, touches those above,
-   * and adds a line to the audit of each that changed. All or nothing, in one transaction. `decide` may be asked again.
-   */
-  change(change: ItemsChange): Promise<StoredItem[]>;
-  find(id: string): Promise<StoredItem | null>;
-  /** Newest first, a page at a time: pass the last id of one page as `before` of the next. */
-  list(filter: ItemFilter): Promise<StoredItem[]>;
-  /** How many items directly below this one are in which state. */
-  progressOf(item: string): Promise<ChildrenIn[]>;
-  /** What was done to an item, oldest first; `after` is the last number of the page before. */
-  history(filter: HistoryFilter): Promise<ItemEntry[]>;
-}
+/** The public methods of the classes, for other implementations. */
+export type ItemsStore = Pick<SqlItems, keyof SqlItems>;
+export type ItemsInTransaction = Pick<SqlItemsInTransaction, keyof SqlItemsInTransaction>;
 
-export interface ItemsStore extends ItemsInTransaction {
-  /**
-   * Stores a declaration. One of an older version than is stored changes nothing. Throws WorkflowConflictError when the same
-   * version says something else, and ItemsStrandedError when living items do not fit.
-   */
-  declare(declaration: Declaration): Promise<void>;
-  findWorkflow(name: string): Promise<StoredWorkflow | null>;
-  /** The names of the workflows that were declared, in order. */
-  workflowNames(filter: { readonly limit: number }): Promise<string[]>;
-
-  /** Items in the order of their ids, for whoever looks through all of them. */
-  after(id: string | null, limit: number): Promise<StoredItem[]>;
-
-  /** Items that have to make a move by themselves, those that are overdue longest first. */
-  due(filter: { readonly workflows: readonly string[]; readonly limit: number }): Promise<{
-    readonly due: readonly DueItem[];
-    /** Milliseconds until the next one after these; null: there is none. */
-    readonly nextInMs: number | null;
-  }>;
-  /** The jobs that an item's state enqueued, and what became of those that have ended. */
-  jobsOf(item: string): Promise<ItemJob[]>;
-  /** Tries again later: the move could not be made now. Unless it became due anew meanwhile. */
-  postpone(item: DueItem, ms: number): Promise<void>;
-
-  /** The audit lines of items, in the order of their ids, for a walk through all of them. */
-  lines(range: LineRange): Promise<ItemEntry[]>;
-  /** The ids directly before and after each of these: no others decide how short they can be written. */
-  neighbours(ids: readonly string[]): Promise<string[]>;
-
-  /** Deletes items whose workflow keeps them no longer, with all below them. Returns how many trees. */
-  prune(limit: number): Promise<number>;
-
-  in(joined: JoinedTransaction): ItemsInTransaction;
-}
-
-export class SqlItems implements ItemsStore {
+export class SqlItems extends ItemReader {
   readonly #db: Database;
   readonly #engine: Engine;
   readonly #context: MoveContext;
 
   constructor(db: Database, hooks: readonly JobHooks[]) {
+    super(db.engine, db.engine);
     this.#db = db;
     this.#engine = db.engine;
     this.#context = { engine: db.engine, hooks };
   }
 
+  /**
+   * Stores a declaration. An older version than the stored one changes nothing. Throws WorkflowConflictError when the same
+   * version was declared differently, and ItemsStrandedError when living items do not fit.
+   */
   declare(declaration: Declaration): Promise<void> {
     const declare = (): Promise<void> => declareWorkflow(this.#engine, declaration);
-    return this.#db.write(declare, declare); // twice is once
+    return this.#db.write(declare, declare); // idempotent
   }
 
-  findWorkflow(name: string): Promise<StoredWorkflow | null> {
-    return findWorkflow(this.#engine, name);
+  async findWorkflow(name: string): Promise<StoredWorkflow | null> {
+    const row = await rowFor(this.#engine, name);
+    if (row === null) return null;
+    return { ...(JSON.parse(row.declaration) as Declaration), declaredAt: row.declaredAt };
   }
 
-  workflowNames({ limit }: { limit: number }): Promise<string[]> {
-    return workflowNames(this.#engine, limit);
+  /** The names of the declared workflows, in order. */
+  async workflowNames({ limit }: { readonly limit: number }): Promise<string[]> {
+    const rows = await this.#engine.all<{ name: string }>(
+      sql`select name from holdfast.workflow order by name limit ${limit}`,
+    );
+    return rows.map(({ name }) => name);
   }
 
+  /**
+   * Locks items and all their ancestors, from the root; asks `decide` for the writes; writes them, touches the ancestors, and
+   * adds an audit line for each changed item. All in one transaction. It may call `decide` again.
+   */
   async change(change: ItemsChange): Promise<StoredItem[]> {
     const write = (): Promise<Changed> => changeItems(this.#context, change);
     const { items, hints } = await this.#db.write<Changed>(write, async () => {
-      const written = await lists.itemsOfChange(this.#engine, change.id);
-      // What it enqueued is pending, and the notification may have been lost.
+      const written = await itemsOfChange(this.#engine, change.id);
+      // The jobs that it enqueued are pending, and the notification may have been lost.
       return written.length === 0 ? write() : { items: written, hints: [{ kind: "unknown" }] };
     });
     for (const hint of hints) this.#db.announce(hint);
     return items;
   }
 
-  async find(id: string): Promise<StoredItem | null> {
-    const [item] = await lists.findItems(this.#engine, this.#engine, [id]);
-    return item ?? null;
-  }
-
-  list(filter: ItemFilter): Promise<StoredItem[]> {
-    return lists.listItems(this.#engine, this.#engine, filter);
-  }
-
-  progressOf(item: string): Promise<ChildrenIn[]> {
-    return progressOf(this.#engine, this.#engine, item);
-  }
-
-  history(filter: HistoryFilter): Promise<ItemEntry[]> {
-    return lists.itemHistory(this.#engine, this.#engine, filter);
-  }
-
+  /** Items in the order of their ids, for a walk through all of them. */
   after(id: string | null, limit: number): Promise<StoredItem[]> {
-    return lists.itemsAfter(this.#engine, id, limit);
+    return itemsAfter(this.#engine, id, limit);
   }
 
+  /** Items whose automatic move is due, longest overdue first, and milliseconds until the next one; null: there is none. */
   due(filter: { readonly workflows: readonly string[]; readonly limit: number }) {
     return dueItems(this.#engine, filter);
   }
 
+  /** The jobs that an item's state enqueued, and the status of the ended ones. */
   jobsOf(item: string): Promise<ItemJob[]> {
-    return itemJobs(this.#engine, item);
+    return this.#engine.all<ItemJob>(sql`
+      select job_id as job, status from holdfast.item_job where item_id = ${item} order by job_id`);
   }
 
-  postpone(item: DueItem, ms: number): Promise<void> {
-    return postponeItem(this.#engine, item, ms);
+  /** Tries a move again later, unless the item became due anew meanwhile. */
+  async postpone({ item, reason, dueAt }: DueItem, ms: number): Promise<void> {
+    await this.#engine.run(sql`
+      update holdfast.item_due
+         set due_at = ${this.#engine.now()} + ${ms}
+       where item_id = ${item}
+         and reason = ${reason}
+         and due_at = ${dueAt}`);
   }
 
+  /** Deletes trees of items whose retention is over. Returns how many trees. */
   prune(limit: number): Promise<number> {
     return pruneItems(this.#engine, limit);
   }
 
+  /** The audit lines of items, in the order of their ids, for a walk through all of them. */
   lines(range: LineRange): Promise<ItemEntry[]> {
-    return lists.itemLines(this.#engine, range);
+    return itemLines(this.#engine, range);
   }
 
+  /** The ids directly before and after each of these: they determine how short an id can be displayed. */
   neighbours(ids: readonly string[]): Promise<string[]> {
     return neighbours(this.#engine, "item", ids);
   }
@@ -164,14 +125,13 @@ export class SqlItems implements ItemsStore {
   }
 }
 
-class SqlItemsInTransaction implements ItemsInTransaction {
+class SqlItemsInTransaction extends ItemReader {
   readonly #context: MoveContext;
-  readonly #engine: Engine;
   readonly #joined: JoinedTransaction;
 
   constructor(context: MoveContext, joined: JoinedTransaction) {
+    super(context.engine, joined.tx);
     this.#context = context;
-    this.#engine = context.engine;
     this.#joined = joined;
   }
 
@@ -181,40 +141,17 @@ class SqlItemsInTransaction implements ItemsInTransaction {
     for (const hint of hints) await this.#joined.notify(hint);
     return items;
   }
-
-  async find(id: string): Promise<StoredItem | null> {
-    const [item] = await lists.findItems(this.#engine, this.#joined.tx, [id]);
-    return item ?? null;
-  }
-
-  list(filter: ItemFilter): Promise<StoredItem[]> {
-    return lists.listItems(this.#engine, this.#joined.tx, filter);
-  }
-
-  progressOf(item: string): Promise<ChildrenIn[]> {
-    return progressOf(this.#engine, this.#joined.tx, item);
-  }
-
-  history(filter: HistoryFilter): Promise<ItemEntry[]> {
-    return lists.itemHistory(this.#engine, this.#joined.tx, filter);
-  }
 }
 
-// What workflows declare, as rows that the database itself compares every item with.
+// Declarations, as rows that the database compares every item with.
 
-/** How many items an error names for each thing that a declaration lacks. */
+/** How many items an error names for each missing part of a declaration. */
 const EXAMPLES_MAX = 5;
 
 interface WorkflowRow {
   readonly version: number;
   readonly declaration: string;
   readonly declaredAt: number;
-}
-
-async function findWorkflow(engine: Engine, name: string): Promise<StoredWorkflow | null> {
-  const row = await rowFor(engine, name);
-  if (row === null) return null;
-  return { ...(JSON.parse(row.declaration) as Declaration), declaredAt: row.declaredAt };
 }
 
 async function rowFor(from: Pick<Transaction, "all">, name: string): Promise<WorkflowRow | null> {
@@ -233,13 +170,13 @@ async function declareWorkflow(engine: Engine, declaration: Declaration): Promis
   try {
     await engine.transaction((tx) => addDeclaration(engine, tx, declaration));
   } catch (error) {
-    // Unless somebody else was faster, perhaps with another version.
+    // Another process may have inserted it first, perhaps with another version.
     if (!(error instanceof StoreRefusedError) || (await rowFor(engine, name)) === null) throw error;
     await engine.transaction((tx) => changeDeclaration(engine, tx, declaration));
   }
 }
 
-/** An older process goes on beside newer ones: what it may not do any more, the database refuses. */
+/** An older process keeps running next to newer ones; the database refuses moves that are no longer declared. */
 function needsNothing(declaration: Declaration, stored: WorkflowRow): boolean {
   const { name, version } = declaration;
   if (version < stored.version) return true;
@@ -249,16 +186,16 @@ function needsNothing(declaration: Declaration, stored: WorkflowRow): boolean {
   throw new WorkflowConflictError({ workflow: name, version });
 }
 
-/** In which order somebody wrote down states and moves means nothing; the first type is the default. */
+/** The order of states and moves has no meaning. The order of types has: the first is the default. */
 function inOrder({ states, moves, ...rest }: Declaration): Declaration {
   return {
     ...rest,
     states: states.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
-    moves: moves.toSorted((a, b) => (wordsOf(a) < wordsOf(b) ? -1 : 1)),
+    moves: moves.toSorted((a, b) => (moveKey(a) < moveKey(b) ? -1 : 1)),
   };
 }
 
-function wordsOf({ name, from, to }: DeclaredMove): string {
+function moveKey({ name, from, to }: DeclaredMove): string {
   return JSON.stringify([name, from, to]);
 }
 
@@ -274,7 +211,7 @@ async function addDeclaration(
   await insertRules(engine, tx, declaration, { moves: [] });
 }
 
-/** Whoever starts or moves an item meanwhile waits for us at the rows of its state, or we for them. */
+/** The rows of the states serialize this with transactions that start or move items. */
 async function changeDeclaration(
   engine: Engine,
   tx: Transaction,
@@ -282,9 +219,11 @@ async function changeDeclaration(
 ): Promise<void> {
   const { name, version, parent, keepMs } = declaration;
   await tx.run(sql`update holdfast.workflow set version = version where name = ${name}`);
-  const stored = await rowFor(tx, name); // nobody else changes it now
+  const stored = await rowFor(tx, name); // locked by the update
   if (stored === null || needsNothing(declaration, stored)) return;
-  await lockStates(engine, tx, name);
+  const locked = sql`name ${engine.lockRows()}`;
+  await tx.all(sql`
+    select name from holdfast.workflow_state where workflow = ${name} order by ${locked}`);
   const before = JSON.parse(stored.declaration) as Declaration;
   await refuseStranding(engine, tx, declaration, before);
   await tx.run(sql`
@@ -297,7 +236,7 @@ async function changeDeclaration(
   if (keepMs !== before.keepMs) await changeKeep(engine, tx, declaration, before);
 }
 
-/** Items vanish by it, so the database takes it only together with a line among those of operators. */
+/** It deletes items, so the database requires an audit line with it. */
 async function changeKeep(
   engine: Engine,
   tx: Transaction,
@@ -310,12 +249,6 @@ async function changeKeep(
   const subject = subjects.workflow(name);
   await noteAction(engine, tx, signature, { action: "workflow.keep", subject, detail });
   await tx.run(sql`update holdfast.workflow set keep_ms = ${keepMs} where name = ${name}`);
-}
-
-async function lockStates(engine: Engine, tx: Transaction, name: string): Promise<void> {
-  const locked = sql`name ${engine.lockRows()}`;
-  await tx.all(sql`
-    select name from holdfast.workflow_state where workflow = ${name} order by ${locked}`);
 }
 
 async function refuseStranding(
@@ -341,13 +274,10 @@ async function refuseStranding(
     await find(`type '${type}'`, sql`type = ${type} and ${isLiving}`);
   }
   if (declaration.parent !== before.parent) {
-    await find(`parent workflow ${quoted(before.parent)}`, isLiving);
+    const parent = before.parent === null ? "none" : `'${before.parent}'`;
+    await find(`parent workflow ${parent}`, isLiving);
   }
   if (stranded.length > 0) throw new ItemsStrandedError({ workflow: name, version, stranded });
-}
-
-function quoted(name: string | null): string {
-  return name === null ? "none" : `'${name}'`;
 }
 
 async function strandOf(
@@ -364,7 +294,7 @@ async function strandOf(
   return { lacks, items, examples: rows.map(({ id }) => id) };
 }
 
-/** What ended items have stays, but nobody enters such a state or is started with such a type any more. */
+/** States and types of ended items stay, but no item enters such a state or starts with such a type again. */
 async function dropRules(
   tx: Transaction,
   { name, types, states, moves }: Declaration,
@@ -433,7 +363,7 @@ function isAmong(moves: readonly DeclaredMove[], { name, from, to }: DeclaredMov
   return moves.some((one) => one.name === name && one.from === from && one.to === to);
 }
 
-/** The names that the table does not have yet. */
+/** The names that are not in the table yet. */
 async function missing(
   tx: Transaction,
   table: Sql,

@@ -1,8 +1,8 @@
 /**
- * A workflow: the states that items of it can be in, and the moves between them.
+ * A workflow: the states of its items, and the moves between them.
  *
- * What is declared here is stored, and the database itself refuses every other state and move. Guards and what happens on
- * entering a state are functions; they live in the processes that know the workflow.
+ * The declaration is stored, and the database itself refuses every other state and move. Guards and entry actions are
+ * functions; they run in the processes that have the workflow's code.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { type Duration, formatMs, toMs } from "../core/duration.ts";
@@ -19,23 +19,22 @@ const MOVES_MAX = 500;
 
 const VERSION_MAX = 2 ** 31 - 1;
 
-/** What a guard is told. */
 export interface GuardFacts<State extends string, Data, Type extends string> {
-  /** As it stands. */
+  /** Before the move. */
   readonly item: ItemRecord<State, Data, Type>;
   readonly parent: ItemRecord | null;
   readonly actor: string;
   readonly reason: string | null;
-  /** The fields that the move brings. */
+  /** The fields that the move changes. */
   readonly patch: Partial<Data>;
   /** By the database's clock. */
   readonly now: number;
 }
 
-/** True or nothing: it may. False, or a text that says why: it may not. */
+/** True or undefined allows the move. False, or a text with the reason, refuses it. */
 export type Verdict = boolean | string | void;
 
-/** Hands over a job when an item enters a state. */
+/** Enqueues a job when an item enters a state. */
 export type EnqueueOnEntry = <Input>(
   task: Task<Input>,
   input: NoInfer<Input>,
@@ -54,24 +53,24 @@ export interface StateOptions<
   Data,
   Type extends string,
 > {
-  /** There is no move out of it. */
+  /** No move leads out of it. */
   readonly final?: boolean;
-  /** Whoever is still in this state after that time makes the move. */
+  /** An item still in this state after that time makes the move. */
   readonly limit?: { readonly after: Duration; readonly move: Move };
   /** Enqueues jobs, in the transaction in which the item enters the state. */
   readonly enter?: (facts: EntryFacts<State, Data, Type>) => void;
-  /** The moves that are made when all jobs that `enter` enqueued have ended. */
+  /** The move when all jobs that `enter` enqueued have ended. */
   readonly whenJobsEnd?: { readonly done: Move; readonly failed?: Move };
 }
 
 export interface MoveOptions<State extends string, Data, Type extends string> {
   readonly from: State | readonly State[];
   readonly to: State;
-  /** Runs while the item is locked, perhaps more than once: it must look, and do nothing. */
+  /** Runs while the item is locked, perhaps more than once, so it must have no side effects. */
   readonly guard?: (facts: GuardFacts<State, Data, Type>) => Verdict | Promise<Verdict>;
 }
 
-/** What an item does when the last of those below it has ended: the name of a move, or null for nothing. */
+/** The move of an item when its last living child has ended; null: none. */
 type ChildrenEnd<Move extends string> =
   | Move
   | ((facts: { readonly progress: readonly ChildrenIn[] }) => Move | null);
@@ -86,7 +85,7 @@ export interface Workflow<
   readonly version: number;
   readonly types: readonly Type[];
   readonly parent: AnyWorkflow | null;
-  /** Its items may belong to items of its own. */
+  /** Its items may have parents of the same workflow. */
   readonly nests: boolean;
   readonly initial: State;
   readonly states: ReadonlyMap<string, StateRules>;
@@ -94,7 +93,7 @@ export interface Workflow<
   readonly data: StandardSchemaV1 | null;
   readonly whenChildrenEnd: ((progress: readonly ChildrenIn[]) => string | null) | null;
   readonly keepMs: number | null;
-  /** Exists for the compiler only. */
+  /** For the compiler only. */
   readonly words?: {
     readonly state: State;
     readonly move: Move;
@@ -116,16 +115,16 @@ export interface MoveRules {
   readonly guard: ((facts: never) => Verdict | Promise<Verdict>) | null;
 }
 
-/** A workflow of whatever states, moves and data. */
+/** A workflow with any states, moves and data. */
 export type AnyWorkflow = Omit<Workflow, "words">;
 
 interface Definition<State extends string, Move extends string, Data, Type extends string> {
   readonly name: string;
   /** From 1. Raise it whenever the declaration changes. */
   readonly version?: number;
-  /** The kinds of item. Default: one, of the workflow's own name. */
+  /** The types of items. Default: one, named like the workflow. */
   readonly types?: readonly Type[];
-  /** Its items belong to items of this workflow; "self": they may belong to others of their own. */
+  /** The workflow of its items' parents; "self": items may have parents of the same workflow. */
   readonly parent?: AnyWorkflow | "self";
   readonly initial: NoInfer<State>;
   readonly states: Readonly<
@@ -133,7 +132,7 @@ interface Definition<State extends string, Move extends string, Data, Type exten
   >;
   readonly moves: Readonly<Record<Move, MoveOptions<NoInfer<State>, NoInfer<Data>, NoInfer<Type>>>>;
   readonly whenChildrenEnd?: ChildrenEnd<NoInfer<Move>>;
-  /** For how long items are kept after they and all below them have ended. Default: for ever. */
+  /** How long items are kept after they and all items below them have ended. Default: forever. */
   readonly keep?: Duration;
 }
 
@@ -191,7 +190,7 @@ export function defineWorkflow(
   const moves = movesOf(definition.moves, states);
   checkStates(definition.initial, states, moves);
   if (whenChildrenEnd !== undefined && typeof whenChildrenEnd !== "function") {
-    checkMove("whenChildrenEnd", whenChildrenEnd, moves);
+    checkDeclared("move", "whenChildrenEnd", whenChildrenEnd, moves);
   }
   return {
     name,
@@ -208,7 +207,7 @@ export function defineWorkflow(
   };
 }
 
-/** For data that has a type and no schema: nothing is checked when it is written. */
+/** A schema for data that has a type only: nothing is validated. */
 export function unchecked<Data>(): StandardSchemaV1<Data> {
   return {
     "~standard": {
@@ -282,12 +281,10 @@ function moveOf(
   const { from, to, guard } = options;
   const sources = typeof from === "string" ? [from] : [...new Set(checkList(field, from))];
   if (sources.length === 0) {
-    throw new InvalidArgumentError({
-      field,
-      problem: "name at least one state that it leads from.",
-    });
+    const problem = "name at least one state that it leads from.";
+    throw new InvalidArgumentError({ field, problem });
   }
-  for (const state of [...sources, to]) checkState(field, state, states);
+  for (const state of [...sources, to]) checkDeclared("state", field, state, states);
   for (const state of sources) {
     if (states.get(state)?.isFinal !== true) continue;
     throw new InvalidArgumentError({ field, problem: `'${state}' is final.` });
@@ -300,7 +297,7 @@ function checkStates(
   states: ReadonlyMap<string, StateRules>,
   moves: ReadonlyMap<string, MoveRules>,
 ): void {
-  checkState("initial", initial, states);
+  checkDeclared("state", "initial", initial, states);
   for (const [name, { isFinal, limit, whenJobsEnd }] of states) {
     const out = [...moves].filter(([, { from }]) => from.includes(name)).map(([move]) => move);
     if (!isFinal && out.length === 0) {
@@ -315,15 +312,14 @@ function checkStates(
   }
 }
 
-function checkState(field: string, name: string, states: ReadonlyMap<string, StateRules>): void {
-  if (states.has(name)) return;
-  const problem = `there is no state '${name}'. There are: ${[...states.keys()].join(", ")}.`;
-  throw new InvalidArgumentError({ field, problem });
-}
-
-function checkMove(field: string, name: string, moves: ReadonlyMap<string, MoveRules>): void {
-  if (moves.has(name)) return;
-  const problem = `there is no move '${name}'. There are: ${[...moves.keys()].join(", ")}.`;
+function checkDeclared(
+  what: "state" | "move",
+  field: string,
+  name: string,
+  declared: ReadonlyMap<string, unknown>,
+): void {
+  if (declared.has(name)) return;
+  const problem = `there is no ${what} '${name}'. There are: ${[...declared.keys()].join(", ")}.`;
   throw new InvalidArgumentError({ field, problem });
 }
 
@@ -331,7 +327,7 @@ function typesOf(types: readonly string[]): readonly string[] {
   checkWhole("types", checkList("types", types).length, { least: 1, most: STATES_MAX });
   const names = new Set(types.map((type) => checkName("types", type)));
   if (names.size === types.length) return [...names];
-  throw new InvalidArgumentError({ field: "types", problem: "one is named twice." });
+  throw new InvalidArgumentError({ field: "types", problem: "a name appears twice." });
 }
 
 function checkObject<T extends object>(field: string, value: T): T {
@@ -347,10 +343,8 @@ function checkFunction<T>(field: string, value: T | undefined): T | null {
 
 function checkParent(parent: AnyWorkflow | null): AnyWorkflow | null {
   if (parent === null || parent?.states instanceof Map) return parent;
-  throw new InvalidArgumentError({
-    field: "parent",
-    problem: 'give a workflow made with defineWorkflow(), or "self".',
-  });
+  const problem = 'give a workflow made with defineWorkflow(), or "self".';
+  throw new InvalidArgumentError({ field: "parent", problem });
 }
 
 function chooser(
@@ -360,18 +354,17 @@ function chooser(
   return (progress) => whenChildrenEnd({ progress });
 }
 
-// A workflow as a picture: a state diagram in Mermaid's words, read off the declaration.
-
-/** What Mermaid takes for a name as it is. `end` is a word of its own there. */
+/** Names that Mermaid accepts unquoted. `end` is a keyword there. */
 const PLAIN = /^(?!end$)[a-z]\w*$/i;
 
+/** A state diagram of the declaration, for Mermaid. */
 export function diagramOf(workflow: AnyWorkflow): string {
   const names = [...workflow.states.keys()];
   const idOf = (state: string): string =>
     PLAIN.test(state) ? state : `state_${names.indexOf(state) + 1}`;
   const lines = names
     .filter((state) => !PLAIN.test(state))
-    .map((state) => `state ${quoted(state)} as ${idOf(state)}`);
+    .map((state) => `state "${state.replaceAll('"', "'")}" as ${idOf(state)}`);
   lines.push(`[*] --> ${idOf(workflow.initial)}`);
   for (const [move, { from, to, guard }] of workflow.moves) {
     const label = guard === null ? move : `${move} [guarded]`;
@@ -385,18 +378,13 @@ export function diagramOf(workflow: AnyWorkflow): string {
   return ["stateDiagram-v2", ...lines.map((line) => `    ${line}`)].join("\n");
 }
 
-/** That the move is made by itself after a while. */
+/** Names the time after which the move is automatic. */
 function timeLimitOf(workflow: AnyWorkflow, state: string, move: string): string {
   const limit = workflow.states.get(state)?.limit ?? null;
   return limit?.move === move ? `, or after ${formatMs(limit.ms)}` : "";
 }
 
-function quoted(text: string): string {
-  return `"${text.replaceAll('"', "'")}"`;
-}
-
-// A workflow as it is stored: what the database can go by, without the functions.
-
+/** A workflow as it is stored, without its functions. */
 export function declarationOf(workflow: AnyWorkflow): Declaration {
   const { name, version, keepMs, types, initial } = workflow;
   return {

@@ -1,9 +1,9 @@
 /**
  * Workflows and their items.
  *
- * Every change goes through the same layers: a distributed lock on the whole tree, so that those who come at once wait
- * their turn without holding anything; a transaction; the rows, from the top; the guard; the write, and a line in the audit.
- * The lock is there to save work. What must hold, holds without it.
+ * Every change goes through the same layers: a distributed lock on the whole tree, so that concurrent callers wait without
+ * holding a transaction; a transaction; row locks from the root down; the guard; the write and its audit line. The
+ * distributed lock only saves work: correctness does not depend on it.
  */
 import { type Audited, AUDITED_OPTIONS, checkOperator } from "../audit/operator.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
@@ -12,15 +12,7 @@ import { checkKnown, checkList, checkText, checkWhole } from "../core/options.ts
 import type { Runtime } from "../core/runtime.ts";
 import { ItemNotFoundError } from "./errors.ts";
 import { type HistoryEntry, trailOf, type TrailSources } from "./history.ts";
-import {
-  type HistoryFilter,
-  type ItemFilter,
-  type ItemsChange,
-  type ItemWrite,
-  recordOf,
-  type Seen,
-  type StoredItem,
-} from "./item-record.ts";
+import { type ItemWrite, recordOf, type Seen, type StoredItem } from "./item-record.ts";
 import {
   askedOf,
   auditedOf,
@@ -43,7 +35,7 @@ import {
   trailPage,
 } from "./options.ts";
 import { type Asked, type ItemOperator, ItemPlan, type Started } from "./plan.ts";
-import type { ItemsStore } from "./store.ts";
+import type { ItemsInTransaction, ItemsStore } from "./store.ts";
 import { type AnyWorkflow, declarationOf, type Workflow } from "./workflow.ts";
 
 export const ITEMS_BATCH_MAX = 1_000;
@@ -52,7 +44,7 @@ const LIST_MAX = 1_000;
 
 const LIST_DEFAULT = 100;
 
-/** As much of the locks as workflows use. */
+/** The part of the locks that workflows use. */
 export interface LockLayer {
   with<T>(
     key: string,
@@ -63,37 +55,41 @@ export interface LockLayer {
 
 interface WorkflowsParts {
   readonly store: { readonly items: ItemsStore } & TrailSources;
+  /** Default: those of the store. */
+  readonly items?: ItemsInTransaction;
   readonly runtime: Runtime;
   readonly newId: () => string;
-  /** Null: the first layer is left out. */
+  /** Null: no distributed lock. */
   readonly locks: LockLayer | null;
 }
 
 interface Beginning<New> {
-  readonly signed: Audited;
+  readonly audited: Audited;
   readonly once: readonly string[] | undefined;
   readonly started: (workflow: AnyWorkflow, item: New, id: string) => Started;
 }
 
 export class Workflows {
-  protected readonly parts: WorkflowsParts;
+  readonly #parts: WorkflowsParts;
+  readonly #items: ItemsInTransaction;
   readonly #declaring = new Map<AnyWorkflow, Promise<void>>();
   readonly #declared = new WeakSet<AnyWorkflow>();
 
   constructor(parts: WorkflowsParts) {
-    this.parts = parts;
+    this.#parts = parts;
+    this.#items = parts.items ?? parts.store.items;
   }
 
   /**
-   * Stores the declaration, so that the database goes by it. It happens by itself before the first item is started or
-   * changed; call it to learn early whether it fits. Throws WorkflowConflictError and ItemsStrandedError.
+   * Stores the declaration, so that the database enforces it. This happens automatically before the first item is started or
+   * changed; call it to find conflicts early. Throws WorkflowConflictError and ItemsStrandedError.
    */
   async declare(workflow: AnyWorkflow): Promise<void> {
     if (this.#declared.has(workflow)) return;
     checkWorkflow(workflow);
     if (workflow.parent !== null) await this.declare(workflow.parent);
     let declaring = this.#declaring.get(workflow);
-    declaring ??= this.parts.store.items.declare(declarationOf(workflow));
+    declaring ??= this.#parts.store.items.declare(declarationOf(workflow));
     this.#declaring.set(workflow, declaring);
     try {
       await declaring;
@@ -118,42 +114,42 @@ export class Workflows {
     return started as Item<State, Move, Data, Type>;
   }
 
-  /** Starts items together: all of them or none. They have one parent, or none. */
+  /** Starts all items or none. They have the same parent, or none. */
   async startMany<State extends string, Move extends string, Data, Type extends string>(
     workflow: Workflow<State, Move, Data, Type>,
     items: readonly Omit<NewItem<NoInfer<Data>, NoInfer<Type>>, keyof Audited>[],
-    signed: Audited,
-    /** Of the change and of its items, which are started once however often it is asked for with these ids. */
+    audited: Audited,
+    /** Ids of the change and of its items: a repeated call with the same ids starts nothing twice. */
     once?: readonly string[],
   ): Promise<Item<State, Move, Data, Type>[]> {
-    return this.#begin(workflow, items, { signed, once, started: startedOf });
+    return this.#begin(workflow, items, { audited, once, started: startedOf });
   }
 
-  /** Brings items over from another system, in the states they have there. Their history begins with the line `import`. */
+  /** Imports items from another system, in the states they have there. Their history begins with the line `import`. */
   async import<State extends string, Move extends string, Data, Type extends string>(
     workflow: Workflow<State, Move, Data, Type>,
     items: readonly ImportedItem<NoInfer<State>, NoInfer<Data>, NoInfer<Type>>[],
-    signed: Audited,
+    audited: Audited,
   ): Promise<Item<State, Move, Data, Type>[]> {
-    checkKnown(signed, AUDITED_OPTIONS);
-    return this.#begin(workflow, items, { signed, once: undefined, started: importedOf });
+    checkKnown(audited, AUDITED_OPTIONS);
+    return this.#begin(workflow, items, { audited, once: undefined, started: importedOf });
   }
 
   async #begin<State extends string, Move extends string, Data, Type extends string, New>(
     workflow: Workflow<State, Move, Data, Type>,
     items: readonly New[],
-    { signed, once, started: startedFrom }: Beginning<New>,
+    { audited, once, started: startedFrom }: Beginning<New>,
   ): Promise<Item<State, Move, Data, Type>[]> {
     await this.declare(workflow);
     checkWhole("items", checkList("items", items).length, { least: 1, most: ITEMS_BATCH_MAX });
     const [change, ...ids] = once ?? [];
     const started = items.map((item, index) =>
-      startedFrom(workflow, item, ids[index] ?? this.parts.newId()),
+      startedFrom(workflow, item, ids[index] ?? this.#parts.newId()),
     );
     const parent = parentOf(started);
     const tree = parent === null ? null : { of: parent };
-    const rows = await this.#locked(workflow, tree, signed, (operator) =>
-      this.write({
+    const rows = await this.#locked(workflow, tree, audited, (operator) =>
+      this.#items.change({
         ...this.#changeId(change),
         items: parent === null ? [] : [parent],
         decide: (seen) =>
@@ -162,7 +158,7 @@ export class Workflows {
           }),
       }),
     );
-    const found = once === undefined ? rows : await this.#with(rows, started);
+    const found = once === undefined ? rows : await this.#withMissing(rows, started);
     return inOrderOf(started, found).map((row) => this.#item(workflow, row));
   }
 
@@ -171,7 +167,7 @@ export class Workflows {
     id: string,
   ): Promise<Item<State, Move, Data, Type>> {
     checkWorkflow(workflow);
-    const row = await this.find(checkText("id", id));
+    const row = await this.#items.find(checkText("id", id));
     if (row?.workflow !== workflow.name)
       throw new ItemNotFoundError({ id, workflow: workflow.name });
     return this.#item(workflow, row);
@@ -185,26 +181,26 @@ export class Workflows {
     checkWorkflow(workflow);
     const wanted = filterOf(workflow, filter);
     const limit = checkWhole("limit", filter.limit ?? LIST_DEFAULT, { least: 1, most: LIST_MAX });
-    const rows = await this.read({ ...wanted, workflow: workflow.name, limit });
+    const rows = await this.#items.list({ ...wanted, workflow: workflow.name, limit });
     return rows.map((row) => this.#item(workflow, row));
   }
 
-  /** What was done to an item, by whom, oldest first. */
+  /** The changes of an item and their actors, oldest first. */
   async history(id: string, options: HistoryOptions = {}): Promise<ItemEntry[]> {
-    return this.readHistory(historyPage(id, options));
+    return this.#items.history(historyPage(id, options));
   }
 
-  /** The same with the jobs that its lines enqueued, the attempts that made them, and what operators did to these jobs. */
+  /** The same with the jobs that the changes enqueued, their attempts, and the actions of operators on these jobs. */
   async trail(id: string, options: HistoryOptions = {}): Promise<HistoryEntry[]> {
-    return trailOf(await this.readHistory(trailPage(id, options)), this.parts.store);
+    return trailOf(await this.#items.history(trailPage(id, options)), this.#parts.store);
   }
 
-  /** How many items directly below this one are in which state. */
+  /** How many children of this item are in which state. */
   async progress(id: string): Promise<ChildrenIn[]> {
-    return this.readProgress(checkText("id", id));
+    return this.#items.progressOf(checkText("id", id));
   }
 
-  /** Moves or updates an item and, in the same step, its parent. */
+  /** Moves or updates an item and, in the same transaction, its parent. */
   async updateChild<State extends string, Move extends string, Data, Type extends string>(
     workflow: Workflow<State, Move, Data, Type>,
     id: string,
@@ -213,16 +209,16 @@ export class Workflows {
     return this.change(workflow, checkText("id", id), change);
   }
 
-  /** Moves or updates several items of one parent: all of them, or none. */
+  /** Moves or updates several children of one item: all of them, or none. */
   async updateChildren<State extends string, Move extends string, Data, Type extends string>(
     workflow: Workflow<State, Move, Data, Type>,
     parent: string,
     changes: readonly ChildPatch<NoInfer<Move>, NoInfer<Data>>[],
-    signed: Audited,
-    /** As of `change`. */
+    audited: Audited,
+    /** As in `change`. */
     once?: string,
   ): Promise<Item<State, Move, Data, Type>[]> {
-    checkKnown(signed, AUDITED_OPTIONS);
+    checkKnown(audited, AUDITED_OPTIONS);
     checkWhole("changes", checkList("changes", changes).length, {
       least: 1,
       most: ITEMS_BATCH_MAX,
@@ -230,11 +226,11 @@ export class Workflows {
     for (const change of changes) checkKnown(change, CHILD_OPTIONS);
     const asked = changes.map((change) => askedOf(workflow, change.id, change));
     if (new Set(asked.map(({ id }) => id)).size < asked.length) {
-      throw new InvalidArgumentError({ field: "changes", problem: "an item is in it twice." });
+      throw new InvalidArgumentError({ field: "changes", problem: "an item appears twice." });
     }
     const rows = await this.#change(workflow, {
       asked,
-      signed,
+      audited,
       under: checkText("parent", parent),
       ...(once === undefined ? {} : { once }),
     });
@@ -246,7 +242,7 @@ export class Workflows {
     workflow: Workflow<State, Move, Data, Type>,
     item: string | ItemRecord,
     change: ChildChange<NoInfer<Move>, NoInfer<Data>>,
-    /** Of the change, which is made once however often it is asked for with this id. Default: a new one. */
+    /** The id of the change: a repeated call with the same id changes nothing. Default: a new one. */
     once?: string,
   ): Promise<Item<State, Move, Data, Type>> {
     checkKnown(change, CHANGE_OPTIONS);
@@ -254,43 +250,23 @@ export class Workflows {
     const asked = [askedOf(workflow, found.id, change)];
     if (change.parent !== undefined) asked.unshift(parentAsked(workflow, found, change.parent));
     const tree = { root: found.root, ...aboveOf(found) };
-    const wanted = { asked, signed: change, ...tree, ...(once === undefined ? {} : { once }) };
+    const wanted = { asked, audited: change, ...tree, ...(once === undefined ? {} : { once }) };
     const rows = await this.#change(workflow, wanted);
     return this.#item(workflow, inOrderOf([found], rows)[0] as StoredItem);
-  }
-
-  protected write(change: ItemsChange): Promise<StoredItem[]> {
-    return this.parts.store.items.change(change);
-  }
-
-  protected find(id: string): Promise<StoredItem | null> {
-    return this.parts.store.items.find(id);
-  }
-
-  protected read(filter: ItemFilter): Promise<StoredItem[]> {
-    return this.parts.store.items.list(filter);
-  }
-
-  protected readHistory(filter: HistoryFilter): Promise<ItemEntry[]> {
-    return this.parts.store.items.history(filter);
-  }
-
-  protected readProgress(item: string): Promise<ChildrenIn[]> {
-    return this.parts.store.items.progressOf(item);
   }
 
   async #change(
     workflow: AnyWorkflow,
     {
       asked,
-      signed,
+      audited,
       under,
       root,
       above,
       once,
     }: {
       asked: readonly Asked[];
-      signed: Audited;
+      audited: Audited;
       under?: string;
       root?: string;
       above?: readonly string[];
@@ -298,10 +274,7 @@ export class Workflows {
     },
   ): Promise<StoredItem[]> {
     await this.declare(workflow);
-    const change = {
-      ...this.#changeId(once),
-      ...(above === undefined ? {} : { above }),
-    };
+    const change = { ...this.#changeId(once), ...(above === undefined ? {} : { above }) };
     const items = asked.map(({ id }) => id);
     const decide = (seen: Seen, operator: ItemOperator) =>
       this.#plan(seen, operator, async (plan) => {
@@ -312,20 +285,23 @@ export class Workflows {
         await plan.closeParents();
       });
     const tree = root === undefined ? { of: under ?? "" } : { root };
-    return this.#locked(workflow, tree, signed, (operator) =>
-      this.write({ ...change, items, decide: (seen) => decide(seen, operator) }),
+    return this.#locked(workflow, tree, audited, (operator) =>
+      this.#items.change({ ...change, items, decide: (seen) => decide(seen, operator) }),
     );
   }
 
   #changeId(once: string | undefined): { id: string; once?: true } {
-    return once === undefined ? { id: this.parts.newId() } : { id: once, once: true };
+    return once === undefined ? { id: this.#parts.newId() } : { id: once, once: true };
   }
 
-  /** A change that was made before does not tell which rows it started. */
-  async #with(rows: readonly StoredItem[], started: readonly Started[]): Promise<StoredItem[]> {
+  /** A repeated change does not return the rows that it started. */
+  async #withMissing(
+    rows: readonly StoredItem[],
+    started: readonly Started[],
+  ): Promise<StoredItem[]> {
     const known = new Set(rows.map(({ id }) => id));
     const missing = started.filter(({ id }) => !known.has(id));
-    const found = await Promise.all(missing.map(({ id }) => this.find(id)));
+    const found = await Promise.all(missing.map(({ id }) => this.#items.find(id)));
     return [...rows, ...found.filter((row) => row !== null)];
   }
 
@@ -334,23 +310,23 @@ export class Workflows {
     operator: ItemOperator,
     body: (plan: ItemPlan) => Promise<void>,
   ): Promise<ItemWrite[]> {
-    const { runtime, newId } = this.parts;
+    const { runtime, newId } = this.#parts;
     const plan = new ItemPlan({ runtime, newId, operator, seen });
     await body(plan);
     return plan.finish();
   }
 
-  /** The lock is that of the whole tree; of one that is yet to be started there is none. */
+  /** Locks the whole tree. A tree that does not exist yet needs no lock. */
   async #locked<T>(
     workflow: AnyWorkflow,
     tree: { readonly root: string } | { readonly of: string } | null,
-    signed: Audited,
+    audited: Audited,
     body: (operator: ItemOperator) => Promise<T>,
   ): Promise<T> {
-    const operator = { ...checkOperator(signed), lockWaitMs: null };
-    const { locks } = this.parts;
+    const operator = { ...checkOperator(audited), lockWaitMs: null };
+    const { locks } = this.#parts;
     if (locks === null || tree === null) return body(operator);
-    const root = "root" in tree ? tree.root : ((await this.find(tree.of))?.root ?? tree.of);
+    const root = "root" in tree ? tree.root : ((await this.#items.find(tree.of))?.root ?? tree.of);
     const trace = operator.traceId === null ? {} : { trace: operator.traceId };
     return locks.with(`${topOf(workflow).name}:${root}`, trace, ({ waitedMs }) =>
       body({ ...operator, lockWaitMs: waitedMs }),
@@ -375,11 +351,11 @@ function checkWorkflow(workflow: AnyWorkflow): void {
 function parentOf(started: readonly Started[]): string | null {
   const [first = null, ...others] = new Set(started.map(({ parent }) => parent));
   if (others.length === 0) return first;
-  const problem = "items that are started together have one parent, or none.";
+  const problem = "items that are started together must have the same parent, or none.";
   throw new InvalidArgumentError({ field: "parent", problem });
 }
 
-/** Those above an item, where it knows them all: of one that stands deeper, the store has to look for the others. */
+/** The ancestors of an item, if its record names them all; for a deeper item, the store finds them. */
 function aboveOf({ root, parent }: ItemRecord): { above?: readonly string[] } {
   if (parent === null) return { above: [] };
   return parent === root ? { above: [root] } : {};
@@ -389,7 +365,7 @@ function topOf(workflow: AnyWorkflow): AnyWorkflow {
   return workflow.parent === null ? workflow : topOf(workflow.parent);
 }
 
-/** The rows in the order in which they were asked for. */
+/** The rows in the order of the request. */
 function inOrderOf(
   asked: readonly { readonly id: string }[],
   rows: readonly StoredItem[],
@@ -398,8 +374,7 @@ function inOrderOf(
   return asked.flatMap(({ id }) => byId.get(id) ?? []);
 }
 
-// An item as an application holds it: as it was when it was read, and what can be done with it.
-
+/** An item as it was when it was read, with methods to change it. */
 export class Item<
   State extends string,
   Move extends string,
@@ -443,7 +418,7 @@ export class Item<
     this.#workflows = parts.workflows;
   }
 
-  /** Makes the move, wherever the item is by now. Gives back the item as it is then. */
+  /** Moves the item from its current state, which may have changed since. Returns the changed item. */
   move(name: Move, change: ItemChange<Data>): Promise<Item<State, Move, Data, Type>> {
     return this.#workflows.change(this.#of, this, { ...change, move: name });
   }
@@ -456,17 +431,17 @@ export class Item<
     return this.#workflows.change(this.#of, this, { ...change, patch });
   }
 
-  /** As it is now. */
+  /** Reads it again. */
   refresh(): Promise<Item<State, Move, Data, Type>> {
     return this.#workflows.item(this.#of, this.id);
   }
 
-  /** How many items directly below it are in which state, now. */
+  /** How many of its children are in which state now. */
   progress(): Promise<ChildrenIn[]> {
     return this.#workflows.progress(this.id);
   }
 
-  /** What it holds, as a plain object. */
+  /** Its fields as a plain object. */
   toJSON(): ItemRecord<State, Data, Type> {
     return Object.assign({}, this);
   }
@@ -476,7 +451,7 @@ export class Item<
   }
 }
 
-/** An item's record in place of the item, and those of a list of items. Anything else is as it was. */
+/** Replaces an item, or each item of a list, by its record. Other values stay unchanged. */
 export function recordsOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((each: unknown) => recordOfItem(each));
   return recordOfItem(value);

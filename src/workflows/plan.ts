@@ -216,14 +216,10 @@ export class ItemPlan {
     const move = workflow.whenChildrenEnd(progress);
     if (move === null) return;
     const rules = workflow.moves.get(move);
-    if (rules === undefined) {
-      const moves = [...workflow.moves.keys()].join(", ");
-      const problem = `workflow '${workflow.name}' has no move '${String(move as unknown)}'. There are: ${moves}.`;
-      throw new InvalidArgumentError({ field: "whenChildrenEnd", problem });
-    }
+    if (rules === undefined) throw noSuchMove(workflow, move);
     if (!rules.from.includes(parent.status)) return;
     const data = asked?.data ?? parent.data;
-    const because = "all its children have ended";
+    const because = "all below it have ended";
     // A change by the caller is in the same audit line, which names the caller.
     const by =
       asked === undefined
@@ -337,6 +333,11 @@ function moveOf(workflow: AnyWorkflow, item: StoredItem, move: string): MoveRule
     .map(([name]) => name);
   const { id, status: from } = item;
   throw new InvalidMoveError({ item: id, workflow: workflow.name, move, from, allowed });
+}
+
+function noSuchMove({ name, moves }: AnyWorkflow, move: unknown): InvalidArgumentError {
+  const problem = `workflow '${name}' has no move '${String(move)}'. There are: ${[...moves.keys()].join(", ")}.`;
+  return new InvalidArgumentError({ field: "whenChildrenEnd", problem });
 }
 
 /** Data is stored as it was given; the schema of the workflow only validates it. */

@@ -1,4 +1,4 @@
-/** Attempts as spans: each belongs to the trace of whoever enqueued its job. */
+/** Spans of attempts. Each belongs to the trace of the call that enqueued its job. */
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { answerWithin } from "../core/wait.ts";
@@ -7,19 +7,17 @@ import { isTracing, openSpan, type OpenSpan } from "../tracing/spans.ts";
 import type { TracesStore } from "../tracing/store.ts";
 import type { AttemptOutcome } from "./events.ts";
 
-/** Jobs do not wait longer to learn where they belong: their leases are running. */
+/** Jobs wait at most this long for their traces, because their leases are running. */
 const LOOK_MS_MAX = 1_000;
 
-export interface Tracing {
-  readonly store: { readonly traces: TracesStore };
-  readonly runtime: Runtime;
-  readonly logger: Logger;
-}
-
-/** The same jobs, with their traces: asked for once for all of them, and only where somebody traces. */
+/** Adds the traces of the jobs, with one query and only if the application traces. */
 export async function withTraces(
   jobs: readonly ClaimedJob[],
-  { store, runtime, logger }: Tracing,
+  {
+    store,
+    runtime,
+    logger,
+  }: { store: { readonly traces: TracesStore }; runtime: Runtime; logger: Logger },
 ): Promise<readonly ClaimedJob[]> {
   if (jobs.length === 0 || !isTracing()) return jobs;
   try {
@@ -31,7 +29,7 @@ export async function withTraces(
       return trace === undefined ? job : { ...job, trace };
     });
   } catch (error) {
-    logger.debug({ err: error }, "could not look up the traces of jobs; they begin their own");
+    logger.debug({ err: error }, "could not read the traces of jobs; they begin new ones");
     return jobs;
   }
 }
@@ -56,7 +54,7 @@ export function openAttempt(job: ClaimedJob): OpenSpan | null {
   });
 }
 
-/** `lost`: the database refused its outcome, because the job is somebody else's. */
+/** `lost`: the database refused its outcome, because another worker owns the job. */
 export function closeAttempt(
   span: OpenSpan | null,
   outcome: AttemptOutcome | "lost",

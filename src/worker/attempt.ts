@@ -1,9 +1,8 @@
 /**
- * One try at one job: runs the task and says what became of it, exactly once.
+ * One attempt at one job: runs the task and reports its outcome, exactly once.
  *
- * A task that throws is an outcome like any other. The attempt also ends when its time is over, when the worker shuts
- * down, or when the task threw where nobody could catch it; what the function does after that is ignored here and
- * refused by the fence.
+ * A task that throws is an outcome like any other. The attempt also ends at its timeout, when the worker shuts down, or when
+ * the task threw an uncaught error. What the function does after that is ignored here and refused by the fence.
  */
 import type { Duration } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
@@ -59,89 +58,89 @@ export interface AttemptStore {
   readonly steps: StepsStore;
 }
 
-/** A renewal that takes longer than this is not waited for. */
-const REST_MS_MAX = 300;
+/** How long to wait for a renewal in progress. */
+const RENEWAL_WAIT_MS_MAX = 300;
 
-/** After its signal aborted, a task has this long to end by itself before it is left alone. */
+/** After its signal aborted, a task has this long to end before it is abandoned. */
 export const ABORT_GRACE_MS = 2_000;
 
-/** Whoever has attempts run is told of each. */
 export interface AttemptOwner {
   ended(attempt: Attempt, outcome: Outcome): void;
-  /** An error came when the attempt had ended already. */
+  /** The task threw after the attempt had ended. */
   stray(attempt: Attempt, error: unknown): void;
-  /** Its lease is not renewed from now on. Resolves when no renewal of it is under way. */
+  /** Stops renewing its lease. Resolves when no renewal of it is in progress. */
   stopRenewing(attempt: Attempt): Promise<void>;
   renewAgain(attempt: Attempt): void;
-  /** Gives the attempt up when its lease cannot be trusted any more. */
+  /** Gives the attempt up when its lease is no longer trusted. */
   checkLease(attempt: Attempt): void;
 }
 
-export class Attempt {
+interface AttemptParts {
   readonly job: ClaimedJob;
   readonly task: Task;
-  /** Until when, on the monotonic clock, the lease is ours for certain. */
+  readonly trustedUntil: number;
+  readonly runtime: Runtime;
+  readonly store: AttemptStore;
+  readonly newId: () => string;
+  readonly client: Context["holdfast"];
+  readonly owner: AttemptOwner;
+  /** Null without tracing. */
+  readonly span?: OpenSpan | null;
+}
+
+export class Attempt {
+  /** Until when, on the monotonic clock, the lease is certainly ours. */
   trustedUntil: number;
   startedAt = 0;
-  /** From its start to its end. */
   ranMs = 0;
-  /** Set once, when the job turned out to be somebody else's. */
+  /** Set once, when another worker turned out to own the job. */
   lost = false;
-  /** It has completed its job in a transaction of the user's: what became of it has to be looked up. */
+  /** It completed its job in a transaction of the user's: whether that was committed has to be looked up. */
   completed = false;
-  /** Effects that an operator has to decide about before its job goes on. */
+  /** Effects that an operator has to resolve before the job continues. */
   readonly inDoubt: StepName[] = [];
   error: unknown = null;
-  /** Its lease ended because the database did not answer: that is reported, and counts as no crash. */
+  /** Its lease expired because the database did not answer: this does not count as a crash. */
   isOutage = false;
-  /** Its lease could be trusted when it ended. */
+  /** Its lease was still trusted when it ended. */
   endedInTime = false;
-  /** Where the application traces. */
-  readonly span: OpenSpan | null;
-  readonly client: Context["holdfast"];
-  readonly #runtime: Runtime;
-  readonly #store: AttemptStore;
-  readonly #newId: () => string;
-  readonly #owner: AttemptOwner;
+  readonly #parts: AttemptParts;
   #steps: Steps | null = null;
   #reports: ReportBuffer | null = null;
-  /** Made when it is asked for: most tasks never look at their signal, and it is the dearest part of an attempt. */
+  /** Created on demand: most tasks never use their signal, and it is the most expensive part of an attempt. */
   #controller: AbortController | null = null;
   #timer: Timer | null = null;
   #ended = false;
 
-  constructor(parts: {
-    job: ClaimedJob;
-    task: Task;
-    trustedUntil: number;
-    runtime: Runtime;
-    store: AttemptStore;
-    newId: () => string;
-    client: Context["holdfast"];
-    owner: AttemptOwner;
-    span?: OpenSpan | null;
-  }) {
-    this.job = parts.job;
-    this.span = parts.span ?? null;
-    this.task = parts.task;
-    this.client = parts.client;
+  constructor(parts: AttemptParts) {
+    this.#parts = parts;
     this.trustedUntil = parts.trustedUntil;
-    this.#runtime = parts.runtime;
-    this.#store = parts.store;
-    this.#newId = parts.newId;
-    this.#owner = parts.owner;
   }
 
-  /** What it keeps: most tasks keep nothing. */
+  get job(): ClaimedJob {
+    return this.#parts.job;
+  }
+
+  get task(): Task {
+    return this.#parts.task;
+  }
+
+  get client(): Context["holdfast"] {
+    return this.#parts.client;
+  }
+
+  get span(): OpenSpan | null {
+    return this.#parts.span ?? null;
+  }
+
+  /** Created on demand: most tasks have no steps. */
   get steps(): Steps {
     this.#steps ??= new Steps({
-      store: this.#store,
-      newId: this.#newId,
+      ...this.#parts,
       fence: this.fence,
       matching: this.task.steps,
       signal: () => this.signal,
-      checkLease: () => this.#owner.checkLease(this),
-      runtime: this.#runtime,
+      checkLease: () => this.#parts.owner.checkLease(this),
       recordsOf,
       span: this.span,
       onEffectInDoubt: (step) => this.inDoubt.push(step),
@@ -150,12 +149,11 @@ export class Attempt {
     return this.#steps;
   }
 
-  /** What it tells about itself: most tasks tell nothing. */
+  /** Created on demand: most tasks report nothing. */
   get reports(): ReportBuffer {
     if (this.#reports === null) {
-      const { fence } = this;
-      this.#reports = new ReportBuffer({ store: this.#store, runtime: this.#runtime, fence });
-      // Its function goes on after its end, and is not heard.
+      this.#reports = new ReportBuffer({ ...this.#parts, fence: this.fence });
+      // The function continues after the attempt's end: its reports are ignored.
       if (this.#ended) void this.#reports.close();
     }
     return this.#reports;
@@ -175,51 +173,49 @@ export class Attempt {
   }
 
   start(): void {
-    this.startedAt = this.#runtime.monotonic();
+    const { runtime } = this.#parts;
+    this.startedAt = runtime.monotonic();
     const { timeoutMs } = this.task;
     if (timeoutMs !== null) {
       const timeout = new JobTimeoutError({ id: this.job.id, timeoutMs });
-      this.#timer = this.#runtime.timer(timeoutMs, () => this.abort(timeout));
+      this.#timer = runtime.timer(timeoutMs, () => this.abort(timeout));
     }
     void this.#run().then((outcome) => {
       if (this.#steps === null) this.#end(outcome);
-      // What the function left under way is finished first: the next attempt must not begin beside it.
+      // Steps in progress finish first: the next attempt must not begin while they run.
       else void this.#steps.idle().then(() => this.#end(outcome));
     });
   }
 
-  /** Asks the task to stop; if it does not, the attempt ends without it after a grace. */
+  /** Asks the task to stop; if it does not, the attempt ends after a grace period anyway. */
   abort(reason: Error): void {
     if (this.#ended || this.#isAborted) return;
-    // The task's listeners run here, called by a loop of ours: what they throw must be traced to the task.
+    // The task's listeners run here, called by a loop of ours: their errors must be traced to the task.
     traced(this, () => this.#control().abort(reason));
     this.#timer?.cancel();
-    this.#timer = this.#runtime.timer(ABORT_GRACE_MS, () => this.fail(reason));
+    this.#timer = this.#parts.runtime.timer(ABORT_GRACE_MS, () => this.fail(reason));
   }
 
-  /** Ends the attempt as failed, whatever the task is doing: it threw where only the process could catch it. */
+  /** Ends the attempt as failed, even if the task still runs, for example after an uncaught error. */
   fail(error: unknown): void {
-    if (this.#ended) return this.#owner.stray(this, error);
-    // Before the signal aborts: a reason that is undefined would become an AbortError there.
+    if (this.#ended) return this.#parts.owner.stray(this, error);
+    // Before the signal aborts: an undefined reason would become an AbortError there.
     const outcome = this.#afterFailure(error);
     if (!this.#isAborted) this.#control().abort(error);
     this.#end(outcome);
   }
 
   /**
-   * The lease is gone when the user's transaction is committed, and locked until then: whoever renewed it meanwhile would
-   * wait, or take it for lost.
+   * The lease is locked until the user's transaction is committed, and gone afterwards: a renewal meanwhile would wait, or
+   * report the lease as lost.
    */
   async complete<T>(tx: unknown, result: T): Promise<T> {
-    const encoded = encodeReturned(result, RESULT, () => ({
-      what: `result of task '${this.task.name}'`,
-      consequence: "The job is not completed.",
-    }));
+    const encoded = this.#encoded(result, "The job is not completed.");
     await this.steps.complete(async () => {
       this.completed = true;
       try {
         await unlessAborted(this.signal, () => this.#stopRenewing());
-        const { db, jobs, reports } = this.#store;
+        const { db, jobs, reports } = this.#parts.store;
         await db.inUserTransaction(tx, async (joined) => {
           await this.#reports?.handOver((last) => reports.in(joined).put(this.fence, last));
           await jobs.in(joined).complete(this.fence, encoded);
@@ -227,17 +223,18 @@ export class Attempt {
       } catch (error) {
         this.completed = false;
         this.#reports?.goOn();
-        this.#owner.renewAgain(this);
+        this.#parts.owner.renewAgain(this);
         throw error;
       }
     });
     return result;
   }
 
-  /** A renewal under way may wait for the very transaction that we are called in: then the fence has to decide. */
+  /** A renewal in progress may wait for the transaction that we are called in: then the fence decides. */
   async #stopRenewing(): Promise<void> {
-    const stopped = this.#owner.stopRenewing(this);
-    await Promise.race([stopped, sleep(this.#runtime, REST_MS_MAX, { kind: "background" })]);
+    const { owner, runtime } = this.#parts;
+    const timeout = sleep(runtime, RENEWAL_WAIT_MS_MAX, { kind: "background" });
+    await Promise.race([owner.stopRenewing(this), timeout]);
   }
 
   #control(): AbortController {
@@ -250,34 +247,38 @@ export class Attempt {
       const parsed = parseInput(this.task, decode(this.job.payload));
       const input: unknown = parsed instanceof Promise ? await parsed : parsed;
       // A slow schema may have outlived the lease, and another worker may own the job: do not begin.
-      if (parsed instanceof Promise) this.#owner.checkLease(this);
+      if (parsed instanceof Promise) this.#parts.owner.checkLease(this);
       if (this.#isAborted) this.signal.throwIfAborted();
       const result = await this.task.run(input as never, new AttemptContext(this));
-      // What it gave to complete() counts, if that was committed.
+      // The result given to complete() counts, if that was committed.
       if (this.completed) return this.#afterFailure(new NotCommittedError(this.job));
-      // After its time a result is too late. After any other abort it counts, if the fence lets it.
+      // After the timeout a result is too late. After any other abort it counts, if the fence accepts it.
       if (this.#isAborted && this.signal.reason instanceof JobTimeoutError) {
         return this.#afterFailure(this.signal.reason);
       }
-      return { kind: "done", result: this.#encoded(result) };
+      return {
+        kind: "done",
+        result: this.#encoded(result, "The work was done and is not repeated."),
+      };
     } catch (error) {
       return this.#afterFailure(error);
     }
   }
 
-  #encoded(result: unknown): string | null {
+  #encoded(result: unknown, consequence: string): string | null {
+    const { name } = this.task;
     return encodeReturned(result, RESULT, () => ({
-      what: `result of task '${this.task.name}'`,
-      consequence: "The work was done and is not repeated.",
+      what: `result of task '${name}'`,
+      consequence,
     }));
   }
 
-  /** Why the signal aborted says more than what the task threw because of it. */
+  /** The reason of an aborted signal is more informative than the error that the task threw because of it. */
   #afterFailure(thrown: unknown): Outcome {
     const reason: unknown = this.#isAborted ? this.signal.reason : thrown;
     this.error = reason;
     const ours = asOurs(reason);
-    // An offer that the fence may refuse. A lost lease is charged below: its task ran, and may lose it every time.
+    // The fence may refuse a release. A lost lease is charged below: the task ran, and may lose its lease every time.
     if (ours instanceof ShuttingDownError || ours instanceof WorkerEvictedError)
       return { kind: "released" };
     if (ours instanceof JobCancelledError) return { kind: "cancelled", error: null };
@@ -285,11 +286,11 @@ export class Attempt {
     if (isHopeless(ours) || this.job.attempt >= this.job.maxAttempts) {
       return { kind: "failed", error };
     }
-    const delayMs = backoffMs(this.task.retry, this.job.attempt, this.#runtime.random());
+    const delayMs = backoffMs(this.task.retry, this.job.attempt, this.#parts.runtime.random());
     return { kind: "retry", delayMs, error };
   }
 
-  /** Its function is left where it stands. */
+  /** Abandons its function at the pause. */
   #suspend(delayMs: number | null, waits: readonly Wait[]): void {
     if (this.#ended || this.#isAborted) return;
     this.#end({ kind: "suspended", delayMs, ...(waits.length === 0 ? {} : { waits }) });
@@ -300,13 +301,14 @@ export class Attempt {
     if (this.#ended) return;
     this.#ended = true;
     this.#timer?.cancel();
-    if (this.#reports === null) return this.#owner.ended(this, outcome);
-    // Its last words come before its end: once it is settled, nobody may write about it.
-    void this.#reports.close().then(() => this.#owner.ended(this, outcome));
+    const { owner } = this.#parts;
+    if (this.#reports === null) return owner.ended(this, outcome);
+    // Its last reports come before its end: a settled job accepts none.
+    void this.#reports.close().then(() => owner.ended(this, outcome));
   }
 }
 
-/** Even asking what was thrown for its class may throw: it can be a proxy. */
+/** Even `instanceof` may throw: the thrown value can be a proxy. */
 function asOurs(reason: unknown): HoldfastError | null {
   try {
     return reason instanceof HoldfastError ? reason : null;
@@ -316,8 +318,8 @@ function asOurs(reason: unknown): HoldfastError | null {
 }
 
 /**
- * The same input meets the same schema next time, and a task whose result cannot be stored has done its work already:
- * trying again would only do it twice.
+ * A retry would fail at the same schema with the same input. A task whose result cannot be stored has done its work, and a
+ * retry would do it twice.
  */
 function isHopeless(reason: HoldfastError | null): boolean {
   return (

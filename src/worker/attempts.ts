@@ -18,44 +18,31 @@ import { leaseList, type Report } from "./lease-renewer.ts";
 import type { Reporter } from "./reporter.ts";
 import { runTraced } from "./uncaught.ts";
 
-/** The share of a lease that is kept as a margin: trust ends before the lease does. */
+/** Trust ends this share of a lease before the lease does. */
 export const TRUST_MARGIN = 0.1;
 
-type AttemptRenewer = Pick<
-  LeaseRenewerHost,
-  "rest" | "hold" | "limit" | "catchUp" | "unansweredSince"
->;
+interface AttemptsParts {
+  readonly runtime: Runtime;
+  readonly store: AttemptStore;
+  readonly client: Context["holdfast"];
+  readonly reporter: Reporter;
+  readonly leaseMs: number;
+  readonly renewer: LeaseRenewerHost;
+  readonly onEnd: (attempt: Attempt, outcome: Outcome) => void;
+}
 
 export class Attempts implements AttemptOwner {
   readonly #running = new Map<string, Attempt>();
-  readonly #runtime: Runtime;
-  readonly #store: AttemptStore;
+  readonly #parts: AttemptsParts;
   readonly #newId: () => string;
-  readonly #client: Context["holdfast"];
-  readonly #reporter: Reporter;
   readonly #trustMs: number;
-  readonly #renewer: AttemptRenewer;
-  readonly #onEnd: (attempt: Attempt, outcome: Outcome) => void;
-  /** A task asks in its own async context; what follows for other attempts is not its doing. */
+  /** A task calls in its own async context; the consequences for other attempts must not run in it. */
   readonly #outside = AsyncLocalStorage.snapshot();
 
-  constructor(parts: {
-    runtime: Runtime;
-    store: AttemptStore;
-    client: Context["holdfast"];
-    reporter: Reporter;
-    leaseMs: number;
-    renewer: AttemptRenewer;
-    onEnd: (attempt: Attempt, outcome: Outcome) => void;
-  }) {
-    this.#runtime = parts.runtime;
-    this.#store = parts.store;
+  constructor(parts: AttemptsParts) {
+    this.#parts = parts;
     this.#newId = makeIds(parts.runtime);
-    this.#client = parts.client;
-    this.#reporter = parts.reporter;
     this.#trustMs = parts.leaseMs * (1 - TRUST_MARGIN);
-    this.#renewer = parts.renewer;
-    this.#onEnd = parts.onEnd;
   }
 
   get size(): number {
@@ -68,20 +55,13 @@ export class Attempts implements AttemptOwner {
     task: Task,
     { sentAt, heldMs }: { readonly sentAt: number; readonly heldMs: number },
   ): void {
+    const { runtime, store, client, reporter } = this.#parts;
     const span = openAttempt(job);
-    const attempt = new Attempt({
-      job,
-      span,
-      task,
-      trustedUntil: sentAt + this.#trustMs,
-      runtime: this.#runtime,
-      store: this.#store,
-      newId: this.#newId,
-      client: this.#client,
-      owner: this,
-    });
+    const trustedUntil = sentAt + this.#trustMs;
+    const context = { runtime, store, client, newId: this.#newId, owner: this };
+    const attempt = new Attempt({ ...context, job, span, task, trustedUntil });
     this.#running.set(job.id, attempt);
-    this.#reporter.started(job, heldMs);
+    reporter.started(job, heldMs);
     if (span === null) runTraced(attempt);
     else span.run(() => runTraced(attempt));
   }
@@ -92,51 +72,51 @@ export class Attempts implements AttemptOwner {
 
   ended(attempt: Attempt, outcome: Outcome): void {
     if (this.#running.get(attempt.job.id) === attempt) this.#running.delete(attempt.job.id);
-    const now = this.#runtime.monotonic();
+    const now = this.#parts.runtime.monotonic();
     attempt.ranMs = now - attempt.startedAt;
     attempt.endedInTime = now < attempt.trustedUntil;
-    this.#onEnd(attempt, outcome);
+    this.#parts.onEnd(attempt, outcome);
   }
 
   stray(attempt: Attempt, error: unknown): void {
-    this.#reporter.stray(attempt, error);
+    this.#parts.reporter.stray(attempt, error);
   }
 
   stopRenewing({ job }: Attempt): Promise<void> {
-    return this.#renewer.rest(leaseList([job]));
+    return this.#parts.renewer.stopRenewing(leaseList([job]));
   }
 
-  /** Not for one that has ended meanwhile: the job may be ours again, at another epoch. */
+  /** Not after its end: the job may be ours again, at another epoch. */
   renewAgain(attempt: Attempt): void {
     const { job, task, startedAt, trustedUntil } = attempt;
     if (this.#running.get(job.id) !== attempt) return;
-    const leaseMs = this.#trustMs / (1 - TRUST_MARGIN);
-    this.#renewer.hold(leaseList([job]), trustedUntil - this.#trustMs);
-    if (task.timeoutMs !== null) this.#renewer.limit(job.id, startedAt + task.timeoutMs + leaseMs);
+    const { renewer, leaseMs } = this.#parts;
+    renewer.hold(leaseList([job]), trustedUntil - this.#trustMs);
+    if (task.timeoutMs !== null) renewer.limit(job.id, startedAt + task.timeoutMs + leaseMs);
   }
 
   /** Gives up the attempts whose lease could not be renewed in time. */
   checkTrust(): void {
-    const now = this.#runtime.monotonic();
+    const now = this.#parts.runtime.monotonic();
     for (const attempt of this.#running.values()) {
       if (isOverdue(attempt, now)) this.#loseOverdue(attempt);
     }
   }
 
-  /** The same for one of them, at the moment before it acts. */
+  /** The same for one attempt, directly before it acts. */
   checkLease(attempt: Attempt): void {
-    const now = this.#runtime.monotonic();
+    const now = this.#parts.runtime.monotonic();
     if (!isOverdue(attempt, now)) return;
     this.#outside(() => {
-      // The event loop may have been blocked, and the lease renewer's thread not: its renewals count first.
-      this.#renewer.catchUp();
+      // The event loop may have been blocked while the lease renewer's thread ran: its renewals count first.
+      this.#parts.renewer.catchUp();
       if (isOverdue(attempt, now)) this.#loseOverdue(attempt);
     });
   }
 
-  /** That the database did not answer in time is nobody's crash. Whoever froze or was blocked did not ask in time. */
+  /** If the database did not answer in time, the worker did not crash. A frozen or blocked worker did not ask in time. */
   #loseOverdue(attempt: Attempt): void {
-    const since = this.#renewer.unansweredSince();
+    const since = this.#parts.renewer.unansweredSince();
     if (since !== null && since < attempt.trustedUntil) attempt.isOutage = true;
     this.lose(attempt, "its lease could not be renewed in time");
   }
@@ -162,26 +142,26 @@ export class Attempts implements AttemptOwner {
     for (const attempt of this.#running.values()) attempt.abort(reason);
   }
 
-  /** Said once for every attempt, however many of its writes are refused afterwards. */
+  /** Reports each attempt once, however many of its writes are refused afterwards. */
   lose(attempt: Attempt, why: string): void {
     if (attempt.lost) return;
     attempt.lost = true;
-    this.#reporter.lost(attempt, why);
+    this.#parts.reporter.lost(attempt, why);
     attempt.abort(new LeaseLostError(attempt.fence));
   }
 
-  /** Those whose leases are to be renewed. */
+  /** The jobs whose leases are to be renewed. */
   jobs(): ClaimedJob[] {
     return [...this.#running.values()].filter(({ completed }) => !completed).map(({ job }) => job);
   }
 
-  #find({ id, epoch }: { id: string; epoch: number }): Attempt | null {
+  #find({ id, epoch }: Pick<Fence, "id" | "epoch">): Attempt | null {
     const attempt = this.#running.get(id);
     return attempt?.job.epoch === epoch ? attempt : null;
   }
 }
 
-/** One that completed its job is not renewed: nobody can take it while that is not committed or undone. */
+/** A completed job is not renewed: no worker can take it before the user's transaction ends. */
 function isOverdue({ trustedUntil, completed }: Attempt, now: number): boolean {
   return now >= trustedUntil && !completed;
 }

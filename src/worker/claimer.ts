@@ -1,25 +1,22 @@
 /**
- * Decides how many jobs to ask for.
+ * Decides how many jobs to claim.
  *
- * As many as there are free places, plus what this worker will finish within the next moment at the pace it has kept:
- * with tiny jobs that makes large batches, with long jobs it makes none, so no job waits here while another worker
- * is idle.
+ * As many as there are free slots, plus those that this worker will finish within the next moment at its recent pace. Tiny
+ * jobs are claimed in large batches; long jobs are never claimed ahead, so none waits here while another worker is idle.
  */
 import type { Runtime } from "../core/runtime.ts";
 import type { ClaimedJob } from "../jobs/store.ts";
 import type { Report } from "./lease-renewer.ts";
 
-/** Jobs are claimed ahead for this much work, or for two turns of the store where they take longer. */
+/** Jobs are claimed ahead for this much work, or for a few poll cycles where those take longer. */
 const AHEAD_MS = 25;
-
 const AHEAD_CYCLES = 2.5;
-
 const AHEAD_MS_MAX = 250;
 
-/** The most jobs that are claimed, or settled, in one transaction. */
+/** The most jobs that are claimed or settled in one transaction. */
 export const BATCH_MAX = 500;
 
-/** A measurement over this much time counts as much as all before it. */
+/** A measurement over this much time counts as much as all earlier ones. */
 const PACE_MS = 25;
 
 /** Jobs claimed together, and when the claim was sent, on the monotonic clock. */
@@ -33,7 +30,7 @@ export interface Buffered {
   readonly claimedAt: number;
   /** When its claim, or the last renewal of its lease, was sent. */
   sentAt: number;
-  /** The lease renewer found that it is somebody else's by now. */
+  /** The lease renewer found that another worker owns it. */
   lost: boolean;
 }
 
@@ -67,7 +64,7 @@ export class Claimer {
     return Math.max(0, Math.min(BATCH_MAX, free + ahead));
   }
 
-  /** How long the store took for a turn. */
+  /** Records how long the store took for a poll cycle. */
   took(ms: number): void {
     this.cycleMs += (ms - this.cycleMs) / 4;
   }
@@ -78,7 +75,7 @@ export class Claimer {
     this.#next = 0;
   }
 
-  /** The next to start. Call only while something is buffered. */
+  /** The next job to start. Call only while one is buffered. */
   peek(): Buffered {
     return this.#buffer[this.#next] as Buffered;
   }
@@ -102,12 +99,12 @@ export class Claimer {
     }
   }
 
-  /** Lets go of jobs that shall not start, and returns those that were here. */
+  /** Removes jobs that must not start, and returns those that were buffered. */
   giveUp(ids: ReadonlySet<string>): ClaimedJob[] {
     return ids.size === 0 ? [] : this.#remove(({ job }) => ids.has(job.id));
   }
 
-  /** Lets go of jobs that have waited for too long; whoever keeps them waiting claims no more ahead. */
+  /** Removes jobs that have waited too long. The pace is reset, so that no jobs are claimed ahead. */
   giveUpOlderThan(claimedBefore: number): ClaimedJob[] {
     const old = this.#remove(({ claimedAt }) => claimedAt < claimedBefore);
     if (old.length > 0) this.#pace = 0;
@@ -130,25 +127,22 @@ export class Claimer {
     this.#finished += 1;
   }
 
-  /** What was claimed and not started. */
+  /** The jobs that were claimed and not started. */
   jobs(): ClaimedJob[] {
     return this.#buffer.slice(this.#next).map(({ job }) => job);
   }
 
-  /** No more claims. Returns what was claimed and not started, to be handed back. */
+  /** Ends claiming. Returns the jobs that were claimed and not started, to be released. */
   stop(): ClaimedJob[] {
     this.#stopped = true;
-    const left = this.jobs();
-    this.#buffer = [];
-    this.#next = 0;
-    return left;
+    return this.giveUpAll();
   }
 
   #measure(): void {
     const now = this.#runtime.monotonic();
     const elapsed = now - this.#measuredAt;
     if (elapsed < 1) return;
-    // By the time it covers: a moment in which nothing ended says little.
+    // Weighted by the time it covers: a short time without an ended job means little.
     const weight = elapsed / (elapsed + PACE_MS);
     this.#pace += weight * (this.#finished / elapsed - this.#pace);
     this.#finished = 0;

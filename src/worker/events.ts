@@ -1,4 +1,4 @@
-/** What a worker tells about: its jobs' attempts as they start and end, and itself. */
+/** The events and the metrics interface of a worker. */
 import { suggest } from "../core/did-you-mean.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
@@ -23,23 +23,23 @@ interface FailureEvent extends EndEvent {
   readonly error: unknown;
 }
 
-/** Events about a job's end are emitted once the database has it. */
+/** Events about the end of a job are emitted once it is stored. */
 export interface WorkerEvents {
   "job:started": JobEvent;
   "job:done": EndEvent;
-  /** The attempt failed, and another one follows. */
+  /** The attempt failed, and another follows. */
   "job:retrying": FailureEvent & { readonly retryAt: number | null };
-  /** The attempt failed, and no other follows: a dead letter. */
+  /** The attempt failed, and none follows: a dead letter. */
   "job:failed": FailureEvent;
   "job:cancelled": EndEvent;
   "job:released": EndEvent;
-  /** It sleeps, or waits for an event or another job, and goes on later. */
+  /** It sleeps, or waits for an event or another job. */
   "job:suspended": EndEvent & { readonly dueAt: number | null };
   /** It is unknown whether an effect happened. The job waits until an operator resolves it. */
   "job:doubt": EndEvent & { readonly effect: string; readonly occurrence: number };
-  /** The job belongs to somebody else; the task's signal has been aborted. */
+  /** Another worker owns the job; the task's signal has been aborted. */
   "lease:lost": JobEvent & { readonly why: string };
-  /** Upkeep took back a lease that had run out: of another worker that died, most likely. */
+  /** Maintenance reclaimed an expired lease, most likely of a dead worker. */
   "lease:recovered": {
     readonly id: string;
     readonly task: string;
@@ -49,18 +49,18 @@ export interface WorkerEvents {
     readonly status: Status;
   };
   "worker:started": { readonly worker: string };
-  /** An operator paused it: it takes nothing new until it is resumed. */
+  /** An operator paused it: it claims no jobs until it is resumed. */
   "worker:paused": { readonly worker: string };
   "worker:resumed": { readonly worker: string };
   "worker:stopping": { readonly worker: string };
   "worker:stopped": { readonly worker: string };
-  /** The worker's row was closed by others, or deleted: it gave its jobs up and registers anew under another id. */
+  /** The worker's row was closed or deleted: it gave up its jobs and registers again under a new id. */
   "worker:evicted": { readonly worker: string };
-  /** The row of another worker was closed, because that worker is dead. */
+  /** This worker closed the row of a dead worker. */
   "worker:reaped": { readonly worker: string; readonly type: string; readonly ending: Ending };
 }
 
-/** The names of all of them, for a listener that was added without the types. */
+/** All names, to check listeners that are added without types. */
 const NAMES: Readonly<Record<keyof WorkerEvents, true>> = {
   "job:started": true,
   "job:done": true,
@@ -94,8 +94,7 @@ export function checkListener(name: string, listener: unknown): void {
   throw new InvalidArgumentError({ field: "name", problem });
 }
 
-// A typed emitter. A listener that throws harms nobody: the error goes to `onError`, the others are still called.
-
+/** A typed emitter. The error of a listener goes to `onError`, and the other listeners are still called. */
 export class Events<Catalogue extends object> {
   readonly #listeners = new Map<keyof Catalogue, Set<(event: never) => void>>();
   readonly #onError: (error: unknown, name: string) => void;
@@ -104,7 +103,7 @@ export class Events<Catalogue extends object> {
     this.#onError = onError;
   }
 
-  /** Returns a function that takes the listener off again. */
+  /** Returns a function that removes the listener. */
   on<Name extends keyof Catalogue>(
     name: Name,
     listener: (event: Catalogue[Name]) => void,
@@ -114,14 +113,13 @@ export class Events<Catalogue extends object> {
     return () => void listeners.delete(listener);
   }
 
-  /** The event is made only when somebody listens: on a busy worker most events have no listener. */
+  /** Creates the event only if it has a listener: on a busy worker most events have none. */
   emit<Name extends keyof Catalogue>(name: Name, make: () => Catalogue[Name]): void {
     const listeners = this.#listeners.get(name);
     if (listeners === undefined || listeners.size === 0) return;
     const event = make();
-    // A copy: what a listener adds meanwhile hears of the next event, not of this one.
-    const hearing = [...listeners];
-    for (const listener of hearing) {
+    // A copy: a listener that is added meanwhile receives the next event, not this one.
+    for (const listener of [...listeners]) {
       try {
         const answer = (listener as (event: Catalogue[Name]) => unknown)(event);
         if (answer instanceof Promise)
@@ -132,9 +130,6 @@ export class Events<Catalogue extends object> {
     }
   }
 }
-
-// Whoever measures a worker: told of every claim and every attempt, in plain arguments, because on a busy worker an event
-// for each would cost more than what it measures.
 
 export const attemptOutcomes = [
   "done",
@@ -147,10 +142,11 @@ export const attemptOutcomes = [
 
 export type AttemptOutcome = (typeof attemptOutcomes)[number];
 
+/** Receives every claim and attempt, as plain arguments: on a busy worker, event objects would be too expensive. */
 export interface Meter {
-  /** The store took so long to settle what had ended and to claim. */
+  /** How long the store took to settle and claim. */
   claimed(tookMs: number): void;
-  /** `waitedMs`: since the job became pending; null: nobody knows. */
+  /** `waitedMs`: since the job became pending; null: unknown. */
   started(job: ClaimedJob, waitedMs: number | null): void;
   /** `tookMs`: from the start of its function to its end. */
   ended(job: ClaimedJob, outcome: AttemptOutcome, tookMs: number): void;
@@ -158,15 +154,15 @@ export interface Meter {
 
 /** How far a worker's loops and its lease renewer are behind. */
 export interface Pulse {
-  /** How often it gives a sign of life. */
+  /** The heartbeat interval. */
   readonly heartbeatMs: number;
-  /** Since the last one that the database has answered. */
+  /** Since the last heartbeat that the database answered. */
   readonly heartbeatAgeMs: number;
   readonly loops: readonly LoopPulse[];
 }
 
 interface LoopPulse {
   readonly name: string;
-  /** For how long its turn has been under way, or should have begun. */
+  /** How long its iteration has been running or overdue. */
   readonly lateMs: number;
 }

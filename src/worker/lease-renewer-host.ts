@@ -1,4 +1,4 @@
-/** The worker's side of its lease renewer: one in a thread, or one in a loop on this thread. */
+/** The worker's side of its lease renewer, which runs in a thread or in a loop on this thread. */
 import { once } from "node:events";
 import { url as debuggerUrl } from "node:inspector";
 import {
@@ -26,26 +26,19 @@ import {
   SharedWithRenewer,
 } from "./lease-renewer.ts";
 
-/** The parts of the store that are used here. */
-interface Stores {
-  readonly db: Database;
-  readonly jobs: JobsStore;
-  readonly workers: WorkersStore;
-}
-
 export interface LeaseRenewerHost {
   hold(leases: LeaseList, sentAt: number): void;
   limit(id: string, stopAt: number): void;
   drop(leases: LeaseList): void;
-  /** Drops leases that somebody is about to end. Resolves when no renewal of them is under way. */
-  rest(leases: LeaseList): Promise<void>;
-  /** Says that the main thread is alive. */
+  /** Drops leases that are about to end. Resolves when no renewal of them is in progress. */
+  stopRenewing(leases: LeaseList): Promise<void>;
+  /** Reports that the main thread is alive. */
   progress(): void;
-  /** What the next signs of life tell about the worker. */
+  /** Sets the vitals that the next heartbeats report. */
   vitals(vitals: WorkerVitals): void;
-  /** Gives a sign of life at once, to hear what is wanted of the worker. */
+  /** Sends a heartbeat at once, to read the desired state. */
   heartbeatNow(): void;
-  /** Handles reports that have arrived but were not delivered because the event loop was blocked. */
+  /** Handles reports that were not delivered because the event loop was blocked. */
   catchUp(): void;
   /** Since when the database has not answered a renewal, on the monotonic clock; null: it has. */
   unansweredSince(): number | null;
@@ -53,14 +46,18 @@ export interface LeaseRenewerHost {
 }
 
 interface HostParts {
-  readonly store: Stores;
+  readonly store: {
+    readonly db: Database;
+    readonly jobs: JobsStore;
+    readonly workers: WorkersStore;
+  };
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly settings: LeaseRenewerSettings;
   readonly report: (report: Report) => void;
-  /** What came back with a sign of life. */
+  /** Receives the answer to every heartbeat. */
   readonly beat: (beat: HeartbeatWrite | null) => void;
-  /** The leases that are held now, for a lease renewer that takes over from one that died. */
+  /** The current leases, for the loop that takes over from a dead thread. */
   readonly held: () => LeaseList;
 }
 
@@ -87,9 +84,9 @@ function startLoop(
     hold: (leases, sentAt) => renewer.hold(leases, sentAt),
     limit: (id, stopAt) => renewer.limit(id, stopAt),
     drop: (leases) => renewer.drop(leases),
-    rest: (leases) => renewer.rest(leases),
+    stopRenewing: (leases) => renewer.stopRenewing(leases),
     progress: () => void (progress += 1),
-    vitals: (vitals) => renewer.tell(vitals),
+    vitals: (vitals) => renewer.setVitals(vitals),
     heartbeatNow() {
       renewer.heartbeatNow();
       loop.wake();
@@ -100,19 +97,16 @@ function startLoop(
   };
 }
 
-interface LeaseRenewerThread {
-  readonly thread: Thread;
-  readonly port: MessagePort;
-  readonly shared: SharedWithRenewer;
-}
-
-/** What the lease renewer throws away is little; without a limit a thread's share grows to what the whole process gets. */
+/** The lease renewer creates little garbage; without a limit, a thread's young generation grows as large as the process's. */
 const YOUNG_MB_MAX = 2;
 
-/** An idle worker has nothing to do for longer than it may be blocked. */
+/** How often the main thread reports progress, since an idle worker does nothing else. */
 const ALIVE_EVERY_MS = 250;
 
-function openThread(settings: LeaseRenewerSettings, address: StoreAddress): LeaseRenewerThread {
+function openThread(
+  settings: LeaseRenewerSettings,
+  address: StoreAddress,
+): { thread: Thread; port: MessagePort; shared: SharedWithRenewer } {
   const { port1: port, port2 } = new MessageChannel();
   const shared = new SharedWithRenewer();
   const workerData: LeaseRenewerThreadData = {
@@ -131,7 +125,7 @@ function openThread(settings: LeaseRenewerSettings, address: StoreAddress): Leas
   return { thread, port, shared };
 }
 
-/** What it is told before it is ready, it hears when it is, in a process that may be blocked by then. */
+/** The thread handles earlier messages once it is ready, even if the main thread is blocked by then. */
 function startThread(
   { runtime, settings, logger, report, beat }: HostParts,
   address: StoreAddress,
@@ -142,11 +136,11 @@ function startThread(
   let stopping = false;
   const asks = new Asks();
   thread.on("error", (error: unknown) =>
-    logger.error({ err: error }, "the keeper's thread failed"),
+    logger.error({ err: error }, "the lease renewer's thread failed"),
   );
   thread.on("exit", () => {
     timer?.cancel();
-    asks.answerAll(); // whatever it was renewing, it is not any more
+    asks.answerAll(); // an ended thread renews nothing
     if (!stopping) onEnd();
   });
   const send = (message: ToRenewer): void => port.postMessage(message);
@@ -157,7 +151,7 @@ function startThread(
     }
     if (message.kind === "report") report(message.report);
     if (message.kind === "beat") beat(message.beat);
-    if (message.kind === "rested") asks.answer(message.ask);
+    if (message.kind === "stoppedRenewing") asks.answer(message.ask);
     if (message.kind === "log") logger[message.level]({ thread: "keeper" }, message.message);
   };
   const catchUp = (): void => {
@@ -173,16 +167,17 @@ function startThread(
   };
   sayAlive();
   port.on("message", hear);
-  port.unref(); // The worker's own loops keep the process alive, not its keeper.
+  port.unref(); // The worker's own loops keep the process alive, not its lease renewer.
   thread.unref();
   return {
     hold: (leases, sentAt) => send({ kind: "hold", leases: pack(leases), sentAt }),
     limit: (id, stopAt) => send({ kind: "limit", id, stopAt }),
     drop: (leases) => send({ kind: "drop", leases: pack(leases) }),
-    async rest(leases) {
-      // Before it is ready it renews nothing, and the database may keep it from getting ready for long.
+    async stopRenewing(leases) {
+      // Before it is ready it renews nothing, and an unavailable database may delay that for long.
       if (!isReady) catchUp();
-      if (isReady) await asks.wait((ask) => send({ kind: "rest", leases: pack(leases), ask }));
+      if (isReady)
+        await asks.wait((ask) => send({ kind: "stopRenewing", leases: pack(leases), ask }));
       else send({ kind: "drop", leases: pack(leases) });
     },
     progress: () => shared.addProgress(),
@@ -202,7 +197,7 @@ function startThread(
   };
 }
 
-/** Questions to the thread that it has not answered yet. */
+/** Requests that the thread has not answered yet. */
 class Asks {
   readonly #waiting = new Map<number, () => void>();
   #asked = 0;
@@ -229,8 +224,8 @@ class Asks {
 const CODE_ON_THE_COMMAND_LINE = new Set(["-e", "--eval", "-p", "--print", "-pe"]);
 
 /**
- * A thread is a file: what says how to read code from the command line would keep it from starting. Otherwise it
- * inherits what the process was given, some of which could not be said again.
+ * A thread runs a file, so arguments that pass code on the command line would prevent its start. Without any, the thread
+ * inherits all arguments of the process, some of which cannot be repeated.
  */
 function threadArguments(given: readonly string[]): { execArgv?: string[] } {
   const isForCode = (argument: string, index: number): boolean =>
@@ -241,11 +236,12 @@ function threadArguments(given: readonly string[]): { execArgv?: string[] } {
   return { execArgv: given.filter((argument, index) => !isForCode(argument, index)) };
 }
 
-// Which lease renewer a worker has: a thread where the store allows one, a loop on this thread otherwise.
-//
-// A worker at rest holds no lease and gives its signs of life from here: the thread costs a fifth of its memory. It is
-// started before the first job is, which may block this thread from then on.
-
+/**
+ * A thread where the store allows one, otherwise a loop on this thread.
+ *
+ * A worker without a lease sends its heartbeats from here, because the thread costs a fifth of its memory. The thread starts
+ * before the first job, which may block the main thread.
+ */
 export function startLeaseRenewer(parts: HostParts): LeaseRenewerHost {
   const { store, runtime, logger } = parts;
   if (store.db.address !== null && runtime === systemRuntime) {
@@ -258,16 +254,16 @@ export function startLeaseRenewer(parts: HostParts): LeaseRenewerHost {
   return startLoop(parts);
 }
 
-/** Until the thread is ready, both of them keep: to renew a lease twice is to renew it. */
+/** Until the thread is ready, both renew: renewing a lease twice is harmless. */
 class LateThread implements LeaseRenewerHost {
   readonly #parts: HostParts;
   readonly #address: StoreAddress;
   #loop: LeaseRenewerHost | null;
   #thread: LeaseRenewerHost | null = null;
   #vitals: WorkerVitals | null = null;
-  /** It was started once; one that died would most likely die again. */
+  /** It is started only once: a thread that died would most likely die again. */
   #isStarted = false;
-  /** The thread is ready, and the loop was told to stop. */
+  /** The thread is ready, and the loop is stopping. */
   #isAlone = false;
 
   constructor(parts: HostParts, address: StoreAddress) {
@@ -289,8 +285,8 @@ class LateThread implements LeaseRenewerHost {
     for (const renewer of this.#both()) renewer.drop(leases);
   }
 
-  async rest(leases: LeaseList): Promise<void> {
-    await Promise.all(this.#both().map((renewer) => renewer.rest(leases)));
+  async stopRenewing(leases: LeaseList): Promise<void> {
+    await Promise.all(this.#both().map((renewer) => renewer.stopRenewing(leases)));
   }
 
   progress(): void {
@@ -311,13 +307,10 @@ class LateThread implements LeaseRenewerHost {
     this.#thread?.catchUp();
   }
 
-  /** While there are two, both renew: what one of them was not told, the other was not either. */
+  /** While there are two, both renew: the earlier time counts. */
   unansweredSince(): number | null {
-    const since = this.#both().map(
-      (renewer) => renewer.unansweredSince() ?? Number.POSITIVE_INFINITY,
-    );
-    const first = Math.min(...since);
-    return first === Number.POSITIVE_INFINITY ? null : first;
+    const since = this.#both().flatMap((renewer) => renewer.unansweredSince() ?? []);
+    return since.length === 0 ? null : Math.min(...since);
   }
 
   async stop(): Promise<void> {
@@ -336,22 +329,25 @@ class LateThread implements LeaseRenewerHost {
     if (this.#vitals !== null) this.#thread.vitals(this.#vitals);
   }
 
-  /** Whoever is about to end a lease waits for what the loop has under way, so it is one of them until it has stopped. */
+  /** The loop counts until it has stopped: `stopRenewing` must wait for its renewals too. */
   async #endLoop(): Promise<void> {
     const loop = this.#loop;
     this.#isAlone = true;
-    this.#parts.logger.debug({}, "the keeper's thread is ready");
+    this.#parts.logger.debug({}, "the lease renewer's thread is ready");
     await loop?.stop();
     if (this.#loop === loop) this.#loop = null;
   }
 
   #goOnWithout(): void {
     const { logger, held } = this.#parts;
-    logger.warn({}, "the keeper's thread ended; leases are renewed on the main thread from now on");
+    logger.warn(
+      {},
+      "the lease renewer's thread ended; leases are renewed on the main thread from now on",
+    );
     this.#thread = null;
-    if (!this.#isAlone) return; // the loop has them all
+    if (!this.#isAlone) return; // the loop has all leases
     this.#loop = startLoop(this.#parts);
-    this.#loop.hold(held(), 0); // sent long ago: due at once
+    this.#loop.hold(held(), 0); // due at once
     if (this.#vitals !== null) this.#loop.vitals(this.#vitals);
   }
 }

@@ -1,11 +1,14 @@
-/** The lease renewer in a thread of its own. Started by keeper-host.ts, which sends it leases and receives its reports. */
+/** The lease renewer in its own thread. lease-renewer-host.ts starts it, sends it leases and receives its reports. */
 import { isMainThread, type MessagePort, workerData } from "node:worker_threads";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import type { StoreAddress } from "../database/engine.ts";
+import { engineAt } from "../database/open.ts";
+import { extendAgain } from "../jobs/recovery.ts";
+import { statementsFor } from "../jobs/statements.ts";
+import { beat } from "../registry/heartbeat.ts";
 import type { HeartbeatWrite, WorkerVitals } from "../registry/worker-record.ts";
-import { openLeaseRenewerStore } from "./lease-renewer-store.ts";
 import {
   LeaseRenewer,
   type LeaseRenewerSettings,
@@ -27,7 +30,7 @@ export type ToRenewer =
   | { readonly kind: "hold"; readonly leases: PackedLeases; readonly sentAt: number }
   | { readonly kind: "limit"; readonly id: string; readonly stopAt: number }
   | { readonly kind: "drop"; readonly leases: PackedLeases }
-  | { readonly kind: "rest"; readonly leases: PackedLeases; readonly ask: number }
+  | { readonly kind: "stopRenewing"; readonly leases: PackedLeases; readonly ask: number }
   | { readonly kind: "vitals"; readonly vitals: WorkerVitals }
   | { readonly kind: "beat" }
   | { readonly kind: "stop" };
@@ -36,10 +39,10 @@ export type FromRenewer =
   | { readonly kind: "ready" }
   | { readonly kind: "report"; readonly report: Report }
   | { readonly kind: "beat"; readonly beat: HeartbeatWrite | null }
-  | { readonly kind: "rested"; readonly ask: number }
+  | { readonly kind: "stoppedRenewing"; readonly ask: number }
   | { readonly kind: "log"; readonly level: keyof Logger; readonly message: string };
 
-/** Log lines go through the main thread's logger: there is one, and it may be the user's. */
+/** Log lines go through the main thread's logger, which may be the user's. */
 function forwardingLogger(send: (message: FromRenewer) => void): Logger {
   const forward = (level: keyof Logger) => (_facts: object, message: string) =>
     send({ kind: "log", level, message });
@@ -54,7 +57,7 @@ function forwardingLogger(send: (message: FromRenewer) => void): Logger {
 function main(data: LeaseRenewerThreadData): void {
   const { port } = data;
   const send = (message: FromRenewer): void => port.postMessage(message);
-  process.removeAllListeners("warning"); // Node's own would print them beside the log.
+  process.removeAllListeners("warning"); // Node's own listener would print warnings to stderr.
   process.on("warning", ({ message }) => send({ kind: "log", level: "warn", message }));
   let renewer: LeaseRenewer | null = null;
   const loop = new Loop({
@@ -62,27 +65,31 @@ function main(data: LeaseRenewerThreadData): void {
     runtime: systemRuntime,
     logger: forwardingLogger(send),
     saysOutages: false,
-    // A database that is away when the thread is started is met like one that goes away later: it is tried again.
+    // If the database is unavailable at the start of the thread, the loop tries again.
     once: async () => (renewer ??= await openLeaseRenewer(data, send, loop)).once(),
   });
 }
 
-/** Opens the store once more, and hears what was said meanwhile. */
+/** Opens a connection, and handles the messages that arrived meanwhile. */
 async function openLeaseRenewer(
   { address, settings, shared: buffer, port }: LeaseRenewerThreadData,
   send: (message: FromRenewer) => void,
   loop: Loop,
 ): Promise<LeaseRenewer> {
-  const store = await openLeaseRenewerStore(address, systemRuntime);
+  const engine = await engineAt(address, systemRuntime);
+  const statements = await statementsFor(engine);
   const shared = new SharedWithRenewer(buffer);
   const renewer = new LeaseRenewer({
-    store,
+    store: {
+      extend: (fences, leaseMs) => extendAgain({ engine, statements }, fences, leaseMs),
+      beat: (id, vitals, queues) => beat(engine, id, { vitals, queues }),
+    },
     runtime: systemRuntime,
     settings,
     progress: () => shared.progress,
     unanswered: (since) => void (shared.unansweredSince = since),
     report: (report) => send({ kind: "report", report }),
-    beat: (beat) => send({ kind: "beat", beat }),
+    beat: (written) => send({ kind: "beat", beat: written }),
   });
   port.on("message", (message: ToRenewer) => {
     switch (message.kind) {
@@ -92,19 +99,19 @@ async function openLeaseRenewer(
         return renewer.limit(message.id, message.stopAt);
       case "drop":
         return renewer.drop(unpack(message.leases));
-      case "rest":
+      case "stopRenewing":
         return void renewer
-          .rest(unpack(message.leases))
-          .then(() => send({ kind: "rested", ask: message.ask }));
+          .stopRenewing(unpack(message.leases))
+          .then(() => send({ kind: "stoppedRenewing", ask: message.ask }));
       case "vitals":
-        return renewer.tell(message.vitals);
+        return renewer.setVitals(message.vitals);
       case "beat":
         renewer.heartbeatNow();
         return loop.wake();
       case "stop":
         return void loop
           .stop()
-          .then(() => store.close())
+          .then(() => engine.close())
           .then(() => port.close());
     }
   });
@@ -130,7 +137,7 @@ function watch(
     }
     lookLater();
   };
-  // In the background: the thread ends when its port is closed.
+  // A background timer: the thread ends when its port is closed.
   const lookLater = (): void => void systemRuntime.timer(watchdog.lookMs, look, "background");
   lookLater();
 }

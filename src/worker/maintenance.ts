@@ -1,101 +1,90 @@
-/** The chores that keep jobs moving when nobody is looking: promote what is due, take back what was lost, prune. */
+/** Periodic maintenance of jobs: promotes due jobs, reclaims expired leases, prunes. */
 import type { FinalStatus } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { Settled } from "../jobs/store.ts";
 import type { LocksStore } from "../locks/store.ts";
 
-/** The parts of the store that are used here. */
-interface Stores {
-  readonly jobs: JobsStore;
-  readonly locks: LocksStore;
-}
-
-/** Rows moved in one transaction; a full batch means there may be more, so the next follows at once. */
+/** Rows moved in one transaction; after a full batch, the next follows at once. */
 const CHORE_BATCH = 500;
 
-/** Right after jobs were made pending, the next look tells when the next will be due. */
+/** After a promotion, the next query follows soon, to learn when the next job is due. */
 const NEXT_LOOK_MS = 1;
 
-/** A database that takes longer for a look was locked. */
+/** A database that takes longer for a query was locked. */
 const SOON_MS = 500;
 
-/** One that is always slow still has to end jobs. */
+/** With a database that is always slow, jobs must still end. */
 const SLOW_LOOKS_MAX = 5;
 
 const PRUNE_EVERY_MS = 10 * 60_000;
 
-/** Rows of locks that nobody has had for this long are let go; what is known of their use, later. */
+/** How long rows of unused locks, and their statistics, are kept. */
 const LOCK_KEEP_MS = 3_600_000;
-
 const LOCK_STATS_KEEP_MS = 7 * 24 * 3_600_000;
 
-export interface MaintenanceSettings {
-  /** The pause while there is something to do. */
-  readonly everyMs: number;
-  /** The longest pause: what was not foreseen at the last look is found after it. */
-  readonly idleMs: number;
-  readonly graceMs: number;
-  /** How long the database has to have answered before a lease's end is taken for its job's end. */
-  readonly lastChanceMs: number;
-  readonly crashesMax: number;
-  readonly keepMs: Record<FinalStatus, number>;
+interface MaintenanceParts {
+  readonly store: { readonly jobs: JobsStore; readonly locks: LocksStore };
+  readonly runtime: Runtime;
+  readonly settings: {
+    /** The pause while there is work. */
+    readonly everyMs: number;
+    /** The longest pause, for changes that were not foreseen. */
+    readonly idleMs: number;
+    readonly graceMs: number;
+    /** How long the database must have answered before an expired lease may end its job for good. */
+    readonly lastChanceMs: number;
+    readonly crashesMax: number;
+    readonly keepMs: Record<FinalStatus, number>;
+  };
+  readonly onReclaimed: (reclaimed: Settled) => void;
 }
 
 export class Maintenance {
-  readonly #store: Stores;
-  readonly #runtime: Runtime;
-  readonly #settings: MaintenanceSettings;
-  readonly #onReclaimed: (reclaimed: Settled) => void;
+  readonly #parts: MaintenanceParts;
   #prunedAt: number | null = null;
-  /** Since when every look for lost leases was answered soon; null: there was none, or it failed. */
+  /** Since when every query for expired leases was answered soon; null: there was none, or it failed. */
   #answersSince: number | null = null;
   #slowLooks = 0;
 
-  constructor(parts: {
-    store: Stores;
-    runtime: Runtime;
-    settings: MaintenanceSettings;
-    onReclaimed: (reclaimed: Settled) => void;
-  }) {
-    this.#store = parts.store;
-    this.#runtime = parts.runtime;
-    this.#settings = parts.settings;
-    this.#onReclaimed = parts.onReclaimed;
+  constructor(parts: MaintenanceParts) {
+    this.#parts = parts;
   }
 
-  /** One look tells whether there is anything to do, and when there will be. */
+  /** One query tells whether there is work, and when there will be. */
   async once(): Promise<number> {
-    const { everyMs, graceMs, idleMs } = this.#settings;
-    const { dueInMs, leaseEndsInMs } = await this.#store.jobs.upcoming();
+    const { store, settings } = this.#parts;
+    const { everyMs, graceMs, idleMs } = settings;
+    const { dueInMs, leaseEndsInMs } = await store.jobs.upcoming();
     const isDue = dueInMs !== null && dueInMs <= 0;
     const isLost = leaseEndsInMs !== null && leaseEndsInMs < -graceMs;
-    const moved = isDue ? await this.#store.jobs.promoteDue({ limit: CHORE_BATCH }) : 0;
+    const moved = isDue ? await store.jobs.promoteDue({ limit: CHORE_BATCH }) : 0;
     const reclaimed = isLost ? await this.#reclaim() : this.#noneLost();
     const pruned = await this.#pruneNowAndThen();
     if ([reclaimed, moved, pruned].includes(CHORE_BATCH)) return 0;
-    // The next may be due any moment: there is more to learn behind it.
+    // The next job may be due any moment.
     if (moved > 0) return NEXT_LOOK_MS;
-    // What somebody else is just moving may come back.
+    // Another process is moving these rows, and may roll back.
     if (isDue || isLost) return Math.min(everyMs, idleMs);
     const next = [dueInMs ?? idleMs, (leaseEndsInMs ?? idleMs) + graceMs, idleMs];
-    // Never 0: a clock that stands still would make a loop that never waits.
+    // Never 0: with a clock that stands still, the loop would never wait.
     return Math.max(1, Math.min(...next));
   }
 
   async #reclaim(): Promise<number> {
-    const { graceMs, crashesMax } = this.#settings;
-    const askedAt = this.#runtime.monotonic();
+    const { store, runtime, settings, onReclaimed } = this.#parts;
+    const { graceMs, crashesMax } = settings;
+    const askedAt = runtime.monotonic();
     const spareLast = this.#mayBeOutage(askedAt);
     const since = this.#answersSince;
     this.#answersSince = null; // unless it answers
     const chore = { graceMs, crashesMax, limit: CHORE_BATCH, spareLast };
-    const reclaimed = await this.#store.jobs.reclaimExpired(chore);
-    const now = this.#runtime.monotonic();
+    const reclaimed = await store.jobs.reclaimExpired(chore);
+    const now = runtime.monotonic();
     const wasLocked = now - askedAt > SOON_MS;
     if (wasLocked) this.#slowLooks += 1;
     this.#answersSince = wasLocked ? now : (since ?? now);
-    for (const job of reclaimed) this.#onReclaimed(job);
+    for (const job of reclaimed) onReclaimed(job);
     return reclaimed.length;
   }
 
@@ -106,22 +95,25 @@ export class Maintenance {
   }
 
   /**
-   * While the database was away or locked, no owner could renew its lease. Each has a last chance to report that it is
-   * alive before its job is ended for good, since that is not undone.
+   * While the database was unavailable or locked, no owner could renew its lease. Each has a last chance to report that it is
+   * alive before its job ends for good.
    */
   #mayBeOutage(now: number): boolean {
     if (this.#slowLooks >= SLOW_LOOKS_MAX) return false;
-    return this.#answersSince === null || now - this.#answersSince < this.#settings.lastChanceMs;
+    return (
+      this.#answersSince === null || now - this.#answersSince < this.#parts.settings.lastChanceMs
+    );
   }
 
   async #pruneNowAndThen(): Promise<number> {
-    const now = this.#runtime.monotonic();
+    const { store, runtime, settings } = this.#parts;
+    const now = runtime.monotonic();
     if (this.#prunedAt !== null && now - this.#prunedAt < PRUNE_EVERY_MS) return 0;
     const limit = CHORE_BATCH;
     const pruned = [
-      await this.#store.jobs.prune({ keepMs: this.#settings.keepMs, limit }),
-      await this.#store.locks.prune({ forMs: LOCK_KEEP_MS, limit }),
-      await this.#store.locks.pruneStats({ forMs: LOCK_STATS_KEEP_MS, limit }),
+      await store.jobs.prune({ keepMs: settings.keepMs, limit }),
+      await store.locks.prune({ forMs: LOCK_KEEP_MS, limit }),
+      await store.locks.pruneStats({ forMs: LOCK_STATS_KEEP_MS, limit }),
     ];
     const most = Math.min(limit, Math.max(...pruned));
     if (most < limit) this.#prunedAt = now;

@@ -199,7 +199,7 @@ suite("a service whose file is deleted", () => {
     const worker = await holdfast.startWorker({ tasks: [echo], poll: "50ms", heartbeat: "1s" });
     health.watch(worker);
     assert.equal(await (await holdfast.enqueue(echo, 1)).result({ timeout: "10s" }), 1);
-    await until("there are two", () => log.of("the keeper's thread is ready").length === 1);
+    await until("there are two", () => log.of("the lease renewer's thread is ready").length === 1);
     const later = await holdfast.enqueue(echo, 2, { delay: "1h" });
     for (const ending of ["", "-wal", "-shm"]) rmSync(path + ending);
 

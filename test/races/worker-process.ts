@@ -73,7 +73,7 @@ export class WorkerProcess implements AsyncDisposable {
 
   /** Its leases are renewed even if its event loop is blocked. */
   get hasThread(): boolean {
-    return this.of("log").some(({ message }) => message === "the keeper's thread is ready");
+    return this.of("log").some(({ message }) => message === "the lease renewer's thread is ready");
   }
 
   of(word: string): Said["facts"][] {

@@ -234,7 +234,11 @@ suite("a keeper whose thread dies", () => {
     const { worker, buffered, goOn } = await backlog(holdfast, "1m");
     process.off("worker", note);
     assert.equal(threads.length, 1);
-    await until("it is ready", () => log.of("the keeper's thread is ready").length > 0, SOON_MS);
+    await until(
+      "it is ready",
+      () => log.of("the lease renewer's thread is ready").length > 0,
+      SOON_MS,
+    );
     await threads[0]?.terminate();
     const renewed = new Set<string>();
     await until(
@@ -247,7 +251,8 @@ suite("a keeper whose thread dies", () => {
       },
       SOON_MS,
     ).finally(goOn);
-    const ended = "the keeper's thread ended; leases are renewed on the main thread from now on";
+    const ended =
+      "the lease renewer's thread ended; leases are renewed on the main thread from now on";
     assert.equal(log.of(ended).length, 1);
     assert.equal(worker.status().leasesLost, 0);
   });

@@ -119,7 +119,8 @@ export class Events<Catalogue extends object> {
     if (listeners === undefined || listeners.size === 0) return;
     const event = make();
     // A copy: a listener that is added meanwhile receives the next event, not this one.
-    for (const listener of [...listeners]) {
+    const current = [...listeners];
+    for (const listener of current) {
       try {
         const answer = (listener as (event: Catalogue[Name]) => unknown)(event);
         if (answer instanceof Promise)

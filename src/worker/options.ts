@@ -1,4 +1,4 @@
-/** What a worker can be told, with its defaults, checked before anything starts. */
+/** The options of a worker, their defaults and checks, and the same as settings of a service. */
 import {
   DAY,
   list,
@@ -24,7 +24,7 @@ import type { AnyWorkflow } from "../workflows/workflow.ts";
 
 export interface WorkerOptions {
   readonly tasks: readonly AnyTask[];
-  /** Workflows whose items it moves when their time in a state is over, or when the jobs they wait for have ended. */
+  /** Workflows whose items it moves at the time limit of a state, or when the jobs they wait for have ended. */
   readonly workflows?: readonly AnyWorkflow[];
   /** The first part of the worker's id. Default: "worker". */
   readonly name?: string;
@@ -32,44 +32,44 @@ export interface WorkerOptions {
   readonly queues?: readonly string[];
   /** Jobs at once. Default 10. */
   readonly concurrency?: number;
-  /** How long a job stays ours without a sign of life. Default 30 s. */
+  /** How long a claimed job stays leased unless the worker renews it. Default 30 s. */
   readonly lease?: Duration;
   /** The share of the lease after which it is renewed. Default 0.5. */
   readonly extendAt?: number;
-  /** How often an idle worker looks even if nothing woke it. Default 10 s. */
+  /** How often an idle worker polls without a notification. Default 10 s. */
   readonly poll?: Duration;
-  /** How often chores are done: promoting, reclaiming, pruning. Default 1 s. */
+  /** How often maintenance runs: promoting, reclaiming, pruning. Default 1 s. */
   readonly maintenanceInterval?: Duration;
-  /** How long after its end a lease is left alone. Default 2 s. */
+  /** How long to wait before reclaiming an expired lease. Default 2 s. */
   readonly grace?: Duration;
-  /** After this many lost leases a job is poison. Default 3. */
+  /** After this many lost leases a job fails as poison. Default 3. */
   readonly maxCrashes?: number;
   /** How long a task may block the event loop before its jobs are given up. Default: ten leases, at least 10 s. */
   readonly maxBlock?: Duration;
   /**
    * True: a watchdog thread ends the process, with a line on stderr and SIGKILL, when a task has blocked the event loop for
-   * longer than `maxBlock`. Nothing else could, and a supervisor starts it again. False: its jobs are given up, and the process stays
-   * blocked. Default true.
+   * longer than `maxBlock`, so that a supervisor can restart it. False: its jobs are given up, and the process stays blocked.
+   * Default true.
    */
   readonly endBlocked?: boolean;
   /** How long a stopping worker waits for its jobs. Default 30 s. */
   readonly shutdown?: Duration;
   /**
    * True: SIGTERM and SIGINT close Holdfast, so that running jobs finish, and then end the process with 0; a second signal
-   * ends it at once. For programs without signal handlers of their own; those call `close()`. Default false.
+   * ends it at once. Programs with their own signal handlers call `close()` instead. Default false.
    */
   readonly signals?: boolean;
-  /** How many workers of this name may be active at once, in all processes; the database sees to it. Default: any number. */
+  /** How many workers of this name may be active at once, in all processes; the database enforces it. Default: any number. */
   readonly slots?: number;
   /** When all slots are taken: fail, or wait and take over when one becomes free. Default "refuse". */
   readonly onConflict?: "refuse" | "standby";
-  /** How often the worker gives a sign of life. Default 10 s. */
+  /** How often the worker sends a heartbeat. Default 10 s. */
   readonly heartbeat?: Duration;
-  /** Without a sign of life for so long a worker counts as dead. Default 30 s. */
+  /** A worker counts as dead after this long without a heartbeat. Default 30 s. */
   readonly heartbeatTimeout?: Duration;
-  /** The same for one that is stopping. Default 60 s. */
+  /** The same for a stopping worker. Default 60 s. */
   readonly stoppingTimeout?: Duration;
-  /** Which build this is. Default: the git commit, else BUILD_ID. */
+  /** The build of the application. Default: the git commit, else BUILD_ID. */
   readonly version?: string;
   /** How long finished jobs are kept. Default 7 days, failed ones 30. */
   readonly retention?: Partial<Record<FinalStatus, Duration>>;
@@ -101,26 +101,23 @@ export interface WorkerSettings {
 }
 
 const CONCURRENCY = { least: 1, most: 1_000 };
-
-const QUEUES_MAX = 64;
-
 const CRASHES = { least: 1, most: 1_000 };
-
 const SLOTS = { least: 1, most: SLOTS_MAX };
+const QUEUES_MAX = 64;
 
 /** The shortest interval of a loop. */
 const LOOP_MS_MIN = 10;
 
 const STALE_MS = 30_000;
-
 const HUNG_MS = 60_000;
 
-/** Trust in a lease ends at nine tenths of it: a renewal has to be back by then. */
+/** Trust in a lease ends at nine tenths of it: the answer to a renewal must arrive by then. */
 const EXTEND_AT_MAX = 0.8;
 
+/** The default of `maxBlock`, in leases. */
 const BLOCKED_LEASES = 10;
 
-/** With short leases too, a process that is busy starting up is not taken for one that is blocked. */
+/** Even with short leases, a process that is busy starting up must not count as blocked. */
 const BLOCKED_MS_MIN = 10_000;
 
 /** A worker that misses one heartbeat is not dead yet. */
@@ -133,13 +130,11 @@ const KNOWN = new Set(
   ).split(" "),
 );
 
-/** The build is that of the process, unless the worker says another. */
+/** `version` is the build of the process, for workers that name none. */
 export function checkWorkerOptions(options: WorkerOptions, version: string): WorkerSettings {
   checkKnown(options, KNOWN);
   const tasks = checkTasks(options.tasks ?? []);
-  const leaseMs = toMs("lease", options.lease ?? workerSettings.lease.initial, {
-    min: LEASE_MS_MIN,
-  });
+  const leaseMs = msOf(options, "lease", LEASE_MS_MIN);
   const { retention = {} } = options;
   checkKnown(retention, new Set(finalStatuses), { field: "retention", example: '{ done: "7d" }' });
   return {
@@ -154,15 +149,9 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
     ),
     leaseMs,
     extendAt: checkShare("extendAt", options.extendAt ?? 0.5),
-    pollMs: toMs("poll", options.poll ?? workerSettings.poll.initial, { min: LOOP_MS_MIN }),
-    maintenanceMs: toMs(
-      "maintenanceInterval",
-      options.maintenanceInterval ?? workerSettings.maintenanceInterval.initial,
-      {
-        min: LOOP_MS_MIN,
-      },
-    ),
-    graceMs: toMs("grace", options.grace ?? workerSettings.grace.initial),
+    pollMs: msOf(options, "poll", LOOP_MS_MIN),
+    maintenanceMs: msOf(options, "maintenanceInterval", LOOP_MS_MIN),
+    graceMs: msOf(options, "grace"),
     crashesMax: checkWhole(
       "maxCrashes",
       options.maxCrashes ?? workerSettings.maxCrashes.initial,
@@ -174,7 +163,7 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
       { min: leaseMs },
     ),
     endBlocked: checkBoolean("endBlocked", options.endBlocked ?? true),
-    shutdownMs: toMs("shutdown", options.shutdown ?? workerSettings.shutdown.initial),
+    shutdownMs: msOf(options, "shutdown"),
     signals: checkBoolean("signals", options.signals ?? false),
     ...checkRegistration(options, version),
     keepMs: {
@@ -188,19 +177,24 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
   };
 }
 
-type Registration = Pick<
-  WorkerSettings,
-  "slots" | "onConflict" | "heartbeatMs" | "staleMs" | "hungMs" | "version"
->;
+/** An option in milliseconds; the default is that of its setting. */
+function msOf(
+  options: WorkerOptions,
+  field: "lease" | "poll" | "maintenanceInterval" | "grace" | "shutdown" | "heartbeat",
+  min = 0,
+): number {
+  return toMs(field, options[field] ?? workerSettings[field].initial, { min });
+}
 
-function checkRegistration(options: WorkerOptions, version: string): Registration {
+function checkRegistration(
+  options: WorkerOptions,
+  version: string,
+): Pick<WorkerSettings, "slots" | "onConflict" | "heartbeatMs" | "staleMs" | "hungMs" | "version"> {
   const { slots, onConflict = "refuse" } = options;
   if (onConflict !== "refuse" && onConflict !== "standby") {
     throw new InvalidArgumentError({ field: "onConflict", problem: 'give "refuse" or "standby".' });
   }
-  const heartbeatMs = toMs("heartbeat", options.heartbeat ?? workerSettings.heartbeat.initial, {
-    min: LOOP_MS_MIN,
-  });
+  const heartbeatMs = msOf(options, "heartbeat", LOOP_MS_MIN);
   const min = heartbeatMs * HEARTBEATS_PER_STALE;
   return {
     slots: slots === undefined ? null : checkWhole("slots", slots, SLOTS),
@@ -215,10 +209,8 @@ function checkRegistration(options: WorkerOptions, version: string): Registratio
 function checkTasks(tasks: readonly AnyTask[]): Map<string, Task> {
   const map = taskMap(tasks);
   if (map.size > 0) return map;
-  throw new InvalidArgumentError({
-    field: "tasks",
-    problem: "a worker needs at least one task, made with defineTask().",
-  });
+  const problem = "a worker needs at least one task, made with defineTask().";
+  throw new InvalidArgumentError({ field: "tasks", problem });
 }
 
 function checkQueues(queues: readonly string[]): string[] {
@@ -233,8 +225,7 @@ function checkShare(field: string, share: number): number {
   throw new InvalidArgumentError({ field, problem });
 }
 
-// How jobs run: the same options as settings of a service.
-
+/** The same options as settings of a service. */
 export const workerSettings = {
   tasks: setting({
     group: "Worker",
@@ -403,7 +394,7 @@ export const workerSettings = {
   }),
 };
 
-/** The options of a worker with these settings. All have the same names, but for `standby` and `retention`. */
+/** The options of a worker with these settings. Only `standby` and `retention` have other names. */
 export function workerOptionsFrom(
   settings: ValuesOf<typeof workerSettings>,
 ): Omit<WorkerOptions, "tasks"> {

@@ -1,7 +1,7 @@
 /**
- * One turn after another: settle what ended, claim what is next, start it. A turn is one transaction.
+ * The poll cycle: settles ended attempts, claims the next jobs and starts them. A cycle is one transaction.
  *
- * Everything a worker holds is here: jobs that are running, jobs claimed and not started, outcomes not yet settled.
+ * It owns everything a worker holds: running jobs, claimed jobs that have not started, and outcomes to settle.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type HoldfastError, LeaseLostError } from "../core/errors.ts";
@@ -21,15 +21,15 @@ import { leaseList, type LeaseList, type Report } from "./lease-renewer.ts";
 import type { WorkerSettings } from "./options.ts";
 import type { Reporter } from "./reporter.ts";
 
-/** Longer than this no job waits for its turn here. */
+/** How long a claimed job may wait for its start. */
 const BUFFER_MS_MAX = 1_000;
 
-/** Signs of life look for jobs too; after so many times their interval without one, the worker looks by itself. */
+/** Heartbeats look for jobs too; after this many intervals without one, the worker polls. */
 const LATE_HEARTBEATS = 1.5;
 
 interface PollCycleParts {
   readonly worker: string;
-  /** Its jobs are claimed only while it is registered. */
+  /** It may claim jobs only while it is registered. */
   readonly guarded: boolean;
   readonly store: AttemptStore & { readonly traces: TracesStore };
   readonly runtime: Runtime;
@@ -38,9 +38,9 @@ interface PollCycleParts {
   readonly client: Context["holdfast"];
   readonly reporter: Reporter;
   readonly renewer: LeaseRenewerHost;
-  /** Something ended: the next turn should not wait. */
+  /** Starts the next cycle at once, because an attempt ended. */
   readonly wake: () => void;
-  /** There is more to do than the turn that is under way can carry. */
+  /** Starts overlapping cycles, because one cycle cannot carry all the work. */
   readonly wakeOverlapping: () => void;
 }
 
@@ -48,21 +48,22 @@ export class PollCycle {
   readonly #parts: PollCycleParts;
   readonly #attempts: Attempts;
   readonly #claimer: Claimer;
-  readonly #settler = new Settler();
+  /** Outcomes to settle. If a write fails, they stay; the fence decides later whether the jobs are still ours. */
+  #unsettled: Ended[] = [];
   readonly #taskNames: readonly string[];
   readonly #handingBack = new Set<Promise<void>>();
-  /** Turns that the store is busy with, and the jobs they ask for. */
+  /** Cycles in progress, and the number of jobs they want. */
   #underWay = 0;
   #asked = 0;
-  /** The last claim brought less than it asked for. */
+  /** The last claim returned fewer jobs than it wanted. */
   ranShort = false;
-  /** There may be pending jobs that no claim has asked for. */
+  /** There may be pending jobs that no claim has looked for. */
   #isNews = true;
-  /** When to look, on the monotonic clock, if nobody says that there are any. */
+  /** When to poll without a notification, on the monotonic clock. */
   #lookAt = 0;
   #stopped = false;
   #paused = false;
-  /** An attempt ends in its task's async context; what the worker does next is not the task's doing. */
+  /** An attempt ends in its task's async context; the worker must not continue in it. */
   readonly #outside = AsyncLocalStorage.snapshot();
   #goesOn = false;
   #onIdle: (() => void) | null = null;
@@ -90,11 +91,11 @@ export class PollCycle {
     const { renewer, runtime } = this.#parts;
     renewer.progress();
     const restMs = this.#lookAt - runtime.monotonic();
-    if (!this.#isNews && this.#settler.waiting === 0 && restMs > 0) return restMs;
+    if (!this.#isNews && this.#unsettled.length === 0 && restMs > 0) return restMs;
     return this.#cycle(this.#want());
   }
 
-  /** Somebody has looked whether there are pending jobs. */
+  /** Handles the result of a query for pending jobs. */
   onPending(pending: boolean): void {
     const { runtime, settings, wake } = this.#parts;
     if (pending) {
@@ -106,8 +107,8 @@ export class PollCycle {
   }
 
   /**
-   * A turn beside the one that is under way, where the store gains from that: while one waits for the disk, the other
-   * computes. Without one under way it would only split the work of one turn.
+   * A cycle that overlaps another, where the store benefits: while one waits for the disk, the other computes. Without
+   * another in progress it would only split the work of one cycle.
    */
   async overlap(): Promise<number> {
     if (this.#underWay === 0) return this.#parts.settings.pollMs;
@@ -121,7 +122,7 @@ export class PollCycle {
 
   async #cycle(limit: number): Promise<number> {
     const { runtime, settings } = this.#parts;
-    const ended = this.#settler.take();
+    const ended = this.#takeUnsettled();
     if (limit === 0 && ended.length === 0) return settings.pollMs;
     const sentAt = runtime.monotonic();
     if (limit > 0) this.#isNews = false;
@@ -140,14 +141,14 @@ export class PollCycle {
     return settings.pollMs;
   }
 
-  /** Lets go of what is not ours any more, and of what waits here for too long. */
+  /** Gives up attempts with untrusted leases, and releases jobs that wait here too long. */
   watch(): void {
     const { renewer, runtime } = this.#parts;
     renewer.progress();
     // Renewals that arrived while the event loop was blocked count before anything is given up.
     renewer.catchUp();
     this.#attempts.checkTrust();
-    // Behind a slow job, others wait here while another worker may be idle.
+    // Jobs wait here behind a slow one while another worker may be idle.
     void this.#handBack(this.#claimer.giveUpOlderThan(runtime.monotonic() - BUFFER_MS_MAX));
   }
 
@@ -159,16 +160,18 @@ export class PollCycle {
 
   /** Every lease that this worker holds. */
   held(): LeaseList {
-    return leaseList([...this.#attempts.jobs(), ...this.#claimer.jobs(), ...this.#settler.jobs()]);
+    const ended = this.#unsettled.map(({ attempt }) => attempt).filter((one) => !one.completed);
+    const unsettled = ended.map(({ job }) => job);
+    return leaseList([...this.#attempts.jobs(), ...this.#claimer.jobs(), ...unsettled]);
   }
 
-  /** One that has not started never will: handed back, it ends as cancelled. */
+  /** A job that has not started is released, and then ends as cancelled. */
   cancel(fences: readonly Fence[]): void {
     this.#attempts.cancel(fences);
     void this.#handBack(this.#claimer.giveUp(new Set(fences.map(({ id }) => id))));
   }
 
-  /** Takes nothing new until it is resumed; what was claimed and not started is handed back. */
+  /** Claims no jobs until it is resumed, and releases those that have not started. */
   pause(): void {
     this.#paused = true;
     void this.#handBack(this.#claimer.giveUpAll());
@@ -188,7 +191,7 @@ export class PollCycle {
     this.#attempts.abortAll(reason);
   }
 
-  /** Until nothing runs and nothing waits to be settled, or the time is over, or somebody is in a hurry. */
+  /** Waits until nothing runs and all is settled, or until the timeout or `hurry`. */
   async idleWithin(timeoutMs: number, hurry?: AbortSignal): Promise<void> {
     if (this.#isIdle() || timeoutMs <= 0) return;
     const idle = new AbortController();
@@ -198,7 +201,7 @@ export class PollCycle {
     this.#onIdle = null;
   }
 
-  /** Until nothing runs; what ended may wait to be settled. */
+  /** Waits until nothing runs; outcomes may be unsettled. */
   async restWithin(timeoutMs: number): Promise<void> {
     if (this.#attempts.size === 0) return;
     const rest = new AbortController();
@@ -207,24 +210,28 @@ export class PollCycle {
     this.#onRest = null;
   }
 
-  /** The last settlements. Call when no turn is under way: two at once would settle the same outcomes. */
+  /** Settles the rest. Call when no cycle is in progress: two at once would settle the same outcomes. */
   async settleTheRest(): Promise<void> {
     const { store, logger } = this.#parts;
     try {
-      while (this.#settler.waiting > 0) {
-        const ended = this.#settler.take();
+      while (this.#unsettled.length > 0) {
+        const ended = this.#takeUnsettled();
         const { plain, ...others } = partition(ended);
-        const looked = await this.#settleOthers(others);
-        this.onSettled(ended, [...looked, ...(await store.jobs.settle(settlements(plain)))]);
+        const lookedUp = await this.#settleOthers(others);
+        this.onSettled(ended, [...lookedUp, ...(await store.jobs.settle(settlements(plain)))]);
       }
     } catch (error) {
-      logger.warn({ err: error }, "could not settle; the leases will run out");
+      logger.warn({ err: error }, "could not settle; the leases will expire");
     }
     await Promise.all(this.#handingBack);
   }
 
   #isIdle(): boolean {
-    return this.#attempts.size + this.#settler.waiting === 0;
+    return this.#attempts.size + this.#unsettled.length === 0;
+  }
+
+  #takeUnsettled(): Ended[] {
+    return this.#unsettled.splice(0, BATCH_MAX);
   }
 
   async #settleAndClaim(
@@ -236,17 +243,17 @@ export class PollCycle {
     const wanted = { worker, queues, tasks: this.#taskNames, limit, leaseMs, guarded };
     this.#underWay += 1;
     this.#asked += limit;
-    if (limit === BATCH_MAX) this.#parts.wakeOverlapping(); // one turn cannot carry what this worker could do
+    if (limit === BATCH_MAX) this.#parts.wakeOverlapping(); // this worker can do more than one cycle carries
     try {
       const { plain, ...others } = partition(ended);
-      const looked = await this.#settleOthers(others);
-      const turn =
+      const lookedUp = await this.#settleOthers(others);
+      const { settled, claimed } =
         limit === 0
           ? { settled: await store.jobs.settle(settlements(plain)), claimed: [] }
           : await store.jobs.settleAndClaim(settlements(plain), wanted);
-      return looked.length === 0 ? turn : { ...turn, settled: [...looked, ...turn.settled] };
+      return { settled: lookedUp.length === 0 ? settled : [...lookedUp, ...settled], claimed };
     } catch (error) {
-      this.#settler.putBack(ended);
+      this.#unsettled = [...ended, ...this.#unsettled];
       this.#isNews = true;
       throw error;
     } finally {
@@ -255,29 +262,20 @@ export class PollCycle {
     }
   }
 
-  /** What completed its job in a transaction of the user's is done, if that was committed. */
-  async #settleOthers({
-    completed,
-    outages,
-  }: {
-    completed: readonly Ended[];
-    outages: readonly Ended[];
-  }): Promise<Settled[]> {
-    const { store } = this.#parts;
-    const settled: Settled[] = [];
-    if (completed.length > 0)
-      settled.push(...(await store.jobs.settleCompleted(settlements(completed))));
-    if (outages.length > 0)
-      settled.push(...(await store.jobs.settleOutages(outageReports(outages))));
-    return settled;
+  /** An attempt that completed its job in a transaction of the user's is done, if that was committed. */
+  async #settleOthers({ completed, outages }: Omit<Partition, "plain">): Promise<Settled[]> {
+    const { jobs } = this.#parts.store;
+    const done = completed.length === 0 ? [] : await jobs.settleCompleted(settlements(completed));
+    const reported = outages.length === 0 ? [] : await jobs.settleOutages(outageReports(outages));
+    return [...done, ...reported];
   }
 
   async #take(batch: Batch): Promise<void> {
     if (batch.jobs.length === 0) return;
     this.#parts.reporter.claimed(batch.jobs.length);
-    // The claim was under way when the worker was told to stop, or to pause.
+    // The worker was stopped or paused during the claim.
     if (this.#stopped || this.#paused) return this.#handBack(batch.jobs);
-    // Before the first of them starts: it may block this thread at once.
+    // Before the first job starts: it may block this thread at once.
     this.#parts.renewer.hold(leaseList(batch.jobs), batch.sentAt);
     this.#claimer.add(batch);
     this.fillSlots();
@@ -287,7 +285,7 @@ export class PollCycle {
     const { renewer, runtime, settings } = this.#parts;
     while (this.#attempts.size < settings.concurrency && this.#claimer.buffered > 0) {
       const now = runtime.monotonic();
-      // A job may have waited behind one that blocked the event loop: what the lease renewer said meanwhile counts first.
+      // The job may have waited behind one that blocked the event loop: reports of the lease renewer count first.
       if (!this.#attempts.isTrusted(this.#claimer.peek().sentAt, now)) renewer.catchUp();
       const next = this.#claimer.take();
       const isOurs = !next.lost && this.#attempts.isTrusted(next.sentAt, now);
@@ -304,7 +302,7 @@ export class PollCycle {
   }
 
   #ended(attempt: Attempt, outcome: Outcome): void {
-    this.#settler.add(attempt, outcome);
+    this.#unsettled.push({ attempt, outcome });
     if (this.#attempts.size === 0) this.#onRest?.();
     this.#claimer.finished();
     if (this.#goesOn) return;
@@ -327,7 +325,7 @@ export class PollCycle {
       if (accepted === null && this.#isOverlooked(attempt)) {
         this.#report(attempt, outcome);
       } else if (accepted !== null) {
-        // Its function threw after the commit: it is done, but somebody should know.
+        // The function threw after the commit: the job is done, but the error is logged.
         const isLate = attempt.completed && accepted.status === "done";
         if (isLate && !(attempt.error instanceof NotCommittedError))
           reporter.stray(attempt, attempt.error);
@@ -340,7 +338,7 @@ export class PollCycle {
     if (this.#isIdle()) this.#onIdle?.();
   }
 
-  /** It had ended in time, and the database would not take its word before another worker took the job. */
+  /** It ended in time, but another worker took the job before the database accepted the outcome. */
   #isOverlooked({ isOutage, completed, endedInTime }: Attempt): boolean {
     return endedInTime && !isOutage && !completed;
   }
@@ -348,11 +346,11 @@ export class PollCycle {
   #report(attempt: Attempt, outcome: Outcome): void {
     attempt.isOutage = true;
     this.#attempts.lose(attempt, "the database refused its outcome");
-    this.#settler.add(attempt, outcome);
+    this.#unsettled.push({ attempt, outcome });
     this.#parts.wake();
   }
 
-  /** Gives jobs back that were claimed and not started. Seldom awaited: a locked database delays nothing else. */
+  /** Releases jobs that were claimed and not started. Seldom awaited: a locked database must not delay anything else. */
   #handBack(jobs: readonly ClaimedJob[]): Promise<void> {
     if (jobs.length === 0) return Promise.resolve();
     const handing = this.#release(jobs).finally(() => this.#handingBack.delete(handing));
@@ -364,54 +362,22 @@ export class PollCycle {
     const { renewer, logger, reporter, store } = this.#parts;
     try {
       const released = await store.jobs.release(jobs);
-      // One that never started is no worker's crash, whoever has taken it back since.
+      // A job that never started is not a crash, even if it was reclaimed since.
       const ours = new Set(released.map(({ id }) => id));
       const refused = jobs.filter(({ id }) => !ours.has(id));
       const givenBack =
         refused.length === 0 ? [] : await store.jobs.settleOutages(neverStarted(refused));
       reporter.handedBack(released.length + givenBack.length);
     } catch (error) {
-      logger.warn({ err: error }, "could not hand jobs back; their leases will run out");
+      logger.warn({ err: error }, "could not release jobs; their leases will expire");
     }
     renewer.drop(leaseList(jobs));
   }
 }
 
-// Gathers outcomes until the next turn settles them.
-//
-// An outcome that could not be written stays here and is offered again: the store was away, and the fence decides
-// whether the job is still ours when it comes back.
-
 interface Ended {
   readonly attempt: Attempt;
   readonly outcome: Outcome;
-}
-
-class Settler {
-  #ended: Ended[] = [];
-
-  get waiting(): number {
-    return this.#ended.length;
-  }
-
-  /** Those whose leases are to be renewed. */
-  jobs(): ClaimedJob[] {
-    return this.#ended
-      .filter(({ attempt }) => !attempt.completed)
-      .map(({ attempt }) => attempt.job);
-  }
-
-  add(attempt: Attempt, outcome: Outcome): void {
-    this.#ended.push({ attempt, outcome });
-  }
-
-  take(): Ended[] {
-    return this.#ended.splice(0, BATCH_MAX);
-  }
-
-  putBack(ended: readonly Ended[]): void {
-    this.#ended = [...ended, ...this.#ended];
-  }
 }
 
 function settlements(ended: readonly Ended[]): Settlement[] {
@@ -421,15 +387,15 @@ function settlements(ended: readonly Ended[]): Settlement[] {
   });
 }
 
-/** What is reported of attempts whose leases ended because the database did not answer. */
+/** Reports for attempts whose leases expired because the database did not answer. */
 function outageReports(ended: readonly Ended[]): OutageReport[] {
-  return settlements(ended).map((settlement, index) => {
-    const wasGivenUp = ended[index]?.attempt.error instanceof LeaseLostError;
-    return { ...settlement, gaveUp: wasGivenUp };
-  });
+  return settlements(ended).map((settlement, index) => ({
+    ...settlement,
+    gaveUp: ended[index]?.attempt.error instanceof LeaseLostError,
+  }));
 }
 
-/** The same of jobs that were claimed and not started. */
+/** The same for jobs that were claimed and not started. */
 function neverStarted(jobs: readonly ClaimedJob[]): OutageReport[] {
   return jobs.map((job) => {
     const { id, worker, epoch } = job;
@@ -437,7 +403,7 @@ function neverStarted(jobs: readonly ClaimedJob[]): OutageReport[] {
   });
 }
 
-/** Pairs what was offered with what the store accepted; null where the fence refused. */
+/** Pairs outcomes with the rows that the store accepted; null where the fence refused. */
 function pairUp(
   ended: readonly Ended[],
   settled: readonly Settled[],
@@ -449,12 +415,10 @@ function pairUp(
   });
 }
 
-/** Those that completed their jobs in transactions of the user's, those that met an outage, and the others. */
-function partition(ended: readonly Ended[]): {
-  completed: readonly Ended[];
-  outages: readonly Ended[];
-  plain: readonly Ended[];
-} {
+/** Attempts that completed their jobs in a user's transaction, those that met an outage, and the others. */
+type Partition = Readonly<Record<"completed" | "outages" | "plain", readonly Ended[]>>;
+
+function partition(ended: readonly Ended[]): Partition {
   const isPlain = ({ attempt }: Ended): boolean => !attempt.completed && !attempt.isOutage;
   if (ended.every(isPlain)) return { completed: [], outages: [], plain: ended };
   return {

@@ -1,8 +1,8 @@
 /**
- * Closes the rows of workers that died: whoever is alive looks after the others.
+ * Closes the rows of dead workers. Every live worker does this.
  *
- * Of a worker that is only silent nobody knows whether it still works, so its leases are left to run out. One whose process
- * is seen to be gone works no more, and its jobs are taken back at once.
+ * A worker without a heartbeat may still run, so its leases are left to expire. If its process is known to be gone, its jobs
+ * are reclaimed at once.
  */
 import type { Runtime } from "../core/runtime.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
@@ -12,32 +12,25 @@ import type { ClosedWorker, HeartbeatWrite, WorkerRecord } from "../registry/wor
 import type { WorkerSettings } from "./options.ts";
 import type { Reporter } from "./reporter.ts";
 
-/** The parts of the store that are used here. */
-interface Stores {
-  readonly jobs: JobsStore;
-  readonly workers: WorkersStore;
-}
-
-/** How many rows are looked at; those that started last are looked at first. */
+/** How many workers are read, most recently started first. */
 const SEEN_MAX = 1_000;
 
-/** Jobs taken back in one transaction. */
+/** Jobs reclaimed in one transaction. */
 const RECLAIM_BATCH = 500;
 
-/** A sign of life that comes so many times later than the last was missed. */
+/** After this many intervals a heartbeat counts as missed. */
 const LATE_HEARTBEATS = 2;
 
 const FOREVER_MS = Number.MAX_SAFE_INTEGER;
 
 const PRUNE_EVERY_MS = 60 * 60_000;
 
-/** For how long the row of a worker that stopped is kept. */
+/** How long the row of a stopped worker is kept. */
 const KEEP_MS = 7 * 24 * 3_600_000;
 
-export interface ReaperParts {
-  /** Whoever looks is alive. */
+interface ReaperParts {
   readonly worker: string;
-  readonly store: Stores;
+  readonly store: { readonly jobs: JobsStore; readonly workers: WorkersStore };
   readonly runtime: Runtime;
   readonly settings: WorkerSettings;
   readonly reporter: Reporter;
@@ -47,81 +40,78 @@ export interface ReaperParts {
 
 export class Reaper {
   readonly #parts: ReaperParts;
-  /** The other workers, as they were when they were last looked at. */
+  /** The other workers, as last read. */
   #others: readonly WorkerRecord[] = [];
-  /** What the last sign of life told, and what had been told when the others were looked at. */
-  #told: HeartbeatWrite | null = null;
+  /** The answer to the last heartbeat, and the answer at the time when the others were read. */
+  #latest: HeartbeatWrite | null = null;
   #known: HeartbeatWrite | null = null;
-  #toldAt: number;
-  /** Since when no sign of life was missed. */
+  #latestAt: number;
+  /** Since when no heartbeat was missed. */
   #since: number;
   #prunedAt: number;
-  /** Workers whose rows are closed, and who have not been reported yet. */
+  /** Workers whose rows are closed, but that are not reported yet. */
   #unreported: readonly ClosedWorker[];
-  /** Workers that are gone and whose jobs have yet to be taken back. A database that is away keeps them here. */
+  /** Workers that are gone, whose jobs are still to be reclaimed. They stay here while the database is unavailable. */
   readonly #gone = new Set<string>();
 
   constructor(parts: ReaperParts) {
     this.#parts = parts;
     this.#unreported = parts.closed;
-    this.#toldAt = parts.runtime.monotonic();
-    this.#since = this.#toldAt;
-    this.#prunedAt = this.#toldAt;
+    this.#latestAt = parts.runtime.monotonic();
+    this.#since = this.#latestAt;
+    this.#prunedAt = this.#latestAt;
   }
 
-  /** Every sign of life of this worker brings news of the others, so they are looked at only when there are some. */
-  hear(beat: HeartbeatWrite): void {
+  /** Every heartbeat returns a summary of the other workers, so they are read only after a change. */
+  onHeartbeat(beat: HeartbeatWrite): void {
     const { runtime, settings } = this.#parts;
     const now = runtime.monotonic();
-    if (now - this.#toldAt > LATE_HEARTBEATS * settings.heartbeatMs) this.#since = now;
-    this.#toldAt = now;
-    this.#told = beat;
+    if (now - this.#latestAt > LATE_HEARTBEATS * settings.heartbeatMs) this.#since = now;
+    this.#latestAt = now;
+    this.#latest = beat;
   }
 
   async once(): Promise<number> {
     const { store, settings } = this.#parts;
-    // Before all else: nothing but this worker's memory says whose jobs these are.
+    // First of all: only this worker's memory knows whose jobs these are.
     await this.#settleClosed();
-    if (this.#isNews()) await this.#look();
+    if (this.#hasChanged()) await this.#readOthers();
     const gone = this.#others.filter(isGone).map(({ id }) => id);
-    const silence = { ...this.#budget(), gone };
+    const silence = { ...this.#silenceLimits(), gone };
     if (this.#others.some((other) => endingOf(other, silence) !== null)) {
       this.#unreported = await store.workers.closeDead(silence);
-      this.#known = null; // whoever was closed is not among the others any more
+      this.#known = null; // the others have changed
       await this.#settleClosed();
     }
     if (this.#isTimeToPrune()) await store.workers.prune(KEEP_MS);
     return settings.heartbeatMs;
   }
 
-  #isNews(): boolean {
-    const [told, known] = [this.#told, this.#known];
-    if (told === null) return false;
+  #hasChanged(): boolean {
+    const [latest, known] = [this.#latest, this.#known];
+    if (latest === null) return false;
     const { staleMs, hungMs } = this.#parts.settings;
-    if (told.silentMsMax > Math.min(staleMs, hungMs)) return true;
-    return told.others !== known?.others || told.newestAt !== known.newestAt;
+    if (latest.silentMsMax > Math.min(staleMs, hungMs)) return true;
+    return latest.others !== known?.others || latest.newestAt !== known.newestAt;
   }
 
-  async #look(): Promise<void> {
+  async #readOthers(): Promise<void> {
     const { store, worker } = this.#parts;
-    const told = this.#told;
+    const latest = this.#latest;
     const alive =
-      told?.others === 0 ? [] : await store.workers.list({ alive: true, limit: SEEN_MAX });
+      latest?.others === 0 ? [] : await store.workers.list({ alive: true, limit: SEEN_MAX });
     this.#others = alive.filter(({ id }) => id !== worker);
-    this.#known = told;
+    this.#known = latest;
   }
 
-  /**
-   * While the database was away nobody could give a sign of life. So silence counts only for one who has seen the database
-   * answer all the time that it takes to be stale.
-   */
-  #budget(): { staleMs: number; hungMs: number } {
+  /** While the database was unavailable, no worker could send a heartbeat. So it must have answered for the whole time. */
+  #silenceLimits(): { staleMs: number; hungMs: number } {
     const { staleMs, hungMs } = this.#parts.settings;
-    const watched = this.#toldAt - this.#since >= staleMs;
+    const watched = this.#latestAt - this.#since >= staleMs;
     return watched ? { staleMs, hungMs } : { staleMs: FOREVER_MS, hungMs: FOREVER_MS };
   }
 
-  /** Reports the workers whose rows were closed, and takes back the jobs of those that are gone. */
+  /** Reports the workers whose rows were closed, and reclaims the jobs of those that are gone. */
   async #settleClosed(): Promise<void> {
     const { reporter } = this.#parts;
     for (const worker of this.#unreported) {
@@ -129,11 +119,11 @@ export class Reaper {
       if (worker.ending === "gone") this.#gone.add(worker.id);
     }
     this.#unreported = [];
-    if (this.#gone.size > 0) await this.#takeBack([...this.#gone]);
+    if (this.#gone.size > 0) await this.#reclaimFrom([...this.#gone]);
     this.#gone.clear();
   }
 
-  async #takeBack(workers: readonly string[]): Promise<void> {
+  async #reclaimFrom(workers: readonly string[]): Promise<void> {
     const { store, reporter, settings } = this.#parts;
     const { crashesMax } = settings;
     for (;;) {
@@ -144,8 +134,8 @@ export class Reaper {
   }
 
   #isTimeToPrune(): boolean {
-    if (this.#toldAt - this.#prunedAt < PRUNE_EVERY_MS) return false;
-    this.#prunedAt = this.#toldAt;
+    if (this.#latestAt - this.#prunedAt < PRUNE_EVERY_MS) return false;
+    this.#prunedAt = this.#latestAt;
     return true;
   }
 }

@@ -1,8 +1,8 @@
 /**
- * How a worker comes to its row: it registers, or waits for a slot as a standby.
+ * Registers a worker, or waits for a slot as a standby.
  *
- * The wait ends when a slot is free: at once where the database tells its clients what happened, within a second where
- * they have to look.
+ * The wait ends when a slot is free: at once where the database sends notifications, within a second where the standby has
+ * to poll.
  */
 import {
   ClosedError,
@@ -19,37 +19,29 @@ import type { WorkersStore } from "../registry/store.ts";
 import { type NewWorker, type Registered, SLOTS_MAX } from "../registry/worker-record.ts";
 import type { WorkerSettings } from "./options.ts";
 
-/** The parts of the store that are used here. */
-interface Stores {
-  readonly db: Database;
-  readonly workers: WorkersStore;
-}
-
-/** How often a standby looks whether a slot has become free, at the least. */
+/** The longest pause between two polls of a standby for a free slot. */
 const STANDBY_MS_MAX = 500;
 
-/** How many looks it takes to notice a worker that is stale. */
+/** A standby polls at least this often within the heartbeat timeout. */
 const LOOKS_PER_STALE = 4;
 
-/** How long a worker waits for others that register at the same time, and for its registration in all. */
+/** How long a worker waits for concurrent registrations, and for its registration in all. */
 const LOCK_MS_MAX = 5_000;
-
 const REGISTRATION_MS_MAX = 10_000;
 
-/** How long a worker tries to register while others keep the database locked. */
+/** How long a worker tries to register while other processes lock the database. */
 const BUSY_MS_MAX = 60_000;
-
 const BUSY_PAUSE_MS = 100;
 
-/** How many workers of one type are looked at. */
+/** How many workers of one type are read. */
 const SEEN_MAX = SLOTS_MAX;
 
-export interface RegistrationParts {
-  readonly store: Stores;
+interface RegistrationParts {
+  readonly store: { readonly db: Database; readonly workers: WorkersStore };
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly settings: WorkerSettings;
-  /** Aborts when nobody wants the worker any more. */
+  /** Aborts when the worker is no longer wanted. */
   readonly signal: AbortSignal;
 }
 
@@ -59,21 +51,21 @@ export async function register(id: string, parts: RegistrationParts): Promise<Re
   const stopAt = parts.runtime.monotonic() + BUSY_MS_MAX;
   for (let tries = 1; ; tries += 1) {
     try {
-      return await store.workers.register(await newWorker(id, store, settings));
+      return await store.workers.register(await newWorker(id, parts));
     } catch (error) {
       await waitIfBusy(error, parts, { tries, stopAt });
     }
   }
 }
 
-/** A database that others keep locked, one after the other, is waited for as by every other verb. */
+/** Waits for a database that other processes lock, as every other method does. */
 async function waitIfBusy(
   error: unknown,
   { runtime, logger, signal }: RegistrationParts,
   { tries, stopAt }: { readonly tries: number; readonly stopAt: number },
 ): Promise<void> {
   if (!(error instanceof StoreBusyError) || runtime.monotonic() >= stopAt) throw error;
-  if (tries === 1) logger.warn({ err: error }, "could not register, and goes on trying");
+  if (tries === 1) logger.warn({ err: error }, "could not register; retrying");
   await sleep(runtime, BUSY_PAUSE_MS * runtime.random(), { signal });
   if (signal.aborted) throw new ClosedError({ what: "Holdfast" });
 }
@@ -104,12 +96,12 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
     }
   } finally {
     unwatch();
-    // It is registered now, or ends. A row that stays is forgotten after a minute.
+    // It is registered now, or ends. A row that stays expires after a minute.
     if (said) await store.workers.forgetUnregistered(id).catch(() => {});
   }
 }
 
-/** So that people can see it. A database that is away is waited for as before. */
+/** Records the standby, so that operators see it. Errors are ignored. */
 async function noteStandby(id: string, { store, settings }: RegistrationParts): Promise<void> {
   const { name: type, version, queues, tasks } = settings;
   const { hostname, pid } = ownTrace();
@@ -117,14 +109,14 @@ async function noteStandby(id: string, { store, settings }: RegistrationParts): 
   await store.workers.noteUnregistered({ ...facts, kind: "standby" }).catch(() => {});
 }
 
-/** Who is active instead, if somebody is. A database that goes away while the worker stands by is waited for. */
+/** Returns the active worker if all slots are taken. A standby waits for a database that is unavailable. */
 async function tryOnce(
   id: string,
-  { store, settings }: RegistrationParts,
+  parts: RegistrationParts,
   standsBy: boolean,
 ): Promise<Registered | { active: string | null }> {
   try {
-    return await store.workers.register(await newWorker(id, store, settings));
+    return await parts.store.workers.register(await newWorker(id, parts));
   } catch (error) {
     if (error instanceof WorkerRefusedError) return { active: error.active };
     if (standsBy && (error instanceof StoreUnavailableError || error instanceof StoreBusyError)) {
@@ -134,9 +126,9 @@ async function tryOnce(
   }
 }
 
-async function newWorker(id: string, store: Stores, settings: WorkerSettings): Promise<NewWorker> {
+async function newWorker(id: string, { store, settings }: RegistrationParts): Promise<NewWorker> {
   const { name, slots, version, queues, tasks, concurrency, staleMs, hungMs } = settings;
-  // Whoever shares a slot with us may be dead already, and we may be the ones who can see it.
+  // The worker in our slot may be dead, and perhaps only this host can tell.
   const others =
     slots === null ? [] : await store.workers.list({ type: name, alive: true, limit: SEEN_MAX });
   return {

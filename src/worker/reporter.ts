@@ -1,4 +1,4 @@
-/** Counts what happens in a worker, logs what somebody should know, and tells those who listen. */
+/** Counts, logs and emits what happens in a worker. */
 import { shellWord } from "../core/characters.ts";
 import { LeaseLostError } from "../core/errors.ts";
 import { type Status, traceId } from "../core/job.ts";
@@ -28,16 +28,20 @@ export interface Counters {
   readonly suspended: number;
   readonly recovered: number;
   readonly leasesLost: number;
-  /** Outcomes the database refused because the job was somebody else's by then. */
+  /** Outcomes that the database refused because another worker owned the job. */
   readonly staleWritesRefused: number;
+}
+
+interface ReporterParts {
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly leaseMs: number;
 }
 
 export class Reporter {
   readonly events: Events<WorkerEvents>;
   #worker = "";
-  readonly #runtime: Runtime;
-  readonly #logger: Logger;
-  readonly #leaseMs: number;
+  readonly #parts: ReporterParts;
   readonly #meters = new Set<Meter>();
   readonly #counters: { -readonly [name in keyof Counters]: number } = {
     claimed: 0,
@@ -52,10 +56,8 @@ export class Reporter {
     staleWritesRefused: 0,
   };
 
-  constructor(parts: { runtime: Runtime; logger: Logger; leaseMs: number }) {
-    this.#runtime = parts.runtime;
-    this.#leaseMs = parts.leaseMs;
-    this.#logger = parts.logger;
+  constructor(parts: ReporterParts) {
+    this.#parts = parts;
     this.events = new Events((error, name) =>
       parts.logger.error(
         { event: "listener:failed", listener: name, err: error },
@@ -68,7 +70,7 @@ export class Reporter {
     return { ...this.#counters };
   }
 
-  /** From now on it tells of the worker with this id. */
+  /** Sets the id of the worker that it reports about. */
   enter(worker: string): void {
     this.#worker = worker;
   }
@@ -78,17 +80,17 @@ export class Reporter {
     facts: object = {},
   ): void {
     const event = `worker:${stage}`;
-    this.#logger.info({ event, worker: this.#worker, ...facts }, `worker ${stage}`);
+    this.#parts.logger.info({ event, worker: this.#worker, ...facts }, `worker ${stage}`);
     this.events.emit(`worker:${stage}`, () => ({ worker: this.#worker }));
   }
 
-  /** Returns the function that takes it off again. */
+  /** Returns the function that removes the meter. */
   measure(meter: Meter): () => void {
     this.#meters.add(meter);
     return () => void this.#meters.delete(meter);
   }
 
-  /** A claim was answered, whatever it brought. */
+  /** A claim was answered, even if it returned no job. */
   answered(tookMs: number): void {
     for (const meter of this.#meters) meter.claimed(tookMs);
   }
@@ -107,11 +109,11 @@ export class Reporter {
     this.events.emit("job:started", () => jobEvent(job));
   }
 
-  /** What the database has made of an attempt. */
+  /** The database has settled an attempt. */
   settled(attempt: Attempt, settled: Settled): void {
     const { error } = attempt;
     const event = (): EndEvent => this.#endEvent(attempt);
-    const outcome = outcomeOf(settled.status);
+    const outcome = OUTCOMES[settled.status] ?? "released";
     this.#counters[outcome] += 1;
     for (const meter of this.#meters) meter.ended(attempt.job, outcome, attempt.ranMs);
     closeAttempt(attempt.span, outcome, error);
@@ -125,7 +127,14 @@ export class Reporter {
           retryAt: settled.dueAt,
         }));
       case "failed":
-        this.#tellFailed(attempt);
+        this.#parts.logger.error(
+          {
+            ...this.#facts("job:failed", attempt),
+            durationMs: Math.round(event().durationMs),
+            err: error,
+          },
+          "job failed",
+        );
         return this.events.emit("job:failed", () => ({ ...event(), error }));
       case "cancelled":
         return this.events.emit("job:cancelled", event);
@@ -137,13 +146,13 @@ export class Reporter {
     }
   }
 
-  /** Nothing else says so: the job waits until an operator does. */
+  /** Nothing else reports it, and the job waits until an operator acts. */
   #inDoubt(attempt: Attempt, { name, occurrence }: StepName): void {
     const facts = { ...this.#facts("job:doubt", attempt), effect: name, occurrence };
     const effect = shellWord(name);
     const which = occurrence === 1 ? effect : `${effect} --occurrence ${occurrence}`;
     const command = `holdfast effects resolve ${attempt.job.id} ${which} --done|--not-done`;
-    this.#logger.warn(
+    this.#parts.logger.warn(
       { ...facts, command },
       `effect in doubt: find out whether '${name}' happened, then resolve it: ${command}`,
     );
@@ -157,57 +166,51 @@ export class Reporter {
 
   lost(attempt: Attempt, why: string): void {
     this.#counters.leasesLost += 1;
-    this.#logger.warn({ ...this.#facts("lease:lost", attempt), why }, "job ownership lost");
+    this.#parts.logger.warn({ ...this.#facts("lease:lost", attempt), why }, "job ownership lost");
     this.events.emit("lease:lost", () => ({ ...jobEvent(attempt.job), why }));
   }
 
-  /** An error of a task whose attempt has ended: it changes nothing, but somebody should know. */
+  /** A task threw after its attempt ended: this changes nothing, but is logged. */
   stray(attempt: Attempt, error: unknown): void {
-    this.#logger.warn(
+    this.#parts.logger.warn(
       { ...this.#facts("task:late-error", attempt), err: error },
       "a task threw after its attempt ended",
     );
   }
 
-  /** A lease that was taken back, and why. The worker named is the one that lost it. */
+  /** A lease was reclaimed. The named worker is the one that lost it. */
   recovered(
     { id, task, queue, worker, epoch, attempts, status }: Settled,
     why: "lease ran out" | "its worker is gone" = "lease ran out",
   ): void {
     this.#counters.recovered += 1;
     const facts = { job: id, task, queue, worker, epoch, attempt: attempts, status, why };
-    if (status === "failed") this.#logger.error({ event: "job:failed", ...facts }, "job failed");
-    else this.#logger.warn({ event: "lease:recovered", ...facts }, "job taken back");
+    if (status === "failed")
+      this.#parts.logger.error({ event: "job:failed", ...facts }, "job failed");
+    else this.#parts.logger.warn({ event: "lease:recovered", ...facts }, "job taken back");
     this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));
   }
 
-  /** Somebody's row that was closed because they are dead. */
   reaped({ id, type, ending }: ClosedWorker): void {
     const event = "worker:reaped";
-    this.#logger.warn({ event, worker: id, type, ending }, "worker found dead");
+    this.#parts.logger.warn({ event, worker: id, type, ending }, "worker found dead");
     this.events.emit("worker:reaped", () => ({ worker: id, type, ending }));
   }
 
   evicted(): void {
-    this.#logger.error(
+    this.#parts.logger.error(
       { event: "worker:evicted", worker: this.#worker },
-      "worker is not registered any more; its jobs are given up, and it registers anew",
+      "worker was evicted: it gives up its jobs and registers again",
     );
     this.events.emit("worker:evicted", () => ({ worker: this.#worker }));
   }
 
-  /** The clock of the database says how long it was pending when it was claimed; ours, what came after. */
+  /** The database's clock measures the wait until the claim; ours, the time since. */
   #measureStart(job: ClaimedJob, heldMs: number): void {
     const { readyAt, lockedUntil } = job;
-    const claimedAt = lockedUntil - this.#leaseMs;
+    const claimedAt = lockedUntil - this.#parts.leaseMs;
     const waitedMs = readyAt === null ? null : Math.max(0, claimedAt - readyAt) + heldMs;
     for (const meter of this.#meters) meter.started(job, waitedMs);
-  }
-
-  #tellFailed(attempt: Attempt): void {
-    const durationMs = Math.round(this.#runtime.monotonic() - attempt.startedAt);
-    const facts = { ...this.#facts("job:failed", attempt), durationMs, err: attempt.error };
-    this.#logger.error(facts, "job failed");
   }
 
   #facts(event: string, { job, span }: Attempt): object {
@@ -216,16 +219,12 @@ export class Reporter {
   }
 
   #endEvent(attempt: Attempt): EndEvent {
-    const durationMs = this.#runtime.monotonic() - attempt.startedAt;
+    const durationMs = this.#parts.runtime.monotonic() - attempt.startedAt;
     return { ...jobEvent(attempt.job), durationMs };
   }
 }
 
-function outcomeOf(status: Status): AttemptOutcome {
-  return OUTCOMES[status] ?? "released";
-}
-
-/** What an attempt has come to when its job is this. */
+/** The outcome of an attempt by the status of its job afterwards; any other status: released. */
 const OUTCOMES: Partial<Record<Status, AttemptOutcome>> = {
   done: "done",
   retry: "retried",

@@ -1,8 +1,8 @@
 /**
- * A worker's work under one id: from its registration until its row is closed.
+ * A worker under one id, from its registration until its row is closed.
  *
- * A few loops of one shape around its turns, and how they start and stop. It never writes SQL and decides nothing about a
- * job's state: it reports outcomes, and the store moves the rows.
+ * It starts and stops the loops around the poll cycle. It decides nothing about a job's state: it reports outcomes, and the
+ * store moves the rows.
  */
 import { type HoldfastError, ShuttingDownError, WorkerEvictedError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
@@ -44,25 +44,25 @@ export interface WorkerStore extends AttemptStore {
   readonly workers: WorkersStore;
 }
 
-/** Other processes' writes are looked at for cancel requests at most this often … */
+/** After writes of other processes, cancel requests are read at most this often … */
 const DESIRED_STATE_MS = 200;
 
-/** … for what is wanted of the worker itself … */
+/** … the desired state of the worker at most this often … */
 const STATE_LOOK_MS = 1_000;
 
-/** … and for jobs that will be due, this long after the first of them. */
+/** … and due jobs this long after the first write. */
 const NEWS_MS = 100;
 
-/** Workers that wait for the same job look for it over this much time. */
+/** Workers that wait for the same job spread their queries over this much time. */
 const SPREAD_MS = 10;
 
-/** What an aborted task has to end by itself, and a moment more to be settled. */
+/** The time that an aborted task has to end, and a moment more to be settled. */
 const LAST_WAIT_MS = ABORT_GRACE_MS + 1_000;
 
-/** What a stop waits for the database when its limit is over. */
+/** How long a stop waits for the database after its timeout. */
 const DATABASE_MS_MIN = 2_000;
 
-/** An outage is over for everybody within this time: it is the longest pause of a loop that fails, and a moment more. */
+/** All processes notice the end of an outage within this time: the longest pause of a failing loop, and a moment more. */
 const LAST_CHANCE_MS = 6_000;
 
 const TRUST_CHECK_MS_MAX = 1_000;
@@ -75,20 +75,20 @@ export interface WorkerSessionParts {
   readonly workflows: Workflows;
   readonly client: Context["holdfast"];
   readonly reporter: Reporter;
-  /** Somebody wants this worker to end. */
+  /** An operator wants this worker to end. */
   readonly onDesiredState: (desiredState: "drain" | "stop") => void;
-  /** The row is not ours any more. */
+  /** The worker's row was closed or deleted. */
   readonly onEvicted: () => void;
 }
 
 interface Loops {
-  /** The first claims and settles; the others join it where the store gains from several at once. */
+  /** The first claims and settles; the others overlap it where the store benefits. */
   readonly pollCycle: readonly Loop[];
-  readonly upkeep: Loop;
-  /** Only of a worker that knows workflows. */
+  readonly maintenance: Loop;
+  /** Only for a worker with workflows. */
   readonly items?: Loop;
   readonly watch: Loop;
-  readonly orders: Loop;
+  readonly desiredState: Loop;
   readonly reaper: Loop;
 }
 
@@ -105,10 +105,10 @@ export class WorkerSession {
   readonly #gauge: Gauge;
   #news: Timer | null = null;
   #desiredState: DesiredState = "run";
-  #toldAt = Number.NEGATIVE_INFINITY;
-  heartbeatAt: number;
+  #vitalsAt = Number.NEGATIVE_INFINITY;
+  #heartbeatAt: number;
   #ended: Promise<void> | null = null;
-  /** Something was written of which nobody knows what it is. */
+  /** Another process wrote, and the database does not tell what. */
   #isUnsure = false;
   #askedAt = 0;
   /** Until when a stop waits for the database, on the monotonic clock. */
@@ -124,7 +124,7 @@ export class WorkerSession {
       startLeaseRenewer({
         ...parts,
         settings: { worker: id, leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues },
-        // It has nothing to report on before the worker gives it something to hold.
+        // It reports nothing before the worker gives it a lease.
         report: (report) => session?.onRenewerReport(report),
         beat: (beat) => session?.onHeartbeat(beat),
         held: () => session?.held() ?? leaseList([]),
@@ -136,7 +136,7 @@ export class WorkerSession {
       renewer = openLeaseRenewer();
       const entered = await store.workers.move(id, { state: "running", reason: null });
       if (!entered) throw new WorkerEvictedError({ worker: id });
-      // Its loops begin after whoever waits for it could begin to listen.
+      // Its loops begin after the caller could add listeners.
       session = new WorkerSession(parts, { id, registered, renewer });
       return session;
     } catch (error) {
@@ -156,21 +156,15 @@ export class WorkerSession {
     this.id = id;
     this.registered = registered;
     this.#parts = parts;
-    this.heartbeatAt = parts.runtime.monotonic();
+    this.#heartbeatAt = parts.runtime.monotonic();
     this.#renewer = renewer;
     reporter.enter(id);
     const wake = (): void => this.wakePollCycle();
     const wakeOverlapping = (): void =>
-      this.#loops.pollCycle.slice(1).forEach((turn) => turn.wake());
+      this.#loops.pollCycle.slice(1).forEach((loop) => loop.wake());
     const guarded = settings.slots !== null;
-    this.#pollCycle = new PollCycle({
-      ...parts,
-      worker: id,
-      guarded,
-      renewer,
-      wake,
-      wakeOverlapping,
-    });
+    const waking = { wake, wakeOverlapping };
+    this.#pollCycle = new PollCycle({ ...parts, ...waking, worker: id, guarded, renewer });
     this.#reaper = new Reaper({ ...parts, worker: id, closed: registered.closed });
     this.#loops = this.#startLoops();
     this.#unwatch = store.db.watch((hint) => this.onHint(hint));
@@ -195,7 +189,7 @@ export class WorkerSession {
     const loops = [...pollCycle, ...Object.values<Loop>(others)];
     return {
       heartbeatMs: settings.heartbeatMs,
-      heartbeatAgeMs: runtime.monotonic() - this.heartbeatAt,
+      heartbeatAgeMs: runtime.monotonic() - this.#heartbeatAt,
       loops: loops.map(({ name, lateMs }) => ({ name, lateMs })),
     };
   }
@@ -208,38 +202,38 @@ export class WorkerSession {
     this.#pollCycle.onRenewerReport(report);
   }
 
-  /** What was learned with a sign of life. */
+  /** Handles the answer to a heartbeat. */
   onHeartbeat(beat: HeartbeatWrite | null): void {
-    this.heartbeatAt = this.#parts.runtime.monotonic();
+    this.#heartbeatAt = this.#parts.runtime.monotonic();
     if (this.#stopping.signal.aborted) return;
     if (beat === null) return this.#parts.onEvicted();
     this.#applyDesiredState(beat.desiredState);
-    this.#reaper.hear(beat);
+    this.#reaper.onHeartbeat(beat);
     this.#loops.reaper.wake();
     this.#pollCycle.onPending(beat.pending);
   }
 
-  /** Stops claiming, waits for what runs, then aborts it and hands it back uncharged. */
+  /** Stops claiming, waits for running jobs, then aborts and releases them; the attempt does not count. */
   async stop(options: { timeoutMs: number; hurry: AbortSignal; reason: string }): Promise<void> {
     this.#pollCycle.stopClaiming();
     // From here on another worker may have the slot.
-    const told = this.#move("stopping", options.reason);
+    const stopping = this.#move("stopping", options.reason);
     await this.#end(new ShuttingDownError(), options);
     await this.#withDatabase(async () => {
-      await told;
+      await stopping;
       await this.#move("stopped", options.reason);
     });
   }
 
-  /** The row is not ours: nothing that was begun under it may go on. */
+  /** Ends without the row, which is not ours: no job that began under it may continue. */
   async abandon(): Promise<void> {
     this.#pollCycle.stopClaiming();
     const hurry = AbortSignal.abort();
     await this.#end(new WorkerEvictedError({ worker: this.id }), { timeoutMs: 0, hurry });
   }
 
-  #end(reason: HoldfastError, patience: { timeoutMs: number; hurry: AbortSignal }): Promise<void> {
-    this.#ended ??= this.#endOnce(reason, patience);
+  #end(reason: HoldfastError, limits: { timeoutMs: number; hurry: AbortSignal }): Promise<void> {
+    this.#ended ??= this.#endOnce(reason, limits);
     return this.#ended;
   }
 
@@ -255,7 +249,7 @@ export class WorkerSession {
     this.#limitAt = Math.max(this.#limitAt, runtime.monotonic() + DATABASE_MS_MIN);
     const { pollCycle, ...others } = this.#loops;
     await this.#withDatabase(async () => {
-      await Promise.all(pollCycle.map((turn) => turn.stop()));
+      await Promise.all(pollCycle.map((loop) => loop.stop()));
       await this.#pollCycle.settleTheRest();
     });
     this.#unwatch();
@@ -268,14 +262,14 @@ export class WorkerSession {
     this.#gauge.stop();
   }
 
-  /** A database that does not answer keeps no worker from stopping. */
+  /** A worker stops even if the database does not answer. */
   async #withDatabase(body: () => Promise<void>): Promise<void> {
     const { runtime, logger } = this.#parts;
     if (await withinLimit(runtime, this.#limitAt - runtime.monotonic(), body)) return;
     logger.warn({ worker: this.id }, "the database did not answer; the worker stops without it");
   }
 
-  /** A database that is away does not keep a worker from stopping: its row will be found silent. */
+  /** A worker stops even if the database is unavailable: the reaper closes its row later. */
   async #move(state: "stopping" | "stopped", reason: string): Promise<void> {
     const { store, logger } = this.#parts;
     try {
@@ -290,10 +284,10 @@ export class WorkerSession {
     const { store, runtime, logger, settings, reporter } = this.#parts;
     const { maintenanceMs, leaseMs, graceMs, crashesMax, keepMs } = settings;
     const lastChanceMs = Math.min(leaseMs, LAST_CHANCE_MS);
-    const upkeep = new Maintenance({
+    const maintenance = new Maintenance({
       store,
       runtime,
-      // A lease that somebody takes after a look ends no sooner than one of ours would.
+      // A lease that is claimed after a query ends no sooner than one of ours would.
       settings: {
         everyMs: maintenanceMs,
         idleMs: leaseMs,
@@ -306,8 +300,8 @@ export class WorkerSession {
     });
     const loop = (name: string, once: () => Promise<number>): Loop =>
       new Loop({ name, runtime, logger, once });
-    // What fails here fails in the first turn too, which says so.
-    const beside = (): Loop =>
+    // Errors here also occur in the first loop, which logs them.
+    const overlapping = (): Loop =>
       new Loop({
         name: "turn beside",
         runtime,
@@ -317,12 +311,12 @@ export class WorkerSession {
     return {
       pollCycle: [
         loop("turn", () => this.#pollCycle.once()),
-        ...Array.from({ length: store.db.lanes - 1 }, beside),
+        ...Array.from({ length: store.db.lanes - 1 }, overlapping),
       ],
-      upkeep: loop("upkeep", () => upkeep.once()),
+      maintenance: loop("upkeep", () => maintenance.once()),
       ...this.#itemLoop(loop),
       watch: loop("watch", () => this.#watch()),
-      orders: loop("orders", () => this.readDesiredState()),
+      desiredState: loop("orders", () => this.readDesiredState()),
       reaper: loop("reaper", () => this.#reaper.once()),
     };
   }
@@ -338,12 +332,12 @@ export class WorkerSession {
     const { runtime, settings } = this.#parts;
     this.#pollCycle.watch();
     const now = runtime.monotonic();
-    // Twice for every sign of life, so that what it carries is never old.
-    if (now - this.#toldAt >= settings.heartbeatMs / 2) {
+    // Twice for every heartbeat, so that its vitals are never old.
+    if (now - this.#vitalsAt >= settings.heartbeatMs / 2) {
       this.#renewer.vitals(this.#vitals());
-      // The first brings news of the others, one of whom may have died and left jobs behind.
-      if (this.#toldAt === Number.NEGATIVE_INFINITY) this.#renewer.heartbeatNow();
-      this.#toldAt = now;
+      // The first heartbeat learns of the other workers, one of which may have died and left jobs behind.
+      if (this.#vitalsAt === Number.NEGATIVE_INFINITY) this.#renewer.heartbeatNow();
+      this.#vitalsAt = now;
     }
     const trustMs = settings.leaseMs * (TRUST_MARGIN / 2);
     return Math.min(TRUST_CHECK_MS_MAX, trustMs, settings.heartbeatMs / 2);
@@ -363,7 +357,7 @@ export class WorkerSession {
     };
   }
 
-  /** Somebody wrote something, and where the database does not say what, it has to be looked for. */
+  /** Reads cancel requests, and the desired state if it may have changed. */
   async readDesiredState(): Promise<number> {
     const { store, runtime, settings } = this.#parts;
     if (this.#pollCycle.running > 0)
@@ -397,11 +391,11 @@ export class WorkerSession {
   }
 
   onHint(hint: Hint): void {
-    const { orders, items } = this.#loops;
+    const { desiredState, items } = this.#loops;
     if (hint.kind === "waiting") this.onWaiting(hint.inMs);
     if (hint.kind === "unknown") this.#isUnsure = true;
-    if (hint.kind === "cancel" || hint.kind === "unknown") orders.wake();
-    // The jobs that an item waited for may have ended.
+    if (hint.kind === "cancel" || hint.kind === "unknown") desiredState.wake();
+    // The jobs that an item waits for may have ended.
     const concernsItems = hint.kind === "finished" && items !== undefined;
     if (hint.kind === "unknown" || concernsItems) this.onNews();
     if (hint.kind === "workers") this.#renewer.heartbeatNow();
@@ -410,27 +404,27 @@ export class WorkerSession {
   }
 
   onWaiting(inMs: number | undefined): void {
-    const { upkeep, items } = this.#loops;
+    const { maintenance, items } = this.#loops;
     if (inMs === undefined) {
-      upkeep.wake();
+      maintenance.wake();
       items?.wake();
       return;
     }
-    // Not all at the same moment: whoever is first makes the job pending, and the others need only look.
-    upkeep.wakeWithin(inMs + SPREAD_MS * this.#parts.runtime.random());
+    // Not all at the same moment: the first worker makes the job pending, and the others find nothing to do.
+    maintenance.wakeWithin(inMs + SPREAD_MS * this.#parts.runtime.random());
   }
 
   wakePollCycle(): void {
-    for (const turn of this.#loops.pollCycle) turn.wake();
+    for (const loop of this.#loops.pollCycle) loop.wake();
   }
 
-  /** Another process wrote, and may have brought jobs that are due soon: maintenance looks once for a flock of hints. */
+  /** Another process may have written jobs that are due soon. Maintenance runs once for several hints. */
   onNews(): void {
     this.#news ??= this.#parts.runtime.timer(
       NEWS_MS,
       () => {
         this.#news = null;
-        this.#loops.upkeep.wake();
+        this.#loops.maintenance.wake();
         this.#loops.items?.wake();
       },
       "background",

@@ -1,8 +1,8 @@
 /**
- * SIGTERM and SIGINT for programs that run workers themselves: the first is a graceful stop, the second ends the process.
+ * Handles SIGTERM and SIGINT: the first signal stops gracefully, the second ends the process.
  *
- * One listener serves all workers of the process that asked for it. It is there as long as one of them runs, so a
- * program without such a worker ends at a signal as every other does.
+ * One listener serves all workers of the process with the option `signals`, while one of them runs. Without such a worker,
+ * the process handles signals as usual.
  */
 import { endBySignal } from "../core/runtime.ts";
 
@@ -11,12 +11,12 @@ const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 /** Stops its workers and closes; the process ends after that. */
 type Leave = () => Promise<void>;
 
-/** How often each asked: once for each of its workers. */
+/** How many workers of each are running. */
 const asked = new Map<Leave, number>();
 
 let isLeaving = false;
 
-/** Calls `leave` at the first signal, then ends the process. Returns the function that ends the listening. */
+/** Calls `leave` at the first signal, then ends the process. Returns the function that stops listening. */
 export function leaveOnSignals(leave: Leave): () => void {
   if (asked.size === 0) for (const signal of SIGNALS) process.on(signal, hear);
   asked.set(leave, (asked.get(leave) ?? 0) + 1);

@@ -1,13 +1,13 @@
 /**
- * Errors that a task throws where nobody can catch them: in a timer, in an emitter, in a promise it forgot.
+ * Uncaught errors of a task: in a timer, in an emitter, in a promise without a handler.
  *
- * Node would end the process for them, and every other job with it. Each attempt runs in an async context of its own, so
- * the error can be traced to the attempt, and fails that one job. Errors that belong to no attempt are not ours: they
- * go on to the application's own listeners, or end the process as they always did.
+ * Node would end the process, and every other job with it. Each attempt runs in its own async context, so the error can be
+ * traced to the attempt, and fails only that job. Errors that belong to no attempt go to the application's own listeners, or
+ * end the process as usual.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** An attempt, as far as it is needed here: it is told of its task's errors. */
+/** The part of an attempt that is used here. */
 interface Traced {
   fail(error: unknown): void;
 }
@@ -20,12 +20,12 @@ export function runTraced(attempt: Traced & { start(): void }): void {
   traced(attempt, () => attempt.start());
 }
 
-/** Whatever the call sets in motion is traced to this attempt. */
+/** Everything that the call starts is traced to this attempt. */
 export function traced(attempt: Traced, call: () => void): void {
   running.run(attempt, call);
 }
 
-/** Whether what is running now was set in motion by an attempt. */
+/** Whether an attempt started the code that is running now. */
 export function belongsToAttempt(): boolean {
   return running.getStore() !== undefined;
 }
@@ -40,26 +40,23 @@ export function guardProcess(): () => void {
   }
   return () => {
     guards -= 1;
-    if (guards === 0) unguard();
+    if (guards > 0) return;
+    process.off("uncaughtExceptionMonitor", onMonitor);
+    process.off("uncaughtException", onException);
+    process.off("unhandledRejection", onRejection);
   };
 }
 
-function unguard(): void {
-  process.off("uncaughtExceptionMonitor", onMonitor);
-  process.off("uncaughtException", onException);
-  process.off("unhandledRejection", onRejection);
-}
-
 /**
- * Node calls this before it looks for listeners. Without ours it ends the process as usual, and shows the line that threw;
- * an error that we threw again would be shown at our line.
+ * Node calls this before it looks for listeners. Without ours it ends the process as usual and shows the line that threw; an
+ * error that we rethrew would show our line.
  */
 function onMonitor(): void {
   if (belongsToAttempt() || process.listenerCount("uncaughtException") > 1) return;
   process.off("uncaughtException", onException);
 }
 
-/** What belongs to no attempt is for the application's own listeners: with none, this one is gone. */
+/** Errors without an attempt are for the application's own listeners; without any, this one was removed. */
 function onException(error: Error): void {
   running.getStore()?.fail(error);
 }
@@ -68,7 +65,7 @@ function onRejection(reason: unknown): void {
   const attempt = running.getStore();
   if (attempt !== undefined) return attempt.fail(reason);
   if (process.listenerCount("unhandledRejection") > 1) return;
-  // As Node does it: a rejection that nobody listens for is an exception, and may have a listener as one.
+  // As in Node: a rejection without a listener becomes an exception, which may have one.
   if (process.listenerCount("uncaughtException") === 1) return endAsUsual(reason);
   const error = reason instanceof Error ? reason : new Error(String(reason), { cause: reason });
   const emitter: NodeJS.EventEmitter = process;

@@ -1,18 +1,18 @@
 /**
  * Ends a process whose event loop a task has blocked for longer than `maxBlock`.
  *
- * Such a process does nothing any more, and no code on its main thread can end it: a signal handler would need the event
- * loop as well. The lease renewer's thread can. A supervisor starts the process again; its jobs have gone to other workers.
+ * No code on the main thread of such a process can end it: a signal handler would need the event loop too. The lease
+ * renewer's thread can. A supervisor restarts the process; other workers have its jobs.
  */
 import { writeSync } from "node:fs";
 
 /** How often the watchdog looks, unless a quarter of the limit is less. */
 const LOOK_MS_MAX = 1_000;
 
-/** A look that comes later than this many intervals says that the whole process was frozen, not its main thread. */
+/** A check that comes later than this many intervals shows that the whole process was frozen, not its main thread. */
 const LATE_LOOKS = 2;
 
-/** A process that is ended names so many of its jobs. */
+/** How many jobs the last message names. */
 const NAMED_JOBS_MAX = 5;
 
 const STDERR = 2;
@@ -30,7 +30,7 @@ export class Watchdog {
   readonly #watched: Watched;
   #seen = -1;
   #lookedAt: number;
-  /** For how long the main thread made no progress while this thread ran. */
+  /** How long the main thread made no progress while this thread ran. */
   #blockedMs = 0;
 
   constructor(parts: { limitMs: number; watched: Watched; now: number }) {
@@ -52,7 +52,7 @@ export class Watchdog {
   }
 }
 
-/** Says why to stderr, which needs no event loop, and ends the process as nothing inside it can prevent. */
+/** Writes the reason to stderr, which needs no event loop, and ends the process with a signal that it cannot catch. */
 export function endBlockedProcess(facts: {
   limitMs: number;
   worker: string;

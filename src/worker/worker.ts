@@ -1,8 +1,7 @@
 /**
- * The worker that an application starts: it works in sessions, each registered under an id of its own.
+ * The worker that an application starts. It works in sessions, each registered under its own id.
  *
- * One shift is the rule. A worker whose row was closed while it was out of reach gives up what it had begun and starts
- * another.
+ * Usually there is one session. A worker that was evicted gives up its jobs and starts another session.
  */
 import { suggest } from "../core/did-you-mean.ts";
 import { type Duration, toMs } from "../core/duration.ts";
@@ -21,39 +20,38 @@ import { guardProcess } from "./uncaught.ts";
 
 const STOP_OPTIONS = new Set(["timeout"]);
 
-/** Between two tries to register anew. */
-const ANEW_MS = 1_000;
+/** The pause between two tries to register again. */
+const AGAIN_MS = 1_000;
 
-export interface WorkerParts {
+interface WorkerParts {
   readonly store: WorkerStore;
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly settings: WorkerSettings;
   readonly workflows: Workflows;
-  /** What its tasks get. */
+  /** The client that its tasks get. */
   readonly client: Context["holdfast"];
-  /** Aborts when nobody waits for the worker to start any more. */
+  /** Aborts a start that is no longer wanted. */
   readonly signal?: AbortSignal;
 }
 
 export interface WorkerStatus extends Counters {
   readonly id: string;
   readonly state: "running" | "stopping" | "stopped";
-  /** What somebody asked it to do: "run", unless an operator wants otherwise. */
+  /** "run", unless an operator set another state. */
   readonly desiredState: DesiredState;
   readonly slot: number | null;
-  /** Counts the starts of workers of its name; of those with slots, only the one with the highest is active. */
+  /** Counts the starts of workers of its name; with one slot, only the highest is active. */
   readonly instance: number;
   readonly running: number;
   readonly buffered: number;
 }
 
 export class Worker implements AsyncDisposable {
-  readonly #parts: WorkerParts;
-  readonly #shiftParts: WorkerSessionParts;
+  readonly #parts: WorkerSessionParts;
   readonly #reporter: Reporter;
   readonly #unguard: () => void;
-  /** Aborts when a stop shall not wait for its jobs any longer. */
+  /** Aborts when a stop must not wait for jobs any longer. */
   readonly #hurry = new AbortController();
   readonly #ending = new AbortController();
   #session: WorkerSession;
@@ -72,37 +70,32 @@ export class Worker implements AsyncDisposable {
       onDesiredState: (desiredState) => worker.started?.applyDesiredState(desiredState),
       onEvicted: () => worker.started?.onEvicted(),
     };
-    mentionIdleQueues(parts.settings, logger);
+    logUnusedQueues(parts.settings, logger);
     for (const workflow of parts.settings.workflows) await parts.workflows.declare(workflow);
     const session = await WorkerSession.start(sessionParts, signal);
-    worker.started = new Worker(parts, sessionParts, session);
+    worker.started = new Worker(sessionParts, session);
     return worker.started;
   }
 
-  private constructor(
-    parts: WorkerParts,
-    sessionParts: WorkerSessionParts,
-    session: WorkerSession,
-  ) {
+  private constructor(parts: WorkerSessionParts, session: WorkerSession) {
     const { runtime, settings } = parts;
     this.#parts = parts;
-    this.#shiftParts = sessionParts;
-    this.#reporter = sessionParts.reporter;
+    this.#reporter = parts.reporter;
     this.#session = session;
     this.#unguard = guardProcess();
-    // Before the first turn, and after whoever started the worker could begin to listen.
+    // Before the first poll cycle, and after the caller could add listeners.
     const { slot, instance } = session.registered;
     const { queues, version } = settings;
     const facts = { version, slot, instance, queues, tasks: [...settings.tasks.keys()] };
     runtime.afterIo(() => this.#reporter.worker("started", facts));
   }
 
-  /** `<name>-<uuid>`, new at every start; a worker that had to register anew has a new one. */
+  /** `<name>-<uuid>`, new at every start and after an eviction. */
   get id(): string {
     return this.#session.id;
   }
 
-  /** What its id begins with. */
+  /** The first part of its id. */
   get name(): string {
     return this.#parts.settings.name;
   }
@@ -111,12 +104,12 @@ export class Worker implements AsyncDisposable {
     return this.#parts.settings.concurrency;
   }
 
-  /** Has every claim and attempt measured from now on. Returns the function that ends it. */
+  /** Measures every claim and attempt from now on. Returns the function that ends it. */
   measure(meter: Meter): () => void {
     return this.#reporter.measure(meter);
   }
 
-  /** How far it is behind with what it does all the time; null: it is not at work, or registers anew. */
+  /** How late its loops and heartbeats are; null: it has stopped, or is registering again. */
   pulse(): Pulse | null {
     if (this.#state === "stopped" || this.#renewal !== null) return null;
     return this.#session.pulse();
@@ -146,8 +139,8 @@ export class Worker implements AsyncDisposable {
   }
 
   /**
-   * Stops claiming, waits for what runs, then aborts it and hands it back uncharged. Resolves when everything is
-   * settled. A timeout of 0 aborts at once, also when the worker is stopping already.
+   * Stops claiming, waits for running jobs, then aborts and releases them; the attempt does not count. Resolves when
+   * everything is settled. A timeout of 0 aborts at once, even if the worker is already stopping.
    */
   async stop(options: { readonly timeout?: Duration } = {}): Promise<void> {
     checkKnown(options, STOP_OPTIONS);
@@ -172,7 +165,7 @@ export class Worker implements AsyncDisposable {
     this.#reporter.worker("stopped", this.#reporter.counters);
   }
 
-  /** Somebody wants the worker to end. To drain is to stop without a limit of time. */
+  /** An operator wants the worker to end. Draining is stopping without a timeout. */
   private applyDesiredState(desiredState: "drain" | "stop"): void {
     const { runtime, settings } = this.#parts;
     const { shutdownMs } = settings;
@@ -182,7 +175,6 @@ export class Worker implements AsyncDisposable {
     if (desiredState === "stop") runtime.timer(shutdownMs, () => this.#hurry.abort(), "background");
   }
 
-  /** Its row is not its own any more. */
   private onEvicted(): void {
     if (this.#state !== "running" || this.#renewal !== null) return;
     this.#reporter.evicted();
@@ -198,25 +190,25 @@ export class Worker implements AsyncDisposable {
     let said = false;
     while (!signal.aborted) {
       try {
-        this.#session = await WorkerSession.start(this.#shiftParts, signal);
+        this.#session = await WorkerSession.start(this.#parts, signal);
         return;
       } catch (error) {
         const { message } = describeError(error);
         if (!said && !signal.aborted)
-          logger.warn({ err: error }, `could not register anew, and goes on trying: ${message}`);
+          logger.warn({ err: error }, `could not register again; retrying: ${message}`);
         said = true;
       }
-      await sleep(runtime, ANEW_MS, { signal });
+      await sleep(runtime, AGAIN_MS, { signal });
     }
   }
 }
 
-/** A queue that no task goes to by default is a slip, or gets jobs that name it. */
-function mentionIdleQueues({ queues, tasks }: WorkerSettings, logger: Logger): void {
+/** A queue that no task uses by default is a mistake, or gets jobs that name it. */
+function logUnusedQueues({ queues, tasks }: WorkerSettings, logger: Logger): void {
   const homes = [...new Set([...tasks.values()].map(({ queue }) => queue))];
   for (const queue of queues) {
     if (homes.includes(queue)) continue;
-    const what = `queues: no task here goes to '${queue}' by default`;
+    const what = `queues: no task of this worker uses '${queue}' by default`;
     const meant = suggest(queue, homes);
     if (meant === null) logger.info({ queue }, `${what}; it gets jobs that name it.`);
     else logger.warn({ queue, meant }, `${what}. Did you mean ${meant}?`);

@@ -68,7 +68,7 @@ suite("holdfast workers", () => {
       [["ad"], /No live worker knows the task 'ad': the job waits .* Did you mean add\?/],
       [
         ["add", "[1,2]", "--queue", "slow"],
-        /runs the queue 'slow': those that know 'add' run 'default'/,
+        /serves the queue 'slow': the workers that know 'add' serve 'default'/,
       ],
     ] as const) {
       const { code, stdout, stderr } = await desk.holdfast(["enqueue", ...args]);

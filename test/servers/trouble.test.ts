@@ -163,7 +163,7 @@ async function stopWithoutServer(engine: EngineUnderTest, server: GuardedServer)
     await crew.worker.stop({ timeout: 0 });
     assert.equal(crew.worker.status().state, "stopped");
     const told = [
-      ...crew.log.of("could not settle; the leases will run out"),
+      ...crew.log.of("could not settle; the leases will expire"),
       ...crew.log.of("the database did not answer; the worker stops without it"),
     ];
     assert.ok(told.length > 0, "it stopped without a word");

@@ -158,7 +158,7 @@ suite("while the database is away", () => {
     await holdfast.store.workers.move(id, { state: "stopped", reason: "stale" });
     const other = await holdfast.startWorker({ tasks: [task], name: "leader", slots: 1 });
     await clock.advance("1m");
-    const said = log.lines.filter(({ message }) => message.startsWith("could not register anew"));
+    const said = log.lines.filter(({ message }) => message.startsWith("could not register again"));
     assert.equal(said.length, 1);
     const stopped = other.stop();
     await clock.advance("10s");

@@ -219,7 +219,7 @@ suite("a worker that is stopped", () => {
     await clock.advance("10s");
     await stopped;
     assert.equal(worker.status().state, "stopped");
-    assert.equal(log.of("could not settle; the leases will run out").length, 1);
+    assert.equal(log.of("could not settle; the leases will expire").length, 1);
     outage.down = false;
     assert.equal((await job.get()).status, "processing");
     await holdfast.close();

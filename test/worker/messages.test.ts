@@ -435,13 +435,13 @@ suite("a queue that none of a worker's tasks goes to", () => {
 
   test("is warned of when it looks like a slip", async () => {
     assert.deepEqual(await warningsWith(["mial"]), [
-      ["warn", "queues: no task here goes to 'mial' by default. Did you mean mail?"],
+      ["warn", "queues: no task of this worker uses 'mial' by default. Did you mean mail?"],
     ]);
   });
 
   test("is mentioned when it may be on purpose", async () => {
     assert.deepEqual(await warningsWith(["mail", "urgent"]), [
-      ["info", "queues: no task here goes to 'urgent' by default; it gets jobs that name it."],
+      ["info", "queues: no task of this worker uses 'urgent' by default; it gets jobs that name it."],
     ]);
     assert.deepEqual(await warningsWith(["mail"]), []);
   });

@@ -441,7 +441,10 @@ suite("a queue that none of a worker's tasks goes to", () => {
 
   test("is mentioned when it may be on purpose", async () => {
     assert.deepEqual(await warningsWith(["mail", "urgent"]), [
-      ["info", "queues: no task of this worker uses 'urgent' by default; it gets jobs that name it."],
+      [
+        "info",
+        "queues: no task of this worker uses 'urgent' by default; it gets jobs that name it.",
+      ],
     ]);
     assert.deepEqual(await warningsWith(["mail"]), []);
   });

@@ -63,7 +63,7 @@ export async function run(terminal: Terminal, plan: Plan): Promise<void> {
 
 async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const { settings } = plan;
-  const child = childNumber();
+  const child = childNumber;
   const logger = openLog(terminal, { level: settings.logLevel, process: child });
   processLog.use(logger);
   const several = child === undefined && (plan.watch || settings.processes > 1);

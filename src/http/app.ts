@@ -20,7 +20,7 @@ import { type Answer, type Call, JSON_TYPE, type Route } from "./route.ts";
 import type { Connections } from "./server.ts";
 import type { EventSource, Streams } from "./sse.ts";
 
-export interface AppParts {
+interface AppParts {
   readonly routes: readonly Route[];
   readonly auth: Auth;
   readonly once: Once;
@@ -40,7 +40,7 @@ interface Env {
 type Ctx = Context<Env>;
 
 /** The request that a response belongs to. */
-interface Told {
+interface Answered {
   readonly principal: Principal;
   readonly credentials: Credentials;
   readonly requestId: string;
@@ -51,7 +51,6 @@ const NO_EVENTS: Answer = { events: async () => {} };
 const ANONYMOUS: Principal = { id: "anonymous", name: "anonymous", role: "viewer" };
 
 const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
-const UNKNOWN_ADDRESS = "unknown";
 
 /** Longest path that is logged. */
 const PATH_LOGGED_MAX = 200;
@@ -145,8 +144,7 @@ export class App {
     if (route.method === "POST" && key !== undefined) {
       return this.#once(ctx, route, call, { key: String(key), bytes });
     }
-    const ids = this.#ids(route, body);
-    const answer = await route.run({ ...call, ids });
+    const answer = await route.run({ ...call, ids: this.#ids(route, body) });
     // A HEAD request does not read the stream, so it would never end.
     const wanted = "events" in answer && ctx.req.method === "HEAD" ? NO_EVENTS : answer;
     return this.#respond(wanted, route, { principal, credentials, requestId });
@@ -236,9 +234,9 @@ export class App {
     return this.#response(text, { status, type, requestId: call.requestId, headers: again });
   }
 
-  #respond(answer: Answer, route: Route, told: Told): Response {
-    const { requestId } = told;
-    if ("events" in answer) return this.#stream(answer.events, told);
+  #respond(answer: Answer, route: Route, request: Answered): Response {
+    const { requestId } = request;
+    if ("events" in answer) return this.#stream(answer.events, request);
     if ("bytes" in answer) {
       const { status, type, bytes } = answer;
       const headers = { "Content-Length": String(bytes.length) };
@@ -250,7 +248,7 @@ export class App {
     return this.#response(JSON.stringify(json), { status, type: JSON_TYPE, requestId, headers });
   }
 
-  #stream(source: EventSource, { principal, credentials, requestId }: Told): Response {
+  #stream(source: EventSource, { principal, credentials, requestId }: Answered): Response {
     const { streams, auth, logger } = this.#parts;
     const stream = streams.open(principal.id, source, {
       onError: (error) => {
@@ -333,7 +331,7 @@ export class App {
 }
 
 function addressOf({ socket }: IncomingMessage): string {
-  return neighbourhood(socket.remoteAddress ?? UNKNOWN_ADDRESS);
+  return neighbourhood(socket.remoteAddress ?? "unknown");
 }
 
 /** A response would copy the bytes. */

@@ -8,7 +8,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { BEARER_LENGTH_MAX } from "../core/bearer.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { Buckets, type Limits } from "./limits.ts";
+import { Buckets, type Limits, setLast } from "./limits.ts";
 import { Problem, retryAfter } from "./problem.ts";
 
 /** The last use of a token is recorded at most this often. */
@@ -19,10 +19,7 @@ const LOCAL = "local";
 export interface Principal {
   /** Unique; rate limits and idempotency keys are per principal. */
   readonly id: string;
-  /**
-   * The actor in the audit log: `token` and its name. The CLI writes `cli` and a user name, so neither can impersonate the
-   * other.
-   */
+  /** The actor in the audit log: `token <name>`. The CLI writes `cli <user>`, so neither can impersonate the other. */
   readonly name: string;
   readonly role: Role;
 }
@@ -60,11 +57,6 @@ interface AuthParts {
   readonly production: boolean;
 }
 
-interface Known {
-  readonly principal: Principal | null;
-  readonly at: number;
-}
-
 /** Creating a token needs the database, which a remote client does not have. */
 const REMEDY =
   "Create one on a machine with access to the database: holdfast tokens create --name <name> --role viewer|operator";
@@ -73,7 +65,7 @@ const SHOW = "Send a token: Authorization: Bearer hft_…";
 
 export class Auth {
   readonly #parts: AuthParts;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, { readonly principal: Principal; readonly at: number }>();
   readonly #notedAt = new Map<string, number>();
   readonly #failures: Buckets;
   readonly #configured: string | null;
@@ -100,7 +92,7 @@ export class Auth {
     return principal;
   }
 
-  /** Whether a request that was admitted would still be admitted. True while the database does not answer. */
+  /** Whether a request that was admitted would still be admitted. True while the database does not respond. */
   async isStillAdmitted({ header, proxy }: Credentials): Promise<boolean> {
     try {
       if (header === undefined) return proxy === null && (await this.#isOpen());
@@ -159,17 +151,11 @@ export class Auth {
   }
 
   async #principalOf(hash: string): Promise<Principal | null> {
-    return this.#remembered(hash) ?? (await this.#ask(hash));
-  }
-
-  #remembered(hash: string): Principal | null {
-    const known = this.#known.get(hash);
     const { runtime, limits } = this.#parts;
-    if (known === undefined || runtime.monotonic() - known.at > limits.tokenMs) return null;
-    return known.principal;
-  }
-
-  async #ask(hash: string): Promise<Principal | null> {
+    const known = this.#known.get(hash);
+    if (known !== undefined && runtime.monotonic() - known.at <= limits.tokenMs) {
+      return known.principal;
+    }
     if (this.#configured !== null && isSameHash(hash, this.#configured)) {
       return this.#remember(hash, { id: CONFIGURED, name: CONFIGURED, role: "operator" });
     }
@@ -186,10 +172,7 @@ export class Auth {
   /** Only valid tokens are cached, so guessing cannot fill the cache. */
   #remember(hash: string, principal: Principal): Principal {
     const { runtime, limits } = this.#parts;
-    this.#known.delete(hash);
-    this.#known.set(hash, { principal, at: runtime.monotonic() });
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > limits.remembered && oldest !== undefined) this.#known.delete(oldest);
+    setLast(this.#known, hash, { principal, at: runtime.monotonic() }, limits.remembered);
     return principal;
   }
 
@@ -265,9 +248,9 @@ export interface TokenRecord {
   readonly hash: string;
   readonly createdAt: number;
   readonly expiresAt: number | null;
-  /** Time until it expires, by the database's clock; 0 or less: expired; null: it never expires. */
+  /** Time until it expires, by the clock of the database; 0 or less: expired; null: it never expires. */
   readonly expiresInMs: number | null;
   readonly revokedAt: number | null;
-  /** When it was last used, about. */
+  /** Approximately when it was last used. */
   readonly usedAt: number | null;
 }

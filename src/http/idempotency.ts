@@ -22,6 +22,7 @@ const ANSWER_BYTES_MAX = 1_048_576;
 /** A retry waits briefly while the first request is in progress. */
 const LOOKS_MAX = 8;
 const LOOK_EVERY_MS = 250;
+
 interface OnceRequest {
   readonly principal: string;
   readonly key: string;
@@ -147,20 +148,10 @@ function underWay(): Problem {
 /** An abandoned request is dated back by this much. */
 export const ABANDONED_MS = 3_600_000;
 
-export interface RequestsStore {
-  /** Records a request, unless one with the same key exists. Returns the stored one. */
-  begin(request: NewRequest): Promise<RequestRecord>;
-  /** Saves the response. The first saved response stays. */
-  answer(request: RequestName, answer: SavedResponse): Promise<void>;
-  /** Takes over a request that began at `begunAt`. False: another process was faster. */
-  takeOver(request: RequestName, begunAt: number): Promise<boolean>;
-  /** The request had no effect, so a retry need not wait for it. */
-  abandon(request: RequestName): Promise<void>;
-  /** Deletes requests older than `forMs`. Returns how many; call again if it is `limit`. */
-  prune(chore: { readonly forMs: number; readonly limit: number }): Promise<number>;
-}
+/** The public methods of the class, for other implementations. */
+export type RequestsStore = Pick<SqlRequests, keyof SqlRequests>;
 
-export class SqlRequests implements RequestsStore {
+export class SqlRequests {
   readonly #db: Database;
   readonly #engine: Engine;
 
@@ -169,103 +160,87 @@ export class SqlRequests implements RequestsStore {
     this.#engine = db.engine;
   }
 
-  begin(request: NewRequest): Promise<RequestRecord> {
-    return this.#again(() => beginRequest(this.#engine, request));
+  /** Records a request, unless one with the same key exists. Returns the stored one. */
+  begin({ principal, key, fingerprint, seed }: NewRequest): Promise<RequestRecord> {
+    const engine = this.#engine;
+    return this.#again(async () => {
+      const [row] = await engine.put<RequestRecord>({
+        table: sql`holdfast.request`,
+        columns: ["principal", "request_key", "fingerprint", "seed", "begun_at"],
+        values: sql`${principal}, ${key}, ${fingerprint}, ${seed}, ${engine.now()}`,
+        key: ["principal", "request_key"],
+        set: sql`seed = was.seed`, // an existing row stays unchanged and is returned
+        where: sql`was.principal = ${principal} and was.request_key = ${key}`,
+        returning: sql`fingerprint, seed, begun_at as "begunAt", ${engine.now()} - begun_at as "ageMs", status, body`,
+        durable: false,
+      });
+      return row as RequestRecord;
+    });
   }
 
-  answer(request: RequestName, answer: SavedResponse): Promise<void> {
-    return this.#again(() => answerRequest(this.#engine, request, answer));
+  /** Saves the response. The first saved response stays. */
+  async answer({ principal, key }: RequestName, { status, body }: SavedResponse): Promise<void> {
+    const engine = this.#engine;
+    await this.#again(() =>
+      engine.change({
+        table: sql`holdfast.request`,
+        // The body first: MySQL assigns from left to right and sees the new values.
+        set: sql`
+      body = case when status is null then ${engine.typed(body)} else body end,
+      status = coalesce(status, ${engine.typed(status)})`,
+        where: sql`principal = ${principal} and request_key = ${key}`,
+        returning: sql`status`,
+        durable: false,
+      }),
+    );
   }
 
-  /** Not repeated if its answer is lost: a process that does not know whether it won waits like the others. */
-  takeOver(request: RequestName, begunAt: number): Promise<boolean> {
-    return takeOverRequest(this.#engine, request, begunAt);
+  /**
+   * Takes over a request that began at `begunAt`. False: another process was faster. Not repeated if its answer is lost: a
+   * process that does not know whether it won waits like the others.
+   */
+  async takeOver({ principal, key }: RequestName, begunAt: number): Promise<boolean> {
+    const now = this.#engine.now();
+    const taken = await this.#engine.run(sql`
+    update holdfast.request set begun_at = ${now}
+     where principal = ${principal} and request_key = ${key} and status is null
+       and begun_at = ${begunAt} and begun_at < ${now}`);
+    return taken > 0;
   }
 
-  abandon(request: RequestName): Promise<void> {
-    return this.#again(() => abandonRequest(this.#engine, request));
+  /** The request had no effect, so a retry need not wait for it. */
+  async abandon({ principal, key }: RequestName): Promise<void> {
+    // Only once: a row dated back at every failure would be pruned, and its ids lost.
+    await this.#again(() =>
+      this.#engine.run(sql`
+    update holdfast.request set begun_at = begun_at - ${ABANDONED_MS}
+     where principal = ${principal} and request_key = ${key} and status is null
+       and begun_at > ${this.#engine.now()} - ${ABANDONED_MS}`),
+    );
   }
 
-  prune(chore: { forMs: number; limit: number }): Promise<number> {
-    return pruneRequests(this.#engine, chore);
+  /** Deletes requests older than `forMs`. Returns how many; call again if it is `limit`. */
+  async prune({ forMs, limit }: { forMs: number; limit: number }): Promise<number> {
+    const engine = this.#engine;
+    // The index on their age finds them without locks.
+    const old = await engine.all<RequestName>(sql`
+    select principal, request_key as "key"
+      from holdfast.request
+     where begun_at < ${engine.now()} - ${forMs}
+     order by begun_at
+     limit ${limit}`);
+    for (const { principal, key } of old) {
+      await engine.run(
+        sql`delete from holdfast.request where principal = ${principal} and request_key = ${key}`,
+      );
+    }
+    return old.length;
   }
 
   /** These writes are idempotent. */
   #again<T>(write: () => Promise<T>): Promise<T> {
     return this.#db.write(write, write);
   }
-}
-
-async function beginRequest(engine: Engine, request: NewRequest): Promise<RequestRecord> {
-  const { principal, key, fingerprint, seed } = request;
-  const [row] = await engine.put<RequestRecord>({
-    table: sql`holdfast.request`,
-    columns: ["principal", "request_key", "fingerprint", "seed", "begun_at"],
-    values: sql`${principal}, ${key}, ${fingerprint}, ${seed}, ${engine.now()}`,
-    key: ["principal", "request_key"],
-    set: sql`seed = was.seed`, // an existing row stays unchanged and is returned
-    where: sql`was.principal = ${principal} and was.request_key = ${key}`,
-    returning: sql`fingerprint, seed, begun_at as "begunAt", ${engine.now()} - begun_at as "ageMs", status, body`,
-    durable: false,
-  });
-  return row as RequestRecord;
-}
-
-async function answerRequest(
-  engine: Engine,
-  { principal, key }: RequestName,
-  { status, body }: SavedResponse,
-): Promise<void> {
-  await engine.change({
-    table: sql`holdfast.request`,
-    // The body first: MySQL assigns from left to right and sees the new values.
-    set: sql`
-      body = case when status is null then ${engine.typed(body)} else body end,
-      status = coalesce(status, ${engine.typed(status)})`,
-    where: sql`principal = ${principal} and request_key = ${key}`,
-    returning: sql`status`,
-    durable: false,
-  });
-}
-
-/** It begins again, for one of the processes that saw it as it was. */
-async function takeOverRequest(
-  engine: Engine,
-  { principal, key }: RequestName,
-  begunAt: number,
-): Promise<boolean> {
-  const taken = await engine.run(sql`
-    update holdfast.request set begun_at = ${engine.now()}
-     where principal = ${principal} and request_key = ${key} and status is null
-       and begun_at = ${begunAt} and begun_at < ${engine.now()}`);
-  return taken > 0;
-}
-
-async function abandonRequest(engine: Engine, { principal, key }: RequestName): Promise<void> {
-  // Only once: a row dated back at every failure would be pruned, and its ids lost.
-  await engine.run(sql`
-    update holdfast.request set begun_at = begun_at - ${ABANDONED_MS}
-     where principal = ${principal} and request_key = ${key} and status is null
-       and begun_at > ${engine.now()} - ${ABANDONED_MS}`);
-}
-
-/** The index on their age finds them without locks. */
-async function pruneRequests(
-  engine: Engine,
-  { forMs, limit }: { forMs: number; limit: number },
-): Promise<number> {
-  const old = await engine.all<{ principal: string; key: string }>(sql`
-    select principal, request_key as "key"
-      from holdfast.request
-     where begun_at < ${engine.now()} - ${forMs}
-     order by begun_at
-     limit ${limit}`);
-  for (const { principal, key } of old) {
-    await engine.run(
-      sql`delete from holdfast.request where principal = ${principal} and request_key = ${key}`,
-    );
-  }
-  return old.length;
 }
 
 interface RequestName {
@@ -291,7 +266,7 @@ interface RequestRecord {
   readonly fingerprint: string;
   readonly seed: string;
   readonly begunAt: number;
-  /** How long ago it began, by the database's clock. */
+  /** How long ago it began, by the clock of the database. */
   readonly ageMs: number;
   /** Null: no response yet. */
   readonly status: number | null;

@@ -66,46 +66,38 @@ export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 const MS_PER_S = 1_000;
 
 interface RateLimit {
-  left: number;
-  at: number;
+  readonly burst: number;
+  readonly perSecond: number;
+  /** How many callers are kept in memory. */
+  readonly remembered: number;
 }
 
 export class Buckets {
-  readonly #buckets = new Map<string, RateLimit>();
+  readonly #buckets = new Map<string, { readonly left: number; readonly at: number }>();
   readonly #runtime: Runtime;
-  readonly #burst: number;
-  readonly #perSecond: number;
-  readonly #remembered: number;
+  readonly #limit: RateLimit;
 
-  constructor(
-    runtime: Runtime,
-    { burst, perSecond, remembered }: { burst: number; perSecond: number; remembered: number },
-  ) {
+  constructor(runtime: Runtime, limit: RateLimit) {
     this.#runtime = runtime;
-    this.#burst = burst;
-    this.#perSecond = perSecond;
-    this.#remembered = remembered;
+    this.#limit = limit;
   }
 
   /** Takes a token. Returns 0, or in how many seconds the next token is available. */
   take(who: string): number {
-    const bucket = this.#refilled(who);
-    if (bucket.left < 1) return Math.ceil((1 - bucket.left) / this.#perSecond);
-    bucket.left -= 1;
-    return 0;
-  }
-
-  #refilled(who: string): RateLimit {
+    const { burst, perSecond, remembered } = this.#limit;
     const now = this.#runtime.monotonic();
-    const bucket = this.#buckets.get(who) ?? { left: this.#burst, at: now };
-    const gained = ((now - bucket.at) / MS_PER_S) * this.#perSecond;
-    bucket.left = Math.min(this.#burst, bucket.left + gained);
-    bucket.at = now;
-    // The map is in order of use; the least recently used entry is dropped.
-    this.#buckets.delete(who);
-    this.#buckets.set(who, bucket);
-    const [oldest] = this.#buckets.keys();
-    if (this.#buckets.size > this.#remembered && oldest !== undefined) this.#buckets.delete(oldest);
-    return bucket;
+    const { left, at } = this.#buckets.get(who) ?? { left: burst, at: now };
+    const refilled = Math.min(burst, left + ((now - at) / MS_PER_S) * perSecond);
+    const isFree = refilled >= 1;
+    setLast(this.#buckets, who, { left: isFree ? refilled - 1 : refilled, at: now }, remembered);
+    return isFree ? 0 : Math.ceil((1 - refilled) / perSecond);
   }
+}
+
+/** Sets an entry of a map that is in order of use, and drops the least recently used entry beyond the limit. */
+export function setLast<T>(map: Map<string, T>, key: string, value: T, limit: number): void {
+  map.delete(key);
+  map.set(key, value);
+  const [oldest] = map.keys();
+  if (map.size > limit && oldest !== undefined) map.delete(oldest);
 }

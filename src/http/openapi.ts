@@ -151,10 +151,10 @@ function problemsOf(route: Route, schemas: Schemas, writes: boolean): Json {
   ]);
   const schema = schemas.of(problemSchema, "output");
   const content = { "application/problem+json": { schema } };
-  const told = [...statuses]
+  const described = [...statuses]
     .toSorted((a, b) => a - b)
     .map((status) => [status, merged(answers[status], content, status, schemas)]);
-  return Object.fromEntries(told) as Json;
+  return Object.fromEntries(described) as Json;
 }
 
 /** A failing probe also sends 503, with its own body. */
@@ -177,13 +177,8 @@ class Schemas {
   readonly #named = new Map<string, Json>();
 
   of(schema: z.ZodType, io: "input" | "output"): Json {
-    const {
-      $schema: _schema,
-      $defs = {},
-      ...rest
-    } = z.toJSONSchema(schema, { io }) as Json & {
-      $defs?: Record<string, Json>;
-    };
+    const json = z.toJSONSchema(schema, { io }) as Json & { $defs?: Record<string, Json> };
+    const { $schema: _schema, $defs = {}, ...rest } = json;
     for (const [name, definition] of Object.entries($defs)) this.#name(name, definition);
     const name = schema.meta()?.id;
     if (name === undefined || "$ref" in rest) return referring(rest) as Json;

@@ -6,7 +6,7 @@
  */
 import { HoldfastError } from "../core/errors.ts";
 
-export interface ProblemFacts {
+interface ProblemFacts {
   readonly status: number;
   /** In capitals, like the codes of errors. */
   readonly code: string;
@@ -14,16 +14,6 @@ export interface ProblemFacts {
   /** The part of the request that is wrong. */
   readonly field?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
-}
-
-/** The response body; the server adds the request id. */
-export interface ProblemBody {
-  readonly type: string;
-  readonly title: string;
-  readonly status: number;
-  readonly detail: string;
-  readonly code: string;
-  readonly field?: string;
 }
 
 export class Problem extends Error {
@@ -50,7 +40,8 @@ export class Problem extends Error {
     return this.isOurs || PASSING.has(this.code);
   }
 
-  toBody(): ProblemBody {
+  /** The response body; the server adds the request id. */
+  toBody() {
     const { status, code, message: detail, field } = this;
     const slug = code.toLowerCase().replaceAll("_", "-");
     const title = TITLES[status] ?? "Request refused";
@@ -140,7 +131,8 @@ export function problemOf(thrown: unknown): Problem {
   const detail =
     code === "INTEGRITY_VIOLATION" ? "The change violates a database constraint." : thrown.message;
   const headers = PASSING.has(code) ? retryAfter(RETRY_AFTER_S) : {};
-  return new Problem({ status, code, detail: printable(detail), field, headers }, thrown);
+  // The message may quote input that is not well-formed Unicode.
+  return new Problem({ status, code, detail: detail.toWellFormed(), field, headers }, thrown);
 }
 
 function unforeseen(thrown: unknown): Problem {
@@ -149,11 +141,6 @@ function unforeseen(thrown: unknown): Problem {
 
 export function retryAfter(seconds: string): Record<string, string> {
   return { "Retry-After": seconds };
-}
-
-/** The message may quote input that is not well-formed Unicode. */
-function printable(text: string): string {
-  return text.toWellFormed();
 }
 
 export function notFound(what: string): Problem {

@@ -67,7 +67,7 @@ export interface Described {
   readonly type?: string;
 }
 
-export interface RouteSpec<Params extends Shape, Query extends Shape, Body> {
+interface RouteSpec<Params extends Shape, Query extends Shape, Body> {
   readonly method: "GET" | "POST";
   /** In OpenAPI notation: `/api/v1/jobs/{id}`. */
   readonly path: string;

@@ -139,7 +139,7 @@ function textOf({ id, event, data }: ServerEvent): string {
   return `${id === undefined ? "" : `id: ${id}\n`}${lines.join("\n")}\n\n`;
 }
 
-export interface StreamTerms {
+interface StreamTerms {
   readonly onError: (error: unknown) => void;
   /** Does not throw. */
   readonly isAdmitted: () => Promise<boolean>;

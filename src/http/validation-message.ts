@@ -13,7 +13,7 @@ const PATH_SHOWN_MAX = 100;
 const TEXT_SHOWN_MAX = 40;
 const NAMES_SHOWN_MAX = 20;
 
-export interface Refused {
+interface Refused {
   readonly field: string;
   readonly detail: string;
 }
@@ -21,7 +21,7 @@ export interface Refused {
 export function refused(schema: z.ZodType, issue: Issue): Refused {
   const root = describedBy(schema);
   const at = (path: readonly PropertyKey[]): Node[] => nodesAt(root, path);
-  if (issue.code === "unrecognized_keys") return stranger(issue, at(issue.path));
+  if (issue.code === "unrecognized_keys") return unknownField(issue, at(issue.path));
   const field = shown(issue.path);
   const what = field === "" ? "The body" : field;
   const given = givenTo(issue);
@@ -37,11 +37,10 @@ export function refused(schema: z.ZodType, issue: Issue): Refused {
 const descriptions = new WeakMap<z.ZodType, Node>();
 
 function describedBy(schema: z.ZodType): Node {
-  const known = descriptions.get(schema);
-  if (known !== undefined) return known;
-  const made = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
-  descriptions.set(schema, made);
-  return made;
+  const description =
+    descriptions.get(schema) ?? z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  descriptions.set(schema, description);
+  return description;
 }
 
 /** For a discriminated union the input is the whole object; only the discriminator is reported. */
@@ -54,7 +53,7 @@ function shown(path: readonly PropertyKey[]): string {
   return path.map(String).join(".").slice(0, PATH_SHOWN_MAX).toWellFormed();
 }
 
-function stranger(issue: z.core.$ZodIssueUnrecognizedKeys, nodes: readonly Node[]): Refused {
+function unknownField(issue: z.core.$ZodIssueUnrecognizedKeys, nodes: readonly Node[]): Refused {
   const field = shown([...issue.path, issue.keys[0] ?? ""]);
   const known = nodes.flatMap(({ properties = {} }) => Object.keys(properties));
   const names = [...new Set(known)].slice(0, NAMES_SHOWN_MAX).join(", ");

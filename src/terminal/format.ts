@@ -57,7 +57,6 @@ export function statusPaint(colors: Colors, status: Status): (text: string) => s
 
 /** Another host may have installed Holdfast elsewhere. */
 const INSTALLED = /[\\/]node_modules[\\/]holdfast[\\/]/;
-
 const FRAME = /^\s+at /;
 /** Enough to see where it happened. */
 const FRAMES_MAX = 6;

@@ -1,6 +1,4 @@
-/**
- * Log lines before the log is open and after it is closed: in production every line of a service is a JSON object.
- */
+/** Log lines before the log is open and after it is closed: in production every line of a service is a JSON object. */
 import { writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { redactedFacts, redactedText } from "../config/redact.ts";
@@ -28,12 +26,11 @@ export function entryLine(
   { clean = false }: EntryOptions = {},
 ): string {
   const time = new Date(systemRuntime.now()).toISOString();
-  const child = childNumber();
-  const which = child === undefined ? {} : { process: child };
+  const which = childNumber === undefined ? {} : { process: childNumber };
   const entry = { level, time, pid: process.pid, hostname: hostname(), ...which };
-  const told = clean ? facts : redactedFacts(facts);
+  const fields = clean ? facts : redactedFacts(facts);
   const msg = clean ? message : redactedText(message);
-  return escaped(JSON.stringify({ ...entry, ...told, msg }));
+  return escaped(JSON.stringify({ ...entry, ...fields, msg }));
 }
 
 export function writeEntry(
@@ -56,19 +53,12 @@ export const CHILD_VARIABLE = "HOLDFAST_CHILD";
 
 const SERVICES = new Set(["start", "work", "serve"]);
 
-/** Read once and removed from the environment: processes that a task starts are not our children. */
-const child = takeChildNumber(process.env);
-
-function takeChildNumber(env: NodeJS.ProcessEnv): number | undefined {
-  const given = env[CHILD_VARIABLE];
-  Reflect.deleteProperty(env, CHILD_VARIABLE);
-  return given === undefined ? undefined : Number(given);
-}
+const given = process.env[CHILD_VARIABLE];
+// Processes that a task starts must not take themselves for children of the supervisor.
+Reflect.deleteProperty(process.env, CHILD_VARIABLE);
 
 /** The number of this process among its siblings; undefined: it has no supervisor. */
-export function childNumber(): number | undefined {
-  return child;
-}
+export const childNumber = given === undefined ? undefined : Number(given);
 
 /** stderr is a terminal, and neither --json nor production asks for JSON. */
 export function isForPerson({ errorLive, json, env }: Terminal): boolean {
@@ -82,7 +72,7 @@ export function endsInLog(terminal: Terminal, command: string | null): boolean {
 
 /** All output must be log lines: in production, and in a child process, whose parent would otherwise log them without knowing their level. */
 export function logsOnly({ env }: Terminal, command: string | null): boolean {
-  return isService(command) && (child !== undefined || env["NODE_ENV"] === "production");
+  return isService(command) && (childNumber !== undefined || env["NODE_ENV"] === "production");
 }
 
 function isService(command: string | null): boolean {

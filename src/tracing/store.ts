@@ -4,18 +4,17 @@ import type { Engine, Row } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import type { TraceContext } from "./trace.ts";
 
-export interface TracesStore {
-  /** The traces of these jobs, as far as they have one, in no order. */
-  list(ids: readonly string[]): Promise<JobTrace[]>;
-}
+/** The public methods of the class, for other implementations. */
+export type TracesStore = Pick<SqlTraces, keyof SqlTraces>;
 
-export class SqlTraces implements TracesStore {
+export class SqlTraces {
   readonly #engine: Engine;
 
   constructor({ engine }: Database) {
     this.#engine = engine;
   }
 
+  /** The traces of these jobs, as far as they have one, in no order. */
   async list(ids: readonly string[]): Promise<JobTrace[]> {
     const real = ids.filter((id) => this.#engine.mayBeId(id));
     if (real.length === 0) return [];

@@ -9,11 +9,11 @@ import {
   type ReasonOptions,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { InterruptedError } from "../terminal/failure.ts";
+import { abortOnSignal } from "../terminal/failure.ts";
 import { count, counted, relative } from "../terminal/format.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
 import { type Cell, printable, table } from "../terminal/table.ts";
-import { exitCodeAfter, listenForSignals, type Terminal } from "../terminal/terminal.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 import type { Audit } from "./audit.ts";
 import type { AuditBreak, AuditEntry } from "./entry.ts";
 import type { Pruned, Verification, VerifyProgress, Witness } from "./verify.ts";
@@ -167,11 +167,7 @@ function footerOf(lines: readonly AuditEntry[], { after, limit }: Filter): strin
 }
 
 async function verify({ terminal, open }: Kit, { url, ...options }: VerifyOptions): Promise<void> {
-  const ending = new AbortController();
-  using signals = listenForSignals();
-  void signals.first.then((signal) =>
-    ending.abort(new InterruptedError({ signal, exitCode: exitCodeAfter(signal) })),
-  );
+  using ending = abortOnSignal();
   await using holdfast = await open(url);
   const verified = await holdfast.audit.verify({
     ...options,

@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { type Config, type Key, keys, settingOf } from "../app/settings.ts";
 import { ConfigInvalidError, problemText } from "../config/problem.ts";
+import { isGiven } from "../config/resolve.ts";
 import type { CommandKit } from "../terminal/kit.ts";
 import { table } from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
@@ -21,10 +22,6 @@ async function showConfig(terminal: Terminal, options: { all?: boolean }): Promi
   if (terminal.json) terminal.printJson(documentOf(config));
   else terminal.print(...settingsTable(config, shown, terminal), ...hint(shown, terminal));
   if (config.problems.length > 0) throw new ConfigInvalidError(config.problems);
-}
-
-function isGiven({ origins }: Config, key: Key): boolean {
-  return origins[key].source !== null;
 }
 
 function settingsTable(config: Config, shown: readonly Key[], terminal: Terminal): string[] {

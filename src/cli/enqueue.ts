@@ -10,12 +10,7 @@ import { duration, instant, parseJson, wholeNumber } from "../terminal/arguments
 import { InterruptedError } from "../terminal/failure.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
 import { printable } from "../terminal/table.ts";
-import {
-  exitCodeAfter,
-  listenForSignals,
-  type Signals,
-  type Terminal,
-} from "../terminal/terminal.ts";
+import { listenForSignals, type Signals, type Terminal } from "../terminal/terminal.ts";
 import { findTask, loadTasks } from "./tasks.ts";
 
 interface Options extends DatabaseOptions {
@@ -168,5 +163,5 @@ async function sayResult(
 async function interruption({ first }: Signals, id: string): Promise<never> {
   const signal = await first;
   const left = `Job ${id} continues; follow it with 'holdfast job ${id} --follow'.`;
-  throw new InterruptedError({ signal, exitCode: exitCodeAfter(signal), left });
+  throw new InterruptedError(signal, left);
 }

@@ -54,23 +54,13 @@ const MOODS = 12;
 export async function sprinkle(holdfast: Holdfast): Promise<number> {
   const [any] = await holdfast.jobs.list({ limit: 1 });
   if (any !== undefined) return 0;
-  const jobs = [
-    ...(await holdfast.enqueueMany(
-      greet,
-      NAMES.map((name) => ({ name })),
-    )),
-    ...(await holdfast.enqueueMany(
-      sum,
-      NAMES.map((_, index) => [index, 19, 23]),
-    )),
-    ...(await holdfast.enqueueMany(
-      report,
-      Array.from({ length: REPORTS }, () => ({ pages: 60 })),
-    )),
-    ...(await holdfast.enqueueMany(
-      moody,
-      Array.from({ length: MOODS }, () => ({ mood: "good" })),
-    )),
-  ];
-  return jobs.length;
+  const names = NAMES.map((name) => ({ name }));
+  const sums = NAMES.map((_, index) => [index, 19, 23]);
+  const reports = Array.from({ length: REPORTS }, () => ({ pages: 60 }));
+  const moods = Array.from({ length: MOODS }, () => ({ mood: "good" }));
+  await holdfast.enqueueMany(greet, names);
+  await holdfast.enqueueMany(sum, sums);
+  await holdfast.enqueueMany(report, reports);
+  await holdfast.enqueueMany(moody, moods);
+  return names.length + sums.length + reports.length + moods.length;
 }

@@ -11,17 +11,11 @@ import type { AttemptView, JobView, StepView } from "../jobs/jobs.ts";
 import { isGone } from "../registry/process-identity.ts";
 import { takes } from "../registry/runnable.ts";
 import { isRunnable } from "../registry/workers.ts";
-import { InterruptedError } from "../terminal/failure.ts";
+import { abortOnSignal } from "../terminal/failure.ts";
 import { applicationStack, count, moment, relative, statusPaint } from "../terminal/format.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
-import { type Cell, cut, printable, table } from "../terminal/table.ts";
-import {
-  type Colors,
-  type EndSignal,
-  exitCodeAfter,
-  listenForSignals,
-  type Terminal,
-} from "../terminal/terminal.ts";
+import { type Cell, cut, printable, table, type TableOptions } from "../terminal/table.ts";
+import type { Colors, Terminal } from "../terminal/terminal.ts";
 
 export function jobCommand(kit: CommandKit<Holdfast>): Command {
   return new Command("job")
@@ -77,7 +71,7 @@ export async function jobLines(
 async function everythingAbout(
   holdfast: Holdfast,
   id: string,
-): Promise<{ readonly view: Omit<Told, "shortId">; readonly past: Past }> {
+): Promise<{ readonly view: Omit<Details, "shortId">; readonly past: Past }> {
   const view = await holdfast.jobs.get(id);
   if (view === null) throw new JobNotFoundError({ id });
   const attempts = await holdfast.jobs.attempts(id);
@@ -90,7 +84,7 @@ async function everythingAbout(
   return { view: { ...view, runnable, workerGone }, past: { attempts, steps, progress, log } };
 }
 
-interface Told extends JobView {
+interface Details extends JobView {
   /** Whether a live worker can run it; null: it is not pending. */
   readonly runnable: boolean | null;
   /** Whether its worker ran on this host and its process has ended. */
@@ -125,7 +119,7 @@ async function hasWorker({ workers }: Holdfast, view: JobView): Promise<boolean 
   return isRunnable(view, live) || takes(view, await workers.unregistered());
 }
 
-function story(terminal: Terminal, view: Told, past: Past): string[] {
+function story(terminal: Terminal, view: Details, past: Past): string[] {
   const now = systemRuntime.now();
   return [
     `${terminal.colors.bold(printable(view.task))} ${view.id}`,
@@ -149,11 +143,8 @@ function whatToType({ colors }: Terminal, id: string, steps: readonly StepView[]
     "",
     colors.yellow("Find out whether the effect happened, then run:"),
     ...inDoubt.flatMap(({ name, occurrence }) => {
-      const which =
-        occurrence === 1
-          ? printable(shellWord(name))
-          : `${printable(shellWord(name))} --occurrence ${occurrence}`;
-      const command = `  holdfast effects resolve ${id} ${which}`;
+      const which = occurrence === 1 ? "" : ` --occurrence ${occurrence}`;
+      const command = `  holdfast effects resolve ${id} ${printable(shellWord(name))}${which}`;
       return [`${command} --done`, `${command} --not-done`];
     }),
   ];
@@ -161,19 +152,20 @@ function whatToType({ colors }: Terminal, id: string, steps: readonly StepView[]
 
 function facts(
   { colors }: Terminal,
-  view: Told,
+  view: Details,
   { progress, now }: { progress: ProgressReport | null; now: number },
 ): string[] {
   const { status, attempts, maxAttempts, crashes } = view;
   const at = (instant: number | null): string | null =>
     instant === null ? null : moment(instant, now);
+  const paint = statusPaint(colors, status);
   const lines: Record<string, string | null> = {
-    status: statusPaint(
-      colors,
-      status,
-    )(view.inDoubt === null ? status : `${status} (effect in doubt)`),
+    status: paint(view.inDoubt === null ? status : `${status} (effect in doubt)`),
     waits: view.runnable === false ? "for a worker: no live worker runs this task and queue" : null,
-    progress: progress === null ? null : `${said(progress)}, ${relative(progress.at, now)}`,
+    progress:
+      progress === null
+        ? null
+        : `${printable(progressText(progress))}, ${relative(progress.at, now)}`,
     queue: view.queue,
     attempts: `${attempts} of ${maxAttempts}${crashes === 0 ? "" : `, ${crashes} crashed`}`,
     priority: view.priority === 0 ? null : String(view.priority),
@@ -192,10 +184,6 @@ function facts(
   return Object.entries(lines).flatMap(([name, text]) =>
     text === null ? [] : [`  ${colors.dim(name.padEnd(10))}  ${text}`],
   );
-}
-
-function said(progress: ProgressReport): string {
-  return printable(progressText(progress));
 }
 
 function logLines(terminal: Terminal, log: readonly LogReport[]): string[] {
@@ -231,7 +219,7 @@ function stepTable(
   now: number,
 ): string[] {
   if (steps.length === 0) return [];
-  const lines = table({
+  return inset({ colors, columns }, "steps", {
     columns: [
       { title: "STEP", flexible: true },
       { title: "KIND" },
@@ -246,19 +234,23 @@ function stepTable(
       relative(step.endedAt ?? step.begunAt, now),
       step.status === "done" ? (JSON.stringify(step.result) ?? "") : "",
     ]),
-    width: columns === null ? null : columns - 2,
-    paintTitle: colors.dim,
   });
-  return ["", colors.bold("steps"), ...lines.map((line) => `  ${line}`)];
 }
 
-function history(
-  { colors, columns }: Terminal,
-  attempts: readonly AttemptView[],
-  now: number,
+/** A table under a title, indented. */
+function inset(
+  { colors, columns: width }: Pick<Terminal, "colors" | "columns">,
+  title: string,
+  content: Pick<TableOptions, "columns" | "rows">,
 ): string[] {
+  const style = { width: width === null ? null : width - 2, paintTitle: colors.dim };
+  const lines = table({ ...content, ...style }).map((line) => `  ${line}`);
+  return ["", colors.bold(title), ...lines];
+}
+
+function history(terminal: Terminal, attempts: readonly AttemptView[], now: number): string[] {
   if (attempts.length === 0) return [];
-  const lines = table({
+  return inset(terminal, "attempts", {
     columns: [
       { title: "ATTEMPT", align: "right" },
       { title: "OUTCOME" },
@@ -275,10 +267,7 @@ function history(
       attempt.worker,
       attempt.error === null ? "" : `${attempt.error.name}: ${attempt.error.message}`,
     ]),
-    width: columns === null ? null : columns - 2,
-    paintTitle: colors.dim,
   });
-  return ["", colors.bold("attempts"), ...lines.map((line) => `  ${line}`)];
 }
 
 /** Fits a screen; --json prints all of them. */
@@ -297,19 +286,13 @@ function traces({ colors }: Terminal, attempts: readonly AttemptView[]): string[
 
 /** Ends when the job ends. A failed job is an error, as it is for a caller that waits for its result. */
 async function follow(terminal: Terminal, { jobs }: Holdfast, id: string): Promise<void> {
-  using signals = listenForSignals();
-  const ending = new AbortController();
-  let signal: EndSignal | null = null;
-  void signals.first.then((first) => {
-    signal = first;
-    ending.abort();
-  });
-  const enough = AbortSignal.any([ending.signal, terminal.gone]);
-  for await (const entry of jobs.watch(id, { signal: enough })) {
+  using ending = abortOnSignal();
+  const signal = AbortSignal.any([ending.signal, terminal.gone]);
+  for await (const entry of jobs.watch(id, { signal })) {
     if (terminal.json) terminal.printJsonLine(entry);
     else terminal.print(entryLine(terminal, entry));
   }
-  if (signal !== null) throw new InterruptedError({ signal, exitCode: exitCodeAfter(signal) });
+  ending.signal.throwIfAborted();
   if (terminal.gone.aborted) return;
   const result = await jobs.result(id);
   if (terminal.json || result === null || result === undefined) return;
@@ -322,7 +305,7 @@ function entryLine(
   entry: WatchEntry,
 ): string {
   const clock = new Date(entry.at).toTimeString().slice(0, CLOCK_WIDTH);
-  const { what, words, paint } = told(colors, entry);
+  const { what, words, paint } = partsOf(colors, entry);
   const label = printable(what).padEnd(LABEL_WIDTH);
   const taken = CLOCK_WIDTH + label.length + 4;
   const text = printable(words);
@@ -333,13 +316,7 @@ function entryLine(
 const CLOCK_WIDTH = "12:03:04".length;
 const LABEL_WIDTH = "processing".length;
 
-interface Followed {
-  readonly what: string;
-  readonly words: string;
-  readonly paint: (text: string) => string;
-}
-
-function told(colors: Colors, entry: WatchEntry): Followed {
+function partsOf(colors: Colors, entry: WatchEntry) {
   switch (entry.kind) {
     case "status": {
       const words = entry.attempts > 1 ? `attempt ${entry.attempts}` : "";

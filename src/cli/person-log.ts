@@ -46,7 +46,7 @@ export class PersonLog {
   write(json: string): void {
     const entry = JSON.parse(json) as Entry;
     if (entry.event === "job:done" && this.#isOneTooMany(entry)) return;
-    this.#tellLeft();
+    this.#writeLeft();
     this.#write(lineOf(entry, this.#screen));
   }
 
@@ -57,11 +57,11 @@ export class PersonLog {
     this.#done += 1;
     if (this.#done <= DONE_A_SECOND_MAX) return false;
     this.#left += 1;
-    this.#timer ??= systemRuntime.timer(SECOND_MS, () => this.#tellLeft(), "background");
+    this.#timer ??= systemRuntime.timer(SECOND_MS, () => this.#writeLeft(), "background");
     return true;
   }
 
-  #tellLeft(): void {
+  #writeLeft(): void {
     this.#timer?.cancel();
     this.#timer = null;
     if (this.#left === 0) return;
@@ -71,39 +71,20 @@ export class PersonLog {
   }
 }
 
-const TONES = {
-  debug: "dim",
-  info: "green",
-  warn: "yellow",
-  error: "red",
-  fatal: "red",
-} as const;
+const TONES = { debug: "dim", info: "green", warn: "yellow", error: "red", fatal: "red" } as const;
 
 /** Fields that are shown elsewhere in the line. */
-const TOLD = ["level", "time", "msg", "err", "process", "uncaught", "source", "job"];
-
+const SHOWN = "level time msg err process uncaught source job durationMs retryAt".split(" ");
 /** Fields for machines, and fields that the sentence already contains. */
-const NOT_NEEDED = [
-  "pid",
-  "hostname",
-  "event",
-  "queue",
-  "signal",
-  "limitMs",
-  "exitCode",
-  "command",
-];
-const HIDDEN = new Set([...TOLD, ...NOT_NEEDED, "durationMs", "retryAt"]);
+const NOT_NEEDED = "pid hostname event queue signal limitMs exitCode command".split(" ");
+const HIDDEN = new Set([...SHOWN, ...NOT_NEEDED]);
 const HIDDEN_OF_JOBS = new Set(["worker", "task", "status", "epoch", "attempt"]);
-
-/** Its sentence contains every number. */
-const COUNTS = "queues:counted";
 
 /** Long enough to tell apart the ids of one process, short enough to type: `holdfast job 01a1e5ed-5337-7002`. */
 const ID_LENGTH = 18;
 
 /** `12:03:04 info  mail.send done 12ms  job=01a1e5ed-5337-7002`, and other fields as far as they fit. */
-export function lineOf(entry: Entry, { errorColors: colors, errorColumns }: Screen): string {
+function lineOf(entry: Entry, { errorColors: colors, errorColumns }: Screen): string {
   const { level, time, process: number, job, uncaught, source, err } = entry;
   const clock = new Date(time).toTimeString().slice(0, 8);
   const tone = colors[TONES[level as keyof typeof TONES] ?? "reset"];
@@ -114,8 +95,8 @@ export function lineOf(entry: Entry, { errorColors: colors, errorColumns }: Scre
   });
   const taken = widthOf(`${clock} ${level.padEnd(5)} ${words}  `) % errorColumns;
   const rest = cut(printable(factsOf(entry).join(" ")), errorColumns - taken);
-  const told = `${colors.dim(clock)} ${tone(level.padEnd(5))} ${words}`;
-  const line = rest === "" ? told : `${told}  ${colors.dim(rest)}`;
+  const start = `${colors.dim(clock)} ${tone(level.padEnd(5))} ${words}`;
+  const line = rest === "" ? start : `${start}  ${colors.dim(rest)}`;
   if (uncaught !== true || err?.stack === undefined) return line;
   return `${line}\n${colors.dim(printable(err.stack, { lines: true }))}`;
 }
@@ -136,15 +117,11 @@ function causeOf({ err }: Entry): string {
 
 function factsOf(entry: Entry): string[] {
   const { event, job, attempt = 1 } = entry;
-  if (event === COUNTS) return [];
+  if (event === "queues:counted") return []; // its sentence contains every number
   const again = job !== undefined && attempt > 1 ? [`attempt=${attempt}`] : [];
   const shown = Object.entries(entry as object as Record<string, unknown>)
     .filter(([name, value]) => !HIDDEN.has(name) && value !== 0 && value !== null)
     .filter(([name]) => job === undefined || !HIDDEN_OF_JOBS.has(name))
-    .map(([name, value]) => `${name}=${factText(value)}`);
+    .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`);
   return [...again, ...shown];
-}
-
-function factText(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
 }

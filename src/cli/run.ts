@@ -1,5 +1,5 @@
 /** Runs `start`, `work` and `serve` until a signal: in this process, or in several processes that this one supervises. */
-import { type FSWatcher, watch } from "node:fs";
+import { watch } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { type Config, type Key, keys, settingOf, type Settings } from "../app/settings.ts";
 import { formatMs } from "../core/duration.ts";
@@ -20,7 +20,6 @@ import { flagsAgain } from "./settings.ts";
 import { Supervisor } from "./supervisor.ts";
 import { loadTasks } from "./tasks.ts";
 
-/** What such a command runs. */
 interface Plan {
   readonly config: Config;
   readonly settings: Settings;
@@ -63,10 +62,10 @@ export async function run(terminal: Terminal, plan: Plan): Promise<void> {
 
 async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const { settings } = plan;
-  const child = childNumber;
-  const logger = openLog(terminal, { level: settings.logLevel, process: child });
+  const logger = openLog(terminal, { level: settings.logLevel, process: childNumber });
   processLog.use(logger);
-  const several = child === undefined && (plan.watch || settings.processes > 1);
+  const alone = childNumber === undefined;
+  const several = alone && (plan.watch || settings.processes > 1);
   if (several && plan.tasks !== null) return watchOver(terminal, plan, plan.tasks, logger);
   using signals = listenForSignals((signal) => sayEnding(logger, signal, plan));
   let isUp = false;
@@ -76,13 +75,12 @@ async function runPlan(terminal: Terminal, plan: Plan): Promise<void> {
   const tasks = plan.tasks === null ? null : await loadTasks(plan.tasks);
   const { known: module = null } = plan;
   const known = module === null ? tasks : await loadTasks(module);
-  const alone = child === undefined;
   const service = await startService(plan, { logger, tasks, known, signals, alone });
   if (service === null) return;
   isUp = true;
   await plan.announce?.({ service, logger, tasks });
-  const told = await Promise.race([signals.first, orphaned(child), workerLeft(service, logger)]);
-  if (told !== null) sayStopping(logger, told, settings);
+  const signal = await Promise.race([signals.first, orphaned(), workerLeft(service, logger)]);
+  if (signal !== null) sayStopping(logger, signal, settings);
   await service.stop();
 }
 
@@ -97,17 +95,14 @@ interface Circumstances {
   readonly pids?: () => readonly number[];
 }
 
-function startService(plan: Plan, { logger, tasks, known, signals, alone, pids }: Circumstances) {
+function startService(plan: Plan, { signals, alone, ...others }: Circumstances) {
   const ending = new AbortController();
   void signals.first.then(() => ending.abort());
   const { settings, config } = plan;
   return Service.start({
+    ...others,
     settings,
     origins: config.origins,
-    logger,
-    tasks,
-    known,
-    pids,
     signal: ending.signal,
     server: alone && plan.server,
     monitor: alone && settings.monitor > 0,
@@ -115,12 +110,12 @@ function startService(plan: Plan, { logger, tasks, known, signals, alone, pids }
 }
 
 /** Resolves when the supervisor has crashed. */
-function orphaned(child: number | undefined): Promise<EndSignal | null> {
-  if (child === undefined) return new Promise(() => {});
+function orphaned(): Promise<EndSignal> {
+  if (childNumber === undefined) return new Promise(() => {});
   return new Promise((end) => {
     process.once("disconnect", () => end("SIGTERM"));
     process.channel?.unref();
-    if (!process.connected) resolve("SIGTERM"); // it crashed before we listened
+    if (!process.connected) end("SIGTERM"); // it crashed before we listened
   });
 }
 
@@ -133,11 +128,9 @@ async function workerLeft(service: Service, logger: Logger): Promise<null> {
 }
 
 function sayStopping(logger: Logger, signal: string, { shutdown }: Settings): void {
-  const patience = formatMs(shutdown);
-  const facts = { event: "service:stopping", signal, limitMs: shutdown };
   logger.info(
-    facts,
-    `${signal}: waiting up to ${patience} for running jobs; repeat the signal to stop immediately`,
+    { event: "service:stopping", signal, limitMs: shutdown },
+    `${signal}: waiting up to ${formatMs(shutdown)} for running jobs; repeat the signal to stop immediately`,
   );
 }
 
@@ -236,20 +229,20 @@ function watchBeside(file: string, { onChange, onError }: WatchOptions): Disposa
   const path = resolve(file);
   const changed = new Set<string>();
   let timer: Timer | null = null;
-  const tell = (): void => {
+  const report = (): void => {
     timer = null;
     const names = [...changed];
     changed.clear();
     onChange(names);
   };
-  const hear = (_event: string, name: string | null): void => {
+  const note = (_event: string, name: string | null): void => {
     const which = name ?? basename(path);
     if (!SOURCES.test(which) && which !== basename(path)) return;
     if (changed.size < NAMES_MAX) changed.add(which);
     timer?.cancel();
-    timer = systemRuntime.timer(SETTLE_MS, tell);
+    timer = systemRuntime.timer(SETTLE_MS, report);
   };
-  const watcher: FSWatcher = watch(dirname(path), hear);
+  const watcher = watch(dirname(path), note);
   watcher.on("error", onError);
   return {
     [Symbol.dispose]() {

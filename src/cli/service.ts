@@ -1,8 +1,9 @@
 /**
  * One process of a service: a worker, a server, the monitor, or all of them, on one database.
  *
- * The worker starts after the server, so that a port in use is noticed before a job is claimed. It starts before the monitor, which would otherwise
- * raise an alert about missing workers. If one part cannot start, the others are closed. At the end the worker releases its jobs before the database closes.
+ * The worker starts after the server, so that a port in use is noticed before a job is claimed. It starts before the monitor,
+ * which would otherwise raise an alert about missing workers. If one part cannot start, the others are closed. At the end the
+ * worker releases its jobs before the database closes.
  */
 import type { Holdfast } from "../app/holdfast.ts";
 import type { Origins, Settings } from "../app/settings.ts";
@@ -242,15 +243,10 @@ const REASONS: Readonly<Record<string, { code: string; words: Words }>> = {
 
 /** Replaces a known system error with a sentence; returns any other error unchanged. */
 function whyNotListening(error: unknown, settings: Settings, origins: Origins): unknown {
-  const reason = REASONS[systemCode(error) ?? ""];
+  const { code } = error as NodeJS.ErrnoException;
+  const reason = REASONS[code ?? ""];
   if (reason === undefined) return error;
   return new CannotListenError(reason.code, reason.words(settings, origins), error);
-}
-
-function systemCode(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined;
-  const { code } = (error.cause ?? error) as { readonly code?: unknown };
-  return typeof code === "string" ? code : undefined;
 }
 
 /** `PORT 8080 (environment)`; `Port 8080 (the default)`. */

@@ -11,19 +11,15 @@ import type { Terminal } from "../terminal/terminal.ts";
 import { run, type Started, workerKeys } from "./run.ts";
 import { addFlags, readSettings } from "./settings.ts";
 
-interface StartOptions {
+interface WorkOptions {
   readonly watch?: boolean;
 }
 
 const EXAMPLE = fileURLToPath(programFile("cli/example-tasks"));
 
 export function startCommand({ terminal }: CommandKit<unknown>): Command {
-  const command = new Command("start").description(
-    "run jobs, serve the API and monitor the queues",
-  );
-  addFlags(command, ["tasks", ...workerKeys, "processes", "host", "port"]);
-  return command
-    .option("--watch", "restart when the tasks module or another file in its folder changes")
+  return withWorkerFlags(new Command("start"))
+    .description("run jobs, serve the API and monitor the queues")
     .addHelpText(
       "after",
       `
@@ -32,10 +28,18 @@ runs example tasks and jobs. On SIGTERM or Ctrl-C it finishes the running jobs,
 then exits with 0; a second signal stops it immediately.
 All settings: holdfast config --all`,
     )
-    .action((options: StartOptions) => start(terminal, options));
+    .action((options: WorkOptions) => start(terminal, options));
 }
 
-async function start(terminal: Terminal, options: StartOptions): Promise<void> {
+function withWorkerFlags(command: Command): Command {
+  addFlags(command, ["tasks", ...workerKeys, "processes", "host", "port"]);
+  return command.option(
+    "--watch",
+    "restart when the tasks module or another file in its folder changes",
+  );
+}
+
+async function start(terminal: Terminal, options: WorkOptions): Promise<void> {
   const { config, settings } = await readSettings({ ...options }, { tasks: mayNotExample });
   const isExample = settings.tasks === null;
   await run(terminal, {
@@ -71,12 +75,10 @@ async function sprinkleExamples({ service, logger }: Started): Promise<void> {
 }
 
 /** Prints the addresses, and a command to try next. */
-function announce(terminal: Terminal, settings: Settings, started: Started): void {
-  const { service, logger } = started;
+function announce(terminal: Terminal, settings: Settings, { service, logger }: Started): void {
   const url = service?.url ?? null;
   const database = service?.holdfast.store.db.name;
-  const place = url === null ? {} : { url };
-  logger.info({ event: "service:ready", ...place, database }, "ready");
+  logger.info({ event: "service:ready", ...(url === null ? {} : { url }), database }, "ready");
   if (!isForPerson(terminal)) return;
   const { colors } = terminal;
   const tasks = settings.tasks === null ? "examples" : relative(".", settings.tasks);
@@ -160,15 +162,9 @@ async function serve(terminal: Terminal, options: object): Promise<void> {
 const NO_TASKS =
   "not set. Name the module with your tasks here, with --tasks <file> or in holdfast.config.ts.";
 
-interface WorkOptions {
-  readonly watch?: boolean;
-}
-
 export function workCommand({ terminal }: CommandKit<unknown>): Command {
-  const command = new Command("work").description("run jobs until stopped by a signal");
-  addFlags(command, ["tasks", ...workerKeys, "processes", "host", "port"]);
-  return command
-    .option("--watch", "restart when the tasks module or another file in its folder changes")
+  return withWorkerFlags(new Command("work"))
+    .description("run jobs until stopped by a signal")
     .addHelpText(
       "after",
       `

@@ -1,8 +1,8 @@
 /**
  * Supervises several processes that run jobs: starts them, restarts those that crash, and stops them.
  *
- * The pause after a crash doubles each time. If one process crashes too often within a minute, the supervisor stops all of them and fails, so that
- * its own supervisor (systemd, a container runtime) notices.
+ * The pause after a crash doubles each time. If one process crashes too often within a minute, the supervisor stops all of them
+ * and fails, so that its own supervisor (systemd, a container runtime) notices.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
@@ -96,7 +96,7 @@ export class Supervisor {
     this.#children.set(number, child);
     const facts = { event: "process:started", process: number, pid: child.pid };
     logger.debug(facts, "process started");
-    void child.ended.then((end) => this.#hear(child, end));
+    void child.ended.then((end) => this.#onEnd(child, end));
   }
 
   async #stopAll(signal: NodeJS.Signals): Promise<void> {
@@ -105,16 +105,14 @@ export class Supervisor {
     await Promise.all(children.map((child) => child.stop(signal, limitMs)));
   }
 
-  #hear(child: Child, end: ChildEnd): void {
+  #onEnd(child: Child, end: ChildEnd): void {
     const { number } = child;
     if (this.#children.get(number) === child) this.#children.delete(number);
     if (this.#stopping.signal.aborted || this.#restarting) return;
     const { logger, onCrash } = this.#options;
     if (onCrash === "wait") {
-      return logger.warn(
-        factsOf(number, end),
-        `process ${ending(end)}: waiting for a file to change`,
-      );
+      const message = `process ${ending(end)}: waiting for a file to change`;
+      return logger.warn(factsOf(number, end), message);
     }
     if (end.code === exitCodes.ok) return this.#leave(number, end);
     if (end.code === exitCodes.usage) return this.#giveUp(number, ending(end), exitCodes.usage);
@@ -162,8 +160,8 @@ function ending({ code, signal }: ChildEnd): string {
 
 // A process of a supervisor.
 //
-// It has its own process group, so that Ctrl-C reaches it only once, through the supervisor. If the supervisor crashes, the channel between them closes
-// and the child stops by itself.
+// It has its own process group, so that Ctrl-C reaches it only once, through the supervisor. If the supervisor crashes, the
+// channel between them closes and the child stops by itself.
 
 const LAUNCHER = fileURLToPath(packageFile("bin/holdfast.js"));
 const LINE_LENGTH_MAX = 65_536;
@@ -183,7 +181,6 @@ interface ChildEnd {
 
 class Child {
   readonly number: number;
-  readonly startedAt = systemRuntime.monotonic();
   readonly ended: Promise<ChildEnd>;
   readonly #process: ChildProcess;
 

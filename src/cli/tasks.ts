@@ -6,7 +6,7 @@ import { HoldfastError, UnknownTaskError } from "../core/errors.ts";
 import { type Task, taskMap } from "../core/task.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 
-export class TasksNotLoadedError extends HoldfastError {
+class TasksNotLoadedError extends HoldfastError {
   constructor(message: string, cause?: unknown) {
     super("TASKS_NOT_LOADED", message, cause);
   }
@@ -16,8 +16,7 @@ export class TasksNotLoadedError extends HoldfastError {
 export async function loadTasks(file: string): Promise<Task[]> {
   const path = resolve(file);
   checkIsFile(path);
-  const exported = await importModule(path);
-  const tasks = [...new Set(Object.values(exported).flat())].filter(isTask);
+  const tasks = (await exportsOf(path)).filter(isTask);
   if (tasks.length === 0) {
     throw new TasksNotLoadedError(
       `${path} exports no task. Export what defineTask() returns, under a name or in an array.`,
@@ -30,8 +29,7 @@ export async function loadTasks(file: string): Promise<Task[]> {
 /** Every workflow that the module exports, in the same ways; there may be none. */
 export async function loadWorkflows(file: string): Promise<AnyWorkflow[]> {
   const path = resolve(file);
-  const exported = await importModule(path);
-  const workflows = [...new Set(Object.values(exported).flat())].filter(isWorkflow);
+  const workflows = (await exportsOf(path)).filter(isWorkflow);
   const names = workflows.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) < index);
   if (twice === undefined) return workflows;
@@ -54,9 +52,11 @@ function checkIsFile(path: string): void {
   }
 }
 
-async function importModule(path: string): Promise<Record<string, unknown>> {
+/** Arrays count as their elements. */
+async function exportsOf(path: string): Promise<unknown[]> {
   try {
-    return (await import(pathToFileURL(path).href)) as Record<string, unknown>;
+    const exported = (await import(pathToFileURL(path).href)) as Record<string, unknown>;
+    return [...new Set(Object.values(exported).flat())];
   } catch (error) {
     const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
     const why = `cannot be loaded${placeOf(error, path)}. ${what}`;
@@ -70,12 +70,13 @@ function helpWith(error: unknown, what: string): string {
     return ". Install the package: run 'npm pack' in a checkout of holdfast, then 'npm install' with the resulting file";
   }
   const file = fileMeant(error, what);
-  if (file !== null) return `. ${AS_IT_STANDS}: write "${file}", ${OTHER_WAYS}`;
+  if (file !== null) {
+    return `. Node runs TypeScript without resolving such imports: write "${file}", ${OTHER_WAYS}`;
+  }
   if (!isMoreThanTypes(error)) return "";
   return `. Node only strips types, and does not support enums, decorators and parameter properties: avoid them, ${OTHER_WAYS}`;
 }
 
-const AS_IT_STANDS = "Node runs TypeScript without resolving such imports";
 const OTHER_WAYS = 'name the compiled file, or set NODE_OPTIONS="--import tsx"';
 
 /** The file of an import that TypeScript resolves and Node does not: `./util` or `./util.js` for `./util.ts`. */

@@ -9,7 +9,7 @@ import type { Colors } from "../terminal/terminal.ts";
 import type { Stats } from "./top-stats.ts";
 
 export const panels = ["queues", "workers", "failures"] as const;
-export type Panel = (typeof panels)[number];
+type Panel = (typeof panels)[number];
 export const orders = ["pending", "failed", "name"] as const;
 
 /** What the user has selected. */
@@ -41,9 +41,9 @@ const KEYS = "q quit  ←→ panel  ↑↓ move  s sort";
 const JOB_KEYS = "  ⏎ open  r retry";
 
 /** At most `rows` lines, none wider than `columns`. */
-export function frame(figures: Stats, view: View, screen: Screen): string[] {
-  const head = header(figures, screen);
-  const tables = tablesOf(figures, view, screen);
+export function frame(stats: Stats, view: View, screen: Screen): string[] {
+  const head = header(stats, screen);
+  const tables = tablesOf(stats, view, screen);
   const room = screen.rows - head.length - 1;
   const heights = share(room, tables, view.focus);
   const body = tables.flatMap(({ panel, title, lines: content }, index) =>
@@ -73,16 +73,16 @@ export function jobFrame(content: readonly string[], view: View, screen: Screen)
 }
 
 /** A snapshot: it cannot be scrolled, so it contains everything. */
-export function still(figures: Stats, screen: Screen): string[] {
-  const body = tablesOf(figures, START, screen).flatMap(({ title, lines: content }) =>
+export function still(stats: Stats, screen: Screen): string[] {
+  const body = tablesOf(stats, START, screen).flatMap(({ title, lines: content }) =>
     panelLines(title, content, { height: content.length + 2, scroll: 0, focused: false, screen }),
   );
-  return [...header(figures, screen), ...body.slice(0, -1)];
+  return [...header(stats, screen), ...body.slice(0, -1)];
 }
 
-function header(figures: Stats, screen: Screen): string[] {
+function header(stats: Stats, screen: Screen): string[] {
   const { colors, columns } = screen;
-  const { database, at, workers, rates, alerts } = figures;
+  const { database, at, workers, rates, alerts } = stats;
   const since = Math.min(...workers.map(({ startedAt }) => startedAt));
   const up = workers.length === 0 ? "no worker" : `up ${span(Math.max(0, at - since))}`;
   const clock = new Date(at).toTimeString().slice(0, 8);
@@ -95,7 +95,7 @@ function header(figures: Stats, screen: Screen): string[] {
   });
   return [
     `${colors.bold(name)}${gap}${colors.dim(right)}`,
-    totals(figures, screen),
+    totals(stats, screen),
     ...(rates.length === 0 ? [] : [rateLine(rates, screen)]),
     ...raised,
     "",
@@ -141,20 +141,20 @@ interface PanelTable {
   readonly lines: readonly string[];
 }
 
-function tablesOf(figures: Stats, view: View, screen: Screen): PanelTable[] {
-  const { queues, workers, failures, countedMsAgo } = figures;
+function tablesOf(stats: Stats, view: View, screen: Screen): PanelTable[] {
+  const { queues, workers, failures, countedMsAgo } = stats;
   const age = countedMsAgo < 5_000 ? "" : `, counted ${span(countedMsAgo)} ago`;
   return [
     {
       panel: "queues",
       title: `Queues (${queues.length}${age})`,
-      lines: queueLines(figures, view, screen),
+      lines: queueLines(stats, view, screen),
     },
-    { panel: "workers", title: `Workers (${workers.length})`, lines: workerLines(figures, screen) },
+    { panel: "workers", title: `Workers (${workers.length})`, lines: workerLines(stats, screen) },
     {
       panel: "failures",
       title: failures.length === 0 ? "No failures" : "Recent failures",
-      lines: failureLines(figures, view, screen),
+      lines: failureLines(stats, view, screen),
     },
   ];
 }

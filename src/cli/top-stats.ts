@@ -1,7 +1,7 @@
 /**
  * The stats that `holdfast top` shows, gathered with few queries.
  *
- * Counting rows is expensive: it takes at most a hundredth of the time, so it is rare on a large table. The rest are a few rows read by an index.
+ * Counting rows is expensive, so it takes at most a hundredth of the time. The rest are a few rows read by an index.
  */
 import { listAlerts } from "../alerts/alerts.ts";
 import type { Holdfast } from "../app/holdfast.ts";
@@ -18,19 +18,12 @@ const RATES_MAX = 120;
 const WORKERS_MAX = 100;
 const FAILURES_MAX = 20;
 const ALERTS_MAX = 20;
-
 const COUNTS_MS_MAX = 120_000;
-
 const COUNTED_MAX = 50_000;
 
 export interface Failure extends JobSummary {
   /** An unambiguous prefix of its id. */
   readonly short: string;
-}
-
-export interface RaisedAlert {
-  readonly severity: Severity;
-  readonly message: string;
 }
 
 export interface Stats {
@@ -45,7 +38,7 @@ export interface Stats {
   readonly workers: readonly WorkerRecord[];
   readonly failures: readonly Failure[];
   /** The worst first. */
-  readonly alerts: readonly RaisedAlert[];
+  readonly alerts: readonly { readonly severity: Severity; readonly message: string }[];
 }
 
 export class Observer {
@@ -115,7 +108,7 @@ async function depths(holdfast: Holdfast): Promise<readonly QueueStats[]> {
   return isLarge ? counted.queues : holdfast.stats();
 }
 
-async function alertsOf({ store }: Holdfast): Promise<readonly RaisedAlert[]> {
+async function alertsOf({ store }: Holdfast): Promise<Stats["alerts"]> {
   const raised = await listAlerts(store.alerts, { which: "raised", limit: ALERTS_MAX });
   return raised
     .map(({ severity, message }) => ({ severity, message }))

@@ -6,15 +6,10 @@ import { Command } from "commander";
 import type { Holdfast } from "../app/holdfast.ts";
 import { sleep } from "../core/runtime.ts";
 import { actorName } from "../terminal/arguments.ts";
-import { InterruptedError } from "../terminal/failure.ts";
+import { abortOnSignal } from "../terminal/failure.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
 import { printable } from "../terminal/table.ts";
-import {
-  type EndSignal,
-  exitCodeAfter,
-  listenForSignals,
-  type Terminal,
-} from "../terminal/terminal.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 import { jobLines } from "./job.ts";
 import {
   frame,
@@ -43,7 +38,7 @@ export function topCommand(kit: CommandKit<Holdfast>): Command {
   return new Command("top")
     .description("live view of queues, workers and failures")
     .addOption(urlOption())
-    .option("--once", "print one snapshot and exit, as it does without a kit")
+    .option("--once", "print one snapshot and exit, as it does without a terminal")
     .action((options: TopOptions) => top(kit, options));
 }
 
@@ -64,29 +59,24 @@ async function top(
 }
 
 async function live(terminal: Terminal, observer: Observer, holdfast: Holdfast): Promise<void> {
-  using signals = listenForSignals();
-  let signal: EndSignal | null = null;
-  const ending = new AbortController();
-  void signals.first.then((first) => {
-    signal = first;
-    ending.abort();
-  });
-  terminal.gone.addEventListener("abort", () => ending.abort());
+  using interrupted = abortOnSignal();
+  const quit = new AbortController();
+  const ending = AbortSignal.any([interrupted.signal, terminal.gone, quit.signal]);
   const session = new Session(terminal, holdfast, await observer.look());
   using screen = new FullScreen(stdin, (key) => {
-    if (key === "q" || key === CTRL_C) return ending.abort();
+    if (key === "q" || key === CTRL_C) return quit.abort();
     void session.press(key).then(draw);
     draw();
   });
   const draw = (): void => screen.draw(session.picture(screenOf(terminal)));
   using resizing = terminal.onResize(() => draw());
   void resizing; // disposed of at the end
-  while (!ending.signal.aborted) {
+  while (!ending.aborted) {
     draw();
-    await sleep(holdfast.runtime, REDRAW_MS, { signal: ending.signal });
-    if (!ending.signal.aborted) await session.update(await observer.look());
+    await sleep(holdfast.runtime, REDRAW_MS, { signal: ending });
+    if (!ending.aborted) await session.update(await observer.look());
   }
-  if (signal !== null) throw new InterruptedError({ signal, exitCode: exitCodeAfter(signal) });
+  interrupted.signal.throwIfAborted();
 }
 
 /** What the screen shows: the overview, or one opened job. */
@@ -99,10 +89,10 @@ class Session {
   /** Set while the screen asks for confirmation of a retry. */
   #retrying: string | null = null;
 
-  constructor(terminal: Terminal, holdfast: Holdfast, figures: Stats) {
+  constructor(terminal: Terminal, holdfast: Holdfast, stats: Stats) {
     this.#terminal = terminal;
     this.#holdfast = holdfast;
-    this.#stats = figures;
+    this.#stats = stats;
   }
 
   picture(screen: Screen): string[] {
@@ -110,9 +100,9 @@ class Session {
     return frame(this.#stats, this.#view, screen);
   }
 
-  async update(figures: Stats): Promise<void> {
-    this.#stats = figures;
-    this.#view = within(this.#view, figures);
+  async update(stats: Stats): Promise<void> {
+    this.#stats = stats;
+    this.#view = within(this.#view, stats);
     if (this.#opened !== null) await this.#guarded(() => this.#open(this.#opened?.id ?? ""));
   }
 
@@ -227,9 +217,7 @@ export function afterKey(view: View, key: string): View {
 // It is always restored, even if the process ends with an error: a terminal without a cursor is unusable.
 
 const STDOUT = 1;
-
 const ENTER_SCREEN = "\u001B[?1049h\u001B[?25l\u001B[H\u001B[2J";
-
 const LEAVE = "\u001B[?25h\u001B[?1049l";
 
 /** Everything between the two appears at once, if the terminal supports it. */

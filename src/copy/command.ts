@@ -5,10 +5,10 @@ import { systemRuntime } from "../core/runtime.ts";
 import type { Engine } from "../database/engine.ts";
 import { openEngine } from "../database/open.ts";
 import { actorName, reasonOption, type ReasonOptions } from "../terminal/arguments.ts";
-import { InterruptedError } from "../terminal/failure.ts";
+import { abortOnSignal } from "../terminal/failure.ts";
 import { count, counted } from "../terminal/format.ts";
 import type { CommandKit } from "../terminal/kit.ts";
-import { exitCodeAfter, listenForSignals, type Terminal } from "../terminal/terminal.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 import { type Copied, copyDatabase, type CopyProgress } from "./copy.ts";
 
 const BACK_AND_CLEAR = "\r\u001B[K";
@@ -43,11 +43,7 @@ async function copy(
   terminal: Terminal,
   { from, to, reason }: ReasonOptions & { from: string; to: string },
 ): Promise<void> {
-  const ending = new AbortController();
-  using signals = listenForSignals();
-  void signals.first.then((signal) =>
-    ending.abort(new InterruptedError({ signal, exitCode: exitCodeAfter(signal), left: LEFT })),
-  );
+  using ending = abortOnSignal(LEFT);
   const source = await openEngine(from, { create: false });
   let target: Engine | null = null;
   try {

@@ -13,7 +13,6 @@ import {
 } from "node:http";
 import type { Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
-import { HoldfastError, InvalidArgumentError } from "../core/errors.ts";
 import { neighbourhood } from "../core/ip.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import { SECURITY_HEADERS } from "./guards.ts";
@@ -206,20 +205,6 @@ export const DEFAULT_HOST = "127.0.0.1";
 export const DEFAULT_PORT = 8_080;
 export const PORT_MAX = 65_535;
 
-/** Another process listens on the port. */
-export class PortTakenError extends HoldfastError {
-  readonly port: number;
-
-  constructor({ host, port }: { host: string; port: number }, cause: unknown) {
-    super(
-      "PORT_TAKEN",
-      `Port ${port} on ${host} is in use by another process. Choose another one with HEALTH_CHECK_PORT or --port.`,
-      cause,
-    );
-    this.port = port;
-  }
-}
-
 interface HttpParts {
   readonly app: {
     readonly hono: { readonly fetch: Parameters<typeof getRequestListener>[0] };
@@ -266,22 +251,9 @@ export function httpServer({ app, connections, limits, runtime }: HttpParts): Ht
 
 export function listen(http: HttpServer, at: { host: string; port: number }): Promise<void> {
   return new Promise((resolve, reject) => {
-    http.once("error", (error: NodeJS.ErrnoException) => reject(whyNot(error, at)));
+    http.once("error", reject);
     http.listen(at.port, at.host, () => resolve());
   });
-}
-
-function whyNot(error: NodeJS.ErrnoException, at: { host: string; port: number }): Error {
-  if (error.code === "EADDRINUSE") return new PortTakenError(at, error);
-  if (error.code === "EACCES") {
-    const problem = `this process is not permitted to listen on port ${at.port}. Choose 1024 or higher (HEALTH_CHECK_PORT or --port).`;
-    return new InvalidArgumentError({ field: "port", problem }, error);
-  }
-  if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND") {
-    const problem = `this machine has no address '${at.host}'. Set HOLDFAST_HOST to one it has.`;
-    return new InvalidArgumentError({ field: "host", problem }, error);
-  }
-  return error;
 }
 
 // Refusals without a request to answer, only a socket: input that Node cannot parse, slow requests, and unsupported protocols.

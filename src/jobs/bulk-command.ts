@@ -8,12 +8,7 @@ import { instant } from "../terminal/arguments.ts";
 import { BadUsageError, InterruptedError, SomeFailed } from "../terminal/failure.ts";
 import { count, counted } from "../terminal/format.ts";
 import { printable } from "../terminal/table.ts";
-import {
-  type EndSignal,
-  exitCodeAfter,
-  listenForSignals,
-  type Terminal,
-} from "../terminal/terminal.ts";
+import { type EndSignal, listenForSignals, type Terminal } from "../terminal/terminal.ts";
 import type { BulkChunk, BulkFilter } from "./bulk.ts";
 
 export interface BulkCliOptions {
@@ -119,8 +114,7 @@ export async function bulk(terminal: Terminal, run: BulkRun): Promise<void> {
   await tell(terminal, run, totals);
   if (heard.signal !== null && totals.next !== null) {
     const left = `${sentence(run, totals)} The remaining jobs are unchanged. Run the command again to continue.`;
-    const { signal } = heard;
-    throw new InterruptedError({ signal, exitCode: exitCodeAfter(signal), left });
+    throw new InterruptedError(heard.signal, left);
   }
   const [first, ...more] = totals.refused
     .slice(0, REFUSED_SHOWN)

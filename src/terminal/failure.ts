@@ -6,7 +6,7 @@ import { ConfigInvalidError, problemText } from "../config/problem.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { endsInLog, escaped, writeEntry } from "./log-line.ts";
 import { printable } from "./table.ts";
-import type { Terminal } from "./terminal.ts";
+import { type EndSignal, exitCodeAfter, listenForSignals, type Terminal } from "./terminal.ts";
 
 export const exitCodes = {
   ok: 0,
@@ -52,11 +52,18 @@ export class InterruptedError extends HoldfastError {
   readonly exitCode: number;
 
   /** `left` says what remains, or what continues without this command. */
-  constructor(facts: { signal: string; exitCode: number; left?: string }) {
-    const { signal, left } = facts;
-    super("INTERRUPTED", `Interrupted by ${signal}.${left === undefined ? "" : ` ${left}`}`);
-    this.exitCode = facts.exitCode;
+  constructor(signal: EndSignal, left = "") {
+    super("INTERRUPTED", `Interrupted by ${signal}. ${left}`.trimEnd());
+    this.exitCode = exitCodeAfter(signal);
   }
+}
+
+/** Until disposed of, the first signal of the user aborts it, with an InterruptedError as the reason. */
+export function abortOnSignal(left?: string): Disposable & { readonly signal: AbortSignal } {
+  const ending = new AbortController();
+  const signals = listenForSignals();
+  void signals.first.then((signal) => ending.abort(new InterruptedError(signal, left)));
+  return { signal: ending.signal, [Symbol.dispose]: () => signals[Symbol.dispose]() };
 }
 
 /** A supervised process failed. */

@@ -14,7 +14,7 @@ export interface Cell {
   readonly paint?: (text: string) => string;
 }
 
-interface TableOptions {
+export interface TableOptions {
   readonly columns: readonly Column[];
   readonly rows: readonly (readonly (string | Cell)[])[];
   /** The maximum width; null: no limit. */

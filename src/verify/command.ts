@@ -10,11 +10,11 @@ import { HoldfastError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { wholeNumber } from "../terminal/arguments.ts";
-import { InterruptedError } from "../terminal/failure.ts";
+import { abortOnSignal } from "../terminal/failure.ts";
 import { count } from "../terminal/format.ts";
 import type { CommandKit } from "../terminal/kit.ts";
 import { type Cell, table } from "../terminal/table.ts";
-import { exitCodeAfter, listenForSignals, type Terminal } from "../terminal/terminal.ts";
+import type { Terminal } from "../terminal/terminal.ts";
 import type { Preset } from "./plan.ts";
 import type { Progress, Report, VerifyOptions } from "./verify.ts";
 
@@ -101,11 +101,7 @@ export async function runKit(
 ): Promise<Report | null> {
   const drawn = options.seed ?? Math.floor(systemRuntime.random() * SEED_MAX);
   const seed = checkWhole("--seed", drawn, { least: 0, most: SEED_MAX });
-  const ending = new AbortController();
-  using signals = listenForSignals();
-  void signals.first.then((signal) =>
-    ending.abort(new InterruptedError({ signal, exitCode: exitCodeAfter(signal) })),
-  );
+  using ending = abortOnSignal();
   const { verify } = await import("./verify.ts");
   using progress = showProgress(terminal, line);
   try {

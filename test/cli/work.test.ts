@@ -54,6 +54,13 @@ suite("holdfast work", () => {
     return (await holdfast.jobs.get(id))?.status;
   }
 
+  test("a process whose supervisor crashed before it was up stops by itself", async () => {
+    const started = desk.start(["work", "--tasks", tasks], { env: { HOLDFAST_CHILD: "1" } });
+    const { code, stderr } = await started.ended;
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /SIGTERM: waiting up to/);
+  });
+
   test("runs jobs, and enqueue --wait gets their results", async () => {
     const worker = await work();
     const said = await desk.holdfast(["enqueue", "add", "[19,23]", "--wait", "20s"]);

@@ -8,7 +8,6 @@ import { gzipSync } from "node:zlib";
 import { checkShape } from "../../src/http/body.ts";
 import { SECURITY_HEADERS } from "../../src/http/guards.ts";
 import { DEFAULT_LIMITS } from "../../src/http/limits.ts";
-import { PortTakenError } from "../../src/http/server.ts";
 import { startServer } from "../../src/app/server.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { within } from "../support/waiting.ts";
@@ -247,22 +246,14 @@ test("more connections than there is room for are not taken", async () => {
   for (const socket of [first, second, third]) socket?.destroy();
 });
 
-test("a port that is taken is named, with the setting that changes it", async () => {
+test("a server does not start on a port that is taken or does not exist", async () => {
   await using desk = await Desk.open();
   const { port } = desk.server;
-  await assert.rejects(startServer({ holdfast: desk.holdfast, port }), (error: Error) => {
-    assert.ok(error instanceof PortTakenError);
-    assert.match(
-      error.message,
-      new RegExp(`Port ${port} on 127.0.0.1 is in use.*HEALTH_CHECK_PORT.*--port`),
-    );
-    return true;
-  });
+  await assert.rejects(startServer({ holdfast: desk.holdfast, port }), { code: "EADDRINUSE" });
   await assert.rejects(startServer({ holdfast: desk.holdfast, port: 70_000 }), /port/);
-  await assert.rejects(
-    startServer({ holdfast: desk.holdfast, port: 0, host: "192.0.2.1" }),
-    /HOLDFAST_HOST/,
-  );
+  await assert.rejects(startServer({ holdfast: desk.holdfast, port: 0, host: "192.0.2.1" }), {
+    code: "EADDRNOTAVAIL",
+  });
 });
 
 test("a server closes although connections are idle, or hang", async () => {

@@ -76,18 +76,9 @@ export interface HoldfastOptions {
 }
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-const KNOWN = new Set([
-  "logger",
-  "migrate",
-  "create",
-  "schema",
-  "redis",
-  "locks",
-  "lockTtl",
-  "lockWait",
-  "version",
-  "runtime",
-]);
+const KNOWN = new Set(
+  "logger migrate create schema redis locks lockTtl lockWait version runtime".split(" "),
+);
 
 /** Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`) or a `pg` pool of your own. */
 export async function openHoldfast(place: Place, options?: HoldfastOptions): Promise<Holdfast>;

@@ -14,10 +14,12 @@ import type { Problem } from "../config/problem.ts";
 import type { ConfigOf, OriginsOf, SettingsTable } from "../config/resolve.ts";
 import { fileSettings } from "../config/sources.ts";
 import { type Duration, formatMs } from "../core/duration.ts";
+import type { FinalStatus } from "../core/job.ts";
 import { databaseOf, databaseSettings } from "../database/options.ts";
 import { serverSettings } from "../http/options.ts";
-import { type LockMode, lockSettings } from "../locks/options.ts";
+import { lockSettings } from "../locks/options.ts";
 import { HEARTBEATS_PER_STALE, type WorkerOptions, workerSettings } from "../worker/options.ts";
+import type { HoldfastOptions } from "./holdfast.ts";
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -112,33 +114,21 @@ type WorkerConfig = Pick<
   | "heartbeatTimeout"
   | "stoppingTimeout"
 >;
+type ClientConfig = Pick<HoldfastOptions, "schema" | "redis" | "locks" | "lockTtl" | "lockWait">;
 
 /** Also allows undefined, which counts as not set. */
 type Optional<Options> = { readonly [Name in keyof Options]?: Options[Name] | undefined };
 
 /** Every key is optional. The command line and the environment take precedence. */
-export interface HoldfastConfig extends Optional<WorkerConfig> {
+export interface HoldfastConfig extends Optional<WorkerConfig & ClientConfig> {
   /** `sqlite:shop.db`, `postgres://…` or `mysql://…`. Default `sqlite:holdfast.db`. */
   readonly url?: string | undefined;
-  /** The PostgreSQL schema that holds the tables. */
-  readonly schema?: string | undefined;
-  /** A Redis server for locks and, with MySQL, for waking workers. */
-  readonly redis?: string | undefined;
-  readonly locks?: LockMode | undefined;
-  readonly lockTtl?: Duration | undefined;
-  readonly lockWait?: Duration | undefined;
   /** The module that exports the tasks, relative to this file. */
   readonly tasks?: string | undefined;
   /** When all slots are taken, wait for a free one instead of failing. */
   readonly standby?: boolean | undefined;
   /** How long finished jobs are kept. */
-  readonly retention?:
-    | {
-        readonly done?: Duration | undefined;
-        readonly failed?: Duration | undefined;
-        readonly cancelled?: Duration | undefined;
-      }
-    | undefined;
+  readonly retention?: Optional<Record<FinalStatus, Duration>> | undefined;
   readonly host?: string | undefined;
   readonly port?: number | undefined;
   /** Prefer the environment: this file is usually committed. */
@@ -147,11 +137,7 @@ export interface HoldfastConfig extends Optional<WorkerConfig> {
   readonly monitor?: Duration | undefined;
   readonly canary?: Duration | undefined;
   readonly webhooks?:
-    | {
-        readonly urls?: readonly string[] | undefined;
-        readonly secret?: string | undefined;
-        readonly private?: boolean | undefined;
-      }
+    | Optional<{ urls: readonly string[]; secret: string; private: boolean }>
     | undefined;
   readonly logLevel?: LogLevel | undefined;
   readonly processes?: number | undefined;

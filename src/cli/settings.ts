@@ -9,7 +9,7 @@ import {
   type Settings,
   settingsTable,
 } from "../app/settings.ts";
-import { COMMAND_LINE, ConfigInvalidError, type Problem } from "../config/problem.ts";
+import { COMMAND_LINE, ConfigInvalidError, type Problem, problemWith } from "../config/problem.ts";
 import { keepPasswordOf, keepSecret } from "../config/redact.ts";
 import { loadConfig, settingsOf } from "../config/resolve.ts";
 import { ENV_FILE, ENVIRONMENT, flagName, type Flags, readEnvFile } from "../config/sources.ts";
@@ -65,7 +65,7 @@ export async function readSettings(
 function lacks({ settings, origins }: Config, { tasks }: Needs): Problem[] {
   if (origins.tasks.source !== null) return [];
   const problem = tasks?.(settings) ?? null;
-  return problem === null ? [] : [{ name: "HOLDFAST_TASKS", source: null, given: null, problem }];
+  return problem === null ? [] : [problemWith("HOLDFAST_TASKS", problem)];
 }
 
 /** For commands that only need the database: problems of other settings do not matter to them. */

@@ -1,9 +1,9 @@
 /**
  * The types of setting values.
  *
- * A value is text (from a flag, the environment or `.env`) or a JavaScript value (from `holdfast.config.ts`); each kind reads both. No schema
- * library is used, because every command loads this file: a library would cost start-up time and memory, and its messages would not know where a
- * value came from or that it is a secret.
+ * A value is text (from a flag, the environment or `.env`) or a JavaScript value (from `holdfast.config.ts`); each kind reads
+ * both. No schema library is used, because every command loads this file: a library would cost start-up time and memory, and
+ * its messages would not know where a value came from or that it is a secret.
  */
 import { BEARER_ALLOWED, isBearer, isGuessable } from "../core/bearer.ts";
 import { hasControl, hasInvisible } from "../core/characters.ts";
@@ -32,18 +32,17 @@ const PORT_MAX = 65_535;
 const SECRET_LENGTH_MIN = 16;
 const SECRET_LENGTH_MAX = 512;
 
+const asString = { show: shown, print: String, text: String };
+
 export function whole(least: number, most: number): Kind<number> {
   return {
     allowed: `a whole number from ${least} to ${most}`,
     read(given) {
       const number = typeof given === "string" ? numberIn(given) : given;
-      return Number.isInteger(number) && inRange(number as number, least, most)
-        ? (number as number)
-        : null;
+      const fits = Number.isInteger(number) && inRange(number as number, least, most);
+      return fits ? (number as number) : null;
     },
-    show: shown,
-    print: String,
-    text: String,
+    ...asString,
   };
 }
 
@@ -68,9 +67,8 @@ export function span({ least = 0, most = DURATION_MS_MAX, off = false }: SpanLim
       if (ms === null) return null;
       return (off && ms === 0) || inRange(ms, least, most) ? ms : null;
     },
-    show: shown,
+    ...asString,
     print: (ms) => (ms === 0 && off ? "off" : formatMs(ms)),
-    text: String,
   };
 }
 
@@ -81,9 +79,7 @@ export function oneOf<Word extends string>(words: readonly Word[]): Kind<Word> {
       const said = typeof given === "string" ? given.trim().toLowerCase() : given;
       return words.find((word) => word === said) ?? null;
     },
-    show: shown,
-    print: (word) => word,
-    text: (word) => word,
+    ...asString,
   };
 }
 
@@ -99,9 +95,7 @@ export function yesOrNo(): Kind<boolean> {
       const said = given.trim().toLowerCase();
       return YES.has(said) ? true : NO.has(said) ? false : null;
     },
-    show: shown,
-    print: String,
-    text: String,
+    ...asString,
   };
 }
 
@@ -114,9 +108,8 @@ export function text(allowed: string, fits: (text: string) => boolean = () => tr
       const trimmed = given.trim();
       return isPlain(trimmed) && fits(trimmed) ? trimmed : null;
     },
-    show: shown,
+    ...asString,
     print: redacted,
-    text: (value) => value,
   };
 }
 
@@ -223,22 +216,19 @@ export function password(): Kind<string> {
       typeof given === "string" && given.length <= SECRET_LENGTH_MAX && !given.includes("\0")
         ? given
         : null,
-    text: (value) => value,
+    text: String,
     ...hiddenValue,
   };
 }
 
-const hiddenValue = {
-  show: () => REDACTED,
-  print: () => REDACTED,
-  hidden: true,
-} as const;
+const hiddenValue = { show: () => REDACTED, print: () => REDACTED, hidden: true } as const;
 
 /** The given value, shortened and quoted. */
 export function shown(given: unknown): string {
   if (typeof given === "string") return JSON.stringify(cutOff(redacted(given)));
-  if (typeof given === "number" || typeof given === "boolean") return String(given);
-  if (given === null || given === undefined) return String(given);
+  if (["number", "boolean", "undefined"].includes(typeof given) || given === null) {
+    return String(given);
+  }
   return Array.isArray(given) ? "a list" : `of type ${typeof given}`;
 }
 
@@ -304,7 +294,7 @@ export interface Setting<Value> {
 }
 
 /** A setting that always has a value. */
-export type Settled<Value> = Setting<Value> & { readonly initial: Value };
+type Settled<Value> = Setting<Value> & { readonly initial: Value };
 
 /** The values of such settings; null: not set and without a default. */
 export type ValuesOf<Table> = {

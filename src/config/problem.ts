@@ -12,6 +12,11 @@ export interface Problem {
   readonly problem: string;
 }
 
+/** A problem without a value to quote. */
+export function problemWith(name: string, problem: string, source: string | null = null): Problem {
+  return { name, source, given: null, problem };
+}
+
 export const COMMAND_LINE = "command line";
 
 export class ConfigInvalidError extends HoldfastError {

@@ -1,10 +1,9 @@
 /**
  * Redacts secrets in messages, in log lines and in the output of `holdfast config`.
  *
- * A setting is printed from its parsed parts. Any other text is searched, first for the known
- * secrets of this process, then for anything that looks like one. When in doubt, text is redacted.
- * The text may come from tasks or remote servers, so every rule runs in linear time: no pattern
- * restarts within text that it has already scanned.
+ * A setting is printed from its parsed parts. Any other text is searched, first for the known secrets of this process, then for
+ * anything that looks like one. When in doubt, text is redacted. The text may come from tasks or remote servers, so every rule
+ * runs in linear time: no pattern restarts within text that it has already scanned.
  */
 
 export const REDACTED = "***";
@@ -182,8 +181,8 @@ function decoded(text: string): string | null {
 
 // Redacts secrets from the fields of log lines.
 //
-// Fields come from anywhere: a driver's error may contain its whole request. So all values are copied, down to a limited depth. A value whose name
-// suggests a secret is redacted, and so is any text that looks like one.
+// Fields come from anywhere: a driver's error may contain its whole request. So all values are copied, down to a limited depth.
+// A value whose name suggests a secret is redacted, and so is any text that looks like one.
 
 const DEPTH_MAX = 6;
 const ENTRIES_MAX = 64;

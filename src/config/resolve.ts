@@ -1,12 +1,13 @@
 /**
  * The configuration: the value of every setting, where it came from, and all problems.
  *
- * Only the value in effect is checked. An overridden one does no harm and may be meant for another program, as `PORT` and `DATABASE_URL` often are.
+ * Only the value in effect is checked. An overridden one does no harm and may be meant for another program, as `PORT` and
+ * `DATABASE_URL` often are.
  */
 import { resolve } from "node:path";
 import { didYouMean } from "../core/did-you-mean.ts";
 import type { Setting } from "./kind.ts";
-import { ConfigInvalidError, type Problem } from "./problem.ts";
+import { ConfigInvalidError, type Problem, problemWith } from "./problem.ts";
 import {
   type Candidate,
   candidates,
@@ -95,8 +96,9 @@ export function resolveConfig<Key extends string, Values>(
     const { value, problem } = readSetting(table[key], all[0], sources);
     values[key] = value;
     origins[key] = originOf(all);
-    if (problem !== null) problems.push(problem);
-    if (problem !== null) wrong.add(key);
+    if (problem === null) continue;
+    problems.push(problem);
+    wrong.add(key);
   }
   const settings = values as Values;
   const conflicts = crossCheck(settings, origins as OriginsOf<Key>, wrong);
@@ -165,22 +167,12 @@ function findUnknownKeys(
 function inVariables(given: Variables, source: string, known: readonly string[]): Problem[] {
   return Object.keys(given)
     .filter((name) => name.startsWith(OURS) && !BETWEEN_US.test(name) && !known.includes(name))
-    .map((name) => ({
-      name,
-      source,
-      given: null,
-      problem: `unknown setting.${didYouMean(name, known)}`,
-    }));
+    .map((name) => problemWith(name, `unknown setting.${didYouMean(name, known)}`, source));
 }
 
 function inFile({ name: source, values }: ConfigFile, paths: readonly string[]): Problem[] {
   const branches = new Set(paths.flatMap((path) => branchesOf(path)));
-  const unknown = (path: string, problem: string): Problem => ({
-    name: path,
-    source,
-    given: null,
-    problem,
-  });
+  const unknown = (path: string, problem: string): Problem => problemWith(path, problem, source);
   const look = (within: object, above: string, depth: number): Problem[] => {
     if (!isPlainObject(within)) {
       return [unknown(above === "" ? "default" : above, "must be a plain object.")];

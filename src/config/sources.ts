@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseEnv } from "node:util";
 import { modulePath, type Setting, setting, shown } from "./kind.ts";
-import { COMMAND_LINE, type Problem } from "./problem.ts";
+import { COMMAND_LINE, type Problem, problemWith } from "./problem.ts";
 import { redacted } from "./redact.ts";
 
 export const ENVIRONMENT = "environment";
@@ -77,7 +77,7 @@ export async function readSources({
   };
 }
 
-/** Uses Node's parser: quotes, comments and `export`, without expansion of `$NAME`. What it would ignore is reported as a problem. */
+/** Uses Node's parser, which does not expand `$NAME`. What it would ignore is reported as a problem. */
 export function readEnvFile(folder: string): Read<Variables> {
   const path = resolve(folder, ENV_FILE);
   try {
@@ -88,18 +88,15 @@ export function readEnvFile(folder: string): Read<Variables> {
     }
     // Some editors write a byte order mark, which Node reads as part of the first name.
     const text = readFileSync(path, "utf8").replace(/^\uFEFF/, "");
-    return { value: parseEnv(text), problems: envFileFaults(text).map(envFileProblem) };
+    const problems = envFileFaults(text).map((fault) => problemWith(ENV_FILE, fault));
+    return { value: parseEnv(text), problems };
   } catch (error) {
     return unreadable(`cannot be read. ${wordsOf(error)}`);
   }
 }
 
 function unreadable(problem: string): Read<Variables> {
-  return { value: {}, problems: [envFileProblem(problem)] };
-}
-
-function envFileProblem(problem: string): Problem {
-  return { name: ENV_FILE, source: null, given: null, problem };
+  return { value: {}, problems: [problemWith(ENV_FILE, problem)] };
 }
 
 async function readConfigFile(
@@ -127,23 +124,20 @@ function namedFile(flags: Flags, env: Variables, envFile: Variables): string | n
 async function importFile(name: string, path: string): Promise<Read<ConfigFile | null>> {
   if (!existsSync(path)) return refused(name, "file not found.");
   try {
-    const module = (await import(pathToFileURL(path).href)) as { readonly default?: unknown };
-    const { default: values } = module;
+    const { default: values } = (await import(pathToFileURL(path).href)) as { default?: unknown };
     if (typeof values === "object" && values !== null && !Array.isArray(values)) {
       return { value: { name, folder: dirname(path), values }, problems: [] };
     }
     const what = values === undefined ? "missing" : shown(values);
-    return refused(
-      name,
-      `its default export is ${what}. Write 'export default defineConfig({ … })'.`,
-    );
+    const advice = "Write 'export default defineConfig({ … })'.";
+    return refused(name, `its default export is ${what}. ${advice}`);
   } catch (error) {
     return refused(name, `cannot be loaded. ${wordsOf(error)}`);
   }
 }
 
 function refused(name: string, problem: string): Read<null> {
-  return { value: null, problems: [{ name, source: null, given: null, problem }] };
+  return { value: null, problems: [problemWith(name, problem)] };
 }
 
 function wordsOf(error: unknown): string {

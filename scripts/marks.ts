@@ -15,8 +15,8 @@ const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|roll
 
 const MARKS: Readonly<Record<string, number>> = {
   "files in src/": 318,
-  "lines in src/": 54_756,
-  "lines of the core": 14_751,
+  "lines in src/": 54_472,
+  "lines of the core": 14_745,
   "lines of the longest file": 500,
   "files with one importer": 110,
   "names exported by index.ts": 45,

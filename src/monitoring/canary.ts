@@ -1,10 +1,10 @@
 /**
- * Canaries: synthetic jobs, one for every queue now and then, that tell how long a job takes from enqueue to pickup and to
- * its end. A queue whose figures look well and whose canary does not come back is not well.
+ * Canaries: synthetic jobs, one for every queue at an interval, that measure how long a job takes from enqueue to pickup
+ * and to its end. A queue whose canary does not come back has a problem, however good its other statistics are.
  *
- * They go the way of all jobs. Every process that watches may send them: a canary has a key, by queue, which it keeps for a
- * while after its end, so of all processes one sends, one canary of a queue is out at a time, and everybody is given its id
- * and measures the same one. Whoever has no worker that knows the task is sent none.
+ * They take the way of all jobs. Every monitor may send them: a canary has a key, by queue, which it keeps for a while
+ * after its end. So one process sends it, one canary of a queue is out at a time, and all processes get its id and measure
+ * the same one. Queues without a worker that knows the task get none.
  */
 import { type Duration, toMs } from "../core/duration.ts";
 import { makeIds } from "../core/id.ts";
@@ -19,13 +19,7 @@ import type { WorkerRecord } from "../registry/worker-record.ts";
 import { isRunnable, type Workers } from "../registry/workers.ts";
 import type { CanaryReport } from "./observation.ts";
 
-const DEFAULT_INTERVAL = "60s";
-
-const INTERVAL_MS_MIN = 1_000;
-
-const TIMEOUT = "10s";
-
-/** Queues that are sent canaries, by name; those beyond are not watched. */
+/** Queues that get canaries, by name; others are not watched. */
 const QUEUES_MAX = 32;
 
 const WORKERS_MAX = 1_000;
@@ -36,26 +30,26 @@ const KEY_SHARE = 0.85;
 const KNOWN = new Set(["interval"]);
 
 export interface CanaryOptions {
-  /** How often every queue is sent one. Default 60 s. */
+  /** How often every queue gets one. Default 60 s. */
   readonly interval?: Duration;
 }
 
-/** What a canary does: nothing. Workers that shall be watched are given this task; see `withCanary`. */
+/** A canary does nothing. Workers to be watched get this task; see `withCanary`. */
 export const canaryTask = defineTask({
   name: "holdfast.canary",
   retry: { maxAttempts: 1 },
-  timeout: TIMEOUT,
+  timeout: "10s",
   run: (_sent: { readonly sentAt: number }) => null,
 });
 
-/** These tasks and the canary's, which stands on a queue of theirs: no worker takes on another queue because of it. */
+/** Adds the canary's task on a queue of these tasks, so that no worker serves another queue because of it. */
 export function withCanary(tasks: readonly AnyTask[]): readonly AnyTask[] {
   const [first] = tasks;
   if (first === undefined || tasks.some(({ name }) => name === canaryTask.name)) return tasks;
   return [...tasks, { ...canaryTask, queue: first.queue }];
 }
 
-/** The last canary of a queue, and what is known of it; null: it has not ended. */
+/** The last canary of a queue, and its report; null: it has not ended. */
 interface Sent {
   readonly id: string;
   readonly report: CanaryReport | null;
@@ -80,8 +74,7 @@ export class Canaries {
 
   constructor(host: CanaryHost, options: CanaryOptions = {}) {
     checkKnown(options, KNOWN);
-    const interval = options.interval ?? DEFAULT_INTERVAL;
-    this.#intervalMs = toMs("canary.interval", interval, { min: INTERVAL_MS_MIN });
+    this.#intervalMs = toMs("canary.interval", options.interval ?? "60s", { min: 1_000 });
     this.#host = host;
     const { store, runtime, logger } = host;
     this.#jobs = store.jobs;
@@ -90,7 +83,7 @@ export class Canaries {
     this.#loop = new Loop({ name: "canary", runtime, logger, once, background: true });
   }
 
-  /** How the last canary of every queue fared, as far as it has come. */
+  /** The report of the last canary of every queue, as far as it is known. */
   async reports(): Promise<CanaryReport[]> {
     const reports: CanaryReport[] = [];
     for (const [queue, { id, report }] of this.#sent) {
@@ -107,24 +100,20 @@ export class Canaries {
   async #send(): Promise<number> {
     const workers = await this.#host.workers.list({ limit: WORKERS_MAX });
     const queues = queuesOf(workers);
-    const news = queues.map((queue) => this.#newCanary(queue));
-    // Not as an application would: who sends canaries is not one of those who enqueue.
-    const enqueued = await this.#jobs.enqueue(news);
+    const canaries = queues.map((queue) => this.#newCanary(queue));
+    // Through the store, because a process that sends canaries must not be registered as one that enqueues.
+    const enqueued = await this.#jobs.enqueue(canaries);
     const fresh = enqueued.map(({ id }, index): [string, Sent] => {
       const queue = queues[index] as string;
       const before = this.#sent.get(queue);
       return [queue, before?.id === id ? before : { id, report: null }];
     });
-    this.#sent = new Map([...this.#leftOf(queues), ...fresh]);
-    return this.#intervalMs;
-  }
-
-  /** Canaries that are out in queues which nobody serves any more: that is when they matter most. */
-  #leftOf(queues: readonly string[]): [string, Sent][] {
+    // Canaries in queues that no worker serves any more matter most.
     const left = [...this.#sent].filter(
       ([queue, { report }]) => report === null && !queues.includes(queue),
     );
-    return left.slice(-QUEUES_MAX);
+    this.#sent = new Map([...left.slice(-QUEUES_MAX), ...fresh]);
+    return this.#intervalMs;
   }
 
   #newCanary(queue: string): NewJob {
@@ -141,7 +130,7 @@ export class Canaries {
     };
   }
 
-  /** By the database's clock. Null: the job is not kept any more. */
+  /** By the database's clock. Null: the job was deleted. */
   async #measure(queue: string, id: string): Promise<CanaryReport | null> {
     const job = await this.#jobs.find(id);
     const [first] = await this.#jobs.attempts(id);
@@ -150,7 +139,7 @@ export class Canaries {
     return report;
   }
 
-  /** What has ended does not change any more, and what is gone does not come back. */
+  /** Keeps the final report of a canary that has ended, and forgets a canary that was deleted. */
   #note(queue: string, id: string, report: CanaryReport | null): void {
     if (this.#sent.get(queue)?.id !== id) return;
     const sent = new Map(this.#sent);
@@ -167,12 +156,12 @@ function reportOf(job: JobRecord, first: AttemptRecord | undefined): CanaryRepor
   return { queue, sentAt, pickupMs: since(first?.startedAt ?? null), doneMs: since(finishedAt) };
 }
 
-/** Those that a worker serves who would take the canary: one that is paused or leaves would not, and that is no news. */
+/** Queues of workers that would claim the canary: a paused or stopping worker would not, which is no problem. */
 function queuesOf(workers: readonly WorkerRecord[]): string[] {
-  const willing = workers.filter(({ desiredState }) => desiredState === "run");
-  const queues = new Set(willing.flatMap((worker) => worker.queues));
+  const active = workers.filter(({ desiredState }) => desiredState === "run");
+  const queues = new Set(active.flatMap((worker) => worker.queues));
   return [...queues]
-    .filter((queue) => isRunnable({ queue, task: canaryTask.name }, willing))
+    .filter((queue) => isRunnable({ queue, task: canaryTask.name }, active))
     .toSorted()
     .slice(0, QUEUES_MAX);
 }

@@ -37,15 +37,16 @@ const GAP_MS = 200;
 
 const WORKERS_MAX = 1_000;
 
-/** A client's position: the last enqueued job, and when the last job ended. */
+/** A client that was away for longer reads pages: sorting everything that ended since would be too expensive. */
 const AWAY_MS_MAX = 15 * 60_000;
 
+/** A client's position: the last enqueued job, and when the last job ended. */
 interface Position {
   readonly id: string;
   readonly endedAt: number;
 }
 
-export interface FeedParts {
+interface FeedParts {
   readonly store: Stores;
   readonly runtime: Runtime;
   readonly logger: Logger;
@@ -61,16 +62,16 @@ export class Feed {
     this.#parts = parts;
   }
 
-  /** Calls `hear` from now on. Returns a function that ends this, and the current position. */
+  /** Calls the listener from now on. Returns a function that ends this, and the current position. */
   async join(
-    hear: (event: ServerEvent) => void,
+    listener: (event: ServerEvent) => void,
   ): Promise<{ readonly leave: () => void; readonly cursor: string }> {
-    this.#listeners.add(hear);
+    this.#listeners.add(listener);
     this.#watch ??= new Watch(this.#parts, (event) => {
-      for (const listener of this.#listeners) listener(event);
+      for (const each of this.#listeners) each(event);
     });
     const leave = (): void => {
-      this.#listeners.delete(hear);
+      this.#listeners.delete(listener);
       if (this.#listeners.size === 0) this.stop();
     };
     return { leave, cursor: await this.#watch.begun };
@@ -81,7 +82,6 @@ export class Feed {
     const position = readCursor(cursor);
     if (position === null) return [gap("everything")];
     const { store } = this.#parts;
-    // After a long absence the client reads pages: sorting everything that ended since would be too expensive.
     if ((await store.db.clock()) - position.endedAt > AWAY_MS_MAX) return [gap("everything")];
     const rows = await readRows(store, position);
     return [...eventsOf(rows), ...gapsOf(rows)];
@@ -124,14 +124,11 @@ class Watch {
   }
 
   #wakeSoon(): void {
-    this.#soon ??= this.#parts.runtime.timer(
-      GAP_MS,
-      () => {
-        this.#soon = null;
-        this.#loop.wake();
-      },
-      "background",
-    );
+    const wake = (): void => {
+      this.#soon = null;
+      this.#loop.wake();
+    };
+    this.#soon ??= this.#parts.runtime.timer(GAP_MS, wake, "background");
   }
 
   async #look(): Promise<number> {
@@ -155,15 +152,13 @@ class Watch {
   }
 
   async #lookAtJobs(before: Position): Promise<void> {
-    const { store } = this.#parts;
-    const rows = await readRows(store, before);
-    const fresh = eventsOf(rows, this.#seen);
+    const rows = await readRows(this.#parts.store, before);
+    const events = [...eventsOf(rows, this.#seen), ...gapsOf(rows)];
     const position = await this.#after(before, rows);
-    const news = [...fresh, ...gapsOf(rows)];
     // A client that is cut off midway resumes before this whole batch.
     const [was, is] = [cursorOf(before), cursorOf(position)];
-    news.forEach((event, index) =>
-      this.#tell({ ...event, id: index === news.length - 1 ? is : was }),
+    events.forEach((event, index) =>
+      this.#tell({ ...event, id: index === events.length - 1 ? is : was }),
     );
     this.#seen = new Set(rows.keys);
     this.#position = position;

@@ -43,7 +43,7 @@ export interface Answer {
   readonly [fact: string]: unknown;
 }
 
-export interface HealthAnswer extends Answer {
+interface HealthAnswer extends Answer {
   /** In seconds. */
   readonly uptime: number;
   readonly timestamp: string;
@@ -63,20 +63,16 @@ export interface Check {
   readonly detail: string;
 }
 
-/** What health needs of a Holdfast. */
-interface HealthHost {
-  readonly runtime: Runtime;
-  /** The build of the application. */
-  readonly version: string;
-  readonly store: {
-    readonly db: Database;
-    readonly workers: WorkersStore;
-    checkSchema(): Promise<void>;
-  };
-}
-
 export interface HealthParts {
-  readonly holdfast: HealthHost;
+  readonly holdfast: {
+    readonly runtime: Runtime;
+    readonly version: string;
+    readonly store: {
+      readonly db: Database;
+      readonly workers: WorkersStore;
+      checkSchema(): Promise<void>;
+    };
+  };
   /** The process should have a worker and is not ready without one; a standby has none yet. Default false. */
   readonly awaitsWorker?: boolean;
   /** Child processes run the jobs; their workers are known by their rows. Default: none. */
@@ -93,7 +89,7 @@ export interface Children {
 }
 
 /** The result of the last query to the database. */
-interface Said {
+interface DatabaseState {
   readonly answers: boolean;
   /** Why the database or its tables cannot be used; null: no known reason. */
   readonly problem: string | null;
@@ -101,10 +97,10 @@ interface Said {
   readonly workers: readonly WorkerRecord[];
 }
 
-const SILENT: Said = { answers: false, problem: null, workers: [] };
+const SILENT: DatabaseState = { answers: false, problem: null, workers: [] };
 
 /** A restart would not fix this, and would discard what the process still has in memory. */
-const GONE: Said = {
+const GONE: DatabaseState = {
   ...SILENT,
   problem: "the database file was deleted or replaced, so all work is refused; see the log",
 };
@@ -113,7 +109,7 @@ export class Health {
   readonly #parts: HealthParts;
   readonly #wedgedMs: number;
   readonly #startedAt: number;
-  readonly #database: Cached<Said>;
+  readonly #database: Cached<DatabaseState>;
   readonly #workers = new Set<Worker>();
   /** Since when the database has been answering; before that no loop could make progress. Null: it does not answer. */
   #answersSince: number | null = Number.NEGATIVE_INFINITY;
@@ -141,15 +137,15 @@ export class Health {
 
   async health(): Promise<HealthAnswer> {
     const { runtime, version } = this.#parts.holdfast;
-    const said = await this.#ask();
+    const state = await this.#ask();
     const workers = [...this.#workers].map((worker) => this.#checkWorker(worker));
     const checks = [
-      checkDatabase(said),
-      ...checkSchema(said),
+      checkDatabase(state),
+      ...checkSchema(state),
       ...this.#checkPush(),
       ...this.#checkAwaited(),
       ...workers,
-      ...this.#checkChildren(said),
+      ...this.#checkChildren(state),
     ];
     return {
       status: worstOf(checks),
@@ -167,33 +163,29 @@ export class Health {
   }
 
   async ready(): Promise<ProbeAnswer> {
-    const said = await this.#ask();
-    const checks = [checkDatabase(said), ...checkSchema(said), ...this.#checkAwaited()];
-    const down = checks.filter(({ status }) => status !== "ok").map(({ detail }) => detail);
-    const { children } = this.#parts;
-    const idle = children === undefined || said.workers.some(works) ? [] : [NONE_WORKS];
-    return probed([
-      ...down,
-      ...(down.length > 0 ? [] : idle),
-      ...[...this.#workers].flatMap(unready),
-    ]);
+    const state = await this.#ask();
+    const checks = [checkDatabase(state), ...checkSchema(state), ...this.#checkAwaited()];
+    const reasons = checks.filter(({ status }) => status !== "ok").map(({ detail }) => detail);
+    const isIdle = this.#parts.children !== undefined && !state.workers.some(works);
+    if (reasons.length === 0 && isIdle) reasons.push(NONE_WORKS);
+    return probed([...reasons, ...[...this.#workers].flatMap(unready)]);
   }
 
-  async #ask(): Promise<Said> {
-    const said = await this.#database.get();
-    if (said === null) this.#answersSince = null;
-    return said ?? SILENT;
+  async #ask(): Promise<DatabaseState> {
+    const state = await this.#database.get();
+    if (state === null) this.#answersSince = null;
+    return state ?? SILENT;
   }
 
-  async #look(): Promise<Said> {
-    const said = await this.#said().catch(saidBy);
+  async #look(): Promise<DatabaseState> {
+    const state = await this.#query().catch(stateAfter);
     const now = this.#parts.holdfast.runtime.monotonic();
-    this.#answersSince = said.answers ? (this.#answersSince ?? now) : null;
-    if (said.answers) this.#answeredAt = now;
-    return said;
+    this.#answersSince = state.answers ? (this.#answersSince ?? now) : null;
+    if (state.answers) this.#answeredAt = now;
+    return state;
   }
 
-  async #said(): Promise<Said> {
+  async #query(): Promise<DatabaseState> {
     const { holdfast, children } = this.#parts;
     const { store } = holdfast;
     await store.checkSchema();
@@ -222,19 +214,14 @@ export class Health {
   }
 
   /** One check per child process; unknown while the database does not answer. */
-  #checkChildren({ answers, workers }: Said): Check[] {
+  #checkChildren({ answers, workers }: DatabaseState): Check[] {
     const { children } = this.#parts;
     if (children === undefined || !answers) return [];
     const pids = children.pids();
     if (pids.length === 0) return [{ name: "worker", status: "degraded", detail: NONE_WORKS }];
     const lateMs = HEARTBEATS_LATE * children.heartbeatMs;
-    return pids.map((pid) =>
-      checkChild(
-        pid,
-        workers.find((worker) => worker.pid === pid),
-        lateMs,
-      ),
-    );
+    const byPid = new Map(workers.map((worker) => [worker.pid, worker]));
+    return pids.map((pid) => checkChild(pid, byPid.get(pid), lateMs));
   }
 
   #checkWorker(worker: Worker): Check {
@@ -280,7 +267,7 @@ export class Health {
 }
 
 /** A schema error is an answer: the database is up. */
-function saidBy(error: unknown): Said {
+function stateAfter(error: unknown): DatabaseState {
   if (error instanceof StoreGoneError) return GONE;
   const isMisfit = error instanceof SchemaTooOldError || error instanceof SchemaTooNewError;
   if (!isMisfit) return SILENT;
@@ -309,20 +296,17 @@ function checkChild(pid: number, worker: WorkerRecord | undefined, lateMs: numbe
   if (silentMs > lateMs) {
     return { name, status: "degraded", detail: `no heartbeat for ${seconds(silentMs)}` };
   }
-  return {
-    name,
-    status: "ok",
-    detail: `${desiredState === "pause" ? "paused" : status}, ${running} jobs`,
-  };
+  const doing = desiredState === "pause" ? "paused" : status;
+  return { name, status: "ok", detail: `${doing}, ${running} jobs` };
 }
 
-function checkDatabase({ answers, problem }: Said): Check {
+function checkDatabase({ answers, problem }: DatabaseState): Check {
   if (answers) return { name: "database", status: "ok", detail: "the database answers" };
   return { name: "database", status: "down", detail: problem ?? "the database does not answer" };
 }
 
 /** Unknown while the database does not answer. */
-function checkSchema({ answers, problem }: Said): Check[] {
+function checkSchema({ answers, problem }: DatabaseState): Check[] {
   if (!answers) return [];
   if (problem === null)
     return [{ name: "schema", status: "ok", detail: "the schema version is compatible" }];

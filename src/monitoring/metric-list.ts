@@ -3,25 +3,19 @@
  * dashboard with this list.
  */
 
-export type MetricType = "counter" | "gauge" | "histogram";
-
 export interface MetricFacts {
-  readonly type: MetricType;
+  readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
   readonly labels: readonly string[];
 }
 
-function counter(help: string, ...labels: readonly string[]): MetricFacts {
-  return { type: "counter", help, labels };
-}
+type Describe = (help: string, ...labels: readonly string[]) => MetricFacts;
 
-function gauge(help: string, ...labels: readonly string[]): MetricFacts {
-  return { type: "gauge", help, labels };
-}
+const counter: Describe = (help, ...labels) => ({ type: "counter", help, labels });
 
-function histogram(help: string, ...labels: readonly string[]): MetricFacts {
-  return { type: "histogram", help, labels };
-}
+const gauge: Describe = (help, ...labels) => ({ type: "gauge", help, labels });
+
+const histogram: Describe = (help, ...labels) => ({ type: "histogram", help, labels });
 
 export const metrics = {
   holdfast_up: gauge("1 if the database answered the last query, otherwise 0."),

@@ -63,34 +63,17 @@ function written(value: number): string {
 }
 
 /**
- * Values by name up to a limit; all further names share the value `other`. Names come from users: without a limit, a queue for
- * every customer would mean a time series for each.
+ * The label of all names beyond a limit. Names come from users: without a limit, a queue for every customer would mean a
+ * time series for each.
  */
 export const OTHER = "other";
 
-export class CappedLabels<Value> {
-  readonly #max: number;
-  readonly #make: (name: string) => Value;
-  readonly #values = new Map<string, Value>();
-
-  constructor(max: number, make: (name: string) => Value) {
-    this.#max = max;
-    this.#make = make;
-  }
-
-  get(name: string): Value {
-    const known = this.#values.get(name);
-    if (known !== undefined) return known;
-    const isOther = this.#values.size >= this.#max;
-    if (isOther && name !== OTHER) return this.get(OTHER);
-    const made = this.#make(name);
-    this.#values.set(name, made);
-    return made;
-  }
-
-  entries(): Iterable<[name: string, value: Value]> {
-    return this.#values.entries();
-  }
+export function cappedLabel(
+  max: number,
+  name: string,
+  known: ReadonlyMap<string, unknown>,
+): string {
+  return known.has(name) || known.size < max ? name : OTHER;
 }
 
 /** Sums values by name; names beyond the limit are summed under `other`. */
@@ -101,8 +84,8 @@ export function cappedSum(
 ): Map<string, number> {
   const sums = new Map<string, number>();
   for (const [name, value] of rows) {
-    const under = sums.has(name) || sums.size < max ? name : OTHER;
-    sums.set(under, add(sums.get(under) ?? 0, value));
+    const label = cappedLabel(max, name, sums);
+    sums.set(label, add(sums.get(label) ?? 0, value));
   }
   return sums;
 }

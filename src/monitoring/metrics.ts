@@ -19,7 +19,8 @@ import type { Counts } from "../stats/counts.ts";
 import { type AttemptOutcome, attemptOutcomes, type Meter } from "../worker/events.ts";
 import type { Counters } from "../worker/reporter.ts";
 import type { Worker } from "../worker/worker.ts";
-import { CappedLabels, cappedSum, type Counted, MetricText, OTHER } from "./metric-text.ts";
+import type { MetricName } from "./metric-list.ts";
+import { cappedLabel, cappedSum, type Counted, MetricText, OTHER } from "./metric-text.ts";
 
 /** Worker rows and the last job counts are read at most this often … */
 const FLEET_KEPT_MS = 10_000;
@@ -34,18 +35,15 @@ const ANSWER_MS_MAX = 2_000;
 
 const MS_PER_S = 1_000;
 
-/** What metrics need of a Holdfast. */
-interface MetricsHost {
-  readonly runtime: Runtime;
-  /** The build of the application. */
-  readonly version: string;
-  readonly store: { readonly db: Database };
-  readonly workers: Workers;
-  readonly locks: Locks;
-}
-
 interface MetricsParts {
-  readonly holdfast: MetricsHost;
+  readonly holdfast: {
+    readonly runtime: Runtime;
+    /** The build of the application. */
+    readonly version: string;
+    readonly store: { readonly db: Database };
+    readonly workers: Workers;
+    readonly locks: Locks;
+  };
   /** The last job counts. Default: queue depths are not exported. */
   readonly counts?: () => Promise<Counts | null>;
 }
@@ -127,17 +125,15 @@ export class Metrics {
     text.add("holdfast_counts_age_seconds", Math.max(0, ageMs) / MS_PER_S);
     for (const status of statuses) {
       const jobs = queues.map(({ queue, counts }) => [queue, counts[status]] as const);
-      for (const [queue, count] of cappedSum(QUEUES_MAX, jobs)) {
+      for (const [queue, count] of cappedSum(QUEUES_MAX, jobs))
         text.add("holdfast_queue_jobs", count, { queue, status });
-      }
     }
     const waits = queues.map(({ queue, oldestPendingAt }) => {
       const waitedMs = oldestPendingAt === null ? 0 : countedAt - oldestPendingAt;
       return [queue, waitedMs / MS_PER_S] as const;
     });
-    for (const [queue, seconds] of cappedSum(QUEUES_MAX, waits, Math.max)) {
+    for (const [queue, seconds] of cappedSum(QUEUES_MAX, waits, Math.max))
       text.add("holdfast_queue_oldest_pending_seconds", seconds, { queue });
-    }
   }
 
   #writeCounters(text: MetricText): void {
@@ -156,33 +152,22 @@ export class Metrics {
       const { type, acquisitions, timeouts, waitMs, waits } = total;
       text.add("holdfast_lock_acquisitions_total", acquisitions, { type });
       text.add("holdfast_lock_timeouts_total", timeouts, { type });
-      text.addBuckets("holdfast_lock_wait_seconds", secondsOf(acquisitions, waitMs, waits), {
-        type,
-      });
+      const seconds = secondsOf(acquisitions, waitMs, waits);
+      text.addBuckets("holdfast_lock_wait_seconds", seconds, { type });
     }
   }
 
   /** Summed by name, because worker ids are new with every start. */
   #writeWorkers(text: MetricText): void {
     for (const [worker, some] of Map.groupBy(this.#workers, ({ name }) => name)) {
-      const sum = (of: (one: Worker) => number): number =>
-        some.reduce((all, one) => all + of(one), 0);
+      const addSum = (name: MetricName, of: (one: Worker) => number): void => {
+        const sum = some.reduce((all, one) => all + of(one), 0);
+        text.add(name, sum, { worker });
+      };
+      addSum("holdfast_worker_running_jobs", (one) => one.status().running);
+      addSum("holdfast_worker_buffered_jobs", (one) => one.status().buffered);
+      addSum("holdfast_worker_concurrency", (one) => one.concurrency);
       const ages = some.map((one) => one.pulse()?.heartbeatAgeMs ?? 0);
-      text.add(
-        "holdfast_worker_running_jobs",
-        sum((one) => one.status().running),
-        { worker },
-      );
-      text.add(
-        "holdfast_worker_buffered_jobs",
-        sum((one) => one.status().buffered),
-        { worker },
-      );
-      text.add(
-        "holdfast_worker_concurrency",
-        sum((one) => one.concurrency),
-        { worker },
-      );
       const age = Math.max(...ages) / MS_PER_S;
       text.add("holdfast_worker_heartbeat_age_seconds", age, { worker });
     }
@@ -262,12 +247,10 @@ function writeFleet(
 
 function writeBuilds(text: MetricText, { type: worker, versions }: WorkerMetrics): void {
   const running = versions.map(({ version, running: count }) => [version, count] as const);
-  for (const [build, count] of cappedSum(BUILDS_MAX, running)) {
+  for (const [build, count] of cappedSum(BUILDS_MAX, running))
     text.add("holdfast_fleet_workers", count, { worker, build });
-  }
-  for (const { version: build, rolloutMs } of versions.slice(0, BUILDS_MAX)) {
+  for (const { version: build, rolloutMs } of versions.slice(0, BUILDS_MAX))
     text.add("holdfast_fleet_rollout_seconds", rolloutMs / MS_PER_S, { worker, build });
-  }
 }
 
 // Activity of the workers in this process, by queue and task up to a limit.
@@ -278,19 +261,14 @@ export const QUEUES_MAX = 100;
 /** … and tasks: each costs two dozen time series. */
 export const TASKS_MAX = 200;
 
-class TaskStats {
-  readonly runs = new Buckets();
+interface TaskStats {
+  readonly runs: Buckets;
   readonly outcomes: Record<AttemptOutcome, number>;
-
-  constructor() {
-    const none = attemptOutcomes.map((outcome) => [outcome, 0]);
-    this.outcomes = Object.fromEntries(none) as Record<AttemptOutcome, number>;
-  }
 }
 
 export class WorkerMeter implements Meter {
   readonly #claims = new Buckets();
-  readonly #pickups = new CappedLabels(QUEUES_MAX, () => new Buckets());
+  readonly #pickups = new Map<string, Buckets>();
   /** By queue, then by task. */
   readonly #tasks = new Map<string, Map<string, TaskStats>>();
   #taskCount = 0;
@@ -300,28 +278,29 @@ export class WorkerMeter implements Meter {
   }
 
   started({ queue }: ClaimedJob, waitedMs: number | null): void {
-    if (waitedMs !== null) this.#pickups.get(queue).add(waitedMs / MS_PER_S);
+    if (waitedMs === null) return;
+    const label = cappedLabel(QUEUES_MAX, queue, this.#pickups);
+    const pickups = this.#pickups.get(label) ?? new Buckets();
+    this.#pickups.set(label, pickups);
+    pickups.add(waitedMs / MS_PER_S);
   }
 
   ended({ queue, task }: ClaimedJob, outcome: AttemptOutcome, tookMs: number): void {
-    const figures = this.#of(queue, task);
-    figures.outcomes[outcome] += 1;
-    figures.runs.add(tookMs / MS_PER_S);
+    const stats = this.#of(queue, task);
+    stats.outcomes[outcome] += 1;
+    stats.runs.add(tookMs / MS_PER_S);
   }
 
   write(text: MetricText): void {
     text.addBuckets("holdfast_claim_duration_seconds", this.#claims);
-    for (const [queue, pickups] of this.#pickups.entries()) {
+    for (const [queue, pickups] of this.#pickups)
       text.addBuckets("holdfast_pickup_latency_seconds", pickups, { queue });
-    }
-    for (const [queue, tasks] of this.#tasks) {
+    for (const [queue, tasks] of this.#tasks)
       for (const [task, { runs, outcomes }] of tasks) {
         text.addBuckets("holdfast_attempt_duration_seconds", runs, { queue, task });
-        for (const outcome of attemptOutcomes) {
+        for (const outcome of attemptOutcomes)
           text.add("holdfast_attempts_total", outcomes[outcome], { queue, task, outcome });
-        }
       }
-    }
   }
 
   #of(queue: string, task: string): TaskStats {
@@ -329,10 +308,12 @@ export class WorkerMeter implements Meter {
     if (known !== undefined) return known;
     const isOther = queue === OTHER && task === OTHER;
     if (this.#taskCount >= TASKS_MAX && !isOther) return this.#of(OTHER, OTHER);
-    const figures = new TaskStats();
+    const none = attemptOutcomes.map((outcome) => [outcome, 0]);
+    const outcomes = Object.fromEntries(none) as TaskStats["outcomes"];
+    const stats: TaskStats = { runs: new Buckets(), outcomes };
     const tasks = this.#tasks.get(queue) ?? new Map<string, TaskStats>();
-    this.#tasks.set(queue, tasks.set(task, figures));
+    this.#tasks.set(queue, tasks.set(task, stats));
     this.#taskCount += 1;
-    return figures;
+    return stats;
   }
 }

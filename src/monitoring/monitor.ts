@@ -9,17 +9,13 @@ import type { Finding } from "../core/finding.ts";
 import { Loop } from "../core/loop.ts";
 import { checkKnown } from "../core/options.ts";
 import type { Locks } from "../locks/locks.ts";
-import type { LockTimes } from "../locks/stats.ts";
+import type { LockStatistics } from "../locks/stats.ts";
 import type { Counts } from "../stats/counts.ts";
 import type { MinuteStats } from "../stats/minute-totals.ts";
 import { MINUTES_KEEP_MS } from "../stats/stats.ts";
 import type { StatsStore } from "../stats/store.ts";
 import { Canaries, type CanaryHost, type CanaryOptions } from "./canary.ts";
 import { LOCKS_OBSERVED_MS, type Observation } from "./observation.ts";
-
-const DEFAULT_INTERVAL = "30s";
-
-const INTERVAL_MS_MIN = 1_000;
 
 /** The delay after the first observation, which sees a service that is still starting. */
 const SOON_MS = 5_000;
@@ -53,7 +49,7 @@ export interface MonitorOptions {
 }
 
 /** What a monitor needs of a Holdfast. */
-export interface MonitorHost extends CanaryHost {
+interface MonitorHost extends CanaryHost {
   /** @internal */
   readonly store: CanaryHost["store"] & { readonly stats: StatsStore };
   readonly locks: Locks;
@@ -78,8 +74,7 @@ export class Monitor {
 
   constructor(host: MonitorHost, options: MonitorOptions) {
     checkKnown(options, KNOWN);
-    const interval = options.interval ?? DEFAULT_INTERVAL;
-    this.#intervalMs = toMs("interval", interval, { min: INTERVAL_MS_MIN });
+    this.#intervalMs = toMs("interval", options.interval ?? "30s", { min: 1_000 });
     this.#waitedMs = this.#intervalMs;
     this.#host = host;
     this.#options = options;
@@ -104,10 +99,15 @@ export class Monitor {
     const isFirst = this.#latest === null;
     await this.#fold();
     const counted = await store.stats.takeCounts({ everyMs });
-    if (counted !== null) await this.#prune();
+    // One batch per cycle is more than is added in a cycle.
+    if (counted !== null)
+      await store.stats.pruneMinutes({ forMs: MINUTES_KEEP_MS, limit: PRUNE_BATCH });
     const observation = await this.#observe(counted ?? (await store.stats.counts()));
     this.#latest = observation;
-    if (counted !== null) this.#tell(counted, observation.minutes);
+    if (counted !== null) {
+      const summary = summaryOf(counted, observation.minutes);
+      this.#host.logger.info({ event: "queues:counted", ...summary }, sentenceOf(summary));
+    }
     const { onObservation = async () => {} } = this.#options;
     await this.#guarded("onObservation", () => onObservation(observation));
     this.#waitedMs = isFirst ? Math.min(SOON_MS, this.#intervalMs) : this.#intervalMs;
@@ -121,13 +121,9 @@ export class Monitor {
     }
   }
 
-  /** One batch per cycle is more than is added in a cycle. */
-  async #prune(): Promise<void> {
-    await this.#host.store.stats.pruneMinutes({ forMs: MINUTES_KEEP_MS, limit: PRUNE_BATCH });
-  }
-
   async #observe(counts: Counts | null): Promise<Observation> {
-    const { store, runtime } = this.#host;
+    const { store, runtime, locks } = this.#host;
+    const lockStats = (): Promise<LockStatistics> => locks.stats({ last: LOCKS_OBSERVED_MS });
     const { examine = async () => null } = this.#options;
     const findings = await this.#guarded("examine", examine);
     return {
@@ -136,14 +132,9 @@ export class Monitor {
       minutes: await store.stats.minutes({ forMs: OBSERVED_MS, limit: OBSERVED_ROWS_MAX }),
       findings: findings ?? [],
       examined: findings !== null,
-      locks: await this.#guarded("locks", () => this.#lockTimes()),
+      locks: (await this.#guarded("locks", lockStats))?.types ?? null,
       canaries: (await this.#canaries?.reports()) ?? [],
     };
-  }
-
-  async #lockTimes(): Promise<readonly LockTimes[]> {
-    const { types } = await this.#host.locks.stats({ last: LOCKS_OBSERVED_MS });
-    return types;
   }
 
   /** A failing callback must not hide the rest of the observation. The loop reports an unavailable database. */
@@ -162,15 +153,10 @@ export class Monitor {
       return null;
     }
   }
-
-  #tell(counts: Counts, minutes: readonly MinuteStats[]): void {
-    const summary = summaryOf(counts, minutes);
-    this.#host.logger.info({ event: "queues:counted", ...summary }, sentenceOf(summary));
-  }
 }
 
 /** The summary in the log line. */
-export interface Summary {
+interface Summary {
   readonly pending: number;
   readonly processing: number;
   /** Age of the oldest pending job; null: none is pending. */

@@ -27,9 +27,9 @@ interface ProbeAnswer {
   readonly [fact: string]: unknown;
 }
 
-export type Probes = Readonly<
-  Record<keyof typeof PROBES, () => ProbeAnswer | Promise<ProbeAnswer>>
->;
+type Probe = () => ProbeAnswer | Promise<ProbeAnswer>;
+
+export type Probes = Readonly<Record<keyof typeof PROBES, Probe>>;
 
 interface ProbeRouteParts {
   readonly runtime: Runtime;
@@ -46,7 +46,7 @@ function probeRoute({ health, runtime }: ProbeRouteParts, name: keyof typeof PRO
   const startedAt = runtime.monotonic();
   const schema = z.looseObject({ status: z.string() });
   // Without health checks, a process that answers is alive.
-  const itself = (): ProbeAnswer => ({
+  const alive: Probe = () => ({
     status: "ok",
     uptime: Math.round((runtime.monotonic() - startedAt) / 1_000),
     timestamp: new Date(runtime.now()).toISOString(),
@@ -63,7 +63,7 @@ function probeRoute({ health, runtime }: ProbeRouteParts, name: keyof typeof PRO
       503: { description: "Not healthy.", schema },
     },
     run: async () => {
-      const json = health === undefined ? itself() : await health[name]();
+      const json = health === undefined ? await alive() : await health[name]();
       return { status: GOOD.has(json.status) ? 200 : 503, json };
     },
   });
@@ -114,11 +114,11 @@ export function streamRoute(feed: Feed): Route {
         schema: z.string(),
       },
     },
-    run: async ({ headers }) => ({ events: told(feed, headers["last-event-id"]) }),
+    run: async ({ headers }) => ({ events: eventsFrom(feed, headers["last-event-id"]) }),
   });
 }
 
-function told(feed: Feed, cursor: string | undefined): EventSource {
+function eventsFrom(feed: Feed, cursor: string | undefined): EventSource {
   return async (stream) => {
     // New events wait until the missed ones are sent.
     const waiting: ServerEvent[] = [];

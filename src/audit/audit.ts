@@ -1,4 +1,4 @@
-/** What operators did, and whether the audit was changed since. */
+/** The audit log: what operators did, and whether a line was changed since. */
 import { type Duration, toMs } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown, checkText, checkWhole } from "../core/options.ts";
@@ -22,8 +22,6 @@ interface AuditParts {
 
 const LIST_MAX = 1_000;
 
-const LIST_DEFAULT = 100;
-
 const PRUNE_BATCH = 1_000;
 
 const LIST_OPTIONS = new Set(["subject", "actor", "after", "before", "limit"]);
@@ -33,18 +31,18 @@ const VERIFY_OPTIONS = new Set(["onProgress", "signal", "witness"]);
 const PRUNE_OPTIONS = new Set(["keep", ...OPERATOR_OPTIONS]);
 
 export interface AuditFilter {
-  /** As the lines name it: `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`. */
+  /** `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`. */
   readonly subject?: string;
   readonly actor?: string;
-  /** The first lines behind the one of this number; 0: from the beginning. Without: the last that there are. */
+  /** The first lines after this number; 0: from the beginning. Default: the last lines. */
   readonly after?: number;
-  /** The last lines before the one of this number. */
+  /** The last lines before this number. */
   readonly before?: number;
   readonly limit?: number;
 }
 
 export interface PruneOptions extends Audited {
-  /** Lines younger than this stay. */
+  /** Keep lines younger than this. */
   readonly keep: Duration;
 }
 
@@ -55,10 +53,10 @@ export class Audit {
     this.#parts = parts;
   }
 
-  /** What operators did, a page at a time, each page in order: the last one unless `after` is given. */
+  /** A page of lines, oldest first: the last page, unless `after` is given. */
   async list(filter: AuditFilter = {}): Promise<AuditEntry[]> {
     checkKnown(filter, LIST_OPTIONS);
-    const { subject, actor, after, before, limit = LIST_DEFAULT } = filter;
+    const { subject, actor, after, before, limit = 100 } = filter;
     return this.#parts.store.list({
       ...(subject === undefined ? {} : { subject: checkText("subject", subject) }),
       ...(actor === undefined ? {} : { actor: checkName("actor", actor) }),
@@ -80,18 +78,17 @@ export class Audit {
   }
 
   /**
-   * Deletes the oldest lines about what operators did, and records it. They are kept forever otherwise; lines of items are
-   * deleted with their items. Returns how many were deleted.
+   * Deletes the oldest lines of operators, and records it. Otherwise they are kept forever; lines of items are deleted with
+   * their items. Returns how many were deleted.
    */
   async prune(options: PruneOptions): Promise<number> {
     checkKnown(options, PRUNE_OPTIONS);
     const keepMs = toMs("keep", options.keep);
-    let gone = 0;
-    for (;;) {
-      const signature = anyOperator(options, this.#parts.newId);
-      const some = await this.#parts.store.prune({ ...signature, keepMs, limit: PRUNE_BATCH });
-      gone += some;
-      if (some < PRUNE_BATCH) return gone;
+    for (let deleted = 0; ;) {
+      const operator = anyOperator(options, this.#parts.newId);
+      const batch = await this.#parts.store.prune({ ...operator, keepMs, limit: PRUNE_BATCH });
+      deleted += batch;
+      if (batch < PRUNE_BATCH) return deleted;
     }
   }
 }

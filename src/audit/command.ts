@@ -28,8 +28,6 @@ interface ListOptions extends DatabaseOptions {
   readonly limit: number;
 }
 
-type Filter = Omit<ListOptions, "url">;
-
 interface VerifyOptions extends DatabaseOptions {
   readonly witness?: Witness;
 }
@@ -158,12 +156,15 @@ function changeOf({ action, oldStatus, newStatus, detail }: AuditEntry): string 
   return [oldStatus, newStatus].filter((status) => status !== null).join(" → ");
 }
 
-function footerOf(lines: readonly AuditEntry[], { after, limit }: Filter): string[] {
-  const told = counted(lines.length, "line");
-  if (lines.length < limit) return [told];
+function footerOf(
+  lines: readonly AuditEntry[],
+  { after, limit }: Pick<ListOptions, "after" | "limit">,
+): string[] {
+  const shown = counted(lines.length, "line");
+  if (lines.length < limit) return [shown];
   return after === undefined
-    ? [told, `Older: --before ${lines[0]?.seq}`]
-    : [told, `Newer: --after ${lines.at(-1)?.seq}`];
+    ? [shown, `Older: --before ${lines[0]?.seq}`]
+    : [shown, `Newer: --after ${lines.at(-1)?.seq}`];
 }
 
 async function verify({ terminal, open }: Kit, { url, ...options }: VerifyOptions): Promise<void> {

@@ -1,7 +1,7 @@
-/** What is kept about what operators do. What is done to items is kept with them: see item.ts. */
+/** The lines of the audit log about operators. Lines about items are stored with these: see item.ts. */
 import { createHash } from "node:crypto";
 
-/** One line: who did what to whom, and why. The lines have no gaps, and each carries the hash of the one before. */
+/** One line: who did what, and why. The numbers have no gaps, and each line has the hash of the previous one. */
 export interface AuditEntry {
   readonly id: string;
   /** From 1. */
@@ -12,48 +12,42 @@ export interface AuditEntry {
   readonly action: string;
   /** Such as `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`, `token ci`, `workflow order`. */
   readonly subject: string;
-  /** Null where nobody's status is concerned, or where there are several. */
+  /** Null where the action concerns no status, or several. */
   readonly oldStatus: string | null;
   readonly newStatus: string | null;
   readonly reason: string | null;
-  /** Whatever the actor traces by. */
+  /** The actor's trace id. */
   readonly traceId: string | null;
-  /** More about it, such as the name of a step. */
+  /** More facts, such as the name of a step. */
   readonly detail: string | null;
   readonly previousHash: string | null;
   /** Null: it was removed. */
   readonly hash: string | null;
 }
 
-/**
- * What is wrong with a line, or with what it tells of: lines are missing before it (`gap`); it does not follow the one
- * before (`link`); it does not say any more what it said when it was written (`changed`); the last line is another than was
- * counted (`head`); its hash was taken away (`hash`); lines before it were removed without the line that a pruning leaves
- * (`pruning`); what it tells of has another status or other data by now (`status`, `data`); it tells of an item that is not
- * there (`orphan`); or it is not the one that an earlier run saw (`witness`).
- */
+/** What is wrong with a line, or with its subject. */
 export type BreakKind =
-  | "gap"
-  | "link"
-  | "changed"
-  | "head"
-  | "hash"
-  | "pruning"
-  | "status"
-  | "data"
-  | "orphan"
-  | "witness";
+  | "gap" // lines before it are missing
+  | "link" // it does not follow the line before it
+  | "changed" // it was changed after it was written
+  | "head" // the last line is not the one that was counted
+  | "hash" // its hash was removed
+  | "pruning" // lines before it were deleted without the line that a pruning writes
+  | "status" // its item has another status now
+  | "data" // its item has other data now
+  | "orphan" // its item does not exist
+  | "witness"; // it is not the line that an earlier run saw
 
 export interface AuditBreak {
   readonly kind: BreakKind;
-  /** Null: it is in the audit of what operators do. */
+  /** Null: a line of operators. */
   readonly item: string | null;
   readonly seq: number;
-  /** In a sentence. */
+  /** A sentence. */
   readonly problem: string;
 }
 
-/** How the lines name what was acted upon. */
+/** The names of subjects. */
 export const subjects = {
   job: (id: string): string => `job ${id}`,
   worker: (id: string): string => `worker ${id}`,
@@ -66,7 +60,7 @@ export const subjects = {
   database: "database",
 } as const;
 
-/** What the first line has before it. */
+/** The previous hash of the first line. */
 export const NO_HASH = "0".repeat(64);
 
 export function sha256(text: string): string {

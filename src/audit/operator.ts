@@ -1,20 +1,17 @@
-/** Who acts as an operator. What a program does on its own account has no actor, and leaves no line in the audit. */
+/** Operators. What a program does by itself has no actor, and is not recorded in the audit log. */
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkName } from "../core/name.ts";
 import { checkWords } from "../core/options.ts";
 
-const REASON_LENGTH_MAX = 1_000;
+const TEXT_LENGTH_MAX = 1_000;
 
-const TRACE_LENGTH_MAX = 1_000;
-
-/** A person, a program, or the job that does it: a task gives its `ctx`. */
+/** A person, a program, or a job: a task passes its `ctx`. */
 export type Actor = string | { readonly id: string; readonly traceId: string };
 
 export interface Audited {
-  /** Who does it. */
   readonly actor: Actor;
   readonly reason?: string;
-  /** Whatever the caller traces by; of a job, its attempt. */
+  /** The caller's trace id. Default for a job: its attempt. */
   readonly trace?: string;
 }
 
@@ -25,7 +22,7 @@ export const OPERATOR_OPTIONS = ["actor", "reason", "trace"] as const;
 
 export const AUDITED_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 
-/** Who acts, and why, as a line records it. */
+/** Who acts, and why, as recorded in a line. */
 export interface Operator {
   readonly actor: string;
   readonly reason: string | null;
@@ -39,27 +36,25 @@ export interface OperatorEntry extends Pick<Operator, "actor">, Partial<Omit<Ope
 
 export function checkOperator({ actor, reason, trace }: Audited): Operator {
   const job = typeof actor === "object" && actor !== null ? actor : null;
+  const name = job === null ? (actor as string) : `job ${checkName("actor", job.id)}`;
   const traceId = trace ?? job?.traceId;
   return {
-    actor: checkName(
-      "actor",
-      job === null ? (actor as string) : `job ${checkName("actor", job.id)}`,
-    ),
-    reason: reason === undefined ? null : checkWords("reason", reason, REASON_LENGTH_MAX),
-    traceId: traceId === undefined ? null : checkWords("trace", traceId, TRACE_LENGTH_MAX),
+    actor: checkName("actor", name),
+    reason: reason === undefined ? null : checkWords("reason", reason, TEXT_LENGTH_MAX),
+    traceId: traceId === undefined ? null : checkWords("trace", traceId, TEXT_LENGTH_MAX),
   };
 }
 
-/** Null: no actor is named, so it is the program's own doing. */
+/** Null: without an actor, the program acts by itself. */
 export function operatorOf(options: OperatorOptions, newId: () => string): OperatorEntry | null {
   const { actor, reason, trace } = options;
   if (actor !== undefined) return { id: newId(), ...checkOperator({ ...options, actor }) };
   if (reason === undefined && trace === undefined) return null;
-  const problem = "say who does it: a reason and a trace are kept with their actor.";
+  const problem = "is missing: a reason and a trace are recorded with their actor.";
   throw new InvalidArgumentError({ field: "actor", problem });
 }
 
-/** For actions that are always an operator's, whether an actor is named or not. */
+/** For actions that always belong to an operator, even without an actor. */
 export function anyOperator(options: OperatorOptions, newId: () => string): OperatorEntry {
   return { id: newId(), ...checkOperator({ ...options, actor: options.actor ?? "api" }) };
 }

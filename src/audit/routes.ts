@@ -4,8 +4,6 @@ import { route, type Route } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
 import type { Audit, AuditFilter } from "./audit.ts";
 
-const PAGE = 100;
-
 const auditLineSchema = z
   .object({
     id: z.string(),
@@ -47,10 +45,9 @@ export function auditRoute(audit: Pick<Audit, "list">): Route {
         schema: z.object({ lines: z.array(auditLineSchema) }),
       },
     },
-    run: async ({ query }) => {
-      const { limit = PAGE, ...filter } = query;
-      const lines = await audit.list({ ...filter, limit } as AuditFilter);
-      return { status: 200, json: { lines } };
-    },
+    run: async ({ query }) => ({
+      status: 200,
+      json: { lines: await audit.list(query as AuditFilter) },
+    }),
   });
 }

@@ -1,8 +1,8 @@
 /**
- * What operators did: one chain of lines for all of it.
+ * The actions of operators: one chain of lines for all.
  *
- * Whoever adds a line locks the head first, so that the numbers have no gaps, and does so last of all, so that nobody waits
- * for them for long. The database moves the head itself, and refuses a line that does not follow the one before.
+ * A transaction that adds a line locks the head, so that the numbers have no gaps, and does so last, so that other
+ * transactions wait only briefly. The database moves the head itself, and refuses a line that does not follow the last one.
  */
 import { IllegalMoveError, StoreRefusedError } from "../core/errors.ts";
 import { EffectNotFoundError } from "../core/value-errors.ts";
@@ -16,18 +16,18 @@ const COLUMNS = sql`
        id, seq, at, actor, action, subject, old_status as "oldStatus", new_status as "newStatus", reason,
        trace_id as "traceId", detail, previous_hash as "previousHash", hash`;
 
-/** Adds a line, in the transaction of what it tells of. Nothing should be locked after it. */
+/** Adds a line, in the transaction of the action. Nothing should be locked after it. */
 export async function noteAction(
   engine: Engine,
   tx: Transaction,
-  signature: OperatorEntry,
+  operator: OperatorEntry,
   { action, subject, oldStatus = null, newStatus = null, detail = null }: NewAction,
 ): Promise<void> {
   const [head] = await tx.all<{ seq: number; hash: string; now: number }>(sql`
     select h.seq, h.hash, ${engine.now()} as now
       from (select seq, hash from holdfast.audit_head where id = 1 ${engine.lockRows()}) h`);
   const { seq, hash: previousHash, now: at } = head as { seq: number; hash: string; now: number };
-  const { id, actor, reason = null, traceId = null } = signature;
+  const { id, actor, reason = null, traceId = null } = operator;
   const facts = { action, subject, oldStatus, newStatus, reason, traceId, detail };
   const entry = { ...facts, id, seq: seq + 1, at, actor, previousHash };
   await tx.insert("audit", [
@@ -49,7 +49,7 @@ export async function noteAction(
   ]);
 }
 
-/** Everything that the line says, in a fixed order. */
+/** Of all fields of the line, in a fixed order. */
 export function hashOfAction(entry: Omit<AuditEntry, "hash">): string {
   return sha256(
     JSON.stringify([
@@ -69,41 +69,12 @@ export function hashOfAction(entry: Omit<AuditEntry, "hash">): string {
   );
 }
 
-async function listActions(engine: Engine, filter: ActionFilter): Promise<AuditEntry[]> {
-  const { subject, actor, after, before, limit } = filter;
-  const backwards = after === undefined;
-  const rows = await engine.all<AuditEntry>(sql`
-    select ${COLUMNS}
-      from holdfast.audit
-     where seq > ${after ?? 0}
-           ${before === undefined ? nothing : sql`and seq < ${before}`}
-           ${subject === undefined ? nothing : sql`and subject = ${subject}`}
-           ${actor === undefined ? nothing : sql`and actor = ${actor}`}
-     order by ${backwards ? sql`seq desc` : sql`seq`}
-     limit ${limit}`);
-  return backwards ? rows.toReversed() : rows;
-}
-
 /** The line of an action, if it was committed. */
 async function findAction(engine: Engine, id: string): Promise<AuditEntry | null> {
   const [row] = await engine.all<AuditEntry>(
     sql`select ${COLUMNS} from holdfast.audit where id = ${id}`,
   );
   return row ?? null;
-}
-
-/** The head, and the newest line about a pruning: in one statement, so that they are of one instant. */
-async function auditHead(engine: Engine): Promise<AuditHead | null> {
-  const [row] = await engine.all<HeadRow>(sql`
-    select h.seq, h.hash, h.pruned_seq as "prunedSeq", h.pruned_hash as "prunedHash", a.seq as "lineSeq", a.at,
-           a.actor, a.detail
-      from holdfast.audit_head h
-      left join holdfast.audit a on a.seq = (select max(p.seq) from holdfast.audit p where p.action = ${PRUNE})
-     where h.id = 1`);
-  if (row === undefined) return null;
-  const { lineSeq, at, actor, detail, ...head } = row;
-  const pruning = lineSeq === null ? null : { seq: lineSeq, at, actor, detail };
-  return { ...head, pruning };
 }
 
 interface HeadRow extends Omit<AuditHead, "pruning">, Omit<PruneLine, "seq"> {
@@ -118,13 +89,8 @@ export const PRUNED_BY_LINE =
 interface PrunedRange {
   readonly first: number;
   readonly last: number;
-  /** Of the last line that went. */
+  /** Of the last deleted line. */
   readonly hash: string;
-}
-
-/** What the line about a pruning says. The database compares it with what the head is set to. */
-function detailOf({ first, last, hash }: PrunedRange): string {
-  return `${first} to ${last}, hash ${hash}`;
 }
 
 export function prunedRange(detail: string | null): PrunedRange | null {
@@ -133,7 +99,7 @@ export function prunedRange(detail: string | null): PrunedRange | null {
   return { first: Number(first), last: Number(last), hash };
 }
 
-/** The chain goes on from where it was cut: the head remembers the hash that its first line carries. */
+/** The rest of the chain stays valid: the head keeps the previous hash of its first line. */
 function pruneActions(engine: Engine, pruning: Pruning): Promise<number> {
   return engine.transaction(async (tx) => {
     const [head] = await tx.all<{ prunedSeq: number; prunedHash: string }>(sql`
@@ -151,7 +117,8 @@ function pruneActions(engine: Engine, pruning: Pruning): Promise<number> {
     const last = gone.at(-1)?.seq;
     if (last === undefined) return 0;
     const hash = gone.findLast((line) => line.hash !== null)?.hash ?? prunedHash;
-    const detail = detailOf({ first: prunedSeq + 1, last, hash });
+    // The database compares this with the new head.
+    const detail = `${prunedSeq + 1} to ${last}, hash ${hash}`;
     await noteAction(engine, tx, pruning, { action: PRUNE, subject: subjects.audit, detail });
     await tx.run(sql`
       update holdfast.audit_head set pruned_seq = ${last}, pruned_hash = ${hash} where id = 1`);
@@ -160,18 +127,12 @@ function pruneActions(engine: Engine, pruning: Pruning): Promise<number> {
   });
 }
 
-/** How many lines went, as the line says that tells of it. */
-function countOf(pruned: string | null): number {
-  const range = prunedRange(pruned);
-  return range === null ? 0 : range.last - range.first + 1;
-}
-
-/** How an action that was done before is refused. */
+/** The errors of an action that was done before. */
 const REFUSALS = [StoreRefusedError, IllegalMoveError, EffectNotFoundError];
 
 /**
- * An action of an operator. If the answer is lost, it was done if its line exists. The same goes for one that is refused: a
- * second action under the same id is refused a second line, or finds that the first one has changed the state.
+ * Runs an action of an operator. If the answer is lost, the action was done if its line exists. The same holds if the
+ * action is refused: a repeated action cannot write a second line with its id, or finds the state already changed.
  */
 export function actOrLookUp<T>(
   db: Database,
@@ -192,13 +153,10 @@ export function actOrLookUp<T>(
   });
 }
 
-// What the store promises about the audit: what operators did.
-
-/** What somebody did as an operator. */
 export interface NewAction {
   /** Such as `job.cancel`. */
   readonly action: string;
-  /** As in `subjects`. */
+  /** See `subjects`. */
   readonly subject: string;
   readonly oldStatus?: string | null;
   readonly newStatus?: string | null;
@@ -208,20 +166,20 @@ export interface NewAction {
 interface ActionFilter {
   readonly subject?: string;
   readonly actor?: string;
-  /** The first lines behind this one. Without: the last there are, or the last before `before`. */
+  /** The first lines after this number. Default: the last lines, or the last before `before`. */
   readonly after?: number;
   readonly before?: number;
   readonly limit: number;
 }
 
-/** Where the chain begins and where it ends. */
+/** The start and the end of the chain. */
 export interface AuditHead {
   readonly seq: number;
   readonly hash: string;
-  /** The last line that was pruned, and the hash that the next one carries. */
+  /** The last pruned line, and the previous hash of the next one. */
   readonly prunedSeq: number;
   readonly prunedHash: string;
-  /** The newest line about a pruning. It says the same, or lines were removed without one. */
+  /** The newest line about a pruning. If it differs, lines were deleted without one. */
   readonly pruning: PruneLine | null;
 }
 
@@ -232,26 +190,9 @@ interface Pruning extends OperatorEntry {
   readonly limit: number;
 }
 
-// The verbs about the audit.
+export type AuditStore = Pick<SqlAudit, keyof SqlAudit>;
 
-export interface AuditStore {
-  /** Adds a line by itself, about something that this database does not know of. */
-  note(signature: OperatorEntry, action: NewAction): Promise<void>;
-
-  /** A page of what operators did, in order. */
-  list(filter: ActionFilter): Promise<AuditEntry[]>;
-
-  /** The last line that was written, and the last that was pruned. Null: an operator of the database deleted the head. */
-  head(): Promise<AuditHead | null>;
-
-  /**
-   * Lets go of the oldest lines, up to `limit` of them, as far as all are older than `keepMs`; that is an action itself, and
-   * leaves a line. Returns how many went.
-   */
-  prune(pruning: Pruning): Promise<number>;
-}
-
-export class SqlAudit implements AuditStore {
+export class SqlAudit {
   readonly #db: Database;
   readonly #engine: Engine;
 
@@ -260,24 +201,53 @@ export class SqlAudit implements AuditStore {
     this.#engine = db.engine;
   }
 
-  note(signature: OperatorEntry, action: NewAction): Promise<void> {
+  /** Adds a line by itself, about an action outside of this database. */
+  note(operator: OperatorEntry, action: NewAction): Promise<void> {
     const engine = this.#engine;
     const note = (): Promise<void> =>
-      engine.transaction((tx) => noteAction(engine, tx, signature, action));
-    return actOrLookUp(this.#db, signature, note, async () => {});
+      engine.transaction((tx) => noteAction(engine, tx, operator, action));
+    return actOrLookUp(this.#db, operator, note, async () => {});
   }
 
-  list(filter: ActionFilter): Promise<AuditEntry[]> {
-    return listActions(this.#engine, filter);
+  /** A page of lines, oldest first. */
+  async list(filter: ActionFilter): Promise<AuditEntry[]> {
+    const { subject, actor, after, before, limit } = filter;
+    const backwards = after === undefined;
+    const rows = await this.#engine.all<AuditEntry>(sql`
+      select ${COLUMNS}
+        from holdfast.audit
+       where seq > ${after ?? 0}
+             ${before === undefined ? nothing : sql`and seq < ${before}`}
+             ${subject === undefined ? nothing : sql`and subject = ${subject}`}
+             ${actor === undefined ? nothing : sql`and actor = ${actor}`}
+       order by ${backwards ? sql`seq desc` : sql`seq`}
+       limit ${limit}`);
+    return backwards ? rows.toReversed() : rows;
   }
 
-  head(): Promise<AuditHead | null> {
-    return auditHead(this.#engine);
+  /**
+   * The head, and the newest line about a pruning, in one statement, so that they are of one instant. Null: the row of the
+   * head was deleted in the database.
+   */
+  async head(): Promise<AuditHead | null> {
+    const [row] = await this.#engine.all<HeadRow>(sql`
+      select h.seq, h.hash, h.pruned_seq as "prunedSeq", h.pruned_hash as "prunedHash", a.seq as "lineSeq", a.at,
+             a.actor, a.detail
+        from holdfast.audit_head h
+        left join holdfast.audit a on a.seq = (select max(p.seq) from holdfast.audit p where p.action = ${PRUNE})
+       where h.id = 1`);
+    if (row === undefined) return null;
+    const { lineSeq, at, actor, detail, ...head } = row;
+    const pruning = lineSeq === null ? null : { seq: lineSeq, at, actor, detail };
+    return { ...head, pruning };
   }
 
+  /** Deletes up to `limit` of the oldest lines that are older than `keepMs`, and adds a line about it. Returns how many. */
   prune(pruning: Pruning): Promise<number> {
-    const engine = this.#engine;
-    const prune = (): Promise<number> => pruneActions(engine, pruning);
-    return actOrLookUp(this.#db, pruning, prune, async ({ detail }) => countOf(detail));
+    const prune = (): Promise<number> => pruneActions(this.#engine, pruning);
+    return actOrLookUp(this.#db, pruning, prune, async ({ detail }) => {
+      const range = prunedRange(detail);
+      return range === null ? 0 : range.last - range.first + 1;
+    });
   }
 }

@@ -1,4 +1,4 @@
-/** Verifies the operators' chain, and the chains that features bring, from end to end, a page at a time. Others write meanwhile. */
+/** Verifies the operators' chain and the chains of features, a page at a time, while other processes write. */
 import { InvalidArgumentError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import { type AuditBreak, type AuditEntry, type BreakKind, NO_HASH } from "./entry.ts";
@@ -12,13 +12,13 @@ const BREAKS_MAX = 1_000;
 
 export interface VerifyOptions {
   readonly onProgress?: (progress: VerifyProgress) => void;
-  /** Ends it: what it throws then is the signal's reason. */
+  /** Aborts the verification, which throws the signal's reason. */
   readonly signal?: AbortSignal;
-  /** The end of the operators' chain as an earlier run told it: a rewritten chain cannot match it. */
+  /** The end of the operators' chain as an earlier run returned it: a rewritten chain cannot match it. */
   readonly witness?: Witness;
 }
 
-/** A line, by its number and its hash. */
+/** The number and hash of a line. */
 export interface Witness {
   readonly seq: number;
   readonly hash: string;
@@ -43,7 +43,7 @@ export interface Verification extends VerifyProgress {
   readonly head: Witness;
 }
 
-/** Lines 1 to `upTo` are gone; the last of them went at this time, by this actor. */
+/** Lines 1 to `upTo` were deleted; the last of them at this time, by this actor. */
 export interface Pruned {
   readonly upTo: number;
   readonly at: number;
@@ -57,12 +57,12 @@ export function checkWitness({ seq, hash }: Witness): void {
   throw new InvalidArgumentError({ field: "witness", problem });
 }
 
-/** Chains that a feature keeps beside the operators' chain, such as one for each item. */
+/** Other chains, of a feature, such as one for each item. */
 export interface AuditChains {
   verify(walk: ChainWalk): Promise<void>;
 }
 
-/** What the verification of such chains reports to. */
+/** Receives the results of verifying these chains. */
 export interface ChainWalk {
   /** Reports the breaks in the chain of this item. */
   breaksIn(item: string): ReportBreak;
@@ -72,31 +72,28 @@ export interface ChainWalk {
 
 export type ReportBreak = (kind: BreakKind, seq: number, problem: string) => void;
 
-const BEGINNING: Witness = { seq: 0, hash: NO_HASH };
-
-/** One chain of lines, each held against the one before it. */
+/** One chain of lines, each compared with the previous one. */
 export class ChainCheck {
   seq: number;
   hash: string;
-  readonly #say: ReportBreak;
+  readonly #report: ReportBreak;
 
-  constructor(say: ReportBreak, from = BEGINNING) {
-    this.seq = from.seq;
-    this.hash = from.hash;
-    this.#say = say;
+  constructor(report: ReportBreak, from?: Witness) {
+    this.seq = from?.seq ?? 0;
+    this.hash = from?.hash ?? NO_HASH;
+    this.#report = report;
   }
 
   /** Without a hash, a line has only its number. */
   add(line: { seq: number; previousHash: string | null; hash: string | null }, hash: string): void {
     const { seq } = line;
-    if (seq !== this.seq + 1) this.#say("gap", seq, `${missing(this.seq + 1, seq - 1)} before it.`);
-    else if (line.hash !== null && line.previousHash !== this.hash) {
-      this.#say("link", seq, "it does not follow the line before it.");
-    }
-    if (line.hash !== null && line.hash !== hash) {
-      this.#say("changed", seq, "it says something else than when it was written.");
-    }
-    if (line.hash === null) this.#say("hash", seq, "its hash was removed.");
+    if (seq !== this.seq + 1)
+      this.#report("gap", seq, `${missing(this.seq + 1, seq - 1)} before it.`);
+    else if (line.hash !== null && line.previousHash !== this.hash)
+      this.#report("link", seq, "it does not follow the line before it.");
+    if (line.hash === null) this.#report("hash", seq, "its hash was removed.");
+    else if (line.hash !== hash)
+      this.#report("changed", seq, "it was changed after it was written.");
     this.seq = seq;
     this.hash = line.hash ?? this.hash;
   }
@@ -106,13 +103,9 @@ export function missing(first: number, last: number): string {
   return first === last ? `line ${first} is missing` : `lines ${first} to ${last} are missing`;
 }
 
-function linesTo(last: number): string {
-  return last === 1 ? "line 1 is" : `lines 1 to ${last} are`;
-}
-
 /** Without the row that counts the lines, the chain is verified from its beginning. */
-function headless(say: ReportBreak): AuditHead {
-  say("head", 0, "the row that counts the lines is missing.");
+function headless(report: ReportBreak): AuditHead {
+  report("head", 0, "the row that counts the lines is missing.");
   return { seq: 0, hash: NO_HASH, prunedSeq: 0, prunedHash: NO_HASH, pruning: null };
 }
 
@@ -121,10 +114,8 @@ export class AuditWalk implements ChainWalk {
   readonly #chains: readonly AuditChains[];
   readonly #options: VerifyOptions;
   readonly #breaks: AuditBreak[] = [];
+  readonly #progress = { items: 0, lines: 0, actions: 0 };
   #breaksFound = 0;
-  #items = 0;
-  #lines = 0;
-  #actions = 0;
   #pruned: Pruned | null = null;
 
   constructor(audit: AuditStore, chains: readonly AuditChains[], options: VerifyOptions) {
@@ -138,7 +129,7 @@ export class AuditWalk implements ChainWalk {
     for (const chains of this.#chains) await chains.verify(this);
     return {
       held: this.#breaksFound === 0,
-      ...this.#progress(),
+      ...this.#progress,
       pruned: this.#pruned,
       breaks: this.#breaks,
       breaksFound: this.#breaksFound,
@@ -147,21 +138,21 @@ export class AuditWalk implements ChainWalk {
   }
 
   async #walkActions(): Promise<Witness> {
-    const say = this.#sayer(null);
-    const head = (await this.#audit.head()) ?? headless(say);
-    this.#checkPruning(head, say);
+    const report = this.breaksIn(null);
+    const head = (await this.#audit.head()) ?? headless(report);
+    this.#checkPruning(head, report);
     let chain: ChainCheck | null = null;
     for await (const line of this.#actionsAfter(head.prunedSeq)) {
-      chain ??= new ChainCheck(say, await this.#beginning(head, line));
-      this.#addAction(chain, line, head);
+      chain ??= new ChainCheck(report, await this.#beginning(head, line));
+      this.#addAction(chain, line, { head, report });
     }
-    chain ??= new ChainCheck(say, { seq: head.prunedSeq, hash: head.prunedHash });
-    await this.#endActions(chain, head, say);
+    chain ??= new ChainCheck(report, { seq: head.prunedSeq, hash: head.prunedHash });
+    await this.#endActions(chain, head, report);
     return { seq: chain.seq, hash: chain.hash };
   }
 
-  /** What is gone went by a line that says so, and that line is part of the chain. */
-  #checkPruning({ prunedSeq, prunedHash, pruning }: AuditHead, say: ReportBreak): void {
+  /** Missing lines at the start must be recorded by a line, which is part of the chain. */
+  #checkPruning({ prunedSeq, prunedHash, pruning }: AuditHead, report: ReportBreak): void {
     const range = prunedRange(pruning?.detail ?? null);
     const { witness } = this.#options;
     const isRecorded =
@@ -169,30 +160,26 @@ export class AuditWalk implements ChainWalk {
         ? prunedSeq === 0 && prunedHash === NO_HASH
         : range?.last === prunedSeq && range.hash === prunedHash && prunedSeq < pruning.seq;
     if (!isRecorded) {
-      const what = prunedSeq === 0 ? "no line is" : linesTo(prunedSeq);
-      const said =
-        pruning === null ? "and no line says so" : `and line ${pruning.seq} says otherwise`;
-      say("pruning", prunedSeq, `${what} counted as pruned, ${said}.`);
+      const lines = prunedSeq === 1 ? "line 1 is" : `lines 1 to ${prunedSeq} are`;
+      const what = prunedSeq === 0 ? "no line is" : lines;
+      const but =
+        pruning === null ? "but no line records it" : `but line ${pruning.seq} differs from that`;
+      report("pruning", prunedSeq, `${what} counted as pruned, ${but}.`);
     } else if (pruning !== null) {
       this.#pruned = { upTo: prunedSeq, at: pruning.at, actor: pruning.actor };
     }
     if (witness === undefined || witness.seq === 0) return;
-    if (witness.seq === prunedSeq && witness.hash !== prunedHash) {
-      say(
-        "witness",
-        witness.seq,
-        "the last line that was pruned is not the one that was seen before.",
-      );
-    } else if (witness.seq < prunedSeq && !isRecorded) {
-      say("witness", witness.seq, "it was seen before, and no line says that it was pruned.");
-    }
+    if (witness.seq === prunedSeq && witness.hash !== prunedHash)
+      report("witness", witness.seq, "the last pruned line is not the one that was seen before.");
+    else if (witness.seq < prunedSeq && !isRecorded)
+      report("witness", witness.seq, "it was seen before, but no line records its pruning.");
   }
 
   async *#actionsAfter(seq: number): AsyncGenerator<AuditEntry> {
     for (let after = seq; ;) {
       const page = await this.#audit.list({ after, limit: LINES_PAGE });
       yield* page;
-      this.#tell();
+      this.read({});
       if (page.length < LINES_PAGE) return;
       after = page.at(-1)?.seq ?? after;
     }
@@ -205,54 +192,41 @@ export class AuditWalk implements ChainWalk {
     return { seq: prunedSeq, hash: prunedHash };
   }
 
-  #addAction(chain: ChainCheck, line: AuditEntry, head: AuditHead): void {
-    const say = this.#sayer(null);
+  #addAction(
+    chain: ChainCheck,
+    line: AuditEntry,
+    { head, report }: { readonly head: AuditHead; readonly report: ReportBreak },
+  ): void {
     chain.add(line, hashOfAction(line));
-    this.#actions += 1;
-    if (chain.seq === head.seq && chain.hash !== head.hash) {
-      say("head", chain.seq, "the last line is not the one that was written last.");
-    }
+    this.#progress.actions += 1;
+    if (chain.seq === head.seq && chain.hash !== head.hash)
+      report("head", chain.seq, "the last line is not the one that was written last.");
     const { witness } = this.#options;
-    if (witness?.seq === chain.seq && witness.hash !== chain.hash) {
-      say("witness", chain.seq, "it is not the line that was seen before.");
-    }
+    if (witness?.seq === chain.seq && witness.hash !== chain.hash)
+      report("witness", chain.seq, "it is not the line that was seen before.");
   }
 
-  async #endActions(chain: ChainCheck, head: AuditHead, say: ReportBreak): Promise<void> {
-    if (chain.seq < head.seq) {
-      say("head", head.seq, `${missing(chain.seq + 1, head.seq)} at the end.`);
-    } else if (chain.seq > head.seq && ((await this.#audit.head())?.seq ?? 0) < chain.seq) {
-      say("head", chain.seq, `nobody counted it: the last line is ${head.seq}.`);
-    }
+  async #endActions(chain: ChainCheck, head: AuditHead, report: ReportBreak): Promise<void> {
+    if (chain.seq < head.seq)
+      report("head", head.seq, `${missing(chain.seq + 1, head.seq)} at the end.`);
+    else if (chain.seq > head.seq && ((await this.#audit.head())?.seq ?? 0) < chain.seq)
+      report("head", chain.seq, `it was not counted: the last line is ${head.seq}.`);
     const { witness } = this.#options;
-    if (witness !== undefined && witness.seq > chain.seq) {
-      say("witness", witness.seq, "it was seen before, and is not there any more.");
-    }
+    if (witness !== undefined && witness.seq > chain.seq)
+      report("witness", witness.seq, "it was seen before, but no longer exists.");
   }
 
-  breaksIn(item: string): ReportBreak {
-    return this.#sayer(item);
-  }
-
-  read({ items = 0, lines = 0 }: { readonly items?: number; readonly lines?: number }): void {
-    this.#items += items;
-    this.#lines += lines;
-    this.#tell();
-  }
-
-  #sayer(item: string | null): ReportBreak {
+  breaksIn(item: string | null): ReportBreak {
     return (kind, seq, problem) => {
       this.#breaksFound += 1;
       if (this.#breaks.length < BREAKS_MAX) this.#breaks.push({ kind, item, seq, problem });
     };
   }
 
-  #progress(): VerifyProgress {
-    return { items: this.#items, lines: this.#lines, actions: this.#actions };
-  }
-
-  #tell(): void {
+  read({ items = 0, lines = 0 }: { readonly items?: number; readonly lines?: number }): void {
+    this.#progress.items += items;
+    this.#progress.lines += lines;
     this.#options.signal?.throwIfAborted();
-    this.#options.onProgress?.(this.#progress());
+    this.#options.onProgress?.({ ...this.#progress });
   }
 }

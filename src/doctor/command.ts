@@ -72,37 +72,24 @@ async function doctor({ terminal, open }: Kit, options: DoctorOptions): Promise<
     list(terminal, await examiner.checks());
     return;
   }
-  const fixed = options.fix === true ? await fix(examiner, options) : null;
-  const diagnosis = await examiner.examine(whatToLookFor(options));
+  const { check, quick = false, deep = false, limit, since, reason } = options;
+  const checks = check === undefined ? {} : { checks: check };
+  const why = reason === undefined ? {} : { reason };
+  const fixed =
+    options.fix === true ? await examiner.fix({ actor: actorName(), ...why, ...checks }) : null;
+  const when = since === undefined ? {} : { since };
+  const diagnosis = await examiner.examine({ quick, deep, limit, ...checks, ...when });
   if (terminal.json) terminal.printJson(fixed === null ? diagnosis : { ...diagnosis, fixed });
   else terminal.print(...(fixed === null ? [] : fixedLines(fixed)), ...report(diagnosis, terminal));
   if (!diagnosis.healthy) throw new UnhealthyError(diagnosis);
 }
 
-function whatToLookFor({ check, quick = false, deep = false, limit, since }: DoctorOptions) {
-  return {
-    quick,
-    deep,
-    limit,
-    ...(check === undefined ? {} : { checks: check }),
-    ...(since === undefined ? {} : { since }),
-  };
-}
-
-function fix(examiner: Doctor, { check, reason }: DoctorOptions): Promise<Fixed[]> {
-  return examiner.fix({
-    actor: actorName(),
-    ...(check === undefined ? {} : { checks: check }),
-    ...(reason === undefined ? {} : { reason }),
-  });
-}
-
 function fixedLines(fixed: readonly Fixed[]): string[] {
   if (fixed.length === 0) return ["Nothing to fix.", ""];
-  return [
-    ...fixed.map(({ check, subjects }) => `Fixed ${check}: ${counted(subjects.length, "case")}.`),
-    "",
-  ];
+  const lines = fixed.map(
+    ({ check, subjects }) => `Fixed ${check}: ${counted(subjects.length, "case")}.`,
+  );
+  return [...lines, ""];
 }
 
 function list(terminal: Terminal, checks: readonly CheckRecord[]): void {
@@ -161,11 +148,8 @@ function wellLines(checks: readonly Checked[], { colors, width }: Page): string[
   if (well.length === 0) return [];
   const lines = [...Map.groupBy(well, ({ about }) => about)].flatMap(([about, some]) => {
     const head = `ok  ${about.padEnd(ABOUT_WIDTH)}`;
-    return wrapped(
-      `${head}${some.map(({ name }) => name).join(", ")}`,
-      width,
-      " ".repeat(head.length),
-    );
+    const text = head + some.map(({ name }) => name).join(", ");
+    return wrapped(text, width, " ".repeat(head.length));
   });
   return [...lines.map(colors.dim), ""];
 }
@@ -178,17 +162,13 @@ function findingLines(finding: Finding, { colors, width }: Page): string[] {
   return [
     `${paint(severity)} ${colors.bold(check)}`,
     ...wrapped(`  ${printable(problem)}`, width, "  "),
-    ...offenders.flatMap((offender) => wrapped(`  - ${tell(offender)}`, width, "    ")),
-    ...(more ? [`  - … and more: --limit ${nextLimit(offenders.length)}`] : []),
+    ...offenders.flatMap((offender) => wrapped(`  - ${described(offender)}`, width, "    ")),
+    ...(more ? [`  - … and more: --limit ${Math.max(100, offenders.length * 10)}`] : []),
     ...wrapped(`  → ${printable(remedy)}`, width, "    ").map(colors.dim),
   ];
 }
 
-function nextLimit(shown: number): number {
-  return Math.max(100, shown * 10);
-}
-
-function tell({ subject, detail, sinceAt }: Offender): string {
+function described({ subject, detail, sinceAt }: Offender): string {
   const since = sinceAt === null ? "" : ` (${relative(sinceAt, systemRuntime.now())})`;
   return printable(`${subject} ${detail}${since}`);
 }

@@ -19,12 +19,6 @@ import type { Runtime } from "../core/runtime.ts";
 import type { CheckRecord } from "../database/check.ts";
 import type { DoctorStore } from "./store.ts";
 
-/** The parts of the store that are used here. */
-interface Stores {
-  readonly audit: AuditStore;
-  readonly checks: DoctorStore;
-}
-
 export interface ExamineOptions {
   /** Only these checks. Default: all that are not deep. */
   readonly checks?: readonly string[];
@@ -70,8 +64,6 @@ const EXAMINE_OPTIONS = new Set(["checks", "quick", "deep", "limit", "since"]);
 
 const FIX_OPTIONS = new Set<string>(["checks", ...OPERATOR_OPTIONS]);
 
-const LIMIT_DEFAULT = 10;
-
 const LIMIT_MAX = 1_000;
 
 /** Rows fixed in one transaction, and the maximum number of transactions. */
@@ -80,20 +72,18 @@ const FIX_BATCH = 500;
 const FIX_ROUNDS_MAX = 200;
 
 /** The parts of Holdfast that the doctor needs. */
-/** A Holdfast. */
 export interface DoctorTarget {
   /** @internal */
-  readonly store: Stores;
+  readonly store: { readonly audit: AuditStore; readonly checks: DoctorStore };
   readonly runtime: Runtime;
 }
 
 export class Doctor {
-  readonly #store: Stores;
+  readonly #store: DoctorTarget["store"];
   readonly #runtime: Runtime;
   readonly #newId: () => string;
 
-  constructor(holdfast: DoctorTarget) {
-    const { store, runtime } = holdfast;
+  constructor({ store, runtime }: DoctorTarget) {
     this.#store = store;
     this.#runtime = runtime;
     this.#newId = makeIds(runtime);
@@ -106,14 +96,13 @@ export class Doctor {
 
   async examine(options: ExamineOptions = {}): Promise<Diagnosis> {
     checkKnown(options, EXAMINE_OPTIONS);
-    const { checks, quick = false, deep = false, limit = LIMIT_DEFAULT, since } = options;
+    const { checks, quick = false, deep = false, limit = 10, since } = options;
     checkWhole("limit", limit, { least: 1, most: LIMIT_MAX });
     const look = { limit, deep, sinceAt: since === undefined ? null : instantOf(since) };
     const startedAt = this.#runtime.monotonic();
     const made: { checked: Checked; finding: Finding | null }[] = [];
-    for (const record of await this.#wanted({ checks, quick, deep })) {
+    for (const record of await this.#wanted({ checks, quick, deep }))
       made.push(await this.#check(record, look));
-    }
     const findings = made.flatMap(({ finding }) => finding ?? []).toSorted(worstFirst);
     return {
       at: this.#runtime.now(),
@@ -134,9 +123,9 @@ export class Doctor {
     checkKnown(options, FIX_OPTIONS);
     const { checks, ...by } = options;
     const wanted = await this.#wanted({ checks, quick: false, deep: false });
-    const hopeless = checks === undefined ? undefined : wanted.find(({ fixable }) => !fixable);
-    if (hopeless !== undefined) {
-      const problem = `'${hopeless.name}' has no safe fix. ${hopeless.remedy}`;
+    const unfixable = checks === undefined ? undefined : wanted.find(({ fixable }) => !fixable);
+    if (unfixable !== undefined) {
+      const problem = `'${unfixable.name}' has no safe fix. ${unfixable.remedy}`;
       throw new InvalidArgumentError({ field: "checks", problem });
     }
     const fixed: Fixed[] = [];
@@ -172,7 +161,7 @@ export class Doctor {
       const finding = await this.#store.checks.examine(record.name, look);
       return { checked: ended(finding === null ? "ok" : "found"), finding };
     } catch (error) {
-      if (isAway(error)) await this.#store.audit.head(); // throws if the database does not answer at all
+      if (isAway(error)) await this.#store.audit.head(); // Throws if the database does not answer at all.
       return { checked: ended("failed"), finding: notMade(record.name, error) };
     }
   }
@@ -180,10 +169,10 @@ export class Doctor {
   async #fix(check: string, by: OperatorOptions): Promise<string[]> {
     const subjects: string[] = [];
     for (let round = 0; round < FIX_ROUNDS_MAX; round += 1) {
-      const signature = anyOperator(by, this.#newId);
-      const mended = await this.#store.checks.fix(check, { ...signature, limit: FIX_BATCH });
-      subjects.push(...mended);
-      if (mended.length < FIX_BATCH) break;
+      const operator = anyOperator(by, this.#newId);
+      const fixed = await this.#store.checks.fix(check, { ...operator, limit: FIX_BATCH });
+      subjects.push(...fixed);
+      if (fixed.length < FIX_BATCH) break;
     }
     return subjects;
   }

@@ -12,7 +12,7 @@ const DEAD_MAX = 100_000;
 
 const OPEN_MS_MAX = 5 * 60_000;
 
-/** A table of ours, by another that is always there: a name in quotes is spelt for each schema. */
+/** Our tables, found by one that always exists: the engine replaces its quoted name for each schema. */
 const IS_OURS = sql`c.relnamespace = (
              select m.relnamespace from pg_catalog.pg_class m where m.oid = to_regclass('holdfast.migration'))`;
 
@@ -133,7 +133,7 @@ export function oldTransaction({ openMsMax }: { readonly openMsMax: number }): C
   };
 }
 
-/** Whoever may not see what others do has seen nothing. */
+/** A user without the privilege to see other sessions has found nothing, which means nothing. */
 async function unlessBlind(engine: Engine): Promise<Offender[]> {
   const [row] = await engine.all<{ sees: boolean }>(
     sql`select pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees`,

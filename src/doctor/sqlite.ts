@@ -35,7 +35,7 @@ export function walFile({ bytesMax }: { readonly bytesMax: number }): Check {
   };
 }
 
-/** What users who are not the owner of a file may do with it. */
+/** The permissions of users other than the owner. */
 const OTHERS = 0o077;
 
 function permissions(): Check {
@@ -76,11 +76,11 @@ function integrity(): Check {
       "Stop all processes, keep a copy, and restore the file from a backup (or use `.recover` of the sqlite3 shell).",
     cost: "deep",
     find: async (engine, look) => {
-      const told = await asking<{ said: string }>(
-        () => sql`select quick_check as said from pragma_quick_check`,
-        ({ said }) => ({ subject: "file", detail: said, sinceAt: null }),
+      const results = await asking<{ result: string }>(
+        () => sql`select quick_check as result from pragma_quick_check`,
+        ({ result }) => ({ subject: "file", detail: result, sinceAt: null }),
       )(engine, look);
-      return told.filter(({ detail }) => detail !== "ok").slice(0, look.limit);
+      return results.filter(({ detail }) => detail !== "ok").slice(0, look.limit);
     },
   };
 }

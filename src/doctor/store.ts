@@ -7,19 +7,7 @@ import type { Check, CheckRecord, FixedRows, Fixing } from "../database/check.ts
 import type { Database } from "../database/database.ts";
 import type { Engine, EngineKind } from "../database/engine.ts";
 
-export interface DoctorStore {
-  /** All checks, in the order of the report. */
-  list(): Promise<CheckRecord[]>;
-
-  /** Finds the rows that violate one rule, as of one moment. Null: there are none. Reads only, and takes no locks. */
-  examine(check: string, look: Examination): Promise<Finding | null>;
-
-  /**
-   * Fixes up to `limit` rows, each only if it still violates the rule, and writes a line into the operators' audit. Returns
-   * what was fixed; call again when it is `limit`.
-   */
-  fix(check: string, fixing: Fix): Promise<string[]>;
-}
+export type DoctorStore = Pick<SqlChecks, keyof SqlChecks>;
 
 /** Checks of one part of the product. */
 export interface CheckGroup {
@@ -32,7 +20,7 @@ interface Known {
   readonly record: CheckRecord;
 }
 
-export class SqlChecks implements DoctorStore {
+export class SqlChecks {
   readonly #db: Database;
   readonly #engine: Engine;
   readonly #groups: readonly CheckGroup[];
@@ -44,53 +32,40 @@ export class SqlChecks implements DoctorStore {
     this.#groups = groups;
   }
 
+  /** All checks, in the order of the report. */
   async list(): Promise<CheckRecord[]> {
     return [...(await this.#all()).values()].map(({ record }) => record);
   }
 
+  /** Finds the rows that violate one rule, as of one moment. Null: there are none. Reads only, and takes no locks. */
   async examine(name: string, look: Examination): Promise<Finding | null> {
     const { check, record } = await this.#named(name);
     const { limit, deep = false, sinceAt = null } = look;
-    // One more than wanted tells whether there are more.
-    const found = await check.find(this.#engine, {
-      limit: limit + 1,
-      deep,
-      sinceAt,
-      pushWorks: () => this.#db.pushWorks(),
-    });
+    const pushWorks = (): ReturnType<Database["pushWorks"]> => this.#db.pushWorks();
+    // One more row shows whether there are more.
+    const found = await check.find(this.#engine, { limit: limit + 1, deep, sinceAt, pushWorks });
     if (found.length === 0) return null;
     const { severity, problem, remedy, fixable } = record;
-    const offenders = found.slice(0, limit);
-    return {
-      check: name,
-      severity,
-      problem,
-      remedy,
-      fixable,
-      offenders,
-      more: found.length > limit,
-    };
+    const [offenders, more] = [found.slice(0, limit), found.length > limit];
+    return { check: name, severity, problem, remedy, fixable, offenders, more };
   }
 
-  async fix(name: string, { limit, ...signature }: Fix): Promise<string[]> {
+  /**
+   * Fixes up to `limit` rows, each only if it still violates the rule, and writes a line into the operators' audit. Returns
+   * what was fixed; call again when it is `limit`.
+   */
+  async fix(name: string, { limit, ...operator }: Fix): Promise<string[]> {
     const engine = this.#engine;
     const { fix } = (await this.#named(name)).check;
     if (fix === undefined) {
-      throw new InvalidArgumentError({
-        field: "check",
-        problem: `'${name}' has no remedy that is safe.`,
-      });
+      const problem = `'${name}' has no safe fix.`;
+      throw new InvalidArgumentError({ field: "check", problem });
     }
-    const fixRows = (): Promise<FixedRows> =>
-      fix(engine, { limit, sign: signing(engine, name, signature) });
-    const { subjects, queues } = await actOrLookUp(
+    const { subjects, queues } = await actOrLookUp<FixedRows>(
       this.#db,
-      signature,
-      fixRows,
-      async ({ detail }) => ({
-        ...(JSON.parse(detail ?? "{}") as Pick<FixedRows, "subjects">),
-        queues: [],
-      }),
+      operator,
+      () => fix(engine, { limit, sign: signing(engine, name, operator) }),
+      async ({ detail }) => ({ ...(JSON.parse(detail ?? "{}") as FixedRows), queues: [] }),
     );
     for (const queue of queues) this.#db.announce({ kind: "pending", queue });
     if (subjects.length > 0) this.#db.announce({ kind: "waiting" });
@@ -101,7 +76,7 @@ export class SqlChecks implements DoctorStore {
     const all = await this.#all();
     const known = all.get(name);
     if (known !== undefined) return known;
-    const problem = `there is no check '${name}'. There are: ${[...all.keys()].join(", ")}.`;
+    const problem = `unknown check '${name}'. Known: ${[...all.keys()].join(", ")}.`;
     throw new InvalidArgumentError({ field: "check", problem });
   }
 
@@ -145,24 +120,18 @@ function recordOf(
 const NOTED_MAX = 100;
 
 /** Writes a fix's audit line; none if nothing was fixed. */
-function signing(engine: Engine, check: string, signature: OperatorEntry): Fixing["sign"] {
+function signing(engine: Engine, check: string, operator: OperatorEntry): Fixing["sign"] {
   return async (tx, subjects) => {
     if (subjects.length === 0) return;
-    const detail = JSON.stringify({
-      mended: subjects.length,
-      subjects: subjects.slice(0, NOTED_MAX),
-    });
-    await noteAction(engine, tx, signature, {
-      action: "doctor.fix",
-      subject: `check ${check}`,
-      detail,
-    });
+    const facts = { mended: subjects.length, subjects: subjects.slice(0, NOTED_MAX) };
+    const action = { action: "doctor.fix", subject: `check ${check}` };
+    await noteAction(engine, tx, operator, { ...action, detail: JSON.stringify(facts) });
   };
 }
 
 interface Examination {
   readonly limit: number;
-  /** Also what takes long. */
+  /** Also examine what takes long. */
   readonly deep?: boolean;
   /** Checks of history skip older rows. */
   readonly sinceAt?: number | null;

@@ -6,7 +6,7 @@
  */
 import { hostname } from "node:os";
 import { subjects } from "../audit/entry.ts";
-import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
+import { anyOperator, AUDITED_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
 import type { AuditStore } from "../audit/store.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
@@ -47,8 +47,6 @@ const WITH_OPTIONS = new Set([...ACQUIRE_OPTIONS, "longest"]);
 const EXTEND_OPTIONS = new Set(["ttl"]);
 
 const LIST_OPTIONS = new Set(["type", "limit"]);
-
-const FORCE_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 
 export interface LockOptions {
   /** How long it lasts unless it is extended. Default 15 s. */
@@ -212,7 +210,7 @@ export class Locks {
    * holder learns of it at its next extension.
    */
   async forceRelease(key: string, options: OperatorOptions = {}): Promise<LockRecord | null> {
-    checkKnown(options, FORCE_OPTIONS);
+    checkKnown(options, AUDITED_OPTIONS);
     const { backend, store, newId } = this.#parts;
     const operator = anyOperator(options, newId);
     const record = await this.inspect(key);

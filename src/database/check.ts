@@ -11,7 +11,7 @@ import type { Sql } from "./sql.ts";
 export interface Look {
   /** Maximum number of violations returned. */
   readonly limit: number;
-  /** Also read what is rarely worth the time. */
+  /** Also read data that is rarely worth the time. */
   readonly deep: boolean;
   /** Checks of history skip older rows; null: none. */
   readonly sinceAt: number | null;

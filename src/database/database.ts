@@ -1,73 +1,73 @@
 /**
- * A database, as the stores use it: its engine, the hints that processes send each other about what they changed, and the
- * look-up of writes whose answer was lost.
+ * A database, as the stores use it: its engine, the hints that processes send each other about changes, and commit
+ * recovery, which looks up writes whose answer was lost.
  */
 import { OutcomeUnknownError, StoreBusyError, StoreUnavailableError } from "../core/errors.ts";
 import { sleep } from "../core/runtime.ts";
-import type { Engine, Hint, PushState, StoreAddress, Transaction } from "./engine.ts";
+import {
+  type Engine,
+  type Hint,
+  type PushState,
+  readNow,
+  type StoreAddress,
+  type Transaction,
+} from "./engine.ts";
 import type { Condition, Load } from "./pool-stats.ts";
-import { sql } from "./sql.ts";
 
 export interface Database {
   readonly engine: Engine;
-  /** The engine's name and location, fit for a log line: no secrets. */
+  /** The engine's name and location, without secrets. */
   readonly name: string;
-  /** The database's own name, the same in every process that uses it, by whatever way. */
+  /** The database's name, which is the same in every process that uses it. */
   readonly database: string;
-  /** How many poll cycles of a worker gain from being under way at once. */
+  /** How many poll cycles a worker should run at once. */
   readonly lanes: number;
-  /** How another thread opens this same database; null where it cannot (a database in memory). */
+  /** How another thread opens the same database; null: it cannot (a database in memory). */
   readonly address: StoreAddress | null;
 
-  /** What this process has asked of the database since it opened it, from memory. */
+  /** Connections and transactions of this process. */
   load(): Load;
-  /** What the database says about itself; null: this one has nothing to say. */
+  /** The condition that the database reports; null: it reports none. */
   condition(): Promise<Condition | null>;
   /** The database's clock. */
   clock(): Promise<number>;
 
-  /** Writes; if the answer is lost, looks up what became of it, as soon as the database answers again. */
+  /** Writes; if the answer is lost, looks up the result as soon as the database answers again. */
   write<T>(write: () => Promise<T>, lookUp: () => Promise<T>): Promise<T>;
 
-  /** This process changed something: other processes and the listeners here get the hint. */
+  /** Sends a hint to other processes and to the listeners here. */
   announce(hint: Hint): void;
-  /** The same for the listeners in this process alone. */
+  /** Sends a hint to the listeners here alone. */
   hint(hint: Hint): void;
   /**
-   * Calls back soon after something changed, by this process or another. A hint and nothing more: hints may come late,
-   * twice or not at all, so a caller that waits for one also polls.
+   * Calls back soon after this or another process changed something. Hints may come late, twice or not at all, so a caller
+   * that waits for one also polls.
    */
   watch(listener: (hint: Hint) => void): () => void;
-  /** Whether changes of other processes are pushed to this one. Null: nothing pushes here, and polling finds them. */
+  /** Whether changes of other processes are pushed to this one. Null: there is no push, only polling. */
   pushState(): PushState | null;
-  /** Whether this process would hear what another announces, tried for a few seconds. Null: there is no push. */
+  /** Tries for a few seconds whether announcements of other processes would arrive. Null: there is no push. */
   pushWorks(): Promise<boolean | null>;
 
-  /** Runs statements in a transaction of the user's. Runs the body once; begins and ends nothing. */
+  /** Runs the body once with a user transaction; neither begins nor ends the transaction. */
   inUserTransaction<T>(tx: unknown, body: (joined: JoinedTransaction) => Promise<T>): Promise<T>;
-  /** Hints about what is written in this transaction of ours are collected: its owner announces them after the commit. */
+  /** Collects the hints about writes in this transaction of ours: its owner announces them after the commit. */
   collectHints(tx: object, hints: Hint[]): void;
 
   close(): Promise<void>;
 }
 
-/** A transaction of the user's, in which we send statements. What they write is there if, and when, the user commits. */
+/** A user transaction in which we send statements. Their writes exist if, and when, the user commits. */
 export interface JoinedTransaction {
   readonly tx: Transaction;
-  /** Other processes hear it when the transaction commits, and never otherwise. */
+  /** Other processes get the hint if, and when, the transaction commits. */
   readonly notify: (hint: Hint) => Promise<void>;
 }
 
-/** How processes tell each other what they changed. */
-export interface Push {
-  listen(hear: (hint: Hint) => void): () => void;
-  tell(hint: Hint): void;
-  /** Left out: this way pushes nothing, and others are noticed by polling alone. */
-  pushState?(): PushState;
-  close(): Promise<void>;
-}
+/** Carries hints between processes. */
+export type Push = Pick<Engine, "listen" | "tell" | "pushState" | "close">;
 
-/** A connection that does not listen after six seconds does not. */
+/** A connection that does not listen after six seconds never will. */
 const PUSH_LOOK_MS = 20;
 
 const PUSH_LOOKS_MAX = 300;
@@ -76,11 +76,10 @@ export class EngineDatabase implements Database {
   readonly engine: Engine;
   readonly #push: Push;
   readonly #listeners = new Set<(hint: Hint) => void>();
-  /** What is to be announced when a transaction of ours commits in which its user enqueued or emitted. */
+  /** Hints of users who enqueue or emit inside a transaction of ours. */
   readonly #collected = new WeakMap<object, Hint[]>();
   #stopListening: (() => void) | null = null;
 
-  /** Hints travel through the engine, unless there is a better way. */
   constructor(engine: Engine, push: Push = engine) {
     this.engine = engine;
     this.#push = push;
@@ -110,9 +109,8 @@ export class EngineDatabase implements Database {
     return this.engine.condition();
   }
 
-  async clock(): Promise<number> {
-    const [row] = await this.engine.all<{ now: number }>(sql`select ${this.engine.now()} as now`);
-    return (row as { now: number }).now;
+  clock(): Promise<number> {
+    return readNow(this.engine);
   }
 
   write<T>(write: () => Promise<T>, lookUp: () => Promise<T>): Promise<T> {
@@ -129,7 +127,7 @@ export class EngineDatabase implements Database {
       try {
         listener(hint);
       } catch {
-        // The change is committed: the caller that made it must not see it fail. A hint may be lost.
+        // The change is committed, so its caller must not see an error. A hint may be lost.
       }
     }
   }
@@ -185,7 +183,7 @@ export class EngineDatabase implements Database {
   }
 }
 
-/** A server that restarts is back within half a minute, or an operator knows about it. */
+/** A server that restarts is back within half a minute. */
 const LOOKS_MAX = 20;
 
 const LOOK_PAUSE_MS_FIRST = 25;
@@ -194,7 +192,6 @@ const LOOK_PAUSE_MS_MAX = 2_000;
 
 const LOOK_MS_MAX = 30_000;
 
-/** Writes; if the answer is lost, looks up what became of it, as soon as the database answers again. */
 export async function writeOrLookUp<T>(
   engine: Engine,
   write: () => Promise<T>,
@@ -219,7 +216,7 @@ async function persist<T>(
     const pauseMs = Math.min(LOOK_PAUSE_MS_MAX, LOOK_PAUSE_MS_FIRST * 2 ** look);
     await sleep(engine.runtime, pauseMs * (0.5 + engine.runtime.random() / 2));
     try {
-      // What was lost may be on its way still, and would be committed after we looked.
+      // The lost write may still be under way, and would be committed after the look-up.
       if (unknown.session !== null) await engine.endSession(unknown.session);
       return await lookUp();
     } catch (error) {

@@ -1,9 +1,10 @@
 /**
- * What one database must know. Everything else is written once, above it.
+ * What an engine must implement for its database. Everything else is written once, above it.
  *
- * An engine owns its connections, its transactions and the spelling of its dialect. It turns the driver's errors into ours, and repeats a transaction that the
- * database asked to repeat; the verbs above never see either.
+ * An engine owns its connections, its transactions and its SQL dialect. It translates the driver's errors into ours, and
+ * repeats a transaction that the database asked to repeat; the code above sees neither.
  */
+import { StoreUnavailableError } from "../core/errors.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { UserTransaction } from "../core/task.ts";
 import type { Condition, Load } from "./pool-stats.ts";
@@ -14,33 +15,33 @@ export type Row = Record<string, SqlValue>;
 export interface Migration {
   readonly version: number;
   readonly name: string;
-  /** An older library cannot work on a database that has it. */
+  /** An older version of the library cannot work with it. */
   readonly breaking: boolean;
   readonly script: string;
 }
 
-/** How migrations are written for others to apply: a shell of the database, or the migrations of an application. */
+/** Migrations as SQL text, for the shell of the database or the migrations of an application. */
 export interface MigrationDialect {
-  /** What comes first, the table `migration` at the end of it; also where it is there already. */
+  /** Comes first, and creates the table `migration` if it does not exist. */
   readonly head: string;
   /** The clock in milliseconds. */
   readonly now: string;
-  /** From the names that scripts have to those of this database. */
+  /** Replaces the table names of scripts by those of this database. */
   readonly named: (script: string) => string;
-  /** From what a driver takes to what the database's shell takes. */
+  /** Rewrites a script for the database's shell. */
   readonly forShell: (script: string) => string;
 }
 
-/** "off": this process does not listen. "down": it should, and cannot at the moment; a poll takes over. */
+/** "off": this process does not listen. "down": it cannot listen at the moment; a poll takes over. */
 export type PushState = "up" | "down" | "off";
 
-/** Queries whose fastest form depends on the database, and what its schema has. */
+/** Queries whose fastest form depends on the database, and the parts of its schema. */
 export interface Introspection {
-  /** The first `limit` ids of a table that are in none of the others, in the form that is fastest for a million of them. */
+  /** The first `limit` ids of a table that are in none of the others, in the form that is fastest for a million ids. */
   absent(from: Sql, others: readonly Sql[], limit: number): Sql;
-  /** The condition that a row comes after these values in the order of an index, in the form that uses the index. */
+  /** The condition that a row comes after these values in an index, in the form that uses the index. */
   after(columns: readonly string[], values: readonly SqlValue[]): Sql;
-  /** What the schema has, in the words of `partsOf`. */
+  /** The parts of the schema, named as by `partsOf`. */
   catalogue(engine: Engine): Promise<string[]>;
 }
 
@@ -52,91 +53,90 @@ export interface Engine {
   readonly migrations: readonly Migration[];
   readonly migrationDialect: MigrationDialect;
   readonly address: StoreAddress | null;
-  /** The database's own name, the same in every process that uses it, by whatever way. */
+  /** The database's name, which is the same in every process that uses it. */
   readonly database: string;
   readonly runtime: Runtime;
-  /** How many turns of a worker gain from being under way at once. */
+  /** How many poll cycles a worker should run at once. */
   readonly lanes: number;
   readonly introspection: Introspection;
 
-  /** The database's clock in milliseconds, as a piece of SQL. */
+  /** The database's clock in milliseconds, as SQL. */
   now(): Sql;
 
-  /** The condition that a column is one of the values, in a shape that suits any number of them. */
+  /** The condition that a column is one of the values, for any number of values. */
   among(column: Sql, values: readonly string[]): Sql;
 
-  /** A value whose type the statement does not tell: some databases want to hear it. */
+  /** A value with its type, for statements from which the database cannot infer it. */
   typed(value: SqlValue): Sql;
 
-  /** Ends a select: what it finds is locked until the transaction ends, where it would not be anyway. */
+  /** The end of a select that locks its rows until the transaction ends; empty if they are locked anyway. */
   lockRows(): Sql;
 
-  /** Reports that travel as one JSON text, as a table called `r`. */
+  /** Reports in one JSON text, as a table called `r`. */
   reportRows(rows: string): Sql;
 
-  /** Whether a text can be the id of a job here; a database may refuse to compare ids with anything else. */
+  /** Whether a text can be the id of a job: some databases refuse to compare ids with any other text. */
   mayBeId(text: string): boolean;
 
   /** Reads outside a transaction. */
   all<T = Row>(query: Sql): Promise<T[]>;
 
-  /** Updates rows and returns them as they are then, in one round trip. The condition must still hold afterwards. */
+  /** Updates rows and returns the new rows, in one round trip. The condition must still hold afterwards. */
   change<T = Row>(change: Change): Promise<T[]>;
 
   /**
-   * Adds a row, or changes the one that is there with its key if the condition holds; in one round trip. Returns it as it is
-   * then. The row that is there is called `was`; the condition names its key, and must still hold afterwards.
+   * Inserts a row, or updates the row with the same key if the condition holds, in one round trip. Returns the new row. The
+   * existing row is called `was`; the condition names its key, and must still hold afterwards.
    */
   put<T = Row>(put: Put): Promise<T[]>;
 
   /**
-   * Runs the body in one transaction: committed when it resolves, undone when it rejects. The body may run again. With
-   * `lockMs` it waits no longer than that for what others have locked.
+   * Runs the body in one transaction: committed if it resolves, rolled back if it rejects. The body may run again. With
+   * `lockMs` it waits no longer than that for locks.
    */
   transaction<T>(
     body: (tx: Transaction) => Promise<T>,
     patience?: { readonly lockMs: number },
   ): Promise<T>;
 
-  /** One statement that commits by itself. Returns how many rows it concerned. */
+  /** One statement that commits by itself. Returns the number of rows it changed. */
   run(query: Sql): Promise<number>;
 
   /**
-   * A transaction in which a user's function takes part, with what we add to it last. It runs once: nobody knows what else
-   * it does. What it throws is the user's own and comes out as it is.
+   * A transaction that runs a user's function, then `last`. It runs once, because the function may have other effects. An
+   * error of the function is thrown unchanged.
    */
   userTransaction<T>(
     body: (user: UserTransaction) => Promise<T>,
     last: (tx: Transaction, value: T) => Promise<void>,
   ): Promise<T>;
 
-  /** The shared SQL in a transaction that belongs to the user. Runs the body once; begins and ends nothing. */
+  /** The shared SQL in a user transaction. Runs the body once; neither begins nor ends the transaction. */
   inUserTransaction<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T>;
-  /** Tells others in that very transaction: they hear it when it is committed, and never otherwise. */
+  /** Other processes get the hint if, and when, the user's transaction commits. */
   notifyInUserTx(tx: Transaction, hint: Hint): Promise<void>;
-  /** The same in a transaction of our own, as far as that costs nothing; `tell` sends the rest after the commit. */
+  /** The same in a transaction of ours, if that costs nothing; `tell` sends the rest after the commit. */
   notifyInTx(tx: Transaction, hints: readonly Hint[]): Promise<void>;
 
   hasTable(name: string): Promise<boolean>;
 
-  /** Runs the body in one transaction while no other process migrates, with the table `migration` in place. */
+  /** Creates the table `migration`, then runs the body in one transaction while no other process migrates. */
   migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T>;
 
   /** Makes sure that a session whose answer was lost does not write any more. */
   endSession(session: number): Promise<void>;
 
-  /** Whole blocks of jobs that finished longer ago than this are let go, where the engine stores jobs in such blocks. */
+  /** Drops the partitions, if the engine has any, whose jobs all finished longer ago than this. */
   dropPartitions(finishedForMs: number): Promise<void>;
 
-  /** See load.ts. */
   load(): Load;
   condition(): Promise<Condition | null>;
 
   /** Hints about what other processes changed. */
   listen(hear: (hint: Hint) => void): () => void;
-  /** Left out: the database pushes nothing. */
+  /** Omitted: the database does not push. */
   pushState?(): PushState;
-  /** Tells other processes what this one changed, where they cannot notice by themselves. */
+  /** Sends other processes a hint, unless they notice the change by themselves. */
   tell(hint: Hint): void;
 
   close(): Promise<void>;
@@ -145,15 +145,15 @@ export interface Engine {
 export interface Transaction {
   all<T = Row>(query: Sql): Promise<T[]>;
   run(query: Sql): Promise<number>;
-  /** Several in this order, none of which needs another's answer: one round trip, where the database takes them so. */
+  /** Independent queries, run in this order: in one round trip, if the database can. */
   allOf<T = Row>(queries: readonly Sql[]): Promise<T[][]>;
   runAll(queries: readonly Sql[]): Promise<number[]>;
-  /** Runs a text that is not a statement with values, such as the definition of a table. */
+  /** Runs a text without values, such as the definition of a table. */
   script(text: string): Promise<void>;
 
   /**
-   * Removes rows and returns them, so that whoever gets a row is the only one who does. With `skipLocked`, rows that
-   * another transaction is moving at this moment are left to it.
+   * Deletes rows and returns them, so that only one transaction gets each row. With `skipLocked`, rows that another
+   * transaction has locked are left to it.
    */
   take<T = Row>(from: Taking): Promise<T[]>;
 
@@ -166,14 +166,14 @@ export interface Change {
   readonly set: Sql;
   readonly where: Sql;
   readonly returning: Sql;
-  /** False: nobody waits for the disk, where the database allows that; a crash of its server may undo it. */
+  /** False: the commit need not wait for the disk; a crash of the database server may undo it. */
   readonly durable?: boolean;
 }
 
 export interface Put extends Change {
   readonly columns: readonly string[];
   readonly values: Sql;
-  /** Those of the columns that no two rows have in common. */
+  /** The columns of the unique key. */
   readonly key: readonly string[];
 }
 
@@ -188,22 +188,22 @@ export const TABLES = {
 export interface Taking {
   readonly table: keyof typeof TABLES;
   readonly where: Sql;
-  /** Their ids, where they are known: then nobody has to look for them. */
+  /** The ids of the rows, if they are known: this saves a search. */
   readonly ids?: readonly string[];
   readonly orderBy?: Sql;
   readonly limit?: number;
   readonly skipLocked?: boolean;
 }
 
-/** What changed: jobs became pending in a queue, jobs wait for a time, … or another process wrote something. */
+/** What changed, such as jobs that became pending in a queue. "unknown": another process wrote something. */
 export type Hint =
   | { readonly kind: "pending"; readonly queue: string }
-  /** The first of them will be due after so long; nothing: nobody knows, so somebody has to look. */
+  /** When the first job is due; omitted: unknown, so listeners have to look. */
   | { readonly kind: "waiting"; readonly inMs?: number }
   | { readonly kind: "finished" }
   | { readonly kind: "cancel" }
   | { readonly kind: "workers" }
-  /** In the process that wrote them; others are not told. */
+  /** Only in the process that wrote them. */
   | { readonly kind: "reports"; readonly job: string }
   | { readonly kind: "unknown" };
 
@@ -216,7 +216,7 @@ export interface MigrationPlan {
   readonly from: number;
   readonly to: number;
   readonly migrations: readonly { readonly version: number; readonly name: string }[];
-  /** For a driver that takes several statements at once; empty: nothing is missing. */
+  /** For a driver that accepts several statements at once; empty: the database is up to date. */
   readonly sql: string;
   /** For the database's own shell. */
   readonly shellSql: string;
@@ -228,12 +228,30 @@ export interface Migrated {
   readonly applied: readonly string[];
 }
 
-export async function readNow(engine: Engine, tx: Transaction): Promise<number> {
+/** The database's clock, read in a transaction or outside. */
+export async function readNow(
+  engine: Engine,
+  tx: Pick<Transaction, "all"> = engine,
+): Promise<number> {
   const [row] = await tx.all<{ now: number | string }>(sql`select ${engine.now()} as now`);
-  return Number((row as { now: number | string }).now); // in a user's transaction, as their driver reads it
+  return Number((row as { now: number | string }).now); // the driver of a user transaction may return text
 }
 
-/** An interface has no index signature, so it is not a Row to the compiler though it is one in fact. */
+/** Loads a driver, which is an optional dependency. */
+export async function importDriver<Driver>(
+  database: string,
+  module: string,
+  load: () => Promise<Driver>,
+): Promise<Driver> {
+  try {
+    return await load();
+  } catch (error) {
+    const problem = `The driver for ${database} is not installed.`;
+    throw new StoreUnavailableError({ problem, remedy: `Run: npm install ${module}` }, error);
+  }
+}
+
+/** An interface has no index signature, so the compiler does not accept it as a Row. */
 export function asRow(row: object): Row {
   return row as Row;
 }

@@ -1,8 +1,8 @@
-/** What a schema should have, read from its migrations, and queries whose fastest form depends on the database. */
+/** The parts that a schema should have, read from its migrations, and queries whose fastest form depends on the database. */
 import type { Migration } from "./engine.ts";
 import { Sql, sql, type SqlValue } from "./sql.ts";
 
-/** Looked up one by one, or joined in the order of the ids: servers find out by themselves what is faster. */
+/** The server decides whether to look up each id or to join in the order of the ids. */
 export function absentByJoin(from: Sql, others: readonly Sql[], limit: number): Sql {
   const none = others.map(
     (other): Sql => sql`not exists (select 1 from ${other} o where o.id = a.id)`,
@@ -11,14 +11,14 @@ export function absentByJoin(from: Sql, others: readonly Sql[], limit: number): 
       select a.id from ${from} a where ${none.reduce((all, one) => sql`${all} and ${one}`)} limit ${limit}`;
 }
 
-/** As one comparison of whole rows. */
+/** One comparison of whole rows. */
 export function afterByRow(columns: readonly string[], values: readonly SqlValue[]): Sql {
   const names = new Sql([columns.map((column) => `"${column}"`).join(", ")], []);
   const marks = new Sql(["", ...values.slice(1).map(() => ", "), ""], values);
   return sql`(${names}) > (${marks})`;
 }
 
-/** Column by column, for optimizers that do not look into rows. */
+/** Column by column, for optimizers that do not use an index to compare rows. */
 export function afterByColumn(columns: readonly string[], values: readonly SqlValue[]): Sql {
   const steps = columns.map((_, depth) => {
     const same = columns.slice(0, depth).map((column, at) => compare(column, "=", values[at]));
@@ -32,10 +32,10 @@ function compare(column: string, how: "=" | ">", value: SqlValue | undefined): S
   return sql`${new Sql([`"${column}" ${how} `], [])}${value ?? null}`;
 }
 
-// What the migrations create: tables and their columns, keys, indexes, triggers, views and functions.
+// The parts that migrations create: tables and their columns, keys, indexes, triggers, views and functions.
 //
-// It understands only the style of our own scripts. A test compares the result with the catalogue of a fresh database, both
-// ways, so it notices a script in another style.
+// This understands only the style of our own scripts. A test compares the result with the catalogue of a fresh database, so
+// it notices a script in another style.
 
 const PREFIX = /^"?holdfast"?[._]/;
 
@@ -54,7 +54,7 @@ export function partsOf(migrations: readonly Pick<Migration, "script">[]): strin
   return [...new Set(parts)].toSorted();
 }
 
-/** A name without the prefix that the database puts before it. */
+/** A name without the prefix or schema of the database. */
 export function bare(name: string): string {
   return name.replace(PREFIX, "").replaceAll('"', "");
 }
@@ -72,7 +72,7 @@ function tablesIn(script: string): string[] {
   });
 }
 
-/** What stands between the commas, up to the parenthesis that closes the table. */
+/** The entries between the commas, up to the closing parenthesis of the table. */
 function entriesFrom(script: string, start: number): string[] {
   const entries: string[] = [];
   let depth = 0;

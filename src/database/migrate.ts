@@ -1,9 +1,9 @@
 /**
- * Brings a database's tables up to this version of the library.
+ * Migrates a database to this version of the library.
  *
- * Migrations are numbered, go forward only and first add, then (a release later) take away, so that the version
- * before keeps working beside this one. A migration that it could not survive is marked breaking, and an older
- * library refuses to work on a database that has one it does not know.
+ * Migrations are numbered, go forward only and first add, then (a release later) remove, so that the previous version
+ * keeps working beside this one. A migration that the previous version could not work with is marked breaking, and an
+ * older library refuses a database with a breaking migration that it does not know.
  */
 import { SchemaTooNewError, SchemaTooOldError } from "../core/errors.ts";
 import type { Engine, Migrated, Migration, MigrationPlan, Transaction } from "./engine.ts";
@@ -33,7 +33,7 @@ export function migrate(engine: Engine): Promise<Migrated> {
   });
 }
 
-/** The same as SQL: the scripts, each followed by the row that says it was applied. */
+/** The same as SQL text: each script, followed by its row in `migration`. */
 export async function planMigration(engine: Engine): Promise<MigrationPlan> {
   const from = checkNotTooNew(engine, await appliedOrNone(engine));
   const to = Math.max(from, newest(engine));
@@ -65,7 +65,7 @@ export async function checkSchema(engine: Engine): Promise<void> {
   if (found < newest(engine)) throw new SchemaTooOldError({ found, needed: newest(engine) });
 }
 
-/** The version the database has; throws when it is one that this library must not touch. */
+/** The version of the database; throws if this library must not touch it. */
 function checkNotTooNew(engine: Engine, rows: readonly Applied[]): number {
   const supported = newest(engine);
   const found = rows.reduce((version, row) => Math.max(version, row.version), 0);

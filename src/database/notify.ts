@@ -2,19 +2,19 @@
  * Hints as short texts that one process sends to the others: `<sender>:<kind>`, `<sender>:pending:<queue>` or
  * `<sender>:waiting:<milliseconds>`.
  *
- * They are sent after the commit they tell of, and coalesced: a busy process has the same to say thousands of times a
- * second, and whoever hears it once looks for everything.
+ * They are sent after the commit and coalesced: a busy process has the same hint thousands of times a second, and a
+ * listener that gets it once looks for everything.
  */
 import type { Runtime, Timer } from "../core/runtime.ts";
 import type { Hint } from "./engine.ts";
 
-/** Between two notes of the same sort at least this much time passes. */
+/** The minimum time between two notes of the same sort. */
 const GAP_MS = 5;
 
-/** Whoever waits for a result can wait a little; finished jobs are by far the most frequent news. */
+/** Results can wait a little, and finished jobs are by far the most frequent hints. */
 const FINISHED_GAP_MS = 50;
 
-export interface NotifierParts {
+interface NotifierParts {
   readonly runtime: Runtime;
   readonly sender: string;
   readonly send: (notes: readonly string[]) => Promise<void>;
@@ -23,7 +23,7 @@ export interface NotifierParts {
 /** Sends notes, at most one of a sort at a time. */
 export class Notifier {
   readonly #parts: NotifierParts;
-  /** What is yet to be sent: of each sort the one that says most, and since when. */
+  /** The unsent hint of each sort that is due first. */
   readonly #waiting = new Map<string, Heard>();
   readonly #toldAt = new Map<string, number>();
   #timer: Timer | null = null;
@@ -94,7 +94,7 @@ interface Heard {
   readonly at: number;
 }
 
-/** Whoever looks for the sooner one finds the other too. */
+/** A listener that looks for the sooner one finds the other too. */
 function sooner(heard: Heard, other: Heard | undefined): Heard {
   return other !== undefined && dueAt(other) < dueAt(heard) ? other : heard;
 }
@@ -103,7 +103,7 @@ function dueAt({ hint, at }: Heard): number {
   return hint.kind === "waiting" && hint.inMs !== undefined ? at + hint.inMs : 0;
 }
 
-/** What is to be said of it now: meanwhile its time has come nearer. */
+/** The hint with the time that is left now. */
 function left(heard: Heard, now: number): Hint {
   const inMs = dueAt(heard) - now;
   if (heard.hint.kind !== "waiting") return heard.hint;
@@ -115,7 +115,7 @@ export function noteOf(hint: Hint): string {
   return isTimed ? `waiting:${Math.ceil(hint.inMs)}` : sortOf(hint);
 }
 
-/** What somebody sent; of notes that this version does not know, it is known that something happened. */
+/** A note of a kind that this version does not know still means that something changed. */
 export function readNote(text: string): { sender: string; note: string; hint: Hint } {
   const [sender = "", kind = "", ...rest] = text.split(":");
   return { sender, note: kind, hint: hintOf(kind, rest.join(":")) };

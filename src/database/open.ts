@@ -1,4 +1,4 @@
-/** Finds the engine for a URL, or for a pool that the user brings, and opens a store on it. Engines load when asked for. */
+/** Opens the engine for a URL or for a user's pool. Engines load on demand. */
 import { InvalidArgumentError } from "../core/errors.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
 import type { Push } from "./database.ts";
@@ -9,18 +9,18 @@ import type { SqliteOptions } from "./sqlite/engine.ts";
 
 export interface StoreOptions {
   readonly runtime?: Runtime;
-  /** False: a file that does not exist yet is an error instead of a new, empty database. */
+  /** False: a missing file is an error instead of a new, empty database. */
   readonly create?: boolean;
-  /** PostgreSQL: the schema that the tables stand in. Default `holdfast`. */
+  /** PostgreSQL: the schema of the tables. Default `holdfast`. */
   readonly schema?: string;
   /** MySQL, MariaDB: a Redis through which processes wake each other. Default: HOLDFAST_REDIS_URL. */
   readonly redis?: string;
 }
 
-/** Where the jobs are: a URL, or a `pg` pool of the application's own. */
+/** The location of the database: a URL, or a `pg` pool of the application. */
 export type Place = string | PgPool;
 
-/** MySQL has no push of its own; processes that use the same database of the same name meet on one channel. */
+/** MySQL cannot push. Processes that use a database of the same name share one channel. */
 export async function pushFor(engine: Engine, options: StoreOptions): Promise<Push | null> {
   const { redis = process.env["HOLDFAST_REDIS_URL"], runtime = systemRuntime } = options;
   if (redis === undefined || redis === "" || engine.address?.engine !== "mysql") return null;
@@ -33,7 +33,6 @@ export async function pushFor(engine: Engine, options: StoreOptions): Promise<Pu
   return RedisPush.open(redis, `holdfast:${database}`, runtime);
 }
 
-/** The engine alone, for what works below the store. */
 export async function openEngine(url: string, options: StoreOptions = {}): Promise<Engine> {
   const { runtime = systemRuntime, create = true, schema } = options;
   const scheme = url.slice(0, Math.max(0, url.indexOf(":")));
@@ -74,7 +73,7 @@ export async function onPool(pool: PgPool, options: StoreOptions): Promise<Engin
   });
 }
 
-/** A file name without anything that a password could stand in. */
+/** A file name, which cannot contain a password. */
 const FILE_NAME = /^(?:file:(?:\/\/)?)?([\w./ \\-]+\.(?:db3?|sqlite3?))$/;
 
 function unknownUrl(url: unknown): InvalidArgumentError {
@@ -97,9 +96,7 @@ function unknownUrl(url: unknown): InvalidArgumentError {
   });
 }
 
-// The engines, each loaded when it is asked for.
-
-/** Opens the database of a store that is open already, in this thread or another. */
+/** Opens the database of an open store again, in this thread or another. */
 export async function engineAt(
   { engine, options }: StoreAddress,
   runtime: Runtime,
@@ -110,13 +107,8 @@ export async function engineAt(
     case "mysql":
       return openMysql(options as unknown as MysqlAddress, runtime);
     default:
-      // Whoever opened the file first closes it last, and says where what is left of it is.
-      return openSqlite({
-        path: String(options["path"]),
-        runtime,
-        create: false,
-        rescues: false,
-      });
+      // The store that opened the file closes it last, and rescues what is left of it.
+      return openSqlite({ path: String(options["path"]), runtime, create: false, rescues: false });
   }
 }
 

@@ -1,13 +1,10 @@
-/**
- * Looks again and again where nobody pushes: often after something happened, seldom when nothing does.
- */
+/** Polls a database that does not push: often after a change, rarely when idle. */
 import type { Runtime, Timer } from "../core/runtime.ts";
 
 const POLL_MS_MIN = 25;
 
 const POLL_MS_MAX = 1_000;
 
-/** By how much a pause is longer than the one before. */
 const GROWTH = 1.5;
 
 export class Poll {
@@ -24,7 +21,7 @@ export class Poll {
     this.#wait();
   }
 
-  /** Something happened: more may follow soon. */
+  /** Something changed: more may follow soon. */
   pollSoon(): void {
     if (this.#paused || this.#pauseMs === POLL_MS_MIN) return;
     this.#pauseMs = POLL_MS_MIN;

@@ -1,7 +1,7 @@
-/** What this process asks of its database, and how the database bears it: cheap enough to be looked at often. */
+/** The load that this process puts on its database, and the database's condition. Cheap enough to read often. */
 
 export interface Load {
-  /** None where there is but one connection. */
+  /** Empty if there is only one connection. */
   readonly pools: readonly PoolUse[];
   readonly transactions: Tally;
 }
@@ -10,11 +10,11 @@ export interface PoolUse {
   readonly name: string;
   readonly busy: number;
   readonly idle: number;
-  /** Those who wait for a connection. */
+  /** Callers that wait for a connection. */
   readonly waiting: number;
 }
 
-/** What became of transactions that did not succeed at once. */
+/** Transactions that did not succeed at once. */
 export interface Tally {
   rolledBack: number;
   /** Run again: the database asked for it, was locked, or was lost before anything was written. */
@@ -22,16 +22,16 @@ export interface Tally {
 }
 
 export interface Condition {
-  /** For how long the oldest transaction of this database has been open; null: none is. */
+  /** How long the oldest transaction of this database has been open; null: none is. */
   readonly oldestTransactionMs: number | null;
-  /** Of the tables that change most. */
+  /** The tables that change most. */
   readonly tables: readonly TableCondition[];
 }
 
 export interface TableCondition {
   readonly table: string;
   readonly live: number;
-  /** Rows that are gone and not cleaned up yet. */
+  /** Deleted rows that are not cleaned up yet. */
   readonly dead: number;
 }
 

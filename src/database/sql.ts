@@ -1,17 +1,17 @@
 /**
- * SQL as it reads, values apart from text.
+ * SQL templates, with values apart from the text.
  *
  *     sql`select id from holdfast.ready where queue = ${queue} ${onlyTasks(tasks)}`
  *
- * A value becomes a placeholder; another piece of SQL becomes part of the text, with its values in place. Tables are
- * written `holdfast.<name>` everywhere; an engine spells that its own way (a schema, or a prefix). A text is put
- * together once for every shape it is called with, so an engine can prepare it once.
+ * A value becomes a placeholder; a nested template becomes part of the text, with its values. Tables are written
+ * `holdfast.<name>` everywhere; an engine replaces that by a schema or a prefix. The same template always gives the same
+ * text, so an engine can prepare it once.
  */
 
-/** What stands in a row. */
+/** The value of a column. */
 export type SqlValue = string | number | null;
 
-/** What a placeholder stands for; an array only where the engine's own pieces use one. */
+/** The value of a placeholder; an array only in SQL of an engine itself. */
 export type Parameter = SqlValue | readonly string[];
 
 export class Sql {
@@ -28,15 +28,14 @@ export function sql(strings: TemplateStringsArray, ...parts: (Parameter | Sql)[]
   return new Sql(strings, parts);
 }
 
-/** Names of columns, as a piece. */
 export function columnList(names: readonly string[]): Sql {
   return new Sql([names.join(", ")], []);
 }
 
-/** Nothing at all, where a piece is optional. */
+/** For an optional part that is absent. */
 export const nothing = new Sql([""], []);
 
-/** One after the other, for those who take one at a time. */
+/** One query after the other, for connections that accept only one at a time. */
 export async function inTurn<A>(
   queries: readonly Sql[],
   ask: (query: Sql) => Promise<A>,
@@ -46,8 +45,7 @@ export async function inTurn<A>(
   return answers;
 }
 
-/** How one engine spells what differs. */
-export interface Dialect {
+interface Dialect {
   readonly prefix: string;
   placeholder(position: number): string;
 }
@@ -57,10 +55,10 @@ export interface Statement {
   readonly values: Parameter[];
 }
 
-/** Turns pieces into one text and its values. */
+/** Compiles templates into text and values. */
 export class Compiler {
   readonly #dialect: Dialect;
-  /** Texts of pieces without pieces inside: the common case, looked up by call site. */
+  /** The texts of templates without nested ones, by call site: the common case. */
   readonly #texts = new WeakMap<readonly string[], string>();
 
   constructor(dialect: Dialect) {

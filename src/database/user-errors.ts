@@ -1,18 +1,18 @@
 /**
- * A user's function inside of a transaction of ours.
+ * A user's function inside a transaction of ours.
  *
- * What it throws is its own: an engine must not take it for an error of its connection and try again, nor translate it. And
- * when the function has ended, the transaction is not its any more.
+ * An engine must neither translate the function's errors nor take them for errors of its connection and retry. After the
+ * function has ended, it cannot use the transaction any more.
  */
 import { HoldfastError, StoreRefusedError } from "../core/errors.ts";
 import type { UserTransaction } from "../core/task.ts";
 
-/** Carries what a user's function threw past those who judge errors. */
-class Theirs extends Error {
+/** Hides an error of a user's function from the code that translates errors. */
+class UserError extends Error {
   readonly thrown: unknown;
 
   constructor(thrown: unknown) {
-    super("a function of the user's threw");
+    super("a user's function threw");
     this.thrown = thrown;
   }
 }
@@ -34,8 +34,8 @@ async function carried<T>(
 ): Promise<T> {
   let open = true;
   const refuseLate = (): void => {
-    if (!open)
-      throw new StoreRefusedError({ problem: "the transaction is over: nothing was done." });
+    if (open) return;
+    throw new StoreRefusedError({ problem: "the transaction is over: nothing was done." });
   };
   const guarded: UserTransaction = {
     get client() {
@@ -50,22 +50,22 @@ async function carried<T>(
   try {
     return await body(guarded);
   } catch (error) {
-    throw new Theirs(error);
+    throw new UserError(error);
   } finally {
     open = false;
   }
 }
 
-/** What a user's function threw that is no error of a database, for those who judge errors. */
+/** Hides an error of a user's function unless it is an error of ours. */
 export function carriedPast(error: unknown): unknown {
   const isOurs = error instanceof HoldfastError && !(error instanceof StoreRefusedError);
-  return isOurs ? error : new Theirs(error);
+  return isOurs ? error : new UserError(error);
 }
 
-/** An engine may have put it into an error of ours. */
+/** The error of the user's function; an engine may have wrapped it in an error of ours. */
 export function theirsIn(error: unknown): unknown {
   for (let inner = error; inner instanceof Error; inner = inner.cause) {
-    if (inner instanceof Theirs) return inner.thrown;
+    if (inner instanceof UserError) return inner.thrown;
   }
   return error;
 }

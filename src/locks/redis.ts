@@ -7,6 +7,7 @@
  */
 import { StoreUnavailableError } from "../core/errors.ts";
 import type { Runtime } from "../core/runtime.ts";
+import { importDriver } from "../database/engine.ts";
 import {
   type LockAnswer,
   type LockBackend,
@@ -57,16 +58,8 @@ interface RedisLockOptions {
   readonly runtime: Runtime;
 }
 
-async function loadDriver(): Promise<RedisDriver> {
-  try {
-    const { Redis } = await import("ioredis");
-    return Redis;
-  } catch (error) {
-    throw new StoreUnavailableError(
-      { problem: "The driver for Redis is not installed.", remedy: "Run: npm install ioredis" },
-      error,
-    );
-  }
+function loadDriver(): Promise<RedisDriver> {
+  return importDriver("Redis", "ioredis", async () => (await import("ioredis")).Redis);
 }
 
 export class RedisLock implements LockBackend {

@@ -1,6 +1,7 @@
 /** One connection to the server, set up our way, and what it knows about itself. */
 import { StoreRefusedError, StoreUnavailableError } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
+import { importDriver } from "../engine.ts";
 import type { MysqlAddress } from "./address.ts";
 import { isLost, isReadOnly, NoAnswer, withoutStatement } from "./errors.ts";
 
@@ -240,18 +241,12 @@ interface DriverConnection {
   readonly connection: { readonly stream: { destroy(): void; ref(): void; unref(): void } };
 }
 
-export async function loadDriver(): Promise<Driver> {
-  try {
-    return (await import("mysql2/promise")) as unknown as Driver;
-  } catch (error) {
-    throw new StoreUnavailableError(
-      {
-        problem: "The driver for MySQL and MariaDB is not installed.",
-        remedy: "Run: npm install mysql2",
-      },
-      error,
-    );
-  }
+export function loadDriver(): Promise<Driver> {
+  return importDriver(
+    "MySQL and MariaDB",
+    "mysql2",
+    async () => (await import("mysql2/promise")) as unknown as Driver,
+  );
 }
 
 function connect(driver: Driver, address: MysqlAddress): Promise<DriverConnection> {

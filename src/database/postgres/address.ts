@@ -1,5 +1,6 @@
 /** Where a PostgreSQL database is and how it is used: from a URL, or from a pool that the user brings. */
-import { InvalidArgumentError, StoreUnavailableError } from "../../core/errors.ts";
+import { InvalidArgumentError } from "../../core/errors.ts";
+import { importDriver } from "../engine.ts";
 
 export const SCHEMA = "holdfast";
 
@@ -66,16 +67,12 @@ export interface Line {
   readonly connection?: { readonly stream?: { destroy(): void } };
 }
 
-export async function loadDriver(): Promise<Pg> {
-  try {
-    const { default: pg } = await import("pg");
-    return pg as unknown as Pg;
-  } catch (error) {
-    throw new StoreUnavailableError(
-      { problem: "The driver for PostgreSQL is not installed.", remedy: "Run: npm install pg" },
-      error,
-    );
-  }
+export function loadDriver(): Promise<Pg> {
+  return importDriver(
+    "PostgreSQL",
+    "pg",
+    async () => (await import("pg")).default as unknown as Pg,
+  );
 }
 
 export function checkSchemaName(schema: string): string {

@@ -9,15 +9,16 @@ import { StoreBusyError, StoreUnavailableError } from "../../core/errors.ts";
 import { makeIds } from "../../core/id.ts";
 import { type Runtime, sleep, systemRuntime } from "../../core/runtime.ts";
 import type { UserTransaction } from "../../core/task.ts";
-import type {
-  Change,
-  Engine,
-  Hint,
-  MigrationDialect,
-  PushState,
-  Put,
-  Row,
-  Transaction,
+import {
+  type Change,
+  type Engine,
+  type Hint,
+  type MigrationDialect,
+  type PushState,
+  type Put,
+  readNow,
+  type Row,
+  type Transaction,
 } from "../engine.ts";
 import { POSTGRES_TABLE, postgresDialect, postgresMigrations } from "../migrations/history.ts";
 import { noteOf, Notifier } from "../notify.ts";
@@ -274,7 +275,7 @@ export class PostgresEngine implements Engine {
   }
 
   async dropPartitions(finishedForMs: number): Promise<void> {
-    const now = await this.#readNow();
+    const now = await readNow(this);
     const { rows } = await this.#main.read({ text: LIST, values: [`"${this.#schema}".job`] });
     const names = (rows as { name: string }[]).map(({ name }) => name);
     for (const name of names) {
@@ -333,11 +334,6 @@ export class PostgresEngine implements Engine {
   /** A test brings its own clock; otherwise the database's counts. */
   testNow(): number | null {
     return this.runtime === systemRuntime ? null : this.runtime.now();
-  }
-
-  async #readNow(): Promise<number> {
-    const [row] = await this.all<{ now: number }>(sql`select ${this.now()} as now`);
-    return (row as { now: number }).now;
   }
 
   async #makeSchema(tx: Transaction): Promise<void> {

@@ -1,12 +1,11 @@
 /**
- * Push through Redis, for databases that have none of their own: notes are published on one channel.
+ * Push through Redis, for databases that cannot push: notes are published on one channel.
  *
- * Redis holds nothing that matters. While it is away, a poll takes over, and nobody notices but by the pace.
+ * Redis stores nothing. While it is unavailable, a poll takes over, and hints only arrive later.
  */
-import { StoreUnavailableError } from "../../core/errors.ts";
 import { makeIds } from "../../core/id.ts";
 import { type Runtime, systemRuntime } from "../../core/runtime.ts";
-import type { Hint, PushState } from "../engine.ts";
+import { type Hint, importDriver, type PushState } from "../engine.ts";
 import { Notifier, readNote } from "../notify.ts";
 import { Poll } from "../poll.ts";
 
@@ -14,7 +13,7 @@ const RECONNECT_MS_MAX = 5_000;
 
 const CONNECT_MS_MAX = 5_000;
 
-/** As much of the driver as we use. */
+/** The part of the driver that we use. */
 interface RedisClient {
   on(event: "error" | "close" | "ready", listener: () => void): unknown;
   on(event: "message", listener: (channel: string, text: string) => void): unknown;
@@ -25,16 +24,8 @@ interface RedisClient {
 
 type RedisDriver = new (url: string, options: object) => RedisClient;
 
-async function loadDriver(): Promise<RedisDriver> {
-  try {
-    const { Redis } = await import("ioredis");
-    return Redis;
-  } catch (error) {
-    throw new StoreUnavailableError(
-      { problem: "The driver for Redis is not installed.", remedy: "Run: npm install ioredis" },
-      error,
-    );
-  }
+function loadDriver(): Promise<RedisDriver> {
+  return importDriver("Redis", "ioredis", async () => (await import("ioredis")).Redis);
 }
 
 export class RedisPush {
@@ -57,7 +48,7 @@ export class RedisPush {
     this.#channel = channel;
     this.#runtime = runtime;
     this.#publisher = connect();
-    this.#publisher.on("error", () => {}); // said by whoever looks after Redis; here it costs time only
+    this.#publisher.on("error", () => {}); // a lost note only costs time
     const send = async (notes: readonly string[]): Promise<void> => {
       await Promise.all(notes.map((note) => this.#publisher.publish(channel, note)));
     };
@@ -104,11 +95,11 @@ export class RedisPush {
     try {
       await line.subscribe(this.#channel);
     } catch {
-      return; // lost again; the next connection will try
+      return; // lost again; the next connection tries again
     }
     this.#isSubscribed = true;
     poll.pause();
-    hear({ kind: "unknown" }); // what happened while nobody listened has to be looked for
+    hear({ kind: "unknown" }); // notes sent before the subscription were missed
   }
 }
 

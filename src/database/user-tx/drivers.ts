@@ -1,4 +1,4 @@
-/** The drivers, which a transaction of the user's is made of in the end. */
+/** Recognises the drivers' own connections, which the other libraries use in the end. */
 import {
   type Ask,
   askingJson,
@@ -21,7 +21,7 @@ const DRIVERS: Readonly<Record<Database, readonly Library[]>> = {
   mysql: [askMysql2],
 };
 
-/** Null: it is a connection of none that we know. */
+/** Null: not a connection of a known driver. */
 export function askDriver(connection: unknown, wanted: Wanted): Ask | null {
   if (!isShape(connection)) return null;
   for (const library of DRIVERS[wanted.database]) {
@@ -31,7 +31,7 @@ export function askDriver(connection: unknown, wanted: Wanted): Ask | null {
   return null;
 }
 
-/** Asks the connection that a library's transaction runs on. Looked up every time: a transaction that is over has none. */
+/** Uses the connection of a library's transaction. It is looked up every time: a transaction that is over has none. */
 export function askConnection(library: string, wanted: Wanted, connect: () => unknown): Ask {
   let asked: unknown = null;
   let ask: Ask | null = null;
@@ -52,12 +52,12 @@ const NAMES = { sqlite: "SQLite", postgres: "PostgreSQL", mysql: "MySQL or Maria
 
 // A connection of `mysql2`, with promises or callbacks.
 
-/** Flags of the server's status. */
+/** Flags of the server status. */
 const IN_TRANSACTION = 1;
 
 const AUTOCOMMIT = 2;
 
-/** The user may have told their connection otherwise. Values stand in the text, where no mark is a placeholder. */
+/** Overrides the options of the user's connection. Values are in the text, so no question mark is a placeholder. */
 const READING = {
   values: [],
   namedPlaceholders: false,
@@ -84,11 +84,11 @@ function askMysql2(tx: Shape, { library }: Wanted): Ask | null {
   };
 }
 
-/** What we say first changes a setting of the session, and nothing that lasts. */
+/** Called with the answer to our first statement, which only changes a session setting. */
 function refuseIdleMysql(answer: unknown, library: string | undefined): void {
   const status = isShape(answer) ? answer["serverStatus"] : null;
   if (typeof status !== "number") return;
-  // Without autocommit a transaction is open, or is about to.
+  // Without autocommit a transaction is open, or opens with the next statement.
   if ((status & IN_TRANSACTION) !== 0 || (status & AUTOCOMMIT) === 0) return;
   if (library !== undefined) throw over(library);
   throw give(
@@ -111,14 +111,14 @@ function askPg(tx: Shape, { reading, library }: Wanted): Ask | null {
   return async (text, values) => {
     const query = { ...reading, text, values: [...values] };
     const answer = (await call(tx, "query", query)) as { rows: unknown[]; rowCount: number | null };
-    // The first statement reads, whatever is to be done, and its answer tells what goes for the others.
+    // Our first statement is always a read, and its answer tells whether a transaction is open.
     if (!known) refuseIdle(tx, library);
     known = true;
     return { rows: answer.rows, count: answer.rowCount ?? 0 };
   };
 }
 
-/** Older drivers do not tell. */
+/** Older drivers do not report the status. */
 function refuseIdle(tx: Shape, library: string | undefined): void {
   if (!can(tx, "getTransactionStatus") || call(tx, "getTransactionStatus") !== IDLE) return;
   if (library !== undefined) throw over(library);
@@ -147,7 +147,7 @@ function askPostgresJs(tx: Shape, { library = "`postgres`" }: Wanted): Ask | nul
   };
 }
 
-/** The library would send it to a connection that it had once, and nothing but the server tells that nothing is open. */
+/** After its end the library would still send to its former connection, and only the server knows that it is over. */
 async function refuseOver(tx: Shape, library: string): Promise<void> {
   try {
     await call(tx, "unsafe", ONLY_INSIDE);
@@ -157,28 +157,28 @@ async function refuseOver(tx: Shape, library: string): Promise<void> {
   }
 }
 
-/** Refused outside of a transaction, and inside nobody minds it. */
+/** Refused outside a transaction, and harmless inside. */
 const ONLY_INSIDE = "lock table pg_catalog.pg_am in access share mode";
 
 const NO_TRANSACTION = "25P01";
 
-/** Written out, because the library may have been told not to ask the server for its types of arrays. */
+/** As text, because the library may be set up not to fetch array types. */
 function arrayText(texts: readonly string[]): string {
   const quoted = texts.map((text) => `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`);
   return `{${quoted.join(",")}}`;
 }
 
-// A database of `node:sqlite`, and why there is no other.
+// A database of `node:sqlite`, the only supported driver.
 
 /**
- * SQLite locks a file for the whole process, and knows within a process by its own memory alone who has it. So two copies of
- * the library in one process write at the same time, and the one that closes first deletes the log of the other.
+ * SQLite locks a file for the whole process, and tracks the locks within a process in its own memory. So two copies of the
+ * library in one process write at the same time, and the one that closes first deletes the log of the other.
  */
 export const OTHER_COPY =
   "it runs on a copy of SQLite of its own (as better-sqlite3 and sqlite3 bring it), and two copies in one process do not see each other's locks on a file: " +
   "rows are lost. Give a DatabaseSync of `node:sqlite`, and let nothing else in this process open the file.";
 
-/** What one copy of the library says about itself. */
+/** Identifies a copy of the library. */
 export const FINGERPRINT = `
   select sqlite_source_id() || group_concat(compile_options, ' ') as copy
     from pragma_compile_options`;
@@ -193,7 +193,7 @@ function askSqlite(tx: Shape): Ask | null {
   };
   refuseIdleHere();
   return async (text, values) => {
-    refuseIdleHere(); // a statement after the commit would be there whatever became of the others
+    refuseIdleHere(); // a statement after the end of the transaction would commit by itself
     const statement = call(tx, "prepare", text) as Shape;
     call(statement, "setReadBigInts", false);
     if (can(statement, "setReturnArrays")) call(statement, "setReturnArrays", false);

@@ -1,11 +1,11 @@
-/** How a transaction of the user's is asked, and how a library is known by its shape: none of them is imported. */
+/** Sends statements in a user transaction, and recognises a library by its shape. */
 import { InvalidArgumentError } from "../../core/errors.ts";
 
 export type Database = "sqlite" | "postgres" | "mysql";
 
-/** `count` is how many rows a statement concerned. */
 export interface Asked {
   readonly rows: unknown[];
+  /** How many rows the statement returned or changed. */
   readonly count: number;
 }
 
@@ -14,13 +14,13 @@ export type Ask = (text: string, values: readonly unknown[]) => Promise<Asked>;
 
 export interface Wanted {
   readonly database: Database;
-  /** What a driver is told about reading values, where the user may have told theirs something else. */
+  /** Options that override how the user has set up the driver to read values. */
   readonly reading: object;
-  /** The library whose transaction it is, where it is not the driver's own. */
+  /** The library of the transaction, if it is not the driver. */
   readonly library?: string;
 }
 
-/** Null: it is none of this library's. What is, and is no transaction, is refused with what to give instead. */
+/** Null: not of this library. Throws, with advice, for an object of the library that is no transaction. */
 export type Library = (tx: Shape, wanted: Wanted) => Ask | null;
 
 export type Shape = Readonly<Record<string, unknown>>;
@@ -39,7 +39,7 @@ export function call(target: Shape, method: string, ...args: readonly unknown[])
   return Reflect.apply(callable, target, args);
 }
 
-/** What is said when a library's transaction has ended: most often a call inside it was not awaited. */
+/** Most often, a call inside the transaction was not awaited. */
 export function over(library: string): InvalidArgumentError {
   return give(
     `this transaction of ${library} is over. Await within(tx).enqueue(…) inside its function.`,
@@ -50,16 +50,13 @@ export function give(problem: string): InvalidArgumentError {
   return new InvalidArgumentError({ field: "tx", problem });
 }
 
-/**
- * Whether a statement of ours answers with rows. On MySQL values stand in the text, and may say anything; but there nothing
- * answers except a select.
- */
+/** Whether a statement of ours returns rows. On MySQL only a select does, and values in the text could match the rest. */
 export function givesRows(text: string, database: Database): boolean {
   if (/^\s*select\b/i.test(text)) return true;
   return database !== "mysql" && /\breturning\b/i.test(text);
 }
 
-/** Rows as our own drivers give them: some libraries give integers as BigInt. */
+/** Converts the BigInts of some libraries to numbers. */
 export function withNumbers(rows: readonly unknown[]): unknown[] {
   return rows.map((row) =>
     Object.fromEntries(
@@ -71,11 +68,7 @@ export function withNumbers(rows: readonly unknown[]): unknown[] {
   );
 }
 
-// Rows of PostgreSQL as JSON, one text each.
-//
-// Where a library reads values and renames columns in its own way or the user's, and cannot be told otherwise for one
-// statement, text passes through as it is.
-
+/** Rows as JSON text, which passes unchanged through libraries that convert values or rename columns. */
 export function askingJson(text: string): string {
   return `
     with holdfast_row as (${text})

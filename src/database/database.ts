@@ -74,6 +74,10 @@ const PUSH_LOOKS_MAX = 300;
 
 export class EngineDatabase implements Database {
   readonly engine: Engine;
+  readonly name: string;
+  readonly database: string;
+  readonly lanes: number;
+  readonly address: StoreAddress | null;
   readonly #push: Push;
   readonly #listeners = new Set<(hint: Hint) => void>();
   /** Hints of users who enqueue or emit inside a transaction of ours. */
@@ -82,23 +86,11 @@ export class EngineDatabase implements Database {
 
   constructor(engine: Engine, push: Push = engine) {
     this.engine = engine;
+    this.name = engine.name;
+    this.database = engine.database;
+    this.lanes = engine.lanes;
+    this.address = engine.address;
     this.#push = push;
-  }
-
-  get name(): string {
-    return this.engine.name;
-  }
-
-  get database(): string {
-    return this.engine.database;
-  }
-
-  get lanes(): number {
-    return this.engine.lanes;
-  }
-
-  get address(): StoreAddress | null {
-    return this.engine.address;
   }
 
   load(): Load {

@@ -58,7 +58,7 @@ export interface Server extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly routes: readonly Route[];
-  /** The OpenAPI document. */
+  /** The OpenAPI document. It is generated when it is first read: most processes never need it. */
   readonly document: object;
   /** Ends streams at once, waits briefly for requests in progress, and then cuts off the rest. */
   close(): Promise<void>;
@@ -72,7 +72,9 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const { store, runtime } = holdfast;
   const feed = new Feed({ store, runtime, logger, monitor: parts.monitor ?? null });
   const streams = new Streams(runtime, limits);
-  const { routes, document } = routesOf(parts, feed);
+  let generated: object | null = null;
+  const documentOf = (): object => (generated ??= openApiOf(routes, libraryVersion()));
+  const routes = [...routesOf(parts, feed), documentRoute(documentOf)];
   const token = checkToken(parts.token);
   const { production = process.env["NODE_ENV"] === "production" } = parts;
   const isLocal = isLoopback(host);
@@ -102,15 +104,24 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     await pruning.stop();
     await connections.close(limits.closeMs);
   };
-  return { url, port: at.port, routes, document, close, [Symbol.asyncDispose]: close };
+  return {
+    url,
+    port: at.port,
+    routes,
+    get document() {
+      return documentOf();
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
 }
 
-function routesOf(parts: ServerParts, feed: Feed): { routes: Route[]; document: object } {
+function routesOf(parts: ServerParts, feed: Feed): Route[] {
   const { holdfast, metrics, health, monitor } = parts;
   const { store, runtime, jobs, leases, workers, workflows } = holdfast;
   const tasks = byName(parts.tasks);
   const items = { items: store.items, workflows, known: byName(parts.workflows) };
-  const routes = [
+  return [
     ...probeRoutes({ runtime, health, metrics }),
     ...bulkRoutes(jobs),
     ...jobRoutes({
@@ -140,10 +151,7 @@ function routesOf(parts: ServerParts, feed: Feed): { routes: Route[]; document: 
     ...itemChangeRoutes(items),
     emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),
     streamRoute(feed),
-    documentRoute(() => document),
   ];
-  const document = openApiOf(routes, libraryVersion());
-  return { routes, document };
 }
 
 function byName<T extends { readonly name: string }>(all: readonly T[] = []): Map<string, T> {

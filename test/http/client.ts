@@ -41,7 +41,7 @@ export class Desk implements AsyncDisposable {
     this.holdfast = parts.holdfast;
     this.server = parts.server;
     this.log = parts.log;
-    this.#document = new Document(parts.server);
+    this.#document = Document.of(parts.server);
   }
 
   static async open(
@@ -151,8 +151,17 @@ export class Document {
   readonly #checks = new Map<string, ValidateFunction>();
   readonly #document: any;
   readonly #routes: Server["routes"];
+  static readonly #known = new Map<string, Document>();
 
-  constructor({ document, routes }: Pick<Server, "document" | "routes">) {
+  /** Servers with the same routes have the same document: its schemas are compiled once. */
+  static of(server: Server): Document {
+    const routes = server.routes.map(({ method, path }) => `${method} ${path}`).join("\n");
+    const document = Document.#known.get(routes) ?? new Document(server);
+    Document.#known.set(routes, document);
+    return document;
+  }
+
+  private constructor({ document, routes }: Pick<Server, "document" | "routes">) {
     this.#document = document;
     this.#routes = routes;
     this.#ajv.addSchema({ $id: "http://holdfast/api.json", ...document });

@@ -8,7 +8,7 @@
  * The test runner follows every promise and timer, to name the test that an uncaught error belongs to. That takes up to half
  * the time of tests that await a lot. Without it, such an error still fails the file.
  */
-import hooks from "node:async_hooks";
+import { createHook } from "node:async_hooks";
 import { existsSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { join } from "node:path";
@@ -26,11 +26,12 @@ function bundleOf(program: string): string | null {
   return existsSync(bundle) ? pathToFileURL(bundle).href : null;
 }
 
-const { createHook } = hooks;
-const inert = { enable: () => inert, disable: () => inert };
-hooks.createHook = (callbacks) => {
+const hook = Object.getPrototypeOf(createHook({})) as ReturnType<typeof createHook>;
+// oxlint-disable-next-line typescript/unbound-method -- it is called with the hook that it is called on
+const { enable } = hook;
+hook.enable = function enableUnlessRunner() {
   const isRunner = new Error("asked by").stack?.includes("internal/test_runner") === true;
-  return isRunner ? inert : createHook(callbacks);
+  return isRunner ? this : enable.call(this);
 };
 
 registerHooks({

@@ -200,9 +200,8 @@ async function runGroup({ group, files }: Planned, alone: boolean): Promise<Grou
   const { atOnce, beside = false, inOne = false } = GROUPS[group] ?? { atOnce: 1 };
   const title = `\n${group}: ${files.length} files, ${atOnce} at once\n  ${files.join("\n  ")}`;
   console.log(alone ? title : `${group}: started`);
-  const flags = inOne
-    ? ["--test-reporter=spec", "scripts/in-one.ts"]
-    : ["--test", "--test-reporter=spec", `--test-concurrency=${atOnce}`];
+  const flags = ["--test", "--test-reporter=spec", `--test-concurrency=${atOnce}`];
+  if (inOne) flags.push("--test-isolation=none");
   const kind = { output: alone ? "show" : "keep", beside } as const;
   const { code, ms, output } = await runNode([...flags, ...files], kind);
   if (!alone) console.log(`${title}\n${output}`);

@@ -51,11 +51,7 @@ async function copy(
     const copied = await copyDatabase({
       from: source,
       to: target,
-      signature: {
-        id: makeIds(systemRuntime)(),
-        actor: actorName(),
-        ...(reason === undefined ? {} : { reason }),
-      },
+      operator: { id: makeIds(systemRuntime)(), actor: actorName(), reason: reason ?? null },
       signal: ending.signal,
       onProgress: progressOn(terminal),
     });

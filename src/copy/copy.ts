@@ -1,10 +1,10 @@
 /**
- * Copies one database into another, whatever engines they are.
+ * Copies one database into another, of any engine.
  *
- * The target's row in the table `copy` says up to where: it is written in one transaction with every page of rows, so a
- * copy that was killed goes on behind its last page, and two copies at once cannot both write. While that row has no end,
- * nothing opens the target, and no worker can register there. Before the end is written, every table of both sides is read
- * again and compared.
+ * The target's row in the table `copy` records how far the copy is. It is written in one transaction with every page of
+ * rows, so a killed copy resumes after its last page, and two copies at once cannot both write. While that row has no end,
+ * no process can open the target, and no worker can register there. Before the end is written, every table of both sides
+ * is read again and compared.
  */
 import { sha256, subjects } from "../audit/entry.ts";
 import type { OperatorEntry } from "../audit/operator.ts";
@@ -14,7 +14,7 @@ import { writeOrLookUp } from "../database/database.ts";
 import type { Engine, Row, Transaction } from "../database/engine.ts";
 import { applied, checkSchema, migrate } from "../database/migrate.ts";
 import { Sql, sql } from "../database/sql.ts";
-import { CopyMismatchError, CopyRefusedError } from "./errors.ts";
+import { CopyMismatchError, CopyRefusedError, type TableMismatch } from "./errors.ts";
 import { refuseInUse } from "./guard.ts";
 import {
   countOf,
@@ -30,11 +30,11 @@ import {
 import { copyRow, type CopyRow } from "./store.ts";
 import { columnsOf, COPIED_TABLES, type CopiedTable } from "./tables.ts";
 
-export interface CopyParts {
+interface CopyParts {
   readonly from: Engine;
   readonly to: Engine;
-  /** Of the line in the target's audit. */
-  readonly signature: OperatorEntry;
+  /** For the line in the target's audit. */
+  readonly operator: OperatorEntry;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: CopyProgress) => void;
 }
@@ -49,7 +49,7 @@ export interface CopyProgress {
 export interface Copied {
   readonly source: string;
   readonly target: string;
-  /** `new`: this run began it; `resumed`: it went on with an earlier run; `before`: it had ended before. */
+  /** `new`: this run started it; `resumed`: an earlier run started it; `before`: it had already ended. */
   readonly run: "new" | "resumed" | "before";
   readonly rows: number;
   readonly tables: readonly ({ readonly table: string } & TableSum)[];
@@ -57,7 +57,7 @@ export interface Copied {
 
 type Totals = Pick<Copied, "rows" | "tables">;
 
-/** What the target says about the tables that are not complete yet. */
+/** How far the copy is. */
 type Reached = { readonly table: number } & Position;
 
 export async function copyDatabase(parts: CopyParts): Promise<Copied> {
@@ -88,7 +88,7 @@ export async function copyDatabase(parts: CopyParts): Promise<Copied> {
 class Copying {
   readonly #parts: CopyParts;
   readonly #columns: Map<string, readonly string[]>;
-  /** How many pages are in the target: each page is written behind the one before, or not at all. */
+  /** The number of pages in the target: each page is written after the previous one, or not at all. */
   #batches: number;
   #rows = 0;
   #rowsAll = 0;
@@ -104,12 +104,9 @@ class Copying {
   }
 
   async copyFrom(reached: Reached): Promise<void> {
-    for (const table of COPIED_TABLES.slice(0, reached.table)) {
-      this.#rows += await countOf(this.#parts.to, table.name);
-    }
-    for (let at = reached.table; at < COPIED_TABLES.length; at += 1) {
-      const table = COPIED_TABLES[at] as CopiedTable;
-      await this.#copyTable(table, at, at === reached.table ? reached : FIRST);
+    for (const [at, table] of COPIED_TABLES.entries()) {
+      if (at < reached.table) this.#rows += await countOf(this.#parts.to, table.name);
+      else await this.#copyTable(table, at, at === reached.table ? reached : FIRST);
     }
   }
 
@@ -119,11 +116,11 @@ class Copying {
       this.#parts.signal?.throwIfAborted();
       const reached = next === null ? { ...FIRST, table: index + 1 } : { ...next, table: index };
       await this.#write(table, rows, reached);
-      this.#tell("copy", table.name, rows.length);
+      this.#progress("copy", table.name, rows.length);
     }
   }
 
-  /** Rows and how far they reach, together. */
+  /** Writes the rows and the progress together. */
   async #write(table: CopiedTable, rows: readonly Row[], reached: Reached): Promise<void> {
     const { to } = this.#parts;
     const write = (): Promise<void> =>
@@ -138,16 +135,18 @@ class Copying {
     this.#batches += 1;
   }
 
-  /** Both sides, table by table. */
+  /** Compares both sides, table by table. */
   async check(): Promise<Totals> {
     const { from, to } = this.#parts;
     this.#rows = 0;
     const tables: ({ table: string } & TableSum)[] = [];
-    const mismatches: { table: string; sourceRows: number; targetRows: number }[] = [];
+    const mismatches: TableMismatch[] = [];
     for (const table of COPIED_TABLES) {
       const columns = this.#columnsOf(table);
       const [source, target] = await Promise.all([
-        sumOf({ engine: from, table, columns }, (rows) => this.#tell("check", table.name, rows)),
+        sumOf({ engine: from, table, columns }, (rows) =>
+          this.#progress("check", table.name, rows),
+        ),
         sumOf({ engine: to, table, columns }, () => this.#parts.signal?.throwIfAborted()),
       ]);
       tables.push({ table: table.name, ...target });
@@ -158,15 +157,15 @@ class Copying {
     return { rows: tables.reduce((sum, { rows }) => sum + rows, 0), tables };
   }
 
-  /** The end, and the line in the audit that says so. */
+  /** Writes the end, and a line into the audit. */
   async end(totals: Totals): Promise<void> {
-    const { from, to, signature } = this.#parts;
+    const { from, to, operator } = this.#parts;
     const detail = `${totals.rows} rows of ${from.name}, sha256 ${sha256(JSON.stringify(totals.tables))}`;
     const write = (): Promise<void> =>
       to.transaction(async (tx) => {
         await this.#advance(tx, sql`ended_at = ${to.now()}, progress = ${JSON.stringify(totals)}`);
         const action = { action: "database.copy", subject: subjects.database, detail };
-        await noteAction(to, tx, signature, action);
+        await noteAction(to, tx, operator, action);
       });
     await writeOrLookUp(to, write, async () => {
       if ((await copyRow(to))?.ended_at === null) await write();
@@ -182,8 +181,8 @@ class Copying {
          and ended_at is null`);
     if (changed === 1) return;
     throw new CopyRefusedError({
-      reasons: ["Another 'holdfast copy' writes into the same target."],
-      remedy: "Let one of them end; then run this again to check the result.",
+      reasons: ["Another 'holdfast copy' is writing to the same target."],
+      remedy: "Wait until one of them has ended, then run this again to check the result.",
     });
   }
 
@@ -191,14 +190,14 @@ class Copying {
     return this.#columns.get(name) ?? [];
   }
 
-  #tell(phase: CopyProgress["phase"], table: string, rows: number): void {
+  #progress(phase: CopyProgress["phase"], table: string, rows: number): void {
     this.#parts.signal?.throwIfAborted();
     this.#rows += rows;
     this.#parts.onProgress?.({ phase, table, rows: this.#rows, rowsAll: this.#rowsAll });
   }
 }
 
-/** Which database it is, whatever way leads to it: when its tables were made, to the millisecond. */
+/** Identifies a database, whatever its URL: the times at which its tables were created, to the millisecond. */
 async function fingerprintOf(engine: Engine): Promise<string> {
   const rows = await applied(engine);
   const newest = engine.migrations.at(-1)?.version;
@@ -213,23 +212,16 @@ async function fingerprintOf(engine: Engine): Promise<string> {
 
 async function begin(from: Engine, to: Engine, fingerprint: string): Promise<CopyRow> {
   const filled: string[] = [];
-  for (const { name, single } of COPIED_TABLES) {
+  for (const { name, single } of COPIED_TABLES)
     if (single === undefined && !(await isEmpty(to, name))) filled.push(name);
-  }
   if (filled.length > 0) {
     throw new CopyRefusedError({
       reasons: [`The target ${to.name} is not empty: it has rows in ${filled.join(", ")}.`],
       remedy: "Copy into an empty database.",
     });
   }
-  const reached: Reached = { ...FIRST, table: 0 };
-  const row = {
-    source: from.name,
-    fingerprint,
-    ended_at: null,
-    batches: 0,
-    progress: JSON.stringify(reached),
-  };
+  const progress = JSON.stringify({ ...FIRST, table: 0 } satisfies Reached);
+  const row = { source: from.name, fingerprint, ended_at: null, batches: 0, progress };
   await to.transaction(async (tx) => {
     const [now] = await tx.all<{ now: number }>(sql`select ${to.now()} as now`);
     await tx.insert("copy", [{ id: 1, ...row, begun_at: now?.now ?? 0 }]);

@@ -1,7 +1,7 @@
-/** What goes wrong when a database is copied into another one. */
+/** Errors of copying a database. */
 import { HoldfastError } from "../core/errors.ts";
 
-/** The copy cannot begin, or go on. Nothing of the target was changed. */
+/** The copy cannot start or continue. The target was not changed. */
 export class CopyRefusedError extends HoldfastError {
   /** One sentence each. */
   readonly reasons: readonly string[];
@@ -12,7 +12,7 @@ export class CopyRefusedError extends HoldfastError {
   }
 }
 
-/** The database is the target of a copy that has not ended: it holds a part of the jobs only. */
+/** The database is the target of a copy that has not ended, and has only a part of the jobs. */
 export class CopyIncompleteError extends HoldfastError {
   readonly source: string;
 
@@ -26,26 +26,26 @@ export class CopyIncompleteError extends HoldfastError {
   }
 }
 
-/** What one table holds on both sides, where it is not the same. */
+/** A table that differs. */
 export interface TableMismatch {
   readonly table: string;
   readonly sourceRows: number;
   readonly targetRows: number;
 }
 
-/** Everything was copied, and the target does not hold what the source holds. */
+/** Everything was copied, but the target differs from the source. */
 export class CopyMismatchError extends HoldfastError {
   readonly tables: readonly TableMismatch[];
 
   constructor(facts: { tables: readonly TableMismatch[] }) {
-    const told = facts.tables.map(({ table, sourceRows, targetRows }) =>
+    const tables = facts.tables.map(({ table, sourceRows, targetRows }) =>
       sourceRows === targetRows
-        ? `${table} (${sourceRows} rows each, other content)`
+        ? `${table} (${sourceRows} rows each, with other content)`
         : `${table} (${sourceRows} rows in the source, ${targetRows} in the target)`,
     );
     super(
       "COPY_MISMATCH",
-      `The target differs from the source: ${told.join(", ")}. A process wrote to one of them during the copy. ` +
+      `The target differs from the source: ${tables.join(", ")}. A process wrote to one of them during the copy. ` +
         `Stop every process that uses them, create an empty target and copy again.`,
     );
     this.tables = facts.tables;

@@ -1,9 +1,9 @@
-/** Who still uses the source of a copy: its live workers, active leases and held locks. */
+/** Refuses a source that is in use: by live workers, active leases or held locks. */
 import type { Engine } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import { CopyRefusedError } from "./errors.ts";
 
-/** A worker without a heartbeat for so long is dead. */
+/** A worker without a heartbeat for this long is dead. */
 const SILENT_MS = 60_000;
 
 /** More would not fit into a sentence. */

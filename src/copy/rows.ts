@@ -1,40 +1,40 @@
-/** The rows of one table on either side of a copy: read page by page, and summed up so that both sides can be compared. */
+/** The rows of a table on either side of a copy: read page by page, and summed up to compare both sides. */
 import { createHash } from "node:crypto";
 import type { Engine, Row } from "../database/engine.ts";
 import { Sql, sql, type SqlValue } from "../database/sql.ts";
 import type { CopiedTable } from "./tables.ts";
 
-/** Rows of one page at most; wide rows come in shorter pages. */
+/** The longest page; pages of wide rows are shorter. */
 const PAGE_ROWS_MAX = 500;
 
 const PAGE_ROWS_FIRST = 50;
 
-/** What a page should weigh, in UTF-16 units. */
+/** The intended size of a page, in UTF-16 units. */
 const PAGE_UNITS = 1024 * 1024;
 
 const SUMS = 2n ** 256n;
 
-/** Up to where a table has been read. */
+/** How far a table has been read. */
 export interface Position {
   readonly slice: number;
   readonly after: readonly SqlValue[] | null;
 }
 
-export interface Page {
+interface Page {
   readonly rows: readonly Row[];
-  /** From where the next page begins; null: this is the last. */
+  /** The start of the next page; null: this is the last. */
   readonly next: Position | null;
 }
 
 export const FIRST: Position = { slice: 0, after: null };
 
-export interface Pages {
+interface Pages {
   readonly engine: Engine;
   readonly table: CopiedTable;
   readonly columns: readonly string[];
 }
 
-/** Reads a table from a position on. */
+/** Reads a table from a position. */
 export async function* pagesOf(pages: Pages, from: Position): AsyncGenerator<Page> {
   const { table } = pages;
   const slices = table.slices?.length ?? 1;
@@ -66,21 +66,17 @@ function pageQuery({ engine, table, columns }: Pages, at: Position, limit: numbe
      limit ${limit}`;
 }
 
-/** So many that the next page weighs what it should, if its rows are like those of this one. */
+/** The next page has the intended size if its rows are like those of this one. */
 function nextLimit(limit: number, rows: readonly Row[]): number {
-  const units = rows.reduce((sum, row) => sum + weightOf(row), 1);
+  const sizes = rows
+    .flatMap((row) => Object.values(row))
+    .map((value) => (typeof value === "string" ? value.length : 8));
+  const units = sizes.reduce((sum, size) => sum + size, 1);
   const fitting = Math.floor((rows.length * PAGE_UNITS) / units);
   return Math.max(1, Math.min(PAGE_ROWS_MAX, limit * 2, fitting));
 }
 
-function weightOf(row: Row): number {
-  return Object.values(row).reduce<number>(
-    (sum, value) => sum + (typeof value === "string" ? value.length : 8),
-    0,
-  );
-}
-
-/** The number of rows and a sum of their hashes: the same in whatever order an engine returns them. */
+/** The number of rows and the sum of their hashes, which does not depend on the order of an engine. */
 export interface TableSum {
   readonly rows: number;
   readonly hash: string;
@@ -121,7 +117,7 @@ export function tableOf(name: string): Sql {
   return new Sql([`holdfast.${name}`], []);
 }
 
-/** In quotes: some are words of SQL on one engine or another. */
+/** In quotes, because some names are reserved words of an engine. */
 export function names(columns: readonly string[]): Sql {
   return new Sql([columns.map((column) => `"${column}"`).join(", ")], []);
 }

@@ -1,4 +1,4 @@
-/** What a database says about the copy that filled it, or is filling it. */
+/** The row about the copy that filled, or is filling, a database. */
 import type { Engine } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import { CopyIncompleteError } from "./errors.ts";
@@ -20,7 +20,7 @@ export async function copyRow(engine: Engine): Promise<CopyRow | null> {
   return row ?? null;
 }
 
-/** Throws CopyIncompleteError where a copy into this database has not ended. */
+/** Throws CopyIncompleteError if a copy into this database has not ended. */
 export async function refuseIncomplete(engine: Engine): Promise<void> {
   const row = await copyRow(engine);
   if (row?.ended_at === null) throw new CopyIncompleteError({ source: row.source });

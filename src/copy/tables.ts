@@ -1,7 +1,7 @@
 /**
- * The tables of a copy, in the order in which they are written: a row comes after the rows that its foreign keys and
- * triggers look for. Their columns are read off the migrations, so that a new column is copied without a word here; a test
- * compares the tables with those that the migrations create.
+ * The tables of a copy, in the order in which they are written: a row is written after the rows that its foreign keys and
+ * triggers need. Their columns are read from the migrations, so a new column needs no change here; a test compares the
+ * tables with those that the migrations create.
  */
 import { ITEM_LEVELS_MAX } from "../core/item.ts";
 import type { Engine, Row } from "../database/engine.ts";
@@ -12,15 +12,15 @@ export interface CopiedTable {
   readonly name: string;
   /** A unique key with an index: pages are read in its order. */
   readonly key: readonly string[];
-  /** Conditions whose rows are copied one after the other. Default: all rows at once. */
+  /** Conditions whose rows are copied one after the other. Default: one slice with all rows. */
   readonly slices?: readonly Sql[];
-  /** The migration has written its only row, which is updated. */
+  /** The table has one row, which the migration inserted and the copy updates. */
   readonly single?: (row: Row) => Row;
-  /** How a row looks after the move. Default: the same. */
+  /** Changes a row for the target. Default: no change. */
   readonly adapt?: (row: Row) => Row;
 }
 
-/** An item comes after its parent. */
+/** An item is copied after its parent. */
 const LEVELS = Array.from({ length: ITEM_LEVELS_MAX }, (_, depth) => sql`depth = ${depth}`);
 
 export const COPIED_TABLES: readonly CopiedTable[] = [
@@ -47,7 +47,7 @@ export const COPIED_TABLES: readonly CopiedTable[] = [
   { name: "item_job", key: ["job_id"] },
   { name: "item_audit", key: ["item_id", "seq"] },
   { name: "item_pruning", key: ["item_id"] },
-  // The head first stands where the audit was cut; each line that follows moves it on.
+  // The head starts where the audit was pruned; each line that follows moves it.
   {
     name: "audit_head",
     key: ["id"],
@@ -68,19 +68,19 @@ export const COPIED_TABLES: readonly CopiedTable[] = [
   { name: "request", key: ["principal", "request_key"] },
 ];
 
-/** What the target has of its own: which migrations ran there, and the row of the copy itself. */
+/** Tables that are not copied: the target's migrations, and the row of the copy itself. */
 export const OWN_TABLES = ["migration", "copy"] as const;
 
-/** A copy begins when no worker is alive, so one that is not stopped by then died without a word. */
+/** A copy starts when no worker is alive, so a worker that is not stopped by then died without a final write. */
 function asStopped(row: Row): Row {
   if (row["status"] === "stopped") return row;
   return { ...row, status: "stopped", reason: "stale", stopped_at: row["heartbeat_at"] ?? 0 };
 }
 
-/** MySQL computes these itself, and refuses to be given them. */
+/** MySQL computes these, and refuses values for them. */
 const GENERATED = new Set(["worker.active_slot", "alert.open_rule", "token.live_name"]);
 
-/** The columns of each table that all these engines have, without those that one of them computes. */
+/** The columns of each table that all these engines have, without computed ones. */
 export function columnsOf(...engines: readonly Engine[]): Map<string, readonly string[]> {
   const sets = engines.map(({ migrations }) => new Set(partsOf(migrations)));
   const [first = new Set<string>()] = sets;

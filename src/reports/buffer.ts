@@ -1,8 +1,9 @@
 /**
- * Gathers what an attempt reports and writes it in batches, so that a task never waits for it and never fails by it.
+ * Collects the reports of an attempt and writes them in batches, so that a task never waits for them or fails because of
+ * them.
  *
- * Nothing is lost silently: what is more than may be written is counted, and the stream says how many are missing. A
- * database that is away is waited for; a job that is somebody else's by now has nothing more to say here.
+ * Nothing is lost silently: reports beyond the limit are counted, and the stream says how many are missing. During an
+ * outage of the database reports wait; after another worker has taken the job they are discarded.
  */
 import { StoreRefusedError } from "../core/errors.ts";
 import type { Fence } from "../core/job.ts";
@@ -17,13 +18,13 @@ import {
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import type { NewReport, ReportsStore } from "./store.ts";
 
-/** What is said is written this much later, together with all that was said meanwhile … */
+/** Reports are written after this delay, in one batch … */
 const FLUSH_MS = 200;
 
-/** … or at once when it is this much. */
+/** … or at once when there are this many. */
 const BATCH_MAX = 100;
 
-/** Progress is written so often at most; of more, the last counts. */
+/** Progress is written at most this often; only the last value counts. */
 const PROGRESS_MS = 1_000;
 
 /** Log lines and reports of a job in one second; more are dropped. */
@@ -31,29 +32,28 @@ export const REPORTS_PER_SECOND_MAX = 100;
 
 const SECOND_MS = 1_000;
 
-/** As many wait here at most for a database that is away. */
+/** How many reports may wait during an outage of the database. */
 const PENDING_MAX = 300;
 
-/** After a write that failed. */
 const RETRY_MS = 1_000;
 
-/** An attempt that ended waits so long for its last words; then it is settled without them. */
+/** How long the end of an attempt waits for its last reports; then the job is settled without them. */
 const CLOSE_MS_MAX = 2_000;
 
 const CLOSE_RETRY_MS = 100;
 
 const HAND_OVER_MS_MAX = 200;
 
-export interface ReportBufferParts {
+interface ReportBufferParts {
   readonly store: { readonly reports: ReportsStore };
   readonly runtime: Runtime;
   readonly fence: Fence;
 }
 
 interface Pending extends Said {
-  /** On the monotonic clock. */
+  /** By the monotonic clock. */
   readonly saidAt: number;
-  /** How many were said before it. */
+  /** Its number among all reports of this attempt. */
   readonly place: number;
 }
 
@@ -66,13 +66,13 @@ export class ReportBuffer {
   #dropped = 0;
   #secondAt = Number.NEGATIVE_INFINITY;
   #inSecond = 0;
-  /** What is being written, or was and has to be again: the same numbers stay with it. */
+  /** The batch that is being written, or must be written again with the same numbers. */
   #batch: readonly Pending[] = [];
-  /** The number of the last report that is written; null: it has to be asked for. */
+  /** The number of the last written report; null: it must be read. */
   #last: number | null;
   #writing: Promise<unknown> | null = null;
   #timer: Timer | null = null;
-  /** The last write failed: whatever is said meanwhile, the next one waits its time. */
+  /** The last write failed: the next one waits, however many reports arrive. */
   #isAway = false;
   #isOver = false;
 
@@ -97,10 +97,9 @@ export class ReportBuffer {
     this.#add(sayReport(name, data));
   }
 
-  /** Writes what is left, as far as that is possible in a short time. Whatever is said from now on is not heard. */
+  /** Writes the rest, as far as that is possible in a short time. Later reports are ignored. */
   async close(): Promise<void> {
-    this.#isOver = true;
-    this.#timer?.cancel();
+    this.#end();
     const written = new AbortController();
     const late = sleep(this.#parts.runtime, CLOSE_MS_MAX, { signal: written.signal });
     await Promise.race([this.#writeTheRest(), late]);
@@ -108,18 +107,14 @@ export class ReportBuffer {
     this.#forget();
   }
 
-  /**
-   * Hands what is left to whoever writes it in the transaction in which the job ends: there it is the last moment. What
-   * is said from now on is not heard.
-   */
+  /** Passes the rest to `put`, which writes it in the transaction that ends the job. Later reports are ignored. */
   async handOver(put: (reports: readonly NewReport[]) => Promise<void>): Promise<void> {
-    this.#isOver = true;
-    this.#timer?.cancel();
+    this.#end();
     const { runtime } = this.#parts;
     await Promise.race([this.#writing, sleep(runtime, HAND_OVER_MS_MAX, { kind: "background" })]);
-    // It waits for what that transaction has locked.
+    // The write under way waits for a lock of that transaction.
     if (this.#writing !== null) return;
-    // It may be there already, under these numbers, and a number that is taken would end the user's transaction.
+    // The batch may already be written with these numbers, and a duplicate would abort the user's transaction.
     if (this.#batch.length > 0) this.#last = null;
     while (!this.#isEmpty) {
       const last = this.#last ?? (await this.#parts.store.reports.last(this.#parts.fence.id));
@@ -130,11 +125,16 @@ export class ReportBuffer {
     }
   }
 
-  /** The job has not ended after all. What was handed over is gone with the transaction. */
+  /** The job has not ended after all: the transaction was rolled back, with the reports. */
   goOn(): void {
     this.#isOver = false;
     this.#last = null;
     this.#timer = null;
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#timer?.cancel();
   }
 
   get #isEmpty(): boolean {
@@ -150,7 +150,7 @@ export class ReportBuffer {
   #add(said: Said): void {
     if (this.#isOver) return;
     if (this.#isSecondOver()) {
-      this.#tellDropped();
+      this.#reportDropped();
       this.#secondAt = this.#parts.runtime.monotonic();
       this.#inSecond = 0;
     }
@@ -168,8 +168,8 @@ export class ReportBuffer {
     return this.#parts.runtime.monotonic() - this.#secondAt >= SECOND_MS;
   }
 
-  /** Where they are missing: behind those that were said before them. */
-  #tellDropped(): void {
+  /** In their place: after the reports that preceded them. */
+  #reportDropped(): void {
     if (this.#dropped === 0 || this.#pending.length >= PENDING_MAX) return;
     this.#pending.push(this.#stamped(sayDropped(this.#dropped)));
     this.#dropped = 0;
@@ -200,7 +200,7 @@ export class ReportBuffer {
     }
   }
 
-  /** False: it has to be tried again. */
+  /** False: it must be tried again. */
   async #write(isLast: boolean): Promise<boolean> {
     const { store, fence } = this.#parts;
     try {
@@ -208,12 +208,22 @@ export class ReportBuffer {
       const last = this.#last;
       if (this.#batch.length === 0) this.#batch = this.#take(isLast);
       if (this.#batch.length === 0) return true;
-      if (!(await store.reports.put(fence, this.#numbered(last)))) return this.#lose();
-      this.#last = last + this.#batch.length;
-      this.#batch = [];
+      if (await store.reports.put(fence, this.#numbered(last))) {
+        this.#last = last + this.#batch.length;
+        this.#batch = [];
+        return true;
+      }
+      // The job is no longer ours.
+      this.#isOver = true;
+      this.#forget();
       return true;
     } catch (error) {
-      if (error instanceof StoreRefusedError) this.#giveUpBatch();
+      if (error instanceof StoreRefusedError) {
+        // The database will never accept this batch.
+        this.#dropped += this.#batch.length;
+        this.#batch = [];
+        this.#last = null;
+      }
       return false;
     }
   }
@@ -230,7 +240,7 @@ export class ReportBuffer {
   }
 
   #take(isLast: boolean): Pending[] {
-    if (isLast || this.#isSecondOver()) this.#tellDropped();
+    if (isLast || this.#isSecondOver()) this.#reportDropped();
     const taken = this.#pending.splice(0, BATCH_MAX);
     const now = this.#parts.runtime.monotonic();
     const isDue = isLast || now - this.#progressAt >= PROGRESS_MS;
@@ -241,20 +251,6 @@ export class ReportBuffer {
     this.#progress = null;
     this.#progressAt = now;
     return taken;
-  }
-
-  /** The job is not ours any more. */
-  #lose(): boolean {
-    this.#isOver = true;
-    this.#forget();
-    return true;
-  }
-
-  /** The database does not want it, and never will. */
-  #giveUpBatch(): void {
-    this.#dropped += this.#batch.length;
-    this.#batch = [];
-    this.#last = null;
   }
 
   #forget(): void {

@@ -1,8 +1,8 @@
 /**
- * Watching a job: what it has reported, then what it reports, and what becomes of it.
+ * Watching a job: its past reports, its new ones, and its status.
  *
- * Hints say when to look; a poll makes sure that a missed one costs time and nothing else. A look asks where the job stands
- * before it reads the reports: nothing is reported about a job that has ended, so whoever has then read all has all.
+ * Hints say when to look; polling makes sure that a missed hint costs only time. A look reads the status before the
+ * reports: a job that has ended reports nothing more, so all its reports have then been read.
  */
 import {
   ClosedError,
@@ -33,32 +33,31 @@ interface Stores {
 
 const KNOWN = new Set(["after", "signal"]);
 
-/** Reports that are in memory at once. */
 const PAGE = 100;
 
-/** However many hints come, a job is looked at so often at most … */
+/** The shortest interval between two looks, however many hints arrive … */
 const GAP_MS = 100;
 
-/** … and so often when none comes … */
+/** … and the interval without hints … */
 const POLL_MS = 500;
 
-/** … or less often while the job waits for its time or for something else. */
+/** … which is longer while the job waits. */
 const WAITING_POLL_MS = 2_000;
 
 interface Watch {
   readonly id: string;
-  /** Aborts when nobody wants it any more. */
+  /** Aborts when the watcher leaves. */
   readonly signal: AbortSignal;
-  /** The last report that was told. */
+  /** The number of the last report that was sent. */
   seq: number;
-  /** What was told last of where the job stands. */
+  /** The last status that was sent. */
   told: Standing | null;
 }
 
 interface Look {
   readonly standing: Standing;
   readonly records: readonly ReportRecord[];
-  /** More of them are there than fit a page. */
+  /** There are more than fit in a page. */
   readonly isMore: boolean;
 }
 
@@ -92,7 +91,7 @@ export class Watches {
   async *#entries(watch: Watch): AsyncGenerator<WatchEntry, void, undefined> {
     const bell = new Bell(this.#runtime);
     const unwatch = this.#store.db.watch((hint) => {
-      if (isNews(hint, watch.id)) bell.ring();
+      if (isAbout(hint, watch.id)) bell.ring();
     });
     const end = (): void => bell.ring();
     watch.signal.addEventListener("abort", end);
@@ -102,10 +101,11 @@ export class Watches {
         if (look !== null) {
           yield* tell(watch, look);
           if (look.isMore) continue;
-          if (isFinal(look.standing)) return;
+          if (finalStatuses.includes(look.standing.status as FinalStatus)) return;
         }
         await sleep(this.#runtime, GAP_MS, { signal: watch.signal });
-        await bell.wait(pollMsOf(watch.told) - GAP_MS);
+        const isWaiting = watch.told !== null && home[watch.told.status] === "waiting";
+        await bell.wait((isWaiting ? WAITING_POLL_MS : POLL_MS) - GAP_MS);
       }
     } finally {
       watch.signal.removeEventListener("abort", end);
@@ -114,13 +114,13 @@ export class Watches {
     if (this.#closing.signal.aborted) throw new ClosedError({ what: "Holdfast" });
   }
 
-  /** Null: the database is away, and may be back for the next one. */
+  /** Null: the database is away, and may be back at the next look. */
   async #look({ id, seq, told }: Watch): Promise<Look | null> {
     try {
       const standing = await this.#store.reports.standing(id);
       if (standing === null) throw new JobNotFoundError({ id });
       const page = await this.#store.reports.list({ job: id, after: seq, limit: PAGE });
-      // What a later attempt said comes after what became of this one.
+      // Reports of a later attempt follow the end of this one.
       const records = page.filter(({ epoch }) => epoch <= standing.epoch);
       return { standing, records, isMore: records.length === PAGE };
     } catch (error) {
@@ -131,10 +131,10 @@ export class Watches {
   }
 }
 
-/** In the order in which it happened, as far as that can be told. */
+/** In the order in which it happened, as far as that is known. */
 function* tell(watch: Watch, { standing, records, isMore }: Look): Generator<WatchEntry> {
   for (const record of records) {
-    // The attempt that says this has begun, and somebody is to know that first.
+    // The start of an attempt precedes its reports.
     const isBegun = standing.status === "processing" && record.epoch === standing.epoch;
     if (isBegun) yield* tellStanding(watch, standing);
     if (watch.signal.aborted) return;
@@ -151,21 +151,13 @@ function* tellStanding(watch: Watch, standing: Standing): Generator<StatusChange
   yield { kind: "status", seq: watch.seq, ...standing };
 }
 
-function isFinal({ status }: Standing): boolean {
-  return finalStatuses.includes(status as FinalStatus);
-}
-
-/** Others are told when jobs ended; that they were claimed, nobody is. */
-function isNews(hint: Hint, job: string): boolean {
+/** There are hints about the end of jobs, but none about claims. */
+function isAbout(hint: Hint, job: string): boolean {
   if (hint.kind === "reports") return hint.job === job;
   return hint.kind === "finished" || hint.kind === "cancel" || hint.kind === "unknown";
 }
 
-function pollMsOf(told: Standing | null): number {
-  return told !== null && home[told.status] === "waiting" ? WAITING_POLL_MS : POLL_MS;
-}
-
-/** A wait that can be cut short, also before it begins. */
+/** A wait that can be cut short, even before it begins. */
 class Bell {
   readonly #runtime: Runtime;
   #rung = new AbortController();

@@ -1,8 +1,8 @@
 /**
- * The verbs about what running jobs report.
+ * The reports of running jobs.
  *
- * A batch is one statement that locks and compares the lease itself, as with steps: whoever takes the job back waits for
- * it, or it finds the lease gone. The rows travel as one JSON text, so that the statement is the same for any number.
+ * A batch is one statement that locks and compares the lease itself, as with steps: a worker that reclaims the job waits
+ * for it, or it finds no lease. The rows are sent as one JSON text, so that the statement is the same for any number.
  */
 import { OutcomeUnknownError, StoreRefusedError } from "../core/errors.ts";
 import type { Fence, Status } from "../core/job.ts";
@@ -12,35 +12,17 @@ import type { Engine } from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import type { JobHooks } from "../jobs/hooks.ts";
 
-/** Old reports are deleted so many at a time. */
+/** Old reports are deleted in batches of this size. */
 const TRIM_EVERY = 1_000;
 
-export interface ReportsStore {
-  /**
-   * Writes reports of a claimed job under its fence, all or none. False: the job is not ours any more, and nothing was
-   * written. Their numbers go on from the job's last one without a gap; whoever holds the fence is the only one to choose them, so a
-   * call whose answer was lost can be repeated. Of very many, the oldest are deleted.
-   */
-  put(fence: Fence, reports: readonly NewReport[]): Promise<boolean>;
+export type ReportsStore = Pick<SqlReports, keyof SqlReports>;
 
-  /** What a job has reported, in order, a page at a time. */
-  list(filter: ReportFilter): Promise<ReportRecord[]>;
-
-  /** The number of a job's last report; 0: it has reported nothing. */
-  last(job: string): Promise<number>;
-
-  /** Where a job stands, and nothing else of it: for whoever asks often. Null: there is no such job. */
-  standing(job: string): Promise<Standing | null>;
-
-  in(joined: JoinedTransaction): ReportsInTransaction;
-}
-
-/** What it writes is there if, and when, the user commits. */
+/** Its writes take effect if, and when, the user commits. */
 interface ReportsInTransaction {
   put(fence: Fence, reports: readonly NewReport[]): Promise<void>;
 }
 
-export class SqlReports implements ReportsStore {
+export class SqlReports {
   readonly #db: Database;
   readonly #engine: Engine;
 
@@ -49,28 +31,52 @@ export class SqlReports implements ReportsStore {
     this.#engine = db.engine;
   }
 
+  /**
+   * Writes reports of a claimed job under its fence, all or none. False: the job is no longer ours, and nothing was
+   * written. Their numbers follow the job's last one without a gap. Only the holder of the fence chooses them, so a call
+   * whose answer was lost can be repeated. Beyond a limit, the oldest reports are deleted.
+   */
   async put(fence: Fence, reports: readonly NewReport[]): Promise<boolean> {
     const [first] = reports;
     if (first === undefined || !this.#engine.mayBeId(fence.id)) return false;
     const written = await this.#putOnce(fence, reports, first.seq);
     if (!written) return false;
-    // Who watches in other processes looks often enough: telling them would cost every job, also where nobody watches.
+    // Only within this process: watchers in others poll, because a notification would cost every job, watched or not.
     this.#db.hint({ kind: "reports", job: fence.id });
     await trim(this.#engine, fence.id, { from: first.seq, count: reports.length });
     return true;
   }
 
+  /** A page of a job's reports, in order. */
   async list(filter: ReportFilter): Promise<ReportRecord[]> {
-    return this.#engine.mayBeId(filter.job) ? reportsOf(this.#engine, filter) : [];
+    const { job, after, kind, newest = false, limit } = filter;
+    if (!this.#engine.mayBeId(job)) return [];
+    const rows = await this.#engine.all<ReportRecord>(sql`
+      select seq, epoch, kind, name, at, data
+        from holdfast.report
+       where job_id = ${job}
+         and seq > ${after}
+             ${kind === undefined ? nothing : sql`and kind = ${kind}`}
+       order by seq ${newest ? sql`desc` : nothing}
+       limit ${limit}`);
+    return newest ? rows.toReversed() : rows;
   }
 
+  /** The number of a job's last report; 0: it has reported nothing. */
   async last(job: string): Promise<number> {
     const [last] = await this.list({ job, after: 0, newest: true, limit: 1 });
     return last?.seq ?? 0;
   }
 
+  /** The status of a job and nothing else, for frequent polling. Null: there is no such job. */
   async standing(job: string): Promise<Standing | null> {
-    return this.#engine.mayBeId(job) ? standingOf(this.#engine, job) : null;
+    if (!this.#engine.mayBeId(job)) return null;
+    const [row] = await this.#engine.all<Standing>(sql`
+      select s.status, s.epoch, s.attempts, s.due_at as "dueAt",
+             coalesce(s.finished_at, ${this.#engine.now()}) as at
+        from holdfast.job_state s
+       where s.id = ${job}`);
+    return row ?? null;
   }
 
   in({ tx }: JoinedTransaction): ReportsInTransaction {
@@ -88,7 +94,7 @@ export class SqlReports implements ReportsStore {
     try {
       return await this.#db.write(put, lookUp);
     } catch (error) {
-      // Repeated by somebody who never learned what became of it.
+      // This is the repetition of a call whose answer was lost.
       if (error instanceof StoreRefusedError && (await isOurs(engine, fence, seq))) return true;
       throw error;
     }
@@ -97,6 +103,7 @@ export class SqlReports implements ReportsStore {
 
 function insertReports(engine: Engine, fence: Fence, reports: readonly NewReport[]): Sql {
   const { id, worker, epoch } = fence;
+  const rows = reports.map(({ ageMs, ...report }) => ({ ...report, age: Math.round(ageMs) }));
   return sql`
     insert into holdfast.report (job_id, seq, epoch, kind, name, at, data)
     select l.id, r.seq, l.epoch, r.kind, r.name, ${engine.now()} - r.age, r.data
@@ -104,21 +111,10 @@ function insertReports(engine: Engine, fence: Fence, reports: readonly NewReport
               from holdfast.lease
              where id = ${id} and locked_by = ${worker} and epoch = ${epoch}
                    ${engine.lockRows()}) l
-     cross join ${engine.reportRows(rowsOf(reports))}`;
+     cross join ${engine.reportRows(JSON.stringify(rows))}`;
 }
 
-function rowsOf(reports: readonly NewReport[]): string {
-  const rows = reports.map(({ seq, kind, name, data, ageMs }) => ({
-    seq,
-    kind,
-    name,
-    data,
-    age: Math.round(ageMs),
-  }));
-  return JSON.stringify(rows);
-}
-
-/** A batch is there as a whole or not at all, so its first tells. */
+/** A batch is written as a whole or not at all, so its first report decides. */
 async function isOurs(engine: Engine, fence: Fence, seq: number): Promise<boolean> {
   const rows = await engine.all(sql`
     select seq
@@ -129,7 +125,7 @@ async function isOurs(engine: Engine, fence: Fence, seq: number): Promise<boolea
   return rows.length > 0;
 }
 
-/** Needs no fence: what is too old stays so, whoever owns the job. */
+/** Needs no fence: old reports stay old, whichever worker owns the job. */
 async function trim(
   engine: Engine,
   job: string,
@@ -144,37 +140,13 @@ async function trim(
        where job_id = ${job}
          and seq <= ${last - REPORTS_MAX}`);
   } catch (error) {
-    if (!(error instanceof OutcomeUnknownError)) throw error; // the next one deletes what this one did not
+    if (!(error instanceof OutcomeUnknownError)) throw error; // The next call deletes the rest.
   }
 }
 
-async function reportsOf(engine: Engine, filter: ReportFilter): Promise<ReportRecord[]> {
-  const { job, after, kind, newest = false, limit } = filter;
-  const rows = await engine.all<ReportRecord>(sql`
-    select seq, epoch, kind, name, at, data
-      from holdfast.report
-     where job_id = ${job}
-       and seq > ${after}
-           ${kind === undefined ? nothing : sql`and kind = ${kind}`}
-     order by seq ${newest ? sql`desc` : nothing}
-     limit ${limit}`);
-  return newest ? rows.toReversed() : rows;
-}
-
-async function standingOf(engine: Engine, job: string): Promise<Standing | null> {
-  const [row] = await engine.all<Standing>(sql`
-    select s.status, s.epoch, s.attempts, s.due_at as "dueAt",
-           coalesce(s.finished_at, ${engine.now()}) as at
-      from holdfast.job_state s
-     where s.id = ${job}`);
-  return row ?? null;
-}
-
-// What the store promises about what running jobs report; see sql-reports.ts.
-
 export interface NewReport extends Said {
   readonly seq: number;
-  /** How long ago it was said. */
+  /** How long ago the task reported it. */
   readonly ageMs: number;
 }
 
@@ -183,7 +155,7 @@ export interface Standing {
   readonly epoch: number;
   readonly attempts: number;
   readonly dueAt: number | null;
-  /** When it ended; of a job that has not, now. */
+  /** When it ended; now, if it has not. */
   readonly at: number;
 }
 

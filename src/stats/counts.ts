@@ -1,9 +1,10 @@
 /**
- * Counting what stands where: one process for all, one statement, one instant.
+ * Counts jobs by queue and status: one process for all, one statement, one instant.
  *
- * Who counts is decided by a compare-and-set on the one row of `counts`. Whoever wins and dies is replaced when it is time
- * again. What counting took says when that is, so that counting takes a hundredth of the time at most, however many jobs
- * there are; also when it fails, or a table that is too large to be counted would be counted all the time.
+ * A compare-and-set on the one row of `counts` decides which process counts. If that process dies, another one counts when
+ * the next count is due. The interval depends on how long a count took, so counting uses at most a hundredth of the time,
+ * however many jobs there are. This holds for failed counts too; otherwise a table that is too large to be counted would
+ * be counted all the time.
  */
 import { type FinalStatus, finalStatuses, type Status, statuses } from "../core/job.ts";
 import { writeOrLookUp } from "../database/database.ts";
@@ -12,7 +13,7 @@ import { sql } from "../database/sql.ts";
 import { byQueue, type Count, countLive } from "../jobs/list.ts";
 import { capQueues, countOpenMinutes, standing, type Standing } from "./minute-totals.ts";
 
-/** For every millisecond that counting took nobody counts for as many. */
+/** The pause after a count, as a multiple of the time that it took. */
 const REST = 100;
 
 export async function takeCounts(
@@ -28,16 +29,18 @@ export async function takeCounts(
   try {
     const live = await countLive(engine);
     await countOpenMinutes(engine);
-    const queues = limited(byQueue([...live, ...(await addUpEnded(engine))]));
+    const all = byQueue([...live, ...(await addUpEnded(engine))]);
+    const queues = capQueues(all, { weight: weigh, add: together });
+    queues.sort((a, b) => (a.queue < b.queue ? -1 : 1));
     const counts: Counts = { countedAt: begunAt, tookMs: tookMs(), queues };
     return (await keep(engine, counts)) ? counts : null;
   } catch (error) {
-    await rest(engine, begunAt, tookMs()).catch(() => {}); // what went wrong first is what matters
+    await rest(engine, begunAt, tookMs()).catch(() => {}); // The first error matters.
     throw error;
   }
 }
 
-/** A clock that was set back must not put it off until it is there again. */
+/** A clock that was set back must not delay the count until it has caught up. */
 function isDue({ begunAt, tookMs, now }: Standing, everyMs: number): boolean {
   return begunAt > now + everyMs || now - begunAt >= Math.max(everyMs, REST * tookMs);
 }
@@ -54,7 +57,7 @@ function begin(engine: Engine, seen: number, begunAt: number): Promise<boolean> 
   );
 }
 
-/** Failed to count: that took its time, too. */
+/** A failed count is followed by a pause, too. */
 async function rest(engine: Engine, begunAt: number, tookMs: number): Promise<void> {
   await engine.run(sql`
     update holdfast.counts set took_ms = ${tookMs} where id = 1 and begun_at = ${begunAt}`);
@@ -72,11 +75,6 @@ async function addUpEnded(engine: Engine): Promise<Count[]> {
   );
 }
 
-function limited(queues: readonly QueueDepth[]): QueueDepth[] {
-  const some = capQueues(queues, { weight: weigh, add: together });
-  return some.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
-}
-
 function weigh({ counts }: QueueDepth): number {
   return statuses.reduce((sum, status) => sum + counts[status], 0);
 }
@@ -91,7 +89,7 @@ function together(a: QueueDepth, b: QueueDepth): QueueDepth {
   };
 }
 
-/** False: it took so long that somebody else counts by now. Made twice it is the same as once. */
+/** False: it took so long that another process counts by now. Idempotent. */
 function keep(engine: Engine, { countedAt, tookMs, queues }: Counts): Promise<boolean> {
   const rows = queues.flatMap(rowsOf);
   const write = (): Promise<boolean> =>
@@ -128,7 +126,7 @@ interface DepthRow {
   readonly oldest: number | null;
 }
 
-/** One statement: what was counted and when belong together. */
+/** In one statement, because the counts and their time belong together. */
 export async function lastCounts(engine: Engine): Promise<AgedCounts | null> {
   const rows = await engine.all<DepthRow>(sql`
     select c.counted_at as "countedAt", c.took_ms as "tookMs", ${engine.now()} - c.counted_at as "ageMs",
@@ -143,30 +141,24 @@ export async function lastCounts(engine: Engine): Promise<AgedCounts | null> {
   return { countedAt, tookMs, ageMs, queues: byQueue(counts) };
 }
 
-// What the store tells without counting: how many jobs stood where when somebody last counted, and how many came and ended in
-// every minute.
-//
-// One process counts for all, seldom enough that counting takes a hundredth of its time at most, however many rows there are.
-// What ended is counted by the minute it ended in, when that minute is over; until then, with every count.
-
 export interface Counts {
-  /** The instant that it tells about, by the database's clock. */
+  /** The instant of the count, by the database's clock. */
   readonly countedAt: number;
   readonly tookMs: number;
-  /** By name. Of very many queues those with the most jobs, and all others as one: see foremost.ts. */
+  /** By name. Of very many queues, those with the most jobs, and all others as one: see `capQueues`. */
   readonly queues: readonly QueueDepth[];
 }
 
 export interface AgedCounts extends Counts {
-  /** How long ago that is, by the database's clock. */
+  /** How long ago that was, by the database's clock. */
   readonly ageMs: number;
 }
 
 export interface QueueDepth {
   readonly queue: string;
   /**
-   * Those that are live as they all stood at one instant. Those that are done, failed or cancelled are never counted: they are
-   * the sums of the minute totals, so they are the ones that ended within the time that minute totals are kept (7 days).
+   * Live jobs were counted at one instant. Jobs that are done, failed or cancelled are never counted: these are the sums of
+   * the minute totals, so they cover the time that minute totals are kept (7 days).
    */
   readonly counts: Readonly<Record<Status, number>>;
   readonly oldestPendingAt: number | null;

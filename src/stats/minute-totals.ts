@@ -1,8 +1,9 @@
 /**
- * How many jobs came and ended in every minute, counted when the minute is over. Until then its rows are those of the last count.
+ * How many jobs arrived and ended in every minute, counted when the minute is over. Until then, the last count provides its
+ * rows.
  *
- * The minutes' rows and how far they reach are written in one transaction, after a compare-and-set on how far they reached
- * before. So of two processes that fold the same minutes one writes, and one that dies in the middle has written nothing.
+ * The rows and the end of the last folded minute are written in one transaction, after a compare-and-set on that end. So
+ * of two processes that fold the same minutes one writes, and a process that dies midway has written nothing.
  */
 import { firstIdAt } from "../core/id.ts";
 import type { FinalStatus } from "../core/job.ts";
@@ -13,15 +14,16 @@ import { nothing, sql } from "../database/sql.ts";
 
 const MINUTE_MS = 60_000;
 
-/** A minute is over when transactions have had this long to commit what they wrote in it. */
+/** A minute is folded this long after its end, so that its transactions have committed. */
 export const FOLD_LAG_MS = 5_000;
 
-/** What is made up for at the first start on a database that has jobs, and after nobody folded for long. */
+/** How far back to fold at the first start on a database that has jobs … */
 const FIRST_MS = 60 * MINUTE_MS;
 
+/** … and after a long time without a fold. */
 const OUTAGE_MS_MAX = 7 * 24 * 60 * MINUTE_MS;
 
-/** An id may be this much older or younger than its row: it is made by another clock, and many are made before one is written. */
+/** An id may be this much older or younger than its row: another clock makes it, and a batch is made before it is written. */
 const ID_SPREAD_MS = MINUTE_MS;
 
 export interface Standing {
@@ -45,10 +47,7 @@ export async function foldMinutes(engine: Engine, { limit }: { limit: number }):
   const from = firstMinute(foldedUntil, now);
   const until = Math.min(minuteOf(now - FOLD_LAG_MS), from + limit * MINUTE_MS);
   if (until <= from) return 0;
-  const rows: MinuteStats[] = [];
-  for (let minute = from; minute < until; minute += MINUTE_MS) {
-    rows.push(...(await statsOf(engine, minute)));
-  }
+  const rows = await statsBetween(engine, from, until);
   const isOurs = await writeOrLookUp(
     engine,
     () => keep(engine, { foldedUntil, from, until, rows }),
@@ -58,20 +57,24 @@ export async function foldMinutes(engine: Engine, { limit }: { limit: number }):
 }
 
 /**
- * Writes the rows of the minutes that are not over, as they stand now. The fold of such a minute replaces them. Called by the
- * process that takes the count, so that counting them is part of what a count may take.
+ * Writes the current rows of the minutes that are not over; their fold replaces these. Called by the process that takes
+ * the count, so that this time is part of the count's.
  */
 export async function countOpenMinutes(engine: Engine): Promise<void> {
   const { foldedUntil, now } = await standing(engine);
   const from = Math.max(firstMinute(foldedUntil, now), minuteOf(now) - MINUTE_MS);
-  const rows: MinuteStats[] = [];
-  for (let minute = from; minute <= now; minute += MINUTE_MS) {
-    rows.push(...(await statsOf(engine, minute)));
-  }
+  const rows = await statsBetween(engine, from, now + 1);
   await keep(engine, { foldedUntil, from, until: foldedUntil, rows });
 }
 
-/** Of a clock that was wrong and went far ahead nothing is left to be waited for. */
+async function statsBetween(engine: Engine, from: number, until: number): Promise<MinuteStats[]> {
+  const rows: MinuteStats[] = [];
+  for (let minute = from; minute < until; minute += MINUTE_MS)
+    rows.push(...(await statsOf(engine, minute)));
+  return rows;
+}
+
+/** Ignores the end that a clock far ahead of the time has written. */
 function firstMinute(foldedUntil: number, now: number): number {
   if (foldedUntil === 0 || foldedUntil > now + MINUTE_MS) return minuteOf(now - FIRST_MS);
   return Math.max(foldedUntil, minuteOf(now - OUTAGE_MS_MAX));
@@ -89,12 +92,12 @@ interface Tally {
   readonly runMsMax: number | string;
 }
 
-/** Never below zero: clocks are set back. One that was cancelled before it began has not run. */
+/** Never below zero, because clocks are set back. A job that was cancelled before it started has not run. */
 const RUN_MS = sql`case when finished_at > started_at then finished_at - started_at else 0 end`;
 
 /**
- * Both by an index: those that ended by when they did, and those that came by their ids, which begin with the time. Which
- * minute they came in is for the database's clock to say.
+ * Both parts use an index: ended jobs by the time of their end, and new jobs by their ids, which begin with a time. The
+ * database's clock decides in which minute a job arrived.
  */
 async function statsOf(engine: Engine, minute: number): Promise<MinuteStats[]> {
   const end = minute + MINUTE_MS;
@@ -149,7 +152,7 @@ function together(a: MinuteStats, b: MinuteStats): MinuteStats {
   };
 }
 
-/** False: somebody else was faster. What stands there from a clock that was wrong makes room. */
+/** False: another process was faster. Replaces rows that a wrong clock has written. */
 function keep(
   engine: Engine,
   folded: { foldedUntil: number; from: number; until: number; rows: readonly MinuteStats[] },
@@ -187,7 +190,7 @@ export async function minutes(
   return newest.toReversed();
 }
 
-/** Whole minutes, so that what is left is right. */
+/** Deletes whole minutes, so that no minute is partial. */
 export async function pruneMinutes(
   engine: Engine,
   { forMs, limit }: { forMs: number; limit: number },
@@ -202,7 +205,7 @@ export async function pruneMinutes(
 export interface MinuteFilter {
   readonly forMs: number;
   readonly queue?: string;
-  /** Of more rows than this, the oldest are left out. */
+  /** The oldest rows beyond this are left out. */
   readonly limit: number;
 }
 
@@ -216,17 +219,15 @@ export interface MinuteStats {
   readonly done: number;
   readonly failed: number;
   readonly cancelled: number;
-  /** How long the last attempts of those took that ended. */
+  /** How long the last attempts of the ended jobs took. */
   readonly runMsSum: number;
   readonly runMsMax: number;
 }
 
-// Keeps what is told by queue from growing with the number of queues: those with the most to tell stand for themselves, and
-// all others together under one name, so that sums are right.
-
 /** An application may have a queue for every customer. */
 export const QUEUES_MAX = 1_000;
 
+/** Limits the number of rows: the heaviest queues have their own, and all others share one, so that sums are right. */
 export function capQueues<Queue extends { readonly queue: string }>(
   rows: readonly Queue[],
   { weight, add }: { weight: (row: Queue) => number; add: (a: Queue, b: Queue) => Queue },

@@ -28,14 +28,11 @@ interface Counted {
 interface StatsRouteParts {
   readonly runtime: Runtime;
   /** The last counts of the monitor, if one runs. */
-  readonly monitor: { latest(): LatestStats | null } | undefined;
+  readonly monitor:
+    | { latest(): { counts: Counted | null; minutes: readonly MinuteStats[] } | null }
+    | undefined;
   readonly count: () => Promise<readonly QueueStats[]>;
   readonly unclaimable: (filter?: { readonly queue: string }) => Promise<readonly Unclaimable[]>;
-}
-
-interface LatestStats {
-  readonly counts: Counted | null;
-  readonly minutes: readonly MinuteStats[];
 }
 
 /** The monitor's last count, or a cached count of our own. */
@@ -49,8 +46,10 @@ function counter({ runtime, monitor, count }: StatsRouteParts): () => Promise<Co
   };
   return () => {
     const counts = monitor?.latest()?.counts ?? null;
-    if (counts !== null)
-      return Promise.resolve({ queues: counts.queues, countedAt: counts.countedAt });
+    if (counts !== null) {
+      const { queues, countedAt: at } = counts;
+      return Promise.resolve({ queues, countedAt: at });
+    }
     // One count at a time, however long it takes.
     if (counting !== null && runtime.monotonic() - countedAt < COUNT_EVERY_MS) return counting;
     countedAt = Number.POSITIVE_INFINITY;
@@ -60,19 +59,19 @@ function counter({ runtime, monitor, count }: StatsRouteParts): () => Promise<Co
   };
 }
 
-type Told = Cached<readonly Unclaimable[]>;
+type Found = Cached<readonly Unclaimable[]>;
 
 /** Cached separately for all queues and for each one, so a query for one queue does not scan all. */
-function unclaimableBy({ runtime, unclaimable }: StatsRouteParts): (queue?: string) => Told {
+function unclaimableBy({ runtime, unclaimable }: StatsRouteParts): (queue?: string) => Found {
   const times = { runtime, forMs: UNCLAIMABLE_FOR_MS, waitMs: UNCLAIMABLE_WAIT_MS };
-  const all: Told = new Cached({ ...times, ask: () => unclaimable() });
-  const byQueue = new Map<string, Told>();
+  const all: Found = new Cached({ ...times, ask: () => unclaimable() });
+  const byQueue = new Map<string, Found>();
   return (queue) => {
     if (queue === undefined) return all;
     const known = byQueue.get(queue);
     if (known !== undefined) return known;
     if (byQueue.size >= QUEUES_MAX) byQueue.clear();
-    const one: Told = new Cached({ ...times, ask: () => unclaimable({ queue }) });
+    const one: Found = new Cached({ ...times, ask: () => unclaimable({ queue }) });
     byQueue.set(queue, one);
     return one;
   };

@@ -1,4 +1,4 @@
-/** Figures for applications and pages: what somebody has counted already, so that nobody who looks counts rows. */
+/** Statistics for applications and pages, from counts that a monitor has taken: reading them counts no rows. */
 import { type Duration, toMs } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown } from "../core/options.ts";
@@ -8,12 +8,12 @@ import type { StatsStore } from "./store.ts";
 
 const MINUTE_MS = 60_000;
 
-/** For how long the figures of minutes are kept. */
+/** How long minute totals are kept. */
 export const MINUTES_KEEP_MS = 7 * 24 * 60 * MINUTE_MS;
 
 const FOR_RANGE = { min: MINUTE_MS, max: MINUTES_KEEP_MS };
 
-/** Rows that are given at once; of more, the oldest are left out. A week of one queue is 10,080. */
+/** The oldest rows beyond this are left out. A week of one queue is 10,080. */
 const ROWS_MAX = 50_000;
 
 const MINUTES_OPTIONS = new Set(["for", "queue"]);
@@ -31,12 +31,12 @@ export class Stats {
     this.#stats = stats;
   }
 
-  /** How many jobs stood where when a monitor last counted, and how long ago that is. Null: none has counted yet. */
+  /** The last counts of jobs by queue and status, and their age. Null: no monitor has counted yet. */
   counts(): Promise<AgedCounts | null> {
     return this.#stats.counts();
   }
 
-  /** What came and what ended in every minute of every queue, the oldest first. Minutes in which nothing did have no row. */
+  /** The jobs that arrived and ended by minute and queue, oldest first. Minutes without any have no row. */
   async minutes(options: MinutesOptions = {}): Promise<MinuteStats[]> {
     checkKnown(options, MINUTES_OPTIONS);
     const { queue } = options;

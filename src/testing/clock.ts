@@ -1,25 +1,24 @@
 /**
- * A clock for tests: time stands still until the test moves it, and chance comes from a seed.
+ * A clock for tests: time stands still until the test moves it, and random numbers come from a seed.
  *
- * Timers fire only while `advance` passes their moment, in the order in which they are due, and
- * everything that a timer set in motion has come to rest before the next one fires. So a day of
- * retries takes milliseconds, and the same test sees the same run every time.
+ * Timers fire only while `advance` passes their time, in the order in which they are due, and everything that a timer
+ * started has settled before the next one fires. So a day of retries takes milliseconds, and every run is the same.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Duration, toMs } from "../core/duration.ts";
 import { checkKnown } from "../core/options.ts";
 import { type Gauge, noGauge, type Runtime, systemRuntime, type Timer } from "../core/runtime.ts";
 
-/** Where a clock begins unless the test says otherwise: a whole second in January 2027. */
+/** The default start: a whole second in January 2027. */
 export const START_AT = 1_800_000_000_000;
 
-/** This many turns of the event loop without new work: whatever could run has run. */
+/** After this many turns of the event loop without new work, everything has settled. */
 const QUIET_TURNS = 3;
 
-/** A clock that nothing moved for so long, in real time, while no drain ran, stands still. */
+/** A clock that was not moved for this long, in real time, while no drain ran, stands still. */
 const STILL_MS = 1_000;
 
-/** Something that is never at rest must not keep a test from going on. */
+/** Code that never settles must not block a test. */
 const SETTLE_TURNS_MAX = 10_000;
 
 const DRAWS_SKIPPED = 8;
@@ -32,11 +31,11 @@ interface Due {
 }
 
 export interface TestClockOptions {
-  /** The same seed gives the same waits, the same ids, the same run. Default 1. */
+  /** The same seed gives the same waits, ids and run. Default 1. */
   readonly seed?: number;
 }
 
-/** A runtime whose time is the test's. `start` is a Date, or milliseconds since 1970. */
+/** A runtime whose time the test controls. `start` is a Date, or milliseconds since 1970. */
 export function testClock(
   start: Date | number = START_AT,
   options: TestClockOptions = {},
@@ -91,7 +90,7 @@ export class TestClock implements Runtime {
     return noGauge;
   }
 
-  /** Lets this much time pass. Resolves when all that happened in it has come to rest. */
+  /** Lets this much time pass. Resolves when everything that it triggered has settled. */
   async advance(duration: Duration): Promise<void> {
     const until = this.#passedMs + toMs("duration", duration);
     await this.whileMoving(() => this.#pass(until));
@@ -107,7 +106,7 @@ export class TestClock implements Runtime {
     }
   }
 
-  /** Calls again and again while nobody moves the clock. */
+  /** Calls repeatedly while the clock stands still. */
   whileStill(call: () => void): Timer {
     let passedMs = this.#passedMs;
     let timer: Timer;
@@ -131,7 +130,7 @@ export class TestClock implements Runtime {
     this.#passedMs = Math.max(this.#passedMs, until);
   }
 
-  /** Lets everything run that is ready to, without any time passing. */
+  /** Runs everything that is ready, without letting time pass. */
   async settle(): Promise<void> {
     let quiet = 0;
     for (let turn = 0; turn < SETTLE_TURNS_MAX && quiet < QUIET_TURNS; turn += 1) {
@@ -140,7 +139,7 @@ export class TestClock implements Runtime {
     }
   }
 
-  /** The timer that is due first, and of several that are, the one that was set first. */
+  /** The timer that is due first; of several, the one that was set first. */
   #next(until: number): Due | null {
     let first: Due | null = null;
     for (const due of this.#timers) {
@@ -150,14 +149,14 @@ export class TestClock implements Runtime {
   }
 }
 
-/** Uniform in [0, 1): a linear congruential generator, of which the high bits are good enough. */
+/** Uniform in [0, 1): a linear congruential generator, whose high bits are good enough. */
 function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   const draw = (): number => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     return state / 2 ** 32;
   };
-  // The first draws of neighbouring seeds are neighbours too.
+  // The first numbers of similar seeds are similar.
   for (let skipped = 0; skipped < DRAWS_SKIPPED; skipped += 1) draw();
   return draw;
 }

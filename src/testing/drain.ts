@@ -1,9 +1,9 @@
 /**
- * Runs the jobs that are due, here and now, without a worker.
+ * Runs the jobs that are due, without a worker.
  *
- * Each is promoted, claimed, attempted and settled by the code that a worker uses, one after the
- * other and in claim order, so a test sees what production would do and sees it in the same order
- * every time. With `skipTime` the test's clock jumps to the next job that waits for its time.
+ * Each is promoted, claimed, attempted and settled by the code that a worker uses, one at a time and in claim order, so a
+ * test sees what production would do, always in the same order. With `skipTime` the test's clock jumps to the next job
+ * that is scheduled.
  */
 import { type Holdfast, taskClient, type TaskClient } from "../app/holdfast.ts";
 import type { Store } from "../app/store.ts";
@@ -18,10 +18,10 @@ import { Attempt, type AttemptOwner } from "../worker/attempt.ts";
 import { guardProcess, runTraced } from "../worker/uncaught.ts";
 import { TestClock } from "./clock.ts";
 
-/** A drain that needs more attempts than this is running in circles, unless the test says otherwise. */
+/** By default, a drain with more attempts than this counts as an endless loop. */
 export const DRAIN_ATTEMPTS_MAX = 10_000;
 
-/** Nobody renews it, so it lasts for any attempt a test can wait for. */
+/** It is not renewed, so it is longer than any attempt in a test. */
 const LEASE_MS = 24 * 3_600_000;
 
 const PROMOTE_BATCH = 500;
@@ -37,7 +37,7 @@ const LIVE = ["pending", "processing", ...WAITING] as const satisfies readonly S
 export interface DrainOptions {
   /** Let the test's clock jump to the next retry or delayed job until all are finished. */
   readonly skipTime?: boolean;
-  /** How many attempts may be made before the drain gives up with DrainLimitError. Default 10,000. */
+  /** The most attempts, before the drain throws DrainLimitError. Default 10,000. */
   readonly attempts?: number;
 }
 
@@ -46,39 +46,38 @@ export interface DrainedJob {
   readonly task: string;
   readonly status: Status;
   readonly attempts: number;
-  /** What the last attempt failed with; not there when the job is done. */
+  /** The error of the last attempt; absent when the job is done. */
   readonly error?: ErrorRecord;
 }
 
 export interface Drained {
-  /** The jobs that ran, in the order of their first attempt, as they stand now. */
+  /** The jobs that ran, in the order of their first attempt, with their current status. */
   readonly jobs: readonly DrainedJob[];
   /**
-   * All jobs that are not finished, oldest first: of tasks that were not given, not due yet, held by
-   * a worker, or, though they ran, waiting for a retry, an event or another job.
+   * All jobs that are not finished, oldest first: jobs of other tasks, jobs that are not due yet or that a worker holds,
+   * and jobs that ran and now wait for a retry, an event or another job.
    */
   readonly left: readonly DrainedJob[];
   /** How many of `jobs` have each status. */
   readonly totals: Readonly<Record<Status, number>>;
-  /** How many attempts were made. */
   readonly attempts: number;
 }
 
-/** More attempts were made than any sensible test needs. */
+/** The drain made more attempts than allowed. */
 export class DrainLimitError extends HoldfastError {
   readonly attempts: number;
 
   constructor(facts: { attempts: number; task: string }) {
     super(
       "DRAIN_LIMIT",
-      `The drain ran ${facts.attempts} attempts and there is more to do, next of '${facts.task}'. ` +
+      `The drain ran ${facts.attempts} attempts and jobs are left, next one of '${facts.task}'. ` +
         `Look for a task that enqueues itself, or drain more often.`,
     );
     this.attempts = facts.attempts;
   }
 }
 
-/** Runs every job of these tasks that is due, until none is pending, and says what became of each. */
+/** Runs every job of these tasks that is due, until none is pending, and returns the result of each. */
 export async function drain(
   holdfast: Holdfast,
   tasks: readonly AnyTask[],
@@ -142,7 +141,7 @@ class Drain {
     }
   }
 
-  /** Moves the clock to the next job that waits for its time; false: none of these tasks does. */
+  /** Moves the clock to the next scheduled job; false: these tasks have none. */
   async skipTime(clock: TestClock): Promise<boolean> {
     let next: number | null = null;
     for (const task of this.#tasks.keys()) {
@@ -174,7 +173,7 @@ class Drain {
     throw new DrainLimitError({ attempts: this.#attempts, task: job.task });
   }
 
-  /** A job may stand in a queue that no task names. Looking for those counts rows, so it is done last. */
+  /** A job may be in a queue that no task names. To find these means counting rows, so it is done last. */
   async #claimAnywhere(): Promise<ClaimedJob | null> {
     const stats = await this.#holdfast.store.jobs.stats();
     this.#queues = stats.map(({ queue }) => queue);
@@ -197,7 +196,7 @@ class Drain {
         ended: (ended, became) => resolve({ attempt: ended, outcome: became }),
         stray: (_attempt, error) =>
           logger.warn({ job: job.id, err: error }, "a task threw after its attempt ended"),
-        // Nobody renews it.
+        // The lease is never renewed.
         stopRenewing: () => Promise.resolve(),
         renewAgain: () => {},
         checkLease: () => {},
@@ -214,15 +213,12 @@ class Drain {
 
   async #unfinished(): Promise<string[]> {
     const ids: string[] = [];
-    for (const status of LIVE) {
-      for await (const { id } of pages(this.#holdfast.store, { status })) {
-        ids.push(id);
-      }
-    }
+    for (const status of LIVE)
+      for await (const { id } of pages(this.#holdfast.store, { status })) ids.push(id);
     return ids.toSorted(); // Ids grow with time.
   }
 
-  /** None where the job was pruned meanwhile. */
+  /** Empty if the job was pruned meanwhile. */
   async #describe(id: string): Promise<DrainedJob[]> {
     const job = await this.#holdfast.jobs.get(id);
     if (job === null) return [];
@@ -245,9 +241,7 @@ async function* pages(
   }
 }
 
-function countByStatus(jobs: readonly DrainedJob[]): Record<Status, number> {
-  const totals = Object.fromEntries(statuses.map((status) => [status, 0])) as Drained["totals"];
-  const counted: Record<Status, number> = { ...totals };
-  for (const { status } of jobs) counted[status] += 1;
-  return counted;
+function countByStatus(jobs: readonly DrainedJob[]): Drained["totals"] {
+  const count = (status: Status): number => jobs.filter((job) => job.status === status).length;
+  return Object.fromEntries(statuses.map((status) => [status, count(status)])) as Drained["totals"];
 }

@@ -1,4 +1,4 @@
-/** A Holdfast for one test: a database in memory, on a clock that the test moves. */
+/** A Holdfast for one test: a database in memory, with a clock that the test moves. */
 import { type Holdfast, openHoldfast } from "../app/holdfast.ts";
 import type { Logger } from "../core/log.ts";
 import { checkKnown } from "../core/options.ts";
@@ -6,16 +6,15 @@ import type { AnyTask } from "../core/task.ts";
 import { testClock, type TestClock } from "./clock.ts";
 import { drain, type Drained, type DrainOptions } from "./drain.ts";
 
-/** Time that passes between two looks whether closing is over. */
 const CLOSE_STEP_MS = 1_000;
 
-/** The same whatever is tested and wherever: one that says nothing. */
+/** A constant, so that a test does not depend on the application's version. */
 const NO_VERSION = "build-0";
 
 const KNOWN = new Set(["start", "seed", "logger"]);
 
 export interface TestHoldfastOptions {
-  /** When the test begins. Default: a moment in January 2027. */
+  /** The initial time. Default: an instant in January 2027. */
   readonly start?: Date | number;
   /** The same seed gives the same run. Default 1. */
   readonly seed?: number;
@@ -29,7 +28,7 @@ export interface TestHoldfast extends AsyncDisposable {
   drain(tasks: readonly AnyTask[], options?: DrainOptions): Promise<Drained>;
 }
 
-/** Opens one; `await using` closes it, workers included. Nothing is shared with any other. */
+/** Opens a Holdfast that shares nothing with others; `await using` closes it, with its workers. */
 export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promise<TestHoldfast> {
   checkKnown(options, KNOWN);
   const { start, logger, ...rest } = options;
@@ -37,7 +36,7 @@ export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promi
   const holdfast = await openHoldfast("sqlite::memory:", {
     runtime: clock,
     version: NO_VERSION,
-    locks: "sql", // whatever the environment says: nothing outside of the test has a part in it
+    locks: "sql", // Ignores the environment.
     ...(logger === undefined ? {} : { logger }),
   });
   return {
@@ -48,7 +47,7 @@ export async function openTestHoldfast(options: TestHoldfastOptions = {}): Promi
   };
 }
 
-/** A worker that stops waits for its jobs, by this clock: so the clock goes on until it has stopped. */
+/** A stopping worker waits for its jobs by this clock, so the clock runs until it has stopped. */
 async function close(holdfast: Holdfast, clock: TestClock): Promise<void> {
   const closed = new AbortController();
   const closing = holdfast.close().finally(() => closed.abort());

@@ -61,7 +61,7 @@ async function copy(
   await using from = await opened(fromUrl);
   await using to = await opened(toUrl);
   const signature = { id: newId(), actor: "ada" };
-  return await copyDatabase({ from: from.engine, to: to.engine, signature, ...options });
+  return await copyDatabase({ from: from.engine, to: to.engine, operator: signature, ...options });
 }
 
 async function opened(url: string): Promise<AsyncDisposable & { engine: Engine }> {

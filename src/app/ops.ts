@@ -19,6 +19,7 @@ export type {
   Report,
   StatusChange,
   WatchEntry,
+  WatchOptions,
 } from "../core/report.ts";
 export {
   Doctor,
@@ -56,7 +57,6 @@ export type {
   WorkersFilter,
   WorkerTarget,
 } from "../registry/workers.ts";
-export type { WatchOptions } from "../core/report.ts";
 export type { EffectInDoubt, StepRecord } from "../core/task.ts";
 export type { AgedCounts, Counts, QueueDepth } from "../stats/counts.ts";
 export type { MinuteStats } from "../stats/minute-totals.ts";

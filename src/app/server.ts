@@ -8,29 +8,23 @@ import type { AddressInfo } from "node:net";
 import { z } from "zod";
 import { alertRoutes } from "../alerts/routes.ts";
 import { auditRoute } from "../audit/routes.ts";
+import { PORT_MAX } from "../config/kind.ts";
 import { BEARER_ALLOWED, isBearer, isGuessable } from "../core/bearer.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { guardedLogger, type Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { checkWhole } from "../core/options.ts";
-import type { Runtime } from "../core/runtime.ts";
 import type { Task } from "../core/task.ts";
 import { libraryVersion } from "../core/version.ts";
 import { App } from "../http/app.ts";
 import { Auth, type TokenLookup } from "../http/auth.ts";
 import { hostNames, isLoopback } from "../http/guards.ts";
-import { Once, type RequestsStore } from "../http/idempotency.ts";
+import { Once } from "../http/idempotency.ts";
 import { DEFAULT_LIMITS, type Limits } from "../http/limits.ts";
 import { openApiOf } from "../http/openapi.ts";
+import { serverSettings } from "../http/options.ts";
 import { JSON_TYPE, route, type Route } from "../http/route.ts";
-import {
-  Connections,
-  DEFAULT_HOST,
-  DEFAULT_PORT,
-  httpServer,
-  listen,
-  PORT_MAX,
-} from "../http/server.ts";
+import { Connections, httpServer, listen } from "../http/server.ts";
 import { Streams } from "../http/sse.ts";
 import { bulkRoutes } from "../jobs/bulk-routes.ts";
 import { leaseRoutes } from "../jobs/lease-routes.ts";
@@ -65,8 +59,9 @@ export interface Server extends AsyncDisposable {
 }
 
 export async function startServer(parts: ServerParts): Promise<Server> {
-  const { holdfast, host = DEFAULT_HOST } = parts;
-  const port = checkWhole("port", parts.port ?? DEFAULT_PORT, { least: 0, most: PORT_MAX });
+  const { holdfast, host = serverSettings.host.initial } = parts;
+  const { port: given = serverSettings.port.initial } = parts;
+  const port = checkWhole("port", given, { least: 0, most: PORT_MAX });
   const logger = guardedLogger(parts.logger ?? holdfast.logger);
   const limits: Limits = { ...DEFAULT_LIMITS, ...parts.limits };
   const { store, runtime } = holdfast;
@@ -78,26 +73,29 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const token = checkToken(parts.token);
   const { production = process.env["NODE_ENV"] === "production" } = parts;
   const isLocal = isLoopback(host);
-  const auth = new Auth({
-    tokens: store.tokens,
-    runtime,
-    logger,
-    limits,
-    token,
-    isLocal,
-    production,
-  });
-  const once = new Once({ requests: store.requests, runtime, logger, limits });
+  const { tokens, requests } = store;
+  const auth = new Auth({ tokens, runtime, logger, limits, token, isLocal, production });
+  const once = new Once({ requests, runtime, logger, limits });
   const hosts = hostNames(host);
   const connections = new Connections(runtime, limits);
   const app = new App({ routes, auth, once, streams, connections, limits, runtime, logger, hosts });
   const http = httpServer({ app, connections, limits, runtime });
   await listen(http, { host, port });
   const at = http.address() as AddressInfo;
-  const pruning = pruneLoop({ requests: store.requests, runtime, logger, limits });
+  const prune = async (): Promise<number> => {
+    const gone = await requests.prune({ forMs: limits.keepRequestsMs, limit: PRUNE_BATCH });
+    return gone === PRUNE_BATCH ? 0 : PRUNE_EVERY_MS;
+  };
+  const pruning = new Loop({
+    name: "old requests",
+    runtime,
+    logger,
+    once: prune,
+    background: true,
+  });
   const url = `http://${at.family === "IPv6" ? `[${at.address}]` : at.address}:${at.port}`;
   logger.info({ event: "http:listening", url }, `listening on ${url}`);
-  await warnWithoutToken(auth, { tokens: store.tokens, logger, token });
+  await warnWithoutToken(auth, { tokens, logger, token });
   const close = async (): Promise<void> => {
     feed.stop();
     streams.closeAll();
@@ -206,20 +204,6 @@ async function warnWithoutToken(
     ? "any program on this machine can use the API"
     : "the API refuses every request";
   logger.warn({ event: "http:no-token" }, `no API token exists, so ${meaning}. ${remedy}`);
-}
-
-function pruneLoop(parts: {
-  requests: RequestsStore;
-  runtime: Runtime;
-  logger: Logger;
-  limits: Limits;
-}): Loop {
-  const { requests, runtime, logger, limits } = parts;
-  const once = async (): Promise<number> => {
-    const gone = await requests.prune({ forMs: limits.keepRequestsMs, limit: PRUNE_BATCH });
-    return gone === PRUNE_BATCH ? 0 : PRUNE_EVERY_MS;
-  };
-  return new Loop({ name: "old requests", runtime, logger, once, background: true });
 }
 
 // The options of a server.

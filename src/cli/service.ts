@@ -5,7 +5,9 @@
  * which would otherwise raise an alert about missing workers. If one part cannot start, the others are closed. At the end the
  * worker releases its jobs before the database closes.
  */
+import type { Alerts } from "../alerts/alerts.ts";
 import type { Holdfast } from "../app/holdfast.ts";
+import type { Server } from "../app/server.ts";
 import type { Origins, Settings } from "../app/settings.ts";
 import type { Origin } from "../config/resolve.ts";
 import { formatMs } from "../core/duration.ts";
@@ -13,24 +15,12 @@ import { HoldfastError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
+import type { Monitor } from "../monitoring/monitor.ts";
 import { workerOptionsFrom } from "../worker/options.ts";
 import type { Worker } from "../worker/worker.ts";
 import { openForService } from "./database.ts";
 import { logJobs } from "./log.ts";
-import {
-  type Alerts,
-  type Ground,
-  type Monitor,
-  openAlerts,
-  openExamination,
-  openHealth,
-  openMetrics,
-  openMonitor,
-  openServer,
-  type Server,
-  tasksWithCanary,
-  workflowsOf,
-} from "./service-parts.ts";
+import { loadWorkflows } from "./tasks.ts";
 
 interface ServiceOptions {
   readonly settings: Settings;
@@ -79,7 +69,7 @@ export class Service {
     const { settings, logger } = options;
     const holdfast = await openForService(settings, logger);
     try {
-      const open = await openAll(options, { holdfast, logger, settings });
+      const open = await openAll(options, holdfast);
       if (open !== null) return new Service(open, options);
     } catch (error) {
       await holdfast.close();
@@ -135,22 +125,23 @@ export class Service {
   }
 }
 
-async function openAll(options: ServiceOptions, ground: Ground): Promise<Open | null> {
+// The parts are loaded on demand: a worker without a server does not load one.
+
+async function openAll(options: ServiceOptions, holdfast: Holdfast): Promise<Open | null> {
   const { logger, signal, tasks } = options;
-  const { holdfast } = ground;
   await using started = new AsyncDisposableStack();
   let monitor: Monitor | null = null;
-  const seen = options.monitor ? { latest: () => monitor?.latest() ?? null } : null;
-  const served = options.server ? await serve(options, ground, seen) : null;
+  const latest = { latest: () => monitor?.latest() ?? null };
+  const served = options.server ? await serve(options, holdfast, latest) : null;
   started.defer(() => served?.server.close());
-  const worker = tasks === null ? null : await openWorker(options, ground, tasks);
+  const worker = tasks === null ? null : await openWorker(options, holdfast, tasks);
   if (signal.aborted) return null;
   if (worker !== null) {
     logJobs(worker, logger);
-    served?.tellAbout(worker);
+    served?.include(worker);
   }
-  const alerts = options.monitor ? await openAlerts(ground) : null;
-  monitor = options.monitor ? await watch(ground, alerts) : null;
+  const alerts = options.monitor ? await openAlerts(options, holdfast) : null;
+  monitor = alerts === null ? null : await openMonitor(options, holdfast, alerts);
   started.move(); // everything started: keep it open
   return { holdfast, alerts, monitor, server: served?.server ?? null, worker };
 }
@@ -158,35 +149,63 @@ async function openAll(options: ServiceOptions, ground: Ground): Promise<Open | 
 interface Served {
   readonly server: Server;
   /** Includes this worker in metrics and health. */
-  readonly tellAbout: (worker: Worker) => void;
+  readonly include: (worker: Worker) => void;
 }
 
 async function serve(
-  { tasks, known, settings, origins, pids }: ServiceOptions,
-  ground: Ground,
-  monitor: Pick<Monitor, "latest"> | null,
+  options: ServiceOptions,
+  holdfast: Holdfast,
+  monitor: Pick<Monitor, "latest">,
 ): Promise<Served> {
-  const metrics = await openMetrics(ground);
-  const health = await openHealth(ground, { awaitsWorker: tasks !== null, pids });
-  const tellAbout = (worker: Worker): void => {
-    metrics.watch(worker);
-    health.watch(worker);
-  };
+  const { settings, logger, known, pids } = options;
+  const { host, port, token, nodeEnv, heartbeat: heartbeatMs } = settings;
+  const { Metrics } = await import("../monitoring/metrics.ts");
+  const { Health } = await import("../monitoring/health.ts");
+  const { startServer } = await import("../app/server.ts");
+  const metrics = new Metrics({ holdfast, counts: () => holdfast.store.stats.counts() });
+  const health = new Health({
+    holdfast,
+    awaitsWorker: options.tasks !== null,
+    ...(pids === undefined ? {} : { children: { pids, heartbeatMs } }),
+  });
   try {
-    const server = await openServer({ ...ground, tasks: known, metrics, health, monitor });
-    return { server, tellAbout };
+    const server = await startServer({
+      holdfast,
+      logger,
+      host,
+      port,
+      production: nodeEnv === "production",
+      metrics,
+      health,
+      ...(token === null ? {} : { token }),
+      // With --watch, a broken tasks module is not an error: the server starts without its tasks and workflows.
+      ...(known === null ? {} : { tasks: known, workflows: await workflowsOf(settings) }),
+      ...(options.monitor ? { monitor } : {}),
+    });
+    const include = (worker: Worker): void => {
+      metrics.watch(worker);
+      health.watch(worker);
+    };
+    return { server, include };
   } catch (error) {
-    throw whyNotListening(error, settings, origins);
+    throw whyNotListening(error, settings, options.origins);
   }
+}
+
+/** Guards are functions, so moving items requires the code of their workflows. */
+async function workflowsOf({ tasks }: Settings): ReturnType<typeof loadWorkflows> {
+  return tasks === null ? [] : loadWorkflows(tasks);
 }
 
 /** A standby may wait for a long time, so it must react to a stop while it waits. */
 async function openWorker(
-  { signal }: ServiceOptions,
-  { holdfast, settings }: Ground,
+  { signal, settings }: ServiceOptions,
+  holdfast: Holdfast,
   tasks: readonly AnyTask[],
 ): Promise<Worker | null> {
-  const all = await tasksWithCanary(tasks, settings);
+  // While canaries are sent, every worker runs the canary's task.
+  const all =
+    settings.canary === 0 ? tasks : (await import("../monitoring/canary.ts")).withCanary(tasks);
   const workflows = await workflowsOf(settings);
   const starting = holdfast.startWorker({ tasks: all, workflows, ...workerOptionsFrom(settings) });
   starting.catch(() => {}); // its error surfaces when the service closes
@@ -196,14 +215,27 @@ async function openWorker(
   return Promise.race([starting, stopped]);
 }
 
-async function watch(ground: Ground, alerts: Alerts | null): Promise<Monitor> {
-  const { monitor, canary } = ground.settings;
-  const examine = await openExamination(ground);
-  return openMonitor(ground, {
-    interval: monitor,
-    examine,
+async function openAlerts({ settings }: ServiceOptions, holdfast: Holdfast): Promise<Alerts> {
+  const { webhookUrls: urls, webhookSecret: secret, webhookPrivate: allowPrivate } = settings;
+  const { Alerts } = await import("../alerts/alerts.ts");
+  if (urls === null) return new Alerts({ holdfast });
+  const webhooks = { urls, allowPrivate, ...(secret === null ? {} : { secret }) };
+  return new Alerts({ holdfast, webhooks });
+}
+
+async function openMonitor(
+  { settings: { monitor: interval, canary } }: ServiceOptions,
+  holdfast: Holdfast,
+  alerts: Alerts,
+): Promise<Monitor> {
+  const { Doctor } = await import("../doctor/doctor.ts");
+  const { startMonitor } = await import("../monitoring/monitor.ts");
+  const doctor = new Doctor(holdfast);
+  return startMonitor(holdfast, {
+    interval,
+    examine: async () => (await doctor.examine({ quick: true })).findings,
     ...(canary === 0 ? {} : { canary: { interval: canary } }),
-    onObservation: async (observation) => alerts?.observe(observation),
+    onObservation: (observation) => alerts.observe(observation),
   });
 }
 

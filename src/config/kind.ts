@@ -28,7 +28,7 @@ interface Kind<Value> {
 
 const TEXT_LENGTH_MAX = 4_096;
 const SHOWN_LENGTH_MAX = 80;
-const PORT_MAX = 65_535;
+export const PORT_MAX = 65_535;
 const SECRET_LENGTH_MIN = 16;
 const SECRET_LENGTH_MAX = 512;
 

@@ -201,10 +201,6 @@ function closeFirst(sockets: ReadonlySet<Socket>): void {
   first?.destroy();
 }
 
-export const DEFAULT_HOST = "127.0.0.1";
-export const DEFAULT_PORT = 8_080;
-export const PORT_MAX = 65_535;
-
 interface HttpParts {
   readonly app: {
     readonly hono: { readonly fetch: Parameters<typeof getRequestListener>[0] };

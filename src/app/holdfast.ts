@@ -60,10 +60,7 @@ export interface HoldfastOptions {
   readonly schema?: string;
   /** A Redis server for locks and, with MySQL and MariaDB, for waking workers. Default: HOLDFAST_REDIS_URL. */
   readonly redis?: string;
-  /**
-   * Where locks are stored: in rows of the database, or in Redis. "off": workflows use none. Default: HOLDFAST_LOCKS, else
-   * "redis" if a server is set, else "sql".
-   */
+  /** Where locks are stored; "off": workflows use none. Default: HOLDFAST_LOCKS, else "redis" if set, else "sql". */
   readonly locks?: LockMode;
   /** How long a lock lasts without being extended. Default 15 s. */
   readonly lockTtl?: Duration;
@@ -180,10 +177,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.audit = new Audit({ store: store.audit, chains, newId });
   }
 
-  /**
-   * The same functions inside your own transaction (a `pg` client, a `mysql2` connection, a `DatabaseSync`): what they write
-   * exists if, and when, you commit.
-   */
+  /** Writes inside your own transaction (a `pg` client, a `mysql2` connection, a `DatabaseSync`), if and when you commit. */
   within(tx: unknown): Within {
     const { store, jobs, runtime, workflows, newId } = this;
     return new Within({ store, jobs, runtime, workflows, newId, tx });
@@ -283,7 +277,8 @@ export class Holdfast extends Sender implements AsyncDisposable {
       try {
         accepted.push(...(await this.store.jobs.enqueue(news.slice(at, at + ENQUEUE_BATCH_MAX))));
       } catch (error) {
-        throw partly(error, accepted.length);
+        if (at > 0 && error instanceof Error) error.message += ` (${at} jobs were accepted.)`;
+        throw error;
       }
       // A large call must not block the event loop.
       await new Promise<void>((resolve) => this.runtime.afterIo(resolve));
@@ -296,11 +291,6 @@ export class Holdfast extends Sender implements AsyncDisposable {
   protected writeEvent(event: NewEvent): Promise<Emitted> {
     return this.store.steps.emit(event);
   }
-}
-
-function partly(error: unknown, accepted: number): unknown {
-  if (accepted > 0 && error instanceof Error) error.message += ` (${accepted} jobs were accepted.)`;
-  return error;
 }
 
 /** The client of a task: the Holdfast of its worker, without close() and startWorker(). */

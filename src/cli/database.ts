@@ -13,10 +13,7 @@ import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/ki
 import type { Terminal } from "../terminal/terminal.ts";
 import { usesDefaultUrl } from "./settings.ts";
 
-/**
- * For commands that enqueue or run jobs: migrates an old database and creates a missing one. Creating one is
- * reported, because the cause may be a mistyped name.
- */
+/** Migrates an old database and creates a missing one, which is reported: its name may be mistyped. */
 export async function openForWork(
   url: string,
   say: (line: string) => void,

@@ -2,7 +2,7 @@
 import { text } from "node:stream/consumers";
 import { Command, Option } from "commander";
 import type { Holdfast } from "../app/holdfast.ts";
-import { conflicts, type EnqueueOptions } from "../jobs/enqueue.ts";
+import { conflicts } from "../jobs/enqueue.ts";
 import type { Job } from "../jobs/jobs.ts";
 import type { OnConflict } from "../jobs/store.ts";
 import { prospectOf } from "../registry/runnable.ts";
@@ -73,15 +73,15 @@ async function enqueue(
   { terminal, openForWork }: CommandKit<Holdfast>,
   task: string,
   json: string,
-  options: Options,
+  { url, tasks: file, wait, ...terms }: Options,
 ): Promise<void> {
-  const input = await readInput(json);
-  const tasks = options.tasks === undefined ? null : await loadTasks(options.tasks);
-  const target = tasks === null ? task : findTask(tasks, task);
+  const input =
+    json === "-"
+      ? parseJson(await text(process.stdin), "The input from stdin", false)
+      : parseJson(json, "The input");
+  const target = file === undefined ? task : findTask(await loadTasks(file), task);
   const notes: string[] = [];
-  await using holdfast = await openForWork(options.url, (line) => notes.push(line));
-  const terms = termsFrom(options);
-  const { wait } = options;
+  await using holdfast = await openForWork(url, (line) => notes.push(line));
   // From here on a job may exist, so Ctrl-C has to print its id.
   using signals = wait === undefined ? null : listenForSignals();
   const job =
@@ -95,18 +95,6 @@ async function enqueue(
   }
   if (signals !== null) await sayResult(terminal, job, holdfast, { timeout: wait, signals });
   else if (terminal.json) await sayState(terminal, job, holdfast);
-}
-
-async function readInput(json: string): Promise<unknown> {
-  return json === "-"
-    ? parseJson(await text(process.stdin), "The input from stdin", false)
-    : parseJson(json, "The input");
-}
-
-/** Omits options that were not given, so that the task's defaults apply. */
-function termsFrom(options: Options): EnqueueOptions {
-  const { url: _url, tasks: _tasks, wait: _wait, ...terms } = options;
-  return terms;
 }
 
 function sayAccepted(terminal: Terminal, { added, task, id }: Job<unknown>): void {

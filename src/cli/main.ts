@@ -46,7 +46,8 @@ export async function main(args: readonly string[]): Promise<number> {
   if (logsOnly(terminal, named)) (await import("./log.ts")).processLog.listen();
   const program = await buildProgram(terminal, named);
   const code = await run(program, { terminal, args, named });
-  systemRuntime.timer(LINGER_MS, () => endWith(code), "background");
+  // oxlint-disable-next-line unicorn/no-process-exit -- the command is finished; what keeps the process alive belongs to the user
+  systemRuntime.timer(LINGER_MS, () => process.exit(code), "background");
   return code;
 }
 
@@ -104,11 +105,6 @@ function showHelp(program: Command, terminal: Terminal): number {
 function asksForJson(args: readonly string[]): boolean {
   const end = args.indexOf("--");
   return (end === -1 ? args : args.slice(0, end)).includes("--json");
-}
-
-function endWith(code: number): void {
-  // oxlint-disable-next-line unicorn/no-process-exit -- the command is finished; what keeps the process alive belongs to the user
-  process.exit(code);
 }
 
 const ROOT = new URL("../../", import.meta.url).href;

@@ -104,15 +104,12 @@ function flagsFrom(options: Readonly<Record<string, unknown>>): Flags {
 
 /** The settings given on the command line, as flags for a child process. */
 export function flagsAgain({ settings, origins }: Config, wanted: readonly Key[]): string[] {
-  return wanted
-    .filter((key) => origins[key].source === COMMAND_LINE)
-    .flatMap((key) => flagAgain(key, settings));
-}
-
-function flagAgain(key: Key, settings: Settings): string[] {
-  const { flag, kind } = settingOf(key);
-  const name = flagName(flag);
-  return flag?.includes("<") === true ? [`${name}=${kind.text(settings[key])}`] : [name];
+  const given = wanted.filter((key) => origins[key].source === COMMAND_LINE);
+  return given.map((key) => {
+    const { flag, kind } = settingOf(key);
+    const name = flagName(flag);
+    return flag?.includes("<") === true ? `${name}=${kind.text(settings[key])}` : name;
+  });
 }
 
 function optionFor(key: Key): Option | null {
@@ -122,11 +119,8 @@ function optionFor(key: Key): Option | null {
   const words = about.charAt(0).toLowerCase() + about.slice(1).replace(/\.$/, "") + choice;
   const isSaid = initial === null || flag.startsWith("--standby");
   const option = new Option(flag, isSaid ? words : `${words} (default: ${kind.print(initial)})`);
-  return REPEATED.has(key) ? option.argParser(gather) : option;
-}
-
-function gather(text: string, before: readonly string[] = []): string[] {
-  return [...before, text];
+  if (!REPEATED.has(key)) return option;
+  return option.argParser((text: string, before: readonly string[] = []) => [...before, text]);
 }
 
 // The database of commands without --url.

@@ -225,7 +225,11 @@ const hiddenValue = { show: () => REDACTED, print: () => REDACTED, hidden: true 
 
 /** The given value, shortened and quoted. */
 export function shown(given: unknown): string {
-  if (typeof given === "string") return JSON.stringify(cutOff(redacted(given)));
+  if (typeof given === "string") {
+    const clean = redacted(given);
+    const isLong = clean.length > SHOWN_LENGTH_MAX;
+    return JSON.stringify(isLong ? `${clean.slice(0, SHOWN_LENGTH_MAX)}…` : clean);
+  }
   if (["number", "boolean", "undefined"].includes(typeof given) || given === null) {
     return String(given);
   }
@@ -234,10 +238,6 @@ export function shown(given: unknown): string {
 
 function urlShown(given: unknown): string {
   return typeof given === "string" ? schemeOf(given) : shown(given);
-}
-
-function cutOff(given: string): string {
-  return given.length > SHOWN_LENGTH_MAX ? `${given.slice(0, SHOWN_LENGTH_MAX)}…` : given;
 }
 
 function isPlain(given: string): boolean {

@@ -19,13 +19,10 @@ export function hasInvisible(text: string): boolean {
 
 /** Escapes these characters as JSON would: `\u202e`. `lines`: line feeds are kept. */
 export function visible(text: string, options: { readonly lines?: boolean } = {}): string {
-  return text.replaceAll(ALL, (character) =>
-    options.lines === true && character === "\n" ? character : escapeOf(character),
-  );
-}
-
-function escapeOf(character: string): string {
-  return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+  return text.replaceAll(ALL, (character) => {
+    if (options.lines === true && character === "\n") return character;
+    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+  });
 }
 
 // Quoting for commands that a person copies into a shell.

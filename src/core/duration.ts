@@ -44,10 +44,7 @@ export function toMs(
   return ms;
 }
 
-/**
- * The duration for people: its largest unit and the next smaller one, such as "1m 30s" or "250ms".
- * It is rounded down, so an age is never overstated.
- */
+/** For people: the two largest units, such as "1m 30s" or "250ms", rounded down, so an age is never overstated. */
 export function formatMs(ms: number): string {
   if (!Number.isFinite(ms)) return String(ms);
   const whole = Math.floor(Math.abs(ms));

@@ -264,10 +264,7 @@ export class StoreGoneError extends StoreUnavailableError {
   }
 }
 
-/**
- * The connection was lost before the database confirmed a commit, and the database could not be asked since. The write is
- * stored as a whole, or not at all.
- */
+/** The connection was lost before a commit was confirmed, and the database cannot be asked. All was written, or nothing. */
 export class OutcomeUnknownError extends HoldfastError {
   /** The id of the lost session in the database; null: it has none. */
   readonly session: number | null;

@@ -1,7 +1,4 @@
-/**
- * Durations counted in buckets that grow exponentially. Any two histograms can be added, and a quantile is off by less than a
- * fifth.
- */
+/** Durations in exponential buckets. Any two histograms can be added, and a quantile is off by less than a fifth. */
 
 /** The upper bound of the first bucket. */
 const FIRST_MS = 0.05;
@@ -36,7 +33,7 @@ export class Histogram {
     let left = Math.max(1, Math.ceil(this.total * share));
     for (const [bucket, count] of inOrder) {
       left -= count;
-      if (left <= 0) return middleOf(bucket);
+      if (left <= 0) return FIRST_MS * GROWTH ** Math.max(0, bucket - 0.5); // its middle
     }
     return null;
   }
@@ -66,10 +63,6 @@ export class Histogram {
 function bucketOf(ms: number): number {
   if (ms <= FIRST_MS) return 0;
   return Math.min(BUCKET_MAX, Math.ceil(Math.log(ms / FIRST_MS) / Math.log(GROWTH)));
-}
-
-function middleOf(bucket: number): number {
-  return bucket === 0 ? FIRST_MS : FIRST_MS * GROWTH ** (bucket - 0.5);
 }
 
 /** In seconds: from a trivial job to a job of an hour. */

@@ -16,10 +16,7 @@ export function ipv6Groups(address: string): number[] | null {
   return [...before, ...zeros, ...after];
 }
 
-/**
- * What limits per client count by: an IPv4 address, also when mapped into IPv6, or the /64 network of an IPv6 address, because
- * one customer has all of it.
- */
+/** What limits per client count by: an IPv4 address, or the /64 network of IPv6, because one customer has all of it. */
 export function neighbourhood(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (mapped !== undefined) return mapped;

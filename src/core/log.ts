@@ -33,10 +33,7 @@ export function guardedLogger(logger: Logger): Logger {
 
 export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-/**
- * An outage of the database in the log: one line when it begins and one when it ends, however many activities of the process
- * notice. Their own lines have the level debug.
- */
+/** Logs an outage of the database once when it begins and once when it ends, however many activities notice it. */
 export class Outage {
   static readonly #byLogger = new WeakMap<Logger, Outage>();
   readonly #logger: Logger;

@@ -171,10 +171,7 @@ export class App {
     return { principal: principal ?? ANONYMOUS, credentials };
   }
 
-  /**
-   * Counts refused requests per address, including those refused because the database is down. Admitted requests are not
-   * affected by refused ones.
-   */
+  /** Counts the refused requests of an address, also those refused because the database is down. */
   async #counting<T>(address: string, look: () => T | Promise<T>): Promise<T> {
     try {
       return await look();

@@ -42,7 +42,10 @@ export function checkAim(
   { url, headers, rawHeaders }: Pick<IncomingMessage, "url" | "headers" | "rawHeaders">,
   names: ReadonlySet<string> | null,
 ): void {
-  if (hostsIn(rawHeaders) > 1) {
+  // Node keeps the first Host header; a proxy in front may have used another.
+  const isHost = (name: string, at: number): boolean =>
+    at % 2 === 0 && name.toLowerCase() === "host";
+  if (rawHeaders.filter(isHost).length > 1) {
     const detail = "The request has more than one Host header. Send exactly one.";
     throw new Problem({ status: 400, code: "UNREADABLE", detail });
   }
@@ -55,11 +58,6 @@ export function checkAim(
   if (names.has(name)) return;
   const detail = `This server accepts only the host names ${[...names].join(", ")}. To use another name, bind it to another address (HOLDFAST_HOST).`;
   throw new Problem({ status: 421, code: "WRONG_HOST", detail });
-}
-
-/** Node keeps the first Host header; a proxy in front may have used another. */
-function hostsIn(rawHeaders: readonly string[]): number {
-  return rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
 }
 
 /** Longest header name quoted in a message. */

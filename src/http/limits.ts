@@ -19,10 +19,7 @@ export const DEFAULT_LIMITS = {
   keepAliveMs: 5 * SECOND_MS,
   /** Beyond this, a connection without an authenticated request in progress is closed. */
   connections: 1_000,
-  /**
-   * The same for one address, or one IPv6 /64 network. Larger than the accept backlog of 511, so a proxy that fills the backlog
-   * at once loses no connection.
-   */
+  /** For one address or IPv6 /64 network. Above the accept backlog of 511, so a proxy that fills it loses no connection. */
   connectionsEach: 600,
   /** Pipelined requests, per connection (including the current one) and in total. */
   pipelinedEach: 8,

@@ -67,7 +67,7 @@ function demand(issue: Issue, nodes: readonly Node[]): string {
   if (values.length > 0) return `be one of ${values.join(", ")}`;
   if (issue.code === "too_small" || issue.code === "too_big") return withinBounds(issue, nodes);
   const description = nodes.find((node) => node.description !== undefined)?.description;
-  if (issue.code === "invalid_format" && forbidsControls(issue.pattern)) {
+  if (issue.code === "invalid_format" && issue.pattern?.includes(String.raw`\P{Cc}`) === true) {
     return "contain no control characters";
   }
   if (issue.code === "invalid_type" && issue.expected in KINDS) {
@@ -126,10 +126,6 @@ function bound(nodes: readonly Node[], names: readonly (keyof Node)[]): number |
 function valuesOf(nodes: readonly Node[]): string[] {
   const values = nodes.flatMap((node) => ("const" in node ? [node.const] : (node.enum ?? [])));
   return [...new Set(values.map(String))];
-}
-
-function forbidsControls(pattern: string | undefined): boolean {
-  return pattern?.includes(String.raw`\P{Cc}`) === true;
 }
 
 function sentenceEnd(description: string): string {

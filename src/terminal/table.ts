@@ -26,7 +26,12 @@ const FLEXIBLE_MIN = 8;
 
 /** The lines of the table, the titles first. */
 export function table({ columns, rows, width, paintTitle }: TableOptions): string[] {
-  const cells = rows.map((row) => row.map(asCell));
+  const cells = rows.map((row) =>
+    row.map((cell): Cell => {
+      const { text, ...style } = typeof cell === "string" ? { text: cell } : cell;
+      return { ...style, text: printable(text) };
+    }),
+  );
   const natural = columns.map(({ title }, index) =>
     Math.max(widthOf(title), ...cells.map((row) => widthOf(row[index]?.text ?? ""))),
   );
@@ -103,12 +108,6 @@ export function widthOf(text: string): number {
 function characters(text: string): string[] {
   segmenter ??= new Intl.Segmenter();
   return [...segmenter.segment(text)].map(({ segment }) => segment);
-}
-
-function asCell(cell: string | Cell): Cell {
-  return typeof cell === "string"
-    ? { text: printable(cell) }
-    : { ...cell, text: printable(cell.text) };
 }
 
 /** The data of a job may contain terminal escape sequences: they are shown, not executed. */

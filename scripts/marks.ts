@@ -14,13 +14,13 @@ const CORE = /^(core|worker)\/|^database\/[^/]+\.ts$|^jobs\/(?!sqlite|postgres|m
 const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|rollups?)\b/gi;
 
 const MARKS: Readonly<Record<string, number>> = {
-  "files in src/": 317,
-  "lines in src/": 54_430,
-  "lines of the core": 14_740,
+  "files in src/": 316,
+  "lines in src/": 54_048,
+  "lines of the core": 14_717,
   "lines of the longest file": 500,
-  "files with one importer": 109,
+  "files with one importer": 106,
   "names exported by index.ts": 45,
-  "banned words in src/": 89,
+  "banned words in src/": 81,
   "banned words in the guide": 2,
 };
 

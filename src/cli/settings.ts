@@ -13,6 +13,7 @@ import { COMMAND_LINE, ConfigInvalidError, type Problem, problemWith } from "../
 import { keepPasswordOf, keepSecret } from "../config/redact.ts";
 import { loadConfig, settingsOf } from "../config/resolve.ts";
 import { ENV_FILE, ENVIRONMENT, flagName, type Flags, readEnvFile } from "../config/sources.ts";
+import { names } from "../terminal/arguments.ts";
 import { UrlOption } from "../terminal/kit.ts";
 
 /** The environment before `.env` was added. */
@@ -73,8 +74,8 @@ async function readUrl(): Promise<{ url: string; isDefault: boolean }> {
   const { settings, origins, problems } = await readConfig({});
   // A malformed line of .env may be the one that names the database.
   const inQuestion = origins.url.source === ENVIRONMENT ? [] : [ENV_FILE];
-  const names = new Set(["HOLDFAST_URL", "DATABASE_URL", origins.url.name, ...inQuestion]);
-  const ours = problems.filter(({ name }) => names.has(name) || name.startsWith("MYSQL_DB_"));
+  const about = new Set(["HOLDFAST_URL", "DATABASE_URL", origins.url.name, ...inQuestion]);
+  const ours = problems.filter(({ name }) => about.has(name) || name.startsWith("MYSQL_DB_"));
   if (ours.length > 0) throw new ConfigInvalidError(ours);
   return { url: settings.url, isDefault: origins.url.source === null };
 }
@@ -119,8 +120,7 @@ function optionFor(key: Key): Option | null {
   const words = about.charAt(0).toLowerCase() + about.slice(1).replace(/\.$/, "") + choice;
   const isSaid = initial === null || flag.startsWith("--standby");
   const option = new Option(flag, isSaid ? words : `${words} (default: ${kind.print(initial)})`);
-  if (!REPEATED.has(key)) return option;
-  return option.argParser((text: string, before: readonly string[] = []) => [...before, text]);
+  return REPEATED.has(key) ? option.argParser(names) : option;
 }
 
 // The database of commands without --url.

@@ -43,9 +43,8 @@ export function checkAim(
   names: ReadonlySet<string> | null,
 ): void {
   // Node keeps the first Host header; a proxy in front may have used another.
-  const isHost = (name: string, at: number): boolean =>
-    at % 2 === 0 && name.toLowerCase() === "host";
-  if (rawHeaders.filter(isHost).length > 1) {
+  const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host");
+  if (hosts.length > 1) {
     const detail = "The request has more than one Host header. Send exactly one.";
     throw new Problem({ status: 400, code: "UNREADABLE", detail });
   }

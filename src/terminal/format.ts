@@ -67,10 +67,12 @@ export function applicationStack(stack: string): string {
   const start = lines.findIndex((line) => FRAME.test(line));
   if (start === -1) return stack;
   const frames = lines.slice(start).filter((line) => FRAME.test(line));
-  const isForeign = (line: string): boolean =>
-    /\bnode:/.test(line) || INSTALLED.test(line) || line.includes(`${packageCode}/`);
   const shown = frames.filter((line) => !isForeign(line)).slice(0, FRAMES_MAX);
   const left = frames.length - shown.length;
   const more = left === 0 ? [] : [`    … ${left} more with --json`];
   return [...lines.slice(0, start), ...shown, ...more].join("\n");
+}
+
+function isForeign(frame: string): boolean {
+  return /\bnode:/.test(frame) || INSTALLED.test(frame) || frame.includes(`${packageCode}/`);
 }

@@ -4,7 +4,7 @@
  * An engine owns its connections, its transactions and its SQL dialect. It translates the driver's errors into ours, and
  * repeats a transaction that the database asked to repeat; the code above sees neither.
  */
-import { StoreUnavailableError } from "../core/errors.ts";
+import { StoreRefusedError, StoreUnavailableError } from "../core/errors.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { UserTransaction } from "../core/task.ts";
 import type { Condition, Load } from "./pool-stats.ts";
@@ -226,6 +226,18 @@ export interface Migrated {
   readonly from: number;
   readonly to: number;
   readonly applied: readonly string[];
+}
+
+/** Runs an insertion. If another process inserted the row first, nothing happens. */
+export async function insertIfMissing(
+  engine: Engine,
+  insert: (tx: Transaction) => Promise<unknown>,
+): Promise<void> {
+  try {
+    await engine.transaction(insert);
+  } catch (error) {
+    if (!(error instanceof StoreRefusedError)) throw error;
+  }
 }
 
 /** The database's clock, read in a transaction or outside. */

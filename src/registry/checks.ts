@@ -4,13 +4,12 @@ import { formatMs } from "../core/duration.ts";
 import type { Offender } from "../core/finding.ts";
 import { byBuild, isKnownVersion, isSameBuild } from "../core/version.ts";
 import { asking, type Check, type Look } from "../database/check.ts";
-import type { Engine } from "../database/engine.ts";
+import { type Engine, readNow } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import { unclaimable } from "./unclaimable.ts";
 
 /** A row still open this long after the last heartbeat should have been closed. A worker's settings may allow longer. */
 const STALE_MS = 60_000;
-
 const HUNG_MS = 120_000;
 
 /** How long a dead worker is reported after its row was closed. */
@@ -187,8 +186,6 @@ export const workerChecks: readonly Check[] = [
   },
 ];
 
-// Jobs that no live worker can run.
-
 /** Workers may be about to start. */
 const UNCLAIMABLE_MS = 60_000;
 
@@ -200,14 +197,14 @@ export const unclaimableChecks: readonly Check[] = [
     remedy: "Start a worker that serves the queue and knows the task in that version.",
     cost: "quick",
     find: async (engine, { limit }) => {
-      const [clock] = await engine.all<{ now: number }>(sql`select ${engine.now()} as now`);
+      const now = await readNow(engine);
       return (await unclaimable(engine))
         .filter(({ waitedMs }) => waitedMs > UNCLAIMABLE_MS)
         .slice(0, limit)
         .map(({ queue, task, jobs, waitedMs }) => ({
           subject: `queue ${queue}`,
           detail: `has ${jobs} pending ${jobs === 1 ? "job" : "jobs"} of ${task}, which no live worker of the queue runs`,
-          sinceAt: Number(clock?.now) - waitedMs,
+          sinceAt: now - waitedMs,
         }));
     },
   },

@@ -3,11 +3,10 @@ import { z } from "zod";
 import { notFound } from "../http/problem.ts";
 import { auditedBy, route, type Route } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
-import { SLOTS_MAX, type WorkerRecord } from "./worker-record.ts";
+import { desiredStates, SLOTS_MAX, type WorkerRecord, workerStates } from "./worker-record.ts";
 import type { Workers, WorkersFilter } from "./workers.ts";
 
 const TAG = "workers";
-
 const READ = { method: "GET", tag: TAG, access: "viewer" } as const;
 
 const workerTypeSchema = z
@@ -27,9 +26,9 @@ const workerSchema = z
     type: z.string(),
     slot: z.int().nullable(),
     instance: s.count,
-    status: z.enum(["starting", "running", "stopping", "stopped"]),
+    status: z.enum(workerStates),
     reason: z.string().nullable(),
-    desiredState: z.enum(["run", "pause", "drain", "stop"]),
+    desiredState: z.enum(desiredStates),
     version: z.string(),
     nodeVersion: z.string(),
     platform: z.string(),
@@ -213,10 +212,7 @@ function commandRoute(workers: Workers, command: keyof typeof DESIRED_STATES): R
       200: {
         description:
           "The desired state is stored; the worker applies it at its next heartbeat at the latest.",
-        schema: z.object({
-          id: z.string(),
-          desiredState: z.enum(["run", "pause", "drain", "stop"]),
-        }),
+        schema: z.object({ id: z.string(), desiredState: z.enum(desiredStates) }),
       },
     },
     repeatable: true,

@@ -6,9 +6,16 @@
  */
 import { subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
-import { StoreBusyError, StoreRefusedError, WorkerRefusedError } from "../core/errors.ts";
+import { StoreBusyError, WorkerRefusedError } from "../core/errors.ts";
 import type { Database } from "../database/database.ts";
-import { asRow, type Engine, readNow, type Row, type Transaction } from "../database/engine.ts";
+import {
+  asRow,
+  type Engine,
+  insertIfMissing,
+  readNow,
+  type Row,
+  type Transaction,
+} from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import type { Unclaimable } from "../jobs/store.ts";
 import { beat, vitalsColumns } from "./heartbeat.ts";
@@ -274,16 +281,11 @@ export class SqlWorkers {
       ),
     );
     if (known > 0) return;
-    try {
-      await engine.transaction((tx) =>
-        tx.run(sql`
-          insert into holdfast.enqueuer (version, first_at, last_at)
-          values (${version}, ${engine.now()}, ${engine.now()})`),
-      );
-    } catch (error) {
-      // Another process inserted it first.
-      if (!(error instanceof StoreRefusedError)) throw error;
-    }
+    await insertIfMissing(engine, (tx) =>
+      tx.run(sql`
+        insert into holdfast.enqueuer (version, first_at, last_at)
+        values (${version}, ${engine.now()}, ${engine.now()})`),
+    );
   }
 
   /** The builds that enqueued jobs within this time, most recent first. */

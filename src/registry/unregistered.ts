@@ -5,8 +5,7 @@
  * A standby and a program that acquires leases are recorded now and then, so that operators see them while they are idle.
  * Nothing relies on these rows. A program that only calls the SQL functions is known by its leases alone.
  */
-import { StoreRefusedError } from "../core/errors.ts";
-import type { Engine } from "../database/engine.ts";
+import { type Engine, insertIfMissing } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import { NOTE_EVERY_MS } from "../jobs/leases.ts";
 import type { NewUnregistered, UnregisteredWorker } from "./worker-record.ts";
@@ -15,7 +14,6 @@ import type { NewUnregistered, UnregisteredWorker } from "./worker-record.ts";
 const PRESENT_MS = 3 * NOTE_EVERY_MS;
 
 const KEEP_MS = 3_600_000;
-
 const LISTED_MAX = 1_000;
 
 type NotedRow = Omit<UnregisteredWorker, "queues" | "tasks"> & {
@@ -34,20 +32,15 @@ export async function noteUnregistered(engine: Engine, worker: NewUnregistered):
        where id = ${id}`),
   );
   if (known > 0) return;
-  try {
-    await engine.transaction(async (tx) => {
-      await tx.run(sql`
-        delete from holdfast.unregistered_worker where heartbeat_at < ${engine.now()} - ${KEEP_MS}`);
-      await tx.run(sql`
-        insert into holdfast.unregistered_worker
-               (id, kind, type, hostname, pid, version, queues, tasks, started_at, heartbeat_at)
-        values (${id}, ${kind}, ${type}, ${hostname}, ${pid}, ${version}, ${queues}, ${tasks},
-                ${engine.now()}, ${engine.now()})`);
-    });
-  } catch (error) {
-    // A concurrent call recorded the same worker.
-    if (!(error instanceof StoreRefusedError)) throw error;
-  }
+  await insertIfMissing(engine, async (tx) => {
+    await tx.run(sql`
+      delete from holdfast.unregistered_worker where heartbeat_at < ${engine.now()} - ${KEEP_MS}`);
+    await tx.run(sql`
+      insert into holdfast.unregistered_worker
+             (id, kind, type, hostname, pid, version, queues, tasks, started_at, heartbeat_at)
+      values (${id}, ${kind}, ${type}, ${hostname}, ${pid}, ${version}, ${queues}, ${tasks},
+              ${engine.now()}, ${engine.now()})`);
+  });
 }
 
 /** The present ones, most recent heartbeat first. */

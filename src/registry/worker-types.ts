@@ -5,8 +5,7 @@
  */
 import { subjects } from "../audit/entry.ts";
 import { noteAction } from "../audit/store.ts";
-import { StoreRefusedError } from "../core/errors.ts";
-import type { Engine, Transaction } from "../database/engine.ts";
+import { type Engine, insertIfMissing, type Transaction } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import {
   WorkerLimitInUseError,
@@ -17,7 +16,6 @@ import type { ChangedLimit, LimitChange, NewWorker, WorkerType } from "./worker-
 
 /** A refused limit names at most this many of the workers in its way. */
 const NAMED_MAX = 10;
-
 const TYPES_MAX = 1_000;
 
 /** The redundant condition is for the planner: some databases match the index by the first, others by the second. */
@@ -28,14 +26,8 @@ export async function declareType(
   engine: Engine,
   { type, slots }: Pick<NewWorker, "type" | "slots">,
 ): Promise<void> {
-  try {
-    await engine.transaction((tx) =>
-      tx.insert("worker_type", [{ name: type, slots, instance: 0 }]),
-    );
-  } catch (error) {
-    // Another worker inserted it first.
-    if (!(error instanceof StoreRefusedError)) throw error;
-  }
+  const row = { name: type, slots, instance: 0 };
+  await insertIfMissing(engine, (tx) => tx.insert("worker_type", [row]));
 }
 
 /**

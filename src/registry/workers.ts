@@ -20,11 +20,8 @@ import {
 } from "./worker-record.ts";
 
 const LIST_OPTIONS = new Set(["type", "all", "limit"]);
-
 const LIMIT_MAX = 1_000;
-
 const LIMIT_DEFAULT = 100;
-
 const DAY_MS = 24 * 3_600_000;
 
 /** A build that last enqueued longer ago may have been replaced. */

@@ -7,12 +7,13 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Duration, toMs } from "../core/duration.ts";
 import { decodeError } from "../core/error-record.ts";
-import { LeaseLostError } from "../core/errors.ts";
+import { InvalidArgumentError, LeaseLostError } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
 import { calledId } from "../core/id.ts";
 import type { Fence, Wait } from "../core/job.ts";
 import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
 import { checkKey, checkName } from "../core/name.ts";
+import { checkKnown } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
 import {
   type CallOptions,
@@ -31,6 +32,7 @@ import {
 } from "../core/task.ts";
 import { unlessAborted } from "../core/wait.ts";
 import {
+  checkEvent,
   checkInputs,
   checkOptions,
   defaultsOf,
@@ -42,9 +44,12 @@ import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { FinishedRecord } from "../jobs/store.ts";
 import { inSpan, type OpenSpan } from "../tracing/spans.ts";
 import { CallFailedError, EventTimeoutError, NotDoneError, SuspendedError } from "./errors.ts";
-import * as problems from "./problems.ts";
 import { keptOf, StepOrder } from "./step-order.ts";
 import type { StepsStore, StepWrite } from "./store.ts";
+
+const EFFECT_OPTIONS = new Set(["verify"]);
+const EVENT_OPTIONS = new Set(["timeout"]);
+const CALL_OPTIONS = new Set(["name", "queue", "priority", "maxAttempts"]);
 
 /** An event's payload is stored inside a small object. */
 const HEARD = { what: "payload of an event", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX + 64 };
@@ -73,6 +78,8 @@ interface StepsParts {
   /** The attempt will be suspended until an operator decides whether this effect happened. */
   readonly onEffectInDoubt: (step: StepName) => void;
 }
+
+type CallFacts = ConstructorParameters<typeof CallFailedError>[0];
 
 /** A step that is about to run, and its row from an earlier attempt. */
 interface Entered {
@@ -105,7 +112,7 @@ export class Steps {
   }
 
   async step<T>(name: string, body: () => T | Promise<T>): Promise<T> {
-    problems.checkBody("step", body);
+    checkBody("step", body);
     return this.#make(name, "step", async ({ step, kept }) => {
       const value = await this.#inSpan(step, async () => this.#asOwner(body));
       await this.#put(step, kept, { status: "done", result: encodeStep(value, step) });
@@ -118,7 +125,7 @@ export class Steps {
     act: (effect: Effect) => T | Promise<T>,
     options: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> } = {},
   ): Promise<T> {
-    const { verify } = problems.checkEffect(act, options);
+    const { verify } = checkEffect(act, options);
     return this.#make(name, "effect", async ({ step, kept }) => {
       const effect = this.#effect(step);
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: null });
@@ -135,7 +142,7 @@ export class Steps {
   }
 
   async commit(name: string, body: (tx: UserTransaction) => unknown): Promise<unknown> {
-    problems.checkBody("commit", body);
+    checkBody("commit", body);
     return this.#make(name, "commit", async ({ step }) => {
       const { store, fence, signal } = this.#parts;
       let value: unknown;
@@ -166,7 +173,7 @@ export class Steps {
     key: string,
     options: { readonly timeout?: Duration } = {},
   ): Promise<Payload> {
-    const { timeout } = problems.checkWait(event, options);
+    const { timeout } = checkWait(event, options);
     const of = { event: event.name, key: checkKey("key", key) };
     const timeoutMs = timeout === undefined ? null : toMs("timeout", timeout);
     const said = await this.#make(of.event, "event", async ({ step, kept }) => {
@@ -187,12 +194,13 @@ export class Steps {
     input: Input,
     options: CallOptions = {},
   ): Promise<Result> {
-    const { name = task.name, ...rest } = problems.checkCall(task, options);
+    const { name = task.name, ...rest } = checkCall(task, options);
     const defaults = defaultsOf(task);
     const terms = termsHere(checkOptions(rest, defaults), this.#parts.span);
     return this.#make(name, "call", async ({ step, kept }) => {
       const { store, newId } = this.#parts;
-      if (kept?.status === "failed") throw problems.failureOf(kept.result);
+      if (kept?.status === "failed")
+        throw new CallFailedError(decode(kept.result ?? "{}") as CallFacts);
       if (kept !== undefined) return this.#look<Result>(step, kept, { input, terms, defaults });
       await checkInputs(task, [input]);
       const id = calledId(newId());
@@ -207,9 +215,12 @@ export class Steps {
   /** Ends the job inside a transaction of the user's, when no step is in progress. */
   async complete(end: () => Promise<void>): Promise<void> {
     if (inside.getStore() === this)
-      throw problems.notNow("it was called inside a step; call it in a transaction of your own.");
-    if (this.#isComplete) throw problems.notNow("the job is already completed.");
-    if (this.#underWay > 0) throw problems.notNow("steps are in progress: await them first.");
+      throw misplaced(
+        "complete",
+        "it was called inside a step; call it in a transaction of your own.",
+      );
+    if (this.#isComplete) throw misplaced("complete", "the job is already completed.");
+    if (this.#underWay > 0) throw misplaced("complete", "steps are in progress: await them first.");
     this.#isComplete = true;
     try {
       await this.#goOn();
@@ -228,7 +239,7 @@ export class Steps {
   ): Promise<Result> {
     const { store } = this.#parts;
     // Its id; or, if this job was revived, the stored failure.
-    const told = decode(kept.result ?? '""') as string | problems.CallFacts;
+    const told = decode(kept.result ?? '""') as string | CallFacts;
     const id = typeof told === "string" ? told : told.id;
     const [ended] = await store.jobs.findFinished([id]);
     if (ended !== undefined) return this.#take<Result>(step, kept, ended);
@@ -255,8 +266,14 @@ export class Steps {
 
   /** Returns the stored result of a step, or runs it. */
   async #make<T>(name: string, kind: StepKind, make: (entered: Entered) => Promise<T>): Promise<T> {
-    if (inside.getStore() === this) throw problems.nested(name);
-    if (this.#isComplete) throw problems.tooLate(name);
+    if (inside.getStore() === this) {
+      const problem = `'${name}' is inside another step: run one after the other.`;
+      throw misplaced("name", problem);
+    }
+    if (this.#isComplete) {
+      const problem = `'${name}' begins after the job was completed: run it before.`;
+      throw misplaced("name", problem);
+    }
     // Before the first await, so that concurrent steps keep their order.
     const step = this.#order.next(checkName("name", name), kind, this.#underWay);
     this.#began();
@@ -377,7 +394,7 @@ export class Steps {
   }
 
   /** Stored as it was seen: if the other job is revived later, this job's decision stays. */
-  async #fail(step: NewStep, before: NewStep, facts: problems.CallFacts): Promise<CallFailedError> {
+  async #fail(step: NewStep, before: NewStep, facts: CallFacts): Promise<CallFailedError> {
     await this.#put(step, before, { status: "failed", result: encode({ ...facts }, HEARD) });
     return new CallFailedError(facts);
   }
@@ -411,4 +428,39 @@ const inside = new AsyncLocalStorage<Steps>();
 
 function readable(text: string | null): unknown {
   return text === null ? undefined : decode(text);
+}
+
+/** The error of a step, or of `complete`, that begins at the wrong time. */
+function misplaced(field: "name" | "complete", problem: string): InvalidArgumentError {
+  return new InvalidArgumentError({ field, problem });
+}
+
+function checkBody(field: string, body: unknown): void {
+  if (typeof body === "function") return;
+  throw new InvalidArgumentError({ field, problem: "give a name and a function." });
+}
+
+function checkEffect<Options extends { readonly verify?: unknown }>(
+  act: unknown,
+  options: Options,
+): Options {
+  checkBody("effect", act);
+  checkKnown(options, EFFECT_OPTIONS);
+  if (options.verify === undefined || typeof options.verify === "function") return options;
+  throw new InvalidArgumentError({ field: "verify", problem: "give a function." });
+}
+
+function checkWait<Options extends object>(event: EventType, options: Options): Options {
+  checkEvent(event);
+  checkKnown(options, EVENT_OPTIONS);
+  return options;
+}
+
+/** Refuses a name: the types of input and result, and the schema, come from the task. */
+function checkCall(task: Task, options: CallOptions): CallOptions {
+  checkKnown(options, CALL_OPTIONS);
+  if (typeof task?.run === "function") return options;
+  const alone = typeof task === "string" ? "; a name alone is not enough" : "";
+  const problem = `call needs a task made with defineTask()${alone}.`;
+  throw new InvalidArgumentError({ field: "task", problem });
 }

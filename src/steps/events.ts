@@ -4,12 +4,17 @@
  * A job that begins to wait and a process that emits both change the event's row first, so one of them sees the other's
  * change. No wake-up is lost, whichever comes first.
  */
-import { StoreRefusedError } from "../core/errors.ts";
 import { isCalled } from "../core/id.ts";
 import type { Wait } from "../core/job.ts";
 import { JOB_ENDED } from "../core/task.ts";
 import type { JoinedTransaction } from "../database/database.ts";
-import { type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
+import {
+  type Engine,
+  type Hint,
+  insertIfMissing,
+  readNow,
+  type Transaction,
+} from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import { asBusy, notifyPending } from "../jobs/enqueue-policy.ts";
 import type { JobHooks } from "../jobs/hooks.ts";
@@ -60,14 +65,9 @@ export async function findEvent(
 /** Inserts the row that waiting jobs and emitting processes change first. */
 export async function declareEvent(engine: Engine, of: Wait): Promise<void> {
   if (await isDeclared(engine, of)) return;
-  try {
-    await engine.transaction((tx) =>
-      tx.insert("event", [{ name: of.event, event_key: of.key, awaited: 0 }]),
-    );
-  } catch (error) {
-    // Another process inserted it first.
-    if (!(error instanceof StoreRefusedError)) throw error;
-  }
+  await insertIfMissing(engine, (tx) =>
+    tx.insert("event", [{ name: of.event, event_key: of.key, awaited: 0 }]),
+  );
 }
 
 /** With `lock`, reads the current row, not the snapshot of a user's transaction. */

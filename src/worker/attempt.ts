@@ -89,6 +89,10 @@ interface AttemptParts {
 }
 
 export class Attempt {
+  readonly job: ClaimedJob;
+  readonly task: Task;
+  readonly client: Context["holdfast"];
+  readonly span: OpenSpan | null;
   /** Until when, on the monotonic clock, the lease is certainly ours. */
   trustedUntil: number;
   startedAt = 0;
@@ -114,23 +118,11 @@ export class Attempt {
 
   constructor(parts: AttemptParts) {
     this.#parts = parts;
+    this.job = parts.job;
+    this.task = parts.task;
+    this.client = parts.client;
+    this.span = parts.span ?? null;
     this.trustedUntil = parts.trustedUntil;
-  }
-
-  get job(): ClaimedJob {
-    return this.#parts.job;
-  }
-
-  get task(): Task {
-    return this.#parts.task;
-  }
-
-  get client(): Context["holdfast"] {
-    return this.#parts.client;
-  }
-
-  get span(): OpenSpan | null {
-    return this.#parts.span ?? null;
   }
 
   /** Created on demand: most tasks have no steps. */

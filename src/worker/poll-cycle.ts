@@ -192,11 +192,11 @@ export class PollCycle {
   }
 
   /** Waits until nothing runs and all is settled, or until the timeout or `hurry`. */
-  async idleWithin(timeoutMs: number, hurry?: AbortSignal): Promise<void> {
+  async idleWithin(timeoutMs: number, hurry: AbortSignal): Promise<void> {
     if (this.#isIdle() || timeoutMs <= 0) return;
     const idle = new AbortController();
     this.#onIdle = () => idle.abort();
-    const signal = hurry === undefined ? idle.signal : AbortSignal.any([idle.signal, hurry]);
+    const signal = AbortSignal.any([idle.signal, hurry]);
     await sleep(this.#parts.runtime, timeoutMs, { signal });
     this.#onIdle = null;
   }

@@ -22,7 +22,6 @@ const RECLAIM_BATCH = 500;
 const LATE_HEARTBEATS = 2;
 
 const FOREVER_MS = Number.MAX_SAFE_INTEGER;
-
 const PRUNE_EVERY_MS = 60 * 60_000;
 
 /** How long the row of a stopped worker is kept. */

@@ -126,16 +126,12 @@ export class Reporter {
           error,
           retryAt: settled.dueAt,
         }));
-      case "failed":
-        this.#parts.logger.error(
-          {
-            ...this.#facts("job:failed", attempt),
-            durationMs: Math.round(event().durationMs),
-            err: error,
-          },
-          "job failed",
-        );
+      case "failed": {
+        const durationMs = Math.round(event().durationMs);
+        const facts = { ...this.#facts("job:failed", attempt), durationMs, err: error };
+        this.#parts.logger.error(facts, "job failed");
         return this.events.emit("job:failed", () => ({ ...event(), error }));
+      }
       case "cancelled":
         return this.events.emit("job:cancelled", event);
       case "waiting":

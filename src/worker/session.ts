@@ -120,8 +120,11 @@ export class WorkerSession {
     const { leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues } = settings;
     const id = `${settings.name}-${makeIds(runtime)()}`;
     let session: WorkerSession | null = null;
-    const openLeaseRenewer = (): LeaseRenewerHost =>
-      startLeaseRenewer({
+    let renewer: LeaseRenewerHost | null = null;
+    let registered: Registered | null = null;
+    try {
+      registered = await register(id, { ...parts, signal });
+      renewer = startLeaseRenewer({
         ...parts,
         settings: { worker: id, leaseMs, extendAt, blockedMsMax, endBlocked, heartbeatMs, queues },
         // It reports nothing before the worker gives it a lease.
@@ -129,11 +132,6 @@ export class WorkerSession {
         beat: (beat) => session?.onHeartbeat(beat),
         held: () => session?.held() ?? leaseList([]),
       });
-    let renewer: LeaseRenewerHost | null = null;
-    let registered: Registered | null = null;
-    try {
-      registered = await register(id, { ...parts, signal });
-      renewer = openLeaseRenewer();
       const entered = await store.workers.move(id, { state: "running", reason: null });
       if (!entered) throw new WorkerEvictedError({ worker: id });
       // Its loops begin after the caller could add listeners.

@@ -7,7 +7,14 @@
 import { sha256 } from "../audit/entry.ts";
 import { StoreRefusedError } from "../core/errors.ts";
 import { begins, type ChildrenIn, type ItemEntry } from "../core/item.ts";
-import { asRow, type Engine, type Hint, type Row, type Transaction } from "../database/engine.ts";
+import {
+  asRow,
+  type Engine,
+  type Hint,
+  readNow,
+  type Row,
+  type Transaction,
+} from "../database/engine.ts";
 import { nothing, sql, type Sql } from "../database/sql.ts";
 import { carriedPast, theirsIn } from "../database/user-errors.ts";
 import { enqueueIn } from "../jobs/enqueue-policy.ts";
@@ -96,7 +103,7 @@ async function decided(change: ItemsChange, seen: Seen): Promise<readonly ItemWr
 /** Locks the items and their ancestors. Ancestors never change, so they are known before the lock. */
 async function lockItems(engine: Engine, tx: Transaction, change: ItemsChange): Promise<Seen> {
   const rows = (await lockKnown(engine, tx, change)) ?? (await lockFound(engine, tx, change.items));
-  const now = rows.at(-1)?.now ?? (await clock(engine, tx));
+  const now = rows.at(-1)?.now ?? (await readNow(engine, tx));
   return {
     now,
     items: new Map(rows.map(({ item }) => [item.id, item])),
@@ -175,11 +182,6 @@ async function lock(
   return rows.flat().map(({ now, ...row }) => ({ item: itemOf(row), now: Number(now) }));
 }
 
-async function clock(engine: Engine, tx: Transaction): Promise<number> {
-  const [row] = await tx.all<{ now: number | string }>(sql`select ${engine.now()} as now`);
-  return Number(row?.now);
-}
-
 /** In a transaction of the user's, the driver may return numbers as text. */
 export type AsRead<T> = {
   readonly [Column in keyof T]: T[Column] extends number ? number | string : T[Column];
@@ -253,7 +255,7 @@ async function write(
     const audited = { ...after, auditSeq: line.seq, auditHash: line.hash };
     const last = lastChange(line, id);
     if (begins(line)) started.push({ ...rowOf(audited), ...last });
-    else updates.push({ item, query: updating({ before: item, after: audited, last }) });
+    else updates.push({ item, query: updating(item, audited, last) });
     changed.push(audited);
   }
   const queries = [...updates.map(({ query }) => query), ...forgetting(engine, writes)];
@@ -266,7 +268,7 @@ async function write(
   }
   // After the updates: started items are below all touched items, and none is the parent of another.
   await tx.insert("item", started);
-  await schedule(tx, { writes, at });
+  await schedule(tx, writes, at);
   return changed;
 }
 
@@ -308,15 +310,7 @@ function touching({ id, revision }: StoredItem, at: number): Sql {
        and revision = ${revision}`;
 }
 
-function updating({
-  before,
-  after,
-  last,
-}: {
-  before: StoredItem;
-  after: StoredItem;
-  last: ReturnType<typeof lastChange>;
-}): Sql {
+function updating(before: StoredItem, after: StoredItem, last: ReturnType<typeof lastChange>): Sql {
   // Data may be large: it is sent only if it changed.
   const data = after.data === before.data ? nothing : sql`, data = ${after.data}`;
   return sql`
@@ -362,10 +356,7 @@ function forgetting(engine: Engine, writes: readonly ItemWrite[]): Sql[] {
   ];
 }
 
-async function schedule(
-  tx: Transaction,
-  { writes, at }: { writes: readonly ItemWrite[]; at: number },
-): Promise<void> {
+async function schedule(tx: Transaction, writes: readonly ItemWrite[], at: number): Promise<void> {
   const entered = writes.filter(({ line }) => line.action !== "update");
   const waiting = entered.filter(({ awaitsJobs }) => awaitsJobs);
   await tx.insert("item_due", [

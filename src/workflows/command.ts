@@ -44,11 +44,8 @@ interface HistoryOptions extends DatabaseOptions {
 
 /** Fits a screen. */
 const LIMIT_DEFAULT = 20;
-
 const LIMIT_MAX = 1_000;
-
 const HISTORY_DEFAULT = 50;
-
 const WORKFLOWS_LISTED_MAX = 200;
 
 /** Shorter waits for a lock are not shown. */

@@ -21,7 +21,6 @@ const BATCH = 100;
 const CYCLE_MS_MAX = 5_000;
 
 const PRUNE_BATCH = 100;
-
 const PRUNE_EVERY_MS = 10 * 60_000;
 
 /** A guard that refused may allow the move later, and a worker with a newer declaration may start. */

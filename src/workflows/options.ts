@@ -1,5 +1,5 @@
 /** Options of the item methods, checked before anything is locked. */
-import { type Actor, type Audited, OPERATOR_OPTIONS } from "../audit/operator.ts";
+import { type Audited, OPERATOR_OPTIONS } from "../audit/operator.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { checkFields, type ItemRecord } from "../core/item.ts";
@@ -77,21 +77,13 @@ export interface HistoryOptions {
 }
 
 const NEW_ITEM = ["data", "type", "tenant", "identifier", "parent"];
-
 export const START_OPTIONS = new Set([...NEW_ITEM, ...OPERATOR_OPTIONS]);
-
 const IMPORT_OPTIONS = new Set([...NEW_ITEM, "status", "createdAt", "enteredAt", "enter"]);
-
 const CHANGE = ["patch", "expect", "since", "move", "parent"];
-
 export const CHANGE_OPTIONS = new Set([...OPERATOR_OPTIONS, ...CHANGE]);
-
 export const CHILD_OPTIONS = new Set(["id", "move", "patch", "expect"]);
-
 const PARENT_OPTIONS = new Set(["move", "patch"]);
-
 const LIST_OPTIONS = new Set(["status", "tenant", "identifier", "parent", "before", "limit"]);
-
 const HISTORY_OPTIONS = new Set(["after", "limit"]);
 
 export function startedOf(
@@ -217,7 +209,7 @@ export function checkBelow(seen: Seen, id: string, parent: string): void {
 const HISTORY_LIMITS = { most: 1_000, usual: 100 };
 
 /** Each line may have jobs, and each job attempts. */
-const TRAIL_LIMITS = { most: 200, usual: 50 };
+export const TRAIL_LIMITS = { most: 200, usual: 50 };
 
 export function historyPage(
   id: string,
@@ -233,20 +225,8 @@ export function historyPage(
   };
 }
 
-export function trailPage(id: string, options: HistoryOptions): HistoryFilter {
-  return historyPage(id, options, TRAIL_LIMITS);
-}
-
 /** The given fields only. */
-export function auditedOf({
-  actor,
-  reason,
-  trace,
-}: {
-  readonly actor: Actor;
-  readonly reason: string | undefined;
-  readonly trace: string | undefined;
-}): Audited {
+export function auditedOf({ actor, reason, trace }: Audited): Audited {
   return {
     actor,
     ...(reason === undefined ? {} : { reason }),

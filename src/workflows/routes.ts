@@ -13,11 +13,8 @@ import type { AnyWorkflow } from "./workflow.ts";
 import type { Workflows } from "./workflows.ts";
 
 const TAG = "workflows";
-
 const READ = { method: "GET", tag: TAG, access: "viewer" } as const;
-
 const WORKFLOWS_MAX = 200;
-
 const PAGE = 50;
 
 const workflowSchema = z

@@ -14,9 +14,7 @@ import type { Task } from "../core/task.ts";
 import type { Declaration } from "./item-record.ts";
 
 const STATES_MAX = 100;
-
 const MOVES_MAX = 500;
-
 const VERSION_MAX = 2 ** 31 - 1;
 
 export interface GuardFacts<State extends string, Data, Type extends string> {
@@ -150,11 +148,8 @@ const KNOWN = new Set([
 ]);
 
 const STATE_OPTIONS = new Set(["final", "limit", "enter", "whenJobsEnd"]);
-
 const MOVE_OPTIONS = new Set(["from", "to", "guard"]);
-
 const LIMIT_OPTIONS = new Set(["after", "move"]);
-
 const AFTER_JOBS_OPTIONS = new Set(["done", "failed"]);
 
 export function defineWorkflow<

@@ -32,16 +32,14 @@ import {
   parentAsked,
   START_OPTIONS,
   startedOf,
-  trailPage,
+  TRAIL_LIMITS,
 } from "./options.ts";
 import { type Asked, type ItemOperator, ItemPlan, type Started } from "./plan.ts";
 import type { ItemsInTransaction, ItemsStore } from "./store.ts";
 import { type AnyWorkflow, declarationOf, type Workflow } from "./workflow.ts";
 
 export const ITEMS_BATCH_MAX = 1_000;
-
 const LIST_MAX = 1_000;
-
 const LIST_DEFAULT = 100;
 
 /** The part of the locks that workflows use. */
@@ -109,8 +107,8 @@ export class Workflows {
     item: NewItem<NoInfer<Data>, NoInfer<Type>>,
   ): Promise<Item<State, Move, Data, Type>> {
     checkKnown(item, START_OPTIONS);
-    const { actor, reason, trace, ...rest } = item;
-    const [started] = await this.startMany(workflow, [rest], auditedOf({ actor, reason, trace }));
+    const { actor: _actor, reason: _reason, trace: _trace, ...rest } = item;
+    const [started] = await this.startMany(workflow, [rest], auditedOf(item));
     return started as Item<State, Move, Data, Type>;
   }
 
@@ -192,7 +190,10 @@ export class Workflows {
 
   /** The same with the jobs that the changes enqueued, their attempts, and the actions of operators on these jobs. */
   async trail(id: string, options: HistoryOptions = {}): Promise<HistoryEntry[]> {
-    return trailOf(await this.#items.history(trailPage(id, options)), this.#parts.store);
+    return trailOf(
+      await this.#items.history(historyPage(id, options, TRAIL_LIMITS)),
+      this.#parts.store,
+    );
   }
 
   /** How many children of this item are in which state. */

@@ -170,10 +170,8 @@ function targetOf(target: WorkerTarget): Command["target"] {
     if ("id" in target) return { worker: checkText("id", target.id) };
     if ("type" in target) return { type: checkName("type", target.type) };
   }
-  throw new InvalidArgumentError({
-    field: "target",
-    problem: 'give { id } for one worker, { type } for all of a name, or "all".',
-  });
+  const problem = 'give { id } for one worker, { type } for all of a name, or "all".';
+  throw new InvalidArgumentError({ field: "target", problem });
 }
 
 function metricsOf(type: string, rows: readonly WorkerRecord[]): WorkerMetrics {

@@ -92,10 +92,10 @@ function orphaned(limit: number): Sql {
 
 function unheard(limit: number): Sql {
   return sql`
-    select e.job_id as id, e.name, e.event_key as "key", said.emitted_at as at
+    select e.job_id as id, e.name, e.event_key as "key", v.emitted_at as at
       from holdfast.wait e
-      join holdfast.event said on said.name = e.name and said.event_key = e.event_key
-     where said.emitted_at is not null
+      join holdfast.event v on v.name = e.name and v.event_key = e.event_key
+     where v.emitted_at is not null
      limit ${limit}`;
 }
 
@@ -105,9 +105,9 @@ function wakeThem(engine: Engine, { limit, sign }: Fixing): Promise<FixedRows> {
     const rows = await tx.all<WaitRow>(unheard(limit));
     const of = rows.map(({ name, key }) => ({ event: name, key }));
     const woken = await wake(engine, tx, { of, now: await readNow(engine, tx) });
-    const told = woken.map(({ id }) => subjects.job(id));
-    await sign(tx, told);
-    return { subjects: told, queues: queuesOf(woken) };
+    const jobs = woken.map(({ id }) => subjects.job(id));
+    await sign(tx, jobs);
+    return { subjects: jobs, queues: queuesOf(woken) };
   });
 }
 
@@ -169,22 +169,22 @@ export const stepChecks: readonly Check[] = [
     remedy:
       "Attempts were deleted, or states were written, by hand. The missing history cannot be restored.",
     cost: "full",
-    find: asking<{ id: string; epoch: number; told: number }>(
+    find: asking<{ id: string; epoch: number; recorded: number }>(
       // Every claim leaves a row when it ends; a running one has not ended.
       (_engine, { limit }) => sql`
-        select id, epoch, told
+        select id, epoch, recorded
           from (select live.id, live.epoch, live.ended,
-                       (select count(*) from holdfast.attempt a where a.job_id = live.id) as told
+                       (select count(*) from holdfast.attempt a where a.job_id = live.id) as recorded
                   from (select r.id, r.epoch, r.epoch as ended from holdfast.ready r where r.epoch > 0
                          union all
                         select w.id, w.epoch, w.epoch from holdfast.waiting w where w.epoch > 0
                          union all
                         select l.id, l.epoch, l.epoch - 1 from holdfast.lease l) live) counted
-         where told <> ended
+         where recorded <> ended
          limit ${limit}`,
-      ({ id, epoch, told }) => ({
+      ({ id, epoch, recorded }) => ({
         subject: subjects.job(id),
-        detail: `was claimed ${epoch} times but has ${told} recorded attempts`,
+        detail: `was claimed ${epoch} times but has ${recorded} recorded attempts`,
         sinceAt: null,
       }),
     ),

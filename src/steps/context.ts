@@ -52,7 +52,7 @@ const EVENT_OPTIONS = new Set(["timeout"]);
 const CALL_OPTIONS = new Set(["name", "queue", "priority", "maxAttempts"]);
 
 /** An event's payload is stored inside a small object. */
-const HEARD = { what: "payload of an event", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX + 64 };
+const STORED_ANSWER = { what: "payload of an event", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX + 64 };
 
 /** A function that can continue has done so after this many turns of the event loop. */
 const TURNS_BEFORE_SUSPENDING = 2;
@@ -113,7 +113,7 @@ export class Steps {
 
   async step<T>(name: string, body: () => T | Promise<T>): Promise<T> {
     checkBody("step", body);
-    return this.#make(name, "step", async ({ step, kept }) => {
+    return this.#run(name, "step", async ({ step, kept }) => {
       const value = await this.#inSpan(step, async () => this.#asOwner(body));
       await this.#put(step, kept, { status: "done", result: encodeStep(value, step) });
       return value;
@@ -126,7 +126,7 @@ export class Steps {
     options: { readonly verify?: (effect: Effect) => Found<T> | Promise<Found<T>> } = {},
   ): Promise<T> {
     const { verify } = checkEffect(act, options);
-    return this.#make(name, "effect", async ({ step, kept }) => {
+    return this.#run(name, "effect", async ({ step, kept }) => {
       const effect = this.#effect(step);
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: null });
       else if (verify === undefined) return this.#inDoubt(step, kept);
@@ -143,7 +143,7 @@ export class Steps {
 
   async commit(name: string, body: (tx: UserTransaction) => unknown): Promise<unknown> {
     checkBody("commit", body);
-    return this.#make(name, "commit", async ({ step }) => {
+    return this.#run(name, "commit", async ({ step }) => {
       const { store, fence, signal } = this.#parts;
       let value: unknown;
       const commit = async (tx: UserTransaction): Promise<string | null> => {
@@ -159,7 +159,7 @@ export class Steps {
 
   async sleep(name: string, duration: Duration): Promise<void> {
     const ms = toMs("duration", duration);
-    return this.#make(name, "sleep", async ({ step, kept }) => {
+    return this.#run(name, "sleep", async ({ step, kept }) => {
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: String(ms) });
       const lasts = kept === undefined ? ms : Number(kept.result);
       const restMs = lasts - (kept?.ageMs ?? 0);
@@ -176,17 +176,18 @@ export class Steps {
     const { timeout } = checkWait(event, options);
     const of = { event: event.name, key: checkKey("key", key) };
     const timeoutMs = timeout === undefined ? null : toMs("timeout", timeout);
-    const said = await this.#make(of.event, "event", async ({ step, kept }) => {
+    const answer = await this.#run(of.event, "event", async ({ step, kept }) => {
       const found = await this.#parts.store.steps.findEvent(of.event, of.key);
       if (found !== null)
-        return this.#hear(step, kept, { payload: readable(found.payload) ?? null });
+        return this.#storeAnswer(step, kept, { payload: readable(found.payload) ?? null });
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: null });
       const restMs = timeoutMs === null ? null : timeoutMs - (kept?.ageMs ?? 0);
       if (restMs === null || restMs > 0) return this.#pause({ delayMs: restMs, waits: [of] });
-      return this.#hear(step, kept ?? step, { timeoutMs });
+      return this.#storeAnswer(step, kept ?? step, { timeoutMs });
     });
-    if ("timeoutMs" in said) throw new EventTimeoutError({ ...of, timeoutMs: said.timeoutMs ?? 0 });
-    return said.payload as Payload;
+    if ("timeoutMs" in answer)
+      throw new EventTimeoutError({ ...of, timeoutMs: answer.timeoutMs ?? 0 });
+    return answer.payload as Payload;
   }
 
   async call<Input, Result>(
@@ -197,11 +198,12 @@ export class Steps {
     const { name = task.name, ...rest } = checkCall(task, options);
     const defaults = defaultsOf(task);
     const terms = termsHere(checkOptions(rest, defaults), this.#parts.span);
-    return this.#make(name, "call", async ({ step, kept }) => {
+    return this.#run(name, "call", async ({ step, kept }) => {
       const { store, newId } = this.#parts;
       if (kept?.status === "failed")
         throw new CallFailedError(decode(kept.result ?? "{}") as CallFacts);
-      if (kept !== undefined) return this.#look<Result>(step, kept, { input, terms, defaults });
+      if (kept !== undefined)
+        return this.#lookUpCall<Result>(step, kept, { input, terms, defaults });
       await checkInputs(task, [input]);
       const id = calledId(newId());
       await this.#put(step, kept, { status: "begun", result: encode(id, KEPT) });
@@ -223,7 +225,7 @@ export class Steps {
     if (this.#underWay > 0) throw misplaced("complete", "steps are in progress: await them first.");
     this.#isComplete = true;
     try {
-      await this.#goOn();
+      await this.#checkMayContinue();
       await end();
     } catch (error) {
       this.#isComplete = false;
@@ -232,7 +234,7 @@ export class Steps {
   }
 
   /** The result of a job that an earlier attempt called or was about to call. */
-  async #look<Result>(
+  async #lookUpCall<Result>(
     step: NewStep,
     kept: StepRecord,
     { input, terms, defaults }: { input: unknown; terms: Terms; defaults: { name: string } },
@@ -242,7 +244,7 @@ export class Steps {
     const told = decode(kept.result ?? '""') as string | CallFacts;
     const id = typeof told === "string" ? told : told.id;
     const [ended] = await store.jobs.findFinished([id]);
-    if (ended !== undefined) return this.#take<Result>(step, kept, ended);
+    if (ended !== undefined) return this.#takeResult<Result>(step, kept, ended);
     if ((await store.jobs.find(id)) !== null) return this.#pauseFor(id);
     if ((await store.steps.findEvent(JOB_ENDED, id)) !== null) {
       const said = "it has ended, and its result has been deleted.";
@@ -265,7 +267,7 @@ export class Steps {
   }
 
   /** Returns the stored result of a step, or runs it. */
-  async #make<T>(name: string, kind: StepKind, make: (entered: Entered) => Promise<T>): Promise<T> {
+  async #run<T>(name: string, kind: StepKind, make: (entered: Entered) => Promise<T>): Promise<T> {
     if (inside.getStore() === this) {
       const problem = `'${name}' is inside another step: run one after the other.`;
       throw misplaced("name", problem);
@@ -276,15 +278,15 @@ export class Steps {
     }
     // Before the first await, so that concurrent steps keep their order.
     const step = this.#order.next(checkName("name", name), kind, this.#underWay);
-    this.#began();
+    this.#stepBegan();
     try {
-      await this.#goOn();
+      await this.#checkMayContinue();
       const entered = { step, kept: await this.#find(step) };
       if (entered.kept?.status === "done") return readable(entered.kept.result) as T;
-      await this.#goOn();
+      await this.#checkMayContinue();
       return await inside.run(this, make, entered);
     } finally {
-      this.#ended();
+      this.#stepEnded();
     }
   }
 
@@ -293,7 +295,7 @@ export class Steps {
   }
 
   /** Never resolves in a suspended attempt: its function must not see the suspension as an error. */
-  async #goOn(): Promise<void> {
+  async #checkMayContinue(): Promise<void> {
     const signal = this.#parts.signal();
     if (signal.aborted && signal.reason instanceof SuspendedError)
       await new Promise<never>(() => {});
@@ -314,19 +316,19 @@ export class Steps {
     this.#parts.signal().throwIfAborted();
   }
 
-  #began(): void {
+  #stepBegan(): void {
     this.#underWay += 1;
     this.#changes += 1;
   }
 
-  #ended(): void {
+  #stepEnded(): void {
     this.#underWay -= 1;
     this.#changes += 1;
-    this.#rest();
+    this.#suspendIfIdle();
   }
 
   /** Suspends the attempt once only pauses are left. */
-  #rest(): void {
+  #suspendIfIdle(): void {
     if (this.#underWay > this.#pauses.length) return;
     if (this.#isOver) this.#onIdle?.();
     else if (this.#pauses.length > 0) this.#suspendSoon(TURNS_BEFORE_SUSPENDING);
@@ -377,12 +379,16 @@ export class Steps {
     return this.#pause({ delayMs: null, waits: [] });
   }
 
-  async #hear<Said>(step: NewStep, before: NewStep | undefined, said: Said): Promise<Said> {
-    await this.#put(step, before, { status: "done", result: encode(said, HEARD) });
-    return said;
+  async #storeAnswer<T>(step: NewStep, before: NewStep | undefined, answer: T): Promise<T> {
+    await this.#put(step, before, { status: "done", result: encode(answer, STORED_ANSWER) });
+    return answer;
   }
 
-  async #take<Result>(step: NewStep, before: NewStep, ended: FinishedRecord): Promise<Result> {
+  async #takeResult<Result>(
+    step: NewStep,
+    before: NewStep,
+    ended: FinishedRecord,
+  ): Promise<Result> {
     const { id, task, status, error, result } = ended;
     if (status !== "done") {
       const said = error === null ? "it was cancelled." : decodeError(error).message;
@@ -395,14 +401,17 @@ export class Steps {
 
   /** Stored as it was seen: if the other job is revived later, this job's decision stays. */
   async #fail(step: NewStep, before: NewStep, facts: CallFacts): Promise<CallFailedError> {
-    await this.#put(step, before, { status: "failed", result: encode({ ...facts }, HEARD) });
+    await this.#put(step, before, {
+      status: "failed",
+      result: encode({ ...facts }, STORED_ANSWER),
+    });
     return new CallFailedError(facts);
   }
 
   /** The function never continues from here in this attempt. */
   #pause(pause: Pause): Promise<never> {
     this.#pauses.push(pause);
-    this.#rest();
+    this.#suspendIfIdle();
     return new Promise<never>(() => {});
   }
 

@@ -26,25 +26,25 @@ export async function emit(
 ): Promise<Emitted & { hints: readonly Hint[] }> {
   await declareEvent(engine, { event: event.name, key: event.key });
   return engine.transaction(async (tx) => {
-    const { queues, ...emitted } = await say(engine, tx, event);
+    const { queues, ...emitted } = await emitOnce(engine, tx, event);
     return { ...emitted, hints: await hintPending(engine, tx, queues) };
   });
 }
 
 /** Emits the event unless it was emitted before. Its row exists. */
-async function say(
+async function emitOnce(
   engine: Engine,
   tx: Transaction,
   event: NewEvent,
 ): Promise<Emitted & { queues: readonly string[] }> {
   const of = { event: event.name, key: event.key };
   const now = await readNow(engine, tx);
-  const said = await tx.run(sql`
+  const changed = await tx.run(sql`
     update holdfast.event
        set payload = ${event.payload}, emitted_at = ${now}
      where ${isEvent(of)}
        and emitted_at is null`);
-  if (said === 0) return { first: false, woken: 0, queues: [] };
+  if (changed === 0) return { first: false, woken: 0, queues: [] };
   const woken = await wake(engine, tx, { of: [of], now });
   return { first: true, woken: woken.length, queues: queuesOf(woken) };
 }
@@ -84,8 +84,8 @@ async function isDeclared(
 const ENDED_KEEP_MS = 365 * 24 * 3_600_000;
 
 /** Deletes events that were emitted longer ago than this. */
-async function pruneEvents(engine: Engine, tx: Transaction, saidForMs: number): Promise<void> {
-  const isOld = sql`emitted_at < ${engine.now()} - ${saidForMs}
+async function pruneEvents(engine: Engine, tx: Transaction, forMs: number): Promise<void> {
+  const isOld = sql`emitted_at < ${engine.now()} - ${forMs}
        and (name <> ${JOB_ENDED} or emitted_at < ${engine.now()} - ${ENDED_KEEP_MS})`;
   // A delete in MySQL locks the oldest event even if it is too young, and blocks jobs that wait for that event.
   const [old] = await tx.all(sql`select name from holdfast.event where ${isOld} limit 1`);
@@ -97,7 +97,7 @@ export async function forget(engine: Engine, of: Wait): Promise<void> {
 }
 
 /** Records that a job is about to wait. True: the event was already emitted. */
-async function isSaid(tx: Transaction, of: Wait): Promise<boolean> {
+async function isEmitted(tx: Transaction, of: Wait): Promise<boolean> {
   await tx.run(sql`update holdfast.event set awaited = awaited + 1 where ${isEvent(of)}`);
   const [row] = await tx.all<{ emitted_at: number | null }>(
     sql`select emitted_at from holdfast.event where ${isEvent(of)}`,
@@ -150,7 +150,7 @@ export async function emitIn(
       throw asBusy(engine, error);
     }
   }
-  const { queues, ...emitted } = await say(engine, joined.tx, event);
+  const { queues, ...emitted } = await emitOnce(engine, joined.tx, event);
   await notifyPending(joined, queues);
   return emitted;
 }
@@ -163,13 +163,11 @@ export const eventHooks: JobHooks = {
 
   async waiting(tx, { id }, waits) {
     for (const wait of waits) {
-      if (await isSaid(tx, wait)) return "ready";
+      if (await isEmitted(tx, wait)) return "ready";
     }
     await tx.run(sql`delete from holdfast.wait where job_id = ${id}`);
-    await tx.insert(
-      "wait",
-      waits.map(({ event, key }) => ({ job_id: id, name: event, event_key: key })),
-    );
+    const rows = waits.map(({ event, key }) => ({ job_id: id, name: event, event_key: key }));
+    await tx.insert("wait", rows);
     return "waiting";
   },
 

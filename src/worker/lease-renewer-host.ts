@@ -134,39 +134,39 @@ function startThread(
   const { thread, port, shared } = openThread(settings, address);
   let isReady = false;
   let stopping = false;
-  const asks = new Asks();
+  const requests = new PendingRequests();
   thread.on("error", (error: unknown) =>
     logger.error({ err: error }, "the lease renewer's thread failed"),
   );
   thread.on("exit", () => {
     timer?.cancel();
-    asks.answerAll(); // an ended thread renews nothing
+    requests.answerAll(); // an ended thread renews nothing
     if (!stopping) onEnd();
   });
   const send = (message: ToRenewer): void => port.postMessage(message);
-  const hear = (message: FromRenewer): void => {
+  const onMessage = (message: FromRenewer): void => {
     if (message.kind === "ready") {
       isReady = true;
       onReady();
     }
     if (message.kind === "report") report(message.report);
     if (message.kind === "beat") beat(message.beat);
-    if (message.kind === "stoppedRenewing") asks.answer(message.ask);
+    if (message.kind === "stoppedRenewing") requests.answer(message.ask);
     if (message.kind === "log") logger[message.level]({ thread: "keeper" }, message.message);
   };
   const catchUp = (): void => {
     for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {
-      hear(next.message as FromRenewer);
+      onMessage(next.message as FromRenewer);
     }
   };
   let timer: Timer | null = null;
-  const sayAlive = (): void => {
+  const reportAlive = (): void => {
     shared.isDebugged = debuggerUrl() !== undefined;
     shared.addProgress();
-    timer = runtime.timer(ALIVE_EVERY_MS, sayAlive, "background");
+    timer = runtime.timer(ALIVE_EVERY_MS, reportAlive, "background");
   };
-  sayAlive();
-  port.on("message", hear);
+  reportAlive();
+  port.on("message", onMessage);
   port.unref(); // The worker's own loops keep the process alive, not its lease renewer.
   thread.unref();
   return {
@@ -177,7 +177,7 @@ function startThread(
       // Before it is ready it renews nothing, and an unavailable database may delay that for long.
       if (!isReady) catchUp();
       if (isReady)
-        await asks.wait((ask) => send({ kind: "stopRenewing", leases: pack(leases), ask }));
+        await requests.wait((ask) => send({ kind: "stopRenewing", leases: pack(leases), ask }));
       else send({ kind: "drop", leases: pack(leases) });
     },
     progress: () => shared.addProgress(),
@@ -198,7 +198,7 @@ function startThread(
 }
 
 /** Requests that the thread has not answered yet. */
-class Asks {
+class PendingRequests {
   readonly #waiting = new Map<number, () => void>();
   #asked = 0;
 

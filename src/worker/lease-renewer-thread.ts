@@ -133,7 +133,7 @@ function watch(
   });
   const look = (): void => {
     if (watchdog.look(systemRuntime.monotonic())) {
-      endBlockedProcess({ limitMs, worker, jobs: renewer.jobs });
+      endBlockedProcess(worker, limitMs, renewer.jobs);
     }
     lookLater();
   };

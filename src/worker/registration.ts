@@ -72,7 +72,7 @@ async function waitIfBusy(
 
 async function standBy(id: string, parts: RegistrationParts): Promise<Registered> {
   const { store, runtime, logger, settings, signal } = parts;
-  let said = false;
+  let standsBy = false;
   let notedAt = Number.NEGATIVE_INFINITY;
   let woken = new AbortController();
   const unwatch = store.db.watch(({ kind }) => {
@@ -82,11 +82,11 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
     for (;;) {
       if (signal.aborted) throw new ClosedError({ what: "Holdfast" });
       woken = new AbortController();
-      const registered = await tryOnce(id, parts, said);
+      const registered = await tryOnce(id, parts, standsBy);
       if ("instance" in registered) return registered;
       const facts = { event: "worker:standby", worker: id, ...registered };
-      if (!said) logger.info(facts, "worker stands by");
-      said = true;
+      if (!standsBy) logger.info(facts, "worker stands by");
+      standsBy = true;
       if (runtime.monotonic() - notedAt >= NOTE_EVERY_MS) {
         notedAt = runtime.monotonic();
         await noteStandby(id, parts);
@@ -97,7 +97,7 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
   } finally {
     unwatch();
     // It is registered now, or ends. A row that stays expires after a minute.
-    if (said) await store.workers.forgetUnregistered(id).catch(() => {});
+    if (standsBy) await store.workers.forgetUnregistered(id).catch(() => {});
   }
 }
 

@@ -12,31 +12,31 @@ const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 type Leave = () => Promise<void>;
 
 /** How many workers of each are running. */
-const asked = new Map<Leave, number>();
+const leavers = new Map<Leave, number>();
 
 let isLeaving = false;
 
 /** Calls `leave` at the first signal, then ends the process. Returns the function that stops listening. */
 export function leaveOnSignals(leave: Leave): () => void {
-  if (asked.size === 0) for (const signal of SIGNALS) process.on(signal, hear);
-  asked.set(leave, (asked.get(leave) ?? 0) + 1);
+  if (leavers.size === 0) for (const signal of SIGNALS) process.on(signal, onSignal);
+  leavers.set(leave, (leavers.get(leave) ?? 0) + 1);
   return () => {
-    const left = (asked.get(leave) ?? 0) - 1;
-    if (left > 0) return void asked.set(leave, left);
-    asked.delete(leave);
-    if (asked.size > 0 || isLeaving) return;
-    for (const signal of SIGNALS) process.off(signal, hear);
+    const left = (leavers.get(leave) ?? 0) - 1;
+    if (left > 0) return void leavers.set(leave, left);
+    leavers.delete(leave);
+    if (leavers.size > 0 || isLeaving) return;
+    for (const signal of SIGNALS) process.off(signal, onSignal);
   };
 }
 
-function hear(signal: NodeJS.Signals): void {
+function onSignal(signal: NodeJS.Signals): void {
   if (isLeaving) return endBySignal(signal);
   isLeaving = true;
   void leaveAll();
 }
 
 async function leaveAll(): Promise<void> {
-  const left = await Promise.allSettled([...asked.keys()].map((leave) => leave()));
+  const left = await Promise.allSettled([...leavers.keys()].map((leave) => leave()));
   if (left.some(({ status }) => status === "rejected")) process.exitCode ??= 1;
   // oxlint-disable-next-line unicorn/no-process-exit -- a signal ends the process, whatever else still runs in it
   process.exit();

@@ -53,12 +53,7 @@ export class Watchdog {
 }
 
 /** Writes the reason to stderr, which needs no event loop, and ends the process with a signal that it cannot catch. */
-export function endBlockedProcess(facts: {
-  limitMs: number;
-  worker: string;
-  jobs: readonly string[];
-}): void {
-  const { limitMs, worker, jobs } = facts;
+export function endBlockedProcess(worker: string, limitMs: number, jobs: readonly string[]): void {
   const named = jobs.slice(0, NAMED_JOBS_MAX).join(", ");
   const more = jobs.length > NAMED_JOBS_MAX ? ` and ${jobs.length - NAMED_JOBS_MAX} more` : "";
   const text =

@@ -187,16 +187,16 @@ export class Worker implements AsyncDisposable {
     const { logger, runtime } = this.#parts;
     const { signal } = this.#ending;
     await this.#session.abandon();
-    let said = false;
+    let isLogged = false;
     while (!signal.aborted) {
       try {
         this.#session = await WorkerSession.start(this.#parts, signal);
         return;
       } catch (error) {
         const { message } = describeError(error);
-        if (!said && !signal.aborted)
+        if (!isLogged && !signal.aborted)
           logger.warn({ err: error }, `could not register again; retrying: ${message}`);
-        said = true;
+        isLogged = true;
       }
       await sleep(runtime, AGAIN_MS, { signal });
     }

@@ -363,12 +363,10 @@ async function schedule(tx: Transaction, writes: readonly ItemWrite[], at: numbe
     ...entered.flatMap((one) => limitOf(one, changeOf(one, at).enteredAt)),
     ...waiting.map((one) => whenJobsEnd(one, changeOf(one, at).enteredAt)),
   ]);
-  await tx.insert(
-    "item_job",
-    waiting.flatMap(({ item, jobs }) =>
-      jobs.map(({ id }) => ({ job_id: id, item_id: item.id, status: null })),
-    ),
+  const awaited = waiting.flatMap(({ item, jobs }) =>
+    jobs.map(({ id }) => ({ job_id: id, item_id: item.id, status: null })),
   );
+  await tx.insert("item_job", awaited);
 }
 
 /**

@@ -75,22 +75,16 @@ async function storyOf(
   const found = await jobs.find(job);
   const attempts = (await attemptsOf(jobs, job)).slice(-ATTEMPTS_MAX);
   const actions = await audit.list({ subject: subjects.job(job), limit: ACTIONS_MAX });
-  const enqueued: HistoryEntry[] =
-    found === null ? [] : [{ at: found.enqueuedAt, kind: "enqueued", job, task: found.task }];
-  const finishedAt = found?.finishedAt ?? null;
-  return {
-    past: [
-      ...enqueued,
-      ...actions.map((action): HistoryEntry => ({ at: action.at, kind: "action", job, action })),
-      ...attempts.map((attempt): HistoryEntry => {
-        return { at: attempt.startedAt, kind: "attempt", job, attempt };
-      }),
-    ],
-    end:
-      found === null || finishedAt === null
-        ? []
-        : [{ at: finishedAt, kind: "ended", job, status: found.status }],
-  };
+  const past: HistoryEntry[] = [
+    ...actions.map((action) => ({ at: action.at, kind: "action" as const, job, action })),
+    ...attempts.map((attempt) => {
+      return { at: attempt.startedAt, kind: "attempt" as const, job, attempt };
+    }),
+  ];
+  if (found === null) return { past, end: [] };
+  const { enqueuedAt, task, finishedAt, status } = found;
+  past.unshift({ at: enqueuedAt, kind: "enqueued", job, task });
+  return { past, end: finishedAt === null ? [] : [{ at: finishedAt, kind: "ended", job, status }] };
 }
 
 /** Small, because each item comes with its data. */

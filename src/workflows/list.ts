@@ -83,11 +83,8 @@ async function findItems(
 export async function itemsOfChange(engine: Engine, change: string): Promise<StoredItem[]> {
   const rows = await engine.all<{ id: string }>(sql`
     select item_id as id from holdfast.item_audit where change_id = ${change}`);
-  return findItems(
-    engine,
-    engine,
-    rows.map(({ id }) => id),
-  );
+  const ids = rows.map(({ id }) => id);
+  return findItems(engine, engine, ids);
 }
 
 /** The most selective column leads. Unless it is the workflow, the planner must not choose the index of the workflow. */
@@ -251,10 +248,8 @@ async function pruneTree(
 
 async function deleteItems(engine: Engine, tx: Transaction, ids: readonly string[]): Promise<void> {
   const those = engine.among(sql`item_id`, ids);
-  await tx.insert(
-    "item_pruning",
-    ids.map((id) => ({ item_id: id })),
-  );
+  const pruning = ids.map((id) => ({ item_id: id }));
+  await tx.insert("item_pruning", pruning);
   await tx.run(sql`delete from holdfast.item_audit where ${those}`);
   await tx.run(sql`delete from holdfast.item_due where ${those}`);
   await tx.run(sql`delete from holdfast.item_job where ${those}`);

@@ -149,14 +149,14 @@ export function filterOf(
 ): Omit<ItemFilter, "workflow" | "limit"> {
   checkKnown(filter, LIST_OPTIONS);
   const { limit: _limit, ...texts } = filter;
-  const said = Object.entries(texts).filter(([, text]) => text !== undefined);
-  for (const [field, text] of said) checkText(field, text);
+  const given = Object.entries(texts).filter(([, text]) => text !== undefined);
+  for (const [field, text] of given) checkText(field, text);
   if (filter.status !== undefined) checkState(workflow, filter.status);
   for (const [field, id] of Object.entries({ parent: filter.parent, before: filter.before })) {
     if (id === undefined || isId(id)) continue;
     throw new InvalidArgumentError({ field, problem: "give the id of an item." });
   }
-  return Object.fromEntries(said);
+  return Object.fromEntries(given);
 }
 
 export function askedOf(
@@ -200,10 +200,8 @@ export function parentAsked(
 
 export function checkBelow(seen: Seen, id: string, parent: string): void {
   if (seen.items.get(id)?.parent === parent) return;
-  throw new InvalidArgumentError({
-    field: "changes",
-    problem: `item ${id} is not a child of ${parent}.`,
-  });
+  const problem = `item ${id} is not a child of ${parent}.`;
+  throw new InvalidArgumentError({ field: "changes", problem });
 }
 
 const HISTORY_LIMITS = { most: 1_000, usual: 100 };

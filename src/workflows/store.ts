@@ -333,19 +333,15 @@ async function insertRules(
   before: Pick<Declaration, "moves">,
 ): Promise<void> {
   const newTypes = await missing(tx, sql`holdfast.workflow_type`, { workflow, names: types });
-  await tx.insert(
-    "workflow_type",
-    newTypes.map((name) => ({ workflow, name, is_declared: 1 })),
-  );
+  const typeRows = newTypes.map((name) => ({ workflow, name, is_declared: 1 }));
+  await tx.insert("workflow_type", typeRows);
   await tx.run(sql`
     update holdfast.workflow_type set is_declared = 1
      where workflow = ${workflow} and ${engine.among(sql`name`, types)}`);
   const names = states.map(({ name }) => name);
   const newStates = await missing(tx, sql`holdfast.workflow_state`, { workflow, names });
-  await tx.insert(
-    "workflow_state",
-    newStates.map((name) => ({ workflow, name, is_initial: 0, is_final: 0 })),
-  );
+  const stateRows = newStates.map((name) => ({ workflow, name, is_initial: 0, is_final: 0 }));
+  await tx.insert("workflow_state", stateRows);
   for (const { name, isInitial, isFinal } of states) {
     await tx.run(sql`
       update holdfast.workflow_state

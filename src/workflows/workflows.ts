@@ -67,6 +67,16 @@ interface Beginning<New> {
   readonly started: (workflow: AnyWorkflow, item: New, id: string) => Started;
 }
 
+interface Changing {
+  readonly asked: readonly Asked[];
+  readonly audited: Audited;
+  readonly once: string | undefined;
+  /** The parent of all items, or the root of the tree. */
+  readonly under?: string;
+  readonly root?: string;
+  readonly above?: readonly string[];
+}
+
 export class Workflows {
   readonly #parts: WorkflowsParts;
   readonly #items: ItemsInTransaction;
@@ -229,12 +239,8 @@ export class Workflows {
     if (new Set(asked.map(({ id }) => id)).size < asked.length) {
       throw new InvalidArgumentError({ field: "changes", problem: "an item appears twice." });
     }
-    const rows = await this.#change(workflow, {
-      asked,
-      audited,
-      under: checkText("parent", parent),
-      ...(once === undefined ? {} : { once }),
-    });
+    const under = checkText("parent", parent);
+    const rows = await this.#change(workflow, { asked, audited, under, once });
     return inOrderOf(asked, rows).map((row) => this.#item(workflow, row));
   }
 
@@ -251,28 +257,13 @@ export class Workflows {
     const asked = [askedOf(workflow, found.id, change)];
     if (change.parent !== undefined) asked.unshift(parentAsked(workflow, found, change.parent));
     const tree = { root: found.root, ...aboveOf(found) };
-    const wanted = { asked, audited: change, ...tree, ...(once === undefined ? {} : { once }) };
-    const rows = await this.#change(workflow, wanted);
+    const rows = await this.#change(workflow, { asked, audited: change, once, ...tree });
     return this.#item(workflow, inOrderOf([found], rows)[0] as StoredItem);
   }
 
   async #change(
     workflow: AnyWorkflow,
-    {
-      asked,
-      audited,
-      under,
-      root,
-      above,
-      once,
-    }: {
-      asked: readonly Asked[];
-      audited: Audited;
-      under?: string;
-      root?: string;
-      above?: readonly string[];
-      once?: string;
-    },
+    { asked, audited, under, root, above, once }: Changing,
   ): Promise<StoredItem[]> {
     await this.declare(workflow);
     const change = { ...this.#changeId(once), ...(above === undefined ? {} : { above }) };

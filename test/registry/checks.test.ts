@@ -117,7 +117,7 @@ describe("before a rollout", { concurrency: true }, () => {
           const shown = await desk.holdfast(["workers", "show", id, ...at]);
           assert.match(shown.stdout, /^ {2}status +standby, not registered$/m);
           const told = await desk.holdfast(["workers", "stop", id, ...at]);
-          assertRefused(told, 4, new RegExp(`End its process \\(process ${pid} on `));
+          assertRefused(told, 4, new RegExp(`Stop its process \\(process ${pid} on `));
           standby.child.kill("SIGTERM");
           await standby.says("SIGTERM during start-up");
           assert.equal((await standby.ended).code, 0);

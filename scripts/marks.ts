@@ -14,13 +14,13 @@ const CORE = /^(core|worker)\/|^database\/[^/]+\.ts$|^jobs\/(?!sqlite|postgres|m
 const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|rollups?)\b/gi;
 
 const MARKS: Readonly<Record<string, number>> = {
-  "files in src/": 316,
-  "lines in src/": 54_048,
-  "lines of the core": 14_717,
+  "files in src/": 315,
+  "lines in src/": 53_811,
+  "lines of the core": 14_664,
   "lines of the longest file": 500,
-  "files with one importer": 106,
+  "files with one importer": 105,
   "names exported by index.ts": 45,
-  "banned words in src/": 81,
+  "banned words in src/": 56,
   "banned words in the guide": 2,
 };
 

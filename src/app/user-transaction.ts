@@ -33,6 +33,7 @@ export class Within extends Sender {
   /** As `holdfast.workflows`, without the distributed lock, which must be acquired before a transaction begins. */
   readonly workflows: Workflows;
 
+  /** @internal */
   constructor(parts: WithinParts) {
     super();
     this.#parts = parts;

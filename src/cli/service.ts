@@ -233,7 +233,7 @@ async function openMonitor(
   const doctor = new Doctor(holdfast);
   return startMonitor(holdfast, {
     interval,
-    examine: async () => (await doctor.examine({ quick: true })).findings,
+    examine: () => doctor.quick(),
     ...(canary === 0 ? {} : { canary: { interval: canary } }),
     onObservation: (observation) => alerts.observe(observation),
   });

@@ -104,7 +104,7 @@ export function firstIdAt(ms: number): string {
 /** The first 15 characters of every id of that millisecond. */
 function timePrefix(ms: number): string {
   if (!Number.isInteger(ms) || ms < 0 || ms > MS_MAX) {
-    const problem = `${ms} is no instant an id can carry: whole milliseconds from 0 to ${MS_MAX}.`;
+    const problem = `${ms} is not an instant that an id can hold: whole milliseconds from 0 to ${MS_MAX}.`;
     throw new InvalidArgumentError({ field: "ms", problem });
   }
   const hex = ms.toString(16).padStart(12, "0");

@@ -63,7 +63,7 @@ export class Outage {
     this.#since = now;
     this.#logger.error(
       { event: "database:away", err: error },
-      `the database is away (${error.message}); running jobs go on, nothing new is claimed`,
+      `the database is unavailable (${error.message}); running jobs continue, no job is claimed`,
     );
   }
 

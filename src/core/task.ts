@@ -241,8 +241,8 @@ export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
 function checkTaskList(tasks: unknown): readonly AnyTask[] {
   if (Array.isArray(tasks)) return tasks as AnyTask[];
   const isModule = typeof tasks === "object" && tasks !== null && !("run" in tasks);
-  const advice = isModule ? ". Of a module, give Object.values(tasks)." : ", such as [ship].";
-  throw new InvalidArgumentError({ field: "tasks", problem: `give a list of tasks${advice}` });
+  const advice = isModule ? ". For a module, pass Object.values(tasks)." : ", such as [ship].";
+  throw new InvalidArgumentError({ field: "tasks", problem: `must be a list of tasks${advice}` });
 }
 
 // Steps: the parts of a task whose results are saved, so that a later attempt skips them.

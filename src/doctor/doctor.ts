@@ -83,10 +83,10 @@ export class Doctor {
   readonly #runtime: Runtime;
   readonly #newId: () => string;
 
-  constructor({ store, runtime }: DoctorTarget) {
-    this.#store = store;
-    this.#runtime = runtime;
-    this.#newId = makeIds(runtime);
+  constructor(target: DoctorTarget) {
+    this.#store = target.store;
+    this.#runtime = target.runtime;
+    this.#newId = makeIds(target.runtime);
   }
 
   /** The available checks. */

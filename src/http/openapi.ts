@@ -153,23 +153,13 @@ function problemsOf(route: Route, schemas: Schemas, writes: boolean): Json {
   const content = { "application/problem+json": { schema } };
   const described = [...statuses]
     .toSorted((a, b) => a - b)
-    .map((status) => [status, merged(answers[status], content, status, schemas)]);
+    .map((status) => {
+      // A failing probe also sends 503, with its own body.
+      const { [status]: answer = { description: PROBLEMS[status] ?? "Error." } } = answers;
+      const { description } = answer;
+      return [status, { description, content: { ...contentOf(answer, schemas), ...content } }];
+    });
   return Object.fromEntries(described) as Json;
-}
-
-/** A failing probe also sends 503, with its own body. */
-function merged(
-  answer: Described | undefined,
-  content: Json,
-  status: number,
-  schemas: Schemas,
-): Json {
-  const description = PROBLEMS[status] ?? "Error.";
-  if (answer === undefined) return { description, content };
-  return {
-    description: answer.description,
-    content: { ...contentOf(answer, schemas), ...content },
-  };
 }
 
 /** Named schemas are defined once and referenced everywhere else. */

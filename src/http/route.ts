@@ -38,15 +38,14 @@ export interface Call<Params, Query, Body> {
 }
 
 /** Who acts and why, for the audit log; the trace is the id of the request. */
-export function auditedBy({
-  principal,
-  requestId,
-  body,
-}: Pick<
-  Call<unknown, unknown, { readonly reason?: string | undefined }>,
-  "principal" | "requestId" | "body"
->): { readonly actor: string; readonly trace: string; readonly reason?: string } {
-  return { actor: principal.name, trace: requestId, ...withoutUndefined({ reason: body.reason }) };
+export function auditedBy(
+  call: Pick<
+    Call<unknown, unknown, { reason?: string | undefined }>,
+    "principal" | "requestId" | "body"
+  >,
+): { readonly actor: string; readonly trace: string; readonly reason?: string } {
+  const { principal, requestId: trace, body } = call;
+  return { actor: principal.name, trace, ...withoutUndefined({ reason: body.reason }) };
 }
 
 /** Removes fields that the request omitted: the library treats undefined as a value. */

@@ -211,12 +211,12 @@ suite("tasks that are not a list", () => {
 
   test("are refused by drain, with the call that was meant", async () => {
     await using bench = await openTestHoldfast();
-    const message = "tasks: give a list of tasks, such as [ship].";
+    const message = "tasks: must be a list of tasks, such as [ship].";
     await assert.rejects(bench.drain(...([] as never[] as [never])), saying(message));
     await assert.rejects(bench.drain(given(ship)), saying(message));
     await assert.rejects(
       bench.drain(given({ ship })),
-      saying("tasks: give a list of tasks. Of a module, give Object.values(tasks)."),
+      saying("tasks: must be a list of tasks. For a module, pass Object.values(tasks)."),
     );
   });
 
@@ -225,9 +225,9 @@ suite("tasks that are not a list", () => {
     const start = (tasks: unknown) => bench.holdfast.startWorker({ tasks: given(tasks) });
     await assert.rejects(
       start({ ship }),
-      saying("tasks: give a list of tasks. Of a module, give Object.values(tasks)."),
+      saying("tasks: must be a list of tasks. For a module, pass Object.values(tasks)."),
     );
-    await assert.rejects(start(ship), saying("tasks: give a list of tasks, such as [ship]."));
+    await assert.rejects(start(ship), saying("tasks: must be a list of tasks, such as [ship]."));
     await assert.rejects(
       start([]),
       saying("tasks: a worker needs at least one task, made with defineTask()."),

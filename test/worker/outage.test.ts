@@ -96,7 +96,7 @@ suite("while the database is away", () => {
     const [away, back] = loud;
     assert.match(
       away?.message ?? "",
-      /^the database is away \(.+\); running jobs go on, nothing new is claimed$/,
+      /^the database is unavailable \(.+\); running jobs continue, no job is claimed$/,
     );
     assert.equal(codeOf(away?.facts["err"]), "STORE_UNAVAILABLE");
     assert.match(back?.message ?? "", /^the database is back after (?:1m 5\ds|2m.*)$/);

@@ -60,7 +60,8 @@ export function endChildrenWithUs({ limit, limitMs }: { limit: string; limitMs: 
   setTimeout(onLimit, limitMs).unref();
 }
 
-async function stopAll(code: number): Promise<never> {
+/** Ends all children and this process. */
+export async function stopAll(code: number): Promise<never> {
   stopping = true;
   await Promise.all([...running].map(stop));
   process.exit(code);

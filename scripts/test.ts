@@ -3,7 +3,7 @@
  *
  * Without a name all groups run. `test/types` is not among them: it is compiled, never run. Many tests wait for a lease to
  * end or a process to start, so three groups run at a time: while one waits, another computes. With --check, `npm run check`
- * comes first. Installing and starting the servers goes on beside it and beside the groups that need none.
+ * runs beside the first of them, and they are stopped if it fails. Installing and starting the servers goes on meanwhile.
  *
  * The long batteries run as samples with a fresh seed, which is printed and repeated with HOLDFAST_SEED. With --long they run
  * in full, and docs/evidence/long-run.md says what they counted.
@@ -13,7 +13,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { pathToFileURL } from "node:url";
 import { assemble } from "./build.ts";
-import { endChildrenWithUs, runNode } from "./child.ts";
+import { endChildrenWithUs, runNode, stopAll } from "./child.ts";
 import { writeEvidence, type GroupRun } from "./evidence.ts";
 import { memoryFolder } from "./memory.ts";
 import { inCi, notTested, type Demand, type Missing } from "./services/choice.ts";
@@ -36,6 +36,9 @@ const AGAIN_FILES_MAX = 5;
 /** Groups under way at once, besides those that run on what is left of the cores. */
 const LANES = 3;
 
+/** Of those that come last. */
+const LAST_LANES = 2;
+
 interface Group {
   /** How many test files run at once. */
   readonly atOnce: number;
@@ -45,38 +48,36 @@ interface Group {
   readonly killsServers?: boolean;
   /** Nothing in it depends on how fast it is: it runs beside the others, on what they leave of the cores. */
   readonly beside?: boolean;
-  /** Its processes use all cores by themselves: it comes first, one at a time, so that no other group is late for it. */
-  readonly alone?: boolean;
   /** Its files share one process, which loads the sources once. */
   readonly inOne?: boolean;
-  /** It says how long something may take: it comes after the others. */
-  readonly timed?: boolean;
+  /** Its processes use all cores by themselves, or it says how long something may take: it comes when the others are done. */
+  readonly last?: boolean;
   /** It looks for races: a failure that does not come again counts. Files of other groups that fail are run once more, alone. */
   readonly strict?: boolean;
 }
 
-/** Those that take long stand first, so that no lane is left with one of them at the end. */
+/** In the order in which they begin. Those that take long stand first, so that no lane is left with one of them at the end. */
 const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: 1, inOne: true },
-  verify: { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
-  simulation: { atOnce: 1, beside: true, strict: true },
-  "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
-  isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true, strict: true },
-  cli: { atOnce: 2 },
-  package: { atOnce: 1 },
-  deploy: { atOnce: 1 },
   conformance: { atOnce: 2, needs: SERVERS, strict: true },
+  cli: { atOnce: 2 },
   http: { atOnce: 1, needs: [...SERVERS, "promtool"], inOne: true },
+  simulation: { atOnce: 1, beside: true, strict: true },
+  isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true, strict: true },
   servers: { atOnce: 3, needs: SERVERS, killsServers: true },
+  package: { atOnce: 1 },
   ops: { atOnce: 1, needs: SERVERS, inOne: true },
-  races: { atOnce: 2, needs: SERVERS, strict: true },
-  crash: { atOnce: 1, needs: SERVERS, strict: true },
   worker: { atOnce: 1, needs: SERVERS, inOne: true },
-  model: { atOnce: 2, needs: SERVERS, strict: true },
+  races: { atOnce: 2, needs: SERVERS, strict: true },
   within: { atOnce: 1, needs: SERVERS, inOne: true },
+  model: { atOnce: 2, needs: SERVERS, strict: true },
+  deploy: { atOnce: 1 },
+  crash: { atOnce: 1, needs: SERVERS, strict: true },
   workflows: { atOnce: 1, needs: SERVERS, inOne: true },
-  registry: { atOnce: 2, needs: SERVERS, timed: true },
-  locks: { atOnce: 2, needs: SERVERS, killsServers: true, timed: true },
+  registry: { atOnce: 2, needs: SERVERS, last: true },
+  locks: { atOnce: 2, needs: SERVERS, killsServers: true, last: true },
+  verify: { atOnce: 2, needs: SERVERS, killsServers: true, last: true, strict: true },
+  "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, last: true, strict: true },
 };
 
 export interface Planned {
@@ -209,7 +210,7 @@ async function runGroup({ group, files }: Planned, alone: boolean): Promise<Grou
   return { group, code, ms, output };
 }
 
-/** Groups that need a server begin when all servers are ready. */
+/** A group that needs a server begins when all servers are ready. */
 async function runAll(
   all: readonly Planned[],
   { alone, ready }: { alone: boolean; ready: Promise<unknown> },
@@ -217,36 +218,25 @@ async function runAll(
   const runs: GroupRun[] = [];
   const inTurn = async (groups: Iterable<Planned>): Promise<void> => {
     for (const planned of groups) {
+      if (GROUPS[planned.group]?.needs !== undefined) await ready;
       const run = await runGroup(planned, alone);
       if (run !== null) runs.push(run);
     }
   };
-  const kept = (kind: "alone" | "beside" | "timed"): Planned[] =>
-    all.filter(({ group }) => GROUPS[group]?.[kind] === true);
-  const [first, beside, timed] = [kept("alone"), kept("beside"), kept("timed")];
-  const others = all.filter((planned) => ![...first, ...beside, ...timed].includes(planned));
-  const inLanes = async (groups: readonly Planned[]): Promise<void> => {
+  const inLanes = async (groups: readonly Planned[], lanes: number): Promise<void> => {
     const left = groups.values();
-    await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
+    await Promise.all(Array.from({ length: lanes }, () => inTurn(left)));
   };
+  const kept = (kind: "beside" | "last"): Planned[] =>
+    all.filter(({ group }) => GROUPS[group]?.[kind] === true);
+  const [beside, last] = [kept("beside"), kept("last")];
+  const others = all.filter((planned) => !beside.includes(planned) && !last.includes(planned));
   const inOrder = async (): Promise<void> => {
-    await inLanes(others.filter(isFree));
-    await ready;
-    await inTurn(first);
-    await inLanes(others.filter((planned) => !isFree(planned)));
-    await inLanes(timed);
+    await inLanes(others, LANES);
+    await inLanes(last, LAST_LANES);
   };
-  const besides = async (): Promise<void> => {
-    await inTurn(beside.filter(isFree));
-    await ready;
-    await inTurn(beside.filter((planned) => !isFree(planned)));
-  };
-  await Promise.all([besides(), inOrder()]);
+  await Promise.all([inTurn(beside), inOrder()]);
   return runs;
-}
-
-function isFree({ group }: Planned): boolean {
-  return GROUPS[group]?.needs === undefined;
 }
 
 async function isChecked(): Promise<boolean> {
@@ -275,11 +265,13 @@ async function main(): Promise<void> {
   };
   const ready = supplyFor(all);
   ready.catch(() => {}); // told when it is awaited
-  if (process.argv.includes("--check") && !(await isChecked())) {
-    await (await ready)?.[Symbol.asyncDispose]();
+  const checked = process.argv.includes("--check") ? isChecked() : Promise.resolve(true);
+  void checked.then((isGood) => {
+    if (isGood) return;
+    console.error("The tests were stopped: npm run check failed.");
     removeMemory();
-    throw new PlanError("Nothing was tested: npm run check failed.");
-  }
+    void stopAll(1);
+  });
   if (all.some(({ group }) => group !== "unit")) {
     const folder = resolve("node_modules/.cache/holdfast-package");
     const programs = join(folder, "programs");
@@ -290,6 +282,7 @@ async function main(): Promise<void> {
   console.log(`Seed ${process.env["HOLDFAST_SEED"]}: HOLDFAST_SEED=… runs the same samples again.`);
   const firstRuns = await runAll(all, { alone: all.length === 1 && !isLong, ready });
   const supply = await ready;
+  await checked;
   const runs = isLong ? firstRuns : await runAgain(firstRuns);
   await supply?.[Symbol.asyncDispose]();
   removeMemory();

@@ -1,19 +1,20 @@
 /**
  * Makes the package: `node scripts/build.ts [--out folder]`.
  *
- * Every entry point becomes one file, and what several of them share becomes files between them, all in one folder: a process
- * reads a few files when it starts, and not every module. Names and lines stay readable, because stacks name them.
+ * A process reads a handful of files when it starts, and not every module: the library is one file, the commands that are
+ * run often are another, and the rest is loaded when it is needed. Names and lines stay readable, because stacks name them.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, rmSync } from "node:fs";
+import { cpSync, globSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { build } from "esbuild";
+import { build, type CodeSplittingNameFunction } from "rolldown";
 import { bundledName } from "../src/core/files.ts";
 
 const ROOT = join(import.meta.dirname, "..");
+const SOURCES = join(ROOT, "src");
 
-/** What an application imports, what the launcher starts, and what is started as a thread or a process of its own. */
+/** What an application imports, what the launcher starts, and what is started as a process of its own. */
 const ENTRIES = [
   "index",
   "workflows/index",
@@ -24,39 +25,83 @@ const ENTRIES = [
   "cli/example-tasks",
   "verify/producer-process",
   "verify/worker-process",
-  "worker/lease-renewer-thread",
 ];
+
+/** It shares nothing with the thread that starts it, so it is one small file. */
+const THREAD = "src/worker/lease-renewer-thread.ts";
+
+/** Files that hold all that these modules import, and what they import in turn. A module is in the first that needs it. */
+const FILES: Readonly<Record<string, readonly string[]>> = {
+  library: ["index.ts"],
+  commands: ["*/*command.ts", "cli/{main,enqueue,job,top,database,config}.ts"],
+};
 
 /** Files that the library reads, at the same path beside the modules. */
 const DATA = ["database/migrations"];
 
-/** Bundles the sources as they stand into a folder. */
-export async function bundleInto(folder: string): Promise<void> {
+/** Bundles the package's modules, as they stand, into a folder. */
+export function bundleInto(folder: string): Promise<void> {
+  return bundle(
+    ENTRIES.map((path) => `src/${path}.ts`),
+    folder,
+  );
+}
+
+/** Bundles programs that use the library, with the library's thread and data beside them. */
+export async function bundle(paths: readonly string[], folder: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
+  const common = { cwd: ROOT, platform: "node", external: /^[^./]/ } as const;
   await build({
-    absWorkingDir: ROOT,
-    entryPoints: ENTRIES.map((path) => ({ in: `src/${path}.ts`, out: bundledName(path) })),
-    outdir: folder,
-    bundle: true,
-    splitting: true,
-    format: "esm",
-    platform: "node",
-    // Nothing is translated down, `await using` neither: what is published is what was tested.
-    target: "esnext",
-    packages: "external",
-    logLevel: "warning",
+    ...common,
+    input: inputs(paths),
+    output: {
+      dir: folder,
+      chunkFileNames: "[name]-[hash].js",
+      codeSplitting: {
+        includeDependenciesRecursively: false,
+        groups: [{ name: fileOf(), debugName: "files" }],
+      },
+    },
+    preserveEntrySignatures: "allow-extension", // Demanded by these groups; the entries export what they did.
+    // A dynamic import of a module that is loaded anyway costs nothing; it matters in a checkout.
+    checks: { ineffectiveDynamicImport: false },
   });
-  copyData(folder);
+  await build({
+    ...common,
+    input: inputs([THREAD]),
+    output: { dir: folder, chunkFileNames: "thread-[name].js" },
+  });
+  for (const path of DATA) copyData(path, folder);
+}
+
+function inputs(paths: readonly string[]): Record<string, string> {
+  const named = paths.map((path) => [bundledName(path.replaceAll(/^src\/|\.ts$/g, "")), path]);
+  return Object.fromEntries(named) as Record<string, string>;
+}
+
+/** Finds the file of FILES that a module belongs to; null: it is loaded when it is needed. */
+function fileOf(): CodeSplittingNameFunction {
+  const files = new Map<string, string>();
+  return (module, graph) => {
+    const add = (file: string, path: string): void => {
+      if (files.has(path) || !path.startsWith(SOURCES)) return;
+      files.set(path, file);
+      for (const next of graph.getModuleInfo(path)?.importedIds ?? []) add(file, next);
+    };
+    if (files.size === 0) {
+      for (const [file, seeds] of Object.entries(FILES))
+        for (const path of globSync([...seeds], { cwd: SOURCES })) add(file, join(SOURCES, path));
+    }
+    return files.get(module) ?? null;
+  };
 }
 
 /** Puts what bundled modules read beside them. */
-export function copyData(folder: string): void {
-  for (const path of DATA) {
-    cpSync(join(ROOT, "src", path), join(folder, path), {
-      recursive: true,
-      filter: (file) => !file.endsWith(".ts"),
-    });
-  }
+function copyData(path: string, folder: string): void {
+  cpSync(join(SOURCES, path), join(folder, path), {
+    recursive: true,
+    filter: (file) => !file.endsWith(".ts"),
+  });
 }
 
 /** The package in a folder of its own, without its types. Returns the launcher. */

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
 import { openStore } from "../../src/app/store.ts";
-import { dropBlock, isOver, LIST } from "../../src/database/postgres/partitions.ts";
+import { dropWeek, isOver, LIST } from "../../src/database/postgres/partitions.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
 import { listenToDrivers } from "../support/sql-texts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
@@ -134,7 +134,7 @@ test("a job in a transaction of somebody's is told of in it", { skip: limits.ski
 
 test("every SQL text of the store was executed", { skip: shared.skip }, (context) => {
   const hole = ["$", "{}"].join("");
-  const weeks = { LIST, over: isOver(hole), drop: dropBlock(hole).split(";")[0] };
+  const weeks = { LIST, over: isOver(hole), drop: dropWeek(hole).split(";")[0] };
   const texts = {
     folder: "postgres",
     prefix: '"holdfast".',

@@ -1,23 +1,23 @@
-/** Where a MySQL or MariaDB database is, from a URL. */
+/** The address of a MySQL or MariaDB database, from a URL. */
 import { readFileSync } from "node:fs";
 import { InvalidArgumentError } from "../../core/errors.ts";
 
-/** Plain data that can be sent to another thread. It may hold a password: never printed. */
+/** Plain data that can be sent to another thread. It may contain a password, so it is never printed. */
 export interface MysqlAddress {
   readonly host: string;
   readonly port: number;
   readonly user: string;
   readonly password: string;
   readonly database: string;
-  /** A socket file of this host, instead of host and port. */
+  /** A local socket file, instead of host and port. */
   readonly socket: string | null;
   readonly tls: Tls | null;
 }
 
-export interface Tls {
-  /** Encrypted only; with a certificate of a known authority; and one that is for this host. */
+interface Tls {
+  /** Only encrypt; check the certificate's authority; or also check that it is for this host. */
   readonly verify: "nothing" | "authority" | "identity";
-  /** Certificates of authorities besides those that Node knows, as text. */
+  /** Further certificates of authorities, as text. */
   readonly authorities: string | null;
 }
 
@@ -41,7 +41,7 @@ export function mysqlAddress(url: string): MysqlAddress {
   };
 }
 
-/** The place as a log line may show it: neither user nor password. */
+/** The address for log lines, without user and password. */
 export function placeOf({ host, port, database, socket }: MysqlAddress): string {
   const server = host.includes(":") ? `[${host}]` : host;
   if (socket !== null) return `mysql://${server}/${database}?socket=${socket}`;
@@ -51,23 +51,23 @@ export function placeOf({ host, port, database, socket }: MysqlAddress): string 
 function parse(url: string): URL {
   try {
     const parsed = new URL(url);
-    // More than a name: that is what becomes of a password with a slash in it.
+    // More than a name in the path comes from a password with a slash in it.
     if (parsed.hostname !== "" && /^\/[^/@]+$/.test(parsed.pathname)) return parsed;
   } catch {
-    // Said below, without the URL: it may hold a password.
+    // The error below does not contain the URL, which may have a password.
   }
-  throw notLikeThis();
+  throw invalidUrl();
 }
 
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    throw notLikeThis();
+    throw invalidUrl();
   }
 }
 
-function notLikeThis(): InvalidArgumentError {
+function invalidUrl(): InvalidArgumentError {
   return wrong(
     "a MySQL URL names a database: mysql://user:password@host:3306/database. Special characters are percent-encoded.",
   );
@@ -82,7 +82,7 @@ function urlOptions(given: URLSearchParams): ReadonlyMap<UrlOption, string> {
   return new Map([...given] as [UrlOption, string][]);
 }
 
-/** The words of MySQL's own clients, and what they ask for. */
+/** The values of `ssl-mode`, as MySQL's own clients name them. */
 const MODES: Readonly<Record<string, Tls["verify"] | null>> = {
   disabled: null,
   required: "nothing",
@@ -90,7 +90,7 @@ const MODES: Readonly<Record<string, Tls["verify"] | null>> = {
   verify_identity: "identity",
 };
 
-/** What others write in their URLs for the same. */
+/** The notation of other clients. */
 const SSL: Readonly<Record<string, keyof typeof MODES>> = {
   true: "verify_identity",
   false: "disabled",
@@ -109,21 +109,20 @@ function verification(options: ReadonlyMap<UrlOption, string>): Tls["verify"] | 
   const ssl = options.get("ssl");
   const short = ssl === undefined ? undefined : SSL[ssl.replaceAll(/\s/g, "")];
   if (ssl !== undefined && short === undefined) {
-    throw wrong(`ssl=${ssl} is not known. Write ssl=true, or one of ${modes("ssl-mode=")}.`);
+    throw wrong(`ssl=${ssl} is not known. Write ssl=true, or one of ${modes()}.`);
   }
   const mode = options.get("ssl-mode") ?? short;
   if (mode === undefined) return null;
   const verify = MODES[mode.toLowerCase()];
   if (verify === undefined) {
-    throw wrong(`ssl-mode=${mode} is not known. Write one of ${modes("ssl-mode=")}.`);
+    throw wrong(`ssl-mode=${mode} is not known. Write one of ${modes()}.`);
   }
   return verify;
 }
 
-function modes(prefix: string): string {
-  return Object.keys(MODES)
-    .map((mode) => prefix + mode)
-    .join(", ");
+function modes(): string {
+  const names = Object.keys(MODES).map((mode) => `ssl-mode=${mode}`);
+  return names.join(", ");
 }
 
 function readAuthorities(file: string): string {

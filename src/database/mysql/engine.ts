@@ -2,7 +2,7 @@
  * MySQL and MariaDB, through `mysql2`.
  *
  * Row locks in one order, READ COMMITTED, and as much as possible in one packet. Settling, claiming and extending have
- * a few connections of their own, so that they never queue behind anything else. The clock is the server's.
+ * reserved connections, so that they never queue behind other statements. The clock is the server's.
  */
 import { createHash } from "node:crypto";
 import { StoreBusyError } from "../../core/errors.ts";
@@ -31,10 +31,10 @@ import {
   rowsOf,
   Session,
 } from "./session.ts";
-import { Sessions } from "./sessions.ts";
+import { type Exchange, Sessions } from "./sessions.ts";
 import { type Send, SharedTransaction } from "./transaction.ts";
 
-export interface MysqlOptions extends MysqlAddress {
+interface MysqlOptions extends MysqlAddress {
   readonly runtime: Runtime;
   readonly probe?: Probe;
 }
@@ -43,10 +43,10 @@ const LANES = 2;
 
 const CONNECTIONS = 10;
 
-/** One for each lane, and one that extends leases meanwhile. */
+/** One for each lane, and one that extends leases in the meantime. */
 const RESERVED = LANES + 1;
 
-/** How long a process waits for another one that migrates, and how long one statement of a migration may take. */
+/** How long a process waits for another process that migrates, and how long one statement of a migration may take. */
 const MIGRATION_WAIT_S = 60;
 
 const MIGRATION_MS_MAX = 30 * 60_000;
@@ -55,10 +55,10 @@ const SESSION_ENDS_MS_MAX = 10_000;
 
 const SESSION_LOOK_MS = 25;
 
-/** Sessions that were lost with an answer, and are not looked for any more. */
+/** Lost sessions that are remembered. */
 const LOST_MAX = 1_000;
 
-/** Set when a user's transaction begins: it is gone when a statement of theirs has ended it, as defining a table does. */
+/** Set when a user's function begins. It is gone if a statement of the user has ended the transaction, as DDL does. */
 const MARK = "savepoint holdfast_begun";
 
 const UNMARK = "release savepoint holdfast_begun";
@@ -74,12 +74,12 @@ export class MysqlEngine implements Engine {
   readonly lanes = LANES;
   readonly database: string;
   readonly main: Sessions;
-  /** For the hot statements, which never queue behind anything else. */
+  /** For the hot statements, which never queue behind others. */
   readonly reserved: Sessions;
   readonly #pools: Readonly<Record<"main" | "reserved", Pool>>;
   readonly #compiler = new Compiler({ prefix: "holdfast_", placeholder: () => "?" });
-  /** The transactions of users in which we are guests. */
-  readonly #guests = new WeakMap<object, Promise<unknown>>();
+  /** Our last call in each user transaction. */
+  readonly #userCalls = new WeakMap<object, Promise<unknown>>();
   readonly #lost = new Map<number, string>();
   #poll: Poll | null = null;
 
@@ -124,13 +124,13 @@ export class MysqlEngine implements Engine {
     return values.length === 0 ? sql`1 = 0` : sql`${column} in (${values})`;
   }
 
-  /** Blanks at the end of an id would not count. */
+  /** Trailing blanks of an id would be ignored. */
   mayBeId(text: string): boolean {
     return /^[!-~]{36}$/.test(text);
   }
 
   async all<T = Row>(query: Sql): Promise<T[]> {
-    const [answer] = await this.main.read([filled(this.#compiler.compile(query))], "objects");
+    const [answer] = await this.main.read([this.#text(query)], "objects");
     return rowsOf<T>(answer);
   }
 
@@ -138,19 +138,19 @@ export class MysqlEngine implements Engine {
     const texts = [
       sql`update ${table} set ${set} where ${where}`,
       sql`select ${returning} from ${table} where ${where}`,
-    ].map((query) => filled(this.#compiler.compile(query)));
+    ].map((query) => this.#text(query));
     const [, answer] = await this.main.read(texts, "objects");
     return rowsOf<T>(answer);
   }
 
-  /** In one packet. Whether a commit waits for the disk is the server's to say here, for all of them. */
+  /** In one packet. Whether a commit waits for the disk is a setting of the server. */
   async put<T = Row>({ table, columns, values, key, set, where, returning }: Put): Promise<T[]> {
     const known = columnList(key.slice(0, 1));
     const texts = [
       sql`insert into ${table} (${columnList(columns)}) values (${values}) on duplicate key update ${known} = ${known}`,
       sql`update ${table} as was set ${set} where ${where}`,
       sql`select ${returning} from ${table} as was where ${where}`,
-    ].map((query) => filled(this.#compiler.compile(query)));
+    ].map((query) => this.#text(query));
     return this.main.transaction(async (exchange) => {
       const at = exchange.add(...texts) + texts.length - 1;
       exchange.commit();
@@ -162,13 +162,7 @@ export class MysqlEngine implements Engine {
     body: (tx: Transaction) => Promise<T>,
     patience?: { readonly lockMs: number },
   ): Promise<T> {
-    return this.main.transaction((exchange) => {
-      const send: Send = (statements) => {
-        exchange.add(...statements);
-        return exchange.send("objects");
-      };
-      return body(new SharedTransaction(send, this.#compiler));
-    }, patience);
+    return this.main.transaction((exchange) => body(this.#transaction(exchange)), patience);
   }
 
   typed(value: SqlValue): Sql {
@@ -179,10 +173,10 @@ export class MysqlEngine implements Engine {
     return sql`for update`;
   }
 
-  /** In one packet: when the statement fails, the server does not come to the commit. */
+  /** In one packet: if the statement fails, the server does not run the commit. */
   run(query: Sql): Promise<number> {
     return this.main.transaction(async (exchange) => {
-      const at = exchange.add(filled(this.#compiler.compile(query)));
+      const at = exchange.add(this.#text(query));
       exchange.commit();
       return changesOf((await exchange.send("objects"))[at]);
     });
@@ -195,21 +189,16 @@ export class MysqlEngine implements Engine {
     const run = (theirs: typeof body): Promise<T> =>
       this.main.transaction(
         async (exchange) => {
-          exchange.add(MARK);
-          await exchange.send("objects"); // what opens the transaction, before the user says anything
-          const send: Send = (statements) => {
-            exchange.add(...statements);
-            return exchange.send("objects");
-          };
+          await exchange.sendAll([MARK]); // opens the transaction before the user's first statement
           const user: UserTransaction = {
             client: exchange.session.client,
             query: async <R>(text: string, values: readonly unknown[] = []) =>
               rowsOf<R>(await exchange.session.query(text, values)),
           };
           const value = await theirs(user);
-          // Goes with our first statement, which is not reached where a statement of theirs has ended the transaction.
+          // Sent with our first statement. It fails if a statement of the user has ended the transaction.
           exchange.add(UNMARK);
-          await last(new SharedTransaction(send, this.#compiler), value);
+          await last(this.#transaction(exchange), value);
           return value;
         },
         { once: true },
@@ -217,17 +206,18 @@ export class MysqlEngine implements Engine {
     return asTheyAre(body, run);
   }
 
-  /** Our statements quote names as the standard does; the user's mode is put back. */
   async inUserTransaction<T>(tx: unknown, body: (tx: Transaction) => Promise<T>): Promise<T> {
     const ask = askOf("mysql", tx);
-    // One after the other: of two at once the second would take our mode for the user's.
-    const before = this.#guests.get(tx as object);
+    // One call after the other: of two concurrent calls, the second would take our SQL mode for the user's.
+    const before = this.#userCalls.get(tx as object);
     const mine = Promise.resolve(before)
       .catch(() => {})
       .then(() => this.#inOurMode(ask, body));
-    this.#guests.set(tx as object, mine);
+    this.#userCalls.set(tx as object, mine);
     return mine;
   }
+
+  /** Our statements quote names as the SQL standard does. Restores the user's mode afterwards. */
 
   async #inOurMode<T>(ask: Ask, body: (tx: Transaction) => Promise<T>): Promise<T> {
     const send: Send = async (statements) => {
@@ -251,7 +241,7 @@ export class MysqlEngine implements Engine {
     }
   }
 
-  /** Whoever polls finds it when it is committed. */
+  /** Polling finds the change when it is committed. */
   async notifyInUserTx(): Promise<void> {}
 
   async notifyInTx(): Promise<void> {}
@@ -274,7 +264,7 @@ export class MysqlEngine implements Engine {
       data longtext character set utf8mb4 path '$.data' error on error)) r`;
   }
 
-  /** Defining a table commits, so there is no transaction around it all; every script can be run again instead. */
+  /** DDL commits implicitly, so there is no transaction; instead, every script can be run again. */
   migrationLock<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
     return this.main.alone(async (session) => {
       const name = literal(this.#lockName());
@@ -290,18 +280,17 @@ export class MysqlEngine implements Engine {
         await send([MYSQL_TABLE]);
         return await body(new SharedTransaction(send, this.#compiler));
       } finally {
-        // A session that was lost has lost the lock, too.
+        // A lost session has lost the lock, too.
         if (session.usable) await session.send([`do release_lock(${name})`], { rows: "arrays" });
       }
     });
   }
 
-  /** There is work: polls come sooner. */
   pollSoon(): void {
     this.#poll?.pollSoon();
   }
 
-  /** After a restart the server gives its numbers again, so a session is known by where it came from, too. */
+  /** The server reuses session numbers after a restart, so the session is also identified by its host and port. */
   async endSession(session: number): Promise<void> {
     const seenAs = this.#lost.get(session) ?? null;
     const look = sql`
@@ -325,15 +314,15 @@ export class MysqlEngine implements Engine {
     };
   }
 
-  /** What InnoDB has to clean up it tells only to those who may see all processes. */
+  /** InnoDB reports its cleanup only to users who may see all processes. */
   async condition(): Promise<null> {
     return null;
   }
 
-  /** Jobs stand in one table and are deleted row by row. */
+  /** Jobs are in one table and are deleted row by row. */
   async dropPartitions(): Promise<void> {}
 
-  /** The server pushes nothing: somebody has to look, often after something happened and seldom when nothing does. */
+  /** The server does not push. */
   listen(hear: (hint: Hint) => void): () => void {
     const poll = new Poll(this.runtime, () => hear({ kind: "unknown" }));
     this.#poll = poll;
@@ -368,17 +357,25 @@ export class MysqlEngine implements Engine {
     }
   }
 
-  /** The server's locks have names of 64 characters, and no database of their own. */
+  /** Lock names have at most 64 characters and are shared by all databases of the server. */
   #lockName(): string {
     return `holdfast migrates ${createHash("sha1").update(this.database).digest("hex")}`;
   }
 
-  /** The clock, as an expression. */
-  nowText(): string {
-    return filled(this.#compiler.compile(this.now()));
+  #transaction(exchange: Exchange): Transaction {
+    return new SharedTransaction((statements) => exchange.sendAll(statements), this.#compiler);
   }
 
-  /** A test brings its own clock; otherwise the server's counts. */
+  #text(query: Sql): string {
+    return filled(this.#compiler.compile(query));
+  }
+
+  /** The clock, as an SQL expression. */
+  nowText(): string {
+    return this.#text(this.now());
+  }
+
+  /** Tests provide a clock; otherwise the server's is used. */
   #testNow(): number | null {
     return this.runtime === systemRuntime ? null : this.runtime.now();
   }

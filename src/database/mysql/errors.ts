@@ -1,4 +1,4 @@
-/** What the errors of MySQL, MariaDB and their driver mean to somebody who runs a job queue on them. */
+/** Translates the errors of MySQL, MariaDB and their driver. */
 import {
   HoldfastError,
   StoreBusyError,
@@ -10,7 +10,7 @@ import {
 /** A deadlock; a row that changed since it was read. The server has rolled the transaction back. */
 const CONFLICTS = new Set([1213, 1020]);
 
-/** A lock did not come in time. Only the statement was undone, not the transaction. */
+/** A lock timeout. Only the statement was rolled back, not the transaction. */
 const LOCK_WAIT = 1205;
 
 const DUPLICATE = new Set([1062, 1586]);
@@ -20,13 +20,13 @@ const NO_SUCH_THREAD = 1094;
 /** A syntax error by its number. */
 const BROKEN_TABLE = /\btrigger\b.* has an error in its body/i;
 
-/** The server ends the session or interrupts it: whether it had committed, it could not say any more. */
+/** The server ended or interrupted the session, so it could not report whether it had committed. */
 const SESSION_ENDED = new Set([
   1053, 1077, 1078, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1317, 1835, 1927, 2006,
   2013, 3169, 4031,
 ]);
 
-/** What the system and the driver say about a connection that is gone. */
+/** The system's and the driver's codes for a lost connection. */
 const LOST = new Set([
   "PROTOCOL_CONNECTION_LOST",
   "NO_ANSWER",
@@ -49,7 +49,7 @@ const READ_ONLY = new Set([1290, 1792, 1836]);
 
 const FULL = new Set([1021, 1114]);
 
-/** Duplicates, checks, triggers of ours, values that do not fit. */
+/** Duplicates, checks, our triggers, values that do not fit. */
 const REFUSED = new Set([
   1048, 1062, 1264, 1265, 1292, 1364, 1366, 1406, 1451, 1452, 1586, 1644, 3819, 4025,
 ]);
@@ -57,19 +57,19 @@ const REFUSED = new Set([
 const NOT_GRANTED = new Set([1044, 1142, 1143, 1227, 1370]);
 
 interface Facts {
-  /** The server's number for the error; 0: the server did not say it. */
+  /** The server's error number; 0: the error is not from the server. */
   readonly errno: number;
-  /** The driver's or the system's word for it. */
+  /** The driver's or the system's code. */
   readonly code: string;
   readonly words: string;
-  /** The driver says that the connection is over. */
+  /** The driver reports that the connection is over. */
   readonly fatal: boolean;
 }
 
 function factsOf(error: unknown): Facts {
   const { errno, code, sqlState, fatal } = (error ?? {}) as Record<string, unknown>;
   return {
-    // The system's errors have numbers too, but no state.
+    // System errors have numbers too, but no SQL state.
     errno: typeof errno === "number" && sqlState !== undefined ? errno : 0,
     code: typeof code === "string" ? code : "",
     words: error instanceof Error ? error.message : String(error),
@@ -86,30 +86,29 @@ export function isLockWait(error: unknown): boolean {
 }
 
 /**
- * A session that was killed while it opened a table left MariaDB a table whose triggers it could not read. It refuses
- * every write until somebody has it opened anew.
+ * If a session is killed while it opens a table, MariaDB cannot read the triggers of the table any more. It refuses every
+ * write until the table is opened again.
  */
 export function isBrokenTable(error: unknown): boolean {
   return BROKEN_TABLE.test(factsOf(error).words);
 }
 
-/** The connection is of no use any more. */
+/** The connection cannot be used any more. */
 export function isLost(error: unknown): boolean {
   const { errno, code, fatal } = factsOf(error);
   return fatal || SESSION_ENDED.has(errno) || LOST.has(code);
 }
 
-/** We stopped waiting for an answer; the server may still be at it. */
+/** We stopped waiting for an answer; the server may still be working. */
 export class NoAnswer extends Error {
   readonly code = "NO_ANSWER";
 }
 
-/** The server became a replica, say: another connection may lead to the new primary. */
+/** The server may have become a replica: another connection may lead to the new primary. */
 export function isReadOnly(error: unknown): boolean {
   return READ_ONLY.has(factsOf(error).errno);
 }
 
-/** Something with the same key is there already. */
 export function isDuplicate(error: unknown): boolean {
   return DUPLICATE.has(factsOf(error instanceof StoreRefusedError ? error.cause : error).errno);
 }
@@ -118,7 +117,7 @@ export function isNoSuchThread(error: unknown): boolean {
   return factsOf((error as Error).cause ?? error).errno === NO_SUCH_THREAD;
 }
 
-/** The driver's errors repeat the whole statement, with everybody's payloads in it: no log line shall show that. */
+/** The driver's errors contain the whole statement with all payloads, which must not be logged. */
 export function withoutStatement(error: unknown): unknown {
   if (typeof error === "object" && error !== null && "sql" in error) delete error.sql;
   return error;
@@ -177,9 +176,14 @@ function whereItIs(code: string, words: string, store: string): Advice {
   }
 }
 
-/** What to do about an answer that no retry will change. */
+/** Advice for an error that no retry will change. */
 function remedyOf(errno: number, words: string, store: string): Advice {
-  if (READ_ONLY.has(errno)) return readOnly(store, words);
+  if (READ_ONLY.has(errno)) {
+    return [
+      `${store} is read-only: a replica, or a server set to read-only (${words}).`,
+      "Name the primary in the URL.",
+    ];
+  }
   if (NOT_GRANTED.has(errno)) {
     return [
       `The user may not do that at ${store} (${words}).`,
@@ -238,11 +242,4 @@ function remedyOf(errno: number, words: string, store: string): Advice {
     default:
       return [`The server refused: ${words} (${errno}).`, `The database is ${store}.`];
   }
-}
-
-function readOnly(store: string, words: string): Advice {
-  return [
-    `${store} is read-only: a replica, or a server set to read-only (${words}).`,
-    "Name the primary in the URL.",
-  ];
 }

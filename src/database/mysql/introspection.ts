@@ -1,4 +1,4 @@
-/** What the schema of a MySQL or MariaDB database has. */
+/** The parts of the schema of a MySQL or MariaDB database. */
 import { StoreRefusedError } from "../../core/errors.ts";
 import type { Engine, Introspection } from "../engine.ts";
 import { absentByJoin, afterByColumn, bare } from "../introspection.ts";
@@ -41,7 +41,7 @@ async function catalogue(engine: Engine): Promise<string[]> {
   });
 }
 
-/** The server hides triggers from users who may not create any: an empty list says nothing then. */
+/** The server hides triggers from users who may not create any. */
 async function seesTriggers(engine: Engine): Promise<boolean> {
   const [may] = await engine.all(sql`
     select privilege_type from information_schema.user_privileges where privilege_type = 'TRIGGER'

@@ -1,19 +1,19 @@
 /**
- * Statements as text, values in place.
+ * Statements as text, with the values in place.
  *
- * The hot statements carry hundreds of rows each, so they are written out here and several of them travel in one
- * packet: the server parses one long text faster than it answers many short ones.
+ * The hot statements have hundreds of rows each, and several are sent in one packet: the server parses one long text
+ * faster than it answers many short ones.
  */
 import type { Row } from "../engine.ts";
 import type { Parameter, SqlValue, Statement } from "../sql.ts";
 
-/** How many rows or ids stand in one statement. Range plans of thousands of points outgrow the optimizer's memory. */
+/** Rows or ids in one statement. Range plans of thousands of points exceed the optimizer's memory. */
 const ROWS_PER_STATEMENT = 500;
 
-/** How long one statement becomes, in UTF-16 units, unless a single row is longer. */
+/** The maximum length of one statement in UTF-16 units, unless a single row is longer. */
 const UNITS_PER_STATEMENT = 512 * 1024;
 
-/** A piece that is SQL already. */
+/** Text that is SQL, not a value. */
 export class RawSql {
   readonly text: string;
 
@@ -24,10 +24,13 @@ export class RawSql {
 
 export const nothing = new RawSql("");
 
-/** Every `?` of the text, in turn, becomes one of the values. */
+/** Replaces every `?` of the text, in turn, by one of the values. */
 export function fill(text: string, ...values: readonly (SqlValue | RawSql)[]): string {
   const [first = "", ...rest] = text.split("?");
-  return rest.reduce((done, part, index) => done + written(values[index] ?? null) + part, first);
+  return rest.reduce((done, part, index) => {
+    const value = values[index] ?? null;
+    return done + (value instanceof RawSql ? value.text : literal(value)) + part;
+  }, first);
 }
 
 /** A statement of the shared SQL. */
@@ -39,18 +42,14 @@ function isList(value: Parameter): value is readonly string[] {
   return Array.isArray(value);
 }
 
-function written(value: SqlValue | RawSql): string {
-  return value instanceof RawSql ? value.text : literal(value);
-}
-
 export function literal(value: SqlValue): string {
   if (value === null) return "null";
   return typeof value === "number" ? String(value) : quote(value);
 }
 
 /**
- * Nothing but these two means anything to a session that is set up our way: utf8mb4, and no NO_BACKSLASH_ESCAPES. Most
- * texts have neither, and finding that out is much cheaper than a regular expression that replaces nothing.
+ * Only these two characters are special with our session settings: utf8mb4, and no NO_BACKSLASH_ESCAPES. Most texts have
+ * neither, and checking that is much cheaper than a regular expression that replaces nothing.
  */
 function quote(text: string): string {
   const special = text.includes("'") || text.includes("\\");
@@ -71,24 +70,20 @@ export function jsonList(values: readonly string[]): RawSql {
   return new RawSql(quote(JSON.stringify(values)));
 }
 
-/** Texts or ids in groups that are not too many for one statement. */
+/** Groups that fit into one statement. */
 export function* inGroups<T>(all: readonly T[]): Generator<T[]> {
   for (let at = 0; at < all.length; at += ROWS_PER_STATEMENT) {
     yield all.slice(at, at + ROWS_PER_STATEMENT);
   }
 }
 
-/** Insert statements for rows that all have the columns of the first. */
+/** Insert statements for rows with the same columns. */
 export function insertRows(table: string, rows: readonly Row[]): string[] {
   const columns = Object.keys(rows[0] ?? {});
   const names = columns.map((column) => `"${column}"`).join(", ");
   const head = `insert into holdfast_${table} (${names}) values ?`;
-  return [
-    ...insertions(
-      head,
-      rows.map((row) => tuple(columns.map((column) => row[column] ?? null))),
-    ),
-  ];
+  const tuples = rows.map((row) => tuple(columns.map((column) => row[column] ?? null)));
+  return [...insertions(head, tuples)];
 }
 
 export function tuple(values: readonly SqlValue[]): string {

@@ -1,28 +1,28 @@
 /**
- * A few sessions that are handed out one by one.
+ * A pool of sessions.
  *
- * Our own, because the driver's pool has no limit for waiting, hands out sessions that died while they were idle, and
- * does not wait for those in use when it is closed.
+ * The driver's pool has no limit for waiting, hands out sessions that died while they were idle, and does not wait for
+ * sessions in use when it is closed.
  */
 import { ClosedError, StoreBusyError } from "../../core/errors.ts";
 import type { Runtime, Timer } from "../../core/runtime.ts";
 import type { Session } from "./session.ts";
 
-/** Nobody waits longer than this for a session to become free. */
+/** The maximum wait for a free session. */
 const WAIT_MS_MAX = 15_000;
 
-/** A session that was idle for so long is asked whether it is still there before anything depends on it. */
+/** A session that was idle for this long is pinged before use. */
 const TRUST_MS = 30_000;
 
 const PING_MS_MAX = 3_000;
 
-/** Sessions that nobody needed for so long are closed. */
+/** Sessions that were idle for this long are closed. */
 const IDLE_MS_MAX = 30_000;
 
 interface Waiter {
   readonly resolve: (session: Session) => void;
   readonly reject: (error: unknown) => void;
-  /** It has waited too long, and was told so. */
+  /** It has waited too long and was rejected. */
   gone: boolean;
 }
 
@@ -31,7 +31,7 @@ interface Idle {
   readonly since: number;
 }
 
-export interface PoolParts {
+interface PoolParts {
   readonly store: string;
   readonly size: number;
   readonly runtime: Runtime;
@@ -40,7 +40,7 @@ export interface PoolParts {
 
 export class Pool {
   readonly #parts: PoolParts;
-  /** The one that was used last is on top. */
+  /** The last used session is on top. */
   readonly #idle: Idle[] = [];
   readonly #waiting: Waiter[] = [];
   /** Sessions that are open or being opened, idle or in use. */
@@ -58,7 +58,7 @@ export class Pool {
     return { busy: this.#count - idle, idle, waiting };
   }
 
-  /** One that is open already. */
+  /** Adds an open session. */
   add(session: Session): void {
     this.#count += 1;
     this.#giveBack(session);
@@ -73,7 +73,7 @@ export class Pool {
     }
   }
 
-  /** Resolves when whoever has a session has given it back. */
+  /** Resolves when all sessions have been given back. */
   async close(): Promise<void> {
     this.#closing ??= Promise.withResolvers<void>();
     this.#reaper?.cancel();
@@ -138,7 +138,7 @@ export class Pool {
     this.#reaper ??= this.#reapLater();
   }
 
-  /** Sessions are gone: somebody who waits can have a new one, and whoever closes may be done. */
+  /** Sessions are gone: a waiter can get a new one, and closing may be complete. */
   #forget(count: number): void {
     this.#count -= count;
     if (this.#closing !== null) {

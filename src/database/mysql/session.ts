@@ -1,25 +1,25 @@
-/** One connection to the server, set up our way, and what it knows about itself. */
+/** One connection to the server, with our session settings. */
 import { StoreRefusedError, StoreUnavailableError } from "../../core/errors.ts";
 import type { Runtime } from "../../core/runtime.ts";
 import { importDriver } from "../engine.ts";
 import type { MysqlAddress } from "./address.ts";
 import { isLost, isReadOnly, NoAnswer, withoutStatement } from "./errors.ts";
 
-/** A statement that takes longer is given up, and its connection with it. */
+/** A statement that takes longer is abandoned together with its connection. */
 const ANSWER_MS_MAX = 30_000;
 
-/** How long a statement waits for a row that somebody else has locked, and for a table that is being altered. */
+/** How long a statement waits for a row lock, and for a table that is being altered. */
 export const ROW_WAIT_S = 10;
 
 const TABLE_WAIT_S = 20;
 
 /**
- * A client that says nothing for this long is let go by the server, and so are the rows that it locked: a process that
- * was stopped in the middle of a transaction must not hold up the others. Idle connections are closed long before.
+ * The server disconnects a client that is silent for this long and releases its locks: a process that was stopped inside a
+ * transaction must not block the others. Idle connections are closed long before.
  */
 const SILENCE_S = 90;
 
-/** Written for both servers; only MariaDB reads what stands between the exclamation mark and the star. */
+/** For both servers; only MariaDB reads the text between the exclamation mark and the star. */
 const SET_UP = `
 set names utf8mb4 collate utf8mb4_bin;
 set session transaction isolation level read committed, read write;
@@ -29,11 +29,10 @@ set session sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', t
 select version(), @@max_allowed_packet,
        (select host from information_schema.processlist where id = connection_id())`;
 
-/** How long statements of this session wait for a row, until it is said otherwise. */
 export const rowWait = (seconds: number): string =>
   `set session innodb_lock_wait_timeout = ${seconds}`;
 
-/** A test's hook: told before and after every round trip, so that a process can be killed at each of them. */
+/** A hook for tests, called before and after every round trip, so that a process can be killed at each of them. */
 export type Probe = (point: string) => void;
 
 interface SessionParts {
@@ -45,17 +44,17 @@ interface SessionParts {
 
 interface Server {
   readonly version: string;
-  /** The longest packet that it takes. */
+  /** The maximum size of a packet. */
   readonly packetBytes: number;
 }
 
-/** What a statement answers: rows, or how many it changed. */
+/** The answer to a statement: rows, or how many it changed. */
 export type Answer = readonly unknown[] | { readonly affectedRows: number };
 
 export class Session {
   readonly id: number;
   readonly server: Server;
-  /** Host and port of our end as the server sees it: with the number, a name that no later session has. */
+  /** Our host and port as the server sees them: with the id, they identify the session even after a server restart. */
   readonly seenAs: string;
   readonly #connection: DriverConnection;
   readonly #runtime: Runtime;
@@ -70,9 +69,9 @@ export class Session {
     this.id = connection.threadId;
     this.server = { version, packetBytes };
     this.seenAs = seenAs ?? "";
-    // A connection that dies between two statements says so here, and nobody else listens.
+    // The only listener for a connection that dies between two statements.
     connection.on("error", () => this.destroy());
-    // The server has hung up. The driver has yet to tell whoever waits for an answer, so it is not destroyed here.
+    // The server has hung up. The driver has yet to reject the pending queries, so the connection is not destroyed here.
     connection.on("end", () => void (this.#usable = false));
   }
 
@@ -89,23 +88,23 @@ export class Session {
     }
   }
 
-  /** False: it was lost, or what it said makes another one the better choice. */
+  /** False: it was lost, or another connection is a better choice. */
   get usable(): boolean {
     return this.#usable;
   }
 
-  /** For whoever takes part in a transaction here. */
+  /** For the user's function in a transaction of ours. */
   get client(): unknown {
     return this.#connection;
   }
 
-  /** One statement of a user's, with its values. */
+  /** One statement of the user, with its values. */
   async query(text: string, values: readonly unknown[]): Promise<Answer> {
     const asked = { sql: text, values, rowsAsArray: false, answerMs: ANSWER_MS_MAX };
     return (await ask(this.#connection, this.#runtime, asked)) as Answer;
   }
 
-  /** Sends statements in one packet; there is one answer for each. */
+  /** Sends statements in one packet; each has one answer. */
   async send(
     statements: readonly string[],
     { rows, answerMs = ANSWER_MS_MAX }: { rows: "arrays" | "objects"; answerMs?: number },
@@ -119,13 +118,13 @@ export class Session {
       this.#probe?.(`after ${labelOf(sql)}`);
       return statements.length === 1 ? [answer as Answer] : (answer as Answer[]);
     } catch (error) {
-      // The server may still be at work on what took too long: nothing else may be asked here.
+      // The server may still be working on the statement, so the connection cannot be used again.
       if (isLost(error) || isReadOnly(error)) this.destroy();
       throw withoutStatement(error);
     }
   }
 
-  /** Whether the process has to live as long as this does. Nobody waits for a session that is idle. */
+  /** Whether the session keeps the process alive. An idle session does not. */
   keepProcess(alive: boolean): void {
     const { stream } = this.#connection.connection;
     if (alive) stream.ref();
@@ -145,7 +144,7 @@ export class Session {
     hangUp(this.#connection);
   }
 
-  /** The server would close the connection without a word. */
+  /** The server would close the connection without an error. */
   #checkSize(sql: string): void {
     const { packetBytes } = this.server;
     if (sql.length * BYTES_PER_UNIT_MAX < packetBytes) return;
@@ -168,8 +167,8 @@ function labelOf(sql: string): string {
 }
 
 /**
- * With a limit of our own: the driver forgets to end its own when the connection is lost, which then keeps the process
- * alive; and whoever waits on a connection that is destroyed never hears from it again.
+ * With a timeout of our own: the driver does not clear its timeout when the connection is lost, which keeps the process
+ * alive, and never rejects the queries of a destroyed connection.
  */
 async function ask(
   connection: DriverConnection,
@@ -186,25 +185,23 @@ async function ask(
   }
 }
 
-/** The driver's own way waits for the other side, which may never answer. */
+/** The driver alone would wait for the server, which may never answer. */
 function hangUp(connection: DriverConnection): void {
   connection.destroy();
   connection.connection.stream.destroy();
 }
 
-// What the server answered, statement by statement.
-
 export function rowsOf<T>(answer: Answer | undefined): T[] {
   return Array.isArray(answer) ? (answer as T[]) : [];
 }
 
-/** The rows of several answers of the same kind. */
+/** The rows of several answers. */
 export function allRows<T>(answers: readonly Answer[]): T[] {
   const [first, ...more] = answers;
   return more.length === 0 ? rowsOf<T>(first) : answers.flatMap((answer) => rowsOf<T>(answer));
 }
 
-/** The one number of the one row; null: it says nothing. */
+/** The number in the only row; null: none. */
 export function numberIn(answer: Answer | undefined): number | null {
   const [row] = rowsOf<[number | null]>(answer);
   return row?.[0] ?? null;
@@ -214,7 +211,7 @@ export function changesOf(answer: Answer | undefined): number {
   return answer !== undefined && "affectedRows" in answer ? answer.affectedRows : 0;
 }
 
-// As much of the driver as we use. Said here, so that our types do not ask for the driver's.
+// The part of the driver that we use. Declared here, so that our types do not require the driver's.
 
 const CONNECT_MS_MAX = 10_000;
 
@@ -237,7 +234,7 @@ interface DriverConnection {
   on(event: "error" | "end", listener: () => void): unknown;
   end(): Promise<void>;
   destroy(): void;
-  /** What lies under the promises. */
+  /** The connection under the promise API. */
   readonly connection: { readonly stream: { destroy(): void; ref(): void; unref(): void } };
 }
 
@@ -263,10 +260,10 @@ function connect(driver: Driver, address: MysqlAddress): Promise<DriverConnectio
     keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS,
     multipleStatements: true,
     decimalNumbers: true, // a count or a sum is a number, not a text
-    // In our own statements values stand in the text already: nobody has to look for places for them.
+    // Our own statements have their values in the text, so they must not be searched for placeholders.
     queryFormat: (text: string, values?: unknown) =>
       values === undefined || values === null ? text : driver.format(text, values),
-    // An UPDATE counts the rows it found, not those it changed; and no server reads files of ours.
+    // An UPDATE counts the rows it found, not those it changed; and the server must not read our files.
     flags: ["FOUND_ROWS", "-LOCAL_FILES"],
   });
 }
@@ -283,11 +280,11 @@ function tlsConfig({ tls }: MysqlAddress): object {
   };
 }
 
-// Which server answers, and what differs between the two.
+// The differences between the two servers.
 
 interface Flavour {
   readonly name: string;
-  /** Compares texts as bytes, and a blank at the end counts. */
+  /** Compares texts as bytes, including trailing blanks. */
   readonly collation: string;
   readonly oldest: readonly [number, number, number];
 }

@@ -1,8 +1,8 @@
 /**
- * Runs statements and transactions on a pool, and says what a failure means.
+ * Runs statements and transactions on a pool, and translates failures.
  *
- * A transaction that the server asked to repeat is run again. One whose connection was lost before COMMIT was sent left
- * nothing behind and is run again too; after that nobody knows, and the caller has to look.
+ * A transaction that the server asked to repeat is run again. If the connection was lost before COMMIT was sent, nothing
+ * was written and it is run again too; after that the outcome is unknown, and the caller has to look it up.
  */
 import { OutcomeUnknownError, StoreBusyError } from "../../core/errors.ts";
 import { type Runtime, sleep } from "../../core/runtime.ts";
@@ -19,50 +19,50 @@ import {
 import type { Pool } from "./pool.ts";
 import { type Answer, ROW_WAIT_S, rowWait, type Session } from "./session.ts";
 
-/** How often a transaction is run again after a deadlock … */
-const CONFLICTS_MAX = 20;
+type Reason = "conflicts" | "waits" | "fresh" | "reopened" | "duplicates";
 
-/** … after a lock that did not come in time, which takes seconds … */
-const LOCK_WAITS_MAX = 2;
-
-/** … on another connection … */
-const FRESH_MAX = 2;
-
-/** … on tables that were opened anew … */
-const REOPENED_MAX = 1;
-
-/** … and because somebody inserted the same between a look and an insert: the next look sees it. */
-const DUPLICATES_MAX = 1;
+/** How often a transaction is run again, by reason. */
+const REPEATS_MAX: Readonly<Record<Reason, number>> = {
+  /** After a deadlock. */
+  conflicts: 20,
+  /** After a lock timeout, which takes seconds. */
+  waits: 2,
+  /** On another connection. */
+  fresh: 2,
+  /** On tables that were opened again. */
+  reopened: 1,
+  /** After another process inserted the same row between our look and our insert: the next look sees it. */
+  duplicates: 1,
+};
 
 const PAUSE_MS_FIRST = 2;
 
 const PAUSE_MS_MAX = 250;
 
-/** How long a packet becomes, in UTF-16 units of at most three bytes, unless one statement is longer. */
+/** The maximum length of a packet, in UTF-16 units of at most three bytes, unless one statement is longer. */
 const PACKET_UNITS_MAX = 1024 * 1024;
 
 const PACKET_SHARE = 1 / 4;
 
 const COMMIT = "commit";
 
-/** Changes nothing; whoever uses the tables next has to open them. */
+/** Changes nothing, but makes the server open the tables again. */
 const REOPEN = ["job", "ready", "waiting", "lease", "finished"].map(
   (table) => `alter table holdfast_${table} comment = ''`,
 );
 
-/** What may be tried again, and how long it waits for locks. */
 interface Limits {
   readonly duplicatesMax?: number;
   readonly lockMs?: number;
-  /** Nothing is tried again. */
+  /** Nothing is repeated. */
   readonly once?: boolean;
 }
 
-export interface SessionsParts {
+interface SessionsParts {
   readonly pool: Pool;
   readonly runtime: Runtime;
   readonly store: string;
-  /** A session was lost with its last answer: who it was, so that it can be told from a later one. */
+  /** The session was lost with the answer to a commit. */
   readonly onDoubt: (session: Session) => void;
 }
 
@@ -74,7 +74,7 @@ export class Sessions {
     this.#parts = parts;
   }
 
-  /** Reads, in one round trip. A connection that turns out to be dead is replaced. */
+  /** Reads, in one round trip. A dead connection is replaced. */
   read(statements: readonly string[], rows: "arrays" | "objects"): Promise<Answer[]> {
     return this.#again(async (exchange) => {
       exchange.add(...statements);
@@ -82,7 +82,7 @@ export class Sessions {
     });
   }
 
-  /** One transaction. The body may commit it with its last statements; otherwise that is done here. */
+  /** One transaction. The body may commit with its last statements; otherwise this does. */
   transaction<T>(body: (exchange: Exchange) => Promise<T>, limits: Limits = {}): Promise<T> {
     return this.#again(async (exchange) => {
       if (limits.lockMs !== undefined) exchange.waitForRows(limits.lockMs);
@@ -96,7 +96,7 @@ export class Sessions {
     }, limits);
   }
 
-  /** One session for as long as the body takes, without a transaction. */
+  /** Runs the body with one session, without a transaction. */
   async alone<T>(body: (session: Session) => Promise<T>): Promise<T> {
     try {
       return await this.#parts.pool.use(body);
@@ -130,11 +130,11 @@ export class Sessions {
     try {
       await pool.use((session) => session.send(REOPEN, { rows: "arrays" }));
     } catch {
-      throw translate(because, store); // this user may not do that; somebody has to
+      throw translate(because, store); // this user may not do that; an administrator has to
     }
   }
 
-  /** Returns when the whole may be tried once more. */
+  /** Throws unless the transaction may be repeated. */
   #judge(error: unknown, exchange: Exchange | null, tries: Tries): void {
     const { store, onDoubt } = this.#parts;
     if (exchange !== null && isLost(error)) {
@@ -143,7 +143,7 @@ export class Sessions {
         onDoubt(session);
         throw new OutcomeUnknownError({ store, session: session.id }, error);
       }
-      // A server that does not answer will not answer the next time either.
+      // A server that does not answer will probably not answer the next time either.
       if (!(error instanceof NoAnswer) && tries.mayRepeat("fresh")) return;
     }
     if (asksAgain(error) && tries.mayRepeat("conflicts")) return;
@@ -156,29 +156,20 @@ export class Sessions {
   }
 }
 
-type Reason = "conflicts" | "waits" | "fresh" | "reopened" | "duplicates";
-
-/** How often something may be tried again, by the reason it failed for. */
 class Tries {
   readonly #runtime: Runtime;
   readonly #startedAt: number;
+  readonly #once: boolean;
   readonly #left: Record<Reason, number>;
   #all = 0;
 
-  constructor(runtime: Runtime, limits: Limits) {
+  constructor(runtime: Runtime, { once = false, lockMs, duplicatesMax }: Limits) {
     this.#runtime = runtime;
     this.#startedAt = runtime.monotonic();
-    if (limits.once === true) {
-      this.#left = { conflicts: 0, waits: 0, fresh: 0, reopened: 0, duplicates: 0 };
-      return;
-    }
-    this.#left = {
-      conflicts: CONFLICTS_MAX,
-      waits: limits.lockMs === undefined ? LOCK_WAITS_MAX : 0,
-      fresh: FRESH_MAX,
-      reopened: REOPENED_MAX,
-      duplicates: limits.duplicatesMax ?? DUPLICATES_MAX,
-    };
+    this.#once = once;
+    this.#left = { ...REPEATS_MAX };
+    if (lockMs !== undefined) this.#left.waits = 0;
+    if (duplicatesMax !== undefined) this.#left.duplicates = duplicatesMax;
   }
 
   get passedMs(): number {
@@ -187,7 +178,7 @@ class Tries {
 
   mayRepeat(reason: Reason): boolean {
     this.#left[reason] -= 1;
-    return this.#left[reason] >= 0;
+    return !this.#once && this.#left[reason] >= 0;
   }
 
   pause(): Promise<void> {
@@ -197,7 +188,7 @@ class Tries {
   }
 }
 
-/** What is said on one session: statements are gathered, and go in as few packets as they fit in. */
+/** Statements on one session: they are gathered and sent in as few packets as possible. */
 export class Exchange {
   readonly session: Session;
   readonly #unitsMax: number;
@@ -210,18 +201,18 @@ export class Exchange {
     this.#unitsMax = Math.min(PACKET_UNITS_MAX, session.server.packetBytes * PACKET_SHARE);
   }
 
-  /** Whether COMMIT was sent. From then on a connection that is lost leaves everybody in doubt. */
+  /** Whether COMMIT was sent. If the connection is lost after that, the outcome is unknown. */
   get committing(): boolean {
     return this.#committing;
   }
 
-  /** How long statements wait for rows that others have locked, until the exchange is over. */
+  /** Sets how long the statements of this exchange wait for row locks. */
   waitForRows(ms: number): void {
     this.#hasOwnWait = true;
     this.add(rowWait(Math.ceil(ms / 1_000)));
   }
 
-  /** Adds statements to the next packet. Returns at which place the first one's answer will be. */
+  /** Adds statements to the next packet. Returns the index of the first one's answer. */
   add(...statements: readonly string[]): number {
     this.#gathered.push(...statements);
     return this.#gathered.length - statements.length;
@@ -231,7 +222,13 @@ export class Exchange {
     this.add(COMMIT);
   }
 
-  /** Sends what was gathered; answers are in the order of the statements. */
+  /** Sends these after the gathered statements, and returns all answers. */
+  sendAll(statements: readonly string[]): Promise<Answer[]> {
+    this.add(...statements);
+    return this.send("objects");
+  }
+
+  /** Sends the gathered statements; answers are in their order. */
   async send(rows: "arrays" | "objects", answerMs?: number): Promise<Answer[]> {
     const answers: Answer[] = [];
     const limits = answerMs === undefined ? { rows } : { rows, answerMs };
@@ -242,15 +239,16 @@ export class Exchange {
     return answers;
   }
 
-  /** Runs the body; if it fails, nothing that it began stays open. */
+  /** Runs the body, and rolls back if it fails. */
   async run<T>(body: (exchange: Exchange) => Promise<T>): Promise<T> {
     try {
       return await body(this);
     } catch (error) {
-      await this.#rollBack();
+      this.#gathered = [];
+      await this.#restore("rollback");
       throw error;
     } finally {
-      if (this.#hasOwnWait) await this.#restore([rowWait(ROW_WAIT_S)]);
+      if (this.#hasOwnWait) await this.#restore(rowWait(ROW_WAIT_S));
     }
   }
 
@@ -269,14 +267,9 @@ export class Exchange {
     return packets;
   }
 
-  #rollBack(): Promise<void> {
-    this.#gathered = [];
-    return this.#restore(["rollback"]);
-  }
-
-  /** Whatever went wrong, the next one to have this session must not find a transaction, or a limit, of ours in it. */
-  async #restore(statements: readonly string[]): Promise<void> {
+  /** The next user of this session must not find a transaction or a limit of ours in it. */
+  async #restore(statement: string): Promise<void> {
     if (!this.session.usable) return;
-    await this.session.send(statements, { rows: "arrays" }).catch(() => this.session.destroy());
+    await this.session.send([statement], { rows: "arrays" }).catch(() => this.session.destroy());
   }
 }

@@ -1,21 +1,21 @@
-/** Where a PostgreSQL database is and how it is used: from a URL, or from a pool that the user brings. */
+/** The address of a PostgreSQL database, from a URL or a user's pool. */
 import { InvalidArgumentError } from "../../core/errors.ts";
 import { importDriver } from "../engine.ts";
 
 export const SCHEMA = "holdfast";
 
-/** What can be sent to another thread. It may hold a password: never printed. */
+/** Plain data that can be sent to another thread. It may contain a password, so it is never printed. */
 export interface PostgresAddress {
-  /** What the driver takes, as plain data. */
+  /** Options of the driver. */
   readonly connection: Readonly<Record<string, unknown>>;
   readonly schema: string;
 }
 
-/** As much of a `pg` pool as we use. */
+/** The part of a `pg` pool that we use. */
 export interface PgPool {
   connect(): Promise<PgClient>;
   readonly options?: object;
-  /** A pool that somebody brings may not know. */
+  /** A user's pool may not have these. */
   readonly totalCount?: number;
   readonly idleCount?: number;
   readonly waitingCount?: number;
@@ -26,7 +26,7 @@ export interface PgClient {
   release(destroy?: boolean | Error): void;
   on(event: "error", listener: (error: Error) => void): unknown;
   listenerCount(event: "error"): number;
-  /** It takes a statement before it has answered the one before; drivers of before 8.23 do not know this. */
+  /** Sends a statement before the previous one is answered. Drivers before 8.23 do not have this. */
   pipeline?: boolean;
 }
 
@@ -44,7 +44,7 @@ export interface PgResult {
   readonly rowCount: number | null;
 }
 
-/** As much of the driver as we use. Said here, so that our types do not ask for the driver's. */
+/** The part of the driver that we use. Declared here, so that our types do not require the driver's. */
 export interface Pg {
   readonly Pool: new (config: object) => OwnPool;
   readonly Client: new (config: object) => Line;
@@ -56,14 +56,14 @@ export interface OwnPool extends PgPool {
   end(): Promise<void>;
 }
 
-/** A connection that is held for as long as it lives. */
+/** The connection of a listener. */
 export interface Line {
   connect(): Promise<unknown>;
   query(text: string): Promise<unknown>;
   on(event: "notification", listener: (note: { payload?: string }) => void): unknown;
   on(event: "error" | "end", listener: () => void): unknown;
   end(): Promise<void>;
-  /** The driver's own, for a line that has to be torn down. */
+  /** To destroy a dead connection. */
   readonly connection?: { readonly stream?: { destroy(): void } };
 }
 
@@ -84,7 +84,6 @@ export function checkSchemaName(schema: string): string {
   });
 }
 
-/** Options that a URL may carry, and what the driver calls them. */
 const URL_OPTIONS = new Set([
   "sslmode",
   "ssl",
@@ -101,11 +100,8 @@ export function postgresAddress(url: string, schema?: string): PostgresAddress {
   const parsed = parse(url);
   for (const name of parsed.searchParams.keys()) {
     if (URL_OPTIONS.has(name)) continue;
-    const known = [...URL_OPTIONS].join(", ");
-    throw new InvalidArgumentError({
-      field: "url",
-      problem: `'${name}' is not known here. Known: ${known}.`,
-    });
+    const problem = `'${name}' is not known here. Known: ${[...URL_OPTIONS].join(", ")}.`;
+    throw new InvalidArgumentError({ field: "url", problem });
   }
   checkEncryption(parsed.searchParams.get("sslmode"));
   const chosen = schema ?? parsed.searchParams.get("schema") ?? SCHEMA;
@@ -121,7 +117,7 @@ function checkEncryption(mode: string | null): void {
   throw new InvalidArgumentError({ field: "url", problem });
 }
 
-/** A password with characters that mean something in a URL would end up in another part of it, and be shown. */
+/** A password with special characters that are not encoded would end up in another part of the URL, and be shown. */
 function parse(url: string): URL {
   try {
     const parsed = new URL(url);
@@ -129,7 +125,7 @@ function parse(url: string): URL {
     const isPlaced = parsed.host !== "" || parsed.searchParams.has("host");
     if (isWhole && isPlaced) return parsed;
   } catch {
-    // Said below, without the URL: it may hold a password.
+    // The error below does not contain the URL, which may have a password.
   }
   throw new InvalidArgumentError({
     field: "url",
@@ -138,7 +134,7 @@ function parse(url: string): URL {
   });
 }
 
-/** What is needed to connect as a pool of the user's does; null: it has settings that cannot leave this thread. */
+/** The connection settings of a user's pool; null: it has settings that cannot be sent to another thread. */
 export function addressOfPool(pool: PgPool, schema: string = SCHEMA): PostgresAddress | null {
   const options = (pool.options ?? {}) as Record<string, unknown>;
   const names = ["connectionString", "host", "port", "user", "database", "password", "ssl"];
@@ -154,7 +150,7 @@ export function addressOfPool(pool: PgPool, schema: string = SCHEMA): PostgresAd
   return { connection, schema: checkSchemaName(schema) };
 }
 
-/** The place as a log line may show it: neither user nor password. */
+/** The address for log lines, without user and password. */
 export function placeOf({ connection, schema }: PostgresAddress): string {
   const suffix = schema === SCHEMA ? "" : `?schema=${schema}`;
   const text = connection["connectionString"];

@@ -1,9 +1,9 @@
 /**
  * PostgreSQL, through `pg`.
  *
- * Hot verbs are one statement each and run on a small pool of their own, so that they never queue behind anything else.
- * Everything works without session state where a connection is not ours alone: through PgBouncer in transaction mode,
- * and on a pool that the user brings.
+ * Hot operations are one statement each and run on a small pool of their own, so that they never queue behind others.
+ * On connections that are shared with others, everything works without session state: through PgBouncer in transaction
+ * mode, and on a user's pool.
  */
 import { StoreBusyError, StoreUnavailableError } from "../../core/errors.ts";
 import { makeIds } from "../../core/id.ts";
@@ -30,7 +30,7 @@ import { introspection } from "./introspection.ts";
 import { Listener, notify, type PushParts } from "./listen.ts";
 import {
   addPartitions,
-  dropBlock,
+  dropWeek,
   endOf,
   isOver,
   LIST,
@@ -44,26 +44,26 @@ import { CommitNotes, sendIn, SharedTransaction, userTransaction } from "./trans
 interface PostgresOptions {
   readonly address: PostgresAddress;
   readonly runtime: Runtime;
-  /** A pool that the user brings, for everything but the hot verbs. */
+  /** A user's pool, for everything but the hot operations. */
   readonly pool?: PgPool;
-  /** False: a user's pool has settings that cannot be used elsewhere, so everything runs on it. */
+  /** False: the settings of the user's pool cannot be copied, so everything runs on it. */
   readonly ownPools?: boolean;
 }
 
 const POOL_MAX = 10;
 
-/** One for each lane, and one for whoever renews or settles meanwhile. */
+/** One for each lane, and one that renews or settles in the meantime. */
 const RESERVED_MAX = 4;
 
-/** A migration may build an index over all there is. */
+/** A migration may build an index over all jobs. */
 const MIGRATION_MS_MAX = 60 * 60_000;
 
 const MIGRATION_LOCK_MS_MAX = 60_000;
 
-/** Dropping a week locks its tables: claims wait for it, so it does not wait for long transactions. */
-const BLOCK_LOCK_MS = 1_000;
+/** Dropping a week locks its tables and claims wait for it, so it does not wait for long transactions. */
+const DROP_LOCK_MS = 1_000;
 
-/** Says, in a statement and for its transaction alone, that its commit does not wait for the disk. */
+/** As part of a statement: the commit of its transaction does not wait for the disk. */
 const UNSYNCED = sql`set_config('synchronous_commit', 'off', true) = 'off'`;
 
 export class PostgresEngine implements Engine {
@@ -74,11 +74,11 @@ export class PostgresEngine implements Engine {
   readonly introspection = introspection;
   readonly address: { engine: string; options: Record<string, unknown> } | null;
   readonly runtime: Runtime;
-  /** While one turn waits for the disk and one computes, the worker reads the answer of the third. */
+  /** While one cycle waits for the disk and one computes, the worker reads the answer of the third. */
   readonly lanes = 3;
   readonly #schema: string;
   readonly #main: Sessions;
-  /** For the hot statements, which never queue behind anything else. */
+  /** For the hot statements, which never queue behind others. */
   readonly reserved: Sessions;
   readonly #compiler: Compiler;
   readonly #names = new Map<string, string>();
@@ -128,7 +128,7 @@ export class PostgresEngine implements Engine {
     });
     this.#push = {
       pg: parts.pg,
-      // What leaves the session with PgBouncer would be heard by others.
+      // Through PgBouncer a session cannot listen: other clients would get its notifications.
       address: this.reserved.direct ? address : null,
       sessions: this.#main,
       runtime,
@@ -164,7 +164,7 @@ export class PostgresEngine implements Engine {
     return rows as T[];
   }
 
-  /** Signs of life never queue behind the transactions of others. */
+  /** On the reserved pool: heartbeats never queue behind other transactions. */
   async change<T = Row>({ table, set, where, returning, durable = true }: Change): Promise<T[]> {
     const hurry = durable ? nothing : sql`and ${UNSYNCED}`;
     const query = sql`update ${table} set ${set} where (${where}) ${hurry} returning ${returning}`;
@@ -220,7 +220,7 @@ export class PostgresEngine implements Engine {
   }
 
   async notifyInUserTx(tx: Transaction, hint: Hint): Promise<void> {
-    // As from somebody else: nobody here has heard of it yet.
+    // With another sender, because this process has not seen the hint either.
     await tx.all(sql`select pg_notify(${this.#schema}, ${`sql:${noteOf(hint)}`})`);
   }
 
@@ -252,7 +252,6 @@ export class PostgresEngine implements Engine {
     });
   }
 
-  /** There is work: what is pushed is looked for sooner. */
   pollSoon(): void {
     this.#listener?.pollSoon();
   }
@@ -279,7 +278,7 @@ export class PostgresEngine implements Engine {
     const { rows } = await this.#main.read({ text: LIST, values: [`"${this.#schema}".job`] });
     const names = (rows as { name: string }[]).map(({ name }) => name);
     for (const name of names) {
-      if (endOf(name) < now - finishedForMs) await this.#dropBlock(name, now - finishedForMs);
+      if (endOf(name) < now - finishedForMs) await this.#dropWeek(name, now - finishedForMs);
     }
     const missing = partitionsFrom(now).filter(({ name }) => !names.includes(name));
     if (missing.length > 0) await this.transaction((tx) => addPartitions(this, tx));
@@ -308,7 +307,7 @@ export class PostgresEngine implements Engine {
     await Promise.all([this.#main.end(), this.reserved.end()]);
   }
 
-  /** Shared statements are few and come again, so each is prepared once under a name of its own. */
+  /** Shared statements are few and repeated, so each is prepared once under its own name. */
   #compile(query: Sql): Sending {
     const { text, values } = this.#compiler.compile(query);
     return { ...this.#named(text), values };
@@ -331,7 +330,7 @@ export class PostgresEngine implements Engine {
     return text.replaceAll("holdfast.", `"${this.#schema}".`);
   }
 
-  /** A test brings its own clock; otherwise the database's counts. */
+  /** Tests provide a clock; otherwise the database's is used. */
   testNow(): number | null {
     return this.runtime === systemRuntime ? null : this.runtime.now();
   }
@@ -340,34 +339,32 @@ export class PostgresEngine implements Engine {
     const [known] = await tx.all<{ there: boolean }>(
       sql`select to_regnamespace(${`"${this.#schema}"`}) is not null as there`,
     );
-    // Asked first: whoever may not create schemas may still use one that is there.
+    // Checked first: a user who may not create schemas can still use an existing one.
     if (known?.there !== true) await tx.script(`create schema "${this.#schema}"`);
     await tx.script(POSTGRES_TABLE);
   }
 
-  async #dropBlock(name: string, finishedBefore: number): Promise<void> {
+  async #dropWeek(name: string, finishedBefore: number): Promise<void> {
     try {
       await this.#main.transaction(
         async (send) => {
-          await send({ text: `set local lock_timeout = ${BLOCK_LOCK_MS}` });
-          // Under the lock: a job that is revived meanwhile would lose what it was asked to do.
+          await send({ text: `set local lock_timeout = ${DROP_LOCK_MS}` });
+          // Checked under the lock: a job that is revived in the meantime would lose its input.
           await send({ text: this.spell(LOCK) });
-          const { rows } = await send({
-            text: this.spell(isOver(name)),
-            values: [finishedBefore],
-          });
+          const text = this.spell(isOver(name));
+          const { rows } = await send({ text, values: [finishedBefore] });
           if ((rows[0] as { over: boolean }).over) {
-            await this.#transaction(send).script(dropBlock(name));
+            await this.#transaction(send).script(dropWeek(name));
           }
         },
         { once: true },
       );
     } catch (error) {
-      if (!(error instanceof StoreBusyError)) throw error; // next time, then
+      if (!(error instanceof StoreBusyError)) throw error; // the next run tries again
     }
   }
 
-  /** `ahead`: the connection takes a statement before it has answered the one before. */
+  /** `ahead`: the connection accepts a statement before the previous one is answered. */
   #transaction(send: Send, limits: { answerMs?: number; ahead?: boolean } = {}): Transaction {
     return new SharedTransaction({
       send,
@@ -381,15 +378,14 @@ export class PostgresEngine implements Engine {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-// What PostgreSQL says about itself: rows that wait for vacuum, and the transaction that keeps vacuum from them.
-
-/** Those whose rows come and go with every job. */
+/** The tables whose rows come and go with every job. */
 const HOT_TABLES = ["ready", "lease", "waiting", "job_key", "wait", "worker", "lock"];
 
 type ConditionRow = { [name in keyof TableCondition]: TableCondition[name] | null } & {
   readonly oldest: number | null;
 };
 
+/** Rows that wait for vacuum, and the age of the transaction that prevents it. */
 async function condition(engine: Engine, schema: string): Promise<Condition> {
   const rows = await engine.all<ConditionRow>(sql`
     select t.relname as "table", t.n_live_tup as live, t.n_dead_tup as dead,
@@ -410,14 +406,15 @@ async function condition(engine: Engine, schema: string): Promise<Condition> {
   };
 }
 
-// Ends a session of ours whose answer was lost, so that it writes nothing after we looked.
-
-/** How long a session that was ended may take to go. */
+/** How long a terminated session may take to end. */
 const SESSION_ENDS_MS_MAX = 2_000;
 
 const SESSION_LOOK_MS = 20;
 
-/** Only a session of ours is ended: they have our name, or the one that the application's URL gives to its own. */
+/**
+ * Ends a session of ours whose answer was lost, so that it writes nothing after the look-up. Ours have our application name,
+ * or the one in the application's URL.
+ */
 async function endSession(engine: Engine, session: number): Promise<void> {
   const ours = sql`
       from pg_catalog.pg_stat_activity
@@ -432,8 +429,6 @@ async function endSession(engine: Engine, session: number): Promise<void> {
   }
 }
 
-// Whether a server can be used, and what it calls the database.
-
 const OLDEST = 140_000;
 
 interface Server {
@@ -444,6 +439,7 @@ interface Server {
   readonly readOnly: string;
 }
 
+/** Checks that the server can be used, and returns the name of the database. */
 async function checkServer(engine: Engine): Promise<string> {
   const [row] = await engine.all<Server>(sql`
     select current_database() as database,
@@ -452,17 +448,15 @@ async function checkServer(engine: Engine): Promise<string> {
            pg_is_in_recovery() as replica,
            current_setting('transaction_read_only') as "readOnly"`);
   const server = row as Server;
-  if (server.number < OLDEST) throw tooOld(engine.name, server.version);
+  if (server.number < OLDEST) {
+    throw new StoreUnavailableError({
+      problem: `${engine.name} runs PostgreSQL ${server.version}.`,
+      remedy: "Holdfast needs PostgreSQL 14 or later.",
+    });
+  }
   if (server.replica || server.readOnly === "on") {
     const [problem, remedy] = readOnly(engine.name);
     throw new StoreUnavailableError({ problem, remedy });
   }
   return server.database;
-}
-
-function tooOld(store: string, version: string): StoreUnavailableError {
-  return new StoreUnavailableError({
-    problem: `${store} runs PostgreSQL ${version}.`,
-    remedy: "Holdfast needs PostgreSQL 14 or later.",
-  });
 }

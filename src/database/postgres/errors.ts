@@ -1,4 +1,4 @@
-/** What PostgreSQL's error codes mean to somebody who runs a job queue on it. */
+/** Translates the errors of PostgreSQL and its driver. */
 import {
   HoldfastError,
   StoreBusyError,
@@ -7,13 +7,13 @@ import {
   StoreUnavailableError,
 } from "../../core/errors.ts";
 
-/** The database asks to run the transaction again: a deadlock, a conflict, a lock that did not come in time. */
+/** The transaction should be repeated: a deadlock, a conflict, a lock timeout. */
 const AGAIN = new Set(["40P01", "40001", "55P03"]);
 
-/** The session is over. Whether it had committed, it could not say any more. */
+/** The session is over, so it could not report whether it had committed. */
 const SESSION_ENDED = /^(08|57P0[1-5])/;
 
-/** Words of the driver, which has no codes for these. */
+/** Messages of the driver, which has no codes for these. */
 const LOST =
   /connection terminated|connection ended|read timeout|not queryable|closed the connection/i;
 
@@ -43,23 +43,23 @@ function wordsOf(error: unknown): string {
 
 export function asksAgain(error: unknown): boolean {
   if (AGAIN.has(codeOf(error))) return true;
-  // Somebody took the key between our look and our write; the next look finds them.
+  // Another job took the key between our look and our write; the next look finds it.
   return isDuplicate(error) && (error as { table?: unknown }).table === "job_key";
 }
 
-/** The connection is of no use any more. */
+/** The connection cannot be used any more. */
 export function isLost(error: unknown): boolean {
   const code = codeOf(error);
   if (SYSTEM_CODES.has(code) || SESSION_ENDED.test(code)) return true;
   return code === "" && LOST.test(wordsOf(error));
 }
 
-/** PgBouncer does not know what we say about ourselves when a connection starts. */
+/** PgBouncer refuses our start options. */
 export function refusesStartup(error: unknown): boolean {
   return codeOf(error) === "08P01" && /unsupported startup parameter/i.test(wordsOf(error));
 }
 
-/** A server that is older than what we say to it; it will tell its version. */
+/** The server is too old for our settings; its version is checked later. */
 export function isUnknownSetting(error: unknown): boolean {
   return codeOf(error) === "42704";
 }
@@ -104,7 +104,7 @@ function whereItIs(code: string, words: string, store: string): [problem: string
   return [`The connection to ${store} was lost (${words}).`, "It will be made again."];
 }
 
-/** What to do about an answer that no retry will change. */
+/** Advice for an error that no retry will change. */
 function remedyOf(code: string, words: string, store: string): [problem: string, remedy: string] {
   switch (code) {
     case "28P01":

@@ -1,4 +1,4 @@
-/** What the schema of a PostgreSQL database has. */
+/** The parts of the schema of a PostgreSQL database. */
 import type { Engine, Introspection } from "../engine.ts";
 import { absentByJoin, afterByRow } from "../introspection.ts";
 import { sql } from "../sql.ts";
@@ -9,7 +9,7 @@ export const introspection: Introspection = {
   catalogue,
 };
 
-/** The schema, by a table that is always there: a name in quotes is spelt for each. */
+/** The schema of a table that always exists: the compiler replaces the name in the quotes. */
 const OURS = sql`(select c.relnamespace from pg_catalog.pg_class c where c.oid = to_regclass('holdfast.migration'))`;
 
 async function catalogue(engine: Engine): Promise<string[]> {

@@ -1,9 +1,9 @@
 /**
  * Push between processes through LISTEN and NOTIFY.
  *
- * Listening takes a connection of its own. It says nothing when it dies, so now and then a note to ourselves must come
- * back; while it does not, or where nobody can listen at all (PgBouncer), a poll takes over. Telling is coalesced,
- * because every NOTIFY takes a lock that all commits of the server share (see notes.ts).
+ * Listening needs its own connection. A dead connection is silent, so now and then a note to ourselves must come back;
+ * while it does not, or if listening is impossible (PgBouncer), a poll takes over. Notes are coalesced, because every
+ * NOTIFY takes a lock that all commits of the server share (see notify.ts).
  */
 import { type Runtime, sleep } from "../../core/runtime.ts";
 import type { Hint, PushState } from "../engine.ts";
@@ -12,10 +12,10 @@ import { Poll } from "../poll.ts";
 import type { Line, Pg, PostgresAddress } from "./address.ts";
 import type { Sessions } from "./session.ts";
 
-/** A silent line is tried after this long … */
+/** A connection that is silent for this long is probed … */
 const PROBE_EVERY_MS = 120_000;
 
-/** … and is dead when its echo takes longer than this. */
+/** … and is dead if its echo takes longer than this. */
 const ECHO_MS_MAX = 5_000;
 
 const RECONNECT_MS_FIRST = 250;
@@ -26,7 +26,6 @@ const CONNECT_MS_MAX = 10_000;
 
 const GOODBYE_MS_MAX = 500;
 
-/** The note that an echo is made of. */
 const PROBE = "probe";
 
 export interface PushParts {
@@ -34,7 +33,7 @@ export interface PushParts {
   readonly address: PostgresAddress | null;
   readonly sessions: Sessions;
   readonly runtime: Runtime;
-  /** Tells our own notes from others'. */
+  /** Marks our own notes. */
   readonly sender: string;
 }
 
@@ -45,7 +44,7 @@ export class Listener {
   readonly #poll: Poll;
   #line: Line | null = null;
   #heardAt = 0;
-  /** The last note to ourselves came back, and the line is open. */
+  /** The connection is open, and the last note to ourselves came back. */
   #isHeard = false;
   #echo: (() => void) | null = null;
 
@@ -61,7 +60,6 @@ export class Listener {
     return this.#isHeard ? "up" : "down";
   }
 
-  /** Something happened here: more may follow, so a poll looks sooner. */
   pollSoon(): void {
     this.#poll.pollSoon();
   }
@@ -112,14 +110,14 @@ export class Listener {
     }
   }
 
-  /** Until the line is dead or nobody wants it any more. */
+  /** Until the connection is dead or the listener is stopped. */
   async #whileItLives(): Promise<void> {
     const { runtime } = this.#parts;
     const over = new AbortController();
     this.#line?.on("end", () => over.abort());
     const signal = AbortSignal.any([this.#stopped.signal, over.signal]);
     this.#poll.pause();
-    // What happened while nobody listened has to be looked for.
+    // Notes that were sent before this were missed.
     this.#hear({ kind: "unknown" });
     while (!signal.aborted) {
       const silentMs = runtime.monotonic() - this.#heardAt;
@@ -139,7 +137,7 @@ export class Listener {
     try {
       await notify(sessions, address?.schema ?? "", [`${sender}:${PROBE}`]);
     } catch {
-      return false; // the database is away: listening will be tried again
+      return false; // the database is unavailable: listening will be tried again
     }
     await sleep(runtime, ECHO_MS_MAX, { signal, kind: "background" });
     this.#echo = null;
@@ -158,14 +156,14 @@ export class Listener {
     const line = this.#line;
     this.#line = null;
     if (line === null) return;
-    // A line that is dead does not say goodbye.
+    // A dead connection does not close properly.
     const ended = line.end().catch(() => {});
     await Promise.race([ended, sleep(this.#parts.runtime, GOODBYE_MS_MAX, { kind: "background" })]);
     line.connection?.stream?.destroy();
   }
 }
 
-/** A note need not survive a crash of the server, so nobody waits for the disk. */
+/** A note need not survive a crash of the server, so the commit does not wait for the disk. */
 export async function notify(
   sessions: Sessions,
   channel: string,

@@ -1,9 +1,9 @@
 /**
- * The partitions of `job` and `finished`: one a week, by the time in the id.
+ * The partitions of `job` and `finished`: one per week, by the time in the id.
  *
- * A week is made ahead of its time; jobs whose id belongs to no week that was made stand in the default partition. A week
- * is dropped as a whole when all its jobs finished longer ago than anybody keeps them: no row has to be deleted and no
- * dead row cleaned up. Whatever is kept longer than the rest is deleted in batches like everywhere else.
+ * Partitions are created ahead of time; jobs whose id fits none are in the default partition. A partition is dropped as a
+ * whole when all its jobs have finished longer ago than any status is kept, so no rows have to be deleted and vacuumed.
+ * Jobs of statuses that are kept for less time are deleted in batches before.
  */
 import { firstIdAt } from "../../core/id.ts";
 import { type Engine, readNow, type Transaction } from "../engine.ts";
@@ -11,38 +11,37 @@ import { codeOf } from "./errors.ts";
 
 export const WEEK_MS = 7 * 24 * 3_600_000;
 
-/** Weeks made ahead, so that nobody misses them while no worker runs. */
+/** Weeks created ahead, in case no worker runs for a while. */
 const AHEAD = 1;
 
-export interface Block {
-  /** What its two tables' names end in: the day it begins, such as 20261112. */
+interface Week {
+  /** The first day, such as 20261112: the suffix of its two tables. */
   readonly name: string;
   readonly from: string;
   readonly to: string;
 }
 
-/** The week an instant is in. Weeks begin on a Thursday, as time did. */
-export function blockAt(instant: number): Block {
+/** The week of an instant. Weeks begin on a Thursday, as the Unix epoch did. */
+function weekAt(instant: number): Week {
   const start = Math.floor(instant / WEEK_MS) * WEEK_MS;
   const day = new Date(start).toISOString().slice(0, 10).replaceAll("-", "");
   return { name: day, from: firstIdAt(start), to: firstIdAt(start + WEEK_MS) };
 }
 
-export function partitionsFrom(now: number): Block[] {
-  return Array.from({ length: AHEAD + 1 }, (_, weeks) => blockAt(now + weeks * WEEK_MS));
+export function partitionsFrom(now: number): Week[] {
+  return Array.from({ length: AHEAD + 1 }, (_, weeks) => weekAt(now + weeks * WEEK_MS));
 }
 
-export function addBlock({ name, from, to }: Block): string {
-  return ["job", "finished"]
-    .map(
-      (table) => `
+function addWeek({ name, from, to }: Week): string {
+  const tables = ["job", "finished"].map(
+    (table) => `
 create table if not exists holdfast.${table}_${name}
 partition of holdfast.${table} for values from ('${from}') to ('${to}');`,
-    )
-    .join("\n");
+  );
+  return tables.join("\n");
 }
 
-/** The names of the weeks that there are tables for. */
+/** The names of the existing weeks. */
 export const LIST = `
 select substr(c.relname, 5) as name
   from pg_catalog.pg_inherits i
@@ -51,47 +50,43 @@ select substr(c.relname, 5) as name
    and c.relname ~ '^job_[0-9]{8}$'
  order by c.relname`;
 
-/** Whether a week's jobs have all finished before an instant. */
+/** Whether all jobs of a week finished before an instant. */
 export const isOver = (name: string): string => `
 select not exists (select from holdfast.finished_${name} where finished_at >= $1)
    and not exists (select
                      from holdfast.job_${name} j
                     where not exists (select from holdfast.finished_${name} f where f.id = j.id)) as over`;
 
-export const dropBlock = (name: string): string => `
-delete from holdfast.attempt a
+/** Tables that are not partitioned. */
+const DEPENDENTS = ["attempt", "step", "report", "kept_key", "job_trace"];
+
+export function dropWeek(name: string): string {
+  const deletes = DEPENDENTS.map(
+    (table) => `
+delete from holdfast.${table} d
  using holdfast.job_${name} j
- where j.id = a.job_id;
-delete from holdfast.step s
- using holdfast.job_${name} j
- where j.id = s.job_id;
-delete from holdfast.report r
- using holdfast.job_${name} j
- where j.id = r.job_id;
-delete from holdfast.kept_key k
- using holdfast.job_${name} j
- where j.id = k.job_id;
-delete from holdfast.job_trace t
- using holdfast.job_${name} j
- where j.id = t.job_id;
+ where j.id = d.job_id;`,
+  );
+  return `${deletes.join("")}
 drop table holdfast.job_${name}, holdfast.finished_${name};`;
+}
 
 export const LOCK = "lock table holdfast.job, holdfast.finished in access exclusive mode";
 
-/** When the week is over that a table is named after. */
+/** When a week ends, by its name. */
 export function endOf(name: string): number {
   return Date.parse(`${name.slice(0, 4)}-${name.slice(4, 6)}-${name.slice(6)}`) + WEEK_MS;
 }
 
-/** Makes the tables of the weeks to come. */
+/** Creates the tables of this week and those ahead. */
 export async function addPartitions(engine: Engine, tx: Transaction): Promise<void> {
-  for (const block of partitionsFrom(await readNow(engine, tx))) {
+  for (const week of partitionsFrom(await readNow(engine, tx))) {
     await tx.script("savepoint block");
     try {
-      await tx.script(addBlock(block));
+      await tx.script(addWeek(week));
       await tx.script("release savepoint block");
     } catch (error) {
-      // Jobs of that week stand in the default partition already, because of a clock that was ahead. They stay there.
+      // Because of a clock that was ahead, jobs of that week are in the default partition already. They stay there.
       if (codeOf(error) !== "23514") throw error;
       await tx.script("rollback to savepoint block");
     }

@@ -1,17 +1,16 @@
 /**
- * Pools of connections, and what a connection is told at its start.
+ * Pools of connections and their settings.
  *
- * A plan that was made on an empty table is a scan, and a prepared statement keeps it. So a connection of ours is told
- * to keep one plan for a statement and to go by indexes; hot statements never sort a queue. Through PgBouncer, or on a
- * pool of the user's, nothing can be said at the start: there, the same is said in every transaction (see session.ts), and
- * nothing is prepared.
+ * A plan that was made on an empty table is a scan, and a prepared statement keeps it. So our connections keep one plan per
+ * statement and prefer indexes; hot statements never sort a queue. Through PgBouncer, or on a user's pool, a connection
+ * takes no start options: there, every transaction sets them locally (see session.ts), and nothing is prepared.
  */
 import type { OwnPool, Pg, PgPool, PostgresAddress } from "./address.ts";
 import { isUnknownSetting, refusesStartup, translate } from "./errors.ts";
 
 const CONNECT_MS_MAX = 10_000;
 
-/** A statement that takes longer is given up by the server, or by us where the server does not answer. */
+/** The server aborts a statement that takes longer, or we do if the server does not answer. */
 const STATEMENT_MS_MAX = 30_000;
 
 export const ANSWER_MS_MAX = 35_000;
@@ -20,17 +19,15 @@ const LOCK_MS_MAX = 10_000;
 
 const IDLE_MS = 30_000;
 
-/** Unless the URL says another. */
+/** Unless the URL has another. */
 export const APPLICATION_NAME = "holdfast";
 
-/** What the connections are for: claiming, settling and renewing, or everything else. */
+/** "hot" connections claim, settle and renew. */
 export type Use = "hot" | "cold";
 
-/** What decides about plans. */
 const PLANS = {
   enable_seqscan: "off",
-  // A scan that is only discouraged looks so dear that it would be compiled first, or shared out among processes that have
-  // to be started for it.
+  // A discouraged scan looks so expensive that the server would first compile it, or start parallel processes for it.
   jit: "off",
   max_parallel_workers_per_gather: "0",
 };
@@ -48,14 +45,14 @@ const SESSION = {
   idle_in_transaction_session_timeout: String(STATEMENT_MS_MAX),
 };
 
-/** As it is said at the start of a connection. */
+/** The start options of a connection. */
 export function startOptions(use: Use): string {
   return Object.entries({ ...SESSION, ...settings[use] })
     .map(([name, value]) => `-c ${name}=${value}`)
     .join(" ");
 }
 
-/** As it is said at the start of a transaction, and forgotten at its end. */
+/** The start of a transaction with local settings. */
 export function beginWith(use: Use): string {
   const lines = Object.entries({ ...settings[use], lock_timeout: String(LOCK_MS_MAX) });
   return [
@@ -64,14 +61,14 @@ export function beginWith(use: Use): string {
   ].join("; ");
 }
 
-/** A pool of the driver's, and whether its sessions are ours alone and keep what was prepared in them. */
 export interface Pool {
   readonly pool: PgPool;
+  /** The sessions are ours alone and keep prepared statements. */
   readonly direct: boolean;
   end(): Promise<void>;
 }
 
-/** Opens a pool of our own; through PgBouncer it cannot say anything about its sessions. */
+/** Opens our own pool. Through PgBouncer it cannot set start options. */
 export async function openPool(
   pg: Pg,
   address: PostgresAddress,
@@ -90,7 +87,7 @@ export async function openPool(
   return { pool: plain, direct: false, end: () => plain.end() };
 }
 
-/** Somebody in between may swallow what we say. */
+/** Whether the start options arrived: a proxy may drop them. */
 async function isHeard(pool: OwnPool): Promise<boolean> {
   const client = await pool.connect();
   try {
@@ -114,7 +111,7 @@ function makePool(pg: Pg, config: object): OwnPool {
     pipeline: true,
     ...config,
   });
-  // An idle connection that dies is replaced when the next one is asked for; an error that nobody hears ends the process.
+  // The pool replaces an idle connection that dies; an error event without a listener would end the process.
   pool.on("error", () => {});
   pool.on("connect", (client) => void client.on("error", () => {}));
   return pool;

@@ -1,8 +1,8 @@
 /**
- * Runs statements and transactions on PostgreSQL, and says what a failure means.
+ * Runs statements and transactions on a pool, and translates failures.
  *
- * Where a connection is not ours alone, every write is a transaction that says how it wants to be planned and leaves
- * nothing behind in the session.
+ * On a connection that is shared with others, every write is a transaction that sets its planner options locally and
+ * leaves nothing behind in the session.
  */
 import { ClosedError, OutcomeUnknownError } from "../../core/errors.ts";
 import { type Runtime, sleep } from "../../core/runtime.ts";
@@ -11,23 +11,23 @@ import type { PgClient, PgResult } from "./address.ts";
 import { asksAgain, codeOf, isLost, translate } from "./errors.ts";
 import { ANSWER_MS_MAX, beginWith, type Pool, type Use } from "./pool.ts";
 
-/** How often a transaction is run again that the database asked to run again. */
+/** Tries of a transaction that the database asks to repeat. */
 const TRIES_MAX = 10;
 
 const PAUSE_MS_FIRST = 5;
 
 const PAUSE_MS_MAX = 500;
 
-/** How long anybody waits for a connection to become free. */
+/** The maximum wait for a free connection. */
 const WAIT_MS_MAX = 12_000;
 
-/** How often a connection that was found dead is replaced before that is an error. */
+/** Tries with a new connection after one was lost. */
 const FRESH_MAX = 3;
 
 export interface Sending {
   readonly text: string;
   readonly values?: readonly unknown[];
-  /** Prepared under this name where the session is ours. */
+  /** Prepared under this name if the session is ours. */
   readonly name?: string;
   readonly rows?: "array";
   readonly answerMs?: number;
@@ -35,7 +35,7 @@ export interface Sending {
 
 export type Send = (sending: Sending) => Promise<PgResult>;
 
-/** The driver gives 64-bit integers as text; ours are milliseconds, counts and numbers below 2^53. */
+/** The driver returns 64-bit integers as text; ours are milliseconds, counts and numbers below 2^53. */
 const INT8 = 20;
 
 const BOOL = 16;
@@ -47,7 +47,6 @@ export const types = {
   },
 };
 
-/** Runs statements and transactions on a pool, and says what a failure means. */
 export class Sessions {
   readonly store: string;
   readonly tally = newTally();
@@ -72,12 +71,11 @@ export class Sessions {
     return { busy: totalCount - idle, idle, waiting };
   }
 
-  /** Whether they share one pool. */
   shares(other: Sessions): boolean {
     return this.#pool.pool === other.#pool.pool;
   }
 
-  /** Reads. A connection that turns out to be dead is replaced. */
+  /** Reads. A dead connection is replaced. */
   read(sending: Sending): Promise<PgResult> {
     return this.#again((client) => this.#send(client, sending), { writes: false });
   }
@@ -88,7 +86,7 @@ export class Sessions {
     return this.#again((client) => this.#send(client, sending), { writes: true });
   }
 
-  /** One transaction; it may run again when the database asks for it, unless it is to run `once`. */
+  /** One transaction, which may run again if the database asks for it, unless `once`. */
   transaction<T>(
     body: (send: Send, client: PgClient) => Promise<T>,
     { once = false, lockMs = null }: { once?: boolean; lockMs?: number | null } = {},
@@ -99,8 +97,9 @@ export class Sessions {
         let value: T;
         let hasBegun = false;
         try {
-          const begun = send({ text: this.#beginWaiting(lockMs) });
-          // What runs once must know that it can.
+          const limit = lockMs === null ? "" : `; set local lock_timeout = ${lockMs}`;
+          const begun = send({ text: this.#begin + limit });
+          // A body that runs once must know that the transaction is open.
           const mayGoAhead = client.pipeline === true && !once;
           if (!mayGoAhead) await begun;
           hasBegun = true;
@@ -120,14 +119,10 @@ export class Sessions {
     );
   }
 
-  /** Waits for what is under way. */
+  /** Waits for running statements. */
   end(): Promise<void> {
     this.#ended ??= this.#pool.end();
     return this.#ended;
-  }
-
-  #beginWaiting(lockMs: number | null): string {
-    return lockMs === null ? this.#begin : `${this.#begin}; set local lock_timeout = ${lockMs}`;
   }
 
   async #again<T>(
@@ -167,7 +162,7 @@ export class Sessions {
     if (this.#ended !== null) throw new ClosedError({ what: `The store ${this.store}` });
     try {
       const client = await this.#connect();
-      // Between two statements nobody else listens, and an error event that nobody hears ends the process.
+      // Between two statements there is no other listener, and an error event without a listener ends the process.
       if (client.listenerCount("error") === 0) client.on("error", () => {});
       return client;
     } catch (error) {
@@ -175,7 +170,7 @@ export class Sessions {
     }
   }
 
-  /** A pool of the user's may know no limit. */
+  /** A user's pool may have no limit. */
   async #connect(): Promise<PgClient> {
     const late = Promise.withResolvers<never>();
     const timer = this.#runtime.timer(WAIT_MS_MAX, () =>
@@ -186,7 +181,7 @@ export class Sessions {
       return await Promise.race([connecting, late.promise]);
     } catch (error) {
       void connecting.then(
-        (client) => client.release(), // nobody waits for it any more
+        (client) => client.release(),
         () => {},
       );
       throw error;
@@ -196,7 +191,7 @@ export class Sessions {
   }
 
   #giveBack(client: PgClient, error: unknown): void {
-    // Read-only: the server became a replica; the next connection may lead to the new primary.
+    // 25006, read-only: the server became a replica; the next connection may lead to the new primary.
     const useless = isLost(error) || codeOf(error) === "25006" || codeOf(error) === "";
     client.release(useless);
     if (useless) destroySocket(client);
@@ -221,7 +216,7 @@ export class Sessions {
   }
 }
 
-/** The two may be one pool: a user's. */
+/** Both may be one pool of the user. */
 export function loadOf(main: Sessions, reserved: Sessions): Load {
   const others = reserved.shares(main) ? [] : [{ name: "reserved", ...reserved.standing }];
   return {
@@ -233,22 +228,22 @@ export function loadOf(main: Sessions, reserved: Sessions): Load {
 const READS = /^\s*select\b/i;
 
 /**
- * Until the transaction is open, only reads are sent behind what opens it, and nobody is answered: if that fails, a write
- * would be committed by itself.
+ * Until the transaction is open, it sends only reads ahead and returns no answers: if the transaction cannot be opened, a
+ * write would be committed by itself.
  */
 function behind(begun: Promise<unknown>, send: Send): Send {
   let isOpen = false;
   let isHeldUp = false;
   begun.then(
     () => void (isOpen = true),
-    () => {}, // whoever sends something hears of it
+    () => {}, // every send rejects with this error
   );
   return (sending) => {
     if (isOpen) return send(sending);
     isHeldUp ||= !READS.test(sending.text);
     if (isHeldUp) return begun.then(() => send(sending));
     const answer = send(sending);
-    answer.catch(() => {}); // the reason is what the other one says
+    answer.catch(() => {}); // `begun` has the reason
     return begun.then(() => answer);
   };
 }
@@ -263,7 +258,7 @@ class LostBeforeCommit extends Error {
   }
 }
 
-/** `isKnown`: it is certain that nothing was written. */
+/** `isKnown`: certainly nothing was written. */
 function judge(
   error: unknown,
   writes: boolean,
@@ -274,13 +269,13 @@ function judge(
   return { cause: error, mayRepeat: !writes, isKnown: !writes };
 }
 
-/** The server's number for the session, where the driver knows it. */
+/** The server's number for the session, if the driver knows it. */
 function sessionOf(client: PgClient): number | null {
   const { processID } = client as { processID?: unknown };
   return typeof processID === "number" && processID > 0 ? processID : null;
 }
 
-/** A server that does not answer would keep its half of the connection for ever. */
+/** Otherwise the connection to a server that does not answer would stay open for ever. */
 function destroySocket(client: PgClient): void {
   const { connection } = client as { connection?: { stream?: { destroy?: () => void } } };
   connection?.stream?.destroy?.();

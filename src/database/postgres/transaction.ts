@@ -1,4 +1,4 @@
-/** A transaction for the shared SQL, on a connection of ours or of the user's. */
+/** A transaction for the shared SQL, on a connection of ours or of the user. */
 import type { UserTransaction } from "../../core/task.ts";
 import { type Hint, type Row, TABLES, type Taking, type Transaction } from "../engine.ts";
 import { noteOf } from "../notify.ts";
@@ -13,9 +13,9 @@ interface TransactionParts {
   readonly send: Send;
   readonly compile: (query: Sql) => Sending;
   readonly spell: (text: string) => string;
-  /** With the name that it is prepared under. */
+  /** Adds the name under which the text is prepared. */
   readonly name: (text: string) => { readonly text: string; readonly name: string };
-  /** The connection takes a statement before it has answered the one before. */
+  /** The connection accepts a statement before the previous one is answered. */
   readonly ahead?: boolean;
   readonly answerMs?: number;
 }
@@ -51,7 +51,7 @@ export class SharedTransaction implements Transaction {
     return this.all<T>(take(from));
   }
 
-  /** The table itself knows the columns' types. A text: drivers of users' make JSON of what they hear is JSON. */
+  /** The columns' types come from the table. The rows are a text, because users' drivers may encode a JSON parameter again. */
   async insert(table: string, rows: readonly Row[]): Promise<void> {
     if (rows.length === 0) return;
     const columns = Object.keys(rows[0] ?? {}).join(", ");
@@ -78,8 +78,7 @@ export class SharedTransaction implements Transaction {
   }
 }
 
-// Statements in a transaction that belongs to the user.
-
+/** Sends statements in a user transaction. */
 export function sendIn(tx: unknown, store: string): Send {
   const ask = askOf("postgres", tx, { types });
   return async ({ text, values = [] }) => {
@@ -111,11 +110,9 @@ function take({ table, where, orderBy, limit, skipLocked }: Taking): Sql {
     returning *`;
 }
 
-// A transaction on PostgreSQL in which a user's function takes part. It runs once.
-
 type Body<T> = (user: UserTransaction) => Promise<T>;
 
-/** What we add to it, behind what the user's function did. */
+/** Runs after the user's function. */
 type Last<T> = (send: Send, value: T) => Promise<void>;
 
 export function userTransaction<T>(sessions: Sessions, body: Body<T>, last: Last<T>): Promise<T> {
@@ -136,7 +133,7 @@ export function userTransaction<T>(sessions: Sessions, body: Body<T>, last: Last
   return asTheyAre(body, run);
 }
 
-/** Cursors and streams of the driver do not work on a connection that takes several statements at once. */
+/** The driver's cursors and streams do not work on a connection with pipelining. */
 async function oneAtATime<T>(client: PgClient, body: () => Promise<T>): Promise<T> {
   const { pipeline } = client;
   if (pipeline === true) client.pipeline = false;
@@ -147,12 +144,13 @@ async function oneAtATime<T>(client: PgClient, body: () => Promise<T>): Promise<
   }
 }
 
-// Notes that a transaction of ours sends with its commit, so that a process that dies right after it leaves no job to the
-// next poll.
-//
-// Commits that carry a note wait for one another on the whole server, each for the disk. So of the transactions of one
-// process only one at a time carries notes; the others send theirs after the commit.
-
+/**
+ * Notes that a transaction of ours sends with its commit: if the process dies right after the commit, its jobs need not
+ * wait for the next poll.
+ *
+ * Commits with a note wait for one another on the whole server, each for the disk. So in one process only one transaction
+ * at a time carries notes; the others send theirs after the commit.
+ */
 export class CommitNotes {
   readonly #channel: string;
   readonly #sender: string;
@@ -164,7 +162,7 @@ export class CommitNotes {
     this.#sender = sender;
   }
 
-  /** Runs a transaction; `begin` says which one it is, anew when it is run again. */
+  /** Runs a transaction, which calls `begin` each time it starts. */
   async during<T>(run: (begin: (tx: Transaction) => Transaction) => Promise<T>): Promise<T> {
     let current: Transaction | null = null;
     const end = (): void => {
@@ -191,7 +189,7 @@ export class CommitNotes {
     for (const hint of hints) this.#sent.add(hint);
   }
 
-  /** Whether it went with its transaction. */
+  /** Whether the hint was sent with its transaction. */
   has(hint: Hint): boolean {
     return this.#sent.has(hint);
   }

@@ -1,11 +1,11 @@
 /**
- * One connection to an SQLite file, made safe to share.
+ * One connection to an SQLite file that concurrent callers can share.
  *
- * The driver is synchronous, so a transaction whose body is synchronous cannot be interleaved with anything. One
- * whose body awaits holds the gate, and everybody else in this process waits for it.
+ * The driver is synchronous, so a transaction with a synchronous body cannot be interleaved with others. A transaction
+ * whose body awaits holds the gate, and all other callers in this process wait for it.
  *
- * Waiting for other processes never blocks the event loop: the driver's own busy timeout is off (it would put the
- * whole thread to sleep), and a locked database is tried again after a random pause that grows.
+ * Waiting for other processes never blocks the event loop: the driver's busy timeout is off (it would block the whole
+ * thread), and a locked database is tried again after a growing random pause.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
@@ -23,7 +23,7 @@ const BUSY_PAUSE_MS_FIRST = 1;
 
 const BUSY_PAUSE_MS_MAX = 32;
 
-/** A test's hook: told before and after every statement, so that a process can be killed at each of them. */
+/** A hook for tests, called before and after every statement, so that a process can be killed at each of them. */
 export type Probe = (point: string) => void;
 
 interface ConnectionOptions {
@@ -38,7 +38,7 @@ export class Connection {
   readonly path: string;
   readonly tally = newTally();
   readonly #db: DatabaseSync;
-  /** Whoever calls from inside of a transaction must not wait for its end. */
+  /** The transaction of the caller: waiting for its end inside it would never return. */
   readonly #inside = new AsyncLocalStorage<Promise<void>>();
   readonly #runtime: Runtime;
   readonly #probe: Probe | null;
@@ -46,7 +46,7 @@ export class Connection {
   readonly #rescues: boolean;
   readonly #statements = new Map<string, StatementSync>();
   #gate: Promise<void> | null = null;
-  /** How the last transaction was begun. */
+  /** The `durable` of the last transaction. */
   #durable: boolean | null = null;
   #closed = false;
 
@@ -59,12 +59,12 @@ export class Connection {
     this.#probe = options.probe;
   }
 
-  /** For whoever takes part in a transaction here. */
+  /** For the user's function in a transaction of ours. */
   get database(): DatabaseSync {
     return this.#db;
   }
 
-  /** Prepares a text once. Hot statements keep what they get; the others ask again by text. */
+  /** Prepares a text once. */
   prepare(text: string): StatementSync {
     let statement = this.#statements.get(text);
     if (statement === undefined) {
@@ -75,12 +75,12 @@ export class Connection {
     return statement;
   }
 
-  /** Runs `body` once no transaction of this process is open. It may only read. */
+  /** Runs `body`, which may only read, when no transaction of this process is open. */
   read<T>(body: () => T): Promise<T> {
     return this.#whenFree(body);
   }
 
-  /** Runs `body` in a transaction. The body is synchronous and may run again if the database was locked. */
+  /** Runs the synchronous `body` in a transaction. It may run again if the database was locked. */
   write<T>(body: () => T, { durable = true }: { durable?: boolean } = {}): Promise<T> {
     return this.#whenFree(() => {
       this.#begin(durable);
@@ -96,7 +96,7 @@ export class Connection {
     });
   }
 
-  /** Runs `body` in a transaction that may await. Everybody else in this process waits at the gate. */
+  /** Runs the asynchronous `body` in a transaction. All other callers in this process wait at the gate. */
   transaction<T>(body: () => Promise<T>, busyMsMax = BUSY_MS_MAX): Promise<T> {
     return this.#whenFree(async () => {
       this.#begin();
@@ -123,7 +123,7 @@ export class Connection {
     this.#probe?.(`after ${text}`);
   }
 
-  /** For whoever writes to the file by another connection: throws if it is not the one at its path any more. */
+  /** Throws if the open file is not the one at its path any more. */
   lookAtFile(): void {
     this.#guard?.look(this.#runtime.monotonic());
   }
@@ -136,11 +136,11 @@ export class Connection {
     const isLost = this.#guard?.isGone(this.#runtime.monotonic()) === true;
     if (isLost && this.#guard !== null && this.#rescues) rescue(this.#db, this.#guard);
     this.#db.close();
-    // A warning takes a turn of the event loop, and the process may end with this.
+    // A warning is emitted in the next turn of the event loop, and the process may exit before.
     if (isLost) await new Promise<void>((resolve) => this.#runtime.afterIo(resolve));
   }
 
-  /** Runs the body when no transaction of this process is open, and again while others lock the database. */
+  /** Runs the body when no transaction of this process is open, and again while other processes lock the database. */
   async #whenFree<T>(body: () => T | Promise<T>, busyMsMax = BUSY_MS_MAX): Promise<T> {
     const startedAt = this.#runtime.monotonic();
     if (this.#gate !== null && this.#inside.getStore() === this.#gate) {
@@ -166,15 +166,15 @@ export class Connection {
     }
   }
 
-  /** Nobody is told that something was accepted which went into a file that nobody finds. */
+  /** A write into a file that no process can find must not be reported as done. */
   #checkFile(): void {
     this.#guard?.check(this.#runtime.monotonic());
   }
 
   /**
-   * Whether a commit waits for the disk is said before a transaction, by whoever begins one, so that nobody depends on
-   * what the one before has said. One that does not wait leaves its pages in the log as any other: a commit that waits
-   * brings them to the disk too, and after a crash of the machine the log ends before them or behind them.
+   * Every transaction sets whether its commit waits for the disk. A commit that does not wait leaves its pages in the log
+   * like any other: the next commit that waits brings them to the disk too, and after a crash of the machine the log ends
+   * before or after them.
    */
   #begin(durable = true): void {
     try {
@@ -184,26 +184,26 @@ export class Connection {
       }
       this.exec("begin immediate");
     } catch (error) {
-      // A rollback that failed would leave this connection in its transaction, and useless, for good.
+      // A failed rollback would leave this connection in its transaction, and useless, for ever.
       this.#rollback();
       throw error;
     }
   }
 
   #rollback(): void {
-    // SQLite rolls back by itself after some errors (a full disk, for one); then there is nothing to undo.
+    // SQLite rolls back by itself after some errors, such as a full disk.
     if (!this.#db.isTransaction) return;
     this.tally.rolledBack += 1;
     this.#db.exec("rollback");
   }
 }
 
-/** A bare value as the limit is made part of the plan, and so the statement would be parsed anew whenever it is bound. */
+/** A bare placeholder as the limit is part of the plan, so SQLite would parse the statement again for every value. */
 function keepingItsPlan(text: string): string {
   return text.replaceAll(/\blimit \?/g, "limit cast(? as integer)");
 }
 
-/** The same statement, with the probe told around every use of it. */
+/** Calls the probe around every use of the statement. */
 function probed(statement: StatementSync, text: string, probe: Probe): StatementSync {
   const label = text.trim().replaceAll(/\s+/g, " ").slice(0, 60);
   return new Proxy(statement, {
@@ -221,20 +221,20 @@ function probed(statement: StatementSync, text: string, probe: Probe): Statement
   });
 }
 
-// What is left of a database whose file was deleted is in this process alone, and gone when it is closed: so it is written to a file
-// beside it first. So it is with one that was only moved: its last commits are in a log that did not go along, and SQLite does not
-// bring them into a file that is not at its path.
-
-/** There is no log down here, and nobody may have the last words but the process: a warning reaches whoever runs it. */
+/** There is no logger at this level, so the process emits a warning. */
 function warn(message: string): void {
   process.emitWarning(message, { type: "HoldfastWarning", code: "STORE_GONE" });
 }
 
+/**
+ * Writes a database whose file was deleted to a file beside it, because it is lost when this process closes it. A moved
+ * file too: its last commits are in a log that was not moved, and SQLite does not checkpoint into a file that is not at its
+ * path.
+ */
 function rescue(db: DatabaseSync, guard: FileGuard): void {
   const { path, rescuePath } = guard;
   try {
-    // Else another connection, of this process or of another, was faster.
-    if (!createFile(rescuePath)) return;
+    if (!createFile(rescuePath)) return; // another connection was faster
     fill(db, rescuePath);
     bringToDisk(rescuePath);
     warn(
@@ -248,7 +248,7 @@ function rescue(db: DatabaseSync, guard: FileGuard): void {
   }
 }
 
-/** A file that stayed empty would keep the next one from trying. */
+/** An empty file would keep the next connection from trying. */
 function fill(db: DatabaseSync, path: string): void {
   try {
     db.prepare("vacuum into ?").run(path);
@@ -258,7 +258,7 @@ function fill(db: DatabaseSync, path: string): void {
   }
 }
 
-/** SQLite leaves that to the operating system. */
+/** `vacuum into` does not sync the file. */
 function bringToDisk(path: string): void {
   const file = openSync(path, "r+");
   try {

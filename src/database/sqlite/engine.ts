@@ -1,8 +1,8 @@
 /**
  * SQLite inside the process, through Node's own driver.
  *
- * One writer at a time is SQLite's nature, so every verb is a short BEGIN IMMEDIATE and safety needs no row locks. The
- * clock is the host's: all processes of one file share it. Other processes' commits show in `data_version`.
+ * SQLite has one writer at a time, so every operation is a short BEGIN IMMEDIATE and needs no row locks. The clock is the
+ * host's: all processes that use a file share it. Commits of other processes change `data_version`.
  */
 import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -36,7 +36,7 @@ export interface SqliteOptions {
   readonly path: string;
   readonly runtime: Runtime;
   readonly create: boolean;
-  /** Saves what is left when it is closed after its file was deleted. Default true. */
+  /** Whether to save the data on close if the file was deleted. Default true. */
   readonly rescues?: boolean;
   readonly probe?: Probe;
 }
@@ -53,9 +53,9 @@ export class SqliteEngine implements Engine {
   readonly migrationDialect = sqliteDialect;
   readonly introspection = introspection;
   readonly runtime: Runtime;
-  /** One writer at a time is SQLite's nature. */
+  /** SQLite has one writer at a time. */
   readonly lanes = 1;
-  /** For the hot statements, which are written by hand. */
+  /** For the hot statements. */
   readonly connection: Connection;
   readonly #compiler = new Compiler({ prefix: "holdfast_", placeholder: () => "?" });
 
@@ -103,7 +103,7 @@ export class SqliteEngine implements Engine {
     return sql`${value}`;
   }
 
-  /** A transaction that writes is alone. */
+  /** A writing transaction is alone. */
   lockRows(): Sql {
     return nothing;
   }
@@ -170,7 +170,7 @@ export class SqliteEngine implements Engine {
       try {
         return await ask(text, values);
       } catch (error) {
-        // Nobody tries again for the user: what their transaction has read may not be so any more.
+        // Not repeated: what the user's transaction has read may be outdated.
         throw isBusy(error)
           ? new StoreBusyError({ store: this.name, waitedMs: 0 }, error)
           : translate(error, this.name);
@@ -203,7 +203,7 @@ export class SqliteEngine implements Engine {
         from json_each(${rows})) r`;
   }
 
-  /** A commit is seen in the file itself. */
+  /** Other processes notice a commit in the file itself. */
   async notifyInUserTx(): Promise<void> {}
 
   async notifyInTx(): Promise<void> {}
@@ -230,12 +230,12 @@ export class SqliteEngine implements Engine {
     return { pools: [], transactions: this.connection.tally };
   }
 
-  /** It has no cleaner that could fall behind. */
+  /** SQLite has no background cleanup that could fall behind. */
   async condition(): Promise<null> {
     return null;
   }
 
-  /** Jobs stand in one file and are deleted row by row. */
+  /** Jobs are in one table and are deleted row by row. */
   async dropPartitions(): Promise<void> {}
 
   listen(hear: (hint: Hint) => void): () => void {
@@ -244,14 +244,14 @@ export class SqliteEngine implements Engine {
     return () => watch.stop();
   }
 
-  /** Other processes see a commit in the file itself. */
+  /** Other processes notice a commit in the file itself. */
   tell(): void {}
 
   close(): Promise<void> {
     return this.connection.close();
   }
 
-  /** Whatever the library is called that the user's transaction comes from. */
+  /** For any library, whatever its name. */
   async #refuseOtherCopy(ask: Ask): Promise<void> {
     const ours = this.connection.database.prepare(FINGERPRINT).get() as { copy: string };
     const [theirs] = (await ask(FINGERPRINT, [])).rows as { copy: string }[];
@@ -288,19 +288,13 @@ export class SqliteEngine implements Engine {
     allOf: async <T>(queries: readonly Sql[]) => queries.map((query) => this.#all<T>(query)),
     runAll: async (queries) => queries.map((query) => this.#run(query)),
     script: async (text) => this.connection.exec(text),
-    take: async <T>(from: Taking) => this.#take<T>(from),
+    take: async <T>(from: Taking) => this.#all<T>(taking(from)),
     insert: async (table, rows) => {
-      for (const row of rows) this.#insertRow(table, row);
+      for (const row of rows) {
+        this.connection.prepare(insertionOf(table, row)).run(...Object.values(row));
+      }
     },
   };
-
-  #take<T>(from: Taking): T[] {
-    return this.#all<T>(taking(from));
-  }
-
-  #insertRow(table: string, row: Row): void {
-    this.connection.prepare(insertionOf(table, row)).run(...Object.values(row));
-  }
 }
 
 function taking({ table, where, orderBy, limit = -1 }: Taking): Sql {
@@ -321,14 +315,14 @@ function insertionOf(table: string, row: Row): string {
   return `insert into holdfast_${table} (${columns.join(", ")}) values (${marks})`;
 }
 
-/** What keeps a file from being made, SQLite says better. */
+/** If the file cannot be created, SQLite reports a better error. */
 function createPrivately(path: string): void {
   try {
     createFile(path);
   } catch {}
 }
 
-/** Stays with the file, so it is set when the tables are made, and never on a database that is not ours. */
+/** The file keeps this mode, so it is set when the tables are created, and never on a database without our tables. */
 const WAL = "pragma journal_mode = wal";
 
 function prepareDatabase(db: DatabaseSync): void {

@@ -1,4 +1,4 @@
-/** What SQLite's error codes mean to somebody who runs a job queue on it. */
+/** Translates SQLite's errors. */
 import {
   HoldfastError,
   StoreFullError,
@@ -24,7 +24,7 @@ const CONSTRAINT = 19;
 
 const NOTADB = 26;
 
-/** The primary code stands in the low byte; the rest says more than we need to know. */
+/** The low byte is the primary code; the rest has details that we do not need. */
 function primaryCode(error: unknown): number | null {
   if (typeof error !== "object" || error === null || !("errcode" in error)) return null;
   return typeof error.errcode === "number" ? error.errcode & 0xff : null;

@@ -1,4 +1,4 @@
-/** The file that a database is in: which one a URL names, and whether it can be used. */
+/** The file of a database: its path, and whether it can be used. */
 import { closeSync, existsSync, openSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { InvalidArgumentError, StoreGoneError, StoreUnavailableError } from "../../core/errors.ts";
@@ -51,13 +51,13 @@ export function checkFile(path: string, create: boolean): void {
   }
 }
 
-/** Jobs are in it as plain text, so it is its owner's alone. */
+/** Jobs are stored as plain text, so only the owner may read them. */
 const FILE_MODE = 0o600;
 
 /**
- * Makes an empty file for a database that is new, before SQLite would make one that all can read.
- * The files beside it get its mode from SQLite. False: there is one, and it stays as it is. It is not
- * even opened, because closing it would take this process's locks on it away.
+ * Creates an empty file for a new database, because SQLite would create one that all users can read. SQLite gives the files
+ * beside it the same mode. False: the file exists. It is not even opened, because closing it would release this process's
+ * locks on it.
  */
 export function createFile(path: string): boolean {
   try {
@@ -69,19 +69,13 @@ export function createFile(path: string): boolean {
   }
 }
 
-// Whether the file that is open is still the one at its path.
-//
-// Somebody may delete a file that is in use, or put another in its place: SQLite goes on with the one that it has open, which nobody
-// else finds any more and which is gone with the process. So device and inode of the path are held against those that it had when it
-// was opened. The same goes for the write-ahead log, in which the last commits are.
-
-/** Before a read or a write it is looked at so often at most; a look costs a few microseconds. */
+/** The minimum time between two looks before reads or writes; a look takes a few microseconds. */
 const LOOK_EVERY_MS = 5;
 
-/** A log alone is deleted seldom. */
+/** The log alone is rarely deleted. */
 const LOG_EVERY_MS = 100;
 
-/** File systems whose inodes may change by themselves: FUSE (and what hosts share with their guests by it), 9P. */
+/** File systems whose inodes may change by themselves: FUSE (also as the share of a virtual machine), 9P. */
 const FICKLE_FILE_SYSTEMS = new Set([0x65735546, 0x01021997]);
 
 interface Identity {
@@ -90,16 +84,23 @@ interface Identity {
   readonly birthtimeMs: bigint;
 }
 
+/**
+ * Checks that the open file is still the one at its path.
+ *
+ * If a file in use is deleted or replaced, SQLite continues with the open file, which no other process can find and which
+ * is lost when this process exits. So the guard compares device and inode of the path with those at opening. It does the
+ * same for the write-ahead log, which has the last commits.
+ */
 export class FileGuard {
   readonly path: string;
   readonly #file: Identity;
   #log: Identity | null = null;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #logLookedAt = Number.NEGATIVE_INFINITY;
-  /** One error for one loss, so that whoever logs it can tell that it has been said. */
+  /** One error object per loss, so that it can be logged once. */
   #gone: StoreGoneError | null = null;
 
-  /** Of a file that was just opened. Null: nothing can be told of it (there is no file, or its inodes say nothing). */
+  /** For a file that was just opened. Null: it cannot be guarded (there is no file, or its inodes are unreliable). */
   static of(path: string): FileGuard | null {
     if (path === ":memory:") return null;
     const file = identityOf(path);
@@ -112,7 +113,7 @@ export class FileGuard {
     this.#file = file;
   }
 
-  /** Where what is left is written at the end. The same for all who had the file open: one copy is enough. Inodes are used again. */
+  /** The same for all processes that had the file open, because one copy is enough. The file system reuses inodes. */
   get rescuePath(): string {
     const { ino, birthtimeMs } = this.#file;
     return `${this.path}.rescued-${ino}-${birthtimeMs}`;
@@ -127,18 +128,18 @@ export class FileGuard {
     }
   }
 
-  /** For what is about to begin: unless it was looked at a moment ago. */
+  /** Before an operation: checks, unless it did a moment ago. */
   look(now: number): void {
     if (this.#gone === null && now - this.#lookedAt < LOOK_EVERY_MS) return;
     this.check(now);
   }
 
-  /** For what was just written and is about to be answered. */
+  /** After a write, before it is reported as done. */
   check(now: number): void {
     const what = this.#missing(now);
     this.#lookedAt = now;
     if (what === null) {
-      this.#gone = null; // moved away, and back
+      this.#gone = null; // moved away and back
       return;
     }
     this.#gone ??= new StoreGoneError({ path: this.path, what, rescuePath: this.rescuePath });
@@ -154,7 +155,7 @@ export class FileGuard {
       this.#logLookedAt = now;
       return missing(log, this.#log);
     }
-    // It is there from the first read on, as long as anybody has the file open.
+    // It exists from the first read on, as long as a process has the file open.
     const found = identityOf(log);
     if (found !== "unknown") this.#log = found;
     return null;
@@ -168,7 +169,7 @@ function missing(path: string, { dev, ino }: Identity): string | null {
   return now.dev === dev && now.ino === ino ? null : `${path} was replaced by another file`;
 }
 
-/** Null: there is none. A disk that fails says nothing about that. */
+/** Null: it does not exist. "unknown": the disk failed. */
 function identityOf(path: string): Identity | "unknown" | null {
   try {
     return statSync(path, { bigint: true, throwIfNoEntry: false }) ?? null;

@@ -1,10 +1,10 @@
-/** What the schema of a SQLite file has. */
+/** The parts of the schema of an SQLite file. */
 import type { Engine, Introspection } from "../engine.ts";
 import { afterByRow, bare } from "../introspection.ts";
 import { sql, type Sql } from "../sql.ts";
 
 export const introspection: Introspection = {
-  /** Both sides in the order of their ids, side by side; looking each up would take three times as long. */
+  /** A merge of both tables in the order of their ids; looking up each id would take three times as long. */
   absent(from, others, limit) {
     const first: Sql = sql`select id from ${from}`;
     const minus = others.reduce((all, other) => sql`${all} except select id from ${other}`, first);

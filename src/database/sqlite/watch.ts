@@ -1,9 +1,9 @@
 /**
- * Notices that another connection has written to the file: its `data_version` changes then, and only then.
+ * Notices that another connection has written to the file: then, and only then, its `data_version` changes.
  *
- * The operating system says when somebody writes to the write-ahead log; the version is looked at again and again for a
- * moment after that, because a commit becomes visible a little later than its last byte is written: soon at first, because
- * it is mostly soon. Otherwise it is looked at once in a while, so that an idle process costs next to nothing.
+ * The operating system reports writes to the write-ahead log. After a report the version is read repeatedly for a moment, at
+ * growing intervals, because a commit becomes visible a little after its last byte is written. Otherwise it is read once a
+ * second, so that an idle process costs next to nothing.
  */
 import { type FSWatcher, watch } from "node:fs";
 import type { StatementSync } from "node:sqlite";
@@ -11,17 +11,17 @@ import type { Runtime, Timer } from "../../core/runtime.ts";
 import type { Hint } from "../engine.ts";
 import type { Connection } from "./connection.ts";
 
-/** How soon it looks again after a write, how much later each time, and for how long. */
+/** The first interval after a write, its growth, and how long it lasts. */
 const BUSY_LOOK_MS = 2;
 
 const BUSY_GROWTH = 1.5;
 
 const BUSY_MS = 100;
 
-/** How often it looks when nothing happens: in case a word of the operating system was missed. */
+/** In case a report of the operating system was missed. */
 const IDLE_LOOK_MS = 1_000;
 
-/** How often it looks where the operating system says nothing. */
+/** If the operating system reports nothing. */
 const DEAF_LOOK_MS = 25;
 
 export class FileWatch {
@@ -52,7 +52,7 @@ export class FileWatch {
     this.#watcher?.close();
   }
 
-  /** The log exists from the first read on, and as long as a connection is open. */
+  /** The log exists from the first read on, as long as a connection is open. */
   #watch(): void {
     if (this.#stopped) return;
     try {
@@ -89,7 +89,7 @@ export class FileWatch {
       if (this.#seen !== null && version !== this.#seen) this.#hear({ kind: "unknown" });
       this.#seen = version;
     } catch {
-      // A hint that cannot be had is no loss: whoever waits for one also polls.
+      // A missed hint is no loss: callers that wait for one also poll.
     } finally {
       this.#looking = false;
     }

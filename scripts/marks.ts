@@ -15,12 +15,12 @@ const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|roll
 
 const MARKS: Readonly<Record<string, number>> = {
   "files in src/": 315,
-  "lines in src/": 53_801,
+  "lines in src/": 53_750,
   "lines of the core": 14_664,
   "lines of the longest file": 500,
   "files with one importer": 105,
   "names exported by index.ts": 45,
-  "banned words in src/": 56,
+  "banned words in src/": 0,
   "banned words in the guide": 2,
 };
 

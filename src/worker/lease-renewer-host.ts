@@ -63,7 +63,7 @@ interface HostParts {
 
 function startLoop(
   { store, runtime, logger, settings, report, beat }: HostParts,
-  name = "keeper",
+  name = "lease renewer",
 ): LeaseRenewerHost {
   let progress = 0;
   let unansweredSince: number | null = null;
@@ -119,7 +119,7 @@ function openThread(
     workerData,
     ...threadArguments(process.execArgv),
     transferList: [port2],
-    name: "holdfast-keeper",
+    name: "holdfast-lease-renewer",
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB_MAX },
   });
   return { thread, port, shared };
@@ -152,7 +152,7 @@ function startThread(
     if (message.kind === "report") report(message.report);
     if (message.kind === "beat") beat(message.beat);
     if (message.kind === "stoppedRenewing") requests.answer(message.ask);
-    if (message.kind === "log") logger[message.level]({ thread: "keeper" }, message.message);
+    if (message.kind === "log") logger[message.level]({ thread: "lease renewer" }, message.message);
   };
   const catchUp = (): void => {
     for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) {
@@ -269,7 +269,7 @@ class LateThread implements LeaseRenewerHost {
   constructor(parts: HostParts, address: StoreAddress) {
     this.#parts = parts;
     this.#address = address;
-    this.#loop = startLoop(parts, "keeper at rest");
+    this.#loop = startLoop(parts, "idle lease renewer");
   }
 
   hold(leases: LeaseList, sentAt: number): void {

@@ -61,7 +61,7 @@ function main(data: LeaseRenewerThreadData): void {
   process.on("warning", ({ message }) => send({ kind: "log", level: "warn", message }));
   let renewer: LeaseRenewer | null = null;
   const loop = new Loop({
-    name: "keeper",
+    name: "lease renewer",
     runtime: systemRuntime,
     logger: forwardingLogger(send),
     saysOutages: false,

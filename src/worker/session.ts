@@ -301,20 +301,20 @@ export class WorkerSession {
     // Errors here also occur in the first loop, which logs them.
     const overlapping = (): Loop =>
       new Loop({
-        name: "turn beside",
+        name: "overlapping poll cycle",
         runtime,
         logger: silentLogger,
         once: () => this.#pollCycle.overlap(),
       });
     return {
       pollCycle: [
-        loop("turn", () => this.#pollCycle.once()),
+        loop("poll cycle", () => this.#pollCycle.once()),
         ...Array.from({ length: store.db.lanes - 1 }, overlapping),
       ],
-      maintenance: loop("upkeep", () => maintenance.once()),
+      maintenance: loop("maintenance", () => maintenance.once()),
       ...this.#itemLoop(loop),
       watch: loop("watch", () => this.#watch()),
-      desiredState: loop("orders", () => this.readDesiredState()),
+      desiredState: loop("desired state", () => this.readDesiredState()),
       reaper: loop("reaper", () => this.#reaper.once()),
     };
   }

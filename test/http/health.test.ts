@@ -219,7 +219,7 @@ suite("a worker that is wedged", () => {
     await clock.advance(30_000);
     const { status, reasons } = await probedLive(ward);
     assert.equal(status, "down");
-    assert.match(String(reasons[0]), /the loop 'turn' has been stuck for \d+ s/);
+    assert.match(String(reasons[0]), /the loop 'poll cycle' has been stuck for \d+ s/);
     assert.ok(String(reasons[0]).includes(worker.id));
     assert.equal((await health.health()).status, "down");
   });

@@ -95,8 +95,8 @@ async function outliveReadOnly(engine: EngineUnderTest, server: GuardedServer): 
     const isRefused = (): Promise<boolean> => crew.quick().then(() => false, isUnavailable);
     await until("writes are refused", isRefused);
     crew.end(held.id);
-    await until("the worker is refused too", () => crew.complaints().has("turn"));
-    const [said] = crew.complaints().get("turn") ?? [];
+    await until("the worker is refused too", () => crew.complaints().has("poll cycle"));
+    const [said] = crew.complaints().get("poll cycle") ?? [];
     assert.match(said?.message ?? "", /read-only.*Name the primary in the URL/);
   } finally {
     await admin.letWrite(true);

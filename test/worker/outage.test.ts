@@ -106,7 +106,7 @@ suite("while the database is away", () => {
         .map(({ facts }) => String(facts["loop"]))
         .toSorted();
     const failed = loopsOf("loop:failed");
-    assert.ok(failed.includes("turn") && failed.includes("upkeep"));
+    assert.ok(failed.includes("poll cycle") && failed.includes("maintenance"));
     assert.deepEqual(failed, [...new Set(failed)], "one line each");
     assert.deepEqual(loopsOf("loop:recovered"), failed, "everyone who failed works again");
   });

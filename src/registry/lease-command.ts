@@ -28,8 +28,6 @@ const LIMIT_DEFAULT = 20;
 
 const WORKERS_SEEN_MAX = 1_000;
 
-type ActiveLeases = Awaited<ReturnType<Leases["active"]>>;
-
 export function leasesCommand(kit: Kit): Command {
   return new Command("leases")
     .description("list leased jobs with their workers and heartbeats")
@@ -63,7 +61,7 @@ async function list({ terminal, open }: Kit, options: Options): Promise<void> {
 }
 
 function leaseTable(
-  found: ActiveLeases,
+  found: Awaited<ReturnType<Leases["active"]>>,
   { short, gone }: { short: ReadonlyMap<string, string>; gone: ReadonlySet<string> },
   { columns, colors }: Terminal,
 ): string[] {

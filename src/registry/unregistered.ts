@@ -64,14 +64,8 @@ export async function unregistered(engine: Engine): Promise<UnregisteredWorker[]
   return [...workers, ...holders].slice(0, LISTED_MAX);
 }
 
-interface HeldRow {
-  id: string;
-  queue: string;
-  leases: number;
-  startedAt: number;
-  heartbeatAt: number;
-  silentMs: number;
-}
+type Times = "startedAt" | "heartbeatAt" | "silentMs";
+type HeldRow = Pick<UnregisteredWorker, "id" | "leases" | Times> & { queue: string };
 
 /** Owners of unexpired leases that are not in the registry. */
 async function holdersOf(engine: Engine): Promise<UnregisteredWorker[]> {

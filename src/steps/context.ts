@@ -278,7 +278,8 @@ export class Steps {
     }
     // Before the first await, so that concurrent steps keep their order.
     const step = this.#order.next(checkName("name", name), kind, this.#underWay);
-    this.#stepBegan();
+    this.#underWay += 1;
+    this.#changes += 1;
     try {
       await this.#checkMayContinue();
       const entered = { step, kept: await this.#find(step) };
@@ -286,7 +287,9 @@ export class Steps {
       await this.#checkMayContinue();
       return await inside.run(this, make, entered);
     } finally {
-      this.#stepEnded();
+      this.#underWay -= 1;
+      this.#changes += 1;
+      this.#suspendIfIdle();
     }
   }
 
@@ -314,17 +317,6 @@ export class Steps {
   #checkOwner(): void {
     this.#parts.checkLease();
     this.#parts.signal().throwIfAborted();
-  }
-
-  #stepBegan(): void {
-    this.#underWay += 1;
-    this.#changes += 1;
-  }
-
-  #stepEnded(): void {
-    this.#underWay -= 1;
-    this.#changes += 1;
-    this.#suspendIfIdle();
   }
 
   /** Suspends the attempt once only pauses are left. */

@@ -51,15 +51,12 @@ export function keptOf(
   const isPositioned = matching === "in order" && step.position > 0;
   const there = isPositioned ? rows.find(({ position }) => position === step.position) : undefined;
   for (const row of [kept, there]) {
-    if (row === undefined || isSame(row, step)) continue;
-    const { position } = step;
+    const { name, occurrence, kind, position } = step;
+    const isSame = row?.name === name && row.occurrence === occurrence && row.kind === kind;
+    if (row === undefined || isSame) continue;
     throw new StepsChangedError({ position, kept: describe(row), found: describe(step) });
   }
   return kept;
-}
-
-function isSame(row: StepRecord, step: NewStep): boolean {
-  return row.name === step.name && row.occurrence === step.occurrence && row.kind === step.kind;
 }
 
 function describe({ kind, name, occurrence }: NewStep): string {

@@ -159,11 +159,6 @@ export interface Pulse {
   readonly heartbeatMs: number;
   /** Since the last heartbeat that the database answered. */
   readonly heartbeatAgeMs: number;
-  readonly loops: readonly LoopPulse[];
-}
-
-interface LoopPulse {
-  readonly name: string;
-  /** How long its iteration has been running or overdue. */
-  readonly lateMs: number;
+  /** `lateMs`: how long the current iteration has been running, or how long the next is overdue. */
+  readonly loops: readonly { readonly name: string; readonly lateMs: number }[];
 }

@@ -37,7 +37,7 @@ import { register } from "./registration.ts";
 import type { Reporter } from "./reporter.ts";
 
 /** The parts of the store that a worker uses. */
-export interface WorkerStore extends AttemptStore {
+interface WorkerStore extends AttemptStore {
   readonly items: ItemsStore;
   readonly locks: LocksStore;
   readonly traces: TracesStore;
@@ -73,6 +73,7 @@ export interface WorkerSessionParts {
   readonly logger: Logger;
   readonly settings: WorkerSettings;
   readonly workflows: Workflows;
+  /** The client that its tasks get. */
   readonly client: Context["holdfast"];
   readonly reporter: Reporter;
   /** An operator wants this worker to end. */

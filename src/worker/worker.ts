@@ -8,14 +8,12 @@ import { type Duration, toMs } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
 import type { Logger } from "../core/log.ts";
 import { checkKnown } from "../core/options.ts";
-import { type Runtime, sleep } from "../core/runtime.ts";
-import type { Context } from "../core/task.ts";
+import { sleep } from "../core/runtime.ts";
 import type { DesiredState } from "../registry/worker-record.ts";
-import type { Workflows } from "../workflows/workflows.ts";
 import { checkListener, type Meter, type Pulse, type WorkerEvents } from "./events.ts";
 import type { WorkerSettings } from "./options.ts";
 import { type Counters, Reporter } from "./reporter.ts";
-import { WorkerSession, type WorkerSessionParts, type WorkerStore } from "./session.ts";
+import { WorkerSession, type WorkerSessionParts } from "./session.ts";
 import { guardProcess } from "./uncaught.ts";
 
 const STOP_OPTIONS = new Set(["timeout"]);
@@ -23,17 +21,10 @@ const STOP_OPTIONS = new Set(["timeout"]);
 /** The pause between two tries to register again. */
 const AGAIN_MS = 1_000;
 
-interface WorkerParts {
-  readonly store: WorkerStore;
-  readonly runtime: Runtime;
-  readonly logger: Logger;
-  readonly settings: WorkerSettings;
-  readonly workflows: Workflows;
-  /** The client that its tasks get. */
-  readonly client: Context["holdfast"];
+type WorkerParts = Omit<WorkerSessionParts, "reporter" | "onDesiredState" | "onEvicted"> & {
   /** Aborts a start that is no longer wanted. */
   readonly signal?: AbortSignal;
-}
+};
 
 export interface WorkerStatus extends Counters {
   readonly id: string;

@@ -15,8 +15,8 @@ const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|roll
 
 const MARKS: Readonly<Record<string, number>> = {
   "files in src/": 315,
-  "lines in src/": 53_750,
-  "lines of the core": 14_664,
+  "lines in src/": 53_715,
+  "lines of the core": 14_651,
   "lines of the longest file": 500,
   "files with one importer": 105,
   "names exported by index.ts": 45,

@@ -25,15 +25,15 @@ export abstract class Sender {
   /** @internal */
   protected abstract writeEvent(event: NewEvent): Promise<Emitted>;
 
-  /** Accepts one job. Once this resolves, the job is on disk and will not be lost; inside of `within`, once you commit. */
+  /** Accepts one job. Once this resolves, or inside of `within` once you commit, the job is stored durably. */
   async enqueue<Input, Result>(
     task: Task<Input, Result>,
     input: NoInfer<Input>,
     options?: EnqueueOptions,
   ): Promise<Job<Result>>;
   /**
-   * By name (`order.ship`, `order.ship@2`), for callers that do not have the task's code. The worker checks the input. Its
-   * queue and attempts are not known here either: `default` and 3 unless given.
+   * By name (`order.ship`, `order.ship@2`), for callers without the task's code. Only the worker checks the input. The queue is
+   * `default` and `maxAttempts` 3 unless given.
    */
   async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
   async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
@@ -42,9 +42,8 @@ export abstract class Sender {
   }
 
   /**
-   * Accepts many jobs. Every input is checked before the first is written. Up to 5,000 are accepted together or not
-   * at all; more are written in groups of that size, one after the other and in their order, and an error says how many
-   * were accepted: the first ones. Inside of `within`, all of them are in your transaction.
+   * Accepts many jobs. Every input is checked before the first is written. Up to 5,000 are accepted together or not at all;
+   * more are written in batches, in order, and an error says how many were accepted. Inside of `within`, all or none are.
    */
   async enqueueMany<Input, Result>(
     task: Task<Input, Result>,

@@ -43,15 +43,11 @@ export function namedCommand(args: readonly string[]): string | null {
 export async function buildCommands(named: string | null, terminal: Terminal): Promise<Command[]> {
   const wanted = Object.entries(commands).filter(([name]) => named === null || name === named);
   const builds = await Promise.all(wanted.map(([, load]) => load()));
-  const kit = kitOf(terminal);
-  return builds.map((build) => build(kit));
-}
-
-/** The database is loaded by the command that opens one. */
-function kitOf(terminal: Terminal): CommandKit<Holdfast> {
-  return {
+  // The database is loaded by the command that opens one.
+  const kit: CommandKit<Holdfast> = {
     terminal,
     open: async (url) => (await import("./database.ts")).openForLooking(url),
     openForWork: async (url, say) => (await import("./database.ts")).openForWork(url, say),
   };
+  return builds.map((build) => build(kit));
 }

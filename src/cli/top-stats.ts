@@ -80,7 +80,10 @@ export class Observer {
     if (before < this.#nextCountAt) return;
     this.#queues = await depths(this.#holdfast);
     const now = runtime.monotonic();
-    const ended = endedIn(this.#queues);
+    const ended = this.#queues.reduce(
+      (sum, { counts }) => sum + counts.done + counts.failed + counts.cancelled,
+      0,
+    );
     if (this.#ended !== null) {
       const seconds = (now - this.#countedAt) / 1_000;
       // Jobs pruned in the meantime are missing from the count.
@@ -113,11 +116,4 @@ async function alertsOf({ store }: Holdfast): Promise<Stats["alerts"]> {
   return raised
     .map(({ severity, message }) => ({ severity, message }))
     .toSorted((a, b) => severities.indexOf(b.severity) - severities.indexOf(a.severity));
-}
-
-function endedIn(queues: readonly QueueStats[]): number {
-  return queues.reduce(
-    (sum, { counts }) => sum + counts.done + counts.failed + counts.cancelled,
-    0,
-  );
 }

@@ -13,7 +13,7 @@ import type { Runtime } from "../core/runtime.ts";
 import { type Auth, type Credentials, type Principal, tooMany } from "./auth.ts";
 import { checkBodyHeaders, parseBody, readBytes } from "./body.ts";
 import { checkAim, checkOrigin, proxySign, SECURITY_HEADERS } from "./guards.ts";
-import { KEY_PATTERN, type Once, type Settled } from "./idempotency.ts";
+import { KEY_PATTERN, type Once } from "./idempotency.ts";
 import { Buckets, type Limits } from "./limits.ts";
 import { Problem, problemOf, retryAfter } from "./problem.ts";
 import { type Answer, type Call, JSON_TYPE, type Route } from "./route.ts";
@@ -215,9 +215,11 @@ export class App {
       repeatable,
       newIds: () => this.#ids(route, call.body),
     };
-    const { status, body, replayed } = await this.#parts.once.answer(request, async (ids) =>
-      settledOf(await route.run({ ...call, ids })),
-    );
+    const { status, body, replayed } = await this.#parts.once.answer(request, async (ids) => {
+      const answer = await route.run({ ...call, ids });
+      if (!("json" in answer)) throw new Error("only JSON responses can be saved");
+      return { status: answer.status, body: JSON.stringify(answer.json) };
+    });
     // A replayed problem carries the id of this request.
     const isProblem = status >= 400;
     const again = {
@@ -353,11 +355,6 @@ function matches(pattern: string, path: string): boolean {
 
 function placed({ location }: Route, json: unknown): Record<string, string> {
   return location === undefined ? {} : { Location: location(json) };
-}
-
-function settledOf(answer: Answer): Settled {
-  if (!("json" in answer)) throw new Error("only JSON responses can be saved");
-  return { status: answer.status, body: JSON.stringify(answer.json) };
 }
 
 function tookTooLong(): Problem {

@@ -35,7 +35,7 @@ interface OnceRequest {
 }
 
 /** The saved part of a response. */
-export interface Settled {
+interface Settled {
   readonly status: number;
   readonly body: string;
 }
@@ -68,8 +68,9 @@ export class Once {
 
   async #begin(request: OnceRequest, seed: string): Promise<RequestRecord> {
     const { requests, runtime, limits } = this.#parts;
-    const { principal, key, repeatable } = request;
-    const fingerprint = fingerprintOf(request);
+    const { principal, key, method, path, body, repeatable } = request;
+    const hash = createHash("sha256").update(`${method} ${path}\n`).update(body);
+    const fingerprint = hash.digest("hex");
     for (let look = 1; ; look += 1) {
       const record = await requests.begin({ principal, key, fingerprint, seed });
       if (record.fingerprint !== fingerprint) throw anotherRequest();
@@ -120,10 +121,6 @@ function replay({ status, body }: RequestRecord): Settled & { readonly replayed:
     throw new Problem({ status: 409, code: "ANSWER_NOT_KEPT", detail });
   }
   return { status: status as number, body, replayed: true };
-}
-
-function fingerprintOf({ method, path, body }: OnceRequest): string {
-  return createHash("sha256").update(`${method} ${path}\n`).update(body).digest("hex");
 }
 
 function anotherRequest(): Problem {

@@ -25,7 +25,7 @@ const LIST_DEFAULT = 100;
 const NAME_MAX = NAME_LENGTH_MAX - "token ".length;
 const CREATE_OPTIONS = new Set(["name", "role", "expires"]);
 
-export interface TokenOptions {
+interface TokenOptions {
   /** Who it is given to; the audit log shows this name. */
   readonly name: string;
   readonly role: Role;

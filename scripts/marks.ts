@@ -15,7 +15,7 @@ const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|roll
 
 const MARKS: Readonly<Record<string, number>> = {
   "files in src/": 315,
-  "lines in src/": 53_715,
+  "lines in src/": 53_700,
   "lines of the core": 14_651,
   "lines of the longest file": 500,
   "files with one importer": 105,

@@ -38,7 +38,11 @@ class NotDeliveredError extends HoldfastError {
 export function alertsCommand(kit: Kit): Command {
   const command = new Command("alerts").description("list alerts and test their delivery");
   command.addCommand(listCommand(kit), { isDefault: true });
-  command.addCommand(rulesCommand(kit));
+  command.addCommand(
+    new Command("rules")
+      .description("list the rules that raise alerts")
+      .action(() => rules(kit.terminal)),
+  );
   command.addCommand(testCommand(kit));
   return command;
 }
@@ -51,12 +55,6 @@ function listCommand(kit: Kit): Command {
     .option("--before <id>", "only alerts older than this one (next page)")
     .option("--limit <n>", "maximum number of alerts", wholeNumber, LIMIT_DEFAULT)
     .action((options: ListOptions) => list(kit, options));
-}
-
-function rulesCommand(kit: Kit): Command {
-  return new Command("rules")
-    .description("list the rules that raise alerts")
-    .action(() => rules(kit.terminal));
 }
 
 function testCommand(kit: Kit): Command {

@@ -93,7 +93,12 @@ export class Deliveries {
       limit: AT_ONCE,
       leaseMs: LEASE_MS,
     });
-    await Promise.all(jobs.map((job) => this.#run(job)));
+    const run = async (job: ClaimedJob): Promise<void> => {
+      const { id, worker, epoch } = job;
+      const outcome = await this.#outcomeOf(job);
+      await store.jobs.settle([{ id, worker, epoch, outcome }]);
+    };
+    await Promise.all(jobs.map(run));
     return jobs.length;
   }
 
@@ -106,12 +111,6 @@ export class Deliveries {
       await jobs.reclaimExpired({ ...limits, queue: ALERT_QUEUE });
     }
     if (dueInMs !== null && dueInMs <= 0) await jobs.promoteDue({ limit: PROMOTE_MAX });
-  }
-
-  async #run(job: ClaimedJob): Promise<void> {
-    const { id, worker, epoch } = job;
-    const outcome = await this.#outcomeOf(job);
-    await this.#parts.store.jobs.settle([{ id, worker, epoch, outcome }]);
   }
 
   async #outcomeOf(job: ClaimedJob): Promise<Outcome> {

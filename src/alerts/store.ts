@@ -164,7 +164,11 @@ async function clearAlert(context: MoveContext, clearing: Clearing): Promise<Cle
     if (dropped > 0) return "dropped";
     return (await resolve(context, tx, clearing)) ? "resolved" : null;
   });
-  return cleared ?? ((await wasResolvedBy(engine, clearing)) ? "resolved" : null);
+  if (cleared !== null) return cleared;
+  // If the answer was lost, this is the second call.
+  const rows = await engine.all(sql`
+    select id from holdfast.alert where id = ${alert} and status = 'resolved' and change_id = ${clearing.id}`);
+  return rows.length > 0 ? "resolved" : null;
 }
 
 async function resolve(
@@ -182,13 +186,6 @@ async function resolve(
        and seen_at <= ${now - quietMs}`);
   if (resolved > 0) await deliver(context, tx, { alert, event: "resolved" }, targets);
   return resolved > 0;
-}
-
-/** The answer was lost, and this is the second call. */
-async function wasResolvedBy(engine: Engine, { alert, id }: Clearing): Promise<boolean> {
-  const rows = await engine.all(sql`
-    select id from holdfast.alert where id = ${alert} and status = 'resolved' and change_id = ${id}`);
-  return rows.length > 0;
 }
 
 const which: Readonly<Record<AlertFilter["which"], Sql>> = {

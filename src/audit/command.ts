@@ -13,9 +13,9 @@ import { abortOnSignal } from "../terminal/failure.ts";
 import { count, counted, relative } from "../terminal/format.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
 import { type Cell, printable, table } from "../terminal/table.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import { progressLine, type Terminal } from "../terminal/terminal.ts";
 import type { Audit } from "./audit.ts";
-import type { AuditBreak, AuditEntry } from "./entry.ts";
+import type { AuditEntry } from "./entry.ts";
 import type { Pruned, Verification, VerifyProgress, Witness } from "./verify.ts";
 
 type Kit = CommandKit<{ readonly audit: Audit }>;
@@ -43,10 +43,6 @@ const LIMIT_DEFAULT = 20;
 const WIDE = 120;
 
 const BREAKS_SHOWN = 20;
-
-const LINE_EVERY_MS = 5_000;
-
-const BACK_AND_CLEAR = "\r\u001B[K";
 
 class AuditBrokenError extends HoldfastError {
   constructor({ breaksFound }: { breaksFound: number }) {
@@ -170,27 +166,16 @@ function footerOf(
 async function verify({ terminal, open }: Kit, { url, ...options }: VerifyOptions): Promise<void> {
   using ending = abortOnSignal();
   await using holdfast = await open(url);
+  const progress = progressLine(terminal);
   const verified = await holdfast.audit.verify({
     ...options,
     signal: AbortSignal.any([ending.signal, terminal.gone]),
-    onProgress: progressOn(terminal),
+    onProgress: (seen) => progress.show(seenSoFar(seen)),
   });
-  if (terminal.live) terminal.write(BACK_AND_CLEAR);
+  progress.clear();
   if (terminal.json) terminal.printJson(verified);
   else terminal.print(...verdict(verified, terminal, options));
   if (!verified.held) throw new AuditBrokenError(verified);
-}
-
-/** A terminal gets one line that is updated, a pipe gets a line every few seconds. */
-function progressOn(terminal: Terminal): (progress: VerifyProgress) => void {
-  let nextAt = systemRuntime.monotonic() + LINE_EVERY_MS;
-  return (progress) => {
-    if (terminal.json) return;
-    if (terminal.live) return terminal.write(BACK_AND_CLEAR + seenSoFar(progress));
-    if (systemRuntime.monotonic() < nextAt) return;
-    nextAt = systemRuntime.monotonic() + LINE_EVERY_MS;
-    terminal.print(seenSoFar(progress));
-  };
 }
 
 function seenSoFar({ items, lines, actions }: VerifyProgress): string {
@@ -204,7 +189,10 @@ function verdict(
 ): string[] {
   const { bold, green, red, dim } = colors;
   const { breaks, breaksFound, pruned, head } = verified;
-  const shown = breaks.slice(0, BREAKS_SHOWN).map((one) => red(printable(breakLine(one))));
+  const shown = breaks.slice(0, BREAKS_SHOWN).map(({ kind, item, seq, problem }) => {
+    const chain = item === null ? "operators" : `item ${item}`;
+    return red(printable(`${kind}  ${chain}, line ${seq}: ${problem}`));
+  });
   const more = breaksFound - shown.length;
   return [
     ...shown,
@@ -225,10 +213,6 @@ function prunedLine(
   const pruned = `${gone} pruned by ${printable(actor)} at ${new Date(at).toISOString()}.`;
   if (seen === undefined || seen.seq >= upTo) return pruned;
   return `${pruned} The witness is among them, so it could not be compared.`;
-}
-
-function breakLine({ kind, item, seq, problem }: AuditBreak): string {
-  return `${kind}  ${item === null ? "operators" : `item ${item}`}, line ${seq}: ${problem}`;
 }
 
 async function prune(

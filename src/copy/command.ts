@@ -8,12 +8,8 @@ import { actorName, reasonOption, type ReasonOptions } from "../terminal/argumen
 import { abortOnSignal } from "../terminal/failure.ts";
 import { count, counted } from "../terminal/format.ts";
 import type { CommandKit } from "../terminal/kit.ts";
-import type { Terminal } from "../terminal/terminal.ts";
+import { progressLine, type Terminal } from "../terminal/terminal.ts";
 import { type Copied, copyDatabase, type CopyProgress } from "./copy.ts";
-
-const BACK_AND_CLEAR = "\r\u001B[K";
-
-const LINE_EVERY_MS = 5_000;
 
 const LEFT = "The target is incomplete. Run the same command again to continue.";
 
@@ -44,6 +40,7 @@ async function copy(
   { from, to, reason }: ReasonOptions & { from: string; to: string },
 ): Promise<void> {
   using ending = abortOnSignal(LEFT);
+  const progress = progressLine(terminal);
   const source = await openEngine(from, { create: false });
   let target: Engine | null = null;
   try {
@@ -53,27 +50,15 @@ async function copy(
       to: target,
       operator: { id: makeIds(systemRuntime)(), actor: actorName(), reason: reason ?? null },
       signal: ending.signal,
-      onProgress: progressOn(terminal),
+      onProgress: (seen) => progress.show(soFar(seen)),
     });
-    if (terminal.live) terminal.write(BACK_AND_CLEAR);
+    progress.clear();
     if (terminal.json) terminal.printJson(copied);
     else terminal.print(...verdict(copied, terminal));
   } finally {
     await target?.close();
     await source.close();
   }
-}
-
-/** A terminal gets one line that is updated, a pipe gets a line every few seconds. */
-function progressOn(terminal: Terminal): (progress: CopyProgress) => void {
-  let nextAt = systemRuntime.monotonic() + LINE_EVERY_MS;
-  return (progress) => {
-    if (terminal.json) return;
-    if (terminal.live) return terminal.write(BACK_AND_CLEAR + soFar(progress));
-    if (systemRuntime.monotonic() < nextAt) return;
-    nextAt = systemRuntime.monotonic() + LINE_EVERY_MS;
-    terminal.print(soFar(progress));
-  };
 }
 
 function soFar({ phase, table, rows, rowsAll }: CopyProgress): string {

@@ -92,7 +92,11 @@ async function knownOf(
 ): Promise<ReadonlyMap<string, Known>> {
   const groups = [...shared, { about: "server", checks: await checksFor(kind) }];
   const known = groups.flatMap(({ about, checks }) =>
-    checks.map((check) => [check.name, { check, record: recordOf(about, check) }] as const),
+    checks.map((check): [string, Known] => {
+      const { name, severity, problem, remedy, cost, fix } = check;
+      const fixable = fix !== undefined;
+      return [name, { check, record: { name, about, severity, problem, remedy, cost, fixable } }];
+    }),
   );
   return new Map(known);
 }
@@ -107,13 +111,6 @@ async function checksFor(kind: EngineKind): Promise<readonly Check[]> {
     case "mysql":
       return (await import("./mysql.ts")).checks;
   }
-}
-
-function recordOf(
-  about: string,
-  { name, severity, problem, remedy, cost, fix }: Check,
-): CheckRecord {
-  return { name, about, severity, problem, remedy, cost, fixable: fix !== undefined };
 }
 
 /** The audit line lists at most this many. */

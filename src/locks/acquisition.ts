@@ -159,14 +159,12 @@ export class Acquisition {
   #failure(): LockNotAcquiredError {
     const { backend, request } = this.#parts;
     const facts = { key: request.key, waitedMs: this.#waitedMs, owner: this.#owner };
-    const isSilent = this.#asked !== null && this.#cause === undefined;
-    return new LockNotAcquiredError(facts, isSilent ? noAnswer(backend) : this.#cause);
+    if (this.#asked === null || this.#cause !== undefined)
+      return new LockNotAcquiredError(facts, this.#cause);
+    const problem = `${backend.kind === "redis" ? "Redis" : "The database"} does not answer.`;
+    const remedy = "Check it, or try again later.";
+    return new LockNotAcquiredError(facts, new StoreUnavailableError({ problem, remedy }));
   }
-}
-
-function noAnswer({ kind }: LockBackend): StoreUnavailableError {
-  const problem = kind === "redis" ? "Redis does not answer." : "The database does not answer.";
-  return new StoreUnavailableError({ problem, remedy: "Check it, or try again later." });
 }
 
 /** A backend that does not answer now may answer in a moment. */

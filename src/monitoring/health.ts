@@ -192,7 +192,12 @@ export class Health {
     if (children === undefined) return { answers: true, problem: null, workers: [] };
     const alive = await store.workers.list({ alive: true, limit: SEEN_MAX });
     const pids = new Set(children.pids());
-    const workers = alive.filter((worker) => isHere(worker) && pids.has(worker.pid));
+    // A process id is unique only within a host and its process namespace.
+    const { hostname, hostBoot } = ownTrace();
+    const workers = alive.filter(
+      (worker) =>
+        worker.hostname === hostname && worker.hostBoot === hostBoot && pids.has(worker.pid),
+    );
     return { answers: true, problem: null, workers };
   }
 
@@ -275,12 +280,6 @@ function stateAfter(error: unknown): DatabaseState {
 }
 
 const NONE_WORKS = "no child process has a running worker";
-
-/** A process id is unique only within a host and its process namespace. */
-function isHere({ hostname, hostBoot }: WorkerRecord): boolean {
-  const here = ownTrace();
-  return hostname === here.hostname && hostBoot === here.hostBoot;
-}
 
 function works({ status }: WorkerRecord): boolean {
   return status === "running";

@@ -78,7 +78,11 @@ export class Metrics {
     if (this.#workers.has(worker)) return;
     this.#workers.add(worker);
     worker.measure(this.#meter);
-    worker.on("worker:stopped", () => this.#remember(worker));
+    worker.on("worker:stopped", () => {
+      if (!this.#workers.delete(worker)) return;
+      const counters = worker.status();
+      for (const name of COUNTED) this.#past[name] += counters[name];
+    });
   }
 
   async text(): Promise<string> {
@@ -102,12 +106,6 @@ export class Metrics {
 
   stop(): void {
     this.#gauge.stop();
-  }
-
-  #remember(worker: Worker): void {
-    if (!this.#workers.delete(worker)) return;
-    const counters = worker.status();
-    for (const name of COUNTED) this.#past[name] += counters[name];
   }
 
   #writeBuild(text: MetricText): void {

@@ -85,14 +85,9 @@ function statsTable(counts: Counts, { columns, colors }: Terminal): string[] {
     width: columns,
     paintTitle: colors.bold,
   });
-  return countedAt === null ? lines : [...lines, "", ...footnote(ageMs).map(colors.dim)];
-}
-
-function footnote(ageMs: number): string[] {
-  return [
-    `Counted ${span(Math.max(0, ageMs))} ago; --exact counts now.`,
-    "Finished jobs: the last 7 days only.",
-  ];
+  if (countedAt === null) return lines;
+  const age = `Counted ${span(Math.max(0, ageMs))} ago; --exact counts now.`;
+  return [...lines, "", ...[age, "Finished jobs: the last 7 days only."].map(colors.dim)];
 }
 
 function number(value: number, paint: (text: string) => string): string | Cell {

@@ -30,7 +30,9 @@ export async function takeCounts(
     const live = await countLive(engine);
     await countOpenMinutes(engine);
     const all = byQueue([...live, ...(await addUpEnded(engine))]);
-    const queues = capQueues(all, { weight: weigh, add: together });
+    const weight = ({ counts: by }: QueueDepth): number =>
+      statuses.reduce((sum, status) => sum + by[status], 0);
+    const queues = capQueues(all, { weight, add: together });
     queues.sort((a, b) => (a.queue < b.queue ? -1 : 1));
     const counts: Counts = { countedAt: begunAt, tookMs: tookMs(), queues };
     return (await keep(engine, counts)) ? counts : null;
@@ -73,10 +75,6 @@ async function addUpEnded(engine: Engine): Promise<Count[]> {
       return { queue: row.queue, status, n: Number(row[status]), oldest: null };
     }),
   );
-}
-
-function weigh({ counts }: QueueDepth): number {
-  return statuses.reduce((sum, status) => sum + counts[status], 0);
 }
 
 function together(a: QueueDepth, b: QueueDepth): QueueDepth {

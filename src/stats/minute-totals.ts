@@ -119,11 +119,8 @@ async function statsOf(engine: Engine, minute: number): Promise<MinuteStats[]> {
   const counted = tallies.filter(({ queue }) => !isReserved(queue));
   const queues = [...Map.groupBy(counted, ({ queue }) => queue)];
   const rows = queues.map(([queue, some]) => ({ minute, queue, ...addedUp(some) }));
-  return capQueues(rows, { weight: weigh, add: together });
-}
-
-function weigh({ arrived, done, failed, cancelled }: MinuteStats): number {
-  return arrived + done + failed + cancelled;
+  const weight = (row: MinuteStats): number => row.arrived + row.done + row.failed + row.cancelled;
+  return capQueues(rows, { weight, add: together });
 }
 
 function addedUp(tallies: readonly Tally[]): Omit<MinuteStats, "minute" | "queue"> {
@@ -166,13 +163,12 @@ function keep(
          and folded_until = ${foldedUntil}`);
     if (ours === 0) return false;
     await tx.run(sql`delete from holdfast.minute_total where minute >= ${from}`);
-    await tx.insert("minute_total", rows.map(rowOf));
+    const written = rows.map(({ runMsSum, runMsMax, ...rest }) => {
+      return { ...rest, run_ms_sum: runMsSum, run_ms_max: runMsMax };
+    });
+    await tx.insert("minute_total", written);
     return true;
   });
-}
-
-function rowOf({ runMsSum, runMsMax, ...rest }: MinuteStats) {
-  return { ...rest, run_ms_sum: runMsSum, run_ms_max: runMsMax };
 }
 
 export async function minutes(

@@ -9,7 +9,7 @@ import type { WriteStream } from "node:tty";
 import { createColors } from "picocolors";
 import { visible } from "../core/characters.ts";
 import { HoldfastError } from "../core/errors.ts";
-import { endBySignal } from "../core/runtime.ts";
+import { endBySignal, systemRuntime } from "../core/runtime.ts";
 
 export type Colors = ReturnType<typeof createColors>;
 
@@ -142,6 +142,25 @@ function columnsOf(stream: Stream): number {
 
 function hasColors(stream: Stream, env: NodeJS.ProcessEnv): boolean {
   return stream.isTTY === true && (env["NO_COLOR"] ?? "") === "" && env["TERM"] !== "dumb";
+}
+
+const PROGRESS_EVERY_MS = 5_000;
+const BACK_AND_CLEAR = "\r\u001B[K";
+
+/** A terminal gets one line that is updated and cleared, a pipe gets a line every few seconds. */
+export function progressLine(terminal: Terminal): { show(line: string): void; clear(): void } {
+  let nextAt = systemRuntime.monotonic() + PROGRESS_EVERY_MS;
+  return {
+    show(line) {
+      if (terminal.live) terminal.write(BACK_AND_CLEAR + line);
+      if (terminal.live || terminal.json || systemRuntime.monotonic() < nextAt) return;
+      nextAt = systemRuntime.monotonic() + PROGRESS_EVERY_MS;
+      terminal.print(line);
+    },
+    clear() {
+      if (terminal.live) terminal.write(BACK_AND_CLEAR);
+    },
+  };
 }
 
 // SIGINT, SIGTERM and SIGHUP: the first asks a command to stop, the second ends it immediately.

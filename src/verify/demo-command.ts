@@ -91,29 +91,10 @@ function lineOf({ done, jobs, faults, elapsedMs }: Progress): string {
   return `  ${count(done)} of ${count(jobs)} orders done after ${seconds(elapsedMs)}; ${met}`;
 }
 
-export interface Proof {
-  readonly accepted: number;
-  readonly done: number;
-  /** Accepted but not done. */
-  readonly lost: number;
-  readonly paid: number;
-  readonly booked: number;
-  /** Payments and bookings beyond the first of each order. */
-  readonly doubled: number;
-  readonly cents: number;
-  readonly kills: number;
-  readonly freezes: number;
-  readonly leasesRecovered: number;
-  readonly staleWritesRefused: number;
-  /** Attempts beyond the first of each order. */
-  readonly attemptsRepeated: number;
-  /** Payments that a worker looked up instead of charging again. */
-  readonly paymentsLookedUp: number;
-  /** Sentences that contradict the promise; empty when it held. */
-  readonly problems: readonly string[];
-}
+type Proof = ReturnType<typeof proofOf>;
 
-export function proofOf(report: Report): Proof {
+/** `problems` are sentences that contradict the promise; empty when it held. */
+export function proofOf(report: Report) {
   const { effects, faults, violations } = report;
   const accepted = report.accepted.ok;
   const done = report.byStatus["done"] ?? 0;

@@ -14,15 +14,47 @@ const CORE = /^(core|worker)\/|^database\/[^/]+\.ts$|^jobs\/(?!sqlite|postgres|m
 const BANNED = /\b(whoever|somebody|nobody|signs? of life|undertaker|census|rollups?)\b/gi;
 
 const MARKS: Readonly<Record<string, number>> = {
-  "files in src/": 315,
+  "walk: an enqueue": 10,
+  "walk: a job's way": 14,
+  "walk: a worker's life": 11,
+  "walk: a move of an item": 14,
+  "walk: POST /jobs": 9,
+  "files in src/": 314,
   "lines in src/": 53_700,
-  "lines of the core": 14_651,
+  "lines of the core": 14_740,
   "lines of the longest file": 500,
   "files with one importer": 105,
   "names exported by index.ts": 45,
   "banned words in src/": 0,
   "banned words in the guide": 2,
 };
+
+/**
+ * Walks through the code: the files that a reader opens to follow one request, in the plain case on PostgreSQL, down to the
+ * driver. A file that only answers a question on the way, such as whether the application traces, does not count.
+ */
+const WALKS: Readonly<Record<string, string>> = {
+  "an enqueue":
+    "app/holdfast jobs/enqueue core/task core/json core/id jobs/sql-jobs database/database jobs/postgres " +
+    "jobs/postgres-statements database/postgres/session",
+  "a job's way":
+    "worker/poll-cycle worker/claimer jobs/sql-jobs database/database jobs/postgres jobs/postgres-statements " +
+    "database/postgres/session worker/attempts worker/uncaught worker/attempt steps/context worker/reporter jobs/settle jobs/rows",
+  "a worker's life":
+    "worker/worker worker/session worker/registration registry/process-identity registry/store registry/heartbeat " +
+    "worker/lease-renewer worker/lease-renewer-host worker/lease-renewer-thread worker/reaper worker/maintenance",
+  "a move of an item":
+    "workflows/workflows workflows/options workflows/store locks/locks locks/acquisition locks/store locks/lock locks/stats " +
+    "database/database workflows/changes workflows/plan workflows/item-record workflows/history workflows/due",
+  "POST /jobs":
+    "http/server http/app http/guards http/auth tokens/store http/limits http/body http/route http/idempotency",
+};
+
+/** What a caller and the implementation that it is given both import. */
+const CONTRACTS = ["jobs/store.ts", "database/engine.ts"];
+
+/** It gives features what they are written against. */
+const COMPOSER = "app/holdfast.ts";
 
 interface Source {
   readonly path: string;
@@ -43,8 +75,8 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((all, one) => all + one, 0);
 }
 
-/** Files that exactly one other imports, types included. */
-function withOneImporter(sources: readonly Source[]): number {
+/** The files that import each file, types included. */
+function importersOf(sources: readonly Source[]): ReadonlyMap<string, ReadonlySet<string>> {
   const importers = new Map<string, Set<string>>();
   for (const { path, text } of sources) {
     for (const { specifier } of importsOf(tokenize(text))) {
@@ -53,7 +85,26 @@ function withOneImporter(sources: readonly Source[]): number {
       importers.set(target, (importers.get(target) ?? new Set()).add(path));
     }
   }
-  return [...importers.values()].filter(({ size }) => size === 1).length;
+  return importers;
+}
+
+/** The length of each walk. A walk along which no import leads to the next file is no walk. */
+function walks(importers: ReadonlyMap<string, ReadonlySet<string>>): Record<string, number> {
+  const imports = (one: string, other: string): boolean => importers.get(other)?.has(one) === true;
+  const joins = (one: string, other: string): boolean =>
+    imports(one, other) ||
+    imports(other, one) ||
+    CONTRACTS.some((contract) => imports(one, contract) && imports(other, contract)) ||
+    (imports(COMPOSER, one) && imports(COMPOSER, other));
+  const lengths = Object.entries(WALKS).map(([name, walk]) => {
+    const files = walk.split(" ").map((path) => `${path}.ts`);
+    const lost = files.filter(
+      (file, index) => index > 0 && !files.slice(0, index).some((before) => joins(before, file)),
+    );
+    if (lost.length > 0) throw new Error(`${name}: no import leads to ${lost.join(", ")}.`);
+    return [`walk: ${name}`, files.length];
+  });
+  return Object.fromEntries(lengths) as Record<string, number>;
 }
 
 function exportedNames(index: string): number {
@@ -68,13 +119,15 @@ function banned(sources: readonly Source[]): number {
 export function measure(): Record<string, number> {
   const src = read("**/*.ts", "src");
   const index = src.find(({ path }) => path === "index.ts")?.text ?? "";
+  const importers = importersOf(src);
   const guide = [...read("**/*.md", "docs/guide"), ...read("README.md", ".")];
   return {
+    ...walks(importers),
     "files in src/": src.length,
     "lines in src/": sum(src.map(lines)),
     "lines of the core": sum(src.filter(({ path }) => CORE.test(path)).map(lines)),
     "lines of the longest file": Math.max(...src.map(lines)),
-    "files with one importer": withOneImporter(src),
+    "files with one importer": [...importers.values()].filter(({ size }) => size === 1).length,
     "names exported by index.ts": exportedNames(index),
     "banned words in src/": banned(src),
     "banned words in the guide": banned(guide),

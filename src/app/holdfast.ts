@@ -1,4 +1,5 @@
 /** What an application opens: it enqueues jobs, inspects them, and runs workers. */
+import type { Emitted, NewEvent } from "../core/event.ts";
 import { Audit } from "../audit/audit.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
@@ -9,6 +10,7 @@ import { checkKnown } from "../core/options.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
 import { appVersion, checkNode } from "../core/version.ts";
 import type { Place } from "../database/open.ts";
+import { Sender } from "../jobs/enqueue.ts";
 import { Jobs } from "../jobs/jobs.ts";
 import { Leases, Subscription } from "../jobs/leases.ts";
 import { Results } from "../jobs/results.ts";
@@ -22,13 +24,11 @@ import { Enqueuer } from "../registry/builds.ts";
 import { Workers } from "../registry/workers.ts";
 import { Watches } from "../reports/reports.ts";
 import { Stats } from "../stats/stats.ts";
-import type { Emitted, NewEvent } from "../steps/events.ts";
 import { checkWorkerOptions, type WorkerOptions } from "../worker/options.ts";
 import { leaveOnSignals } from "../worker/signals.ts";
 import { Worker } from "../worker/worker.ts";
 import { ItemChains } from "../workflows/history.ts";
 import { Workflows } from "../workflows/workflows.ts";
-import { Sender } from "./sender.ts";
 import { openStore, type Store } from "./store.ts";
 import { Within } from "./user-transaction.ts";
 

@@ -61,6 +61,6 @@ export type { EffectInDoubt, StepRecord } from "../core/task.ts";
 export type { AgedCounts, Counts, QueueDepth } from "../stats/counts.ts";
 export type { MinuteStats } from "../stats/minute-totals.ts";
 export type { MinutesOptions, Stats } from "../stats/stats.ts";
-export type { Emitted } from "../steps/events.ts";
+export type { Emitted } from "../core/event.ts";
 export type { GivenTrace, TraceContext } from "../tracing/trace.ts";
 export type { WorkerStatus } from "../worker/worker.ts";

@@ -1,15 +1,15 @@
 /** What an application does inside its own transaction: it exists if, and when, the application commits. */
+import type { Emitted, NewEvent } from "../core/event.ts";
 import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { checkText } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
+import { Sender } from "../jobs/enqueue.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Enqueued, NewJob } from "../jobs/store.ts";
-import type { Emitted, NewEvent } from "../steps/events.ts";
 import type { ItemsInTransaction } from "../workflows/store.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { Workflows } from "../workflows/workflows.ts";
-import { Sender } from "./sender.ts";
 import type { Store } from "./store.ts";
 
 interface WithinParts {

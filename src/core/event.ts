@@ -40,3 +40,16 @@ export function defineEvent(definition: {
   }
   return { name, payload: checkSchema("payload", payload) };
 }
+
+export interface NewEvent {
+  readonly name: string;
+  readonly key: string;
+  readonly payload: string | null;
+}
+
+export interface Emitted {
+  /** False: it was emitted before, and the first payload stays. */
+  readonly first: boolean;
+  /** How many jobs waited for it. */
+  readonly woken: number;
+}

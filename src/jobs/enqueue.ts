@@ -1,7 +1,7 @@
-/** Makes jobs for the store from a task, the caller's options and the input. */
+/** Enqueues jobs and emits events: for the client, for a transaction of the user's and for HTTP requests. */
 import { type Duration, toMs } from "../core/duration.ts";
 import { InputRejectedError, InvalidArgumentError } from "../core/errors.ts";
-import type { EventType } from "../core/event.ts";
+import type { Emitted, EventType, NewEvent } from "../core/event.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional } from "../core/json.ts";
 import { checkKey, checkQueue, checkTaskName } from "../core/name.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
@@ -10,7 +10,75 @@ import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
 import { NotSerializableError, TooLargeError } from "../core/value-errors.ts";
 import { inSpan, isTracing, type OpenSpan, type SpanFacts, traceHere } from "../tracing/spans.ts";
 import { checkTrace, type GivenTrace, type TraceContext } from "../tracing/trace.ts";
+import { Job, type Jobs } from "./jobs.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
+
+/** A subclass says how to write; checks, defaults, ids and spans are the same for all. */
+export abstract class Sender {
+  /** @internal */
+  protected abstract readonly newId: () => string;
+  protected abstract readonly jobs: Jobs;
+
+  /** @internal */
+  protected abstract writeJobs(news: readonly NewJob[]): Promise<Enqueued[]>;
+  /** @internal */
+  protected abstract writeEvent(event: NewEvent): Promise<Emitted>;
+
+  /** Accepts one job. Once this resolves, or inside of `within` once you commit, the job is stored durably. */
+  async enqueue<Input, Result>(
+    task: Task<Input, Result>,
+    input: NoInfer<Input>,
+    options?: EnqueueOptions,
+  ): Promise<Job<Result>>;
+  /**
+   * By name (`order.ship`, `order.ship@2`), for callers without the task's code. Only the worker checks the input. The queue is
+   * `default` and `maxAttempts` 3 unless given.
+   */
+  async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
+  async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
+    const [job] = await this.#enqueueAll({ task, inputs: [input], options });
+    return job as Job<unknown>;
+  }
+
+  /**
+   * Accepts many jobs. Every input is checked before the first is written. Up to 5,000 are accepted together or not at all;
+   * more are written in batches, in order, and an error says how many were accepted. Inside of `within`, all or none are.
+   */
+  async enqueueMany<Input, Result>(
+    task: Task<Input, Result>,
+    inputs: Iterable<NoInfer<Input>>,
+    options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
+  ): Promise<Job<Result>[]> {
+    const each = options as EnqueueOptions | OptionsOf;
+    const jobs = await this.#enqueueAll({ task, inputs: listOf(inputs), options: each });
+    return jobs as Job<Result>[];
+  }
+
+  /**
+   * Records that something happened, under a key, once and for all: jobs that wait for it continue, and jobs that wait for
+   * it later continue at once. The first payload of a key stands.
+   */
+  async emit<Payload>(
+    event: EventType<Payload>,
+    key: string,
+    payload: NoInfer<Payload>,
+  ): Promise<Emitted>;
+  async emit(event: EventType, key: string, payload: unknown, ...others: unknown[]) {
+    const text = await checkPayload(event, payload, others);
+    return this.writeEvent({ name: event.name, key: checkKey("key", key), payload: text });
+  }
+
+  /** @internal For requests: their jobs are of several tasks, with ids that make a repeated request harmless. */
+  enqueueCalls(calls: readonly EnqueueCall[], newId: () => string): Promise<Enqueued[]> {
+    return enqueue(calls, { newId, write: (news) => this.writeJobs(news) });
+  }
+
+  async #enqueueAll(call: EnqueueCall): Promise<Job<unknown>[]> {
+    const enqueued = await this.enqueueCalls([call], this.newId);
+    const task = typeof call.task === "string" ? call.task : call.task.name;
+    return enqueued.map((row) => new Job({ ...row, task, jobs: this.jobs }));
+  }
+}
 
 interface Defaults {
   readonly name: string;
@@ -79,7 +147,7 @@ export function checkEvent(event: EventType): void {
 }
 
 /** The payload of an event as text; null: it has none. `others`: superfluous arguments of the call. */
-export async function checkPayload(
+async function checkPayload(
   event: EventType,
   payload: unknown,
   others: readonly unknown[],
@@ -106,7 +174,7 @@ export function termsHere(terms: Terms, within: OpenSpan | null = null): Terms {
   return trace === undefined ? terms : { ...terms, trace };
 }
 
-export type OptionsOf = (input: unknown, index: number) => EnqueueOptions;
+type OptionsOf = (input: unknown, index: number) => EnqueueOptions;
 
 /**
  * Options for all jobs are checked once; those of a function for each job. `trace` is the span around the call: it replaces
@@ -141,7 +209,7 @@ async function jobsOf(call: EnqueueCall, newId: () => string, trace?: TraceConte
   });
 }
 
-export function listOf(inputs: Iterable<unknown>): unknown[] {
+function listOf(inputs: Iterable<unknown>): unknown[] {
   if (typeof inputs?.[Symbol.iterator] === "function") return [...inputs];
   throw new InvalidArgumentError({ field: "inputs", problem: "give a list of inputs." });
 }

@@ -4,6 +4,7 @@
  * A job that begins to wait and a process that emits both change the event's row first, so one of them sees the other's
  * change. No wake-up is lost, whichever comes first.
  */
+import type { Emitted, NewEvent } from "../core/event.ts";
 import { isCalled } from "../core/id.ts";
 import type { Wait } from "../core/job.ts";
 import { JOB_ENDED } from "../core/task.ts";
@@ -219,19 +220,6 @@ export async function stopWaiting(
 
 function endOf(job: string): Wait {
   return { event: JOB_ENDED, key: job };
-}
-
-export interface NewEvent {
-  readonly name: string;
-  readonly key: string;
-  readonly payload: string | null;
-}
-
-export interface Emitted {
-  /** False: it was emitted before, and the first payload stays. */
-  readonly first: boolean;
-  /** How many jobs waited for it. */
-  readonly woken: number;
 }
 
 export interface EventRecord extends NewEvent {

@@ -1,10 +1,9 @@
 /** Routes of effects in doubt and of events. */
 import { z } from "zod";
-import { defineEvent, type EventType } from "../core/event.ts";
+import { defineEvent, type Emitted, type EventType } from "../core/event.ts";
 import { auditedBy, route, type Route } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
 import type { Jobs } from "../jobs/jobs.ts";
-import type { Emitted } from "./events.ts";
 
 const TAG = "jobs";
 

@@ -6,6 +6,7 @@
  */
 import { subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
+import type { Emitted, NewEvent } from "../core/event.ts";
 import { LeaseLostError, StoreRefusedError } from "../core/errors.ts";
 import type { Fence, Wait } from "../core/job.ts";
 import type {
@@ -27,11 +28,9 @@ import {
   declareEvent,
   emit,
   emitIn,
-  type Emitted,
   type EventRecord,
   findEvent,
   forget,
-  type NewEvent,
   stopWaiting,
 } from "./events.ts";
 

@@ -5,7 +5,7 @@ import type { NewStep, StepName, UserTransaction } from "../../src/core/task.ts"
 import type { OperatorEntry } from "../../src/audit/operator.ts";
 import type { Database } from "../../src/database/database.ts";
 import type { Engine } from "../../src/database/engine.ts";
-import type { Emitted, NewEvent } from "../../src/steps/events.ts";
+import type { Emitted, NewEvent } from "../../src/core/event.ts";
 import { type StepWrite, SqlSteps } from "../../src/steps/store.ts";
 import type { NewWorker, Registered } from "../../src/registry/worker-record.ts";
 import { jobHooks } from "../../src/app/hooks.ts";

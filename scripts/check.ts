@@ -5,8 +5,8 @@
  */
 import { endChildrenWithUs, runNode, type Ended } from "./child.ts";
 
-/** A check slower than this is no longer run before every commit. */
-const CHECK_LIMIT_MS = 120_000;
+/** A check that takes longer hangs, also beside the tests on a busy machine. */
+const CHECK_LIMIT_MS = 300_000;
 
 const parts: Record<string, readonly string[]> = {
   format: [tool("oxfmt", "bin/oxfmt"), "--check"],

@@ -96,7 +96,7 @@ export interface Engine {
    */
   transaction<T>(
     body: (tx: Transaction) => Promise<T>,
-    patience?: { readonly lockMs: number },
+    waitLimits?: { readonly lockMs: number },
   ): Promise<T>;
 
   /** One statement that commits by itself. Returns the number of rows it changed. */

@@ -127,23 +127,23 @@ interface Change {
 
 function changeAll(
   engine: Engine,
-  { ids, signatures }: Chunk,
+  { ids, operators }: Chunk,
   change: (tx: Transaction, id: string, now: number) => Promise<Change>,
 ): Promise<Changed> {
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     const queues = new Set<string>();
-    const changed: { id: string; signature: OperatorEntry | undefined; action: NewAction }[] = [];
+    const changed: { id: string; operator: OperatorEntry | undefined; action: NewAction }[] = [];
     for (const [index, id] of ids.entries()) {
       const { action, queues: touched } = await change(tx, id, now);
       for (const queue of touched) queues.add(queue);
       if (action === null) continue;
-      const signature = signatures?.[index];
-      changed.push({ id, signature, action: { ...action, subject: subjects.job(id) } });
+      const operator = operators?.[index];
+      changed.push({ id, operator, action: { ...action, subject: subjects.job(id) } });
     }
     // After all jobs: the head of the audit log must be the last row that is locked.
-    for (const { signature, action } of changed) {
-      if (signature !== undefined) await noteAction(engine, tx, signature, action);
+    for (const { operator, action } of changed) {
+      if (operator !== undefined) await noteAction(engine, tx, operator, action);
     }
     return { ids: changed.map(({ id }) => id), hints: await hintPending(engine, tx, [...queues]) };
   });
@@ -152,10 +152,10 @@ function changeAll(
 /** After a lost answer: an audit entry proves the commit. Without entries it is repeated, which changes only the rest. */
 export async function changedBefore(
   engine: Engine,
-  { ids, signatures }: Chunk,
+  { ids, operators }: Chunk,
   act: () => Promise<Changed>,
 ): Promise<Changed> {
-  const lines = signatures?.map(({ id }) => id) ?? [];
+  const lines = operators?.map(({ id }) => id) ?? [];
   if (lines.length > 0) {
     const noted = await engine.all(
       sql`select id from holdfast.audit where ${engine.among(sql`id`, lines)} limit 1`,

@@ -103,8 +103,8 @@ export async function bulkChunk(
   const counts = { looked: jobs.length, matched: found.length, next };
   if (dryRun) return { ...counts, ids: found.map(({ id }) => id), refused: [] };
   const sign = (ids: readonly string[]): Chunk => {
-    const signatures = ids.flatMap(() => operatorOf(options, newId) ?? []);
-    return { ids, signatures: signatures.length === 0 ? null : signatures };
+    const operators = ids.flatMap(() => operatorOf(options, newId) ?? []);
+    return { ids, operators: operators.length === 0 ? null : operators };
   };
   return { ...counts, ...(await changeAll(found, act, sign)) };
 }

@@ -32,16 +32,16 @@ export interface Cancelled extends Touched {
 export async function cancel(
   context: MoveContext,
   id: string,
-  signature: OperatorEntry | null = null,
+  operator: OperatorEntry | null = null,
 ): Promise<Cancelled> {
   const { engine } = context;
   for (let round = 0; round < CANCEL_ROUNDS_MAX; round += 1) {
     const found = await engine.transaction(async (tx) => {
       const stood = await cancelWhereItStands(context, tx, id);
       const { status: newStatus, from: oldStatus } = stood;
-      if (signature === null || oldStatus === null) return stood;
+      if (operator === null || oldStatus === null) return stood;
       const action = { action: "job.cancel", subject: subjects.job(id), oldStatus, newStatus };
-      await noteAction(engine, tx, signature, action);
+      await noteAction(engine, tx, operator, action);
       return stood;
     });
     if (found.status !== null) return found;
@@ -104,16 +104,16 @@ export function revive(
   context: MoveContext,
   id: string,
   attempts: number,
-  signature: OperatorEntry | null = null,
+  operator: OperatorEntry | null = null,
 ): Promise<Hint[]> {
   const { engine } = context;
   return engine.transaction(async (tx) => {
     const row = await reviveIn(context, tx, { id, attempts, now: await readNow(engine, tx) });
     if (row === null) throw await whyNotRevived(engine, tx, id);
-    if (signature !== null) {
+    if (operator !== null) {
       const moved = { oldStatus: row.status, newStatus: "pending" };
       const action = { action: "job.retry", subject: subjects.job(id), ...moved };
-      await noteAction(engine, tx, signature, action);
+      await noteAction(engine, tx, operator, action);
     }
     return hintPending(engine, tx, [row.queue]);
   });

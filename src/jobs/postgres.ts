@@ -428,8 +428,8 @@ async function askForKeys(
   for (const job of jobs) {
     const row = found.get(nameOf(job));
     if (row === undefined) continue;
-    const keeper = ours.has(row.job_id) ? row.kept_by : null;
-    holders.set(job.id, keeper ?? row.job_id);
+    const keeping = ours.has(row.job_id) ? row.kept_by : null;
+    holders.set(job.id, keeping ?? row.job_id);
   }
 }
 

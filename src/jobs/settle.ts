@@ -23,9 +23,9 @@ import type { Settled } from "./store.ts";
 export function settleWithDependents(
   context: MoveContext,
   settlement: Settlement,
-  patience?: { readonly lockMs: number },
+  waitLimits?: { readonly lockMs: number },
 ): Promise<SettledWithDependents> {
-  return context.engine.transaction((tx) => settleIn(context, tx, settlement), patience);
+  return context.engine.transaction((tx) => settleIn(context, tx, settlement), waitLimits);
 }
 
 export async function settleIn(

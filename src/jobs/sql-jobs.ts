@@ -202,13 +202,13 @@ export class SqlJobs {
    * is then `processing`. A finished job keeps its status. Null: the job does not exist. An operator's cancel writes an
    * audit entry in the same transaction.
    */
-  async cancel(id: string, signature: OperatorEntry | null = null): Promise<Status | null> {
+  async cancel(id: string, operator: OperatorEntry | null = null): Promise<Status | null> {
     if (!this.#engine.mayBeId(id)) return null;
-    const cancel = () => cancelling.cancel(this.#context, id, signature);
+    const cancel = () => cancelling.cancel(this.#context, id, operator);
     const { status, queues } =
-      signature === null
+      operator === null
         ? await this.#db.write(cancel, cancel) // idempotent
-        : await actOrLookUp(this.#db, signature, cancel, async ({ newStatus }) => {
+        : await actOrLookUp(this.#db, operator, cancel, async ({ newStatus }) => {
             return { status: newStatus as Status, from: null, queues: [] };
           });
     this.#announcePending(queues);
@@ -218,17 +218,13 @@ export class SqlJobs {
   }
 
   /** Makes a failed or cancelled job pending again with `attempts` more attempts. Audited as `cancel` is. */
-  async revive(
-    id: string,
-    attempts: number,
-    signature: OperatorEntry | null = null,
-  ): Promise<void> {
+  async revive(id: string, attempts: number, operator: OperatorEntry | null = null): Promise<void> {
     if (!this.#engine.mayBeId(id)) throw new JobNotFoundError({ id });
-    const revive = () => cancelling.revive(this.#context, id, attempts, signature);
+    const revive = () => cancelling.revive(this.#context, id, attempts, operator);
     const hints =
-      signature === null
+      operator === null
         ? await this.#db.write(revive, () => lookUpRevived(this.#context, id, attempts))
-        : await actOrLookUp(this.#db, signature, revive, () => pendingAgain(this.#engine, id));
+        : await actOrLookUp(this.#db, operator, revive, () => pendingAgain(this.#engine, id));
     this.#announce(hints);
   }
 

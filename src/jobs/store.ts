@@ -263,5 +263,5 @@ export interface Looked {
 export interface Chunk {
   readonly ids: readonly string[];
   /** One audit entry per job; null: the program acts by itself and writes none. */
-  readonly signatures: readonly OperatorEntry[] | null;
+  readonly operators: readonly OperatorEntry[] | null;
 }

@@ -106,7 +106,7 @@ export class SqlWorkers {
   /** Null: the type is not declared yet. */
   #registerOnce(worker: NewWorker, startedAt: number): Promise<Registered | null> {
     const engine = this.#engine;
-    const { type, slots, silence, patience } = worker;
+    const { type, slots, silence, waitLimits } = worker;
     return engine.transaction(async (tx) => {
       const instance = await types.countStart(tx, worker);
       if (instance === null) return null;
@@ -122,9 +122,9 @@ export class SqlWorkers {
       const times = { started_at: now, heartbeat_at: now };
       await tx.insert("worker", [asRow({ ...rowOf(worker), slot, instance, ...times })]);
       const waitedMs = engine.runtime.monotonic() - startedAt;
-      if (waitedMs > patience.allMs) throw new StoreBusyError({ store: engine.name, waitedMs });
+      if (waitedMs > waitLimits.allMs) throw new StoreBusyError({ store: engine.name, waitedMs });
       return { slot, instance, closed };
-    }, patience);
+    }, waitLimits);
   }
 
   /** Writes a heartbeat of a worker on these queues, and returns what it should know. Null: its row is closed or deleted. */

@@ -30,11 +30,11 @@ export interface NewWorker extends ProcessTrace {
   readonly tasks: readonly string[];
   readonly concurrency: number;
   readonly silence: Silence;
-  readonly patience: Patience;
+  readonly waitLimits: WaitLimits;
 }
 
 /** How long a worker waits for its registration. */
-interface Patience {
+interface WaitLimits {
   /** For other workers of its type that register at the same time. */
   readonly lockMs: number;
   /** In all. */
@@ -156,7 +156,7 @@ export interface WorkerFilter {
 export type Liveness = "alive" | "stale" | "hung" | "stopped";
 
 export interface WorkerRecord
-  extends Omit<NewWorker, "silence" | "patience" | "slots">, WorkerVitals {
+  extends Omit<NewWorker, "silence" | "waitLimits" | "slots">, WorkerVitals {
   readonly slot: number | null;
   readonly instance: number;
   readonly status: WorkerState;

@@ -87,8 +87,8 @@ export class Tokens {
   }
 
   async revoke(name: string, by: OperatorOptions = {}): Promise<void> {
-    const signature = anyOperator(by, this.#newId);
-    const revoked = await this.#tokens.revoke(checkName("name", name), signature);
+    const operator = anyOperator(by, this.#newId);
+    const revoked = await this.#tokens.revoke(checkName("name", name), operator);
     if (!revoked) throw new TokenNotFoundError(name);
   }
 }

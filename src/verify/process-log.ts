@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { systemRuntime } from "../core/runtime.ts";
 import type { Dated, Said } from "./check/history.ts";
 
-const EXTENSION = ".journal";
+const EXTENSION = ".log";
 
 export class ProcessLog implements Disposable {
   readonly #file: number;

@@ -144,6 +144,6 @@ async function newWorker(id: string, { store, settings }: RegistrationParts): Pr
     tasks: [...tasks.keys()],
     concurrency,
     silence: { staleMs, hungMs, gone: others.filter(isGone).map((other) => other.id) },
-    patience: { lockMs: LOCK_MS_MAX, allMs: REGISTRATION_MS_MAX },
+    waitLimits: { lockMs: LOCK_MS_MAX, allMs: REGISTRATION_MS_MAX },
   };
 }

@@ -244,10 +244,10 @@ async function changeKeep(
   before: Declaration,
 ): Promise<void> {
   const reason = `version ${version} was declared`;
-  const signature = { id: makeIds(engine.runtime)(), actor: "api", reason };
+  const operator = { id: makeIds(engine.runtime)(), actor: "api", reason };
   const detail = `${before.keepMs ?? "forever"} to ${keepMs ?? "forever"}`;
   const subject = subjects.workflow(name);
-  await noteAction(engine, tx, signature, { action: "workflow.keep", subject, detail });
+  await noteAction(engine, tx, operator, { action: "workflow.keep", subject, detail });
   await tx.run(sql`update holdfast.workflow set keep_ms = ${keepMs} where name = ${name}`);
 }
 

@@ -27,7 +27,7 @@ const walks: Record<Walk, readonly Status[]> = {
 };
 
 function signed(ids: readonly string[]) {
-  return { ids, signatures: ids.map(() => ({ id: nextId(), actor: "ada", reason: "all" })) };
+  return { ids, operators: ids.map(() => ({ id: nextId(), actor: "ada", reason: "all" })) };
 }
 
 async function lines(store: Store): Promise<unknown[]> {
@@ -77,10 +77,10 @@ export const bulk: Group = (open) => {
       ["job.retry", `job ${a}`, "failed", "pending"],
       ["job.retry", `job ${b}`, "cancelled", "pending"],
     ]);
-    assert.deepEqual(await store.jobs.reviveAll({ ids: [a], signatures: null }, 1), []);
+    assert.deepEqual(await store.jobs.reviveAll({ ids: [a], operators: null }, 1), []);
     const claimed = await claimOne(store, { queues: ["a"] });
     await settleOne(store, failed(claimed));
-    assert.deepEqual(await store.jobs.reviveAll({ ids: [a], signatures: null }, 1), [a]);
+    assert.deepEqual(await store.jobs.reviveAll({ ids: [a], operators: null }, 1), [a]);
     assert.equal((await lines(store)).length, 2);
   });
 

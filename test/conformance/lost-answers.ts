@@ -54,7 +54,7 @@ export const lostAnswers: Group = (open) => {
       const ids = [running.id, (await enqueueOne(store)).id, (await enqueueOne(store)).id];
       const chunk = (of: readonly string[]) => ({
         ids: of,
-        signatures: of.map(() => ({ id: nextId(), actor: "ada" })),
+        operators: of.map(() => ({ id: nextId(), actor: "ada" })),
       });
       assert.deepEqual(await losing.jobs.cancelAll(chunk(ids)), ids);
       losing.loseNext();

@@ -33,7 +33,7 @@ async function statusOf(store: Store, id: string): Promise<string | null> {
 export const registry: Group = (open) => {
   test("a worker is entered with all that is known about it", async () => {
     const { store, clock } = await open();
-    const { silence: _silence, patience: _patience, slots: _slots, ...facts } = newWorker();
+    const { silence: _silence, waitLimits: _waitLimits, slots: _slots, ...facts } = newWorker();
     assert.deepEqual(await store.workers.register(newWorker(facts)), {
       slot: 1,
       instance: 1,

@@ -32,7 +32,7 @@ function newWorker(): NewWorker {
     tasks: ["none"],
     concurrency: 1,
     silence: { staleMs: 60_000, hungMs: 60_000, gone: [] },
-    patience: { lockMs: 5_000, allMs: 10_000 },
+    waitLimits: { lockMs: 5_000, allMs: 10_000 },
   };
 }
 

@@ -118,7 +118,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     assert.ok(await isHeard("again", () => quiet.jobs.revive(one, 1)));
     const other = await failedJob("all again");
     assert.ok(
-      await isHeard("all again", () => quiet.jobs.reviveAll({ ids: [other], signatures: null }, 1)),
+      await isHeard("all again", () => quiet.jobs.reviveAll({ ids: [other], operators: null }, 1)),
     );
   });
 

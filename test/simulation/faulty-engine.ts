@@ -112,10 +112,10 @@ export class FaultyEngine implements Engine, JobStatements {
 
   transaction<T>(
     body: (tx: Transaction) => Promise<T>,
-    patience?: { readonly lockMs: number },
+    waitLimits?: { readonly lockMs: number },
   ): Promise<T> {
     return this.#call("transaction", "transaction", (isMadeAgain) =>
-      isMadeAgain ? this.#twice(body, patience) : this.#inner.transaction(body, patience),
+      isMadeAgain ? this.#twice(body, waitLimits) : this.#inner.transaction(body, waitLimits),
     );
   }
 
@@ -201,18 +201,18 @@ export class FaultyEngine implements Engine, JobStatements {
   /** The first time is undone, as after a deadlock. */
   async #twice<T>(
     body: (tx: Transaction) => Promise<T>,
-    patience?: { readonly lockMs: number },
+    waitLimits?: { readonly lockMs: number },
   ): Promise<T> {
     const undone = new Error("made again");
     try {
       await this.#inner.transaction(async (tx) => {
         await body(tx);
         throw undone;
-      }, patience);
+      }, waitLimits);
     } catch (error) {
       if (error !== undone) throw error;
     }
-    return this.#inner.transaction(body, patience);
+    return this.#inner.transaction(body, waitLimits);
   }
 
   #call<T>(name: string, kind: Kind, make: (isMadeAgain: boolean) => Promise<T>): Promise<T> {

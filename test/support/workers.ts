@@ -24,7 +24,7 @@ export function newWorker(facts: Partial<NewWorker> = {}): NewWorker {
     tasks: ["mail"],
     concurrency: 10,
     silence,
-    patience: { lockMs: 5_000, allMs: 10_000 },
+    waitLimits: { lockMs: 5_000, allMs: 10_000 },
     ...facts,
   };
 }

@@ -160,9 +160,9 @@ export class MysqlEngine implements Engine {
 
   transaction<T>(
     body: (tx: Transaction) => Promise<T>,
-    patience?: { readonly lockMs: number },
+    waitLimits?: { readonly lockMs: number },
   ): Promise<T> {
-    return this.main.transaction((exchange) => body(this.#transaction(exchange)), patience);
+    return this.main.transaction((exchange) => body(this.#transaction(exchange)), waitLimits);
   }
 
   typed(value: SqlValue): Sql {

@@ -186,12 +186,12 @@ export class PostgresEngine implements Engine {
 
   transaction<T>(
     body: (tx: Transaction) => Promise<T>,
-    patience?: { readonly lockMs: number },
+    waitLimits?: { readonly lockMs: number },
   ): Promise<T> {
     return this.#commitNotes.during((begin) =>
       this.#main.transaction(
         (send, client) => body(begin(this.#transaction(send, { ahead: client.pipeline === true }))),
-        patience,
+        waitLimits,
       ),
     );
   }

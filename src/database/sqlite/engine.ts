@@ -132,9 +132,9 @@ export class SqliteEngine implements Engine {
 
   transaction<T>(
     body: (tx: Transaction) => Promise<T>,
-    patience?: { readonly lockMs: number },
+    waitLimits?: { readonly lockMs: number },
   ): Promise<T> {
-    return this.connection.transaction(() => body(this.#transaction), patience?.lockMs);
+    return this.connection.transaction(() => body(this.#transaction), waitLimits?.lockMs);
   }
 
   run(query: Sql): Promise<number> {

@@ -12,7 +12,7 @@ const LOCK_MS = 1_000;
 const TOLD_MS_MAX = 2_000;
 
 describe("registering waits", { concurrency: true }, () => {
-  for (const { name, skip, place: open } of drawnEngines("patience")) {
+  for (const { name, skip, place: open } of drawnEngines("waiting")) {
     describe(`on ${name}`, { skip, timeout: 30_000, concurrency: 1 }, () => {
       test("for others who register, but not for long", async () => {
         await using place = await open();
@@ -28,9 +28,9 @@ describe("registering waits", { concurrency: true }, () => {
           await release.promise;
         });
         await locked.promise;
-        const patience = { lockMs: LOCK_MS, allMs: 2 * LOCK_MS };
+        const waitLimits = { lockMs: LOCK_MS, allMs: 2 * LOCK_MS };
         const startedAt = performance.now();
-        await assert.rejects(store.workers.register(newWorker({ patience })), StoreBusyError);
+        await assert.rejects(store.workers.register(newWorker({ waitLimits })), StoreBusyError);
         const waitedMs = performance.now() - startedAt;
         assert.ok(waitedMs >= LOCK_MS - 1 && waitedMs < LOCK_MS + TOLD_MS_MAX, `${waitedMs} ms`);
         const waiting = store.workers.register(newWorker());
@@ -45,7 +45,7 @@ describe("registering waits", { concurrency: true }, () => {
         const store = await openStore(place.url);
         await store.migrate();
         await start(store, { slots: null });
-        const hurried = newWorker({ slots: null, patience: { lockMs: LOCK_MS, allMs: 0 } });
+        const hurried = newWorker({ slots: null, waitLimits: { lockMs: LOCK_MS, allMs: 0 } });
         await assert.rejects(store.workers.register(hurried), StoreBusyError);
         assert.equal(await store.workers.find(hurried.id), null);
         await store.close();

@@ -3,7 +3,7 @@
  *
  * Without a name all groups run. `test/types` is not among them: it is compiled, never run. Many tests wait for a lease to
  * end or a process to start, so three groups run at a time: while one waits, another computes. With --check, `npm run check`
- * runs beside the first of them, and they are stopped if it fails. Installing and starting the servers goes on meanwhile.
+ * comes first, beside the groups that wait for nothing. Installing and starting the servers goes on meanwhile.
  *
  * The long batteries run as samples with a fresh seed, which is printed and repeated with HOLDFAST_SEED. With --long they run
  * in full, and docs/evidence/long-run.md says what they counted.
@@ -213,7 +213,7 @@ async function runGroup({ group, files }: Planned, alone: boolean): Promise<Grou
 /** A group that needs a server begins when all servers are ready. */
 async function runAll(
   all: readonly Planned[],
-  { alone, ready }: { alone: boolean; ready: Promise<unknown> },
+  { alone, ready, checked }: { alone: boolean; ready: Promise<unknown>; checked: Promise<unknown> },
 ): Promise<GroupRun[]> {
   const runs: GroupRun[] = [];
   const inTurn = async (groups: Iterable<Planned>): Promise<void> => {
@@ -232,6 +232,7 @@ async function runAll(
   const [beside, last] = [kept("beside"), kept("last")];
   const others = all.filter((planned) => !beside.includes(planned) && !last.includes(planned));
   const inOrder = async (): Promise<void> => {
+    await checked;
     await inLanes(others, LANES);
     await inLanes(last, LAST_LANES);
   };
@@ -265,13 +266,6 @@ async function main(): Promise<void> {
   };
   const ready = supplyFor(all);
   ready.catch(() => {}); // told when it is awaited
-  const checked = process.argv.includes("--check") ? isChecked() : Promise.resolve(true);
-  void checked.then((isGood) => {
-    if (isGood) return;
-    console.error("The tests were stopped: npm run check failed.");
-    removeMemory();
-    void stopAll(1);
-  });
   if (all.some(({ group }) => group !== "unit")) {
     const folder = resolve("node_modules/.cache/holdfast-package");
     const programs = join(folder, "programs");
@@ -280,9 +274,16 @@ async function main(): Promise<void> {
     process.env["HOLDFAST_TEST_PROGRAMS"] = programs;
   }
   console.log(`Seed ${process.env["HOLDFAST_SEED"]}: HOLDFAST_SEED=… runs the same samples again.`);
-  const firstRuns = await runAll(all, { alone: all.length === 1 && !isLong, ready });
+  const checked = process.argv.includes("--check") ? isChecked() : Promise.resolve(true);
+  void checked.then((isGood) => {
+    if (isGood) return;
+    console.error("The tests were stopped: npm run check failed.");
+    removeMemory();
+    void stopAll(1);
+  });
+  const isAlone = all.length === 1 && !isLong;
+  const firstRuns = await runAll(all, { alone: isAlone, ready, checked });
   const supply = await ready;
-  await checked;
   const runs = isLong ? firstRuns : await runAgain(firstRuns);
   await supply?.[Symbol.asyncDispose]();
   removeMemory();

@@ -142,7 +142,7 @@ function testLayers(engine: EngineUnderTest, { lock, lockAndComparison, noTrigge
   test("without the lock of its row, an item that has changed is not written", async () => {
     const verdict = await race(lock, { ...untilMet, until: isRefused });
     // All is sent at once: of those above it that were not written, the database may speak before we look.
-    assertRefused(verdict, /INTEGRITY_VIOLATION .*(meanwhile|never behind its children)/);
+    assertRefused(verdict, /INTEGRITY_VIOLATION .*(at the same time|never behind its children)/);
   });
 
   test("without the lock of its row, the distributed lock alone keeps changes apart", async () => {

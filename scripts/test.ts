@@ -36,9 +36,6 @@ const AGAIN_FILES_MAX = 5;
 /** Groups under way at once, besides those that run on what is left of the cores. */
 const LANES = 3;
 
-/** Of those that come last. */
-const LAST_LANES = 2;
-
 interface Group {
   /** How many test files run at once. */
   readonly atOnce: number;
@@ -50,8 +47,10 @@ interface Group {
   readonly beside?: boolean;
   /** Its files share one process, which loads the sources once. */
   readonly inOne?: boolean;
-  /** Its processes use all cores by themselves, or it says how long something may take: it comes when the others are done. */
-  readonly last?: boolean;
+  /** Its processes use all cores by themselves: it runs with no other group beside it. */
+  readonly alone?: boolean;
+  /** It says how long something may take: it comes after the others. */
+  readonly timed?: boolean;
   /** It looks for races: a failure that does not come again counts. Files of other groups that fail are run once more, alone. */
   readonly strict?: boolean;
 }
@@ -74,10 +73,10 @@ const GROUPS: Readonly<Record<string, Group>> = {
   deploy: { atOnce: 1 },
   crash: { atOnce: 1, needs: SERVERS, strict: true },
   workflows: { atOnce: 1, needs: SERVERS, inOne: true },
-  registry: { atOnce: 2, needs: SERVERS, last: true },
-  locks: { atOnce: 2, needs: SERVERS, killsServers: true, last: true },
-  verify: { atOnce: 2, needs: SERVERS, killsServers: true, last: true, strict: true },
-  "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, last: true, strict: true },
+  verify: { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
+  "workflow-races": { atOnce: 2, needs: SERVERS, killsServers: true, alone: true, strict: true },
+  registry: { atOnce: 2, needs: SERVERS, timed: true },
+  locks: { atOnce: 2, needs: SERVERS, killsServers: true, timed: true },
 };
 
 export interface Planned {
@@ -223,18 +222,19 @@ async function runAll(
       if (run !== null) runs.push(run);
     }
   };
-  const inLanes = async (groups: readonly Planned[], lanes: number): Promise<void> => {
+  const inLanes = async (groups: readonly Planned[]): Promise<void> => {
     const left = groups.values();
-    await Promise.all(Array.from({ length: lanes }, () => inTurn(left)));
+    await Promise.all(Array.from({ length: LANES }, () => inTurn(left)));
   };
-  const kept = (kind: "beside" | "last"): Planned[] =>
+  const kept = (kind: "beside" | "alone" | "timed"): Planned[] =>
     all.filter(({ group }) => GROUPS[group]?.[kind] === true);
-  const [beside, last] = [kept("beside"), kept("last")];
-  const others = all.filter((planned) => !beside.includes(planned) && !last.includes(planned));
+  const [beside, single, timed] = [kept("beside"), kept("alone"), kept("timed")];
+  const others = all.filter((planned) => ![...beside, ...single, ...timed].includes(planned));
   const inOrder = async (): Promise<void> => {
     await checked;
-    await inLanes(others, LANES);
-    await inLanes(last, LAST_LANES);
+    await inLanes(others);
+    await inTurn(single);
+    await inLanes(timed);
   };
   await Promise.all([inTurn(beside), inOrder()]);
   return runs;

@@ -19,14 +19,14 @@ const MARKS: Readonly<Record<string, number>> = {
   "walk: a worker's life": 11,
   "walk: a move of an item": 14,
   "walk: POST /jobs": 9,
-  "files in src/": 314,
-  "lines in src/": 53_700,
-  "lines of the core": 14_740,
+  "files in src/": 313,
+  "lines in src/": 53_622,
+  "lines of the core": 14_728,
   "lines of the longest file": 500,
-  "files with one importer": 105,
+  "files with one importer": 104,
   "names exported by index.ts": 45,
   "banned words in src/": 0,
-  "banned words in the guide": 2,
+  "banned words in the guide": 0,
 };
 
 /**

@@ -30,7 +30,7 @@ export class Cached<T> {
     const isLost = this.#asking !== null && now - this.#asking.since > ASKING_MS_MAX;
     if (this.#asking === null || isLost) this.#asking = { answer: this.#ask(), since: now };
     const { answer, since } = this.#asking;
-    // One caller has waited in vain; the others need not.
+    // After one caller has waited for the whole time, the others do not wait again.
     const leftMs = since + waitMs - now;
     return leftMs > 0 ? answerWithin(runtime, leftMs, answer).catch(() => null) : null;
   }

@@ -59,7 +59,7 @@ export interface LockRequest {
   readonly owner: string;
   readonly trace: string | null;
   readonly ttlMs: number;
-  /** Unique for every process, of which one acquisition asks at a time. */
+  /** Unique for each process: a process asks for one acquisition at a time. */
   readonly contender: string;
 }
 

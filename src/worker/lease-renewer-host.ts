@@ -224,8 +224,8 @@ class PendingRequests {
 const CODE_ON_THE_COMMAND_LINE = new Set(["-e", "--eval", "-p", "--print", "-pe"]);
 
 /**
- * A thread runs a file, so arguments that pass code on the command line would prevent its start. Without any, the thread
- * inherits all arguments of the process, some of which cannot be repeated.
+ * A thread runs a file, so arguments that pass code on the command line would prevent its start. Without such arguments,
+ * the thread inherits those of the process: some of them must not be given twice.
  */
 function threadArguments(given: readonly string[]): { execArgv?: string[] } {
   const isForCode = (argument: string, index: number): boolean =>

@@ -360,6 +360,13 @@ const planted: readonly [string, string, (story: Story) => void][] = [
       );
     },
   ],
+  [
+    "a worker process that ends without a fault",
+    "I15",
+    (story) => {
+      story.said.push({ f: "ended", worker: "p2", how: "exit code 1", at: 1_050 });
+    },
+  ],
 ];
 
 suite("the checker", () => {

@@ -7,7 +7,7 @@ import { type Answer, changesOf, rowsOf } from "./session.ts";
 /** Sends statements together and returns their answers. */
 export type Send = (statements: readonly string[]) => Promise<Answer[]>;
 
-/** How often it looks for rows of which others may have locked some. */
+/** How often a transaction looks again for rows while others hold locks on some of them. */
 const LOOKS_MAX = 8;
 
 export class SharedTransaction implements Transaction {

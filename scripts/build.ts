@@ -18,11 +18,14 @@ const SOURCES = join(ROOT, "src");
 const ENTRIES = [
   "index",
   "workflows/index",
+  "flows/index",
+  "schedules/index",
   "locks/index",
   "app/ops",
   "testing/index",
   "cli/main",
   "cli/example-tasks",
+  "isolation/child",
   "verify/producer-process",
   "verify/worker-process",
 ];

@@ -19,9 +19,9 @@ const ORDER: readonly (readonly string[])[] = [
   ["http", "terminal", "tracing"],
   ["audit"],
   ["jobs", "locks", "tokens"],
-  ["steps", "reports", "registry", "stats"],
-  ["workflows"],
-  ["worker"],
+  ["steps", "flows", "reports", "registry", "stats", "bulk", "limits"],
+  ["workflows", "isolation", "dead-letters", "schedules", "queues"],
+  ["worker", "explain"],
   ["monitoring", "doctor", "copy"],
   ["alerts"],
   ["app"],
@@ -62,7 +62,9 @@ const ENTRIES = new Set([
   "index.ts",
   "testing/index.ts",
   "workflows/index.ts",
+  "flows/index.ts",
   "locks/index.ts",
+  "schedules/index.ts",
   "app/ops.ts",
 ]);
 const RUNTIME = "core/runtime.ts";

@@ -14,7 +14,7 @@ const PROGRAMS = [
   "test/http/server-process.ts",
   "test/locks/contender.ts",
   "test/ops/fold-victim.ts",
-  "test/races/{store-claimer,store-mover}.ts",
+  "test/races/{flow-child,schedule-child,store-claimer,store-mover}.ts",
   "test/races/worker-{adversarial,frozen,tasks,zombie}-child.ts",
   "test/registry/{leader,racer}.ts",
   "test/support/store-process.ts",

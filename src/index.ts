@@ -14,7 +14,6 @@ export {
 export { defineConfig, type HoldfastConfig } from "./app/settings.ts";
 export type { Within } from "./app/user-transaction.ts";
 export type { Duration } from "./core/duration.ts";
-export type { ErrorRecord } from "./core/error-record.ts";
 export {
   GiveUpError,
   HoldfastError,
@@ -31,7 +30,7 @@ export {
 export { defineEvent, type EventType } from "./core/event.ts";
 export type { Status } from "./core/job.ts";
 export type { Logger } from "./core/log.ts";
-export type { RetryOptions } from "./core/retry.ts";
+export { RetryIn, Snooze, type RetryOptions } from "./core/retry.ts";
 export {
   defineTask,
   type AnyTask,
@@ -43,10 +42,11 @@ export {
   type UserTransaction,
 } from "./core/task.ts";
 export type { EnqueueOptions } from "./jobs/enqueue.ts";
-export type { AttemptView, Job, Jobs, JobSummary, JobView } from "./jobs/jobs.ts";
+export type { Job, Jobs, JobView } from "./jobs/jobs.ts";
 export type { OnConflict } from "./jobs/store.ts";
 export { NotDoneError } from "./steps/errors.ts";
 export { traceOf } from "./tracing/trace.ts";
 export type { WorkerEvents } from "./worker/events.ts";
+export type { RunHook } from "./worker/hooks.ts";
 export type { WorkerOptions } from "./worker/options.ts";
 export type { Worker } from "./worker/worker.ts";

@@ -136,7 +136,7 @@ const backlogGrowing = (settings: AlertSettings): AlertRule => {
       const depths = freshCounts(view, statsAge)?.queues;
       return troubles(tallies(view, { windowMs, statsAge }), ([queue, tally]) => {
         const { arrived } = tally;
-        const ended = tally.done + tally.failed + tally.cancelled;
+        const ended = tally.done + tally.failed + tally.cancelled + tally.expired;
         const pending = depths?.find((depth) => depth.queue === queue)?.counts.pending ?? 0;
         if (arrived <= ended || pending <= kept(backlog, raised.has(queue))) return null;
         const message = `Queue ${queue} is growing: ${arrived} arrived and ${ended} ended within ${last}; ${jobs(pending)} pending.`;
@@ -184,7 +184,7 @@ function tallies(
   const { observation, now } = view;
   const fromAt = Math.floor(now / MINUTE_MS) * MINUTE_MS - windowMs;
   const found = new Map<string, Tally>();
-  for (const { minute, queue, arrived, done, failed, cancelled } of observation.minutes) {
+  for (const { minute, queue, arrived, done, failed, cancelled, expired } of observation.minutes) {
     if (minute < fromAt) continue;
     const tally = found.get(queue);
     found.set(queue, {
@@ -192,6 +192,7 @@ function tallies(
       done: done + (tally?.done ?? 0),
       failed: failed + (tally?.failed ?? 0),
       cancelled: cancelled + (tally?.cancelled ?? 0),
+      expired: expired + (tally?.expired ?? 0),
     });
   }
   return found;

@@ -1,6 +1,7 @@
 /** What an application opens: it enqueues jobs, inspects them, and runs workers. */
 import type { Emitted, NewEvent } from "../core/event.ts";
 import { Audit } from "../audit/audit.ts";
+import { BulkActions } from "../bulk/bulk.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { ClosedError, InvalidArgumentError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
@@ -10,6 +11,10 @@ import { checkKnown } from "../core/options.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
 import { appVersion, checkNode } from "../core/version.ts";
 import type { Place } from "../database/open.ts";
+import { DeadLetters } from "../dead-letters/dead-letters.ts";
+import { Explainer } from "../explain/explain.ts";
+import { Batches } from "../flows/batches.ts";
+import { Flows } from "../flows/flows.ts";
 import { Sender } from "../jobs/enqueue.ts";
 import { Jobs } from "../jobs/jobs.ts";
 import { Leases, Subscription } from "../jobs/leases.ts";
@@ -20,9 +25,11 @@ import type { LockBackend } from "../locks/backend.ts";
 import { Locks, openLocks } from "../locks/locks.ts";
 import type { LockMode } from "../locks/options.ts";
 import { SqlLock } from "../locks/store.ts";
+import { Queues } from "../queues/queues.ts";
 import { Enqueuer } from "../registry/builds.ts";
 import { Workers } from "../registry/workers.ts";
 import { Watches } from "../reports/reports.ts";
+import { Schedules } from "../schedules/schedules.ts";
 import { Stats } from "../stats/stats.ts";
 import { checkWorkerOptions, type WorkerOptions } from "../worker/options.ts";
 import { leaveOnSignals } from "../worker/signals.ts";
@@ -133,12 +140,21 @@ export class Holdfast extends Sender implements AsyncDisposable {
   readonly logger: Logger;
   readonly version: string;
   readonly jobs: Jobs;
+  /** Changes of all jobs that match a filter. */
+  readonly bulk: BulkActions;
+  /** Failed jobs. */
+  readonly deadLetters: DeadLetters;
   readonly leases: Leases;
   readonly workers: Workers;
+  /** Pauses and limits queues. */
+  readonly queues: Queues;
   readonly workflows: Workflows;
+  readonly flows: Flows;
+  readonly batches: Batches;
   readonly locks: Locks;
   readonly audit: Audit;
   readonly figures: Stats;
+  readonly schedules: Schedules;
   /** @internal */
   protected readonly newId: () => string;
   readonly #results: Results;
@@ -163,17 +179,25 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.figures = new Stats(store.stats);
     const newId = makeIds(runtime);
     this.newId = newId;
+    const explainer = new Explainer(store.explain);
+    this.queues = new Queues(store.queues, newId, explainer);
     const { mode = "sql", backend = new SqlLock(store.locks), ...times } = locks ?? {};
     this.locks = new Locks({ mode, backend, ...times, store, runtime, logger, newId });
     this.#results = new Results({ store, runtime, logger });
     this.#enqueuer = new Enqueuer({ store, runtime, logger, version });
     this.#watches = new Watches({ store, runtime });
-    const parts = { results: this.#results, watches: this.#watches, newId };
+    const parts = { results: this.#results, watches: this.#watches, newId, explainer };
     this.jobs = new Jobs(store, parts);
+    const flows = { store, jobs: this.jobs, newId, write: store.flows };
+    this.flows = new Flows(flows);
+    this.batches = new Batches(flows);
+    this.bulk = new BulkActions({ store, runtime, logger, newId });
+    this.deadLetters = new DeadLetters({ store, jobs: this.jobs, bulk: this.bulk });
     // The first layer of every change of an item, unless locks are off.
     const layer = mode === "off" ? null : this.locks;
     this.workflows = new Workflows({ store, runtime, newId, locks: layer });
     const chains = [new ItemChains(store.items)];
+    this.schedules = new Schedules({ store, newId });
     this.audit = new Audit({ store: store.audit, chains, newId });
   }
 
@@ -302,12 +326,17 @@ export type TaskClient = Pick<
   | "within"
   | "stats"
   | "jobs"
+  | "bulk"
+  | "deadLetters"
   | "workflows"
+  | "flows"
+  | "batches"
   | "locks"
   | "leases"
   | "workers"
   | "audit"
   | "figures"
+  | "schedules"
 >;
 
 // Declared here, because core/ does not know the client. The worker sets it.
@@ -319,15 +348,33 @@ declare module "../core/task.ts" {
 }
 
 export function taskClient(client: Holdfast): TaskClient {
-  const { jobs, workflows, locks, leases, workers, audit, figures } = client;
-  return Object.freeze({
+  const {
     jobs,
+    bulk,
+    deadLetters,
     workflows,
+    flows,
+    batches,
     locks,
     leases,
     workers,
     audit,
     figures,
+    schedules,
+  } = client;
+  return Object.freeze({
+    jobs,
+    bulk,
+    deadLetters,
+    workflows,
+    flows,
+    batches,
+    locks,
+    leases,
+    workers,
+    audit,
+    figures,
+    schedules,
     enqueue: client.enqueue.bind(client),
     enqueueMany: client.enqueueMany.bind(client),
     emit: client.emit.bind(client),

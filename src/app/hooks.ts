@@ -1,7 +1,16 @@
-/** What features do when a job moves, in the order of their locks: the event of its end, items, jobs that wait. */
+/** What features do when a job moves, in the order of their locks: the event of its end, items, flows, jobs that wait. */
+import { bulkHooks } from "../bulk/store.ts";
+import { flowHooks } from "../flows/hooks.ts";
 import type { JobHooks } from "../jobs/hooks.ts";
 import { reportHooks } from "../reports/store.ts";
 import { eventHooks, wakeHooks } from "../steps/events.ts";
 import { itemHooks } from "../workflows/due.ts";
 
-export const jobHooks: readonly JobHooks[] = [eventHooks, itemHooks, wakeHooks, reportHooks];
+export const jobHooks: readonly JobHooks[] = [
+  eventHooks,
+  itemHooks,
+  flowHooks,
+  wakeHooks,
+  reportHooks,
+  bulkHooks,
+];

@@ -8,6 +8,13 @@ export type { Audit, AuditFilter, PruneOptions } from "../audit/audit.ts";
 export type { AuditBreak, AuditEntry, BreakKind } from "../audit/entry.ts";
 export type { Actor, Audited, OperatorOptions } from "../audit/operator.ts";
 export type { Verification, VerifyOptions, VerifyProgress, Witness } from "../audit/verify.ts";
+export type { ErrorRecord } from "../core/error-record.ts";
+export type {
+  Explanation,
+  JobReasons,
+  QueueExplanation,
+  QueueReasons,
+} from "../core/explanation.ts";
 export type { Finding, Offender, Severity } from "../core/finding.ts";
 export type { Fence } from "../core/job.ts";
 export type {
@@ -30,8 +37,23 @@ export {
   type FixOptions,
 } from "../doctor/doctor.ts";
 export type { CheckRecord } from "../database/check.ts";
-export type { BulkChunk, BulkFilter, BulkOptions } from "../jobs/bulk.ts";
-export type { StepView } from "../jobs/jobs.ts";
+export type { BulkActions, BulkListFilter, BulkRunOptions } from "../bulk/bulk.ts";
+export type { BulkAction, BulkFilter, BulkRequest, BulkTerms } from "../bulk/filter.ts";
+export type { BulkRecord, BulkStatus, Refusal } from "../bulk/store.ts";
+export type {
+  DeadLetter,
+  DeadLetterFilter,
+  DeadLetterGroup,
+  DeadLetters,
+} from "../dead-letters/dead-letters.ts";
+export type {
+  AttemptView,
+  InputRevision,
+  JobSummary,
+  RerunOptions,
+  RetryJobOptions,
+  StepView,
+} from "../jobs/jobs.ts";
 export type { AcquireOptions, Lease, Leases, Release, Released } from "../jobs/leases.ts";
 export type { LeaseRecord, QueueStats, Unclaimable } from "../jobs/store.ts";
 export { canaryTask, withCanary, type CanaryOptions } from "../monitoring/canary.ts";
@@ -57,7 +79,7 @@ export type {
   WorkersFilter,
   WorkerTarget,
 } from "../registry/workers.ts";
-export type { EffectInDoubt, StepRecord } from "../core/task.ts";
+export type { EffectInDoubt, PlannedStep, RerunPlan, StepRecord } from "../core/task.ts";
 export type { AgedCounts, Counts, QueueDepth } from "../stats/counts.ts";
 export type { MinuteStats } from "../stats/minute-totals.ts";
 export type { MinutesOptions, Stats } from "../stats/stats.ts";

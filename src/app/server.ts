@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { z } from "zod";
 import { alertRoutes } from "../alerts/routes.ts";
 import { auditRoute } from "../audit/routes.ts";
+import { bulkRoutes } from "../bulk/routes.ts";
 import { PORT_MAX } from "../config/kind.ts";
 import { BEARER_ALLOWED, isBearer, isGuessable } from "../core/bearer.ts";
 import { InvalidArgumentError } from "../core/errors.ts";
@@ -16,6 +17,11 @@ import { Loop } from "../core/loop.ts";
 import { checkWhole } from "../core/options.ts";
 import type { Task } from "../core/task.ts";
 import { libraryVersion } from "../core/version.ts";
+import { explainRoutes } from "../explain/routes.ts";
+import { Batches } from "../flows/batches.ts";
+import { Flows } from "../flows/flows.ts";
+import { flowRoutes } from "../flows/routes.ts";
+import { deadLetterRoutes } from "../dead-letters/routes.ts";
 import { App } from "../http/app.ts";
 import { Auth, type TokenLookup } from "../http/auth.ts";
 import { hostNames, isLoopback } from "../http/guards.ts";
@@ -26,10 +32,10 @@ import { serverSettings } from "../http/options.ts";
 import { JSON_TYPE, route, type Route } from "../http/route.ts";
 import { Connections, httpServer, listen } from "../http/server.ts";
 import { Streams } from "../http/sse.ts";
-import { bulkRoutes } from "../jobs/bulk-routes.ts";
 import { leaseRoutes } from "../jobs/lease-routes.ts";
 import { jobRoutes } from "../jobs/routes.ts";
 import { lockRoutes } from "../locks/routes.ts";
+import { queueRoutes } from "../queues/routes.ts";
 import { Feed } from "../monitoring/feed.ts";
 import type { Observation } from "../monitoring/observation.ts";
 import { probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
@@ -37,6 +43,7 @@ import { workerRoutes } from "../registry/routes.ts";
 import { prospectsOf } from "../registry/runnable.ts";
 import type { Workers } from "../registry/workers.ts";
 import { reportRoute } from "../reports/routes.ts";
+import { scheduleRoutes } from "../schedules/routes.ts";
 import { statsRoutes } from "../stats/routes.ts";
 import { effectRoutes, emitRoute } from "../steps/routes.ts";
 import { itemChangeRoutes } from "../workflows/change-routes.ts";
@@ -46,6 +53,7 @@ import type { Holdfast } from "./holdfast.ts";
 
 const PRUNE_EVERY_MS = 60_000;
 const PRUNE_BATCH = 500;
+const BULK_EVERY_MS = 30_000;
 
 export interface Server extends AsyncDisposable {
   /** The base URL, such as http://127.0.0.1:8080. */
@@ -69,7 +77,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const streams = new Streams(runtime, limits);
   let generated: object | null = null;
   const documentOf = (): object => (generated ??= openApiOf(routes, libraryVersion()));
-  const routes = [...routesOf(parts, feed), documentRoute(documentOf)];
+  const onBulk = (): void => carrying.wake();
+  const routes = [...routesOf(parts, feed, onBulk), documentRoute(documentOf)];
   const token = checkToken(parts.token);
   const { production = process.env["NODE_ENV"] === "production" } = parts;
   const isLocal = isLoopback(host);
@@ -93,6 +102,14 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     once: prune,
     background: true,
   });
+  // Without a worker, the actions that a request starts would wait forever.
+  const carrying = new Loop({
+    name: "bulk actions",
+    runtime,
+    logger,
+    once: async () => ((await holdfast.bulk.carrier.once()) ? 0 : BULK_EVERY_MS),
+    background: true,
+  });
   const url = `http://${at.family === "IPv6" ? `[${at.address}]` : at.address}:${at.port}`;
   logger.info({ event: "http:listening", url }, `listening on ${url}`);
   await warnWithoutToken(auth, { tokens, logger, token });
@@ -100,6 +117,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     feed.stop();
     streams.closeAll();
     await pruning.stop();
+    await carrying.stop();
     await connections.close(limits.closeMs);
   };
   return {
@@ -114,19 +132,28 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   };
 }
 
-function routesOf(parts: ServerParts, feed: Feed): Route[] {
+function routesOf(parts: ServerParts, feed: Feed, onBulk: () => void): Route[] {
   const { holdfast, metrics, health, monitor } = parts;
   const { store, runtime, jobs, leases, workers, workflows } = holdfast;
   const tasks = byName(parts.tasks);
   const items = { items: store.items, workflows, known: byName(parts.workflows) };
   return [
     ...probeRoutes({ runtime, health, metrics }),
-    ...bulkRoutes(jobs),
+    ...bulkRoutes(holdfast.bulk, onBulk),
+    ...deadLetterRoutes(holdfast.deadLetters, tasks),
     ...jobRoutes({
       jobs,
       enqueue: (calls, newId) => holdfast.enqueueCalls(calls, newId),
       tasks,
       whyUnclaimable: (pending) => whyUnclaimable(workers, pending),
+    }),
+    ...flowRoutes({
+      flows: holdfast.flows,
+      withIds: (newId) => {
+        const flows = { store, jobs, newId, write: store.flows, tasks };
+        return { flows: new Flows(flows), batches: new Batches(flows) };
+      },
+      tasks,
     }),
     reportRoute({
       standing: (id) => store.reports.standing(id),
@@ -134,6 +161,7 @@ function routesOf(parts: ServerParts, feed: Feed): Route[] {
       watch: (id, options) => jobs.watch(id, options),
     }),
     ...effectRoutes(jobs),
+    ...explainRoutes({ jobs, queues: holdfast.queues }),
     ...leaseRoutes({ jobs: store.jobs, leases, runtime }),
     ...statsRoutes({
       runtime,
@@ -142,9 +170,11 @@ function routesOf(parts: ServerParts, feed: Feed): Route[] {
       unclaimable: (filter) => store.workers.unclaimable(filter),
     }),
     ...lockRoutes(holdfast.locks),
+    ...queueRoutes(holdfast.queues),
     auditRoute(holdfast.audit),
     ...alertRoutes(store.alerts),
     ...workerRoutes(workers),
+    ...scheduleRoutes(holdfast.schedules),
     ...workflowRoutes(items),
     ...itemChangeRoutes(items),
     emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),

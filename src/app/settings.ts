@@ -109,6 +109,7 @@ type WorkerConfig = Pick<
   | "maintenanceInterval"
   | "grace"
   | "maxCrashes"
+  | "runSuspectsAlone"
   | "slots"
   | "heartbeat"
   | "heartbeatTimeout"

@@ -1,18 +1,24 @@
 import { type AlertsStore, SqlAlerts } from "../alerts/store.ts";
 import { type AuditStore, SqlAudit } from "../audit/store.ts";
+import { type BulkStore, SqlBulk } from "../bulk/store.ts";
 import { refuseIncomplete } from "../copy/store.ts";
 import { type Database, EngineDatabase, type Push } from "../database/database.ts";
 import type { Engine, Migrated, MigrationPlan } from "../database/engine.ts";
 import { checkSchema, migrate, planMigration } from "../database/migrate.ts";
 import { onPool, openEngine, type Place, pushFor, type StoreOptions } from "../database/open.ts";
 import { type DoctorStore, SqlChecks } from "../doctor/store.ts";
+import { type ExplainStore, SqlExplain } from "../explain/store.ts";
+import { type FlowsStore, SqlFlows } from "../flows/store.ts";
 import { type RequestsStore, SqlRequests } from "../http/idempotency.ts";
 import { SqlJobs, type JobsStore } from "../jobs/sql-jobs.ts";
 import { statementsFor } from "../jobs/statements.ts";
 import type { JobStatements } from "../jobs/store.ts";
+import { GovernedQueues } from "../limits/governed.ts";
 import { type LocksStore, SqlLocks } from "../locks/store.ts";
+import { type QueuesStore, SqlQueues } from "../queues/store.ts";
 import { SqlWorkers, type WorkersStore } from "../registry/store.ts";
 import { type ReportsStore, SqlReports } from "../reports/store.ts";
+import { type SchedulesStore, SqlSchedules } from "../schedules/store.ts";
 import { SqlStats, type StatsStore } from "../stats/store.ts";
 import { SqlSteps, type StepsStore } from "../steps/store.ts";
 import { SqlTokens, type TokensStore } from "../tokens/store.ts";
@@ -45,21 +51,27 @@ export function composeStore(
   push: Push = engine,
 ): Store {
   const db = new EngineDatabase(engine, push);
+  const workers = new SqlWorkers(db);
   return {
     db,
-    jobs: new SqlJobs(db, statements, jobHooks),
-    steps: new SqlSteps(db),
+    jobs: new SqlJobs(db, statements, { hooks: jobHooks, rules: new GovernedQueues(engine) }),
+    bulk: new SqlBulk(db, jobHooks),
+    queues: new SqlQueues(db),
+    steps: new SqlSteps(db, jobHooks),
+    flows: new SqlFlows(db, jobHooks),
     reports: new SqlReports(db),
-    workers: new SqlWorkers(db),
+    workers,
     items: new SqlItems(db, jobHooks),
     locks: new SqlLocks(db),
     audit: new SqlAudit(db),
     stats: new SqlStats(db),
     alerts: new SqlAlerts(db, jobHooks),
+    schedules: new SqlSchedules(db, jobHooks),
     tokens: new SqlTokens(db),
     requests: new SqlRequests(db),
     traces: new SqlTraces(db),
     checks: new SqlChecks(db, checkGroups),
+    explain: new SqlExplain(engine, workers),
     migrate: async () => {
       const migrated = await migrate(engine);
       await refuseIncomplete(engine);
@@ -78,7 +90,10 @@ export function composeStore(
 export interface Store {
   readonly db: Database;
   readonly jobs: JobsStore;
+  readonly bulk: BulkStore;
+  readonly queues: QueuesStore;
   readonly steps: StepsStore;
+  readonly flows: FlowsStore;
   readonly reports: ReportsStore;
   readonly workers: WorkersStore;
   readonly items: ItemsStore;
@@ -86,10 +101,12 @@ export interface Store {
   readonly audit: AuditStore;
   readonly stats: StatsStore;
   readonly alerts: AlertsStore;
+  readonly schedules: SchedulesStore;
   readonly tokens: TokensStore;
   readonly requests: RequestsStore;
   readonly traces: TracesStore;
   readonly checks: DoctorStore;
+  readonly explain: ExplainStore;
 
   /** Brings the tables up to this version, one process at a time. Safe to call from many at once. */
   migrate(): Promise<Migrated>;

@@ -4,6 +4,8 @@ import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
 import type { Status } from "../core/job.ts";
 import { checkText } from "../core/options.ts";
 import type { Runtime } from "../core/runtime.ts";
+import { Batches } from "../flows/batches.ts";
+import { Flows, type FlowsParts } from "../flows/flows.ts";
 import { Sender } from "../jobs/enqueue.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import type { Enqueued, NewJob } from "../jobs/store.ts";
@@ -32,6 +34,10 @@ export class Within extends Sender {
 
   /** As `holdfast.workflows`, without the distributed lock, which must be acquired before a transaction begins. */
   readonly workflows: Workflows;
+  /** As `holdfast.flows`: what it enqueues or adds exists if, and when, you commit. */
+  readonly flows: Flows;
+  /** As `holdfast.batches`. */
+  readonly batches: Batches;
 
   /** @internal */
   constructor(parts: WithinParts) {
@@ -40,6 +46,15 @@ export class Within extends Sender {
     this.newId = parts.newId;
     this.jobs = parts.jobs;
     this.workflows = new WorkflowsWithin(parts);
+    const { store, tx, newId, jobs } = parts;
+    const write: FlowsParts["write"] = {
+      enqueue: (flow, news) =>
+        store.db.inUserTransaction(tx, (joined) => store.flows.in(joined).enqueue(flow, news)),
+      add: (flow, news) =>
+        store.db.inUserTransaction(tx, (joined) => store.flows.in(joined).add(flow, news)),
+    };
+    this.flows = new Flows({ store, jobs, newId, write });
+    this.batches = new Batches({ store, jobs, newId, write });
   }
 
   /** As `holdfast.jobs.cancel`. */

@@ -8,9 +8,9 @@ export interface AuditEntry {
   readonly seq: number;
   readonly at: number;
   readonly actor: string;
-  /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `worker.limit`, `lock.release`, `token.create`, `workflow.keep`. */
+  /** Such as `job.cancel`, `job.retry`, `step.done`, `worker.pause`, `worker.limit`, `lock.release`, `token.create`, `workflow.keep`, `schedule.edit`. */
   readonly action: string;
-  /** Such as `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`, `token ci`, `workflow order`. */
+  /** Such as `job 0199…`, `worker mailer-…`, `type mailer`, `lock order:…`, `token ci`, `workflow order`, `schedule nightly`. */
   readonly subject: string;
   /** Null where the action concerns no status, or several. */
   readonly oldStatus: string | null;
@@ -50,12 +50,15 @@ export interface AuditBreak {
 /** The names of subjects. */
 export const subjects = {
   job: (id: string): string => `job ${id}`,
+  queue: (name: string): string => `queue ${name}`,
   worker: (id: string): string => `worker ${id}`,
   type: (name: string): string => `type ${name}`,
   workers: "all workers",
   lock: (key: string): string => `lock ${key}`,
   workflow: (name: string): string => `workflow ${name}`,
   token: (name: string): string => `token ${name}`,
+  bulk: (id: string): string => `bulk ${id}`,
+  schedule: (name: string): string => `schedule ${name}`,
   audit: "audit",
   database: "database",
 } as const;

@@ -7,7 +7,7 @@
 import { IllegalMoveError, StoreRefusedError } from "../core/errors.ts";
 import { EffectNotFoundError } from "../core/value-errors.ts";
 import type { Database } from "../database/database.ts";
-import type { Engine, Transaction } from "../database/engine.ts";
+import type { Engine, Row, Transaction } from "../database/engine.ts";
 import { nothing, sql } from "../database/sql.ts";
 import { type AuditEntry, sha256, subjects } from "./entry.ts";
 import type { OperatorEntry } from "./operator.ts";
@@ -17,23 +17,37 @@ const COLUMNS = sql`
        trace_id as "traceId", detail, previous_hash as "previousHash", hash`;
 
 /** Adds a line, in the transaction of the action. Nothing should be locked after it. */
-export async function noteAction(
+export function noteAction(
   engine: Engine,
   tx: Transaction,
   operator: OperatorEntry,
-  { action, subject, oldStatus = null, newStatus = null, detail = null }: NewAction,
+  action: NewAction,
 ): Promise<void> {
+  return noteActions(engine, tx, [{ operator, action }]);
+}
+
+export async function noteActions(
+  engine: Engine,
+  tx: Transaction,
+  actions: readonly { readonly operator: OperatorEntry; readonly action: NewAction }[],
+): Promise<void> {
+  if (actions.length === 0) return;
   const [head] = await tx.all<{ seq: number; hash: string; now: number }>(sql`
     select h.seq, h.hash, ${engine.now()} as now
       from (select seq, hash from holdfast.audit_head where id = 1 ${engine.lockRows()}) h`);
-  const { seq, hash: previousHash, now: at } = head as { seq: number; hash: string; now: number };
-  const { id, actor, reason = null, traceId = null } = operator;
-  const facts = { action, subject, oldStatus, newStatus, reason, traceId, detail };
-  const entry = { ...facts, id, seq: seq + 1, at, actor, previousHash };
-  await tx.insert("audit", [
-    {
+  const { now: at, ...last } = head as { seq: number; hash: string; now: number };
+  let { seq, hash } = last;
+  const rows: Row[] = [];
+  for (const { operator, action: noted } of actions) {
+    const { action, subject, oldStatus = null, newStatus = null, detail = null } = noted;
+    const { id, actor, reason = null, traceId = null } = operator;
+    const previousHash = hash;
+    seq += 1;
+    const facts = { action, subject, oldStatus, newStatus, reason, traceId, detail };
+    hash = hashOfAction({ ...facts, id, seq, at, actor, previousHash });
+    rows.push({
       id,
-      seq: entry.seq,
+      seq,
       at,
       actor,
       action,
@@ -44,9 +58,10 @@ export async function noteAction(
       trace_id: traceId,
       detail,
       previous_hash: previousHash,
-      hash: hashOfAction(entry),
-    },
-  ]);
+      hash,
+    });
+  }
+  await tx.insert("audit", rows);
 }
 
 /** Of all fields of the line, in a fixed order. */
@@ -70,8 +85,11 @@ export function hashOfAction(entry: Omit<AuditEntry, "hash">): string {
 }
 
 /** The line of an action, if it was committed. */
-async function findAction(engine: Engine, id: string): Promise<AuditEntry | null> {
-  const [row] = await engine.all<AuditEntry>(
+export async function findAction(
+  from: Pick<Transaction, "all">,
+  id: string,
+): Promise<AuditEntry | null> {
+  const [row] = await from.all<AuditEntry>(
     sql`select ${COLUMNS} from holdfast.audit where id = ${id}`,
   );
   return row ?? null;

@@ -4,10 +4,10 @@ import { Command, Option } from "commander";
 import type { Holdfast } from "../app/holdfast.ts";
 import { conflicts } from "../jobs/enqueue.ts";
 import type { Job } from "../jobs/jobs.ts";
-import type { OnConflict } from "../jobs/store.ts";
+import { dependencyPolicies, type DependencyPolicy, type OnConflict } from "../jobs/store.ts";
 import { prospectOf } from "../registry/runnable.ts";
-import { duration, instant, parseJson, wholeNumber } from "../terminal/arguments.ts";
-import { InterruptedError } from "../terminal/failure.ts";
+import { duration, instant, parseJson, repeated, wholeNumber } from "../terminal/arguments.ts";
+import { BadUsageError, InterruptedError } from "../terminal/failure.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
 import { printable } from "../terminal/table.ts";
 import { listenForSignals, type Signals, type Terminal } from "../terminal/terminal.ts";
@@ -19,15 +19,24 @@ interface Options extends DatabaseOptions {
   readonly priority?: number;
   readonly delay?: string;
   readonly runAt?: Date;
+  readonly startWithin?: string;
+  readonly lane?: string;
   readonly maxAttempts?: number;
   readonly key?: string;
   readonly keyFor?: string;
   readonly onConflict?: OnConflict;
+  readonly after?: readonly string[];
+  readonly onFailed?: DependencyPolicy;
+  readonly onCancelled?: DependencyPolicy;
+  readonly debounce?: string;
+  readonly maxWait?: string;
+  readonly throttle?: string;
+  readonly tag?: readonly string[];
   readonly wait?: string;
 }
 
 export function enqueueCommand(kit: CommandKit<Holdfast>): Command {
-  return new Command("enqueue")
+  const command = new Command("enqueue")
     .description("enqueue a job")
     .argument("<task>", "the task's name")
     .argument("[json]", "the job's input, or - to read it from stdin", "null")
@@ -49,6 +58,12 @@ export function enqueueCommand(kit: CommandKit<Holdfast>): Command {
       instant,
     )
     .option(
+      "--start-within <duration>",
+      "let the job expire if it has not started after this long",
+      duration,
+    )
+    .option("--lane <name>", "the customer or resource the job is for; lanes take turns")
+    .option(
       "--max-attempts <n>",
       "maximum number of attempts (default: the task's with --tasks, otherwise 3)",
       wholeNumber,
@@ -65,16 +80,59 @@ export function enqueueCommand(kit: CommandKit<Holdfast>): Command {
         "what to do if the key is taken (default: return)",
       ).choices(conflicts),
     )
+    .option("--after <id>", "a job that must end first; repeat it for several", repeated)
+    .addOption(
+      new Option("--on-failed <what>", "what to do if one of these fails (default: fail)").choices(
+        dependencyPolicies,
+      ),
+    )
+    .addOption(
+      new Option(
+        "--on-cancelled <what>",
+        "what to do if one of these is cancelled (default: cancel)",
+      ).choices(dependencyPolicies),
+    )
+    .option("--tag <tag>", "a tag of the job; repeat it for several", repeated)
     .option("--wait <duration>", "wait up to this long for the result", duration)
     .action((task: string, json: string, options: Options) => enqueue(kit, task, json, options));
+  return withPacing(command);
+}
+
+/** Debounce and throttle. */
+function withPacing(command: Command): Command {
+  return command
+    .addOption(
+      new Option(
+        "--debounce <duration>",
+        "run the last job with this key, after so long without another",
+      )
+        .argParser(duration)
+        .conflicts(["delay", "runAt", "keyFor", "onConflict", "throttle"]),
+    )
+    .option("--max-wait <duration>", "with --debounce: the longest wait since the first", duration)
+    .addOption(
+      new Option("--throttle <duration>", "accept only the first job with this key for so long")
+        .argParser(duration)
+        .conflicts(["keyFor", "onConflict"]),
+    );
 }
 
 async function enqueue(
   { terminal, openForWork }: CommandKit<Holdfast>,
   task: string,
   json: string,
-  { url, tasks: file, wait, ...terms }: Options,
+  { url, tasks: file, wait, tag, debounce, maxWait, ...rest }: Options,
 ): Promise<void> {
+  if (maxWait !== undefined && debounce === undefined) {
+    throw new BadUsageError("--max-wait requires --debounce.");
+  }
+  const terms = {
+    ...rest,
+    ...(tag === undefined ? {} : { tags: tag }),
+    ...(debounce === undefined
+      ? {}
+      : { debounce: { wait: debounce, ...(maxWait === undefined ? {} : { maxWait }) } }),
+  };
   const input =
     json === "-"
       ? parseJson(await text(process.stdin), "The input from stdin", false)

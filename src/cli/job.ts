@@ -170,6 +170,7 @@ function facts(
     attempts: `${attempts} of ${maxAttempts}${crashes === 0 ? "" : `, ${crashes} crashed`}`,
     priority: view.priority === 0 ? null : String(view.priority),
     key: view.key,
+    tags: view.tags.length === 0 ? null : printable(view.tags.join(" ")),
     enqueued: at(view.enqueuedAt),
     due: at(view.dueAt),
     worker: view.workerGone

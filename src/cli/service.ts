@@ -20,7 +20,7 @@ import { workerOptionsFrom } from "../worker/options.ts";
 import type { Worker } from "../worker/worker.ts";
 import { openForService } from "./database.ts";
 import { logJobs } from "./log.ts";
-import { loadWorkflows } from "./tasks.ts";
+import { loadHooks, loadSchedules, loadWorkflows } from "./tasks.ts";
 
 interface ServiceOptions {
   readonly settings: Settings;
@@ -207,7 +207,17 @@ async function openWorker(
   const all =
     settings.canary === 0 ? tasks : (await import("../monitoring/canary.ts")).withCanary(tasks);
   const workflows = await workflowsOf(settings);
-  const starting = holdfast.startWorker({ tasks: all, workflows, ...workerOptionsFrom(settings) });
+  const hooks = settings.tasks === null ? [] : await loadHooks(settings.tasks);
+  const schedules = settings.tasks === null ? [] : await loadSchedules(settings.tasks);
+  const options = {
+    tasks: all,
+    workflows,
+    hooks,
+    // Without any, it leaves those of other services alone: their workers may have the same name.
+    ...(schedules.length === 0 ? {} : { schedules }),
+    ...workerOptionsFrom(settings),
+  };
+  const starting = holdfast.startWorker(options);
   starting.catch(() => {}); // its error surfaces when the service closes
   const stopped = new Promise<null>((resolve) => {
     signal.addEventListener("abort", () => resolve(null), { once: true });

@@ -4,6 +4,8 @@ import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { HoldfastError, UnknownTaskError } from "../core/errors.ts";
 import { type Task, taskMap } from "../core/task.ts";
+import type { RunHook } from "../worker/hooks.ts";
+import type { Schedule } from "../schedules/schedule.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 
 class TasksNotLoadedError extends HoldfastError {
@@ -36,6 +38,17 @@ export async function loadWorkflows(file: string): Promise<AnyWorkflow[]> {
   throw new TasksNotLoadedError(`${path} exports two workflows named '${twice}'.`);
 }
 
+/** The hooks that the module exports as an array named `hooks`; there may be none. */
+export async function loadHooks(file: string): Promise<readonly RunHook[]> {
+  const { hooks = [] } = (await importOf(resolve(file))) as { hooks?: readonly RunHook[] };
+  return hooks;
+}
+
+/** Every schedule that the module exports, in the same ways; there may be none. */
+export async function loadSchedules(file: string): Promise<Schedule[]> {
+  return (await exportsOf(resolve(file))).filter(isSchedule);
+}
+
 export function findTask(tasks: readonly Task[], name: string): Task {
   const task = tasks.find((one) => one.name === name);
   if (task !== undefined) return task;
@@ -54,9 +67,12 @@ function checkIsFile(path: string): void {
 
 /** Arrays count as their elements. */
 async function exportsOf(path: string): Promise<unknown[]> {
+  return [...new Set(Object.values(await importOf(path)).flat())];
+}
+
+async function importOf(path: string): Promise<Record<string, unknown>> {
   try {
-    const exported = (await import(pathToFileURL(path).href)) as Record<string, unknown>;
-    return [...new Set(Object.values(exported).flat())];
+    return (await import(pathToFileURL(path).href)) as Record<string, unknown>;
   } catch (error) {
     const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
     const why = `cannot be loaded${placeOf(error, path)}. ${what}`;
@@ -121,6 +137,12 @@ function isTask(value: unknown): value is Task {
     typeof retry === "object" &&
     typeof run === "function"
   );
+}
+
+function isSchedule(value: unknown): value is Schedule {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, definition, check } = value as Partial<Record<keyof Schedule, unknown>>;
+  return typeof name === "string" && typeof definition === "object" && typeof check === "function";
 }
 
 function isWorkflow(value: unknown): value is AnyWorkflow {

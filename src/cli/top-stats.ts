@@ -81,7 +81,7 @@ export class Observer {
     this.#queues = await depths(this.#holdfast);
     const now = runtime.monotonic();
     const ended = this.#queues.reduce(
-      (sum, { counts }) => sum + counts.done + counts.failed + counts.cancelled,
+      (sum, { counts }) => sum + counts.done + counts.failed + counts.cancelled + counts.expired,
       0,
     );
     if (this.#ended !== null) {

@@ -184,9 +184,24 @@ export class GiveUpError extends HoldfastError {
   }
 }
 
+/** The thread or process of an isolated task could not be started, or did not find the task. */
+export class IsolationError extends HoldfastError {
+  constructor(message: string, cause?: unknown) {
+    super("ISOLATION", message, cause);
+  }
+}
+
+/** The thread or process of an isolated task ended while the task ran. */
+export class TaskCrashedError extends HoldfastError {
+  constructor(message: string) {
+    super("TASK_CRASHED", message);
+  }
+}
+
 const MOVABLE = {
   revive: "Only failed or cancelled jobs can be retried.",
   cancel: "Only jobs that have not ended can be cancelled.",
+  rerun: "Only jobs that have ended can run again.",
 };
 
 /** The state of the job does not allow the move. */
@@ -198,7 +213,7 @@ export class IllegalMoveError extends HoldfastError {
   constructor(facts: {
     id: string;
     status: string;
-    move: "revive" | "cancel";
+    move: "revive" | "cancel" | "rerun";
     /** Replaces "is <status>" in the message. */
     detail?: string;
   }) {

@@ -20,3 +20,14 @@ export function programFile(path: string): URL {
 export function bundledName(path: string): string {
   return path.replaceAll("/", "-");
 }
+
+const CODE_ON_THE_COMMAND_LINE = new Set(["-e", "--eval", "-p", "--print", "-pe"]);
+
+/** Whether this argument of Node, or its value, passes code on the command line. A thread or process that runs a file refuses it. */
+export function isForCode(argument: string, index: number, given: readonly string[]): boolean {
+  return (
+    argument.startsWith("--input-type") ||
+    CODE_ON_THE_COMMAND_LINE.has(argument) ||
+    CODE_ON_THE_COMMAND_LINE.has(given[index - 1] ?? "")
+  );
+}

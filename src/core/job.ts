@@ -14,6 +14,7 @@ export const statuses = [
   "done",
   "failed",
   "cancelled",
+  "expired",
 ] as const;
 
 export type Status = (typeof statuses)[number];
@@ -25,9 +26,11 @@ export const moves = {
   retry: { from: ["processing"], to: "retry" },
   suspend: { from: ["processing"], to: "waiting" },
   release: { from: ["processing"], to: "pending" },
-  fail: { from: ["processing"], to: "failed" },
+  fail: { from: ["processing", "waiting"], to: "failed" },
   cancel: { from: ["scheduled", "pending", "processing", "waiting", "retry"], to: "cancelled" },
-  revive: { from: ["failed", "cancelled"], to: "pending" },
+  expire: { from: ["scheduled", "pending", "waiting"], to: "expired" },
+  revive: { from: ["failed", "cancelled", "expired"], to: "pending" },
+  rerun: { from: ["done", "failed", "cancelled", "expired"], to: "pending" },
 } as const satisfies Record<string, { from: readonly Status[]; to: Status }>;
 
 export type Move = keyof typeof moves;
@@ -47,9 +50,15 @@ export const home = {
   done: "finished",
   failed: "finished",
   cancelled: "finished",
+  expired: "finished",
 } as const satisfies Record<Status, string>;
 
-export const finalStatuses = ["done", "failed", "cancelled"] as const satisfies readonly Status[];
+export const finalStatuses = [
+  "done",
+  "failed",
+  "cancelled",
+  "expired",
+] as const satisfies readonly Status[];
 export type FinalStatus = (typeof finalStatuses)[number];
 
 /** The right to write about a claimed job: this job, claimed by this worker, at this epoch. */
@@ -68,6 +77,8 @@ export type Outcome =
       readonly kind: "suspended";
       readonly delayMs: number | null;
       readonly waits?: readonly Wait[];
+      /** Why it was put off, if neither a sleep nor an event did it. */
+      readonly error?: string;
     }
   /** The error says why it was handed back, unless its worker chose to. */
   | { readonly kind: "released"; readonly error?: string }

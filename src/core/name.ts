@@ -10,6 +10,7 @@ import { checkWhole } from "./options.ts";
 
 export const NAME_LENGTH_MAX = 128;
 export const KEY_LENGTH_MAX = 256;
+export const TAG_LENGTH_MAX = 64;
 
 /** Queues of Holdfast itself; applications enqueue no jobs there. */
 const RESERVED = "holdfast.";

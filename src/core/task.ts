@@ -5,6 +5,8 @@
  * of the code. The input is stored as the caller gave it, so a schema may transform it freely.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { isAbsolute } from "node:path";
+import { pathToFileURL } from "node:url";
 import { type Duration, toMs } from "./duration.ts";
 import { InputRejectedError, InvalidArgumentError } from "./errors.ts";
 import type { EventType } from "./event.ts";
@@ -12,12 +14,16 @@ import type { ItemRecord } from "./item.ts";
 import type { Fence } from "./job.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encodeReturned } from "./json.ts";
 import { checkQueue, taskName } from "./name.ts";
-import { checkKnown, checkSchema } from "./options.ts";
+import { checkKnown, checkSchema, checkWhole } from "./options.ts";
 import type { Progress } from "./report.ts";
 import { type RetryOptions, retryPolicy, type RetryPolicy } from "./retry.ts";
 
 export const DEFAULT_QUEUE = "default";
-const KNOWN = new Set(["name", "version", "queue", "retry", "timeout", "steps", "input", "run"]);
+const KNOWN = new Set("name version queue retry timeout steps isolation input run".split(" "));
+const ISOLATION_KNOWN = new Set(["in", "module", "memory", "maxJobs"]);
+const MEMORY_MB = { least: 16, most: 1_048_576 };
+const JOBS_PER_CHILD = { least: 1, most: 1_000_000 };
+const DEFAULT_JOBS_PER_CHILD = 1_000;
 
 /** The second argument of a task's function: facts about the job, and durable steps. */
 export interface Context {
@@ -54,6 +60,11 @@ export interface Context {
   commit<T>(name: string, body: (tx: UserTransaction) => T | Promise<T>): Promise<Committed<T>>;
   /** Suspends the job for this long; meanwhile the worker runs other jobs. */
   sleep(name: string, duration: Duration): Promise<void>;
+  /**
+   * Puts the job off for this long, uncharged; it then starts again from its beginning, after its completed steps. Throws
+   * a `Snooze`, and the job is snoozed even if that is caught. `maxSnoozes` of the retry policy limits how often.
+   */
+  snooze(delay: Duration, reason?: unknown): never;
   /** Waits until the event is emitted with this key; returns at once if it already was. Throws EventTimeoutError. */
   event<Payload>(
     event: EventType<Payload>,
@@ -121,6 +132,8 @@ export interface Task<Input = unknown, Result = unknown> {
   readonly retry: RetryPolicy;
   readonly timeoutMs: number | null;
   readonly steps: StepMatching;
+  /** Null or undefined: it runs in the worker itself. */
+  readonly isolation?: Isolation | null;
   readonly input: StandardSchemaV1 | null;
   readonly run: (input: never, ctx: Context) => unknown;
   /** Exists for the compiler only. */
@@ -149,6 +162,27 @@ export interface TaskOptions {
   readonly steps?: StepMatching;
   /** The time limit of an attempt. After it `ctx.signal` aborts, and the attempt fails. */
   readonly timeout?: Duration;
+  /** Runs it in a thread or process beside the worker's, which survives whatever the task does there. */
+  readonly isolation?: IsolationOptions;
+}
+
+export interface IsolationOptions {
+  /** A thread survives process.exit(), endless loops and a full heap; a process also survives native crashes. */
+  readonly in: "thread" | "process";
+  /** The module that exports the task, for the thread or process to import: `import.meta.url`. */
+  readonly module: string | URL;
+  /** The limit of its JavaScript heap, in megabytes. Default: Node's. */
+  readonly memory?: number;
+  /** A thread or process is replaced after this many jobs. Default 1,000. */
+  readonly maxJobs?: number;
+}
+
+/** Where an isolated task runs. */
+export interface Isolation {
+  readonly in: "thread" | "process";
+  readonly module: string;
+  readonly memoryMb: number | null;
+  readonly maxJobs: number;
 }
 
 export function defineTask<Schema extends StandardSchemaV1, Result>(
@@ -180,6 +214,7 @@ export function defineTask(
     retry: retryPolicy(retry),
     timeoutMs: timeout === undefined ? null : toMs("timeout", timeout, { min: 1 }),
     steps: checkMatching(definition.steps),
+    isolation: checkIsolation(definition.isolation),
     input: checkSchema("input", input),
     run: (value, ctx) => definition.run(value, ctx),
   };
@@ -188,6 +223,36 @@ export function defineTask(
 function checkMatching(steps: StepMatching = "in order"): StepMatching {
   if (steps === "in order" || steps === "by name") return steps;
   throw new InvalidArgumentError({ field: "steps", problem: 'give "in order" or "by name".' });
+}
+
+function checkIsolation(options: IsolationOptions | undefined): Isolation | null {
+  if (options === undefined) return null;
+  const example = '{ in: "process", module: import.meta.url }';
+  checkKnown(options, ISOLATION_KNOWN, { field: "isolation", example });
+  const { in: place, memory, maxJobs = DEFAULT_JOBS_PER_CHILD } = options;
+  if (place !== "thread" && place !== "process") {
+    const problem = 'give "thread" or "process".';
+    throw new InvalidArgumentError({ field: "isolation.in", problem });
+  }
+  return {
+    in: place,
+    module: checkModule(options.module),
+    memoryMb: memory === undefined ? null : checkWhole("isolation.memory", memory, MEMORY_MB),
+    maxJobs: checkWhole("isolation.maxJobs", maxJobs, JOBS_PER_CHILD),
+  };
+}
+
+/** A URL of a file, or an absolute path, such as CommonJS's `__filename`. */
+function checkModule(module: unknown): string {
+  const text = module instanceof URL ? module.href : module;
+  if (typeof text === "string" && text.startsWith("file:") && URL.canParse(text)) return text;
+  if (typeof text === "string" && isAbsolute(text)) return pathToFileURL(text).href;
+  throw new InvalidArgumentError({
+    field: "isolation.module",
+    problem:
+      "write `module: import.meta.url` in the module that exports the task. The thread or process that runs the task " +
+      "imports that module.",
+  });
 }
 
 /** The input as parsed by the schema of the task; a promise if the schema is asynchronous. Throws InputRejectedError. */
@@ -278,6 +343,24 @@ export interface StepRecord extends NewStep {
   readonly endedAt: number | null;
   /** Time since it began, by the clock of the database. */
   readonly ageMs: number;
+}
+
+export interface PlannedStep extends StepName {
+  readonly kind: StepKind;
+  readonly status: StepState;
+}
+
+/** What would happen if a job ran again from a step. */
+export interface RerunPlan {
+  readonly job: string;
+  /** Null: from the beginning. */
+  readonly from: StepName | null;
+  /** These keep their results and do not run again, in the order of the job. */
+  readonly keeps: readonly PlannedStep[];
+  /** These run again. */
+  readonly repeats: readonly PlannedStep[];
+  /** The effects, commits and calls among them, to be confirmed by name; the second of a name as `name (2)`. */
+  readonly confirm: readonly string[];
 }
 
 export interface EffectInDoubt extends StepName {

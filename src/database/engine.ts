@@ -41,6 +41,8 @@ export interface Introspection {
   absent(from: Sql, others: readonly Sql[], limit: number): Sql;
   /** The condition that a row comes after these values in an index, in the form that uses the index. */
   after(columns: readonly string[], values: readonly SqlValue[]): Sql;
+  /** The next lanes of a queue that have pending jobs, in order; `after` null: from the first. */
+  lanes(queue: string, after: string | null, limit: number): Sql;
   /** The parts of the schema, named as by `partsOf`. */
   catalogue(engine: Engine): Promise<string[]>;
 }
@@ -71,6 +73,15 @@ export interface Engine {
 
   /** The end of a select that locks its rows until the transaction ends; empty if they are locked anyway. */
   lockRows(): Sql;
+
+  /** The same, but rows that another transaction has locked are left out. */
+  lockFreeRows(): Sql;
+
+  /** After the name of a table in a select that locks: it must go by the primary key, whatever the optimizer thinks. */
+  byPrimaryKey(): Sql;
+
+  /** `into` names a table, its columns and one row of values. A row that exists stays as it is. */
+  insertOrIgnore(into: Sql): Sql;
 
   /** Reports in one JSON text, as a table called `r`. */
   reportRows(rows: string): Sql;

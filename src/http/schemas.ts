@@ -1,7 +1,7 @@
 /** Schemas that the routes of all features share: scalars, pages and problems. Each feature has its own beside its routes. */
 import { z } from "zod";
 import { statuses } from "../core/job.ts";
-import { KEY_LENGTH_MAX, NAME_LENGTH_MAX } from "../core/name.ts";
+import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX } from "../core/name.ts";
 
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -27,6 +27,7 @@ export const count = z.int().min(0);
 /** Only the length and control characters are checked here; the library checks the rest. */
 export const name = z.string().min(1).max(NAME_LENGTH_MAX).regex(TEXT);
 export const key = z.string().min(1).max(KEY_LENGTH_MAX).regex(TEXT);
+export const tag = z.string().min(1).max(TAG_LENGTH_MAX).regex(TEXT);
 export const workerId = z.string().min(1).max(WORKER_LENGTH_MAX).regex(TEXT);
 export const reason = z.string().max(REASON_LENGTH_MAX).regex(TEXT);
 export const duration = z

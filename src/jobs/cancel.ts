@@ -1,12 +1,14 @@
 import { subjects } from "../audit/entry.ts";
 import type { OperatorEntry } from "../audit/operator.ts";
-import { noteAction } from "../audit/store.ts";
+import { noteAction, noteActions } from "../audit/store.ts";
 import { formatMs } from "../core/duration.ts";
 import { IllegalMoveError, JobNotFoundError } from "../core/errors.ts";
+import { isCalled } from "../core/id.ts";
 import { mayMove, moves, type Status } from "../core/job.ts";
 import { asRow, type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
-import { sql } from "../database/sql.ts";
-import type { MoveContext } from "./hooks.ts";
+import { sql, type Sql } from "../database/sql.ts";
+import { changeInput } from "./inputs.ts";
+import type { MoveContext, Revival, Revived } from "./hooks.ts";
 import { holdAgain } from "./keys.ts";
 import {
   type AttemptRow,
@@ -49,6 +51,56 @@ export async function cancel(
     if (known === undefined) break;
   }
   return { status: null, from: null, queues: [] };
+}
+
+/** Jobs that are changed in one transaction. */
+export interface Chunk {
+  readonly ids: readonly string[];
+  /** One audit entry per job; null: the program acts by itself and writes none. */
+  readonly operators: readonly OperatorEntry[] | null;
+}
+
+export interface CancelledAll extends Touched {
+  /** The cancelled jobs. The others had ended. */
+  readonly ids: readonly string[];
+}
+
+/** Cancels jobs in one transaction; running jobs are marked. */
+export function cancelAll(context: MoveContext, { ids, operators }: Chunk): Promise<CancelledAll> {
+  const { engine } = context;
+  return engine.transaction(async (tx) => {
+    const queues = new Set<string>();
+    const lines: Parameters<typeof noteActions>[2][number][] = [];
+    const cancelled: string[] = [];
+    for (const [index, id] of ids.entries()) {
+      const stood = await cancelWhereItStands(context, tx, id);
+      for (const queue of stood.queues) queues.add(queue);
+      if (stood.from === null) continue;
+      cancelled.push(id);
+      const operator = operators?.[index];
+      const statuses = { oldStatus: stood.from, newStatus: stood.status };
+      const action = { action: "job.cancel", subject: subjects.job(id), ...statuses };
+      if (operator !== undefined) lines.push({ operator, action });
+    }
+    // After all jobs: the head of the audit log must be the last row that is locked.
+    await noteActions(engine, tx, lines);
+    return { ids: cancelled, queues: [...queues] };
+  });
+}
+
+/** After a lost answer: an audit entry proves the commit. Without entries it is repeated, which changes only the rest. */
+export async function cancelledAll(context: MoveContext, chunk: Chunk): Promise<CancelledAll> {
+  const { ids, operators } = chunk;
+  const lines = operators?.map(({ id }) => id) ?? [];
+  const { engine } = context;
+  const noted =
+    lines.length === 0
+      ? []
+      : await engine.all(
+          sql`select id from holdfast.audit where ${engine.among(sql`id`, lines)} limit 1`,
+        );
+  if (noted.length > 0) return { ids, queues: [] };
+  return { ids, queues: (await cancelAll(context, chunk)).queues };
 }
 
 /** Tries the tables in the order in which a job passes through them, so it cannot slip past. */
@@ -103,52 +155,127 @@ export async function cancelUnclaimed(
 export function revive(
   context: MoveContext,
   id: string,
-  attempts: number,
-  operator: OperatorEntry | null = null,
+  { attempts, operator = null, payload }: ReviveTerms,
 ): Promise<Hint[]> {
   const { engine } = context;
   return engine.transaction(async (tx) => {
-    const row = await reviveIn(context, tx, { id, attempts, now: await readNow(engine, tx) });
-    if (row === null) throw await whyNotRevived(engine, tx, id);
+    const now = await readNow(engine, tx);
+    const row = await reviveIn(context, tx, { id, attempts, now });
+    if (row === null) throw await whyNotRevived(engine, tx, id, "revive");
+    const detail = payload === undefined ? null : await changeInput(tx, { id, payload, now });
     if (operator !== null) {
-      const moved = { oldStatus: row.status, newStatus: "pending" };
-      const action = { action: "job.retry", subject: subjects.job(id), ...moved };
-      await noteAction(engine, tx, operator, action);
+      const moved = { oldStatus: row.status, newStatus: "pending", detail };
+      const what = detail === null ? "job.retry" : "job.edit";
+      await noteAction(engine, tx, operator, { action: what, subject: subjects.job(id), ...moved });
     }
     return hintPending(engine, tx, [row.queue]);
   });
 }
 
-/** Revives a finished job. Its last attempt stays in the history, and its epoch keeps counting. Null: it cannot be revived. */
+/** How many jobs are revived in one transaction because the job that ended them is. The others can be retried later. */
+const FOLLOWERS_MAX = 1_000;
+
+export interface ReviveTerms {
+  /** Additional attempts. */
+  readonly attempts: number;
+  readonly operator?: OperatorEntry | null;
+  /** Replaces the input of the job. */
+  readonly payload?: string;
+}
+
+interface Reviving {
+  readonly id: string;
+  readonly attempts: number;
+  readonly now: number;
+  /** The statuses that the job may have. Default: those of a revival. */
+  readonly from?: readonly Status[];
+}
+
+/**
+ * Revives a finished job, and the jobs that ended because of it. Its last attempt stays in the history, and its epoch keeps
+ * counting. Null: it cannot be revived.
+ */
 export async function reviveIn(
-  { engine, hooks }: MoveContext,
+  context: MoveContext,
   tx: Transaction,
-  { id, attempts, now }: { readonly id: string; readonly attempts: number; readonly now: number },
+  reviving: Reviving,
 ): Promise<FinishedRow | null> {
-  const [row] = await tx.take<FinishedRow>({
-    table: "finished",
-    where: sql`id = ${id} and ${engine.among(sql`status`, moves.revive.from)}`,
-  });
-  if (row === undefined) return null;
-  await holdAgain(tx, row, now);
-  for (const hook of hooks) await hook.revived?.(tx, id);
-  if (row.worker !== null) await tx.insert("attempt", [asRow(lastAttempt(row))]);
-  const allowed = Math.max(row.max_attempts, row.attempts + attempts);
-  await putReady(tx, [{ ...row, crashes: 0, max_attempts: allowed }], now);
+  const { row, followers } = await reviveOne(context, tx, { ...reviving, follows: false });
+  const queue = [...followers];
+  for (let revived = 0; queue.length > 0 && revived < FOLLOWERS_MAX; revived += 1) {
+    const id = queue.shift() as string;
+    const { attempts, now } = reviving;
+    const next = await reviveOne(context, tx, { id, attempts, now, follows: true });
+    queue.push(...next.followers);
+  }
   return row;
 }
 
-async function whyNotRevived(engine: Engine, tx: Transaction, id: string): Promise<Error> {
+async function reviveOne(
+  context: MoveContext,
+  tx: Transaction,
+  { id, attempts, now, from, follows }: Reviving & { readonly follows: boolean },
+): Promise<{ readonly row: FinishedRow | null; readonly followers: readonly string[] }> {
+  const { engine, hooks } = context;
+  const where = sql`id = ${id} and ${engine.among(sql`status`, from ?? moves.revive.from)}`;
+  const member = isCalled(id)
+    ? await reviveMember(context, tx, { where, revival: { id, now, follows } })
+    : NOT_A_MEMBER;
+  const [row] =
+    member === null ? [] : await tx.take<FinishedRow>({ table: "finished", where, ids: [id] });
+  if (member === null || row === undefined) return { row: null, followers: [] };
+  await holdAgain(tx, row, now);
+  for (const hook of hooks) await hook.revived?.(tx, id);
+  // The row of a rerun has the attempt that was done.
+  const isAttempt = row.worker !== null && row.status !== "done";
+  if (isAttempt) await tx.insert("attempt", [asRow(lastAttempt(row))]);
+  const allowed = Math.max(row.max_attempts, row.attempts + attempts);
+  const revived = { ...row, crashes: 0, max_attempts: allowed };
+  const { missing, followers } = member;
+  if (missing === 0) await putReady(engine, tx, [revived], now);
+  else await putMissing(tx, revived, missing);
+  return { row, followers };
+}
+
+const NOT_A_MEMBER: Revived = { missing: 0, followers: [] };
+
+/** What a job that may belong to a flow waits for again. Null: it is not to be revived. */
+async function reviveMember(
+  { engine, hooks }: MoveContext,
+  tx: Transaction,
+  { where, revival }: { readonly where: Sql; readonly revival: Revival },
+): Promise<Revived | null> {
+  const finished = sql`select id from holdfast.finished where ${where} ${engine.lockRows()}`;
+  if ((await tx.all(finished)).length === 0) return null;
+  for (const hook of hooks) {
+    if (hook.reviveMember === undefined) continue;
+    return hook.reviveMember(engine, tx, revival);
+  }
+  return NOT_A_MEMBER;
+}
+
+async function putMissing(tx: Transaction, row: JobColumns, missing: number): Promise<void> {
+  await tx.insert("waiting", [
+    asRow({ ...jobColumns(row), status: "waiting", due_at: null, start_by: null, missing }),
+  ]);
+}
+
+export async function whyNotRevived(
+  engine: Engine,
+  tx: Transaction,
+  id: string,
+  move: "revive" | "rerun",
+): Promise<Error> {
   const [row] = await tx.all<{ status: Status; attempts: number; most: number; inMs: number }>(sql`
     select status, attempts, max_attempts as most, due_at - ${engine.now()} as "inMs"
       from holdfast.job_state
      where id = ${id}`);
-  if (row === undefined || mayMove("revive", row.status)) return new JobNotFoundError({ id });
+  if (row === undefined || mayMove(move, row.status)) return new JobNotFoundError({ id });
   const { status, attempts, most, inMs } = row;
-  if (status !== "retry") return new IllegalMoveError({ id, status, move: "revive" });
+  if (status !== "retry") return new IllegalMoveError({ id, status, move });
   const due = inMs > 0 ? `in ${formatMs(inMs)}` : "now";
   const detail = `is waiting for its next attempt (${attempts + 1} of ${most}, ${due})`;
-  return new IllegalMoveError({ id, status, move: "revive", detail });
+  return new IllegalMoveError({ id, status, move, detail });
 }
 
 function lastAttempt(row: FinishedRow): AttemptRow {

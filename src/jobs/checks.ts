@@ -145,6 +145,14 @@ export const orphanChecks: readonly Check[] = [
     ...orphanOf(sql`holdfast.job_trace`, sql`holdfast.job_trace.job_id`),
   },
   {
+    name: "tag-orphaned",
+    severity: "info",
+    problem: "Tags belong to jobs that do not exist.",
+    remedy: "Delete these rows (--fix).",
+    cost: "full",
+    ...orphanOf(sql`holdfast.job_tag`, sql`holdfast.job_tag.job_id`),
+  },
+  {
     name: "step-orphaned",
     severity: "warning",
     problem: "Steps belong to jobs that do not exist.",

@@ -1,28 +1,21 @@
 /** `holdfast jobs`: lists jobs, newest first, without their inputs and results. */
 import { Command, Option } from "commander";
 import { knownNames } from "../core/did-you-mean.ts";
-import { IllegalMoveError, JobNotFoundError } from "../core/errors.ts";
+import { JobNotFoundError } from "../core/errors.ts";
 import { isId } from "../core/id.ts";
 import { type Status, statuses } from "../core/job.ts";
 import { OTHER_QUEUES } from "../core/name.ts";
 import { systemRuntime } from "../core/runtime.ts";
-import {
-  actorName,
-  reasonOption,
-  type ReasonOptions,
-  wholeId,
-  wholeNumber,
-} from "../terminal/arguments.ts";
+import { repeated, wholeId, wholeNumber } from "../terminal/arguments.ts";
 import { exitCodeOf, exitCodes, SomeFailed } from "../terminal/failure.ts";
 import { counted, relative, statusPaint } from "../terminal/format.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
 import { type Cell, type Column, printable, table } from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
-import { bulk, type BulkCliOptions, bulkOptions, splitBulk } from "./bulk-command.ts";
 import { type Jobs, type JobSummary, PAGE_MAX } from "./jobs.ts";
 
 /** Workers and counts know names of queues and tasks that no job has. */
-interface App {
+export interface App {
   readonly jobs: Jobs;
   readonly workers: {
     list(options: { limit: number; all: boolean }): Promise<readonly Names[]>;
@@ -44,6 +37,7 @@ interface Options extends DatabaseOptions {
   readonly queue?: string;
   readonly task?: string;
   readonly key?: string;
+  readonly tag?: readonly string[];
   readonly limit: number;
   readonly before?: string;
 }
@@ -65,13 +59,15 @@ export function jobsCommand(kit: Kit): Command {
     .option("--queue <name>", "only jobs of this queue")
     .option("--task <name>", "only jobs of this task")
     .option("--key <key>", "only jobs with this key")
+    .option("--tag <tag>", "only jobs with this tag; repeat it for several", repeated)
     .option("--limit <n>", "maximum number of jobs", wholeNumber, LIMIT_DEFAULT)
     .option("--before <id>", "only jobs older than this one (next page)")
     .action((options: Options) => list(kit, options));
 }
 
-async function list({ terminal, open }: Kit, { url, ...asked }: Options): Promise<void> {
+async function list({ terminal, open }: Kit, { url, tag, ...rest }: Options): Promise<void> {
   await using holdfast = await open(url);
+  const asked = tag === undefined ? rest : { ...rest, tags: tag };
   const { limit, before } = asked;
   const filter = before === undefined ? asked : { ...asked, before: await jobId(holdfast, before) };
   // One extra row tells whether there are more jobs, without counting them.
@@ -151,6 +147,10 @@ export function jobTable(
       found.some(({ key }) => key !== null),
       { title: "KEY", flexible: true, cell: ({ key }) => key ?? "" },
     ),
+    ...shown(
+      found.some(({ tags }) => tags.length > 0),
+      { title: "TAGS", flexible: true, cell: ({ tags }) => tags.join(" ") },
+    ),
     ...shown(hasErrors, { title: "ERROR", flexible: true, cell: errorText }),
   ];
   return table({
@@ -195,70 +195,16 @@ function footer(shown: readonly JobSummary[], { before, next, short }: Place): s
   return before === undefined ? said : `Showing ${said}, the oldest.`;
 }
 
-// `holdfast cancel <id…>`, or by filter: prevents jobs from running, or asks their worker to stop them.
-
-type CancelOptions = DatabaseOptions & ReasonOptions & BulkCliOptions;
-
-export function cancelCommand(kit: Kit): Command {
-  const command = new Command("cancel")
-    .description("cancel jobs that have not finished")
-    .argument("[id...]", "job ids, or unambiguous prefixes")
-    .addOption(urlOption())
-    .addOption(reasonOption());
-  return bulkOptions(command, { when: "enqueued" })
-    .addHelpText(
-      "after",
-      `
-Without ids, it cancels the unfinished jobs that match all given options, and
-asks running jobs to stop. Ctrl-C stops it between two chunks and reports how
-far it got. The audit log records each cancellation.`,
-    )
-    .action((ids: string[], options: CancelOptions) => cancel(kit, ids, options));
-}
-
-async function cancel(
-  { terminal, open }: Kit,
-  ids: readonly string[],
-  { url, ...given }: CancelOptions,
-): Promise<void> {
-  const { colors } = terminal;
-  const { filter, dryRun, rest } = splitBulk(ids, given);
-  const options = { actor: actorName(), ...rest };
-  await using holdfast = await open(url);
-  if (filter !== null) {
-    await bulk(terminal, {
-      done: "Cancelled",
-      dryRun,
-      unknownNames: () => unknownNames(holdfast, filter),
-      next: (chunk) => holdfast.jobs.cancelMany(filter, { ...options, ...chunk }),
-    });
-    return;
-  }
-  await eachJob({ terminal, holdfast }, ids, {
-    async act(id) {
-      const status = await holdfast.jobs.cancel(id, options);
-      if (status === "done" || status === "failed") {
-        throw new IllegalMoveError({ id, status, move: "cancel" });
-      }
-      return { id, status };
-    },
-    say: ({ id, status }) =>
-      status === "processing"
-        ? `${colors.yellow("Cancelling")} ${id}: its worker was asked to stop it`
-        : `${colors.green("Cancelled")} ${id}`,
-  });
-}
-
 // Commands on several jobs: a failure with one does not stop the others.
 
-interface Handled {
+export interface Handled {
   readonly id: string;
   readonly status: string;
 }
 
 /** Prints what was done to each job, then throws the errors of the others. */
-async function eachJob<One extends Handled>(
-  { terminal, holdfast }: { readonly terminal: Terminal; readonly holdfast: App },
+export async function eachJob<One extends Handled>(
+  { terminal, holdfast }: { readonly terminal: Terminal; readonly holdfast: Pick<App, "jobs"> },
   typed: readonly string[],
   parts: { act: (id: string) => Promise<One>; say: (handled: One) => string },
 ): Promise<void> {
@@ -283,59 +229,6 @@ async function eachJob<One extends Handled>(
   if (errors.length > 0) throw new SomeFailed([first, ...more]);
 }
 
-// `holdfast retry <id…>`, or by filter: makes failed or cancelled jobs pending again.
-
-interface RetryOptions extends DatabaseOptions, ReasonOptions, BulkCliOptions {
-  readonly attempts?: number;
-  readonly withCalled?: true;
-}
-
-export function retryCommand(kit: Kit): Command {
-  const command = new Command("retry")
-    .description("make failed or cancelled jobs pending again")
-    .argument("[id...]", "job ids, or unambiguous prefixes")
-    .addOption(urlOption())
-    .option("--attempts <n>", "additional attempts for each job (default: 3)", wholeNumber)
-    .option("--with-called", "also retry the called jobs whose failure made them fail")
-    .addOption(reasonOption());
-  return bulkOptions(command, { when: "finished" })
-    .addHelpText(
-      "after",
-      `
-Without ids, it retries the failed jobs that match all given options; use
---status cancelled for cancelled jobs. Ctrl-C stops it between two chunks and
-reports how far it got. The audit log records each retry.`,
-    )
-    .action((ids: string[], options: RetryOptions) => retry(kit, ids, options));
-}
-
-async function retry(
-  { terminal, open }: Kit,
-  ids: readonly string[],
-  { url, ...given }: RetryOptions,
-): Promise<void> {
-  const { filter, dryRun, rest } = splitBulk(ids, given);
-  const options = { actor: actorName(), ...rest };
-  await using holdfast = await open(url);
-  if (filter !== null) {
-    await bulk(terminal, {
-      done: "Retried",
-      dryRun,
-      unknownNames: () => unknownNames(holdfast, filter),
-      next: (chunk) => holdfast.jobs.retryMany(filter, { ...options, ...chunk }),
-    });
-    return;
-  }
-  await eachJob({ terminal, holdfast }, ids, {
-    async act(id) {
-      const called = await holdfast.jobs.retry(id, options);
-      return { id, status: "pending", ...(called.length === 0 ? {} : { called }) };
-    },
-    say: ({ id, called = [] }: Handled & { readonly called?: readonly string[] }) =>
-      `${terminal.colors.green("Pending again")} ${[id, ...called].join(", ")}`,
-  });
-}
-
 // Names and ids that were typed.
 
 export async function jobId({ jobs }: Pick<App, "jobs">, typed: string): Promise<string> {
@@ -357,7 +250,7 @@ export async function jobId({ jobs }: Pick<App, "jobs">, typed: string): Promise
  * Explains an empty result whose filter contains an unknown name: a sentence to append, or nothing if the newest jobs, the
  * workers or the last count of the monitor know the names.
  */
-async function unknownNames(
+export async function unknownNames(
   { jobs, workers, figures }: App,
   { queue, task }: { readonly queue?: string; readonly task?: string },
 ): Promise<string> {

@@ -6,6 +6,7 @@
  * written together at the end.
  */
 import {
+  InvalidArgumentError,
   JobCancelledError,
   LeaseLostError,
   StoreBusyError,
@@ -24,7 +25,7 @@ import {
 import { sql } from "../database/sql.ts";
 import { traceRows } from "../tracing/store.ts";
 import { cancelUnclaimed, cancelWhereItStands } from "./cancel.ts";
-import type { MoveContext } from "./hooks.ts";
+import type { ClaimRules, MoveContext, Placement } from "./hooks.ts";
 import {
   hold,
   type Holder,
@@ -38,9 +39,20 @@ import {
   statusOf,
   takenBy,
 } from "./keys.ts";
-import { dueTime, replacedError } from "./rows.ts";
-import { settleIn } from "./settle.ts";
+import { isPaced, paced, type Paced } from "./pacing.ts";
+import { readAgeing } from "./place.ts";
+import {
+  type Destination,
+  dueTime,
+  type FinishedRow,
+  type JobColumns,
+  readyRow,
+  replacedError,
+  startByTime,
+} from "./rows.ts";
+import { moveWithHooks, settleIn } from "./settle.ts";
 import type { Enqueued, NewJob } from "./store.ts";
+import { tagRows } from "./tags.ts";
 
 export interface Accepted {
   readonly enqueued: Enqueued[];
@@ -54,8 +66,31 @@ const KEY_ROUNDS_MAX = 10;
 /** Transactions that fail because another one took the same key at the same moment. */
 const TRIES_MAX = 10;
 
+/** Whether the shared SQL enqueues the job. */
+export function needsPolicy(job: NewJob): boolean {
+  return hasPolicy(job) || job.member !== undefined || job.pace !== undefined;
+}
+
+/** In transactions of its own, before the jobs are written: their settings must be seen by claims that see them. */
+export async function prepareEnqueue(
+  { engine, rules, tx }: { engine: Engine; rules: ClaimRules; tx?: Transaction },
+  jobs: readonly NewJob[],
+): Promise<void> {
+  await readAgeing(
+    engine,
+    jobs.map(({ priority }) => ({ rank: 0 - priority })),
+  );
+  const withLane = jobs.filter(({ lane = null }) => lane !== null);
+  if (withLane.length > 0) {
+    await rules.useLanes(
+      withLane.map(({ queue }) => queue),
+      tx,
+    );
+  }
+}
+
 /** Whether the job replaces, or is rejected because of, a job that holds its key. */
-export function hasPolicy({ key, onConflict = "return" }: NewJob): boolean {
+function hasPolicy({ key, onConflict = "return" }: NewJob): boolean {
   return key !== null && onConflict !== "return";
 }
 
@@ -142,6 +177,8 @@ class EnqueueBatch {
   #unwritten: NewJob[] = [];
   /** The keys of the jobs that are not written yet. */
   readonly #names = new Set<string>();
+  /** The holders of the keys of jobs that were not added. */
+  readonly #holders = new Map<string, string>();
 
   constructor(context: MoveContext, tx: Transaction, now: number) {
     this.#context = context;
@@ -150,11 +187,31 @@ class EnqueueBatch {
   }
 
   async accept(job: NewJob): Promise<Enqueued> {
+    if (isPaced(job)) return this.#acceptPaced(job);
     const id = isKeyed(job) ? await this.#takeKey(job) : job.id;
-    if (id !== job.id) return { id, added: false };
+    if (id !== job.id) {
+      this.#holders.set(job.id, id);
+      return { id, added: false };
+    }
     this.#unwritten.push(job);
     if (isKeyed(job)) this.#names.add(nameOf(job));
     return { id, added: true };
+  }
+
+  /** It is written at once: the next job of the batch may have the same key. */
+  async #acceptPaced(job: Paced): Promise<Enqueued> {
+    if (job.member !== undefined) {
+      const problem = "it does not go with jobs that wait for others or belong to a flow or batch.";
+      throw new InvalidArgumentError({ field: job.pace.kind, problem });
+    }
+    const found = await paced(this.#context.engine, this.#tx, job, this.#now);
+    if ("holder" in found) {
+      this.#holders.set(job.id, found.holder);
+      return { id: found.holder, added: false };
+    }
+    this.#unwritten.push(found);
+    await this.write();
+    return { id: job.id, added: true };
   }
 
   async write(): Promise<void> {
@@ -164,13 +221,23 @@ class EnqueueBatch {
     const now = this.#now;
     const ready: Row[] = [];
     const waiting: Row[] = [];
+    const missing: Row[] = [];
+    const ended: Destination[] = [];
     const queues: string[] = [];
+    const placements = await this.#place(jobs);
     for (const job of jobs) {
+      const placement = placements.get(job.id);
       const dueAt = dueTime(job, now);
-      if (dueAt > now) {
-        waiting.push({ ...newJobColumns(job), status: "scheduled", due_at: dueAt });
+      const row = { ...newJobColumns(job), start_by: startByTime(job, now) };
+      if (placement !== undefined && "status" in placement) {
+        ended.push({ table: "finished", row: endedAtOnce(job, placement, now) });
+      } else if (placement !== undefined) {
+        const { missing: count } = placement;
+        missing.push(asRow({ ...row, status: "waiting", due_at: null, missing: count }));
+      } else if (dueAt > now) {
+        waiting.push(asRow({ ...row, status: "scheduled", due_at: dueAt }));
       } else {
-        ready.push({ ...newJobColumns(job), ready_at: now });
+        ready.push(asRow(readyRow(this.#context.engine, row, now)));
         queues.push(job.queue);
       }
     }
@@ -178,9 +245,25 @@ class EnqueueBatch {
     await this.#tx.insert("job", rows);
     await this.#tx.insert("ready", ready);
     await this.#tx.insert("waiting", waiting);
+    await this.#tx.insert("waiting", missing);
     await this.#tx.insert("job_trace", traceRows(jobs));
+    await this.#tx.insert("job_tag", tagRows(jobs));
+    queues.push(...(await moveWithHooks(this.#context, this.#tx, ended)));
     this.#hintPending(queues);
-    if (waiting.length > 0) this.hints.push({ kind: "waiting" });
+    if (waiting.length + missing.length > 0) this.hints.push({ kind: "waiting" });
+    if (ended.length > 0) this.hints.push({ kind: "finished" });
+  }
+
+  /** Jobs that wait for others do not begin as pending. */
+  async #place(jobs: readonly NewJob[]): Promise<ReadonlyMap<string, Placement>> {
+    const placements = new Map<string, Placement>();
+    if (jobs.every(({ member }) => member === undefined)) return placements;
+    const { engine, hooks } = this.#context;
+    for (const hook of hooks) {
+      const placed = await hook.place?.(engine, this.#tx, { jobs, holders: this.#holders });
+      for (const [id, placement] of placed ?? []) placements.set(id, placement);
+    }
+    return placements;
   }
 
   /** The id that holds the job's key from now on. */
@@ -224,13 +307,26 @@ class EnqueueBatch {
   }
 }
 
-function newJobColumns({ id, queue, task, priority, key, maxAttempts }: NewJob): Row {
+function newJobColumns(job: NewJob): JobColumns {
+  const { id, queue, task, priority, key, maxAttempts, lane = null } = job;
   const counters = { epoch: 0, attempts: 0, crashes: 0, max_attempts: maxAttempts };
-  return asRow({ id, queue, task, rank: 0 - priority, job_key: key, ...counters });
+  return { id, queue, task, rank: 0 - priority, job_key: key, ...counters, lane };
+}
+
+/** The row of a job that ends as it is enqueued: a job that it should wait for has failed or was cancelled. */
+function endedAtOnce(
+  job: NewJob,
+  { status, error }: Extract<Placement, { status: string }>,
+  now: number,
+): FinishedRow {
+  const never = { worker: null, started_at: null, finished_at: now, result: null };
+  return { ...newJobColumns(job), status, error, ...never };
 }
 
 function jobRow(job: NewJob, now: number): Row {
-  const { id, queue, task, payload, priority, maxAttempts, key } = job;
+  const { id, queue, task, payload, priority, maxAttempts } = job;
+  // Only here, so that lists find it: the state tables have keys that a job holds.
+  const key = job.key ?? job.pace?.key ?? null;
   const limits = { rank: 0 - priority, max_attempts: maxAttempts };
   return { id, queue, task, payload, ...limits, job_key: key, enqueued_at: now };
 }
@@ -238,11 +334,13 @@ function jobRow(job: NewJob, now: number): Row {
 /** Its writes exist if, and when, the user commits; no worker is woken before. */
 export class JobsInTransaction {
   readonly #context: MoveContext;
+  readonly #rules: ClaimRules;
   readonly #engine: Engine;
   readonly #joined: JoinedTransaction;
 
-  constructor(context: MoveContext, joined: JoinedTransaction) {
-    this.#context = context;
+  constructor(context: MoveContext, rules: ClaimRules, joined: JoinedTransaction) {
+    this.#context = { ...context, isUsers: true };
+    this.#rules = rules;
     this.#engine = context.engine;
     this.#joined = joined;
   }
@@ -252,6 +350,7 @@ export class JobsInTransaction {
     const { tx, notify } = this.#joined;
     if (jobs.length > 1 && jobs.some(hasPolicy)) await refuseTaken(this.#engine, tx, jobs);
     try {
+      await prepareEnqueue({ engine: this.#engine, rules: this.#rules, tx }, jobs);
       const { enqueued, hints } = await enqueueIn(this.#context, tx, jobs);
       for (const hint of hints) await notify(hint);
       return enqueued;

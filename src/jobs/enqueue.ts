@@ -2,16 +2,20 @@
 import { type Duration, toMs } from "../core/duration.ts";
 import { InputRejectedError, InvalidArgumentError } from "../core/errors.ts";
 import type { Emitted, EventType, NewEvent } from "../core/event.ts";
+import { calledId } from "../core/id.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional } from "../core/json.ts";
 import { checkKey, checkQueue, checkTaskName } from "../core/name.ts";
 import { checkKnown, checkWhole } from "../core/options.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
-import { DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
+import { type AnyTask, DEFAULT_QUEUE, parseInput, type Task } from "../core/task.ts";
 import { NotSerializableError, TooLargeError } from "../core/value-errors.ts";
 import { inSpan, isTracing, type OpenSpan, type SpanFacts, traceHere } from "../tracing/spans.ts";
 import { checkTrace, type GivenTrace, type TraceContext } from "../tracing/trace.ts";
+import { type AfterOptions, memberOf } from "./after.ts";
 import { Job, type Jobs } from "./jobs.ts";
+import { paceOf } from "./pacing.ts";
 import type { Enqueued, NewJob, OnConflict } from "./store.ts";
+import { checkTags } from "./tags.ts";
 
 /** A subclass says how to write; checks, defaults, ids and spans are the same for all. */
 export abstract class Sender {
@@ -36,7 +40,7 @@ export abstract class Sender {
    */
   async enqueue(task: string, input: unknown, options?: EnqueueOptions): Promise<Job<unknown>>;
   async enqueue(task: Task | string, input: unknown, options: EnqueueOptions = {}) {
-    const [job] = await this.#enqueueAll({ task, inputs: [input], options });
+    const [job] = await this.#enqueueAll([{ task, inputs: [input], options }]);
     return job as Job<unknown>;
   }
 
@@ -47,11 +51,24 @@ export abstract class Sender {
   async enqueueMany<Input, Result>(
     task: Task<Input, Result>,
     inputs: Iterable<NoInfer<Input>>,
-    options: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions) = {},
-  ): Promise<Job<Result>[]> {
-    const each = options as EnqueueOptions | OptionsOf;
-    const jobs = await this.#enqueueAll({ task, inputs: listOf(inputs), options: each });
-    return jobs as Job<Result>[];
+    options?: EnqueueOptions | ((input: Input, index: number) => EnqueueOptions),
+  ): Promise<Job<Result>[]>;
+  /**
+   * Accepts jobs of different tasks, together or not at all: `[[ship, { order }], [mail, { to }, { delay: "1h" }]]`. At most
+   * 5,000.
+   */
+  async enqueueMany<const Tasks extends readonly (AnyTask | string)[]>(calls: {
+    readonly [At in keyof Tasks]: TaskCall<Tasks[At]>;
+  }): Promise<{ -readonly [At in keyof Tasks]: Job<ResultOf<Tasks[At]>> }>;
+  async enqueueMany(
+    tasks: Task | readonly (readonly [Task, unknown, EnqueueOptions?])[],
+    inputs: Iterable<unknown> = [],
+    options: EnqueueOptions | OptionsOf = {},
+  ): Promise<unknown> {
+    if (!Array.isArray(tasks)) {
+      return this.#enqueueAll([{ task: tasks as Task, inputs: listOf(inputs), options }]);
+    }
+    return this.#enqueueAll(callsOf(tasks));
   }
 
   /**
@@ -73,11 +90,38 @@ export abstract class Sender {
     return enqueue(calls, { newId, write: (news) => this.writeJobs(news) });
   }
 
-  async #enqueueAll(call: EnqueueCall): Promise<Job<unknown>[]> {
-    const enqueued = await this.enqueueCalls([call], this.newId);
-    const task = typeof call.task === "string" ? call.task : call.task.name;
-    return enqueued.map((row) => new Job({ ...row, task, jobs: this.jobs }));
+  async #enqueueAll(calls: readonly EnqueueCall[]): Promise<Job<unknown>[]> {
+    const enqueued = await this.enqueueCalls(calls, this.newId);
+    const tasks = calls.flatMap(({ task, inputs }) =>
+      inputs.map(() => (typeof task === "string" ? task : task.name)),
+    );
+    return enqueued.map(
+      (row, index) => new Job({ ...row, task: tasks[index] ?? "", jobs: this.jobs }),
+    );
   }
+}
+
+/** A task with its input, and options if they differ from the defaults. */
+export type TaskCall<Of> = readonly [task: Of, input: InputOf<Of>, options?: EnqueueOptions];
+export type InputOf<Of> = Of extends { types?: { input: infer Input } } ? Input : unknown;
+export type ResultOf<Of> = Of extends { types?: { result: infer Result } } ? Result : unknown;
+
+/** Jobs in one call of several tasks: they are written in one transaction. */
+const CALLS_MAX = 5_000;
+
+export function callsOf(
+  list: readonly (readonly [Task | string, unknown, EnqueueOptions?])[],
+  most = CALLS_MAX,
+): EnqueueCall[] {
+  if (list.length > most) {
+    const problem = `has ${list.length} jobs; at most ${most} are accepted together.`;
+    throw new InvalidArgumentError({ field: "jobs", problem });
+  }
+  return list.map((call, index) => {
+    if (Array.isArray(call)) return { task: call[0], inputs: [call[1]], options: call[2] ?? {} };
+    const problem = "give a task and its input, such as [ship, { order: 7 }].";
+    throw new InvalidArgumentError({ field: `jobs[${index}]`, problem });
+  });
 }
 
 interface Defaults {
@@ -201,8 +245,9 @@ async function jobsOf(call: EnqueueCall, newId: () => string, trace?: TraceConte
   const termsOf = termsFrom(options, defaults, trace);
   return inputs.map((input, index) => {
     const terms = termsOf(input, index);
+    const id = terms.member === undefined ? newId() : calledId(newId());
     try {
-      return newJob(newId(), defaults.name, input, terms);
+      return newJob(id, defaults.name, input, terms);
     } catch (error) {
       throw inputs.length === 1 ? error : atInput(index, error);
     }
@@ -219,7 +264,7 @@ export const PRIORITY_MAX = 32_767;
 /** The last instant that a Date can hold. */
 const INSTANT_MAX = 8.64e15;
 
-export interface EnqueueOptions {
+export interface EnqueueOptions extends AfterOptions {
   readonly queue?: string;
   /** A higher number goes first. Default 0. */
   readonly priority?: number;
@@ -227,6 +272,15 @@ export interface EnqueueOptions {
   readonly delay?: Duration;
   /** Not before this moment. */
   readonly runAt?: Date | number;
+  /** If the job has not started by this moment, it ends as `expired`. */
+  readonly startBy?: Date | number;
+  /** The same, counted from now. */
+  readonly startWithin?: Duration;
+  /**
+   * The customer, tenant or resource that the job is for. Lanes of a queue take turns, so a backlog in one does not delay the
+   * others, and limits can apply to each lane.
+   */
+  readonly lane?: string;
   /** Default: the task's. */
   readonly maxAttempts?: number;
   /** At most one live job of a task has a key: enqueueing again returns the job that holds it. */
@@ -238,6 +292,17 @@ export interface EnqueueOptions {
    * cancelled, unless it is running. `reject`: KeyTakenError is thrown, and nothing is accepted.
    */
   readonly onConflict?: OnConflict;
+  /**
+   * The last call with the same `key` wins: it replaces the input of the waiting job and starts the wait again, up to
+   * `maxWait` after the first call. A call after the job has started makes another job.
+   */
+  readonly debounce?:
+    | Duration
+    | { readonly wait: Duration; readonly maxWait?: Duration | undefined };
+  /** The first call with the same `key` wins: for this long, others return its job, whatever has become of it. */
+  readonly throttle?: Duration;
+  /** Up to 10 short words, by which lists and bulk actions find the job. */
+  readonly tags?: readonly string[];
   /**
    * The trace of the job, in the format of W3C Trace Context: `traceOf(headers)` reads it from a request. Default: the
    * active span, if the application traces.
@@ -252,11 +317,20 @@ const KNOWN = new Set([
   "priority",
   "delay",
   "runAt",
+  "startBy",
+  "startWithin",
+  "lane",
   "maxAttempts",
   "key",
   "keyFor",
   "onConflict",
+  "debounce",
+  "throttle",
+  "tags",
   "trace",
+  "after",
+  "onFailed",
+  "onCancelled",
 ]);
 
 export const conflicts = ["return", "replace", "reject"] as const satisfies readonly OnConflict[];
@@ -273,7 +347,11 @@ export function checkOptions(
     maxAttempts: checkWhole("maxAttempts", maxAttempts, { least: 1, most: ATTEMPTS_MAX }),
     ...keyOf(options),
     start: startOf(options),
+    ...(options.tags === undefined ? {} : { tags: checkTags("tags", options.tags) }),
+    ...startByOf(options),
+    ...(options.lane === undefined ? {} : { lane: checkKey("lane", options.lane) }),
     ...(options.trace === undefined ? {} : { trace: checkTrace("trace", options.trace) }),
+    ...memberOf(options),
   };
 }
 
@@ -281,7 +359,13 @@ function keyOf({
   key,
   keyFor,
   onConflict,
-}: EnqueueOptions): Pick<Terms, "key" | "keyForMs" | "onConflict"> {
+  debounce,
+  throttle,
+  ...others
+}: EnqueueOptions): Pick<Terms, "key" | "keyForMs" | "onConflict" | "pace"> {
+  if (debounce !== undefined || throttle !== undefined) {
+    return { key: null, pace: paceOf({ key, keyFor, onConflict, debounce, throttle, ...others }) };
+  }
   if (key === undefined) {
     for (const [field, value] of Object.entries({ keyFor, onConflict })) {
       if (value === undefined) continue;
@@ -313,6 +397,16 @@ function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {
     return delayMs === 0 ? null : { delayMs };
   }
   return runAt === undefined ? null : { at: checkInstant("runAt", runAt) };
+}
+
+function startByOf({ startBy, startWithin }: EnqueueOptions): Pick<Terms, "startBy"> {
+  if (startBy !== undefined && startWithin !== undefined) {
+    const problem = "give startBy or startWithin, not both.";
+    throw new InvalidArgumentError({ field: "startBy", problem });
+  }
+  if (startBy !== undefined) return { startBy: { at: checkInstant("startBy", startBy) } };
+  if (startWithin === undefined) return {};
+  return { startBy: { withinMs: toMs("startWithin", startWithin, { min: 1 }) } };
 }
 
 function checkInstant(field: string, instant: Date | number): number {

@@ -8,17 +8,13 @@ import {
 } from "../audit/operator.ts";
 import type { Duration } from "../core/duration.ts";
 import { decodeError, type ErrorRecord } from "../core/error-record.ts";
-import {
-  CalledFailedError,
-  type CalledJob,
-  InvalidArgumentError,
-  JobNotFoundError,
-} from "../core/errors.ts";
+import { InvalidArgumentError, JobNotFoundError } from "../core/errors.ts";
+import type { Explanation } from "../core/explanation.ts";
 import { shortIds } from "../core/id-prefix.ts";
 import { type Status, statuses, traceId } from "../core/job.ts";
-import { decode, encodeOptional, RESULT } from "../core/json.ts";
+import { decode, DEFAULT_PAYLOAD_BYTES_MAX, encode, encodeOptional, RESULT } from "../core/json.ts";
 import { checkKey, checkName, checkTaskName } from "../core/name.ts";
-import { checkKnown, checkText, checkWhole } from "../core/options.ts";
+import { checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
 import {
   readReport,
   type Report,
@@ -29,17 +25,9 @@ import {
   type WatchOptions,
 } from "../core/report.ts";
 import { ATTEMPTS_MAX, retryPolicy } from "../core/retry.ts";
-import type { EffectInDoubt, StepName, StepRecord } from "../core/task.ts";
+import type { EffectInDoubt, RerunPlan, StepName, StepRecord } from "../core/task.ts";
 import { EffectNotFoundError } from "../core/value-errors.ts";
-import {
-  BULK_OPTIONS,
-  type BulkAct,
-  bulkChunk,
-  type BulkChunk,
-  type BulkFilter,
-  type BulkOptions,
-  checkBulk,
-} from "./bulk.ts";
+import { calledFirst } from "./called.ts";
 import type { Results } from "./results.ts";
 import type { JobsStore } from "./sql-jobs.ts";
 import type {
@@ -49,6 +37,7 @@ import type {
   ListFilter,
   Unclaimable,
 } from "./store.ts";
+import { checkTags } from "./tags.ts";
 
 /** The parts of the store that are used here; this folder does not import the other features. */
 interface Stores {
@@ -58,8 +47,19 @@ interface Stores {
     list(job: string): Promise<readonly StepRecord[]>;
     effectsInDoubt(filter: { readonly limit: number }): Promise<EffectInDoubt[]>;
     resolveEffect(resolution: Resolution): Promise<boolean>;
+    planRerun(job: string, from: StepName | null): Promise<RerunPlan | null>;
+    rerun(request: Rerun): Promise<void>;
   };
   readonly workers: { unclaimable(): Promise<Unclaimable[]> };
+}
+
+interface Rerun {
+  readonly job: string;
+  readonly from: StepName | null;
+  readonly confirm: readonly string[];
+  readonly attempts: number;
+  readonly payload: string | null;
+  readonly operator: OperatorEntry;
 }
 
 /** An operator's statement whether an effect happened. */
@@ -72,6 +72,17 @@ export interface Resolution extends StepName, OperatorEntry {
 /** Follows what jobs report. */
 interface Watches {
   of(id: string, options: WatchOptions): AsyncGenerator<WatchEntry, void, undefined>;
+}
+
+interface Explainer {
+  job(id: string): Promise<Explanation | null>;
+}
+
+interface JobsParts {
+  readonly results: Results;
+  readonly watches: Watches;
+  readonly newId: () => string;
+  readonly explainer: Explainer;
 }
 
 /** A job without input and result. The error has no stack: `get` returns it. */
@@ -91,40 +102,67 @@ export interface AttemptView extends Omit<AttemptRecord, "error"> {
   readonly error: ErrorRecord | null;
 }
 
+export interface InputRevision {
+  /** From 1: the input that the job was enqueued with. */
+  readonly revision: number;
+  readonly input: unknown;
+  /** Until when it was the input of the job. */
+  readonly changedAt: number;
+}
+
 export interface StepView extends Omit<StepRecord, "result" | "ageMs"> {
   readonly result: unknown;
 }
 
-interface RetryJobOptions {
+export interface RetryJobOptions {
   /** Additional attempts. */
   readonly attempts?: number;
   /** Whether to retry the called jobs whose failure failed it, too. */
   readonly withCalled?: boolean;
+  /** Replaces the input. Only the worker checks it. The old input is kept, and the change is always audited. */
+  readonly input?: unknown;
+}
+
+export interface RerunOptions {
+  /** The step to start from: its name, or its name and which one of that name. Null: from the beginning. */
+  readonly from: string | StepName | null;
+  /** The effects, commits and calls that may happen again: `confirm` of the plan. */
+  readonly confirm?: readonly string[];
+  /** Replaces the input. Only the worker checks it. */
+  readonly input?: unknown;
+  /** Additional attempts. */
+  readonly attempts?: number;
 }
 
 export const PAGE_MAX = 1_000;
 
 const PAGE_DEFAULT = 50;
 
+const INPUT = { what: "payload", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX };
+
 const REPORT_OPTIONS = new Set(["after", "limit", "kind", "newest"]);
 
 const CANCEL_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
 
-const RETRY_OPTIONS = new Set(["attempts", "withCalled", ...OPERATOR_OPTIONS]);
+const RETRY_OPTIONS = new Set(["attempts", "withCalled", "input", ...OPERATOR_OPTIONS]);
 
-const LIST_OPTIONS = new Set(["status", "queue", "task", "key", "prefix", "before", "limit"]);
+const RERUN_OPTIONS = new Set(["from", "confirm", "input", "attempts", ...OPERATOR_OPTIONS]);
+
+const LIST_OPTIONS = new Set("status queue task key tags prefix before limit".split(" "));
 
 export class Jobs {
   readonly #store: Stores;
   readonly #results: Results;
   readonly #watches: Watches;
   readonly #newId: () => string;
+  readonly #explainer: Explainer;
 
-  constructor(store: Stores, parts: { results: Results; watches: Watches; newId: () => string }) {
+  constructor(store: Stores, parts: JobsParts) {
     this.#store = store;
     this.#results = parts.results;
     this.#watches = parts.watches;
     this.#newId = parts.newId;
+    this.#explainer = parts.explainer;
   }
 
   /** Waits for the result of a job that another process enqueued. See `job.result()`. */
@@ -144,9 +182,22 @@ export class Jobs {
     };
   }
 
+  /** Why it does not run, in one sentence with the facts; or that it runs, or how it ended. */
+  async explain(id: string): Promise<Explanation> {
+    const explanation = await this.#explainer.job(checkText("id", id));
+    if (explanation === null) throw new JobNotFoundError({ id });
+    return explanation;
+  }
+
   /** Every attempt so far, oldest first, the running one included. */
   async attempts(id: string): Promise<AttemptView[]> {
     return attemptsOf(this.#store.jobs, checkText("id", id));
+  }
+
+  /** The inputs that the job had before an operator changed them, oldest first. */
+  async inputs(id: string): Promise<InputRevision[]> {
+    const found = await this.#store.jobs.revisions(checkText("id", id));
+    return found.map(({ payload, ...rest }) => ({ ...rest, input: readable(payload) }));
   }
 
   /** The durable steps of a job, in the order in which they began. */
@@ -219,10 +270,11 @@ export class Jobs {
     if (queue !== undefined) checkName("queue", queue);
     if (task !== undefined) checkTaskName("task", task);
     if (key !== undefined) checkKey("key", key);
+    const tags = options.tags === undefined ? {} : { tags: checkTags("tags", options.tags) };
     if (prefix !== undefined) checkText("prefix", prefix);
     if (options.before !== undefined) checkText("before", options.before);
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
-    const rows = await this.#store.jobs.list({ ...options, limit });
+    const rows = await this.#store.jobs.list({ ...options, ...tags, limit });
     return rows.map(summaryOf);
   }
 
@@ -256,47 +308,47 @@ export class Jobs {
     checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
     checkText("id", id);
     operatorOf(options, this.#newId); // wrong options are refused before anything is done
+    if ("input" in options) encode(options.input, INPUT);
     const called = await calledFirst(this.#store, id, withCalled);
     for (const one of called) {
       await this.#store.jobs.revive(one, attempts, operatorOf(options, this.#newId));
     }
-    await this.#store.jobs.revive(id, attempts, operatorOf(options, this.#idOr(once)));
+    if ("input" in options) {
+      const operator = anyOperator(options, this.#idOr(once));
+      await this.#store.jobs.revive(id, attempts, operator, encode(options.input, INPUT));
+    } else await this.#store.jobs.revive(id, attempts, operatorOf(options, this.#idOr(once)));
     return called;
   }
 
-  /**
-   * Retries the failed or cancelled jobs that match a filter. One call examines up to `limit` jobs, newest first, and
-   * changes the matching ones, a hundred in one transaction. Pass `next` as the `cursor` of the next call until it is null.
-   * A job that cannot be retried is listed in `refused` and does not stop the others.
-   */
-  async retryMany(
-    filter: BulkFilter,
-    options: BulkOptions & RetryJobOptions = {},
-  ): Promise<BulkChunk> {
-    checkBulk(filter, options, [...BULK_OPTIONS, "attempts", "withCalled"]);
-    const { attempts = retryPolicy().maxAttempts, withCalled, actor, reason, trace } = options;
-    checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
-    const by = givenOnly({ actor, reason, trace, withCalled });
-    const act: BulkAct = {
-      move: "retry",
-      together: (chunk) => this.#store.jobs.reviveAll(chunk, attempts),
-      alone: (id) => this.retry(id, { attempts, ...by }),
-      isApart: ({ error }) => error?.code === "CALL_FAILED",
-    };
-    return bulkChunk({ store: this.#store, newId: this.#newId }, { filter, options, act });
+  /** What would run again, and what would not, if the job ran again from this step. Changes nothing. */
+  async planRerun(id: string, { from }: Pick<RerunOptions, "from">): Promise<RerunPlan> {
+    const plan = await this.#store.steps.planRerun(checkText("id", id), stepName(from));
+    if (plan === null) throw new JobNotFoundError({ id });
+    return plan;
   }
 
-  /** Cancels the jobs that match a filter, as `retryMany` does. Running jobs are asked to stop. */
-  async cancelMany(filter: BulkFilter, options: BulkOptions = {}): Promise<BulkChunk> {
-    checkBulk(filter, options, BULK_OPTIONS);
-    const { actor, reason, trace } = options;
-    const act: BulkAct = {
-      move: "cancel",
-      together: (chunk) => this.#store.jobs.cancelAll(chunk),
-      alone: (id) => this.cancel(id, givenOnly({ actor, reason, trace })),
-      isApart: () => false,
-    };
-    return bulkChunk({ store: this.#store, newId: this.#newId }, { filter, options, act });
+  /**
+   * Makes an ended job pending again from one of its steps: those before it keep their results, that step and those after it
+   * run again. Effects, commits and calls among these must be confirmed by name, or it is refused with RERUN_UNCONFIRMED.
+   * Always audited.
+   */
+  async rerun(
+    id: string,
+    options: RerunOptions & OperatorOptions,
+    /** As of `retry`. */
+    once?: string,
+  ): Promise<void> {
+    checkKnown(options, RERUN_OPTIONS);
+    const { from, confirm = [], attempts = retryPolicy().maxAttempts } = options;
+    checkWhole("attempts", attempts, { least: 1, most: ATTEMPTS_MAX });
+    await this.#store.steps.rerun({
+      job: checkText("id", id),
+      from: stepName(from),
+      confirm: checkList("confirm", confirm).map((label) => checkText("confirm", label)),
+      attempts,
+      payload: "input" in options ? encode(options.input, INPUT) : null,
+      operator: anyOperator(options, this.#idOr(once)),
+    });
   }
 
   /**
@@ -321,18 +373,17 @@ export class Jobs {
   }
 }
 
-/** Omits options that were not given: some must not be present as undefined. */
-function givenOnly<Options extends object>(
-  options: Options,
-): { [name in keyof Options]?: NonNullable<Options[name]> } {
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(given) as never;
-}
-
 function summaryOf({ lastError, ...row }: JobRow): JobSummary {
   if (lastError === null) return { ...row, lastError };
   const { name, message, code } = decodeError(lastError);
   return { ...row, lastError: { name, message, ...(code === undefined ? {} : { code }) } };
+}
+
+function stepName(from: RerunOptions["from"]): StepName | null {
+  if (from === null) return null;
+  const { name, occurrence } = typeof from === "object" ? from : { name: from, occurrence: 1 };
+  checkWhole("from.occurrence", occurrence, { least: 1, most: Number.MAX_SAFE_INTEGER });
+  return { name: checkName("from", name), occurrence };
 }
 
 /** Text that was written by hand may not be JSON; it is shown as it is. */
@@ -373,6 +424,11 @@ export class Job<Result> {
     return job;
   }
 
+  /** See `jobs.explain()`. */
+  explain(): Promise<Explanation> {
+    return this.#jobs.explain(this.id);
+  }
+
   /**
    * The job's earlier and new reports, and each change of its status. Ends when the job has ended, when the signal aborts,
    * or by `break`.
@@ -394,53 +450,4 @@ export async function attemptsOf(jobs: JobsStore, id: string): Promise<AttemptVi
     traceId: traceId({ ...record, id }),
     error: record.error === null ? null : decodeError(record.error),
   }));
-}
-
-// Retrying a job that failed because a called job failed: without the called job it would fail again at once.
-
-/** An operator must retry a longer chain of calls from its end. */
-const CALLS_MAX = 100;
-
-/** The called jobs whose failure failed this job, and that have not been retried since. */
-async function failedCalls(store: Stores, id: string): Promise<CalledJob[]> {
-  const job = await store.jobs.find(id);
-  if (job?.status !== "failed" || job.lastError === null) return [];
-  // A job that caught the failure of a call and failed for another reason catches it again.
-  if (decodeError(job.lastError).code !== "CALL_FAILED") return [];
-  const steps = await store.steps.list(id);
-  const called = steps
-    .filter(({ kind, status }) => kind === "call" && status === "failed")
-    .flatMap(({ result }) => calledBy(result));
-  const ended = await store.jobs.findFinished(called);
-  return ended
-    .filter(({ status }) => status !== "done")
-    .map(({ id: one, task, status }) => ({ id: one, task, status }));
-}
-
-function calledBy(result: string | null): string[] {
-  const facts = result === null ? null : (decode(result) as { readonly id?: unknown } | null);
-  return typeof facts?.id === "string" ? [facts.id] : [];
-}
-
-/**
- * The called jobs to retry before this one, the last called first. Throws CalledFailedError if there are any and the caller
- * does not say whether to retry them.
- */
-async function calledFirst(
-  store: Stores,
-  id: string,
-  withCalled: boolean | undefined,
-): Promise<string[]> {
-  if (withCalled === false) return [];
-  const order: string[] = [];
-  const toLookAt = [id];
-  for (let looked = 0; looked < CALLS_MAX; looked += 1) {
-    const one = toLookAt.shift();
-    if (one === undefined) break;
-    const called = await failedCalls(store, one);
-    if (called.length > 0 && withCalled === undefined) throw new CalledFailedError({ id, called });
-    order.unshift(...called.map((job) => job.id));
-    toLookAt.push(...called.map((job) => job.id));
-  }
-  return [...new Set(order)];
 }

@@ -16,9 +16,10 @@ import type {
   NewcomerRecord,
   QueueStats,
 } from "./store.ts";
+import { taggedIds, tagsOf } from "./tags.ts";
 
 const SUMMARY = sql`
-       s.id, s.queue, s.task, s.status, -s.rank as priority, s.job_key as "key", s.epoch, s.attempts,
+       s.id, s.queue, s.task, s.status, -s.rank as priority, s.job_key as "key", s.lane, s.epoch, s.attempts,
        s.max_attempts as "maxAttempts", s.crashes, s.enqueued_at as "enqueuedAt", s.due_at as "dueAt",
        s.locked_by as "lockedBy", s.locked_until as "lockedUntil", s.claimed_at as "claimedAt",
        s.heartbeat_at as "heartbeatAt", s.trace_id as "traceId", s.finished_at as "finishedAt",
@@ -33,12 +34,24 @@ const SUMMARY = sql`
         end as "inDoubt"`;
 
 export async function find(engine: Engine, id: string): Promise<JobRecord | null> {
-  const [row] = await engine.all<JobRecord>(sql`
+  const [row] = await engine.all<Omit<JobRecord, "tags">>(sql`
     select ${SUMMARY}, j.payload, s.result, s.cancel_requested_at as "cancelRequestedAt"
       from holdfast.job_state s
       join holdfast.job j on j.id = s.id
      where s.id = ${id}`);
-  return row ?? null;
+  return row === undefined ? null : ((await withTags(engine, [row]))[0] ?? null);
+}
+
+async function withTags<Job extends { readonly id: string }>(
+  engine: Engine,
+  jobs: readonly Job[],
+): Promise<(Job & { readonly tags: readonly string[] })[]> {
+  const tags = await tagsOf(engine, idsOf(jobs));
+  return jobs.map((job) => ({ ...job, tags: tags.get(job.id) ?? [] }));
+}
+
+function idsOf(jobs: readonly { readonly id: string }[]): string[] {
+  return jobs.map(({ id }) => id);
 }
 
 /** A job with more attempts shows the newest. */
@@ -51,6 +64,12 @@ export async function attempts(engine: Engine, id: string): Promise<AttemptRecor
       from holdfast.attempt
      where job_id = ${id}
      union all
+    select epoch, attempt, worker, status, started_at, finished_at, error
+      from holdfast.rerun
+     where job_id = ${id}
+       and status = 'done'
+       and worker is not null
+     union all
     select epoch, attempts, worker, status, started_at, finished_at, error
       from holdfast.finished
      where id = ${id}
@@ -62,6 +81,15 @@ export async function attempts(engine: Engine, id: string): Promise<AttemptRecor
      order by epoch desc
      limit ${HISTORY_MAX}`);
   return newest.toReversed();
+}
+
+/** How often a task has snoozed this job. Reads the history of the one job. */
+export async function snoozes(engine: Engine, id: string): Promise<number> {
+  const [row] = await engine.all<{ snoozes: number }>(sql`
+    select count(*) as snoozes
+      from holdfast.attempt
+     where job_id = ${id} and outcome = 'suspended' and error like '%"code":"SNOOZED"%'`);
+  return row?.snoozes ?? 0;
 }
 
 export async function findFinished(
@@ -81,41 +109,82 @@ export async function findFinished(
  * use of indexes on status and queue: they would fetch and sort everything for one page.
  */
 export async function listJobs(engine: Engine, filter: ListFilter): Promise<JobSummary[]> {
-  if (filter.key !== undefined && filter.status !== undefined) {
-    return listByKey(engine, { ...filter, key: filter.key });
+  const { status, key, tags = [], ...others } = filter;
+  if (tags.length > 0) {
+    const { prefix, before, limit } = others;
+    const range = prefix === undefined ? undefined : idRange(prefix);
+    if (range === null) return [];
+    const rest = { status, key, ...others };
+    return listFrom(engine, rest, { tags, range, before, limit }, taggedIds);
+  }
+  if (key !== undefined && status !== undefined) {
+    return listFrom(engine, { status, limit: others.limit }, { ...others, key }, pageOf);
   }
   return summaries(engine, await pageOf(engine, filter));
 }
 
-/** Only the newest jobs of a key are searched for a status. */
-const KEY_JOBS_MAX = 100_000;
+/** Only the newest jobs of a key or a tag are searched for other facts. */
+const SEARCHED_MAX = 100_000;
 
-const KEY_PAGE = 500;
+const SEARCH_PAGE = 500;
 
-/** Keys have an index and statuses have tables, so it reads the jobs of a key and filters them by status. */
-async function listByKey(
+/** Keys and tags have an index, and statuses have tables: it reads the jobs in the order of the index and filters them. */
+async function listFrom<Page extends { readonly limit: number }>(
   engine: Engine,
-  { status, ...filter }: ListFilter & { readonly key: string },
+  wanted: Pick<ListFilter, "queue" | "task" | "limit"> & {
+    status?: Status | undefined;
+    key?: string | undefined;
+  },
+  first: Page,
+  pageAt: (engine: Engine, page: Page) => Promise<string[]>,
 ): Promise<JobSummary[]> {
   const found: JobSummary[] = [];
-  let page = { ...filter, limit: KEY_PAGE };
-  for (let seen = 0; seen < KEY_JOBS_MAX; seen += KEY_PAGE) {
-    const ids = await pageOf(engine, page);
+  const isPlain = Object.values({ ...wanted, limit: undefined }).every(
+    (value) => value === undefined,
+  );
+  const size = isPlain ? first.limit : SEARCH_PAGE;
+  let page = { ...first, limit: size };
+  for (let seen = 0; seen < SEARCHED_MAX; seen += size) {
+    const ids = await pageAt(engine, page);
     const jobs = await summaries(engine, ids);
-    found.push(...jobs.filter((job) => job.status === status));
-    if (found.length >= filter.limit || ids.length < KEY_PAGE) break;
-    page = { ...filter, limit: KEY_PAGE, before: ids.at(-1) as string };
+    found.push(...jobs.filter((job) => isWanted(job, wanted)));
+    if (found.length >= wanted.limit || ids.length < size) break;
+    page = { ...first, limit: size, before: ids.at(-1) as string };
   }
-  return found.slice(0, filter.limit);
+  return found.slice(0, wanted.limit);
+}
+
+function isWanted(
+  job: JobSummary,
+  {
+    status,
+    queue,
+    task,
+    key,
+  }: { status?: Status | undefined; key?: string | undefined; queue?: string; task?: string },
+): boolean {
+  return (
+    (status === undefined || job.status === status) &&
+    (queue === undefined || job.queue === queue) &&
+    (key === undefined || job.key === key) &&
+    (task === undefined || isOfTask(job.task, task))
+  );
+}
+
+/** A name without a version matches all versions. */
+export function isOfTask(task: string, wanted: string): boolean {
+  const versions = versionsOf(wanted);
+  return task === wanted || (versions !== null && task > versions.after && task < versions.before);
 }
 
 async function summaries(engine: Engine, ids: readonly string[]): Promise<JobSummary[]> {
   if (ids.length === 0) return [];
-  return engine.all<JobSummary>(sql`
+  const jobs = await engine.all<Omit<JobSummary, "tags">>(sql`
     select ${SUMMARY}
       from holdfast.job_state s
      where ${engine.among(sql`s.id`, ids)}
      order by s.id desc`);
+  return withTags(engine, jobs);
 }
 
 async function pageOf(engine: Engine, filter: ListFilter): Promise<string[]> {
@@ -150,7 +219,7 @@ function taskIs(task: string): Sql {
   return sql`and (p.task = ${task} or p.task > ${versions.after} and p.task < ${versions.before})`;
 }
 
-/** Failed and cancelled jobs are rare, so each has a partial index, which only these exact texts use. */
+/** Failed, cancelled and expired jobs are rare, so each kind has a partial index, which only these exact texts use. */
 function statusIs(status: Status | undefined): Sql {
   switch (status) {
     case undefined:
@@ -161,6 +230,8 @@ function statusIs(status: Status | undefined): Sql {
       return sql`p.status = 'failed'`;
     case "cancelled":
       return sql`p.status = 'cancelled'`;
+    case "expired":
+      return sql`p.status = 'expired'`;
     default:
       return sql`coalesce(p.status, '') = ${status}`;
   }
@@ -291,7 +362,7 @@ export function endedSince(
   return engine.all<EndedRecord>(sql`
     select id, queue, task, status, epoch, attempts, worker, finished_at as "finishedAt"
       from holdfast.finished
-     where status in ('done', 'failed', 'cancelled')
+     where status in ('done', 'failed', 'cancelled', 'expired')
        and finished_at >= ${at}
      order by finished_at, id
      limit ${limit}`);

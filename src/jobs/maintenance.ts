@@ -1,9 +1,14 @@
-import { finalStatuses } from "../core/job.ts";
+import { finalStatuses, type Status } from "../core/job.ts";
 import { type Engine, readNow, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
+import { besideEach, culpritsOf } from "./culprits.ts";
 import type { MoveContext } from "./hooks.ts";
+import { prunePacing } from "./pacing.ts";
 import {
   type Destination,
+  expiredRow,
+  type FinishedRow,
+  type JobColumns,
   type LeaseRow,
   nextRowAfterCrash,
   putReady,
@@ -17,7 +22,7 @@ import {
   stopWaiting,
   type Touched,
 } from "./settle.ts";
-import type { Prune, ReclaimExpired, ReclaimFrom, Upcoming } from "./store.ts";
+import type { Prune, ReclaimExpired, ReclaimFrom, Settled, Upcoming } from "./store.ts";
 
 export interface Promoted extends Touched {
   readonly moved: number;
@@ -36,28 +41,71 @@ export async function promoteDue(context: MoveContext, limit: number): Promise<P
     });
     if (taken.length === 0) return [];
     await stopWaiting(context, tx, taken);
-    await putReady(tx, taken, await readNow(engine, tx));
+    await putReady(engine, tx, taken, await readNow(engine, tx));
     return taken;
   });
   return { moved: rows.length, queues: queuesOf(rows) };
+}
+
+type Late = JobColumns & { readonly start_by: number };
+
+/** Ends jobs that should have started by now. A claim takes no such job. */
+export async function expireLate(
+  context: MoveContext,
+  limit: number,
+): Promise<SettledWithDependents> {
+  const { engine } = context;
+  return engine.transaction(async (tx) => {
+    const now = await readNow(engine, tx);
+    const late: Late[] = [];
+    for (const table of ["ready", "waiting"] as const) {
+      const where = sql`start_by <= ${now}`;
+      const places = limit - late.length;
+      if (places > 0)
+        late.push(...(await tx.take<Late>({ table, where, limit: places, skipLocked: true })));
+    }
+    if (late.length === 0) return { settled: [], queues: [] };
+    await stopWaiting(context, tx, late);
+    const rows = late.map((row) => expiredRow(row, now));
+    const queues = await moveWithHooks(
+      context,
+      tx,
+      rows.map((row) => ({ table: "finished", row })),
+    );
+    return { settled: rows.map(endedUnclaimed), queues };
+  });
+}
+
+function endedUnclaimed(row: FinishedRow): Settled {
+  const { id, epoch, queue, task, status, attempts } = row;
+  return { id, worker: "", epoch, queue, task, status, attempts, dueAt: null };
 }
 
 /** Reads the first entry of the index on due times: for min(), some engines read all of it, others the whole table. */
 export async function upcoming(engine: Engine): Promise<Upcoming> {
   const [row] = await engine.all<Upcoming>(sql`
     select (select due_at from holdfast.waiting where due_at is not null order by due_at limit 1) - ${engine.now()} as "dueInMs",
-           (select min(locked_until) from holdfast.lease) - ${engine.now()} as "leaseEndsInMs"`);
+           (select min(locked_until) from holdfast.lease) - ${engine.now()} as "leaseEndsInMs",
+           (select start_by from holdfast.ready where start_by is not null order by start_by limit 1) - ${engine.now()}
+             as "pendingUntilMs",
+           (select start_by from holdfast.waiting where start_by is not null order by start_by limit 1) - ${engine.now()}
+             as "waitingUntilMs"`);
   return row as Upcoming;
+}
+
+export interface Reclaimed extends SettledWithDependents {
+  /** Jobs that are shown to have ended their workers. */
+  readonly culprits: readonly string[];
 }
 
 export async function reclaimExpired(
   context: MoveContext,
   chore: ReclaimExpired,
-): Promise<SettledWithDependents> {
+): Promise<Reclaimed> {
   const { engine } = context;
   const ended = sql`locked_until < ${engine.now()} - ${chore.graceMs}`;
   const [any] = await engine.all(sql`select id from holdfast.lease where ${ended} limit 1`);
-  if (any === undefined) return { settled: [], queues: [] };
+  if (any === undefined) return { settled: [], queues: [], culprits: [] };
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
     // Checked again under the row's lock: a lease that was extended in between must not be taken.
@@ -70,10 +118,7 @@ export async function reclaimExpired(
   });
 }
 
-export function reclaimFrom(
-  context: MoveContext,
-  chore: ReclaimFrom,
-): Promise<SettledWithDependents> {
+export function reclaimFrom(context: MoveContext, chore: ReclaimFrom): Promise<Reclaimed> {
   const { engine } = context;
   return engine.transaction(async (tx) => {
     const now = await readNow(engine, tx);
@@ -87,13 +132,17 @@ async function moveCrashed(
   context: MoveContext,
   tx: Transaction,
   { where, limit, crashesMax, now }: { where: Sql; limit: number; crashesMax: number; now: number },
-): Promise<SettledWithDependents> {
+): Promise<Reclaimed> {
   const taken = await tx.take<LeaseRow>({ table: "lease", where, limit, skipLocked: true });
-  const destinations = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));
+  const beside = await besideEach(context.engine, tx, taken);
+  const destinations = taken.map((lease, index) =>
+    nextRowAfterCrash(lease, crashesMax, now, beside[index]),
+  );
   const queues = await moveWithHooks(context, tx, destinations);
   return {
     settled: taken.map((lease, index) => settled(lease, destinations[index] as Destination)),
     queues,
+    culprits: culpritsOf(taken, beside),
   };
 }
 
@@ -102,23 +151,66 @@ export function prune({ engine, hooks }: MoveContext, chore: Prune): Promise<num
     let left = chore.limit;
     const olderThanMs = Math.max(...Object.values(chore.keepMs));
     for (const hook of hooks) await hook.beforePrune?.(engine, tx, olderThanMs);
+    await prunePacing(engine, tx, chore.limit);
+    const mayGo = notKept(hooks);
     for (const status of finalStatuses) {
       if (left === 0) break;
       const rows = await tx.take<{ id: string }>({
         table: "finished",
-        where: sql`status = ${status} and finished_at < ${engine.now()} - ${chore.keepMs[status]}`,
+        where: sql`status = ${status} and finished_at < ${engine.now()} - ${chore.keepMs[status]}${mayGo}`,
         limit: left,
         skipLocked: true,
       });
       if (rows.length === 0) continue;
       left -= rows.length;
-      const ids = rows.map((row) => row.id);
-      await tx.run(sql`delete from holdfast.attempt where ${engine.among(sql`job_id`, ids)}`);
-      for (const hook of hooks) await hook.pruned?.(engine, tx, ids);
-      await tx.run(sql`delete from holdfast.kept_key where ${engine.among(sql`job_id`, ids)}`);
-      await tx.run(sql`delete from holdfast.job_trace where ${engine.among(sql`job_id`, ids)}`);
-      await tx.run(sql`delete from holdfast.job where ${engine.among(sql`id`, ids)}`);
+      await deleteRest(
+        { engine, hooks },
+        tx,
+        rows.map((row) => row.id),
+      );
     }
     return chore.limit - left;
   });
 }
+
+/** Deletes those of the jobs that have ended with this status and that no feature needs. Returns them. */
+export async function deleteEnded(
+  context: MoveContext,
+  tx: Transaction,
+  { ids, status }: { readonly ids: readonly string[]; readonly status: Status },
+): Promise<string[]> {
+  const mayGo = notKept(context.hooks);
+  const where = sql`${context.engine.among(sql`id`, ids)} and status = ${status}${mayGo}`;
+  const rows = await tx.take<{ id: string }>({ table: "finished", where, ids });
+  const deleted = rows.map(({ id }) => id);
+  if (deleted.length > 0) await deleteRest(context, tx, deleted);
+  return deleted;
+}
+
+/** Without those that a feature still needs. */
+function notKept(hooks: MoveContext["hooks"]): Sql {
+  return hooks
+    .flatMap(({ keepsFinished }) => keepsFinished ?? [])
+    .reduce((all, one) => sql`${all} and not ${one}`, sql``);
+}
+
+/** The rows of ended jobs in all other tables. */
+async function deleteRest(
+  { engine, hooks }: MoveContext,
+  tx: Transaction,
+  ids: readonly string[],
+): Promise<void> {
+  for (const hook of hooks) await hook.pruned?.(engine, tx, ids);
+  for (const table of DEPENDENTS) {
+    await tx.run(sql`delete from ${table} where ${engine.among(sql`job_id`, ids)}`);
+  }
+  await tx.run(sql`delete from holdfast.job where ${engine.among(sql`id`, ids)}`);
+}
+
+const DEPENDENTS = [
+  sql`holdfast.attempt`,
+  sql`holdfast.kept_key`,
+  sql`holdfast.job_trace`,
+  sql`holdfast.job_tag`,
+  sql`holdfast.job_revision`,
+];

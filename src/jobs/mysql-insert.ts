@@ -21,7 +21,9 @@ import type { Exchange } from "../database/mysql/sessions.ts";
 import { traceRows } from "../tracing/store.ts";
 import { isKeyed, type Keyed, nameOf } from "./keys.ts";
 import { statements } from "./mysql-statements.ts";
+import { shiftOf } from "./place.ts";
 import type { Enqueued, NewJob } from "./store.ts";
+import { tagRows } from "./tags.ts";
 
 /** How often the careful way starts again because another process inserted the same ids. */
 const ROUNDS_MAX = 5;
@@ -60,7 +62,7 @@ async function plainly(
   exchange.add(`set ${NOW} = ${engine.nowText()}`);
   // Only an instant has to be compared with the clock; a delay tells by itself whether it is over.
   const now = jobs.some(comesAt) ? await readNow(exchange) : null;
-  addJobs(exchange, jobs, now);
+  addJobs({ exchange, engine }, jobs, now);
   return jobs.map(({ id }) => ({ id, added: true }));
 }
 
@@ -75,7 +77,7 @@ async function carefully(
   const holderOf = (job: NewJob): string =>
     (isKeyed(job) ? holders.get(nameOf(job)) : undefined) ?? job.id;
   const accepted = fresh.filter((job) => holderOf(job) === job.id);
-  addJobs(exchange, accepted, await readNow(exchange));
+  addJobs({ exchange, engine }, accepted, await readNow(exchange));
   const added = new Set(accepted);
   const looked = new Set(fresh);
   // The same job twice in a batch is added once.
@@ -158,23 +160,40 @@ function anyOf(jobs: readonly Keyed[]): RawSql {
   return new RawSql(pairs.join(" or "));
 }
 
-function addJobs(exchange: Exchange, jobs: readonly NewJob[], now: number | null): void {
+function addJobs(
+  { exchange, engine }: { exchange: Exchange; engine: MysqlEngine },
+  jobs: readonly NewJob[],
+  now: number | null,
+): void {
   const ready: string[] = [];
   const waiting: string[] = [];
   for (const job of jobs) {
     const due = dueTime(job, now);
-    if (due === null) ready.push(`(${columnsOf(job)},${NOW})`);
-    else waiting.push(`(${columnsOf(job)},'scheduled',${due})`);
+    if (due === null) {
+      const place = `${NOW} + ${shiftOf(engine, job.queue, 0 - job.priority)}`;
+      ready.push(`(${columnsOf(job, "")},${startByText(job)},${NOW},${place})`);
+    } else {
+      waiting.push(`(${columnsOf(job, null)},${startByText(job)},'scheduled',${due})`);
+    }
   }
   exchange.add(...insertions(statements.insertJobs, jobs.map(jobRow)));
   exchange.add(...insertions(statements.insertReady, ready));
   exchange.add(...insertions(statements.insertWaiting, waiting));
   const traces = traceRows(jobs).map((row) => tuple(Object.values(row)));
   exchange.add(...insertions(statements.insertTraces, traces));
+  const tags = tagRows(jobs).map((row) => tuple(Object.values(row)));
+  exchange.add(...insertions(statements.insertTags, tags));
 }
 
-function columnsOf({ id, queue, task, priority, key, maxAttempts }: NewJob): string {
-  return [id, queue, task, 0 - priority, key, 0, 0, 0, maxAttempts].map(literal).join(",");
+function columnsOf(job: NewJob, noLane: string | null): string {
+  const { id, queue, task, priority, key, maxAttempts, lane } = job;
+  const values = [id, queue, task, 0 - priority, key, 0, 0, 0, maxAttempts, lane ?? noLane];
+  return values.map(literal).join(",");
+}
+
+function startByText({ startBy = null }: NewJob): string {
+  if (startBy === null) return "null";
+  return "at" in startBy ? String(startBy.at) : `${NOW} + ${startBy.withinMs}`;
 }
 
 function jobRow({ id, queue, task, payload, priority, maxAttempts, key }: NewJob): string {

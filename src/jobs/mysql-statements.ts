@@ -12,10 +12,10 @@
 /** The ids of a JSON array as a table. */
 const IDS = "json_table(?, '$[*]' columns (id char(36) character set ascii path '$'))";
 
-const JOB_COLUMNS = `id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts`;
+const JOB_COLUMNS = `id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts, lane`;
 
 const LEASE = `
-           l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, l.crashes, l.max_attempts,
+           l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, l.crashes, l.max_attempts, l.lane,
            l.locked_by, l.locked_until, l.claimed_at, l.cancel_requested_at`;
 
 /** MySQL would also try to lock the list of ids. MariaDB does not, and reads this as a comment. */
@@ -27,15 +27,19 @@ export const statements = {
     values ?`,
 
   insertReady: `
-    insert into holdfast_ready (${JOB_COLUMNS}, ready_at)
+    insert into holdfast_ready (${JOB_COLUMNS}, start_by, ready_at, place)
     values ?`,
 
   insertWaiting: `
-    insert into holdfast_waiting (${JOB_COLUMNS}, status, due_at)
+    insert into holdfast_waiting (${JOB_COLUMNS}, start_by, status, due_at)
     values ?`,
 
   insertTraces: `
     insert into holdfast_job_trace (job_id, traceparent, tracestate)
+    values ?`,
+
+  insertTags: `
+    insert into holdfast_job_tag (tag, job_id)
     values ?`,
 
   findJobs: `
@@ -88,27 +92,38 @@ export const statements = {
        and status in ('starting', 'running')
       lock in share mode`,
 
-  /** Whether a look at the queue is worth a transaction. */
+  /** Whether a look at the queue is worth a transaction. In any lane, whatever its rules. */
   anyPending: `
     select 1
       from holdfast_ready force index (primary)
      where queue = ? ?
      limit 1`,
 
+  /** Queues whose claims must look at rules, lanes or a pause: see limits/. The plain claim takes nothing from them. */
+  governed: `
+    select name
+      from holdfast_queue force index (primary)
+     where name in (?)
+       and governed = 1`,
+
   /** What a claim would find, without locks. */
   peek: `
-    select id, queue, "rank", ready_at
+    select id, queue, place
       from holdfast_ready force index (primary)
-     where queue = ? ?
-     order by "rank", ready_at, id
+     where queue = ?
+       and lane = ''
+       and (start_by is null or start_by > @holdfast_now) ?
+     order by place, id
      limit ?`,
 
   /** In claim order by the primary key: it reads only the rows it returns, and those of other tasks. */
   lockReady: `
-    select ${JOB_COLUMNS}, ready_at
+    select ${JOB_COLUMNS}, ready_at, place
       from holdfast_ready force index (primary)
-     where queue = ? ?
-     order by "rank", ready_at, id
+     where queue = ?
+       and lane = ''
+       and (start_by is null or start_by > @holdfast_now) ?
+     order by place, id
      limit ?
        for update skip locked`,
 
@@ -121,7 +136,7 @@ export const statements = {
   copyToLease: `
     insert into holdfast_lease
            (${JOB_COLUMNS}, locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
-    select r.id, r.queue, r.task, r.rank, r.job_key, r.epoch + 1, r.attempts + 1, r.crashes, r.max_attempts,
+    select r.id, r.queue, r.task, r.rank, r.job_key, r.epoch + 1, r.attempts + 1, r.crashes, r.max_attempts, null,
            ?, ?, ?, ?, ?
       from ${IDS} i
       straight_join holdfast_ready r force index (by_id) on r.id = i.id`,
@@ -142,7 +157,7 @@ export const statements = {
   copyToFinished: `
     insert into holdfast_finished
            (${JOB_COLUMNS}, status, worker, started_at, finished_at)
-    select l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, l.crashes, l.max_attempts,
+    select l.id, l.queue, l.task, l.rank, l.job_key, l.epoch, l.attempts, l.crashes, l.max_attempts, nullif(l.lane, ''),
            'done', l.locked_by, l.claimed_at, ?
       from ${IDS} i
       straight_join holdfast_lease l force index (primary) on l.id = i.id`,

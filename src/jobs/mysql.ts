@@ -5,7 +5,7 @@
  * them all and commits. In between, the fences are compared here, under the locks.
  */
 import type { Fence, Settlement } from "../core/job.ts";
-import { asRow } from "../database/engine.ts";
+import { asRow, type Engine } from "../database/engine.ts";
 import type { MysqlEngine } from "../database/mysql/engine.ts";
 import {
   fill,
@@ -22,26 +22,28 @@ import { insertJobs } from "./mysql-insert.ts";
 import { statements } from "./mysql-statements.ts";
 import { type Destination, type JobValues, type LeaseRow, nextRow } from "./rows.ts";
 import { settled as describe } from "./settle.ts";
-import type {
-  ClaimedJob,
-  Claiming,
-  CycleResult,
-  Enqueued,
-  Extended,
-  JobStatements,
-  NewJob,
-  Settled,
-  Wanted,
+import {
+  claimBoth,
+  type ClaimedJob,
+  type Claiming,
+  type CycleResult,
+  type Enqueued,
+  type Extended,
+  type GovernedTurn,
+  type JobStatements,
+  type NewJob,
+  type Settled,
+  type Wanted,
 } from "./store.ts";
 
 /** Looks of a claim that finds only locked jobs: another transaction may have released them in the meantime. */
 const ROUNDS_MAX = 3;
 
 /** A row of `lockReady`. */
-type Pending = [...job: JobValues, readyAt: number];
+type Pending = [...job: JobValues, readyAt: number, place: number];
 
 /** A row of `peek`. */
-type Peeked = [id: string, queue: string, rank: number, readyAt: number];
+type Peeked = [id: string, queue: string, place: number];
 
 function lockReady(queue: string, { tasks }: Wanted, limit: number): string {
   return fill(statements.lockReady, queue, ofTasks(tasks), limit);
@@ -134,11 +136,13 @@ function queuesOf({ queues }: Wanted): string[] {
 }
 
 function byPlace(a: Peeked, b: Peeked): number {
-  return a[2] - b[2] || a[3] - b[3] || (a[0] < b[0] ? -1 : 1);
+  return a[2] - b[2] || (a[0] < b[0] ? -1 : 1);
 }
 
+const PLACE = 11;
+
 function inClaimOrder(a: Pending, b: Pending): number {
-  return a[3] - b[3] || a[9] - b[9] || (a[0] < b[0] ? -1 : 1);
+  return a[PLACE] - b[PLACE] || (a[0] < b[0] ? -1 : 1);
 }
 
 /** Moves the picked jobs under leases and commits, together with the other statements of the exchange. */
@@ -146,6 +150,7 @@ async function claim(
   exchange: Exchange,
   { worker, leaseMs, claimId }: Claiming,
   { picked, now }: { picked: readonly Pending[]; now: number },
+  commits = true,
 ): Promise<ClaimedJob[]> {
   const lockedUntil = now + leaseMs;
   const ids = picked.map(([id]) => id).toSorted();
@@ -156,12 +161,12 @@ async function claim(
     exchange.add(fill(statements.deleteReady, group));
   }
   const from = exchange.add(...groups.map((group) => fill(statements.readJobs, group)));
-  exchange.commit();
+  if (commits) exchange.commit();
   const answers = await exchange.send("arrays");
   const read = allRows<[string, string, number]>(answers.slice(from, from + groups.length));
   const jobs = new Map(read.map(([id, payload, enqueuedAt]) => [id, { payload, enqueuedAt }]));
   return picked.flatMap((row) => {
-    const [id, queue, task, rank, , epoch, attempts, crashes, maxAttempts, readyAt] = row;
+    const [id, queue, task, rank, , epoch, attempts, crashes, maxAttempts, , readyAt] = row;
     const job = jobs.get(id);
     if (job === undefined) return []; // deleted by hand: its lease will expire
     return [
@@ -200,12 +205,68 @@ export class MysqlStatements implements JobStatements {
   async settleAndClaim(
     settlements: readonly Settlement[],
     wanted: Claiming | null,
+    turn?: GovernedTurn,
   ): Promise<CycleResult> {
     const claiming = wanted === null || wanted.tasks?.length === 0 ? null : wanted;
+    if (turn !== undefined && claiming !== null) {
+      return this.#sessions.transaction((exchange) =>
+        this.#cycleWithTurn(exchange, settlements, { wanted: claiming, turn }),
+      );
+    }
     // An idle worker looks with one read: no transaction, no locks.
     const idle = settlements.length === 0 && !(await this.#anyPending(claiming));
-    if (idle) return { settled: [], claimed: [] };
+    if (idle) return { settled: [], claimed: [], governed: [] };
     return this.#sessions.transaction((exchange) => this.#cycle(exchange, settlements, claiming));
+  }
+
+  /** The same with a claim from queues that have rules, which needs several round trips. */
+  async #cycleWithTurn(
+    exchange: Exchange,
+    settlements: readonly Settlement[],
+    { wanted, turn }: { wanted: Claiming; turn: GovernedTurn },
+  ): Promise<CycleResult> {
+    const { settled, isEvicted } = await this.#settleFirst(exchange, settlements, wanted);
+    if (isEvicted) return { settled, claimed: [], governed: [] };
+    const governed: string[] = [];
+    const plain = async (limit: number): Promise<ClaimedJob[]> => {
+      if (wanted.queues.length === 0) return [];
+      const cycle = await this.#claimPlain(exchange, { ...wanted, limit });
+      governed.push(...cycle.governed);
+      return cycle.claimed;
+    };
+    const tx = this.#engine.transactionOn(exchange);
+    return { settled, claimed: await claimBoth(wanted.limit, tx, turn, plain), governed };
+  }
+
+  async #settleFirst(
+    exchange: Exchange,
+    settlements: readonly Settlement[],
+    wanted: Claiming,
+  ): Promise<{ settled: Settled[]; isEvicted: boolean }> {
+    const guarded = wanted.guarded === true;
+    const nowAt = this.#addClock(exchange);
+    const leasesAt = exchange.add(...aboutLeases(statements.lockLeases, settlements));
+    const guardAt = exchange.add(...(guarded ? [fill(statements.guard, wanted.worker)] : []));
+    const answers = await exchange.send("arrays");
+    const now = numberIn(answers[nowAt]) as number;
+    const rows = allRows<Locked>(answers.slice(leasesAt, guardAt));
+    const settled = settle({ exchange, engine: this.#engine }, settlements, { rows, now });
+    const isEvicted = guarded && allRows(answers.slice(guardAt)).length === 0;
+    return { settled, isEvicted };
+  }
+
+  async #claimPlain(exchange: Exchange, wanted: Claiming): Promise<CycleResult> {
+    const names = list(queuesOf(wanted));
+    const nowAt = this.#addClock(exchange);
+    const governedAt = exchange.add(fill(statements.governed, names));
+    const answers = await exchange.send("arrays");
+    const now = numberIn(answers[nowAt]) as number;
+    const governed = allRows<[string]>(answers.slice(governedAt)).map(([name]) => name);
+    const open = { ...wanted, queues: queuesOf(wanted).filter((name) => !governed.includes(name)) };
+    if (open.queues.length === 0) return { settled: [], claimed: [], governed };
+    const looked = await sendLast(exchange, firstLook(open));
+    const picked = await pick(exchange, open, looked);
+    return { settled: [], claimed: await claim(exchange, open, { picked, now }, false), governed };
   }
 
   async extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
@@ -226,9 +287,11 @@ export class MysqlStatements implements JobStatements {
     return allRows(await this.#sessions.read(looks, "arrays")).length > 0;
   }
 
-  /** The statement that reads the database's clock. */
-  #readNow(): string {
-    return `select ${this.#engine.nowText()}`;
+  /** Adds statements that read the database's clock, once for all others. Returns the place of the answer. */
+  #addClock(exchange: Exchange): number {
+    return (
+      exchange.add(`set @holdfast_now = ${this.#engine.nowText()}`, "select @holdfast_now") + 1
+    );
   }
 
   async #cycle(
@@ -236,28 +299,39 @@ export class MysqlStatements implements JobStatements {
     settlements: readonly Settlement[],
     wanted: Claiming | null,
   ): Promise<CycleResult> {
-    const nowAt = exchange.add(this.#readNow());
+    const nowAt = this.#addClock(exchange);
     const leasesAt = exchange.add(...aboutLeases(statements.lockLeases, settlements));
     // Jobs that are handed back in this cycle may be claimed again in it; then settling comes first.
     const handsBack = settlements.some(({ outcome }) => outcome.kind === "released");
+    const names = wanted === null ? [] : queuesOf(wanted);
+    const governedAt = exchange.add(
+      ...(names.length === 0 ? [] : [fill(statements.governed, list(names))]),
+    );
     const look = wanted === null ? [] : firstLook(wanted);
     const lookAt = exchange.add(...(handsBack ? [] : look));
     const guarded = wanted?.guarded === true;
     const guardAt = exchange.add(...(guarded ? [fill(statements.guard, wanted.worker)] : []));
     const answers = await exchange.send("arrays");
     const now = numberIn(answers[nowAt]) as number;
-    const rows = allRows<Locked>(answers.slice(leasesAt, lookAt));
-    const settled = settle(exchange, settlements, { rows, now });
+    const rows = allRows<Locked>(answers.slice(leasesAt, governedAt));
+    const settled = settle({ exchange, engine: this.#engine }, settlements, { rows, now });
     const isEvicted = guarded && allRows(answers.slice(guardAt)).length === 0;
-    if (wanted === null || isEvicted) return { settled, claimed: [] };
-    const looked = handsBack ? await sendLast(exchange, look) : answers.slice(lookAt, guardAt);
-    const picked = await pick(exchange, wanted, looked);
-    return { settled, claimed: await claim(exchange, wanted, { picked, now }) };
+    if (wanted === null || isEvicted) return { settled, claimed: [], governed: [] };
+    const governed = allRows<[string]>(answers.slice(governedAt, lookAt)).map(([name]) => name);
+    // Jobs that were looked at stay locked until the commit, and are not taken.
+    const open = { ...wanted, queues: names.filter((name) => !governed.includes(name)) };
+    if (open.queues.length === 0) return { settled, claimed: [], governed };
+    const looked =
+      handsBack || governed.length > 0
+        ? await sendLast(exchange, firstLook(open))
+        : answers.slice(lookAt, guardAt);
+    const picked = await pick(exchange, open, looked);
+    return { settled, claimed: await claim(exchange, open, { picked, now }), governed };
   }
 
   #extend(fences: readonly Fence[], leaseMs: number, locking: string): Promise<Extended[]> {
     return this.#sessions.transaction(async (exchange) => {
-      const nowAt = exchange.add(this.#readNow());
+      const nowAt = this.#addClock(exchange);
       exchange.add(...aboutLeases(locking, fences));
       const answers = await exchange.send("arrays");
       const now = numberIn(answers[nowAt]) as number;
@@ -317,20 +391,20 @@ function current<F extends Fence>(
 
 function leaseRow(row: Locked): LeaseRow {
   const [id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ...own] = row;
-  const [locked_by, locked_until, claimed_at, cancel_requested_at] = own;
-  const job = { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts };
+  const [lane, locked_by, locked_until, claimed_at, cancel_requested_at] = own;
+  const job = { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane };
   return { ...job, locked_by, locked_until, claimed_at, cancel_requested_at };
 }
 
 /** Adds the statements that end the attempts whose fences are current, and returns these attempts. */
 function settle(
-  exchange: Exchange,
+  { exchange, engine }: { exchange: Exchange; engine: Engine },
   settlements: readonly Settlement[],
   { rows, now }: { rows: readonly Locked[]; now: number },
 ): Settled[] {
   const ours = current(settlements, rows).map(({ fence, lease }) => ({
     lease,
-    destination: nextRow(lease, fence.outcome, now),
+    destination: nextRow(engine, lease, fence.outcome, now),
   }));
   const destinations = ours.map(({ destination }) => destination);
   move(exchange, destinations, now);

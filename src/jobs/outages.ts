@@ -49,10 +49,11 @@ export async function lookUpOutage(
 }
 
 /** A job that has ended is not changed: its end was announced. */
-async function uncountCrash(
+export async function uncountCrash(
   engine: Engine,
   tx: Transaction,
   { id, worker, epoch }: Fence,
+  error = outageError(),
 ): Promise<SettledWithDependents> {
   const attempt = sql`job_id = ${id} and epoch = ${epoch} and worker = ${worker} and outcome = 'crashed'`;
   const [crashed] = await tx.all(
@@ -62,7 +63,7 @@ async function uncountCrash(
   const attempts = await correct(tx, id, await crashesFrom(tx, { id, epoch }));
   if (attempts === null) return NOTHING;
   await tx.run(sql`
-    update holdfast.attempt set outcome = 'released', error = ${outageError()} where ${attempt}`);
+    update holdfast.attempt set outcome = 'released', error = ${error} where ${attempt}`);
   const [job] = await tx.all<{ queue: string; task: string }>(
     sql`select queue, task from holdfast.job where id = ${id}`,
   );

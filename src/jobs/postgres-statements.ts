@@ -20,11 +20,12 @@ const JOBS = `
   select i.id, coalesce(i.queue, ($3::text[])[1]) as queue, coalesce(i.task, ($4::text[])[1]) as task,
          coalesce(i.payload, '') as payload, -- one that is empty makes an empty list
          coalesce(i.rank, ($6::int[])[1]) as rank, coalesce(i.max_attempts, ($7::int[])[1]) as max_attempts,
-         i.job_key, coalesce(i.start_at, t.now + i.delay_ms, t.now) as due_at, t.now
+         i.job_key, coalesce(i.start_at, t.now + i.delay_ms, t.now) as due_at, i.lane,
+         coalesce(i.shift, ($12::bigint[])[1]) as shift, coalesce(i.start_by, t.now + i.start_within) as start_by, t.now
     from (select ${clock("$1")} as now) t,
          unnest($2::uuid[], $3::text[], $4::text[], string_to_array($5::text, E'\\x1e'), $6::int[], $7::int[], $8::text[],
-                $9::bigint[], $10::bigint[])
-         as i (id, queue, task, payload, rank, max_attempts, job_key, start_at, delay_ms)`;
+                $9::bigint[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[])
+         as i (id, queue, task, payload, rank, max_attempts, job_key, start_at, delay_ms, lane, shift, start_by, start_within)`;
 
 const INSERT_JOB = `
   insert into holdfast.job (id, queue, task, payload, rank, max_attempts, job_key, enqueued_at)
@@ -33,15 +34,15 @@ const INSERT_JOB = `
 
 const INSERT_WAITING = `
   insert into holdfast.waiting
-         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at)
-  select id, queue, task, rank, job_key, 0, 0, 0, max_attempts, 'scheduled', due_at
+         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at, lane, start_by)
+  select id, queue, task, rank, job_key, 0, 0, 0, max_attempts, 'scheduled', due_at, lane, start_by
     from input
    where due_at > now`;
 
 const INSERT_READY = `
   insert into holdfast.ready
-         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at)
-  select id, queue, task, rank, job_key, 0, 0, 0, max_attempts, now
+         (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at, lane, place, start_by)
+  select id, queue, task, rank, job_key, 0, 0, 0, max_attempts, now, coalesce(lane, ''), now + shift, start_by
     from input
    where due_at <= now`;
 
@@ -61,11 +62,11 @@ const TAKE_LEASES = `
 const FINISH = `
   insert into holdfast.finished
          (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
-          status, worker, started_at, finished_at, result)
+          status, worker, started_at, finished_at, result, lane)
   select o.id, o.queue, o.task, o.rank, o.job_key, o.epoch, o.attempts, o.crashes, o.max_attempts,
          case when o.cancel_requested_at is null then 'done' else 'cancelled' end,
          o.locked_by, o.claimed_at, (select now from clock),
-         case when o.cancel_requested_at is null then i.result end
+         case when o.cancel_requested_at is null then i.result end, nullif(o.lane, '')
     from ours o
     join unnest($1::uuid[], $3::int[], $4::text[]) as i (id, epoch, result)
       on i.id = o.id and i.epoch = o.epoch`;
@@ -77,13 +78,22 @@ const DROP_KEYS = `
      and k.job_id = o.id`;
 
 const PENDING = `
-       select ctid, rank, ready_at, id
+       select ctid, place, id
          from holdfast.ready
         where queue = q.name
+          and lane = ''
           and ($7::text[] is null or task = any($7::text[]))
-        order by rank, ready_at, id
+          and (start_by is null or start_by > (select now from clock))
+        order by place, id
         limit $8
           for update skip locked`;
+
+/** Queues whose claims must look at rules, lanes or a pause: see limits/. The plain claim takes nothing from them. */
+const GOVERNED = `
+  select name
+    from holdfast.queue
+   where name = any($6::text[])
+     and governed = 1`;
 
 const LEASE = `
   insert into holdfast.lease
@@ -119,7 +129,8 @@ const settled = (known: string): string => `
 const ANSWER = `
 select ${settled("$11::boolean")} as settled,
        (${CLAIMED}) as claimed,
-       (select now from clock) + $9::bigint as locked_until`;
+       (select now from clock) + $9::bigint as locked_until,
+       (select string_agg(name, E'\\x1e') from governed) as governed`;
 
 /** In the order of the primary key: it reads only the rows it takes, and those of other tasks. */
 const TAKE_FROM_ONE = `
@@ -127,9 +138,11 @@ const TAKE_FROM_ONE = `
    where ctid = any(array(select ctid
                             from holdfast.ready
                            where queue = ($6::text[])[1]
+                             and lane = ''
                              and ($7::text[] is null or task = any($7::text[]))
-                           order by rank, ready_at, id
-                           limit $8
+                             and (start_by is null or start_by > (select now from clock))
+                           order by place, id
+                           limit (select case when exists (select from governed) then 0 else $8::int end)
                              for update skip locked))
   returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at`;
 
@@ -139,7 +152,8 @@ const TAKE_FROM_SEVERAL = `
    where ctid = any(array(select p.ctid
                             from unnest($6::text[]) as q (name)
                            cross join lateral (${PENDING}) p
-                           order by p.rank, p.ready_at, p.id
+                           where not exists (select from governed g where g.name = q.name)
+                           order by p.place, p.id
                            limit $8))
   returning id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at`;
 
@@ -152,6 +166,8 @@ ours as (${TAKE_LEASES}
 ended as (${FINISH}
 ),
 freed as (${DROP_KEYS}
+),
+governed as materialized (${GOVERNED}
 ),
 taken as (${take}
 ),
@@ -185,7 +201,7 @@ later as (${INSERT_WAITING}
 )
 ${INSERT_READY}`,
 
-  /** The same, with traces. */
+  /** The same, with traces and tags. */
   insertTraced: `
 with input as materialized (${JOBS}
 ),
@@ -196,7 +212,12 @@ later as (${INSERT_WAITING}
 traced as (
   insert into holdfast.job_trace (job_id, traceparent, tracestate)
   select t.job_id, t.traceparent, t.tracestate
-    from unnest($11::uuid[], $12::text[], $13::text[]) as t (job_id, traceparent, tracestate)
+    from unnest($15::uuid[], $16::text[], $17::text[]) as t (job_id, traceparent, tracestate)
+),
+tagged as (
+  insert into holdfast.job_tag (tag, job_id)
+  select t.tag, t.job_id
+    from unnest($18::text[], $19::uuid[]) as t (tag, job_id)
 )
 ${INSERT_READY}`,
 
@@ -263,7 +284,7 @@ ended as (${FINISH}
 ),
 freed as (${DROP_KEYS}
 )
-select ${settled("$6::boolean")} as settled, null as claimed, null as locked_until`,
+select ${settled("$6::boolean")} as settled, null as claimed, null as locked_until, null as governed`,
 
   takeLeases: TAKE_LEASES.trim(),
 

@@ -13,19 +13,23 @@ import { isDuplicate } from "../database/postgres/errors.ts";
 import type { Send, Sending } from "../database/postgres/session.ts";
 import { traceRows } from "../tracing/store.ts";
 import { isKeyed, type Keyed, nameOf } from "./keys.ts";
+import { shiftOf } from "./place.ts";
 import { FIELD, ROW, statements } from "./postgres-statements.ts";
 import type { LeaseRow } from "./rows.ts";
 import { settleTaken } from "./settle.ts";
-import type {
-  ClaimedJob,
-  Claiming,
-  CycleResult,
-  Enqueued,
-  Extended,
-  JobStatements,
-  NewJob,
-  Settled,
+import {
+  claimBoth,
+  type ClaimedJob,
+  type Claiming,
+  type CycleResult,
+  type Enqueued,
+  type Extended,
+  type GovernedTurn,
+  type JobStatements,
+  type NewJob,
+  type Settled,
 } from "./store.ts";
+import { tagRows } from "./tags.ts";
 
 /** One statement carries at most this much payload; a larger batch is several statements in one transaction. */
 const STATEMENT_BYTES_MAX = 8 * 1_024 * 1_024;
@@ -69,7 +73,11 @@ export class PostgresStatements implements JobStatements {
     }
   }
 
-  settleAndClaim(all: readonly Settlement[], wanted: Claiming | null): Promise<CycleResult> {
+  settleAndClaim(
+    all: readonly Settlement[],
+    wanted: Claiming | null,
+    turn?: GovernedTurn,
+  ): Promise<CycleResult> {
     const { reserved: sessions } = this.#engine;
     const settlements = firstOfEach(all);
     const plain = settlements.filter(({ outcome }) => outcome.kind === "done");
@@ -80,12 +88,14 @@ export class PostgresStatements implements JobStatements {
       workers.add(wanted.worker);
     }
     const guarded = wanted?.guarded === true;
-    if (plain.length === settlements.length && workers.size === 1 && !guarded) {
+    const isPlain = !guarded && turn === undefined;
+    if (plain.length === settlements.length && workers.size === 1 && isPlain) {
       return this.#cycle((sending) => sessions.write(sending), plain, wanted);
     }
     return sessions.transaction(async (send) => {
       const settled: Settled[] = [];
       const claimed: ClaimedJob[] = [];
+      const governed: string[] = [];
       const claiming = await this.#unlessEvicted(send, wanted);
       const rare = settlements.filter(({ outcome }) => outcome.kind !== "done");
       for (const worker of workers) {
@@ -93,11 +103,21 @@ export class PostgresStatements implements JobStatements {
           some.filter((settlement) => settlement.worker === worker);
         settled.push(...(await this.#settleRare(send, of(rare))));
         const claims = claiming?.worker === worker ? claiming : null;
-        const cycle = await this.#cycle(send, of(plain), claims);
-        settled.push(...cycle.settled);
-        claimed.push(...cycle.claimed);
+        const first = await this.#cycle(send, of(plain), turn === undefined ? claims : null);
+        settled.push(...first.settled);
+        claimed.push(...first.claimed);
+        governed.push(...first.governed);
+        if (claims === null || turn === undefined) continue;
+        const others = async (limit: number): Promise<ClaimedJob[]> => {
+          if (claims.queues.length === 0) return [];
+          const cycle = await this.#cycle(send, [], { ...claims, limit });
+          governed.push(...cycle.governed);
+          return cycle.claimed;
+        };
+        const tx = this.#engine.transactionOn(send);
+        claimed.push(...(await claimBoth(claims.limit, tx, turn, others)));
       }
-      return { settled, claimed };
+      return { settled, claimed, governed };
     });
   }
 
@@ -157,7 +177,9 @@ export class PostgresStatements implements JobStatements {
     wanted: Claiming | null,
   ): Promise<CycleResult> {
     const worker = wanted?.worker ?? settlements[0]?.worker;
-    if (worker === undefined) return { settled: [], claimed: [] };
+    if (worker === undefined || (wanted === null && settlements.length === 0)) {
+      return { settled: [], claimed: [], governed: [] };
+    }
     const results = settlements.map(({ outcome }) =>
       outcome.kind === "done" ? outcome.result : null,
     );
@@ -201,8 +223,12 @@ export class PostgresStatements implements JobStatements {
       const { rows } = await send(this.#insertion("insertNew", wanted));
       for (const row of rows) added.add((row as { id: string }).id);
     }
-    const traced = traceRows(jobs.filter(({ id }) => added.has(id)));
-    await this.#engine.transactionOn(send).insert("job_trace", traced);
+    const news = [...new Map(jobs.map((job) => [job.id, job])).values()].filter(({ id }) =>
+      added.has(id),
+    );
+    const tx = this.#engine.transactionOn(send);
+    await tx.insert("job_trace", traceRows(news));
+    await tx.insert("job_tag", tagRows(news));
     return jobs.map((job) => {
       const id = holders.get(job.id) ?? job.id;
       return { id, added: id === job.id && added.delete(id) };
@@ -211,12 +237,15 @@ export class PostgresStatements implements JobStatements {
 
   #plainInsertion(jobs: readonly NewJob[]): Sending {
     const traces = jobs.filter(({ trace }) => trace !== undefined);
-    if (traces.length === 0) return this.#insertion("insert", jobs);
+    const tags = tagRows(jobs);
+    if (traces.length === 0 && tags.length === 0) return this.#insertion("insert", jobs);
     const { values = [], ...sending } = this.#insertion("insertTraced", jobs);
     const lists = [
       list(traces.map(({ id }) => id)),
       traces.map(({ trace }) => trace?.traceparent),
       traces.map(({ trace }) => trace?.tracestate),
+      tags.map((row) => row["tag"]),
+      tags.map((row) => row["job_id"]),
     ];
     return { ...sending, values: [...values, ...lists] };
   }
@@ -233,6 +262,12 @@ export class PostgresStatements implements JobStatements {
       given(jobs.map(({ key }) => key)),
       given(jobs.map(({ start }) => (start !== null && "at" in start ? start.at : null))),
       given(jobs.map(({ start }) => (start !== null && "delayMs" in start ? start.delayMs : null))),
+      given(jobs.map(({ lane = null }) => lane)),
+      common(jobs.map(({ queue, priority }) => shiftOf(this.#engine, queue, 0 - priority))),
+      given(jobs.map(({ startBy }) => (startBy && "at" in startBy ? startBy.at : null))),
+      given(
+        jobs.map(({ startBy }) => (startBy && "withinMs" in startBy ? startBy.withinMs : null)),
+      ),
     ];
     return { text: this.#text(name), name: `holdfast_${name}`, values };
   }
@@ -283,14 +318,19 @@ function firstOfEach(settlements: readonly Settlement[]): readonly Settlement[] 
 }
 
 /** Null: none. An empty text: all that were offered are settled. */
-type Answer = [settled: string | null, claimed: string | null, lockedUntil: number];
+type Answer = [
+  settled: string | null,
+  claimed: string | null,
+  lockedUntil: number,
+  governed: string | null,
+];
 
 function readCycle(
   [answer]: unknown[],
   worker: string,
   offered: readonly Settlement[],
 ): CycleResult {
-  const [settled, claimed, lockedUntil] = answer as Answer;
+  const [settled, claimed, lockedUntil, governed] = answer as Answer;
   const jobs = rowsOf(claimed).map((row) => readClaimed(row, worker, lockedUntil));
   return {
     settled:
@@ -298,6 +338,7 @@ function readCycle(
         ? offered.map(asSettled)
         : rowsOf(settled).map((row) => readSettled(row, worker)),
     claimed: jobs.toSorted(inClaimOrder),
+    governed: rowsOf(governed),
   };
 }
 

@@ -57,7 +57,7 @@ export async function lookUpRevived(
 ): Promise<Hint[]> {
   const { engine } = context;
   const [finished] = await engine.all(sql`select id from holdfast.finished where id = ${id}`);
-  return finished === undefined ? pendingAgain(engine, id) : revive(context, id, attempts);
+  return finished === undefined ? pendingAgain(engine, id) : revive(context, id, { attempts });
 }
 
 export async function pendingAgain(engine: Engine, id: string): Promise<Hint[]> {
@@ -74,9 +74,10 @@ export async function lookUpCycle(
   wanted: Claiming | null,
 ): Promise<CycleResult> {
   const claimed = wanted === null ? [] : await lookUpClaimed(engine, wanted);
-  if (settlements.length === 0) return { settled: [], claimed };
+  if (settlements.length === 0) return { settled: [], claimed, governed: [] };
   const { settled } = await statements.settleAndClaim(settlements, null);
-  return { settled: [...settled, ...(await settledBefore(engine, settlements, settled))], claimed };
+  const before = await settledBefore(engine, settlements, settled);
+  return { settled: [...settled, ...before], claimed, governed: [] };
 }
 
 /** Settles the attempt unless it has been settled before. */

@@ -6,30 +6,51 @@ import { DEFAULT_QUEUE, stepKinds, stepStates, type Task } from "../core/task.ts
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
 import { traceOf } from "../tracing/trace.ts";
+import { AFTER_MAX } from "./after.ts";
 import { conflicts, type EnqueueCall, type EnqueueOptions, PRIORITY_MAX } from "./enqueue.ts";
 import type { Jobs, JobView } from "./jobs.ts";
 import { ENQUEUE_BATCH_MAX } from "./sql-jobs.ts";
-import type { Enqueued } from "./store.ts";
+import { dependencyPolicies, type Enqueued } from "./store.ts";
+import { TAGS_MAX } from "./tags.ts";
 
 const TAG = "jobs";
 
 const PAGE = 50;
 
-const options = z
+export const enqueueOptionsSchema = z
   .strictObject({
     queue: s.name.optional(),
     priority: z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX).optional(),
     delay: s.duration.optional(),
     runAt: s.instant.optional(),
+    startBy: s.instant.optional(),
+    startWithin: s.duration.optional(),
+    lane: s.key.optional(),
     maxAttempts: z.int().min(1).max(ATTEMPTS_MAX).optional(),
     key: s.key.optional(),
     keyFor: s.duration.optional(),
     onConflict: z.enum(conflicts).optional(),
+    debounce: z
+      .union([s.duration, z.strictObject({ wait: s.duration, maxWait: s.duration.optional() })])
+      .optional(),
+    throttle: s.duration.optional(),
+    tags: z.array(s.tag).max(TAGS_MAX).optional(),
+    after: z
+      .array(s.id)
+      .max(AFTER_MAX)
+      .optional()
+      .meta({ description: "The ids of jobs that must end first." }),
+    onFailed: z.enum(dependencyPolicies).optional(),
+    onCancelled: z.enum(dependencyPolicies).optional(),
   })
   .meta({ id: "EnqueueOptions", description: "The same options as the library's `enqueue`." });
 
 const newJob = z
-  .strictObject({ task: s.name, input: z.unknown().optional(), options: options.optional() })
+  .strictObject({
+    task: s.name,
+    input: z.unknown().optional(),
+    options: enqueueOptionsSchema.optional(),
+  })
   .meta({
     id: "NewJob",
     description: "Runs the task with the input. Without one, the input is null.",
@@ -54,6 +75,7 @@ const summaryFields = {
   status: s.status,
   priority: z.int(),
   key: z.string().nullable(),
+  lane: z.string().nullable().meta({ description: "The lane it was enqueued in." }),
   epoch: s.count,
   attempts: s.count,
   maxAttempts: s.count,
@@ -70,13 +92,14 @@ const summaryFields = {
   inDoubt: z.string().nullable().meta({
     description: "The name of an effect in doubt: an operator must say whether it happened.",
   }),
+  tags: z.array(z.string()),
 };
 
-const jobSummarySchema = z
+export const jobSummarySchema = z
   .object(summaryFields)
   .meta({ id: "JobSummary", description: "A job without its input and result." });
 
-const jobSchema = z
+export const jobSchema = z
   .object({
     ...summaryFields,
     input: z.unknown(),
@@ -85,7 +108,7 @@ const jobSchema = z
   })
   .meta({ id: "Job", description: "A job with its input and result." });
 
-const attemptSchema = z
+export const attemptSchema = z
   .object({
     epoch: s.count,
     attempt: s.count,
@@ -98,7 +121,7 @@ const attemptSchema = z
   })
   .meta({ id: "Attempt", description: "One attempt to run a job." });
 
-const stepSchema = z
+export const stepSchema = z
   .object({
     name: z.string(),
     occurrence: s.count,
@@ -140,7 +163,12 @@ interface JobRouteParts {
 type Pending = Pick<JobView, "queue" | "task">;
 
 export function jobRoutes(parts: JobRouteParts): Route[] {
-  return [...enqueueRoutes(parts), ...readRoutes(parts), ...actionRoutes(parts)];
+  return [
+    ...enqueueRoutes(parts),
+    ...readRoutes(parts),
+    ...actionRoutes(parts),
+    ...rerunRoutes(parts),
+  ];
 }
 
 function enqueueRoutes(parts: JobRouteParts): Route[] {
@@ -258,6 +286,7 @@ function readRoutes({ jobs }: JobRouteParts): Route[] {
         queue: s.name.optional(),
         task: s.name.optional(),
         key: s.key.optional().meta({ description: "Only jobs enqueued with this key." }),
+        tag: s.tag.optional().meta({ description: "Only jobs with this tag." }),
         prefix: s.idPrefix.optional(),
         before: s.id.optional().meta({ description: "`next` from the previous page." }),
         limit: s.pageLimit.optional(),
@@ -269,8 +298,9 @@ function readRoutes({ jobs }: JobRouteParts): Route[] {
         },
       },
       run: async ({ query }) => {
-        const { limit = PAGE, ...filter } = query;
-        const page = await jobs.list({ ...filter, limit } as object);
+        const { limit = PAGE, tag, ...filter } = query;
+        const tags = tag === undefined ? {} : { tags: [tag] };
+        const page = await jobs.list({ ...filter, ...tags, limit } as object);
         const next = page.length === limit ? (page.at(-1)?.id ?? null) : null;
         return { status: 200, json: { jobs: page, next } };
       },
@@ -304,6 +334,94 @@ function readRoutes({ jobs }: JobRouteParts): Route[] {
 }
 
 const audited = { reason: s.reason.optional() };
+
+/** A step is written as its name, or as an object with its occurrence. */
+const rerunFrom = z
+  .union([s.name, z.strictObject({ name: s.name, occurrence: z.int().min(1) })])
+  .nullable()
+  .meta({ description: "The step to start from; null: from the beginning." });
+
+const plannedStep = z.object({
+  name: z.string(),
+  occurrence: s.count,
+  kind: z.enum(stepKinds),
+  status: z.enum(stepStates),
+});
+
+const rerunPlan = z
+  .object({
+    job: s.id,
+    from: z.object({ name: z.string(), occurrence: s.count }).nullable(),
+    keeps: z.array(plannedStep),
+    repeats: z.array(plannedStep),
+    confirm: z.array(z.string()),
+  })
+  .meta({
+    id: "RerunPlan",
+    description:
+      "Which steps would keep their results and which would run again. `confirm` names those that change something outside of the job.",
+  });
+
+/** Names of confirmed steps: a job has fewer steps. */
+const CONFIRM_MAX = 10_000;
+
+function rerunRoutes({ jobs }: JobRouteParts): Route[] {
+  return [
+    route({
+      method: "GET",
+      path: "/api/v1/jobs/{id}/rerun-plan",
+      name: "planRerun",
+      tag: TAG,
+      summary: "What would run again if an ended job ran again from a step",
+      access: "viewer",
+      params: { id: s.id },
+      query: {
+        from: s.name.optional().meta({ description: "The step; without it, from the beginning." }),
+        occurrence: z.int().min(1).optional().meta({ description: "Which one of that name." }),
+      },
+      answers: { 200: { description: "The plan; nothing is changed.", schema: rerunPlan } },
+      run: async ({ params: { id }, query: { from, occurrence = 1 } }) => ({
+        status: 200,
+        json: await jobs.planRerun(id, {
+          from: from === undefined ? null : { name: from, occurrence },
+        }),
+      }),
+    }),
+    route({
+      method: "POST",
+      path: "/api/v1/jobs/{id}/rerun",
+      name: "rerunJob",
+      tag: TAG,
+      summary: "Run an ended job again from a step",
+      access: "operator",
+      params: { id: s.id },
+      body: z.strictObject({
+        from: rerunFrom,
+        confirm: z.array(z.string()).max(CONFIRM_MAX).optional().meta({
+          description: "`confirm` of the plan: the steps that may happen again.",
+        }),
+        input: z.unknown().optional().meta({ description: "Replaces the input." }),
+        attempts: z.int().min(1).max(ATTEMPTS_MAX).optional(),
+        ...audited,
+      }),
+      answers: {
+        200: {
+          description: "The job is pending again.",
+          schema: z.object({ id: s.id, status: s.status }),
+        },
+      },
+      problems: [409, 413],
+      repeatable: true,
+      run: async (call) => {
+        const { id } = call.params;
+        const { from, confirm, input, attempts } = call.body;
+        const how = withoutUndefined({ confirm, input, attempts });
+        await jobs.rerun(id, { ...auditedBy(call), from, ...how }, call.ids[0]);
+        return { status: 200, json: { id, status: "pending" } };
+      },
+    }),
+  ];
+}
 
 function actionRoutes({ jobs }: JobRouteParts): Route[] {
   return [

@@ -4,8 +4,9 @@
  * That decision is pure and made only here, so the engines differ only in how they move the row.
  */
 import type { ErrorRecord } from "../core/error-record.ts";
-import type { FinalStatus, Outcome } from "../core/job.ts";
+import type { FinalStatus, Outcome, Settlement } from "../core/job.ts";
 import { asRow, type Engine, type Hint, type Transaction } from "../database/engine.ts";
+import { shiftOf } from "./place.ts";
 import type { NewJob } from "./store.ts";
 
 /** The columns that all state tables have. */
@@ -20,6 +21,8 @@ export interface JobColumns {
   attempts: number;
   crashes: number;
   max_attempts: number;
+  /** The lane that the job was enqueued in; null: none. In `lease`, null also: the queue has no rules. */
+  lane: string | null;
 }
 
 /** The values of JobColumns in this order, for engines that read rows as arrays. */
@@ -33,15 +36,22 @@ export type JobValues = [
   attempts: number,
   crashes: number,
   maxAttempts: number,
+  lane: string | null,
 ];
 
 interface ReadyRow extends JobColumns {
   ready_at: number;
+  /** With the name of the task, if that has a limit of its own. */
+  lane: string;
+  place: number;
+  /** The job ends as expired if it has not started by then. */
+  start_by: number | null;
 }
 
 export interface WaitingRow extends JobColumns {
   status: "scheduled" | "retry" | "waiting";
   due_at: number | null;
+  start_by: number | null;
 }
 
 /** The columns of a lease that decide what follows an attempt. */
@@ -82,7 +92,12 @@ export type Destination =
   | { table: "ready"; row: ReadyRow; attempt: AttemptRow };
 
 /** The next row of a settled job. A requested cancel wins over the outcome of the attempt. */
-export function nextRow(lease: EndingLease, outcome: Outcome, now: number): Destination {
+export function nextRow(
+  engine: Engine,
+  lease: EndingLease,
+  outcome: Outcome,
+  now: number,
+): Destination {
   if (lease.cancel_requested_at !== null) {
     return finish(lease, now, "cancelled", "error" in outcome ? (outcome.error ?? null) : null);
   }
@@ -104,13 +119,14 @@ export function nextRow(lease: EndingLease, outcome: Outcome, now: number): Dest
           attempts: lease.attempts - 1,
           status: "waiting",
           due_at: outcome.delayMs === null ? null : now + outcome.delayMs,
+          start_by: null,
         },
-        attempt: attemptRow(lease, now, "suspended", null),
+        attempt: attemptRow(lease, now, "suspended", outcome.error ?? null),
       };
     case "released":
       return {
         table: "ready",
-        row: { ...jobColumns(lease), attempts: lease.attempts - 1, ready_at: now },
+        row: readyRow(engine, { ...lease, attempts: lease.attempts - 1 }, now),
         attempt: attemptRow(lease, now, "released", outcome.error ?? null),
       };
   }
@@ -122,7 +138,12 @@ const CRASH_BACKOFF_MS_FIRST = 1_000;
 const CRASH_BACKOFF_MS_MAX = 60_000;
 
 /** The next row of a job whose lease expired, or whose worker is dead. */
-export function nextRowAfterCrash(lease: LeaseRow, crashesMax: number, now: number): Destination {
+export function nextRowAfterCrash(
+  lease: LeaseRow,
+  crashesMax: number,
+  now: number,
+  beside: readonly string[] = [],
+): Destination {
   const crashed = { ...lease, crashes: lease.crashes + 1 };
   if (lease.cancel_requested_at !== null) return finish(crashed, now, "cancelled", null);
   const error = crashError(crashed, crashesMax, now);
@@ -131,7 +152,33 @@ export function nextRowAfterCrash(lease: LeaseRow, crashesMax: number, now: numb
   }
   const backoffMs = Math.min(CRASH_BACKOFF_MS_MAX, CRASH_BACKOFF_MS_FIRST * 2 ** lease.crashes);
   const spreadMs = Math.floor(backoffMs * spreadOf(lease.id, lease.crashes));
-  return retry(crashed, now + spreadMs, attemptRow(lease, now, "crashed", error));
+  const told = beside.length === 0 ? error : withBeside(error, beside);
+  return retry(crashed, now + spreadMs, attemptRow(lease, now, "crashed", told));
+}
+
+/** How many jobs the record of a crash names. */
+const BESIDE_MAX = 100;
+
+/** Adds the jobs that the dead worker held too: if this job turns out to be the culprit, they are not charged. */
+function withBeside(error: string, beside: readonly string[]): string {
+  const record = JSON.parse(error) as ErrorRecord;
+  return JSON.stringify({ ...record, beside: beside.slice(0, BESIDE_MAX) });
+}
+
+/** The jobs that the record of a crash names. */
+export function besideIn(error: string | null): string[] {
+  try {
+    const { beside = [] } = JSON.parse(error ?? "{}") as { beside?: unknown };
+    return Array.isArray(beside) ? beside.filter((id) => typeof id === "string") : [];
+  } catch {
+    return []; // a record of another program
+  }
+}
+
+/** The error of an attempt whose worker was ended by another job. */
+export function neighbourError(culprit: string): string {
+  const message = `Its worker was ended by job ${culprit}, which ended another one while it ran alone. So this counts neither as an attempt nor as a crash.`;
+  return errorText({ name: "NeighbourCrashed", code: "NEIGHBOUR_CRASHED", message });
 }
 
 /** From 0.5 to 1.5, by digits of the id: otherwise a poison job would crash together with the same jobs every time. */
@@ -161,6 +208,18 @@ export function outageError(): string {
   const message =
     "The database did not answer in time to renew the lease. The worker was alive, so this counts neither as an attempt nor as a crash.";
   return errorText({ name: "LeaseLostError", code: "LEASE_LOST", message });
+}
+
+/** The last row of a job that has not started in time. */
+export function expiredRow(
+  row: JobColumns & { readonly start_by: number },
+  now: number,
+): FinishedRow {
+  const by = new Date(row.start_by).toISOString();
+  const message = `It had to start by ${by}, and no worker had started it.`;
+  const error = errorText({ name: "Expired", code: "EXPIRED", message });
+  const end = { worker: null, started_at: null, finished_at: now, result: null, error };
+  return { ...jobColumns(row), status: "expired", ...end };
 }
 
 /** The error of a job that was cancelled for a new job with the same key. */
@@ -197,7 +256,7 @@ function finish(
 function retry(lease: EndingLease, dueAt: number, attempt: AttemptRow): Destination {
   return {
     table: "waiting",
-    row: { ...jobColumns(lease), status: "retry", due_at: dueAt },
+    row: { ...jobColumns(lease), status: "retry", due_at: dueAt, start_by: null },
     attempt,
   };
 }
@@ -221,8 +280,29 @@ function attemptRow(
 }
 
 export function jobColumns(row: JobColumns): JobColumns {
-  const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts } = row;
-  return { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts };
+  const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane } = row;
+  const counts = { epoch, attempts, crashes, max_attempts };
+  return { id, queue, task, rank, job_key, ...counts, lane: laneName(lane) };
+}
+
+/** In the `lane` of a pending job, the name of a limited task follows after this character, which no name contains. */
+export const LANE_END = "\u001F";
+
+/** The lane as the job was enqueued in it; null: in none. */
+export function laneName(lane: string | null): string | null {
+  const [name = ""] = (lane ?? "").split(LANE_END);
+  return name === "" ? null : name;
+}
+
+/** A pending job. A job that has started once no longer has to start by a given time. */
+export function readyRow(
+  engine: Engine,
+  row: JobColumns & { readonly start_by?: number | null },
+  now: number,
+): ReadyRow {
+  const place = now + shiftOf(engine, row.queue, row.rank);
+  const { start_by = null } = row;
+  return { ...jobColumns(row), lane: row.lane ?? "", ready_at: now, place, start_by };
 }
 
 export function dueTime({ start }: NewJob, now: number): number {
@@ -230,14 +310,23 @@ export function dueTime({ start }: NewJob, now: number): number {
   return "at" in start ? start.at : now + start.delayMs;
 }
 
+/** The instant by which a new job must have started; null: there is none. */
+export function startByTime({ startBy = null }: NewJob, now: number): number | null {
+  if (startBy === null) return null;
+  return "at" in startBy ? startBy.at : now + startBy.withinMs;
+}
+
 /** Makes jobs pending. */
 export async function putReady(
+  engine: Engine,
   tx: Transaction,
   rows: readonly JobColumns[],
   now: number,
 ): Promise<void> {
-  const ready = rows.map((row): ReadyRow => ({ ...jobColumns(row), ready_at: now }));
-  await tx.insert("ready", ready.map(asRow));
+  await tx.insert(
+    "ready",
+    rows.map((row) => asRow(readyRow(engine, row, now))),
+  );
 }
 
 /** Hints that these queues have jobs. The commit carries them, if the engine can do that. */
@@ -253,4 +342,13 @@ export async function hintPending(
 
 export function queuesOf(rows: readonly JobColumns[]): string[] {
   return [...new Set(rows.map((row) => row.queue))];
+}
+
+/** 0: at once, or after an unknown time. */
+export function inMsOf(start: NewJob["start"]): number {
+  return start !== null && "delayMs" in start ? Math.max(0, start.delayMs) : 0;
+}
+
+export function delayOf({ outcome }: Settlement): number {
+  return outcome.kind === "retry" || outcome.kind === "suspended" ? (outcome.delayMs ?? 0) : 0;
 }

@@ -5,16 +5,16 @@
 import { isCalled } from "../core/id.ts";
 import type { Outcome, Settlement, Wait } from "../core/job.ts";
 import { asRow, type Engine, readNow, type Transaction } from "../database/engine.ts";
-import { sql } from "../database/sql.ts";
+import { sql, type Sql } from "../database/sql.ts";
 import type { MoveContext } from "./hooks.ts";
 import {
   type Destination,
   type EndingLease,
   type FinishedRow,
-  jobColumns,
   type JobColumns,
   type LeaseRow,
   nextRow,
+  readyRow,
   type WaitingRow,
 } from "./rows.ts";
 import type { Settled } from "./store.ts";
@@ -28,6 +28,43 @@ export function settleWithDependents(
   return context.engine.transaction((tx) => settleIn(context, tx, settlement), waitLimits);
 }
 
+/** Settles several jobs that others wait for, in one transaction: a job that waits for many of them is changed once. */
+export function settleTogether(
+  context: MoveContext,
+  settlements: readonly Settlement[],
+  waitLimits: { readonly lockMs: number },
+): Promise<SettledWithDependents> {
+  const { engine } = context;
+  return engine.transaction(async (tx) => {
+    const now = await readNow(engine, tx);
+    const leases = await tx.take<LeaseRow>({
+      table: "lease",
+      where: fencesOf(settlements),
+      ids: settlements.map(({ id }) => id),
+    });
+    const outcomes = outcomesOf(settlements);
+    const destinations = leases.map((lease) =>
+      nextRow(engine, lease, outcomes.get(`${lease.id} ${lease.epoch}`) as Outcome, now),
+    );
+    const queues = await moveWithHooks(context, tx, destinations);
+    const ended = leases.map((lease, at) => settled(lease, destinations[at] as Destination));
+    return { settled: ended, queues };
+  }, waitLimits);
+}
+
+/** Padded to a power of two with repetitions: each length would be a statement of its own to prepare. */
+function fencesOf(settlements: readonly Settlement[]): Sql {
+  const length = 2 ** Math.ceil(Math.log2(settlements.length));
+  return Array.from({ length }, (_, at) => settlements[at] ?? (settlements[0] as Settlement))
+    .map(({ id, worker, epoch }) => sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`)
+    .reduce((any, fence) => sql`${any} or ${fence}`);
+}
+
+/** By the epoch too: the batch may hold a stale settlement of the same job. */
+function outcomesOf(settlements: readonly Settlement[]): Map<string, Outcome> {
+  return new Map(settlements.map(({ id, epoch, outcome }) => [`${id} ${epoch}`, outcome]));
+}
+
 export async function settleIn(
   context: MoveContext,
   tx: Transaction,
@@ -37,14 +74,14 @@ export async function settleIn(
   const where = sql`id = ${id} and locked_by = ${worker} and epoch = ${epoch}`;
   const [lease] = await tx.take<LeaseRow>({ table: "lease", where, ids: [id] });
   if (lease === undefined) return { settled: [], queues: [] };
-  let destination = nextRow(lease, outcome, now);
+  let destination = nextRow(context.engine, lease, outcome, now);
   if (outcome.kind === "suspended" && destination.table === "waiting") {
     const { row, attempt } = destination;
     const waits = inOrder(outcome.waits ?? []);
     for (const hook of context.hooks) {
       // An event that the job would wait for has been emitted already.
       if ((await hook.waiting?.(tx, row, waits)) !== "ready") continue;
-      destination = { table: "ready", row: { ...jobColumns(row), ready_at: now }, attempt };
+      destination = { table: "ready", row: readyRow(context.engine, row, now), attempt };
       break;
     }
   }
@@ -69,12 +106,9 @@ export async function settleTaken(
   tx: Transaction,
   taken: { leases: readonly LeaseRow[]; settlements: readonly Settlement[]; now: number },
 ): Promise<Settled[]> {
-  const outcomes = new Map(
-    taken.settlements.map(({ id, epoch, outcome }) => [`${id} ${epoch}`, outcome]),
-  );
+  const outcomes = outcomesOf(taken.settlements);
   const destinations = taken.leases.map((lease) =>
-    // By the epoch too: the batch may hold a stale settlement of the same job.
-    nextRow(lease, outcomes.get(`${lease.id} ${lease.epoch}`) as Outcome, taken.now),
+    nextRow(engine, lease, outcomes.get(`${lease.id} ${lease.epoch}`) as Outcome, taken.now),
   );
   await moveRows(engine, tx, destinations);
   return taken.leases.map((lease, index) => settled(lease, destinations[index] as Destination));
@@ -91,19 +125,31 @@ export async function stopWaiting(
   for (const hook of hooks) await hook.stoppedWaiting?.(engine, tx, ids);
 }
 
-/** Moves rows, then wakes the jobs and items that wait for the end of called jobs. Returns the queues of the woken jobs. */
+/**
+ * Moves rows, then wakes the jobs and items that wait for the end of called jobs. Jobs that end because of these ends are
+ * moved in turn. Returns the queues of the woken jobs.
+ */
 export async function moveWithHooks(
-  { engine, hooks }: MoveContext,
+  { engine, hooks, isUsers = false }: MoveContext,
   tx: Transaction,
   destinations: readonly Destination[],
 ): Promise<string[]> {
-  const ended = await moveRows(engine, tx, destinations);
-  const jobs = ended.filter(({ id }) => isCalled(id));
-  if (jobs.length === 0) return [];
-  const now = await readNow(engine, tx);
   const queues = new Set<string>();
-  for (const hook of hooks) {
-    for (const queue of (await hook.ended?.(engine, tx, { jobs, now })) ?? []) queues.add(queue);
+  let next = destinations;
+  for (let round = 0; next.length > 0; round += 1) {
+    const jobs = (await moveRows(engine, tx, next)).filter(({ id }) => isCalled(id));
+    next = [];
+    if (jobs.length === 0) break;
+    const now = await readNow(engine, tx);
+    for (const hook of hooks) {
+      for (const queue of (await hook.ended?.(engine, tx, { jobs, now })) ?? []) queues.add(queue);
+      const released = await hook.release?.(engine, tx, { jobs, now, round, isUsers });
+      for (const queue of released?.queues ?? []) queues.add(queue);
+      next = [
+        ...next,
+        ...(released?.ended ?? []).map((row) => ({ table: "finished", row }) as const),
+      ];
+    }
   }
   return [...queues];
 }
@@ -148,4 +194,9 @@ export function settled(lease: EndingLease, destination: Destination): Settled {
     attempts: destination.row.attempts,
     dueAt: destination.table === "waiting" ? destination.row.due_at : null,
   };
+}
+
+/** Whether another job may wait for the end of this one, or this one is about to wait for an event. */
+export function concernsOthers({ id, outcome }: Settlement): boolean {
+  return isCalled(id) || (outcome.kind === "suspended" && outcome.waits !== undefined);
 }

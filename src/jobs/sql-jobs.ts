@@ -16,14 +16,19 @@
 import type { OperatorEntry } from "../audit/operator.ts";
 import { actOrLookUp } from "../audit/store.ts";
 import { JobNotFoundError, StoreBusyError, StoreRefusedError } from "../core/errors.ts";
-import { isCalled } from "../core/id.ts";
 import type { Fence, OutageReport, Settlement, Status } from "../core/job.ts";
 import type { Database, JoinedTransaction } from "../database/database.ts";
 import type { Engine, Hint } from "../database/engine.ts";
-import * as bulk from "./bulk-store.ts";
 import * as cancelling from "./cancel.ts";
-import { enqueueWithPolicy, hasPolicy, JobsInTransaction } from "./enqueue-policy.ts";
-import type { JobHooks, MoveContext } from "./hooks.ts";
+import { clearNeighbours } from "./culprits.ts";
+import {
+  enqueueWithPolicy,
+  JobsInTransaction,
+  needsPolicy,
+  prepareEnqueue,
+} from "./enqueue-policy.ts";
+import type { ClaimRules, JobHooks, MoveContext } from "./hooks.ts";
+import { type Revision, revisions } from "./inputs.ts";
 import * as inspect from "./list.ts";
 import * as maintenance from "./maintenance.ts";
 import { lookUpOutage } from "./outages.ts";
@@ -36,13 +41,18 @@ import {
   lookUpSettled,
   lookUpWithPolicy,
   pendingAgain,
+  settledBefore,
 } from "./recovery.ts";
-import { type SettledWithDependents, settleWithDependents } from "./settle.ts";
+import { delayOf, inMsOf } from "./rows.ts";
+import {
+  concernsOthers,
+  settleTogether,
+  type SettledWithDependents,
+  settleWithDependents,
+} from "./settle.ts";
 import type {
   AttemptRecord,
-  Chunk,
   ClaimedJob,
-  Cursor,
   CycleResult,
   Enqueued,
   Extended,
@@ -61,6 +71,12 @@ import type {
 /** Rows in one transaction of a bulk enqueue: all of them are accepted or none. */
 export const ENQUEUE_BATCH_MAX = 5_000;
 
+/** Jobs that others wait for, settled in one transaction. */
+const TOGETHER_MAX = 64;
+
+/** How long these wait for a lock that may concern only one of them. */
+const TOGETHER_LOCK_MS = 1_000;
+
 /** Claims of one worker are told apart by a number drawn from so many. */
 const CLAIM_IDS = 2 ** 48;
 
@@ -72,9 +88,15 @@ export class SqlJobs {
   readonly #engine: Engine;
   readonly #statements: JobStatements;
   readonly #context: MoveContext;
+  readonly #rules: ClaimRules;
 
-  constructor(db: Database, statements: JobStatements, hooks: readonly JobHooks[]) {
+  constructor(
+    db: Database,
+    statements: JobStatements,
+    { hooks, rules }: { readonly hooks: readonly JobHooks[]; readonly rules: ClaimRules },
+  ) {
     this.#db = db;
+    this.#rules = rules;
     this.#engine = db.engine;
     this.#statements = statements;
     this.#context = { engine: db.engine, hooks };
@@ -88,7 +110,8 @@ export class SqlJobs {
    */
   async enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {
     if (news.length === 0) return [];
-    if (news.some(hasPolicy)) {
+    await prepareEnqueue({ engine: this.#engine, rules: this.#rules }, news);
+    if (news.some(needsPolicy)) {
       const accepted = await this.#db.write(
         () => enqueueWithPolicy(this.#context, news),
         () => lookUpWithPolicy(this.#context, news),
@@ -176,13 +199,33 @@ export class SqlJobs {
    * retried, or fails if no attempt is left or it has crashed `crashesMax` workers.
    */
   async reclaimExpired(chore: ReclaimExpired): Promise<Settled[]> {
-    return this.#announceSettled(await maintenance.reclaimExpired(this.#context, chore));
+    return this.#afterReclaim(await maintenance.reclaimExpired(this.#context, chore));
   }
 
   /** Reclaims all leases of dead workers, as `reclaimExpired` does. */
   async reclaimFrom(chore: ReclaimFrom): Promise<Settled[]> {
     if (chore.workers.length === 0) return [];
-    return this.#announceSettled(await maintenance.reclaimFrom(this.#context, chore));
+    return this.#afterReclaim(await maintenance.reclaimFrom(this.#context, chore));
+  }
+
+  /** If the database fails meanwhile, the neighbours stay charged until the culprit's next crash. */
+  async #afterReclaim(reclaimed: maintenance.Reclaimed): Promise<Settled[]> {
+    const settled = this.#announceSettled(reclaimed);
+    const cleared = new Map<string, readonly string[]>();
+    for (const id of reclaimed.culprits) {
+      const neighbours = await clearNeighbours(this.#engine, id).catch(() => []);
+      if (neighbours.length > 0) cleared.set(id, neighbours);
+    }
+    if (cleared.size === 0) return settled;
+    return settled.map((job) => {
+      const neighbours = cleared.get(job.id);
+      return neighbours === undefined ? job : { ...job, cleared: neighbours };
+    });
+  }
+
+  /** Ends jobs that had to start by a time that has passed. Returns them. */
+  async expireLate(chore: { limit: number }): Promise<Settled[]> {
+    return this.#announceSettled(await maintenance.expireLate(this.#context, chore.limit));
   }
 
   /** Makes due waiting jobs pending, longest due first. Returns how many. */
@@ -218,9 +261,16 @@ export class SqlJobs {
   }
 
   /** Makes a failed or cancelled job pending again with `attempts` more attempts. Audited as `cancel` is. */
-  async revive(id: string, attempts: number, operator: OperatorEntry | null = null): Promise<void> {
+  async revive(
+    id: string,
+    attempts: number,
+    operator: OperatorEntry | null = null,
+    /** Replaces the input of the job. */
+    payload?: string,
+  ): Promise<void> {
     if (!this.#engine.mayBeId(id)) throw new JobNotFoundError({ id });
-    const revive = () => cancelling.revive(this.#context, id, attempts, operator);
+    const terms = { attempts, operator, ...(payload === undefined ? {} : { payload }) };
+    const revive = () => cancelling.revive(this.#context, id, terms);
     const hints =
       operator === null
         ? await this.#db.write(revive, () => lookUpRevived(this.#context, id, attempts))
@@ -228,27 +278,14 @@ export class SqlJobs {
     this.#announce(hints);
   }
 
-  /** The next jobs of a bulk walk, newest first. */
-  lookAt(at: Cursor, limit: number) {
-    return bulk.lookAt(this.#engine, at, limit);
-  }
-
-  /** Revives jobs in one transaction, leaving out those that cannot be revived any more. */
-  reviveAll(chunk: Chunk, attempts: number): Promise<readonly string[]> {
-    return this.#changeAll(chunk, () => bulk.reviveAll(this.#context, chunk, attempts));
-  }
-
-  /** Cancels jobs in one transaction, leaving out those that have ended. */
-  async cancelAll(chunk: Chunk): Promise<readonly string[]> {
-    const cancelled = await this.#changeAll(chunk, () => bulk.cancelAll(this.#context, chunk));
+  /** Cancels jobs in one transaction, leaving out those that have ended. Returns the others. */
+  async cancelAll(chunk: cancelling.Chunk): Promise<readonly string[]> {
+    const { ids, queues } = await this.#db.write(
+      () => cancelling.cancelAll(this.#context, chunk),
+      () => cancelling.cancelledAll(this.#context, chunk),
+    );
+    this.#announcePending(queues);
     this.#announce([{ kind: "cancel" }, { kind: "finished" }]);
-    return cancelled;
-  }
-
-  async #changeAll(chunk: Chunk, act: () => Promise<bulk.Changed>): Promise<readonly string[]> {
-    const lookUp = () => bulk.changedBefore(this.#engine, chunk, act);
-    const { ids, hints } = await this.#db.write(act, lookUp);
-    this.#announce(hints);
     return ids;
   }
 
@@ -262,9 +299,18 @@ export class SqlJobs {
     return this.#engine.mayBeId(id) ? inspect.find(this.#engine, id) : null;
   }
 
+  /** The inputs that a job had before an operator changed them, oldest first. */
+  async revisions(id: string): Promise<Revision[]> {
+    return this.#engine.mayBeId(id) ? revisions(this.#engine, id) : [];
+  }
+
   /** The newest thousand attempts of a job, oldest first. */
   async attempts(id: string): Promise<AttemptRecord[]> {
     return this.#engine.mayBeId(id) ? inspect.attempts(this.#engine, id) : [];
+  }
+
+  snoozes(id: string): Promise<number> {
+    return inspect.snoozes(this.#engine, id);
   }
 
   /** The finished ones of the given jobs, with their results. */
@@ -312,7 +358,7 @@ export class SqlJobs {
   }
 
   in(joined: JoinedTransaction): JobsInTransaction {
-    return new JobsInTransaction(this.#context, joined);
+    return new JobsInTransaction(this.#context, this.#rules, joined);
   }
 
   async #settleAndClaim(
@@ -320,28 +366,72 @@ export class SqlJobs {
     wanted: Wanted | null,
   ): Promise<CycleResult> {
     const engine = this.#engine;
-    const statements = this.#statements;
     const real = settlements.filter(({ id }) => engine.mayBeId(id));
     const before: Settled[] = [];
-    for (const settlement of real.filter(concernsOthers)) {
+    const careful = real.filter(concernsOthers);
+    const together = careful.filter(({ outcome }) => outcome.kind !== "suspended");
+    before.push(...(await this.#settleTogether(together)));
+    const known = new Set(before.map(({ id, epoch }) => `${id} ${epoch}`));
+    for (const settlement of careful) {
+      if (known.has(`${settlement.id} ${settlement.epoch}`)) continue;
       before.push(...(await this.#settleWithDependents(settlement)));
     }
     const alone = real.filter((settlement) => !concernsOthers(settlement));
-    if (alone.length === 0 && wanted === null) return { settled: before, claimed: [] };
+    if (alone.length === 0 && wanted === null)
+      return { settled: before, claimed: [], governed: [] };
     const since = engine.runtime.monotonic();
-    const claimId = (): number => Math.floor(engine.runtime.random() * CLAIM_IDS);
-    const claiming = wanted === null ? null : { ...wanted, claimId: claimId() };
-    const { settled, claimed } = await this.#db.write(
-      () => statements.settleAndClaim(alone, claiming),
-      async () => {
-        const cycle = await lookUpCycle({ engine, statements }, alone, claiming);
-        // A claim that never arrived says nothing about the queue: the worker should claim again.
-        if (cycle.claimed.length === 0) this.#db.hint({ kind: "unknown" });
-        return cycle;
-      },
-    );
+    const { settled, ...cycle } = await this.#cycle(alone, wanted);
     this.#hintSettled(settled, { settlements: alone, since });
-    return { settled: [...before, ...settled], claimed };
+    const limit = (wanted?.limit ?? 0) - cycle.claimed.length;
+    if (wanted === null || cycle.governed.length === 0 || limit === 0) {
+      return { ...cycle, settled: [...before, ...settled] };
+    }
+    // Queues that got rules, or lost them, since the last cycle.
+    const more = await this.#cycle([], { ...wanted, queues: cycle.governed, limit });
+    return {
+      ...more,
+      settled: [...before, ...settled],
+      claimed: [...cycle.claimed, ...more.claimed],
+    };
+  }
+
+  async #cycle(settlements: readonly Settlement[], wanted: Wanted | null): Promise<CycleResult> {
+    const parts = { engine: this.#engine, statements: this.#statements };
+    const claimId = Math.floor(this.#engine.runtime.random() * CLAIM_IDS);
+    const claiming = wanted === null ? null : { ...wanted, claimId };
+    const lookUp = async (): Promise<CycleResult> => {
+      const cycle = await lookUpCycle(parts, settlements, claiming);
+      // A claim that never arrived says nothing about the queue: the worker should claim again.
+      if (cycle.claimed.length === 0) this.#db.hint({ kind: "unknown" });
+      return cycle;
+    };
+    const ruled = claiming === null ? null : this.#rules.turnFor(claiming);
+    const act = () =>
+      this.#statements.settleAndClaim(settlements, ruled?.plain ?? claiming, ruled?.turn);
+    return this.#rules.after(await this.#db.write(act, lookUp), ruled);
+  }
+
+  /**
+   * Many in one transaction, because many may be awaited by the same job. Those that are not returned are settled by
+   * themselves: one that the database refuses, or that another transaction locks, does not stop the others.
+   */
+  async #settleTogether(settlements: readonly Settlement[]): Promise<Settled[]> {
+    const context = this.#context;
+    const settled: Settled[] = [];
+    for (let at = 0; at + 1 < settlements.length; at += TOGETHER_MAX) {
+      const some = settlements.slice(at, at + TOGETHER_MAX);
+      if (some.length < 2) break;
+      const lookUp = async (): Promise<SettledWithDependents> => {
+        return { settled: await settledBefore(context.engine, some, []), queues: [] };
+      };
+      try {
+        const settling = () => settleTogether(context, some, { lockMs: TOGETHER_LOCK_MS });
+        settled.push(...this.#announceSettled(await this.#db.write(settling, lookUp)));
+      } catch (error) {
+        if (!(error instanceof StoreRefusedError || error instanceof StoreBusyError)) throw error;
+      }
+    }
+    return settled;
   }
 
   /** Each by itself: one that the database refuses does not stop the others. Its lease will expire. */
@@ -403,18 +493,4 @@ interface Asked {
   readonly settlements: readonly Settlement[];
   /** On the monotonic clock. */
   readonly since: number;
-}
-
-/** 0: at once, or after an unknown time. */
-function inMsOf(start: NewJob["start"]): number {
-  return start !== null && "delayMs" in start ? Math.max(0, start.delayMs) : 0;
-}
-
-function delayOf({ outcome }: Settlement): number {
-  return outcome.kind === "retry" || outcome.kind === "suspended" ? (outcome.delayMs ?? 0) : 0;
-}
-
-/** Whether another job may wait for the end of this one, or this one is about to wait for an event. */
-function concernsOthers({ id, outcome }: Settlement): boolean {
-  return isCalled(id) || (outcome.kind === "suspended" && outcome.waits !== undefined);
 }

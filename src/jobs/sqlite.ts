@@ -7,25 +7,34 @@
 import type { StatementSync } from "node:sqlite";
 import type { Fence, Settlement } from "../core/job.ts";
 import { bareName } from "../core/name.ts";
-import type { Connection } from "../database/sqlite/connection.ts";
 import type { SqliteEngine } from "../database/sqlite/engine.ts";
-import { type Destination, dueTime, type EndingLease, type JobValues, nextRow } from "./rows.ts";
+import { shiftOf } from "./place.ts";
+import {
+  type Destination,
+  dueTime,
+  type EndingLease,
+  type JobValues,
+  nextRow,
+  startByTime,
+} from "./rows.ts";
 import { settled as describe } from "./settle.ts";
-import type {
-  ClaimedJob,
-  Claiming,
-  Enqueued,
-  Extended,
-  JobStatements,
-  NewJob,
-  Settled,
-  Wanted,
+import {
+  claimBoth,
+  type ClaimedJob,
+  type Claiming,
+  type CycleResult,
+  type Enqueued,
+  type Extended,
+  type JobStatements,
+  type NewJob,
+  type Settled,
+  type Wanted,
 } from "./store.ts";
 
 type Prepared = { readonly [name in keyof typeof statements]: StatementSync };
 
 /** A row of `peek`. */
-type Pending = [...job: JobValues, readyAt: number];
+type Pending = [...job: JobValues, readyAt: number, place: number];
 
 /** A row of `takeLease`: the columns that are not in the fence. */
 type Taken = [
@@ -36,29 +45,42 @@ type Taken = [
   attempts: number,
   crashes: number,
   maxAttempts: number,
+  lane: string | null,
   claimedAt: number,
   cancelRequestedAt: number | null,
 ];
 
 /** Prepared at first use: before the migrations have run there are no tables. */
-export function sqliteStatements({ connection, runtime }: SqliteEngine): JobStatements {
+export function sqliteStatements(engine: SqliteEngine): JobStatements {
+  const { connection, runtime } = engine;
   let prepared: HotStatements | null = null;
-  const hot = (): HotStatements => (prepared ??= new HotStatements(connection));
+  const hot = (): HotStatements => (prepared ??= new HotStatements(engine));
   return {
     insert: (jobs) => connection.write(() => hot().insert(jobs, runtime.now())),
 
-    async settleAndClaim(settlements, wanted) {
-      if (settlements.length === 0 && wanted !== null) {
+    async settleAndClaim(settlements, wanted, turn) {
+      if (settlements.length === 0 && wanted !== null && turn === undefined) {
         // An idle worker looks without the write lock, which it would take from busy workers.
         const look = (): boolean => hot().anyPending(wanted.queues);
-        if (!(await connection.read(look))) return { settled: [], claimed: [] };
+        if (!(await connection.read(look))) return { settled: [], claimed: [], governed: [] };
       }
-      return connection.write(() => {
+      if (turn === undefined) {
+        return connection.write(() => hot().cycle(settlements, wanted, runtime.now()));
+      }
+      return connection.transaction(async () => {
         const now = runtime.now();
-        return {
-          settled: hot().settle(settlements, now),
-          claimed: wanted === null || hot().isEvicted(wanted) ? [] : hot().claim(wanted, now),
+        const settled = hot().settle(settlements, now);
+        if (wanted === null || hot().isEvicted(wanted)) {
+          return { settled, claimed: [], governed: [] };
+        }
+        const governed: string[] = [];
+        const plain = (limit: number): ClaimedJob[] => {
+          const cycle = hot().cycle([], { ...wanted, limit }, now);
+          governed.push(...cycle.governed);
+          return cycle.claimed;
         };
+        const claimed = await claimBoth(wanted.limit, engine.transactionInside, turn, plain);
+        return { settled, claimed, governed };
       });
     },
 
@@ -68,9 +90,12 @@ export function sqliteStatements({ connection, runtime }: SqliteEngine): JobStat
 }
 
 export class HotStatements {
+  readonly #engine: SqliteEngine;
   readonly #sql: Prepared;
 
-  constructor(connection: Connection) {
+  constructor(engine: SqliteEngine) {
+    const { connection } = engine;
+    this.#engine = engine;
     const prepared = Object.entries(statements).map(([name, text]) => {
       const statement = connection.prepare(text);
       statement.setReturnArrays(true);
@@ -91,7 +116,7 @@ export class HotStatements {
   }
 
   anyPending(queues: readonly string[]): boolean {
-    return queues.some((queue) => this.#sql.peek.get(queue, 1) !== undefined);
+    return queues.some((queue) => this.#sql.anyPending.get(queue) !== undefined);
   }
 
   /** Whether the claim requires a registered worker, and its worker is not registered any more. */
@@ -100,7 +125,16 @@ export class HotStatements {
   }
 
   claim(wanted: Claiming, now: number): ClaimedJob[] {
-    return this.#peek(wanted).map((row) => this.#claimOne(row, wanted, now));
+    return this.#peek(wanted, now).map((row) => this.#claimOne(row, wanted, now));
+  }
+
+  cycle(settlements: readonly Settlement[], wanted: Claiming | null, now: number): CycleResult {
+    const settled = this.settle(settlements, now);
+    if (wanted === null || this.isEvicted(wanted)) return { settled, claimed: [], governed: [] };
+    const isGoverned = (queue: string): boolean => this.#sql.governed.get(queue) !== undefined;
+    const [governed, plain] = [[] as string[], [] as string[]];
+    for (const queue of new Set(wanted.queues)) (isGoverned(queue) ? governed : plain).push(queue);
+    return { settled, claimed: this.claim({ ...wanted, queues: plain }, now), governed };
   }
 
   settle(settlements: readonly Settlement[], now: number): Settled[] {
@@ -108,7 +142,7 @@ export class HotStatements {
     for (const settlement of settlements) {
       const lease = this.#takeLease(settlement);
       if (lease === null) continue;
-      const destination = nextRow(lease, settlement.outcome, now);
+      const destination = nextRow(this.#engine, lease, settlement.outcome, now);
       this.#put(destination);
       settled.push(describe(lease, destination));
     }
@@ -141,24 +175,31 @@ export class HotStatements {
   }
 
   #insertOne(job: NewJob, now: number): boolean {
-    const { id, queue, task, key, maxAttempts, trace } = job;
+    const { id, queue, task, key, maxAttempts, trace, lane = null } = job;
     const rank = 0 - job.priority;
-    const { insertJob, insertReady, insertWaiting, insertTrace } = this.#sql;
+    const { insertJob, insertReady, insertWaiting, insertTrace, insertTag } = this.#sql;
     const { changes } = insertJob.run(id, queue, task, job.payload, rank, maxAttempts, key, now);
     if (changes === 0) return false;
     const dueAt = dueTime(job, now);
-    if (dueAt <= now) insertReady.run(id, queue, task, rank, key, 0, 0, 0, maxAttempts, now);
-    else insertWaiting.run(id, queue, task, rank, key, 0, 0, 0, maxAttempts, "scheduled", dueAt);
+    const startBy = startByTime(job, now);
+    const columns = [id, queue, task, rank, key, 0, 0, 0, maxAttempts] as const;
+    if (dueAt <= now) {
+      const place = now + shiftOf(this.#engine, queue, rank);
+      insertReady.run(...columns, lane ?? "", now, place, startBy);
+    } else {
+      insertWaiting.run(...columns, lane, "scheduled", dueAt, startBy);
+    }
     if (trace !== undefined) insertTrace.run(id, trace.traceparent, trace.tracestate);
+    for (const tag of job.tags ?? []) insertTag.run(tag, id);
     return true;
   }
 
-  #peek({ queues, tasks, limit }: Wanted): Pending[] {
-    const rows = [...new Set(queues)].flatMap((queue) => {
+  #peek({ queues, tasks, limit }: Wanted, now: number): Pending[] {
+    const rows = queues.flatMap((queue) => {
       const found =
         tasks === null
-          ? this.#sql.peek.all(queue, limit)
-          : this.#sql.peekTasks.all(queue, JSON.stringify(tasks), limit);
+          ? this.#sql.peek.all(queue, now, limit)
+          : this.#sql.peekTasks.all(queue, JSON.stringify(tasks), now, limit);
       return found as unknown as Pending[];
     });
     return queues.length === 1 ? rows : rows.toSorted(inClaimOrder).slice(0, limit);
@@ -166,11 +207,12 @@ export class HotStatements {
 
   #claimOne(row: Pending, { worker, leaseMs, claimId }: Claiming, now: number): ClaimedJob {
     const lockedUntil = now + leaseMs;
-    const [id, queue, task, rank, key, epochs, attempts, crashes, maxAttempts, readyAt] = row;
+    const [id, queue, task, rank, key, epochs, attempts, crashes, maxAttempts, , readyAt] = row;
     const epoch = epochs + 1;
     const attempt = attempts + 1;
     this.#sql.deleteReady.run(id);
-    const job: JobValues = [id, queue, task, rank, key, epoch, attempt, crashes, maxAttempts];
+    const counts = [epoch, attempt, crashes, maxAttempts] as const;
+    const job: JobValues = [id, queue, task, rank, key, ...counts, null];
     this.#sql.insertLease.run(...job, worker, lockedUntil, now, now, claimId);
     const [payload, enqueuedAt] = this.#sql.readJob.get(id) as unknown as [string, number];
     return {
@@ -194,16 +236,17 @@ export class HotStatements {
     const row = this.#sql.takeLease.get(id, worker, epoch);
     if (row === undefined) return null;
     const taken = row as unknown as Taken; // an array, contrary to the driver's types
-    const [queue, task, rank, job_key, attempts, crashes, max_attempts, claimed_at, cancelAt] =
-      taken;
-    const job = { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts };
+    const [queue, task, rank, job_key, attempts, crashes, max_attempts, ...own] = taken;
+    const [lane, claimed_at, cancelAt] = own;
+    const job = { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane };
     return { ...job, locked_by: worker, claimed_at, cancel_requested_at: cancelAt };
   }
 
   #put(destination: Destination): void {
-    const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts } =
+    const { id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane } =
       destination.row;
-    const job: JobValues = [id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts];
+    const counts = [epoch, attempts, crashes, max_attempts] as const;
+    const job: JobValues = [id, queue, task, rank, job_key, ...counts, lane];
     if (destination.table === "finished") {
       const { status, worker, started_at, finished_at, result, error } = destination.row;
       this.#sql.insertFinished.run(...job, status, worker, started_at, finished_at, result, error);
@@ -211,22 +254,23 @@ export class HotStatements {
       return;
     }
     const { row, attempt } = destination;
-    if ("ready_at" in row) this.#sql.insertReady.run(...job, row.ready_at);
-    else this.#sql.insertWaiting.run(...job, row.status, row.due_at);
+    if ("ready_at" in row) {
+      this.#sql.insertReady.run(...job, row.ready_at, row.place, row.start_by);
+    } else {
+      this.#sql.insertWaiting.run(...job, row.status, row.due_at, row.start_by);
+    }
     const { worker, outcome, started_at, ended_at, error } = attempt;
     const ended = [worker, outcome, started_at, ended_at, error];
     this.#sql.insertAttempt.run(id, attempt.epoch, attempt.attempt, ...ended);
   }
 }
 
-const RANK = 3;
-
-const READY_AT = 9;
+const PLACE = 11;
 
 const ID = 0;
 
 function inClaimOrder(a: Pending, b: Pending): number {
-  return a[RANK] - b[RANK] || a[READY_AT] - b[READY_AT] || (a[ID] < b[ID] ? -1 : 1);
+  return a[PLACE] - b[PLACE] || (a[ID] < b[ID] ? -1 : 1);
 }
 
 /**
@@ -242,23 +286,29 @@ export const statements = {
 
   insertReady: `
     insert into holdfast_ready
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
+            ready_at, place, start_by)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
   insertWaiting: `
     insert into holdfast_waiting
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, status, due_at)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
+            status, due_at, start_by)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
   insertTrace: `
     insert into holdfast_job_trace (job_id, traceparent, tracestate)
     values (?, ?, ?)`,
 
+  insertTag: `
+    insert into holdfast_job_tag (tag, job_id)
+    values (?, ?)`,
+
   insertFinished: `
     insert into holdfast_finished
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
             status, worker, started_at, finished_at, result, error)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
   insertAttempt: `
     insert into holdfast_attempt
@@ -295,26 +345,44 @@ export const statements = {
        and job_key = ?
        and job_id = ?`,
 
+  /** Queues whose claims must look at rules, lanes or a pause: see limits/. The plain claim takes nothing from them. */
+  governed: `
+    select name
+      from holdfast_queue
+     where name = ?
+       and governed = 1`,
+
   guard: `
     select id
       from holdfast_worker
      where id = ?
        and status in ('starting', 'running')`,
 
-  /** In claim order by the primary key: it reads only the rows it returns, and those of other tasks. */
-  peek: `
-    select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at
+  /** In any lane, whatever its rules: an idle worker looks without the write lock. */
+  anyPending: `
+    select 1
       from holdfast_ready
      where queue = ?
-     order by rank, ready_at, id
+     limit 1`,
+
+  /** In claim order by the primary key: it reads only the rows it returns, and those of other tasks. */
+  peek: `
+    select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane, ready_at, place
+      from holdfast_ready
+     where queue = ?
+       and lane = ''
+       and (start_by is null or start_by > ?)
+     order by place, id
      limit ?`,
 
   peekTasks: `
-    select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, ready_at
+    select id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane, ready_at, place
       from holdfast_ready
      where queue = ?
+       and lane = ''
        and task in (select value from json_each(?))
-     order by rank, ready_at, id
+       and (start_by is null or start_by > ?)
+     order by place, id
      limit ?`,
 
   deleteReady: `
@@ -323,9 +391,9 @@ export const statements = {
 
   insertLease: `
     insert into holdfast_lease
-           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts,
+           (id, queue, task, rank, job_key, epoch, attempts, crashes, max_attempts, lane,
             locked_by, locked_until, claimed_at, heartbeat_at, claim_id)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 
   readJob: `
     select payload, enqueued_at
@@ -338,7 +406,7 @@ export const statements = {
      where id = ?
        and locked_by = ?
        and epoch = ?
-    returning queue, task, rank, job_key, attempts, crashes, max_attempts,
+    returning queue, task, rank, job_key, attempts, crashes, max_attempts, lane,
               claimed_at, cancel_requested_at`,
 
   extendLease: `

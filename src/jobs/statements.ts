@@ -27,8 +27,8 @@ function pollingSoon(engine: { pollSoon(): void }, hot: JobStatements): JobState
       engine.pollSoon();
       return hot.insert(jobs);
     },
-    async settleAndClaim(settlements, wanted) {
-      const cycle = await hot.settleAndClaim(settlements, wanted);
+    async settleAndClaim(settlements, wanted, turn) {
+      const cycle = await hot.settleAndClaim(settlements, wanted, turn);
       if (cycle.claimed.length > 0) engine.pollSoon();
       return cycle;
     },

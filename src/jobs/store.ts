@@ -1,7 +1,6 @@
 /** What the job store takes and returns. Its methods, with what they promise, are in sql-jobs.ts. */
-import type { OperatorEntry } from "../audit/operator.ts";
-import type { ErrorRecord } from "../core/error-record.ts";
 import type { Fence, FinalStatus, Settlement, Status } from "../core/job.ts";
+import type { Transaction } from "../database/engine.ts";
 import type { TraceContext } from "../tracing/trace.ts";
 
 export interface NewJob {
@@ -18,8 +17,50 @@ export interface NewJob {
   readonly onConflict?: OnConflict;
   /** Null: now. `delayMs` counts from the database's clock; `at` is an instant the caller chose. */
   readonly start: { readonly delayMs: number } | { readonly at: number } | null;
+  /** The job ends as expired if its first attempt has not started by then. `withinMs` counts from the database's clock. */
+  readonly startBy?: { readonly withinMs: number } | { readonly at: number } | null;
+  /** Jobs of different lanes take turns, and limits can apply to each lane. */
+  readonly lane?: string | null;
   readonly trace?: TraceContext;
+  /** Each once, in order. */
+  readonly tags?: readonly string[];
+  /** Debounce or throttle; the job has no `key` then. */
+  readonly pace?: Pace;
+  /** Set for a job that waits for others or belongs to a flow. Its id is marked as that of a called job. */
+  readonly member?: Member;
 }
+
+export const dependencyPolicies = ["fail", "cancel", "ignore"] as const;
+/** What becomes of a job when a job that it waits for fails or is cancelled. */
+export type DependencyPolicy = (typeof dependencyPolicies)[number];
+
+export interface Dependency {
+  readonly id: string;
+  readonly onFailed: DependencyPolicy;
+  readonly onCancelled: DependencyPolicy;
+}
+
+export interface Member {
+  readonly flow: string | null;
+  /** Unique in its flow. */
+  readonly name: string | null;
+  /** Jobs that exist, or come before it in the same call. */
+  readonly after: readonly Dependency[];
+  /** Waiting jobs that shall wait for it, too. */
+  readonly before: readonly Dependency[];
+}
+
+/** Its key is that of a task, without its version. */
+export type Pace =
+  /** The last call wins, after so long without another; `maxWaitMs` after the first call at the latest. */
+  | {
+      readonly kind: "debounce";
+      readonly key: string;
+      readonly waitMs: number;
+      readonly maxWaitMs: number | null;
+    }
+  /** The first call wins, for so long. */
+  | { readonly kind: "throttle"; readonly key: string; readonly periodMs: number };
 
 /** If another job holds the key: return that job, replace it, or reject the whole call. */
 export type OnConflict = "return" | "replace" | "reject";
@@ -36,6 +77,8 @@ export interface Wanted {
   /** Only jobs of these tasks; null: of any. */
   readonly tasks: readonly string[] | null;
   readonly limit: number;
+  /** How many of these are claimed ahead of a free slot. Queues with rules give none ahead. Default 0. */
+  readonly ahead?: number;
   readonly leaseMs: number;
   /** Claim only while the worker is registered and active: a worker that lost its slot must not take jobs. */
   readonly guarded?: boolean;
@@ -65,12 +108,40 @@ export interface Settled extends Fence {
   readonly attempts: number;
   /** When a retried or waiting job is due; null: no time is set. */
   readonly dueAt: number | null;
+  /** The job has ended its worker while it ran alone. These ran beside it at earlier crashes, and are not charged. */
+  readonly cleared?: readonly string[];
 }
 
 /** What one poll cycle of a worker did: it settles attempts, then claims jobs. */
 export interface CycleResult {
   readonly settled: Settled[];
   readonly claimed: ClaimedJob[];
+  /** Queues that turned out to have rules, or to have none any more. Nothing was claimed from them. */
+  readonly governed: readonly string[];
+  /** When a rate allows the next start; null or omitted: no rate stands in the way. */
+  readonly lookInMs?: number | null;
+}
+
+/** A claim from queues with rules, in the transaction of a cycle. */
+export interface GovernedTurn {
+  /** Before the claim from other queues, or after it. */
+  readonly first: boolean;
+  claim(tx: Transaction, limit: number): Promise<ClaimedJob[]>;
+}
+
+/** The claim from queues with rules and the plain one, each for the places that the other has left. */
+export async function claimBoth(
+  limit: number,
+  tx: Transaction,
+  turn: GovernedTurn,
+  plain: (limit: number) => ClaimedJob[] | Promise<ClaimedJob[]>,
+): Promise<ClaimedJob[]> {
+  const governed = (places: number): Promise<ClaimedJob[]> => turn.claim(tx, places);
+  const claimed: ClaimedJob[] = [];
+  for (const claim of turn.first ? [governed, plain] : [plain, governed]) {
+    if (claimed.length < limit) claimed.push(...(await claim(limit - claimed.length)));
+  }
+  return claimed;
 }
 
 export interface Extended extends Fence {
@@ -82,6 +153,9 @@ export interface Extended extends Fence {
 export interface Upcoming {
   readonly dueInMs: number | null;
   readonly leaseEndsInMs: number | null;
+  /** When the first pending, or waiting, job must have started. */
+  readonly pendingUntilMs: number | null;
+  readonly waitingUntilMs: number | null;
 }
 
 export interface JobSummary {
@@ -91,6 +165,8 @@ export interface JobSummary {
   readonly status: Status;
   readonly priority: number;
   readonly key: string | null;
+  /** The lane it was enqueued in; null: none. */
+  readonly lane: string | null;
   readonly epoch: number;
   readonly attempts: number;
   readonly maxAttempts: number;
@@ -110,6 +186,7 @@ export interface JobSummary {
   readonly lastError: string | null;
   /** The effect in doubt: the job waits until an operator says whether it happened. */
   readonly inDoubt: string | null;
+  readonly tags: readonly string[];
 }
 
 export interface JobRecord extends JobSummary {
@@ -154,6 +231,8 @@ export interface ListFilter {
   readonly queue?: string;
   readonly task?: string;
   readonly key?: string;
+  /** Only jobs that have all of these tags. */
+  readonly tags?: readonly string[];
   /** The first characters of the id, in either case, with or without dashes. */
   readonly prefix?: string;
   readonly before?: string;
@@ -234,34 +313,10 @@ export interface Prune {
  */
 export interface JobStatements {
   insert(jobs: readonly NewJob[]): Promise<Enqueued[]>;
-  settleAndClaim(settlements: readonly Settlement[], wanted: Claiming | null): Promise<CycleResult>;
+  settleAndClaim(
+    settlements: readonly Settlement[],
+    wanted: Claiming | null,
+    turn?: GovernedTurn,
+  ): Promise<CycleResult>;
   extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]>;
-}
-
-// Bulk changes walk over the jobs of one kind, newest first.
-
-export type Walk = "failed" | "cancelled" | "waiting" | "pending" | "processing";
-
-/** The jobs before this id come next; null: the newest. */
-export interface Cursor {
-  readonly walk: Walk;
-  readonly before: string | null;
-}
-
-export interface Looked {
-  readonly id: string;
-  readonly queue: string;
-  readonly task: string;
-  readonly status: Status;
-  /** When it ended, or, if it has not, when it was enqueued. */
-  readonly at: number;
-  /** Of the latest failed attempt. */
-  readonly error: ErrorRecord | null;
-}
-
-/** Jobs that are changed in one transaction. */
-export interface Chunk {
-  readonly ids: readonly string[];
-  /** One audit entry per job; null: the program acts by itself and writes none. */
-  readonly operators: readonly OperatorEntry[] | null;
 }

@@ -39,6 +39,15 @@ export const metrics = {
   ),
   holdfast_counts_age_seconds: gauge("Time since jobs were last counted."),
 
+  // Schedules.
+  holdfast_schedules: gauge("Schedules by state: active, paused or failing.", "state"),
+  holdfast_schedule_late_seconds: gauge(
+    "How long the most overdue tick of a schedule has waited; 0 while schedules run on time.",
+  ),
+  holdfast_schedule_missed_runs: gauge(
+    "Runs left out because they were missed, of all schedules that exist.",
+  ),
+
   // The activity of this process.
   holdfast_claim_duration_seconds: histogram(
     "Duration of the database call that settles and claims jobs.",

@@ -15,6 +15,7 @@ import type { Condition } from "../database/pool-stats.ts";
 import type { ClaimedJob } from "../jobs/store.ts";
 import type { Locks } from "../locks/locks.ts";
 import type { Drifts, WorkerMetrics, Workers } from "../registry/workers.ts";
+import type { ScheduleStanding, SchedulesStore } from "../schedules/store.ts";
 import type { Counts } from "../stats/counts.ts";
 import { type AttemptOutcome, attemptOutcomes, type Meter } from "../worker/events.ts";
 import type { Counters } from "../worker/reporter.ts";
@@ -40,7 +41,7 @@ interface MetricsParts {
     readonly runtime: Runtime;
     /** The build of the application. */
     readonly version: string;
-    readonly store: { readonly db: Database };
+    readonly store: { readonly db: Database; readonly schedules: SchedulesStore };
     readonly workers: Workers;
     readonly locks: Locks;
   };
@@ -58,6 +59,7 @@ export class Metrics {
   readonly #fleet: Cached<{ readonly metrics: readonly WorkerMetrics[]; readonly drifts: Drifts }>;
   readonly #counts: Cached<Counts | null>;
   readonly #condition: Cached<Condition | null>;
+  readonly #schedules: Cached<ScheduleStanding>;
 
   constructor(parts: MetricsParts) {
     const { holdfast, counts = () => Promise.resolve(null) } = parts;
@@ -71,6 +73,7 @@ export class Metrics {
     }));
     this.#counts = kept(COUNTS_KEPT_MS, counts);
     this.#condition = kept(CONDITION_KEPT_MS, () => store.db.condition());
+    this.#schedules = kept(FLEET_KEPT_MS, () => store.schedules.standing());
   }
 
   /** Includes this worker from now on. */
@@ -86,15 +89,17 @@ export class Metrics {
   }
 
   async text(): Promise<string> {
-    const [fleet, counts, condition] = await Promise.all([
+    const [fleet, counts, condition, schedules] = await Promise.all([
       this.#fleet.get(),
       this.#counts.get(),
       this.#condition.get(),
+      this.#schedules.get(),
     ]);
     const text = new MetricText();
     text.add("holdfast_up", fleet === null ? 0 : 1);
     this.#writeBuild(text);
     if (counts !== null) this.#writeCounts(text, counts);
+    if (schedules !== null) writeSchedules(text, schedules);
     this.#meter.write(text);
     this.#writeCounters(text);
     this.#writeWorkers(text);
@@ -207,6 +212,15 @@ const COUNTED = [
   "leasesLost",
   "staleWritesRefused",
 ] as const satisfies readonly (keyof Counters)[];
+
+function writeSchedules(text: MetricText, standing: ScheduleStanding): void {
+  const { schedules, paused, failing, lateMs, missed } = standing;
+  text.add("holdfast_schedules", schedules - paused, { state: "active" });
+  text.add("holdfast_schedules", paused, { state: "paused" });
+  text.add("holdfast_schedules", failing, { state: "failing" });
+  text.add("holdfast_schedule_late_seconds", lateMs / MS_PER_S);
+  text.add("holdfast_schedule_missed_runs", missed);
+}
 
 /** Waits are measured in milliseconds; Prometheus expects seconds. */
 function secondsOf(count: number, sumMs: number, waits: Pick<Histogram, "cumulative">): Counted {

@@ -67,7 +67,7 @@ function unclaimableIn(
       from (select r.task, r.ready_at
               from holdfast.ready r
              where r.queue = ${queue}
-             order by r.queue, r.rank, r.ready_at, r.id
+             order by r.queue, r.lane, r.place, r.id
              limit ${HEAD}) head
      where ${unknown(engine, known)}
      group by task`);

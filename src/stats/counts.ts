@@ -67,7 +67,8 @@ async function rest(engine: Engine, begunAt: number, tookMs: number): Promise<vo
 
 async function addUpEnded(engine: Engine): Promise<Count[]> {
   const rows = await engine.all<{ queue: string } & Record<FinalStatus, number | string>>(sql`
-    select queue, sum(done) as done, sum(failed) as failed, sum(cancelled) as cancelled
+    select queue, sum(done) as done, sum(failed) as failed, sum(cancelled) as cancelled,
+           sum(expired) as expired
       from holdfast.minute_total
      group by queue`);
   return rows.flatMap((row) =>

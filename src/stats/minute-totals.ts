@@ -104,7 +104,7 @@ async function statsOf(engine: Engine, minute: number): Promise<MinuteStats[]> {
   const tallies = await engine.all<Tally>(sql`
     select queue, status as kind, count(*) as jobs, sum(${RUN_MS}) as "runMsSum", max(${RUN_MS}) as "runMsMax"
       from holdfast.finished
-     where status in ('done', 'failed', 'cancelled')
+     where status in ('done', 'failed', 'cancelled', 'expired')
        and finished_at >= ${minute}
        and finished_at < ${end}
      group by queue, status
@@ -119,7 +119,8 @@ async function statsOf(engine: Engine, minute: number): Promise<MinuteStats[]> {
   const counted = tallies.filter(({ queue }) => !isReserved(queue));
   const queues = [...Map.groupBy(counted, ({ queue }) => queue)];
   const rows = queues.map(([queue, some]) => ({ minute, queue, ...addedUp(some) }));
-  const weight = (row: MinuteStats): number => row.arrived + row.done + row.failed + row.cancelled;
+  const weight = (row: MinuteStats): number =>
+    row.arrived + row.done + row.failed + row.cancelled + row.expired;
   return capQueues(rows, { weight, add: together });
 }
 
@@ -131,6 +132,7 @@ function addedUp(tallies: readonly Tally[]): Omit<MinuteStats, "minute" | "queue
     done: of("done"),
     failed: of("failed"),
     cancelled: of("cancelled"),
+    expired: of("expired"),
     runMsSum: tallies.reduce((sum, { runMsSum }) => sum + Number(runMsSum), 0),
     runMsMax: Math.max(...tallies.map(({ runMsMax }) => Number(runMsMax))),
   };
@@ -144,6 +146,7 @@ function together(a: MinuteStats, b: MinuteStats): MinuteStats {
     done: a.done + b.done,
     failed: a.failed + b.failed,
     cancelled: a.cancelled + b.cancelled,
+    expired: a.expired + b.expired,
     runMsSum: a.runMsSum + b.runMsSum,
     runMsMax: Math.max(a.runMsMax, b.runMsMax),
   };
@@ -176,7 +179,7 @@ export async function minutes(
   { forMs, queue, limit }: MinuteFilter,
 ): Promise<MinuteStats[]> {
   const newest = await engine.all<MinuteStats>(sql`
-    select minute, queue, arrived, done, failed, cancelled, run_ms_sum as "runMsSum", run_ms_max as "runMsMax"
+    select minute, queue, arrived, done, failed, cancelled, expired, run_ms_sum as "runMsSum", run_ms_max as "runMsMax"
       from holdfast.minute_total
      where minute > ${engine.now()} - ${forMs}
        and minute <= ${engine.now()}
@@ -215,6 +218,7 @@ export interface MinuteStats {
   readonly done: number;
   readonly failed: number;
   readonly cancelled: number;
+  readonly expired: number;
   /** How long the last attempts of the ended jobs took. */
   readonly runMsSum: number;
   readonly runMsMax: number;

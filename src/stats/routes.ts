@@ -93,6 +93,7 @@ const minuteSchema = z
     done: s.count,
     failed: s.count,
     cancelled: s.count,
+    expired: s.count,
     runMsSum: z.number(),
     runMsMax: z.number(),
   })

@@ -30,6 +30,7 @@ export const waitChecks: readonly Check[] = [
           from holdfast.waiting w
          where w.status = 'waiting'
            and w.due_at is null
+           and w.missing = 0
            and not exists (select 1 from holdfast.wait e where e.job_id = w.id)
            and not exists (select 1 from holdfast.step s where s.job_id = w.id and s.status = 'doubt')
          limit ${limit}`,
@@ -174,7 +175,9 @@ export const stepChecks: readonly Check[] = [
       (_engine, { limit }) => sql`
         select id, epoch, recorded
           from (select live.id, live.epoch, live.ended,
-                       (select count(*) from holdfast.attempt a where a.job_id = live.id) as recorded
+                       (select count(*) from holdfast.attempt a where a.job_id = live.id)
+                       + (select count(*) from holdfast.rerun b
+                           where b.job_id = live.id and b.status = 'done') as recorded
                   from (select r.id, r.epoch, r.epoch as ended from holdfast.ready r where r.epoch > 0
                          union all
                         select w.id, w.epoch, w.epoch from holdfast.waiting w where w.epoch > 0

@@ -97,6 +97,8 @@ export class Steps {
   readonly #parts: StepsParts;
   readonly #order = new StepOrder();
   #kept: Promise<readonly StepRecord[]> | null = null;
+  /** Effects that a rerun repeats have other keys. */
+  #takenBack: ReturnType<StepsStore["takenBack"]> | null = null;
   /** Steps in progress, including paused ones: a pause never ends its step. */
   #underWay = 0;
   #changes = 0;
@@ -127,7 +129,7 @@ export class Steps {
   ): Promise<T> {
     const { verify } = checkEffect(act, options);
     return this.#run(name, "effect", async ({ step, kept }) => {
-      const effect = this.#effect(step);
+      const effect = await this.#effect(step);
       if (kept === undefined) await this.#put(step, kept, { status: "begun", result: null });
       else if (verify === undefined) return this.#inDoubt(step, kept);
       const begun = kept ?? step;
@@ -345,10 +347,16 @@ export class Steps {
     if (!written) throw new LeaseLostError(fence);
   }
 
-  #effect({ name, occurrence }: NewStep): Effect {
-    const { fence, signal } = this.#parts;
+  async #effect({ name, occurrence }: NewStep): Promise<Effect> {
+    const { store, fence, signal } = this.#parts;
+    // The first attempt repeats nothing.
+    this.#takenBack ??= fence.epoch === 1 ? Promise.resolve([]) : store.steps.takenBack(fence.id);
+    const found = (await this.#takenBack).find(
+      (taken) => taken.name === name && taken.occurrence === occurrence,
+    );
+    const again = found === undefined ? "" : `/${found.times + 1}`;
     return {
-      key: `${fence.id}/${name}/${occurrence}`,
+      key: `${fence.id}/${name}/${occurrence}${again}`,
       get signal() {
         return signal();
       },

@@ -20,6 +20,31 @@ export class StepsChangedError extends HoldfastError {
   }
 }
 
+/** Effects would happen again, and the caller has not named them. */
+export class RerunUnconfirmedError extends HoldfastError {
+  readonly id: string;
+  readonly unconfirmed: readonly string[];
+
+  constructor(facts: { id: string; unconfirmed: readonly string[] }) {
+    super(
+      "RERUN_UNCONFIRMED",
+      `Running job ${facts.id} again from there repeats what has happened already: ${facts.unconfirmed.join(", ")}. ` +
+        `Confirm each of them by name, or start after them.`,
+    );
+    this.id = facts.id;
+    this.unconfirmed = facts.unconfirmed;
+  }
+}
+
+export class StepNotFoundError extends HoldfastError {
+  constructor(facts: { id: string; step: string; steps: readonly string[] }) {
+    super(
+      "STEP_NOT_FOUND",
+      `Job ${facts.id} has no step '${facts.step}'. Its steps are: ${facts.steps.join(", ") || "none"}.`,
+    );
+  }
+}
+
 /** The event that a job waited for was not emitted in time. */
 export class EventTimeoutError extends HoldfastError {
   constructor(facts: { event: string; key: string; timeoutMs: number }) {

@@ -130,7 +130,7 @@ export async function wake(
     );
     await tx.run(sql`delete from holdfast.wait where ${engine.among(sql`job_id`, ids)}`);
   }
-  await putReady(tx, woken, now);
+  await putReady(engine, tx, woken, now);
   return woken;
 }
 
@@ -206,7 +206,9 @@ export const wakeHooks: JobHooks = {
   },
 
   async pruned(engine, tx, ids) {
-    await tx.run(sql`delete from holdfast.step where ${engine.among(sql`job_id`, ids)}`);
+    for (const table of [sql`holdfast.step`, sql`holdfast.rerun`, sql`holdfast.rerun_step`]) {
+      await tx.run(sql`delete from ${table} where ${engine.among(sql`job_id`, ids)}`);
+    }
   },
 };
 

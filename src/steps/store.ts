@@ -7,11 +7,12 @@
 import { subjects } from "../audit/entry.ts";
 import { actOrLookUp, noteAction } from "../audit/store.ts";
 import type { Emitted, NewEvent } from "../core/event.ts";
-import { LeaseLostError, StoreRefusedError } from "../core/errors.ts";
+import { JobNotFoundError, LeaseLostError, StoreRefusedError } from "../core/errors.ts";
 import type { Fence, Wait } from "../core/job.ts";
 import type {
   EffectInDoubt,
   NewStep,
+  RerunPlan,
   StepName,
   StepRecord,
   StepState,
@@ -21,6 +22,7 @@ import { EffectNotFoundError } from "../core/value-errors.ts";
 import type { Database, JoinedTransaction } from "../database/database.ts";
 import { type Engine, type Hint, readNow, type Transaction } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
+import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import type { Resolution } from "../jobs/jobs.ts";
 import { pendingAgain } from "../jobs/recovery.ts";
 import { hintPending, putReady, type WaitingRow } from "../jobs/rows.ts";
@@ -33,6 +35,7 @@ import {
   forget,
   stopWaiting,
 } from "./events.ts";
+import { planOf, rerun, type RerunRequest, stepsOf, timesTakenBack } from "./rerun.ts";
 
 export interface StepWrite extends NewStep {
   readonly status: StepState;
@@ -49,21 +52,42 @@ export class SqlSteps {
   readonly #db: Database;
   readonly #engine: Engine;
 
-  constructor(db: Database) {
+  readonly #context: MoveContext;
+
+  constructor(db: Database, hooks: readonly JobHooks[]) {
     this.#db = db;
     this.#engine = db.engine;
+    this.#context = { engine: db.engine, hooks };
   }
 
   /** The steps of a job, in the order in which they first began. */
   async list(job: string): Promise<StepRecord[]> {
     const engine = this.#engine;
     if (!engine.mayBeId(job)) return [];
-    return engine.all<StepRecord>(sql`
-      select name, occurrence, position, kind, status, result, epoch, begun_at as "begunAt", ended_at as "endedAt",
-             ${engine.now()} - begun_at as "ageMs"
-        from holdfast.step
-       where job_id = ${job}
-       order by position, name, occurrence`);
+    return stepsOf(engine, engine, job);
+  }
+
+  /** How often each step of a job was taken back by a rerun. */
+  takenBack(job: string) {
+    return timesTakenBack(this.#engine, job);
+  }
+
+  /** Null: the job does not exist. */
+  async planRerun(job: string, from: StepName | null): Promise<RerunPlan | null> {
+    const engine = this.#engine;
+    if (!engine.mayBeId(job)) return null;
+    const [known] = await engine.all(sql`select id from holdfast.job where id = ${job}`);
+    return known === undefined ? null : planOf(job, await this.list(job), from);
+  }
+
+  /** Makes an ended job pending again from one of its steps. Always audited. */
+  async rerun(request: RerunRequest): Promise<void> {
+    const { job, operator } = request;
+    if (!this.#engine.mayBeId(job)) throw new JobNotFoundError({ id: job });
+    const act = (): Promise<Hint[]> => rerun(this.#context, request);
+    const done = (): Promise<Hint[]> => pendingAgain(this.#engine, job);
+    const hints = await actOrLookUp(this.#db, operator, act, done);
+    for (const hint of hints) this.#db.announce(hint);
   }
 
   /**
@@ -241,7 +265,7 @@ function resolveEffect(engine: Engine, resolution: Resolution): Promise<Hint[] |
     const settled = await settleEffect(tx, resolution, now);
     if (!settled) throw await notInDoubt(tx, resolution);
     if (row.status === "waiting") await stopWaiting(engine, tx, [row.id]);
-    await putReady(tx, [row], now);
+    await putReady(engine, tx, [row], now);
     await noteAction(engine, tx, resolution, {
       action: happened === null ? "step.not-done" : "step.done",
       subject: subjects.job(job),

@@ -32,6 +32,11 @@ export function names(text: string, before: readonly string[] = []): string[] {
   return [...before, ...text.split(",")];
 }
 
+/** For options that may be repeated, and whose values may contain a comma. */
+export function repeated(text: string, before: readonly string[] = []): string[] {
+  return [...before, text];
+}
+
 /** Parses JSON. `source` names it in the error. If it was typed, the shell may have removed the quotes. */
 export function parseJson(text: string, source: string, typed = true): unknown {
   try {

@@ -47,6 +47,7 @@ const TONES = {
   done: "green",
   failed: "red",
   cancelled: "dim",
+  expired: "dim",
 } as const satisfies Record<Status, keyof Colors>;
 
 export function statusPaint(colors: Colors, status: Status): (text: string) => string {

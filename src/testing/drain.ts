@@ -1,5 +1,5 @@
 /**
- * Runs the jobs that are due, without a worker.
+ * Runs the jobs that are due, without a worker, those of schedules included.
  *
  * Each is promoted, claimed, attempted and settled by the code that a worker uses, one at a time and in claim order, so a
  * test sees what production would do, always in the same order. With `skipTime` the test's clock jumps to the next job
@@ -134,11 +134,20 @@ class Drain {
   }
 
   async runDue(): Promise<void> {
-    for (let job = await this.#claim(); job !== null; job = await this.#claim()) {
-      this.#attempts += 1;
-      this.#ran.add(job.id);
-      await this.#attempt(job);
-    }
+    do {
+      for (let job = await this.#claim(); job !== null; job = await this.#claim()) {
+        this.#attempts += 1;
+        this.#ran.add(job.id);
+        await this.#attempt(job);
+      }
+      // What the ends of jobs leave to maintenance.
+    } while (await this.#releaseWaiting());
+  }
+
+  /** Starts jobs that waited for jobs outside of flows. False: there were none. */
+  async #releaseWaiting(): Promise<boolean> {
+    const page = { after: null, limit: PROMOTE_BATCH, all: true };
+    return (await this.#holdfast.store.flows.sweep(page)).ended > 0;
   }
 
   /** Moves the clock to the next scheduled job; false: these tasks have none. */
@@ -167,10 +176,21 @@ class Drain {
   async #claim(): Promise<ClaimedJob | null> {
     const { store } = this.#holdfast;
     while ((await store.jobs.promoteDue({ limit: PROMOTE_BATCH })) === PROMOTE_BATCH);
-    const job = (await this.#claimFrom(this.#queues)) ?? (await this.#claimAnywhere());
+    let job = (await this.#claimFrom(this.#queues)) ?? (await this.#claimAnywhere());
+    if (job === null && (await this.#fireSchedules())) job = await this.#claimAnywhere();
     if (job === null || this.#attempts < this.#maxAttempts) return job;
     await store.jobs.release([job]);
     throw new DrainLimitError({ attempts: this.#attempts, task: job.task });
+  }
+
+  /** Handles the ticks that are due, as a worker would. Whether there were any. */
+  async #fireSchedules(): Promise<boolean> {
+    const { schedules } = this.#holdfast.store;
+    const { due, queued } = await schedules.due({ limit: PAGE });
+    let fired = 0;
+    for (const name of due) if ((await schedules.fire(name)) !== null) fired += 1;
+    for (const name of queued) if ((await schedules.release(name)) !== null) fired += 1;
+    return fired > 0;
   }
 
   /** A job may be in a queue that no task names. To find these means counting rows, so it is done last. */
@@ -196,6 +216,8 @@ class Drain {
         ended: (ended, became) => resolve({ attempt: ended, outcome: became }),
         stray: (_attempt, error) =>
           logger.warn({ job: job.id, err: error }, "a task threw after its attempt ended"),
+        badBackoff: (_attempt, error) =>
+          logger.warn({ job: job.id, err: error }, "the back-off function of a task failed"),
         // The lease is never renewed.
         stopRenewing: () => Promise.resolve(),
         renewAgain: () => {},

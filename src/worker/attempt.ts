@@ -6,20 +6,12 @@
  */
 import type { Duration } from "../core/duration.ts";
 import { encodeError } from "../core/error-record.ts";
-import {
-  GiveUpError,
-  HoldfastError,
-  InputRejectedError,
-  JobCancelledError,
-  JobTimeoutError,
-  ShuttingDownError,
-  WorkerEvictedError,
-} from "../core/errors.ts";
+import { JobTimeoutError } from "../core/errors.ts";
 import type { EventType } from "../core/event.ts";
 import { type Fence, type Outcome, traceId, type Wait } from "../core/job.ts";
 import { decode, encodeReturned, RESULT } from "../core/json.ts";
 import type { Progress } from "../core/report.ts";
-import { backoffMs } from "../core/retry.ts";
+import { RetryIn, Snooze, SnoozeLimitError } from "../core/retry.ts";
 import { type Runtime, sleep, type Timer } from "../core/runtime.ts";
 import {
   type CallOptions,
@@ -31,23 +23,23 @@ import {
   type Task,
   type UserTransaction,
 } from "../core/task.ts";
-import { NotSerializableError, TooLargeError } from "../core/value-errors.ts";
 import { unlessAborted } from "../core/wait.ts";
 import type { Database } from "../database/database.ts";
+import type { Children } from "../isolation/children.ts";
+import { IsolatedRun } from "../isolation/run.ts";
+import { dependenciesOfJob, type DependencyView, resultsOf } from "../flows/results.ts";
+import type { FlowsStore } from "../flows/store.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { ClaimedJob } from "../jobs/store.ts";
 import { ReportBuffer } from "../reports/buffer.ts";
 import type { ReportsStore } from "../reports/store.ts";
 import { Steps } from "../steps/context.ts";
-import {
-  CallFailedError,
-  NotCommittedError,
-  StepsChangedError,
-  SuspendedError,
-} from "../steps/errors.ts";
+import { NotCommittedError, SuspendedError } from "../steps/errors.ts";
 import type { StepsStore } from "../steps/store.ts";
 import type { OpenSpan } from "../tracing/spans.ts";
 import { recordsOf } from "../workflows/workflows.ts";
+import { asOurs, outcomeOf } from "./failure.ts";
+import { type RunHook, runWithHooks } from "./hooks.ts";
 import { traced } from "./uncaught.ts";
 
 /** The parts of the store that an attempt uses. */
@@ -56,6 +48,7 @@ export interface AttemptStore {
   readonly jobs: JobsStore;
   readonly reports: ReportsStore;
   readonly steps: StepsStore;
+  readonly flows: FlowsStore;
 }
 
 /** How long to wait for a renewal in progress. */
@@ -66,8 +59,10 @@ export const ABORT_GRACE_MS = 2_000;
 
 export interface AttemptOwner {
   ended(attempt: Attempt, outcome: Outcome): void;
-  /** The task threw after the attempt had ended. */
+  /** The task threw after the attempt had ended, or a hook after the task had succeeded. */
   stray(attempt: Attempt, error: unknown): void;
+  /** The back-off function of the task threw, or returned no duration. */
+  badBackoff?(attempt: Attempt, error: unknown): void;
   /** Stops renewing its lease. Resolves when no renewal of it is in progress. */
   stopRenewing(attempt: Attempt): Promise<void>;
   renewAgain(attempt: Attempt): void;
@@ -84,6 +79,9 @@ interface AttemptParts {
   readonly newId: () => string;
   readonly client: Context["holdfast"];
   readonly owner: AttemptOwner;
+  readonly hooks?: readonly RunHook[];
+  /** The threads and processes of isolated tasks; without them they run here. */
+  readonly children?: Children | null;
   /** Null without tracing. */
   readonly span?: OpenSpan | null;
 }
@@ -110,6 +108,8 @@ export class Attempt {
   endedInTime = false;
   readonly #parts: AttemptParts;
   #steps: Steps | null = null;
+  #isolated: IsolatedRun | null = null;
+  #snoozed: Snooze | null = null;
   #reports: ReportBuffer | null = null;
   /** Created on demand: most tasks never use their signal, and it is the most expensive part of an attempt. */
   #controller: AbortController | null = null;
@@ -129,6 +129,7 @@ export class Attempt {
   get steps(): Steps {
     this.#steps ??= new Steps({
       ...this.#parts,
+      runtime: this.#runtimeOfSteps(),
       fence: this.fence,
       matching: this.task.steps,
       signal: () => this.signal,
@@ -139,6 +140,14 @@ export class Attempt {
       suspend: (delayMs, waits) => this.#suspend(delayMs, waits),
     });
     return this.#steps;
+  }
+
+  /** A task in another thread or process needs longer to continue after a step. */
+  #runtimeOfSteps(): Runtime {
+    const { runtime } = this.#parts;
+    const isolated = this.#isolated;
+    if (isolated === null) return runtime;
+    return { ...runtime, afterIo: (call) => isolated.afterTurn(call) };
   }
 
   /** Created on demand: most tasks report nothing. */
@@ -160,6 +169,15 @@ export class Attempt {
     return this.#control().signal;
   }
 
+  /** Whether it runs in a thread or process of its own. */
+  get #isApart(): boolean {
+    return (this.#parts.children ?? null) !== null && (this.task.isolation ?? null) !== null;
+  }
+
+  get flows(): FlowsStore {
+    return this.#parts.store.flows;
+  }
+
   get #isAborted(): boolean {
     return this.#controller?.signal.aborted ?? false;
   }
@@ -167,16 +185,20 @@ export class Attempt {
   start(): void {
     const { runtime } = this.#parts;
     this.startedAt = runtime.monotonic();
-    const { timeoutMs } = this.task;
-    if (timeoutMs !== null) {
-      const timeout = new JobTimeoutError({ id: this.job.id, timeoutMs });
-      this.#timer = runtime.timer(timeoutMs, () => this.abort(timeout));
-    }
+    if (!this.#isApart) this.#startTimeout();
     void this.#run().then((outcome) => {
       if (this.#steps === null) this.#end(outcome);
       // Steps in progress finish first: the next attempt must not begin while they run.
       else void this.#steps.idle().then(() => this.#end(outcome));
     });
+  }
+
+  /** The start of a thread or process does not count. */
+  #startTimeout(): void {
+    const { timeoutMs } = this.task;
+    if (timeoutMs === null || this.#ended || this.#isAborted) return;
+    const timeout = new JobTimeoutError({ id: this.job.id, timeoutMs });
+    this.#timer = this.#parts.runtime.timer(timeoutMs, () => this.abort(timeout));
   }
 
   /** Asks the task to stop; if it does not, the attempt ends after a grace period anyway. */
@@ -188,9 +210,17 @@ export class Attempt {
     this.#timer = this.#parts.runtime.timer(ABORT_GRACE_MS, () => this.fail(reason));
   }
 
+  /** The job is put off when the function ends, even if that catches the error. */
+  snooze(delay: Duration, reason: unknown): never {
+    this.#snoozed = new Snooze(delay, reason);
+    throw this.#snoozed;
+  }
+
   /** Ends the attempt as failed, even if the task still runs, for example after an uncaught error. */
   fail(error: unknown): void {
     if (this.#ended) return this.#parts.owner.stray(this, error);
+    if (!this.#isAborted && asOurs(error) instanceof Snooze)
+      return void this.#endSnoozed(error as Snooze);
     // Before the signal aborts: an undefined reason would become an AbortError there.
     const outcome = this.#afterFailure(error);
     if (!this.#isAborted) this.#control().abort(error);
@@ -236,25 +266,68 @@ export class Attempt {
 
   async #run(): Promise<Outcome> {
     try {
-      const parsed = parseInput(this.task, decode(this.job.payload));
-      const input: unknown = parsed instanceof Promise ? await parsed : parsed;
-      // A slow schema may have outlived the lease, and another worker may own the job: do not begin.
-      if (parsed instanceof Promise) this.#parts.owner.checkLease(this);
-      if (this.#isAborted) this.signal.throwIfAborted();
-      const result = await this.task.run(input as never, new AttemptContext(this));
+      const { hooks = [], owner } = this.#parts;
+      const ctx = new AttemptContext(this);
+      const onLate = (error: unknown): void => owner.stray(this, error);
+      const result =
+        hooks.length === 0
+          ? await this.#call(ctx)
+          : await runWithHooks(hooks, ctx, { run: () => this.#call(ctx), onLate });
       // The result given to complete() counts, if that was committed.
       if (this.completed) return this.#afterFailure(new NotCommittedError(this.job));
       // After the timeout a result is too late. After any other abort it counts, if the fence accepts it.
       if (this.#isAborted && this.signal.reason instanceof JobTimeoutError) {
         return this.#afterFailure(this.signal.reason);
       }
+      const isPutOff = result instanceof RetryIn || result instanceof Snooze;
+      if (isPutOff || this.#snoozed !== null) throw this.#snoozed ?? result;
       return {
         kind: "done",
         result: this.#encoded(result, "The work was done and is not repeated."),
       };
-    } catch (error) {
-      return this.#afterFailure(error);
+    } catch (thrown) {
+      const error = this.#snoozed ?? thrown;
+      const isSnooze = !this.#isAborted && asOurs(error) instanceof Snooze;
+      return isSnooze ? this.#putOff(error as Snooze) : this.#afterFailure(error);
     }
+  }
+
+  /** Calls the function of the task, here or in a thread or process of its own. */
+  #call(ctx: AttemptContext): unknown {
+    const { children = null } = this.#parts;
+    const { isolation = null } = this.task;
+    if (isolation !== null && children !== null) {
+      if (this.#isAborted) this.signal.throwIfAborted();
+      const onStarted = (): void => this.#startTimeout();
+      this.#isolated = new IsolatedRun(children, { isolation, job: this.job, ctx, onStarted });
+      return this.#isolated.result;
+    }
+    const parsed = parseInput(this.task, decode(this.job.payload));
+    const run = (input: unknown): unknown => {
+      if (this.#isAborted) this.signal.throwIfAborted();
+      return this.task.run(input as never, ctx);
+    };
+    if (!(parsed instanceof Promise)) return run(parsed);
+    return parsed.then((input) => {
+      // A slow schema may have outlived the lease, and another worker may own the job: do not begin.
+      this.#parts.owner.checkLease(this);
+      return run(input);
+    });
+  }
+
+  async #endSnoozed(snooze: Snooze): Promise<void> {
+    this.#end(await this.#putOff(snooze));
+  }
+
+  /** If the database does not tell how often the job was snoozed, the next snooze will find out. */
+  async #putOff(snooze: Snooze): Promise<Outcome> {
+    const { maxSnoozes } = this.task.retry;
+    const { jobs } = this.#parts.store;
+    const snoozes =
+      this.job.epoch > this.job.attempt ? await jobs.snoozes(this.job.id).catch(() => 0) : 0;
+    if (snoozes >= maxSnoozes)
+      return this.#afterFailure(new SnoozeLimitError({ maxSnoozes }, snooze));
+    return { kind: "suspended", delayMs: snooze.delayMs, error: encodeError(snooze) };
   }
 
   #encoded(result: unknown, consequence: string): string | null {
@@ -269,17 +342,13 @@ export class Attempt {
   #afterFailure(thrown: unknown): Outcome {
     const reason: unknown = this.#isAborted ? this.signal.reason : thrown;
     this.error = reason;
-    const ours = asOurs(reason);
-    // The fence may refuse a release. A lost lease is charged below: the task ran, and may lose its lease every time.
-    if (ours instanceof ShuttingDownError || ours instanceof WorkerEvictedError)
-      return { kind: "released" };
-    if (ours instanceof JobCancelledError) return { kind: "cancelled", error: null };
-    const error = encodeError(reason);
-    if (isHopeless(ours) || this.job.attempt >= this.job.maxAttempts) {
-      return { kind: "failed", error };
-    }
-    const delayMs = backoffMs(this.task.retry, this.job.attempt, this.#parts.runtime.random());
-    return { kind: "retry", delayMs, error };
+    const { owner, runtime } = this.#parts;
+    return outcomeOf(reason, {
+      job: this.job,
+      retry: this.task.retry,
+      random: runtime.random(),
+      onBadBackoff: (error) => owner.badBackoff?.(this, error),
+    });
   }
 
   /** Abandons its function at the pause. */
@@ -294,34 +363,16 @@ export class Attempt {
     this.#ended = true;
     this.#timer?.cancel();
     const { owner } = this.#parts;
-    if (this.#reports === null) return owner.ended(this, outcome);
-    // Its last reports come before its end: a settled job accepts none.
-    void this.#reports.close().then(() => owner.ended(this, outcome));
+    if (this.#reports === null && this.#isolated === null) return owner.ended(this, outcome);
+    void this.#close(outcome).then(() => owner.ended(this, outcome));
   }
-}
 
-/** Even `instanceof` may throw: the thrown value can be a proxy. */
-function asOurs(reason: unknown): HoldfastError | null {
-  try {
-    return reason instanceof HoldfastError ? reason : null;
-  } catch {
-    return null;
+  /** When it is settled, nothing of an isolated task runs any more, and its last reports are stored. */
+  async #close({ kind }: Outcome): Promise<void> {
+    await this.#isolated?.end({ isSuspended: kind === "suspended" });
+    // A settled job accepts no reports.
+    await this.#reports?.close();
   }
-}
-
-/**
- * A retry would fail at the same schema with the same input. A task whose result cannot be stored has done its work, and a
- * retry would do it twice.
- */
-function isHopeless(reason: HoldfastError | null): boolean {
-  return (
-    reason instanceof GiveUpError ||
-    reason instanceof StepsChangedError ||
-    reason instanceof CallFailedError ||
-    reason instanceof InputRejectedError ||
-    reason instanceof NotSerializableError ||
-    reason instanceof TooLargeError
-  );
 }
 
 class AttemptContext implements Context {
@@ -381,6 +432,9 @@ class AttemptContext implements Context {
   sleep(name: string, duration: Duration): Promise<void> {
     return this.#attempt.steps.sleep(name, duration);
   }
+  snooze(delay: Duration, reason?: unknown): never {
+    return this.#attempt.snooze(delay, reason);
+  }
   event<Payload>(
     event: EventType<Payload>,
     key: string,
@@ -394,6 +448,13 @@ class AttemptContext implements Context {
     options?: CallOptions,
   ): Promise<Result> {
     return this.#attempt.steps.call(task, input, options);
+  }
+
+  results<Input, Result>(task: Task<Input, Result>): Promise<Result[]> {
+    return resultsOf(this.#attempt.flows, this.id, task);
+  }
+  dependencies(): AsyncGenerator<DependencyView, void, undefined> {
+    return dependenciesOfJob(this.#attempt.flows, this.id);
   }
 
   progress(value: Progress, text?: string): void {

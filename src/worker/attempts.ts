@@ -10,9 +10,12 @@ import { makeIds } from "../core/id.ts";
 import type { Fence, Outcome } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import type { Context, Task } from "../core/task.ts";
+import type { Children } from "../isolation/children.ts";
+import { START_MS_MAX } from "../isolation/run.ts";
 import type { ClaimedJob } from "../jobs/store.ts";
 import { openAttempt } from "./attempt-span.ts";
 import { Attempt, type AttemptOwner, type AttemptStore } from "./attempt.ts";
+import type { RunHook } from "./hooks.ts";
 import type { LeaseRenewerHost } from "./lease-renewer-host.ts";
 import { leaseList, type Report } from "./lease-renewer.ts";
 import type { Reporter } from "./reporter.ts";
@@ -25,6 +28,8 @@ interface AttemptsParts {
   readonly runtime: Runtime;
   readonly store: AttemptStore;
   readonly client: Context["holdfast"];
+  readonly hooks: readonly RunHook[];
+  readonly children: Children | null;
   readonly reporter: Reporter;
   readonly leaseMs: number;
   readonly renewer: LeaseRenewerHost;
@@ -55,10 +60,11 @@ export class Attempts implements AttemptOwner {
     task: Task,
     { sentAt, heldMs }: { readonly sentAt: number; readonly heldMs: number },
   ): void {
-    const { runtime, store, client, reporter } = this.#parts;
+    const { runtime, store, client, hooks, children, reporter } = this.#parts;
     const span = openAttempt(job);
     const trustedUntil = sentAt + this.#trustMs;
-    const context = { runtime, store, client, newId: this.#newId, owner: this };
+    const newId = this.#newId;
+    const context = { runtime, store, client, hooks, children, newId, owner: this };
     const attempt = new Attempt({ ...context, job, span, task, trustedUntil });
     this.#running.set(job.id, attempt);
     reporter.started(job, heldMs);
@@ -82,6 +88,10 @@ export class Attempts implements AttemptOwner {
     this.#parts.reporter.stray(attempt, error);
   }
 
+  badBackoff(attempt: Attempt, error: unknown): void {
+    this.#parts.reporter.badBackoff(attempt, error);
+  }
+
   stopRenewing({ job }: Attempt): Promise<void> {
     return this.#parts.renewer.stopRenewing(leaseList([job]));
   }
@@ -92,7 +102,7 @@ export class Attempts implements AttemptOwner {
     if (this.#running.get(job.id) !== attempt) return;
     const { renewer, leaseMs } = this.#parts;
     renewer.hold(leaseList([job]), trustedUntil - this.#trustMs);
-    if (task.timeoutMs !== null) renewer.limit(job.id, startedAt + task.timeoutMs + leaseMs);
+    if (task.timeoutMs !== null) renewer.limit(job.id, startedAt + longestMs(task, leaseMs));
   }
 
   /** Gives up the attempts whose lease could not be renewed in time. */
@@ -150,6 +160,11 @@ export class Attempts implements AttemptOwner {
     attempt.abort(new LeaseLostError(attempt.fence));
   }
 
+  /** The jobs that are running. */
+  all(): ClaimedJob[] {
+    return [...this.#running.values()].map(({ job }) => job);
+  }
+
   /** The jobs whose leases are to be renewed. */
   jobs(): ClaimedJob[] {
     return [...this.#running.values()].filter(({ completed }) => !completed).map(({ job }) => job);
@@ -159,6 +174,11 @@ export class Attempts implements AttemptOwner {
     const attempt = this.#running.get(id);
     return attempt?.job.epoch === epoch ? attempt : null;
   }
+}
+
+/** After this long a task with a timeout has ended, or never will: its lease is not renewed any more. */
+export function longestMs({ timeoutMs, isolation = null }: Task, leaseMs: number): number {
+  return (timeoutMs ?? 0) + leaseMs + (isolation === null ? 0 : START_MS_MAX);
 }
 
 /** A completed job is not renewed: no worker can take it before the user's transaction ends. */

@@ -25,6 +25,12 @@ export interface Batch {
   readonly sentAt: number;
 }
 
+export interface Want {
+  readonly limit: number;
+  /** How many of these have no free slot yet. */
+  readonly ahead: number;
+}
+
 export interface Buffered {
   readonly job: ClaimedJob;
   readonly claimedAt: number;
@@ -34,9 +40,62 @@ export interface Buffered {
   lost: boolean;
 }
 
+/** One claim of a cycle. */
+export interface Share {
+  readonly queues: readonly string[];
+  readonly limit: number;
+}
+
+/**
+ * How many jobs of each queue this worker runs at once. Nothing is counted up or down: what the worker holds is counted
+ * before every claim, so no slot can leak.
+ */
+export class QueueLimits {
+  readonly #limits: ReadonlyMap<string, number>;
+  /** What claims in progress may bring. */
+  readonly #asked = new Map<string, number>();
+  #turn = 0;
+
+  constructor(limits: ReadonlyMap<string, number>) {
+    this.#limits = limits;
+  }
+
+  /**
+   * The claims for so many jobs in all: one for the queues with room for all of them, and one for each of the others. Each
+   * comes first in its turn, so that a busy queue does not take every slot.
+   */
+  shares(want: number, held: readonly { readonly queue: string }[]): Share[] {
+    const counts = new Map(this.#asked);
+    for (const { queue } of held) counts.set(queue, (counts.get(queue) ?? 0) + 1);
+    const open: string[] = [];
+    const shares: Share[] = [];
+    for (const [queue, limit] of this.#limits) {
+      const free = limit - (counts.get(queue) ?? 0);
+      if (free >= want) open.push(queue);
+      else if (free > 0) shares.push({ queues: [queue], limit: free });
+    }
+    if (open.length > 0) shares.push({ queues: open, limit: want });
+    this.#turn += 1;
+    const first = this.#turn % Math.max(1, shares.length);
+    return [...shares.slice(first), ...shares.slice(0, first)];
+  }
+
+  /** Claims with these shares are in progress. Returns the function that ends this. */
+  ask(shares: readonly Share[]): () => void {
+    const add = (sign: 1 | -1): void => {
+      for (const { queues, limit } of shares)
+        for (const queue of queues)
+          this.#asked.set(queue, (this.#asked.get(queue) ?? 0) + sign * limit);
+    };
+    add(1);
+    return () => add(-1);
+  }
+}
+
 export class Claimer {
   readonly #concurrency: number;
   readonly #runtime: Runtime;
+  readonly #isLimited: boolean;
   #buffer: Buffered[] = [];
   #next = 0;
   #pace = 0; // jobs a millisecond
@@ -45,8 +104,10 @@ export class Claimer {
   #finished = 0;
   #stopped = false;
 
-  constructor(parts: { concurrency: number; runtime: Runtime }) {
+  /** `isLimited`: queues have limits of their own, so a job that is claimed ahead might find no slot. */
+  constructor(parts: { concurrency: number; runtime: Runtime; isLimited: boolean }) {
     this.#concurrency = parts.concurrency;
+    this.#isLimited = parts.isLimited;
     this.#runtime = parts.runtime;
     this.#measuredAt = parts.runtime.monotonic();
   }
@@ -55,13 +116,14 @@ export class Claimer {
     return this.#buffer.length - this.#next;
   }
 
-  want(running: number): number {
+  want(running: number): Want {
     this.#measure();
-    if (this.#stopped) return 0;
+    if (this.#stopped) return { limit: 0, ahead: 0 };
     const free = this.#concurrency - running - this.buffered;
     const aheadMs = Math.min(AHEAD_MS_MAX, Math.max(AHEAD_MS, AHEAD_CYCLES * this.cycleMs));
-    const ahead = Math.floor(this.#pace * aheadMs);
-    return Math.max(0, Math.min(BATCH_MAX, free + ahead));
+    const ahead = this.#isLimited ? 0 : Math.floor(this.#pace * aheadMs);
+    const limit = Math.max(0, Math.min(BATCH_MAX, free + ahead));
+    return { limit, ahead: Math.max(0, limit - Math.max(0, free)) };
   }
 
   /** Records how long the store took for a poll cycle. */
@@ -101,26 +163,30 @@ export class Claimer {
 
   /** Removes jobs that must not start, and returns those that were buffered. */
   giveUp(ids: ReadonlySet<string>): ClaimedJob[] {
-    return ids.size === 0 ? [] : this.#remove(({ job }) => ids.has(job.id));
+    return ids.size === 0 ? [] : this.#remove(({ job }) => ids.has(job.id)).map(({ job }) => job);
   }
 
   /** Removes jobs that have waited too long. The pace is reset, so that no jobs are claimed ahead. */
   giveUpOlderThan(claimedBefore: number): ClaimedJob[] {
-    const old = this.#remove(({ claimedAt }) => claimedAt < claimedBefore);
+    const old = this.removeOlderThan(claimedBefore);
     if (old.length > 0) this.#pace = 0;
-    return old;
+    return old.map(({ job }) => job);
+  }
+
+  removeOlderThan(claimedBefore: number): Buffered[] {
+    return this.#remove(({ claimedAt }) => claimedAt < claimedBefore);
   }
 
   giveUpAll(): ClaimedJob[] {
-    return this.#remove(() => true);
+    return this.#remove(() => true).map(({ job }) => job);
   }
 
-  #remove(isGone: (one: Buffered) => boolean): ClaimedJob[] {
+  #remove(isGone: (one: Buffered) => boolean): Buffered[] {
     if (this.buffered === 0) return [];
     const waiting = this.#buffer.slice(this.#next);
     this.#buffer = waiting.filter((one) => !isGone(one));
     this.#next = 0;
-    return waiting.filter(isGone).map(({ job }) => job);
+    return waiting.filter(isGone);
   }
 
   finished(): void {

@@ -48,6 +48,13 @@ export interface WorkerEvents {
     readonly epoch: number;
     readonly status: Status;
   };
+  /** It had to start by a time that has passed, and no worker had started it. */
+  "job:expired": {
+    readonly id: string;
+    readonly task: string;
+    readonly queue: string;
+    readonly epoch: number;
+  };
   "worker:started": { readonly worker: string };
   /** An operator paused it: it claims no jobs until it is resumed. */
   "worker:paused": { readonly worker: string };
@@ -72,6 +79,7 @@ const NAMES: Readonly<Record<keyof WorkerEvents, true>> = {
   "job:doubt": true,
   "lease:lost": true,
   "lease:recovered": true,
+  "job:expired": true,
   "worker:started": true,
   "worker:paused": true,
   "worker:resumed": true,

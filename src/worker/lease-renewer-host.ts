@@ -7,7 +7,7 @@ import {
   receiveMessageOnPort,
   Worker as Thread,
 } from "node:worker_threads";
-import { programFile } from "../core/files.ts";
+import { isForCode, programFile } from "../core/files.ts";
 import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import { type Runtime, systemRuntime, type Timer } from "../core/runtime.ts";
@@ -221,19 +221,13 @@ class PendingRequests {
   }
 }
 
-const CODE_ON_THE_COMMAND_LINE = new Set(["-e", "--eval", "-p", "--print", "-pe"]);
-
 /**
  * A thread runs a file, so arguments that pass code on the command line would prevent its start. Without such arguments,
  * the thread inherits those of the process: some of them must not be given twice.
  */
 function threadArguments(given: readonly string[]): { execArgv?: string[] } {
-  const isForCode = (argument: string, index: number): boolean =>
-    argument.startsWith("--input-type") ||
-    CODE_ON_THE_COMMAND_LINE.has(argument) ||
-    CODE_ON_THE_COMMAND_LINE.has(given[index - 1] ?? "");
   if (!given.some(isForCode)) return {};
-  return { execArgv: given.filter((argument, index) => !isForCode(argument, index)) };
+  return { execArgv: given.filter((argument, index) => !isForCode(argument, index, given)) };
 }
 
 /**

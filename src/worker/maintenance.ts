@@ -1,9 +1,13 @@
 /** Periodic maintenance of jobs: promotes due jobs, reclaims expired leases, prunes. */
 import type { FinalStatus } from "../core/job.ts";
+import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
+import { FlowMaintenance } from "../flows/maintenance.ts";
+import type { FlowsStore } from "../flows/store.ts";
 import type { JobsStore } from "../jobs/sql-jobs.ts";
 import type { Settled } from "../jobs/store.ts";
 import type { LocksStore } from "../locks/store.ts";
+import type { QueuesStore } from "../queues/store.ts";
 
 /** Rows moved in one transaction; after a full batch, the next follows at once. */
 const CHORE_BATCH = 500;
@@ -19,13 +23,25 @@ const SLOW_LOOKS_MAX = 5;
 
 const PRUNE_EVERY_MS = 10 * 60_000;
 
+/** How soon leases count that were taken just before their queue got its first limit. */
+const COUNT_EVERY_MS = 5_000;
+
+/** How long gates of unused lanes are kept. */
+const GATE_KEEP_MS = 3_600_000;
+
 /** How long rows of unused locks, and their statistics, are kept. */
 const LOCK_KEEP_MS = 3_600_000;
 const LOCK_STATS_KEEP_MS = 7 * 24 * 3_600_000;
 
 interface MaintenanceParts {
-  readonly store: { readonly jobs: JobsStore; readonly locks: LocksStore };
+  readonly store: {
+    readonly jobs: JobsStore;
+    readonly flows: FlowsStore;
+    readonly locks: LocksStore;
+    readonly queues: QueuesStore;
+  };
   readonly runtime: Runtime;
+  readonly logger: Logger;
   readonly settings: {
     /** The pause while there is work. */
     readonly everyMs: number;
@@ -38,35 +54,46 @@ interface MaintenanceParts {
     readonly keepMs: Record<FinalStatus, number>;
   };
   readonly onReclaimed: (reclaimed: Settled) => void;
+  readonly onExpired: (expired: Settled) => void;
 }
 
 export class Maintenance {
   readonly #parts: MaintenanceParts;
+  readonly #flows: FlowMaintenance;
   #prunedAt: number | null = null;
+  #countedAt: number | null = null;
   /** Since when every query for expired leases was answered soon; null: there was none, or it failed. */
   #answersSince: number | null = null;
   #slowLooks = 0;
 
   constructor(parts: MaintenanceParts) {
     this.#parts = parts;
+    this.#flows = new FlowMaintenance(parts);
   }
 
   /** One query tells whether there is work, and when there will be. */
   async once(): Promise<number> {
-    const { store, settings } = this.#parts;
+    const { store, settings, onExpired } = this.#parts;
     const { everyMs, graceMs, idleMs } = settings;
-    const { dueInMs, leaseEndsInMs } = await store.jobs.upcoming();
+    const { dueInMs, leaseEndsInMs, ...upcoming } = await store.jobs.upcoming();
+    const startsBy = [upcoming.pendingUntilMs, upcoming.waitingUntilMs].map((ms) => ms ?? idleMs);
+    const isLate = startsBy.some((ms) => ms <= 0);
     const isDue = dueInMs !== null && dueInMs <= 0;
     const isLost = leaseEndsInMs !== null && leaseEndsInMs < -graceMs;
+    const late = isLate ? await store.jobs.expireLate({ limit: CHORE_BATCH }) : [];
+    for (const job of late) onExpired(job);
     const moved = isDue ? await store.jobs.promoteDue({ limit: CHORE_BATCH }) : 0;
     const reclaimed = isLost ? await this.#reclaim() : this.#noneLost();
+    await this.#countNowAndThen();
     const pruned = await this.#pruneNowAndThen();
-    if ([reclaimed, moved, pruned].includes(CHORE_BATCH)) return 0;
+    const flowsInMs = await this.#flows.once();
+    if (flowsInMs === 0 || [late.length, reclaimed, moved, pruned].includes(CHORE_BATCH)) return 0;
     // The next job may be due any moment.
     if (moved > 0) return NEXT_LOOK_MS;
     // Another process is moving these rows, and may roll back.
-    if (isDue || isLost) return Math.min(everyMs, idleMs);
-    const next = [dueInMs ?? idleMs, (leaseEndsInMs ?? idleMs) + graceMs, idleMs];
+    if (isDue || isLost || isLate) return Math.min(everyMs, idleMs);
+    const leaseMs = (leaseEndsInMs ?? idleMs) + graceMs;
+    const next = [dueInMs ?? idleMs, leaseMs, ...startsBy, flowsInMs, idleMs];
     // Never 0: with a clock that stands still, the loop would never wait.
     return Math.max(1, Math.min(...next));
   }
@@ -105,6 +132,14 @@ export class Maintenance {
     );
   }
 
+  async #countNowAndThen(): Promise<void> {
+    const { store, runtime } = this.#parts;
+    const now = runtime.monotonic();
+    if (this.#countedAt !== null && now - this.#countedAt < COUNT_EVERY_MS) return;
+    await store.queues.countLeases();
+    this.#countedAt = now;
+  }
+
   async #pruneNowAndThen(): Promise<number> {
     const { store, runtime, settings } = this.#parts;
     const now = runtime.monotonic();
@@ -113,6 +148,7 @@ export class Maintenance {
     const pruned = [
       await store.jobs.prune({ keepMs: settings.keepMs, limit }),
       await store.locks.prune({ forMs: LOCK_KEEP_MS, limit }),
+      await store.queues.pruneGates({ forMs: GATE_KEEP_MS, limit }),
       await store.locks.pruneStats({ forMs: LOCK_STATS_KEEP_MS, limit }),
     ];
     const most = Math.min(limit, Math.max(...pruned));

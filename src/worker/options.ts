@@ -20,17 +20,25 @@ import { checkBoolean, checkKnown, checkList, checkWhole, shownNumber } from "..
 import { type AnyTask, type Task, taskMap } from "../core/task.ts";
 import { DEFAULT_CRASHES_MAX, DEFAULT_GRACE, DEFAULT_LEASE, LEASE_MS_MIN } from "../jobs/leases.ts";
 import { SLOTS_MAX } from "../registry/worker-record.ts";
+import type { Schedule } from "../schedules/schedule.ts";
+import { checkSchedules } from "../schedules/schedules.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
+import { checkHooks, type RunHook } from "./hooks.ts";
 
 export interface WorkerOptions {
   readonly tasks: readonly AnyTask[];
   /** Workflows whose items it moves at the time limit of a state, or when the jobs they wait for have ended. */
   readonly workflows?: readonly AnyWorkflow[];
+  /**
+   * Schedules that it stores when it starts. Those that workers of its name declared before and that are missing here are
+   * deleted; without the option, none is.
+   */
+  readonly schedules?: readonly Schedule[];
   /** The first part of the worker's id. Default: "worker". */
   readonly name?: string;
-  /** Default: the queues that the tasks name. */
-  readonly queues?: readonly string[];
-  /** Jobs at once. Default 10. */
+  /** A list, or how many jobs of each queue run at once: `{ mail: 2, default: 20 }`. Default: the queues of the tasks. */
+  readonly queues?: readonly string[] | Readonly<Record<string, number>>;
+  /** Jobs at once. Default 10, or the sum of the numbers in `queues`. */
   readonly concurrency?: number;
   /** How long a claimed job stays leased unless the worker renews it. Default 30 s. */
   readonly lease?: Duration;
@@ -44,6 +52,8 @@ export interface WorkerOptions {
   readonly grace?: Duration;
   /** After this many lost leases a job fails as poison. Default 3. */
   readonly maxCrashes?: number;
+  /** Whether a job whose last worker died runs alone next, so that it cannot harm other jobs again. Default true. */
+  readonly runSuspectsAlone?: boolean;
   /** How long a task may block the event loop before its jobs are given up. Default: ten leases, at least 10 s. */
   readonly maxBlock?: Duration;
   /**
@@ -71,6 +81,8 @@ export interface WorkerOptions {
   readonly stoppingTimeout?: Duration;
   /** The build of the application. Default: the git commit, else BUILD_ID. */
   readonly version?: string;
+  /** Functions around every task that this worker runs; the first is the outermost. */
+  readonly hooks?: readonly RunHook[];
   /** How long finished jobs are kept. Default 7 days, failed ones 30. */
   readonly retention?: Partial<Record<FinalStatus, Duration>>;
 }
@@ -78,8 +90,12 @@ export interface WorkerOptions {
 export interface WorkerSettings {
   readonly tasks: ReadonlyMap<string, Task>;
   readonly workflows: readonly AnyWorkflow[];
+  /** Null: it declares none, and leaves those of others alone. */
+  readonly schedules: readonly Schedule[] | null;
   readonly name: string;
   readonly queues: readonly string[];
+  /** How many jobs of each queue run at once; null: only `concurrency` limits them. */
+  readonly queueLimits: ReadonlyMap<string, number> | null;
   readonly concurrency: number;
   readonly leaseMs: number;
   readonly extendAt: number;
@@ -87,6 +103,7 @@ export interface WorkerSettings {
   readonly maintenanceMs: number;
   readonly graceMs: number;
   readonly crashesMax: number;
+  readonly runSuspectsAlone: boolean;
   readonly blockedMsMax: number;
   readonly endBlocked: boolean;
   readonly shutdownMs: number;
@@ -97,10 +114,12 @@ export interface WorkerSettings {
   readonly staleMs: number;
   readonly hungMs: number;
   readonly version: string;
+  readonly hooks: readonly RunHook[];
   readonly keepMs: Record<FinalStatus, number>;
 }
 
 const CONCURRENCY = { least: 1, most: 1_000 };
+const CONCURRENCY_INITIAL = 10;
 const CRASHES = { least: 1, most: 1_000 };
 const SLOTS = { least: 1, most: SLOTS_MAX };
 const QUEUES_MAX = 64;
@@ -125,8 +144,8 @@ export const HEARTBEATS_PER_STALE = 2;
 
 const KNOWN = new Set(
   (
-    "tasks workflows name queues concurrency lease extendAt poll maintenanceInterval grace maxCrashes maxBlock endBlocked shutdown retention " +
-    "signals slots onConflict heartbeat heartbeatTimeout stoppingTimeout version"
+    "tasks workflows schedules name queues concurrency lease extendAt poll maintenanceInterval grace maxCrashes maxBlock endBlocked shutdown retention " +
+    "signals slots onConflict heartbeat heartbeatTimeout stoppingTimeout version hooks runSuspectsAlone"
   ).split(" "),
 );
 
@@ -140,13 +159,9 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
   return {
     tasks,
     workflows: checkList("workflows", options.workflows ?? []),
+    schedules: options.schedules === undefined ? null : checkSchedules(options.schedules),
     name: checkName("name", options.name ?? workerSettings.name.initial),
-    queues: checkQueues(options.queues ?? [...tasks.values()].map((task) => task.queue)),
-    concurrency: checkWhole(
-      "concurrency",
-      options.concurrency ?? workerSettings.concurrency.initial,
-      CONCURRENCY,
-    ),
+    ...checkConcurrency(options, tasks),
     leaseMs,
     extendAt: checkShare("extendAt", options.extendAt ?? 0.5),
     pollMs: msOf(options, "poll", LOOP_MS_MIN),
@@ -157,6 +172,7 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
       options.maxCrashes ?? workerSettings.maxCrashes.initial,
       CRASHES,
     ),
+    runSuspectsAlone: checkBoolean("runSuspectsAlone", options.runSuspectsAlone ?? true),
     blockedMsMax: toMs(
       "maxBlock",
       options.maxBlock ?? Math.max(leaseMs * BLOCKED_LEASES, BLOCKED_MS_MIN),
@@ -166,6 +182,7 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
     shutdownMs: msOf(options, "shutdown"),
     signals: checkBoolean("signals", options.signals ?? false),
     ...checkRegistration(options, version),
+    hooks: checkHooks(options.hooks ?? []),
     keepMs: {
       done: toMs("retention.done", retention.done ?? workerSettings.retentionDone.initial),
       cancelled: toMs(
@@ -173,6 +190,10 @@ export function checkWorkerOptions(options: WorkerOptions, version: string): Wor
         retention.cancelled ?? workerSettings.retentionCancelled.initial,
       ),
       failed: toMs("retention.failed", retention.failed ?? workerSettings.retentionFailed.initial),
+      expired: toMs(
+        "retention.expired",
+        retention.expired ?? workerSettings.retentionExpired.initial,
+      ),
     },
   };
 }
@@ -213,6 +234,34 @@ function checkTasks(tasks: readonly AnyTask[]): Map<string, Task> {
   throw new InvalidArgumentError({ field: "tasks", problem });
 }
 
+/** Queues with numbers run so many jobs at once, and together as many as `concurrency` allows. */
+function checkConcurrency(
+  { queues, concurrency }: WorkerOptions,
+  tasks: ReadonlyMap<string, Task>,
+): Pick<WorkerSettings, "queues" | "queueLimits" | "concurrency"> {
+  const isLimited = typeof queues === "object" && queues !== null && !Array.isArray(queues);
+  const limits = isLimited
+    ? Object.entries(queues).map(([queue, limit]): [string, number] => [
+        queue,
+        checkWhole(`queues.${queue}`, limit as number, CONCURRENCY),
+      ])
+    : null;
+  const sum = limits?.reduce((all, [, limit]) => all + limit, 0) ?? CONCURRENCY_INITIAL;
+  return {
+    queues: checkQueues(
+      limits?.map(([queue]) => queue) ??
+        (queues as readonly string[] | undefined) ??
+        [...tasks.values()].map((task) => task.queue),
+    ),
+    queueLimits: limits === null ? null : new Map(limits),
+    concurrency: checkWhole(
+      "concurrency",
+      concurrency ?? Math.min(sum, CONCURRENCY.most),
+      CONCURRENCY,
+    ),
+  };
+}
+
 function checkQueues(queues: readonly string[]): string[] {
   const names = [...new Set(queues.map((queue) => checkName("queues", queue)))];
   if (names.length > 0 && names.length <= QUEUES_MAX) return names;
@@ -230,6 +279,33 @@ function named(env: string, flag: string | null, file: string) {
   return { group: "Worker", env: [env], flag, file } as const;
 }
 
+/** Names of queues, each with a number if you like; in the configuration file also `{ mail: 2 }`. */
+function queueList() {
+  const names = list(name(), QUEUES_MAX);
+  return {
+    ...names,
+    read(given: unknown): readonly string[] | null {
+      const isObject = typeof given === "object" && given !== null && !Array.isArray(given);
+      const texts = isObject
+        ? Object.entries(given).map(([queue, limit]) => `${queue}=${String(limit)}`)
+        : given;
+      return names.read(texts);
+    },
+  };
+}
+
+/** All with a number, or none: a queue without one would have an unclear share. */
+function queuesFrom(texts: readonly string[]): NonNullable<WorkerOptions["queues"]> {
+  const parts = texts.map((text) => /^(.+)=(\d{1,6})$/.exec(text));
+  if (parts.every((part) => part === null)) return texts;
+  const lacking = texts.find((_text, index) => parts[index] === null);
+  if (lacking !== undefined) {
+    const problem = `'${lacking}' has no number, and others have one. Write ${lacking}=10, or no number at all.`;
+    throw new InvalidArgumentError({ field: "queues", problem });
+  }
+  return Object.fromEntries(parts.map((part) => [part?.[1] ?? "", Number(part?.[2])]));
+}
+
 /** The same options as settings of a service. */
 export const workerSettings = {
   tasks: setting({
@@ -241,15 +317,18 @@ export const workerSettings = {
   }),
   queues: setting({
     ...named("HOLDFAST_QUEUES", "--queue <names>", "queues"),
-    kind: list(name(), QUEUES_MAX),
+    kind: queueList(),
     initial: null,
-    about: "Comma-separated queues to work on (default: the queues of the tasks).",
+    about:
+      "Comma-separated queues to work on, each with the number of its jobs at once if you like: " +
+      "mail=2,default=20 (default: the queues of the tasks).",
   }),
-  concurrency: settled({
+  concurrency: setting({
     ...named("MAX_CONCURRENT_JOBS", "--concurrency <n>", "concurrency"),
     kind: whole(CONCURRENCY.least, CONCURRENCY.most),
-    initial: 10,
-    about: "Maximum number of jobs that run at once in each process.",
+    initial: null,
+    about:
+      "Maximum number of jobs that run at once in each process (default: 10, or the sum of the numbers of its queues).",
   }),
   name: settled({
     ...named("HOLDFAST_WORKER_NAME", "--name <name>", "name"),
@@ -296,6 +375,12 @@ export const workerSettings = {
     kind: whole(CRASHES.least, CRASHES.most),
     initial: DEFAULT_CRASHES_MAX,
     about: "Number of lost leases after which a job fails as poison.",
+  }),
+  runSuspectsAlone: settled({
+    ...named("HOLDFAST_RUN_SUSPECTS_ALONE", null, "runSuspectsAlone"),
+    kind: yesOrNo(),
+    initial: true,
+    about: "Whether a job whose last worker died runs alone next.",
   }),
   slots: setting({
     ...named("HOLDFAST_SLOTS", "--slots <n>", "slots"),
@@ -347,6 +432,12 @@ export const workerSettings = {
     initial: 7 * DAY,
     about: "How long to keep cancelled jobs.",
   }),
+  retentionExpired: settled({
+    ...named("HOLDFAST_RETENTION_EXPIRED", null, "retention.expired"),
+    kind: span({}),
+    initial: 7 * DAY,
+    about: "How long to keep jobs that expired before they started.",
+  }),
 };
 
 /** The options of a worker with these settings. Only `standby` and `retention` have other names. */
@@ -354,11 +445,18 @@ export function workerOptionsFrom(
   settings: ValuesOf<typeof workerSettings>,
 ): Omit<WorkerOptions, "tasks"> {
   const { standby, retentionDone, retentionFailed, retentionCancelled } = settings;
+  const { retentionExpired } = settings;
   const keys = Object.keys(workerSettings) as (keyof typeof workerSettings)[];
   const same = keys.filter((key) => key !== "tasks" && KNOWN.has(key) && settings[key] !== null);
   return {
     ...Object.fromEntries(same.map((key) => [key, settings[key]])),
+    ...(settings.queues === null ? {} : { queues: queuesFrom(settings.queues) }),
     ...(standby ? { onConflict: "standby" } : {}),
-    retention: { done: retentionDone, failed: retentionFailed, cancelled: retentionCancelled },
+    retention: {
+      done: retentionDone,
+      failed: retentionFailed,
+      cancelled: retentionCancelled,
+      expired: retentionExpired,
+    },
   };
 }

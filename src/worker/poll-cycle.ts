@@ -4,25 +4,46 @@
  * It owns everything a worker holds: running jobs, claimed jobs that have not started, and outcomes to settle.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { type HoldfastError, LeaseLostError } from "../core/errors.ts";
-import type { Fence, OutageReport, Outcome, Settlement } from "../core/job.ts";
+import type { HoldfastError } from "../core/errors.ts";
+import type { Fence, Outcome } from "../core/job.ts";
 import type { Logger } from "../core/log.ts";
 import { type Runtime, sleep } from "../core/runtime.ts";
 import type { Context, Task } from "../core/task.ts";
-import type { ClaimedJob, Settled } from "../jobs/store.ts";
+import type { Children } from "../isolation/children.ts";
+import type { ClaimedJob, CycleResult, Settled, Wanted } from "../jobs/store.ts";
 import { NotCommittedError } from "../steps/errors.ts";
 import type { TracesStore } from "../tracing/store.ts";
 import { withTraces } from "./attempt-span.ts";
 import type { Attempt, AttemptStore } from "./attempt.ts";
-import { Attempts } from "./attempts.ts";
-import { type Batch, BATCH_MAX, type Buffered, Claimer } from "./claimer.ts";
+import { Attempts, longestMs } from "./attempts.ts";
+import {
+  type Batch,
+  BATCH_MAX,
+  type Buffered,
+  Claimer,
+  QueueLimits,
+  type Share,
+  type Want,
+} from "./claimer.ts";
+import {
+  type Ended,
+  neverStarted,
+  outageReports,
+  pairUp,
+  partition,
+  type Partition,
+  settlements,
+} from "./ended.ts";
 import type { LeaseRenewerHost } from "./lease-renewer-host.ts";
 import { leaseList, type LeaseList, type Report } from "./lease-renewer.ts";
 import type { WorkerSettings } from "./options.ts";
 import type { Reporter } from "./reporter.ts";
+import { Suspects } from "./suspects.ts";
 
 /** How long a claimed job may wait for its start. */
 const BUFFER_MS_MAX = 1_000;
+
+const NOTHING: Want = { limit: 0, ahead: 0 };
 
 /** Heartbeats look for jobs too; after this many intervals without one, the worker polls. */
 const LATE_HEARTBEATS = 1.5;
@@ -36,6 +57,7 @@ interface PollCycleParts {
   readonly logger: Logger;
   readonly settings: WorkerSettings;
   readonly client: Context["holdfast"];
+  readonly children: Children | null;
   readonly reporter: Reporter;
   readonly renewer: LeaseRenewerHost;
   /** Starts the next cycle at once, because an attempt ended. */
@@ -48,6 +70,10 @@ export class PollCycle {
   readonly #parts: PollCycleParts;
   readonly #attempts: Attempts;
   readonly #claimer: Claimer;
+  /** Null: one limit for all queues together. */
+  readonly #limits: QueueLimits | null;
+  /** Jobs that may have ended their last worker. */
+  readonly #suspects: Suspects;
   /** Outcomes to settle. If a write fails, they stay; the fence decides later whether the jobs are still ours. */
   #unsettled: Ended[] = [];
   readonly #taskNames: readonly string[];
@@ -71,12 +97,15 @@ export class PollCycle {
 
   constructor(parts: PollCycleParts) {
     const { runtime, settings } = parts;
-    const { concurrency, leaseMs } = settings;
+    const { concurrency, leaseMs, hooks } = settings;
     this.#parts = parts;
     this.#taskNames = [...settings.tasks.keys()];
-    this.#claimer = new Claimer({ concurrency, runtime });
+    const { queueLimits } = settings;
+    this.#limits = queueLimits === null ? null : new QueueLimits(queueLimits);
+    this.#claimer = new Claimer({ concurrency, runtime, isLimited: queueLimits !== null });
+    this.#suspects = new Suspects({ ...parts, onOver: () => this.#goOn() });
     const onEnd = (attempt: Attempt, outcome: Outcome): void => this.#ended(attempt, outcome);
-    this.#attempts = new Attempts({ ...parts, leaseMs, onEnd });
+    this.#attempts = new Attempts({ ...parts, leaseMs, hooks, onEnd });
   }
 
   get running(): number {
@@ -84,7 +113,7 @@ export class PollCycle {
   }
 
   get buffered(): number {
-    return this.#claimer.buffered;
+    return this.#claimer.buffered + this.#suspects.waiting;
   }
 
   async once(): Promise<number> {
@@ -112,33 +141,38 @@ export class PollCycle {
    */
   async overlap(): Promise<number> {
     if (this.#underWay === 0) return this.#parts.settings.pollMs;
-    return this.#cycle(this.ranShort ? 0 : this.#want());
+    return this.#cycle(this.ranShort ? NOTHING : this.#want());
   }
 
-  #want(): number {
-    if (this.#paused) return 0;
-    return this.#claimer.want(this.#attempts.size + this.#asked);
+  #want(): Want {
+    if (this.#paused || this.#suspects.isQuiet) return NOTHING;
+    const want = this.#claimer.want(this.#attempts.size + this.#asked);
+    if (!this.#suspects.isCautious) return want;
+    return { limit: Math.min(1, want.limit), ahead: 0 };
   }
 
-  async #cycle(limit: number): Promise<number> {
+  async #cycle(want: Want): Promise<number> {
     const { runtime, settings } = this.#parts;
+    const { limit } = want;
     const ended = this.#takeUnsettled();
     if (limit === 0 && ended.length === 0) return settings.pollMs;
     const sentAt = runtime.monotonic();
     if (limit > 0) this.#isNews = false;
-    const { settled, claimed } = await this.#settleAndClaim(ended, limit);
+    const cycle = await this.#settleAndClaim(ended, want);
+    const { settled, claimed, isFull, lookInMs = null } = cycle;
     const tookMs = runtime.monotonic() - sentAt;
     this.#claimer.took(tookMs);
     if (limit > 0) this.#parts.reporter.answered(tookMs);
     this.onSettled(ended, settled);
     if (limit > 0) this.ranShort = claimed.length < limit;
     await this.#take({ jobs: await withTraces(claimed, this.#parts), sentAt });
-    if (claimed.length > 0 && claimed.length === limit) {
-      this.#isNews = true;
-      return 0;
-    }
-    if (limit > 0) this.#lookAt = runtime.monotonic() + settings.pollMs;
-    return settings.pollMs;
+    this.#runSuspect();
+    if (isFull) this.#isNews = true;
+    if (claimed.length > 0 && claimed.length === limit) return 0;
+    // A rate allows the next start sooner.
+    const restMs = Math.min(settings.pollMs, lookInMs ?? settings.pollMs);
+    if (limit > 0) this.#lookAt = runtime.monotonic() + restMs;
+    return restMs;
   }
 
   /** Gives up attempts with untrusted leases, and releases jobs that wait here too long. */
@@ -150,10 +184,23 @@ export class PollCycle {
     this.#attempts.checkTrust();
     // Jobs wait here behind a slow one while another worker may be idle.
     void this.#handBack(this.#claimer.giveUpOlderThan(runtime.monotonic() - BUFFER_MS_MAX));
+    this.#giveUpSuspects();
+  }
+
+  #giveUpSuspects(): void {
+    const { settings, wake } = this.#parts;
+    if (this.#suspects.waiting === 0) return;
+    const slots = settings.concurrency - this.#attempts.size;
+    const { beside, putOff } = this.#suspects.giveUpWaiting(slots);
+    for (const next of beside) this.#startIfOurs(next);
+    void this.#handBack(putOff, (jobs) => this.#suspects.putOff(jobs));
+    if (this.#suspects.waiting === 0) wake(); // it may claim again
+    else this.#runSuspect();
   }
 
   onRenewerReport(report: Report): void {
     this.#claimer.onRenewerReport(report);
+    this.#suspects.onRenewerReport(report);
     this.#attempts.onRenewerReport(report);
     this.cancel(report.cancelled);
   }
@@ -162,19 +209,20 @@ export class PollCycle {
   held(): LeaseList {
     const ended = this.#unsettled.map(({ attempt }) => attempt).filter((one) => !one.completed);
     const unsettled = ended.map(({ job }) => job);
-    return leaseList([...this.#attempts.jobs(), ...this.#claimer.jobs(), ...unsettled]);
+    return leaseList([...this.#attempts.jobs(), ...this.#unstarted(), ...unsettled]);
   }
 
   /** A job that has not started is released, and then ends as cancelled. */
   cancel(fences: readonly Fence[]): void {
     this.#attempts.cancel(fences);
-    void this.#handBack(this.#claimer.giveUp(new Set(fences.map(({ id }) => id))));
+    const ids = new Set(fences.map(({ id }) => id));
+    void this.#handBack([...this.#claimer.giveUp(ids), ...this.#suspects.giveUp(ids)]);
   }
 
   /** Claims no jobs until it is resumed, and releases those that have not started. */
   pause(): void {
     this.#paused = true;
-    void this.#handBack(this.#claimer.giveUpAll());
+    void this.#handBack([...this.#claimer.giveUpAll(), ...this.#suspects.giveUpAll()]);
   }
 
   resume(): void {
@@ -184,7 +232,7 @@ export class PollCycle {
 
   stopClaiming(): void {
     this.#stopped = true;
-    void this.#handBack(this.#claimer.stop());
+    void this.#handBack([...this.#claimer.stop(), ...this.#suspects.giveUpAll()]);
   }
 
   abortAll(reason: HoldfastError): void {
@@ -236,22 +284,34 @@ export class PollCycle {
 
   async #settleAndClaim(
     ended: readonly Ended[],
-    limit: number,
-  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
-    const { worker, guarded, store, settings } = this.#parts;
-    const { queues, leaseMs } = settings;
-    const wanted = { worker, queues, tasks: this.#taskNames, limit, leaseMs, guarded };
+    { limit, ahead }: Want,
+  ): Promise<CycleResult & { readonly isFull: boolean }> {
+    const { store } = this.#parts;
+    const shares = limit === 0 ? [] : this.#shares(limit);
+    const answered = this.#limits?.ask(shares);
     this.#underWay += 1;
     this.#asked += limit;
     if (limit === BATCH_MAX) this.#parts.wakeOverlapping(); // this worker can do more than one cycle carries
     try {
       const { plain, ...others } = partition(ended);
       const lookedUp = await this.#settleOthers(others);
-      const { settled, claimed } =
-        limit === 0
-          ? { settled: await store.jobs.settle(settlements(plain)), claimed: [] }
-          : await store.jobs.settleAndClaim(settlements(plain), wanted);
-      return { settled: lookedUp.length === 0 ? settled : [...lookedUp, ...settled], claimed };
+      const [first, ...rest] = shares;
+      const cycle =
+        first === undefined
+          ? { settled: await store.jobs.settle(settlements(plain)), claimed: [], governed: [] }
+          : await store.jobs.settleAndClaim(settlements(plain), {
+              ...this.#wanted(first),
+              ahead,
+            });
+      const { settled, claimed } = cycle;
+      const isFull = first !== undefined && claimed.length === first.limit;
+      const more = rest.length === 0 ? null : await this.#claimRest(rest, limit - claimed.length);
+      return {
+        ...cycle,
+        settled: lookedUp.length === 0 ? settled : [...lookedUp, ...settled],
+        claimed: more === null ? claimed : [...claimed, ...more.claimed],
+        isFull: isFull || more?.isFull === true,
+      };
     } catch (error) {
       this.#unsettled = [...ended, ...this.#unsettled];
       this.#isNews = true;
@@ -259,7 +319,48 @@ export class PollCycle {
     } finally {
       this.#underWay -= 1;
       this.#asked -= limit;
+      answered?.();
     }
+  }
+
+  #shares(limit: number): readonly Share[] {
+    const { queues } = this.#parts.settings;
+    if (this.#limits === null) return [{ queues, limit }];
+    return this.#limits.shares(limit, [...this.#attempts.all(), ...this.#unstarted()]);
+  }
+
+  /** Jobs that were claimed and not started. */
+  #unstarted(): ClaimedJob[] {
+    return [...this.#claimer.jobs(), ...this.#suspects.jobs()];
+  }
+
+  #wanted({ queues, limit }: Share): Wanted {
+    const { worker, guarded, settings } = this.#parts;
+    const { leaseMs } = settings;
+    return { worker, queues, tasks: this.#taskNames, limit, leaseMs, guarded };
+  }
+
+  /** The claims after the first. If one fails, the jobs of those before it are ours all the same. */
+  async #claimRest(
+    shares: readonly Share[],
+    most: number,
+  ): Promise<{ claimed: ClaimedJob[]; isFull: boolean }> {
+    const { store, logger } = this.#parts;
+    const claimed: ClaimedJob[] = [];
+    let isFull = false;
+    try {
+      for (const share of shares) {
+        const limit = Math.min(share.limit, most - claimed.length);
+        if (limit === 0) return { claimed, isFull: true };
+        const next = await store.jobs.claim(this.#wanted({ ...share, limit }));
+        if (next.length === limit) isFull = true;
+        claimed.push(...next);
+      }
+    } catch (error) {
+      logger.debug({ err: error }, "could not claim from every queue");
+      isFull = true; // there may be jobs that no claim has looked for
+    }
+    return { claimed, isFull };
   }
 
   /** An attempt that completed its job in a transaction of the user's is done, if that was committed. */
@@ -277,32 +378,48 @@ export class PollCycle {
     if (this.#stopped || this.#paused) return this.#handBack(batch.jobs);
     // Before the first job starts: it may block this thread at once.
     this.#parts.renewer.hold(leaseList(batch.jobs), batch.sentAt);
-    this.#claimer.add(batch);
+    const { others, surplus } = this.#suspects.sift(batch);
+    this.#claimer.add({ ...batch, jobs: others });
     this.fillSlots();
+    await this.#handBack(surplus);
   }
 
   fillSlots(): void {
-    const { renewer, runtime, settings } = this.#parts;
-    while (this.#attempts.size < settings.concurrency && this.#claimer.buffered > 0) {
-      const now = runtime.monotonic();
-      // The job may have waited behind one that blocked the event loop: reports of the lease renewer count first.
-      if (!this.#attempts.isTrusted(this.#claimer.peek().sentAt, now)) renewer.catchUp();
-      const next = this.#claimer.take();
-      const isOurs = !next.lost && this.#attempts.isTrusted(next.sentAt, now);
-      if (isOurs) this.#startAttempt(next, now);
-      else void this.#handBack([next.job]);
-    }
+    const { settings } = this.#parts;
+    const hasRoom = (): boolean =>
+      this.#attempts.size < settings.concurrency && !this.#suspects.isAlone;
+    while (hasRoom() && this.#claimer.buffered > 0) this.#startIfOurs(this.#claimer.take());
+  }
+
+  /** A suspect starts when this worker holds no other lease: outcomes that are not settled would be lost with it. */
+  #runSuspect(): void {
+    if (this.#suspects.waiting === 0) return;
+    const running = this.#attempts.size + this.#claimer.buffered;
+    const writing = this.#unsettled.length + this.#underWay + this.#handingBack.size;
+    if (running + writing === 0) this.#startIfOurs(this.#suspects.takeAlone());
+  }
+
+  #startIfOurs(next: Buffered): void {
+    const { renewer, runtime } = this.#parts;
+    const now = runtime.monotonic();
+    // The job may have waited behind one that blocked the event loop: reports of the lease renewer count first.
+    if (!this.#attempts.isTrusted(next.sentAt, now)) renewer.catchUp();
+    if (!next.lost && this.#attempts.isTrusted(next.sentAt, now))
+      return this.#startAttempt(next, now);
+    this.#suspects.ended(next.job);
+    void this.#handBack([next.job]);
   }
 
   #startAttempt({ job, sentAt, claimedAt }: Buffered, now: number): void {
     const { renewer, settings } = this.#parts;
     const task = settings.tasks.get(job.task) as Task;
-    if (task.timeoutMs !== null) renewer.limit(job.id, now + task.timeoutMs + settings.leaseMs);
+    if (task.timeoutMs !== null) renewer.limit(job.id, now + longestMs(task, settings.leaseMs));
     this.#attempts.start(job, task, { sentAt, heldMs: now - claimedAt });
   }
 
   #ended(attempt: Attempt, outcome: Outcome): void {
     this.#unsettled.push({ attempt, outcome });
+    this.#suspects.ended(attempt.job);
     if (this.#attempts.size === 0) this.#onRest?.();
     this.#claimer.finished();
     if (this.#goesOn) return;
@@ -351,17 +468,24 @@ export class PollCycle {
   }
 
   /** Releases jobs that were claimed and not started. Seldom awaited: a locked database must not delay anything else. */
-  #handBack(jobs: readonly ClaimedJob[]): Promise<void> {
+  #handBack(
+    jobs: readonly ClaimedJob[],
+    settle: (jobs: readonly ClaimedJob[]) => Promise<Settled[]> = (all) =>
+      this.#parts.store.jobs.release(all),
+  ): Promise<void> {
     if (jobs.length === 0) return Promise.resolve();
-    const handing = this.#release(jobs).finally(() => this.#handingBack.delete(handing));
+    const handing = this.#release(jobs, settle).finally(() => this.#handingBack.delete(handing));
     this.#handingBack.add(handing);
     return handing;
   }
 
-  async #release(jobs: readonly ClaimedJob[]): Promise<void> {
+  async #release(
+    jobs: readonly ClaimedJob[],
+    settle: (jobs: readonly ClaimedJob[]) => Promise<Settled[]>,
+  ): Promise<void> {
     const { renewer, logger, reporter, store } = this.#parts;
     try {
-      const released = await store.jobs.release(jobs);
+      const released = await settle(jobs);
       // A job that never started is not a crash, even if it was reclaimed since.
       const ours = new Set(released.map(({ id }) => id));
       const refused = jobs.filter(({ id }) => !ours.has(id));
@@ -373,57 +497,4 @@ export class PollCycle {
     }
     renewer.drop(leaseList(jobs));
   }
-}
-
-interface Ended {
-  readonly attempt: Attempt;
-  readonly outcome: Outcome;
-}
-
-function settlements(ended: readonly Ended[]): Settlement[] {
-  return ended.map(({ attempt, outcome }) => {
-    const { id, worker, epoch } = attempt.job;
-    return { id, worker, epoch, outcome, claimed: attempt.job };
-  });
-}
-
-/** Reports for attempts whose leases expired because the database did not answer. */
-function outageReports(ended: readonly Ended[]): OutageReport[] {
-  return settlements(ended).map((settlement, index) => ({
-    ...settlement,
-    gaveUp: ended[index]?.attempt.error instanceof LeaseLostError,
-  }));
-}
-
-/** The same for jobs that were claimed and not started. */
-function neverStarted(jobs: readonly ClaimedJob[]): OutageReport[] {
-  return jobs.map((job) => {
-    const { id, worker, epoch } = job;
-    return { id, worker, epoch, outcome: { kind: "released" }, claimed: job, gaveUp: true };
-  });
-}
-
-/** Pairs outcomes with the rows that the store accepted; null where the fence refused. */
-function pairUp(
-  ended: readonly Ended[],
-  settled: readonly Settled[],
-): (Ended & { accepted: Settled | null })[] {
-  const rows = new Map(settled.map((row) => [row.id, row]));
-  return ended.map(({ attempt, outcome }) => {
-    const row = rows.get(attempt.job.id);
-    return { attempt, outcome, accepted: row?.epoch === attempt.job.epoch ? row : null };
-  });
-}
-
-/** Attempts that completed their jobs in a user's transaction, those that met an outage, and the others. */
-type Partition = Readonly<Record<"completed" | "outages" | "plain", readonly Ended[]>>;
-
-function partition(ended: readonly Ended[]): Partition {
-  const isPlain = ({ attempt }: Ended): boolean => !attempt.completed && !attempt.isOutage;
-  if (ended.every(isPlain)) return { completed: [], outages: [], plain: ended };
-  return {
-    completed: ended.filter(({ attempt }) => attempt.completed),
-    outages: ended.filter(({ attempt }) => attempt.isOutage && !attempt.completed),
-    plain: ended.filter(isPlain),
-  };
 }

@@ -174,9 +174,17 @@ export class Reporter {
     );
   }
 
+  /** The standard back-off is used instead. */
+  badBackoff(attempt: Attempt, error: unknown): void {
+    this.#parts.logger.warn(
+      { ...this.#facts("task:bad-backoff", attempt), err: error },
+      "the back-off function of a task failed; the standard back-off is used",
+    );
+  }
+
   /** A lease was reclaimed. The named worker is the one that lost it. */
   recovered(
-    { id, task, queue, worker, epoch, attempts, status }: Settled,
+    { id, task, queue, worker, epoch, attempts, status, cleared }: Settled,
     why: "lease ran out" | "its worker is gone" = "lease ran out",
   ): void {
     this.#counters.recovered += 1;
@@ -184,7 +192,21 @@ export class Reporter {
     if (status === "failed")
       this.#parts.logger.error({ event: "job:failed", ...facts }, "job failed");
     else this.#parts.logger.warn({ event: "lease:recovered", ...facts }, "job taken back");
+    if (cleared !== undefined) {
+      const about = { event: "job:culprit", job: id, task, queue, worker, cleared };
+      this.#parts.logger.warn(
+        about,
+        `a job ended its worker while it ran alone; ${cleared.length} jobs that ran beside it before are not charged`,
+      );
+    }
     this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));
+  }
+
+  /** A job had to start by a time that has passed, and had not. */
+  expired({ id, task, queue, epoch }: Settled): void {
+    const facts = { job: id, task, queue };
+    this.#parts.logger.warn({ event: "job:expired", ...facts }, "job expired before it started");
+    this.events.emit("job:expired", () => ({ id, task, queue, epoch }));
   }
 
   reaped({ id, type, ending }: ClosedWorker): void {

@@ -4,6 +4,8 @@
  * It starts and stops the loops around the poll cycle. It decides nothing about a job's state: it reports outcomes, and the
  * store moves the rows.
  */
+import { BulkCarrier } from "../bulk/carrier.ts";
+import type { BulkStore } from "../bulk/store.ts";
 import { type HoldfastError, ShuttingDownError, WorkerEvictedError } from "../core/errors.ts";
 import { makeIds } from "../core/id.ts";
 import { type Logger, silentLogger } from "../core/log.ts";
@@ -12,7 +14,9 @@ import { type Gauge, type Runtime, sleep, type Timer } from "../core/runtime.ts"
 import type { Context } from "../core/task.ts";
 import { withinLimit } from "../core/wait.ts";
 import type { Hint } from "../database/engine.ts";
+import type { Children } from "../isolation/children.ts";
 import type { LocksStore } from "../locks/store.ts";
+import type { QueuesStore } from "../queues/store.ts";
 import type { WorkersStore } from "../registry/store.ts";
 import type {
   DesiredState,
@@ -20,6 +24,8 @@ import type {
   Registered,
   WorkerVitals,
 } from "../registry/worker-record.ts";
+import { Scheduler } from "../schedules/scheduler.ts";
+import type { SchedulesStore } from "../schedules/store.ts";
 import type { TracesStore } from "../tracing/store.ts";
 import { ItemMaintenance } from "../workflows/maintenance.ts";
 import type { ItemsStore } from "../workflows/store.ts";
@@ -38,8 +44,11 @@ import type { Reporter } from "./reporter.ts";
 
 /** The parts of the store that a worker uses. */
 interface WorkerStore extends AttemptStore {
+  readonly bulk: BulkStore;
   readonly items: ItemsStore;
   readonly locks: LocksStore;
+  readonly queues: QueuesStore;
+  readonly schedules: SchedulesStore;
   readonly traces: TracesStore;
   readonly workers: WorkersStore;
 }
@@ -50,8 +59,14 @@ const DESIRED_STATE_MS = 200;
 /** … the desired state of the worker at most this often … */
 const STATE_LOOK_MS = 1_000;
 
+/** … bulk actions at most this often … */
+const BULK_LOOK_MS = 1_000;
+
 /** … and due jobs this long after the first write. */
 const NEWS_MS = 100;
+
+/** After a write of another process, schedules are read within this time. */
+const SCHEDULES_MS = 1_000;
 
 /** Workers that wait for the same job spread their queries over this much time. */
 const SPREAD_MS = 10;
@@ -75,6 +90,8 @@ export interface WorkerSessionParts {
   readonly workflows: Workflows;
   /** The client that its tasks get. */
   readonly client: Context["holdfast"];
+  /** The threads and processes of isolated tasks; null: they run on this thread. */
+  readonly children: Children | null;
   readonly reporter: Reporter;
   /** An operator wants this worker to end. */
   readonly onDesiredState: (desiredState: "drain" | "stop") => void;
@@ -86,8 +103,10 @@ interface Loops {
   /** The first claims and settles; the others overlap it where the store benefits. */
   readonly pollCycle: readonly Loop[];
   readonly maintenance: Loop;
+  readonly bulk: Loop;
   /** Only for a worker with workflows. */
   readonly items?: Loop;
+  readonly schedules: Loop;
   readonly watch: Loop;
   readonly desiredState: Loop;
   readonly reaper: Loop;
@@ -100,6 +119,7 @@ export class WorkerSession {
   readonly #renewer: LeaseRenewerHost;
   readonly #pollCycle: PollCycle;
   readonly #reaper: Reaper;
+  readonly #scheduler: Scheduler;
   readonly #loops: Loops;
   readonly #unwatch: () => void;
   readonly #stopping = new AbortController();
@@ -165,6 +185,7 @@ export class WorkerSession {
     const waking = { wake, wakeOverlapping };
     this.#pollCycle = new PollCycle({ ...parts, ...waking, worker: id, guarded, renewer });
     this.#reaper = new Reaper({ ...parts, worker: id, closed: registered.closed });
+    this.#scheduler = new Scheduler({ ...parts, idleMs: settings.pollMs });
     this.#loops = this.#startLoops();
     this.#unwatch = store.db.watch((hint) => this.onHint(hint));
     this.#gauge = parts.runtime.gauge();
@@ -286,6 +307,7 @@ export class WorkerSession {
     const maintenance = new Maintenance({
       store,
       runtime,
+      logger,
       // A lease that is claimed after a query ends no sooner than one of ours would.
       settings: {
         everyMs: maintenanceMs,
@@ -296,6 +318,7 @@ export class WorkerSession {
         keepMs,
       },
       onReclaimed: (job) => reporter.recovered(job),
+      onExpired: (job) => reporter.expired(job),
     });
     const loop = (name: string, once: () => Promise<number>): Loop =>
       new Loop({ name, runtime, logger, once });
@@ -313,11 +336,28 @@ export class WorkerSession {
         ...Array.from({ length: store.db.lanes - 1 }, overlapping),
       ],
       maintenance: loop("maintenance", () => maintenance.once()),
+      bulk: this.#bulkLoop(loop),
       ...this.#itemLoop(loop),
+      schedules: loop("schedules", () => this.#scheduler.once()),
       watch: loop("watch", () => this.#watch()),
       desiredState: loop("desired state", () => this.readDesiredState()),
       reaper: loop("reaper", () => this.#reaper.once()),
     };
+  }
+
+  /** Actions that no other process carries out. */
+  #bulkLoop(loop: (name: string, once: () => Promise<number>) => Loop): Loop {
+    const { store, runtime, logger, settings } = this.#parts;
+    const newId = makeIds(runtime);
+    const carrier = new BulkCarrier({ store, newId, logger, name: this.id });
+    let lookedAt = Number.NEGATIVE_INFINITY;
+    return loop("bulk actions", async () => {
+      const restMs = lookedAt + BULK_LOOK_MS - runtime.monotonic();
+      if (restMs > 0) return restMs; // hints about other changes wake it too
+      if (await carrier.once()) return 0;
+      lookedAt = runtime.monotonic();
+      return settings.leaseMs;
+    });
   }
 
   #itemLoop(loop: (name: string, once: () => Promise<number>) => Loop): { items?: Loop } {
@@ -390,23 +430,27 @@ export class WorkerSession {
   }
 
   onHint(hint: Hint): void {
-    const { desiredState, items } = this.#loops;
+    const { desiredState, items, schedules } = this.#loops;
     if (hint.kind === "waiting") this.onWaiting(hint.inMs);
     if (hint.kind === "unknown") this.#isUnsure = true;
     if (hint.kind === "cancel" || hint.kind === "unknown") desiredState.wake();
     // The jobs that an item waits for may have ended.
     const concernsItems = hint.kind === "finished" && items !== undefined;
     if (hint.kind === "unknown" || concernsItems) this.onNews();
+    if (hint.kind === "unknown") schedules.wakeWithin(SCHEDULES_MS);
+    if (hint.kind === "finished" && this.#scheduler.awaitsJobs) schedules.wake();
     if (hint.kind === "workers") this.#renewer.heartbeatNow();
     const ours = hint.kind === "pending" && this.#parts.settings.queues.includes(hint.queue);
     if (ours || hint.kind === "unknown") this.#pollCycle.onPending(true);
   }
 
   onWaiting(inMs: number | undefined): void {
-    const { maintenance, items } = this.#loops;
+    const { maintenance, bulk, items, schedules } = this.#loops;
     if (inMs === undefined) {
       maintenance.wake();
+      bulk.wake();
       items?.wake();
+      schedules.wake();
       return;
     }
     // Not all at the same moment: the first worker makes the job pending, and the others find nothing to do.
@@ -424,6 +468,7 @@ export class WorkerSession {
       () => {
         this.#news = null;
         this.#loops.maintenance.wake();
+        this.#loops.bulk.wake();
         this.#loops.items?.wake();
       },
       "background",

@@ -6,9 +6,13 @@
 import { suggest } from "../core/did-you-mean.ts";
 import { type Duration, toMs } from "../core/duration.ts";
 import { describeError } from "../core/error-record.ts";
+import { IsolationError } from "../core/errors.ts";
 import type { Logger } from "../core/log.ts";
 import { checkKnown } from "../core/options.ts";
-import { sleep } from "../core/runtime.ts";
+import { sleep, systemRuntime } from "../core/runtime.ts";
+import { isIsolated } from "../isolation/child-mark.ts";
+import { Children } from "../isolation/children.ts";
+import { declareSchedules } from "../schedules/schedules.ts";
 import type { DesiredState } from "../registry/worker-record.ts";
 import { checkListener, type Meter, type Pulse, type WorkerEvents } from "./events.ts";
 import type { WorkerSettings } from "./options.ts";
@@ -21,7 +25,10 @@ const STOP_OPTIONS = new Set(["timeout"]);
 /** The pause between two tries to register again. */
 const AGAIN_MS = 1_000;
 
-type WorkerParts = Omit<WorkerSessionParts, "reporter" | "onDesiredState" | "onEvicted"> & {
+type WorkerParts = Omit<
+  WorkerSessionParts,
+  "reporter" | "children" | "onDesiredState" | "onEvicted"
+> & {
   /** Aborts a start that is no longer wanted. */
   readonly signal?: AbortSignal;
 };
@@ -53,16 +60,20 @@ export class Worker implements AsyncDisposable {
   static async start(parts: WorkerParts): Promise<Worker> {
     const { runtime, logger, signal = new AbortController().signal } = parts;
     const { leaseMs } = parts.settings;
+    checkMayStart();
     const reporter = new Reporter({ runtime, logger, leaseMs });
     const worker: { started: Worker | null } = { started: null };
     const sessionParts: WorkerSessionParts = {
       ...parts,
       reporter,
+      // A test clock does not advance in another thread or process.
+      children: runtime === systemRuntime ? new Children({ runtime, logger }) : null,
       onDesiredState: (desiredState) => worker.started?.applyDesiredState(desiredState),
       onEvicted: () => worker.started?.onEvicted(),
     };
     logUnusedQueues(parts.settings, logger);
     for (const workflow of parts.settings.workflows) await parts.workflows.declare(workflow);
+    await declare(parts);
     const session = await WorkerSession.start(sessionParts, signal);
     worker.started = new Worker(sessionParts, session);
     return worker.started;
@@ -151,6 +162,7 @@ export class Worker implements AsyncDisposable {
     this.#reporter.worker("stopping", { running: this.#session.running });
     await this.#renewal;
     await this.#session.stop({ timeoutMs, hurry: this.#hurry.signal, reason: "asked" });
+    await this.#parts.children?.close();
     this.#unguard();
     this.#state = "stopped";
     this.#reporter.worker("stopped", this.#reporter.counters);
@@ -190,6 +202,27 @@ export class Worker implements AsyncDisposable {
         isLogged = true;
       }
       await sleep(runtime, AGAIN_MS, { signal });
+    }
+  }
+}
+
+/** A module that starts a worker when it is imported would start one in every thread or process of an isolated task. */
+function checkMayStart(): void {
+  if (!isIsolated()) return;
+  throw new IsolationError(
+    "A worker cannot be started in the thread or process of an isolated task. Importing the module of the task must not " +
+      "start one: define isolated tasks in a module of their own.",
+  );
+}
+
+/** Stores the schedules of its code. */
+async function declare({ store, logger, settings }: WorkerParts): Promise<void> {
+  const { name, schedules } = settings;
+  if (schedules === null) return;
+  const changes = await declareSchedules(name, schedules, store.schedules);
+  for (const [kind, names] of Object.entries(changes)) {
+    for (const schedule of names as string[]) {
+      logger.info({ event: `schedule:${kind}`, schedule }, `schedule '${schedule}' was ${kind}`);
     }
   }
 }

@@ -40,7 +40,7 @@ suite("holdfast retry and cancel by filter", () => {
     const { matched, dryRun } = await desk.json(["retry", "--error", "ADA is", "--dry-run"]);
     assert.deepEqual([matched, dryRun], [1, true]);
     const early = await desk.json(["retry", "--until", "1h", "--dry-run"]);
-    assert.deepEqual([early.looked, early.matched], [3, 0]);
+    assert.deepEqual([early.looked, early.matched, early.status], [3, 0, "done"]);
     assert.equal((await desk.json(["jobs", "--status", "failed"])).jobs.length, 3);
   });
 
@@ -51,11 +51,11 @@ suite("holdfast retry and cancel by filter", () => {
     assert.equal(jobs.length, 3);
     const { lines } = await desk.json(["audit"]);
     assert.deepEqual(
-      lines.map((line: any) => [line.action, line.reason]),
-      jobs.map(() => ["job.retry", "it is back"]),
+      lines.slice(-4).map((line: any) => [line.action, line.reason]),
+      ["bulk.start", ...jobs.map(() => "job.retry")].map((action) => [action, "it is back"]),
     );
-    const { changed, matched, next, refused } = await desk.json(["cancel", "--task", "mail.send"]);
-    assert.deepEqual([changed, matched, next, refused], [3, 3, null, []]);
+    const { changed, matched, refusals } = await desk.json(["cancel", "--task", "mail.send"]);
+    assert.deepEqual([changed, matched, refusals], [3, 3, []]);
   });
 
   test("ids or a filter are named, and not both; everything only with --all", async () => {
@@ -73,6 +73,34 @@ suite("holdfast retry and cancel by filter", () => {
       2,
       /done jobs cannot be retried/,
     );
+  });
+
+  test("jobs are moved, reprioritised and deleted, and the actions are listed", async () => {
+    await desk.holdfast(["enqueue", "lone", "--queue", "here", "--tag", "t"]);
+    const move = ["bulk", "move", "--to", "there", "--tag", "t"];
+    assert.equal((await desk.holdfast(move)).stdout, "Moved 1 job.\n");
+    const priority = ["bulk", "priority", "--to", "7", "--queue", "there"];
+    assert.equal((await desk.holdfast(priority)).stdout, "Reprioritised 1 job.\n");
+    const [job] = (await desk.json(["jobs", "--tag", "t"])).jobs;
+    assert.deepEqual([job.queue, job.priority, job.tags], ["there", 7, ["t"]]);
+    await desk.holdfast(["cancel", "--tag", "t"]);
+    const remove = ["bulk", "delete", "--tag", "t", "--status", "cancelled"];
+    assert.equal((await desk.holdfast(remove)).stdout, "Deleted 1 job.\n");
+    assert.deepEqual((await desk.json(["jobs", "--tag", "t"])).jobs, []);
+    const { actions } = await desk.json(["bulk", "--limit", "2"]);
+    assert.deepEqual(
+      actions.map((one: any) => one.action),
+      ["delete", "cancel"],
+    );
+    const listed = (await desk.holdfast(["bulk"])).stdout;
+    assert.match(listed, /^ID +ACTION +STATUS/);
+    const shown = (await desk.holdfast(["bulk", "show", actions[0].id])).stdout;
+    assert.match(shown, /status +done[^]*filter +status=cancelled tags=\["t"\][^]*Deleted 1 job\./);
+    const detached = await desk.holdfast(["bulk", "delete", "--status", "failed", "--detach"]);
+    assert.match(detached.stdout, /^Started \S+\. Follow it with/);
+    assertRefused(await desk.holdfast(["bulk", "delete", "--all"]), 2, /which jobs to delete/);
+    assertRefused(await desk.holdfast(["bulk", "move", "--to", "x"]), 2, /Give a filter/);
+    assertRefused(await desk.holdfast(["bulk", "show", "0000"]), 4, /no bulk action/);
   });
 
   test(
@@ -101,10 +129,12 @@ suite("holdfast retry and cancel by filter", () => {
       assert.ok(retried > 0 && retried < MANY, stdout);
       assert.match(
         stderr,
-        /^Interrupted by SIGINT\. Retried [\d,]+ jobs\. .*Run the command again to continue\.$/m,
+        /^Interrupted by SIGINT\. Retried [\d,]+ jobs\. .*Continue with: holdfast bulk resume \S+$/m,
       );
-      const rest = await desk.json(["retry", "--task", "many", "--status", "cancelled"]);
-      assert.equal(rest.changed, MANY - retried);
+      const [, id = ""] = /bulk resume (\S+)$/m.exec(stderr) ?? [];
+      assert.equal((await desk.json(["bulk", "show", id])).status, "stopped");
+      const rest = await desk.json(["bulk", "resume", id]);
+      assert.deepEqual([rest.status, rest.changed], ["done", MANY]);
     },
   );
 });

@@ -18,6 +18,7 @@ function job(facts: Partial<JobSummary>): JobSummary {
     status: "failed",
     priority: 0,
     key: null,
+    lane: null,
     epoch: 1,
     attempts: 1,
     maxAttempts: 3,
@@ -32,6 +33,7 @@ function job(facts: Partial<JobSummary>): JobSummary {
     finishedAt: Date.now() - 60_000,
     lastError: null,
     inDoubt: null,
+    tags: [],
     ...facts,
   };
 }

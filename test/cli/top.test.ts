@@ -23,6 +23,7 @@ function figures(queues: number, workers: number, failures: number): Stats {
     done: 1e9,
     failed: 7,
     cancelled: 8,
+    expired: 9,
   };
   return {
     database: `postgres://${"db".repeat(60)}/shop`,

@@ -57,13 +57,7 @@ suite("filters with a name that does not exist", () => {
   test("for machines the answer has the same shape as ever", async () => {
     assert.deepEqual(await desk.json(["items", "list", "--workflow", "ordr"]), { items: [] });
     assert.deepEqual(await desk.json(["jobs", "--queue", "nosuch"]), { jobs: [], next: null });
-    assert.deepEqual(Object.keys(await desk.json(["retry", "--task", "flakyy"])), [
-      "looked",
-      "matched",
-      "changed",
-      "next",
-      "dryRun",
-      "refused",
-    ]);
+    const { action, status, matched, changed } = await desk.json(["retry", "--task", "flakyy"]);
+    assert.deepEqual([action, status, matched, changed], ["retry", "done", 0, 0]);
   });
 });

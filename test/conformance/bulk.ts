@@ -1,34 +1,35 @@
-/** Many jobs at once: walking over them in chunks, and changing a chunk in one transaction. */
+/** Many jobs at once: actions that any process carries out, a page at a time, each job once. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Status } from "../../src/core/job.ts";
-import type { Walk } from "../../src/jobs/store.ts";
 import type { Store } from "../../src/app/store.ts";
+import type { Walk } from "../../src/bulk/filter.ts";
+import type { BulkRow } from "../../src/bulk/store.ts";
+import { CARRIER_MS } from "../../src/bulk/store.ts";
+import type { Status } from "../../src/core/job.ts";
 import type { Group } from "../support/bundle.ts";
+import { carrierOf, countsOf, runBulk, startBulk } from "../support/bulk.ts";
 import {
   claimOne,
   enqueueOne,
-  failed,
   idsOf,
   jobIn,
   mustFind,
+  newJob,
   nextId,
-  settleOne,
   startOne,
   statusOf,
+  upTo,
 } from "../support/jobs.ts";
 
 const walks: Record<Walk, readonly Status[]> = {
+  done: ["done"],
   failed: ["failed"],
   cancelled: ["cancelled"],
+  expired: ["expired"],
   waiting: ["scheduled", "retry", "waiting"],
   pending: ["pending"],
   processing: ["processing"],
 };
-
-function signed(ids: readonly string[]) {
-  return { ids, operators: ids.map(() => ({ id: nextId(), actor: "ada", reason: "all" })) };
-}
 
 async function lines(store: Store): Promise<unknown[]> {
   const actions = await store.audit.list({ limit: 99 });
@@ -40,9 +41,23 @@ async function lines(store: Store): Promise<unknown[]> {
   ]);
 }
 
+async function many(store: Store, count: number, queue = "default"): Promise<string[]> {
+  const jobs = Array.from({ length: count }, () => newJob({ queue }));
+  await store.jobs.enqueue(jobs);
+  return jobs.map(({ id }) => id);
+}
+
 export const bulk: Group = (open) => {
-  test("every job is met by one walk, newest first and a chunk at a time, with its time and its error", async () => {
+  test("every job is met by one walk, newest first and a page at a time, with its time and its error", async () => {
     const { store } = await open();
+    const look = async (walk: Walk, before: string | null, limit: number) => {
+      const page = await store.bulk.look(
+        { position: { walk, before }, filter: {} } as BulkRow,
+        limit,
+      );
+      assert.deepEqual(page.examined, idsOf(page.jobs));
+      return page.jobs;
+    };
     for (const [name, ofWalk] of Object.entries(walks)) {
       const walk = name as Walk;
       const ids: string[] = [];
@@ -50,7 +65,7 @@ export const bulk: Group = (open) => {
         const first = await jobIn(store, status, { queue: `${status}-1`, task: "a" });
         ids.unshift(await jobIn(store, status, { queue: `${status}-2`, task: "b" }), first);
       }
-      const all = await store.jobs.lookAt({ walk, before: null }, 99);
+      const all = await look(walk, null, 99);
       assert.deepEqual(idsOf(all), ids);
       for (const { id, queue, task, status, at, error } of all) {
         const job = await mustFind(store, id);
@@ -58,60 +73,292 @@ export const bulk: Group = (open) => {
         assert.equal(at, job.finishedAt ?? job.enqueuedAt);
         assert.equal(error?.message ?? null, messageOf(job.lastError));
       }
-      assert.deepEqual(idsOf(await store.jobs.lookAt({ walk, before: null }, 1)), ids.slice(0, 1));
-      assert.deepEqual(idsOf(await store.jobs.lookAt({ walk, before: ids[0]! }, 99)), ids.slice(1));
+      assert.deepEqual(idsOf(await look(walk, null, 1)), ids.slice(0, 1));
+      assert.deepEqual(idsOf(await look(walk, ids[0]!, 99)), ids.slice(1));
     }
   });
 
-  test("jobs are revived together, each with a line, and those that cannot be are left out", async () => {
-    const { store } = await open();
-    const a = await jobIn(store, "failed", { queue: "a" });
-    const b = await jobIn(store, "cancelled", { queue: "b" });
-    const c = await jobIn(store, "done", { queue: "c" });
-    assert.deepEqual(await store.jobs.reviveAll(signed([a, b, c, nextId()]), 2), [a, b]);
-    assert.deepEqual([await statusOf(store, a), await statusOf(store, b)], ["pending", "pending"]);
-    assert.equal((await mustFind(store, a)).maxAttempts, 3);
-    assert.equal(await statusOf(store, c), "done");
-    assert.equal((await store.jobs.attempts(a)).at(-1)?.outcome, "failed");
-    assert.deepEqual(await lines(store), [
-      ["job.retry", `job ${a}`, "failed", "pending"],
-      ["job.retry", `job ${b}`, "cancelled", "pending"],
-    ]);
-    assert.deepEqual(await store.jobs.reviveAll({ ids: [a], operators: null }, 1), []);
-    const claimed = await claimOne(store, { queues: ["a"] });
-    await settleOne(store, failed(claimed));
-    assert.deepEqual(await store.jobs.reviveAll({ ids: [a], operators: null }, 1), [a]);
-    assert.equal((await lines(store)).length, 2);
+  test("an action is stored with who, what and why, and is listed newest first", async () => {
+    const { store, clock } = await open();
+    const filter = { task: "mail.send", until: clock.now() };
+    const row = await startBulk(store, { action: "retry", filter, attempts: 2 });
+    const { action, terms, dryRun, actor, reason, status, createdAt, endedAt } = row;
+    assert.deepEqual([action, terms, dryRun, status], ["retry", { attempts: 2 }, false, "running"]);
+    assert.deepEqual(
+      [actor, reason, createdAt, endedAt],
+      ["ada", "all of them", clock.now(), null],
+    );
+    assert.deepEqual(row.filter, filter);
+    assert.deepEqual(await store.bulk.find(row.id), row);
+    const other = await startBulk(store, { action: "cancel", filter: { all: true } });
+    assert.deepEqual(idsOf(await store.bulk.list({ limit: 9 })), [other.id, row.id]);
+    assert.deepEqual(idsOf(await store.bulk.list({ limit: 9, before: other.id })), [row.id]);
+    assert.deepEqual(await store.bulk.list({ limit: 9, status: "done" }), []);
+    assert.equal(await store.bulk.find(nextId()), null);
+    const [line] = await store.audit.list({ limit: 1 });
+    assert.deepEqual([line?.action, line?.subject], ["bulk.start", `bulk ${other.id}`]);
   });
 
-  test("none is revived when one of them cannot have its key back", async () => {
+  test("jobs are retried, each with a line, and those that match no more are left out", async () => {
+    const { store } = await open();
+    const a = await jobIn(store, "failed", { queue: "a" });
+    const b = await jobIn(store, "failed", { queue: "b" });
+    const c = await jobIn(store, "cancelled", { queue: "c" });
+    await jobIn(store, "done", { queue: "d" });
+    const row = await runBulk(store, { action: "retry", filter: { all: true }, attempts: 2 });
+    assert.deepEqual(countsOf(row), ["done", 2, 2, 2, 0]);
+    assert.deepEqual(row.sample, [b, a]);
+    assert.deepEqual(
+      [await statusOf(store, a), await statusOf(store, c)],
+      ["pending", "cancelled"],
+    );
+    assert.equal((await mustFind(store, a)).maxAttempts, 3);
+    assert.equal((await store.jobs.attempts(a)).at(-1)?.outcome, "failed");
+    assert.deepEqual(await lines(store), [
+      ["bulk.start", `bulk ${row.id}`, null, null],
+      ["job.retry", `job ${b}`, "failed", "pending"],
+      ["job.retry", `job ${a}`, "failed", "pending"],
+    ]);
+    const again = await runBulk(store, { action: "retry", filter: { status: "cancelled" } });
+    assert.deepEqual(countsOf(again), ["done", 1, 1, 1, 0]);
+  });
+
+  test("one job that cannot be changed is named, and the others of its chunk are changed", async () => {
     const { store } = await open();
     const a = await jobIn(store, "failed", { queue: "a" });
     const b = await jobIn(store, "failed", { queue: "b", key: "k" });
+    const c = await jobIn(store, "failed", { queue: "c" });
     await enqueueOne(store, { key: "k" });
-    await assert.rejects(store.jobs.reviveAll(signed([a, b]), 1), { code: "KEY_TAKEN" });
-    assert.deepEqual([await statusOf(store, a), await statusOf(store, b)], ["failed", "failed"]);
-    assert.deepEqual(await lines(store), []);
+    const row = await runBulk(store, { action: "retry", filter: { all: true } });
+    assert.deepEqual(countsOf(row), ["done", 3, 3, 2, 1]);
+    assert.deepEqual([row.refusals[0]?.id, row.refusals[0]?.code], [b, "KEY_TAKEN"]);
+    const statuses = await Promise.all([a, b, c].map((id) => statusOf(store, id)));
+    assert.deepEqual(statuses, ["pending", "failed", "pending"]);
   });
 
-  test("jobs are cancelled together wherever they stand, and those that have ended are left out", async () => {
+  test("jobs are cancelled wherever they stand, and those that have ended are left out", async () => {
     const { store } = await open();
     const ended = await jobIn(store, "done", { queue: "e" });
     const waiting = await jobIn(store, "scheduled", { queue: "w" });
     const running = await startOne(store, { queue: "r" });
     const pending = await enqueueOne(store, { queue: "p", key: "k" });
-    const chunk = signed([ended, waiting, running.id, pending.id, nextId()]);
-    assert.deepEqual(await store.jobs.cancelAll(chunk), [waiting, running.id, pending.id]);
+    const row = await runBulk(store, { action: "cancel", filter: { all: true } });
+    assert.deepEqual(countsOf(row), ["done", 3, 3, 3, 0]);
     assert.equal(await statusOf(store, waiting), "cancelled");
     assert.equal(await statusOf(store, pending.id), "cancelled");
     assert.equal(await statusOf(store, ended), "done");
     assert.notEqual((await mustFind(store, running.id)).cancelRequestedAt, null);
-    assert.deepEqual(await lines(store), [
+    assert.deepEqual((await lines(store)).slice(1), [
       ["job.cancel", `job ${waiting}`, "scheduled", "cancelled"],
-      ["job.cancel", `job ${running.id}`, "processing", "processing"],
       ["job.cancel", `job ${pending.id}`, "pending", "cancelled"],
+      ["job.cancel", `job ${running.id}`, "processing", "processing"],
     ]);
     assert.equal((await enqueueOne(store, { key: "k" })).key, "k"); // its key is free again
+  });
+
+  for (const status of ["done", "failed", "cancelled"] as const) {
+    test(`${status} jobs are deleted with all that belongs to them, and no others`, async () => {
+      const { store } = await open();
+      const facts = { queue: "a", tags: ["x"], key: "k", keyForMs: 1_000 };
+      const gone = await jobIn(store, status, facts);
+      const other = await jobIn(store, status === "done" ? "failed" : "done", { queue: "b" });
+      const live = await enqueueOne(store, { queue: "c" });
+      const row = await runBulk(store, { action: "delete", filter: { status } });
+      assert.deepEqual(countsOf(row), ["done", 1, 1, 1, 0]);
+      assert.equal(await store.jobs.find(gone), null);
+      assert.deepEqual(await store.jobs.attempts(gone), []);
+      assert.deepEqual(await store.jobs.list({ tags: ["x"], limit: 9 }), []);
+      assert.equal((await enqueueOne(store, { ...facts, tags: [] })).key, "k");
+      for (const id of [other, live.id]) assert.notEqual(await store.jobs.find(id), null);
+      assert.deepEqual((await lines(store)).slice(1), [
+        ["job.delete", `job ${gone}`, status, null],
+      ]);
+    });
+  }
+
+  test("unclaimed jobs move to another queue, and are claimed there in their order", async () => {
+    const { store, clock } = await open();
+    const first = await enqueueOne(store, { queue: "a" });
+    clock.advance(1);
+    const there = await enqueueOne(store, { queue: "b" });
+    clock.advance(1);
+    const later = await enqueueOne(store, { queue: "a", start: { delayMs: 10 } });
+    const running = await startOne(store, { queue: "c" });
+    const row = await runBulk(store, { action: "move", filter: { all: true }, queue: "b" });
+    assert.deepEqual(countsOf(row), ["done", 3, 3, 2, 0]);
+    const queues = await Promise.all(
+      [first.id, later.id, running.id].map(async (id) => (await mustFind(store, id)).queue),
+    );
+    assert.deepEqual(queues, ["b", "b", "c"]);
+    assert.deepEqual(await store.jobs.claim(upTo(9, { queues: ["a"] })), []);
+    const listed = await store.jobs.list({ queue: "b", limit: 9 });
+    assert.deepEqual(idsOf(listed), [later.id, there.id, first.id]);
+    clock.advance(10);
+    await store.jobs.promoteDue({ limit: 9 });
+    const claimed = await store.jobs.claim(upTo(9, { queues: ["b"] }));
+    assert.deepEqual(idsOf(claimed), [first.id, there.id, later.id]);
+    const told = await store.audit.list({ subject: `job ${first.id}`, limit: 9 });
+    assert.deepEqual(
+      told.map(({ action, detail }) => [action, detail]),
+      [["job.move", `a to b, bulk ${row.id}`]],
+    );
+  });
+
+  test("unclaimed jobs get another priority, and keep it until they end", async () => {
+    const { store, clock } = await open();
+    const low = await enqueueOne(store);
+    const high = await enqueueOne(store, { task: "b" });
+    const later = await enqueueOne(store, { task: "b", start: { delayMs: 10 } });
+    const request = { action: "priority", filter: { task: "b" }, priority: 7 } as const;
+    assert.deepEqual(countsOf(await runBulk(store, request)), ["done", 3, 2, 2, 0]);
+    assert.deepEqual(countsOf(await runBulk(store, request)), ["done", 3, 2, 0, 0]);
+    assert.equal((await mustFind(store, high.id)).priority, 7);
+    clock.advance(10);
+    await store.jobs.promoteDue({ limit: 9 });
+    const claimed = await store.jobs.claim(upTo(9));
+    assert.deepEqual(idsOf(claimed), [high.id, later.id, low.id]);
+    assert.deepEqual(
+      claimed.map(({ priority }) => priority),
+      [7, 7, 0],
+    );
+  });
+
+  test("tags and ids limit what is looked at, alone, together and with other fields", async () => {
+    const { store } = await open();
+    const a = await enqueueOne(store, { tags: ["x"] });
+    const b = await enqueueOne(store, { tags: ["x", "y"], task: "b" });
+    const c = await enqueueOne(store, { tags: ["y"] });
+    const sample = async (filter: object): Promise<readonly string[]> => {
+      const row = await runBulk(store, { action: "cancel", filter, dryRun: true });
+      assert.equal(row.matched, row.sample.length);
+      return row.sample;
+    };
+    assert.deepEqual(await sample({ tags: ["x"] }), [b.id, a.id]);
+    assert.deepEqual(await sample({ tags: ["x", "y"] }), [b.id]);
+    assert.deepEqual(await sample({ tags: ["x"], task: "mail.send" }), [a.id]);
+    assert.deepEqual(await sample({ tags: ["none"] }), []);
+    assert.deepEqual(await sample({ ids: [a.id, nextId(), c.id] }), [c.id, a.id]);
+    assert.deepEqual(await sample({ ids: [a.id, b.id, c.id], tags: ["x"] }), [b.id, a.id]);
+    assert.deepEqual(await sample({ ids: [a.id, b.id], task: "b" }), [b.id]);
+  });
+
+  test("a dry run counts, and changes nothing", async () => {
+    const { store } = await open();
+    const id = await jobIn(store, "failed");
+    const row = await runBulk(store, { action: "retry", filter: { all: true }, dryRun: true });
+    assert.deepEqual([...countsOf(row), row.sample], ["done", 1, 1, 0, 0, [id]]);
+    assert.equal(await statusOf(store, id), "failed");
+  });
+
+  test("it goes page by page, stops between two, and continues where it stood", async () => {
+    const { store } = await open();
+    const ids = await many(store, 650);
+    const row = await startBulk(store, { action: "cancel", filter: { status: "pending" } });
+    const page = await carrierOf(store).page(row.id);
+    assert.deepEqual(countsOf(page), ["running", 500, 500, 500, 0]);
+    assert.equal(page.carrier, "carrier");
+    const operator = () => ({ id: nextId(), actor: "bob" });
+    const stopped = await store.bulk.stop(row.id, operator());
+    assert.equal(stopped.status, "stopped");
+    assert.deepEqual(countsOf(await carrierOf(store).page(row.id)), countsOf(stopped));
+    assert.equal(await store.bulk.next("x"), null);
+    assert.equal((await store.bulk.stop(row.id, operator())).status, "stopped");
+    await enqueueOne(store); // newer than where it stands
+    assert.equal((await store.bulk.resume(row.id, operator())).status, "running");
+    const ended = await carrierOf(store, "other").page(row.id);
+    assert.deepEqual(countsOf(ended), ["done", 650, 650, 650, 0]);
+    assert.equal(await statusOf(store, ids[0]!), "cancelled");
+    assert.equal((await store.jobs.claim(upTo(9))).length, 1);
+    await assert.rejects(store.bulk.resume(row.id, operator()), { code: "BULK_ENDED" });
+    await assert.rejects(store.bulk.stop(nextId(), operator()), { code: "BULK_NOT_FOUND" });
+    const turns = await store.audit.list({ subject: `bulk ${row.id}`, limit: 9 });
+    assert.deepEqual(
+      turns.map(({ action, actor }) => [action, actor]),
+      [
+        ["bulk.start", "ada"],
+        ["bulk.stop", "bob"],
+        ["bulk.resume", "bob"],
+      ],
+    );
+  });
+
+  test("a chunk that another process has carried out is not carried out again", async () => {
+    const { store } = await open();
+    const [id] = await many(store, 1);
+    const { id: bulkId, position: at } = await startBulk(store, {
+      action: "cancel",
+      filter: { status: "pending" },
+    });
+    const chunk = { id: bulkId, carrier: "a", at, looked: 1, matched: [id!], refusals: [] };
+    const next = { walk: "pending", before: id! } as const;
+    const line = (): string => nextId();
+    assert.ok(await store.bulk.carry({ ...chunk, next, change: [{ id: id!, line: line() }] }));
+    assert.ok(!(await store.bulk.carry({ ...chunk, next, change: [{ id: id!, line: line() }] })));
+    assert.deepEqual(countsOf((await store.bulk.find(bulkId))!), ["running", 1, 1, 1, 0]);
+  });
+
+  test("several processes that carry it out at once change each job once", async () => {
+    const { store, another, alone } = await open();
+    const ids = await many(store, 300);
+    const row = await startBulk(store, { action: "cancel", filter: { all: true } });
+    const stores = [store, ...(alone === null ? [await another(), await another()] : [])];
+    const carry = async (at: Store, index: number): Promise<void> => {
+      const carrier = carrierOf(at, `carrier ${index}`);
+      for (let n = 0; n < 50; n += 1) {
+        if ((await carrier.page(row.id)).status !== "running") break;
+      }
+    };
+    await Promise.all(stores.map(carry));
+    assert.deepEqual(countsOf((await store.bulk.find(row.id))!), ["done", 300, 300, 300, 0]);
+    const told = await store.audit.list({ after: 0, limit: 999 });
+    const jobs = told.filter(({ action }) => action === "job.cancel").map(({ subject }) => subject);
+    assert.deepEqual(jobs.toSorted(), ids.map((id) => `job ${id}`).toSorted());
+  });
+
+  test("an action belongs to the process that carries it out, until that is silent for a while", async () => {
+    const { store, clock } = await open();
+    await many(store, 501);
+    const row = await startBulk(store, { action: "cancel", filter: { status: "pending" } });
+    assert.equal(await store.bulk.next("a"), row.id);
+    assert.ok(await carrierOf(store, "a").once());
+    assert.equal(await store.bulk.next("a"), row.id);
+    assert.equal(await store.bulk.next("b"), null);
+    clock.advance(CARRIER_MS + 1);
+    assert.equal(await store.bulk.next("b"), row.id);
+    clock.advance(-3 * CARRIER_MS); // a clock that was set back must not keep it from others
+    assert.equal(await store.bulk.next("b"), row.id);
+    assert.ok(await carrierOf(store, "b").once());
+    assert.ok(!(await carrierOf(store, "b").once()));
+  });
+
+  test("ended actions are deleted when no job is kept as long", async () => {
+    const { store, clock } = await open();
+    const ended = await runBulk(store, { action: "cancel", filter: { all: true } });
+    const left = await startBulk(store, { action: "cancel", filter: { all: true } });
+    clock.advance(1_001);
+    await store.jobs.prune({
+      keepMs: { done: 1, failed: 1_000, cancelled: 1, expired: 1 },
+      limit: 9,
+    });
+    assert.equal(await store.bulk.find(ended.id), null);
+    assert.notEqual(await store.bulk.find(left.id), null);
+  });
+
+  test("an action that cannot be carried on fails, and says why", async () => {
+    const { store } = await open();
+    const row = await startBulk(store, { action: "cancel", filter: { all: true } });
+    await store.bulk.fail(row.id, "the reason");
+    const failed = await store.bulk.find(row.id);
+    assert.deepEqual([failed?.status, failed?.error], ["failed", "the reason"]);
+    const resumed = await store.bulk.resume(row.id, { id: nextId(), actor: "ada" });
+    assert.deepEqual([resumed.status, resumed.error], ["running", null]);
+  });
+
+  test("jobs that move to a queue whose worker waits are claimed at once", async () => {
+    const { store } = await open();
+    const [id] = await many(store, 1, "slow");
+    await runBulk(store, { action: "move", filter: { queue: "slow" }, queue: "fast" });
+    assert.equal((await claimOne(store, { queues: ["fast"] })).id, id);
   });
 };
 

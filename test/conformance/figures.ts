@@ -82,6 +82,7 @@ const figuresOf = (minute: number, facts: Partial<MinuteStats>): MinuteStats => 
   done: 0,
   failed: 0,
   cancelled: 0,
+  expired: 0,
   runMsSum: 0,
   runMsMax: 0,
   ...facts,
@@ -166,7 +167,7 @@ const counting: Group = (open) => {
       [minute],
       "the fold replaces what was counted before",
     );
-    const keepMs = { done: 0, failed: 0, cancelled: 0 };
+    const keepMs = { done: 0, failed: 0, cancelled: 0, expired: 0 };
     clock.advance(EVERY_MS);
     assert.equal(await store.jobs.prune({ keepMs, limit: 10 }), 1);
     const taken = await store.stats.takeCounts(count);

@@ -104,7 +104,10 @@ export const keys: Group = (open) => {
     await jobIn(store, "done", { key: "order-42" });
     clock.advance(1);
     assert.equal(
-      await store.jobs.prune({ keepMs: { done: 0, failed: 0, cancelled: 0 }, limit: 9 }),
+      await store.jobs.prune({
+        keepMs: { done: 0, failed: 0, cancelled: 0, expired: 0 },
+        limit: 9,
+      }),
       1,
     );
     await enqueueOne(store, { key: "order-42" });

@@ -207,6 +207,56 @@ export const leases: Group = (open) => {
     assert.equal((await store.jobs.attempts(claimed.id)).length, CRASHES_MAX);
   });
 
+  test("a job that ends another worker while it runs alone is the culprit: those beside it are not charged", async () => {
+    const bundle = await open();
+    const { store, clock } = bundle;
+    // What a crash costs, with a waiting, a pending, a running and a finished neighbour.
+    const ids = Array.from({ length: 5 }, nextId).toSorted();
+    await store.jobs.enqueue(ids.map((id) => newJob({ id, maxAttempts: 5 })));
+    const [culprit = "", waiting = "", pending = "", running = "", finished = ""] = ids;
+    const [first] = await store.jobs.claim(upTo(5, { worker: "worker-dead" }));
+    const reclaimed = await crash(bundle, first!);
+    assert.equal(reclaimed.cleared, undefined, "nobody knows yet which it was");
+    for (const id of ids) assert.equal((await mustFind(store, id)).crashes, 1);
+    clock.advance(10_000);
+    await store.jobs.promoteDue({ limit: 100 });
+    const claimed = await store.jobs.claim(upTo(5, { worker: "worker-b" }));
+    const of = (id: string) => claimed.find((job) => job.id === id)!;
+    await store.jobs.settle([done(of(finished)), retry(of(waiting))]);
+    await store.jobs.release([of(pending)]);
+    await store.jobs.release([of(culprit)]);
+    await store.jobs.extend([of(running)], HOUR_MS);
+    let suspect = await claimOne(store, { worker: "worker-c" });
+    if (suspect.id !== culprit) {
+      const other = suspect;
+      suspect = await claimOne(store, { worker: "worker-c" });
+      await store.jobs.release([other]);
+    }
+    assert.equal(suspect.id, culprit);
+    const cleared = [waiting, pending, running].toSorted();
+    assert.deepEqual((await crash(bundle, suspect)).cleared, cleared);
+
+    // The waiting one has failed once since; the running one knows its number, so only its crash is taken back.
+    const counts = async (id: string) => {
+      const { attempts, crashes } = await mustFind(store, id);
+      return [attempts, crashes];
+    };
+    assert.deepEqual(await counts(culprit), [2, 2]);
+    assert.deepEqual(await counts(waiting), [1, 0]);
+    assert.deepEqual(await counts(pending), [0, 0]);
+    assert.deepEqual(await counts(running), [2, 0]);
+    assert.deepEqual(await counts(finished), [2, 1], "its end was announced");
+    const [attempt] = await store.jobs.attempts(pending);
+    const record = JSON.parse(attempt?.error ?? "null") as ErrorRecord;
+    assert.deepEqual([attempt?.outcome, record.code], ["released", "NEIGHBOUR_CRASHED"]);
+    assert.ok(record.message.includes(culprit));
+
+    // Once: its next crash finds nothing more to take back.
+    await promoteOne(bundle, culprit);
+    await store.jobs.settle([done(await claimOne(store, { worker: "worker-d" }))]);
+    assert.deepEqual(await counts(waiting), [1, 0]);
+  });
+
   test("a failure between two crashes does not make the crashes forgotten", async () => {
     const bundle = await open();
     const { store } = bundle;

@@ -11,6 +11,7 @@ import {
   enqueueInTurn,
   enqueueOne,
   ERROR,
+  EXPIRED,
   idsOf,
   jobIn,
   mustFind,
@@ -87,7 +88,7 @@ export const listing: Group = (open) => {
       assert.deepEqual([typeof payload, cancelRequestedAt], ["string", null]);
       assert.deepEqual(
         [result !== null, summary.lastError !== null],
-        [status === "done", status === "retry" || status === "failed"],
+        [status === "done", ["retry", "failed", "expired"].includes(status)],
       );
       assert.deepEqual(await store.jobs.list({ queue: status, limit: 9 }), [summary]);
     }
@@ -193,6 +194,13 @@ export const listing: Group = (open) => {
       ...ids.done.map((id) => ({ ...facts, id, status: "done", result: '"sent"' })),
       ...ids.failed.map((id) => ({ ...facts, id, status: "failed", error: ERROR })),
       ...ids.cancelled.map((id) => ({ ...facts, id, status: "cancelled" })),
+      ...ids.expired.map((id) => ({
+        ...facts,
+        id,
+        attempts: 0,
+        status: "expired",
+        error: EXPIRED,
+      })),
     ];
     assert.deepEqual(found.toSorted(byId), expected.toSorted(byId));
     assert.deepEqual(await store.jobs.findFinished([]), []);

@@ -29,9 +29,12 @@ import {
   suspended,
   upTo,
 } from "../support/jobs.ts";
+import { carrierOf, countsOf, startBulk } from "../support/bulk.ts";
 import { changeItem, orders, pay, startItem } from "../support/items.ts";
 import { near } from "../support/near.ts";
 import { sighting } from "../support/alerts.ts";
+import { START_AT } from "../support/runtime.ts";
+import { allRuns, by, definition, jobIds } from "../support/schedules.ts";
 import { start } from "../support/workers.ts";
 
 /** What is lost: the answer to something that was written, or the request before it was. */
@@ -52,15 +55,63 @@ export const lostAnswers: Group = (open) => {
       const { store, losing } = await setUp(await open(), loss);
       const running = await startOne(store);
       const ids = [running.id, (await enqueueOne(store)).id, (await enqueueOne(store)).id];
-      const chunk = (of: readonly string[]) => ({
-        ids: of,
-        operators: of.map(() => ({ id: nextId(), actor: "ada" })),
-      });
-      assert.deepEqual(await losing.jobs.cancelAll(chunk(ids)), ids);
+      const cancel = await startBulk(losing, { action: "cancel", filter: { ids } });
+      for (let pages = 0; pages < 3; pages += 1) {
+        losing.loseNext();
+        await carrierOf(losing).page(cancel.id);
+      }
+      assert.deepEqual(countsOf(await store.bulk.get(cancel.id)), ["done", 9, 3, 3, 0]);
+      const chunk = { ids, operators: ids.map(() => ({ id: nextId(), actor: "ada" })) };
       losing.loseNext();
-      assert.deepEqual(await losing.jobs.reviveAll(chunk(ids.slice(1)), 1), ids.slice(1));
+      assert.deepEqual(await losing.jobs.cancelAll({ ...chunk, ids: [running.id] }), [running.id]);
+      const again = { action: "retry", filter: { status: "cancelled", all: true } } as const;
+      const revived = await startBulk(store, again);
+      losing.loseNext();
+      await carrierOf(losing).page(revived.id);
+      assert.deepEqual(countsOf(await store.bulk.get(revived.id)), ["done", 2, 2, 2, 0]);
       for (const id of ids.slice(1)) assert.equal(await statusOf(store, id), "pending");
-      assert.equal((await store.audit.list({ limit: 9 })).length, 5);
+      assert.equal((await store.audit.list({ limit: 9 })).length, 8);
+    });
+
+    test(`schedules are changed, and their ticks have one job, when the ${loss} is lost`, async () => {
+      const bundle = await open();
+      const { store, losing } = await setUp(bundle, loss);
+      const every = (name: string) => definition({ name, every: "10s" });
+      assert.equal((await losing.schedules.create(every("nightly"), by())).revision, 1);
+      losing.loseNext();
+      const declared = [{ definition: every("other"), hash: "a".repeat(64) }];
+      await losing.schedules.declare("mailer", declared, "code");
+      bundle.clock.advance(10_000);
+      losing.loseNext();
+      await losing.schedules.fire("nightly");
+      bundle.clock.advance(10_000);
+      // Of the two writes of an edit, each is lost once: the tick that is due, and the edit.
+      losing.loseNext();
+      await losing.schedules.edit("nightly", { every: "5s" }, by());
+      losing.loseNext();
+      const edited = await losing.schedules.edit("nightly", { overlap: "queue" }, by());
+      assert.equal(edited.revision, 3);
+      losing.loseNext();
+      const job = await losing.schedules.run("nightly", by());
+      losing.loseNext();
+      assert.notEqual((await losing.schedules.pause("nightly", by())).pausedAt, null);
+      losing.loseNext();
+      assert.equal((await losing.schedules.resume("nightly", by())).pausedAt, null);
+      const runs = (await allRuns(store)).map(({ tick, manual }) => [tick - START_AT, manual]);
+      assert.deepEqual(runs, [
+        [10_000, false],
+        [20_000, false],
+        [20_000, true],
+      ]);
+      const jobs = await jobIds(store);
+      assert.ok(jobs.includes(job) && jobs.length === 3);
+      losing.loseNext();
+      await losing.schedules.remove("nightly", by());
+      const lines = await store.audit.list({ limit: 20 });
+      assert.deepEqual(
+        lines.map(({ action }) => action.slice("schedule.".length)),
+        ["create", "declare", "edit", "edit", "run", "pause", "resume", "delete"],
+      );
     });
 
     test(`a job replaces another once when the ${loss} is lost`, async () => {

@@ -8,7 +8,7 @@ import { after, afterEach, before, beforeEach, describe, test } from "node:test"
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import { statuses, type Status } from "../../src/core/job.ts";
 import { openStore } from "../../src/app/store.ts";
-import { ERROR, jobIn, LEASE_MS, nextId } from "../support/jobs.ts";
+import { ERROR, EXPIRED, jobIn, LEASE_MS, nextId } from "../support/jobs.ts";
 import { START_AT, testRuntime } from "../support/runtime.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 
@@ -64,8 +64,21 @@ const ownColumns = {
     job_key: null,
     enqueued_at: START_AT,
   }),
-  ready: (id: string): Row => ({ ...travels(id), ready_at: START_AT }),
-  waiting: (id: string): Row => ({ ...travels(id), status: "retry", due_at: START_AT }),
+  ready: (id: string): Row => ({
+    ...travels(id),
+    ready_at: START_AT,
+    lane: "",
+    place: START_AT,
+    start_by: null,
+  }),
+  waiting: (id: string): Row => ({
+    ...travels(id),
+    status: "retry",
+    due_at: START_AT,
+    lane: null,
+    start_by: null,
+    missing: 0,
+  }),
   lease: (id: string): Row => ({
     ...travels(id),
     locked_by: "worker-a",
@@ -74,6 +87,7 @@ const ownColumns = {
     heartbeat_at: START_AT,
     cancel_requested_at: null,
     claim_id: null,
+    lane: null,
   }),
   finished: (id: string): Row => ({
     ...travels(id),
@@ -83,6 +97,7 @@ const ownColumns = {
     finished_at: START_AT,
     result: null,
     error: null,
+    lane: null,
   }),
   attempt: (id: string): Row => ({
     job_id: id,
@@ -175,7 +190,7 @@ describe("the database itself", limits, () => {
   }
 
   test("refuses a second place in line, and a second place to wait", async () => {
-    const ready = { ...(await rowOf("ready", ids.pending)), rank: -9, ready_at: START_AT + 1 };
+    const ready = { ...(await rowOf("ready", ids.pending)), rank: -9, place: START_AT + 1 };
     const waiting = { ...(await rowOf("waiting", ids.retry)), due_at: START_AT + 1 };
     await assertRefused(() => insert("ready", ready), duplicate("by_id"));
     await assertRefused(() => insert("waiting", waiting), duplicate("PRIMARY"));
@@ -357,6 +372,7 @@ describe("the view holdfast_jobs", limits, () => {
     done: { ...begun, finished_at: shownAt(START_AT) },
     failed: { ...begun, finished_at: shownAt(START_AT), last_error: ERROR },
     cancelled: { ...begun, finished_at: shownAt(START_AT) },
+    expired: { ...given, finished_at: shownAt(START_AT), last_error: EXPIRED },
   };
   /** Of jobs that are, or were at their end, in the hands of a worker. */
   const claimOf = (status: Status, id: string): Row => {

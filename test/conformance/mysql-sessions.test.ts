@@ -92,6 +92,7 @@ describe("a hot statement", limits, () => {
     anyPending: fill(statements.anyPending, "mail", ofTask),
     peek: fill(statements.peek, "mail", ofTask, 500),
     lockReady: fill(statements.lockReady, "mail", ofTask, 500),
+    governed: fill(statements.governed, list(["mail", "post"])),
     copyToLease: fill(statements.copyToLease, "w", 1, 1, 1, 1, jsonList(ids)),
     deleteReady: fill(statements.deleteReady, jsonList(ids)),
     readJobs: fill(statements.readJobs, jsonList(ids)),

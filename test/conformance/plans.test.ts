@@ -13,8 +13,11 @@ import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, test } from "node:test";
 import mysql from "mysql2";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
+import type { BulkRow } from "../../src/bulk/store.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { done, enqueueOne, failed, newJob, one, retry, sweep, upTo } from "../support/jobs.ts";
+import { wholeFlow } from "../support/flows.ts";
+import { by, definition } from "../support/schedules.ts";
 import { NUMBERS } from "../support/many-rows.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { listenToSqliteTexts, listenToTexts } from "../support/sql-texts.ts";
@@ -34,15 +37,32 @@ function fill(id: (table: string) => string): string[] {
       insert into holdfast_job (id, queue, task, payload, "rank", max_attempts, enqueued_at)
       select ${id(table)}, 'default', 'mail', '{}', 0, 3, ${NOW} from ${NUMBERS}`,
     ),
-    `insert into holdfast_ready (${TRAVELLER}, ready_at)
-     select ${fresh("aaaa")}, ${NOW} + n from ${NUMBERS}`,
+    `insert into holdfast_ready (${TRAVELLER}, ready_at, place)
+     select ${fresh("aaaa")}, ${NOW} + n, ${NOW} + n from ${NUMBERS}`,
     `insert into holdfast_waiting (${TRAVELLER}, status, due_at)
      select ${fresh("bbbb")}, 'scheduled', ${NOW} + n from ${NUMBERS}`,
     `insert into holdfast_lease (${TRAVELLER}, locked_by, locked_until, claimed_at, heartbeat_at)
      select ${tried("cccc")}, 'worker-x', ${NOW} + n, ${NOW}, ${NOW} from ${NUMBERS}`,
     `insert into holdfast_finished (${TRAVELLER}, status, worker, started_at, finished_at)
      select ${tried("dddd")}, 'done', 'worker-x', ${NOW}, ${NOW} + n from ${NUMBERS}`,
+    `insert into holdfast_flow (id, kind, name, size, created_at)
+     select ${id("eeee")}, 'flow', 'f', 1, ${NOW} from ${NUMBERS}`,
+    `insert into holdfast_flow_job (job_id, flow_id) select ${id("bbbb")}, ${id("eeee")} from ${NUMBERS}`,
+    `insert into holdfast_job_after (job_id, position, on_id, on_failed, on_cancelled)
+     select ${id("bbbb")}, 1, ${id("aaaa")}, 'fail', 'cancel' from ${NUMBERS}`,
+    `insert into holdfast_dep (job_id, on_id, on_failed, on_cancelled, look)
+     select ${id("bbbb")}, ${id("aaaa")}, 'fail', 'cancel', 0 from ${NUMBERS}`,
+    `insert into holdfast_schedule (name, task, payload, options, every_ms, offset_ms, missed, missed_limit, overlap,
+                                    next_at, since_at, revision, created_at, updated_at, missed_count, queued_count)
+     select ${id("eeee")}, 'mail', 'null', '{"queue":"default","maxAttempts":3}', 60000, 0, 'skip', 1, 'skip',
+            ${NOW} + n, ${NOW}, 1, ${NOW}, ${NOW}, 0, 0 from ${NUMBERS}`,
+    `insert into holdfast_schedule_run (schedule, tick, is_manual, outcome, job_id, at)
+     select 'nightly', ${NOW} + 1000 * n, 0, 'enqueued', ${id("dddd")}, ${NOW} from ${NUMBERS}`,
   ];
+}
+
+function createSchedule(schedules: Store["schedules"]): Promise<unknown> {
+  return schedules.create(definition({ overlap: "skip" }), by());
 }
 
 /** Every verb that moves jobs, and the tables it may read from one end to the other. */
@@ -61,10 +81,35 @@ const verbs: Readonly<
       await store.jobs.settle([done(first), retry(second), failed(third)]);
     },
   },
+  "a flow": { run: wholeFlow },
+  "maintenance of flows": {
+    run: async (store) => {
+      await store.flows.sweep({ after: null, limit: 100, all: false });
+      const { next } = await store.flows.sweep({ after: null, limit: 100, all: true });
+      await store.flows.sweep({ after: next, limit: 100, all: true });
+      await store.flows.mend({ after: null, limit: 100 });
+    },
+    reads: ["waiting"], // a page of it, in the order of the primary key
+  },
   extend: { run: async (store) => store.jobs.extend(await store.jobs.claim(upTo(500)), 30_000) },
   promote: { run: (store) => store.jobs.promoteDue({ limit: 500 }) },
   reclaim: { run: (store) => store.jobs.reclaimExpired(sweep), reads: ["lease"] },
   "looking for what is next": { run: (store) => store.jobs.upcoming(), reads: ["lease"] },
+  "ticks of schedules": {
+    run: async ({ schedules }) => {
+      await createSchedule(schedules);
+      const { due } = await schedules.due({ limit: 10 });
+      for (const name of due) await schedules.fire(name);
+      await schedules.run("nightly", by());
+      await schedules.edit("nightly", { every: "1h" }, by());
+      await schedules.release("nightly");
+      const [run] = await schedules.runs({ schedule: "nightly", limit: 10 });
+      assert.notEqual(await schedules.runOf(run?.job ?? ""), null);
+      await schedules.pruneRuns("nightly");
+      await schedules.list({ after: "n", limit: 10 });
+      await schedules.remove("nightly", by());
+    },
+  },
   report: {
     run: async (store) => {
       const [job] = await store.jobs.claim(upTo(1));
@@ -99,8 +144,12 @@ const verbs: Readonly<
   "walking over all jobs": {
     run: async (store) => {
       for (const walk of ["failed", "cancelled", "waiting", "pending", "processing"] as const) {
-        const jobs = await store.jobs.lookAt({ walk, before: null }, 20);
-        await store.jobs.lookAt({ walk, before: jobs.at(-1)?.id ?? null }, 20);
+        const look = (from: string | null, filter: object) =>
+          store.bulk.look({ position: { walk, before: from }, filter } as BulkRow, 20);
+        const { examined } = await look(null, {});
+        await look(examined.at(-1) ?? null, {});
+        await look(null, { ids: examined });
+        await look(null, { tags: ["a", "b"] });
       }
     },
   },
@@ -192,7 +241,7 @@ describe("plans of MySQL", { skip: missing("mysql"), timeout: 120_000 }, () => {
     await admin.query(["start transaction", ...fill(id), "commit"].join(";\n"));
     // As the server does it by itself, some time later.
     await admin.query(
-      "analyze table holdfast_ready, holdfast_waiting, holdfast_lease, holdfast_finished",
+      "analyze table holdfast_ready, holdfast_waiting, holdfast_lease, holdfast_finished, holdfast_dep, holdfast_flow_job",
     );
   });
   after(async () => {

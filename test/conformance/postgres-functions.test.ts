@@ -53,6 +53,19 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     return String(row?.enqueue);
   }
 
+  test("SQL gives a job tags, within the limits of the code", async () => {
+    const [row] = await call<{ tag: string }>(
+      `tag("${SCHEMA}".enqueue('mail.send', queue => 'tags'), 'b', 'a', 'b')`,
+    );
+    const id = String(row?.tag);
+    assert.deepEqual((await mustFind(store, id)).tags, ["a", "b"]);
+    const many = Array.from({ length: 9 }, (_, n) => `'t${n}'`).join(", ");
+    await assert.rejects(call(`tag('${id}', ${many})`), { code: "22023" });
+    await assert.rejects(call(`tag('${id}', '${"x".repeat(65)}')`), { code: "22023" });
+    assert.deepEqual((await mustFind(store, id)).tags, ["a", "b"]);
+    assert.deepEqual(await call(`tag('${newJob().id}', 'a')`), [{ tag: null }]);
+  });
+
   test("a job that SQL enqueued is one like any other", async () => {
     const id = await enqueue(`'mail.send', '{"to":"ada"}', queue => 'f1', priority => 7`);
     assert.ok(isId(id));
@@ -340,6 +353,9 @@ function comparable(job: JobRecord): object {
 }
 
 /** SQL writes the same JSON with other blanks. */
+/** The function does not look for the jobs that ran beside it. */
 function parsed(error: string | null): unknown {
-  return error === null ? null : JSON.parse(error);
+  if (error === null) return null;
+  const { beside: _beside, ...record } = JSON.parse(error) as { beside?: unknown };
+  return record;
 }

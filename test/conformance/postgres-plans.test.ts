@@ -5,10 +5,12 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Client } from "pg";
+import type { BulkRow } from "../../src/bulk/store.ts";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { beginWith, startOptions } from "../../src/database/postgres/pool.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
 import { statuses } from "../../src/core/job.ts";
+import { wholeFlow } from "../support/flows.ts";
 import { idsOf, newJob } from "../support/jobs.ts";
 import { listenToTexts } from "../support/sql-texts.ts";
 import { ROWS } from "../support/many-rows.ts";
@@ -24,8 +26,8 @@ $$;
 insert into holdfast.job (id, queue, task, payload, rank, max_attempts, enqueued_at)
 select pg_temp.id(t, n), 'default', 'mail', '{}', 0, 3, ${NOW}
   from generate_series(1, ${ROWS}) n, unnest(array['aaaa', 'bbbb', 'cccc', 'dddd']) t;
-insert into holdfast.ready (id, queue, task, rank, epoch, attempts, crashes, max_attempts, ready_at)
-select pg_temp.id('aaaa', n), 'q' || n % 4, 'mail', n % 3, 0, 0, 0, 3, ${NOW} + n
+insert into holdfast.ready (id, queue, task, rank, epoch, attempts, crashes, max_attempts, ready_at, place)
+select pg_temp.id('aaaa', n), 'q' || n % 4, 'mail', n % 3, 0, 0, 0, 3, ${NOW} + n, ${NOW} + n
   from generate_series(1, ${ROWS}) n;
 insert into holdfast.waiting (id, queue, task, rank, epoch, attempts, crashes, max_attempts, status, due_at)
 select pg_temp.id('bbbb', n), 'default', 'mail', 0, 0, 0, 0, 3, 'scheduled', ${NOW} + n
@@ -37,7 +39,15 @@ select pg_temp.id('cccc', n), 'default', 'mail', 0, 1, 1, 0, 3, 'w' || n % 100, 
 insert into holdfast.finished (id, queue, task, rank, epoch, attempts, crashes, max_attempts,
                                status, worker, started_at, finished_at)
 select pg_temp.id('dddd', n), 'default', 'mail', 0, 1, 1, 0, 3, 'done', 'w', ${NOW}, ${NOW} + n
-  from generate_series(1, ${ROWS}) n;`;
+  from generate_series(1, ${ROWS}) n;
+insert into holdfast.flow (id, kind, name, size, created_at)
+select pg_temp.id('eeee', n), 'flow', 'f', 1, ${NOW} from generate_series(1, ${ROWS}) n;
+insert into holdfast.flow_job (job_id, flow_id)
+select pg_temp.id('bbbb', n), pg_temp.id('eeee', n) from generate_series(1, ${ROWS}) n;
+insert into holdfast.job_after (job_id, position, on_id, on_failed, on_cancelled)
+select pg_temp.id('bbbb', n), 1, pg_temp.id('aaaa', n), 'fail', 'cancel' from generate_series(1, ${ROWS}) n;
+insert into holdfast.dep (job_id, on_id, on_failed, on_cancelled, look)
+select pg_temp.id('bbbb', n), pg_temp.id('aaaa', n), 'fail', 'cancel', 0 from generate_series(1, ${ROWS}) n;`;
 
 interface Plan {
   readonly "Node Type": string;
@@ -158,7 +168,8 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     for (const status of statuses) await store.jobs.list({ status, limit: 20 });
     await store.jobs.neighbours(idsOf(found));
     for (const walk of ["failed", "cancelled", "waiting", "pending", "processing"] as const) {
-      await store.jobs.lookAt({ walk, before: idsOf(found)[0] ?? null }, 20);
+      const position = { walk, before: idsOf(found)[0] ?? null };
+      await store.bulk.look({ position, filter: {} } as BulkRow, 20);
     }
     const texts = listening
       .stop()
@@ -174,6 +185,28 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
         // Whatever joins without an index, or sorts more than a page, reads whole tables.
         assert.doesNotMatch(used, /Seq Scan|Hash Join|Merge Join/, text);
         if (index === 0) assert.match(used, /job_default_job_key_id_idx/);
+      }
+      await session.end();
+    }
+  });
+
+  test("a flow is enqueued, ended, retried and read by indexes", async () => {
+    const listening = listenToTexts(Client.prototype);
+    await wholeFlow(store);
+    await store.flows.sweep({ after: null, limit: 100, all: false });
+    const isFlow = /"holdfast"\.(?:flow|flow_job|job_after|dep)\b/;
+    const texts = listening
+      .stop()
+      .filter(({ text }) => /^\s*(?:select|update|delete)/.test(text) && isFlow.test(text));
+    assert.ok(texts.length > 20);
+    for (const { options, begin } of kinds) {
+      const session = await connect(options("cold"));
+      await session.query(begin("cold"));
+      for (const [index, { text, values }] of texts.entries()) {
+        const given = values.map((value) => (Array.isArray(value) ? `{${value.join()}}` : value));
+        const nodes = flat(await explain(session, `flow_${index}`, text, given));
+        const used = nodes.map((node) => `${node["Node Type"]} ${node["Index Name"] ?? ""}`).join();
+        assert.doesNotMatch(used, /Seq Scan|Hash Join|Merge Join/, text);
       }
       await session.end();
     }

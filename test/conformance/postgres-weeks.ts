@@ -9,8 +9,8 @@ import { claimOne, done, failed, newJob, retry, settleOne } from "../support/job
 import { testRuntime, type TestRuntime } from "../support/runtime.ts";
 
 const DAY_MS = WEEK_MS / 7;
-const keepMs = { done: DAY_MS, failed: 30 * DAY_MS, cancelled: DAY_MS };
-const keepBriefly = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS };
+const keepMs = { done: DAY_MS, failed: 30 * DAY_MS, cancelled: DAY_MS, expired: DAY_MS };
+const keepBriefly = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS, expired: DAY_MS };
 
 const REPORT = { seq: 1, kind: "log", name: null, data: '{"text":"a"}', ageMs: 0 } as const;
 

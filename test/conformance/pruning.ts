@@ -17,13 +17,14 @@ import {
   startOne,
 } from "../support/jobs.ts";
 
-const keepNothing = { done: 0, failed: 0, cancelled: 0 };
+const keepNothing = { done: 0, failed: 0, cancelled: 0, expired: 0 };
 
 async function inEachFinalState(store: Store): Promise<Record<FinalStatus, string>> {
   return {
     done: await jobIn(store, "done"),
     failed: await jobIn(store, "failed"),
     cancelled: await jobIn(store, "cancelled"),
+    expired: await jobIn(store, "expired"),
   };
 }
 
@@ -34,7 +35,7 @@ export const pruning: Group = (open) => {
     const id = await jobIn(store, "done");
     const before = await pictureOf(store, id);
 
-    const keepMs = { done: HOUR_MS, failed: HOUR_MS, cancelled: HOUR_MS };
+    const keepMs = { done: HOUR_MS, failed: HOUR_MS, cancelled: HOUR_MS, expired: HOUR_MS };
     assert.equal(await store.jobs.prune({ keepMs, limit: 9 }), 0);
     assert.deepEqual(await pictureOf(store, id), before);
   });
@@ -69,7 +70,12 @@ export const pruning: Group = (open) => {
       const { store, clock } = await open();
       const ids = await inEachFinalState(store);
       clock.advance(HOUR_MS);
-      const keepMs = { done: 2 * HOUR_MS, failed: 2 * HOUR_MS, cancelled: 2 * HOUR_MS };
+      const keepMs = {
+        done: 2 * HOUR_MS,
+        failed: 2 * HOUR_MS,
+        cancelled: 2 * HOUR_MS,
+        expired: 2 * HOUR_MS,
+      };
 
       assert.equal(await store.jobs.prune({ keepMs: { ...keepMs, [status]: 1_000 }, limit: 9 }), 1);
       for (const other of finalStatuses) {
@@ -118,7 +124,7 @@ export const pruning: Group = (open) => {
     for (let round = 0; round < 3; round += 1) {
       pruned.push(await store.jobs.prune({ keepMs: keepNothing, limit: 4 }));
     }
-    assert.deepEqual(pruned, [4, 2, 0]);
+    assert.deepEqual(pruned, [4, 4, 0]);
     assert.deepEqual(await store.jobs.list({ limit: 9 }), []);
   });
 

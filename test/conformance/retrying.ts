@@ -143,4 +143,17 @@ export const retrying: Group = (open) => {
     const { attempts, crashes } = await mustFind(store, first.id);
     assert.deepEqual({ attempts, crashes }, { attempts: 1, crashes: 1 });
   });
+
+  test("a job that was put off by its task knows how often", async () => {
+    const bundle = await open();
+    const { store } = bundle;
+    const claimed = await startOne(store);
+    const error = JSON.stringify({ name: "Snooze", code: "SNOOZED", message: "later" });
+    const { id, worker, epoch } = claimed;
+    const outcome = { kind: "suspended", delayMs: 5, error } as const;
+    await settleOne(store, { id, worker, epoch, outcome });
+    await promoteOne(bundle, id);
+    await settleOne(store, suspended(await claimOne(store), 5));
+    assert.equal(await store.jobs.snoozes(id), 1);
+  });
 };

@@ -9,7 +9,7 @@ import { after, afterEach, describe, test } from "node:test";
 import { statuses, type Status } from "../../src/core/job.ts";
 import { openStore } from "../../src/app/store.ts";
 import { tempFolder } from "../support/folder.ts";
-import { ERROR, jobIn, LEASE_MS, nextId } from "../support/jobs.ts";
+import { ERROR, EXPIRED, jobIn, LEASE_MS, nextId } from "../support/jobs.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { START_AT, testRuntime } from "../support/runtime.ts";
 
@@ -74,7 +74,7 @@ const ownColumns = {
     job_key: null,
     enqueued_at: START_AT,
   }),
-  ready: (id: string): Row => ({ ...travels(id), ready_at: START_AT }),
+  ready: (id: string): Row => ({ ...travels(id), ready_at: START_AT, place: START_AT }),
   waiting: (id: string): Row => ({ ...travels(id), status: "retry", due_at: START_AT }),
   lease: (id: string): Row => ({
     ...travels(id),
@@ -174,7 +174,7 @@ describe("the database itself", () => {
 
   test("refuses a second place in line, and a second place to wait", async () => {
     const { db, ids } = await typedByHand();
-    const ready = { ...rowOf(db, "ready", ids.pending), rank: -9, ready_at: START_AT + 1 };
+    const ready = { ...rowOf(db, "ready", ids.pending), rank: -9, place: START_AT + 1 };
     const waiting = { ...rowOf(db, "waiting", ids.retry), due_at: START_AT + 1 };
     assertRefused(db, () => insert(db, "ready", ready), /UNIQUE .* holdfast_ready\.id/);
     assertRefused(db, () => insert(db, "waiting", waiting), /UNIQUE .* holdfast_waiting\.id/);
@@ -382,6 +382,7 @@ describe("the view holdfast_jobs", () => {
     done: { ...begun, finished_at: iso(START_AT) },
     failed: { ...begun, finished_at: iso(START_AT), last_error: ERROR },
     cancelled: { ...begun, finished_at: iso(START_AT) },
+    expired: { ...given, finished_at: iso(START_AT), last_error: EXPIRED },
   };
   /** Of jobs that are, or were at their end, in the hands of a worker. */
   const claimOf = (status: Status, id: string): Row => {

@@ -12,9 +12,11 @@ import { completing } from "./completing.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { enqueueing } from "./enqueueing.ts";
 import { events } from "./events.ts";
+import { explanations } from "./explanations.ts";
 import { fencing } from "./fencing.ts";
 import { figures } from "./figures.ts";
 import { findings } from "./findings.ts";
+import { flows } from "./flows.ts";
 import { hints } from "./hints.ts";
 import { history } from "./history.ts";
 import { itemRules } from "./item-rules.ts";
@@ -25,19 +27,24 @@ import { keyConflicts } from "./key-conflicts.ts";
 import { keys } from "./keys.ts";
 import { leases } from "./leases.ts";
 import { lostAnswers } from "./lost-answers.ts";
+import { limits } from "./limits.ts";
 import { listing } from "./listing.ts";
 import { load } from "./load.ts";
 import { isLong } from "../support/scale.ts";
 import { locks } from "./locks.ts";
 import { migrations } from "./migrations.ts";
+import { pacing } from "./pacing.ts";
 import { outages } from "./outages.ts";
 import { promoting } from "./promoting.ts";
 import { pruning } from "./pruning.ts";
 import { registry } from "./registry.ts";
 import { reports } from "./reports.ts";
+import { reruns } from "./reruns.ts";
 import { retrying } from "./retrying.ts";
+import { schedules } from "./schedules.ts";
 import { settling } from "./settling.ts";
 import { steps } from "./steps.ts";
+import { tags } from "./tags.ts";
 import { traces } from "./traces.ts";
 import { versions } from "./versions.ts";
 import { views } from "./views.ts";
@@ -49,7 +56,10 @@ const groups: Record<string, Group> = {
   keys,
   "kept keys": keptKeys,
   "key conflicts": keyConflicts,
+  pacing,
   claiming,
+  limits,
+  explanations,
   fencing,
   leases,
   settling,
@@ -59,6 +69,7 @@ const groups: Record<string, Group> = {
   "dead letters": deadLetters,
   cancelling,
   "many at once": bulk,
+  reruns,
   promoting,
   pruning,
   listing,
@@ -67,10 +78,12 @@ const groups: Record<string, Group> = {
   versions,
   steps,
   events,
+  flows,
   reports,
   locks,
   figures,
   traces,
+  tags,
   views,
   load,
   workflows,
@@ -79,6 +92,7 @@ const groups: Record<string, Group> = {
   "item upkeep": itemUpkeep,
   audit,
   alerts,
+  schedules,
   access,
   findings,
   hints,
@@ -92,12 +106,14 @@ const BETWEEN = new Set([
   "keys",
   "kept keys",
   "key conflicts",
+  "pacing",
   "leases",
   "cancelling",
   "promoting",
   "registry",
   "locks",
   "alerts",
+  "schedules",
   "hints",
   "closing",
 ]);

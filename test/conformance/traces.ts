@@ -12,7 +12,7 @@ const trace = {
   tracestate: "vendor=a'b\\c",
 };
 const stateless = { ...trace, tracestate: null };
-const keepNothing = { done: 0, failed: 0, cancelled: 0 };
+const keepNothing = { done: 0, failed: 0, cancelled: 0, expired: 0 };
 
 const ways: [what: string, facts: Partial<NewJob>][] = [
   ["alone", {}],

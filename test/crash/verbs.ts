@@ -2,10 +2,15 @@
  * The verbs that are killed, and the database they are killed on: jobs in every state, so that each
  * verb meets everything it has to tell apart. Parent and child both read this file.
  */
+import type { OperatorEntry } from "../../src/audit/operator.ts";
+import { BulkCarrier } from "../../src/bulk/carrier.ts";
+import { checkRequest } from "../../src/bulk/filter.ts";
 import type { Fence, Outcome } from "../../src/core/job.ts";
+import { silentLogger } from "../../src/core/log.ts";
 import { systemRuntime, type Runtime } from "../../src/core/runtime.ts";
 import type { NewJob, Wanted } from "../../src/jobs/store.ts";
 import type { Store } from "../../src/app/store.ts";
+import { defineSchedule } from "../../src/schedules/schedule.ts";
 
 /** The instant of the crash. The clock stands still, so a verb that is repeated does the very same. */
 export const CRASH_AT = 1_700_000_000_000;
@@ -18,7 +23,9 @@ export interface Clock {
 }
 
 export function runtimeOn(clock: Clock): Runtime {
-  return { ...systemRuntime, now: () => clock.now };
+  // The ids that a verb draws are the same when another process repeats it.
+  const fillRandom = (bytes: Uint8Array): void => void bytes.fill(7);
+  return { ...systemRuntime, now: () => clock.now, fillRandom };
 }
 
 /** Jobs are told apart by readable names; an id is the name in the shape of one. */
@@ -95,7 +102,15 @@ export async function prepare(store: Store, clock: Clock): Promise<void> {
   await store.jobs.cancel(idOf("ru-ask"));
   clock.now = CRASH_AT - 2 * MINUTE_MS;
   await enqueue([...PENDING, ...WAITING]);
+  clock.now = CRASH_AT - MINUTE_MS / 2;
+  const schedule = { name: "often", task: "send", every: "20s", options: { queue: "mail" } };
+  await store.schedules.create(defineSchedule(schedule).definition, {
+    id: idOf("line"),
+    actor: "a",
+  });
   clock.now = CRASH_AT;
+  const request = checkRequest({ action: "cancel", filter: { status: "pending" } });
+  await store.bulk.create(request, "pending", by("bu-one"));
 }
 
 /** Two of them after an attempt that did not end them, so that there is a history to keep or to prune. */
@@ -195,19 +210,53 @@ export const verbs: Record<string, Verb> = {
   "cancel of a pending job": { changes: 1, act: (store) => store.jobs.cancel(idOf("re-key")) },
   "cancel of a waiting job": { changes: 1, act: (store) => store.jobs.cancel(idOf("wa-key")) },
   "cancel of a running job": { changes: 1, act: (store) => store.jobs.cancel(idOf("ru-key")) },
+  "the ticks of a schedule": { changes: 2, act: (store) => store.schedules.fire("often") },
   revive: {
     changes: 1,
     // Called again it says IllegalMoveError, as it should: the job is pending.
     act: (store) => store.jobs.revive(idOf("fi-fai"), 2).catch(unlessIllegalMove),
   },
+  "revive with another input": {
+    changes: 1,
+    act: (store) => store.jobs.revive(idOf("fi-fai"), 2, by("ed-one"), '"corrected"'),
+  },
+  rerun: {
+    changes: 1,
+    act: (store) => {
+      const terms = { from: null, confirm: [], attempts: 1, payload: '"again"' };
+      return store.steps.rerun({ job: idOf("fi-don"), ...terms, operator: by("rr-one") });
+    },
+  },
+  "debounce and throttle": {
+    changes: 2,
+    act: (store) =>
+      store.jobs.enqueue([
+        job("ne-deb", { pace: { kind: "debounce", key: "k", waitMs: 5, maxWaitMs: 9 } }),
+        job("ne-thr", { pace: { kind: "throttle", key: "k", periodMs: 5 } }),
+        job("ne-las", { pace: { kind: "debounce", key: "k", waitMs: 5, maxWaitMs: 9 } }),
+      ]),
+  },
+  "a bulk action": {
+    changes: 3,
+    act: async (store) => {
+      let lines = 0;
+      const newId = (): string => idOf(`li-${lines++}`);
+      const parts = { store, newId, logger: silentLogger, name: "carrier" };
+      return new BulkCarrier(parts).page(idOf("bu-one"));
+    },
+  },
   prune: {
     changes: 3,
     act: (store) => {
-      const keepMs = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS };
+      const keepMs = { done: DAY_MS, failed: DAY_MS, cancelled: DAY_MS, expired: DAY_MS };
       return store.jobs.prune({ keepMs, limit: 10 });
     },
   },
 };
+
+function by(name: string): OperatorEntry {
+  return { id: idOf(name), actor: "ada" };
+}
 
 function unlessIllegalMove(error: unknown): void {
   if (error instanceof Error && "code" in error && error.code === "ILLEGAL_MOVE") return;

@@ -17,7 +17,7 @@ import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { before, describe, test } from "node:test";
 import { tempFolder } from "../support/folder.ts";
-import { isLong } from "../support/scale.ts";
+import { isLong, notItsTurn } from "../support/scale.ts";
 import { Container, canBeFirst, runIn, type Given } from "./container.ts";
 import { buildContext, isIgnored, readRules } from "./context.ts";
 import {
@@ -106,7 +106,10 @@ describe("deploy/Dockerfile", () => {
   });
 });
 
-describe("the image, carried out in a clean folder", () => {
+/** The package of the same build is tried in test/package: with every seed, one of the two runs programs. */
+const skip = notItsTurn("the image", ["the examples", "the image"]);
+
+describe("the image, carried out in a clean folder", { skip }, () => {
   let image: Image;
 
   before(() => {

@@ -153,25 +153,37 @@ export function api(name: string, url: () => Promise<string>): void {
       const short = id.slice(0, 30).toUpperCase();
       assert.equal((await desk.get(`/api/v1/jobs?prefix=${short}`)).jobs[0].id, id);
 
-      const filter = { queue: "in-common" };
-      const all = async (verb: string, terms: object = {}) => {
-        const chunks: any[] = [];
-        for (let cursor: string | null | undefined; cursor !== null && chunks.length < 99;) {
-          const body = { ...filter, ...terms, ...(cursor === undefined ? {} : { cursor }) };
-          const chunk = await desk.post(`/api/v1/jobs/${verb}`, body);
-          chunks.push(...chunk.ids);
-          cursor = chunk.next;
-        }
-        return chunks;
+      const filter: { queue: string; status?: string } = { queue: "in-common" };
+      const all = async (action: string, terms: object = {}) => {
+        const body = { action, filter, ...terms };
+        const started = await desk.post("/api/v1/bulk", body, 201);
+        return until(`${action} has ended`, async () => {
+          const now = await desk.get(`/api/v1/bulk/${started.id}`);
+          return now.status === "running" ? undefined : [now.matched, now.changed];
+        });
       };
-      assert.deepEqual(await all("cancel", { dryRun: true, limit: 10 }), [id]);
-      assert.deepEqual(await all("cancel", { reason: "ordered twice" }), [id]);
-      assert.deepEqual(await all("retry"), []);
-      assert.deepEqual(await all("retry", { status: "cancelled", attempts: 1 }), [id]);
-      assert.deepEqual(await all("cancel"), [id]);
-      assert.equal((await desk.post("/api/v1/jobs/retry", {}, 422)).code, "INVALID_ARGUMENT");
-      await desk.post("/api/v1/jobs/retry", { ...filter, cursor: "nowhere" }, 422);
-      await desk.post("/api/v1/jobs/cancel", { ...filter, limit: 1_001 }, 422);
+      assert.deepEqual(await all("cancel", { dryRun: true }), [1, 0]);
+      assert.deepEqual(await all("move", { queue: "in-common-2" }), [1, 1]);
+      assert.equal((await desk.get(`/api/v1/jobs/${id}`)).job.queue, "in-common-2");
+      filter.queue = "in-common-2";
+      assert.deepEqual(await all("cancel", { reason: "ordered twice" }), [1, 1]);
+      assert.deepEqual(await all("retry"), [0, 0]);
+      filter.status = "cancelled";
+      assert.deepEqual(await all("retry", { attempts: 1 }), [1, 1]);
+      filter.status = "pending";
+      assert.deepEqual(await all("priority", { priority: 3 }), [1, 1]);
+      assert.deepEqual(await all("cancel"), [1, 1]);
+      filter.status = "cancelled";
+      assert.deepEqual(await all("delete"), [1, 1]);
+      await desk.get(`/api/v1/jobs/${id}`, 404);
+      const [newest] = (await desk.get("/api/v1/bulk?limit=1")).actions;
+      assert.deepEqual([newest.action, newest.actor], ["delete", "local"]);
+      assert.equal((await desk.post(`/api/v1/bulk/${newest.id}/stop`)).status, "done");
+      await desk.post(`/api/v1/bulk/${newest.id}/resume`, {}, 409);
+      await desk.get(`/api/v1/bulk/${MISSING}`, 404);
+      const unnamed = { action: "retry", filter: {} };
+      assert.equal((await desk.post("/api/v1/bulk", unnamed, 422)).code, "INVALID_ARGUMENT");
+      await desk.post("/api/v1/bulk", { action: "move", filter }, 422);
     });
 
     test("what is not there is not found", async () => {
@@ -400,6 +412,55 @@ export function api(name: string, url: () => Promise<string>): void {
         return both[0].countedAt === both[1].countedAt && both;
       });
       assert.deepEqual([stats.queues, stats.minutes], [listed.queues, []]);
+    });
+
+    test("flows and batches are enqueued, seen, added to, cancelled and retried", async () => {
+      const jobs = [
+        { name: "merge", task: "report.merge", after: ["eu", "us"] },
+        { name: "eu", task: "report.fetch", input: { region: "eu" } },
+        { name: "us", task: "report.fetch", options: { queue: "far", maxAttempts: 1 } },
+      ];
+      const made = await desk.post("/api/v1/flows", { name: "report", jobs }, 201);
+      assert.equal(made.jobs.length, 3);
+      const path = `/api/v1/flows/${made.id}`;
+      const { flows } = await desk.get("/api/v1/flows?kind=flow&limit=5");
+      assert.deepEqual([flows[0].id, flows[0].name], [made.id, "report"]);
+      const flow = await desk.get(path);
+      assert.deepEqual([flow.status, flow.total, flow.live], ["running", 3, 3]);
+      const listed = (await desk.get(`${path}/jobs?limit=10`)).jobs as any[];
+      const merge = listed.find((one) => one.name === "merge");
+      assert.deepEqual([merge.status, merge.missing], ["waiting", 2]);
+      const about = await desk.get(`/api/v1/jobs/${merge.id}/dependencies`);
+      assert.deepEqual(
+        [about.flow, about.dependencies.map((one: any) => one.name), about.dependents],
+        [made.id, ["eu", "us"], []],
+      );
+      const more = { jobs: [{ name: "mail", task: "report.mail", after: ["merge"] }] };
+      await desk.post(`${path}/jobs`, more, 201);
+      assert.equal((await desk.get(path)).total, 4);
+      const circle = [
+        { name: "a", task: "t", after: ["b"] },
+        { name: "b", task: "t", after: ["a"] },
+      ];
+      const post = (body: object, status: number): Promise<any> =>
+        desk.post("/api/v1/flows", body, status);
+      assert.equal((await post({ name: "c", jobs: circle }, 422)).code, "CIRCLE");
+      const nobody = [{ name: "a", task: "t", after: [made.id] }];
+      assert.equal((await post({ name: "c", jobs: nobody }, 422)).code, "DEPENDENCY_NOT_FOUND");
+      const cancelled = await desk.post(`${path}/cancel`, { reason: "not now" });
+      assert.deepEqual(cancelled, { id: made.id, cancelled: 4 });
+      assert.equal((await desk.get(path)).status, "cancelled");
+      assert.equal(
+        (await desk.post(`/api/v1/jobs/${merge.id}/retry`, {}, 409)).code,
+        "DEPENDENCY_UNMET",
+      );
+      assert.equal((await desk.post(`${path}/retry`, { attempts: 1 })).retried, 4);
+      assert.equal((await desk.get(path)).live, 4);
+      const batch = { name: "all", jobs: [{ task: "a" }, { task: "b" }], callback: { task: "c" } };
+      const { id, jobs: three } = await desk.post("/api/v1/batches", batch, 201);
+      const found = await desk.get(`/api/v1/flows/${id}`);
+      assert.deepEqual([found.kind, found.total, found.callback], ["batch", 2, three[2].id]);
+      await desk.get(`/api/v1/flows/${three[2].id}`, 404);
     });
 
     test("locks are seen, counted and taken away", async () => {

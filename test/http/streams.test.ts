@@ -135,6 +135,7 @@ test("workers and what was counted are told when they change", async () => {
     done: 0,
     failed: 0,
     cancelled: 0,
+    expired: 0,
   };
   const queues = [{ queue: "q", counts: byStatus, oldestPendingAt: 1 }];
   const counts = { countedAt: 5, tookMs: 1, queues };

@@ -93,6 +93,22 @@ function promises(): void {
 
   test("a key goes from a job that ends to the next, or stays", (t) =>
     holds(t, races.enqueueSettle));
+
+  test("of two ends that a job waits for, the last starts it", (t) => holds(t, races.endEnd));
+
+  test("of two failures that a job waits for, one ends it", (t) => holds(t, races.failureFailure));
+
+  test("an end and a failure end the job that waits for both", (t) => holds(t, races.endFailure));
+
+  test("a job that is added while the one it waits for ends is not missed", (t) =>
+    holds(t, races.endAdd));
+
+  test("a job that is added while the one it waits for fails ends", (t) =>
+    holds(t, races.failureAdd));
+
+  test("two workers that do the maintenance count an end once", (t) => holds(t, races.sweepSweep));
+
+  test("a waiting job that is cancelled does not start", (t) => holds(t, races.endCancel));
 }
 
 function planted(): void {
@@ -121,6 +137,24 @@ function planted(): void {
       seen: /claim claimed at 1; cancel nothing: with w1/,
     }));
 
+  test("a waiting job that is not locked is left waiting by both ends", (t) =>
+    breaks(t, races.endEnd, {
+      bug: plants.waitingNotLocked(),
+      seen: /waits for 0 jobs and has 0 rows/,
+    }));
+
+  test("an end that does not lock its job first misses one that is added", (t) =>
+    breaks(t, races.endAdd, {
+      bug: plants.memberNotLocked(),
+      seen: /waits for one that has ended/,
+    }));
+
+  test("an end that is counted by what was to be deleted is counted twice", (t) =>
+    breaks(t, races.sweepSweep, {
+      bug: plants.countedTwice(),
+      seen: /waits for 0 jobs and has 1 rows|does not wait|may not come of it/,
+    }));
+
   test("extending many leases without locking them first waits in a circle", (t) =>
     breaks(t, races.extendSettleMany, {
       bug: plants.extendedWithoutLocks(),
@@ -141,7 +175,7 @@ async function holds(t: TestContext, race: Race): Promise<void> {
 async function breaks(
   t: TestContext,
   race: Race,
-  { bug, seen }: { bug: plants.Bug | null; seen: RegExp },
+  { bug, seen }: { bug: Pick<plants.Bug, "plant" | "planted"> | null; seen: RegExp },
 ): Promise<void> {
   const played = await theatre.play(race, bug?.plant);
   assert.notEqual(bug?.planted, 0, "the product does not say any more what the bug is planted in");

@@ -21,6 +21,7 @@ export function problemsOf(race: Race, played: Performance): string[] {
     ...oneOwnerAnEpoch(before, facts),
     ...finishesOnce(facts),
     ...keysAreHeld(facts.tables),
+    ...waitsCount(facts.tables),
     // Who was stopped by an error has told nobody anything.
     ...(errors.length > 0 ? [] : toldWhatHappened(race, facts)),
   ];
@@ -134,6 +135,25 @@ function keysAreHeld(tables: Picture): string[] {
   const wanted = alive.filter((row) => row["job_key"] !== null).map((row) => text(row, row["id"]));
   const held = tables["job_key"]!.map((row) => text(row, row["job_id"]));
   return difference("keys", wanted, held);
+}
+
+/** A job waits for as many ends as it has rows, and none of these has happened. */
+function waitsCount(tables: Picture): string[] {
+  const deps = tables["dep"]!;
+  const ended = new Set(tables["finished"]!.map(({ id }) => id));
+  const wrong = tables["waiting"]!.flatMap(({ id, missing, due_at: dueAt }) => {
+    const rows = deps.filter((dep) => dep["job_id"] === id).length;
+    if (rows === missing && (rows > 0 || dueAt !== null)) return [];
+    return [`job ${String(id)} waits for ${String(missing)} jobs and has ${rows} rows`];
+  });
+  const unheard = deps
+    .filter((dep) => ended.has(dep["on_id"]))
+    .map((dep) => `job ${String(dep["job_id"])} waits for one that has ended`);
+  const waiting = new Set(tables["waiting"]!.map(({ id }) => id));
+  const orphans = deps
+    .filter((dep) => !waiting.has(dep["job_id"]))
+    .map((dep) => `job ${String(dep["job_id"])} has a row, but does not wait`);
+  return [...wrong, ...unheard, ...orphans];
 }
 
 /** Claims and ends of attempts: told is what the tables saw, and what they saw was told. */

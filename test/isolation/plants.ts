@@ -60,6 +60,34 @@ export const extendedWithoutLocks = (): Bug =>
     "$2where$1",
   ]);
 
+/** The waiting job is looked at without a lock: two ends that do not see each other each leave it to the other. */
+export const waitingNotLocked = (): Bug =>
+  new Bug([/(from "holdfast"\.waiting\b.*?order by id )for update/s, "$1"]);
+
+/** The job that ends is not locked before jobs that wait for it are looked for: one that is added meanwhile is missed. */
+export const memberNotLocked = (): Bug =>
+  new Bug([/(from "holdfast"\.flow_job\b.*?order by job_id )for update/s, "$1"]);
+
+/** An end is counted by what was to be deleted, not by what was: who comes second counts it again. */
+export const countedTwice = (): Pick<Bug, "plant" | "planted"> => {
+  const seen = new Bug([
+    /^(\s*select .*)from "holdfast"\.dep (where job_id = \$1 and on_id = any\(\$2\))\s*$/s,
+    '$1from "holdfast".job_after $2',
+  ]);
+  const gone = new Bug([
+    /^\s*delete from "holdfast"\.dep (where job_id = \$1 and on_id = any\(\$2\))\s*$/,
+    'with gone as (delete from "holdfast".dep $1) update "holdfast".job_after set position = position $1',
+  ]);
+  // Otherwise the second would wait at the row of the end, before it looks who waits for it.
+  const open = new Bug([/(from "holdfast"\.finished\b.*?order by id )for update/s, "$1"]);
+  return {
+    plant: (text) => open.plant(gone.plant(seen.plant(text))),
+    get planted() {
+      return Math.min(seen.planted, gone.planted, open.planted);
+    },
+  };
+};
+
 /** A cancel of one statement: what the product does to `ready`, `waiting` and `lease` in turn, all at once. */
 export function cancelAtOnce(at: number, id: string): Verb<"cancel"> {
   return {

@@ -4,7 +4,18 @@
  */
 
 /** In an order in which they can be filled: a row may not become pending while another table says that it runs. */
-const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key"];
+const TABLES = [
+  "job",
+  "ready",
+  "waiting",
+  "lease",
+  "finished",
+  "attempt",
+  "job_key",
+  "flow_job",
+  "job_after",
+  "dep",
+];
 const WITNESSED = ["ready", "waiting", "lease", "finished", "attempt"];
 
 const PICTURES = `

@@ -7,9 +7,11 @@
  */
 import {
   done,
+  failed,
   GRACE_MS,
   HOUR_MS,
   LEASE_MS,
+  member,
   newJob,
   released,
   retry,
@@ -24,9 +26,12 @@ import {
   claim,
   enqueue,
   extend,
+  enqueueMembers,
   promote,
   reclaim,
   settle,
+  settleAwaited,
+  sweepEnds,
   turn,
   type Verb,
 } from "./verbs.ts";
@@ -288,4 +293,111 @@ export const enqueueSettle: Race = {
     settle: stopped(HOT, settle(CLAIMED_AT, done(fence))),
   },
   outcomes: ["enqueue added; settle done: done and pending", "enqueue found; settle done: done"],
+};
+
+// ── Flows ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Two jobs that run, and one that waits for both. */
+const [first, second] = [newJob(member()), newJob(member())];
+const joined = newJob(member([first.id, second.id]));
+const joining = [
+  enqueueMembers(START_AT, first, second, joined),
+  claim(CLAIMED_AT, "w1", { limit: 2 }),
+];
+const ends = [first, second].map(({ id }) => ({ id, worker: "w1", epoch: 1 }));
+const [endOfFirst, endOfSecond] = ends as [(typeof ends)[0], (typeof ends)[0]];
+
+/** Looks which jobs wait, locks them, commits: it has locked the row of its job before. */
+const END = 4;
+/** Looks whether the job has ended, commits: it has locked the row of that job before. */
+const ADD = 3;
+
+function inFlow(pieces: number, ...verbs: Verb[]): Actor {
+  return { pieces, stops: "in flows", verbs, pretends: 1 };
+}
+
+/** The last end starts the job, whichever it is. */
+export const endEnd: Race = {
+  before: joining,
+  actors: {
+    one: inFlow(END, settleAwaited(CLAIMED_AT, done(endOfFirst))),
+    two: inFlow(END, settleAwaited(CLAIMED_AT, done(endOfSecond))),
+  },
+  outcomes: ["one done; two done: done and done and pending"],
+};
+
+/** Both would end the job that waits; it ends once. */
+export const failureFailure: Race = {
+  before: joining,
+  actors: {
+    one: inFlow(END, settleAwaited(CLAIMED_AT, failed(endOfFirst))),
+    two: inFlow(END, settleAwaited(CLAIMED_AT, failed(endOfSecond))),
+  },
+  outcomes: ["one failed; two failed: failed and failed and failed"],
+};
+
+export const endFailure: Race = {
+  before: joining,
+  actors: {
+    one: inFlow(END, settleAwaited(CLAIMED_AT, done(endOfFirst))),
+    two: inFlow(END, settleAwaited(CLAIMED_AT, failed(endOfSecond))),
+  },
+  outcomes: ["one done; two failed: done and failed and failed"],
+};
+
+const alone = newJob(member());
+const aloneRuns = [enqueueMembers(START_AT, alone), claim(CLAIMED_AT, "w1")];
+const endOfAlone = { id: alone.id, worker: "w1", epoch: 1 };
+const added = newJob(member([alone.id]));
+
+/** A job that is added while the one it waits for ends starts, before or after. */
+export const endAdd: Race = {
+  before: aloneRuns,
+  actors: {
+    end: inFlow(END - 1, settleAwaited(CLAIMED_AT, done(endOfAlone))),
+    add: inFlow(ADD, enqueueMembers(CLAIMED_AT, added)),
+  },
+  outcomes: ["end done; add added: done and pending"],
+};
+
+export const failureAdd: Race = {
+  before: aloneRuns,
+  actors: {
+    end: inFlow(END - 1, settleAwaited(CLAIMED_AT, failed(endOfAlone))),
+    add: inFlow(ADD, enqueueMembers(CLAIMED_AT, added)),
+  },
+  outcomes: ["end failed; add added: failed and failed"],
+};
+
+const waiter = newJob(member([alone.id]));
+
+/** A waiting job that is cancelled while the one it waits for ends is cancelled. */
+export const endCancel: Race = {
+  before: [enqueueMembers(START_AT, alone, waiter), claim(CLAIMED_AT, "w1")],
+  actors: {
+    end: inFlow(END, settleAwaited(CLAIMED_AT, done(endOfAlone))),
+    cancel: { ...stopped(CANCEL - 2, cancel(CLAIMED_AT, waiter.id)), pretends: 2 },
+  },
+  outcomes: ["end done; cancel cancelled: done and cancelled"],
+};
+
+/** Belongs to no flow, so its end is left to maintenance; of the two that the job waits for, it has ended. */
+const outside = newJob();
+const still = newJob({ ...member(), queue: "later" });
+const half = newJob(member([outside.id, still.id]));
+
+/** Two workers that do the maintenance at once count an end once. */
+export const sweepSweep: Race = {
+  before: [
+    enqueueMembers(START_AT, still),
+    enqueue(START_AT, outside),
+    enqueueMembers(START_AT, half),
+    claim(CLAIMED_AT, "w1"),
+    settle(CLAIMED_AT, done({ id: outside.id, worker: "w1", epoch: 1 })),
+  ],
+  actors: {
+    one: inFlow(END - 1, sweepEnds(CLAIMED_AT, outside.id)),
+    two: inFlow(END - 1, sweepEnds(CLAIMED_AT, outside.id)),
+  },
+  outcomes: ["one ; two : done and pending and waiting"],
 };

@@ -14,15 +14,18 @@ export type Plant = (text: string) => string;
 
 /**
  * Where the gates stand. In statements: before and inside each that others can meet, and before each commit. At commits:
- * before each commit and between verbs. Between verbs: nowhere else.
+ * before each commit and between verbs. Between verbs: nowhere else. In flows: before each statement that decides what
+ * becomes of a job that waits for another, and before each commit.
  */
-export type Stops = "in statements" | "at commits" | "between verbs";
+export type Stops = "in statements" | "at commits" | "between verbs" | "in flows";
 
 export interface Actor {
   readonly verbs: readonly Verb[];
   /** In how many pieces it runs: one more than there are gates that stop it. Later gates stand open. */
   readonly pieces: number;
   readonly stops: Stops;
+  /** So often at most a rehearsal pretends that somebody was faster. */
+  readonly pretends?: number;
 }
 
 type Node = Question | { readonly tells: unknown };
@@ -59,7 +62,7 @@ export async function rehearse(
   const writer = new Writer(actor.stops);
   for (const verb of actor.verbs) {
     const rehearsal = new Rehearsal(stage, verb, options.plant);
-    writer.add(await rehearsal.on(options.pictures));
+    writer.add(await rehearsal.on(options.pictures, actor.pretends ?? PRETENDED_MAX));
   }
   return writer.steps;
 }
@@ -75,10 +78,10 @@ class Rehearsal {
     this.#plant = plant;
   }
 
-  async on(pictures: readonly Picture[]): Promise<Node> {
+  async on(pictures: readonly Picture[], pretended: number): Promise<Node> {
     const root = await this.#node([]);
     for (const picture of pictures) {
-      await this.#stage.on(picture, () => this.#explore(root, [], PRETENDED_MAX));
+      await this.#stage.on(picture, () => this.#explore(root, [], pretended));
     }
     return root;
   }
@@ -149,7 +152,7 @@ class Writer {
     const { text } = node.asks;
     if (isBoundary(text)) return this.#boundary(node, place);
     const step = this.#question(node, place);
-    const opens = meetsOthers(text) ? null : place.opens;
+    const opens = this.#meetsOthers(text) ? null : place.opens;
     for (const [key, { next }] of node.branches) {
       step.branches.push({ key, next: this.#write(next, { ...place, opens }) });
     }
@@ -189,8 +192,12 @@ class Writer {
   }
 
   #isGated(text: string, opens: Place["opens"]): boolean {
-    if (opens === "actor" || !meetsOthers(text)) return false;
-    return opens === "verb" || this.#stops === "in statements";
+    if (opens === "actor" || !this.#meetsOthers(text)) return false;
+    return opens === "verb" || this.#stops === "in statements" || this.#stops === "in flows";
+  }
+
+  #meetsOthers(text: string): boolean {
+    return this.#stops === "in flows" ? DECIDES.test(text) : meetsOthers(text);
   }
 
   #push(step: Omit<Step, "at" | "next" | "branches">): Step {
@@ -214,6 +221,10 @@ function withGates(text: string): string {
     return `${change} (select iso.gate_inside(${number})) and`;
   });
 }
+
+/** Locks the row of a member or of a waiting job; looks which jobs wait for an end; looks whether a job has ended. */
+const DECIDES =
+  /from "holdfast"\.(?:flow_job|waiting)\b.*order by (?:job_)?id|order by job_id, on_id|left join "holdfast"\.finished f on f\.id = j\.id\s+where/s;
 
 /** Adding a row that we have just taken from elsewhere, and that nobody sees yet, meets nobody. */
 function meetsOthers(text: string): boolean {

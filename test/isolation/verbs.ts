@@ -2,8 +2,11 @@
 import { jobHooks } from "../../src/app/hooks.ts";
 import type { Fence, Settlement, Status } from "../../src/core/job.ts";
 import type { Engine } from "../../src/database/engine.ts";
+import { releaseEnded } from "../../src/flows/release.ts";
 import { cancel as cancelJob } from "../../src/jobs/cancel.ts";
+import { enqueueWithPolicy } from "../../src/jobs/enqueue-policy.ts";
 import { promoteDue, reclaimExpired, type Promoted } from "../../src/jobs/maintenance.ts";
+import { settleWithDependents } from "../../src/jobs/settle.ts";
 import { statementsFor } from "../../src/jobs/statements.ts";
 import type {
   ClaimedJob,
@@ -60,6 +63,40 @@ export function claim(at: number, worker: string, facts: Partial<Wanted> = {}): 
 
 export function settle(at: number, ...settlements: Settlement[]): Verb<"turn"> {
   return turn(at, settlements, null);
+}
+
+/** Settles a job that others may wait for. */
+export function settleAwaited(at: number, settlement: Settlement): Verb<"turn"> {
+  return {
+    kind: "turn",
+    at,
+    run: async (engine) => {
+      const { settled } = await settleWithDependents({ engine, hooks: jobHooks }, settlement);
+      return { settled, claimed: [] };
+    },
+  };
+}
+
+/** Enqueues jobs that wait for others, or for which others may wait. */
+export function enqueueMembers(at: number, ...jobs: NewJob[]): Verb<"enqueue"> {
+  return {
+    kind: "enqueue",
+    at,
+    run: async (engine) => (await enqueueWithPolicy({ engine, hooks: jobHooks }, jobs, 1)).enqueued,
+  };
+}
+
+/** What maintenance does about jobs whose ends were left to it. */
+export function sweepEnds(at: number, ...ids: string[]): Verb<"enqueue"> {
+  return {
+    kind: "enqueue",
+    at,
+    run: (engine) =>
+      engine.transaction(async (tx) => {
+        const { released } = await releaseEnded(engine, tx, { ids, now: at });
+        return released.ended.map(({ id }) => ({ id, added: false }));
+      }),
+  };
 }
 
 export function extend(at: number, ...fences: Fence[]): Verb<"extend"> {

@@ -305,7 +305,10 @@ function codeOf(thrown: unknown): string {
 
 const prune = command(
   "prune",
-  fc.record({ keepMs: fc.record({ done: span, failed: span, cancelled: span }), limit }),
+  fc.record({
+    keepMs: fc.record({ done: span, failed: span, cancelled: span, expired: span }),
+    limit,
+  }),
   async (chore, world) => {
     const pruned = await world.call("prune", chore);
     const left = new Set((await world.store.jobs.list({ limit: 10_000 })).map(({ id }) => id));

@@ -48,6 +48,8 @@ const CRASH_BACKOFF_MS_MAX = 60_000;
 export class Model {
   now = 1_700_000_000_000;
   readonly jobs = new Map<string, Job>();
+  /** The jobs that a dead worker held too, by the job and epoch of a crash. */
+  readonly #beside = new Map<string, readonly string[]>();
 
   /** All of them, or the code of the error. */
   enqueue(news: readonly contract.NewJob[]): contract.Enqueued[] | string {
@@ -87,7 +89,7 @@ export class Model {
     return null;
   }
 
-  #add({ start, keyForMs = null, onConflict: _onConflict, ...asked }: contract.NewJob): void {
+  #add({ start, keyForMs = null, onConflict: _onConflict, tags = [], ...asked }: contract.NewJob) {
     const at = start === null ? this.now : "at" in start ? start.at : this.now + start.delayMs;
     if (asked.key !== null && keyForMs !== null) {
       // One of a name is remembered, and it is the last.
@@ -97,7 +99,9 @@ export class Model {
     }
     const counters = { epoch: 0, attempts: 0, crashes: 0, revivedAfter: 0 };
     const kept = { keyForMs: asked.key === null ? null : keyForMs, enqueuedAt: this.now };
-    const job: Job = { ...asked, ...kept, ...counters, ...NOWHERE, status: "pending", history: [] };
+    const place = { ...NOWHERE, status: "pending", history: [] } as const;
+    const lane = asked.lane ?? null;
+    const job: Job = { ...asked, tags, lane, ...kept, ...counters, ...place, history: [] };
     if (at > this.now) move(job, "scheduled", { dueAt: at });
     else move(job, "pending", { readyAt: this.now });
     this.jobs.set(job.id, job);
@@ -153,11 +157,11 @@ export class Model {
     });
   }
 
-  #giveBack(job: Job, { worker, epoch }: Fence): boolean {
+  #giveBack(job: Job, { worker, epoch }: Fence, why = "LEASE_LOST"): boolean {
     const entry = job.history.find((one) => one.epoch === epoch && one.worker === worker);
     const isCounted = entry?.outcome === "crashed" && epoch > job.revivedAfter;
     if (FINAL.has(job.status) || !isCounted) return false;
-    Object.assign(entry, { outcome: "released", error: "LEASE_LOST" });
+    Object.assign(entry, { outcome: "released", error: why });
     job.crashes -= 1;
     if (job.status !== "processing") job.attempts -= 1;
     return true;
@@ -179,11 +183,42 @@ export class Model {
   reclaim(chore: { graceMs: number; crashesMax: number; limit: number }, chosen: string[]) {
     const ended = (job: Job): boolean =>
       job.lockedUntil !== null && job.lockedUntil < this.now - chore.graceMs;
-    return pick(chosen, this.#where(ended), chore.limit).map((job): contract.Settled => {
+    const taken = pick(chosen, this.#where(ended), chore.limit);
+    const besides = taken.map(({ id, lockedBy }) =>
+      this.#where((other) => other.lockedBy === lockedBy && other.id !== id).map((one) => one.id),
+    );
+    const culprits = taken.filter((job, n) => job.crashes > 0 && besides[n]?.length === 0);
+    const reclaimed = taken.map((job, n): contract.Settled => {
       const fence = { id: job.id, worker: job.lockedBy ?? "", epoch: job.epoch };
       this.#crash(job, chore.crashesMax);
+      this.#beside.set(`${job.id} ${job.epoch}`, besides[n] ?? []);
       return settled(fence, job);
     });
+    const cleared = new Map(culprits.map((job) => [job.id, this.#clear(job)]));
+    return reclaimed.map((one) => {
+      const neighbours = cleared.get(one.id) ?? [];
+      return neighbours.length === 0 ? one : { ...one, cleared: neighbours };
+    });
+  }
+
+  /** The job lost another worker while it ran alone: those beside it before are not charged. */
+  #clear(culprit: Job): string[] {
+    const crashes = culprit.history.filter(({ outcome }) => outcome === "crashed").toReversed();
+    const cleared = crashes.flatMap((crash) =>
+      (this.#beside.get(`${culprit.id} ${crash.epoch}`) ?? []).filter((id) => {
+        const job = this.jobs.get(id);
+        const mine = job?.history.find(
+          ({ outcome, worker }) => outcome === "crashed" && worker === crash.worker,
+        );
+        if (job === undefined || mine === undefined) return false;
+        return this.#giveBack(
+          job,
+          { id, worker: mine.worker, epoch: mine.epoch },
+          "NEIGHBOUR_CRASHED",
+        );
+      }),
+    );
+    return cleared.toSorted();
   }
 
   promote(limit: number): number {
@@ -287,7 +322,7 @@ export class Model {
       const jobs = this.#where((job) => job.queue === queue);
       const since = jobs.flatMap(({ readyAt }) => (readyAt === null ? [] : [readyAt]));
       const none = { scheduled: 0, pending: 0, processing: 0, waiting: 0, retry: 0 };
-      const counts = { ...none, done: 0, failed: 0, cancelled: 0 };
+      const counts = { ...none, done: 0, failed: 0, cancelled: 0, expired: 0 };
       for (const job of jobs) counts[job.status] += 1;
       return { queue, counts, oldestPendingAt: since.length === 0 ? null : Math.min(...since) };
     });
@@ -358,13 +393,13 @@ function settled({ id, worker, epoch }: Fence, job: Job): contract.Settled {
 }
 
 function summary(job: Job): contract.JobSummary {
-  const { id, queue, task, status, priority, key, epoch, attempts, maxAttempts } = job;
+  const { id, queue, task, status, priority, key, lane, epoch, attempts, maxAttempts } = job;
   const { crashes, enqueuedAt, dueAt: due, lockedBy, lockedUntil, finishedAt } = job;
   const counters = { epoch, attempts, maxAttempts, crashes };
   const { claimedAt, heartbeatAt, traceId } = job;
   const times = { enqueuedAt, dueAt: due, lockedUntil, claimedAt, heartbeatAt, finishedAt };
-  const ids = { id, queue, task, key, lockedBy, traceId };
-  const told = { lastError: lastErrorOf(job), inDoubt: null };
+  const ids = { id, queue, task, key, lane, lockedBy, traceId };
+  const told = { lastError: lastErrorOf(job), inDoubt: null, tags: job.tags };
   return { ...ids, status, priority, ...counters, ...times, ...told };
 }
 

@@ -31,6 +31,7 @@ export function depth(
     done: 0,
     failed: 0,
     cancelled: 0,
+    expired: 0,
   };
   return { queue, counts: { ...none, pending }, oldestPendingAt };
 }
@@ -41,7 +42,15 @@ export function minutes(
   figures: readonly Partial<MinuteStats>[],
   queue = "mail",
 ): MinuteStats[] {
-  const none = { arrived: 0, done: 0, failed: 0, cancelled: 0, runMsSum: 0, runMsMax: 0 };
+  const none = {
+    arrived: 0,
+    done: 0,
+    failed: 0,
+    cancelled: 0,
+    expired: 0,
+    runMsSum: 0,
+    runMsMax: 0,
+  };
   const thisMinute = Math.floor(now / MINUTE_MS) * MINUTE_MS;
   return figures.map((some, index) => ({
     ...none,

@@ -3,30 +3,36 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { openHoldfast } from "../../src/index.ts";
+import type { AnyTask } from "../../src/index.ts";
+import type { Schedule } from "../../src/schedules/index.ts";
+import { openTestHoldfast } from "../../src/testing/index.ts";
 import { tempFolder } from "../support/folder.ts";
 
 const page = readFileSync(new URL("../../docs/guide/coming-from.md", import.meta.url), "utf8");
 const folder = tempFolder();
 
-test("docs/guide/coming-from.md: of three that ask, one adds the job of the day", async () => {
+test("docs/guide/coming-from.md: one job a day", async () => {
   const [, script = ""] = /^```ts\n(.*?)^```/ms.exec(page) ?? [];
   const path = folder.file(".ts");
-  const library = join(import.meta.dirname, "../../src/index.ts");
-  writeFileSync(path, script.replace('"holdfast"', JSON.stringify(library)));
-  const { askForToday, everyMinute, report } = await import(path);
-  await using holdfast = await openHoldfast(`sqlite:${folder.file(".db")}`);
-  const today = new Date();
-  const ask = (day: Date): Promise<boolean> => askForToday(holdfast, day);
-  assert.deepEqual(await Promise.all([ask(today), ask(today), ask(today)]), [true, false, false]);
-  const worker = await holdfast.startWorker({ tasks: [report] });
-  const [job] = await holdfast.jobs.list({ task: "report" });
-  assert.match(
-    String(await holdfast.jobs.result(job?.id ?? "", { timeout: "20s" })),
-    /^report of /,
+  const source = (file: string): string =>
+    JSON.stringify(join(import.meta.dirname, "../../src", file));
+  writeFileSync(
+    path,
+    script
+      .replace('"holdfast"', () => source("index.ts"))
+      .replace('"holdfast/schedules"', () => source("schedules/index.ts")),
   );
-  assert.equal(await ask(today), false, "its key is kept");
-  assert.equal(await ask(new Date(today.getTime() + 86_400_000)), true);
-  everyMinute(holdfast)();
-  await worker.stop();
+  const { daily, report } = (await import(path)) as { daily: Schedule; report: AnyTask };
+  await using kit = await openTestHoldfast({ start: Date.parse("2027-03-26T12:00:00Z") });
+  const { holdfast, clock } = kit;
+  const worker = await holdfast.startWorker({ tasks: [report], schedules: [daily] });
+  await Promise.all([worker.stop(), clock.advance("1m")]);
+  for (let day = 0; day < 3; day += 1) {
+    await clock.advance("1d");
+    assert.equal((await kit.drain([report])).totals.done, 1);
+  }
+  const runs = await holdfast.schedules.runs("daily-report");
+  const ticks = runs.map(({ tick }) => new Date(tick).toISOString().slice(5, 16)).toReversed();
+  // On the 28th the clock is set forward.
+  assert.deepEqual(ticks, ["03-27T05:00", "03-28T04:00", "03-29T04:00"]);
 });

@@ -179,6 +179,8 @@ async function goesOn(url: string, waiting: string): Promise<void> {
     const stats = (await holdfast.stats()).find(({ queue }) => queue === "default");
     return stats?.counts.pending === 0 && stats.counts.processing === 0;
   });
+  const [flow] = await holdfast.flows.list();
+  assert.equal((await holdfast.flows.get(flow?.id ?? ""))?.status, "done", "a flow goes on");
   const { added } = await holdfast.enqueue(plain, 1, { key: "plain-1" });
   assert.equal(added, false, "a kept key was lost");
   const [child] = (await holdfast.workflows.list(line, { status: "new" })).slice(0, 1);

@@ -79,6 +79,10 @@ export async function fill(url: string): Promise<{ order: string; doubt: string 
   const doubt = await crashInEffect(holdfast);
   const worker = await holdfast.startWorker({ name: "mailer", tasks, slots: 1 });
   await holdfast.enqueueMany(plain, [1, 2, 3], (n) => ({ key: `plain-${n}`, keyFor: "2h" }));
+  const leapDay = { name: "leap day", task: plain, input: 9, cron: "30 2 29 2 *" };
+  await holdfast.schedules.create({ ...leapDay, timeZone: "Asia/Tokyo" }, ada);
+  await holdfast.schedules.run("leap day", ada);
+  await holdfast.queues.set("later", { concurrency: 3, ...ada });
   const failed = await holdfast.enqueue(broken, "grüße@日本");
   const retrying = await holdfast.enqueue(flaky, null);
   const waiting = await holdfast.enqueue(order, "o-1");
@@ -103,6 +107,10 @@ export async function fill(url: string): Promise<{ order: string; doubt: string 
   await new Tokens(holdfast).create({ name: "cd", role: "operator" }, ada);
   await worker.stop();
   await holdfast.enqueueMany(plain, [6, 7, 8], () => ({ priority: 3 }));
+  await holdfast.flows.enqueue("two in turn", (flow) => {
+    const before = flow.job(plain, 9);
+    flow.job(plain, 10, { name: "last", after: [before] });
+  });
   await seldom(store.db.engine);
   return { order: waiting.id, doubt };
 }
@@ -144,6 +152,59 @@ async function seldom(engine: Engine): Promise<void> {
   const minute = 1_800_000 * 60_000;
   const rows: Record<string, Row> = {
     job_trace: { job_id: job?.id ?? "", traceparent: "00-1-2-01", tracestate: null },
+    job_tag: { tag: "invoices", job_id: job?.id ?? "" },
+    job_revision: { job_id: job?.id ?? "", revision: 1, payload: "{}", changed_at: 5 },
+    rerun: {
+      job_id: job?.id ?? "",
+      run: 1,
+      step: "pay",
+      occurrence: 1,
+      status: "failed", // a done one would count as an attempt of a job that has not ended
+      epoch: 1,
+      attempt: 1,
+      worker: "w",
+      started_at: 4,
+      finished_at: 5,
+      result: "7",
+      error: null,
+      rerun_at: 6,
+    },
+    rerun_step: {
+      job_id: job?.id ?? "",
+      run: 1,
+      name: "pay",
+      occurrence: 1,
+      position: 1,
+      kind: "effect",
+      status: "done",
+      epoch: 1,
+      begun_at: 4,
+      ended_at: 5,
+      result: "7",
+    },
+    pacing: {
+      kind: "throttle",
+      task: "mail.send",
+      pace_key: "ada",
+      job_id: job?.id ?? "",
+      first_at: 4,
+      until_at: 5,
+    },
+    bulk_action: {
+      id,
+      action: "retry",
+      filter: "{}",
+      terms: "{}",
+      dry_run: 0,
+      actor: "ada",
+      status: "done",
+      walk: "failed",
+      sample: "[]",
+      refusals: "[]",
+      created_at: 4,
+      changed_at: 5,
+      ended_at: 5,
+    },
     item_job: { job_id: nextId(), item_id: item?.id ?? "", status: "done" },
     item_pruning: { item_id: item?.id ?? "" },
     lock_stat: {

@@ -60,6 +60,38 @@ suite("a job that kills its process", () => {
     assert.equal(failed.length, 1, "as every job that failed for good");
   });
 
+  test("harms its neighbours once: it runs alone next, and then they are not charged", async () => {
+    using folder = tempFolder();
+    const url = `sqlite:${folder.file(".db")}`;
+    await using holdfast = await openHoldfast(url);
+    // All of them are claimed before the first begins.
+    const neighbours = [];
+    for (let n = 0; n < 6; n += 1)
+      neighbours.push(await holdfast.enqueue("linger", { ms: 700 }, { maxAttempts: 2 }));
+    const killer = await holdfast.enqueue("kill", null, { maxAttempts: 50, priority: 10 });
+    const settings = { ...worker, concurrency: 7 };
+    for (let kill = 1; kill <= CRASHES; kill += 1) {
+      const role = `worker ${kill}`;
+      const { signal } = await new WorkerProcess(PROGRAM, { url, role, worker: settings }).ended;
+      assert.equal(signal, "SIGKILL");
+    }
+    await using survivor = new WorkerProcess(PROGRAM, { url, role: "last", worker: settings });
+    const { status, crashes, lastError } = await endOf(holdfast, killer.id);
+    assert.deepEqual([status, crashes, lastError?.code], ["failed", CRASHES, "POISON"]);
+    let uncharged = 0;
+    for (const { id } of neighbours) {
+      const end = await endOf(holdfast, id);
+      assert.equal(end.status, "done", end.lastError?.message);
+      assert.ok(end.crashes <= 1, `a neighbour counts ${end.crashes} crashes`);
+      if (end.attempts === 1 && end.crashes === 0) uncharged += 1;
+    }
+    // Those that ran before the culprit was known are done, and keep their count.
+    assert.ok(uncharged >= 3, `${uncharged} of 6 are uncharged`);
+    await until("it is logged", () =>
+      survivor.of("log").some(({ message }) => message === "job failed"),
+    );
+  });
+
   test("is taken back long before its lease runs out, and nobody says that it did", async () => {
     using folder = tempFolder();
     const url = `sqlite:${folder.file(".db")}`;

@@ -66,6 +66,10 @@ export class WorkerProcess implements AsyncDisposable {
     return this.#child.pid ?? -1;
   }
 
+  get hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
   /** What it wrote to standard error. */
   get errors(): string {
     return this.#errors;
@@ -114,7 +118,7 @@ export class WorkerProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) this.signal("SIGKILL");
+    if (!this.hasEnded) this.signal("SIGKILL");
     await this.ended;
   }
 }

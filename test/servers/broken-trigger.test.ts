@@ -16,8 +16,8 @@ import { adminOf, newDatabase, type Admin } from "./engines.ts";
 const TOUCH = `
   start transaction;
   insert into holdfast_ready
-         (id, queue, task, \`rank\`, job_key, epoch, attempts, crashes, max_attempts, ready_at)
-  values (uuid(), 'touched', 'touched', 0, null, 0, 0, 0, 3, 1);
+         (id, queue, task, \`rank\`, job_key, epoch, attempts, crashes, max_attempts, ready_at, place)
+  values (uuid(), 'touched', 'touched', 0, null, 0, 0, 0, 3, 1, 1);
   rollback`;
 const SESSIONS = 6;
 /** One try of a hundred is in time, and a hundred take a few seconds. */

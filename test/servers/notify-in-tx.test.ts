@@ -9,6 +9,7 @@ import { after, before, describe, test } from "node:test";
 import { openStore, type Store } from "../../src/app/store.ts";
 import type { Hint } from "../../src/database/engine.ts";
 import { declareAll, startItem } from "../support/items.ts";
+import { runBulk } from "../support/bulk.ts";
 import {
   claimOne,
   enqueueOne,
@@ -117,9 +118,8 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     const one = await failedJob("again");
     assert.ok(await isHeard("again", () => quiet.jobs.revive(one, 1)));
     const other = await failedJob("all again");
-    assert.ok(
-      await isHeard("all again", () => quiet.jobs.reviveAll({ ids: [other], operators: null }, 1)),
-    );
+    const request = { action: "retry", filter: { ids: [other] } } as const;
+    assert.ok(await isHeard("all again", () => runBulk(quiet, request)));
   });
 
   test("a job that replaces another is heard of with the commit", async () => {

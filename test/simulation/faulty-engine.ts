@@ -23,11 +23,11 @@ import type {
 } from "../../src/database/engine.ts";
 import type {
   Claiming,
-  ClaimedJob,
+  CycleResult,
   Enqueued,
   Extended,
   NewJob,
-  Settled,
+  GovernedTurn,
   JobStatements,
 } from "../../src/jobs/store.ts";
 import type { Condition, Load } from "../../src/database/pool-stats.ts";
@@ -84,6 +84,18 @@ export class FaultyEngine implements Engine, JobStatements {
   typed(value: SqlValue): Sql {
     return this.#inner.typed(value);
   }
+  lockFreeRows(): Sql {
+    return this.#inner.lockFreeRows();
+  }
+
+  byPrimaryKey(): Sql {
+    return this.#inner.byPrimaryKey();
+  }
+
+  insertOrIgnore(into: Sql): Sql {
+    return this.#inner.insertOrIgnore(into);
+  }
+
   lockRows(): Sql {
     return this.#inner.lockRows();
   }
@@ -163,9 +175,12 @@ export class FaultyEngine implements Engine, JobStatements {
   settleAndClaim(
     settlements: readonly Settlement[],
     wanted: Claiming | null,
-  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
+    turn?: GovernedTurn,
+  ): Promise<CycleResult> {
     const name = `settle ${settlements.length} claim ${wanted?.limit ?? 0}`;
-    return this.#call(name, "write", () => this.#statements.settleAndClaim(settlements, wanted));
+    return this.#call(name, "write", () =>
+      this.#statements.settleAndClaim(settlements, wanted, turn),
+    );
   }
 
   extend(fences: readonly Fence[], leaseMs: number): Promise<Extended[]> {
@@ -265,7 +280,10 @@ function describe(value: unknown): string {
   if (Array.isArray(value)) return `${value.length} rows`;
   if (typeof value !== "object" || value === null) return String(value);
   if ("claimed" in value && "settled" in value) {
-    const { claimed, settled } = value as { claimed: Fence[]; settled: Settled[] };
+    const { claimed, settled } = value as {
+      claimed: Fence[];
+      settled: CycleResult["settled"][number][];
+    };
     const taken = claimed.map(({ id, epoch }) => `${short(id)}@${epoch}`);
     const ended = settled.map(({ id, epoch, status }) => `${short(id)}@${epoch} ${status}`);
     return `claimed [${taken.join(", ")}] settled [${ended.join(", ")}]`;

@@ -18,19 +18,20 @@ export interface Mutant {
  * the seeds do, and then it goes on from the first as any other.
  */
 export const foundAt: Readonly<Record<string, number>> = {
-  "a settlement goes by the worker's name instead of the epoch": 27,
-  "a settlement needs no fence": 27,
-  "a settlement that concerns others needs no epoch": 13,
-  "an extension goes by the worker's name instead of the epoch": 14,
-  "a step is written whoever owns the job": 14,
-  "a commit is kept though the job is somebody else's": 173,
-  "a crash that was none is given back and still counts": 10,
-  "a worker that was alive counts as crashed if another came first": 10,
-  "the sweep does not ask again": 421,
-  "an effect is made again without asking": 12,
-  "an effect is made without a look at the lease": 30,
-  "a function is called though its lease is over, if nobody has noticed": 131,
-  "a worker looks for jobs only when it is told of some": 90,
+  "a settlement goes by the worker's name instead of the epoch": 539,
+  "a settlement needs no fence": 539,
+  "a settlement that concerns others needs no epoch": 6,
+  "an extension goes by the worker's name instead of the epoch": 59,
+  "a step is written whoever owns the job": 79,
+  "a commit is kept though the job is somebody else's": 169,
+  "a crash that was none is given back and still counts": 4,
+  "a worker that was alive counts as crashed if another came first": 6,
+  "a job is blamed for a worker that held others too": 87,
+  "the sweep does not ask again": 95,
+  "an effect is made again without asking": 3,
+  "an effect is made without a look at the lease": 7,
+  "a function is called though its lease is over, if nobody has noticed": 6,
+  "a worker looks for jobs only when it is told of some": 42,
 };
 
 function mutant(name: string, ...patches: Patch[]): Mutant {
@@ -98,13 +99,13 @@ export const mutants: readonly Mutant[] = [
   // ── The counters ─────────────────────────────────────────────────────────────────────────────
   mutant("a release takes the epoch back", {
     file: ROWS,
-    find: "row: { ...jobColumns(lease), attempts: lease.attempts - 1, ready_at: now },",
-    put: "row: { ...jobColumns(lease), attempts: lease.attempts - 1, epoch: lease.epoch - 1, ready_at: now },",
+    find: "row: readyRow(engine, { ...lease, attempts: lease.attempts - 1 }, now),",
+    put: "row: readyRow(engine, { ...lease, attempts: lease.attempts - 1, epoch: lease.epoch - 1 }, now),",
   }),
   mutant("a release is charged", {
     file: ROWS,
-    find: "row: { ...jobColumns(lease), attempts: lease.attempts - 1, ready_at: now },",
-    put: "row: { ...jobColumns(lease), ready_at: now },",
+    find: "row: readyRow(engine, { ...lease, attempts: lease.attempts - 1 }, now),",
+    put: "row: readyRow(engine, lease, now),",
   }),
   mutant("a suspension is charged", {
     file: ROWS,
@@ -117,8 +118,8 @@ export const mutants: readonly Mutant[] = [
     { file: HOT, find: "const attempt = attempts + 1;", put: "const attempt = attempts;" },
     {
       file: ROWS,
-      find: `row: { ...jobColumns(lease), status: "retry", due_at: dueAt },`,
-      put: `row: { ...jobColumns(lease), attempts: lease.attempts + 1, status: "retry", due_at: dueAt },`,
+      find: `row: { ...jobColumns(lease), status: "retry", due_at: dueAt, start_by: null },`,
+      put: `row: { ...jobColumns(lease), attempts: lease.attempts + 1, status: "retry", due_at: dueAt, start_by: null },`,
     },
   ),
   mutant("a crash is not counted", {
@@ -135,6 +136,11 @@ export const mutants: readonly Mutant[] = [
     file: "jobs/outages.ts",
     find: "return uncountCrash(engine, tx, report);",
     put: "return settled;",
+  }),
+  mutant("a job is blamed for a worker that held others too", {
+    file: "jobs/culprits.ts",
+    find: "crashes > 0 && beside[index]?.length === 0;",
+    put: "crashes > 0 && beside[index] !== undefined;",
   }),
   mutant("a job that kills its workers is never put aside", {
     file: ROWS,
@@ -163,10 +169,10 @@ export const mutants: readonly Mutant[] = [
   ),
   mutant("a dead letter is moved in two transactions", {
     file: MAINTENANCE,
-    find: "const destinations = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));",
-    put: `await tx.script("commit");
-  await tx.script("begin immediate");
-  const destinations = taken.map((lease) => nextRowAfterCrash(lease, crashesMax, now));`,
+    find: "const beside = await besideEach(context.engine, tx, taken);",
+    put: `const beside = await besideEach(context.engine, tx, taken);
+  await tx.script("commit");
+  await tx.script("begin immediate");`,
   }),
   mutant("a promotion does not take the row", {
     file: MAINTENANCE,
@@ -277,14 +283,14 @@ export const mutants: readonly Mutant[] = [
   }),
   mutant("the end of a called job is told to nobody", {
     file: "jobs/settle.ts",
-    find: "if (jobs.length === 0) return [];",
-    put: "if (jobs.length >= 0) return [];",
+    find: "if (jobs.length === 0) break;",
+    put: "if (jobs.length >= 0) break;",
   }),
   mutant(
     "a worker looks for jobs only when it is told of some",
     {
       file: "worker/poll-cycle.ts",
-      find: "if (limit > 0) this.#lookAt = runtime.monotonic() + settings.pollMs;",
+      find: "if (limit > 0) this.#lookAt = runtime.monotonic() + restMs;",
       put: "if (limit > 0) this.#lookAt = Number.POSITIVE_INFINITY;",
     },
     {

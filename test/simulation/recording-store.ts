@@ -9,9 +9,10 @@ import type { Emitted, NewEvent } from "../../src/core/event.ts";
 import { type StepWrite, SqlSteps } from "../../src/steps/store.ts";
 import type { NewWorker, Registered } from "../../src/registry/worker-record.ts";
 import { jobHooks } from "../../src/app/hooks.ts";
+import { GovernedQueues } from "../../src/limits/governed.ts";
 import type {
   JobStatements,
-  ClaimedJob,
+  CycleResult,
   Enqueued,
   Extended,
   NewJob,
@@ -74,7 +75,7 @@ class RecordingJobs extends SqlJobs {
   readonly #recorder: Recorder;
 
   constructor(db: Database, statements: JobStatements, recorder: Recorder) {
-    super(db, statements, jobHooks);
+    super(db, statements, { hooks: jobHooks, rules: new GovernedQueues(db.engine) });
     this.#recorder = recorder;
   }
 
@@ -119,8 +120,8 @@ class RecordingJobs extends SqlJobs {
   override settleAndClaim(
     settlements: readonly Settlement[],
     wanted: Wanted,
-  ): Promise<{ settled: Settled[]; claimed: ClaimedJob[] }> {
-    return record<SettleCall, { settled: Settled[]; claimed: ClaimedJob[] }>(
+  ): Promise<CycleResult> {
+    return record<SettleCall, CycleResult>(
       this.#recorder,
       {
         f: "settle",
@@ -173,7 +174,7 @@ class RecordingSteps extends SqlSteps {
   readonly #recorder: Recorder;
 
   constructor(db: Database, recorder: Recorder) {
-    super(db);
+    super(db, jobHooks);
     this.#recorder = recorder;
   }
 

@@ -7,6 +7,7 @@
 import { traceId } from "../../src/core/job.ts";
 import type { NewStep } from "../../src/core/task.ts";
 import { changeItem, declareAll, pay, startItem } from "./items.ts";
+import { startBulk } from "./bulk.ts";
 import {
   claimOne,
   headOf,
@@ -16,6 +17,7 @@ import {
   fenceOf,
   HOUR_MS,
   jobIn,
+  member,
   nextId,
   released,
   retry,
@@ -25,6 +27,7 @@ import {
   suspended,
 } from "./jobs.ts";
 import type { TestClock } from "./runtime.ts";
+import { createOne as createSchedule, MINUTE_MS } from "./schedules.ts";
 import { start } from "./workers.ts";
 import type { Store } from "../../src/app/store.ts";
 
@@ -77,7 +80,7 @@ const leases: Record<string, Ailment> = {
   "lease-and-elsewhere": {
     async befall({ store, byHand }) {
       const { id } = await startOne(store);
-      await byHand(copied("lease", "ready", { ready_at: "1" }));
+      await byHand(copied("lease", "ready", { ready_at: "1", lane: "''", place: "1" }));
       return job(id);
     },
   },
@@ -205,6 +208,46 @@ const waits: Record<string, Ailment> = {
   },
 };
 
+const flows: Record<string, Ailment> = {
+  "dependency-miscounted": {
+    async befall({ store, byHand }) {
+      const { id } = await waitsForOne(store);
+      await byHand(`delete from holdfast.dep where job_id = '${id}'`);
+      return job(id);
+    },
+  },
+  "dependency-unheard": {
+    async befall({ store, clock, byHand }) {
+      const { id, on } = await waitsForOne(store);
+      await settleOne(store, done(await claimOne(store)));
+      // An older version of the library has ended it.
+      await byHand(`delete from holdfast.ready where id = '${id}'`);
+      await byHand(`insert into holdfast.waiting (${TRAVELS}, status, due_at, missing)
+        select id, queue, task, "rank", job_key, 0, 0, 0, max_attempts, 'waiting', null, 1
+          from holdfast.job where id = '${id}'`);
+      await byHand(`insert into holdfast.dep (job_id, on_id, on_failed, on_cancelled, look)
+        values ('${id}', '${on}', 'fail', 'cancel', 0)`);
+      clock.advance(60_001);
+      return job(id);
+    },
+  },
+  "dependency-orphaned": {
+    async befall({ store, byHand }) {
+      const { id } = await enqueueOne(store);
+      await byHand(`insert into holdfast.dep (job_id, on_id, on_failed, on_cancelled, look)
+        values ('${id}', '${nextId()}', 'fail', 'cancel', 0)`);
+      return job(id);
+    },
+  },
+};
+
+/** A job that waits for the end of one that is pending. */
+async function waitsForOne(store: Store): Promise<{ id: string; on: string }> {
+  const { id: on } = await enqueueOne(store, member());
+  const { id } = await enqueueOne(store, member([on]));
+  return { id, on };
+}
+
 const steps: Record<string, Ailment> = {
   "effect-in-doubt": {
     async befall({ store }) {
@@ -273,6 +316,13 @@ const orphans: Record<string, Ailment> = {
       await byHand(
         `insert into holdfast.job_trace (job_id, traceparent) values ('${id}', '00-1-1-01')`,
       );
+      return job(id);
+    },
+  },
+  "tag-orphaned": {
+    async befall({ byHand }) {
+      const id = nextId();
+      await byHand(`insert into holdfast.job_tag (tag, job_id) values ('invoices', '${id}')`);
       return job(id);
     },
   },
@@ -378,6 +428,45 @@ const records: Record<string, Ailment> = {
       await byHand(`
         delete from holdfast.audit where subject = 'job 1' and seq <= (select seq from holdfast.audit_head)`);
       return "audit";
+    },
+  },
+  "bulk-stalled": {
+    async befall({ store, clock }) {
+      const { id } = await startBulk(store, { action: "cancel", filter: { all: true } });
+      clock.advance(HOUR_MS);
+      return `bulk ${id}`;
+    },
+  },
+  "schedule-overdue": {
+    async befall({ store, clock }) {
+      await createSchedule(store);
+      clock.advance(HOUR_MS);
+      return "schedule nightly";
+    },
+  },
+  "schedule-failing": {
+    async befall({ store }) {
+      await createSchedule(store);
+      await store.schedules.noteError("nightly", "InvalidArgumentError: timeZone: no such zone");
+      return "schedule nightly";
+    },
+  },
+  "schedule-over": {
+    async befall({ store, byHand }) {
+      await createSchedule(store);
+      await byHand("update holdfast.schedule set next_at = null");
+      return "schedule nightly";
+    },
+  },
+  "schedule-run-orphaned": {
+    async befall({ store, clock, byHand }) {
+      await createSchedule(store, { overlap: "queue" });
+      for (let tick = 0; tick < 2; tick += 1) {
+        clock.advance(MINUTE_MS);
+        await store.schedules.fire("nightly");
+      }
+      await byHand("update holdfast.schedule set queued_count = 0");
+      return "schedule nightly";
     },
   },
   "lock-left-behind": {
@@ -603,6 +692,7 @@ export const ailments: Readonly<Record<string, Ailment>> = {
   ...leases,
   ...workers,
   ...waits,
+  ...flows,
   ...steps,
   ...orphans,
   ...items,

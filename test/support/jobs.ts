@@ -4,14 +4,16 @@
  * A verb here checks that it did what its name says, so that a test that goes on stands on firm ground.
  */
 import assert from "node:assert/strict";
-import { makeIds } from "../../src/core/id.ts";
+import { calledId, makeIds } from "../../src/core/id.ts";
 import type { Fence, Outcome, Settlement, Status } from "../../src/core/job.ts";
 import type { AuditHead } from "../../src/audit/store.ts";
 import type {
   AttemptRecord,
   ClaimedJob,
+  Dependency,
   JobRecord,
   LeaseRecord,
+  Member,
   NewJob,
   Settled,
   Wanted,
@@ -30,6 +32,13 @@ export const HOUR_MS = 3_600_000;
 
 export const ERROR = JSON.stringify({ name: "Error", message: "the mail server said no" });
 
+/** Of a job that had to start in 1970. */
+export const EXPIRED = JSON.stringify({
+  name: "Expired",
+  code: "EXPIRED",
+  message: "It had to start by 1970-01-01T00:00:00.001Z, and no worker had started it.",
+});
+
 export const sweep = { graceMs: GRACE_MS, crashesMax: CRASHES_MAX, limit: 100 };
 
 export function newJob(facts: Partial<NewJob> = {}): NewJob {
@@ -44,6 +53,17 @@ export function newJob(facts: Partial<NewJob> = {}): NewJob {
     start: null,
     ...facts,
   };
+}
+
+/** The facts of a job that waits for others, or for which others wait. */
+export function member(
+  after: readonly (string | Dependency)[] = [],
+  facts: Partial<Member> = {},
+): Pick<NewJob, "id" | "member"> {
+  const asIs = (on: string | Dependency): Dependency =>
+    typeof on === "string" ? { id: on, onFailed: "fail", onCancelled: "cancel" } : on;
+  const waits = { flow: null, name: null, after: after.map(asIs), before: [], ...facts };
+  return { id: calledId(nextId()), member: waits };
 }
 
 export async function enqueueOne(store: Store, facts: Partial<NewJob> = {}): Promise<NewJob> {
@@ -193,6 +213,11 @@ export async function jobIn(
   if (status === "pending") return (await enqueueOne(store, facts)).id;
   if (status === "scheduled") {
     return (await enqueueOne(store, { start: { delayMs: HOUR_MS }, ...facts })).id;
+  }
+  if (status === "expired") {
+    const { id } = await enqueueOne(store, { startBy: { at: 1 }, ...facts });
+    assert.equal((await store.jobs.expireLate({ limit: 100 })).length, 1);
+    return id;
   }
   const claimed = await startOne(store, facts);
   const outcome = outcomes.find((candidate) => candidate.status === status);

@@ -9,6 +9,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import * as errors from "../../src/core/errors.ts";
 import * as workerErrors from "../../src/registry/errors.ts";
+import * as scheduleErrors from "../../src/schedules/errors.ts";
 import * as workflowErrors from "../../src/workflows/errors.ts";
 import type { Database } from "../../src/database/database.ts";
 import { newTally, type Load } from "../../src/database/pool-stats.ts";
@@ -100,7 +101,12 @@ class Member {
 
 /** The same class with the same facts, so that `instanceof` and fields read as if it was thrown here. */
 function revived({ name, message, stack, facts }: SentError): Error {
-  const known: Record<string, unknown> = { ...errors, ...workerErrors, ...workflowErrors };
+  const known: Record<string, unknown> = {
+    ...errors,
+    ...workerErrors,
+    ...workflowErrors,
+    ...scheduleErrors,
+  };
   const family = known[name];
   const prototype: object =
     typeof family === "function" ? (family.prototype as object) : Error.prototype;
@@ -230,15 +236,16 @@ const VERBS = {
     "settleOutages",
     "reclaimExpired",
     "promoteDue",
+    "expireLate",
     "upcoming",
     "cancel",
     "revive",
-    "lookAt",
-    "reviveAll",
     "cancelAll",
     "prune",
     "find",
     "attempts",
+    "revisions",
+    "snoozes",
     "findFinished",
     "list",
     "neighbours",
@@ -261,6 +268,9 @@ const VERBS = {
     "findEvent",
     "effectsInDoubt",
     "resolveEffect",
+    "takenBack",
+    "planRerun",
+    "rerun",
   ],
   reports: ["put", "list", "last", "standing"],
   workers: [
@@ -314,13 +324,49 @@ const VERBS = {
     "stats",
     "pruneStats",
   ],
+  flows: [
+    "enqueue",
+    "add",
+    "find",
+    "list",
+    "jobs",
+    "named",
+    "flowOf",
+    "dependencies",
+    "dependents",
+    "waitsFor",
+    "sweep",
+    "mend",
+  ],
   audit: ["note", "list", "head", "prune"],
+  bulk: ["create", "find", "get", "list", "next", "look", "carry", "fail", "stop", "resume"],
   stats: ["takeCounts", "counts", "foldMinutes", "minutes", "pruneMinutes"],
+  schedules: [
+    "create",
+    "edit",
+    "pause",
+    "resume",
+    "remove",
+    "run",
+    "declare",
+    "due",
+    "fire",
+    "release",
+    "noteError",
+    "pruneRuns",
+    "find",
+    "list",
+    "runs",
+    "runOf",
+    "standing",
+  ],
   alerts: ["note", "clear", "open", "list", "find", "prune"],
   tokens: ["create", "find", "any", "list", "revoke", "noteUse"],
   requests: ["begin", "answer", "takeOver", "abandon", "prune"],
   traces: ["list"],
   checks: ["list", "examine", "fix"],
+  queues: ["pause", "resume", "change", "list", "find", "countLeases", "pruneGates"],
+  explain: ["job", "queue"],
 } as const;
 
 function remoteStore(remote: Remote, opened: Opened): Store {
@@ -329,14 +375,19 @@ function remoteStore(remote: Remote, opened: Opened): Store {
   return {
     db,
     jobs: { ...remote.part("jobs", VERBS.jobs), ...joins },
+    bulk: remote.part("bulk", VERBS.bulk),
     steps: { ...remote.part("steps", VERBS.steps), ...joins },
+    flows: { ...remote.part("flows", VERBS.flows), ...joins },
     reports: { ...remote.part("reports", VERBS.reports), ...joins },
     workers: remote.part("workers", VERBS.workers),
     items: { ...remote.part("items", VERBS.items), ...joins },
+    queues: remote.part("queues", VERBS.queues),
+    explain: remote.part("explain", VERBS.explain),
     locks: remote.part("locks", VERBS.locks),
     audit: remote.part("audit", VERBS.audit),
     stats: remote.part("stats", VERBS.stats),
     alerts: remote.part("alerts", VERBS.alerts),
+    schedules: remote.part("schedules", VERBS.schedules),
     tokens: remote.part("tokens", VERBS.tokens),
     requests: remote.part("requests", VERBS.requests),
     traces: remote.part("traces", VERBS.traces),

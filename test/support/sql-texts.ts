@@ -23,6 +23,8 @@ export interface EngineTexts {
   /** What the engine makes of `holdfast.` in a text. */
   readonly prefix: string;
   readonly statements: Readonly<Record<string, unknown>>;
+  /** Texts that only other engines send. */
+  readonly except?: RegExp;
 }
 
 /** From now on every text that is sent is remembered. */
@@ -115,11 +117,13 @@ function listenToQueries(prototype: object, hear: (text: unknown) => void): void
 }
 
 /** Texts with `${}` where something is put in. */
-function wantedOf({ folder, statements }: EngineTexts): string[] {
+function wantedOf({ folder, statements, except = /^$/ }: EngineTexts): string[] {
   const files = globSync("**/*.ts", { cwd: SOURCES }).filter((file) => isSentTo(folder, file));
   const pieces = files.flatMap((file) => templatesOf(readFileSync(new URL(file, SOURCES), "utf8")));
   const whole = Object.values(statements).filter((text) => typeof text === "string");
-  return [...new Set([...pieces, ...whole].map(plain))].filter((text) => /[a-z]{3}/.test(text));
+  return [...new Set([...pieces, ...whole].map(plain))].filter(
+    (text) => /[a-z]{3}/.test(text) && !except.test(text),
+  );
 }
 
 /**

@@ -29,6 +29,21 @@ export const TABLES = [
   "token",
   "request",
   "job_trace",
+  "job_tag",
+  "flow",
+  "flow_job",
+  "job_after",
+  "dep",
+  "bulk_action",
+  "job_revision",
+  "rerun",
+  "rerun_step",
+  "pacing",
+  "schedule",
+  "schedule_run",
+  "queue",
+  "queue_rule",
+  "gate",
 ];
 
 /** Those of workflows from which the database refuses to delete. */

@@ -236,3 +236,43 @@ export async function testKit(): Promise<void> {
   // @ts-expect-error -- a clock starts at a Date or at milliseconds
   testClock("2027-01-01");
 }
+
+// ── Flows, batches and jobs of different tasks ───────────────────────────────────────────────────
+
+export async function flows(): Promise<void> {
+  const [length, sent] = await holdfast.enqueueMany([
+    [ship, "7"],
+    [mail, { to: "ada" }, { delay: "1h" }],
+  ]);
+  void (true satisfies Same<typeof length, Job<number>>);
+  void (true satisfies Same<typeof sent, Job<{ sentTo: string }>>);
+  // @ts-expect-error -- a number is not an id
+  await holdfast.enqueueMany([[ship, 7]]);
+
+  const flow = await holdfast.flows.enqueue("f", (jobs) => {
+    const first = jobs.job(ship, "7");
+    jobs.job(mail, { to: "ada" }, { after: [first], onFailed: "ignore" });
+    // @ts-expect-error -- a number is not an id
+    jobs.job(ship, 7);
+    // @ts-expect-error -- there is no such policy
+    jobs.job(ship, "7", { after: [first], onFailed: "explode" });
+  });
+  void (true satisfies Same<typeof flow.id, string>);
+
+  await holdfast.batches.enqueue("b", [[ship, "7"]], { callback: [mail, { to: "ada" }] });
+  // @ts-expect-error -- a number is not an id
+  await holdfast.batches.add("b", [[ship, 7]]);
+  const pairs = ["1", "2"].map((id) => [ship, id] as const);
+  await holdfast.batches.enqueue("b", pairs);
+  const lengths = await holdfast.enqueueMany(pairs);
+  void (true satisfies Same<typeof lengths, Job<number>[]>);
+  await holdfast.batches.enqueue("by name", [["ship", { anything: 1 }]]);
+
+  defineTask({
+    name: "fan-in",
+    async run(_: null, ctx) {
+      const results = await ctx.results(mail);
+      void (true satisfies Same<typeof results, { sentTo: string }[]>);
+    },
+  });
+}

@@ -4,8 +4,10 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import * as ops from "../../src/app/ops.ts";
+import * as flows from "../../src/flows/index.ts";
 import * as api from "../../src/index.ts";
 import * as locks from "../../src/locks/index.ts";
+import * as schedules from "../../src/schedules/index.ts";
 import * as testing from "../../src/testing/index.ts";
 import * as workflows from "../../src/workflows/index.ts";
 
@@ -23,11 +25,27 @@ const SHOWN = new Set(["holdfast.workers.find"]);
 const ENTRIES = {
   holdfast: api,
   "holdfast/workflows": workflows,
+  "holdfast/flows": flows,
+  "holdfast/schedules": schedules,
   "holdfast/locks": locks,
   "holdfast/ops": ops,
   "holdfast/testing": testing,
 };
-const PARTS = ["jobs", "leases", "workers", "workflows", "locks", "audit", "figures"] as const;
+const PARTS = [
+  "jobs",
+  "bulk",
+  "deadLetters",
+  "leases",
+  "workers",
+  "workflows",
+  "flows",
+  "batches",
+  "locks",
+  "audit",
+  "figures",
+  "schedules",
+  "queues",
+] as const;
 
 function methodsOf(name: string, target: object): string[] {
   const found = new Set<string>();
@@ -85,15 +103,16 @@ function isError(value: unknown): value is typeof api.HoldfastError {
 function errorClasses(): string[] {
   const files = globSync(
     [
-      "core/{errors,value-errors}.ts",
-      "{locks,registry,steps,workflows}/errors.ts",
+      "core/{errors,value-errors,retry}.ts",
+      "worker/hooks.ts",
+      "{flows,locks,registry,schedules,steps,workflows}/errors.ts",
       "testing/drain.ts",
     ],
     { cwd: SOURCES },
   );
   const texts = files.map((file) => readFileSync(join(SOURCES, file), "utf8"));
   const names = texts.flatMap((text) => [
-    ...text.matchAll(/^export class (\w+Error) extends (?!Error)/gm),
+    ...text.matchAll(/^(?:export )?class (\w+) extends (?:\w+Error)/gm),
   ]);
   return names.map(([, name]) => `${name}`);
 }

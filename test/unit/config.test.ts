@@ -76,7 +76,7 @@ suite("where settings come from", () => {
     });
     assert.deepEqual(
       [settings.url, settings.concurrency, problems],
-      ["sqlite:holdfast.db", 10, []],
+      ["sqlite:holdfast.db", null, []],
     );
   });
 
@@ -291,9 +291,9 @@ suite("one schema", () => {
       const { initial } = settingOf(key as keyof typeof asOption);
       assert.equal(accepts({}).keepMs[status], initial);
     }
-    const { concurrency, poll, lease } = resolved({}).settings;
-    const { concurrency: theirs, pollMs, leaseMs } = accepts({});
-    assert.deepEqual([concurrency, poll, lease], [theirs, pollMs, leaseMs]);
+    const { poll, lease } = resolved({}).settings;
+    const { concurrency, pollMs, leaseMs } = accepts({});
+    assert.deepEqual([concurrency, poll, lease], [10, pollMs, leaseMs]);
   });
 
   test("no name stands for two settings", () => {
@@ -324,12 +324,13 @@ suite("one schema", () => {
       maintenanceInterval: "1s",
       grace: "1s",
       maxCrashes: 1,
+      runSuspectsAlone: true,
       slots: 1,
       standby: true,
       heartbeat: "1s",
       heartbeatTimeout: "3s",
       stoppingTimeout: "3s",
-      retention: { done: "1d", failed: "1d", cancelled: "1d" },
+      retention: { done: "1d", failed: "1d", cancelled: "1d", expired: "1d" },
       host: "localhost",
       port: 1,
       token: "0123456789abcdef",

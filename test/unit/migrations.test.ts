@@ -20,7 +20,7 @@ import { ITEM_LEVELS_MAX, itemActions } from "../../src/core/item.ts";
 import { finalStatuses, home, statuses } from "../../src/core/job.ts";
 import { DEFAULT_PAYLOAD_BYTES_MAX } from "../../src/core/json.ts";
 import { LOCK_KEY_LENGTH_MAX } from "../../src/locks/backend.ts";
-import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TASK_NAME } from "../../src/core/name.ts";
+import { KEY_LENGTH_MAX, NAME_LENGTH_MAX, TAG_LENGTH_MAX, TASK_NAME } from "../../src/core/name.ts";
 import { reportKinds } from "../../src/core/report.ts";
 import { stepKinds, stepStates } from "../../src/core/task.ts";
 import {
@@ -40,6 +40,7 @@ import {
   sqliteMigrations,
 } from "../../src/database/migrations/history.ts";
 import { statements } from "../../src/jobs/postgres-statements.ts";
+import { TAGS_MAX } from "../../src/jobs/tags.ts";
 import { partsOf } from "../../src/database/introspection.ts";
 import { NO_HASH } from "../../src/audit/entry.ts";
 
@@ -51,6 +52,21 @@ const PINS: Readonly<Record<string, string>> = {
   "sqlite/0010-first.sql": "29b8ed76da7dc14cffc0cc5b1a9b13d39c5d575d737e106105582de2a8d8682a",
   "postgres/0010-first.sql": "8751d1a6dc0cf3268f341f91dfc4db0bd4528b8a563e66af7a589e49252657f5",
   "mysql/0010-first.sql": "8dab41683f4d11e704fc05811a197f96561d0cc0dd4dc3e29128183d3dc7bb9f",
+  "sqlite/0011-lanes-and-limits.breaking.sql":
+    "0217b749308e50cd6fa82519fae94c55c914c585ed98e50e78c4806fbb7aae3e",
+  "postgres/0011-lanes-and-limits.breaking.sql":
+    "01b26764931b83d69a9274048fdeeae89304541c32fcaaa1ce09df97ca46f7c7",
+  "mysql/0011-lanes-and-limits.breaking.sql":
+    "dc67f51c65086f048f12a2fee2c9f8cebcd8afd1a2cc8f071a283aca14c10726",
+  "sqlite/0013-flows.sql": "a75bd33dd30c717d5dbda7333276c9ce259a740eea7f984b852942de740a6576",
+  "postgres/0013-flows.sql": "522ee8507456ee0de937065a562f76417fad446e5a6429724959cc9ab477ee83",
+  "mysql/0013-flows.sql": "10a6968c2817237f4ab113c826160595bb4656ef8e338d6fbf838a7bf16f4a7a",
+  "sqlite/0012-schedules.sql": "267f140b19c1dcb3377fda0f1ad1cd4f53910b785682fbe0297c253742f40453",
+  "postgres/0012-schedules.sql": "9da3fa16014eb17158709f601d075489e3361259da1516a3b3ca220654f51e52",
+  "mysql/0012-schedules.sql": "bc7959d17fd78033e24a7af67e71b3536a539c205d9ec5d1606cf5a17174e19f",
+  "sqlite/0014-operators.sql": "91c73e69d58e500efb9ccd4e07bb7a12522b2846201ba4e2272b9d889f0de454",
+  "postgres/0014-operators.sql": "bc5c86109317fb214c16657a4b987bbe35a0494caec2097f4e90170cc82794d2",
+  "mysql/0014-operators.sql": "29bbb86e17d18006c7d9cfa0fa5e8e9667ca5f6d58f2d93e16d6b6016ac5f688",
 };
 
 const files = ENGINES.flatMap((engine) =>
@@ -120,7 +136,7 @@ suite("frozen migrations", () => {
       writeFileSync(path, text.replace(from, to));
     };
     plant("core/name.ts", "NAME_LENGTH_MAX = 128", "NAME_LENGTH_MAX = 99");
-    plant("core/job.ts", 'finalStatuses = ["done",', 'finalStatuses = ["done", "planted",');
+    plant("core/job.ts", "finalStatuses = [", 'finalStatuses = ["planted",');
     plant(
       "registry/worker-record.ts",
       '"stopping", "stopped"]',
@@ -171,7 +187,7 @@ const plain = (text: string): string =>
 /** The statement that creates a table, a trigger or a function, on one line. */
 function made(engine: keyof typeof scripts, what: string, name: string): string {
   const pattern = new RegExp(
-    `^create (?:or replace )?${what} (?:if not exists )?(?:holdfast[._])?${name}\\b[^]*?(?:;\n\n|;\n(?=create)|\\$\\$;)`,
+    `^create (?:or replace )?${what} (?:if not exists )?(?:holdfast[._])?${name}\\b[^]*?(?:;\n\n|;\n(?=create)|;\n(?![^])|\\$\\$;)`,
     "gm",
   );
   const [text] = [...scripts[engine].matchAll(pattern)].at(-1) ?? [];
@@ -226,7 +242,11 @@ for (const engine of ENGINES) {
     for (const [table, column, words] of WORDS) {
       test(`the words of ${table}.${column}`, () => {
         const text = made(engine, "table", table);
-        assert.ok(isChecked(text, column, words), `${differ}: ${text}`);
+        // Or a later migration replaced the check; in a text of MySQL its quotes are doubled.
+        const changed = plain(scripts[engine]).replaceAll("''", "'");
+        const replaced = changed.split(`constraint ${table}_${column}`).at(-1) ?? "";
+        const isReplaced = isChecked(replaced, column, words);
+        assert.ok(isChecked(text, column, words) || isReplaced, `${differ}: ${text}`);
       });
     }
 
@@ -245,6 +265,7 @@ for (const engine of ENGINES) {
       limit("item", "identifier", KEY_LENGTH_MAX);
       limit("lock", "name", LOCK_KEY_LENGTH_MAX);
       if (engine === "mysql") limit("job", "job_key", KEY_LENGTH_MAX);
+      limit("job_tag", "tag", TAG_LENGTH_MAX);
     });
 
     test("the limits of slots and of levels", () => {
@@ -292,6 +313,9 @@ suite("the SQL functions of PostgreSQL", () => {
     ]) {
       assert.ok(enqueue.includes(limit), limit);
     }
+    const tag = made("postgres", "function", "tag");
+    assert.ok(tag.includes(`check_name('tag', one, ${TAG_LENGTH_MAX})`));
+    assert.ok(tag.includes(`0, ${TAGS_MAX})`));
     const acquire = made("postgres", "function", "acquire_lease");
     assert.ok(acquire.includes(`check_name('worker', worker, ${NAME_LENGTH_MAX})`));
   });

@@ -15,7 +15,14 @@ const ALMOST_ONE = 1 - Number.EPSILON / 2;
 
 suite("a retry policy", () => {
   test("is three attempts with waits from one second to one hour, doubling, by default", () => {
-    const defaults = { maxAttempts: 3, initialMs: 1_000, maxMs: 3_600_000, factor: 2 };
+    const defaults = {
+      maxAttempts: 3,
+      initialMs: 1_000,
+      maxMs: 3_600_000,
+      factor: 2,
+      delay: null,
+      maxSnoozes: 1_000,
+    };
     assert.deepEqual(retryPolicy(), defaults);
     assert.deepEqual(retryPolicy({}), defaults);
   });
@@ -28,6 +35,8 @@ suite("a retry policy", () => {
         initialMs: 500,
         maxMs: 300_000,
         factor: 1.5,
+        delay: null,
+        maxSnoozes: 1_000,
       },
     );
   });

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { ALERT_QUEUE } from "../../src/core/name.ts";
-import type { BulkFilter } from "../../src/app/ops.ts";
-import { defineTask, GiveUpError } from "../../src/index.ts";
+import type { BulkFilter, BulkRecord, BulkRequest } from "../../src/app/ops.ts";
+import { defineTask, GiveUpError, openHoldfast } from "../../src/index.ts";
 import { openTestHoldfast, type TestHoldfast } from "../../src/testing/index.ts";
 import { sighting } from "../support/alerts.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
-import { withCode } from "./observe.ts";
+import { until, withCode } from "./observe.ts";
 
 after(assertNothingRuns);
 
@@ -46,6 +46,18 @@ async function failedJobs(kit: TestHoldfast) {
   return { bank1: bank1!.id, bank2: bank2!.id, poor: poor!.id, late: late.id };
 }
 
+async function run(kit: TestHoldfast, request: BulkRequest, by = {}): Promise<BulkRecord> {
+  return kit.holdfast.bulk.run(await kit.holdfast.bulk.start(request, by));
+}
+
+async function fitting(
+  kit: TestHoldfast,
+  action: "retry" | "cancel",
+  filter: BulkFilter,
+): Promise<readonly string[]> {
+  return (await run(kit, { action, filter, dryRun: true })).sample;
+}
+
 suite("retrying many jobs", () => {
   test("leaves the deliveries of alerts alone, unless their queue or task is named", async () => {
     await using kit = await openTestHoldfast();
@@ -53,11 +65,11 @@ suite("retrying many jobs", () => {
     await store.alerts.note(sighting({ holdMs: 0, targets: ["hook"] }));
     const mine = await kit.holdfast.enqueue(mail, null);
     const [delivery] = await jobs.list({ queue: ALERT_QUEUE });
-    const fitting = async (filter: BulkFilter) =>
-      (await jobs.cancelMany({ ...filter, status: "pending" }, { dryRun: true })).ids;
-    assert.deepEqual(await fitting({ all: true }), [mine.id]);
-    assert.deepEqual(await fitting({ queue: ALERT_QUEUE }), [delivery!.id]);
-    assert.deepEqual(await fitting({ task: delivery!.task }), [delivery!.id]);
+    const ofPending = (filter: BulkFilter) =>
+      fitting(kit, "cancel", { ...filter, status: "pending" });
+    assert.deepEqual(await ofPending({ all: true }), [mine.id]);
+    assert.deepEqual(await ofPending({ queue: ALERT_QUEUE }), [delivery!.id]);
+    assert.deepEqual(await ofPending({ task: delivery!.task }), [delivery!.id]);
   });
 
   test("retries those that fit all that is named, newest first", async () => {
@@ -65,147 +77,144 @@ suite("retrying many jobs", () => {
     const { jobs } = kit.holdfast;
     const ids = await failedJobs(kit);
     const { finishedAt } = (await jobs.get(ids.late))!;
-    const fitting = async (filter: BulkFilter) =>
-      (await jobs.retryMany(filter, { dryRun: true })).ids;
+    const found = (filter: BulkFilter) => fitting(kit, "retry", filter);
     const money = [ids.poor, ids.bank2, ids.bank1];
-    assert.deepEqual(await fitting({ queue: "money" }), money);
-    assert.deepEqual(await fitting({ task: "pay" }), money);
-    assert.deepEqual(await fitting({ error: "until nine" }), [ids.bank2, ids.bank1]);
-    assert.deepEqual(await fitting({ code: "E_BANK" }), [ids.bank2, ids.bank1]);
-    assert.deepEqual(await fitting({ code: "GiveUpError" }), [ids.poor]);
-    assert.deepEqual(await fitting({ since: finishedAt! }), [ids.late]);
-    assert.deepEqual(await fitting({ until: new Date(finishedAt!) }), money);
-    assert.deepEqual(await fitting({ queue: "money", task: "mail" }), []);
-    assert.deepEqual(await fitting({ all: true }), [ids.late, ...money]);
-    assert.deepEqual(await fitting({ status: "cancelled" }), []);
+    assert.deepEqual(await found({ queue: "money" }), money);
+    assert.deepEqual(await found({ task: "pay" }), money);
+    assert.deepEqual(await found({ error: "until nine" }), [ids.bank2, ids.bank1]);
+    assert.deepEqual(await found({ code: "E_BANK" }), [ids.bank2, ids.bank1]);
+    assert.deepEqual(await found({ code: "GiveUpError" }), [ids.poor]);
+    assert.deepEqual(await found({ since: finishedAt! }), [ids.late]);
+    assert.deepEqual(await found({ until: new Date(finishedAt!) }), money);
+    assert.deepEqual(await found({ queue: "money", task: "mail" }), []);
+    assert.deepEqual(await found({ all: true }), [ids.late, ...money]);
+    assert.deepEqual(await found({ status: "cancelled" }), []);
 
     const by = { actor: "ada", reason: "the bank is open" };
-    const chunk = await jobs.retryMany({ code: "E_BANK" }, { ...by, attempts: 5 });
-    const told = { looked: 4, matched: 2, ids: [ids.bank2, ids.bank1], refused: [], next: null };
-    assert.deepEqual(chunk, told);
+    const request = { action: "retry", filter: { code: "E_BANK" }, attempts: 5 } as const;
+    const ended = await run(kit, request, by);
+    assert.deepEqual([ended.looked, ended.matched, ended.changed, ended.refused], [4, 2, 2, 0]);
     const job = await jobs.get(ids.bank1);
     assert.deepEqual([job?.status, job?.maxAttempts], ["pending", 6]);
-    const lines = await kit.holdfast.audit.list();
+    const lines = await kit.holdfast.audit.list({ actor: "ada" });
     assert.deepEqual(
       lines.map(({ action, subject, reason }) => [action, subject, reason]),
-      chunk.ids.map((id) => ["job.retry", `job ${id}`, by.reason]),
+      [
+        ["bulk.start", `bulk ${ended.id}`, by.reason],
+        ...[ids.bank2, ids.bank1].map((id) => ["job.retry", `job ${id}`, by.reason]),
+      ],
     );
     await kit.drain([pay]);
     assert.equal((await jobs.get(ids.bank1))?.status, "done");
   });
 
-  test("looks at no more than it may at a call, and goes on from the cursor", async () => {
-    await using kit = await openTestHoldfast();
-    const ids = await failedJobs(kit);
-    const { jobs } = kit.holdfast;
-    const first = await jobs.retryMany({ task: "pay" }, { limit: 2 });
-    assert.deepEqual([first.looked, first.ids], [2, [ids.poor]]);
-    const second = await jobs.retryMany({ task: "pay" }, { limit: 2, cursor: first.next! });
-    assert.deepEqual([second.ids], [[ids.bank2, ids.bank1]]);
-    const last = await jobs.retryMany({ task: "pay" }, { limit: 2, cursor: second.next! });
-    assert.deepEqual([last.looked, last.next], [0, null]);
-  });
-
-  test("one that cannot be retried is named, and does not hold up the others", async () => {
-    await using kit = await openTestHoldfast();
-    const { holdfast } = kit;
-    fails = true;
-    const first = await holdfast.enqueue(mail, null, { key: "k" });
-    await kit.drain([mail]);
-    const other = await holdfast.enqueue(mail, null);
-    await kit.drain([mail]);
-    await holdfast.enqueue(mail, null, { key: "k" });
-    const { ids, matched, refused } = await holdfast.jobs.retryMany({ task: "mail" });
-    assert.deepEqual([matched, ids], [2, [other.id]]);
-    assert.deepEqual(
-      refused.map(({ id, code }) => [id, code]),
-      [[first.id, "KEY_TAKEN"]],
-    );
-  });
-
   test("a caller and the job that failed it are retried in the right order", async () => {
     await using kit = await openTestHoldfast();
-    const { jobs } = kit.holdfast;
     fails = true;
     const caller = defineTask({
       name: "caller",
       retry: { maxAttempts: 1 },
       run: (_input: null, ctx) => ctx.call(pay, "bank"),
     });
-    const job = await kit.holdfast.enqueue(caller, null);
+    const [job, other] = await kit.holdfast.enqueueMany(caller, [null, null]);
     await kit.drain([caller, pay], { skipTime: true });
     fails = false;
-    const alone = await jobs.retryMany({ task: "caller" });
-    assert.deepEqual([alone.ids, alone.refused[0]?.code], [[], "CALLED_FAILED"]);
-    const { ids, refused } = await jobs.retryMany({ all: true });
-    assert.deepEqual([ids.length, refused], [2, []]);
+    const alone = await run(kit, { action: "retry", filter: { task: "caller" } });
+    assert.deepEqual(
+      [alone.changed, alone.refused, alone.refusals[0]?.code],
+      [0, 2, "CALLED_FAILED"],
+    );
+    const request = { action: "retry", filter: { ids: [job!.id] }, withCalled: true } as const;
+    const both = await run(kit, request);
+    assert.deepEqual([both.matched, both.changed, both.refused], [1, 1, 0]);
+    const all = await run(kit, { action: "retry", filter: { all: true } });
+    assert.deepEqual([all.changed, all.refused], [2, 0]);
     await kit.drain([caller, pay], { skipTime: true });
-    assert.equal(await job.result(), "paid");
+    assert.equal(await job!.result(), "paid");
+    assert.equal(await other!.result(), "paid");
   });
 
-  test("nothing named, a status that does not go, and a foreign cursor are refused", async () => {
+  test("what cannot be meant is refused, and the error names the field", async () => {
     await using kit = await openTestHoldfast();
-    const { jobs } = kit.holdfast;
-    await assert.rejects(jobs.retryMany({}), withCode("INVALID_ARGUMENT", "filter"));
-    await assert.rejects(jobs.retryMany({ all: false }), withCode("INVALID_ARGUMENT", "filter"));
-    await assert.rejects(
-      jobs.retryMany({ status: "done" }),
-      withCode("INVALID_ARGUMENT", "status"),
-    );
-    await assert.rejects(
-      jobs.cancelMany({ status: "failed" }),
-      withCode("INVALID_ARGUMENT", "status"),
-    );
-    for (const cursor of ["pending", "failed:x", ""]) {
-      const wrong = jobs.retryMany({ all: true }, { cursor });
-      await assert.rejects(wrong, withCode("INVALID_ARGUMENT", "cursor"));
+    const { bulk } = kit.holdfast;
+    const refusals: [field: string, request: object][] = [
+      ["action", {}],
+      ["action", { action: "explode", filter: { all: true } }],
+      ["filter", { action: "retry", filter: {} }],
+      ["filter", { action: "retry", filter: { all: false } }],
+      ["filter.tsk", { action: "retry", filter: { tsk: "x" } }],
+      ["status", { action: "retry", filter: { status: "done" } }],
+      ["status", { action: "cancel", filter: { status: "failed" } }],
+      ["status", { action: "delete", filter: { all: true } }],
+      ["status", { action: "delete", filter: { status: "pending" } }],
+      ["status", { action: "move", filter: { status: "processing" }, queue: "x" }],
+      ["status", { action: "retry", filter: { status: "dead" } }],
+      ["queue", { action: "move", filter: { all: true } }],
+      ["queue", { action: "move", filter: { all: true }, queue: "holdfast.x" }],
+      ["queue", { action: "cancel", filter: { all: true }, queue: "x" }],
+      ["priority", { action: "priority", filter: { all: true }, priority: 1.5 }],
+      ["attempts", { action: "retry", filter: { all: true }, attempts: 0 }],
+      ["since", { action: "cancel", filter: { since: Number.NaN } }],
+      ["tags[0]", { action: "cancel", filter: { tags: [""] } }],
+      ["ids[1]", { action: "cancel", filter: { ids: [mail.name, "0199"].slice(1).concat("x") } }],
+      ["dryRun", { action: "cancel", filter: { all: true }, dryRun: "yes" }],
+    ];
+    for (const [field, request] of refusals) {
+      const wanted = field === "ids[1]" ? "ids[0]" : field;
+      await assert.rejects(
+        bulk.start(request as BulkRequest),
+        withCode("INVALID_ARGUMENT", wanted),
+        JSON.stringify(request),
+      );
     }
-    await assert.rejects(
-      jobs.retryMany({ all: true }, { limit: 0 }),
-      withCode("INVALID_ARGUMENT", "limit"),
-    );
-    const reason = { reason: "without an actor" };
-    await assert.rejects(
-      jobs.cancelMany({ all: true }, reason),
-      withCode("INVALID_ARGUMENT", "actor"),
-    );
-    const since = Number.NaN;
-    await assert.rejects(jobs.cancelMany({ since }), withCode("INVALID_ARGUMENT", "since"));
+    assert.deepEqual(await bulk.list(), []);
+    await assert.rejects(bulk.get("x"), { code: "BULK_NOT_FOUND" });
+    await assert.rejects(bulk.list({ limit: 0 }), withCode("INVALID_ARGUMENT", "limit"));
   });
 });
 
-suite("cancelling many jobs", () => {
-  test("cancels whatever has not ended, wherever it stands, and tells the running to stop", async () => {
+suite("who carries out an action", () => {
+  test("a worker does, without being asked", async () => {
+    await using holdfast = await openHoldfast("sqlite::memory:");
+    await holdfast.enqueueMany(
+      mail,
+      Array.from({ length: 620 }, () => null),
+      { delay: "1d" },
+    );
+    await using worker = await holdfast.startWorker({ tasks: [mail] });
+    const { id } = await holdfast.bulk.start({ action: "cancel", filter: { task: "mail" } });
+    await until("it is done", async () => (await holdfast.bulk.get(id)).status === "done");
+    const { changed, carrier } = await holdfast.bulk.get(id);
+    assert.deepEqual([changed, carrier], [620, worker.id]);
+  });
+
+  test("it can be left in the middle, and reports how far it is", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
-    const ended = await failedJobs(kit);
-    const running = await holdfast.enqueue("x", null, { priority: 9 });
-    await holdfast.leases.acquire({ worker: "w" });
-    const later = await holdfast.enqueue("x", null, { delay: "1d" });
-    const pending = await holdfast.enqueue("x", null);
-    const other = await holdfast.enqueue("y", null);
-
-    const changed: string[] = [];
-    let cursor: string | null = null;
-    for (let chunks = 0; chunks < 9; chunks += 1) {
-      const chunk = await holdfast.jobs.cancelMany(
-        { task: "x" },
-        { actor: "ada", limit: 1, ...(cursor === null ? {} : { cursor }) },
-      );
-      changed.push(...chunk.ids);
-      cursor = chunk.next;
-      if (cursor === null) break;
-    }
-    assert.equal(cursor, null);
-    assert.deepEqual(changed, [later.id, pending.id, running.id]);
-    const statusOf = async (id: string) => (await holdfast.jobs.get(id))?.status;
-    assert.deepEqual(await Promise.all([later.id, pending.id].map(statusOf)), [
-      "cancelled",
-      "cancelled",
-    ]);
-    assert.notEqual((await running.get()).cancelRequestedAt, null);
-    assert.deepEqual([await statusOf(other.id), await statusOf(ended.poor)], ["pending", "failed"]);
-    assert.equal((await holdfast.audit.list()).length, 3);
-    assert.deepEqual((await holdfast.jobs.cancelMany({ status: "scheduled" })).ids, []);
+    await holdfast.enqueueMany(
+      mail,
+      Array.from({ length: 620 }, () => null),
+    );
+    const leaving = new AbortController();
+    const seen: number[] = [];
+    const { bulk } = holdfast;
+    const { id } = await bulk.start({
+      action: "priority",
+      filter: { status: "pending" },
+      priority: 3,
+    });
+    const left = await bulk.run(id, {
+      signal: leaving.signal,
+      onProgress: ({ changed }) => {
+        seen.push(changed);
+        leaving.abort();
+      },
+    });
+    assert.deepEqual([left.status, left.changed, seen], ["running", 500, [500]]);
+    assert.equal((await bulk.run(id)).changed, 620);
+    assert.deepEqual(
+      (await bulk.list({ status: "done" })).map((action) => action.id),
+      [id],
+    );
   });
 });

@@ -40,6 +40,8 @@ suite("a job that was enqueued", () => {
       heartbeatAt: null,
       traceId: null,
       inDoubt: null,
+      lane: null,
+      tags: [],
       finishedAt: null,
       cancelRequestedAt: null,
       lastError: null,

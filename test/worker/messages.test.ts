@@ -49,7 +49,9 @@ suite("an option that is not as it should be", () => {
     );
     assert.throws(
       define({ colour: 3 }),
-      saying("retry.colour: there is no such option. The options are: maxAttempts, backoff."),
+      saying(
+        "retry.colour: there is no such option. The options are: maxAttempts, backoff, maxSnoozes.",
+      ),
     );
   });
 

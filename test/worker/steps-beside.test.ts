@@ -359,7 +359,7 @@ suite("a called job", () => {
     await kit.drain([parent, child]);
     fails = false;
     await kit.clock.advance("39d");
-    const keepMs = { done: 1, failed: 1, cancelled: 1 };
+    const keepMs = { done: 1, failed: 1, cancelled: 1, expired: 1 };
     assert.equal(await kit.holdfast.store.jobs.prune({ keepMs, limit: 9 }), 1);
     await kit.drain([parent, child], all);
     assert.equal(await job.result(), "refunded");
@@ -373,7 +373,10 @@ suite("a called job", () => {
     await kit.drain([parent]);
     await kit.drain([child]);
     await kit.clock.advance("1h");
-    await kit.holdfast.store.jobs.prune({ keepMs: { done: 1, failed: 1, cancelled: 1 }, limit: 9 });
+    await kit.holdfast.store.jobs.prune({
+      keepMs: { done: 1, failed: 1, cancelled: 1, expired: 1 },
+      limit: 9,
+    });
     await kit.drain([parent, child], all);
     const { status, lastError } = await job.get();
     assert.deepEqual([status, lastError?.code], ["failed", "CALL_FAILED"]);

@@ -173,6 +173,23 @@ export class MysqlEngine implements Engine {
     return sql`for update`;
   }
 
+  lockFreeRows(): Sql {
+    return sql`for update skip locked`;
+  }
+
+  byPrimaryKey(): Sql {
+    return sql`force index (primary)`;
+  }
+
+  insertOrIgnore(into: Sql): Sql {
+    return sql`insert ignore into ${into}`;
+  }
+
+  /** The shared SQL in a transaction of the hot statements. */
+  transactionOn(exchange: Exchange): Transaction {
+    return this.#transaction(exchange);
+  }
+
   /** In one packet: if the statement fails, the server does not run the commit. */
   run(query: Sql): Promise<number> {
     return this.main.transaction(async (exchange) => {

@@ -1,12 +1,13 @@
 /** The parts of the schema of a MySQL or MariaDB database. */
 import { StoreRefusedError } from "../../core/errors.ts";
 import type { Engine, Introspection } from "../engine.ts";
-import { absentByJoin, afterByColumn, bare } from "../introspection.ts";
+import { absentByJoin, afterByColumn, bare, lanesByGroup } from "../introspection.ts";
 import { sql } from "../sql.ts";
 
 export const introspection: Introspection = {
   absent: absentByJoin,
   after: afterByColumn,
+  lanes: lanesByGroup,
   catalogue,
 };
 

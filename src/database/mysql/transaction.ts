@@ -71,7 +71,7 @@ export class SharedTransaction implements Transaction {
     { passed, wanted }: { passed: readonly string[]; wanted: number },
   ): Promise<Place[]> {
     return this.all<Place>(sql`
-      select ${table === "ready" ? sql`id, queue, "rank", ready_at` : sql`id`}
+      select ${table === "ready" ? sql`id, queue, lane, place` : sql`id`}
         from ${TABLES[table]}
        where ${where}
              ${passed.length === 0 ? nothing : sql`and id not in (${passed})`}
@@ -102,26 +102,31 @@ export class SharedTransaction implements Transaction {
 interface Place {
   readonly id: string;
   readonly queue?: string;
-  readonly rank?: number;
-  readonly ready_at?: number;
+  readonly lane?: string;
+  readonly place?: number;
 }
 
 function lock({ table, where, skipLocked }: Taking, places: readonly Place[]): Sql {
   return sql`
     select *
-      from ${TABLES[table]} force index (primary)
+      from ${TABLES[table]} force index (${isById(table, places) ? sql`by_id` : sql`primary`})
      where (${atPlaces(table, places)})
        and (${where})
      order by id
        for update ${skipLocked === true ? sql`skip locked` : nothing}`;
 }
 
+/** Pending jobs whose ids alone are known. */
+function isById(table: Taking["table"], places: readonly Place[]): boolean {
+  return table === "ready" && places.some(({ queue }) => queue === undefined);
+}
+
 function atPlaces(table: Taking["table"], places: readonly Place[]): Sql {
-  if (table !== "ready") return sql`id in (${places.map(({ id }) => id)})`;
+  if (table !== "ready" || isById(table, places)) return sql`id in (${places.map(({ id }) => id)})`;
   return places
     .map(
-      ({ id, queue = "", rank = 0, ready_at = 0 }) =>
-        sql`queue = ${queue} and "rank" = ${rank} and ready_at = ${ready_at} and id = ${id}`,
+      ({ id, queue = "", lane = "", place = 0 }) =>
+        sql`queue = ${queue} and lane = ${lane} and place = ${place} and id = ${id}`,
     )
     .reduce((either, place) => sql`${either} or ${place}`);
 }

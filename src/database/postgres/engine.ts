@@ -204,6 +204,18 @@ export class PostgresEngine implements Engine {
     return sql`for update`;
   }
 
+  lockFreeRows(): Sql {
+    return sql`for update skip locked`;
+  }
+
+  byPrimaryKey(): Sql {
+    return nothing;
+  }
+
+  insertOrIgnore(into: Sql): Sql {
+    return sql`insert into ${into} on conflict do nothing`;
+  }
+
   async run(query: Sql): Promise<number> {
     return (await this.#main.write(this.#compile(query))).rowCount ?? 0;
   }

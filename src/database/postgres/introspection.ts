@@ -1,11 +1,12 @@
 /** The parts of the schema of a PostgreSQL database. */
 import type { Engine, Introspection } from "../engine.ts";
-import { absentByJoin, afterByRow } from "../introspection.ts";
+import { absentByJoin, afterByRow, lanesByRecursion } from "../introspection.ts";
 import { sql } from "../sql.ts";
 
 export const introspection: Introspection = {
   absent: absentByJoin,
   after: afterByRow,
+  lanes: lanesByRecursion,
   catalogue,
 };
 

@@ -50,15 +50,31 @@ select substr(c.relname, 5) as name
    and c.relname ~ '^job_[0-9]{8}$'
  order by c.relname`;
 
-/** Whether all jobs of a week finished before an instant. */
+/** Whether all jobs of a week finished before an instant, and no unfinished job may still read their results. */
 export const isOver = (name: string): string => `
 select not exists (select from holdfast.finished_${name} where finished_at >= $1)
    and not exists (select
                      from holdfast.job_${name} j
-                    where not exists (select from holdfast.finished_${name} f where f.id = j.id)) as over`;
+                    where not exists (select from holdfast.finished_${name} f where f.id = j.id))
+   and not exists (select
+                     from holdfast.job_after a
+                     join holdfast.job_${name} j on j.id = a.on_id
+                    where not exists (select from holdfast.finished f where f.id = a.job_id)) as over`;
 
 /** Tables that are not partitioned. */
-const DEPENDENTS = ["attempt", "step", "report", "kept_key", "job_trace"];
+const DEPENDENTS = [
+  "attempt",
+  "step",
+  "report",
+  "kept_key",
+  "job_trace",
+  "job_tag",
+  "flow_job",
+  "job_after",
+  "job_revision",
+  "rerun",
+  "rerun_step",
+];
 
 export function dropWeek(name: string): string {
   const deletes = DEPENDENTS.map(

@@ -108,6 +108,18 @@ export class SqliteEngine implements Engine {
     return nothing;
   }
 
+  lockFreeRows(): Sql {
+    return nothing;
+  }
+
+  byPrimaryKey(): Sql {
+    return nothing;
+  }
+
+  insertOrIgnore(into: Sql): Sql {
+    return sql`insert into ${into} on conflict do nothing`;
+  }
+
   mayBeId(): boolean {
     return true;
   }
@@ -280,6 +292,11 @@ export class SqliteEngine implements Engine {
   #run(query: Sql): number {
     const { text, values } = this.#compiler.compile(query);
     return Number(this.connection.prepare(text).run(...(values as SqlValue[])).changes);
+  }
+
+  /** For code that runs inside a transaction of the connection already. */
+  get transactionInside(): Transaction {
+    return this.#transaction;
   }
 
   readonly #transaction: Transaction = {

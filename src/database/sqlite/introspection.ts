@@ -1,6 +1,6 @@
 /** The parts of the schema of an SQLite file. */
 import type { Engine, Introspection } from "../engine.ts";
-import { afterByRow, bare } from "../introspection.ts";
+import { afterByRow, bare, lanesByRecursion } from "../introspection.ts";
 import { sql, type Sql } from "../sql.ts";
 
 export const introspection: Introspection = {
@@ -11,6 +11,7 @@ export const introspection: Introspection = {
     return sql`${minus} order by id limit ${limit}`;
   },
   after: afterByRow,
+  lanes: lanesByRecursion,
   catalogue,
 };
 

@@ -220,7 +220,7 @@ export class Lives {
     const fence = fenceKey(to.id, to.worker, to.epoch);
     const asked = (this.#reported.get(fence) ?? []).some(({ from }) => from < to.tx);
     const ended = this.jobs.get(to.id)?.attempts.find(({ epoch }) => epoch === to.epoch);
-    if (!asked)
+    if (!asked && !this.#hasCulprit(to))
       this.#add("I5 the fence", to, "its crash was given back, and its owner never said so");
     if (ended?.outcome !== "crashed" || to.status !== "released")
       return this.#add("I9 the attempts' history", to, `it became ${to.status}`);
@@ -229,6 +229,32 @@ export class Lives {
     if (this.#corrected?.tx !== to.tx || this.#corrected.id !== to.id)
       this.#add("I7 attempts", to, "its crash was given back and still counts");
     this.#corrected = null;
+  }
+
+  /** Another job lost the same worker then, and later one that held no other job. */
+  #hasCulprit(to: Change): boolean {
+    return [...this.jobs.values()].some((life) => {
+      const crashes = [...life.claimedAt].flatMap(([epoch, { worker }]) => {
+        const end = this.leaseEnds.get(fenceKey(life.id, worker, epoch));
+        return end?.by === "crashed" ? [{ worker, epoch, tx: end.tx }] : [];
+      });
+      const beside = crashes.find(({ worker }) => worker === to.worker);
+      if (life.id === to.id || beside === undefined) return false;
+      return crashes.some(
+        ({ worker, epoch, tx }) =>
+          epoch > beside.epoch && tx < to.tx && this.#heldAlone(life.id, worker, tx),
+      );
+    });
+  }
+
+  #heldAlone(id: string, worker: string, tx: number): boolean {
+    return [...this.jobs.values()].every((other) =>
+      [...other.claimedAt].every(([epoch, claim]) => {
+        if (other.id === id || claim.worker !== worker || claim.tx >= tx) return true;
+        const end = this.leaseEnds.get(fenceKey(other.id, worker, epoch));
+        return end !== undefined && end.tx < tx;
+      }),
+    );
   }
 
   #mark(to: Change): void {

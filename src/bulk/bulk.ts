@@ -1,0 +1,127 @@
+/** Bulk actions: retry, cancel, delete, move or reprioritise all jobs that match a filter, as an object with progress. */
+import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import type { Logger } from "../core/log.ts";
+import { checkKnown, checkText, checkWhole } from "../core/options.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { BulkCarrier, type CarrierParts } from "./carrier.ts";
+import { type BulkRequest, checkRequest, type Walk, walksOf } from "./filter.ts";
+import { type BulkRecord, type BulkRow, type BulkStatus, bulkStatuses } from "./store.ts";
+
+export interface BulkListFilter {
+  readonly status?: BulkStatus;
+  /** The last id of the previous page. */
+  readonly before?: string;
+  readonly limit?: number;
+}
+
+export interface BulkRunOptions {
+  /** Stops carrying it out here, after the current page of jobs. The action stays as it is, and other processes carry it on. */
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (action: BulkRecord) => void;
+}
+
+interface BulkParts {
+  readonly store: CarrierParts["store"];
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly newId: () => string;
+}
+
+const OPERATOR = new Set<string>(OPERATOR_OPTIONS);
+
+const LIST_OPTIONS = new Set(["status", "before", "limit"]);
+
+const RUN_OPTIONS = new Set(["signal", "onProgress"]);
+
+const PAGE_MAX = 1_000;
+
+const PAGE_DEFAULT = 50;
+
+/** No database has this many jobs: beyond it, the loop must be a bug. */
+const PAGES_MAX = 10_000_000;
+
+export class BulkActions {
+  readonly #parts: BulkParts;
+  /** @internal */
+  readonly carrier: BulkCarrier;
+
+  constructor(parts: BulkParts) {
+    this.#parts = parts;
+    this.carrier = new BulkCarrier({ ...parts, name: `client ${parts.newId()}` });
+  }
+
+  /**
+   * Stores an action and returns it at once. Workers and servers carry it out in the background, or call `run`. With
+   * `dryRun` it only counts. The action, and every job that it changes, is audited.
+   */
+  async start(
+    request: BulkRequest,
+    options: OperatorOptions = {},
+    /** The id of the action: a second call with the same id changes nothing. Default: a new id. */
+    once?: string,
+  ): Promise<BulkRecord> {
+    checkKnown(options, OPERATOR);
+    const checked = checkRequest(request);
+    const operator = anyOperator(options, once === undefined ? this.#parts.newId : () => once);
+    const [walk] = walksOf(checked.action, checked.filter);
+    return record(await this.#parts.store.bulk.create(checked, walk as Walk, operator));
+  }
+
+  /** Carries out an action here until it has ended. Other processes may do so at the same time. */
+  async run(
+    action: string | Pick<BulkRecord, "id">,
+    options: BulkRunOptions = {},
+  ): Promise<BulkRecord> {
+    checkKnown(options, RUN_OPTIONS);
+    const { signal, onProgress } = options;
+    const id = checkText("id", typeof action === "string" ? action : action?.id);
+    let row = await this.#parts.store.bulk.get(id);
+    for (let pages = 0; pages < PAGES_MAX; pages += 1) {
+      if (row.status !== "running") break;
+      row = await this.carrier.page(id);
+      onProgress?.(record(row));
+      // SQLite never yields to the event loop: without a pause, no signal would be received.
+      await new Promise<void>((resolve) => this.#parts.runtime.afterIo(resolve));
+      if (signal?.aborted === true) break;
+    }
+    return record(row);
+  }
+
+  async get(id: string): Promise<BulkRecord> {
+    return record(await this.#parts.store.bulk.get(checkText("id", id)));
+  }
+
+  /** A page of actions, newest first. */
+  async list(filter: BulkListFilter = {}): Promise<BulkRecord[]> {
+    checkKnown(filter, LIST_OPTIONS);
+    const { status, before, limit = PAGE_DEFAULT } = filter;
+    if (status !== undefined && !bulkStatuses.includes(status)) {
+      const problem = `give one of ${bulkStatuses.join(", ")}.`;
+      throw new InvalidArgumentError({ field: "status", problem });
+    }
+    if (before !== undefined) checkText("before", before);
+    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+    return (await this.#parts.store.bulk.list({ ...filter, limit })).map(record);
+  }
+
+  /** Stops an action between two chunks. What it has changed stays changed. */
+  async stop(id: string, options: OperatorOptions = {}, once?: string): Promise<BulkRecord> {
+    return record(await this.#parts.store.bulk.stop(...this.#turn(id, options, once)));
+  }
+
+  /** Continues an action that was stopped or failed. */
+  async resume(id: string, options: OperatorOptions = {}, once?: string): Promise<BulkRecord> {
+    return record(await this.#parts.store.bulk.resume(...this.#turn(id, options, once)));
+  }
+
+  #turn(id: string, options: OperatorOptions, once: string | undefined) {
+    checkKnown(options, OPERATOR);
+    const newId = once === undefined ? this.#parts.newId : () => once;
+    return [checkText("id", id), anyOperator(options, newId)] as const;
+  }
+}
+
+function record({ position: _position, traceId: _traceId, ...row }: BulkRow): BulkRecord {
+  return row;
+}

@@ -1,0 +1,147 @@
+/**
+ * The jobs that a bulk action looks at, a page at a time.
+ *
+ * A page is bounded by how many jobs it examines, not by how many match, so a page without matches costs no more than a
+ * full one. Jobs are examined newest first: a called job comes before its caller, and a job that changes its state in the
+ * meantime is not examined twice by one walk.
+ */
+import { decodeError } from "../core/error-record.ts";
+import type { Status } from "../core/job.ts";
+import type { Engine } from "../database/engine.ts";
+import { nothing, sql, type Sql } from "../database/sql.ts";
+import { taggedIds } from "../jobs/tags.ts";
+import type { Looked, StoredFilter, Walk } from "./filter.ts";
+
+/** The jobs before this id come next; null: the newest. */
+export interface Position {
+  readonly walk: Walk;
+  readonly before: string | null;
+}
+
+export interface Page {
+  /** All that were examined, newest first, whether the walk has them or not. */
+  readonly examined: readonly string[];
+  readonly jobs: readonly Looked[];
+}
+
+interface Row {
+  readonly id: string;
+  readonly queue: string;
+  readonly task: string;
+  readonly status: Status;
+  readonly at: number | null;
+  readonly error: string | null;
+}
+
+/** The next jobs of a walk, at most `limit`, found in the order of an index. */
+export async function lookAt(
+  engine: Engine,
+  { walk, before }: Position,
+  { limit, tags = [], ids }: Pick<StoredFilter, "tags" | "ids"> & { readonly limit: number },
+): Promise<Page> {
+  const named =
+    ids !== undefined
+      ? ids.filter((id) => before === null || id < before).slice(0, limit)
+      : tags.length > 0
+        ? await taggedIds(engine, { tags, before, limit })
+        : null;
+  if (named?.length === 0) return { examined: [], jobs: [] };
+  const isWanted =
+    named !== null
+      ? sql`and ${engine.among(sql`p.id`, named)}`
+      : before === null
+        ? nothing
+        : sql`and p.id < ${before}`;
+  const rows = await engine.all<Row>(sql`
+    select p.id, p.queue, p.task, ${columnsOf(walk)}
+      from ${tableOf(walk)}
+           ${isWanted}
+     order by p.id desc
+     limit ${limit}`);
+  const tagged = ids === undefined || tags.length === 0 ? rows : await having(engine, tags, rows);
+  const jobs = await withFacts(engine, tagged);
+  return { examined: named ?? idsOf(rows), jobs };
+}
+
+/** Of jobs that are named, those that have the tags too. */
+async function having(
+  engine: Engine,
+  tags: readonly string[],
+  rows: readonly Row[],
+): Promise<Row[]> {
+  const found = await Promise.all(
+    rows.map(({ id }) => taggedIds(engine, { tags, range: { from: id, to: id }, limit: 1 })),
+  );
+  return rows.filter((_, index) => found[index]?.length === 1);
+}
+
+async function withFacts(engine: Engine, rows: readonly Row[]): Promise<Looked[]> {
+  const enqueued = await enqueuedAt(engine, idsOf(rows.filter((row) => row.at === null)));
+  const errors = await lastErrors(engine, idsOf(rows.filter((row) => row.error === null)));
+  return rows.map(({ error: own, ...row }) => {
+    const error = own ?? errors.get(row.id) ?? null;
+    return {
+      ...row,
+      at: row.at ?? enqueued.get(row.id) ?? 0,
+      error: error === null ? null : decodeError(error),
+    };
+  });
+}
+
+function tableOf(walk: Walk): Sql {
+  switch (walk) {
+    // Each of these three has a partial index, which only these exact texts use.
+    case "failed":
+      return sql`holdfast.finished p where p.status = 'failed'`;
+    case "cancelled":
+      return sql`holdfast.finished p where p.status = 'cancelled'`;
+    case "expired":
+      return sql`holdfast.finished p where p.status = 'expired'`;
+    case "waiting":
+      return sql`holdfast.waiting p where p.id is not null`;
+    case "pending":
+      return sql`holdfast.ready p where p.id is not null`;
+    case "processing":
+      return sql`holdfast.lease p where p.id is not null`;
+    default:
+      // Read in the order of the ids: the index on status and time would sort all of them.
+      return sql`holdfast.finished p where coalesce(p.status, '') = ${walk}`;
+  }
+}
+
+function columnsOf(walk: Walk): Sql {
+  switch (walk) {
+    case "waiting":
+      return sql`p.status, null as at, null as error`;
+    case "pending":
+      return sql`'pending' as status, null as at, null as error`;
+    case "processing":
+      return sql`'processing' as status, null as at, null as error`;
+    default:
+      return sql`p.status, p.finished_at as at, p.error`;
+  }
+}
+
+function idsOf(rows: readonly { readonly id: string }[]): string[] {
+  return rows.map(({ id }) => id);
+}
+
+async function enqueuedAt(engine: Engine, ids: readonly string[]): Promise<Map<string, number>> {
+  if (ids.length === 0) return new Map();
+  const rows = await engine.all<{ id: string; at: number }>(
+    sql`select id, enqueued_at as at from holdfast.job where ${engine.among(sql`id`, ids)}`,
+  );
+  return new Map(rows.map(({ id, at }) => [id, at]));
+}
+
+async function lastErrors(engine: Engine, ids: readonly string[]): Promise<Map<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await engine.all<{ id: string; error: string }>(sql`
+    select job_id as id, error
+      from holdfast.attempt
+     where ${engine.among(sql`job_id`, ids)}
+       and error is not null
+     order by job_id, epoch`);
+  // The last error of each job replaces the others.
+  return new Map(rows.map(({ id, error }) => [id, error]));
+}

@@ -1,0 +1,168 @@
+/** Dead letters: jobs that failed for good. Their causes in groups, their input, and how they are revived or deleted. */
+import type { OperatorOptions } from "../audit/operator.ts";
+import type { BulkActions } from "../bulk/bulk.ts";
+import type { BulkFilter } from "../bulk/filter.ts";
+import type { BulkRecord, BulkRow, BulkStore } from "../bulk/store.ts";
+import { JobNotFoundError } from "../core/errors.ts";
+import { checkKnown, checkWhole } from "../core/options.ts";
+import { parseInput, type Task } from "../core/task.ts";
+import type {
+  AttemptView,
+  InputRevision,
+  Jobs,
+  JobSummary,
+  JobView,
+  RetryJobOptions,
+  StepView,
+} from "../jobs/jobs.ts";
+
+export interface DeadLetterFilter {
+  readonly queue?: string;
+  readonly task?: string;
+  readonly tags?: readonly string[];
+  /** The last id of the previous page. */
+  readonly before?: string;
+  readonly limit?: number;
+}
+
+export interface DeadLetter {
+  readonly job: JobView;
+  readonly attempts: readonly AttemptView[];
+  readonly steps: readonly StepView[];
+  /** The inputs that it had before. */
+  readonly inputs: readonly InputRevision[];
+}
+
+/** Dead letters with the same task and cause. */
+export interface DeadLetterGroup {
+  readonly task: string;
+  /** The code of the last error, or its name. */
+  readonly error: string;
+  readonly jobs: number;
+  /** The message of the newest. */
+  readonly message: string;
+  readonly newest: { readonly id: string; readonly at: number };
+  readonly oldestAt: number;
+}
+
+interface Parts {
+  readonly store: { readonly bulk: BulkStore };
+  readonly jobs: Jobs;
+  readonly bulk: BulkActions;
+}
+
+/** Dead letters that are grouped, newest first. */
+export const GROUPED_MAX = 100_000;
+
+const GROUPED_DEFAULT = 10_000;
+
+const PAGE = 500;
+
+const LIST_OPTIONS = new Set(["queue", "task", "tags", "before", "limit"]);
+
+export class DeadLetters {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** A page of dead letters, newest first. */
+  async list(filter: DeadLetterFilter = {}): Promise<JobSummary[]> {
+    checkKnown(filter, LIST_OPTIONS);
+    return this.#parts.jobs.list({ ...filter, status: "failed" });
+  }
+
+  /** How many dead letters there are of each task and cause, and how many were looked at, from the newest on. */
+  async groups(options: { readonly limit?: number } = {}): Promise<{
+    readonly looked: number;
+    readonly isAll: boolean;
+    readonly groups: DeadLetterGroup[];
+  }> {
+    checkKnown(options, new Set(["limit"]));
+    const { limit = GROUPED_DEFAULT } = options;
+    checkWhole("limit", limit, { least: 1, most: GROUPED_MAX });
+    const groups = new Map<string, DeadLetterGroup>();
+    let before: string | null = null;
+    let looked = 0;
+    let isAll = false;
+    while (looked < limit && !isAll) {
+      const size = Math.min(PAGE, limit - looked);
+      const at = { position: { walk: "failed", before }, filter: {} } as unknown as BulkRow;
+      const { jobs } = await this.#parts.store.bulk.look(at, size);
+      for (const { id, task, at: endedAt, error } of jobs) {
+        const cause = error?.code ?? error?.name ?? "";
+        const name = JSON.stringify([task, cause]);
+        const known = groups.get(name);
+        const first = {
+          task,
+          error: cause,
+          message: error?.message ?? "",
+          newest: { id, at: endedAt },
+        };
+        const group = known ?? { ...first, jobs: 0, oldestAt: endedAt };
+        const oldestAt = Math.min(group.oldestAt, endedAt);
+        groups.set(name, { ...group, jobs: group.jobs + 1, oldestAt });
+      }
+      looked += jobs.length;
+      isAll = jobs.length < size;
+      before = jobs.at(-1)?.id ?? null;
+    }
+    return { looked, isAll, groups: [...groups.values()].toSorted((a, b) => b.jobs - a.jobs) };
+  }
+
+  /** All there is to know about one. Also finds jobs that are not failed any more. */
+  async get(id: string): Promise<DeadLetter> {
+    const { jobs } = this.#parts;
+    const job = await jobs.get(id);
+    if (job === null) throw new JobNotFoundError({ id });
+    const [attempts, steps, inputs] = await Promise.all([
+      jobs.attempts(id),
+      jobs.steps(id),
+      jobs.inputs(id),
+    ]);
+    return { job, attempts, steps, inputs };
+  }
+
+  /**
+   * Makes a failed or cancelled job pending again, if given with another input. With the `definition` of the task, its schema
+   * checks the input. The job keeps its id, its completed steps and its place in flows; the old input is kept beside it.
+   * Returns the ids of the called jobs that were revived with it.
+   */
+  async revive(
+    id: string,
+    options: RetryJobOptions & OperatorOptions & { readonly definition?: Task } = {},
+    /** As of `jobs.retry`. */
+    once?: string,
+  ): Promise<string[]> {
+    const { definition, ...rest } = options;
+    if (definition !== undefined && "input" in rest) {
+      const parsed = parseInput(definition, rest.input);
+      if (parsed instanceof Promise) await parsed;
+    }
+    return this.#parts.jobs.retry(id, rest, once);
+  }
+
+  /** Starts a bulk action that revives the matching dead letters. */
+  reviveAll(
+    filter: Omit<BulkFilter, "status">,
+    options: Omit<RetryJobOptions, "input"> & OperatorOptions = {},
+  ): Promise<BulkRecord> {
+    const { attempts, withCalled, ...operator } = options;
+    const terms = {
+      ...(attempts === undefined ? {} : { attempts }),
+      ...(withCalled === undefined ? {} : { withCalled }),
+    };
+    const failed = { ...filter, status: "failed" } as const;
+    return this.#parts.bulk.start({ action: "retry", filter: failed, ...terms }, operator);
+  }
+
+  /** Starts a bulk action that deletes the matching dead letters. Retention deletes the others when their time is over. */
+  deleteAll(
+    filter: Omit<BulkFilter, "status">,
+    options: OperatorOptions = {},
+  ): Promise<BulkRecord> {
+    const failed = { ...filter, status: "failed" } as const;
+    return this.#parts.bulk.start({ action: "delete", filter: failed }, options);
+  }
+}

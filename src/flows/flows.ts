@@ -1,0 +1,315 @@
+/** Flows: jobs that wait for each other, enqueued together. The store decides where each begins. */
+import { OPERATOR_OPTIONS, operatorOf, type OperatorOptions } from "../audit/operator.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { isId } from "../core/id.ts";
+import { finalStatuses, type Status } from "../core/job.ts";
+import { checkName } from "../core/name.ts";
+import { checkKnown, checkText, checkWhole } from "../core/options.ts";
+import type { Task } from "../core/task.ts";
+import { enqueue } from "../jobs/enqueue.ts";
+import { Job, type Jobs } from "../jobs/jobs.ts";
+import type { JobsStore } from "../jobs/sql-jobs.ts";
+import type { Enqueued, NewJob } from "../jobs/store.ts";
+import { asMembers, buildFrom, FlowBuilder, type FlowJob, type FlowJobSpec } from "./builder.ts";
+import { FlowNotFoundError } from "./errors.ts";
+import { dependenciesOfJob, type DependencyView } from "./results.ts";
+import {
+  type FlowFilter,
+  type FlowJobRecord,
+  flowKinds,
+  type FlowRow,
+  type FlowsStore,
+  type NewFlow,
+} from "./store.ts";
+
+export interface FlowsParts {
+  readonly store: { readonly flows: FlowsStore; readonly jobs: JobsStore };
+  readonly jobs: Jobs;
+  readonly newId: () => string;
+  /** How jobs are written: in a transaction of ours or of the user's. */
+  readonly write: Pick<FlowsStore, "enqueue" | "add">;
+  /** Tasks whose schemas check the inputs of flows that are given as data. */
+  readonly tasks?: ReadonlyMap<string, Task>;
+}
+
+export type FlowStatus = "running" | "done" | "failed" | "cancelled";
+
+export interface FlowView extends Omit<FlowRow, "size"> {
+  /** `running` until all jobs have ended; then `failed` if one failed, or `cancelled` if one was cancelled. */
+  readonly status: FlowStatus;
+  readonly total: number;
+  readonly done: number;
+  readonly failed: number;
+  readonly cancelled: number;
+  /** Jobs that have not ended. */
+  readonly live: number;
+  /** Ended jobs whose records were pruned. */
+  readonly pruned: number;
+}
+
+export interface Flow {
+  readonly id: string;
+  readonly name: string;
+  /** In the order in which they were added to the flow. */
+  readonly jobs: readonly Job<unknown>[];
+  /** The enqueued job, to wait for its result. */
+  job<Result>(of: FlowJob<Result>): Job<Result>;
+}
+
+type Build = (flow: FlowBuilder) => unknown;
+
+const PAGE_MAX = 1_000;
+const PAGE_DEFAULT = 50;
+
+/** Jobs that are cancelled or retried in one transaction. */
+const CHANGE_BATCH = 100;
+
+/** Jobs may start, or be added, while a flow is cancelled: it is gone through again. */
+const CANCEL_PASSES_MAX = 5;
+
+const LIST_OPTIONS = new Set(["kind", "before", "limit"]);
+const JOBS_OPTIONS = new Set(["after", "limit"]);
+const CHANGE_OPTIONS = new Set<string>(OPERATOR_OPTIONS);
+const RETRY_OPTIONS = new Set<string>(["attempts", ...OPERATOR_OPTIONS]);
+
+export class Flows {
+  readonly #parts: FlowsParts;
+
+  constructor(parts: FlowsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Enqueues jobs that wait for each other, in one transaction. The function adds them: `const a = flow.job(fetch, url)`, then
+   * `flow.job(merge, {}, { after: [a] })`. Or give a list of `{ name, task, input, after, options }`, with names in `after`.
+   */
+  async enqueue(name: string, jobs: Build | readonly FlowJobSpec[]): Promise<Flow> {
+    const id = this.#parts.newId();
+    const flow: NewFlow = { id, kind: "flow", name: checkName("name", name), callback: null };
+    const builder = await this.#build(jobs);
+    const { write } = this.#parts;
+    return this.#enqueue({ id, name }, builder, (news) => write.enqueue(flow, news));
+  }
+
+  /**
+   * Adds jobs to a flow, in one transaction. They may wait for jobs of the flow (`after`), and jobs of it that still wait may
+   * be made to wait for them (`before`). Throws FlowNotFoundError, CircleError or StartedError.
+   */
+  async add(id: string, jobs: Build | readonly FlowJobSpec[]): Promise<Flow> {
+    checkText("id", id);
+    const builder = await this.#build(jobs, id);
+    const { write } = this.#parts;
+    return this.#enqueue({ id, name: id }, builder, (news) => write.add(id, news));
+  }
+
+  async #build(jobs: Build | readonly FlowJobSpec[], flow?: string): Promise<FlowBuilder> {
+    const { newId, tasks = new Map() } = this.#parts;
+    const builder = new FlowBuilder(newId);
+    if (typeof jobs === "function") await jobs(builder);
+    else buildFrom(builder, jobs, { known: await this.#named(jobs, flow), tasks });
+    if (builder.planned.length > 0) return builder;
+    throw new InvalidArgumentError({ field: "jobs", problem: "a flow needs at least one job." });
+  }
+
+  /** The ids of the jobs of the flow that the new ones name in `after`. */
+  async #named(jobs: readonly FlowJobSpec[], flow?: string): Promise<Map<string, string>> {
+    if (!Array.isArray(jobs)) {
+      const problem = "give a function that adds jobs, or a list of { name, task, input, after }.";
+      throw new InvalidArgumentError({ field: "jobs", problem });
+    }
+    const own = new Set(jobs.map((spec: FlowJobSpec | undefined) => spec?.name));
+    const named = jobs.flatMap((spec: FlowJobSpec | undefined) => spec?.after ?? []);
+    const others = [...new Set(named)].filter((on) => !own.has(on) && !isId(on));
+    const known =
+      flow === undefined
+        ? new Map<string, string>()
+        : await this.#parts.store.flows.named(flow, others);
+    const unknown = others.find((on) => !known.has(on));
+    if (unknown === undefined) return known;
+    const problem = `no job of the flow is called '${unknown}'.`;
+    throw new InvalidArgumentError({ field: "after", problem });
+  }
+
+  async #enqueue(
+    { id, name }: { readonly id: string; readonly name: string },
+    { planned }: FlowBuilder,
+    write: (news: readonly NewJob[]) => Promise<Enqueued[]>,
+  ): Promise<Flow> {
+    const ids = planned.map((one) => one.id);
+    let at = 0;
+    const enqueued = await enqueue(
+      planned.map(({ call }) => call),
+      {
+        newId: () => ids[at++] as string,
+        write: (news) => write(asMembers(id, planned, news)),
+      },
+    );
+    const { jobs } = this.#parts;
+    const made = enqueued.map((row, index) => {
+      const { task } = planned[index]?.call ?? {};
+      return new Job<unknown>({
+        ...row,
+        task: typeof task === "object" ? task.name : `${task}`,
+        jobs,
+      });
+    });
+    const byId = new Map(ids.map((one, index) => [one, made[index]]));
+    return {
+      id,
+      name,
+      jobs: made,
+      job<Result>(of: FlowJob<Result>) {
+        const job = byId.get(of?.id);
+        if (job !== undefined) return job as Job<Result>;
+        throw new InvalidArgumentError({ field: "job", problem: "it is not a job of this flow." });
+      },
+    };
+  }
+
+  /** A flow or batch with the state of its jobs. Null: there is none. */
+  async get(id: string): Promise<FlowView | null> {
+    const record = await this.#parts.store.flows.find(checkText("id", id));
+    if (record === null) return null;
+    const { counts, size, ...row } = record;
+    const { live = 0, done = 0, failed = 0, cancelled = 0 } = counts;
+    const ended = finalStatuses.reduce((sum, status) => sum + (counts[status] ?? 0), 0);
+    const unmet = ended - done - cancelled; // failed, or not started in time
+    const ending = unmet > 0 ? "failed" : cancelled > 0 ? "cancelled" : "done";
+    return {
+      ...row,
+      status: live > 0 ? "running" : ending,
+      total: size,
+      done,
+      failed: Math.max(failed, unmet),
+      cancelled,
+      live,
+      pruned: Math.max(0, size - live - ended),
+    };
+  }
+
+  /** A page of flows and batches, newest first. Pass the last id of one page as `before` of the next. */
+  async list(options: Partial<FlowFilter> = {}): Promise<Omit<FlowRow, "size">[]> {
+    checkKnown(options, LIST_OPTIONS);
+    const { kind, before, limit = PAGE_DEFAULT } = options;
+    if (kind !== undefined && !flowKinds.includes(kind)) {
+      throw new InvalidArgumentError({ field: "kind", problem: 'give "flow" or "batch".' });
+    }
+    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+    if (before !== undefined) checkId("before", before);
+    return this.#parts.store.flows.list({ ...options, limit });
+  }
+
+  /** A page of the jobs of a flow, in the order in which they were added. Pass the last id as `after` of the next. */
+  async jobs(
+    id: string,
+    options: { readonly after?: string; readonly limit?: number } = {},
+  ): Promise<FlowJobRecord[]> {
+    checkKnown(options, JOBS_OPTIONS);
+    const { after, limit = PAGE_DEFAULT } = options;
+    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+    return this.#parts.store.flows.jobs(checkId("id", id), {
+      limit,
+      ...(after === undefined ? {} : { after: checkId("after", after) }),
+    });
+  }
+
+  /** The id of the flow of a job; null: it belongs to none. */
+  of(job: string): Promise<string | null> {
+    return this.#parts.store.flows.flowOf(checkText("job", job));
+  }
+
+  /** The jobs that a job waits or waited for, in the order of its `after`. */
+  dependencies(job: string): AsyncGenerator<DependencyView, void, undefined> {
+    return dependenciesOfJob(this.#parts.store.flows, checkText("job", job));
+  }
+
+  /** The first ids, in order, of the jobs that wait or waited for a job. */
+  dependents(job: string, options: { readonly limit?: number } = {}): Promise<string[]> {
+    checkKnown(options, new Set(["limit"]));
+    const { limit = PAGE_DEFAULT } = options;
+    checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
+    return this.#parts.store.flows.dependents(checkText("job", job), { limit });
+  }
+
+  /**
+   * Cancels the jobs of a flow that have not ended, the last first; running ones are asked to stop. The callback of a batch
+   * is cancelled too. Returns how many.
+   */
+  async cancel(id: string, options: OperatorOptions = {}): Promise<number> {
+    checkKnown(options, CHANGE_OPTIONS);
+    const { store } = this.#parts;
+    const flow = await this.#known(id);
+    this.#sign(options, []); // wrong options are refused before anything is done
+    const cancelled = new Set<string>();
+    const cancel = async (ids: readonly string[]): Promise<void> => {
+      for (const one of await store.jobs.cancelAll(this.#sign(options, ids))) cancelled.add(one);
+    };
+    if (flow.callback !== null) await cancel([flow.callback]);
+    for (let pass = 0; pass < CANCEL_PASSES_MAX; pass += 1) {
+      const before = cancelled.size;
+      const live = await this.#members(id, ({ status }) => !isFinal(status));
+      const left = live.filter((one) => !cancelled.has(one)).toReversed();
+      for (let at = 0; at < left.length; at += CHANGE_BATCH) {
+        await cancel(left.slice(at, at + CHANGE_BATCH));
+      }
+      if (cancelled.size === before) break;
+    }
+    return cancelled.size;
+  }
+
+  /** Retries the failed and cancelled jobs of a flow, the first first. Jobs that ended because of them follow. */
+  async retry(
+    id: string,
+    options: OperatorOptions & { readonly attempts?: number } = {},
+  ): Promise<number> {
+    checkKnown(options, RETRY_OPTIONS);
+    const { attempts, ...operator } = options;
+    const { jobs, store } = this.#parts;
+    const flow = await this.#known(id);
+    this.#sign(operator, []);
+    const ended = await this.#members(id, ({ status }) => isFinal(status) && status !== "done");
+    const callback = flow.callback === null ? [] : [flow.callback];
+    for (const one of [...ended, ...callback]) {
+      // One that has followed an earlier one is not finished any more.
+      const [row] = await store.jobs.findFinished([one]);
+      if (row === undefined || row.status === "done") continue;
+      await jobs.retry(one, { ...operator, ...(attempts === undefined ? {} : { attempts }) });
+    }
+    return ended.length;
+  }
+
+  #sign(options: OperatorOptions, ids: readonly string[]) {
+    const { newId } = this.#parts;
+    if (ids.length === 0) operatorOf(options, newId);
+    const operators = ids.flatMap(() => operatorOf(options, newId) ?? []);
+    return { ids, operators: operators.length === 0 ? null : operators };
+  }
+
+  async #known(id: string): Promise<FlowRow> {
+    const flow = await this.#parts.store.flows.find(checkText("id", id));
+    if (flow === null) throw new FlowNotFoundError({ id });
+    return flow;
+  }
+
+  async #members(id: string, wanted: (job: FlowJobRecord) => boolean): Promise<string[]> {
+    const found: string[] = [];
+    for (let after: string | undefined; ;) {
+      const page = await this.jobs(id, {
+        limit: PAGE_MAX,
+        ...(after === undefined ? {} : { after }),
+      });
+      found.push(...page.filter(wanted).map((job) => job.id));
+      after = page.at(-1)?.id;
+      if (page.length < PAGE_MAX || after === undefined) return found;
+    }
+  }
+}
+
+function isFinal(status: Status): boolean {
+  return (finalStatuses as readonly Status[]).includes(status);
+}
+
+function checkId(field: string, id: string): string {
+  if (typeof id === "string" && isId(id)) return id;
+  throw new InvalidArgumentError({ field, problem: "it is not an id." });
+}

@@ -1,0 +1,14 @@
+/** `holdfast/flows`: types and errors of flows and batches. An application calls `holdfast.flows` and `holdfast.batches`. */
+export type { After } from "../jobs/after.ts";
+export type { DependencyPolicy } from "../jobs/store.ts";
+export type { FlowBuilder, FlowJob, FlowJobOptions, FlowJobSpec } from "./builder.ts";
+export {
+  CircleError,
+  DependencyNotFoundError,
+  DependencyUnmetError,
+  FlowNotFoundError,
+  StartedError,
+} from "./errors.ts";
+export type { Batch, Batches, BatchOptions } from "./batches.ts";
+export type { Flow, Flows, FlowStatus, FlowView } from "./flows.ts";
+export type { DependencyView } from "./results.ts";

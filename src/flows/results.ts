@@ -1,0 +1,92 @@
+/** What a job reads about the jobs that it waited for. */
+import { decodeError, type ErrorRecord } from "../core/error-record.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import type { Status } from "../core/job.ts";
+import { decode } from "../core/json.ts";
+import type { Task } from "../core/task.ts";
+import { TooLargeError } from "../core/value-errors.ts";
+import type { DependencyPolicy } from "../jobs/store.ts";
+import type { DependencyRecord, FlowsStore } from "./store.ts";
+
+/** Dependencies that are read in one query. */
+const DEPENDENCIES_PAGE = 200;
+
+/** Results that are returned as one list. */
+const RESULTS_BYTES_MAX = 64 * 1024 * 1024;
+
+/** A job that another one waits or waited for. */
+export interface DependencyView {
+  readonly id: string;
+  readonly name: string | null;
+  /** Null, like the status: its record was deleted. */
+  readonly task: string | null;
+  readonly status: Status | null;
+  /** Undefined: it is not done, or returned nothing. */
+  readonly result: unknown;
+  readonly error: ErrorRecord | null;
+  readonly onFailed: DependencyPolicy;
+  readonly onCancelled: DependencyPolicy;
+}
+
+// Declared here, because core/ does not know flows. The worker implements it.
+declare module "../core/task.ts" {
+  interface Context {
+    /** The results of those jobs of a task that this job waited for and that are done, in the order of its `after`. */
+    results<Input, Result>(task: Task<Input, Result>): Promise<Result[]>;
+    /** All jobs that this job waited for, one by one, with status, result and error. */
+    dependencies(): AsyncGenerator<DependencyView, void, undefined>;
+  }
+}
+
+export async function* dependenciesOfJob(
+  flows: FlowsStore,
+  job: string,
+): AsyncGenerator<DependencyView, void, undefined> {
+  for (let after = 0; ;) {
+    const page = await flows.dependencies(job, { after, limit: DEPENDENCIES_PAGE });
+    for (const record of page) yield viewOf(record);
+    if (page.length < DEPENDENCIES_PAGE) return;
+    after = page.at(-1)?.position ?? after;
+  }
+}
+
+function viewOf({
+  position: _position,
+  result,
+  error,
+  ...record
+}: DependencyRecord): DependencyView {
+  return {
+    ...record,
+    result: result === null ? undefined : decode(result),
+    error: error === null ? null : decodeError(error),
+  };
+}
+
+/** The results of the done jobs of a task that a job waited for, in the order of its `after`. */
+export async function resultsOf<Input, Result>(
+  flows: FlowsStore,
+  job: string,
+  task: Task<Input, Result>,
+): Promise<Result[]> {
+  if (typeof task?.run !== "function") {
+    const problem = "give the task whose results you want, made with defineTask().";
+    throw new InvalidArgumentError({ field: "task", problem });
+  }
+  const results: Result[] = [];
+  let bytes = 0;
+  for (let after = 0; ;) {
+    const page = await flows.dependencies(job, { after, limit: DEPENDENCIES_PAGE });
+    for (const record of page) {
+      if (record.task !== task.name || record.status !== "done") continue;
+      bytes += record.result?.length ?? 0;
+      if (bytes > RESULTS_BYTES_MAX) {
+        const what = `results of '${task.name}' together; read them one by one with ctx.dependencies()`;
+        throw new TooLargeError({ what, bytes, bytesMax: RESULTS_BYTES_MAX });
+      }
+      results.push((record.result === null ? undefined : decode(record.result)) as Result);
+    }
+    if (page.length < DEPENDENCIES_PAGE) return results;
+    after = page.at(-1)?.position ?? after;
+  }
+}

@@ -1,0 +1,85 @@
+/** The options of a job that waits for the ends of other jobs. */
+import { InvalidArgumentError } from "../core/errors.ts";
+import { isId } from "../core/id.ts";
+import { checkList } from "../core/options.ts";
+import {
+  type Dependency,
+  dependencyPolicies,
+  type DependencyPolicy,
+  type Member,
+} from "./store.ts";
+
+export interface AfterOptions {
+  /** Jobs, or their ids, that must end first. A `delay` counts from the end of the last one. */
+  readonly after?: readonly After[];
+  /** What happens if one of these fails. `fail` (the default) and `cancel`: this job ends so too. `ignore`: it runs. */
+  readonly onFailed?: DependencyPolicy;
+  /** The same if one of these is cancelled. Default `cancel`. */
+  readonly onCancelled?: DependencyPolicy;
+}
+
+interface HasId {
+  readonly id: string;
+}
+
+/** A job to wait for. With a policy, it counts for this one instead of the policy of the options. */
+export type After =
+  | string
+  | HasId
+  | {
+      readonly job: string | HasId;
+      readonly onFailed?: DependencyPolicy;
+      readonly onCancelled?: DependencyPolicy;
+    };
+
+/** The most jobs that one job waits for. */
+export const AFTER_MAX = 20_000;
+
+export function memberOf(options: AfterOptions): { member?: Member } {
+  const { after } = options;
+  if (after === undefined) {
+    for (const field of ["onFailed", "onCancelled"] as const) {
+      if (options[field] === undefined) continue;
+      throw new InvalidArgumentError({
+        field,
+        problem: "it is about jobs to wait for: give `after`.",
+      });
+    }
+    return {};
+  }
+  const member = { flow: null, name: null, before: [] };
+  return { member: { ...member, after: dependenciesOf("after", after, options) } };
+}
+
+/** Checks a list of jobs to wait for. */
+export function dependenciesOf(
+  field: string,
+  jobs: readonly After[],
+  policies: Omit<AfterOptions, "after">,
+): Dependency[] {
+  if (checkList(field, jobs).length > AFTER_MAX) {
+    const problem = `has ${jobs.length} jobs; at most ${AFTER_MAX} are allowed.`;
+    throw new InvalidArgumentError({ field, problem });
+  }
+  const dependencies = jobs.map((one, index): Dependency => {
+    const given = typeof one === "object" && one !== null && "job" in one ? one : { job: one };
+    const id = typeof given.job === "string" ? given.job : given.job?.id;
+    if (typeof id !== "string" || !isId(id)) {
+      const problem = "give a job or the id of one.";
+      throw new InvalidArgumentError({ field: `${field}[${index}]`, problem });
+    }
+    const { onFailed = policies.onFailed, onCancelled = policies.onCancelled } =
+      given as AfterOptions;
+    return {
+      id,
+      onFailed: checkPolicy("onFailed", onFailed ?? "fail"),
+      onCancelled: checkPolicy("onCancelled", onCancelled ?? "cancel"),
+    };
+  });
+  return [...new Map(dependencies.map((dependency) => [dependency.id, dependency])).values()];
+}
+
+function checkPolicy(field: string, policy: DependencyPolicy): DependencyPolicy {
+  if (dependencyPolicies.includes(policy)) return policy;
+  throw new InvalidArgumentError({ field, problem: 'give "fail", "cancel" or "ignore".' });
+}

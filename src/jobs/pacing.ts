@@ -1,0 +1,171 @@
+/**
+ * Debounce and throttle: many calls with one key become one job.
+ *
+ * `pacing` has the job that a key stands for. Every call locks that row first, so calls with the same key are in turn. A
+ * debounced job is changed only while it is unclaimed and has never run: it is taken from its table and put back, so a
+ * claim either had it before, and the call makes another job, or sees the new input.
+ */
+import { type Duration, toMs } from "../core/duration.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { bareName, checkKey } from "../core/name.ts";
+import { checkKnown } from "../core/options.ts";
+import { asRow, type Engine, type Transaction } from "../database/engine.ts";
+import { sql, type Sql } from "../database/sql.ts";
+import type { JobColumns, WaitingRow } from "./rows.ts";
+import type { NewJob, Pace } from "./store.ts";
+
+export interface Paced extends NewJob {
+  readonly pace: Pace;
+}
+
+export function isPaced(job: NewJob): job is Paced {
+  return job.pace !== undefined;
+}
+
+const DEBOUNCE = { known: new Set(["wait", "maxWait"]), example: '{ wait: "5s", maxWait: "1m" }' };
+
+/** The options of a call. */
+export interface PaceOptions {
+  readonly key?: string | undefined;
+  readonly debounce?:
+    | Duration
+    | { readonly wait: Duration; readonly maxWait?: Duration | undefined }
+    | undefined;
+  readonly throttle?: Duration | undefined;
+  readonly keyFor?: unknown;
+  readonly onConflict?: unknown;
+  readonly delay?: unknown;
+  readonly runAt?: unknown;
+}
+
+export function paceOf(options: PaceOptions): Pace {
+  const { key, debounce, throttle, keyFor, onConflict, delay, runAt } = options;
+  const field = debounce === undefined ? "throttle" : "debounce";
+  if (key === undefined) {
+    throw new InvalidArgumentError({ field, problem: "it is about a key: give one." });
+  }
+  const conflicting = {
+    ...(debounce === undefined ? {} : { throttle, delay, runAt }),
+    keyFor,
+    onConflict,
+  };
+  for (const [name, value] of Object.entries(conflicting)) {
+    if (value === undefined) continue;
+    throw new InvalidArgumentError({ field: name, problem: `it does not go with ${field}.` });
+  }
+  const checked = checkKey("key", key);
+  if (debounce === undefined) {
+    return { kind: "throttle", key: checked, periodMs: toMs(field, throttle ?? 0, { min: 1 }) };
+  }
+  const terms = typeof debounce === "object" ? debounce : { wait: debounce };
+  checkKnown(terms, DEBOUNCE.known, { field, example: DEBOUNCE.example });
+  const { wait, maxWait } = terms as { wait: Duration; maxWait?: Duration | undefined };
+  const waitMs = toMs("debounce.wait", wait, { min: 1 });
+  const maxWaitMs = maxWait === undefined ? null : toMs("debounce.maxWait", maxWait, { min: 1 });
+  if (maxWaitMs !== null && maxWaitMs < waitMs) {
+    const problem = "must not be shorter than wait.";
+    throw new InvalidArgumentError({ field: "debounce.maxWait", problem });
+  }
+  return { kind: "debounce", key: checked, waitMs, maxWaitMs };
+}
+
+/** The driver of a user transaction may return text for numbers. */
+interface PaceRow {
+  readonly id: string;
+  readonly first: number | string;
+  readonly until: number | string;
+}
+
+/** The job that this call stands for: this one, to be added, or the one that is there. */
+export async function paced(
+  engine: Engine,
+  tx: Transaction,
+  job: Paced,
+  now: number,
+): Promise<NewJob | { readonly holder: string }> {
+  const { pace, ...rest } = job;
+  const where = isPace(job);
+  const [row] = await tx.all<PaceRow>(sql`
+    select job_id as id, first_at as first, until_at as until
+      from holdfast.pacing
+     where ${where}
+     ${engine.lockRows()}`);
+  // A clock that was set back must not hold the key any longer than it would have.
+  const isThrottled =
+    pace.kind === "throttle" &&
+    row !== undefined &&
+    Number(row.until) > now &&
+    Number(row.until) <= now + pace.periodMs;
+  if (isThrottled) return { holder: row.id };
+  if (pace.kind === "debounce" && row !== undefined) {
+    const dueAt = debouncedUntil(pace, Math.min(Number(row.first), now), now);
+    if (await postpone(engine, tx, { id: row.id, payload: job.payload, dueAt, now })) {
+      await tx.run(sql`update holdfast.pacing set until_at = ${dueAt} where ${where}`);
+      return { holder: row.id };
+    }
+  }
+  const until = pace.kind === "throttle" ? now + pace.periodMs : debouncedUntil(pace, now, now);
+  if (row === undefined) {
+    const key = { kind: pace.kind, task: bareName(job.task), pace_key: pace.key };
+    await tx.insert("pacing", [{ ...key, job_id: job.id, first_at: now, until_at: until }]);
+  } else {
+    await tx.run(sql`
+      update holdfast.pacing
+         set job_id = ${job.id}, first_at = ${now}, until_at = ${until}
+       where ${where}`);
+  }
+  const start = pace.kind === "throttle" ? job.start : { at: until };
+  return { ...rest, pace, start };
+}
+
+function debouncedUntil(
+  { waitMs, maxWaitMs }: Extract<Pace, { kind: "debounce" }>,
+  first: number,
+  now: number,
+): number {
+  return Math.min(now + waitMs, maxWaitMs === null ? Number.MAX_SAFE_INTEGER : first + maxWaitMs);
+}
+
+/** False: the job has started or ended. One that is pending already keeps its place. */
+async function postpone(
+  engine: Engine,
+  tx: Transaction,
+  { id, payload, dueAt, now }: { id: string; payload: string; dueAt: number; now: number },
+): Promise<boolean> {
+  if (!engine.mayBeId(id)) return false;
+  // In the order in which a job passes through them, so it cannot slip past.
+  for (const table of ["waiting", "ready"] as const) {
+    const isNew = table === "waiting" ? sql`epoch = 0 and status = 'scheduled'` : sql`epoch = 0`;
+    const where = sql`id = ${id} and ${isNew}`;
+    const [row] = await tx.take<JobColumns & Partial<WaitingRow>>({ table, where });
+    if (row === undefined) continue;
+    const due = table === "waiting" ? { due_at: Math.max(dueAt, now) } : {};
+    await tx.insert(table, [asRow({ ...row, ...due })]);
+    await tx.run(sql`
+      update holdfast.job set payload = ${payload} where id = ${id} and payload <> ${payload}`);
+    return true;
+  }
+  return false;
+}
+
+function isPace({ task, pace }: Paced): Sql {
+  return sql`kind = ${pace.kind} and task = ${bareName(task)} and pace_key = ${pace.key}`;
+}
+
+/** Deletes keys whose time is over and whose job no longer waits. */
+export async function prunePacing(engine: Engine, tx: Transaction, limit: number): Promise<void> {
+  const rows = await tx.all<{ id: string }>(sql`
+    select p.job_id as id
+      from holdfast.pacing p
+     where p.until_at < ${engine.now()}
+       and not exists (select 1 from holdfast.waiting w where w.id = p.job_id)
+       and not exists (select 1 from holdfast.ready r where r.id = p.job_id)
+     limit ${limit}`);
+  if (rows.length === 0) return;
+  const ids = rows.map(({ id }) => id);
+  // Compared again: a key that is used at this moment has another job or another time.
+  await tx.run(sql`
+    delete from holdfast.pacing
+     where ${engine.among(sql`job_id`, ids)}
+       and until_at < ${engine.now()}`);
+}

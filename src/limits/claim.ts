@@ -1,0 +1,321 @@
+/**
+ * Claims from queues that have limits, lanes or a pause.
+ *
+ * Lanes take turns. A turn visits the next few lanes behind the cursor of this process and takes a share of each; places that
+ * are left go to lanes that have more, so one lane alone gets all. Gates (gates.ts) say how many jobs of a lane may start.
+ */
+import { bareName } from "../core/name.ts";
+import { asRow, type Engine, type Transaction } from "../database/engine.ts";
+import { sql } from "../database/sql.ts";
+import type { ClaimedJob, Claiming } from "../jobs/store.ts";
+import { type GateRow, Gates } from "./gates.ts";
+import { type Lane, laneFor, laneOf, type Rule, ruleOf, type RuleRow } from "./rules.ts";
+
+/** Lanes that one turn looks at. Saturated lanes cost a look each, and the next turn goes on behind them. */
+const VISITS_MAX = 2_000;
+
+/** Lanes that are looked at together. */
+const LANES_MAX = 256;
+
+export interface Turn {
+  readonly claimed: ClaimedJob[];
+  /** Where the next turn goes on; null: the queue has no rules any more. */
+  readonly cursor: string | null;
+  /** When a rate allows the next start; null: no rate stands in the way. */
+  readonly lookInMs: number | null;
+}
+
+interface WantedOfQueue extends Claiming {
+  readonly queue: string;
+  /** The lane behind which this turn begins. */
+  readonly cursor: string;
+}
+
+export async function claimGoverned(
+  engine: Engine,
+  tx: Transaction,
+  wanted: WantedOfQueue,
+): Promise<Turn> {
+  const { queue, cursor } = wanted;
+  const opened = await open(engine, tx, queue);
+  if (opened === null) return { claimed: [], cursor: null, lookInMs: null };
+  if (opened === "paused") return { claimed: [], cursor, lookInMs: null };
+  return new GovernedClaim({ engine, tx, wanted, ...opened }).run();
+}
+
+interface Opened {
+  readonly gates: Gates;
+  readonly nowMs: number;
+}
+
+/** Locks the gates of the queue and of tasks, then reads the rules: a claim must not use rules from before it waited. */
+async function open(
+  engine: Engine,
+  tx: Transaction,
+  queue: string,
+): Promise<Opened | "paused" | null> {
+  const [rows = [], settings = [], rules = [], clock = []] = await tx.allOf([
+    sql`select kind, name, allowed_at
+          from holdfast.gate ${engine.byPrimaryKey()}
+         where queue = ${queue}
+           and kind in ('queue', 'task')
+         order by kind, name
+           ${engine.lockRows()}`,
+    sql`select paused_at from holdfast.queue where name = ${queue} and governed = 1`,
+    sql`select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
+          from holdfast.queue_rule
+         where queue = ${queue}
+           and kind in ('queue', 'lanes', 'task')`,
+    sql`select ${engine.now()} as now`,
+  ]);
+  const [setting] = settings;
+  if (setting === undefined) return null;
+  if (setting["paused_at"] !== null) return "paused";
+  const nowMs = Number(clock[0]?.["now"]);
+  const gates = new Gates(engine, tx, { queue, nowMs });
+  const known = rules.map((row) => ruleOf(row as unknown as RuleRow));
+  await gates.open(known, rows as unknown as GateRow[]);
+  return { gates, nowMs };
+}
+
+interface PendingRow {
+  id: string;
+  queue: string;
+  task: string;
+  rank: number;
+  job_key: string | null;
+  epoch: number;
+  attempts: number;
+  crashes: number;
+  max_attempts: number;
+  lane: string;
+  ready_at: number;
+}
+
+interface Asked {
+  readonly lane: Lane;
+  readonly places: number;
+}
+
+interface ClaimParts extends Opened {
+  readonly engine: Engine;
+  readonly tx: Transaction;
+  readonly wanted: WantedOfQueue;
+}
+
+class GovernedClaim {
+  readonly #parts: ClaimParts;
+  #cursor: string;
+  /** Places that are not filled yet. */
+  #left: number;
+  #hasMoved = false;
+  readonly #taken: PendingRow[] = [];
+
+  constructor(parts: ClaimParts) {
+    this.#parts = parts;
+    this.#cursor = parts.wanted.cursor;
+    this.#left = Math.min(parts.wanted.limit, parts.gates.roomOfQueue());
+  }
+
+  async run(): Promise<Turn> {
+    if (this.#left > 0) await this.#visitLanes();
+    const claimed = await this.#lease();
+    const { nextStartMs } = this.#parts.gates;
+    return { claimed, cursor: this.#cursor, lookInMs: this.#hasMoved ? 0 : nextStartMs };
+  }
+
+  async #visitLanes(): Promise<void> {
+    let visited = 0;
+    let wrapped = false;
+    let more: Lane[] = [];
+    while (this.#left > 0 && visited < VISITS_MAX) {
+      // Few lanes in a turn and several jobs of each: other workers find gates that are free.
+      const count = Math.max(Math.ceil(Math.sqrt(this.#left)), Math.min(visited, LANES_MAX));
+      const lanes: readonly Lane[] = wrapped ? more : await this.#nextLanes(count);
+      if (lanes.length === 0) return;
+      if (wrapped) more = [];
+      else wrapped = lanes.length < count || this.#cursor === this.#parts.wanted.cursor;
+      visited += lanes.length;
+      more.push(...(await this.#takeFrom(lanes)));
+    }
+  }
+
+  /** From the cursor to the last lane, then from the first to where the turn began. */
+  async #nextLanes(count: number): Promise<Lane[]> {
+    const { engine, tx, wanted } = this.#parts;
+    const { queue, cursor: start } = wanted;
+    const { introspection } = engine;
+    const [behind = [], first = []] = await tx.allOf<{ lane: string }>([
+      introspection.lanes(queue, this.#cursor, count),
+      introspection.lanes(queue, null, count),
+    ]);
+    const ahead = behind.map(({ lane }) => lane);
+    const before = first.map(({ lane }) => lane).filter((text) => text <= start);
+    const texts =
+      this.#cursor < start
+        ? ahead.filter((text) => text <= start)
+        : [...ahead, ...before].slice(0, count);
+    this.#cursor = texts.at(-1) ?? start;
+    return texts.map(laneOf);
+  }
+
+  /** Takes a share of each lane. Returns the lanes that may have more. */
+  async #takeFrom(lanes: readonly Lane[]): Promise<Lane[]> {
+    const { gates } = this.#parts;
+    const rules = await this.#laneRules(lanes);
+    const asked = this.#shares(await gates.lockLanes(lanes, rules), rules);
+    const found = await this.#lockJobs(asked);
+    const more: Lane[] = [];
+    const taken: PendingRow[] = [];
+    for (const [index, rows] of found.entries()) {
+      const { lane, places } = asked[index] as Asked;
+      const misplaced = rows.filter(({ task }) => this.#belongsElsewhere(lane, task));
+      const ours = rows.filter((row) => !misplaced.includes(row));
+      await this.#move(lane, misplaced);
+      gates.charge(lane, ours.length - places);
+      taken.push(...ours);
+      if (rows.length >= places) more.push(lane);
+    }
+    await this.#remove(taken);
+    return more;
+  }
+
+  /** How many places each lane gets, by its weight and its room. */
+  #shares(lanes: readonly Lane[], rules: ReadonlyMap<string, Rule>): Asked[] {
+    const { gates } = this.#parts;
+    const weightOf = ({ name }: Lane): number => rules.get(name)?.weight ?? 1;
+    const total = lanes.reduce((sum, lane) => sum + weightOf(lane), 0);
+    let left = this.#left;
+    return lanes.flatMap((lane) => {
+      const share = Math.max(1, Math.floor((this.#left * weightOf(lane)) / total));
+      const places = Math.min(share, gates.roomOf(lane), left);
+      if (places <= 0) return [];
+      left -= places;
+      gates.charge(lane, places);
+      return [{ lane, places }];
+    });
+  }
+
+  async #laneRules(lanes: readonly Lane[]): Promise<Map<string, Rule>> {
+    const { engine, tx, wanted } = this.#parts;
+    const names = [...new Set(lanes.map(({ name }) => name))].filter((name) => name !== "");
+    if (names.length === 0) return new Map();
+    const rows = await tx.all<RuleRow>(sql`
+      select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
+        from holdfast.queue_rule
+       where queue = ${wanted.queue}
+         and kind = 'lane'
+         and ${engine.among(sql`name`, names)}`);
+    return new Map(rows.map((row) => [row.name, ruleOf(row)]));
+  }
+
+  async #lockJobs(asked: readonly Asked[]): Promise<PendingRow[][]> {
+    if (asked.length === 0) return [];
+    const { engine, tx, wanted, nowMs } = this.#parts;
+    const { queue, tasks } = wanted;
+    const known = tasks === null ? sql`` : sql`and ${engine.among(sql`task`, tasks)}`;
+    const rows = await tx.allOf(
+      asked.map(
+        ({ lane, places }) => sql`
+          select id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts, lane, ready_at
+            from holdfast.ready ${engine.byPrimaryKey()}
+           where queue = ${queue}
+             and lane = ${lane.text}
+             ${known}
+             and (start_by is null or start_by > ${engine.typed(nowMs)})
+           order by place, id
+           limit ${places}
+             ${engine.lockFreeRows()}`,
+      ),
+    );
+    return rows as unknown as PendingRow[][];
+  }
+
+  /** Its task got a limit after the job was enqueued. */
+  #belongsElsewhere({ task: laneTask }: Lane, task: string): boolean {
+    return laneTask === null && this.#parts.gates.limitedTasks.has(bareName(task));
+  }
+
+  async #move({ name }: Lane, rows: readonly PendingRow[]): Promise<void> {
+    const { engine, tx, gates } = this.#parts;
+    if (rows.length > 0) this.#hasMoved = true; // the next turn visits their lane
+    for (const [task, some] of Map.groupBy(rows, (row) => row.task)) {
+      const ids = some.map(({ id }) => id);
+      await tx.run(sql`
+        update holdfast.ready
+           set lane = ${laneFor(name, task, gates.limitedTasks)}
+         where ${engine.among(sql`id`, ids)}`);
+    }
+  }
+
+  /** At once: the next pass over a lane must not find them again. */
+  async #remove(rows: readonly PendingRow[]): Promise<void> {
+    if (rows.length === 0) return;
+    const { engine, tx } = this.#parts;
+    const ids = rows.map(({ id }) => id);
+    await tx.take({ table: "ready", where: engine.among(sql`id`, ids), ids });
+    this.#left -= rows.length;
+    this.#taken.push(...rows);
+  }
+
+  /** Moves the jobs under leases, and the rates' instants forward, with the same commit. */
+  async #lease(): Promise<ClaimedJob[]> {
+    const { engine, tx, wanted, gates, nowMs } = this.#parts;
+    const rows = this.#taken;
+    if (rows.length === 0) return [];
+    const lockedUntil = nowMs + wanted.leaseMs;
+    const lease = {
+      locked_by: wanted.worker,
+      locked_until: lockedUntil,
+      claimed_at: nowMs,
+      heartbeat_at: nowMs,
+      claim_id: wanted.claimId,
+    };
+    const leases = rows.map(({ ready_at: _readyAt, lane, ...row }) => {
+      const counts = { epoch: row.epoch + 1, attempts: row.attempts + 1 };
+      return asRow({ ...row, ...counts, lane: laneOf(lane).name, ...lease });
+    });
+    await tx.insert("lease", leases);
+    await tx.runAll(gates.changes());
+    const ids = rows.map(({ id }) => id);
+    const jobs = await tx.all<JobRow>(sql`
+      select id, payload, enqueued_at as "enqueuedAt"
+        from holdfast.job
+       where ${engine.among(sql`id`, ids)}`);
+    const known = new Map(jobs.map((job) => [job.id, job]));
+    return rows.flatMap((row) => {
+      const job = known.get(row.id);
+      return job === undefined
+        ? []
+        : [claimedJob(row, job, { worker: wanted.worker, lockedUntil })];
+    });
+  }
+}
+
+interface JobRow {
+  readonly id: string;
+  readonly payload: string;
+  readonly enqueuedAt: number;
+}
+
+function claimedJob(
+  row: PendingRow,
+  { payload, enqueuedAt }: JobRow,
+  { worker, lockedUntil }: { worker: string; lockedUntil: number },
+): ClaimedJob {
+  return {
+    id: row.id,
+    worker,
+    epoch: row.epoch + 1,
+    queue: row.queue,
+    task: row.task,
+    payload,
+    priority: 0 - row.rank,
+    attempt: row.attempts + 1,
+    maxAttempts: row.max_attempts,
+    crashes: row.crashes,
+    enqueuedAt,
+    readyAt: row.ready_at,
+    lockedUntil,
+  };
+}

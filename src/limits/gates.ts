@@ -1,0 +1,213 @@
+/**
+ * The gates of one turn: a limit in use has a row in `gate`, and claims lock it.
+ *
+ * No count is stored there: how many jobs run is counted from the leases, in a statement after the one that took the lock. So
+ * claims under one limit are serial, and each counts all that earlier ones committed.
+ *
+ * Locks in this order: the gate of the queue, those of tasks by name, those of lanes. Only while it holds no lane's gate does
+ * a claim wait for one, so two claims cannot wait for each other.
+ */
+import { bareName } from "../core/name.ts";
+import type { Engine, Transaction } from "../database/engine.ts";
+import { sql, type Sql } from "../database/sql.ts";
+import { afterStarts, mayStart, nextStartMs } from "./rate.ts";
+import { isLimited, type Lane, type Limit, NO_LIMIT, type Rule } from "./rules.ts";
+
+type Kind = "queue" | "task" | "lane";
+
+export interface GateRow {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly allowed_at: number;
+}
+
+/** One limit in this turn: what its row says, and how many may still start. */
+interface Gate {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly limit: Limit;
+  readonly allowedAt: number;
+  readonly room: number;
+  started: number;
+}
+
+export class Gates {
+  readonly #engine: Engine;
+  readonly #tx: Transaction;
+  readonly #queue: string;
+  readonly #nowUs: number;
+  /** By kind and name. */
+  readonly #gates = new Map<string, Gate>();
+  #holdsLanes = false;
+  #eachLane: Limit = NO_LIMIT;
+  limitedTasks: ReadonlySet<string> = new Set();
+  /** When a rate allows the next start; null: no rate stands in the way. */
+  nextStartMs: number | null = null;
+
+  constructor(engine: Engine, tx: Transaction, { queue, nowMs }: { queue: string; nowMs: number }) {
+    this.#engine = engine;
+    this.#tx = tx;
+    this.#queue = queue;
+    this.#nowUs = nowMs * 1_000;
+  }
+
+  /** The gates of the queue and of tasks, whose rows are locked already. */
+  async open(rules: readonly Rule[], rows: readonly GateRow[]): Promise<void> {
+    this.#eachLane = rules.find(({ kind }) => kind === "lanes") ?? NO_LIMIT;
+    const ruled = rules.filter((rule) => rule.kind !== "lanes" && isLimited(rule));
+    const tasks = ruled.filter(({ kind }) => kind === "task");
+    this.limitedTasks = new Set(tasks.map(({ name }) => name));
+    if (ruled.length === 0) return;
+    const running = await this.#runningByTask();
+    const total = [...running.values()].reduce((sum, count) => sum + count, 0);
+    for (const rule of ruled) {
+      const kind = rule.kind === "task" ? "task" : "queue";
+      const row = rows.find((gate) => gate.kind === kind && gate.name === rule.name);
+      const count = kind === "task" ? (running.get(rule.name) ?? 0) : total;
+      this.#add({ kind, name: rule.name, allowed_at: row?.allowed_at ?? 0 }, rule, count);
+    }
+  }
+
+  /** How many jobs of any lane may start. */
+  roomOfQueue(): number {
+    return this.#roomOf("queue", "");
+  }
+
+  roomOf(lane: Lane): number {
+    const task = lane.task === null ? Number.POSITIVE_INFINITY : this.#roomOf("task", lane.task);
+    return Math.min(this.roomOfQueue(), task, this.#roomOf("lane", lane.name));
+  }
+
+  /** Counts starts, or takes back those that no job was found for. */
+  charge({ name, task }: Lane, starts: number): void {
+    for (const key of ["queue:", `task:${task}`, `lane:${name}`]) {
+      const gate = this.#gates.get(key);
+      if (gate !== undefined) gate.started += starts;
+    }
+  }
+
+  /** Locks the gates of limited lanes, and returns the lanes from which jobs may be taken. */
+  async lockLanes(lanes: readonly Lane[], rules: ReadonlyMap<string, Rule>): Promise<Lane[]> {
+    const limitOf = (name: string): Limit => {
+      const own = rules.get(name);
+      const { concurrency, rate } = this.#eachLane;
+      if (own === undefined) return this.#eachLane;
+      return { concurrency: own.concurrency ?? concurrency, rate: own.rate ?? rate };
+    };
+    const isFree = ({ name }: Lane): boolean => name === "" || !isLimited(limitOf(name));
+    const names = new Set(lanes.filter((lane) => !isFree(lane)).map(({ name }) => name));
+    const unknown = [...names].filter((name) => !this.#gates.has(`lane:${name}`)).toSorted();
+    if (unknown.length > 0) await this.#lock(unknown, limitOf);
+    return lanes.filter((lane) => isFree(lane) || this.#gates.has(`lane:${lane.name}`));
+  }
+
+  /** Moves the rates' instants forward, to be committed with the leases. */
+  changes(): Sql[] {
+    return [...this.#gates.values()].flatMap(({ kind, name, limit, allowedAt, started }) => {
+      if (limit.rate === null || started === 0) return [];
+      const next = afterStarts(limit.rate, allowedAt, started, this.#nowUs);
+      return [
+        sql`update holdfast.gate set allowed_at = ${this.#engine.typed(next)}
+             where queue = ${this.#queue} and kind = ${kind} and name = ${name}`,
+      ];
+    });
+  }
+
+  #roomOf(kind: Kind, name: string): number {
+    const gate = this.#gates.get(`${kind}:${name}`);
+    return gate === undefined ? Number.POSITIVE_INFINITY : gate.room - gate.started;
+  }
+
+  #add({ kind, name, allowed_at: allowedAt }: GateRow, limit: Limit, running: number): void {
+    const { concurrency, rate } = limit;
+    const byCount = concurrency === null ? Number.POSITIVE_INFINITY : concurrency - running;
+    const byRate = rate === null ? Number.POSITIVE_INFINITY : this.#byRate(rate, allowedAt);
+    const room = Math.max(0, Math.min(byCount, byRate));
+    this.#gates.set(`${kind}:${name}`, { kind, name, limit, allowedAt, room, started: 0 });
+  }
+
+  #byRate(rate: NonNullable<Limit["rate"]>, allowedAt: number): number {
+    const starts = mayStart(rate, allowedAt, this.#nowUs);
+    if (starts > 0) return starts;
+    const nextMs = nextStartMs(rate, allowedAt, this.#nowUs);
+    this.nextStartMs = Math.min(this.nextStartMs ?? Number.POSITIVE_INFINITY, nextMs);
+    return 0;
+  }
+
+  async #lock(names: readonly string[], limitOf: (name: string) => Limit): Promise<void> {
+    const seen = await this.#tx.all<GateRow>(
+      sql`select kind, name, allowed_at ${this.#rows(names)}`,
+    );
+    // A rate that allows no start is seen without a lock: another claim only moves it further.
+    const isOpen = ({ name, allowed_at }: GateRow): boolean => {
+      const { rate } = limitOf(name);
+      return rate === null || this.#byRate(rate, allowed_at) > 0;
+    };
+    const there = new Set(seen.map(({ name }) => name));
+    const closed = new Set(seen.filter((row) => !isOpen(row)).map(({ name }) => name));
+    const missing = names.filter((name) => !there.has(name));
+    // An insert waits for another claim that inserts the same row, so it must come before the first lock.
+    const mayWait = !this.#holdsLanes;
+    const wanted = names.filter((name) => !closed.has(name) && (mayWait || there.has(name)));
+    if (wanted.length === 0) return;
+    if (mayWait) await this.#make(missing);
+    const locked = await this.#lockFree(wanted, mayWait);
+    this.#holdsLanes ||= locked.length > 0;
+    const running = await this.#runningIn(locked.map(({ name }) => name));
+    for (const row of locked) this.#add(row, limitOf(row.name), running.get(row.name) ?? 0);
+  }
+
+  async #lockFree(names: readonly string[], mayWait: boolean): Promise<GateRow[]> {
+    const free = await this.#tx.all<GateRow>(
+      sql`select kind, name, allowed_at ${this.#rows(names)} order by name ${this.#engine.lockFreeRows()}`,
+    );
+    if (free.length > 0 || !mayWait) return free;
+    // Other claims hold them all. Wait for one: nothing that they wait for is held here.
+    const first = this.#rows(names.slice(0, 1));
+    return this.#tx.all<GateRow>(
+      sql`select kind, name, allowed_at ${first} ${this.#engine.lockRows()}`,
+    );
+  }
+
+  #rows(names: readonly string[]): Sql {
+    return sql`
+        from holdfast.gate ${this.#engine.byPrimaryKey()}
+       where queue = ${this.#queue}
+         and kind = 'lane'
+         and ${this.#engine.among(sql`name`, names)}`;
+  }
+
+  async #make(names: readonly string[]): Promise<void> {
+    if (names.length === 0) return;
+    const rowOf = (name: string): Sql =>
+      sql`holdfast.gate (queue, kind, name) values (${this.#queue}, 'lane', ${name})`;
+    await this.#tx.runAll(names.map((name) => this.#engine.insertOrIgnore(rowOf(name))));
+  }
+
+  /** After the gates are locked, in a statement of its own: it must see what their earlier holders committed. */
+  async #runningByTask(): Promise<Map<string, number>> {
+    const rows = await this.#tx.all<{ task: string; running: number }>(sql`
+      select task, count(*) as running
+        from holdfast.lease
+       where queue = ${this.#queue}
+         and lane is not null
+       group by task`);
+    const running = new Map<string, number>();
+    for (const { task, running: count } of rows) {
+      running.set(bareName(task), (running.get(bareName(task)) ?? 0) + count);
+    }
+    return running;
+  }
+
+  /** After the gates are locked, in a statement of its own. */
+  async #runningIn(names: readonly string[]): Promise<Map<string, number>> {
+    if (names.length === 0) return new Map();
+    const rows = await this.#tx.all<{ lane: string; running: number }>(sql`
+      select lane, count(*) as running
+        from holdfast.lease
+       where queue = ${this.#queue}
+         and ${this.#engine.among(sql`lane`, names)}
+       group by lane`);
+    return new Map(rows.map(({ lane, running }) => [lane, running]));
+  }
+}

@@ -1,0 +1,246 @@
+/** The settings of queues: pauses, limits and ageing. */
+import { subjects } from "../audit/entry.ts";
+import type { OperatorEntry } from "../audit/operator.ts";
+import { actOrLookUp, noteAction } from "../audit/store.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import type { Database } from "../database/database.ts";
+import { asRow, type Engine, readNow, type Transaction } from "../database/engine.ts";
+import { nothing, sql, type Sql } from "../database/sql.ts";
+import { isLimited, type Rule, ruleOf, type RuleRow } from "../limits/rules.ts";
+
+/** A rule to set, or to remove if it limits nothing and has no weight. */
+export interface RuleChange extends Omit<Rule, "weight"> {
+  readonly weight: number | null;
+}
+
+export interface QueueChange {
+  readonly queue: string;
+  readonly rules: readonly RuleChange[];
+  /** Null: strict priorities; undefined: as it is. */
+  readonly ageingMs?: number | null | undefined;
+}
+
+export interface QueueRecord {
+  readonly name: string;
+  readonly pausedAt: number | null;
+  readonly pausedBy: string | null;
+  readonly pauseReason: string | null;
+  readonly ageingMs: number | null;
+  readonly rules: readonly Rule[];
+}
+
+/** Rules of one queue. */
+const RULES_MAX = 1_000;
+
+/** Rules of all queues that a list returns. */
+const LISTED_RULES_MAX = 10_000;
+
+export type QueuesStore = Pick<SqlQueues, keyof SqlQueues>;
+
+export class SqlQueues {
+  readonly #db: Database;
+  readonly #engine: Engine;
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#engine = db.engine;
+  }
+
+  /** From now on no claim that begins takes a job from the queue. Returns false if it was paused already. */
+  pause(queue: string, operator: OperatorEntry): Promise<boolean> {
+    return this.#act(queue, operator, "queue.pause", async (tx, now) => {
+      const { actor, reason = null } = operator;
+      const changed = await tx.run(sql`
+        update holdfast.queue
+           set paused_at = ${now}, paused_by = ${actor}, pause_reason = ${reason}, governed = 1,
+               revision = revision + 1, updated_at = ${now}
+         where name = ${queue}
+           and paused_at is null`);
+      return changed > 0;
+    });
+  }
+
+  /** Returns false if it was not paused. */
+  async resume(queue: string, operator: OperatorEntry): Promise<boolean> {
+    const resumed = await this.#act(queue, operator, "queue.resume", async (tx, now) => {
+      const changed = await tx.run(sql`
+        update holdfast.queue
+           set paused_at = null, paused_by = null, pause_reason = null,
+               revision = revision + 1, updated_at = ${now}
+         where name = ${queue}
+           and paused_at is not null`);
+      if (changed > 0) await this.#govern(tx, queue);
+      return changed > 0;
+    });
+    this.#db.announce({ kind: "pending", queue });
+    return resumed;
+  }
+
+  /** A new limit binds every claim that begins after this; what runs above it goes on. */
+  async change({ queue, rules, ageingMs }: QueueChange, operator: OperatorEntry): Promise<void> {
+    const detail = JSON.stringify({ rules: rules.map(briefly), ageingMs });
+    await this.#act(
+      queue,
+      operator,
+      "queue.change",
+      async (tx, now) => {
+        for (const rule of rules) await this.#writeRule(tx, queue, rule);
+        await refuseTooMany(tx, queue);
+        await tx.run(sql`
+        update holdfast.queue
+           set revision = revision + 1, updated_at = ${now}
+         where name = ${queue}`);
+        if (ageingMs !== undefined) {
+          await tx.run(
+            sql`update holdfast.queue set ageing_ms = ${ageingMs} where name = ${queue}`,
+          );
+        }
+        await this.#govern(tx, queue);
+        return true;
+      },
+      detail,
+    );
+    this.#db.announce({ kind: "pending", queue });
+  }
+
+  /** Leases of claims that began before their queue had rules count from now on. Returns how many. */
+  async countLeases(): Promise<number> {
+    const engine = this.#engine;
+    const governed = sql`select name from holdfast.queue where governed = 1`;
+    const queues = await engine.all<{ name: string }>(governed);
+    if (queues.length === 0) return 0;
+    return engine.run(sql`
+      update holdfast.lease
+         set lane = ''
+       where lane is null
+         and ${engine.among(
+           sql`queue`,
+           queues.map(({ name }) => name),
+         )}`);
+  }
+
+  /** Deletes gates of lanes that were not in use for a while; the next claim makes them again. Returns how many. */
+  async pruneGates({ forMs, limit }: { forMs: number; limit: number }): Promise<number> {
+    const engine = this.#engine;
+    const isOld = sql`
+             kind = 'lane'
+         and allowed_at < (${engine.now()} - ${forMs}) * 1000
+         and not exists (select 1 from holdfast.lease l where l.queue = g.queue and l.lane = g.name)
+         and not exists (select 1 from holdfast.ready r where r.queue = g.queue and r.lane = g.name)`;
+    const gates = await engine.all<{ queue: string; name: string }>(
+      sql`select g.queue, g.name from holdfast.gate g where ${isOld} limit ${limit}`,
+    );
+    for (const { queue, name } of gates) {
+      await engine.run(
+        sql`delete from holdfast.gate where queue = ${queue} and kind = 'lane' and name = ${name}`,
+      );
+    }
+    return gates.length;
+  }
+
+  /** Those with settings, by name. */
+  list(): Promise<QueueRecord[]> {
+    return this.#read(nothing, nothing);
+  }
+
+  async find(queue: string): Promise<QueueRecord | null> {
+    const [found] = await this.#read(sql`where name = ${queue}`, sql`where queue = ${queue}`);
+    return found ?? null;
+  }
+
+  async #read(ofQueue: Sql, ofRule: Sql): Promise<QueueRecord[]> {
+    const queues = await this.#engine.all<Omit<QueueRecord, "rules">>(sql`
+      select name, paused_at as "pausedAt", paused_by as "pausedBy", pause_reason as "pauseReason",
+             ageing_ms as "ageingMs"
+        from holdfast.queue
+             ${ofQueue}
+       order by name`);
+    const rules = await this.#engine.all<RuleRow & { queue: string }>(sql`
+      select queue, kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
+        from holdfast.queue_rule
+             ${ofRule}
+       order by queue, kind, name
+       limit ${LISTED_RULES_MAX}`);
+    const byQueue = Map.groupBy(rules, ({ queue }) => queue);
+    return queues.map((queue) => ({
+      ...queue,
+      rules: (byQueue.get(queue.name) ?? []).map(ruleOf),
+    }));
+  }
+
+  /** One audited change, under the lock of the queue's row. It locks no gate: claims hold leases while they wait for one. */
+  #act(
+    queue: string,
+    operator: OperatorEntry,
+    action: string,
+    change: (tx: Transaction, now: number) => Promise<boolean>,
+    detail: string | null = null,
+  ): Promise<boolean> {
+    const engine = this.#engine;
+    const act = (): Promise<boolean> =>
+      engine.transaction(async (tx) => {
+        const now = await readNow(engine, tx);
+        await tx.run(
+          engine.insertOrIgnore(
+            sql`holdfast.queue (name, governed, updated_at) values (${queue}, 0, ${engine.typed(now)})`,
+          ),
+        );
+        await tx.all(
+          sql`select name from holdfast.queue where name = ${queue} ${engine.lockRows()}`,
+        );
+        const isChanged = await change(tx, now);
+        if (!isChanged) return false;
+        await noteAction(engine, tx, operator, { action, subject: subjects.queue(queue), detail });
+        return true;
+      });
+    return actOrLookUp(this.#db, operator, act, async () => true);
+  }
+
+  async #writeRule(tx: Transaction, queue: string, rule: RuleChange): Promise<void> {
+    const { kind, name, concurrency, rate, weight } = rule;
+    const isRule = sql`queue = ${queue} and kind = ${kind} and name = ${name}`;
+    await tx.run(sql`delete from holdfast.queue_rule where ${isRule}`);
+    if (!isLimited(rule) && weight === null) {
+      if (kind !== "lanes") await tx.run(sql`delete from holdfast.gate where ${isRule}`);
+      return;
+    }
+    const { count = null, periodMs = null, burst = null } = rate ?? {};
+    const limits = { concurrency, rate_count: count, rate_ms: periodMs, rate_burst: burst, weight };
+    await tx.insert("queue_rule", [asRow({ queue, kind, name, ...limits })]);
+    if (kind !== "queue" && kind !== "task") return; // a claim makes the gates of lanes
+    await tx.run(
+      this.#engine.insertOrIgnore(
+        sql`holdfast.gate (queue, kind, name) values (${queue}, ${kind}, ${name})`,
+      ),
+    );
+  }
+
+  /** Whether claims must look closer. If so, leases that were taken without a look count from now on. */
+  async #govern(tx: Transaction, queue: string): Promise<void> {
+    await tx.run(sql`
+      update holdfast.queue
+         set governed = case when paused_at is not null or lanes = 1
+                               or exists (select 1 from holdfast.queue_rule r where r.queue = ${queue})
+                             then 1 else 0 end
+       where name = ${queue}`);
+    await tx.run(sql`
+      update holdfast.lease
+         set lane = ''
+       where queue = ${queue}
+         and lane is null
+         and exists (select 1 from holdfast.queue q where q.name = ${queue} and q.governed = 1)`);
+  }
+}
+
+function briefly({ kind, name, concurrency, rate, weight }: RuleChange): object {
+  return { kind, ...(name === "" ? {} : { name }), concurrency, rate, weight };
+}
+
+async function refuseTooMany(tx: Transaction, queue: string): Promise<void> {
+  const [row] = await tx.all<{ rules: number }>(
+    sql`select count(*) as rules from holdfast.queue_rule where queue = ${queue}`,
+  );
+  if (row === undefined || row.rules <= RULES_MAX) return;
+  const problem = `queue ${queue} would have ${row.rules} rules; at most ${RULES_MAX} are allowed.`;
+  throw new InvalidArgumentError({ field: "lanes", problem });
+}

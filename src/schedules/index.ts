@@ -1,0 +1,29 @@
+/** Published as `holdfast/schedules`: jobs that recur. */
+
+export {
+  ScheduleChangedError,
+  ScheduleDeclaredError,
+  ScheduleExistsError,
+  ScheduleNotFoundError,
+} from "./errors.ts";
+export {
+  defineSchedule,
+  type MissedOption,
+  type Overlap,
+  type RunOutcome,
+  type RunRecord,
+  type Schedule,
+  type ScheduleChanges,
+  type ScheduledJobOptions,
+  type ScheduleOptions,
+} from "./schedule.ts";
+export type {
+  Preview,
+  PreviewOptions,
+  RunsFilter,
+  ScheduleDetails,
+  Schedules,
+  SchedulesFilter,
+  ScheduleView,
+} from "./schedules.ts";
+export type { TimingOptions } from "./timing.ts";

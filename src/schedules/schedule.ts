@@ -1,0 +1,249 @@
+/**
+ * A schedule: what to enqueue, and when.
+ *
+ * A tick is an instant at which it is due. A run is what became of a tick, or of an operator's "run now".
+ */
+import { InvalidArgumentError } from "../core/errors.ts";
+import { DEFAULT_PAYLOAD_BYTES_MAX, encode } from "../core/json.ts";
+import { checkName, checkTaskName } from "../core/name.ts";
+import { checkKnown, checkWhole, checkWords } from "../core/options.ts";
+import { retryPolicy } from "../core/retry.ts";
+import { DEFAULT_QUEUE, type Task } from "../core/task.ts";
+import { checkInputs, checkOptions, defaultsOf, type EnqueueOptions } from "../jobs/enqueue.ts";
+import { MISSED_LIMIT_MAX, type MissedPolicy } from "./ticks.ts";
+import { checkTiming, type TimingOptions, type TimingRow, timingOf } from "./timing.ts";
+
+export const DESCRIPTION_LENGTH_MAX = 500;
+
+/** The options of its jobs, as JSON. */
+const OPTIONS_BYTES_MAX = 8_192;
+
+export const overlaps = ["allow", "skip", "queue"] as const;
+export type Overlap = (typeof overlaps)[number];
+
+/** `enqueued`: it has a job. `joined`: another job held the key. `queued`: it waits. `skipped`: the one before was running. */
+export const runOutcomes = ["enqueued", "joined", "queued", "skipped"] as const;
+export type RunOutcome = (typeof runOutcomes)[number];
+
+/** The options of enqueue() that make sense without a caller. */
+export type ScheduledJobOptions = Omit<
+  EnqueueOptions,
+  "delay" | "runAt" | "trace" | "onConflict"
+> & { readonly onConflict?: "return" | "replace" };
+
+/** What runs at once if ticks were missed: none, the newest, or up to so many of the newest. */
+export type MissedOption = "skip" | "once" | { readonly all: number };
+
+/** What can be changed later. */
+export interface ScheduleChanges extends TimingOptions {
+  /** The input of its jobs. Default null. */
+  readonly input?: unknown;
+  /** Options of its jobs, as for enqueue(). */
+  readonly options?: ScheduledJobOptions;
+  /** Default "once". A tick counts as missed when it is more than a minute late. */
+  readonly missed?: MissedOption;
+  /** What happens to a tick while the job of an earlier one has not ended. Default "allow". */
+  readonly overlap?: Overlap;
+  readonly description?: string;
+}
+
+export interface ScheduleOptions<Input = unknown> extends ScheduleChanges {
+  readonly name: string;
+  /** A task, or the name of one for callers without its code. */
+  readonly task: Task<Input> | string;
+  readonly input?: NoInfer<Input>;
+}
+
+/** A checked schedule, as it is stored. */
+export interface Definition extends TimingRow {
+  readonly name: string;
+  readonly task: string;
+  /** JSON. */
+  readonly payload: string;
+  /** JSON. */
+  readonly options: string;
+  readonly missed: MissedPolicy;
+  readonly missedLimit: number;
+  readonly overlap: Overlap;
+  readonly description: string | null;
+}
+
+/** A schedule that a program declares. Give it to a worker, or export it from the tasks module. */
+export interface Schedule {
+  readonly name: string;
+  readonly definition: Definition;
+  /** Checks the input with the schema of the task. */
+  readonly check: () => Promise<void>;
+}
+
+const TIMING = ["cron", "timeZone", "every", "offset"] as const;
+export const CHANGES = [...TIMING, "input", "options", "missed", "overlap", "description"] as const;
+const KNOWN = new Set<string>(["name", "task", ...CHANGES]);
+
+/** Declares a schedule in code. Workers store it when they start. */
+export function defineSchedule<Input>(options: ScheduleOptions<Input>): Schedule {
+  checkKnown(options, KNOWN);
+  const definition = definitionOf(options);
+  const { task, input = null } = options;
+  return {
+    name: definition.name,
+    definition,
+    check: async () => {
+      if (typeof task !== "string") await checkInputs(task, [input]);
+    },
+  };
+}
+
+function definitionOf(options: ScheduleOptions<never> | ScheduleOptions): Definition {
+  const { task } = options;
+  const defaults =
+    typeof task === "string"
+      ? {
+          name: checkTaskName("task", task),
+          queue: DEFAULT_QUEUE,
+          maxAttempts: retryPolicy().maxAttempts,
+        }
+      : defaultsOf(task);
+  return {
+    name: checkName("name", options.name),
+    task: defaults.name,
+    payload: payloadOf(options.input ?? null),
+    options: jobOptionsOf(options.options ?? {}, defaults),
+    ...checkTiming(options),
+    ...missedOf(options.missed ?? "once"),
+    overlap: checkOverlap(options.overlap ?? "allow"),
+    description: descriptionOf(options.description),
+  };
+}
+
+function payloadOf(input: unknown): string {
+  return encode(input, { what: "input", bytesMax: DEFAULT_PAYLOAD_BYTES_MAX });
+}
+
+function descriptionOf(description: string | undefined): string | null {
+  if (description === undefined) return null;
+  return checkWords("description", description, DESCRIPTION_LENGTH_MAX);
+}
+
+/** The queue and the number of attempts are those of the task as it is now. */
+function jobOptionsOf(
+  options: ScheduledJobOptions,
+  defaults: { readonly queue: string; readonly maxAttempts: number },
+): string {
+  for (const field of ["delay", "runAt", "trace"] as const) {
+    if (typeof options !== "object" || options === null || !(field in options)) continue;
+    const problem = "the schedule decides when its jobs run.";
+    throw new InvalidArgumentError({ field: `options.${field}`, problem });
+  }
+  const { queue, maxAttempts } = checkOptions(options, defaults);
+  if ((options as EnqueueOptions).onConflict === "reject") {
+    const problem = 'a schedule has no caller to reject. Use "return" or "replace".';
+    throw new InvalidArgumentError({ field: "options.onConflict", problem });
+  }
+  const all = { ...options, queue, maxAttempts };
+  return encode(all, { what: "options", bytesMax: OPTIONS_BYTES_MAX });
+}
+
+function missedOf(missed: MissedOption): Pick<Definition, "missed" | "missedLimit"> {
+  if (missed === "skip" || missed === "once") return { missed, missedLimit: 1 };
+  if (typeof missed === "object" && missed !== null) {
+    checkKnown(missed, new Set(["all"]), { field: "missed", example: "{ all: 100 }" });
+    const range = { least: 1, most: MISSED_LIMIT_MAX };
+    return { missed: "all", missedLimit: checkWhole("missed.all", missed.all, range) };
+  }
+  const problem = 'give "skip", "once" or { all: 100 }, the most that run at once.';
+  throw new InvalidArgumentError({ field: "missed", problem });
+}
+
+function checkOverlap(overlap: Overlap): Overlap {
+  if (overlaps.includes(overlap)) return overlap;
+  throw new InvalidArgumentError({
+    field: "overlap",
+    problem: 'give "allow", "skip" or "queue".',
+  });
+}
+
+const CHANGES_KNOWN = new Set<string>(CHANGES);
+
+/** Checks changes by themselves, and gives the columns that they set. */
+export function changesOf(before: Definition, changes: ScheduleChanges): Partial<Definition> {
+  checkKnown(changes, CHANGES_KNOWN);
+  const { input, options, missed, overlap, description } = changes;
+  const { queue, maxAttempts } = JSON.parse(before.options) as {
+    queue: string;
+    maxAttempts: number;
+  };
+  return {
+    ...("input" in changes ? { payload: payloadOf(input ?? null) } : {}),
+    ...(options === undefined ? {} : { options: jobOptionsOf(options, { queue, maxAttempts }) }),
+    ...(TIMING.some((field) => changes[field] !== undefined) ? timingAfter(before, changes) : {}),
+    ...(missed === undefined ? {} : missedOf(missed)),
+    ...(overlap === undefined ? {} : { overlap: checkOverlap(overlap) }),
+    ...(description === undefined ? {} : { description: descriptionOf(description) }),
+  };
+}
+
+/** What is not named stays, unless it belongs to the other kind of timing. */
+function timingAfter(before: Definition, changes: ScheduleChanges): TimingRow {
+  const { cron, timeZone, every, offset } = changes;
+  const kept: TimingOptions =
+    cron !== undefined || (every === undefined && before.cron !== null)
+      ? {
+          cron: before.cron ?? "",
+          ...(before.timeZone === null ? {} : { timeZone: before.timeZone }),
+        }
+      : { every: before.everyMs ?? 0, offset: every === undefined ? (before.offsetMs ?? 0) : 0 };
+  return checkTiming({
+    ...kept,
+    ...(cron === undefined ? {} : { cron }),
+    ...(timeZone === undefined ? {} : { timeZone }),
+    ...(every === undefined ? {} : { every }),
+    ...(offset === undefined ? {} : { offset }),
+  });
+}
+
+/** The first tick after an instant. Throws InvalidArgumentError if there is none, as on 31 February. */
+export function firstTick(timing: TimingRow, after: number): number {
+  const tick = timingOf(timing).next(after);
+  if (tick !== null) return tick;
+  const problem = `'${timing.cron ?? ""}' matches no date, so it would never run.`;
+  throw new InvalidArgumentError({ field: "cron", problem });
+}
+
+export interface ScheduleRecord extends Definition {
+  /** The next tick, also of a paused schedule; null: there is none. */
+  readonly nextAt: number | null;
+  /** When it was created, resumed, or its timing last changed. */
+  readonly sinceAt: number;
+  /** The last tick that was handled. */
+  readonly lastAt: number | null;
+  readonly pausedAt: number | null;
+  readonly pausedBy: string | null;
+  /** The name of the workers whose code declares it; null: it was created at run time. */
+  readonly declaredBy: string | null;
+  /** The hash of the declaration. */
+  readonly declared: string | null;
+  readonly revision: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** Ticks that were left out because they were missed. */
+  readonly missedCount: number;
+  /** Runs that wait for the end of an earlier job. */
+  readonly queuedCount: number;
+  /** Why its last tick could not be handled; null: it could. */
+  readonly error: string | null;
+  readonly errorAt: number | null;
+}
+
+export interface RunRecord {
+  readonly schedule: string;
+  /** When it was due; of a manual run, when it was asked for. */
+  readonly tick: number;
+  /** An operator asked for it. */
+  readonly manual: boolean;
+  readonly outcome: RunOutcome;
+  /** Null: it has no job, or none yet. */
+  readonly job: string | null;
+  /** When it was handled. */
+  readonly at: number;
+}

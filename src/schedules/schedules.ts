@@ -1,0 +1,318 @@
+/** What an application does with schedules: `holdfast.schedules`. */
+import { anyOperator, OPERATOR_OPTIONS, type OperatorOptions } from "../audit/operator.ts";
+import { sha256 } from "../audit/entry.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { decode } from "../core/json.ts";
+import { checkName, checkTaskName, NAME_LENGTH_MAX } from "../core/name.ts";
+import { checkBoolean, checkKnown, checkList, checkText, checkWhole } from "../core/options.ts";
+import { ScheduleNotFoundError } from "./errors.ts";
+import {
+  CHANGES,
+  type Definition,
+  defineSchedule,
+  type MissedOption,
+  type Overlap,
+  type RunRecord,
+  type Schedule,
+  type ScheduleChanges,
+  type ScheduledJobOptions,
+  type ScheduleOptions,
+  type ScheduleRecord,
+} from "./schedule.ts";
+import type { Reconciled, SchedulesStore } from "./store.ts";
+import { checkTiming, nextTicks, type TimingOptions, timingOf } from "./timing.ts";
+import { inWords } from "./words.ts";
+
+const LIST_MAX = 1_000;
+const LIST_DEFAULT = 100;
+const NEXT_RUNS = 5;
+const PREVIEW_MAX = 100;
+
+/** Schedules that one worker may declare. */
+export const DECLARED_MAX = 1_000;
+
+const EDIT_OPTIONS = new Set<string>(["revision", ...OPERATOR_OPTIONS]);
+const CREATE_OPTIONS = new Set<string>(["paused", ...OPERATOR_OPTIONS]);
+const REMOVE_OPTIONS = new Set<string>(["force", ...OPERATOR_OPTIONS]);
+const OPERATOR_KNOWN = new Set<string>(OPERATOR_OPTIONS);
+const LIST_OPTIONS = new Set(["task", "paused", "after", "limit"]);
+const RUNS_OPTIONS = new Set(["before", "limit"]);
+const PREVIEW_OPTIONS = new Set(["cron", "timeZone", "every", "offset", "count", "after"]);
+
+/** A schedule as the API shows it. */
+export interface ScheduleView {
+  readonly name: string;
+  readonly task: string;
+  readonly input: unknown;
+  /** Options of its jobs. */
+  readonly options: ScheduledJobOptions;
+  readonly cron: string | null;
+  readonly timeZone: string | null;
+  readonly everyMs: number | null;
+  readonly offsetMs: number | null;
+  /** Such as "At 02:30 on Monday to Friday (Europe/Berlin)". */
+  readonly words: string;
+  readonly missed: MissedOption;
+  readonly overlap: Overlap;
+  readonly description: string | null;
+  /** Null: it is paused, or no date matches any more. */
+  readonly nextAt: number | null;
+  /** The last tick that was handled. */
+  readonly lastAt: number | null;
+  readonly pausedAt: number | null;
+  readonly pausedBy: string | null;
+  /** The name of the workers whose code declares it; null: it was created at run time. */
+  readonly declaredBy: string | null;
+  /** Grows with every change. */
+  readonly revision: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** Ticks that were left out because they were missed. */
+  readonly missedCount: number;
+  /** Runs that wait for the end of an earlier job. */
+  readonly queuedCount: number;
+  /** Why its last tick could not be handled; null: it could. */
+  readonly error: string | null;
+  readonly errorAt: number | null;
+}
+
+export interface ScheduleDetails extends ScheduleView {
+  /** The next five ticks. */
+  readonly nextRuns: readonly number[];
+}
+
+export interface SchedulesFilter {
+  readonly task?: string;
+  readonly paused?: boolean;
+  /** The last name of the page before. */
+  readonly after?: string;
+  /** Default 100, at most 1,000. */
+  readonly limit?: number;
+}
+
+export interface RunsFilter {
+  /** The last tick of the page before. */
+  readonly before?: number;
+  /** Default 100, at most 1,000. */
+  readonly limit?: number;
+}
+
+export interface PreviewOptions extends TimingOptions {
+  /** Default 5, at most 100. */
+  readonly count?: number;
+  /** Ticks after this instant. Default: now, by the database's clock. */
+  readonly after?: Date | number;
+}
+
+export interface Preview {
+  readonly words: string;
+  readonly nextRuns: readonly number[];
+}
+
+interface SchedulesParts {
+  readonly store: { readonly schedules: SchedulesStore; readonly db: { clock(): Promise<number> } };
+  readonly newId: () => string;
+}
+
+export class Schedules {
+  readonly #store: SchedulesParts["store"];
+  readonly #newId: () => string;
+
+  /** @internal */
+  constructor({ store, newId }: SchedulesParts) {
+    this.#store = store;
+    this.#newId = newId;
+  }
+
+  /** Creates a schedule; it takes effect at once, in all workers. Throws ScheduleExistsError. */
+  async create<Input>(
+    schedule: ScheduleOptions<Input>,
+    options: OperatorOptions & { readonly paused?: boolean } = {},
+    /** @internal The id of the audit line: a call that is repeated with it changes nothing. */
+    id?: string,
+  ): Promise<ScheduleView> {
+    checkKnown(options, CREATE_OPTIONS);
+    const { paused = false, ...by } = options;
+    const { definition, check } = defineSchedule(schedule);
+    await check();
+    const state = { paused: checkBoolean("paused", paused) };
+    const operator = anyOperator(by, () => id ?? this.#newId());
+    return viewOf(await this.#store.schedules.create(definition, operator, state));
+  }
+
+  /**
+   * Changes a schedule; what is not named stays. Takes effect at once, in all workers. Throws ScheduleNotFoundError, and
+   * ScheduleChangedError if a `revision` is given and is not the present one.
+   */
+  async edit(
+    name: string,
+    changes: ScheduleChanges,
+    options: OperatorOptions & { readonly revision?: number } = {},
+  ): Promise<ScheduleView> {
+    checkKnown(options, EDIT_OPTIONS);
+    const { revision, ...by } = options;
+    checkKnown(changes, new Set<string>(CHANGES));
+    if (Object.keys(changes).length === 0) {
+      throw new InvalidArgumentError({ field: "changes", problem: "name at least one change." });
+    }
+    const range = { least: 1, most: Number.MAX_SAFE_INTEGER };
+    const expected =
+      revision === undefined ? {} : { revision: checkWhole("revision", revision, range) };
+    const operator = anyOperator(by, this.#newId);
+    const named = checkName("name", name);
+    return viewOf(await this.#store.schedules.edit(named, changes, operator, expected));
+  }
+
+  /** A paused schedule enqueues nothing until it is resumed. Ticks of the pause are skipped. */
+  async pause(name: string, options: OperatorOptions = {}): Promise<ScheduleView> {
+    return viewOf(await this.#store.schedules.pause(checkName("name", name), this.#by(options)));
+  }
+
+  async resume(name: string, options: OperatorOptions = {}): Promise<ScheduleView> {
+    return viewOf(await this.#store.schedules.resume(checkName("name", name), this.#by(options)));
+  }
+
+  /**
+   * Deletes a schedule and its history; its jobs stay. One that is declared in code would come back, so it takes `force`:
+   * otherwise this throws ScheduleDeclaredError.
+   */
+  async remove(
+    name: string,
+    options: OperatorOptions & { readonly force?: boolean } = {},
+  ): Promise<void> {
+    checkKnown(options, REMOVE_OPTIONS);
+    const { force = false, ...by } = options;
+    const how = { force: checkBoolean("force", force) };
+    const operator = anyOperator(by, this.#newId);
+    await this.#store.schedules.remove(checkName("name", name), operator, how);
+  }
+
+  /** Enqueues one job now, whatever the timing, a pause or an overlap. Returns the id of the job. */
+  async run(
+    name: string,
+    options: OperatorOptions = {},
+    /** @internal As for `create`. */
+    id?: string,
+  ): Promise<string> {
+    const operator = { ...this.#by(options), ...(id === undefined ? {} : { id }) };
+    return this.#store.schedules.run(checkName("name", name), operator);
+  }
+
+  /** With its next five runs. Null: there is no such schedule. */
+  async get(name: string): Promise<ScheduleDetails | null> {
+    const record = await this.#store.schedules.find(checkName("name", name));
+    if (record === null) return null;
+    const { nextAt, pausedAt } = record;
+    const isOver = pausedAt !== null || nextAt === null;
+    const later = isOver ? [] : nextTicks(timingOf(record), nextAt, NEXT_RUNS - 1);
+    return { ...viewOf(record), nextRuns: isOver ? [] : [nextAt, ...later] };
+  }
+
+  /** A page of schedules, by name. */
+  async list(filter: SchedulesFilter = {}): Promise<ScheduleView[]> {
+    checkKnown(filter, LIST_OPTIONS);
+    const { task, paused, after, limit = LIST_DEFAULT } = filter;
+    const records = await this.#store.schedules.list({
+      ...(task === undefined ? {} : { task: checkTaskName("task", task) }),
+      ...(paused === undefined ? {} : { paused: checkBoolean("paused", paused) }),
+      ...(after === undefined ? {} : { after: checkText("after", after) }),
+      limit: checkWhole("limit", limit, { least: 1, most: LIST_MAX }),
+    });
+    return records.map(viewOf);
+  }
+
+  /** What became of its ticks, newest first. The last 1,000 are kept, and those of the last day. */
+  async runs(name: string, filter: RunsFilter = {}): Promise<RunRecord[]> {
+    checkKnown(filter, RUNS_OPTIONS);
+    const { before, limit = LIST_DEFAULT } = filter;
+    const schedule = checkName("name", name);
+    const runs = await this.#store.schedules.runs({
+      schedule,
+      ...(before === undefined
+        ? {}
+        : { before: checkWhole("before", before, { least: 0, most: Number.MAX_SAFE_INTEGER }) }),
+      limit: checkWhole("limit", limit, { least: 1, most: LIST_MAX }),
+    });
+    if (runs.length === 0 && (await this.#store.schedules.find(schedule)) === null) {
+      throw new ScheduleNotFoundError({ schedule });
+    }
+    return runs;
+  }
+
+  /** The run that enqueued a job, such as `runOf(ctx.id)` in a task. Null: no schedule enqueued it, or it is too old. */
+  runOf(job: string): Promise<RunRecord | null> {
+    return this.#store.schedules.runOf(checkText("job", job));
+  }
+
+  /** The timing in words, and the next runs it would have. Stores nothing. */
+  async preview(options: PreviewOptions): Promise<Preview> {
+    checkKnown(options, PREVIEW_OPTIONS);
+    const { count = NEXT_RUNS, after, ...timing } = options;
+    const row = checkTiming(timing);
+    checkWhole("count", count, { least: 1, most: PREVIEW_MAX });
+    const from = after === undefined ? await this.#store.db.clock() : Number(after);
+    if (!Number.isSafeInteger(from)) {
+      throw new InvalidArgumentError({ field: "after", problem: "must be a valid Date." });
+    }
+    return { words: inWords(row), nextRuns: nextTicks(timingOf(row), from, count) };
+  }
+
+  #by(options: OperatorOptions) {
+    checkKnown(options, OPERATOR_KNOWN);
+    return anyOperator(options, this.#newId);
+  }
+}
+
+export function viewOf(record: ScheduleRecord): ScheduleView {
+  const {
+    payload,
+    options,
+    missed,
+    missedLimit,
+    sinceAt: _since,
+    declared: _declared,
+    ...rest
+  } = record;
+  return {
+    ...rest,
+    nextAt: record.pausedAt === null ? record.nextAt : null,
+    input: decode(payload),
+    options: decode(options) as ScheduledJobOptions,
+    words: inWords(record),
+    missed: missed === "all" ? { all: missedLimit } : missed,
+  };
+}
+
+export function checkSchedules(schedules: readonly Schedule[]): readonly Schedule[] {
+  const names = new Set<string>();
+  for (const schedule of checkList("schedules", schedules)) {
+    if (typeof schedule?.check !== "function" || typeof schedule.definition !== "object") {
+      const problem = "give schedules made with defineSchedule().";
+      throw new InvalidArgumentError({ field: "schedules", problem });
+    }
+    if (names.has(schedule.name)) {
+      const problem = `two schedules are called '${schedule.name}'.`;
+      throw new InvalidArgumentError({ field: "schedules", problem });
+    }
+    names.add(schedule.name);
+  }
+  if (names.size <= DECLARED_MAX) return schedules;
+  const problem = `has ${names.size} schedules; at most ${DECLARED_MAX} are allowed.`;
+  throw new InvalidArgumentError({ field: "schedules", problem });
+}
+
+/** Stores the schedules that workers of a name declare. */
+export async function declareSchedules(
+  group: string,
+  schedules: readonly Schedule[],
+  store: SchedulesStore,
+): Promise<Reconciled> {
+  for (const schedule of schedules) await schedule.check();
+  const declared = schedules.map(({ definition }) => ({ definition, hash: hashOf(definition) }));
+  return store.declare(group, declared, `code of ${group}`.slice(0, NAME_LENGTH_MAX));
+}
+
+function hashOf(definition: Definition): string {
+  const entries = Object.entries(definition).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return sha256(JSON.stringify(entries));
+}

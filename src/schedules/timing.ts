@@ -1,0 +1,267 @@
+/**
+ * When a schedule runs: by a cron expression in a time zone, or at an interval.
+ *
+ * Where the clock is set forward or back, this follows Debian's cron. An expression whose minute and hour (and second) have
+ * no star names times of day: one that the clock skips runs when the clock jumps, and one that it repeats runs the first
+ * time only. Any other expression recurs within the day and follows real time: nothing is due in a skipped hour, and a
+ * repeated hour has its runs twice.
+ */
+import { suggest } from "../core/did-you-mean.ts";
+import { type Duration, toMs } from "../core/duration.ts";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { checkText } from "../core/options.ts";
+import { type CronFields, parseCron, WallClock } from "./cron.ts";
+
+const SECOND = 1_000;
+const DAY = 86_400_000;
+
+export const EVERY_MS_MIN = SECOND;
+export const EVERY_MS_MAX = 366 * DAY;
+
+export const DEFAULT_TIME_ZONE = "UTC";
+const ZONE_LENGTH_MAX = 64;
+
+/** Around a change of the clock, a few matches may fall away. */
+const TRIES_MAX = 100;
+
+/** Expressions and zones that are kept ready. */
+const CACHED_MAX = 1_000;
+
+/** As it is stored. */
+export interface TimingRow {
+  readonly cron: string | null;
+  readonly timeZone: string | null;
+  readonly everyMs: number | null;
+  readonly offsetMs: number | null;
+}
+
+export interface TimingOptions {
+  /** Five fields, or six with seconds first; or a nickname such as "@daily". */
+  readonly cron?: string;
+  /** The IANA name of the time zone of `cron`. Default "UTC". */
+  readonly timeZone?: string;
+  /** An interval, in whole seconds. Counted from 1970 in UTC, so restarts and edits do not shift it. */
+  readonly every?: Duration;
+  /** Shifts the runs of `every` by this much. Default 0. */
+  readonly offset?: Duration;
+}
+
+/** An endless row of instants, in order. */
+export interface Timing {
+  /** The first tick after this instant; null: there is none. */
+  next(after: number): number | null;
+}
+
+export function checkTiming({ cron, timeZone, every, offset }: TimingOptions): TimingRow {
+  if ((cron === undefined) === (every === undefined)) {
+    const problem = 'give cron ("30 2 * * *") or every ("10m"), and not both.';
+    throw new InvalidArgumentError({ field: "cron", problem });
+  }
+  if (cron !== undefined) {
+    if (offset !== undefined) throw belongsTo("offset", "every");
+    parseCron("cron", cron);
+    const zone = checkZone("timeZone", timeZone ?? DEFAULT_TIME_ZONE);
+    return { cron: cron.trim(), timeZone: zone, everyMs: null, offsetMs: null };
+  }
+  if (timeZone !== undefined) throw belongsTo("timeZone", "cron");
+  const everyMs = wholeSeconds("every", every as Duration, {
+    min: EVERY_MS_MIN,
+    max: EVERY_MS_MAX,
+  });
+  const offsetMs = wholeSeconds("offset", offset ?? 0, { min: 0, max: everyMs - SECOND });
+  return { cron: null, timeZone: null, everyMs, offsetMs };
+}
+
+function belongsTo(field: string, other: string): InvalidArgumentError {
+  return new InvalidArgumentError({ field, problem: `belongs to ${other}, which is not given.` });
+}
+
+function wholeSeconds(field: string, given: Duration, range: { min: number; max: number }): number {
+  const ms = toMs(field, given, range);
+  if (ms % SECOND === 0) return ms;
+  throw new InvalidArgumentError({ field, problem: "must be whole seconds." });
+}
+
+function checkZone(field: string, given: string): string {
+  const name = checkText(field, given);
+  if (name.length <= ZONE_LENGTH_MAX && zoneOf(name) !== null) return name;
+  const meant = suggest(name.slice(0, ZONE_LENGTH_MAX), Intl.supportedValuesOf("timeZone"));
+  const advice = meant === null ? "Use a name such as Europe/Berlin." : `Did you mean ${meant}?`;
+  const problem = `${JSON.stringify(name.slice(0, ZONE_LENGTH_MAX))} is not a time zone. ${advice}`;
+  throw new InvalidArgumentError({ field, problem });
+}
+
+const timings = new Map<string, Timing>();
+
+/** Throws InvalidArgumentError if the row cannot be read here, as when this Node does not know its time zone. */
+export function timingOf({ cron, timeZone, everyMs, offsetMs }: TimingRow): Timing {
+  if (cron === null) return new Interval(everyMs ?? EVERY_MS_MAX, offsetMs ?? 0);
+  const zoneName = timeZone ?? DEFAULT_TIME_ZONE;
+  return cached(timings, `${zoneName} ${cron}`, () => {
+    const zone = zoneOf(checkZone("timeZone", zoneName)) as Zone;
+    return new CronTiming(parseCron("cron", cron), zone);
+  });
+}
+
+/** The next ticks after an instant. */
+export function nextTicks(timing: Timing, after: number, count: number): number[] {
+  const ticks: number[] = [];
+  let tick = timing.next(after);
+  while (tick !== null && ticks.length < count) {
+    ticks.push(tick);
+    tick = timing.next(tick);
+  }
+  return ticks;
+}
+
+class Interval implements Timing {
+  readonly #everyMs: number;
+  readonly #offsetMs: number;
+
+  constructor(everyMs: number, offsetMs: number) {
+    this.#everyMs = everyMs;
+    this.#offsetMs = offsetMs;
+  }
+
+  next(after: number): number {
+    const [every, offset] = [this.#everyMs, this.#offsetMs];
+    return (Math.floor((after - offset) / every) + 1) * every + offset;
+  }
+}
+
+class CronTiming implements Timing {
+  readonly #wall: WallClock;
+  readonly #recurs: boolean;
+  readonly #zone: Zone;
+
+  constructor(fields: CronFields, zone: Zone) {
+    this.#wall = new WallClock(fields);
+    this.#recurs = fields.recurs;
+    this.#zone = zone;
+  }
+
+  next(after: number): number | null {
+    const start = floorSecond(after);
+    const found = this.#search(start + this.#zone.offsetAt(start), start);
+    return this.#recurs ? this.#soonest(found, start) : found;
+  }
+
+  /** The first match whose wall-clock time is after this one, and whose instant is after `after`. */
+  #search(from: number, after: number): number | null {
+    let wall = this.#wall.after(from);
+    for (let tries = 0; wall !== null && tries < TRIES_MAX; tries += 1) {
+      const { instants, change } = this.#zone.resolve(wall);
+      const [first = null] = instants;
+      if (this.#recurs) {
+        const at = instants.find((instant) => instant > after);
+        if (at !== undefined) return at;
+        // The clock skips this time: the next one is at the end of the gap or later.
+        wall = change === null ? this.#wall.after(wall) : this.#wall.after(change.to - SECOND);
+        continue;
+      }
+      const at = first ?? change?.at ?? null;
+      if (at !== null && at > after) return at;
+      // It ran when the clock showed this time first: the next one is behind the repeated hour.
+      wall = this.#wall.after(change === null ? wall : Math.max(wall, change.from - SECOND));
+    }
+    return null;
+  }
+
+  /** If the clock is set back before the match, the repeated hour may have an earlier one. */
+  #soonest(found: number | null, after: number): number | null {
+    const change = this.#zone.change(after, after + DAY);
+    if (change === null || change.to > change.from) return found;
+    if (found !== null && found < change.at) return found;
+    const wall = this.#wall.after(change.to - SECOND);
+    const again = wall === null ? null : wall - (change.to - change.at);
+    return again !== null && again > after && (found === null || again < found) ? again : found;
+  }
+}
+
+function floorSecond(at: number): number {
+  return Math.floor(at / SECOND) * SECOND;
+}
+
+/** The clock jumps at this instant, from one wall-clock time to another. */
+interface ClockChange {
+  readonly at: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+interface Resolved {
+  /** When the clock shows this time: once, never or twice. */
+  readonly instants: readonly number[];
+  /** The change of the clock within a day, if the time is not shown exactly once. */
+  readonly change: ClockChange | null;
+}
+
+const zones = new Map<string, Zone>();
+
+/** Null: there is no such time zone. */
+function zoneOf(name: string): Zone | null {
+  try {
+    return cached(zones, name, () => new Zone(name));
+  } catch {
+    return null;
+  }
+}
+
+class Zone {
+  readonly #format: Intl.DateTimeFormat | null;
+
+  constructor(timeZone: string) {
+    const parts = { year: "numeric", month: "numeric", day: "numeric" } as const;
+    const time = { hour: "numeric", minute: "numeric", second: "numeric" } as const;
+    const format = new Intl.DateTimeFormat("en-US", {
+      ...parts,
+      ...time,
+      era: "short",
+      hourCycle: "h23",
+      timeZone,
+    });
+    this.#format = format.resolvedOptions().timeZone === "UTC" ? null : format;
+  }
+
+  /** How far the clock is ahead of UTC at this instant, in milliseconds. */
+  offsetAt(at: number): number {
+    if (this.#format === null) return 0;
+    const second = floorSecond(at);
+    const parts: Record<string, string> = {};
+    for (const { type, value } of this.#format.formatToParts(second)) parts[type] = value;
+    const number = (type: string): number => Number(parts[type]);
+    const date = [number("year"), number("month") - 1, number("day")] as const;
+    const time = [number("hour"), number("minute"), number("second")] as const;
+    return Date.UTC(...date, ...time) - second;
+  }
+
+  resolve(wall: number): Resolved {
+    const [before, after] = [wall - this.offsetAt(wall - DAY), wall - this.offsetAt(wall + DAY)];
+    const instants = [...new Set([before, after])].filter((at) => at + this.offsetAt(at) === wall);
+    if (instants.length === 1) return { instants, change: null };
+    const change = this.change(wall - DAY, wall + DAY);
+    return { instants: instants.toSorted((a, b) => a - b), change };
+  }
+
+  /** The change of the clock after `from` and not after `to`; null: there is none. */
+  change(from: number, to: number): ClockChange | null {
+    const before = this.offsetAt(from);
+    if (this.offsetAt(to) === before) return null;
+    let [low, high] = [floorSecond(from), floorSecond(to)];
+    while (high - low > SECOND) {
+      const middle = floorSecond((low + high) / 2);
+      if (this.offsetAt(middle) === before) low = middle;
+      else high = middle;
+    }
+    return { at: high, from: high + before, to: high + this.offsetAt(high) };
+  }
+}
+
+function cached<T>(kept: Map<string, T>, key: string, make: () => T): T {
+  const known = kept.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  if (kept.size >= CACHED_MAX) kept.delete(kept.keys().next().value as string);
+  kept.set(key, made);
+  return made;
+}

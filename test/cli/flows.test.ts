@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, suite, test } from "node:test";
+import { assertRefused, Desk } from "./command.ts";
+
+suite("holdfast flows", () => {
+  let desk: Desk;
+  before(() => void (desk = new Desk()));
+  after(() => desk[Symbol.asyncDispose]());
+
+  test("enqueues, lists, shows, cancels and retries a flow", async () => {
+    const file = join(desk.folder, "flow.json");
+    const jobs = [
+      { name: "a", task: "one" },
+      { name: "b", task: "two", after: ["a"], options: { queue: "far" } },
+    ];
+    writeFileSync(file, JSON.stringify(jobs));
+    const { id } = await desk.json(["flows", "enqueue", "nightly", file]);
+    const { stdout } = await desk.holdfast(["flows"]);
+    assert.match(stdout, /^ID +KIND +NAME +STATUS +DONE +FAILED +CANCELLED +LEFT\n/);
+    assert.match(stdout, new RegExp(`^${id} +flow +nightly +running +0 +0 +0 +2$`, "m"));
+    const shown = await desk.holdfast(["flows", "show", id]);
+    assert.match(
+      shown.stdout,
+      /^flow nightly: running\n0 done, 0 failed, 0 cancelled, 2 left of 2 jobs\n/,
+    );
+    assert.match(shown.stdout, / b +two +waiting +1$/m);
+    const { jobs: made } = await desk.json(["flows", "show", id]);
+    const after2 = ["--after", made[1].id, "--on-failed", "ignore"];
+    await desk.json(["enqueue", "three", "null", ...after2]);
+    const cancelled = await desk.holdfast(["flows", "cancel", id, "--reason", "not now"]);
+    assert.equal(cancelled.stdout, `Cancelled 2 jobs of flow ${id}.\n`);
+    const retried = await desk.holdfast(["flows", "retry", id, "--attempts", "2"]);
+    assert.equal(retried.stdout, `Retried 2 jobs of flow ${id}.\n`);
+    assert.equal((await desk.json(["flows", "--kind", "flow"])).flows[0].live, 2);
+    assertRefused(
+      await desk.holdfast(["flows", "show", made[0].id]),
+      4,
+      /There is no flow or batch/,
+    );
+    writeFileSync(file, "{}");
+    assertRefused(await desk.holdfast(["flows", "enqueue", "x", file]), 2, /must have a list of/);
+  });
+});

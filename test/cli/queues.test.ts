@@ -1,0 +1,59 @@
+/** `holdfast queues`: what an operator does with a queue. */
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { assertRefused, Desk } from "./command.ts";
+
+suite("holdfast queues", () => {
+  test("lists, pauses, resumes and limits queues", async () => {
+    await using desk = new Desk();
+    const queues = (...args: string[]) =>
+      desk.holdfast(["queues", ...args, "--url", "sqlite:shop.db"]);
+    await desk.holdfast([
+      "enqueue",
+      "mail.send",
+      "{}",
+      "--queue",
+      "mail",
+      "--url",
+      "sqlite:shop.db",
+    ]);
+    const paused = await queues("pause", "mail", "--reason", "the provider is down");
+    assert.equal(paused.stdout, "Queue mail is paused\n");
+    assert.equal((await queues("pause", "mail")).stdout, "Queue mail was paused already\n");
+    const set = await queues("set", "mail", "--each-lane", "--rate", "5/1s", "--concurrency", "2");
+    assert.match(set.stdout, /each lane: at most 2 at once, 5 per 1s/);
+    const { stdout } = await queues();
+    assert.match(stdout, /^QUEUE +PENDING +RUNNING +FAILED +OLDEST +PAUSE AND LIMITS\n/);
+    assert.match(stdout, /^mail +1 +0 +0 .*paused by cli .*; each lane: at most 2 at once/m);
+    const { queues: listed } = JSON.parse((await queues("--json")).stdout);
+    const [mail] = listed;
+    assert.deepEqual(
+      [mail.name, mail.paused.reason, mail.eachLane.rate.count, mail.counts.pending],
+      ["mail", "the provider is down", 5, 1],
+    );
+    assert.equal((await queues("resume", "mail")).stdout, "Queue mail is resumed\n");
+    assert.equal((await queues("resume", "mail")).stdout, "Queue mail was not paused\n");
+    const none = await queues(
+      "set",
+      "mail",
+      "--each-lane",
+      "--rate",
+      "none",
+      "--concurrency",
+      "none",
+    );
+    assert.equal(none.stdout, "Queue mail: no limits\n");
+  });
+
+  test("says what is wrong with a limit", async () => {
+    await using desk = new Desk();
+    await desk.holdfast(["migrate", "--url", "sqlite:shop.db"]);
+    const set = (...args: string[]) =>
+      desk.holdfast(["queues", "set", "mail", ...args, "--url", "sqlite:shop.db"]);
+    assertRefused(await set("--rate", "5 a second"), 2, /--rate must be such as 5\/1s/);
+    assertRefused(await set("--concurrency", "many"), 2, /--concurrency must be a whole number/);
+    assertRefused(await set("--weight", "2"), 2, /--weight is for a lane/);
+    assertRefused(await set("--lane", "a", "--task", "b"), 2, /one of --each-lane, --lane/);
+    assertRefused(await set("--task", "mail@2", "--concurrency", "1"), 2, /omit the version/);
+  });
+});

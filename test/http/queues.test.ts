@@ -1,0 +1,51 @@
+/** Pauses and limits of queues over HTTP. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openHoldfast } from "../../src/index.ts";
+import { startServer } from "../../src/app/server.ts";
+
+test("queues are paused, resumed and limited over HTTP, and the audit log says by whom", async () => {
+  await using holdfast = await openHoldfast("sqlite::memory:");
+  const server = await startServer({ holdfast, port: 0, production: false });
+  const ask = async (path: string, body?: object) => {
+    const response = await fetch(`${server.url}/api/v1${path}`, {
+      ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
+      headers: { "Content-Type": "application/json" },
+    });
+    return { status: response.status, json: (await response.json()) as Record<string, unknown> };
+  };
+  try {
+    const paused = await ask("/queues/mail/pause", { reason: "down" });
+    const { by, reason } = paused.json["paused"] as { by: string; reason: string };
+    assert.deepEqual([paused.status, reason], [200, "down"]);
+    assert.equal((await ask("/queues/mail/resume", {})).json["paused"], null);
+    const rate = { count: 5, per: "1s" };
+    const set = await ask("/queues/mail/settings", { concurrency: 3, eachLane: { rate } });
+    assert.deepEqual(set.json["limits"], { concurrency: 3, rate: null });
+    const kept = { count: 5, periodMs: 1_000, burst: 1 };
+    assert.deepEqual(set.json["eachLane"], { concurrency: null, rate: kept });
+    await ask("/queues/mail/settings", { concurrency: null });
+    const { queues } = (await ask("/queue-settings")).json as { queues: { name: string }[] };
+    assert.deepEqual(queues, [(await ask("/queues/mail/settings")).json]);
+    const wrong = await ask("/queues/mail/settings", { concurrency: -1 });
+    assert.deepEqual([wrong.status, wrong.json["field"]], [422, "concurrency"]);
+    const lines = await holdfast.audit.list({ limit: 10 });
+    assert.deepEqual(
+      lines.map(({ action, actor }) => [action, actor]),
+      ["queue.pause", "queue.resume", "queue.change", "queue.change"].map((one) => [one, by]),
+    );
+  } finally {
+    await server.close();
+  }
+});
+
+test("the rules of one queue are limited, and do not hide those of another", async () => {
+  await using holdfast = await openHoldfast("sqlite::memory:");
+  const lanesFrom = (first: number): Record<string, { weight: number }> =>
+    Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`lane ${first + n}`, { weight: 2 }]));
+  for (let n = 0; n < 10; n += 1) await holdfast.queues.set("a", { lanes: lanesFrom(100 * n) });
+  await assert.rejects(holdfast.queues.set("a", { concurrency: 1 }), /1001 rules; at most 1000/);
+  await holdfast.queues.set("b", { lanes: { acme: { weight: 2 } } });
+  const { lanes } = await holdfast.queues.set("b", { lanes: { acme: { concurrency: 1 } } });
+  assert.deepEqual(lanes, { acme: { concurrency: 1, rate: null, weight: 2 } });
+});

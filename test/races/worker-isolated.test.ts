@@ -1,0 +1,65 @@
+/** The processes of isolated tasks end with their worker, however that ends. */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { after, suite, test } from "node:test";
+import { openHoldfast } from "../../src/index.ts";
+import { tempFolder } from "../support/folder.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { looping, waiting } from "../worker/isolated-tasks.ts";
+import { until } from "../worker/observe.ts";
+import { WorkerProcess } from "./worker-process.ts";
+
+after(assertNothingRuns);
+
+/** The processes that this one started and that have not ended. */
+function childrenOf(pid: number): number[] {
+  const table = execFileSync("ps", ["-e", "-o", "pid=,ppid=,stat="], { encoding: "utf8" });
+  return table
+    .trim()
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, parent, state]) => Number(parent) === pid && state?.startsWith("Z") === false)
+    .map(([child]) => Number(child));
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    const line = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return !line.slice(line.lastIndexOf(")") + 2).startsWith("Z");
+  } catch {
+    return false;
+  }
+}
+
+suite("a worker with isolated tasks", () => {
+  for (const end of ["SIGKILL", "close"] as const) {
+    test(`takes their processes with it: ${end}`, async () => {
+      using folder = tempFolder();
+      const url = `sqlite:${folder.file(".db")}`;
+      await using holdfast = await openHoldfast(url);
+      const options = { lease: 1_000, poll: "1s", shutdown: 0 };
+      const process = new WorkerProcess("worker-isolated-child.ts", {
+        url,
+        role: "worker",
+        worker: options,
+      });
+      await process.until("ready");
+      await holdfast.enqueue(looping, { deed: "loop" });
+      const job = await holdfast.enqueue(waiting, { ignores: true });
+      await process.until("started", 2);
+      await until("the tasks run", async () => (await holdfast.jobs.reports(job.id)).length > 0);
+      const children = await until("both processes run", () => {
+        const found = childrenOf(process.pid);
+        return found.length === 2 ? found : null;
+      });
+      if (end === "SIGKILL") process.signal("SIGKILL");
+      else process.tell("close");
+      if (end === "close") await process.until("closed");
+      await until("they have ended", () => !children.some(isRunning), 5_000);
+      await process[Symbol.asyncDispose]();
+      const { status } = await job.get();
+      assert.equal(status, end === "close" ? "pending" : "processing");
+    });
+  }
+});

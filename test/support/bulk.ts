@@ -1,0 +1,36 @@
+/** Bulk actions for tests: stored, and carried out page by page. */
+import assert from "node:assert/strict";
+import type { Store } from "../../src/app/store.ts";
+import { BulkCarrier } from "../../src/bulk/carrier.ts";
+import { type BulkRequest, checkRequest, type Walk, walksOf } from "../../src/bulk/filter.ts";
+import type { BulkRow } from "../../src/bulk/store.ts";
+import { silentLogger } from "../../src/core/log.ts";
+import { nextId } from "./jobs.ts";
+
+export const ADA = { actor: "ada", reason: "all of them", traceId: null };
+
+export function carrierOf(store: Store, name = "carrier"): BulkCarrier {
+  return new BulkCarrier({ store, newId: nextId, logger: silentLogger, name });
+}
+
+export function startBulk(store: Store, request: BulkRequest): Promise<BulkRow> {
+  const checked = checkRequest(request);
+  const [walk] = walksOf(checked.action, checked.filter);
+  return store.bulk.create(checked, walk as Walk, { id: nextId(), ...ADA });
+}
+
+const PAGES_MAX = 1_000;
+
+export async function runBulk(store: Store, request: BulkRequest): Promise<BulkRow> {
+  let row = await startBulk(store, request);
+  const carrier = carrierOf(store);
+  for (let pages = 0; row.status === "running"; pages += 1) {
+    assert.ok(pages < PAGES_MAX, "it does not end");
+    row = await carrier.page(row.id);
+  }
+  return row;
+}
+
+export function countsOf({ status, looked, matched, changed, refused }: BulkRow): unknown[] {
+  return [status, looked, matched, changed, refused];
+}

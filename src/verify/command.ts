@@ -173,13 +173,16 @@ function show(terminal: Terminal, report: Report): void {
 }
 
 function reportTable({ columns, colors }: Terminal, report: Report): string[] {
-  const { faults, accepted, byStatus, recovery } = report;
+  const { faults, accepted, byStatus, recovery, governed } = report;
   const statuses = Object.entries(byStatus).map(([status, n]) => `${count(n)} ${status}`);
   const note = (text: string): Cell => ({ text, paint: colors.dim });
   const rows: [string, string, Cell][] = [
     ["jobs accepted", count(accepted.ok), note(`plus ${accepted.unknown} whose answer was lost`)],
     ["jobs finished", count(report.jobs), note(statuses.join(", "))],
     ["attempts", count(report.attempts), note("")],
+    ["under limits", count(governed.starts), note(limitsNote(governed))],
+    ["flows", count(report.flows), note("each job after those that it waits for")],
+    ["ticks of a schedule", count(report.ticks), note("one job each")],
     ["processes killed", count(faults.kill ?? 0), note("kill -9")],
     [
       "processes frozen",
@@ -202,6 +205,11 @@ function reportTable({ columns, colors }: Terminal, report: Report): string[] {
   ];
   const shown = rows.filter(([what, value]) => value !== "0" || what === "violations");
   return factTable(columns, shown);
+}
+
+function limitsNote({ most, mostOfLane, fullAfterMs }: Report["governed"]): string {
+  const full = fullAfterMs === null ? "" : `; full ${fullAfterMs} ms after kill -9 of all workers`;
+  return `at most ${most} at once, ${mostOfLane} of a lane${full}`;
 }
 
 /** Each row: a fact, its value and a remark. */

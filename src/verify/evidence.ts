@@ -14,6 +14,7 @@ export async function readRows(database: Database): Promise<Rows> {
   );
   const attempts = await ask(`select job_id, epoch, worker, outcome, error from ${prefix}attempt`);
   const ledger = await ask(`select job_id, epoch from ${LEDGER}`);
+  const ticks = await ask(`select tick, job_id from ${prefix}schedule_run where is_manual = 0`);
   const unfinished = await ask(unfinishedRows(prefix));
   return {
     jobs: jobs.map((row) => ({
@@ -39,6 +40,7 @@ export async function readRows(database: Database): Promise<Rows> {
       isOutage: row["outcome"] === "released" && row["error"] !== null,
     })),
     ledger: ledger.map((row) => ({ job: String(row["job_id"]), epoch: Number(row["epoch"]) })),
+    ticks: ticks.map((row) => ({ tick: Number(row["tick"]), job: optional(row["job_id"]) })),
     unfinished: unfinished.map((row) => ({ id: String(row["id"]), table: String(row["tbl"]) })),
   };
 }

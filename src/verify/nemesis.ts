@@ -13,6 +13,8 @@ interface NemesisParts {
   readonly processLog: ProcessLog;
   /** Kills the server and starts it again; null: we may not. */
   readonly restart: (() => Promise<void>) | null;
+  /** Fills the queue with limits, and waits until as many of its jobs run as may. */
+  readonly fill: () => Promise<void>;
   readonly signal: AbortSignal;
 }
 
@@ -53,10 +55,14 @@ export class Nemesis {
 
   /** False: the fault has no target now. */
   async #try({ kind, whom, ms }: Fault): Promise<boolean> {
-    const { processes, database, proxy, signal } = this.#parts;
+    const { processes, database, proxy, processLog, fill, signal } = this.#parts;
     switch (kind) {
       case "kill":
         return processes.kill(whom, (name) => this.#say(kind, name));
+      case "kill-all":
+        await fill();
+        processLog.say({ f: "fault", kind });
+        return processes.killAll((name) => void this.#say("kill", name));
       case "freeze": {
         const frozen = processes.freeze(whom, ms, signal);
         if (frozen !== null) this.#lasting.push(frozen.thawed);

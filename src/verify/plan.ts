@@ -3,6 +3,7 @@ import { randomFrom, SHARES, type Shares } from "./workload.ts";
 
 export type FaultKind =
   | "kill" // kill -9 of a process
+  | "kill-all" // kill -9 of all workers at once, while the queue with limits is full
   | "freeze" // SIGSTOP for longer than the lease, then SIGCONT: a zombie
   | "block" // a function that blocks its event loop for longer than the lease
   | "cut" // a connection ended by the server
@@ -40,6 +41,8 @@ export interface Preset {
   readonly faults: FaultCounts;
   /** Roles whose processes are killed. */
   readonly victims: readonly Role[];
+  /** Whether a schedule enqueues a job every second. */
+  readonly ticks: boolean;
   /** Fewer jobs a second after the last fault mean failure. */
   readonly jobsPerSecondLeast: number;
 }
@@ -65,6 +68,7 @@ const AFTER_MS = 12_000;
 /** Faults per minute. */
 const RATES: Readonly<Record<FaultKind, number>> = {
   kill: 52,
+  "kill-all": 0, // once, before the calm
   freeze: 16,
   block: 4,
   cut: 32,
@@ -101,8 +105,9 @@ export function torturePreset(parts: {
     workMs: 200,
     ms,
     calmMs: LEASE_MS * 3,
-    faults: Object.fromEntries(counts) as FaultCounts,
+    faults: { ...(Object.fromEntries(counts) as FaultCounts), "kill-all": 1 },
     victims: ["worker", "producer"],
+    ticks: true,
     jobsPerSecondLeast: 40,
   };
 }
@@ -121,6 +126,7 @@ export function demoPreset({ orders, workers }: { orders: number; workers: numbe
     calmMs: ms / 10,
     faults: { kill: among(orders, DEMO.kills), freeze: among(orders, DEMO.freezes) },
     victims: ["worker"],
+    ticks: false,
     jobsPerSecondLeast: 2, // The demo may run on a slow machine.
   };
 }
@@ -149,22 +155,23 @@ export function makePlan(seed: number, preset: Preset, kinds: readonly FaultKind
     const [least, most] = LASTS[kind] ?? [0, 0];
     return Math.round(least + random() * (most - least));
   };
-  const all = kinds.flatMap((kind) => Array.from({ length: preset.faults[kind] ?? 0 }, () => kind));
+  const all = kinds
+    .filter((kind) => kind !== "kill-all")
+    .flatMap((kind) => Array.from({ length: preset.faults[kind] ?? 0 }, () => kind));
   const order = all
     .map((kind) => ({ kind, at: random() }))
     .toSorted((a, b) => a.at - b.at)
     .map(({ kind }) => kind);
   const span = preset.ms - FIRST_MS - preset.calmMs;
-  return {
-    ...preset,
-    seed,
-    faults: order.map((kind, index) => ({
-      kind,
-      atMs: Math.round(FIRST_MS + (span * (index + random())) / order.length),
-      whom: random(),
-      ms: lasting(kind),
-    })),
-  };
+  const faults: Fault[] = order.map((kind, index) => ({
+    kind,
+    atMs: Math.round(FIRST_MS + (span * (index + random())) / order.length),
+    whom: random(),
+    ms: lasting(kind),
+  }));
+  if (preset.faults["kill-all"] === 1)
+    faults.push({ kind: "kill-all", atMs: preset.ms - preset.calmMs, whom: 0, ms: 0 });
+  return { ...preset, seed, faults };
 }
 
 export function countFaults({ faults }: Plan): FaultCounts {

@@ -107,6 +107,19 @@ export class Processes implements AsyncDisposable {
     return true;
   }
 
+  /** Kills all workers, also those that are frozen or just starting. */
+  killAll(announce: (name: string) => void): boolean {
+    if (this.#stopping) return false;
+    const workers = [...this.#members].filter(({ role }) => role === "worker");
+    for (const { name } of workers) announce(name);
+    for (const member of workers) {
+      member.child.kill("SIGKILL");
+      this.#members.delete(member);
+    }
+    for (const { place } of workers) this.#add("worker", place);
+    return true;
+  }
+
   /** Stops all its threads, and resumes them later: what it does then is too late. */
   freeze(
     whom: number,

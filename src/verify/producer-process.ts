@@ -12,7 +12,8 @@ import { sleep, systemRuntime } from "../core/runtime.ts";
 import { ProcessLog, readProcessLog } from "./process-log.ts";
 import { endWithParent, type ProcessConfig, sayReady } from "./process.ts";
 import { packed, plain } from "./tasks.ts";
-import { type Piece, pieceOf } from "./workload.ts";
+import type { FlowJob } from "../flows/builder.ts";
+import { FLOW, type Piece, pieceOf } from "./workload.ts";
 
 const TICK_MS = 100;
 
@@ -103,6 +104,7 @@ async function enqueueTogether(pieces: readonly Piece[]): Promise<void> {
 
 async function offer(piece: Piece): Promise<void> {
   const { n, kind, luck } = piece;
+  if (kind === "flow") return enqueueFlow(piece);
   if (kind === "awaiting" && luck < 0.5) await tell(n);
   // Twice at once under one key, and again when the outcome is unknown: there must still be one job.
   await Promise.all(kind === "keyed" ? [enqueue(piece), enqueue(piece)] : [enqueue(piece)]);
@@ -124,6 +126,32 @@ async function enqueue(piece: Piece): Promise<void> {
       const type = error instanceof OutcomeUnknownError ? "info" : "fail";
       processLog.say({ f: "enqueue", type, n, task, error: String(error) });
       if (type === "info" && kind !== "keyed") return;
+      await sleep(systemRuntime, AGAIN_MS);
+    }
+  }
+}
+
+/** All jobs of the flow or none. */
+async function enqueueFlow({ n, task, input }: Piece): Promise<void> {
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+    processLog.say({ f: "enqueue", type: "invoke", n, task });
+    try {
+      const parts = new Map<string, FlowJob>();
+      await holdfast.flows.enqueue("verify", (flow) => {
+        for (const [part, after] of Object.entries(FLOW)) {
+          const options = {
+            maxAttempts: 1_000,
+            after: after.map((one) => parts.get(one)?.id ?? ""),
+          };
+          parts.set(part, flow.job(task, { ...input, part }, options));
+        }
+      });
+      for (const [part, { id }] of parts) processLog.say({ f: "enqueue", type: "ok", n, id, part });
+      return;
+    } catch (error) {
+      const type = error instanceof OutcomeUnknownError ? "info" : "fail";
+      processLog.say({ f: "enqueue", type, n, task, error: String(error) });
+      if (type === "info") return;
       await sleep(systemRuntime, AGAIN_MS);
     }
   }

@@ -52,6 +52,30 @@ const simple: readonly AnyTask[] = [
     },
   }),
   defineTask({
+    name: "governed",
+    retry: INNOCENT,
+    async run({ n, ms }: Input, ctx) {
+      await work(ms);
+      return { n, epoch: ctx.fence.epoch };
+    },
+  }),
+  defineTask({
+    name: "tick",
+    retry: INNOCENT,
+    run: ({ n }: Input, ctx) => ({ n, epoch: ctx.fence.epoch }),
+  }),
+  defineTask({
+    name: "flow",
+    retry: INNOCENT,
+    async run({ n, ms }: Input, ctx) {
+      await work(ms);
+      // How many jobs lead to this one, along all ways: shows that it reads the results of all.
+      let ways = 1;
+      for await (const { result } of ctx.dependencies()) ways += (result as { ways: number }).ways;
+      return { n, ways, epoch: ctx.fence.epoch };
+    },
+  }),
+  defineTask({
     name: "doomed",
     retry: { ...INNOCENT, maxAttempts: 2 },
     run(): { n: number } {

@@ -9,6 +9,7 @@ import { type Holdfast, openHoldfast } from "../app/holdfast.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { sleep, systemRuntime } from "../core/runtime.ts";
 import { Bank } from "./bank.ts";
+import type { Ticking } from "./check/history.ts";
 import { judge, type Verdict } from "./check/verdict.ts";
 import { type Database, watchedTables } from "./database.ts";
 import { readRows, readWitness, unfinishedRows } from "./evidence.ts";
@@ -27,6 +28,7 @@ import {
 import { ProcessLog, processLogPath, readProcessLogs } from "./process-log.ts";
 import { type Health, Processes } from "./processes.ts";
 import { Proxy } from "./proxy.ts";
+import { GOVERNED, type Input, TICKER } from "./workload.ts";
 
 export interface VerifyOptions {
   /** Where to create the scratch database. Default: an SQLite file in a temporary folder. */
@@ -75,6 +77,16 @@ const SLACK_MS = 15_000;
 
 const RECONNECT_MS = 2_000;
 
+/** Jobs that fill the queue with limits before all workers are killed, and again after. */
+const FILL = { jobs: 12, workMs: 500 } as const;
+
+/** So long the kit waits until as many of them run as may. */
+const FILL_MS_MAX = 3_000;
+
+const FILL_LOOK_MS = 50;
+
+const TRIES_MAX = 100;
+
 class KitFailedError extends HoldfastError {
   constructor({ errors }: Processes) {
     const output = errors.trim() === "" ? "" : ` Their last output:\n${errors.trim()}`;
@@ -92,6 +104,14 @@ export async function verify(options: VerifyOptions): Promise<Report> {
   }
 }
 
+/** What a run ends with. */
+interface Ending {
+  readonly bank: Bank;
+  readonly nemesis: Nemesis;
+  readonly drained: { readonly ms: number | null; readonly limitMs: number };
+  readonly schedule: Ticking | null;
+}
+
 class Run {
   readonly #database: Database;
   readonly #folder: string;
@@ -106,7 +126,7 @@ class Run {
     this.#options = options;
     const { seed, preset, restart, signal = new AbortController().signal } = options;
     this.#signal = signal;
-    const kinds: FaultKind[] = ["kill", "freeze", "block", ...database.faults];
+    const kinds: FaultKind[] = ["kill", "kill-all", "freeze", "block", ...database.faults];
     if (restart !== undefined) kinds.push("restart");
     this.#plan = makePlan(seed, preset, kinds);
   }
@@ -116,6 +136,7 @@ class Run {
     this.#options.onStart?.({ database: label, plan: this.#plan });
     await using holdfast = await openHoldfast(url);
     await this.#database.watch(watchedTables(this.#database.prefix));
+    const from = await this.#prepare(holdfast);
     await using bank = await Bank.open();
     await using proxy = faults.includes("deafen") ? await Proxy.before(url) : null;
     using processLog = new ProcessLog(processLogPath(this.#folder, "nemesis"));
@@ -127,6 +148,7 @@ class Run {
       proxy,
       processLog,
       restart: this.#options.restart ?? null,
+      fill: () => this.#fill(holdfast, processLog),
       signal: AbortSignal.any([this.#signal, ending.signal]),
     });
     await this.#watch(processes, nemesis, processes.start());
@@ -134,9 +156,10 @@ class Run {
     const struck = nemesis.carryOut(this.#plan.faults);
     try {
       await this.#watch(processes, nemesis, struck);
+      const schedule = from === null ? null : await this.#endTicks(holdfast, from);
       const drained = await this.#drain(processes, nemesis);
       await processes.stop();
-      return await this.#judge(bank, nemesis, drained);
+      return await this.#judge({ bank, nemesis, drained, schedule });
     } finally {
       ending.abort();
       // A server that is being restarted is back before we return.
@@ -144,8 +167,68 @@ class Run {
     }
   }
 
+  /** Sets the limits and creates the schedule. Returns its first tick, or null. */
+  async #prepare(holdfast: Holdfast): Promise<number | null> {
+    const { queue, concurrency, laneConcurrency, rate } = GOVERNED;
+    const { count, periodMs: per, burst } = rate;
+    if (this.#plan.shares.governed !== undefined) {
+      const eachLane = { concurrency: laneConcurrency };
+      await holdfast.queues.set(queue, { concurrency, eachLane, rate: { count, per, burst } });
+    }
+    if (!this.#plan.ticks) return null;
+    const { name, task, everyMs: every } = TICKER;
+    const input: Input = { n: -1, ms: 0 };
+    const options = { maxAttempts: 1_000 };
+    // A tick that is more than a minute late counts as missed: not even then may it be left out.
+    const missed = { all: 1_000 };
+    const schedule = { name, task, every, input, options, missed };
+    return (await holdfast.schedules.create(schedule)).nextAt;
+  }
+
+  /** Ends the schedule, so that the remaining jobs can end. */
+  async #endTicks(holdfast: Holdfast, from: number): Promise<Ticking> {
+    const { name, task, everyMs } = TICKER;
+    for (let tries = 1; ; tries += 1) {
+      try {
+        const { pausedAt, lastAt } = await holdfast.schedules.pause(name);
+        const last = Math.floor((pausedAt ?? 0) / everyMs) * everyMs;
+        // The pause comes after the ticks that were due. One that became due meanwhile is owed.
+        const until = lastAt === last - everyMs ? lastAt : last;
+        return { task, everyMs, from, until };
+      } catch (error) {
+        if (tries === TRIES_MAX) throw error; // Its connection was cut, again and again.
+        await sleep(systemRuntime, LOOK_MS, { signal: this.#signal });
+      }
+    }
+  }
+
+  async #fill(holdfast: Holdfast, processLog: ProcessLog): Promise<void> {
+    const { queue, lanes, concurrency } = GOVERNED;
+    const task = "governed";
+    for (let index = 0; index < FILL.jobs; index += 1) {
+      const n = this.#plan.jobs + index;
+      const lane = lanes[index % lanes.length] as string;
+      const input: Input = { n, ms: FILL.workMs, lane };
+      processLog.say({ f: "enqueue", type: "invoke", n, task });
+      try {
+        const options = { queue, lane, maxAttempts: 1_000 };
+        const { id } = await holdfast.enqueue(task, input, options);
+        processLog.say({ f: "enqueue", type: "ok", n, id });
+      } catch (error) {
+        processLog.say({ f: "enqueue", type: "info", n, task, error: String(error) });
+      }
+    }
+    const until = systemRuntime.monotonic() + FILL_MS_MAX;
+    const leases = `select count(*) as running from ${this.#database.prefix}lease where queue = '${queue}'`;
+    while (systemRuntime.monotonic() < until) {
+      const [row] = await this.#database.query(leases).catch(() => []);
+      if (Number(row?.["running"]) >= concurrency) return;
+      await sleep(systemRuntime, FILL_LOOK_MS, { signal: this.#signal });
+    }
+  }
+
   #processes(bank: string, proxy: Proxy | null, processLog: ProcessLog): Processes {
-    const { faults: _f, calmMs: _c, jobsPerSecondLeast: _j, ...plan } = this.#plan;
+    const { faults: _f, calmMs: _c, jobsPerSecondLeast: _j, ticks: _t, ...plan } = this.#plan;
     const { url } = this.#database;
     const skew = faketime();
     return new Processes({
@@ -238,11 +321,7 @@ class Run {
     }
   }
 
-  async #judge(
-    bank: Bank,
-    { done: faults }: Nemesis,
-    drained: { ms: number | null; limitMs: number },
-  ): Promise<Report> {
+  async #judge({ bank, nemesis, drained, schedule }: Ending): Promise<Report> {
     const verdict = await judge({
       said: readProcessLogs(this.#folder),
       witnessed: readWitness(this.#database),
@@ -253,6 +332,8 @@ class Run {
         recover: LEASE_MS + GRACE_MS + MAINTENANCE_MS + SLACK_MS,
         reconnect: RECONNECT_MS + SLACK_MS,
       },
+      rules: this.#plan.shares.governed === undefined ? null : GOVERNED,
+      schedule,
       drainedMs: drained.ms,
     });
     return {
@@ -260,7 +341,7 @@ class Run {
       database: this.#database.label,
       seed: this.#plan.seed,
       ms: Math.round(systemRuntime.monotonic() - this.#startedAt),
-      faults,
+      faults: nemesis.done,
       planned: countFaults(this.#plan),
       drainedMs: drained.ms,
       notes: this.#notes(),

@@ -7,6 +7,7 @@ import { CONCURRENCY, GRACE_MS, LEASE_MS, MAINTENANCE_MS } from "./plan.ts";
 import { ProcessLog } from "./process-log.ts";
 import { endWithParent, type Order, type ProcessConfig, sayReady } from "./process.ts";
 import { tasksOf } from "./tasks.ts";
+import { GOVERNED } from "./workload.ts";
 
 const POLL_MS = 1_000;
 
@@ -25,6 +26,7 @@ const holdfast = await openHoldfast(config.url, { migrate: false });
 
 const worker = await holdfast.startWorker({
   tasks: tasksOf({ processLog, bank: config.bank }),
+  queues: ["default", ...(config.shares.governed === undefined ? [] : [GOVERNED.queue])],
   concurrency: CONCURRENCY,
   lease: LEASE_MS,
   grace: GRACE_MS,

@@ -3,7 +3,7 @@ import type { EnqueueOptions } from "../jobs/enqueue.ts";
 
 /** The percentage of each kind. */
 export const SHARES = {
-  plain: 52,
+  plain: 44,
   order: 13,
   manual: 5,
   flaky: 7,
@@ -12,6 +12,8 @@ export const SHARES = {
   later: 4,
   awaiting: 3,
   parent: 3,
+  governed: 6,
+  flow: 2,
   cancelled: 3,
   doubtful: 1,
   doomed: 1,
@@ -27,6 +29,27 @@ const PLAIN = new Set<Kind>(["keyed", "later", "cancelled"]);
 /** The queue of jobs that are claimed through the lease API alone. */
 export const LEASE_CLIENTS = "lease-clients";
 
+/** The queue with limits. Few of its jobs may run at once, so that the limits bind. */
+export const GOVERNED = {
+  queue: "governed",
+  lanes: ["red", "green", "blue"],
+  concurrency: 4,
+  laneConcurrency: 2,
+  rate: { count: 20, periodMs: 1_000, burst: 4 },
+} as const;
+
+/** A schedule with the shortest interval. */
+export const TICKER = { name: "ticker", task: "tick", everyMs: 1_000 } as const;
+
+/** A flow: one job, then several at once, then one that waits for all of them. */
+export const FLOW: Readonly<Record<string, readonly string[]>> = {
+  first: [],
+  left: ["first"],
+  middle: ["first"],
+  right: ["first"],
+  last: ["left", "middle", "right"],
+};
+
 const NAP_MS_MAX = 300;
 
 const LATER_MS_MAX = 3_000;
@@ -34,6 +57,10 @@ const LATER_MS_MAX = 3_000;
 export interface Input {
   readonly n: number;
   readonly ms: number;
+  /** Of a job with a lane, so that the checker knows it from the job itself. */
+  readonly lane?: string;
+  /** Of a job of a flow: which it is. */
+  readonly part?: string;
 }
 
 /** Determines every job of a run. */
@@ -50,7 +77,7 @@ export interface Piece {
   readonly kind: Kind;
   readonly task: string;
   readonly input: Input;
-  readonly options: Pick<EnqueueOptions, "queue" | "delay" | "key" | "keyFor">;
+  readonly options: Pick<EnqueueOptions, "queue" | "delay" | "key" | "keyFor" | "lane">;
   /** Uniform in [0, 1): decides everything else that is random about it. */
   readonly luck: number;
 }
@@ -59,13 +86,16 @@ export function pieceOf({ seed, shares, workMs }: Workload, n: number): Piece {
   const random = randomFrom(seed + n * 7_919);
   const kind = kindAt(shares, random());
   const luck = random();
+  const lane = kind === "governed" ? laneAt(luck) : null;
+  const ms = Math.floor(random() * (kind === "nap" ? NAP_MS_MAX : workMs));
   return {
     n,
     kind,
     task: PLAIN.has(kind) ? "plain" : kind,
-    input: { n, ms: Math.floor(random() * (kind === "nap" ? NAP_MS_MAX : workMs)) },
+    input: { n, ms, ...(lane === null ? {} : { lane }) },
     options: {
       ...(kind === "manual" ? { queue: LEASE_CLIENTS } : {}),
+      ...(lane === null ? {} : { queue: GOVERNED.queue, lane }),
       ...(kind === "keyed" ? { key: `key-${n}`, keyFor: "1d" } : {}),
       ...(kind === "later" || kind === "cancelled"
         ? { delay: Math.floor(luck * LATER_MS_MAX) }
@@ -73,6 +103,11 @@ export function pieceOf({ seed, shares, workMs }: Workload, n: number): Piece {
     },
     luck,
   };
+}
+
+/** For a number in [0, 1). */
+function laneAt(share: number): string {
+  return GOVERNED.lanes[Math.floor(share * GOVERNED.lanes.length)] ?? "";
 }
 
 function kindAt(shares: Shares, share: number): Kind {

@@ -1,10 +1,12 @@
 /** The checker of the torture kit is itself checked: each broken promise, planted in a history that is right, is found. */
 import assert from "node:assert/strict";
+import { Readable } from "node:stream";
 import { suite, test } from "node:test";
 import type {
   Charges,
   Columns,
   History,
+  Rules,
   Said,
   Table,
   Witnessed,
@@ -134,6 +136,7 @@ function goodStory(): Story {
         { job: PLAIN, epoch: 1, worker: A, outcome: "released", isOutage: false },
       ],
       ledger: [{ job: ORDER, epoch: 2 }],
+      ticks: [],
       unfinished: [],
     },
     charges: [{ key: `${ORDER}/charge/1`, cents: 700, calls: 1 }],
@@ -158,6 +161,8 @@ async function violationsOf(change: (story: Story) => void): Promise<string[]> {
       yield* story.witnessed;
     })(),
     limits: { drain: 1_000, recover: 3_000, reconnect: 2_000 },
+    rules: null,
+    schedule: null,
   });
   return [...new Set(violations.map(({ invariant }) => invariant))];
 }
@@ -390,6 +395,279 @@ suite("the checker", () => {
     test(`finds ${what} (${invariant})`, async () => {
       const found = await violationsOf(plant);
       assert.ok(found.includes(invariant), `found ${found.join(", ") || "nothing"}`);
+    });
+});
+
+/** Two lanes, at most three jobs at once and two of a lane, and ten starts a second. */
+const RULES: Rules = {
+  queue: "governed",
+  concurrency: 3,
+  laneConcurrency: 2,
+  rate: { count: 10, periodMs: 1_000, burst: 2 },
+};
+
+/** A queue with limits whose workers are all killed, a flow, and a schedule; all went well. */
+class GovernedStory {
+  readonly said: (Said & { at: number })[] = [];
+  readonly witnessed: Witnessed[] = [];
+  readonly jobs: { id: string; task: string; payload: string }[] = [];
+  readonly ticks: { tick: number; job: string }[] = [];
+  #tx = 0;
+
+  constructor() {
+    for (const [process, worker, at] of [
+      ["p1", A, 900],
+      ["p2", B, 5_000],
+    ] as const)
+      this.said.push({ f: "hello", process, worker, pid: 1, at });
+    this.#killAll();
+    this.#flow();
+    for (const tick of [1_000, 2_000, 3_000]) {
+      const id = this.enqueue("tick", tick, { n: -1 });
+      this.ticks.push({ tick, job: id });
+      this.run(id, A, tick, tick + 5);
+    }
+  }
+
+  /** Three run at once, two of them in one lane; then all workers are killed, and it is so again. */
+  #killAll(): void {
+    const ids = ["red", "red", "green"].map((lane, n) =>
+      this.enqueue("governed", 1_000, { n, lane }),
+    );
+    for (const [index, id] of ids.entries()) this.claim(id, A, [2_000, 2_000, 2_100][index] ?? 0);
+    this.said.push(
+      { f: "fault", kind: "kill-all", at: 2_500 },
+      { f: "fault", kind: "kill", worker: "p1", at: 2_500 },
+    );
+    for (const id of ids) this.leave(id, 5_000, "ready");
+    for (const [index, id] of ids.entries()) this.claim(id, B, [5_100, 5_100, 5_200][index] ?? 0);
+    for (const id of ids) this.leave(id, 6_000, "finished");
+  }
+
+  #flow(): void {
+    const parts = ["first", "left", "middle", "right", "last"];
+    const ids = parts.map((part) => this.enqueue("flow", 1_000, { n: 100, part }));
+    for (const [index, id] of ids.entries())
+      this.run(id, A, 1_100 + index * 10, 1_105 + index * 10);
+  }
+
+  enqueue(task: string, at: number, input: { n: number; lane?: string; part?: string }): string {
+    const id = `${task}-${this.jobs.length}`;
+    this.jobs.push({ id, task, payload: JSON.stringify(input) });
+    if (task !== "tick") {
+      this.said.push({ f: "enqueue", type: "invoke", n: input.n, task, at });
+      const part = input.part === undefined ? {} : { part: input.part };
+      this.said.push({ f: "enqueue", type: "ok", n: input.n, id, ...part, at });
+    }
+    const queue = task === "governed" ? RULES.queue : "default";
+    const row = { id, queue, lane: input.lane ?? "", epoch: 0, attempts: 0 };
+    this.#see(at, [["ready", null, row]]);
+    return id;
+  }
+
+  claim(id: string, worker: string, at: number): void {
+    const row = this.#standing(id, "ready");
+    const counts = { epoch: Number(row["epoch"]) + 1, attempts: 1 };
+    const lease = { locked_by: worker, locked_until: at + 2_000, claimed_at: at };
+    this.#see(at, [
+      ["ready", row, null],
+      ["lease", null, { ...row, ...counts, ...lease }],
+    ]);
+  }
+
+  leave(id: string, at: number, to: "ready" | "finished"): void {
+    const row = this.#standing(id, "lease");
+    const { locked_by: worker = null, locked_until: _u, claimed_at: _c, ...job } = row;
+    const after = to === "ready" ? { ...job, attempts: 0 } : { ...job, status: "done", worker };
+    this.#see(at, [
+      ["lease", row, null],
+      [to, null, after],
+    ]);
+  }
+
+  run(id: string, worker: string, from: number, to: number): void {
+    this.claim(id, worker, from);
+    this.leave(id, to, "finished");
+  }
+
+  /** What the job's last row says. */
+  #standing(id: string, table: Table): Row {
+    const row = this.witnessed.findLast((one) => one.table === table && one.after?.["id"] === id);
+    return { ...row?.after };
+  }
+
+  #see(at: number, changes: readonly (readonly [Table, Row | null, Row | null])[]): void {
+    this.#tx += 1;
+    for (const [table, before, after] of changes)
+      this.witnessed.push({ seq: 0, at, tx: `tx-${this.#tx}`, table, before, after });
+  }
+
+  /** What is wrong with limits, flows and ticks; the other invariants are tried above. */
+  async violations(): Promise<string[]> {
+    const { violations } = await judge({
+      said: this.said,
+      witnessed: Readable.from(this.witnessed.map((row, index) => ({ ...row, seq: index + 1 }))),
+      rows: {
+        jobs: this.jobs,
+        ticks: this.ticks,
+        finished: [],
+        attempts: [],
+        ledger: [],
+        unfinished: [],
+      },
+      charges: [],
+      limits: { drain: 1_000, recover: 3_000, reconnect: 2_000 },
+      rules: RULES,
+      schedule: { task: "tick", everyMs: 1_000, from: 1_000, until: 3_000 },
+      drainedMs: 100,
+    });
+    const ours = violations.filter(({ invariant }) => ["I11", "I12", "I13"].includes(invariant));
+    return ours.map(({ invariant, sentence }) => `${invariant}: ${sentence}`);
+  }
+
+  /** Changes the rows of some jobs in one table. */
+  alter(table: Table, fits: (row: Columns) => boolean, columns: Row): void {
+    const changed = (row: Columns | null): Columns | null =>
+      row !== null && fits(row) ? { ...row, ...columns } : row;
+    for (const [index, row] of this.witnessed.entries())
+      if (row.table === table)
+        this.witnessed[index] = {
+          ...row,
+          before: changed(row.before),
+          after: changed(row.after),
+        };
+  }
+}
+
+const ofLane =
+  (lane: string) =>
+  (row: Columns): boolean =>
+    row["lane"] === lane;
+
+const governed: readonly [string, RegExp, (story: GovernedStory) => void][] = [
+  [
+    "one job of the queue too many at once",
+    /I12: was one of 4 at once, allowed 3/,
+    (story) => {
+      const extra = story.enqueue("governed", 5_300, { n: 50, lane: "blue" });
+      story.witnessed.splice(-1, 1);
+      const at = story.witnessed.findIndex(
+        ({ table, after, at: when }) => table === "finished" && after !== null && when === 6_000,
+      );
+      const row = { id: extra, queue: RULES.queue, lane: "blue", locked_by: B, claimed_at: 5_900 };
+      story.witnessed.splice(at - 1, 0, {
+        seq: 0,
+        at: 5_900,
+        tx: "tx-extra",
+        table: "lease",
+        before: null,
+        after: row,
+      });
+    },
+  ],
+  [
+    "one job of a lane too many at once",
+    /I12: was one of 3 of lane red, allowed 2/,
+    (story) => {
+      for (const [index, { id, task, payload }] of story.jobs.entries())
+        if (task === "governed")
+          story.jobs[index] = { id, task, payload: payload.replace("green", "red") };
+    },
+  ],
+  [
+    "a job that comes back from a crash without its lane",
+    /I12: of lane red stood in ready with lane ""/,
+    (story) =>
+      story.alter("ready", (row) => row["epoch"] === 1 && ofLane("red")(row), { lane: "" }),
+  ],
+  [
+    "a lease that no limit counts",
+    /I12: of lane green stood in lease with lane null/,
+    (story) => story.alter("lease", ofLane("green"), { lane: null }),
+  ],
+  [
+    "starts above the rate",
+    /I12: a start at 2050 was 50 ms too early/,
+    (story) => story.alter("lease", (row) => row["claimed_at"] === 2_100, { claimed_at: 2_050 }),
+  ],
+  [
+    "starts by the clock of a worker",
+    /I12: started 90000 ms off the database's clock/,
+    (story) => story.alter("lease", (row) => row["claimed_at"] === 2_100, { claimed_at: 92_100 }),
+  ],
+  [
+    "a limit that is not reached any more after kill -9 of all workers",
+    /I12: after kill -9 of all workers, 3 jobs of governed never ran at once again/,
+    (story) => {
+      const last = story.jobs.find(({ payload }) => payload.includes("green"))?.id;
+      const kept = story.witnessed.filter(
+        ({ at, before, after }) => at < 5_000 || (after ?? before)?.["id"] !== last,
+      );
+      story.witnessed.splice(0, Number.POSITIVE_INFINITY, ...kept);
+    },
+  ],
+  [
+    "a job of a flow that starts before one that it waits for is done",
+    /I11: started as 'last' before 'right' was done/,
+    (story) => {
+      const right = story.jobs.find(({ payload }) => payload.includes("right"))?.id;
+      const at = story.witnessed.findIndex(
+        ({ table, after }) => table === "finished" && after?.["id"] === right,
+      );
+      story.witnessed.push(...story.witnessed.splice(at - 1, 2));
+    },
+  ],
+  [
+    "a flow that is there in part",
+    /I11: flow 100 has 4 of its 5 jobs/,
+    ({ jobs }) => {
+      jobs.splice(
+        jobs.findIndex(({ payload }) => payload.includes("left")),
+        1,
+      );
+    },
+  ],
+  [
+    "a tick without a run",
+    /I13: tick 2000 was handled 0 times/,
+    ({ ticks }) => void ticks.splice(1, 1),
+  ],
+  [
+    "a tick that was handled twice",
+    /I13: tick 2000 was handled 2 times/,
+    ({ ticks }) => void ticks.push({ tick: 2_000, job: "tick-9" }),
+  ],
+  [
+    "a tick between two others",
+    /I13: tick 2500 is none of the schedule/,
+    ({ ticks }) => void ticks.push({ tick: 2_500, job: "tick-9" }),
+  ],
+  [
+    "a job of the schedule that belongs to no tick",
+    /I13: is the job of 0 ticks/,
+    (story) => void story.enqueue("tick", 2_500, { n: -1 }),
+  ],
+  [
+    "a run whose job does not exist",
+    /I13: tick 3000 has no job/,
+    ({ ticks }) => void ticks.splice(2, 1, { tick: 3_000, job: "nothing" }),
+  ],
+];
+
+suite("the checker of limits, flows and schedules", () => {
+  test("finds nothing where nothing is wrong", async () => {
+    assert.deepEqual(await new GovernedStory().violations(), []);
+  });
+
+  for (const [what, expected, plant] of governed)
+    test(`finds ${what}`, async () => {
+      const story = new GovernedStory();
+      plant(story);
+      const found = await story.violations();
+      assert.ok(
+        found.some((sentence) => expected.test(sentence)),
+        `found ${found.join("; ") || "nothing"}`,
+      );
     });
 });
 

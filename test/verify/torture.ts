@@ -17,7 +17,7 @@ const LEAST = isLong
   ? { jobs: 10_000, kill: 40, freeze: 15, cut: 30, restart: 2 }
   : { jobs: 600, kill: 5, freeze: 2, cut: 4, restart: 1 };
 /** In a sample, fewer than the kit asks of a machine by itself. */
-const preset = torturePreset({ ms: MS, ...(isLong ? {} : { jobsPerSecond: 60 }) });
+const preset = torturePreset({ ms: MS, ...(isLong ? {} : { jobsPerSecond: 52 }) });
 
 export function torture(
   name: string,
@@ -40,6 +40,9 @@ export function torture(
       assert.deepEqual(report.violations.slice(0, 10), []);
       // In a few seconds, none may have come too late.
       if (isLong) assert.ok(report.refused > 0, "no stale write was refused");
+      const { starts, fullAfterMs } = report.governed;
+      assert.ok(starts > 0 && fullAfterMs !== null, "no limit was reached");
+      assert.ok(report.flows > 0 && report.ticks > 0, "no flow, or no tick of the schedule");
       const { kill = 0, freeze = 0, cut = 0, restart: restarts = 0 } = report.faults;
       const reached = [report.accepted.ok + report.accepted.unknown, kill, freeze];
       const least = [LEAST.jobs, LEAST.kill, LEAST.freeze];
@@ -80,6 +83,8 @@ function sentence({ database, seed, ms, jobs, attempts, refused, ...report }: Re
   return (
     `${database}: ${jobs} jobs in ${attempts} attempts; ${faults.join(", ")}; ${refused} stale writes refused; ` +
     `free after kill -9 in ${report.recovery.afterKill.p99} ms (p99), claimed after a restart in ${report.recovery.afterRestart.p99} ms; ` +
+    `${report.governed.starts} under limits, full ${report.governed.fullAfterMs} ms after kill -9 of all workers; ` +
+    `${report.flows} flows, ${report.ticks} ticks; ` +
     `all done ${report.drainedMs} ms after the last fault; ${report.witnessed} changes witnessed; ` +
     `${Math.round(ms / 1_000)} s, seed ${seed}`
   );

@@ -1,4 +1,5 @@
 /** Everything was done once: I6 (rows and charges), I11 (steps and called jobs), I3 (one owner for each epoch). */
+import { waysTo } from "./flows.ts";
 import type { Charges, History, Rows, Said, Violation } from "./history.ts";
 import type { Positions } from "./positions.ts";
 
@@ -20,7 +21,12 @@ export function checkEffects(history: History, positions: Positions): Violation[
 }
 
 /** What each task must return for its input and last epoch; null: another check judges it. */
-function expected(task: string, n: number, epoch: number): object | null {
+function expected(
+  task: string,
+  { n, part = "" }: { n: number; part?: string },
+  epoch: number,
+): object | null {
+  if (task === "flow") return { n, ways: waysTo(part), epoch };
   if (task === "order") return { n, paid: n * 100, epoch };
   if (task === "parent") return { n, child: n * 2, epoch };
   return task === "child" ? null : { n, epoch };
@@ -30,10 +36,10 @@ function expected(task: string, n: number, epoch: number): object | null {
 function checkResults({ rows }: History, finished: Map<string, Finished>): Violation[] {
   return rows.jobs.flatMap(({ id, task, payload }) => {
     const end = finished.get(id);
-    const { n } = JSON.parse(payload) as { n: number };
+    const input = JSON.parse(payload) as { n: number; part?: string };
     if (end?.status === "failed" && task !== "doomed")
-      return [{ invariant: "I1", job: id, sentence: `${task} ${n} failed, and should not` }];
-    const wanted = expected(task, n, end?.epoch ?? 0);
+      return [{ invariant: "I1", job: id, sentence: `${task} ${input.n} failed, and should not` }];
+    const wanted = expected(task, input, end?.epoch ?? 0);
     if (end?.status !== "done" || wanted === null) return [];
     const result = end.result === null ? null : (JSON.parse(end.result) as { epoch?: number });
     if (JSON.stringify(result) === JSON.stringify(wanted)) return [];

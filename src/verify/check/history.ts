@@ -13,7 +13,14 @@ export type Said =
       readonly task: string;
       readonly error?: string;
     }
-  | { readonly f: "enqueue"; readonly type: "ok"; readonly n: number; readonly id: string }
+  | {
+      readonly f: "enqueue";
+      readonly type: "ok";
+      readonly n: number;
+      readonly id: string;
+      /** Of a flow: one of its jobs. */
+      readonly part?: string;
+    }
   /** Logged first with null, then with the answer. */
   | { readonly f: "cancel"; readonly id: string; readonly became: string | null }
   | { readonly f: "emit"; readonly n: number }
@@ -86,6 +93,8 @@ export interface Rows {
     readonly isOutage: boolean;
   }[];
   readonly ledger: readonly { readonly job: string; readonly epoch: number }[];
+  /** The runs of the schedule. */
+  readonly ticks: readonly { readonly tick: number; readonly job: string | null }[];
   /** Rows of jobs that have not finished. */
   readonly unfinished: readonly { readonly id: string; readonly table: string }[];
 }
@@ -95,6 +104,23 @@ export interface Charges {
   readonly key: string;
   readonly cents: number;
   readonly calls: number;
+}
+
+/** The limits of a queue. */
+export interface Rules {
+  readonly queue: string;
+  readonly concurrency: number;
+  /** Of each lane. */
+  readonly laneConcurrency: number;
+  readonly rate: { readonly count: number; readonly periodMs: number; readonly burst: number };
+}
+
+/** A schedule, and the first and the last tick that must have a job. */
+export interface Ticking {
+  readonly task: string;
+  readonly everyMs: number;
+  readonly from: number;
+  readonly until: number;
 }
 
 /** In milliseconds. */
@@ -113,6 +139,10 @@ export interface History {
   readonly rows: Rows;
   readonly charges: readonly Charges[];
   readonly limits: Limits;
+  /** Null: no queue has limits. */
+  readonly rules: Rules | null;
+  /** Null: there is no schedule. */
+  readonly schedule: Ticking | null;
   /** From the last fault until all jobs were finished; null: they never were. */
   readonly drainedMs: number | null;
 }

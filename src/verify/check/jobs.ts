@@ -18,10 +18,11 @@ export function checkJobs(history: History): { violations: Violation[]; accepted
   const violations: Violation[] = [];
   const enqueues = gatherEnqueues(said);
   const finished = new Map(rows.finished.map((row) => [row.id, row]));
-  const byNumber = new Map<number, string[]>();
+  const byNumber = new Map<string, string[]>();
   const children = new Set<number>();
   for (const { id, payload, task } of rows.jobs) {
-    const { n } = JSON.parse(payload) as { n: number };
+    if (task === history.schedule?.task) continue;
+    const { n, part } = JSON.parse(payload) as { n: number; part?: string };
     // Another job called it, at most once.
     if (task === "child") {
       if (children.has(n))
@@ -29,36 +30,49 @@ export function checkJobs(history: History): { violations: Violation[]; accepted
       children.add(n);
       continue;
     }
-    byNumber.set(n, [...(byNumber.get(n) ?? []), id]);
-    if (!enqueues.has(n))
+    const name = nameOf(n, part);
+    byNumber.set(name, [...(byNumber.get(name) ?? []), id]);
+    if (!enqueues.has(String(n)) && !enqueues.has(name))
       violations.push({ invariant: "I2", job: id, sentence: "was never enqueued" });
   }
-  for (const [n, ids] of enqueues) {
-    const rowsOfIt = byNumber.get(n) ?? [];
+  for (const [name, ids] of enqueues) {
+    const rowsOfIt = byNumber.get(name) ?? [];
     for (const id of ids)
       if (!rowsOfIt.includes(id))
         violations.push({ invariant: "I1", job: id, sentence: "was accepted, and is gone" });
-    if (rowsOfIt.length > 1)
-      violations.push({ invariant: "I2", sentence: `job ${n} is there ${rowsOfIt.length} times` });
   }
+  for (const [name, { length }] of byNumber)
+    if (length > 1)
+      violations.push({ invariant: "I2", sentence: `job ${name} is there ${length} times` });
   for (const { id } of rows.jobs) {
     if (finished.has(id)) continue;
     const where = rows.unfinished.find((row) => row.id === id)?.table ?? "no table";
     const sentence = `has not ended: it is in ${where}`;
     violations.push({ invariant: "I1", job: id, sentence });
   }
-  const answered = [...enqueues.values()].filter((ids) => ids.length > 0).length;
-  return { violations, accepted: { ok: answered, unknown: enqueues.size - answered } };
+  return { violations, accepted: countAccepted(said) };
 }
 
-/** The ids that the enqueues of each number returned. */
-function gatherEnqueues(said: readonly Said[]): Map<number, string[]> {
-  const enqueues = new Map<number, string[]>();
+function countAccepted(said: readonly Said[]): Accepted {
+  const enqueues = said.filter((one) => one.f === "enqueue");
+  const answered = new Set(enqueues.filter(({ type }) => type === "ok").map(({ n }) => n));
+  return { ok: answered.size, unknown: new Set(enqueues.map(({ n }) => n)).size - answered.size };
+}
+
+/** The jobs of a flow share its number. */
+function nameOf(n: number, part: string | undefined): string {
+  return part === undefined ? String(n) : `${n} ${part}`;
+}
+
+/** The ids that the enqueues of each job returned. */
+function gatherEnqueues(said: readonly Said[]): Map<string, string[]> {
+  const enqueues = new Map<string, string[]>();
   for (const one of said) {
     if (one.f !== "enqueue") continue;
-    const ids = enqueues.get(one.n) ?? [];
+    const name = nameOf(one.n, one.type === "ok" ? one.part : undefined);
+    const ids = enqueues.get(name) ?? [];
     if (one.type === "ok") ids.push(one.id);
-    enqueues.set(one.n, ids);
+    enqueues.set(name, ids);
   }
   return enqueues;
 }

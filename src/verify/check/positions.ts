@@ -7,7 +7,7 @@ import type { Columns, Table, Violation, Witnessed } from "./history.ts";
 
 /** The allowed moves, repeated here so that a mistake in the product's table is noticed. */
 const EDGES: Readonly<Record<string, readonly string[]>> = {
-  nowhere: ["pending", "scheduled"],
+  nowhere: ["pending", "scheduled", "waiting"],
   scheduled: ["pending", "cancelled"],
   pending: ["processing", "cancelled"],
   processing: ["done", "failed", "cancelled", "retry", "waiting", "pending"],

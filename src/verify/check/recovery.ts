@@ -46,7 +46,7 @@ export function checkRecovery(
 }
 
 /** When each worker was killed, by its id. */
-function gatherDeaths(said: readonly Dated<Said>[]): Map<string, number> {
+export function gatherDeaths(said: readonly Dated<Said>[]): Map<string, number> {
   const hellos = said.filter((one) => one.f === "hello");
   const workers = Map.groupBy(hellos, (hello) => hello.process);
   const deaths = new Map<string, number>();

@@ -1,9 +1,12 @@
 /** Compares everything that a run left behind with the promises. */
 import { checkEffects, countBy, countEffects, type Effects } from "./effects.ts";
+import { FlowsCheck } from "./flows.ts";
 import type { History, Violation } from "./history.ts";
 import { type Accepted, checkAttempts, checkJobs } from "./jobs.ts";
+import { type Governed, LimitsCheck } from "./limits.ts";
 import { Positions } from "./positions.ts";
 import { checkRecovery, type Recovery } from "./recovery.ts";
+import { checkTicks } from "./ticks.ts";
 
 export interface Verdict {
   readonly violations: readonly Violation[];
@@ -21,23 +24,32 @@ export interface Verdict {
   /** Late writes that the database refused. */
   readonly refused: number;
   readonly recovery: Recovery;
+  /** What ran under limits. */
+  readonly governed: Governed;
+  /** How many flows there were, and how many ticks of the schedule. */
+  readonly flows: number;
+  readonly ticks: number;
   /** With 95 % confidence, the share of lost or doubled jobs is below this: the rule of three. */
   readonly bound: number;
 }
 
 export async function judge(history: History): Promise<Verdict> {
   const positions = new Positions();
-  for await (const row of history.witnessed) positions.see(row);
-  positions.end();
+  const limits = new LimitsCheck(history);
+  const flows = new FlowsCheck(history);
+  const watchers = [positions, limits, flows];
+  for await (const row of history.witnessed) for (const watcher of watchers) watcher.see(row);
+  for (const watcher of watchers) watcher.end();
   const { violations: lost, accepted } = checkJobs(history);
   const { violations: late, recovery } = checkRecovery(history, positions);
   const jobs = history.rows.jobs.length;
   return {
     violations: [
       ...lost,
-      ...positions.violations,
+      ...watchers.flatMap(({ violations }) => violations),
       ...checkAttempts(history, positions),
       ...checkEffects(history, positions),
+      ...checkTicks(history),
       ...late,
     ],
     jobs,
@@ -50,6 +62,9 @@ export async function judge(history: History): Promise<Verdict> {
     witnessed: positions.seen,
     refused: countRefused(history),
     recovery,
+    governed: limits.governed,
+    flows: flows.flows,
+    ticks: history.rows.ticks.length,
     bound: 3 / Math.max(1, jobs),
   };
 }

@@ -15,4 +15,4 @@ await holdfast.startWorker({ tasks: [ship], concurrency: 20, signals: true });
 // One live job per key: enqueueing the same key again returns this job until it has finished.
 const job = await holdfast.enqueue(ship, { id: "42", cents: 1999 }, { key: "order-42" });
 const { tracking, attempt } = await job.result({ timeout: "10s" }); // typed
-console.log(`order 42 ships as ${tracking} at attempt ${attempt}`);
+console.log(`order 42 ships as ${tracking} on attempt ${attempt}`);

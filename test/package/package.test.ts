@@ -11,7 +11,7 @@ import { notItsTurn } from "../support/scale.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 /** What each example prints. An example that is not here is a module for others, not a program. */
 const EXPECTED: Readonly<Record<string, string>> = {
-  "quickstart.ts": "order 42 ships as T-42 at attempt 1\n",
+  "quickstart.ts": "order 42 ships as T-42 on attempt 1\n",
   "flow.ts":
     'merged: {"month":"2026-11","cents":8000}\n' +
     "all have ended: report.fetch done, report.fetch failed\n1 done, 1 failed of 2\n",

@@ -22,6 +22,7 @@ const ENTRIES = [
   "schedules/index",
   "locks/index",
   "app/ops",
+  "app/dashboard",
   "testing/index",
   "cli/main",
   "cli/example-tasks",

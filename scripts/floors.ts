@@ -23,7 +23,7 @@ const ORDER: readonly (readonly string[])[] = [
   ["workflows", "isolation", "dead-letters", "schedules", "queues"],
   ["worker", "explain"],
   ["monitoring", "doctor", "copy"],
-  ["alerts"],
+  ["alerts", "dashboard"],
   ["app"],
   ["testing", "verify"],
   ["cli"],
@@ -66,6 +66,7 @@ const ENTRIES = new Set([
   "locks/index.ts",
   "schedules/index.ts",
   "app/ops.ts",
+  "app/dashboard.ts",
 ]);
 const RUNTIME = "core/runtime.ts";
 

@@ -21,6 +21,7 @@ import { type ReportsStore, SqlReports } from "../reports/store.ts";
 import { type SchedulesStore, SqlSchedules } from "../schedules/store.ts";
 import { SqlStats, type StatsStore } from "../stats/store.ts";
 import { SqlSteps, type StepsStore } from "../steps/store.ts";
+import { type SessionsStore, SqlSessions } from "../tokens/sessions.ts";
 import { SqlTokens, type TokensStore } from "../tokens/store.ts";
 import { SqlTraces, type TracesStore } from "../tracing/store.ts";
 import { type ItemsStore, SqlItems } from "../workflows/store.ts";
@@ -68,6 +69,7 @@ export function composeStore(
     alerts: new SqlAlerts(db, jobHooks),
     schedules: new SqlSchedules(db, jobHooks),
     tokens: new SqlTokens(db),
+    sessions: new SqlSessions(db),
     requests: new SqlRequests(db),
     traces: new SqlTraces(db),
     checks: new SqlChecks(db, checkGroups),
@@ -103,6 +105,7 @@ export interface Store {
   readonly alerts: AlertsStore;
   readonly schedules: SchedulesStore;
   readonly tokens: TokensStore;
+  readonly sessions: SessionsStore;
   readonly requests: RequestsStore;
   readonly traces: TracesStore;
   readonly checks: DoctorStore;

@@ -19,7 +19,7 @@ const EXAMPLE = fileURLToPath(programFile("cli/example-tasks"));
 
 export function startCommand({ terminal }: CommandKit<unknown>): Command {
   return withWorkerFlags(new Command("start"))
-    .description("run jobs, serve the API and monitor the queues")
+    .description("run jobs, serve the dashboard and the API, and monitor the queues")
     .addHelpText(
       "after",
       `
@@ -88,13 +88,14 @@ function announce(terminal: Terminal, settings: Settings, { service, logger }: S
     ...(url === null
       ? []
       : [
+          ["Dashboard", url],
           ["API", `${url}/api/v1`],
           ["Health", `${url}/health`],
         ]),
   ];
   terminal.print(
     "",
-    ...lines.map(([title = "", text = ""]) => `  ${colors.bold(title.padEnd(9))} ${text}`),
+    ...lines.map(([title = "", text = ""]) => `  ${colors.bold(title.padEnd(10))} ${text}`),
     "",
     "  Enqueue a job:",
     `  ${url === null ? enqueueLine(settings) : curlLine(url, settings)}`,
@@ -124,7 +125,7 @@ function enqueueLine({ tasks, url }: Settings): string {
 
 export function serveCommand({ terminal }: CommandKit<unknown>): Command {
   const command = new Command("serve").description(
-    "serve the API and monitor the queues, without running jobs",
+    "serve the dashboard and the API and monitor the queues, without running jobs",
   );
   addFlags(command, [
     "url",
@@ -151,8 +152,11 @@ async function serve(terminal: Terminal, options: object): Promise<void> {
     server: true,
     watch: false,
     async announce({ service, logger }) {
-      if (service?.url !== null)
-        logger.info({ event: "service:ready", url: service?.url }, "serving");
+      const url = service?.url ?? null;
+      if (url === null) return;
+      logger.info({ event: "service:ready", url }, "serving");
+      if (isForPerson(terminal))
+        terminal.print("", `  ${terminal.colors.bold("Dashboard")} ${url}`, "");
     },
   });
 }

@@ -77,6 +77,13 @@ export const COPIED_TABLES: readonly CopiedTable[] = [
   { name: "counts", key: ["id"], single: (row) => row },
   { name: "depth", key: ["queue", "status"] },
   { name: "minute_total", key: ["minute", "queue"] },
+  { name: "span_total", key: ["step_ms", "queue", "at"] },
+  { name: "task_stat", key: ["task", "hour", "source"] },
+  { name: "lock_span", key: ["at", "type"] },
+  { name: "build", key: ["version"] },
+  { name: "task", key: ["name"] },
+  { name: "error_kind", key: ["id"] },
+  { name: "error_hour", key: ["kind_id", "hour"] },
   { name: "alert", key: ["id"] },
   { name: "schedule", key: ["name"] },
   { name: "schedule_run", key: ["schedule", "tick", "is_manual"] },
@@ -84,8 +91,8 @@ export const COPIED_TABLES: readonly CopiedTable[] = [
   { name: "request", key: ["principal", "request_key"] },
 ];
 
-/** Tables that are not copied: the target's migrations, and the row of the copy itself. */
-export const OWN_TABLES = ["migration", "copy"] as const;
+/** Tables that are not copied: the target's migrations, the row of the copy itself, and what lasts for minutes or hours. */
+export const OWN_TABLES = ["migration", "copy", "session", "pickup_stat"] as const;
 
 /** A copy starts when no worker is alive, so a worker that is not stopped by then died without a final write. */
 function asStopped(row: Row): Row {

@@ -1,19 +1,19 @@
 /** Where the package's own files are: in a checkout the sources, in the published package bundles in one folder. */
 import { dirname } from "node:path";
 
-const isSource = import.meta.url.endsWith(".ts");
+export const isCheckout = import.meta.url.endsWith(".ts");
 
 /** The folder with all modules of the package. */
-export const packageCode = isSource ? dirname(import.meta.dirname) : import.meta.dirname;
+export const packageCode = isCheckout ? dirname(import.meta.dirname) : import.meta.dirname;
 
 /** A file of the package by its path from the root, such as "package.json". */
 export function packageFile(path: string): URL {
-  return new URL(isSource ? `../../${path}` : `../${path}`, import.meta.url);
+  return new URL(isCheckout ? `../../${path}` : `../${path}`, import.meta.url);
 }
 
 /** A module that starts a thread or a process, by its path in the sources, such as "worker/lease-renewer-thread". */
 export function programFile(path: string): URL {
-  return new URL(isSource ? `../${path}.ts` : `./${bundledName(path)}.js`, import.meta.url);
+  return new URL(isCheckout ? `../${path}.ts` : `./${bundledName(path)}.js`, import.meta.url);
 }
 
 /** The name of a module in the folder of the published package. */

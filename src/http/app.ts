@@ -3,38 +3,65 @@
  *
  * Every failure on the way becomes a problem document here, and every response carries the same headers.
  */
-import type { IncomingMessage } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import { type Context, Hono } from "hono";
+import { getPath } from "hono/utils/url";
 import { makeIds } from "../core/id.ts";
-import { neighbourhood } from "../core/ip.ts";
 import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
-import { type Auth, type Credentials, type Principal, tooMany } from "./auth.ts";
-import { checkBodyHeaders, parseBody, readBytes } from "./body.ts";
-import { checkAim, checkOrigin, proxySign, SECURITY_HEADERS } from "./guards.ts";
+import { type Admission, type Credentials, type Principal, tooMany } from "./auth.ts";
+import { checkBodyHeaders, parseBody } from "./body.ts";
+import { SECURITY_HEADERS } from "./guards.ts";
 import { KEY_PATTERN, type Once } from "./idempotency.ts";
 import { Buckets, type Limits } from "./limits.ts";
 import { Problem, problemOf, retryAfter } from "./problem.ts";
 import { type Answer, type Call, JSON_TYPE, type Route } from "./route.ts";
+import { NodeSender, RequestSender, type Sender } from "./sender.ts";
 import type { Connections } from "./server.ts";
+import { secretIn } from "./sessions.ts";
 import type { EventSource, Streams } from "./sse.ts";
 
 interface AppParts {
   readonly routes: readonly Route[];
-  readonly auth: Auth;
+  readonly auth: Admission;
   readonly once: Once;
   readonly streams: Streams;
-  readonly connections: Connections;
+  readonly connections: Pick<Connections, "admit">;
   readonly limits: Limits;
   readonly runtime: Runtime;
   readonly logger: Logger;
   /** Null: any. */
   readonly hosts: ReadonlySet<string> | null;
+  /** The port that is part of the cookie's name; asked when a request comes. Null: there are no sessions. */
+  readonly port: () => number | null;
+  /** The path below which everything is, without a slash at its end; empty: none. */
+  readonly basePath?: string;
+  /** Serves the pages. */
+  readonly pages?: Pages;
+}
+
+/** Serves what is not in the table of routes. */
+export interface Pages {
+  /** Null: there is no such page. */
+  answer(asked: PageRequest): Promise<PageAnswer | null>;
+}
+
+export interface PageRequest {
+  /** Below the base path, from its slash on. */
+  readonly path: string;
+  readonly basePath: string;
+  header(name: string): string | undefined;
+}
+
+export interface PageAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bytes: Uint8Array | null;
 }
 
 interface Env {
-  Bindings: HttpBindings;
+  /** Of Node's server; an application passes on a request without them. */
+  Bindings: Partial<HttpBindings>;
 }
 
 type Ctx = Context<Env>;
@@ -48,7 +75,7 @@ interface Answered {
 
 const NO_EVENTS: Answer = { events: async () => {} };
 
-const ANONYMOUS: Principal = { id: "anonymous", name: "anonymous", role: "viewer" };
+const ANONYMOUS: Principal = { id: "anonymous", name: "anonymous", role: "viewer", via: "open" };
 
 const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 
@@ -56,7 +83,7 @@ const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 const PATH_LOGGED_MAX = 200;
 
 export class App {
-  readonly hono = new Hono<Env>();
+  readonly hono: Hono<Env>;
   readonly #parts: AppParts;
   readonly #rates: Buckets;
   readonly #refusals: Buckets;
@@ -65,6 +92,7 @@ export class App {
   constructor(parts: AppParts) {
     const { limits, runtime, routes } = parts;
     this.#parts = parts;
+    this.hono = new Hono<Env>({ getPath: (request) => this.#pathOf(request) });
     this.#newId = makeIds(runtime);
     this.#rates = new Buckets(runtime, {
       burst: limits.rateBurst,
@@ -87,6 +115,21 @@ export class App {
   refusal(status: number, detail: string): Response {
     const problem = new Problem({ status, code: "UNREADABLE", detail });
     return this.#refuse(problem, this.#newId(), { Connection: "close" });
+  }
+
+  /** The path below the base path; a path outside of it fits no route. */
+  #pathOf(request: Request): string {
+    const { basePath = "" } = this.#parts;
+    const path = getPath(request);
+    if (basePath === "") return path;
+    if (path === basePath) return "/";
+    return path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : OUTSIDE;
+  }
+
+  #sender(ctx: Ctx): Sender {
+    const { incoming, outgoing } = ctx.env;
+    if (incoming === undefined || outgoing === undefined) return new RequestSender(ctx.req.raw);
+    return new NodeSender(incoming, outgoing, this.#parts.connections);
   }
 
   async #handle(ctx: Ctx, route: Route): Promise<Response> {
@@ -120,11 +163,11 @@ export class App {
   }
 
   async #answer(ctx: Ctx, route: Route, requestId: string): Promise<Response> {
-    const { principal, credentials } = await this.#admit(ctx, route);
-    const { headers } = ctx.env.incoming;
+    const sender = this.#sender(ctx);
+    const { principal, credentials } = await this.#admit(sender, route);
     const params = route.readParams(ctx.req.param());
     const query = route.readQuery(new URL(ctx.req.url).searchParams);
-    const bytes = await this.#body(ctx, route);
+    const bytes = await this.#body(sender, route);
     const body =
       route.body === null ? undefined : route.readBody(parseBody(bytes, this.#parts.limits));
     const call = {
@@ -132,17 +175,19 @@ export class App {
       query,
       body,
       principal,
+      credentials,
       requestId,
       headers: {
-        accept: headers.accept,
-        "last-event-id": headers["last-event-id"] as string | undefined,
-        traceparent: headers["traceparent"] as string | undefined,
-        tracestate: headers["tracestate"] as string | undefined,
+        accept: sender.header("accept"),
+        origin: sender.header("origin"),
+        "last-event-id": sender.header("last-event-id"),
+        traceparent: sender.header("traceparent"),
+        tracestate: sender.header("tracestate"),
       },
     };
-    const key = headers["idempotency-key"];
-    if (route.method === "POST" && key !== undefined) {
-      return this.#once(ctx, route, call, { key: String(key), bytes });
+    const key = sender.header("idempotency-key");
+    if (route.method === "POST" && key !== undefined && route.unsaved !== true) {
+      return this.#once(ctx, route, call, { key, bytes });
     }
     const answer = await route.run({ ...call, ids: this.#ids(route, body) });
     // A HEAD request does not read the stream, so it would never end.
@@ -151,24 +196,37 @@ export class App {
   }
 
   async #admit(
-    ctx: Ctx,
+    sender: Sender,
     route: Route,
   ): Promise<{ principal: Principal; credentials: Credentials }> {
-    const { auth, hosts, connections } = this.#parts;
-    const { incoming, outgoing } = ctx.env;
-    const { headers } = incoming;
-    const address = addressOf(incoming);
-    const credentials = { header: headers.authorization, address, proxy: proxySign(incoming) };
-    const principal = await this.#counting(address, () => {
-      checkAim(incoming, hosts);
+    const { auth, hosts } = this.#parts;
+    const { address } = sender;
+    const credentials = this.#credentials(sender);
+    const writes = route.method === "POST";
+    const principal = await this.#counting(address, async () => {
+      sender.checkAim(hosts);
       // Any page may link to the probes; everything else is for our own pages and for programs.
-      if (route.access !== "public") checkOrigin(headers);
-      return auth.admit(credentials, route.access);
+      if (route.access !== "public" || writes) sender.checkOrigin();
+      const found = await auth.admit(credentials, route.access);
+      if (found?.via === "cookie" && writes) sender.checkOrigin(true);
+      return found;
     });
     const seconds = this.#rates.take(principal?.id ?? `${route.name} ${address}`);
     if (seconds > 0) throw tooMany("Rate limit exceeded.", seconds);
-    if (principal !== null) connections.admit(incoming, outgoing);
+    if (principal !== null) sender.admitted();
     return { principal: principal ?? ANONYMOUS, credentials };
+  }
+
+  #credentials(sender: Sender): Credentials {
+    const { address, proxy, request } = sender;
+    const port = this.#parts.port();
+    return {
+      header: sender.header("authorization"),
+      address,
+      proxy,
+      session: port === null ? null : secretIn(sender.header("cookie"), port),
+      ...(request === undefined ? {} : { request }),
+    };
   }
 
   /** Counts the refused requests of an address, also those refused because the database is down. */
@@ -187,11 +245,13 @@ export class App {
       throw tooMany("Too many requests from this address were refused recently.", seconds);
   }
 
-  async #body(ctx: Ctx, { method }: Route): Promise<Buffer> {
-    const { incoming } = ctx.env;
+  async #body(sender: Sender, { method }: Route): Promise<Buffer> {
     if (method !== "POST") return Buffer.alloc(0);
-    checkBodyHeaders(incoming.headers);
-    return readBytes(incoming, this.#parts.limits);
+    checkBodyHeaders({
+      "content-encoding": sender.header("content-encoding"),
+      "content-type": sender.header("content-type"),
+    });
+    return sender.body(this.#parts.limits);
   }
 
   #ids(route: Route, body: unknown): string[] {
@@ -242,8 +302,8 @@ export class App {
       return this.#response(shared(bytes), { status, type, requestId, headers });
     }
     if (!("json" in answer)) return this.#response(null, { status: 204, type: null, requestId });
-    const { status, json } = answer;
-    const headers = placed(route, json);
+    const { status, json, headers: more } = answer;
+    const headers = { ...placed(route, json), ...more };
     return this.#response(JSON.stringify(json), { status, type: JSON_TYPE, requestId, headers });
   }
 
@@ -285,13 +345,15 @@ export class App {
     return this.#response(body, { status, type: PROBLEM_TYPE, requestId, headers });
   }
 
-  /** The path does not exist, or not with this method. */
-  #lost(ctx: Ctx): Response {
+  /** The path does not exist, or not with this method; or it is a page. */
+  async #lost(ctx: Ctx): Promise<Response> {
     const requestId = this.#newId();
-    const { incoming } = ctx.env;
+    const sender = this.#sender(ctx);
     try {
-      this.#countRefusal(addressOf(incoming));
-      checkAim(incoming, this.#parts.hosts);
+      sender.checkAim(this.#parts.hosts);
+      const page = await this.#page(ctx, sender, requestId);
+      if (page !== null) return page;
+      this.#countRefusal(sender.address);
     } catch (error) {
       return this.#failed(error, ctx, requestId);
     }
@@ -305,6 +367,22 @@ export class App {
     const headers = { Allow: [...methods].join(", ") };
     const problem = new Problem({ status: 405, code: "WRONG_METHOD", detail, headers });
     return this.#refuse(problem, requestId);
+  }
+
+  async #page(ctx: Ctx, sender: Sender, requestId: string): Promise<Response | null> {
+    const { pages, basePath = "" } = this.#parts;
+    const { method, path } = ctx.req;
+    if (pages === undefined || path === OUTSIDE || (method !== "GET" && method !== "HEAD")) {
+      return null;
+    }
+    const seconds = this.#rates.take(`page ${sender.address}`);
+    if (seconds > 0) throw tooMany("Rate limit exceeded.", seconds);
+    const header = (name: string): string | undefined => sender.header(name);
+    const page = await pages.answer({ path, basePath, header });
+    if (page === null) return null;
+    const { status, headers, bytes } = page;
+    const body = bytes === null || method === "HEAD" ? null : shared(bytes);
+    return this.#response(body, { status, type: null, requestId, headers });
   }
 
   #response(
@@ -329,9 +407,8 @@ export class App {
   }
 }
 
-function addressOf({ socket }: IncomingMessage): string {
-  return neighbourhood(socket.remoteAddress ?? "unknown");
-}
+/** No route and no page has it. */
+const OUTSIDE = "/.outside";
 
 /** A response would copy the bytes. */
 function shared(bytes: Uint8Array): ReadableStream<Uint8Array> {

@@ -10,6 +10,7 @@ import type { Logger } from "../core/log.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { Buckets, type Limits, setLast } from "./limits.ts";
 import { Problem, retryAfter } from "./problem.ts";
+import { newSecret, SESSION_MS, SESSIONS_MAX, sessionHash } from "./sessions.ts";
 
 /** The last use of a token is recorded at most this often. */
 const NOTE_EVERY_MS = 60_000;
@@ -22,6 +23,8 @@ export interface Principal {
   /** The actor in the audit log: `token <name>`. The CLI writes `cli <user>`, so neither can impersonate the other. */
   readonly name: string;
   readonly role: Role;
+  /** How it was recognised. Open: no token exists yet. App: the application that serves the dashboard named it. */
+  readonly via: "token" | "cookie" | "open" | "app";
 }
 
 export type AccessRule = "public" | Role;
@@ -33,6 +36,18 @@ export interface Credentials {
   readonly address: string;
   /** The sign that a proxy forwarded it; null: none. */
   readonly proxy: string | null;
+  /** The secret of a session, from its cookie; null: none. */
+  readonly session: string | null;
+  /** The request, if an application passed it on. */
+  readonly request?: Request;
+}
+
+/** Decides who sent a request. */
+export interface Admission {
+  /** The principal; null on public routes. Throws 401, 403 or 429. */
+  admit(credentials: Credentials, rule: AccessRule): Promise<Principal | null>;
+  /** Whether a request that was admitted would still be admitted. Does not throw. */
+  isStillAdmitted(credentials: Credentials): Promise<boolean>;
 }
 
 /** What authentication asks about tokens. */
@@ -45,8 +60,30 @@ export interface TokenLookup {
   noteUse(id: string): Promise<void>;
 }
 
+export interface SessionRecord {
+  /** Time until it ends, by the clock of the database. */
+  readonly expiresInMs: number;
+  /** The token it was begun with; null: that of the configuration. */
+  readonly token: TokenRecord | null;
+}
+
+/** What authentication asks about sessions. */
+export interface SessionLookup {
+  begin(session: {
+    readonly hash: string;
+    readonly tokenId: string | null;
+    readonly forMs: number;
+    readonly most: number;
+  }): Promise<void>;
+  find(hash: string): Promise<SessionRecord | null>;
+  end(hash: string): Promise<void>;
+  /** Deletes sessions that are over. */
+  prune(limit: number): Promise<number>;
+}
+
 interface AuthParts {
   readonly tokens: TokenLookup;
+  readonly sessions: SessionLookup;
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly limits: Limits;
@@ -63,9 +100,17 @@ const REMEDY =
 
 const SHOW = "Send a token: Authorization: Bearer hft_…";
 
-export class Auth {
+interface Known {
+  readonly principal: Principal;
+  /** Null: the token of the configuration. */
+  readonly tokenId: string | null;
+  readonly at: number;
+}
+
+export class Auth implements Admission {
   readonly #parts: AuthParts;
-  readonly #known = new Map<string, { readonly principal: Principal; readonly at: number }>();
+  /** By the hash of the token, or that of the session. */
+  readonly #known = new Map<string, Known>();
   readonly #notedAt = new Map<string, number>();
   readonly #failures: Buckets;
   readonly #configured: string | null;
@@ -82,22 +127,26 @@ export class Auth {
     });
   }
 
-  /** The principal; null on public routes. Throws 401, 403 or 429. */
   async admit(credentials: Credentials, rule: AccessRule): Promise<Principal | null> {
     if (rule === "public") return null;
     const { header } = credentials;
     const principal =
-      header === undefined ? await this.#open(credentials) : await this.#shown(header, credentials);
+      header === undefined
+        ? await this.#withoutToken(credentials)
+        : await this.#shown(header, credentials);
     if (rule === "operator" && principal.role !== "operator") throw forbidden(principal);
     return principal;
   }
 
   /** Whether a request that was admitted would still be admitted. True while the database does not respond. */
-  async isStillAdmitted({ header, proxy }: Credentials): Promise<boolean> {
+  async isStillAdmitted({ header, proxy, session }: Credentials): Promise<boolean> {
     try {
-      if (header === undefined) return proxy === null && (await this.#isOpen());
+      if (header === undefined) {
+        if (session !== null && (await this.#ofSession(session)) !== null) return true;
+        return proxy === null && (await this.#isOpen());
+      }
       const hash = hashIn(header);
-      return hash !== null && (await this.#principalOf(hash)) !== null;
+      return hash !== null && (await this.#knownBy(hash)) !== null;
     } catch (error) {
       this.#parts.logger.debug(
         { event: "http:token-unchecked", err: error },
@@ -111,6 +160,54 @@ export class Auth {
   get mayBeOpen(): boolean {
     const { isLocal, production } = this.#parts;
     return isLocal && !production && this.#configured === null;
+  }
+
+  /** Begins a session. Throws 401 if the token is not valid. */
+  async signIn(
+    token: string,
+    address: string,
+  ): Promise<{ readonly secret: string; readonly principal: Principal }> {
+    const { runtime, sessions } = this.#parts;
+    const known = await this.#checked(hashOf(token), address);
+    const { principal, tokenId } = known;
+    const secret = newSecret(runtime);
+    const hash = sessionHash(secret, tokenId === null ? this.#configured : null);
+    await sessions.begin({ hash, tokenId, forMs: SESSION_MS, most: SESSIONS_MAX });
+    return { secret, principal: { ...principal, via: "cookie" } };
+  }
+
+  /** Ends a session; its streams end with their next heartbeat. */
+  async signOut(secret: string): Promise<void> {
+    for (const hash of this.#hashesOf(secret)) {
+      this.#known.delete(hash);
+      await this.#parts.sessions.end(hash);
+    }
+  }
+
+  #hashesOf(secret: string): string[] {
+    const configured = this.#configured === null ? [] : [sessionHash(secret, this.#configured)];
+    return [sessionHash(secret, null), ...configured];
+  }
+
+  async #withoutToken(credentials: Credentials): Promise<Principal> {
+    const { session } = credentials;
+    const principal = session === null ? null : await this.#ofSession(session);
+    return principal ?? this.#open(credentials);
+  }
+
+  async #ofSession(secret: string): Promise<Principal | null> {
+    for (const hash of this.#hashesOf(secret)) {
+      const cached = this.#cached(hash);
+      if (cached !== null) return cached.principal;
+      const session = await this.#parts.sessions.find(hash);
+      if (session === null || session.expiresInMs <= 0) continue;
+      const { token } = session;
+      if (token === null) return this.#remember(hash, CONFIGURED_PRINCIPAL, null, "cookie");
+      if (!counts(token)) continue;
+      this.#noteUse(token.id);
+      return this.#remember(hash, principalOf(token), token.id, "cookie");
+    }
+    return null;
   }
 
   async #isOpen(): Promise<boolean> {
@@ -130,7 +227,7 @@ export class Auth {
       const where = isLocal && production ? "With NODE_ENV=production every" : "This";
       throw unauthorized(`${where} request needs a token. ${SHOW} ${REMEDY}`);
     }
-    if (proxy === null) return { id: LOCAL, name: LOCAL, role: "operator" };
+    if (proxy === null) return { id: LOCAL, name: LOCAL, role: "operator", via: "open" };
     const reason = `Without a token, only direct requests from this machine are allowed. This one came through a proxy (${proxy}).`;
     throw unauthorized(`${reason} ${SHOW} ${REMEDY}`);
   }
@@ -142,22 +239,24 @@ export class Auth {
       const detail = `The Authorization header contains no bearer token. ${SHOW} ${REMEDY}`;
       throw unauthorized(detail, "invalid_request");
     }
+    return (await this.#checked(hash, address)).principal;
+  }
+
+  async #checked(hash: string, address: string): Promise<Omit<Known, "at">> {
     // The token is looked up before failures are counted, so guessing does not lock out valid tokens from the same address.
-    const principal = await this.#principalOf(hash);
-    if (principal !== null) return principal;
+    const known = await this.#knownBy(hash);
+    if (known !== null) return known;
     this.#refuse(address);
     const detail = `The token is unknown, revoked or expired. ${REMEDY}`;
     throw unauthorized(detail, "invalid_token");
   }
 
-  async #principalOf(hash: string): Promise<Principal | null> {
-    const { runtime, limits } = this.#parts;
-    const known = this.#known.get(hash);
-    if (known !== undefined && runtime.monotonic() - known.at <= limits.tokenMs) {
-      return known.principal;
-    }
+  async #knownBy(hash: string): Promise<Omit<Known, "at"> | null> {
+    const cached = this.#cached(hash);
+    if (cached !== null) return cached;
     if (this.#configured !== null && isSameHash(hash, this.#configured)) {
-      return this.#remember(hash, { id: CONFIGURED, name: CONFIGURED, role: "operator" });
+      const principal = this.#remember(hash, CONFIGURED_PRINCIPAL, null, "token");
+      return { principal, tokenId: null };
     }
     const record = await this.#parts.tokens.find(hash);
     if (record === null || !isSameHash(record.hash, hash) || !counts(record)) {
@@ -165,14 +264,26 @@ export class Auth {
       return null;
     }
     this.#noteUse(record.id);
-    const { id, name, role } = record;
-    return this.#remember(hash, { id: `token ${id}`, name: `token ${name}`, role });
+    const principal = this.#remember(hash, principalOf(record), record.id, "token");
+    return { principal, tokenId: record.id };
   }
 
-  /** Only valid tokens are cached, so guessing cannot fill the cache. */
-  #remember(hash: string, principal: Principal): Principal {
+  #cached(hash: string): Known | null {
     const { runtime, limits } = this.#parts;
-    setLast(this.#known, hash, { principal, at: runtime.monotonic() }, limits.remembered);
+    const known = this.#known.get(hash);
+    return known !== undefined && runtime.monotonic() - known.at <= limits.tokenMs ? known : null;
+  }
+
+  /** Only valid tokens and sessions are cached, so guessing cannot fill the cache. */
+  #remember(
+    hash: string,
+    who: Omit<Principal, "via">,
+    tokenId: string | null,
+    via: Principal["via"],
+  ): Principal {
+    const { runtime, limits } = this.#parts;
+    const principal = { ...who, via };
+    setLast(this.#known, hash, { principal, tokenId, at: runtime.monotonic() }, limits.remembered);
     return principal;
   }
 
@@ -201,6 +312,12 @@ export class Auth {
   }
 }
 
+const CONFIGURED_PRINCIPAL = { id: CONFIGURED, name: CONFIGURED, role: "operator" } as const;
+
+function principalOf({ id, name, role }: TokenRecord): Omit<Principal, "via"> {
+  return { id: `token ${id}`, name: `token ${name}`, role };
+}
+
 /** Null: the header contains no token. */
 function hashIn(header: string): string | null {
   const token = /^bearer ([\w.~+/=-]+)$/i.exec(header)?.[1];
@@ -221,13 +338,13 @@ function counts({ revokedAt, expiresInMs }: TokenRecord): boolean {
   return revokedAt === null && (expiresInMs === null || expiresInMs > 0);
 }
 
-function unauthorized(detail: string, error?: string): Problem {
+export function unauthorized(detail: string, error?: string): Problem {
   const challenge = `Bearer realm="holdfast"${error === undefined ? "" : `, error="${error}"`}`;
   const headers = { "WWW-Authenticate": challenge };
   return new Problem({ status: 401, code: "UNAUTHORIZED", detail, headers });
 }
 
-function forbidden({ name }: Principal): Problem {
+export function forbidden({ name }: Principal): Problem {
   const detail = `'${name}' has the role viewer, which is read-only. Use a token with the role operator.`;
   return new Problem({ status: 403, code: "FORBIDDEN", detail });
 }

@@ -8,7 +8,10 @@ import type { IncomingMessage } from "node:http";
 import type { Limits } from "./limits.ts";
 import { Problem } from "./problem.ts";
 
-export function checkBodyHeaders(headers: IncomingMessage["headers"]): void {
+export function checkBodyHeaders(headers: {
+  readonly "content-encoding": string | undefined;
+  readonly "content-type": string | undefined;
+}): void {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity") {
     const detail = "Content-Encoding is not supported. Send the body uncompressed.";
@@ -48,6 +51,31 @@ export function readBytes(incoming: IncomingMessage, { bodyBytes }: Limits): Pro
     incoming.once("error", () => fail(cutOff()));
     incoming.once("close", () => fail(cutOff()));
   });
+}
+
+/** The same of a body that an application passed on; null: there is none. */
+export async function readStream(
+  body: ReadableStream<Uint8Array> | null,
+  { bodyBytes }: Limits,
+  announced: number,
+): Promise<Buffer> {
+  if (announced > bodyBytes) throw tooLarge(bodyBytes);
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  const reader = body?.getReader();
+  for (;;) {
+    const read = await reader?.read().catch(() => {
+      throw cutOff();
+    });
+    const { done = true, value } = read ?? {};
+    if (done || value === undefined) return Buffer.concat(chunks);
+    bytes += value.length;
+    if (bytes > bodyBytes) {
+      void reader?.cancel().catch(() => {});
+      throw tooLarge(bodyBytes);
+    }
+    chunks.push(value);
+  }
 }
 
 function tooLarge(bodyBytes: number): Problem {

@@ -8,7 +8,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Problem } from "./problem.ts";
 
-/** Sent with every response. The API serves no pages, so the strictest policy fits. */
+/** Sent with every response. The API serves no pages, so the strictest policy fits; the dashboard has its own. */
 export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
     "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -79,13 +79,32 @@ function isForwarding(header: string): boolean {
   return FORWARDING.has(header) || header.startsWith("x-forwarded");
 }
 
-/** Programs send neither header. A browser sends at least one of them, except with same-origin requests. */
-export function checkOrigin(headers: IncomingHttpHeaders): void {
+interface OriginTerms {
+  /** Refuses a request that has neither header. */
+  readonly mustSay?: boolean;
+  /** The names this server has. Default: that of the Host header. */
+  readonly hosts?: readonly (string | undefined)[];
+}
+
+/**
+ * Programs send neither header. A browser sends at least one of them, except with same-origin requests to read; a request
+ * that a cookie authenticates must have one, because every browser sends cookies without being asked.
+ */
+export function checkOrigin(
+  headers: Pick<IncomingHttpHeaders, "origin" | "sec-fetch-site" | "host">,
+  { mustSay = false, hosts = [headers.host] }: OriginTerms = {},
+): void {
   const site = headers["sec-fetch-site"];
-  if (site !== undefined && site !== "same-origin" && site !== "none") throw foreign();
-  const { origin, host } = headers;
-  if (origin === undefined) return;
-  if (origin !== `http://${host ?? ""}` && origin !== `https://${host ?? ""}`) throw foreign();
+  // The browser compared the origins itself; a proxy may have changed the Host header since.
+  if (site === "same-origin") return;
+  if (site !== undefined && site !== "none") throw foreign();
+  const { origin } = headers;
+  if (origin !== undefined) {
+    const isOurs = hosts.some(
+      (host) => origin === `http://${host}` || origin === `https://${host}`,
+    );
+    if (!isOurs) throw foreign();
+  } else if (mustSay) throw foreign();
 }
 
 function foreign(): Problem {

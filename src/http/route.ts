@@ -5,7 +5,7 @@
  * the code.
  */
 import { z } from "zod";
-import type { AccessRule, Principal } from "./auth.ts";
+import type { AccessRule, Credentials, Principal } from "./auth.ts";
 import { notFound, Problem } from "./problem.ts";
 import type { EventSource } from "./sse.ts";
 import { refused } from "./validation-message.ts";
@@ -14,7 +14,11 @@ export const JSON_TYPE = "application/json; charset=utf-8";
 
 /** Bytes are sent unchanged, and may be shared by many responses. */
 export type Answer =
-  | { readonly status: number; readonly json: unknown }
+  | {
+      readonly status: number;
+      readonly json: unknown;
+      readonly headers?: Readonly<Record<string, string>>;
+    }
   | { readonly status: number; readonly bytes: Uint8Array; readonly type: string }
   | { readonly events: EventSource }
   | { readonly status: 204 };
@@ -26,11 +30,13 @@ export interface Call<Params, Query, Body> {
   readonly body: Body;
   /** Anonymous on public routes. */
   readonly principal: Principal;
+  readonly credentials: Credentials;
   readonly requestId: string;
   /** Ids for the rows it writes; a retry with the same Idempotency-Key gets the same ids. */
   readonly ids: readonly string[];
   readonly headers: {
     readonly accept: string | undefined;
+    readonly origin: string | undefined;
     readonly "last-event-id": string | undefined;
     readonly traceparent: string | undefined;
     readonly tracestate: string | undefined;
@@ -83,6 +89,8 @@ interface RouteSpec<Params extends Shape, Query extends Shape, Body> {
   readonly stream?: Described;
   /** Statuses of further problems. */
   readonly problems?: readonly number[];
+  /** A repeated request with the same Idempotency-Key runs again: the response is not saved. */
+  readonly unsaved?: boolean;
   /** Idempotent given the same ids, so a retry need not wait for the first request to finish. */
   readonly repeatable?: boolean;
   /** The Location header. It is derived from the response body alone, so a replayed response has it too. */

@@ -107,6 +107,35 @@ export const access: Group = (open) => {
     assert.equal((await store.tokens.find(HASH))?.usedAt, clock.now());
   });
 
+  test("a session is found by its hash with its token, ends, and is deleted when it is over", async () => {
+    const { store, clock } = await open();
+    const ours = token();
+    await store.tokens.create(ours, by("ada"));
+    const terms = { tokenId: ours.id, forMs: HOUR_MS, most: 2 };
+    const hash = (letter: string): string => letter.repeat(64);
+    await store.sessions.begin({ ...terms, hash: hash("1") });
+    await store.sessions.begin({ ...terms, hash: hash("2"), tokenId: null });
+    clock.advance(1_000);
+    const found = await store.sessions.find(hash("1"));
+    assert.equal(found?.expiresInMs, HOUR_MS - 1_000);
+    assert.deepEqual(found?.token, await store.tokens.find(HASH));
+    assert.equal((await store.sessions.find(hash("2")))?.token, null);
+    assert.equal(await store.sessions.find(hash("3")), null);
+    // A third session of a token ends its oldest.
+    await store.sessions.begin({ ...terms, hash: hash("4") });
+    clock.advance(1);
+    await store.sessions.begin({ ...terms, hash: hash("5") });
+    assert.equal(await store.sessions.find(hash("1")), null);
+    assert.ok((await store.sessions.find(hash("4"))) !== null);
+    await store.sessions.end(hash("4"));
+    assert.equal(await store.sessions.find(hash("4")), null);
+    assert.equal(await store.sessions.prune(10), 0);
+    clock.advance(HOUR_MS);
+    assert.equal(await store.sessions.prune(1), 1);
+    assert.equal(await store.sessions.prune(10), 1);
+    assert.equal(await store.sessions.find(hash("5")), null);
+  });
+
   test("a request that is sent again finds the first one, with its seed", async () => {
     const { store, clock } = await open();
     const first = request();

@@ -42,6 +42,7 @@ test("every operation says which role it takes, and has a name of its own", asyn
 test("a change takes an operator, and looking does not", async () => {
   await using desk = await Desk.open();
   for (const { method, access, path } of desk.server.routes) {
+    if (path.startsWith("/api/v1/session")) continue; // signing in or out changes one's own session only
     assert.equal(method === "POST", access === "operator", `${method} ${path}`);
   }
 });

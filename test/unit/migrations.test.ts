@@ -67,6 +67,9 @@ const PINS: Readonly<Record<string, string>> = {
   "sqlite/0014-operators.sql": "91c73e69d58e500efb9ccd4e07bb7a12522b2846201ba4e2272b9d889f0de454",
   "postgres/0014-operators.sql": "bc5c86109317fb214c16657a4b987bbe35a0494caec2097f4e90170cc82794d2",
   "mysql/0014-operators.sql": "29bbb86e17d18006c7d9cfa0fa5e8e9667ca5f6d58f2d93e16d6b6016ac5f688",
+  "sqlite/0015-dashboard.sql": "289302916e9a24705d2dde8eb09130ed842cde3de1ffa41f89eda0b7367223f3",
+  "postgres/0015-dashboard.sql": "dae733712ce527d875342ce8f5f3c1541add34734615cad8e7f45bc05bd07ff1",
+  "mysql/0015-dashboard.sql": "7f0bbf856c3bdc1fa9bb4750176999ced7fac5c3b8e6dfef8cd638fa0fa8450a",
 };
 
 const files = ENGINES.flatMap((engine) =>

@@ -1,0 +1,233 @@
+/** The API of a Holdfast: its whole table of routes, for the server and for the dashboard in an application. */
+import { z } from "zod";
+import { alertRoutes } from "../alerts/routes.ts";
+import { auditRoute } from "../audit/routes.ts";
+import { bulkRoutes } from "../bulk/routes.ts";
+import { Cached } from "../core/cached.ts";
+import type { Logger } from "../core/log.ts";
+import { Loop } from "../core/loop.ts";
+import type { Task } from "../core/task.ts";
+import { libraryVersion } from "../core/version.ts";
+import { deadLetterRoutes } from "../dead-letters/routes.ts";
+import { explainRoutes } from "../explain/routes.ts";
+import { Batches } from "../flows/batches.ts";
+import { Flows } from "../flows/flows.ts";
+import { flowRoutes } from "../flows/routes.ts";
+import type { Auth } from "../http/auth.ts";
+import { openApiOf } from "../http/openapi.ts";
+import { JSON_TYPE, route, type Route } from "../http/route.ts";
+import { leaseRoutes } from "../jobs/lease-routes.ts";
+import { jobRoutes } from "../jobs/routes.ts";
+import { lockRoutes } from "../locks/routes.ts";
+import { Feed } from "../monitoring/feed.ts";
+import type { Observation } from "../monitoring/observation.ts";
+import { probeRoutes, type Probes, streamRoute } from "../monitoring/routes.ts";
+import { queueRoutes } from "../queues/routes.ts";
+import { workerRoutes } from "../registry/routes.ts";
+import { prospectsOf } from "../registry/runnable.ts";
+import type { Workers } from "../registry/workers.ts";
+import { reportRoute } from "../reports/routes.ts";
+import { scheduleRoutes } from "../schedules/routes.ts";
+import { statsRoutes } from "../stats/routes.ts";
+import { effectRoutes, emitRoute } from "../steps/routes.ts";
+import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
+import { itemChangeRoutes } from "../workflows/change-routes.ts";
+import { workflowRoutes } from "../workflows/routes.ts";
+import type { AnyWorkflow } from "../workflows/workflow.ts";
+import type { Holdfast } from "./holdfast.ts";
+
+const BULK_EVERY_MS = 30_000;
+
+/** How long the round trip to the database is cached, and how long it may take. */
+const CLOCK_FOR_MS = 5_000;
+const CLOCK_WAIT_MS = 1_000;
+
+export interface ApiParts {
+  readonly holdfast: Holdfast;
+  /** Tasks whose schemas validate jobs enqueued over HTTP; other tasks are accepted unchecked. */
+  readonly tasks?: readonly Task[];
+  /** Workflows whose items can be moved over HTTP: guards are functions, so the server needs the code. */
+  readonly workflows?: readonly AnyWorkflow[];
+  /** Serves `/metrics`. */
+  readonly metrics?: { text(): Promise<string> };
+  /** Serves `/health`, `/live` and `/ready`. */
+  readonly health?: Probes;
+  readonly monitor?: { latest(): Observation | null };
+}
+
+interface Signing {
+  readonly auth: Pick<Auth, "signIn" | "signOut"> | null;
+  readonly port: () => number | null;
+}
+
+export class Api {
+  readonly routes: readonly Route[];
+  readonly #feed: Feed;
+  readonly #carrying: Carrying;
+  #document: object | null = null;
+
+  constructor(parts: ApiParts & { readonly logger: Logger }, signing: Signing) {
+    const { holdfast, logger } = parts;
+    const { store, runtime } = holdfast;
+    this.#feed = new Feed({ store, runtime, logger, monitor: parts.monitor ?? null });
+    this.#carrying = new Carrying(holdfast, logger);
+    this.routes = [
+      ...routesOf(parts, this.#feed, () => this.#carrying.wake()),
+      ...sessionRoutes({ facts: factsOf(holdfast), ...signing }),
+      documentRoute(() => this.document),
+    ];
+  }
+
+  /** The OpenAPI document. It is generated when it is first read: most processes never need it. */
+  get document(): object {
+    this.#document ??= openApiOf(this.routes, libraryVersion());
+    return this.#document;
+  }
+
+  /** Looks for bulk actions that another process left. */
+  carry(): void {
+    this.#carrying.wake();
+  }
+
+  async close(): Promise<void> {
+    this.#feed.stop();
+    await this.#carrying.stop();
+  }
+}
+
+/** Without a worker, the bulk actions that a request starts would wait forever. */
+class Carrying {
+  readonly #holdfast: Holdfast;
+  readonly #logger: Logger;
+  #loop: Loop | null = null;
+
+  constructor(holdfast: Holdfast, logger: Logger) {
+    this.#holdfast = holdfast;
+    this.#logger = logger;
+  }
+
+  wake(): void {
+    if (this.#loop !== null) return this.#loop.wake();
+    const { bulk, runtime } = this.#holdfast;
+    this.#loop = new Loop({
+      name: "bulk actions",
+      runtime,
+      logger: this.#logger,
+      once: async () => ((await bulk.carrier.once()) ? 0 : BULK_EVERY_MS),
+      background: true,
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.#loop?.stop();
+  }
+}
+
+function factsOf({ store, runtime, version }: Holdfast): () => Promise<ServerFacts> {
+  const clock = new Cached({
+    runtime,
+    forMs: CLOCK_FOR_MS,
+    waitMs: CLOCK_WAIT_MS,
+    ask: async () => {
+      const begunAt = runtime.monotonic();
+      const now = await store.db.clock();
+      const tookMs = runtime.monotonic() - begunAt;
+      return { aheadMs: now - runtime.now(), latencyMs: Math.round(tookMs * 100) / 100 };
+    },
+  });
+  return async () => {
+    const { aheadMs = 0, latencyMs = null } = (await clock.get()) ?? {};
+    return {
+      version: libraryVersion(),
+      build: version,
+      engine: store.db.engine.kind,
+      database: store.db.name,
+      site: store.db.database,
+      latencyMs,
+      now: Math.round(runtime.now() + aheadMs),
+      redacts: false,
+    };
+  };
+}
+
+function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
+  const { holdfast, metrics, health, monitor } = parts;
+  const { store, runtime, jobs, leases, workers, workflows } = holdfast;
+  const tasks = byName(parts.tasks);
+  const items = { items: store.items, workflows, known: byName(parts.workflows) };
+  return [
+    ...probeRoutes({ runtime, health, metrics }),
+    ...bulkRoutes(holdfast.bulk, onBulk),
+    ...deadLetterRoutes(holdfast.deadLetters, tasks),
+    ...jobRoutes({
+      jobs,
+      enqueue: (calls, newId) => holdfast.enqueueCalls(calls, newId),
+      tasks,
+      whyUnclaimable: (pending) => whyUnclaimable(workers, pending),
+    }),
+    ...flowRoutes({
+      flows: holdfast.flows,
+      withIds: (newId) => {
+        const flows = { store, jobs, newId, write: store.flows, tasks };
+        return { flows: new Flows(flows), batches: new Batches(flows) };
+      },
+      tasks,
+    }),
+    reportRoute({
+      standing: (id) => store.reports.standing(id),
+      list: (id, options) => jobs.reports(id, options),
+      watch: (id, options) => jobs.watch(id, options),
+    }),
+    ...effectRoutes(jobs),
+    ...explainRoutes({ jobs, queues: holdfast.queues }),
+    ...leaseRoutes({ jobs: store.jobs, leases, runtime }),
+    ...statsRoutes({
+      runtime,
+      monitor,
+      count: () => holdfast.stats(),
+      unclaimable: (filter) => store.workers.unclaimable(filter),
+    }),
+    ...lockRoutes(holdfast.locks),
+    ...queueRoutes(holdfast.queues),
+    auditRoute(holdfast.audit),
+    ...alertRoutes(store.alerts),
+    ...workerRoutes(workers),
+    ...scheduleRoutes(holdfast.schedules),
+    ...workflowRoutes(items),
+    ...itemChangeRoutes(items),
+    emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),
+    streamRoute(feed),
+  ];
+}
+
+function byName<T extends { readonly name: string }>(all: readonly T[] = []): Map<string, T> {
+  return new Map(all.map((one) => [one.name, one]));
+}
+
+async function whyUnclaimable(
+  workers: Workers,
+  pending: readonly { readonly queue: string; readonly task: string }[],
+): Promise<(string | null)[]> {
+  const views = pending.map((job) => ({ ...job, status: "pending" as const }));
+  return (await prospectsOf(workers, views)).map(({ note }) => note);
+}
+
+/** All responses share one buffer, so clients that do not read cost no memory. */
+function documentRoute(document: () => object): Route {
+  let bytes: Buffer | null = null;
+  return route({
+    method: "GET",
+    path: "/api/v1/openapi.json",
+    name: "openapi",
+    tag: "probes",
+    summary: "This document",
+    access: "public",
+    answers: {
+      200: { description: "OpenAPI 3.1.", schema: z.looseObject({ openapi: z.string() }) },
+    },
+    run: async () => {
+      bytes ??= Buffer.from(JSON.stringify(document()));
+      return { status: 200, bytes, type: JSON_TYPE };
+    },
+  });
+}

@@ -1,0 +1,194 @@
+/** Published as `holdfast/dashboard`: the dashboard and its API inside of an application, behind its own login. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { InvalidArgumentError } from "../core/errors.ts";
+import { guardedLogger } from "../core/log.ts";
+import { checkKnown } from "../core/options.ts";
+import type { Task } from "../core/task.ts";
+import { Assets } from "../dashboard/assets.ts";
+import { App, type Pages } from "../http/app.ts";
+import {
+  type AccessRule,
+  type Admission,
+  type Credentials,
+  forbidden,
+  type Principal,
+  type Role,
+  roles,
+  unauthorized,
+} from "../http/auth.ts";
+import { Once } from "../http/idempotency.ts";
+import { DEFAULT_LIMITS } from "../http/limits.ts";
+import { Streams } from "../http/sse.ts";
+import type { AnyWorkflow } from "../workflows/workflow.ts";
+import { Api } from "./api.ts";
+import type { Holdfast } from "./holdfast.ts";
+
+export type { Role } from "../http/auth.ts";
+
+/** A person, as the application knows them. */
+export interface DashboardPrincipal {
+  /** The audit log shows it as the actor. */
+  readonly name: string;
+  /** Viewers only read. */
+  readonly role: Role;
+}
+
+export interface DashboardOptions {
+  readonly holdfast: Holdfast;
+  /** The path that the handler is served below, such as "/admin/jobs". Default: the root. */
+  readonly basePath?: string;
+  /** Who sent this request; null: not signed in. It is called for every request, and for open event streams again. */
+  readonly principal: (
+    request: Request,
+  ) => DashboardPrincipal | null | Promise<DashboardPrincipal | null>;
+  /** Tasks whose schemas validate jobs that are enqueued here; other tasks are accepted unchecked. */
+  readonly tasks?: readonly Task[];
+  /** Workflows whose items can be moved here. */
+  readonly workflows?: readonly AnyWorkflow[];
+  /** @internal Serves the pages. Default: the dashboard. */
+  readonly pages?: Pages;
+}
+
+export interface DashboardHandler {
+  (request: Request): Promise<Response>;
+  /** Ends open streams and background work. Call it before `holdfast.close()`. */
+  close(): Promise<void>;
+}
+
+const KNOWN = new Set(["holdfast", "basePath", "principal", "tasks", "workflows", "pages"]);
+
+/** Serves the dashboard and its API for standard requests: of Hono, Next.js, or with `toNodeListener` of Node's frameworks. */
+export function dashboardHandler(options: DashboardOptions): DashboardHandler {
+  checkKnown(options, KNOWN);
+  const { holdfast, principal, pages = new Assets(), ...known } = options;
+  if (typeof principal !== "function") {
+    const problem = "give a function that returns { name, role } for a request, or null.";
+    throw new InvalidArgumentError({ field: "principal", problem });
+  }
+  const { basePath: _path, ...parts } = known;
+  const basePath = checkBasePath(options.basePath ?? "");
+  const { store, runtime } = holdfast;
+  const logger = guardedLogger(holdfast.logger);
+  const limits = DEFAULT_LIMITS;
+  const streams = new Streams(runtime, limits);
+  const api = new Api({ ...parts, holdfast, logger }, { auth: null, port });
+  const app = new App({
+    routes: api.routes,
+    auth: new ApplicationAuth(principal),
+    once: new Once({ requests: store.requests, runtime, logger, limits }),
+    streams,
+    connections: { admit: () => {} },
+    limits,
+    runtime,
+    logger,
+    hosts: null,
+    pages,
+    basePath,
+    port,
+  });
+  const handle = async (request: Request): Promise<Response> => app.hono.fetch(request, {});
+  return Object.assign(handle, {
+    close: async () => {
+      streams.closeAll();
+      await api.close();
+    },
+  });
+}
+
+/** There are no sessions of ours, so no cookie. */
+const port = (): null => null;
+
+/** A path of plain segments, without a slash at its end. */
+const BASE_PATH = /^(?:\/[\w.~-]+)*$/;
+
+function checkBasePath(given: string): string {
+  const path = typeof given === "string" ? given.replace(/\/$/, "") : "?";
+  if (BASE_PATH.test(path)) return path;
+  const problem = 'must begin with a slash and have plain segments, such as "/admin/jobs".';
+  throw new InvalidArgumentError({ field: "basePath", problem });
+}
+
+/** The application says who sent a request. */
+class ApplicationAuth implements Admission {
+  readonly #ask: DashboardOptions["principal"];
+
+  constructor(ask: DashboardOptions["principal"]) {
+    this.#ask = ask;
+  }
+
+  async admit({ request }: Credentials, rule: AccessRule): Promise<Principal | null> {
+    if (rule === "public" || request === undefined) return null;
+    const found = await this.#ask(request);
+    if (found === null || found === undefined) {
+      throw unauthorized("The application did not say who sent this request. Sign in there.");
+    }
+    const principal = principalOf(found);
+    if (rule === "operator" && principal.role !== "operator") throw forbidden(principal);
+    return principal;
+  }
+
+  async isStillAdmitted({ request }: Credentials): Promise<boolean> {
+    try {
+      return request !== undefined && (await this.#ask(request)) !== null;
+    } catch {
+      return true; // unknown, as while the database of the application does not respond
+    }
+  }
+}
+
+function principalOf({ name, role }: DashboardPrincipal): Principal {
+  if (typeof name !== "string" || name === "" || !roles.includes(role)) {
+    const problem = `must return a name, and one of the roles ${roles.join(", ")}.`;
+    throw new InvalidArgumentError({ field: "principal", problem });
+  }
+  return { id: `app ${name}`, name: `app ${name}`, role, via: "app" };
+}
+
+// For frameworks on Node's own requests: Express, Fastify, NestJS.
+
+/** Passes Node's requests to the handler, with their whole path: `basePath` must include what the framework cuts off. */
+export function toNodeListener(
+  handler: (request: Request) => Promise<Response>,
+): (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void> {
+  return async (incoming, outgoing) => {
+    const aborted = new AbortController();
+    outgoing.once("close", () => aborted.abort());
+    const response = await handler(requestOf(incoming, aborted.signal));
+    outgoing.statusCode = response.status;
+    for (const [name, value] of response.headers) outgoing.setHeader(name, value);
+    if (response.body === null) return void outgoing.end();
+    // Headers are sent at once: an event stream may be silent for a while.
+    outgoing.flushHeaders();
+    const body = Readable.fromWeb(response.body);
+    await pipeline(body, outgoing).catch(() => {}); // the client left
+  };
+}
+
+/** What frameworks add: the path before they cut off a prefix, and a body that they parsed. */
+interface Adorned extends IncomingMessage {
+  readonly originalUrl?: string;
+  readonly body?: unknown;
+}
+
+function requestOf(incoming: Adorned, signal: AbortSignal): Request {
+  const { method = "GET", headers } = incoming;
+  const path = incoming.originalUrl ?? incoming.url ?? "/";
+  const isSecure = "encrypted" in incoming.socket && incoming.socket.encrypted === true;
+  const url = `${isSecure ? "https" : "http"}://${headers.host ?? "localhost"}${path}`;
+  const list = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [value].flat().map((one) => [name, one]),
+  );
+  const body = method === "GET" || method === "HEAD" ? null : bodyOf(incoming);
+  const init = { method, headers: list, signal, body, duplex: "half" };
+  return new Request(url, init as RequestInit);
+}
+
+/** A framework that parsed the body has read the stream to its end. */
+function bodyOf(incoming: Adorned): RequestInit["body"] {
+  const { body } = incoming;
+  if (!incoming.readableEnded || body === undefined)
+    return Readable.toWeb(incoming) as RequestInit["body"];
+  return typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body);
+}

@@ -1,0 +1,273 @@
+/** The dashboard's page and files, and people who sign in. */
+import assert from "node:assert/strict";
+import { after, describe, test } from "node:test";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { Assets } from "../../src/dashboard/assets.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { type Asked, Desk, type Reply, send } from "./client.ts";
+
+const FILES = new Map(
+  Object.entries({
+    "index.html": `<base href="__BASE__"><script src="assets/app.js"></script>`,
+    "app.js": "'use strict';".repeat(100),
+    "style.css": "a{}",
+    "icon.svg": "<svg/>",
+  }).map(([name, text]) => [name, Buffer.from(text)]),
+);
+
+const pages = new Assets(async () => FILES);
+const HTML = { accept: "text/html,*/*" };
+
+function open(parts: object = {}): Promise<Desk> {
+  return Desk.open(undefined, { pages, ...parts });
+}
+
+function page({ server }: Desk, path: string, asked: Asked = {}): Promise<Reply> {
+  return send(server, path, { ...asked, headers: { ...HTML, ...asked.headers } });
+}
+
+describe("the page", () => {
+  test("every path that a browser opens is the page, with a policy that allows nothing inline", async () => {
+    await using desk = await open();
+    for (const path of [
+      "/",
+      "/jobs",
+      "/jobs/018f2c5e-9b3a-700c-91f2-4c7d9be03a58",
+      "/queues/a%2Fb",
+    ]) {
+      const { status, text, headers } = await page(desk, path);
+      assert.equal(status, 200, path);
+      assert.match(text, /^<base href="\/"><script src="assets\/app-[0-9a-f]{16}\.js">/);
+      const policy = String(headers["content-security-policy"]);
+      assert.match(policy, /default-src 'none'; script-src 'self'; style-src 'self'/);
+      assert.match(policy, /frame-ancestors 'none'/);
+      assert.doesNotMatch(policy, /unsafe|\*|data:/);
+      assert.equal(headers["cache-control"], "no-store");
+      assert.equal(headers["x-content-type-options"], "nosniff");
+      assert.equal(headers["x-frame-options"], "DENY");
+      assert.equal(headers["referrer-policy"], "no-referrer");
+    }
+    assert.equal((await page(desk, "/", { method: "HEAD" })).text, "");
+  });
+
+  test("programs, the API, probes and other methods never get it", async () => {
+    await using desk = await open();
+    await desk.get("/jobs", 404);
+    for (const path of ["/api/v1/nothing", "/api", "/assets/none.js", "/metrics/x"]) {
+      const { status, headers } = await page(desk, path);
+      assert.equal(status, 404, path);
+      assert.match(String(headers["content-type"]), /problem/);
+    }
+    assert.equal((await page(desk, "/jobs", { method: "DELETE" })).status, 404);
+  });
+
+  test("files have their hash in the name and are kept forever, packed as the browser likes it", async () => {
+    await using desk = await open();
+    const { text } = await page(desk, "/");
+    const path = `/${/src="([^"]+)"/.exec(text)?.[1]}`;
+    const plain = await send(desk.server, path, {});
+    assert.equal(plain.headers["cache-control"], "public, max-age=31536000, immutable");
+    assert.equal(plain.headers["content-type"], "text/javascript; charset=utf-8");
+    assert.equal(plain.text, FILES.get("app.js")?.toString());
+    for (const [encoding, unpack] of Object.entries({
+      br: brotliDecompressSync,
+      gzip: gunzipSync,
+    })) {
+      const response = await fetch(`${desk.server.url}${path}`, {
+        headers: { "accept-encoding": encoding },
+      });
+      assert.equal(response.headers.get("content-encoding"), encoding);
+      assert.equal(await response.text(), plain.text); // fetch unpacks it
+      assert.ok(unpack !== undefined);
+    }
+    const tag = String(plain.headers["etag"]);
+    const again = await send(desk.server, "/assets/app.js", { headers: { "if-none-match": tag } });
+    assert.equal(again.status, 304);
+    assert.equal(again.headers["cache-control"], "no-cache");
+  });
+
+  test("no path leads out of the files", async () => {
+    await using desk = await open();
+    const paths = [
+      "../package.json",
+      "..%2fpackage.json",
+      "%2e%2e/app.js",
+      "app.js%00",
+      ".",
+      "index.html",
+    ];
+    for (const path of paths) {
+      assert.equal((await send(desk.server, `/assets/${path}`, {})).status, 404, path);
+    }
+  });
+
+  test("a page that could not be built is an error, and tried again", async () => {
+    let tries = 0;
+    const broken = new Assets(async () => {
+      tries += 1;
+      if (tries === 1) throw new Error("no bundler");
+      return FILES;
+    });
+    await using desk = await open({ pages: broken });
+    assert.equal((await page(desk, "/")).status, 500);
+    assert.equal((await page(desk, "/")).status, 200);
+  });
+});
+
+/** The cookie that a response sets, as a browser would send it back. */
+function cookieOf({ headers }: Reply): string {
+  return String(headers["set-cookie"]?.[0]).split(";")[0] ?? "";
+}
+
+const BROWSER = { "sec-fetch-site": "same-origin" };
+
+describe("a person who signs in", () => {
+  test("gets a cookie that scripts cannot read, and is who the token says", async () => {
+    await using desk = await open();
+    const token = await desk.token("viewer", "ada");
+    const reply = await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER });
+    assert.equal(reply.status, 200, reply.text);
+    assert.deepEqual(reply.json.principal, { name: "token ada", role: "viewer", via: "cookie" });
+    const [set = ""] = reply.headers["set-cookie"] ?? [];
+    assert.match(
+      set,
+      /^holdfast_\d+=[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+    );
+    assert.ok(!set.includes(token.slice(4)) && !reply.text.includes(token));
+    const cookie = cookieOf(reply);
+    const me = await desk.get("/api/v1/session", 200, { headers: { cookie } });
+    assert.deepEqual(me.principal, { name: "token ada", role: "viewer", via: "cookie" });
+    assert.equal(me.canSignOut, true);
+    const refused = { headers: { ...BROWSER, cookie } };
+    await desk.post("/api/v1/jobs", { task: "a.b" }, 403, refused);
+  });
+
+  test("over HTTPS the cookie is Secure and bound to the host", async () => {
+    await using desk = await open();
+    const token = await desk.token("operator");
+    const host = `127.0.0.1:${desk.server.port}`;
+    const headers = { host, origin: `https://${host}` };
+    const reply = await desk.ask("/api/v1/session", { body: { token }, headers });
+    assert.match(String(reply.headers["set-cookie"]), /^__Host-holdfast_\d+=.*Path=\/;.*; Secure$/);
+    const cookie = cookieOf(reply);
+    await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { headers: { ...headers, cookie } });
+  });
+
+  test("only pages of this origin write with the cookie", async () => {
+    await using desk = await open();
+    const token = await desk.token("operator");
+    const cookie = cookieOf(
+      await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER }),
+    );
+    const host = `127.0.0.1:${desk.server.port}`;
+    const job = { task: "a.b" };
+    for (const from of [BROWSER, { origin: `http://${host}` }]) {
+      await desk.post("/api/v1/jobs", job, 201, { headers: { ...from, cookie } });
+    }
+    const foreign = [
+      {},
+      { "sec-fetch-site": "cross-site" },
+      { "sec-fetch-site": "same-site" },
+      { "sec-fetch-site": "none" },
+      { origin: "http://evil.example" },
+      { origin: "null" },
+      { origin: `http://localhost:${desk.server.port}` },
+    ];
+    for (const from of foreign) {
+      const { code } = await desk.post("/api/v1/jobs", job, 403, { headers: { ...from, cookie } });
+      assert.equal(code, "FOREIGN_ORIGIN", JSON.stringify(from));
+    }
+    await desk.get("/api/v1/jobs", 403, { headers: { "sec-fetch-site": "same-site", cookie } });
+    await desk
+      .ask("/api/v1/session", { body: { token }, headers: { origin: "http://evil.example" } })
+      .then(({ status }) => assert.equal(status, 403));
+  });
+
+  test("signs out, and the cookie is worth nothing any more", async () => {
+    await using desk = await open();
+    const token = await desk.token("operator");
+    const cookie = cookieOf(
+      await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER }),
+    );
+    const headers = { ...BROWSER, cookie };
+    const reply = await desk.ask("/api/v1/session/end", { body: {}, headers });
+    assert.match(String(reply.headers["set-cookie"]), /=; Path=\/; Max-Age=0; HttpOnly/);
+    await desk.get("/api/v1/session", 401, { headers });
+  });
+
+  test("is signed out with the token: revoked, expired, or no longer configured", async () => {
+    const limits = { tokenMs: 0 };
+    await using desk = await open({ limits, token: "configured-0123456789abcdef" });
+    const sign = async (token: string): Promise<{ headers: Record<string, string> }> => {
+      const reply = await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER });
+      assert.equal(reply.status, 200, reply.text);
+      return { headers: { cookie: cookieOf(reply) } };
+    };
+    const revoked = await sign(await desk.token("operator", "a"));
+    const expired = await sign(await desk.token("operator", "b", "100ms"));
+    const configured = await sign("configured-0123456789abcdef");
+    await desk.get("/api/v1/session", 200, revoked);
+    assert.equal((await desk.get("/api/v1/session", 200, configured)).principal.role, "operator");
+    await desk.holdfast.store.tokens.revoke("a", {
+      id: "018f2c5e-9b3a-700c-91f2-4c7d9be03a58",
+      actor: "t",
+    } as never);
+    await desk.get("/api/v1/session", 401, revoked);
+    await new Promise((resolve) => setTimeout(resolve, 120));
+    await desk.get("/api/v1/session", 401, expired);
+    // Another server on the same database with another token in its configuration.
+    const { startServer } = await import("../../src/app/server.ts");
+    await using other = await startServer({
+      holdfast: desk.holdfast,
+      port: 0,
+      token: "configured-fedcba9876543210",
+      limits,
+    });
+    const cookie =
+      configured.headers["cookie"]?.replace(/^holdfast_\d+/, `holdfast_${other.port}`) ?? "";
+    assert.equal((await send(other, "/api/v1/session", { headers: { cookie } })).status, 401);
+    const same =
+      revoked.headers["cookie"]?.replace(/^holdfast_\d+/, `holdfast_${other.port}`) ?? "";
+    assert.equal((await send(other, "/api/v1/session", { headers: { cookie: same } })).status, 401);
+  });
+
+  test("a wrong token is refused, and guessing is limited", async () => {
+    await using desk = await open({ limits: { failureBurst: 3 } });
+    await desk.token("operator");
+    const wrong = { token: `hft_${"A".repeat(43)}` };
+    for (let tries = 0; tries < 3; tries += 1) await desk.post("/api/v1/session", wrong, 401);
+    await desk.post("/api/v1/session", wrong, 429);
+    await desk.post("/api/v1/session", { token: "" }, 422);
+  });
+
+  test("a stolen database has no secrets that open a session", async () => {
+    await using desk = await open();
+    const token = await desk.token("operator");
+    const cookie = cookieOf(
+      await desk.ask("/api/v1/session", { body: { token }, headers: BROWSER }),
+    );
+    const { engine } = desk.holdfast.store.db;
+    const { sql } = await import("../../src/database/sql.ts");
+    const rows = await engine.all(sql`select * from holdfast.session`);
+    assert.equal(rows.length, 1);
+    const secret = cookie.split("=")[1] ?? "";
+    assert.ok(!JSON.stringify(rows).includes(secret));
+    const hash = String(rows[0]?.["hash"]);
+    await desk.get("/api/v1/session", 401, {
+      headers: { cookie: `holdfast_${desk.server.port}=${hash.slice(0, 43)}` },
+    });
+  });
+
+  test("without any token the machine's own people need none, and a stale cookie does no harm", async () => {
+    await using desk = await open();
+    const me = await desk.get("/api/v1/session", 200, {
+      headers: { cookie: `holdfast_${desk.server.port}=${"A".repeat(43)}; other=1` },
+    });
+    assert.deepEqual(me.principal, { name: "local", role: "operator", via: "open" });
+    assert.equal(me.canSignOut, false);
+    assert.equal(me.engine, "sqlite");
+    assert.ok(Math.abs(me.now - Date.now()) < 5_000 && me.latencyMs >= 0);
+  });
+});
+
+after(assertNothingRuns);

@@ -5,11 +5,12 @@
  * run often are another, and the rest is loaded when it is needed. Names and lines stay readable, because stacks name them.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, globSync, rmSync } from "node:fs";
+import { cpSync, globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { build, type CodeSplittingNameFunction } from "rolldown";
 import { bundledName } from "../src/core/files.ts";
+import { bundleDashboard } from "./dashboard.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const SOURCES = join(ROOT, "src");
@@ -44,11 +45,18 @@ const FILES: Readonly<Record<string, readonly string[]>> = {
 const DATA = ["database/migrations"];
 
 /** Bundles the package's modules, as they stand, into a folder. */
-export function bundleInto(folder: string): Promise<void> {
-  return bundle(
+export async function bundleInto(folder: string): Promise<void> {
+  await bundle(
     ENTRIES.map((path) => `src/${path}.ts`),
     folder,
   );
+  await pageInto(join(folder, "dashboard"));
+}
+
+/** The dashboard's page, as its server reads it. */
+async function pageInto(folder: string): Promise<void> {
+  mkdirSync(folder, { recursive: true });
+  for (const [name, content] of await bundleDashboard()) writeFileSync(join(folder, name), content);
 }
 
 /** Bundles programs that use the library, with the library's thread and data beside them. */

@@ -69,6 +69,16 @@ const ENTRIES = new Set([
   "app/dashboard.ts",
 ]);
 const RUNTIME = "core/runtime.ts";
+/** The page of the dashboard runs in a browser: it shares no code with the rest, and shows text only. */
+const PAGE = "dashboard/page/";
+const MAKES_HTML = new Set([
+  "dangerouslySetInnerHTML",
+  "innerHTML",
+  "outerHTML",
+  "insertAdjacentHTML",
+  "srcdoc",
+  "DOMParser",
+]);
 
 export interface Problem {
   /** Relative to the root folder, with forward slashes. */
@@ -81,7 +91,7 @@ type Finding = Omit<Problem, "file">;
 
 /** Checks every TypeScript file under `root`, the folder that holds core/, jobs/ and the others. */
 export function checkFloors(root: string): Problem[] {
-  const files = globSync("**/*.{ts,mts,cts}", { cwd: root }).map(withForwardSlashes).toSorted();
+  const files = globSync("**/*.{ts,tsx,mts,cts}", { cwd: root }).map(withForwardSlashes).toSorted();
   const sources = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]));
   const problems = files.flatMap((file) =>
     checkFile(file, sources.get(file) ?? "").map((finding) => ({ file, ...finding })),
@@ -127,7 +137,7 @@ function checkFile(file: string, source: string): Finding[] {
     ...checkPlace(file),
     ...checkName(file),
     ...importsOf(tokens).flatMap((imported) => checkImport(file, imported)),
-    ...checkClock(file, tokens),
+    ...(file.startsWith(PAGE) ? checkText(source) : checkClock(file, tokens)),
     ...checkExceptions(source),
   ];
 }
@@ -182,6 +192,9 @@ function forbidsFile(file: string, target: string): string | undefined {
   if (WITHOUT_SQL.test(file) && target === "database/sql.ts") {
     return `${file} writes no SQL: give the feature's store a method instead of importing ${target}.`;
   }
+  if (file.startsWith(PAGE) !== target.startsWith(PAGE)) {
+    return `${PAGE} and the rest share no code: ${file} does not import ${target}.`;
+  }
   const [from, to] = [folderOf(file), folderOf(target)];
   if (from === to || ENTRIES.has(file)) return undefined;
   if (!FLOORS.has(to)) return `${target} is on no floor, so nothing imports it.`;
@@ -194,6 +207,15 @@ function forbidsFile(file: string, target: string): string | undefined {
     return `${folder}/ is private to ${to}/: import a file directly in ${to}/.`;
   }
   return undefined;
+}
+
+/** Everything on the page is text: a string never becomes HTML. */
+function checkText(source: string): Finding[] {
+  return source.split("\n").flatMap((text, index) => {
+    const word = text.split(/\W+/).find((one) => MAKES_HTML.has(one));
+    if (word === undefined) return [];
+    return [{ line: index + 1, sentence: `The page renders text only: no ${word}.` }];
+  });
 }
 
 /** No lint rule knows `new Date()` from `new Date(at)`: the first reads the clock, the second does not. */

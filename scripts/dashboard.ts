@@ -1,0 +1,47 @@
+/**
+ * Makes the dashboard's page from src/dashboard/page: four files, by name. A checkout makes them when the page is first asked
+ * for, a package has them in dist/dashboard.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { build } from "rolldown";
+
+const PAGE = join(import.meta.dirname, "../src/dashboard/page");
+
+export async function bundleDashboard(): Promise<Map<string, Uint8Array>> {
+  const { output } = await build({
+    input: join(PAGE, "main.tsx"),
+    write: false,
+    platform: "browser",
+    tsconfig: join(PAGE, "tsconfig.json"),
+    transform: { jsx: { runtime: "automatic", importSource: "preact" }, target: "es2024" },
+    output: { format: "es", minify: true, codeSplitting: false },
+  });
+  const [script] = output;
+  const text = (name: string): string => readFileSync(join(PAGE, name), "utf8");
+  const files = {
+    "index.html": text("index.html"),
+    "app.js": script.code,
+    "style.css": tightened(withSystemTheme(text("style.css"))),
+    "icon.svg": text("icon.svg"),
+  };
+  return new Map(Object.entries(files).map(([name, content]) => [name, Buffer.from(content)]));
+}
+
+/** The dark values stand once, for the theme that a person chose; the system's choice uses the same. */
+export function withSystemTheme(css: string): string {
+  const dark = /:root\[data-theme="dark"\] \{(?<values>[^}]*)\}/.exec(css);
+  if (dark === null) throw new Error("style.css has no dark theme.");
+  const { values = "" } = dark.groups ?? {};
+  const system = `@media (prefers-color-scheme: dark) { :root:not([data-theme="light"]) {${values}} }`;
+  return css.replace(dark[0], `${dark[0]}\n${system}`);
+}
+
+/** No comments and no blanks that mean nothing. */
+function tightened(css: string): string {
+  return css
+    .replaceAll(/\/\*[^]*?\*\//g, "")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(/ ?([{};,]) ?/g, "$1")
+    .trim();
+}

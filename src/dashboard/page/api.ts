@@ -1,0 +1,95 @@
+/** Requests to the API: a time limit on each, and every refusal as an error that says what to do. */
+import { base } from "./router.ts";
+
+const READ_LIMIT_MS = 10_000;
+const WRITE_LIMIT_MS = 20_000;
+
+/** A write is sent again after these waits if no answer came; its key makes sure it happens once. */
+const WRITE_AGAIN_MS = [1_000, 2_000];
+
+const KEY_BYTES = 16;
+
+/** The server answered, and refused. */
+export class Refused extends Error {
+  override readonly name = "Refused";
+  readonly status: number;
+  readonly code: string;
+  readonly field: string | null;
+
+  constructor(status: number, problem: { detail?: string; code?: string; field?: string }) {
+    super(problem.detail ?? `The server answered ${status}.`);
+    this.status = status;
+    this.code = problem.code ?? "UNKNOWN";
+    this.field = problem.field ?? null;
+  }
+}
+
+/** No answer came, or none from Holdfast itself. */
+export class Unreachable extends Error {
+  override readonly name = "Unreachable";
+}
+
+export function apiUrl(path: string): string {
+  return `${base}api/v1/${path}`;
+}
+
+export async function read<T>(path: string, signal: AbortSignal): Promise<T> {
+  const limit = AbortSignal.timeout(READ_LIMIT_MS);
+  return request<T>(path, { signal: AbortSignal.any([signal, limit]) }, signal);
+}
+
+/** Sends a change. Without an answer it is sent again under the same key, so it happens once at most. */
+export async function write<T>(path: string, body: object = {}): Promise<T> {
+  const key = newKey();
+  for (const waitMs of [...WRITE_AGAIN_MS, null]) {
+    try {
+      return await request<T>(path, {
+        method: "POST",
+        headers: { "content-type": "application/json", "idempotency-key": key },
+        body: JSON.stringify(body),
+        signal: AbortSignal.timeout(WRITE_LIMIT_MS),
+      });
+    } catch (error) {
+      if (!(error instanceof Unreachable) || waitMs === null) throw error;
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+    }
+  }
+  throw new Unreachable("No answer.");
+}
+
+async function request<T>(path: string, init: RequestInit, left?: AbortSignal): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(apiUrl(path), { ...init, credentials: "same-origin" });
+  } catch (error) {
+    if (left?.aborted === true) throw error;
+    throw new Unreachable("No answer from Holdfast.", { cause: error });
+  }
+  const type = response.headers.get("content-type") ?? "";
+  if (!type.includes("json")) {
+    if (response.status >= 500) throw new Unreachable(`A proxy answered ${response.status}.`);
+    throw new Refused(response.status, {
+      detail: `The server answered ${response.status} without JSON.`,
+    });
+  }
+  const json = (await response.json().catch((error: unknown) => {
+    throw new Unreachable("The answer was cut off.", { cause: error });
+  })) as T;
+  if (response.ok) return json;
+  throw new Refused(response.status, json as object);
+}
+
+/** `crypto.randomUUID` exists only over HTTPS and on the loopback interface. */
+function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** What to tell about an error, in a sentence. */
+export function sentence(error: unknown): string {
+  if (error instanceof Refused && error.code === "TOOK_TOO_LONG") {
+    return "This took too long and was stopped. Narrow it with a queue or a task.";
+  }
+  if (error instanceof Unreachable) return "No connection to Holdfast.";
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,215 @@
+/** Toasts and questions, drawn above the page. */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { sentence } from "./api.ts";
+import { refresh } from "./live.ts";
+import {
+  type Answers,
+  dropToast,
+  type Field,
+  type Question,
+  question,
+  toast,
+  type Toast,
+  toasts,
+} from "./notices.ts";
+import { Btn, Note } from "./parts.tsx";
+import { useStore } from "./store.ts";
+
+export function Toasts(): JSX.Element {
+  const all = useStore(toasts);
+  return (
+    <div class="toasts" role="status">
+      {all.map((one) => (
+        <ToastView key={one.id} one={one} />
+      ))}
+    </div>
+  );
+}
+
+function ToastView({ one }: { readonly one: Toast }): JSX.Element {
+  const { id, text, bad, undo, href, link } = one;
+  const takeBack = async (): Promise<void> => {
+    dropToast(id);
+    await undo?.();
+    refresh();
+    toast("Taken back.");
+  };
+  return (
+    <div class={bad ? "toast bad" : "toast"}>
+      <span>{text}</span>
+      {undo !== null && <Btn onClick={takeBack}>Undo</Btn>}
+      {href !== null && <Btn href={href}>{link ?? "Open"}</Btn>}
+      <Btn kind="quiet" icon="close" label="Close" onClick={() => dropToast(id)} />
+    </div>
+  );
+}
+
+export function QuestionView(): JSX.Element | null {
+  const one = useStore(question);
+  return one === null ? null : <Asked key={one.title} one={one} />;
+}
+
+function leave(): void {
+  question.set(null);
+}
+
+function initial({ fields = [] }: Question): Answers {
+  return Object.fromEntries(
+    fields.map(({ name, value, kind }) => [name, value ?? (kind === "check" ? false : "")]),
+  );
+}
+
+function Asked({ one }: { readonly one: Question }): JSX.Element {
+  const { title, body, fields = [], reason = false, confirm, danger = false, wide = false } = one;
+  const box = useRef<HTMLDialogElement>(null);
+  const [answers, setAnswers] = useState<Answers>(() => initial(one));
+  const [problem, setProblem] = useState<unknown>(null);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    box.current?.showModal();
+    return () => before?.focus();
+  }, []);
+  const set = (name: string, value: string | boolean): void =>
+    setAnswers({ ...answers, [name]: value });
+  const run = async (): Promise<void> => {
+    if (busy) return;
+    setBusy(true);
+    setProblem(null);
+    try {
+      await one.run(answers);
+      if (question.value === one) leave();
+      refresh();
+    } catch (error) {
+      setProblem(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const all = reason ? [...fields, REASON] : fields;
+  return (
+    <dialog
+      class={wide ? "ask modal wide" : "ask modal"}
+      ref={box}
+      aria-labelledby="ask-h"
+      onClose={leave}
+    >
+      <form
+        class="stack tight"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run();
+        }}
+      >
+        <h2 id="ask-h" class="vh">
+          {title}
+        </h2>
+        {body !== undefined && <div class="dim stack tight">{body}</div>}
+        {all.map((field, at) => (
+          <FieldView
+            key={field.name}
+            field={field}
+            value={answers[field.name] ?? ""}
+            set={set}
+            first={at === 0}
+          />
+        ))}
+        {problem !== null && <Note tone="bad">{sentence(problem)}</Note>}
+        <div class="line acts-r">
+          <Btn onClick={leave}>Leave it</Btn>
+          <button
+            type="submit"
+            class={`btn ${danger ? "danger" : "primary"}${busy ? " busy" : ""}`}
+            autofocus={all.length === 0}
+          >
+            {confirm}
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+const REASON: Field = { name: "reason", label: "Why", hint: "It goes to the audit log." };
+
+export function FieldView({
+  field,
+  value,
+  set,
+  first = false,
+}: {
+  readonly field: Field;
+  readonly value: string | boolean;
+  readonly set: (name: string, value: string | boolean) => void;
+  readonly first?: boolean;
+}): JSX.Element {
+  const { name, label, kind = "text", hint, choices = [], required = false } = field;
+  if (kind === "check") {
+    return (
+      <label class="line">
+        <input
+          class="box"
+          type="checkbox"
+          checked={value === true}
+          autofocus={first}
+          onChange={(event) => set(name, event.currentTarget.checked)}
+        />
+        <span>{label}</span>
+      </label>
+    );
+  }
+  const text = String(value);
+  const described = hint === undefined ? undefined : `hint-${name}`;
+  const common = { id: `field-${name}`, required, autofocus: first, "aria-describedby": described };
+  return (
+    <div class="field">
+      <label for={`field-${name}`}>
+        {label}
+        {required && <span class="faint"> (required)</span>}
+      </label>
+      {kind === "area" && (
+        <textarea
+          {...common}
+          rows={6}
+          class="mono"
+          spellcheck={false}
+          value={text}
+          onInput={(event) => set(name, event.currentTarget.value)}
+        />
+      )}
+      {kind === "choice" && (
+        <select {...common} value={text} onChange={(event) => set(name, event.currentTarget.value)}>
+          {choices.map((choice) => (
+            <option key={choice.value} value={choice.value}>
+              {choice.text}
+            </option>
+          ))}
+        </select>
+      )}
+      {kind === "number" && (
+        <input
+          {...common}
+          type="number"
+          value={text}
+          onInput={(event) => set(name, event.currentTarget.value)}
+        />
+      )}
+      {kind === "text" && (
+        <input
+          {...common}
+          type="text"
+          list={undefined}
+          value={text}
+          autocomplete="off"
+          onInput={(event) => set(name, event.currentTarget.value)}
+        />
+      )}
+      {hint !== undefined && (
+        <span class="sm faint" id={`hint-${name}`}>
+          {hint}
+        </span>
+      )}
+    </div>
+  );
+}

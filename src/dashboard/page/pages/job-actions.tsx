@@ -1,0 +1,185 @@
+/** What an operator does to jobs: one, those that are selected, or all that match. */
+import type { JSX } from "preact";
+import { read, write } from "../api.ts";
+import * as f from "../format.ts";
+import { refresh } from "../live.ts";
+import { type Answers, ask, reasonIn, toast } from "../notices.ts";
+import { go, to } from "../router.ts";
+import type { JobSummary, Status } from "../types.ts";
+
+export type BulkName = "retry" | "cancel" | "delete" | "move" | "priority";
+
+const ENDED: ReadonlySet<Status> = new Set(["done", "failed", "cancelled", "expired"]);
+const RETRIED: ReadonlySet<Status> = new Set(["failed", "cancelled", "expired"]);
+
+export const canRetry = ({ status }: { readonly status: Status }): boolean => RETRIED.has(status);
+export const canCancel = ({ status }: { readonly status: Status }): boolean => !ENDED.has(status);
+export const canDelete = ({ status }: { readonly status: Status }): boolean => ENDED.has(status);
+export const canMove = ({ status }: { readonly status: Status }): boolean =>
+  !ENDED.has(status) && status !== "processing";
+
+interface BulkAnswer {
+  readonly id: string;
+  readonly status: string;
+  readonly matched: number;
+  readonly changed: number;
+  readonly refused: number;
+  readonly refusals: readonly { readonly message: string }[];
+}
+
+export interface BulkTerms {
+  readonly queue?: string;
+  readonly priority?: number;
+  readonly reason?: string;
+}
+
+const DONE: Readonly<Record<BulkName, string>> = {
+  retry: "retried",
+  cancel: "cancelled",
+  delete: "deleted",
+  move: "moved",
+  priority: "given another priority",
+};
+
+const WAIT_MS = 100;
+const WAITS_MAX = 80;
+
+/** Follows a bulk action until it has ended, for as long as a person waits. */
+async function followed(id: string): Promise<BulkAnswer> {
+  const signal = new AbortController().signal;
+  for (let times = 0; ; times += 1) {
+    const action = await read<BulkAnswer>(`bulk/${id}`, signal);
+    if (action.status !== "running" || times >= WAITS_MAX) return action;
+    await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
+  }
+}
+
+/** Carries an action out for jobs that were chosen one by one. Jobs of one status go together. */
+export async function actOn(
+  action: BulkName,
+  jobs: readonly JobSummary[],
+  terms: BulkTerms = {},
+): Promise<void> {
+  const byStatus = action === "retry" || action === "delete";
+  const groups = byStatus
+    ? [...Map.groupBy(jobs, ({ status }) => status)]
+    : [[undefined, jobs] as const];
+  let changed = 0;
+  let last: BulkAnswer | null = null;
+  for (const [status, group] of groups) {
+    const filter = { ids: group.map(({ id }) => id), ...(status === undefined ? {} : { status }) };
+    const { id } = await write<BulkAnswer>("bulk", { action, filter, ...terms });
+    last = await followed(id);
+    changed += last.changed;
+  }
+  refresh();
+  if (last === null) return;
+  const refused = jobs.length - changed;
+  const [why] = last.refusals;
+  const text = `${f.plural(changed, "job")} ${DONE[action]}${refused > 0 ? `, ${refused} left as they are${why === undefined ? "" : `: ${why.message}`}` : "."}`;
+  toast(
+    text,
+    refused > 0 || jobs.length > 20 ? { href: to(["bulk", last.id]), link: "Details" } : {},
+  );
+}
+
+/** How an action is asked about, before it is done to this many jobs. */
+function wording(
+  action: BulkName,
+  many: string,
+): { readonly title: string; readonly body: JSX.Element; readonly confirm: string } {
+  const bodies: Readonly<Record<BulkName, string>> = {
+    retry: "They are pending again, with three more attempts. What their steps have saved is kept.",
+    cancel:
+      "Those that run are told to stop; what they have done stays done. A cancelled job can be retried.",
+    delete:
+      "Their payloads, results, steps and logs are gone for good. The audit log keeps that they were deleted.",
+    move: "They keep their keys, attempts and times.",
+    priority: "A higher number goes first.",
+  };
+  const verbs: Readonly<Record<BulkName, string>> = {
+    retry: "Retry",
+    cancel: "Cancel",
+    delete: "Delete",
+    move: "Move",
+    priority: "Change the priority of",
+  };
+  return {
+    title: `${verbs[action]} ${many}?`,
+    body: <p>{bodies[action]}</p>,
+    confirm: action === "priority" ? `Change ${many}` : `${verbs[action]} ${many}`,
+  };
+}
+
+const FIELDS = {
+  move: [{ name: "queue", label: "To queue", required: true }],
+  priority: [
+    { name: "priority", label: "Priority", kind: "number" as const, value: "0", required: true },
+  ],
+};
+
+function termsIn(action: BulkName, answers: Answers): BulkTerms {
+  return {
+    ...reasonIn(answers),
+    ...(action === "move" ? { queue: String(answers["queue"]) } : {}),
+    ...(action === "priority" ? { priority: Number(answers["priority"]) } : {}),
+  };
+}
+
+/** Asks first, because it cannot be taken back. */
+export function askAct(
+  action: BulkName,
+  jobs: readonly JobSummary[],
+  after: () => void = () => {},
+): void {
+  const [only] = jobs;
+  const many =
+    jobs.length === 1 && only !== undefined
+      ? `${only.task} ${only.key ?? ""}`.trim()
+      : f.plural(jobs.length, "job");
+  ask({
+    ...wording(action, many),
+    danger: action === "cancel" || action === "delete",
+    fields: action === "move" || action === "priority" ? FIELDS[action] : [],
+    reason: true,
+    run: async (answers) => {
+      await actOn(action, jobs, termsIn(action, answers));
+      after();
+    },
+  });
+}
+
+/** By filter: a dry run counts, then the action has a page of its own, with stop. */
+export async function askAll(
+  action: BulkName,
+  filter: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const draft = {
+    action,
+    filter,
+    ...(action === "move" ? { queue: "default" } : {}),
+    ...(action === "priority" ? { priority: 0 } : {}),
+  };
+  const { id } = await write<BulkAnswer>("bulk", { ...draft, dryRun: true });
+  const counted = await followed(id);
+  if (counted.matched === 0) {
+    toast("No job matches that can be changed this way.");
+    return;
+  }
+  const isMore = counted.status === "running";
+  const many = `${isMore ? "more than " : ""}${f.plural(counted.matched, "job")}`;
+  ask({
+    ...wording(action, many),
+    danger: action === "cancel" || action === "delete",
+    fields: action === "move" || action === "priority" ? FIELDS[action] : [],
+    reason: true,
+    run: async (answers) => {
+      const started = await write<BulkAnswer>("bulk", {
+        action,
+        filter,
+        ...termsIn(action, answers),
+      });
+      go(to(["bulk", started.id]));
+    },
+  });
+}

@@ -1,0 +1,239 @@
+/** What may be done to a job now. */
+import type { JSX } from "preact";
+import { read, write } from "../api.ts";
+import * as f from "../format.ts";
+import { refresh } from "../live.ts";
+import { ask, reasonIn, toast } from "../notices.ts";
+import { Act } from "../parts.tsx";
+import type { Job, Step, Story } from "../types.ts";
+import { askAct, canCancel, canDelete, canRetry } from "./job-actions.tsx";
+
+function path(job: Job, action: string): string {
+  return `jobs/${encodeURIComponent(job.id)}/${action}`;
+}
+
+export async function retryJob(job: Job): Promise<void> {
+  await write(path(job, "retry"));
+  refresh();
+  toast(`${job.task} is pending again.`);
+}
+
+export async function runNow(job: Job): Promise<void> {
+  await write(path(job, "run-now"));
+  refresh();
+  toast(`${job.task} can start now.`);
+}
+
+export function askCancel(job: Job): void {
+  ask({
+    title: `Cancel ${job.task}?`,
+    body: (
+      <p>
+        {job.status === "processing"
+          ? "Its worker is told to stop it. What it has done so far stays done."
+          : "It does not start any more. What it has done so far stays done."}{" "}
+        A cancelled job can be retried.
+      </p>
+    ),
+    reason: true,
+    danger: true,
+    confirm: "Cancel it",
+    run: (answers) => write(path(job, "cancel"), reasonIn(answers)),
+  });
+}
+
+export function JobButtons({ story }: { readonly story: Story }): JSX.Element {
+  const { job, steps } = story;
+  const isEnded = canDelete(job);
+  const waitsForTime = job.status === "scheduled" || job.status === "retry";
+  return (
+    <div class="acts">
+      {canRetry(job) && (
+        <Act kind="primary" hint="r" onClick={() => retryJob(job)}>
+          Retry
+        </Act>
+      )}
+      {waitsForTime && story.canRunNow === true && (
+        <Act kind="primary" hint="r" onClick={() => runNow(job)}>
+          Run now
+        </Act>
+      )}
+      {isEnded && steps.length > 0 && (
+        <Act hide="sm" onClick={() => askRerun(story)}>
+          Rerun from a step…
+        </Act>
+      )}
+      {canRetry(job) && <Act onClick={() => askEdit(job)}>Edit…</Act>}
+      {canCancel(job) && (
+        <Act kind="danger" onClick={() => askCancel(job)}>
+          Cancel…
+        </Act>
+      )}
+      {isEnded && (
+        <Act kind="danger" hide="sm" onClick={() => askAct("delete", [job])}>
+          Delete…
+        </Act>
+      )}
+    </div>
+  );
+}
+
+function askEdit(job: Job): void {
+  ask({
+    title: `Retry ${job.task} with another payload?`,
+    body: <p>The task’s schema checks it. The payload as it was stays in the job’s record.</p>,
+    wide: true,
+    fields: [
+      {
+        name: "input",
+        label: "Payload (JSON)",
+        kind: "area",
+        value: JSON.stringify(job.input, null, 2),
+        required: true,
+      },
+    ],
+    reason: true,
+    confirm: "Retry with this payload",
+    run: async (answers) => {
+      const input = parsed(String(answers["input"]));
+      await write(`dead-letters/${encodeURIComponent(job.id)}/revive`, {
+        input,
+        ...reasonIn(answers),
+      });
+      toast(`${job.task} is pending again, with another payload.`);
+    },
+  });
+}
+
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw new Error(`This is not JSON: ${error instanceof Error ? error.message : ""}`, {
+      cause: error,
+    });
+  }
+}
+
+interface Plan {
+  readonly keeps: readonly Pick<Step, "name" | "kind">[];
+  readonly repeats: readonly Pick<Step, "name" | "kind">[];
+  readonly confirm: readonly string[];
+}
+
+function askRerun({ job, steps }: Story): void {
+  const sorted = steps.toSorted((a, b) => a.position - b.position);
+  ask({
+    title: `Rerun ${job.task} from where?`,
+    body: (
+      <p>Steps before it keep their results. The next question names what would happen again.</p>
+    ),
+    fields: [
+      {
+        name: "from",
+        label: "From",
+        kind: "choice",
+        value: `${sorted.at(-1)?.name} ${sorted.at(-1)?.occurrence}`,
+        choices: [
+          { value: "", text: "the beginning" },
+          ...sorted.map(({ name, occurrence, kind }) => ({
+            value: `${name} ${occurrence}`,
+            text: `${name}${occurrence > 1 ? ` ${occurrence}` : ""} (${kind})`,
+          })),
+        ],
+      },
+    ],
+    confirm: "See what would happen",
+    run: async (answers) => {
+      const chosen = sorted.find(
+        ({ name, occurrence }) => `${name} ${occurrence}` === answers["from"],
+      );
+      const query =
+        chosen === undefined
+          ? ""
+          : `?from=${encodeURIComponent(chosen.name)}&occurrence=${chosen.occurrence}`;
+      const plan = await read<Plan>(
+        `${path(job, "rerun-plan")}${query}`,
+        new AbortController().signal,
+      );
+      askPlanned(job, chosen, plan);
+    },
+  });
+}
+
+function names(list: readonly { readonly name: string }[]): string {
+  return f.listed(
+    list.map(({ name }) => name),
+    6,
+  );
+}
+
+function askPlanned(job: Job, from: Step | undefined, plan: Plan): void {
+  ask({
+    title: `Rerun ${job.task} from ${from?.name ?? "the beginning"}?`,
+    body: (
+      <>
+        <p>
+          {plan.keeps.length === 0
+            ? "No step keeps its result."
+            : `Kept, and not done again: ${names(plan.keeps)}.`}
+        </p>
+        <p>
+          {plan.repeats.length === 0
+            ? "No step runs again."
+            : `Runs again: ${names(plan.repeats)}.`}
+        </p>
+        {plan.confirm.length > 0 && (
+          <p class="failed strong">
+            These change something outside, and would do so again: {f.listed(plan.confirm, 6)}.
+          </p>
+        )}
+      </>
+    ),
+    reason: true,
+    danger: plan.confirm.length > 0,
+    confirm:
+      plan.confirm.length > 0
+        ? `Rerun, and repeat ${f.plural(plan.confirm.length, "effect")}`
+        : "Rerun",
+    run: async (answers) => {
+      const start = from === undefined ? null : { name: from.name, occurrence: from.occurrence };
+      await write(path(job, "rerun"), { from: start, confirm: plan.confirm, ...reasonIn(answers) });
+      toast(`${job.task} is pending again.`);
+    },
+  });
+}
+
+/** Two buttons: it happened, it did not. */
+export function resolveEffect(job: Job, step: Step): JSX.Element {
+  const decide = (done: boolean): void =>
+    ask({
+      title: done ? `“${step.name}” happened?` : `“${step.name}” did not happen?`,
+      body: (
+        <p>
+          {done
+            ? "The job goes on after it, with the result you give. It is not done again."
+            : "The job does it now."}
+        </p>
+      ),
+      fields: done
+        ? [{ name: "result", label: "Its result (JSON)", kind: "area", value: "null" }]
+        : [],
+      reason: true,
+      confirm: done ? "It happened" : "It did not: do it",
+      run: (answers) =>
+        write(path(job, "resolve"), {
+          name: step.name,
+          occurrence: step.occurrence,
+          done,
+          ...(done ? { result: parsed(String(answers["result"])) } : {}),
+          ...reasonIn(answers),
+        }),
+    });
+  return (
+    <>
+      <Act onClick={() => decide(true)}>It happened…</Act>
+      <Act onClick={() => decide(false)}>It did not…</Act>
+    </>
+  );
+}

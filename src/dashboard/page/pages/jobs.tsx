@@ -1,0 +1,572 @@
+/** What is each of these jobs doing, or why is it not? */
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import * as f from "../format.ts";
+import { Glyph, wordOf } from "../icons.tsx";
+import { useKeys } from "../keys.ts";
+import { serverNow, useData, useMay } from "../live.ts";
+import { toast } from "../notices.ts";
+import {
+  Act,
+  Ago,
+  Bones,
+  Btn,
+  copyText,
+  Empty,
+  Head,
+  Moment,
+  Note,
+  State,
+  Trouble,
+  Until,
+  WorkerLink,
+} from "../parts.tsx";
+import { go, to, usePlace } from "../router.ts";
+import { type Rows, type Selection, useRows, useSelection } from "../rows.ts";
+import { type Counts, type FoundJob, type Overview, statuses } from "../types.ts";
+import { actOn, askAct, askAll, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
+import { type Found, type JobList, useJobList } from "./job-list.ts";
+import { bulkFilter, chipsOf, searchPath, withFilter } from "./job-query.ts";
+import { errorLine } from "./overview-panels.tsx";
+import { QueryBox } from "./query-box.tsx";
+
+interface Counted {
+  readonly countedAt: number | null;
+  readonly counts: Counts;
+  readonly total: number;
+}
+
+export function JobsPage(): JSX.Element {
+  const { query, address } = usePlace();
+  const path = useMemo(() => searchPath(query), [address]);
+  const selection = useSelection(address);
+  const list = useJobList(path, selection.ids.size > 0);
+  const { data: counted } = useData<Counted>("counts");
+  const rows = list.rows ?? [];
+  const cursor = useRows(rows.length);
+  useJobKeys({ rows, cursor, selection, list });
+  return (
+    <>
+      <Head
+        title="Jobs"
+        acts={
+          <>
+            <Btn hide="sm" onClick={copyLink}>
+              Copy link
+            </Btn>
+            <Btn hide="sm" href={to("bulk")}>
+              Bulk actions
+            </Btn>
+            <Act kind="primary" href={to("enqueue")}>
+              Enqueue…
+            </Act>
+          </>
+        }
+      />
+      <Tabs query={query} counted={counted} />
+      <QueryBox query={query} />
+      <Told list={list} query={query} counted={counted} selecting={selection.ids.size > 0} />
+      {list.error !== null && <Trouble error={list.error} reload={list.reload} />}
+      {list.rows === undefined ? (
+        list.error === null && <Bones rows={12} />
+      ) : (
+        <List list={list} rows={rows} cursor={cursor} selection={selection} query={query} />
+      )}
+      {selection.ids.size > 0 ? (
+        <BulkBar rows={rows} selection={selection} query={query} />
+      ) : (
+        <Pager found={list.found} query={query} />
+      )}
+    </>
+  );
+}
+
+async function copyLink(): Promise<void> {
+  await copyText(globalThis.location.href);
+  toast("Copied the link to this list.");
+}
+
+function titleOf(status: string): string {
+  return wordOf(status).replace(/^./, (first) => first.toUpperCase());
+}
+
+function Tabs({
+  query,
+  counted,
+}: {
+  readonly query: URLSearchParams;
+  readonly counted: Counted | undefined;
+}): JSX.Element {
+  const status = query.get("status");
+  return (
+    <nav class="tabs" aria-label="States">
+      <a
+        href={withFilter(query, "status", null)}
+        aria-current={status === null ? "page" : undefined}
+      >
+        All <b>{counted === undefined ? "" : f.count(counted.total)}</b>
+      </a>
+      {statuses.map((one) => (
+        <a
+          key={one}
+          href={withFilter(query, "status", one)}
+          aria-current={status === one ? "page" : undefined}
+        >
+          <Glyph status={one} />
+          {titleOf(one)} <b>{counted === undefined ? "" : f.count(counted.counts[one])}</b>
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** How much was found, how far was looked, and how long it took. */
+function Told({
+  list,
+  query,
+  counted,
+  selecting,
+}: {
+  readonly list: JobList;
+  readonly query: URLSearchParams;
+  readonly counted: Counted | undefined;
+  readonly selecting: boolean;
+}): JSX.Element {
+  const { found, rows } = list;
+  const looked = found?.looked ?? null;
+  const further = new URLSearchParams(query);
+  further.set("look", String((looked ?? 0) * 10));
+  const count = rows?.length ?? 0;
+  const many = `${f.count(count)}${found?.next === null || found === undefined ? "" : "+"}`;
+  return (
+    <p class="told">
+      {found === undefined
+        ? "Looking …"
+        : looked === null || found.isAll !== false
+          ? chipsOf(query).length === 0 && query.get("status") === null
+            ? "Newest first."
+            : `${many} found.`
+          : `${many} found in the newest ${f.count(looked)}${counted === undefined ? "" : ` of ${f.count(counted.total)}`} jobs.`}
+      {looked !== null && found?.isAll === false && (
+        <a href={to("jobs", further)}>Look further back</a>
+      )}
+      {found?.tookMs !== undefined && (
+        <>
+          <span class="faint hide-sm">·</span>
+          <span class="faint hide-sm">{f.span(found.tookMs)}</span>
+        </>
+      )}
+      {counted !== undefined &&
+        counted.countedAt !== null &&
+        serverNow() - counted.countedAt > 10_000 && (
+          <span class="faint hide-sm">
+            counted <Ago at={counted.countedAt} word=" ago" />
+          </span>
+        )}
+      <span class="push hide-sm">{selecting ? "Frozen while you select. Newest first." : ""}</span>
+    </p>
+  );
+}
+
+function List({
+  list,
+  rows,
+  cursor,
+  selection,
+  query,
+}: {
+  readonly list: JobList;
+  readonly rows: readonly FoundJob[];
+  readonly cursor: Rows;
+  readonly selection: Selection;
+  readonly query: URLSearchParams;
+}): JSX.Element {
+  const { operator } = useMay();
+  const all = rows.length > 0 && rows.every(({ id }) => selection.ids.has(id));
+  const some = rows.some(({ id }) => selection.ids.has(id));
+  if (rows.length === 0) return <NoJobs list={list} query={query} />;
+  return (
+    <section class="panel" aria-label="Jobs">
+      {list.fresh > 0 && query.get("before") === null && (
+        <button type="button" class="newer" onClick={list.showFresh}>
+          {list.fresh >= rows.length ? `${list.fresh} or more` : list.fresh} new since{" "}
+          {f.timeOfDay(list.shownAt)}. Show them <kbd>.</kbd>
+        </button>
+      )}
+      <table
+        class="table"
+        role={operator ? "grid" : undefined}
+        aria-label="Jobs"
+        aria-multiselectable={operator || undefined}
+      >
+        <thead>
+          <tr>
+            {operator && (
+              <th class="ctl">
+                <input
+                  class="box"
+                  type="checkbox"
+                  aria-label={`Select all ${rows.length} on this page`}
+                  checked={all}
+                  indeterminate={some && !all}
+                  onChange={() =>
+                    all ? selection.clear() : selection.setAll(rows.map(({ id }) => id))
+                  }
+                />
+              </th>
+            )}
+            <th class="hide-sm">State</th>
+            <th>Task</th>
+            <th class="hide-sm">Key</th>
+            <th class="hide-md">Queue</th>
+            <th class="num hide-md">Attempts</th>
+            <th class="hide-sm">What it does, or why it does not</th>
+            <th class="num hide-md">Ran</th>
+            <th class="num" aria-sort="descending">
+              Changed
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((job, index) => (
+            <Row
+              key={job.id}
+              job={job}
+              isAt={index === cursor.at}
+              selected={selection.ids.has(job.id)}
+              toggle={operator ? selection.toggle : null}
+            />
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** When something last happened to it. */
+export function changedAt(job: FoundJob): number {
+  return job.changedAt ?? job.finishedAt ?? job.claimedAt ?? job.enqueuedAt;
+}
+
+function ranMs(job: FoundJob): number | null {
+  if (job.ranMs !== undefined) return job.ranMs;
+  const start = job.startedAt ?? job.claimedAt;
+  if (start === null) return null;
+  if (job.finishedAt !== null) return Math.max(0, job.finishedAt - start);
+  return job.status === "processing" ? Math.max(0, serverNow() - start) : null;
+}
+
+/** What a job does, or why it does not. */
+export function Why({ job }: { readonly job: FoundJob }): JSX.Element {
+  const { status, lastError, dueAt, lockedBy, inDoubt, why } = job;
+  const queues = useData<Overview>("overview").data?.queues;
+  if (inDoubt !== null)
+    return <span class="retry">An operator must say whether “{inDoubt}” happened.</span>;
+  if (status === "processing" && lockedBy !== null) {
+    return (
+      <>
+        On <WorkerLink id={lockedBy} />
+      </>
+    );
+  }
+  if (status === "retry" && dueAt !== null) {
+    return (
+      <>
+        Again <Until at={dueAt} />. {errorLine(job)}
+      </>
+    );
+  }
+  if (status === "scheduled" && dueAt !== null) {
+    return (
+      <>
+        Starts <Until at={dueAt} />
+      </>
+    );
+  }
+  if (why !== undefined && why !== null) return <>{why}</>;
+  const paused = queues?.find(({ queue }) => queue === job.queue)?.paused ?? null;
+  if (status === "pending" && paused !== null) {
+    return (
+      <>
+        Queue {job.queue} is paused by {paused.by} since <Moment at={paused.at} />
+      </>
+    );
+  }
+  if (status === "waiting")
+    return dueAt === null ? (
+      <>Waits for an event or another job</>
+    ) : (
+      <>
+        Sleeps until <Moment at={dueAt} />
+      </>
+    );
+  if (status === "failed" || status === "expired")
+    return <>{lastError === null ? "" : errorLine(job)}</>;
+  return <>{status === "pending" ? "Waits for a free slot" : ""}</>;
+}
+
+function Row({
+  job,
+  isAt,
+  selected,
+  toggle,
+}: {
+  readonly job: FoundJob;
+  readonly isAt: boolean;
+  readonly selected: boolean;
+  readonly toggle: ((id: string) => void) | null;
+}): JSX.Element {
+  const ran = ranMs(job);
+  const name = job.key ?? f.shortId(job.id);
+  return (
+    <tr data-row class={isAt ? "at" : ""} aria-selected={toggle === null ? undefined : selected}>
+      {toggle !== null && (
+        <td class="ctl">
+          <input
+            class="box"
+            type="checkbox"
+            aria-label={`Select ${name}`}
+            checked={selected}
+            onChange={() => toggle(job.id)}
+          />
+        </td>
+      )}
+      <td class="hide-sm">
+        <State status={job.status} />
+      </td>
+      <td>
+        <span class="line">
+          <span class="only-sm">
+            <Glyph status={job.status} />
+          </span>
+          <a class="name" href={to(["jobs", job.id])}>
+            {job.task}
+          </a>
+        </span>
+        <span class="sub">
+          {name}
+          <br />
+          <Why job={job} />
+        </span>
+      </td>
+      <td class="hide-sm mono dim keyc" title={job.key ?? job.id}>
+        {name}
+      </td>
+      <td class="hide-md dim">{job.queue}</td>
+      <td class="num hide-md dim">
+        {job.attempts} of {job.maxAttempts}
+      </td>
+      <td class="fill hide-sm dim" title={job.lastError === null ? undefined : errorLine(job)}>
+        <Why job={job} />
+      </td>
+      <td class="num hide-md dim">{ran === null ? <span class="faint">–</span> : f.span(ran)}</td>
+      <td class="num nowrap dim">
+        <Ago at={changedAt(job)} />
+      </td>
+    </tr>
+  );
+}
+
+function NoJobs({
+  list,
+  query,
+}: {
+  readonly list: JobList;
+  readonly query: URLSearchParams;
+}): JSX.Element {
+  const looked = list.found?.looked ?? null;
+  const filtered = chipsOf(query).length > 0;
+  const status = query.get("status");
+  if (query.get("before") !== null) return <Note>There are no older jobs.</Note>;
+  if (filtered) {
+    return (
+      <section class="panel">
+        <Empty title="No job matches.">
+          {looked !== null && list.found?.isAll === false
+            ? `The newest ${f.count(looked)} were searched. `
+            : ""}
+          <a href={to("jobs", { status })}>Clear the search</a>
+        </Empty>
+      </section>
+    );
+  }
+  return (
+    <section class="panel">
+      <Empty title={status === null ? "No job yet." : `No job is ${wordOf(status)}.`}>
+        {status === null
+          ? "The first one shows up here within a second."
+          : "That may be just right."}
+      </Empty>
+    </section>
+  );
+}
+
+function Pager({
+  found,
+  query,
+}: {
+  readonly found: Found | undefined;
+  readonly query: URLSearchParams;
+}): JSX.Element | null {
+  const before = query.get("before");
+  const older = new URLSearchParams(query);
+  const next = found?.next ?? null;
+  if (next !== null) older.set("before", next);
+  if (before === null && next === null) return null;
+  return (
+    <nav class="line pager" aria-label="Pages of jobs">
+      {before === null ? (
+        <Btn off>Newest</Btn>
+      ) : (
+        <Btn href={withFilter(query, "status", query.get("status"))}>Newest</Btn>
+      )}
+      {next === null ? <Btn off>Older</Btn> : <Btn href={to("jobs", older)}>Older</Btn>}
+    </nav>
+  );
+}
+
+function BulkBar({
+  rows,
+  selection,
+  query,
+}: {
+  readonly rows: readonly FoundJob[];
+  readonly selection: Selection;
+  readonly query: URLSearchParams;
+}): JSX.Element {
+  const chosen = rows.filter(({ id }) => selection.ids.has(id));
+  const [all, setAll] = useState(false);
+  const filter = bulkFilter(query);
+  const retry = chosen.filter(canRetry);
+  const cancel = chosen.filter(canCancel);
+  const gone = chosen.filter(canDelete);
+  const moved = chosen.filter(canMove);
+  const isPage = rows.every(({ id }) => selection.ids.has(id));
+  const many = (jobs: readonly FoundJob[]): string => (all ? "all…" : f.count(jobs.length));
+  return (
+    <div class="bulk" role="toolbar" aria-label="What to do with the selected jobs">
+      <strong>{all ? "All that match" : `${f.count(chosen.length)} selected`}</strong>
+      {filter !== null && isPage && !all && (
+        <Btn kind="quiet" hide="sm" onClick={() => setAll(true)}>
+          All that match
+        </Btn>
+      )}
+      <span class="sep" />
+      {retry.length > 0 && (
+        <Act
+          kind="primary"
+          onClick={async () => {
+            if (all && filter !== null) return askAll("retry", filter);
+            await actOn("retry", retry);
+            selection.clear();
+          }}
+        >
+          Retry {many(retry)}
+        </Act>
+      )}
+      {cancel.length > 0 && (
+        <Act
+          kind="danger"
+          onClick={() =>
+            all && filter !== null
+              ? askAll("cancel", filter)
+              : askAct("cancel", cancel, selection.clear)
+          }
+        >
+          Cancel {all ? "all" : f.count(cancel.length)}…
+        </Act>
+      )}
+      {moved.length > 0 && (
+        <>
+          <Act
+            hide="sm"
+            onClick={() =>
+              all && filter !== null
+                ? askAll("move", filter)
+                : askAct("move", moved, selection.clear)
+            }
+          >
+            Move…
+          </Act>
+          <Act
+            hide="sm"
+            onClick={() =>
+              all && filter !== null
+                ? askAll("priority", filter)
+                : askAct("priority", moved, selection.clear)
+            }
+          >
+            Priority…
+          </Act>
+        </>
+      )}
+      {gone.length > 0 && (
+        <Act
+          kind="danger"
+          onClick={() =>
+            all && filter !== null
+              ? askAll("delete", filter)
+              : askAct("delete", gone, selection.clear)
+          }
+        >
+          Delete {all ? "all" : f.count(gone.length)}…
+        </Act>
+      )}
+      <Btn kind="quiet" icon="close" label="Clear the selection" onClick={selection.clear} />
+    </div>
+  );
+}
+
+function useJobKeys({
+  rows,
+  cursor,
+  selection,
+  list,
+}: {
+  readonly rows: readonly FoundJob[];
+  readonly cursor: Rows;
+  readonly selection: Selection;
+  readonly list: JobList;
+}): void {
+  const { operator } = useMay();
+  const here = rows[cursor.at];
+  const chosen =
+    selection.ids.size > 0
+      ? rows.filter(({ id }) => selection.ids.has(id))
+      : here === undefined
+        ? []
+        : [here];
+  const [from, setFrom] = useState(-1);
+  const range = (): void => {
+    const [low, high] = [Math.min(Math.max(from, 0), cursor.at), Math.max(from, cursor.at)];
+    selection.setAll([...selection.ids, ...rows.slice(low, high + 1).map(({ id }) => id)]);
+  };
+  const retry = chosen.filter(canRetry);
+  const cancel = chosen.filter(canCancel);
+  useKeys({
+    ".": list.showFresh,
+    ...(here === undefined
+      ? {}
+      : {
+          Enter: () => go(to(["jobs", here.id])),
+          y: () => copyText(here.id).then(() => toast("Copied the id.")),
+          Y: copyLink,
+        }),
+    ...(selection.ids.size === 0 ? {} : { Escape: selection.clear }),
+    ...(!operator
+      ? {}
+      : {
+          x: () => {
+            if (here === undefined) return;
+            selection.toggle(here.id);
+            setFrom(cursor.at);
+          },
+          X: range,
+          A: () => selection.setAll(rows.map(({ id }) => id)),
+          r: () => {
+            if (retry.length > 0) void actOn("retry", retry).then(selection.clear);
+          },
+          c: () => cancel.length > 0 && askAct("cancel", cancel, selection.clear),
+        }),
+  });
+}

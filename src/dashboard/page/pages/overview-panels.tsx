@@ -1,0 +1,334 @@
+/** The panels of the overview: queues, failures, alerts, workers, the canary. */
+import type { JSX } from "preact";
+import { Slots, Spark } from "../charts.tsx";
+import * as f from "../format.ts";
+import { Glyph, Icon } from "../icons.tsx";
+import { serverNow } from "../live.ts";
+import { Ago, Btn, JobLink, Lasting, Num, Panel, Tag } from "../parts.tsx";
+import { to } from "../router.ts";
+import type { Alert, Canary, JobSummary, QueueRow, WorkerBrief } from "../types.ts";
+
+/** The oldest pending job of a queue is marked after this. */
+const LATE_MS = 60_000;
+
+export function isLate({ oldestPendingAt, counts }: QueueRow): boolean {
+  return counts.pending > 0 && oldestPendingAt !== null && serverNow() - oldestPendingAt > LATE_MS;
+}
+
+export function QueueCells({ queue }: { readonly queue: QueueRow }): JSX.Element {
+  const { paused, running, slots, concurrency, oldestPendingAt, counts } = queue;
+  const of = concurrency === null ? slots : Math.min(concurrency, slots);
+  const waits = counts.pending > 0 && oldestPendingAt !== null;
+  return (
+    <>
+      <td>
+        <a class="name" href={to(["queues", queue.queue])}>
+          {queue.queue}
+        </a>
+        {paused !== null && (
+          <>
+            {" "}
+            <Tag
+              tone="warn"
+              title={`by ${paused.by}${paused.reason === null ? "" : `, “${paused.reason}”`}`}
+            >
+              paused
+            </Tag>
+          </>
+        )}
+        <span class="sub">
+          {running} of {of}
+          {waits && (
+            <>
+              {" · "}
+              <Lasting since={oldestPendingAt} />
+            </>
+          )}
+        </span>
+      </td>
+      <td class="hide-sm slotc">
+        <Slots used={running} of={of} paused={paused !== null} />
+      </td>
+      <td class="num">
+        {counts.pending === 0 ? (
+          <span class="faint">0</span>
+        ) : (
+          <a href={to("jobs", { status: "pending", queue: queue.queue })}>
+            {f.count(counts.pending)}
+          </a>
+        )}
+      </td>
+      <td class={isLate(queue) ? "num hide-sm retry strong" : "num hide-sm"}>
+        {waits ? <Lasting since={oldestPendingAt} /> : <span class="faint">–</span>}
+      </td>
+    </>
+  );
+}
+
+export function QueuesPanel({ queues }: { readonly queues: readonly QueueRow[] }): JSX.Element {
+  return (
+    <Panel
+      title="Queues"
+      right={
+        <Btn kind="quiet" push href={to("queues")}>
+          Queues and limits
+        </Btn>
+      }
+    >
+      {queues.length === 0 ? (
+        <p class="body dim">None yet. The first job of a queue makes it.</p>
+      ) : (
+        <table class="table">
+          <thead>
+            <tr>
+              <th>Queue</th>
+              <th class="hide-sm">Slots in use</th>
+              <th class="num">Pending</th>
+              <th class="num hide-sm">Oldest</th>
+              <th class="hide-sm">Ended, last hour</th>
+              <th class="num hide-md">Retry</th>
+              <th class="num">Failed</th>
+            </tr>
+          </thead>
+          <tbody>
+            {queues.map((queue) => (
+              <tr key={queue.queue}>
+                <QueueCells queue={queue} />
+                <td class="hide-sm">
+                  <Spark values={queue.spark} />
+                </td>
+                <td class="num hide-md">
+                  <Num value={queue.counts.retry} />
+                </td>
+                <td class="num">
+                  {queue.failedHour === 0 ? (
+                    <span class="faint">0</span>
+                  ) : (
+                    <a
+                      class="failed"
+                      href={to("jobs", { status: "failed", queue: queue.queue })}
+                      title="in the last hour"
+                    >
+                      {f.count(queue.failedHour)}
+                    </a>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Panel>
+  );
+}
+
+/** "CarrierTimeout: no answer": what an error says in a row. */
+export function errorLine({ lastError }: Pick<JobSummary, "lastError">): string {
+  return lastError === null ? "" : `${lastError.name}: ${lastError.message}`;
+}
+
+export function FailedPanel({ jobs }: { readonly jobs: readonly JobSummary[] }): JSX.Element {
+  return (
+    <Panel
+      title="Failed lately"
+      right={
+        <Btn kind="quiet" push href={to("errors")}>
+          Grouped
+        </Btn>
+      }
+    >
+      {jobs.length === 0 ? (
+        <p class="body dim">
+          No job has failed. A job that fails for good stands here, with its error.
+        </p>
+      ) : (
+        <table class="table">
+          <thead class="sr">
+            <tr>
+              <th>Task</th>
+              <th>Key</th>
+              <th>Error</th>
+              <th>When</th>
+            </tr>
+          </thead>
+          <tbody>
+            {jobs.map((job) => (
+              <tr key={job.id}>
+                <td>
+                  <span class="name">
+                    <JobLink id={job.id}>{job.task}</JobLink>
+                  </span>
+                  <span class="sub">{errorLine(job)}</span>
+                </td>
+                <td class="mono dim hide-sm keyc" title={job.key ?? job.id}>
+                  {job.key ?? f.shortId(job.id)}
+                </td>
+                <td class="fill dim hide-sm" title={errorLine(job)}>
+                  {errorLine(job)}
+                </td>
+                <td class="num nowrap dim">
+                  {job.finishedAt !== null && <Ago at={job.finishedAt} />}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Panel>
+  );
+}
+
+export function AlertRow({ alert }: { readonly alert: Alert }): JSX.Element {
+  return (
+    <li>
+      <span
+        class={
+          alert.severity === "critical" ? "failed" : alert.severity === "warning" ? "retry" : "dim"
+        }
+      >
+        <Icon name={alert.severity === "info" ? "info" : "warning"} />
+      </span>
+      <div class="grow">
+        <strong>{alert.rule}</strong> <span class="dim">{alert.subject}</span>
+        <p class="sm dim wraps">{alert.message}</p>
+      </div>
+      <span class="sm faint nowrap">
+        <Ago at={alert.raisedAt ?? alert.sinceAt} />
+      </span>
+    </li>
+  );
+}
+
+export function AlertsPanel({ alerts }: { readonly alerts: readonly Alert[] }): JSX.Element {
+  return (
+    <Panel
+      title="Alerts"
+      aside={alerts.length === 0 ? undefined : `${alerts.length} open`}
+      right={
+        <Btn kind="quiet" push href={to("alerts")}>
+          All
+        </Btn>
+      }
+    >
+      {alerts.length === 0 ? (
+        <p class="body dim">None is open.</p>
+      ) : (
+        <ul class="rows">
+          {alerts.slice(0, 5).map((alert) => (
+            <AlertRow key={alert.id} alert={alert} />
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+const STRIP_MAX = 8;
+
+function Strip({
+  type,
+  workers,
+}: {
+  readonly type: string;
+  readonly workers: readonly WorkerBrief[];
+}): JSX.Element {
+  const shown = workers.slice(0, STRIP_MAX);
+  const used = workers.reduce((sum, { running }) => sum + running, 0);
+  const of = workers.reduce((sum, { concurrency }) => sum + concurrency, 0);
+  const paused = workers.every(({ desiredState }) => desiredState === "pause");
+  return (
+    <div class="line">
+      <a class="wname clip" href={to("workers", { type })} title={type}>
+        {type}
+      </a>
+      <svg
+        class="strip"
+        role="img"
+        aria-label={`${type}: ${shown.map(({ running }) => running).join(", ")} of ${shown[0]?.concurrency ?? 0}`}
+      >
+        {shown.map(({ id, running, concurrency, desiredState }, at) => {
+          const high =
+            concurrency === 0 ? 0 : Math.round((Math.min(running, concurrency) / concurrency) * 20);
+          return (
+            <g key={id}>
+              <rect class="g-bg" x={at * 12} width="9" height="20" rx="2" />
+              {high > 0 && (
+                <rect
+                  class={desiredState === "run" ? "g-run" : "g-warn"}
+                  x={at * 12}
+                  y={20 - high}
+                  width="9"
+                  height={high}
+                  rx="1.5"
+                />
+              )}
+            </g>
+          );
+        })}
+      </svg>
+      <span class="push sm dim nowrap">
+        {paused ? <Tag tone="warn">paused</Tag> : `${f.count(used)} of ${f.count(of)}`}
+      </span>
+    </div>
+  );
+}
+
+export function WorkersPanel({
+  workers,
+}: {
+  readonly workers: readonly WorkerBrief[];
+}): JSX.Element {
+  const types = [...Map.groupBy(workers, ({ type }) => type)];
+  return (
+    <Panel
+      title="Workers"
+      right={
+        <Btn kind="quiet" push href={to("workers")}>
+          {f.count(workers.length)} alive
+        </Btn>
+      }
+    >
+      <div class="body stack tight">
+        {types.length === 0 && (
+          <p class="dim">
+            None runs. Start one: <code>holdfast work --tasks tasks.ts</code>
+          </p>
+        )}
+        {types.map(([type, group]) => (
+          <Strip key={type} type={type} workers={group} />
+        ))}
+      </div>
+    </Panel>
+  );
+}
+
+export function CanaryPanel({
+  canaries,
+}: {
+  readonly canaries: readonly Canary[];
+}): JSX.Element | null {
+  if (canaries.length === 0) return null;
+  const late = canaries.filter(({ pickupMs }) => pickupMs === null);
+  const slowest = Math.max(0, ...canaries.map(({ pickupMs }) => pickupMs ?? 0));
+  const history = canaries[0]?.history ?? [];
+  return (
+    <Panel
+      title="Canary"
+      right={
+        <span class={late.length === 0 ? "st done push" : "st retry push"}>
+          <Glyph status={late.length === 0 ? "done" : "waiting"} bare />
+          {late.length === 0 ? f.span(slowest) : `${late.length} out`}
+        </span>
+      }
+    >
+      <div class="body">
+        {history.length > 1 && <Spark wide values={history} />}
+        <p class="sm dim">
+          {late.length === 0
+            ? `A small job goes through each queue now and then. The last of ${f.plural(canaries.length, "queue")} was picked up in ${f.span(slowest)} at most.`
+            : `Not picked up yet: ${f.listed(late.map(({ queue }) => queue))}.`}
+        </p>
+      </div>
+    </Panel>
+  );
+}

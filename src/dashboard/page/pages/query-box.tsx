@@ -1,0 +1,214 @@
+/** The search of jobs: chips for what is filtered, completion for what can be. */
+import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { Icon } from "../icons.tsx";
+import { useKeys } from "../keys.ts";
+import { useData } from "../live.ts";
+import { go, to } from "../router.ts";
+import { type Chip, chipsOf, FIELDS, SPANS, withFilter } from "./job-query.ts";
+
+const NAMES_EVERY_MS = 60_000;
+const SHOWN_MAX = 9;
+
+interface Names {
+  readonly queues: readonly string[];
+  readonly tasks: readonly string[];
+  readonly tags: readonly string[];
+  readonly workers: readonly string[];
+  readonly builds: readonly string[];
+}
+
+const LISTS: Readonly<Record<string, keyof Names>> = {
+  queue: "queues",
+  task: "tasks",
+  tag: "tags",
+  worker: "workers",
+  build: "builds",
+};
+
+/** One line of the completion. */
+interface Offer {
+  readonly text: string;
+  readonly note: string;
+  /** Where it leads; a text goes on in the box instead. */
+  readonly href?: string;
+  readonly fill?: string;
+}
+
+const ID = /^[0-9a-f]{8}-?[0-9a-f-]{0,28}$/i;
+const WHOLE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** What is offered for a text. */
+function offersFor(text: string, query: URLSearchParams, names: Names | undefined): Offer[] {
+  const wanted = text.trim();
+  if (wanted === "")
+    return FIELDS.map(({ name, hint }) => ({ text: `${name}:`, note: hint, fill: `${name}:` }));
+  if (WHOLE_ID.test(wanted))
+    return [{ text: wanted, note: "open this job", href: to(["jobs", wanted.toLowerCase()]) }];
+  const colon = wanted.indexOf(":");
+  const field = FIELDS.find(({ name }) => name === wanted.slice(0, colon));
+  if (field !== undefined)
+    return valuesOf(field.name, wanted.slice(colon + 1).trim(), query, names);
+  const low = wanted.toLowerCase();
+  const fields = FIELDS.filter(({ name }) => name.startsWith(low)).map(({ name, hint }) => ({
+    text: `${name}:`,
+    note: hint,
+    fill: `${name}:`,
+  }));
+  const known = Object.keys(LISTS).flatMap((name) =>
+    valuesOf(name, wanted, query, names, 3).filter(({ note }) => note !== "as written"),
+  );
+  const texts = ["key", "error", "payload"].map((name) => ({
+    text: wanted,
+    note: FIELDS.find((one) => one.name === name)?.label ?? name,
+    href: withFilter(query, name, wanted),
+  }));
+  const id =
+    ID.test(wanted) && wanted.length >= 8
+      ? [{ text: wanted, note: "id begins with", href: withFilter(query, "prefix", wanted) }]
+      : [];
+  return [...id, ...known, ...fields, ...texts].slice(0, SHOWN_MAX);
+}
+
+function valuesOf(
+  name: string,
+  begin: string,
+  query: URLSearchParams,
+  names: Names | undefined,
+  most = SHOWN_MAX,
+): Offer[] {
+  if (name === "since") {
+    return SPANS.map(([value, text]) => ({
+      text,
+      note: "since",
+      href: withFilter(query, name, value),
+    }));
+  }
+  const list = LISTS[name];
+  const low = begin.toLowerCase();
+  const known = list === undefined ? [] : (names?.[list] ?? []);
+  const fitting = known.filter((one) => one.toLowerCase().includes(low)).slice(0, most);
+  const offers = fitting.map((one) => ({
+    text: one,
+    note: name,
+    href: withFilter(query, name, one),
+  }));
+  if (begin === "" || fitting.includes(begin)) return offers;
+  return [...offers, { text: begin, note: "as written", href: withFilter(query, name, begin) }];
+}
+
+export function QueryBox({ query }: { readonly query: URLSearchParams }): JSX.Element {
+  const box = useRef<HTMLInputElement>(null);
+  const [text, setText] = useState("");
+  const [open, setOpen] = useState(false);
+  const [at, setAt] = useState(0);
+  const { data: names } = useData<Names>(open ? "names" : null, NAMES_EVERY_MS);
+  const chips = chipsOf(query);
+  const offers = offersFor(text, query, names);
+  const unknown = /^(\w+):/.exec(text)?.[1];
+  const isUnknown = unknown !== undefined && !FIELDS.some(({ name }) => name === unknown);
+  useKeys({ "/": () => box.current?.focus() });
+  const choose = (offer: Offer | undefined): void => {
+    if (offer === undefined) return;
+    setAt(0);
+    if (offer.fill !== undefined) return setText(offer.fill);
+    setText("");
+    if (offer.href !== undefined) go(offer.href);
+  };
+  const press = (event: KeyboardEvent): void => {
+    const last = chips.at(-1);
+    if (event.key === "ArrowDown") setAt(Math.min(offers.length - 1, at + 1));
+    else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1));
+    else if (event.key === "Enter") choose(offers[at]);
+    else if (event.key === "Escape") box.current?.blur();
+    else if (event.key === "Backspace" && text === "" && last !== undefined)
+      go(withFilter(query, last.name, null));
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <div class="querybox">
+      <div class="query" role="search" onClick={() => box.current?.focus()}>
+        <Icon name="search" />
+        {chips.map((chip) => (
+          <ChipView key={chip.name} chip={chip} query={query} />
+        ))}
+        <input
+          ref={box}
+          type="text"
+          role="combobox"
+          list={undefined}
+          aria-label="Search jobs"
+          aria-expanded={open}
+          aria-controls="job-offers"
+          aria-autocomplete="list"
+          aria-activedescendant={open && offers.length > 0 ? `offer-${at}` : undefined}
+          aria-invalid={isUnknown || undefined}
+          autocomplete="off"
+          spellcheck={false}
+          placeholder={
+            chips.length === 0 ? "queue, task, key, tag, error, payload … or paste an id" : ""
+          }
+          value={text}
+          onInput={(event) => {
+            setText(event.currentTarget.value);
+            setAt(0);
+          }}
+          onKeyDown={press}
+          onFocus={() => setOpen(true)}
+          onBlur={() => setTimeout(() => setOpen(false), 150)}
+        />
+        <kbd class="hide-sm">/</kbd>
+      </div>
+      <ul
+        class="menu offers"
+        id="job-offers"
+        role="listbox"
+        aria-label="Filters"
+        hidden={!open || offers.length === 0}
+      >
+        {isUnknown && (
+          <li class="failed" role="option" aria-selected="false">
+            “{unknown}” is no filter. There are: {FIELDS.map(({ name }) => name).join(", ")}.
+          </li>
+        )}
+        {offers.map((offer, index) => (
+          <li
+            key={`${offer.note}${offer.text}`}
+            id={`offer-${index}`}
+            role="option"
+            aria-selected={index === at}
+            onPointerDown={(event) => {
+              event.preventDefault();
+              choose(offer);
+            }}
+          >
+            <span class="clip">{offer.text}</span>
+            <span class="push">{offer.note}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function ChipView({
+  chip,
+  query,
+}: {
+  readonly chip: Chip;
+  readonly query: URLSearchParams;
+}): JSX.Element {
+  return (
+    <span class="chip">
+      <span>{chip.label}</span>
+      <b>{chip.value}</b>
+      <button type="button" title="Remove" onClick={() => go(withFilter(query, chip.name, null))}>
+        <Icon name="close" />
+        <span class="sr">
+          Remove {chip.label} {chip.value}
+        </span>
+      </button>
+    </span>
+  );
+}

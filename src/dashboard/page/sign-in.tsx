@@ -1,0 +1,76 @@
+/** Signing in with a token, and out. The token is sent once; a cookie that no script can read stands for it. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { sentence, write } from "./api.ts";
+import { Mark } from "./icons.tsx";
+import { closeStream, openStream, readSession, session } from "./live.ts";
+import { Note } from "./parts.tsx";
+import type { Session } from "./types.ts";
+
+export async function signOut(): Promise<void> {
+  await write("session/end");
+  closeStream();
+  session.set("out");
+}
+
+export function SignIn(): JSX.Element {
+  const [token, setToken] = useState("");
+  const [problem, setProblem] = useState<unknown>(null);
+  const [busy, setBusy] = useState(false);
+  const enter = async (): Promise<void> => {
+    if (busy || token.trim() === "") return;
+    setBusy(true);
+    try {
+      session.set(await write<Session>("session", { token: token.trim() }));
+      setProblem(null);
+      openStream();
+      await readSession();
+    } catch (error) {
+      setProblem(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <main class="signin" id="main">
+      <form
+        class="panel body stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void enter();
+        }}
+      >
+        <p class="brand">
+          <Mark />
+          <span>Holdfast</span>
+        </p>
+        <div>
+          <h1>Sign in</h1>
+          <p class="dim">With a token that says what you may do: look, or also act.</p>
+        </div>
+        <div class="field">
+          <label for="token">Token</label>
+          <input
+            id="token"
+            type="password"
+            autocomplete="current-password"
+            autofocus
+            spellcheck={false}
+            placeholder="hft_…"
+            value={token}
+            onInput={(event) => setToken(event.currentTarget.value)}
+          />
+        </div>
+        {problem !== null && <Note tone="bad">{sentence(problem)}</Note>}
+        <button type="submit" class={busy ? "btn primary busy" : "btn primary"}>
+          Sign in
+        </button>
+        <p class="sm dim">
+          No token? On a machine with the database:
+          <br />
+          <code>holdfast tokens create --name you --role operator</code>
+        </p>
+      </form>
+    </main>
+  );
+}

@@ -103,7 +103,7 @@ function withBase(shell: string, basePath: string): Uint8Array {
 }
 
 function escaped(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
 }
 
 /** Programs ask for anything; a browser that opens a page asks for HTML. */
@@ -113,15 +113,17 @@ function isHtmlWanted(accept = ""): boolean {
 
 function sent(
   { type, tag, plain, packed: { br, gzip: zipped } }: Asset,
-  { header }: PageRequest,
+  asked: PageRequest,
   more: Record<string, string>,
 ): PageAnswer {
   const headers = { ...more, ETag: tag, Vary: "Accept-Encoding, Accept" };
-  if (header("if-none-match") === tag) return { status: 304, headers, bytes: null };
-  const accepted = (header("accept-encoding") ?? "").split(",").map((one) => one.trim());
-  const [encoding, bytes] = accepted.includes("br")
+  if (asked.header("if-none-match") === tag) return { status: 304, headers, bytes: null };
+  const accepted = new Set(
+    (asked.header("accept-encoding") ?? "").split(",").map((one) => one.trim()),
+  );
+  const [encoding, bytes] = accepted.has("br")
     ? (["br", br] as const)
-    : accepted.includes("gzip")
+    : accepted.has("gzip")
       ? (["gzip", zipped] as const)
       : ([null, plain] as const);
   return {
@@ -179,7 +181,9 @@ async function packed(extension: string, bytes: Uint8Array): Promise<Asset> {
 async function readFiles(): Promise<Files> {
   if (isCheckout) {
     const builder = packageFile("scripts/dashboard.ts").href;
-    const { bundleDashboard } = (await import(builder)) as { bundleDashboard(): Promise<Files> };
+    const { bundleDashboard } = (await import(builder)) as {
+      bundleDashboard: () => Promise<Files>;
+    };
     return bundleDashboard();
   }
   const folder = join(packageCode, "dashboard");

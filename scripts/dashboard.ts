@@ -14,8 +14,8 @@ export async function bundleDashboard(): Promise<Map<string, Uint8Array>> {
     write: false,
     platform: "browser",
     tsconfig: join(PAGE, "tsconfig.json"),
-    transform: { jsx: { runtime: "automatic", importSource: "preact" }, target: "es2024" },
-    output: { format: "es", minify: true, codeSplitting: false },
+    transform: { target: "es2024" },
+    output: { format: "es", minify: true, comments: false, codeSplitting: false },
   });
   const [script] = output;
   const text = (name: string): string => readFileSync(join(PAGE, name), "utf8");

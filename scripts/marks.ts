@@ -22,7 +22,7 @@ const MARKS: Readonly<Record<string, number>> = {
   "files in src/": 399,
   "lines in src/": 70_640,
   "lines of the core": 16_850,
-  "lines of the page": 7_300,
+  "lines of the page": 12_100,
   "lines of the longest file": 500,
   "files with one importer": 131,
   "names exported by index.ts": 45,

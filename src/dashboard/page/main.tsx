@@ -4,9 +4,22 @@ import { useEffect } from "preact/hooks";
 import { Frame } from "./frame.tsx";
 import { startKeys } from "./keys.ts";
 import { openStream, readSession, session } from "./live.ts";
+import { AlertsPage } from "./pages/alerts.tsx";
+import { AuditPage } from "./pages/audit.tsx";
+import { BulkListPage, BulkPage } from "./pages/bulk.tsx";
+import { DeadLettersPage } from "./pages/dead-letters.tsx";
+import { EnqueuePage } from "./pages/enqueue.tsx";
+import { ErrorsPage } from "./pages/errors.tsx";
+import { FlowPage, FlowsPage } from "./pages/flows.tsx";
+import { ItemPage } from "./pages/item.tsx";
 import { JobPage } from "./pages/job.tsx";
 import { JobsPage } from "./pages/jobs.tsx";
+import { LocksPage } from "./pages/locks.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
+import { QueuePage, QueuesPage } from "./pages/queues.tsx";
+import { SchedulePage, SchedulesPage } from "./pages/schedules.tsx";
+import { WorkerPage, WorkersPage } from "./pages/workers.tsx";
+import { WorkflowPage, WorkflowsPage } from "./pages/workflows.tsx";
 import { Btn, Empty } from "./parts.tsx";
 import { startRouter, to, usePlace } from "./router.ts";
 import { SignIn } from "./sign-in.tsx";
@@ -22,6 +35,25 @@ const PAGES: Readonly<Record<string, Page>> = {
   "": { title: "Overview", view: () => <OverviewPage /> },
   jobs: { title: "Jobs", view: () => <JobsPage /> },
   "jobs/": { title: "Job", view: (id) => <JobPage key={id} id={id} /> },
+  enqueue: { title: "Enqueue", view: () => <EnqueuePage /> },
+  bulk: { title: "Bulk actions", view: () => <BulkListPage /> },
+  "bulk/": { title: "Bulk action", view: (id) => <BulkPage key={id} id={id} /> },
+  errors: { title: "Errors", view: () => <ErrorsPage /> },
+  "dead-letters": { title: "Dead letters", view: () => <DeadLettersPage /> },
+  queues: { title: "Queues", view: () => <QueuesPage /> },
+  "queues/": { title: "Queue", view: (name) => <QueuePage key={name} name={name} /> },
+  schedules: { title: "Schedules", view: () => <SchedulesPage /> },
+  "schedules/": { title: "Schedule", view: (name) => <SchedulePage key={name} name={name} /> },
+  flows: { title: "Flows", view: () => <FlowsPage /> },
+  "flows/": { title: "Flow", view: (id) => <FlowPage key={id} id={id} /> },
+  workflows: { title: "Workflows", view: () => <WorkflowsPage /> },
+  "workflows/": { title: "Workflow", view: (name) => <WorkflowPage key={name} name={name} /> },
+  "items/": { title: "Item", view: (id) => <ItemPage key={id} id={id} /> },
+  workers: { title: "Workers", view: () => <WorkersPage /> },
+  "workers/": { title: "Worker", view: (id) => <WorkerPage key={id} id={id} /> },
+  locks: { title: "Locks", view: () => <LocksPage /> },
+  alerts: { title: "Alerts", view: () => <AlertsPage /> },
+  audit: { title: "Audit", view: () => <AuditPage /> },
 };
 
 function App(): JSX.Element {

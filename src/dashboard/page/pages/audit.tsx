@@ -1,0 +1,248 @@
+/** Who did what, why, and is the record whole? */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import * as f from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { apiUrl } from "../api.ts";
+import { useData } from "../live.ts";
+import { Ago, Btn, Empty, Head, Moment, Note, Shown } from "../parts.tsx";
+import { go, to, usePlace } from "../router.ts";
+import { useRows } from "../rows.ts";
+import type { AuditLine } from "../types.ts";
+
+const PAGE = 50;
+
+interface Verified {
+  readonly lines: number;
+  readonly isWhole: boolean;
+  readonly brokenAt: number | null;
+  readonly verifiedAt: number;
+}
+
+export function AuditPage(): JSX.Element {
+  const { query } = usePlace();
+  const asked = new URLSearchParams({ limit: String(PAGE) });
+  for (const name of ["subject", "actor", "before"]) {
+    const value = query.get(name);
+    if (value !== null && value !== "") asked.set(name, value);
+  }
+  const from = useData<{ lines: readonly AuditLine[] }>(`audit?${asked}`);
+  const [verify, setVerify] = useState(false);
+  const verified = useData<Verified>(verify ? "audit/verify" : null, 30_000);
+  const lines = (from.data?.lines ?? []).toReversed();
+  const cursor = useRows(lines.length);
+  const actors = new Set(lines.map(({ actor }) => actor)).size;
+  return (
+    <>
+      <Head
+        title="Audit"
+        say={`${from.data === undefined ? "" : `${f.plural(lines.length, "action")} by ${f.plural(actors, "actor")} on this page. `}Lines cannot be edited, also not with SQL.`}
+        acts={
+          <>
+            <Btn onClick={() => setVerify(true)}>Verify now</Btn>
+            <a class="btn hide-sm" href={apiUrl("audit?limit=1000")} download="audit.json">
+              Export
+            </a>
+          </>
+        }
+      />
+      <div class="stack">
+        {verify && verified.data !== undefined && (
+          <Note {...(verified.data.isWhole ? {} : { tone: "bad" as const })}>
+            {verified.data.isWhole ? (
+              <>
+                {f.plural(verified.data.lines, "line")}: nothing was removed, added or changed.
+                Verified <Ago at={verified.data.verifiedAt} word=" ago" />.
+              </>
+            ) : (
+              <>
+                The chain is broken at line {verified.data.brokenAt}. Run holdfast audit verify for
+                the details.
+              </>
+            )}
+          </Note>
+        )}
+        {verify && verified.error !== null && (
+          <Note>Verify on a machine with the database: holdfast audit verify</Note>
+        )}
+        <Filter query={query} />
+        <Shown from={from}>
+          {() =>
+            lines.length === 0 ? (
+              <section class="panel">
+                <Empty title="No action matches.">
+                  What operators do, here, over HTTP or on the command line, is written down with
+                  who and why.
+                </Empty>
+              </section>
+            ) : (
+              <Lines lines={lines} at={cursor.at} />
+            )
+          }
+        </Shown>
+        <Pager query={query} lines={lines} />
+      </div>
+    </>
+  );
+}
+
+function Filter({ query }: { readonly query: URLSearchParams }): JSX.Element {
+  const [text, setText] = useState("");
+  const fields = ["actor", "subject"] as const;
+  const apply = (): void => {
+    const colon = text.indexOf(":");
+    const name = fields.find((one) => one === text.slice(0, colon)) ?? "subject";
+    const value = (
+      fields.some((one) => text.startsWith(`${one}:`)) ? text.slice(colon + 1) : text
+    ).trim();
+    setText("");
+    go(to("audit", { actor: query.get("actor"), subject: query.get("subject"), [name]: value }));
+  };
+  return (
+    <form
+      class="query"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        apply();
+      }}
+    >
+      <Icon name="search" />
+      {fields.map((name) => {
+        const value = query.get(name);
+        if (value === null || value === "") return null;
+        const rest = new URLSearchParams(query);
+        rest.delete(name);
+        return (
+          <span class="chip" key={name}>
+            <span>{name}</span>
+            <b>{value}</b>
+            <button type="button" title="Remove" onClick={() => go(to("audit", rest))}>
+              <Icon name="close" />
+              <span class="sr">Remove {name}</span>
+            </button>
+          </span>
+        );
+      })}
+      <input
+        type="text"
+        list={undefined}
+        aria-label="Search the audit log"
+        placeholder="actor:token on-call, or a subject such as queue mail"
+        value={text}
+        autocomplete="off"
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+    </form>
+  );
+}
+
+/** A subject leads to what it names. */
+function Subject({ text }: { readonly text: string }): JSX.Element {
+  const [kind = "", ...rest] = text.split(" ");
+  const id = rest.join(" ");
+  const places: Readonly<Record<string, string>> = {
+    job: "jobs",
+    queue: "queues",
+    worker: "workers",
+    schedule: "schedules",
+    item: "items",
+    flow: "flows",
+    bulk: "bulk",
+  };
+  const place = places[kind];
+  if (place === undefined || id === "") return <>{text}</>;
+  return (
+    <a href={to([place, id])} title={text}>
+      {kind} {f.shortId(id)}
+    </a>
+  );
+}
+
+function Lines({
+  lines,
+  at,
+}: {
+  readonly lines: readonly AuditLine[];
+  readonly at: number;
+}): JSX.Element {
+  return (
+    <section class="panel" aria-label="Audit log">
+      <table class="table">
+        <thead>
+          <tr>
+            <th class="num hide-sm">Line</th>
+            <th>When</th>
+            <th>Who</th>
+            <th>What</th>
+            <th class="hide-sm">To what</th>
+            <th class="hide-md">Before → after</th>
+            <th class="hide-md">Why</th>
+          </tr>
+        </thead>
+        <tbody>
+          {lines.map((line, index) => (
+            <tr
+              key={line.id}
+              data-row
+              class={index === at ? "at" : ""}
+              title={line.detail ?? undefined}
+            >
+              <td class="num faint hide-sm">{f.count(line.seq)}</td>
+              <td class="nowrap dim">
+                <Moment at={line.at} />
+              </td>
+              <td class="nowrap">
+                <a href={to("audit", { actor: line.actor })}>{line.actor}</a>
+              </td>
+              <td>
+                <span class="mono">{line.action}</span>
+                <span class="sub">
+                  {line.subject}
+                  {line.reason !== null && (
+                    <>
+                      <br />“{line.reason}”
+                    </>
+                  )}
+                </span>
+              </td>
+              <td class="hide-sm clipcell">
+                <Subject text={line.subject} />
+              </td>
+              <td class="hide-md dim">
+                {line.oldStatus === null && line.newStatus === null
+                  ? ""
+                  : `${line.oldStatus ?? "–"} → ${line.newStatus ?? "–"}`}
+              </td>
+              <td class="hide-md fill dim">
+                {line.reason ?? <span class="faint">no reason given</span>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Pager({
+  query,
+  lines,
+}: {
+  readonly query: URLSearchParams;
+  readonly lines: readonly AuditLine[];
+}): JSX.Element | null {
+  const last = lines.at(-1);
+  const before = query.get("before");
+  const older = new URLSearchParams(query);
+  if (last !== undefined) older.set("before", String(last.seq));
+  const newest = new URLSearchParams(query);
+  newest.delete("before");
+  if (before === null && lines.length < PAGE) return null;
+  return (
+    <nav class="line pager" aria-label="Pages of the audit log">
+      {before !== null && <Btn href={to("audit", newest)}>Newest</Btn>}
+      {lines.length === PAGE && <Btn href={to("audit", older)}>Older</Btn>}
+    </nav>
+  );
+}

@@ -1,0 +1,268 @@
+/** Bulk actions: what each is doing, how far it is, and stop. */
+import type { JSX } from "preact";
+import { write } from "../api.ts";
+import * as f from "../format.ts";
+import { refresh, useData } from "../live.ts";
+import { ask, reasonIn, toast } from "../notices.ts";
+import {
+  Act,
+  Ago,
+  Crumbs,
+  Empty,
+  Head,
+  JobLink,
+  Moment,
+  Note,
+  Panel,
+  Shown,
+  State,
+} from "../parts.tsx";
+import { to } from "../router.ts";
+
+interface Bulk {
+  readonly id: string;
+  readonly action: string;
+  readonly filter: Readonly<Record<string, unknown>>;
+  readonly terms: Readonly<Record<string, unknown>>;
+  readonly dryRun: boolean;
+  readonly actor: string;
+  readonly reason: string | null;
+  readonly status: "running" | "done" | "stopped" | "failed";
+  readonly looked: number;
+  readonly matched: number;
+  readonly changed: number;
+  readonly refused: number;
+  readonly sample: readonly string[];
+  readonly refusals: readonly {
+    readonly id: string;
+    readonly code: string;
+    readonly message: string;
+  }[];
+  readonly error: string | null;
+  readonly createdAt: number;
+  readonly changedAt: number;
+  readonly endedAt: number | null;
+}
+
+const LOOK: Readonly<Record<Bulk["status"], string>> = {
+  running: "processing",
+  done: "done",
+  stopped: "cancelled",
+  failed: "failed",
+};
+
+/** "failed jobs of task order.ship in queue orders". */
+export function filterText(filter: Readonly<Record<string, unknown>>): string {
+  const { status, queue, task, tags, ids, since, until, error, code } = filter;
+  const parts = [
+    ...(Array.isArray(ids)
+      ? [f.plural(ids.length, "chosen job")]
+      : [`${status === undefined ? "" : `${String(status)} `}jobs`]),
+    ...(task === undefined ? [] : [`of task ${String(task)}`]),
+    ...(queue === undefined ? [] : [`in queue ${String(queue)}`]),
+    ...(Array.isArray(tags) && tags.length > 0 ? [`with tag ${tags.join(", ")}`] : []),
+    ...(error === undefined ? [] : [`whose error has “${String(error)}”`]),
+    ...(code === undefined ? [] : [`with error ${String(code)}`]),
+    ...(since === undefined ? [] : [`since ${f.exact(Number(since))}`]),
+    ...(until === undefined ? [] : [`before ${f.exact(Number(until))}`]),
+  ];
+  return parts.join(" ");
+}
+
+export function BulkListPage(): JSX.Element {
+  const from = useData<{ actions: readonly Bulk[] }>("bulk?limit=100");
+  return (
+    <>
+      <Crumbs>{[<a href={to("jobs")}>Jobs</a>, "Bulk actions"]}</Crumbs>
+      <Head
+        title="Bulk actions"
+        say="Each action on many jobs has a page of its own: how far it is, what it left out and why, and a button to stop it."
+      />
+      <Shown from={from}>
+        {({ actions }) => {
+          const real = actions.filter(({ dryRun }) => !dryRun);
+          return (
+            <section class="panel" aria-label="Bulk actions">
+              {real.length === 0 ? (
+                <Empty title="None yet.">
+                  Select jobs in a list, or all that match a search, and say what to do with them.
+                </Empty>
+              ) : (
+                <BulkTable actions={real} />
+              )}
+            </section>
+          );
+        }}
+      </Shown>
+    </>
+  );
+}
+
+function BulkTable({ actions }: { readonly actions: readonly Bulk[] }): JSX.Element {
+  return (
+    <table class="table">
+      <thead>
+        <tr>
+          <th>State</th>
+          <th>Action</th>
+          <th class="hide-sm">By</th>
+          <th class="num">Changed</th>
+          <th class="num hide-sm">Left out</th>
+          <th class="num">When</th>
+        </tr>
+      </thead>
+      <tbody>
+        {actions.map((one) => (
+          <tr key={one.id}>
+            <td>
+              <State status={LOOK[one.status]} word={one.status} />
+            </td>
+            <td class="fill">
+              <a class="name" href={to(["bulk", one.id])}>
+                {one.action} {filterText(one.filter)}
+              </a>
+            </td>
+            <td class="hide-sm dim">{one.actor}</td>
+            <td class="num">{f.count(one.changed)}</td>
+            <td class="num hide-sm dim">{f.count(one.refused)}</td>
+            <td class="num dim">
+              <Ago at={one.createdAt} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+export function BulkPage({ id }: { readonly id: string }): JSX.Element {
+  const from = useData<Bulk>(`bulk/${encodeURIComponent(id)}`, 1_000);
+  return (
+    <>
+      <Crumbs>
+        {[
+          <a href={to("jobs")}>Jobs</a>,
+          <a href={to("bulk")}>Bulk actions</a>,
+          <span class="mono dim">{f.shortId(id)}</span>,
+        ]}
+      </Crumbs>
+      <Shown from={from}>{(one) => <OneBulk one={one} />}</Shown>
+    </>
+  );
+}
+
+function OneBulk({ one }: { readonly one: Bulk }): JSX.Element {
+  const title = `${one.action.replace(/^./, (first) => first.toUpperCase())} ${filterText(one.filter)}`;
+  const total = Math.max(one.matched, one.changed + one.refused, 1);
+  const share = one.status === "done" ? 1 : (one.changed + one.refused) / total;
+  return (
+    <>
+      <Head
+        title={title}
+        tag={<State badge status={LOOK[one.status]} word={one.status} />}
+        say={
+          <>
+            {one.dryRun ? "A dry run: it only counts. " : ""}
+            {f.count(one.changed)} changed, {f.count(one.refused)} left out, {f.count(one.looked)}{" "}
+            looked at. By {one.actor}, <Moment at={one.createdAt} />
+            {one.reason !== null && `, “${one.reason}”`}.
+          </>
+        }
+        acts={
+          <>
+            {one.status === "running" && (
+              <Act kind="danger" onClick={() => askStop(one)}>
+                Stop…
+              </Act>
+            )}
+            {(one.status === "stopped" || one.status === "failed") && (
+              <Act
+                kind="primary"
+                onClick={async () => {
+                  await write(`bulk/${encodeURIComponent(one.id)}/resume`);
+                  refresh();
+                  toast("It goes on.");
+                }}
+              >
+                Resume
+              </Act>
+            )}
+          </>
+        }
+      />
+      <div class="stack">
+        {one.error !== null && <Note tone="bad">It stopped: {one.error}</Note>}
+        <Panel
+          title="Progress"
+          aside={
+            one.status === "running"
+              ? `${f.count(one.changed)} so far`
+              : `took ${f.span((one.endedAt ?? one.changedAt) - one.createdAt)}`
+          }
+        >
+          <div class="body">
+            <svg class="gauge tallg" role="img" aria-label={`${Math.round(share * 100)} percent`}>
+              <rect class="g-bg" width="100%" height="8" rx="2" />
+              <rect
+                class={one.status === "running" ? "g-run" : "b-done"}
+                width={`${Math.round(share * 100)}%`}
+                height="8"
+                rx="2"
+              />
+            </svg>
+          </div>
+        </Panel>
+        {one.refusals.length > 0 && (
+          <Panel
+            title="Left out"
+            aside={
+              one.refused > one.refusals.length
+                ? `${one.refusals.length} of ${f.count(one.refused)}`
+                : undefined
+            }
+          >
+            <ul class="rows">
+              {one.refusals.map((refusal) => (
+                <li key={refusal.id}>
+                  <JobLink id={refusal.id} />
+                  <span class="dim wraps">{refusal.message}</span>
+                </li>
+              ))}
+            </ul>
+          </Panel>
+        )}
+        {one.sample.length > 0 && (
+          <Panel
+            title={one.dryRun ? "Would be changed" : "Changed"}
+            aside={`${one.sample.length} of ${f.count(Math.max(one.changed, one.matched))}`}
+          >
+            <ul class="rows">
+              {one.sample.slice(0, 50).map((id) => (
+                <li key={id}>
+                  <JobLink id={id}>
+                    <span class="mono">{id}</span>
+                  </JobLink>
+                </li>
+              ))}
+            </ul>
+          </Panel>
+        )}
+      </div>
+    </>
+  );
+}
+
+function askStop(one: Bulk): void {
+  ask({
+    title: "Stop this action?",
+    body: (
+      <p>
+        What it has changed stays changed: {f.plural(one.changed, "job")} so far. It can be resumed.
+      </p>
+    ),
+    reason: true,
+    danger: true,
+    confirm: "Stop it",
+    run: (answers) => write(`bulk/${encodeURIComponent(one.id)}/stop`, reasonIn(answers)),
+  });
+}

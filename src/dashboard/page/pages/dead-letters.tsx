@@ -1,0 +1,183 @@
+/** Jobs that failed for good, by task and cause, and what to do with them. */
+import type { JSX } from "preact";
+import * as f from "../format.ts";
+import { useData } from "../live.ts";
+import { Act, Ago, Btn, Empty, Head, JobLink, Panel, Shown } from "../parts.tsx";
+import { to, usePlace } from "../router.ts";
+import { useRows } from "../rows.ts";
+import type { JobSummary } from "../types.ts";
+import { actOn, askAll } from "./job-actions.tsx";
+import { errorLine } from "./overview-panels.tsx";
+
+interface Group {
+  readonly task: string;
+  readonly error: string;
+  readonly jobs: number;
+  readonly message: string;
+  readonly newest: { readonly id: string; readonly at: number };
+  readonly oldestAt: number;
+}
+
+interface Groups {
+  readonly looked: number;
+  readonly isAll: boolean;
+  readonly groups: readonly Group[];
+}
+
+export function DeadLettersPage(): JSX.Element {
+  const before = usePlace().query.get("before");
+  const groups = useData<Groups>("dead-letter-groups?limit=50");
+  const jobs = useData<{ jobs: readonly JobSummary[]; next: string | null }>(
+    `dead-letters?limit=50${before === null ? "" : `&before=${before}`}`,
+  );
+  const rows = jobs.data?.jobs ?? [];
+  const cursor = useRows(rows.length);
+  const count = groups.data?.groups.reduce((sum, group) => sum + group.jobs, 0) ?? 0;
+  return (
+    <>
+      <Head
+        title="Dead letters"
+        say={
+          groups.data === undefined
+            ? ""
+            : count === 0
+              ? "No job has failed for good."
+              : `${f.plural(count, "job")} failed for good${groups.data.isAll ? "" : ` among the newest ${f.count(groups.data.looked)}`}, for ${f.plural(groups.data.groups.length, "reason")}.`
+        }
+      />
+      <div class="stack">
+        <Panel title="By task and cause">
+          <Shown from={groups} rows={3}>
+            {(data) =>
+              data.groups.length === 0 ? (
+                <Empty title="Nothing here.">
+                  A job whose last attempt fails stands here until it is retried or deleted.
+                </Empty>
+              ) : (
+                <GroupTable groups={data.groups} />
+              )
+            }
+          </Shown>
+        </Panel>
+        {rows.length > 0 && (
+          <Panel
+            title="Newest first"
+            right={
+              <Btn kind="quiet" push href={to("jobs", { status: "failed" })}>
+                Search them
+              </Btn>
+            }
+          >
+            <JobTable jobs={rows} at={cursor.at} />
+          </Panel>
+        )}
+      </div>
+      {(before !== null || (jobs.data?.next ?? null) !== null) && (
+        <nav class="line pager" aria-label="Pages">
+          {before !== null && <Btn href={to("dead-letters")}>Newest</Btn>}
+          {(jobs.data?.next ?? null) !== null && (
+            <Btn href={to("dead-letters", { before: jobs.data?.next ?? null })}>Older</Btn>
+          )}
+        </nav>
+      )}
+    </>
+  );
+}
+
+function GroupTable({ groups }: { readonly groups: readonly Group[] }): JSX.Element {
+  return (
+    <table class="table">
+      <thead>
+        <tr>
+          <th>Error</th>
+          <th class="hide-sm">Task</th>
+          <th class="num">Jobs</th>
+          <th class="num hide-sm">Newest</th>
+          <th>
+            <span class="sr">Action</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {groups.map((group) => {
+          const filter = { status: "failed", task: group.task, code: group.error };
+          return (
+            <tr key={`${group.task} ${group.error}`} class="tall">
+              <td class="fill">
+                <a
+                  class="name"
+                  href={to("jobs", { status: "failed", task: group.task, error: group.error })}
+                >
+                  {group.error}
+                </a>
+                <span class="under clip">{group.message}</span>
+                <span class="sub">{group.task}</span>
+              </td>
+              <td class="hide-sm dim">{group.task}</td>
+              <td class="num strong">{f.count(group.jobs)}</td>
+              <td class="num hide-sm dim">
+                <Ago at={group.newest.at} />
+              </td>
+              <td class="end">
+                <span class="line acts-r">
+                  <Act onClick={() => askAll("retry", filter)}>Retry {f.count(group.jobs)}…</Act>
+                  <Act kind="quiet" hide="sm" onClick={() => askAll("delete", filter)}>
+                    Delete…
+                  </Act>
+                </span>
+              </td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+function JobTable({
+  jobs,
+  at,
+}: {
+  readonly jobs: readonly JobSummary[];
+  readonly at: number;
+}): JSX.Element {
+  return (
+    <table class="table">
+      <thead>
+        <tr>
+          <th>Task</th>
+          <th class="hide-sm">Key</th>
+          <th class="hide-sm">Error</th>
+          <th class="num hide-md">Attempts</th>
+          <th class="num">Failed</th>
+          <th>
+            <span class="sr">Action</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {jobs.map((job, index) => (
+          <tr key={job.id} data-row class={index === at ? "at" : ""}>
+            <td>
+              <span class="name">
+                <JobLink id={job.id}>{job.task}</JobLink>
+              </span>
+              <span class="sub">{errorLine(job)}</span>
+            </td>
+            <td class="hide-sm mono dim keyc">{job.key ?? f.shortId(job.id)}</td>
+            <td class="fill hide-sm dim" title={errorLine(job)}>
+              {errorLine(job)}
+            </td>
+            <td class="num hide-md dim">{job.attempts}</td>
+            <td class="num dim">{job.finishedAt !== null && <Ago at={job.finishedAt} />}</td>
+            <td class="end">
+              <Act kind="quiet" onClick={() => actOn("retry", [job])}>
+                Retry
+              </Act>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,373 @@
+/** Which error is new, since which build, and how many jobs does it hold up? */
+import type { JSX } from "preact";
+import { write } from "../api.ts";
+import { Spark } from "../charts.tsx";
+import * as f from "../format.ts";
+import { useKeys } from "../keys.ts";
+import { useData } from "../live.ts";
+import { ask, reasonIn } from "../notices.ts";
+import {
+  Act,
+  Ago,
+  Bones,
+  Btn,
+  Build,
+  Empty,
+  Head,
+  Moment,
+  Panel,
+  Seg,
+  Tag,
+  Trouble,
+} from "../parts.tsx";
+import { setQuery, to, usePlace } from "../router.ts";
+import { useRows } from "../rows.ts";
+import { askAll } from "./job-actions.tsx";
+import { Stack } from "./job-error.tsx";
+
+interface Group {
+  readonly id: string;
+  readonly name: string;
+  readonly message: string;
+  readonly task: string;
+  readonly tasks: readonly string[];
+  readonly failed: number;
+  readonly retrying: number;
+  readonly firstAt: number;
+  readonly lastAt: number;
+  readonly firstBuild: string | null;
+  readonly builds: readonly string[];
+  readonly trend: readonly number[];
+  readonly isNew: boolean;
+  readonly cameBack: boolean;
+  readonly state: State;
+  readonly resolvedAt: number | null;
+  readonly resolvedBy: string | null;
+  readonly resolvedIn: string | null;
+  readonly sample: {
+    readonly job: string;
+    readonly stack: string | null;
+    readonly at: number;
+  } | null;
+}
+
+type State = "open" | "resolved" | "muted";
+
+interface Errors {
+  readonly looked: number | null;
+  readonly isAll: boolean;
+  readonly counts: Readonly<Record<State, number>>;
+  readonly groups: readonly Group[];
+}
+
+const STATES: readonly State[] = ["open", "resolved", "muted"];
+
+export function ErrorsPage(): JSX.Element {
+  const { query } = usePlace();
+  const given = query.get("state");
+  const state = STATES.find((one) => one === given) ?? "open";
+  const { data, error, reload } = useData<Errors>(`errors?state=${state}`);
+  const groups = data?.groups ?? [];
+  const wanted = query.get("group");
+  const name = query.get("name");
+  const chosen =
+    groups.find(({ id }) => id === wanted) ??
+    groups.find((group) => group.name === name) ??
+    groups[0];
+  const cursor = useRows(groups.length);
+  const here = groups[cursor.at];
+  useKeys(
+    here === undefined ? {} : { Enter: () => setQuery({ group: here.id, name: null }, "replace") },
+  );
+  if (data === undefined)
+    return error === null ? <Bones /> : <Trouble error={error} reload={reload} />;
+  return (
+    <>
+      <Head
+        title="Errors"
+        say={sayAbout(data, state)}
+        acts={
+          <Seg
+            label="Which"
+            choices={STATES.map((one) => ({
+              text: `${one.replace(/^./, (first) => first.toUpperCase())} ${f.count(data.counts[one])}`,
+              href: to("errors", { state: one === "open" ? null : one }),
+              current: one === state,
+            }))}
+          />
+        }
+      />
+      {error !== null && <Trouble error={error} reload={reload} />}
+      {groups.length === 0 ? (
+        <section class="panel">
+          <Empty title={state === "open" ? "No error is open." : `None is ${state}.`}>
+            {state === "open"
+              ? "When attempts fail, their errors are grouped here by kind, with the build in which each was first seen."
+              : undefined}
+          </Empty>
+        </section>
+      ) : (
+        <div class="cols-side wideside">
+          <GroupTable groups={groups} chosen={chosen} at={cursor.at} data={data} />
+          {chosen !== undefined && <Detail group={chosen} />}
+        </div>
+      )}
+    </>
+  );
+}
+
+function sayAbout({ groups }: Errors, state: State): string {
+  if (state !== "open") return f.plural(groups.length, "kind");
+  const fresh = groups.filter(({ isNew }) => isNew);
+  const back = groups.filter(({ cameBack }) => cameBack);
+  const build = fresh[0]?.firstBuild ?? null;
+  const parts = [
+    f.plural(groups.length, "open kind"),
+    ...(fresh.length === 0
+      ? []
+      : [
+          `${fresh.length} ${fresh.length === 1 ? "is" : "are"} new${build === null ? "" : ` since build ${build}`}`,
+        ]),
+    ...(back.length === 0
+      ? []
+      : [`${back.length} came back after ${back.length === 1 ? "it was" : "they were"} resolved`]),
+  ];
+  return `${parts.join("; ")}.`;
+}
+
+function GroupTable({
+  groups,
+  chosen,
+  at,
+  data,
+}: {
+  readonly groups: readonly Group[];
+  readonly chosen: Group | undefined;
+  readonly at: number;
+  readonly data: Errors;
+}): JSX.Element {
+  return (
+    <section class="panel">
+      <table class="table" role="grid" aria-label="Kinds of errors">
+        <thead>
+          <tr>
+            <th>Error</th>
+            <th class="hide-md">Task</th>
+            <th class="hide-sm">Last 24 h</th>
+            <th class="num">Failed</th>
+            <th class="num hide-sm">Retrying</th>
+            <th class="num hide-sm">Last</th>
+            <th class="hide-md">Since</th>
+          </tr>
+        </thead>
+        <tbody>
+          {groups.map((group, index) => (
+            <tr
+              key={group.id}
+              data-row
+              class={index === at ? "tall at" : "tall"}
+              aria-selected={group === chosen}
+            >
+              <td class="fill">
+                <span class="line">
+                  <a
+                    class="name"
+                    href={to("errors", {
+                      group: group.id,
+                      state: group.state === "open" ? null : group.state,
+                    })}
+                  >
+                    {group.name}
+                  </a>
+                  {group.isNew && <Tag tone="bad">new</Tag>}
+                  {group.cameBack && <Tag tone="warn">came back</Tag>}
+                </span>
+                <span class="under clip">{group.message}</span>
+                <span class="sub">
+                  {group.task} · last <Ago at={group.lastAt} word=" ago" />
+                </span>
+              </td>
+              <td class="hide-md dim">{group.task}</td>
+              <td class="hide-sm">
+                <Spark values={group.trend} bad={group.isNew || group.cameBack} />
+              </td>
+              <td class={group.failed === 0 ? "num faint" : "num strong"}>
+                {f.count(group.failed)}
+              </td>
+              <td class="num dim hide-sm">{f.count(group.retrying)}</td>
+              <td class="num hide-sm dim">
+                <Ago at={group.lastAt} />
+              </td>
+              <td class="hide-md">
+                {group.firstBuild !== null && <Build id={group.firstBuild} />}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {!data.isAll && data.looked !== null && (
+        <footer>
+          <span>From the newest {f.count(data.looked)} failures.</span>
+        </footer>
+      )}
+    </section>
+  );
+}
+
+function Detail({ group }: { readonly group: Group }): JSX.Element {
+  const { sample } = group;
+  return (
+    <div class="stack">
+      <Panel
+        title={group.name}
+        right={
+          group.isNew ? (
+            <Tag tone="bad">new</Tag>
+          ) : group.cameBack ? (
+            <Tag tone="warn">came back</Tag>
+          ) : undefined
+        }
+      >
+        <div class="body stack tight">
+          <p class="wraps">{group.message}</p>
+          <Spark wide values={group.trend} bad={group.isNew || group.cameBack} />
+          <dl class="facts">
+            <dt>First seen</dt>
+            <dd>
+              <Moment at={group.firstAt} />{" "}
+              {group.firstBuild !== null && <Build id={group.firstBuild} />}
+            </dd>
+            <dt>Last seen</dt>
+            <dd>
+              <Moment at={group.lastAt} />
+            </dd>
+            {group.builds.length > 0 && (
+              <>
+                <dt>Builds</dt>
+                <dd class="line wrap">
+                  {group.builds.length === 1 && "only"}
+                  {group.builds.slice(0, 8).map((build) => (
+                    <Build key={build} id={build} />
+                  ))}
+                </dd>
+              </>
+            )}
+            <dt>Jobs</dt>
+            <dd>
+              <a
+                class="u"
+                href={to("jobs", { status: "failed", task: group.task, error: group.name })}
+              >
+                {f.count(group.failed)} failed
+              </a>
+              ,{" "}
+              <a
+                class="u"
+                href={to("jobs", { status: "retry", task: group.task, error: group.name })}
+              >
+                {f.count(group.retrying)} in retry
+              </a>
+            </dd>
+            {group.resolvedAt !== null && (
+              <>
+                <dt>Resolved</dt>
+                <dd>
+                  <Moment at={group.resolvedAt} /> by {group.resolvedBy}
+                  {group.resolvedIn !== null && (
+                    <>
+                      {" "}
+                      in <Build id={group.resolvedIn} />
+                    </>
+                  )}
+                </dd>
+              </>
+            )}
+          </dl>
+          <Buttons group={group} />
+        </div>
+      </Panel>
+      {sample !== null && (
+        <Panel
+          title="Newest stack"
+          right={
+            <Btn kind="quiet" push href={to(["jobs", sample.job])}>
+              Open the job
+            </Btn>
+          }
+        >
+          <Stack
+            error={{
+              name: group.name,
+              message: group.message,
+              ...(sample.stack === null ? {} : { stack: sample.stack }),
+            }}
+          />
+        </Panel>
+      )}
+    </div>
+  );
+}
+
+function Buttons({ group }: { readonly group: Group }): JSX.Element {
+  const path = `errors/${encodeURIComponent(group.id)}`;
+  return (
+    <div class="line wrap">
+      {group.failed > 0 && (
+        <Act
+          kind="primary"
+          onClick={() => askAll("retry", { status: "failed", task: group.task, code: group.name })}
+        >
+          Retry {f.count(group.failed)}…
+        </Act>
+      )}
+      {group.state === "open" ? (
+        <>
+          <Act onClick={() => askResolve(group, path)}>Resolve…</Act>
+          <Act kind="quiet" onClick={() => askState(group, path, "mute")}>
+            Mute…
+          </Act>
+        </>
+      ) : (
+        <Act onClick={() => askState(group, path, "reopen")}>Reopen…</Act>
+      )}
+    </div>
+  );
+}
+
+function askResolve(group: Group, path: string): void {
+  ask({
+    title: `Resolve ${group.name}?`,
+    body: (
+      <p>
+        It leaves this list. If it is seen again, in the build you name or a later one, it comes
+        back and says so.
+      </p>
+    ),
+    fields: [{ name: "inBuild", label: "Resolved in build", hint: "empty: now, in every build" }],
+    reason: true,
+    confirm: "Resolve it",
+    run: (answers) => {
+      const build = String(answers["inBuild"] ?? "").trim();
+      return write(`${path}/resolve`, {
+        ...reasonIn(answers),
+        ...(build === "" ? {} : { inBuild: build }),
+      });
+    },
+  });
+}
+
+function askState(group: Group, path: string, action: "mute" | "reopen"): void {
+  ask({
+    title: action === "mute" ? `Mute ${group.name}?` : `Reopen ${group.name}?`,
+    body: (
+      <p>
+        {action === "mute"
+          ? "It leaves this list and does not come back by itself. Its jobs are counted as before."
+          : "It stands among the open ones again."}
+      </p>
+    ),
+    reason: true,
+    confirm: action === "mute" ? "Mute it" : "Reopen it",
+    run: (answers) => write(`${path}/${action}`, reasonIn(answers)),
+  });
+}

@@ -1,0 +1,352 @@
+/** Flows and batches: jobs that wait for each other, as a graph that follows what runs. */
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { read, write } from "../api.ts";
+import * as f from "../format.ts";
+import { useData } from "../live.ts";
+import { layered } from "../layers.ts";
+import { ask, reasonIn, toast } from "../notices.ts";
+import {
+  Act,
+  Ago,
+  Crumbs,
+  Empty,
+  Head,
+  JobLink,
+  Panel,
+  Seg,
+  Shown,
+  State,
+  Tag,
+} from "../parts.tsx";
+import { to, usePlace } from "../router.ts";
+import { useRows } from "../rows.ts";
+import type { Status } from "../types.ts";
+import { Edge, Node } from "./related.tsx";
+
+interface FlowBrief {
+  readonly id: string;
+  readonly kind: "flow" | "batch";
+  readonly name: string;
+  readonly callback: string | null;
+  readonly createdAt: number;
+  readonly status?: "running" | "done" | "failed" | "cancelled";
+  readonly total?: number;
+  readonly done?: number;
+  readonly failed?: number;
+}
+
+interface Flow extends FlowBrief {
+  readonly status: "running" | "done" | "failed" | "cancelled";
+  readonly total: number;
+  readonly done: number;
+  readonly failed: number;
+  readonly cancelled: number;
+  readonly live: number;
+  readonly pruned: number;
+}
+
+interface FlowJob {
+  readonly id: string;
+  readonly name: string | null;
+  readonly task: string;
+  readonly queue: string;
+  readonly status: Status;
+  readonly missing: number;
+}
+
+const KINDS = ["flow", "batch"] as const;
+
+/** Beyond this the graph is a list. */
+const GRAPH_MAX = 40;
+const PAGE = 200;
+
+const LOOK = {
+  running: "processing",
+  done: "done",
+  failed: "failed",
+  cancelled: "cancelled",
+} as const;
+
+export function FlowsPage(): JSX.Element {
+  const { query } = usePlace();
+  const kind = KINDS.find((one) => one === query.get("kind"));
+  const from = useData<{ flows: readonly FlowBrief[] }>(
+    `flows?limit=100${kind === undefined ? "" : `&kind=${kind}`}`,
+  );
+  const rows = from.data?.flows ?? [];
+  const cursor = useRows(rows.length);
+  return (
+    <>
+      <Head
+        title="Flows and batches"
+        say="Jobs that wait for other jobs: a flow is a graph, a batch is many jobs and one that runs when all have ended."
+        acts={
+          <Seg
+            label="Which"
+            choices={[
+              { text: "All", href: to("flows"), current: kind === undefined },
+              { text: "Flows", href: to("flows", { kind: "flow" }), current: kind === "flow" },
+              { text: "Batches", href: to("flows", { kind: "batch" }), current: kind === "batch" },
+            ]}
+          />
+        }
+      />
+      <Shown from={from}>
+        {() => (
+          <section class="panel" aria-label="Flows and batches">
+            {rows.length === 0 ? (
+              <Empty title="None yet.">
+                <code>holdfast.flows.enqueue("report", (flow) =&gt; …)</code> makes one, all jobs or
+                none.
+              </Empty>
+            ) : (
+              <table class="table">
+                <thead>
+                  <tr>
+                    <th>Name</th>
+                    <th class="hide-sm">Kind</th>
+                    <th>State</th>
+                    <th class="num hide-sm">Jobs</th>
+                    <th class="num">Created</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((flow, index) => (
+                    <Row key={flow.id} flow={flow} isAt={index === cursor.at} />
+                  ))}
+                </tbody>
+              </table>
+            )}
+          </section>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+function Row({ flow, isAt }: { readonly flow: FlowBrief; readonly isAt: boolean }): JSX.Element {
+  const more = useData<Flow>(flow.total === undefined ? `flows/${flow.id}` : null, 10_000).data;
+  const status = flow.status ?? more?.status;
+  const total = flow.total ?? more?.total;
+  const done = flow.done ?? more?.done ?? 0;
+  return (
+    <tr data-row class={isAt ? "at" : ""}>
+      <td>
+        <a class="name" href={to(["flows", flow.id])}>
+          {flow.name}
+        </a>
+        <span class="sub">{flow.kind}</span>
+      </td>
+      <td class="hide-sm dim">{flow.kind}</td>
+      <td>{status !== undefined && <State status={LOOK[status]} word={status} />}</td>
+      <td class="num hide-sm dim">
+        {total === undefined ? "" : `${f.count(done)} of ${f.count(total)}`}
+      </td>
+      <td class="num dim">
+        <Ago at={flow.createdAt} />
+      </td>
+    </tr>
+  );
+}
+
+export function FlowPage({ id }: { readonly id: string }): JSX.Element {
+  const from = useData<Flow>(`flows/${encodeURIComponent(id)}`);
+  const jobs = useData<{ jobs: readonly FlowJob[] }>(
+    `flows/${encodeURIComponent(id)}/jobs?limit=${PAGE}`,
+  );
+  return (
+    <>
+      <Crumbs>
+        {[<a href={to("flows")}>Flows</a>, <span class="mono dim">{f.shortId(id)}</span>]}
+      </Crumbs>
+      <Shown from={from}>{(flow) => <OneFlow flow={flow} jobs={jobs.data?.jobs ?? []} />}</Shown>
+    </>
+  );
+}
+
+function OneFlow({
+  flow,
+  jobs,
+}: {
+  readonly flow: Flow;
+  readonly jobs: readonly FlowJob[];
+}): JSX.Element {
+  const share = (count: number): string => `${(count / Math.max(1, flow.total)) * 100}%`;
+  const canRetry = flow.failed + flow.cancelled > 0;
+  return (
+    <>
+      <Head
+        title={flow.name}
+        tag={
+          <>
+            <Tag>{flow.kind}</Tag>
+            <State badge status={LOOK[flow.status]} word={flow.status} />
+          </>
+        }
+        say={`${f.count(flow.done)} of ${f.plural(flow.total, "job")} done${flow.failed > 0 ? `, ${f.count(flow.failed)} failed` : ""}${flow.cancelled > 0 ? `, ${f.count(flow.cancelled)} cancelled` : ""}${flow.live > 0 ? `, ${f.count(flow.live)} to go` : ""}.`}
+        acts={
+          <>
+            {canRetry && (
+              <Act kind="primary" onClick={() => askFlow(flow, "retry")}>
+                Retry {f.count(flow.failed + flow.cancelled)}…
+              </Act>
+            )}
+            {flow.live > 0 && (
+              <Act kind="danger" onClick={() => askFlow(flow, "cancel")}>
+                Cancel…
+              </Act>
+            )}
+          </>
+        }
+      />
+      <div class="stack">
+        <Panel title="Progress">
+          <div class="body">
+            <svg
+              class="gauge tallg"
+              role="img"
+              aria-label={`${flow.done} of ${flow.total} done, ${flow.failed} failed`}
+            >
+              <rect class="g-bg" width="100%" height="8" rx="2" />
+              <rect class="b-done" width={share(flow.done)} height="8" rx="2" />
+              <rect class="b-failed" x={share(flow.done)} width={share(flow.failed)} height="8" />
+            </svg>
+          </div>
+        </Panel>
+        {jobs.length > 0 && jobs.length <= GRAPH_MAX && <Graph jobs={jobs} />}
+        <Panel title="Jobs" aside={jobs.length === PAGE ? `the first ${PAGE}` : undefined}>
+          <table class="table">
+            <thead>
+              <tr>
+                <th>State</th>
+                <th>Job</th>
+                <th class="hide-sm">Task</th>
+                <th class="hide-sm">Queue</th>
+                <th class="num">Waits for</th>
+              </tr>
+            </thead>
+            <tbody>
+              {jobs.map((job) => (
+                <tr key={job.id} data-row>
+                  <td>
+                    <State status={job.status} />
+                  </td>
+                  <td>
+                    <span class="name">
+                      <JobLink id={job.id}>{job.name ?? job.task}</JobLink>
+                    </span>
+                  </td>
+                  <td class="hide-sm dim">{job.task}</td>
+                  <td class="hide-sm dim">{job.queue}</td>
+                  <td class="num">
+                    {job.missing === 0 ? <span class="faint">0</span> : f.count(job.missing)}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Panel>
+      </div>
+    </>
+  );
+}
+
+/** Who waits for whom, asked once: it does not change, except by adding jobs. */
+function useEdges(jobs: readonly FlowJob[]): readonly (readonly [string, string])[] {
+  const [edges, setEdges] = useState<readonly (readonly [string, string])[]>([]);
+  const ids = jobs.map(({ id }) => id).join(" ");
+  useEffect(() => {
+    const asking = new AbortController();
+    const edgesOf = async (id: string): Promise<(readonly [string, string])[]> => {
+      const { dependencies } = await read<{ dependencies: readonly { id: string }[] }>(
+        `jobs/${id}/dependencies?limit=100`,
+        asking.signal,
+      );
+      return dependencies.map((one) => [one.id, id] as const);
+    };
+    Promise.all(
+      ids
+        .split(" ")
+        .filter((id) => id !== "")
+        .map(edgesOf),
+    )
+      .then((all) => setEdges(all.flat()))
+      .catch(() => setEdges([]));
+    return () => asking.abort();
+  }, [ids]);
+  return edges;
+}
+
+const COLUMN = 180;
+const ROW = 48;
+
+function Graph({ jobs }: { readonly jobs: readonly FlowJob[] }): JSX.Element {
+  const edges = useEdges(jobs);
+  const placed = layered(jobs, ({ id }) => id, edges);
+  const columns = Math.max(...placed.map(({ column }) => column)) + 1;
+  const high = Math.max(...placed.map(({ row }) => row)) + 1;
+  const inColumn = Map.groupBy(placed, ({ column }) => column);
+  const place = new Map(
+    placed.map(({ node, column, row }) => {
+      const count = inColumn.get(column)?.length ?? 1;
+      return [
+        node.id,
+        { x: column * COLUMN + 2, y: ((high - count) / 2 + row + 0.5) * ROW },
+      ] as const;
+    }),
+  );
+  return (
+    <Panel title="Graph">
+      <div
+        class="flow small scroll"
+        tabIndex={0}
+        role="region"
+        aria-label="Graph of the jobs, scrolls sideways"
+      >
+        <svg
+          class="sized"
+          viewBox={`0 0 ${columns * COLUMN - 44} ${high * ROW}`}
+          width={columns * COLUMN - 44}
+          height={high * ROW}
+          role="group"
+          aria-label="Jobs of this flow"
+        >
+          {edges.map(([from, next]) => {
+            const [a, b] = [place.get(from), place.get(next)];
+            return a === undefined || b === undefined ? null : (
+              <Edge key={`${from} ${next}`} x1={a.x + 132} y1={a.y} x2={b.x} y2={b.y} />
+            );
+          })}
+          {placed.map(({ node }) => {
+            const at = place.get(node.id);
+            return at === undefined ? null : <Node key={node.id} one={node} x={at.x} y={at.y} />;
+          })}
+        </svg>
+      </div>
+    </Panel>
+  );
+}
+
+function askFlow(flow: Flow, action: "retry" | "cancel"): void {
+  const isRetry = action === "retry";
+  ask({
+    title: isRetry
+      ? `Retry the failed jobs of ${flow.name}?`
+      : `Cancel what is left of ${flow.name}?`,
+    body: (
+      <p>
+        {isRetry
+          ? "The jobs that ended because of them wait for them again."
+          : `${f.plural(flow.live, "job")} ${flow.live === 1 ? "has" : "have"} not ended. Those that run are told to stop.`}
+      </p>
+    ),
+    reason: true,
+    danger: !isRetry,
+    confirm: isRetry ? "Retry them" : `Cancel ${f.plural(flow.live, "job")}`,
+    run: async (answers) => {
+      await write(`flows/${encodeURIComponent(flow.id)}/${action}`, reasonIn(answers));
+      toast(isRetry ? "The flow goes on." : "The flow is cancelled.");
+    },
+  });
+}

@@ -1,0 +1,298 @@
+/** One item: its legal moves as buttons, and who moved it, when and why. */
+import type { JSX } from "preact";
+import { write } from "../api.ts";
+import * as f from "../format.ts";
+import { Glyph } from "../icons.tsx";
+import { JsonPanel } from "../json.tsx";
+import { useData, useMay } from "../live.ts";
+import { ask, reasonIn } from "../notices.ts";
+import { Act, Ago, Crumbs, Head, Info, JobLink, Panel, Shown, Tag } from "../parts.tsx";
+import { to } from "../router.ts";
+import { parsed } from "./job-buttons.tsx";
+import type { ItemSummary, Move, Workflow } from "./workflows.tsx";
+
+interface Item extends ItemSummary {
+  readonly data: unknown;
+}
+
+interface Line {
+  readonly seq: number;
+  readonly at: number;
+  readonly actor: string;
+  readonly action: "start" | "import" | "move" | "update";
+  readonly move: string | null;
+  readonly oldStatus: string | null;
+  readonly newStatus: string;
+  readonly revision: number;
+  readonly reason: string | null;
+  readonly lockWaitMs: number | null;
+  readonly jobs: readonly string[];
+}
+
+interface ItemAnswer {
+  readonly item: Item;
+  readonly progress: readonly {
+    readonly workflow: string;
+    readonly status: string;
+    readonly isFinal: boolean;
+    readonly children: number;
+  }[];
+  readonly history: readonly Line[];
+  readonly moves?: readonly {
+    readonly name: string;
+    readonly to: string;
+    readonly allowed: boolean;
+    readonly why: string | null;
+  }[];
+}
+
+export function ItemPage({ id }: { readonly id: string }): JSX.Element {
+  const from = useData<ItemAnswer>(`items/${encodeURIComponent(id)}`);
+  const name = from.data?.item.workflow;
+  const workflow = useData<{ workflow: Workflow }>(
+    name === undefined ? null : `workflows/${encodeURIComponent(name)}`,
+    30_000,
+  );
+  return (
+    <Shown from={from}>
+      {(answer) => <OneItem answer={answer} workflow={workflow.data?.workflow} />}
+    </Shown>
+  );
+}
+
+function OneItem({
+  answer,
+  workflow,
+}: {
+  readonly answer: ItemAnswer;
+  readonly workflow: Workflow | undefined;
+}): JSX.Element {
+  const { item, history, progress } = answer;
+  return (
+    <>
+      <Crumbs>
+        {[
+          <a href={to("workflows")}>Workflows</a>,
+          <a href={to(["workflows", item.workflow])}>{item.workflow}</a>,
+          <span class="mono dim">{item.id}</span>,
+        ]}
+      </Crumbs>
+      <Head
+        title={item.identifier}
+        tag={<Tag>{item.status}</Tag>}
+        say={
+          <>
+            {item.status} for <Ago at={item.enteredAt} />, revision {item.revision}, tenant{" "}
+            {item.tenant}.{" "}
+            {item.parent !== null && <a href={to(["items", item.parent])}>Its parent</a>}
+          </>
+        }
+      />
+      <div class="cols-side">
+        <div class="stack">
+          <Moves item={item} moves={legal(answer, workflow)} movable={workflow?.movable ?? false} />
+          <Trail history={history} />
+        </div>
+        <div class="stack">
+          {progress.length > 0 && <Children progress={progress} />}
+          <JsonPanel
+            title="Data"
+            value={item.data}
+            none="None."
+            right={
+              workflow?.movable === true && (
+                <Act kind="quiet" onClick={() => askData(item)}>
+                  Change…
+                </Act>
+              )
+            }
+          />
+        </div>
+      </div>
+    </>
+  );
+}
+
+/** What leads on from here; the server says which of it a guard refuses. */
+function legal(
+  { item, moves }: ItemAnswer,
+  workflow: Workflow | undefined,
+): { readonly name: string; readonly to: string; readonly why: string | null }[] {
+  if (moves !== undefined)
+    return moves.map(({ name, to: state, allowed, why }) => ({
+      name,
+      to: state,
+      why: allowed ? null : (why ?? "a guard refuses it"),
+    }));
+  return (workflow?.moves ?? [])
+    .filter((move: Move) => move.from === item.status)
+    .map(({ name, to: state }) => ({ name, to: state, why: null }));
+}
+
+function Moves({
+  item,
+  moves,
+  movable,
+}: {
+  readonly item: Item;
+  readonly moves: readonly {
+    readonly name: string;
+    readonly to: string;
+    readonly why: string | null;
+  }[];
+  readonly movable: boolean;
+}): JSX.Element {
+  const { operator } = useMay();
+  return (
+    <Panel title="May move to">
+      <div class="body line wrap">
+        {moves.length === 0 && <span class="dim">Nothing: {item.status} is final.</span>}
+        {moves.map((move) =>
+          operator && movable && move.why === null ? (
+            <Act key={move.name} onClick={() => askMove(item, move)}>
+              {move.name} → {move.to}…
+            </Act>
+          ) : (
+            <span key={move.name} class="line">
+              <Tag>
+                {move.name} → {move.to}
+              </Tag>
+              {move.why !== null && <span class="sm faint">{move.why}</span>}
+            </span>
+          ),
+        )}
+      </div>
+      {!movable && moves.length > 0 && (
+        <footer>
+          <Info>
+            This server does not have the workflow’s code, so its guards cannot be asked. Move the
+            item from your application.
+          </Info>
+        </footer>
+      )}
+    </Panel>
+  );
+}
+
+function askMove(item: Item, move: { readonly name: string; readonly to: string }): void {
+  ask({
+    title: `${move.name} ${item.identifier}?`,
+    body: (
+      <p>
+        {item.status} → {move.to}. The guards of the workflow decide, and the move is in the item’s
+        record for good.
+      </p>
+    ),
+    fields: [
+      {
+        name: "patch",
+        label: "Changes to its data (JSON)",
+        kind: "area",
+        value: "",
+        hint: "empty: none",
+      },
+    ],
+    reason: true,
+    confirm: `${move.name} → ${move.to}`,
+    run: (answers) => {
+      const text = String(answers["patch"] ?? "").trim();
+      return write(`items/${encodeURIComponent(item.id)}/moves`, {
+        move: move.name,
+        expect: item.revision,
+        ...(text === "" ? {} : { patch: parsed(text) }),
+        ...reasonIn(answers),
+      });
+    },
+  });
+}
+
+function askData(item: Item): void {
+  ask({
+    title: `Change the data of ${item.identifier}?`,
+    body: <p>The fields you name are replaced; its state stays.</p>,
+    wide: true,
+    fields: [
+      {
+        name: "patch",
+        label: "Changes (JSON)",
+        kind: "area",
+        value: JSON.stringify(item.data, null, 2),
+        required: true,
+      },
+    ],
+    reason: true,
+    confirm: "Change it",
+    run: (answers) =>
+      write(`items/${encodeURIComponent(item.id)}/update`, {
+        patch: parsed(String(answers["patch"])),
+        expect: item.revision,
+        ...reasonIn(answers),
+      }),
+  });
+}
+
+function Trail({ history }: { readonly history: readonly Line[] }): JSX.Element {
+  return (
+    <Panel
+      title="What happened"
+      footer={
+        <Info>
+          Every line holds the hash of the one before: the record cannot be changed unseen.
+        </Info>
+      }
+    >
+      <ol class="trail">
+        {history.map((line) => (
+          <li key={line.seq}>
+            <time title={f.exact(line.at)}>{f.hourMinute(line.at)}</time>
+            <Glyph status={line.action === "start" ? "pending" : "done"} />
+            <div>
+              <b>{line.move ?? line.action}</b>{" "}
+              {line.oldStatus === null
+                ? line.newStatus
+                : line.oldStatus === line.newStatus
+                  ? ""
+                  : `${line.oldStatus} → ${line.newStatus}`}{" "}
+              <span class="sm dim">
+                {line.actor}
+                {line.lockWaitMs !== null && `, lock waited ${f.span(line.lockWaitMs)}`}, revision{" "}
+                {line.revision}
+              </span>
+              {line.reason !== null && <p class="sm dim wraps">“{line.reason}”</p>}
+              {line.jobs.map((id) => (
+                <p class="sm" key={id}>
+                  <JobLink id={id}>enqueued {f.shortId(id)}</JobLink>
+                </p>
+              ))}
+            </div>
+          </li>
+        ))}
+      </ol>
+    </Panel>
+  );
+}
+
+function Children({ progress }: { readonly progress: ItemAnswer["progress"] }): JSX.Element {
+  const total = progress.reduce((sum, { children }) => sum + children, 0);
+  const final = progress
+    .filter(({ isFinal }) => isFinal)
+    .reduce((sum, { children }) => sum + children, 0);
+  return (
+    <Panel title="Children" aside={f.count(total)}>
+      <div class="body stack tight">
+        <svg class="gauge tallg" role="img" aria-label={`${final} of ${total} finished`}>
+          <rect class="g-bg" width="100%" height="8" rx="2" />
+          <rect class="b-done" width={`${(final / Math.max(1, total)) * 100}%`} height="8" rx="2" />
+        </svg>
+        <ul class="sm">
+          {progress.map(({ workflow, status, children }) => (
+            <li class="line" key={`${workflow} ${status}`}>
+              {status} <span class="faint">{workflow}</span>
+              <span class="push">{f.count(children)}</span>
+            </li>
+          ))}
+        </ul>
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,484 @@
+/** Where do jobs wait, for how long, and what holds them? */
+import type { JSX } from "preact";
+import { write } from "../api.ts";
+import { Gauge, Spark } from "../charts.tsx";
+import * as f from "../format.ts";
+import { useKeys } from "../keys.ts";
+import { useData, useMay } from "../live.ts";
+import { ask, reasonIn } from "../notices.ts";
+import {
+  Act,
+  Ago,
+  Bones,
+  Btn,
+  Crumbs,
+  Empty,
+  Head,
+  Info,
+  Moment,
+  Note,
+  Num,
+  Panel,
+  Shown,
+  Trouble,
+} from "../parts.tsx";
+import { to } from "../router.ts";
+import { useRows } from "../rows.ts";
+import type { Overview, Paused, QueueRow } from "../types.ts";
+import { QueueCells } from "./overview-panels.tsx";
+import { askPause, askResume } from "./verdict.tsx";
+
+interface Rate {
+  readonly count: number;
+  readonly periodMs: number;
+  readonly burst: number;
+}
+
+interface Limit {
+  readonly concurrency: number | null;
+  readonly rate: Rate | null;
+}
+
+interface Settings {
+  readonly name: string;
+  readonly paused: Paused | null;
+  readonly ageingMs: number | null;
+  readonly limits: Limit;
+  readonly eachLane: Limit;
+  readonly lanes: Readonly<Record<string, Limit & { readonly weight: number }>>;
+  readonly tasks: Readonly<Record<string, Limit>>;
+}
+
+/** One line of the table of limits. */
+interface LimitRow {
+  readonly queue: string;
+  readonly kind: string;
+  readonly name: string | null;
+  readonly concurrency: number | null;
+  readonly rate: Rate | null;
+  readonly inUse: number | null;
+  readonly waiting: number | null;
+}
+
+export function QueuesPage(): JSX.Element {
+  const { data, error, reload } = useData<Overview>("overview");
+  const settings = useData<{ queues: readonly Settings[] }>("queue-settings");
+  const limits = useData<{ limits: readonly LimitRow[] }>("limits");
+  const rows = data?.queues ?? [];
+  const cursor = useRows(rows.length);
+  const here = rows[cursor.at];
+  const { operator } = useMay();
+  useKeys(operator && here !== undefined ? { p: () => toggle(here) } : {});
+  if (data === undefined)
+    return error === null ? <Bones /> : <Trouble error={error} reload={reload} />;
+  return (
+    <>
+      <Head
+        title="Queues and limits"
+        say={sayAbout(rows)}
+        acts={<Act onClick={() => askLimit(rows[0]?.queue ?? "default", null)}>New limit…</Act>}
+      />
+      <div class="stack">
+        {error !== null && <Trouble error={error} reload={reload} />}
+        {rows
+          .filter(({ paused }) => paused !== null)
+          .map((queue) => (
+            <PausedNote key={queue.queue} queue={queue} />
+          ))}
+        <Panel
+          title="Queues"
+          aside={
+            data.countedAt === null ? undefined : (
+              <>
+                counted <Ago at={data.countedAt} word=" ago" />
+              </>
+            )
+          }
+        >
+          {rows.length === 0 ? (
+            <Empty title="No queue yet.">The first job of a queue makes it.</Empty>
+          ) : (
+            <QueueTable rows={rows} at={cursor.at} />
+          )}
+        </Panel>
+        <LimitsPanel settings={settings.data?.queues ?? []} counted={limits.data?.limits} />
+      </div>
+    </>
+  );
+}
+
+function toggle(queue: QueueRow): void {
+  if (queue.paused === null) askPause(queue.queue, queue.running);
+  else askResume(queue.queue, queue.counts.pending);
+}
+
+function sayAbout(queues: readonly QueueRow[]): string {
+  const pending = queues.reduce((sum, { counts }) => sum + counts.pending, 0);
+  const paused = queues.filter((queue) => queue.paused !== null).map(({ queue }) => queue);
+  const full = queues
+    .filter(({ concurrency, running }) => concurrency !== null && running >= concurrency)
+    .map(({ queue }) => queue);
+  const more = [
+    ...(paused.length === 0
+      ? []
+      : [`${f.listed(paused)} ${paused.length === 1 ? "is" : "are"} paused`]),
+    ...(full.length === 0
+      ? []
+      : [`${f.listed(full)} ${full.length === 1 ? "is" : "are"} at the limit`]),
+  ];
+  return `${f.plural(queues.length, "queue")}, ${f.plural(pending, "job")} pending.${more.length === 0 ? "" : ` ${more.join("; ")}.`}`;
+}
+
+function PausedNote({ queue }: { readonly queue: QueueRow }): JSX.Element {
+  const { paused, counts } = queue;
+  return (
+    <Note
+      tone="warn"
+      right={<Act onClick={() => askResume(queue.queue, counts.pending)}>Resume…</Act>}
+    >
+      <strong>{queue.queue}</strong>: paused{" "}
+      {paused !== null && (
+        <>
+          at <Moment at={paused.at} /> by {paused.by}
+          {paused.reason !== null && `, “${paused.reason}”`}
+        </>
+      )}
+      . {f.plural(counts.pending, "job")} {counts.pending === 1 ? "waits" : "wait"}, and nothing is
+      lost.
+    </Note>
+  );
+}
+
+function QueueTable({
+  rows,
+  at,
+}: {
+  readonly rows: readonly QueueRow[];
+  readonly at: number;
+}): JSX.Element {
+  return (
+    <table class="table">
+      <thead>
+        <tr>
+          <th>Queue</th>
+          <th class="hide-sm">Slots in use</th>
+          <th class="num">Pending</th>
+          <th class="num hide-sm">Oldest</th>
+          <th class="num hide-md">In /s</th>
+          <th class="num hide-sm">Out /s</th>
+          <th class="hide-md">Ended, last hour</th>
+          <th class="num hide-md">Retry</th>
+          <th class="num hide-md">Failed, 1 h</th>
+          <th>
+            <span class="sr">Action</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((queue, index) => (
+          <tr key={queue.queue} data-row class={index === at ? "at" : ""}>
+            <QueueCells queue={queue} />
+            <td class="num hide-md dim">
+              {queue.inPerSecond === null ? "–" : queue.inPerSecond.toFixed(1)}
+            </td>
+            <td class="num hide-sm dim">
+              {queue.outPerSecond === null ? "–" : queue.outPerSecond.toFixed(1)}
+            </td>
+            <td class="hide-md">
+              <Spark values={queue.spark} />
+            </td>
+            <td class="num hide-md">
+              <Num value={queue.counts.retry} />
+            </td>
+            <td class="num hide-md">
+              {queue.failedHour === 0 ? (
+                <span class="faint">0</span>
+              ) : (
+                <a class="failed" href={to("jobs", { status: "failed", queue: queue.queue })}>
+                  {f.count(queue.failedHour)}
+                </a>
+              )}
+            </td>
+            <td class="end">
+              <Act
+                {...(queue.paused === null ? { kind: "quiet" as const } : {})}
+                onClick={() => toggle(queue)}
+              >
+                {queue.paused === null ? "Pause…" : "Resume…"}
+              </Act>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** "At most 5 at once", "50 starts per second". */
+export function limitText({ concurrency, rate }: Limit): string {
+  const parts = [
+    ...(concurrency === null ? [] : [`at most ${f.count(concurrency)} at once`]),
+    ...(rate === null ? [] : [`${f.plural(rate.count, "start")} per ${perText(rate.periodMs)}`]),
+  ];
+  return parts.length === 0
+    ? "no limit"
+    : parts.join(", ").replace(/^./, (first) => first.toUpperCase());
+}
+
+function perText(ms: number): string {
+  const names: Readonly<Record<number, string>> = {
+    1_000: "second",
+    60_000: "minute",
+    3_600_000: "hour",
+    86_400_000: "day",
+  };
+  return names[ms] ?? f.span(ms);
+}
+
+function has({ concurrency, rate }: Limit): boolean {
+  return concurrency !== null || rate !== null;
+}
+
+function row(
+  queue: string,
+  kind: string,
+  name: string | null,
+  { concurrency, rate }: Limit,
+): LimitRow {
+  return { queue, kind, name, concurrency, rate, inUse: null, waiting: null };
+}
+
+/** The limits as they are set, if the server does not count them. */
+function rowsOf(settings: readonly Settings[]): LimitRow[] {
+  return settings.flatMap(({ name, limits, eachLane, lanes, tasks }) => [
+    ...(has(limits) ? [row(name, "queue", null, limits)] : []),
+    ...(has(eachLane) ? [row(name, "each-lane", null, eachLane)] : []),
+    ...Object.entries(lanes).flatMap(([lane, limit]) =>
+      has(limit) ? [row(name, "lane", lane, limit)] : [],
+    ),
+    ...Object.entries(tasks).flatMap(([task, limit]) =>
+      has(limit) ? [row(name, "task", task, limit)] : [],
+    ),
+  ]);
+}
+
+function forWhat({ kind, name }: LimitRow): string {
+  if (kind === "each-lane") return "each lane of";
+  return name === null ? "" : `${kind} ${name} in`;
+}
+
+function LimitsPanel({
+  settings,
+  counted,
+}: {
+  readonly settings: readonly Settings[];
+  readonly counted: readonly LimitRow[] | undefined;
+}): JSX.Element {
+  const rows = counted ?? rowsOf(settings);
+  return (
+    <Panel
+      title="Limits"
+      aside="for all processes together"
+      footer={
+        <Info>
+          A limit counts running jobs by their leases, so it holds across machines and after a
+          crash.
+        </Info>
+      }
+    >
+      {rows.length === 0 ? (
+        <Empty title="No limit is set.">
+          A queue, a task or a lane can have a limit of jobs at once, and of starts per time.
+        </Empty>
+      ) : (
+        <table class="table">
+          <thead>
+            <tr>
+              <th>Limit</th>
+              <th>Of</th>
+              <th class="hide-sm">In use</th>
+              <th class="num hide-sm">Waiting</th>
+              <th>
+                <span class="sr">Action</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((one) => (
+              <tr key={`${one.queue} ${one.kind} ${one.name}`}>
+                <td class="name">{limitText(one)}</td>
+                <td class="dim">
+                  {forWhat(one)} queue <a href={to(["queues", one.queue])}>{one.queue}</a>
+                </td>
+                <td class="hide-sm slotc">
+                  {one.inUse !== null && one.concurrency !== null ? (
+                    <div class="line">
+                      <span class="gaugew">
+                        <Gauge
+                          share={one.inUse / one.concurrency}
+                          look={one.inUse >= one.concurrency ? "g-fg" : "g-run"}
+                        />
+                      </span>
+                      <span class="sm dim nowrap">
+                        {one.inUse} of {one.concurrency}
+                      </span>
+                    </div>
+                  ) : (
+                    <span class="faint">–</span>
+                  )}
+                </td>
+                <td class="num hide-sm">
+                  <Num value={one.waiting} />
+                </td>
+                <td class="end">
+                  <Act kind="quiet" onClick={() => askLimit(one.queue, one)}>
+                    Change…
+                  </Act>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Panel>
+  );
+}
+
+function askLimit(queue: string, given: LimitRow | null): void {
+  const rate = given?.rate ?? null;
+  ask({
+    title: given === null ? "New limit" : `Change the limit of ${queue}`,
+    body: <p>An empty field means no limit.</p>,
+    fields: [
+      { name: "queue", label: "Queue", value: queue, required: true },
+      {
+        name: "scope",
+        label: "For",
+        kind: "choice",
+        value: given?.kind ?? "queue",
+        choices: SCOPES,
+      },
+      {
+        name: "name",
+        label: "Lane or task",
+        value: given?.name ?? "",
+        hint: "only for one lane or one task",
+      },
+      {
+        name: "concurrency",
+        label: "At most at once",
+        kind: "number",
+        value: String(given?.concurrency ?? ""),
+      },
+      {
+        name: "count",
+        label: "Starts",
+        kind: "number",
+        value: rate === null ? "" : String(rate.count),
+      },
+      {
+        name: "per",
+        label: "per",
+        value: rate === null ? "1s" : `${rate.periodMs}ms`,
+        hint: "such as 1s, 10m, 1h",
+      },
+    ],
+    reason: true,
+    confirm: "Set the limit",
+    run: (answers) => {
+      const text = (name: string): string => String(answers[name] ?? "").trim();
+      const limit = {
+        concurrency: text("concurrency") === "" ? null : Number(text("concurrency")),
+        rate: text("count") === "" ? null : { count: Number(text("count")), per: text("per") },
+      };
+      const bodies: Readonly<Record<string, object>> = {
+        queue: limit,
+        "each-lane": { eachLane: limit },
+        lane: { lanes: { [text("name")]: limit } },
+        task: { tasks: { [text("name")]: limit } },
+      };
+      return write(`queues/${encodeURIComponent(text("queue"))}/settings`, {
+        ...bodies[text("scope")],
+        ...reasonIn(answers),
+      });
+    },
+  });
+}
+
+const SCOPES = [
+  { value: "queue", text: "the whole queue" },
+  { value: "each-lane", text: "each lane of it" },
+  { value: "lane", text: "one lane of it" },
+  { value: "task", text: "one task in it" },
+];
+
+export function QueuePage({ name }: { readonly name: string }): JSX.Element {
+  const overview = useData<Overview>("overview");
+  const settings = useData<Settings>(`queues/${encodeURIComponent(name)}/settings`);
+  const why = useData<{ sentence: string; reason: string }>(
+    `queues/${encodeURIComponent(name)}/explanation`,
+  );
+  const queue = overview.data?.queues.find((one) => one.queue === name);
+  const { operator } = useMay();
+  useKeys(operator && queue !== undefined ? { p: () => toggle(queue) } : {});
+  return (
+    <>
+      <Crumbs>{[<a href={to("queues")}>Queues</a>, name]}</Crumbs>
+      <Head
+        title={name}
+        say={why.data?.sentence ?? ""}
+        acts={
+          <>
+            <Btn href={to("jobs", { queue: name })}>Show its jobs</Btn>
+            {queue !== undefined && (
+              <Act
+                hint="p"
+                {...(queue.paused === null
+                  ? { kind: "danger" as const }
+                  : { kind: "primary" as const })}
+                onClick={() => toggle(queue)}
+              >
+                {queue.paused === null ? "Pause…" : "Resume…"}
+              </Act>
+            )}
+          </>
+        }
+      />
+      <div class="stack">
+        {queue?.paused !== null && queue !== undefined && <PausedNote queue={queue} />}
+        {queue !== undefined && (
+          <Panel title="Now">
+            <QueueTable rows={[queue]} at={-1} />
+          </Panel>
+        )}
+        <Shown from={settings} rows={3}>
+          {(data) => (
+            <>
+              <LimitsPanel settings={[data]} counted={undefined} />
+              <Panel title="Order">
+                <div class="body">
+                  <dl class="facts">
+                    <dt>Ageing</dt>
+                    <dd>
+                      {data.ageingMs === null
+                        ? "none: a job of higher priority always goes first"
+                        : `a job gains one priority every ${f.span(data.ageingMs)} of waiting`}
+                    </dd>
+                    <dt>Lanes</dt>
+                    <dd>
+                      {Object.keys(data.lanes).length === 0
+                        ? "all share alike"
+                        : Object.entries(data.lanes)
+                            .map(([lane, { weight }]) => `${lane} ${weight}×`)
+                            .join(", ")}
+                    </dd>
+                  </dl>
+                </div>
+              </Panel>
+            </>
+          )}
+        </Shown>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,598 @@
+/** Did the last run work, and when is the next? */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { read, write } from "../api.ts";
+import * as f from "../format.ts";
+import { Glyph } from "../icons.tsx";
+import { JsonPanel } from "../json.tsx";
+import { useKeys } from "../keys.ts";
+import { refresh, useData, useMay } from "../live.ts";
+import { type Answers, ask, type Field, reasonIn, toast } from "../notices.ts";
+import {
+  Act,
+  Ago,
+  Btn,
+  Crumbs,
+  Empty,
+  Head,
+  JobLink,
+  Moment,
+  Note,
+  Panel,
+  Shown,
+  State,
+  Tag,
+  TaskLink,
+  Until,
+} from "../parts.tsx";
+import { to } from "../router.ts";
+import { useRows } from "../rows.ts";
+import type { Status } from "../types.ts";
+import { parsed } from "./job-buttons.tsx";
+
+interface Run {
+  readonly tick: number;
+  readonly manual?: boolean;
+  readonly outcome: "enqueued" | "joined" | "queued" | "skipped";
+  readonly job: string | null;
+  readonly at?: number;
+  readonly status?: Status | null;
+}
+
+interface Schedule {
+  readonly name: string;
+  readonly task: string;
+  readonly input: unknown;
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly cron: string | null;
+  readonly timeZone: string | null;
+  readonly everyMs: number | null;
+  readonly words: string;
+  readonly missed: "skip" | "once" | { readonly all: number };
+  readonly overlap: "allow" | "skip" | "queue";
+  readonly description: string | null;
+  readonly nextAt: number | null;
+  readonly lastAt: number | null;
+  readonly pausedAt: number | null;
+  readonly pausedBy: string | null;
+  readonly declaredBy: string | null;
+  readonly revision: number;
+  readonly missedCount: number;
+  readonly error: string | null;
+  readonly runs?: readonly Run[];
+  readonly nextRuns?: readonly number[];
+}
+
+const RUNS = 24;
+
+function path(schedule: Schedule, action: string): string {
+  return `schedules/${encodeURIComponent(schedule.name)}/${action}`;
+}
+
+export function SchedulesPage(): JSX.Element {
+  const from = useData<{ schedules: readonly Schedule[] }>("schedules?limit=200");
+  const rows = from.data?.schedules ?? [];
+  const cursor = useRows(rows.length);
+  const here = rows[cursor.at];
+  const { operator } = useMay();
+  useKeys(
+    operator && here !== undefined
+      ? { r: () => void runNow(here), p: () => void toggle(here) }
+      : {},
+  );
+  return (
+    <>
+      <Head
+        title="Schedules"
+        say={from.data === undefined ? "" : sayAbout(rows)}
+        acts={
+          <Act kind="primary" onClick={() => askNew()}>
+            New schedule…
+          </Act>
+        }
+      />
+      <Shown from={from}>
+        {() =>
+          rows.length === 0 ? (
+            <section class="panel">
+              <Empty title="No schedule yet.">
+                “Every night at 02:30” is one line of code, or a form here.
+              </Empty>
+            </section>
+          ) : (
+            <Table rows={rows} at={cursor.at} />
+          )
+        }
+      </Shown>
+    </>
+  );
+}
+
+function sayAbout(all: readonly Schedule[]): JSX.Element {
+  const paused = all.filter(({ pausedAt }) => pausedAt !== null).length;
+  const broken = all.filter(({ error }) => error !== null);
+  const [next] = all
+    .filter(({ nextAt, pausedAt }) => nextAt !== null && pausedAt === null)
+    .toSorted((a, b) => (a.nextAt ?? 0) - (b.nextAt ?? 0));
+  return (
+    <>
+      {f.plural(all.length, "schedule")}
+      {paused > 0 && `, ${paused} paused`}.
+      {broken.length > 0 && ` ${f.listed(broken.map(({ name }) => name))} could not be enqueued.`}
+      {next !== undefined && next.nextAt !== null && (
+        <>
+          {" "}
+          Next: <b>{next.name}</b> <Until at={next.nextAt} />.
+        </>
+      )}
+    </>
+  );
+}
+
+function Table({
+  rows,
+  at,
+}: {
+  readonly rows: readonly Schedule[];
+  readonly at: number;
+}): JSX.Element {
+  return (
+    <section class="panel" aria-label="All schedules">
+      <table class="table">
+        <thead>
+          <tr>
+            <th>Schedule</th>
+            <th class="hide-sm">When</th>
+            <th class="hide-md">Task</th>
+            <th class="hide-sm">Last {RUNS} runs</th>
+            <th>Last</th>
+            <th class="hide-sm">Next</th>
+            <th>
+              <span class="sr">Action</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((schedule, index) => (
+            <Row key={schedule.name} schedule={schedule} isAt={index === at} />
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function useRuns(schedule: Schedule): readonly Run[] {
+  const { data } = useData<{ runs: readonly Run[] }>(
+    schedule.runs === undefined ? `${path(schedule, "runs")}?limit=${RUNS}` : null,
+    15_000,
+  );
+  return schedule.runs ?? data?.runs ?? [];
+}
+
+function Row({
+  schedule,
+  isAt,
+}: {
+  readonly schedule: Schedule;
+  readonly isAt: boolean;
+}): JSX.Element {
+  const runs = useRuns(schedule);
+  const last = runs[0];
+  const isPaused = schedule.pausedAt !== null;
+  return (
+    <tr class={isAt ? "tall at" : "tall"} data-row>
+      <td class="may-wrap">
+        <a class="name" href={to(["schedules", schedule.name])}>
+          {schedule.name}
+        </a>{" "}
+        {isPaused && <Tag tone="warn">paused</Tag>}
+        <span class="sub">
+          {schedule.words}
+          {!isPaused && schedule.nextAt !== null && (
+            <>
+              , <Until at={schedule.nextAt} />
+            </>
+          )}
+        </span>
+      </td>
+      <td class="hide-sm may-wrap">
+        {schedule.words}
+        <span class="under mono nowrap">{schedule.cron ?? ""}</span>
+      </td>
+      <td class="hide-md dim">
+        <TaskLink name={schedule.task} />
+      </td>
+      <td class="hide-sm">
+        <Runs runs={runs} />
+      </td>
+      <td class="nowrap">
+        {last === undefined ? <span class="faint">never</span> : <LastRun run={last} />}
+      </td>
+      <td class="hide-sm may-wrap">
+        {isPaused || schedule.nextAt === null ? (
+          <span class="faint">–</span>
+        ) : (
+          <>
+            <Until at={schedule.nextAt} />
+            <span class="under">
+              <Moment at={schedule.nextAt} />
+            </span>
+          </>
+        )}
+      </td>
+      <td class="end">
+        <span class="line acts-r">
+          <Act kind="quiet" hide="md" onClick={() => runNow(schedule)}>
+            Run now
+          </Act>
+          <Act kind="quiet" onClick={() => toggle(schedule)}>
+            {isPaused ? "Resume" : "Pause"}
+          </Act>
+        </span>
+      </td>
+    </tr>
+  );
+}
+
+function LastRun({ run }: { readonly run: Run }): JSX.Element {
+  const at = run.at ?? run.tick;
+  if (run.outcome === "skipped")
+    return (
+      <span class="dim">
+        skipped, <Ago at={at} word=" ago" />
+      </span>
+    );
+  const status = run.status ?? null;
+  if (status === null || status === "done") {
+    return (
+      <span class="st">
+        {status !== null && <Glyph status="done" />}
+        <span class="dim plainw">
+          <Ago at={at} word=" ago" />
+        </span>
+      </span>
+    );
+  }
+  return <State status={status} />;
+}
+
+const BAR: Readonly<Record<string, readonly [string, number]>> = {
+  done: ["b-done", 12],
+  failed: ["b-failed", 16],
+  expired: ["b-failed", 16],
+  processing: ["b-running", 16],
+};
+
+/** One small bar for each run, the newest at the right. */
+function Runs({ runs }: { readonly runs: readonly Run[] }): JSX.Element {
+  const shown = runs.slice(0, RUNS).toReversed();
+  return (
+    <svg class="runs" role="img" aria-label={`Last ${shown.length} runs`}>
+      {shown.map((run, at) => {
+        const [look, high] =
+          run.outcome === "skipped"
+            ? (["b-band", 4] as const)
+            : (BAR[run.status ?? "done"] ?? (["b-pending", 6] as const));
+        return (
+          <rect
+            key={`${run.tick} ${run.manual}`}
+            class={look}
+            x={at * 5}
+            y={16 - high}
+            width="3"
+            height={high}
+          />
+        );
+      })}
+    </svg>
+  );
+}
+
+async function runNow(schedule: Schedule): Promise<void> {
+  const { job } = await write<{ job: string }>(path(schedule, "run"));
+  refresh();
+  toast(`One job of ${schedule.name} is enqueued.`, { href: to(["jobs", job]), link: "Open it" });
+}
+
+/** It can be taken back, so it happens at once. */
+async function toggle(schedule: Schedule): Promise<void> {
+  const [action, back] =
+    schedule.pausedAt === null ? (["pause", "resume"] as const) : (["resume", "pause"] as const);
+  await write(path(schedule, action));
+  refresh();
+  toast(action === "pause" ? `${schedule.name} is paused.` : `${schedule.name} runs again.`, {
+    undo: () => write(path(schedule, back)),
+  });
+}
+
+function fieldsOf(schedule: Schedule | null): Field[] {
+  const every = schedule?.everyMs ?? null;
+  return [
+    ...(schedule === null
+      ? [
+          { name: "name", label: "Name", required: true },
+          { name: "task", label: "Task", required: true },
+        ]
+      : []),
+    {
+      name: "cron",
+      label: "Cron",
+      value: schedule?.cron ?? "",
+      hint: "such as 30 2 * * * for every day at 02:30",
+    },
+    {
+      name: "every",
+      label: "or every",
+      value: every === null ? "" : `${every}ms`,
+      hint: "such as 5m, 1h, 1d",
+    },
+    {
+      name: "timeZone",
+      label: "Time zone",
+      value: schedule?.timeZone ?? (schedule === null ? f.zoneName() : ""),
+    },
+    {
+      name: "input",
+      label: "Payload (JSON)",
+      kind: "area" as const,
+      value: JSON.stringify(schedule?.input ?? null, null, 2),
+    },
+    {
+      name: "overlap",
+      label: "If the one before still runs",
+      kind: "choice" as const,
+      value: schedule?.overlap ?? "skip",
+      choices: [
+        { value: "skip", text: "leave this run out" },
+        { value: "queue", text: "run it afterwards" },
+        { value: "allow", text: "run both" },
+      ],
+    },
+    {
+      name: "missed",
+      label: "If runs were missed",
+      kind: "choice" as const,
+      value: typeof schedule?.missed === "string" ? schedule.missed : "once",
+      choices: [
+        { value: "once", text: "make up for one" },
+        { value: "skip", text: "leave them out" },
+      ],
+    },
+  ];
+}
+
+function bodyOf(answers: Answers): Record<string, unknown> {
+  const text = (name: string): string => String(answers[name] ?? "").trim();
+  const cron = text("cron");
+  return {
+    ...(cron === ""
+      ? { every: text("every") }
+      : { cron, ...(text("timeZone") === "" ? {} : { timeZone: text("timeZone") }) }),
+    input: parsed(text("input")),
+    overlap: text("overlap"),
+    missed: text("missed"),
+    ...reasonIn(answers),
+  };
+}
+
+function askNew(): void {
+  ask({
+    title: "New schedule",
+    wide: true,
+    fields: fieldsOf(null),
+    reason: true,
+    confirm: "Create it",
+    run: async (answers) => {
+      await write("schedules", {
+        name: String(answers["name"]).trim(),
+        task: String(answers["task"]).trim(),
+        ...bodyOf(answers),
+      });
+      toast("The schedule is created.");
+    },
+  });
+}
+
+function askEdit(schedule: Schedule): void {
+  ask({
+    title: `Change ${schedule.name}`,
+    wide: true,
+    fields: fieldsOf(schedule),
+    reason: true,
+    confirm: "Change it",
+    run: (answers) =>
+      write(path(schedule, "edit"), { ...bodyOf(answers), revision: schedule.revision }),
+  });
+}
+
+function askDelete(schedule: Schedule): void {
+  ask({
+    title: `Delete ${schedule.name}?`,
+    body: (
+      <p>
+        It runs no more. The jobs it has enqueued stay.
+        {schedule.declaredBy !== null &&
+          ` Build ${schedule.declaredBy} declares it in code: it would come back with the next start unless the code changes.`}
+      </p>
+    ),
+    fields:
+      schedule.declaredBy === null
+        ? []
+        : [{ name: "force", label: "Delete it although code declares it", kind: "check" }],
+    reason: true,
+    danger: true,
+    confirm: "Delete it",
+    run: (answers) =>
+      write(path(schedule, "delete"), {
+        ...(answers["force"] === true ? { force: true } : {}),
+        ...reasonIn(answers),
+      }),
+  });
+}
+
+export function SchedulePage({ name }: { readonly name: string }): JSX.Element {
+  const from = useData<Schedule>(`schedules/${encodeURIComponent(name)}`);
+  return (
+    <>
+      <Crumbs>{[<a href={to("schedules")}>Schedules</a>, name]}</Crumbs>
+      <Shown from={from}>{(schedule) => <OneSchedule schedule={schedule} />}</Shown>
+    </>
+  );
+}
+
+function missedText({ missed, overlap }: Schedule): string {
+  const made =
+    missed === "skip"
+      ? "Missed runs are left out."
+      : missed === "once"
+        ? "Missed runs are made up for once."
+        : `Up to ${missed.all} missed runs are made up for.`;
+  const words = {
+    allow: "If the one before still runs, both run.",
+    skip: "If the one before still runs, the next is left out.",
+    queue: "If the one before still runs, the next waits for it.",
+  };
+  return `${made} ${words[overlap]}`;
+}
+
+function OneSchedule({ schedule }: { readonly schedule: Schedule }): JSX.Element {
+  const { data } = useData<{ runs: readonly Run[] }>(`${path(schedule, "runs")}?limit=50`);
+  const { operator } = useMay();
+  const isPaused = schedule.pausedAt !== null;
+  useKeys(operator ? { r: () => void runNow(schedule), p: () => void toggle(schedule) } : {});
+  return (
+    <>
+      <Head
+        title={schedule.name}
+        tag={isPaused ? <Tag tone="warn">paused</Tag> : undefined}
+        say={
+          <>
+            {schedule.words}, <TaskLink name={schedule.task} />. {missedText(schedule)}
+          </>
+        }
+        acts={
+          <>
+            <Act kind="primary" hint="r" onClick={() => runNow(schedule)}>
+              Run now
+            </Act>
+            <Act hint="p" onClick={() => toggle(schedule)}>
+              {isPaused ? "Resume" : "Pause"}
+            </Act>
+            <Act onClick={() => askEdit(schedule)}>Change…</Act>
+            <Act kind="danger" onClick={() => askDelete(schedule)}>
+              Delete…
+            </Act>
+          </>
+        }
+      />
+      <div class="cols-side">
+        <div class="stack">
+          {schedule.error !== null && (
+            <Note tone="bad">The last tick could not be enqueued: {schedule.error}</Note>
+          )}
+          <Panel
+            title="Runs"
+            aside={schedule.missedCount > 0 ? `${schedule.missedCount} missed` : undefined}
+          >
+            {data === undefined || data.runs.length === 0 ? (
+              <p class="body dim">None yet.</p>
+            ) : (
+              <RunTable runs={data.runs} />
+            )}
+          </Panel>
+        </div>
+        <div class="stack">
+          <Panel title="Next" aside={schedule.timeZone ?? f.zoneName()}>
+            <ol class="rows">
+              {(schedule.nextRuns ?? []).map((at) => (
+                <li key={at}>
+                  <span class="grow">
+                    {f.dayOf(at)}, {f.timeOfDay(at)}
+                  </span>
+                  <span class="sm faint">
+                    <Until at={at} />
+                  </span>
+                </li>
+              ))}
+            </ol>
+            {isPaused && <p class="body dim">Paused: none of these runs until it is resumed.</p>}
+          </Panel>
+          <Preview schedule={schedule} />
+          <JsonPanel title="Payload" value={schedule.input} none="None." />
+        </div>
+      </div>
+    </>
+  );
+}
+
+/** Tries another timing without storing it. */
+function Preview({ schedule }: { readonly schedule: Schedule }): JSX.Element {
+  const [cron, setCron] = useState(schedule.cron ?? "");
+  const [told, setTold] = useState("");
+  const look = async (): Promise<void> => {
+    const query = new URLSearchParams({ cron, timeZone: schedule.timeZone ?? f.zoneName() });
+    const { words, nextRuns } = await read<{ words: string; nextRuns: readonly number[] }>(
+      `schedule-preview?${query}`,
+      new AbortController().signal,
+    );
+    const [next] = nextRuns;
+    setTold(`${words}${next === undefined ? "" : `; next ${f.dayOf(next)}, ${f.timeOfDay(next)}`}`);
+  };
+  return (
+    <Panel title="Try a timing">
+      <div class="body stack tight">
+        <div class="field">
+          <label for="preview">Cron</label>
+          <input
+            id="preview"
+            type="text"
+            list={undefined}
+            class="mono"
+            value={cron}
+            spellcheck={false}
+            autocomplete="off"
+            onInput={(event) => setCron(event.currentTarget.value)}
+          />
+        </div>
+        <div class="line">
+          <Btn onClick={look}>In words</Btn>
+          <span class="sm dim" role="status">
+            {told}
+          </span>
+        </div>
+      </div>
+    </Panel>
+  );
+}
+
+function RunTable({ runs }: { readonly runs: readonly Run[] }): JSX.Element {
+  return (
+    <table class="table">
+      <thead>
+        <tr>
+          <th>For</th>
+          <th>What became of it</th>
+          <th class="hide-sm">Job</th>
+        </tr>
+      </thead>
+      <tbody>
+        {runs.map((run) => (
+          <tr key={`${run.tick} ${run.manual}`}>
+            <td>
+              <Moment at={run.tick} /> {run.manual === true && <Tag>by hand</Tag>}
+            </td>
+            <td>
+              {run.status !== undefined && run.status !== null ? (
+                <State status={run.status} />
+              ) : (
+                <span class="dim">{run.outcome}</span>
+              )}
+            </td>
+            <td class="hide-sm">{run.job !== null && <JobLink id={run.job} />}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,478 @@
+/** Where do items pile up; and for an item: what may be done now? */
+import type { JSX } from "preact";
+import * as f from "../format.ts";
+import { useData } from "../live.ts";
+import { layered, type Placed } from "../layers.ts";
+import { Ago, Btn, Crumbs, Empty, Head, Panel, Seg, Shown, Tag } from "../parts.tsx";
+import { to, usePlace } from "../router.ts";
+import { useRows } from "../rows.ts";
+
+export interface Workflow {
+  readonly name: string;
+  readonly version: number;
+  readonly parent: string | null;
+  readonly declaredAt: number;
+  readonly types: readonly string[];
+  readonly states: readonly StateOf[];
+  readonly moves: readonly Move[];
+  readonly movable: boolean;
+}
+
+interface StateOf {
+  readonly name: string;
+  readonly isInitial: boolean;
+  readonly isFinal: boolean;
+}
+
+export interface Move {
+  readonly name: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+interface StateCount {
+  readonly name: string;
+  readonly items: number;
+  readonly oldestAt: number | null;
+  readonly isBounded?: boolean;
+}
+
+export interface ItemSummary {
+  readonly id: string;
+  readonly workflow: string;
+  readonly type: string;
+  readonly tenant: string;
+  readonly identifier: string;
+  readonly parent: string | null;
+  readonly status: string;
+  readonly revision: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly enteredAt: number;
+}
+
+export function WorkflowsPage(): JSX.Element {
+  const from = useData<{ workflows: readonly Workflow[] }>("workflows", 15_000);
+  const rows = from.data?.workflows ?? [];
+  const cursor = useRows(rows.length);
+  return (
+    <>
+      <Head
+        title="Workflows"
+        say="Declared state machines. The database itself refuses a state or a move that is not declared."
+      />
+      <Shown from={from}>
+        {() => (
+          <section class="panel" aria-label="Workflows">
+            {rows.length === 0 ? (
+              <Empty title="None is declared.">
+                <code>defineWorkflow</code> declares states and moves; items go through them, each
+                move with who and why.
+              </Empty>
+            ) : (
+              <table class="table">
+                <thead>
+                  <tr>
+                    <th>Workflow</th>
+                    <th class="hide-sm">States</th>
+                    <th class="num">Version</th>
+                    <th class="num hide-sm">Declared</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((one, index) => (
+                    <tr key={one.name} data-row class={index === cursor.at ? "at" : ""}>
+                      <td>
+                        <a class="name" href={to(["workflows", one.name])}>
+                          {one.name}
+                        </a>
+                        {one.parent !== null && <span class="dim"> of {one.parent}</span>}
+                      </td>
+                      <td class="hide-sm fill dim">
+                        {one.states.map(({ name }) => name).join(", ")}
+                      </td>
+                      <td class="num">{one.version}</td>
+                      <td class="num hide-sm dim">
+                        <Ago at={one.declaredAt} word=" ago" />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            )}
+          </section>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+export function WorkflowPage({ name }: { readonly name: string }): JSX.Element {
+  const from = useData<{ workflow: Workflow }>(`workflows/${encodeURIComponent(name)}`, 15_000);
+  const counts = useData<{ states: readonly StateCount[] }>(
+    `workflows/${encodeURIComponent(name)}/counts`,
+  );
+  const status = usePlace().query.get("status");
+  return (
+    <>
+      <Crumbs>{[<a href={to("workflows")}>Workflows</a>, name]}</Crumbs>
+      <Shown from={from}>
+        {({ workflow }) => (
+          <>
+            <Head
+              title={workflow.name}
+              tag={<Tag>version {workflow.version}</Tag>}
+              say={sayAbout(workflow, counts.data?.states ?? [])}
+            />
+            <div class="stack">
+              <Diagram workflow={workflow} counts={counts.data?.states ?? []} here={status} />
+              <Items workflow={workflow} status={status} />
+            </div>
+          </>
+        )}
+      </Shown>
+    </>
+  );
+}
+
+function sayAbout({ states }: Workflow, counts: readonly StateCount[]): string {
+  const total = counts.reduce((sum, { items }) => sum + items, 0);
+  const open = counts
+    .filter(
+      (one) => one.items > 0 && states.some(({ name, isFinal }) => name === one.name && !isFinal),
+    )
+    .toSorted((a, b) => b.items - a.items)[0];
+  if (counts.length === 0) return `${f.plural(states.length, "state")}.`;
+  return `${f.plural(total, "item")}.${open === undefined ? "" : ` Most of those that are not finished are ${open.name}: ${f.count(open.items)}.`}`;
+}
+
+const BOX = { width: 132, height: 76 };
+const COLUMN = 220;
+const ROW = 128;
+
+function Diagram({
+  workflow,
+  counts,
+  here,
+}: {
+  readonly workflow: Workflow;
+  readonly counts: readonly StateCount[];
+  readonly here: string | null;
+}): JSX.Element {
+  const { states, moves } = workflow;
+  // From the initial state on; what is reached along a longer way stands further right.
+  const initial = new Set(states.filter(({ isInitial }) => isInitial).map(({ name }) => name));
+  const forward = moves
+    .filter((move) => !initial.has(move.to))
+    .map((move) => [move.from, move.to] as const);
+  const placed = layered(states, ({ name }) => name, forward);
+  const columns = Math.max(...placed.map(({ column }) => column)) + 1;
+  const rows = Math.max(...placed.map(({ row }) => row)) + 1;
+  const at = new Map(placed.map((one) => [one.node.name, one]));
+  return (
+    <Panel
+      title="States"
+      aside={counts.length === 0 ? undefined : "with how many items are in each"}
+    >
+      <div class="flow hide-sm" tabIndex={0} role="region" aria-label="Diagram, scrolls sideways">
+        <svg
+          class="sized"
+          viewBox={`0 0 ${(columns - 1) * COLUMN + BOX.width + 16} ${(rows - 1) * ROW + BOX.height + 56}`}
+          width={(columns - 1) * COLUMN + BOX.width + 16}
+          height={(rows - 1) * ROW + BOX.height + 56}
+          role="group"
+          aria-label={`The states of ${workflow.name}`}
+        >
+          {[...Map.groupBy(moves, (move) => `${move.from} ${move.to}`).values()].map((same) => {
+            const [move] = same;
+            const [from, next] = [at.get(move?.from ?? ""), at.get(move?.to ?? "")];
+            return from === undefined || next === undefined ? null : (
+              <MoveEdge
+                key={`${move?.from} ${move?.to}`}
+                from={from}
+                next={next}
+                text={same.map(({ name }) => name).join(", ")}
+              />
+            );
+          })}
+          {placed.map((one) => (
+            <StateBox
+              key={one.node.name}
+              one={one}
+              count={counts.find(({ name }) => name === one.node.name)}
+              workflow={workflow.name}
+              here={one.node.name === here}
+            />
+          ))}
+        </svg>
+      </div>
+      <ul class="rows only-sm column">
+        {states.map((state) => {
+          const count = counts.find(({ name }) => name === state.name);
+          return (
+            <li key={state.name}>
+              <div class="grow">
+                <a
+                  class="name strong"
+                  href={to(["workflows", workflow.name], { status: state.name })}
+                >
+                  {state.name}
+                </a>
+                {state.isFinal && <p class="sm faint">final</p>}
+              </div>
+              <span>{count === undefined ? "" : f.count(count.items)}</span>
+            </li>
+          );
+        })}
+      </ul>
+    </Panel>
+  );
+}
+
+function boxAt({ column, row }: Placed<StateOf>): { readonly x: number; readonly y: number } {
+  return { x: column * COLUMN + 8, y: row * ROW + 20 };
+}
+
+/** Straight on within a row; otherwise down or up from the middle, then along the other row. Back: around below. */
+function MoveEdge({
+  from,
+  next,
+  text,
+}: {
+  readonly from: Placed<StateOf>;
+  readonly next: Placed<StateOf>;
+  readonly text: string;
+}): JSX.Element {
+  const [a, b] = [boxAt(from), boxAt(next)];
+  const across = next.column - from.column;
+  if (across <= 0) return <BackEdge a={a} b={b} text={text} />;
+  const [x1, x2, ay] = [a.x + BOX.width, b.x, a.y + BOX.height / 2];
+  if (next.row === from.row && across === 1) {
+    return (
+      <Arrow
+        path={`M${x1} ${ay}H${x2 - 6}`}
+        x={x2}
+        y={ay}
+        text={text}
+        at={[(x1 + x2) / 2, ay - 8]}
+        middle
+      />
+    );
+  }
+  // Ways of different lengths end beside each other.
+  const by = b.y + BOX.height / 2 + (across - 1) * 14;
+  const isSameRow = next.row === from.row;
+  const isDown = next.row > from.row || isSameRow;
+  const [cx, start] = [a.x + BOX.width / 2 + 20, isDown ? a.y + BOX.height : a.y];
+  if (isSameRow) {
+    const low = start + 22;
+    const end = b.x + BOX.width / 2 - 20;
+    return (
+      <g>
+        <path class="e" d={`M${cx} ${start}V${low}H${end}V${start + 6}`} />
+        <path class="e-h" d={`M${end - 3.5} ${start + 7}h7l-3.5-7Z`} />
+        <text class="e-t" x={cx + 8} y={low - 6}>
+          {text}
+        </text>
+      </g>
+    );
+  }
+  return (
+    <Arrow
+      path={`M${cx} ${start}V${by}H${x2 - 6}`}
+      x={x2}
+      y={by}
+      text={text}
+      at={[cx + 8, isDown ? start + 20 : start - 12]}
+    />
+  );
+}
+
+function Arrow({
+  path,
+  x,
+  y,
+  text,
+  at,
+  middle = false,
+}: {
+  readonly path: string;
+  readonly x: number;
+  readonly y: number;
+  readonly text: string;
+  readonly at: readonly [number, number];
+  readonly middle?: boolean;
+}): JSX.Element {
+  return (
+    <g>
+      <path class="e" d={path} />
+      <path class="e-h" d={`M${x - 7} ${y - 3.5}L${x} ${y}L${x - 7} ${y + 3.5}Z`} />
+      <text class="e-t" x={at[0]} y={at[1]} text-anchor={middle ? "middle" : "start"}>
+        {text}
+      </text>
+    </g>
+  );
+}
+
+interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+function BackEdge({
+  a,
+  b,
+  text,
+}: {
+  readonly a: Point;
+  readonly b: Point;
+  readonly text: string;
+}): JSX.Element {
+  const bottom = Math.max(a.y, b.y) + BOX.height;
+  const [x1, x2] = [a.x + BOX.width / 2 + 14, b.x + BOX.width / 2 - 14];
+  const low = bottom + 30;
+  return (
+    <g>
+      <path class="e" d={`M${x1} ${a.y + BOX.height}V${low}H${x2}V${b.y + BOX.height + 6}`} />
+      <path class="e-h" d={`M${x2 - 3.5} ${b.y + BOX.height + 7}h7l-3.5-7Z`} />
+      <text class="e-t" x={(x1 + x2) / 2} y={low - 6} text-anchor="middle">
+        {text}
+      </text>
+    </g>
+  );
+}
+
+function StateBox({
+  one,
+  count,
+  workflow,
+  here,
+}: {
+  readonly one: Placed<StateOf>;
+  readonly count: StateCount | undefined;
+  readonly workflow: string;
+  readonly here: boolean;
+}): JSX.Element {
+  const { x, y } = boxAt(one);
+  const { name, isFinal, isInitial } = one.node;
+  const oldest = count?.oldestAt ?? null;
+  return (
+    <a
+      href={to(["workflows", workflow], { status: name })}
+      aria-label={`${name}: ${count === undefined ? "" : f.plural(count.items, "item")}`}
+    >
+      <rect
+        class={`n-box${isFinal ? " final" : ""}${here ? " here" : ""}`}
+        x={x}
+        y={y}
+        width={BOX.width}
+        height={BOX.height}
+        rx="8"
+      />
+      <text class="n-t" x={x + 12} y={y + 21}>
+        {name.length > 17 ? `${name.slice(0, 16)}…` : name}
+      </text>
+      {count !== undefined && (
+        <text class="n-c" x={x + 12} y={y + 45}>
+          {f.count(count.items)}
+          {count.isBounded === true ? "+" : ""}
+        </text>
+      )}
+      <text class="n-s" x={x + 12} y={y + 64}>
+        {isFinal
+          ? "final"
+          : oldest === null
+            ? isInitial
+              ? "begins here"
+              : ""
+            : `oldest ${f.moment(oldest, Date.now())}`}
+      </text>
+    </a>
+  );
+}
+
+function Items({
+  workflow,
+  status,
+}: {
+  readonly workflow: Workflow;
+  readonly status: string | null;
+}): JSX.Element {
+  const { query } = usePlace();
+  const before = query.get("before");
+  const asked = new URLSearchParams({
+    workflow: workflow.name,
+    limit: "50",
+    ...(status === null ? {} : { status }),
+    ...(before === null ? {} : { before }),
+  });
+  const from = useData<{ items: readonly ItemSummary[]; next: string | null }>(`items?${asked}`);
+  const rows = from.data?.items ?? [];
+  const cursor = useRows(rows.length);
+  const choices = [
+    { text: "All", href: to(["workflows", workflow.name]), current: status === null },
+    ...workflow.states.slice(0, 8).map(({ name }) => ({
+      text: name,
+      href: to(["workflows", workflow.name], { status: name }),
+      current: status === name,
+    })),
+  ];
+  return (
+    <>
+      <Panel
+        title="Items"
+        right={
+          <span class="push scroll">
+            <Seg label="State" choices={choices} />
+          </span>
+        }
+      >
+        <Shown from={from}>
+          {() =>
+            rows.length === 0 ? (
+              <Empty title={status === null ? "No item yet." : `No item is ${status}.`} />
+            ) : (
+              <table class="table">
+                <thead>
+                  <tr>
+                    <th>Item</th>
+                    <th>State</th>
+                    <th class="hide-sm">Tenant</th>
+                    <th class="num hide-sm">Revision</th>
+                    <th class="num">In it for</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((item, index) => (
+                    <tr key={item.id} data-row class={index === cursor.at ? "at" : ""}>
+                      <td>
+                        <a class="name" href={to(["items", item.id])}>
+                          {item.identifier}
+                        </a>
+                      </td>
+                      <td>
+                        <Tag>{item.status}</Tag>
+                      </td>
+                      <td class="hide-sm dim">{item.tenant}</td>
+                      <td class="num hide-sm dim">{item.revision}</td>
+                      <td class="num dim">
+                        <Ago at={item.enteredAt} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            )
+          }
+        </Shown>
+      </Panel>
+      {(from.data?.next ?? null) !== null && (
+        <nav class="line pager" aria-label="Pages of items">
+          <Btn href={to(["workflows", workflow.name], { status, before: from.data?.next ?? null })}>
+            Older
+          </Btn>
+        </nav>
+      )}
+    </>
+  );
+}

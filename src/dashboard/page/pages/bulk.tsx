@@ -19,10 +19,22 @@ import {
 } from "../parts.tsx";
 import { to } from "../router.ts";
 
+interface Filter {
+  readonly status?: string;
+  readonly queue?: string;
+  readonly task?: string;
+  readonly tags?: readonly string[];
+  readonly ids?: readonly string[];
+  readonly since?: number;
+  readonly until?: number;
+  readonly error?: string;
+  readonly code?: string;
+}
+
 interface Bulk {
   readonly id: string;
   readonly action: string;
-  readonly filter: Readonly<Record<string, unknown>>;
+  readonly filter: Filter;
   readonly terms: Readonly<Record<string, unknown>>;
   readonly dryRun: boolean;
   readonly actor: string;
@@ -52,19 +64,19 @@ const LOOK: Readonly<Record<Bulk["status"], string>> = {
 };
 
 /** "failed jobs of task order.ship in queue orders". */
-export function filterText(filter: Readonly<Record<string, unknown>>): string {
+export function filterText(filter: Filter): string {
   const { status, queue, task, tags, ids, since, until, error, code } = filter;
   const parts = [
-    ...(Array.isArray(ids)
+    ...(ids !== undefined
       ? [f.plural(ids.length, "chosen job")]
-      : [`${status === undefined ? "" : `${String(status)} `}jobs`]),
-    ...(task === undefined ? [] : [`of task ${String(task)}`]),
-    ...(queue === undefined ? [] : [`in queue ${String(queue)}`]),
-    ...(Array.isArray(tags) && tags.length > 0 ? [`with tag ${tags.join(", ")}`] : []),
-    ...(error === undefined ? [] : [`whose error has “${String(error)}”`]),
-    ...(code === undefined ? [] : [`with error ${String(code)}`]),
-    ...(since === undefined ? [] : [`since ${f.exact(Number(since))}`]),
-    ...(until === undefined ? [] : [`before ${f.exact(Number(until))}`]),
+      : [`${status === undefined ? "" : `${status} `}jobs`]),
+    ...(task === undefined ? [] : [`of task ${task}`]),
+    ...(queue === undefined ? [] : [`in queue ${queue}`]),
+    ...(tags !== undefined && tags.length > 0 ? [`with tag ${tags.join(", ")}`] : []),
+    ...(error === undefined ? [] : [`whose error has “${error}”`]),
+    ...(code === undefined ? [] : [`with error ${code}`]),
+    ...(since === undefined ? [] : [`since ${f.exact(since)}`]),
+    ...(until === undefined ? [] : [`before ${f.exact(until)}`]),
   ];
   return parts.join(" ");
 }

@@ -109,6 +109,23 @@ function promises(): void {
   test("two workers that do the maintenance count an end once", (t) => holds(t, races.sweepSweep));
 
   test("a waiting job that is cancelled does not start", (t) => holds(t, races.endCancel));
+
+  test("two claims under one limit keep it", (t) => holds(t, races.gateGate));
+
+  test("two claims that make the gate of a lane keep its limit", (t) => holds(t, races.newGate));
+
+  test("the place of a job whose lease has ended is free when the lease is taken back", (t) =>
+    holds(t, races.gateReclaim));
+
+  test("the place of a worker that is late with its heartbeat is not given away", (t) =>
+    holds(t, races.gateExtend));
+
+  test("a lower limit binds every claim that begins after it", (t) => holds(t, races.gateRule));
+
+  test("a claim that begins after a pause takes nothing", (t) => holds(t, races.gatePause));
+
+  test("claims that visit lanes in different orders never wait in a circle", (t) =>
+    holds(t, races.ringRing));
 }
 
 function planted(): void {
@@ -153,6 +170,30 @@ function planted(): void {
     breaks(t, races.sweepSweep, {
       bug: plants.countedTwice(),
       seen: /waits for 0 jobs and has 1 rows|does not wait|may not come of it/,
+    }));
+
+  test("a count in the statement that locks exceeds the limit", (t) =>
+    breaks(t, races.gateGateAtOnce, {
+      bug: plants.countedWhileLocking(),
+      seen: /2 jobs run at once, allowed 1/,
+    }));
+
+  test("a gate that is skipped because another holds it exceeds the limit", (t) =>
+    breaks(t, races.gateGate, {
+      bug: plants.gateSkipped(),
+      seen: /2 jobs run at once, allowed 1/,
+    }));
+
+  test("a lease that has ended and is not counted exceeds the limit", (t) =>
+    breaks(t, races.gateExtend, {
+      bug: plants.expiredNotCounted(races.EXPIRED_AT),
+      seen: /2 jobs run at once, allowed 1/,
+    }));
+
+  test("a claim that waits for a second lane waits in a circle", (t) =>
+    breaks(t, races.ringRing, {
+      bug: plants.laneGateAwaited(),
+      seen: /deadlock detected/,
     }));
 
   test("extending many leases without locking them first waits in a circle", (t) =>

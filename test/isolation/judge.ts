@@ -22,6 +22,8 @@ export function problemsOf(race: Race, played: Performance): string[] {
     ...finishesOnce(facts),
     ...keysAreHeld(facts.tables),
     ...waitsCount(facts.tables),
+    ...limitsHold(race, facts.tables),
+    ...(errors.length > 0 ? [] : cameInOrder(race, played)),
     // Who was stopped by an error has told nobody anything.
     ...(errors.length > 0 ? [] : toldWhatHappened(race, facts)),
   ];
@@ -70,6 +72,8 @@ function inWords(kind: Kind, told: unknown): string {
       return `moved ${all.told.moved}`;
     case "cancel":
       return all.told ?? "nothing";
+    case "rule":
+      return all.told ? "set" : "nothing";
   }
 }
 
@@ -154,6 +158,28 @@ function waitsCount(tables: Picture): string[] {
     .filter((dep) => !waiting.has(dep["job_id"]))
     .map((dep) => `job ${String(dep["job_id"])} has a row, but does not wait`);
   return [...wrong, ...unheard, ...orphans];
+}
+
+/** What an actor had ended, the other one knew when it began. */
+function cameInOrder(race: Race, { permutation, facts }: Played): string[] {
+  if (race.ordered === undefined) return [];
+  const [first, second] = race.ordered.actors;
+  const steps = permutation.split(" ");
+  const ended = steps.findLastIndex((step) => step === first || step.startsWith(`${first}_`));
+  const outcome = outcomeOf(race, facts);
+  if (ended > steps.indexOf(second) || outcome === race.ordered.outcome) return [];
+  return [`${second} began after the end of ${first}: ${outcome}`];
+}
+
+function limitsHold({ limits = {} }: Race, tables: Picture): string[] {
+  const leases = tables["lease"]!;
+  const lanes = Map.groupBy(leases, ({ lane }) => lane);
+  const most = Math.max(0, ...[...lanes.values()].map(({ length }) => length));
+  const { queue = leases.length, lane = most } = limits;
+  return [
+    ...(leases.length > queue ? [`${leases.length} jobs run at once, allowed ${queue}`] : []),
+    ...(most > lane ? [`${most} jobs of a lane run at once, allowed ${lane}`] : []),
+  ];
 }
 
 /** Claims and ends of attempts: told is what the tables saw, and what they saw was told. */

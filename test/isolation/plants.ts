@@ -88,6 +88,35 @@ export const countedTwice = (): Pick<Bug, "plant" | "planted"> => {
   };
 };
 
+/** What runs is counted in the statement that locks the gate: its snapshot is older than the lock. */
+export const countedWhileLocking = (): Pick<Bug, "plant" | "planted"> => {
+  const lock = new Bug([GATE_LOCKED, "$1"]);
+  const count = new Bug([
+    /^\s*select task, count\(\*\)(.*?)where/s,
+    'with locked as materialized (select 1 from "holdfast".gate where queue = $$1 for update) ' +
+      "select task, count(*)$1where (select count(*) from locked) > 0 and",
+  ]);
+  return {
+    plant: (text) => count.plant(lock.plant(text)),
+    get planted() {
+      return Math.min(lock.planted, count.planted);
+    },
+  };
+};
+
+const GATE_LOCKED = /(from "holdfast"\.gate\b.*?order by kind, name\s+)for update/s;
+
+/** A gate that another claim holds is passed over, and its limit with it. */
+export const gateSkipped = (): Bug => new Bug([GATE_LOCKED, "$1for update skip locked"]);
+
+/** A lease that has ended is not counted, though its worker may only be late. */
+export const expiredNotCounted = (now: number): Bug =>
+  new Bug([/(select task, count\(\*\).*?)(\s+group by)/s, `$1 and locked_until > ${now} $2`]);
+
+/** A claim that holds the gate of one lane waits for that of another. */
+export const laneGateAwaited = (): Bug =>
+  new Bug([/(from "holdfast"\.gate\b.*?order by name )for update skip locked/s, "$1for update"]);
+
 /** A cancel of one statement: what the product does to `ready`, `waiting` and `lease` in turn, all at once. */
 export function cancelAtOnce(at: number, id: string): Verb<"cancel"> {
   return {

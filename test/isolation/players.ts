@@ -15,6 +15,11 @@ const TABLES = [
   "flow_job",
   "job_after",
   "dep",
+  "queue",
+  "queue_rule",
+  "gate",
+  "audit",
+  "audit_head",
 ];
 const WITNESSED = ["ready", "waiting", "lease", "finished", "attempt"];
 
@@ -26,16 +31,22 @@ create function iso.picture() returns jsonb language sql as $$
   ).join(", ")})
 $$;
 
+create table iso.head as select * from holdfast.audit_head;
+
 create procedure iso.restore(picture jsonb) language plpgsql as $$
 begin
+  -- The audit does not let its lines be deleted.
+  set local session_replication_role = replica;
   ${TABLES.map((table) => `delete from holdfast.${table};`).join("\n  ")}
   ${TABLES.map(
     (table) => `
   insert into holdfast.${table}
   select * from jsonb_populate_recordset(null::holdfast.${table}, picture->'${table}');`,
   ).join("")}
+  insert into holdfast.audit_head select * from iso.head where not exists (select from holdfast.audit_head);
   delete from iso.entry;
   delete from iso.told;
+  set local session_replication_role = origin;
 end $$;`;
 
 /** Rows of one job are written one after the other, each by who took the one before: their numbers are their order. */

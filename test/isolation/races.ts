@@ -24,11 +24,14 @@ import type { Race } from "./theatre.ts";
 import {
   cancel,
   claim,
+  claimRuled,
   enqueue,
   extend,
   enqueueMembers,
+  pause,
   promote,
   reclaim,
+  setRules,
   settle,
   settleAwaited,
   sweepEnds,
@@ -46,7 +49,7 @@ const CANCEL = 7;
 
 const CLAIMED_AT = START_AT + 10;
 /** A lease that was claimed at CLAIMED_AT has just ended, by everybody's clock. */
-const EXPIRED_AT = CLAIMED_AT + LEASE_MS + GRACE_MS + 1;
+export const EXPIRED_AT = CLAIMED_AT + LEASE_MS + GRACE_MS + 1;
 /** Until then it lasts if it is extended all the same. */
 export const EXTENDED_UNTIL = EXPIRED_AT + LEASE_MS;
 /** By then a job that crashed a worker is due again. */
@@ -400,4 +403,139 @@ export const sweepSweep: Race = {
     two: inFlow(END - 1, sweepEnds(CLAIMED_AT, outside.id)),
   },
   outcomes: ["one ; two : done and pending and waiting"],
+};
+
+// ── Limits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Locks the queue's gate; counts; takes; commits. */
+const RULED = 4;
+
+function inLimits(pieces: number, ...verbs: Verb[]): Actor {
+  return { pieces, stops: "in limits", verbs, pretends: 1 };
+}
+
+const oneAtOnce = setRules(START_AT, { concurrency: 1 });
+
+/** Two claims under one gate: it is locked, and what runs is counted after that. */
+const claimsUnderOne = (pieces: number): Race => ({
+  before: [oneAtOnce, enqueue(START_AT, job, other)],
+  actors: {
+    one: inLimits(pieces, claimRuled(CLAIMED_AT, "w1", { limit: 2 })),
+    two: inLimits(pieces, claimRuled(CLAIMED_AT, "w2", { limit: 2 })),
+  },
+  limits: { queue: 1 },
+  outcomes: [
+    "one claimed at 1; two nothing: with w1 and pending",
+    "one nothing; two claimed at 1: with w2 and pending",
+  ],
+});
+
+export const gateGate = claimsUnderOne(RULED);
+
+/** Not the product's: claims that lock and count in one statement. */
+export const gateGateAtOnce = claimsUnderOne(RULED - 1);
+
+/** One runs whose lease has ended, and another waits for its place. */
+const oneIsLate = [oneAtOnce, enqueue(START_AT, job, other), claimRuled(CLAIMED_AT, "w1")];
+
+/** A place is free when the lease is taken back, not when it ends. */
+export const gateReclaim: Race = {
+  before: oneIsLate,
+  actors: {
+    claim: inLimits(RULED - 1, claimRuled(EXPIRED_AT, "w2")),
+    reclaim: stopped(RECLAIM, reclaim(EXPIRED_AT)),
+  },
+  limits: { queue: 1 },
+  outcomes: [
+    "claim nothing; reclaim retry: retry and pending",
+    "claim claimed at 1; reclaim retry: retry and with w2",
+  ],
+};
+
+/** A worker whose heartbeat is late goes on, and nobody has taken its place. */
+export const gateExtend: Race = {
+  before: oneIsLate,
+  actors: {
+    claim: inLimits(RULED - 1, claimRuled(EXPIRED_AT, "w2")),
+    extend: stopped(HOT, extend(EXPIRED_AT, fence)),
+  },
+  limits: { queue: 1 },
+  outcomes: ["claim nothing; extend extended: with w1 and pending"],
+};
+
+/** Two places, of which one is taken. */
+const oneOfTwo = [
+  setRules(START_AT, { concurrency: 2 }),
+  enqueue(START_AT, job, other),
+  claimRuled(CLAIMED_AT, "w1"),
+];
+
+/** Locks the queue's settings; marks leases; commits. */
+const RULE = 3;
+
+/** A lower limit binds every claim that begins after it. */
+export const gateRule: Race = {
+  before: oneOfTwo,
+  actors: {
+    claim: inLimits(RULED, claimRuled(EXPIRED_AT, "w2")),
+    change: { ...inLimits(RULE, setRules(EXPIRED_AT, { concurrency: 1 })), pretends: 0 },
+  },
+  ordered: {
+    actors: ["change", "claim"],
+    outcome: "claim nothing; change set: with w1 and pending",
+  },
+  outcomes: [
+    "claim nothing; change set: with w1 and pending",
+    "claim claimed at 1; change set: with w1 and with w2",
+  ],
+};
+
+/** No claim that begins after the pause takes a job. */
+export const gatePause: Race = {
+  before: oneOfTwo,
+  actors: {
+    claim: inLimits(RULED, claimRuled(EXPIRED_AT, "w2")),
+    pause: inLimits(RULE - 1, pause(EXPIRED_AT)),
+  },
+  ordered: {
+    actors: ["pause", "claim"],
+    outcome: "claim nothing; pause set: with w1 and pending",
+  },
+  outcomes: [
+    "claim nothing; pause set: with w1 and pending",
+    "claim claimed at 1; pause set: with w1 and with w2",
+  ],
+};
+
+const inLane = (lane: string) => newJob({ lane });
+
+const eachLaneOne = setRules(START_AT, { kind: "lanes", concurrency: 1 });
+
+/** The gate of a lane is made by the first claim, here by two at once. */
+export const newGate: Race = {
+  before: [eachLaneOne, enqueue(START_AT, inLane("a"), inLane("a"))],
+  actors: {
+    one: inLimits(RULED, claimRuled(CLAIMED_AT, "w1", { limit: 2 })),
+    two: inLimits(RULED, claimRuled(CLAIMED_AT, "w2", { limit: 2 })),
+  },
+  limits: { lane: 1 },
+  outcomes: [
+    "one claimed at 1; two nothing: with w1 and pending",
+    "one nothing; two claimed at 1: with w2 and pending",
+  ],
+};
+
+/** Two claims that visit two lanes in different orders, and find each of them full. */
+export const ringRing: Race = {
+  before: [
+    eachLaneOne,
+    enqueue(START_AT, inLane("a"), inLane("a"), inLane("b"), inLane("b")),
+    claimRuled(CLAIMED_AT, "w1", { limit: 4 }),
+  ],
+  actors: {
+    one: inLimits(RULED, claimRuled(CLAIMED_AT, "w2", { cursor: "" })),
+    two: inLimits(RULED, claimRuled(CLAIMED_AT, "w3", { cursor: "a" })),
+  },
+  limits: { lane: 1 },
+  outcomes: ["one nothing; two nothing: with w1 and pending and with w1 and pending"],
 };

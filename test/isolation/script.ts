@@ -15,9 +15,10 @@ export type Plant = (text: string) => string;
 /**
  * Where the gates stand. In statements: before and inside each that others can meet, and before each commit. At commits:
  * before each commit and between verbs. Between verbs: nowhere else. In flows: before each statement that decides what
- * becomes of a job that waits for another, and before each commit.
+ * becomes of a job that waits for another, and before each commit. In limits: before each lock of a gate, each count of
+ * leases and each look for jobs, and before each commit.
  */
-export type Stops = "in statements" | "at commits" | "between verbs" | "in flows";
+export type Stops = "in statements" | "at commits" | "between verbs" | "in flows" | "in limits";
 
 export interface Actor {
   readonly verbs: readonly Verb[];
@@ -193,10 +194,11 @@ class Writer {
 
   #isGated(text: string, opens: Place["opens"]): boolean {
     if (opens === "actor" || !this.#meetsOthers(text)) return false;
-    return opens === "verb" || this.#stops === "in statements" || this.#stops === "in flows";
+    return opens === "verb" || this.#stops.startsWith("in ");
   }
 
   #meetsOthers(text: string): boolean {
+    if (this.#stops === "in limits") return LIMITS.test(text);
     return this.#stops === "in flows" ? DECIDES.test(text) : meetsOthers(text);
   }
 
@@ -225,6 +227,10 @@ function withGates(text: string): string {
 /** Locks the row of a member or of a waiting job; looks which jobs wait for an end; looks whether a job has ended. */
 const DECIDES =
   /from "holdfast"\.(?:flow_job|waiting)\b.*order by (?:job_)?id|order by job_id, on_id|left join "holdfast"\.finished f on f\.id = j\.id\s+where/s;
+
+/** Locks gates, or a queue's settings; counts leases; takes pending jobs, or marks leases. */
+const LIMITS =
+  /from "holdfast"\.(?:gate|queue|ready)\b.*for update|from "holdfast"\.lease\b.*group by|update "holdfast"\.lease\b/s;
 
 /** Adding a row that we have just taken from elsewhere, and that nobody sees yet, meets nobody. */
 function meetsOthers(text: string): boolean {

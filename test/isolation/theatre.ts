@@ -15,6 +15,10 @@ export interface Race {
   readonly actors: Readonly<Record<string, Actor>>;
   /** Everything that may come of it, in the judge's words. Each must be seen, or the race did not take place. */
   readonly outcomes: readonly string[];
+  /** How many jobs may run at once, in all and of a lane. */
+  readonly limits?: { readonly queue?: number; readonly lane?: number };
+  /** The only outcome if one actor, the first of these, has ended before the other begins. */
+  readonly ordered?: { readonly actors: readonly [string, string]; readonly outcome: string };
 }
 
 /** A tester mostly waits to see whether a step is blocked, so there may be more of them than cores. */

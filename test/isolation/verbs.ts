@@ -1,11 +1,15 @@
 /** The product's calls that race with one another, each at a time of its own. */
+import { randomUUID } from "node:crypto";
 import { jobHooks } from "../../src/app/hooks.ts";
 import type { Fence, Settlement, Status } from "../../src/core/job.ts";
+import type { Database } from "../../src/database/database.ts";
 import type { Engine } from "../../src/database/engine.ts";
 import { releaseEnded } from "../../src/flows/release.ts";
 import { cancel as cancelJob } from "../../src/jobs/cancel.ts";
 import { enqueueWithPolicy } from "../../src/jobs/enqueue-policy.ts";
 import { promoteDue, reclaimExpired, type Promoted } from "../../src/jobs/maintenance.ts";
+import { claimGoverned } from "../../src/limits/claim.ts";
+import { type RuleChange, SqlQueues } from "../../src/queues/store.ts";
 import { settleWithDependents } from "../../src/jobs/settle.ts";
 import { statementsFor } from "../../src/jobs/statements.ts";
 import type {
@@ -26,6 +30,8 @@ export interface Tells {
   reclaim: Settled[];
   promote: Promoted;
   cancel: Status | null;
+  /** Whether an operator's change of a queue changed something. */
+  rule: boolean;
 }
 
 export type Kind = keyof Tells;
@@ -59,6 +65,62 @@ export function turn(
 
 export function claim(at: number, worker: string, facts: Partial<Wanted> = {}): Verb<"turn"> {
   return turn(at, [], upTo(1, { worker, ...facts }));
+}
+
+/** A claim from a queue that has rules. Its turn begins behind the lane that the cursor names. */
+export function claimRuled(
+  at: number,
+  worker: string,
+  { cursor = "", ...facts }: Partial<Wanted> & { cursor?: string } = {},
+): Verb<"turn"> {
+  const wanted = { ...upTo(1, { worker, ...facts }), claimId: CLAIM_ID, queue: QUEUE, cursor };
+  return {
+    kind: "turn",
+    at,
+    run: (engine) =>
+      engine.transaction(async (tx) => {
+        const { claimed } = await claimGoverned(engine, tx, wanted);
+        return { settled: [], claimed };
+      }),
+  };
+}
+
+/** An operator sets the rules of the queue. */
+export function setRules(at: number, ...rules: Partial<RuleChange>[]): Verb<"rule"> {
+  const whole = rules.map((rule): RuleChange => ({ ...NO_RULE, ...rule }));
+  return {
+    kind: "rule",
+    at,
+    run: async (engine) => {
+      await queuesOf(engine).change({ queue: QUEUE, rules: whole }, operator());
+      return true;
+    },
+  };
+}
+
+export function pause(at: number): Verb<"rule"> {
+  return { kind: "rule", at, run: (engine) => queuesOf(engine).pause(QUEUE, operator()) };
+}
+
+const QUEUE = "default";
+
+const NO_RULE: RuleChange = {
+  kind: "queue",
+  name: "",
+  concurrency: null,
+  rate: null,
+  weight: null,
+};
+
+/** A line of the audit that has not been written yet. */
+function operator(): { id: string; actor: string } {
+  return { id: randomUUID(), actor: "ada" };
+}
+
+/** No process is told of the change: in a race, each looks by itself. */
+function queuesOf(engine: Engine): SqlQueues {
+  const db = { engine, announce() {}, write: (write: () => Promise<unknown>) => write() };
+  return new SqlQueues(db as unknown as Database);
 }
 
 export function settle(at: number, ...settlements: Settlement[]): Verb<"turn"> {

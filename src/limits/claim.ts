@@ -17,6 +17,9 @@ const VISITS_MAX = 2_000;
 /** Lanes that are looked at together. */
 const LANES_MAX = 256;
 
+/** Other claims, which held the gates of lanes, have ended by then. */
+const MET_LOOK_MS = 50;
+
 export interface Turn {
   readonly claimed: ClaimedJob[];
   /** Where the next turn goes on; null: the queue has no rules any more. */
@@ -109,6 +112,8 @@ class GovernedClaim {
   /** Places that are not filled yet. */
   #left: number;
   #hasMoved = false;
+  /** Behind this one, the next turn finds a lane for which this one could not make a gate. */
+  #behind: string | null = null;
   readonly #taken: PendingRow[] = [];
 
   constructor(parts: ClaimParts) {
@@ -120,8 +125,16 @@ class GovernedClaim {
   async run(): Promise<Turn> {
     if (this.#left > 0) await this.#visitLanes();
     const claimed = await this.#lease();
-    const { nextStartMs } = this.#parts.gates;
-    return { claimed, cursor: this.#cursor, lookInMs: this.#hasMoved ? 0 : nextStartMs };
+    return { claimed, cursor: this.#behind ?? this.#cursor, lookInMs: this.#lookInMs() };
+  }
+
+  /** Soon, if the next turn finds what this one had to leave. */
+  #lookInMs(): number | null {
+    const { nextStartMs, hasMet } = this.#parts.gates;
+    if (this.#hasMoved || (this.#behind !== null && this.#left > 0)) return 0;
+    return hasMet && this.#left > 0
+      ? Math.min(nextStartMs ?? MET_LOOK_MS, MET_LOOK_MS)
+      : nextStartMs;
   }
 
   async #visitLanes(): Promise<void> {
@@ -131,12 +144,15 @@ class GovernedClaim {
     while (this.#left > 0 && visited < VISITS_MAX) {
       // Few lanes in a turn and several jobs of each: other workers find gates that are free.
       const count = Math.max(Math.ceil(Math.sqrt(this.#left)), Math.min(visited, LANES_MAX));
+      const before = this.#cursor;
       const lanes: readonly Lane[] = wrapped ? more : await this.#nextLanes(count);
-      if (lanes.length === 0) return;
+      if (lanes.length === 0 && wrapped) return;
       if (wrapped) more = [];
       else wrapped = lanes.length < count || this.#cursor === this.#parts.wanted.cursor;
       visited += lanes.length;
       more.push(...(await this.#takeFrom(lanes)));
+      const left = lanes.findIndex(({ name }) => this.#parts.gates.withoutGate.has(name));
+      if (left !== -1) this.#behind ??= lanes[left - 1]?.text ?? before;
     }
   }
 
@@ -163,7 +179,8 @@ class GovernedClaim {
   async #takeFrom(lanes: readonly Lane[]): Promise<Lane[]> {
     const { gates } = this.#parts;
     const rules = await this.#laneRules(lanes);
-    const asked = this.#shares(await gates.lockLanes(lanes, rules), rules);
+    const open = await gates.lockLanes(lanes, rules);
+    const asked = this.#shares(open, rules);
     const found = await this.#lockJobs(asked);
     const more: Lane[] = [];
     const taken: PendingRow[] = [];
@@ -177,6 +194,9 @@ class GovernedClaim {
       if (rows.length >= places) more.push(lane);
     }
     await this.#remove(taken);
+    // Lanes that got no share are asked if others did not use theirs.
+    const isAsked = new Set(asked.map(({ lane }) => lane.text));
+    more.push(...open.filter((lane) => !isAsked.has(lane.text) && gates.roomOf(lane) > 0));
     return more;
   }
 

@@ -43,6 +43,10 @@ export class Gates {
   limitedTasks: ReadonlySet<string> = new Set();
   /** When a rate allows the next start; null: no rate stands in the way. */
   nextStartMs: number | null = null;
+  /** Lanes that were passed over because they have no gate yet, and it could not be made any more. */
+  readonly withoutGate = new Set<string>();
+  /** Whether lanes were passed over because other claims hold their gates. */
+  hasMet = false;
 
   constructor(engine: Engine, tx: Transaction, { queue, nowMs }: { queue: string; nowMs: number }) {
     this.#engine = engine;
@@ -148,11 +152,13 @@ export class Gates {
     const missing = names.filter((name) => !there.has(name));
     // An insert waits for another claim that inserts the same row, so it must come before the first lock.
     const mayWait = !this.#holdsLanes;
-    const wanted = names.filter((name) => !closed.has(name) && (mayWait || there.has(name)));
-    if (wanted.length === 0) return;
     if (mayWait) await this.#make(missing);
+    else for (const name of missing) this.withoutGate.add(name);
+    const wanted = names.filter((name) => !closed.has(name) && !this.withoutGate.has(name));
+    if (wanted.length === 0) return;
     const locked = await this.#lockFree(wanted, mayWait);
     this.#holdsLanes ||= locked.length > 0;
+    this.hasMet ||= locked.length < wanted.length;
     const running = await this.#runningIn(locked.map(({ name }) => name));
     for (const row of locked) this.#add(row, limitOf(row.name), running.get(row.name) ?? 0);
   }

@@ -130,6 +130,18 @@ export const limits: Group = (open) => {
       assert.deepEqual([counts["beta"], counts["gamma"]], [3, 3]);
     });
 
+    test("all get their share, whatever the backlogs of those before them", async () => {
+      const { store } = await open();
+      await fill(store, { a: 40, b: 40, c: 40, d: 40, e: 40 });
+      const claimed: ClaimedJob[] = [];
+      for (let turn = 0; turn < 10; turn += 1) claimed.push(...(await claim(store, 4)));
+      const counts = Object.values(await laneCounts(store, claimed));
+      assert.deepEqual(
+        counts.map((count) => count >= 4),
+        [true, true, true, true, true],
+      );
+    });
+
     test("leave no place empty: one lane alone gets all of them", async () => {
       const { store } = await open();
       await fill(store, { acme: 40 });
@@ -225,6 +237,25 @@ export const limits: Group = (open) => {
       const tasks = claimed.map(({ task }) => task).toSorted();
       assert.deepEqual(tasks.filter((task) => task === "mail.read").length, 2);
       assert.equal(tasks.length, 4);
+    });
+
+    test("that is full hides no lane that is new", async () => {
+      const { store } = await open();
+      await limit(store, { kind: "lanes", concurrency: 1 });
+      await fill(store, { b: 3, d: 3, f: 3 });
+      while ((await claim(store, 3)).length > 0);
+      await fill(store, { a: 1, c: 1, e: 1, g: 1 });
+      const claimed: ClaimedJob[] = [];
+      for (let turn = 0; turn < 8; turn += 1) claimed.push(...(await claim(store, 1)));
+      assert.deepEqual(await laneCounts(store, claimed), { a: 1, c: 1, e: 1, g: 1 });
+    });
+
+    test("leaves no place empty that a job of any lane may take", async () => {
+      const { store } = await open();
+      await fill(store, { "": 0, a: 2 });
+      await store.jobs.enqueue(Array.from({ length: 5 }, () => newJob()));
+      assert.equal((await claim(store, 3)).length, 3);
+      assert.equal((await claim(store, 9)).length, 4);
     });
 
     test("several limits hold together", async () => {

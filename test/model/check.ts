@@ -51,6 +51,9 @@ const MUST_MEET = [
   "a revival: JOB_NOT_FOUND",
   "a revival: KEY_TAKEN",
   "a job pruned",
+  "a job claimed under rules",
+  "a claim from a paused queue",
+  "a claim under a full limit",
 ];
 
 /** The same seed on every engine: where all do what the model says, all do the same. */

@@ -4,10 +4,12 @@
  * Jobs and leases are picked by number among those that exist when the command runs. Spans come from
  * a short list, so that leases end, retries fall due and instants coincide often.
  */
+import { randomUUID } from "node:crypto";
 import * as fc from "fast-check";
 import type { Fence, Outcome, Settlement, Status } from "../../src/core/job.ts";
-import type { NewJob, OnConflict, Settled } from "../../src/jobs/store.ts";
-import type { Model } from "./model.ts";
+import type { ClaimedJob, NewJob, OnConflict, Settled, Wanted } from "../../src/jobs/store.ts";
+import type { RuleChange } from "../../src/queues/store.ts";
+import { LIMITED, type Model } from "./model.ts";
 import type { World } from "./world.ts";
 
 type Command = fc.AsyncCommand<Model, World>;
@@ -156,6 +158,89 @@ const enqueue = command(
     await enqueueBoth(world, news);
   },
 );
+
+const LANES = [null, "a", "b", "c"];
+
+const enqueueLimited = command(
+  "enqueueLimited",
+  fc.array(fc.record({ job: newJob, lane: fc.constantFrom(...LANES) }), {
+    minLength: 1,
+    maxLength: 3,
+  }),
+  async (drawn, world) => {
+    const news = drawn.map(({ job: { idPrefix, start: _start, ...rest }, lane }): NewJob => {
+      const at = world.asked.length.toString().padStart(12, "0");
+      const id = `${idPrefix}0000000-0000-7000-8000-${at}`;
+      const asked = { ...rest, id, queue: LIMITED, payload: "{}", start: null };
+      const whole = lane === null ? asked : { ...asked, lane };
+      world.asked.push(whole);
+      return whole;
+    });
+    await enqueueBoth(world, news);
+  },
+);
+
+const rules = fc.record({
+  concurrency: fc.constantFrom(null, null, 0, 1, 2, 3),
+  laneConcurrency: fc.constantFrom(null, 0, 1, 2),
+  rate: maybe(
+    fc.record({
+      count: fc.constantFrom(1, 3, 10),
+      periodMs: fc.constantFrom(100, 1_000),
+      burst: fc.constantFrom(1, 2, 5),
+    }),
+  ),
+});
+
+const setRules = command("setRules", rules, async (drawn, world) => {
+  const { concurrency, laneConcurrency, rate } = drawn;
+  world.calls.push(`setRules(${JSON.stringify(drawn)})`);
+  const of: RuleChange = { kind: "queue", name: "", concurrency, rate, weight: null };
+  const ofLanes: RuleChange = { ...of, kind: "lanes", concurrency: laneConcurrency, rate: null };
+  await world.store.queues.change({ queue: LIMITED, rules: [of, ofLanes] }, operator());
+  world.model.setRules(drawn);
+});
+
+const pauseOrResume = command("pauseOrResume", fc.boolean(), async (paused, world) => {
+  world.calls.push(paused ? "pause()" : "resume()");
+  const { queues } = world.store;
+  const changed = await (paused ? queues.pause : queues.resume).call(queues, LIMITED, operator());
+  world.same("pause or resume", changed, world.model.setPaused(paused));
+});
+
+/** A new line of the audit. */
+function operator(): { id: string; actor: string } {
+  return { id: randomUUID(), actor: "ada" };
+}
+
+const claimLimited = command("claimLimited", wanted, async (drawn, world) => {
+  const asked = { ...drawn, queues: [LIMITED] };
+  const claimed = (await claimInTurns(world, asked)).toSorted(byId);
+  const ids = claimed.map(({ id }) => id);
+  const pending = world.model.list({ queue: LIMITED, status: "pending", limit: 1_000 }).length;
+  world.same("claim", claimed, world.model.claimLimited(asked, ids).toSorted(byId));
+  world.saw("a job claimed under rules", claimed.length);
+  if (world.model.paused && pending > 0) world.saw("a claim from a paused queue");
+  else if (claimed.length < Math.min(pending, drawn.limit)) world.saw("a claim under a full limit");
+  remember(world, claimed);
+});
+
+/** A turn that had to leave a lane says that the next may follow at once. */
+async function claimInTurns(world: World, asked: Wanted): Promise<ClaimedJob[]> {
+  const all: ClaimedJob[] = [];
+  for (let turn = 0; turn < TURNS_MAX; turn += 1) {
+    const limitLeft = asked.limit - all.length;
+    const turned = { ...asked, limit: limitLeft };
+    const { claimed, lookInMs } = await world.call("settleAndClaim", [], turned);
+    all.push(...claimed);
+    if (lookInMs !== 0 || all.length === asked.limit) return all;
+    world.saw("a turn that another follows");
+  }
+  throw new Error(`More than ${TURNS_MAX} turns.`);
+}
+
+/** More than there are lanes. */
+const TURNS_MAX = 10;
 
 const enqueueAgain = command(
   "enqueueAgain",
@@ -401,6 +486,10 @@ const WEIGHTS: [number, fc.Arbitrary<Command>][] = [
   [1, prune],
   [3, advance],
   [1, look],
+  [3, enqueueLimited],
+  [2, setRules],
+  [1, pauseOrResume],
+  [4, claimLimited],
 ];
 
 export const commands: fc.Arbitrary<Command>[] = WEIGHTS.flatMap(([weight, drawn]) =>

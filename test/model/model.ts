@@ -40,6 +40,21 @@ const NOWHERE = {
   inDoubt: null,
 } satisfies Partial<Job>;
 
+/** The rules of one queue. */
+export interface Rules {
+  readonly concurrency: number | null;
+  /** Of each lane; jobs without a lane have no such limit. */
+  readonly laneConcurrency: number | null;
+  readonly rate: {
+    readonly count: number;
+    readonly periodMs: number;
+    readonly burst: number;
+  } | null;
+}
+
+/** The queue that may have rules. */
+export const LIMITED = "limited";
+
 const FINAL: ReadonlySet<Status> = new Set<Status>(["done", "failed", "cancelled"]);
 const OUTAGES_MAX = 10;
 const CRASH_BACKOFF_MS_FIRST = 1_000;
@@ -50,6 +65,10 @@ export class Model {
   readonly jobs = new Map<string, Job>();
   /** The jobs that a dead worker held too, by the job and epoch of a crash. */
   readonly #beside = new Map<string, readonly string[]>();
+  rules: Rules = { concurrency: null, laneConcurrency: null, rate: null };
+  paused = false;
+  /** When the rate is used up no more, in microseconds. */
+  #freeAtUs = 0;
 
   /** All of them, or the code of the error. */
   enqueue(news: readonly contract.NewJob[]): contract.Enqueued[] | string {
@@ -107,12 +126,89 @@ export class Model {
     this.jobs.set(job.id, job);
   }
 
-  claim({ worker, queues, tasks, limit, leaseMs }: contract.Wanted): contract.ClaimedJob[] {
+  claim(wanted: contract.Wanted): contract.ClaimedJob[] {
+    return this.#take(this.#wanted(wanted).slice(0, wanted.limit), wanted);
+  }
+
+  /** Which lanes come first is the store's choice; how many jobs of each, and in which order, is not. */
+  claimLimited(wanted: contract.Wanted, chosen: readonly string[]): contract.ClaimedJob[] {
+    const lanes = Map.groupBy(this.#wanted(wanted), ({ lane }) => lane);
+    const taken: Job[] = [];
+    let most = 0;
+    for (const [lane, jobs] of lanes) {
+      const room = Math.min(this.#roomOf(lane), jobs.length);
+      const ours = jobs.filter(({ id }) => chosen.includes(id));
+      const isFirst = ours.every((job, at) => job === jobs[at]);
+      if (!isFirst || ours.length > room) throw refusal(chosen, jobs.slice(0, room));
+      taken.push(...ours);
+      most += room;
+    }
+    // No place stays empty that a job may take.
+    const expected = this.paused ? 0 : Math.min(wanted.limit, this.#roomOfQueue(), most);
+    if (taken.length !== expected || chosen.length !== expected)
+      throw new Error(`The store took [${chosen.join(", ")}], and should take ${expected}.`);
+    this.#charge(taken.length);
+    return this.#take(taken, wanted);
+  }
+
+  /** A rule that is removed is forgotten, and its rate with it. */
+  setRules(rules: Rules): void {
+    if (rules.concurrency === null && rules.rate === null) this.#freeAtUs = 0;
+    this.rules = rules;
+  }
+
+  /** Returns whether this changed something. */
+  setPaused(paused: boolean): boolean {
+    const isChanged = this.paused !== paused;
+    this.paused = paused;
+    return isChanged;
+  }
+
+  #running(test: (job: Job) => boolean): number {
+    return this.#where((job) => job.queue === LIMITED && job.status === "processing" && test(job))
+      .length;
+  }
+
+  #roomOf(lane: string | null): number {
+    const { laneConcurrency } = this.rules;
+    if (lane === null || laneConcurrency === null) return Number.POSITIVE_INFINITY;
+    return Math.max(0, laneConcurrency - this.#running((job) => job.lane === lane));
+  }
+
+  #roomOfQueue(): number {
+    const { concurrency, rate } = this.rules;
+    const byCount =
+      concurrency === null
+        ? Number.POSITIVE_INFINITY
+        : Math.max(0, concurrency - this.#running(() => true));
+    if (rate === null) return byCount;
+    const nowUs = this.now * 1_000;
+    const leftUs = nowUs + rate.burst * costUs(rate) - this.#dueUs(rate);
+    return Math.max(0, Math.min(byCount, Math.floor(leftUs / costUs(rate))));
+  }
+
+  #dueUs(rate: NonNullable<Rules["rate"]>): number {
+    const nowUs = this.now * 1_000;
+    const cost = costUs(rate);
+    // The rate was changed, and what was used before would stop it for too long.
+    if (this.#freeAtUs > nowUs + (rate.burst + 1) * cost) return nowUs + (rate.burst - 1) * cost;
+    return Math.max(this.#freeAtUs, nowUs);
+  }
+
+  #charge(starts: number): void {
+    const { rate } = this.rules;
+    if (rate !== null && starts > 0) this.#freeAtUs = this.#dueUs(rate) + starts * costUs(rate);
+  }
+
+  #wanted({ queues, tasks }: contract.Wanted): Job[] {
     const wants = (job: Job): boolean =>
       job.status === "pending" &&
       queues.includes(job.queue) &&
       (tasks === null || tasks.includes(job.task));
-    const taken = this.#where(wants).toSorted(inClaimOrder).slice(0, limit);
+    return this.#where(wants).toSorted(inClaimOrder);
+  }
+
+  #take(taken: readonly Job[], { worker, leaseMs }: contract.Wanted): contract.ClaimedJob[] {
     return taken.map((job) => {
       job.epoch += 1;
       job.attempts += 1;
@@ -419,6 +515,16 @@ function pick(chosen: readonly string[], allowed: readonly Job[], limit: number)
   if (full && picked.length === chosen.length) return picked;
   const ids = allowed.map((job) => job.id).join(", ");
   throw new Error(`The store took [${chosen.join(", ")}]; allowed are ${limit} of [${ids}].`);
+}
+
+function refusal(chosen: readonly string[], allowed: readonly Job[]): Error {
+  const ids = allowed.map((job) => job.id).join(", ");
+  return new Error(`The store took [${chosen.join(", ")}]; of one lane allowed are [${ids}].`);
+}
+
+/** What one start costs. */
+function costUs({ count, periodMs }: NonNullable<Rules["rate"]>): number {
+  return Math.ceil((periodMs * 1_000) / count);
 }
 
 function fits(job: Job, filter: Pick<contract.ListFilter, "status" | "queue" | "task">): boolean {

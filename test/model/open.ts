@@ -33,7 +33,10 @@ export const engines: readonly ModelEngine[] = [
   { name: "MariaDB", skip: missing("mysql"), start: startMysql },
 ];
 
-const TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt", "job_key", "kept_key"];
+const TABLES = [
+  ...["job", "ready", "waiting", "lease", "finished", "attempt", "job_key", "kept_key"],
+  ...["queue", "queue_rule", "gate"],
+];
 
 async function startPostgres(): Promise<Opener> {
   const database = await scratchDatabase("postgres");

@@ -1,15 +1,19 @@
 /** The application: enqueues jobs, says events, cancels, revives, and says what became of effects in doubt. */
 import { HoldfastError, OutcomeUnknownError } from "../../src/core/errors.ts";
+import { makeIds } from "../../src/core/id.ts";
 import type { Holdfast } from "../../src/app/holdfast.ts";
 import type { Chance } from "./chance.ts";
 import { openAt, type Parts } from "./crew.ts";
 import { Machine } from "./machine.ts";
+import { GOVERNED, LANES, type Limits, TICKER } from "./plan.ts";
 import { eventKey, packed, tasksAt, type Input, type Tasks } from "./tasks.ts";
 
 /** The share of the time of faults in which jobs are enqueued. */
 const ENQUEUE_SHARE = 0.7;
 const KEYS = ["k1", "k2"];
 const PERSON_MS = 400;
+/** The share of jobs in the queue that has limits, where there is one. */
+const GOVERNED_SHARE = 0.8;
 /** What must be done in the end is tried so often. */
 const TRIES_MAX = 200;
 
@@ -49,12 +53,35 @@ export class Client {
     const { plan } = this.#parts;
     this.#toDo += 1;
     this.#holdfast = await this.#untilDone(() => openAt(this.machine, this.#parts));
+    if (plan.limits !== null) await this.#setLimits(plan.limits);
     this.#toDo -= 1;
     for (let n = 1; n <= plan.jobs; n += 1) {
       const at = this.#chance.between(0, plan.chaosMs * ENQUEUE_SHARE);
       this.#later(at, "enqueue", () => this.#enqueue(n));
     }
     void this.#lookAfterDoubts();
+  }
+
+  /** Before the first job, so that they hold for all. The schedule ends before the faults do. */
+  async #setLimits({ concurrency, laneConcurrency, rate }: Limits): Promise<void> {
+    const { plan, history } = this.#parts;
+    const { name, task, everyMs: every } = TICKER;
+    const { count = 0, periodMs: per = 0, burst = 1 } = rate ?? {};
+    const paced = rate === null ? {} : { rate: { count, per, burst } };
+    const eachLane = { concurrency: laneConcurrency };
+    await this.#untilDone(() =>
+      this.#open().queues.set(GOVERNED, { concurrency, eachLane, ...paced }),
+    );
+    const input: Input = { n: 0, napMs: 0, cents: 0 };
+    const options = { maxAttempts: 1_000 };
+    const schedule = { name, task, every, input, options, missed: { all: 1_000 } };
+    const id = makeIds(this.machine.runtime)();
+    const created = await this.#untilDone(() => this.#open().schedules.create(schedule, {}, id));
+    this.#later(plan.chaosMs * ENQUEUE_SHARE, "pause the schedule", async () => {
+      const paused = await this.#untilDone(() => this.#open().schedules.pause(name));
+      const from = (Math.floor(created.createdAt / every) + 1) * every;
+      history.ticks = { from, until: paused.lastAt, pausedAt: paused.pausedAt ?? 0 };
+    });
   }
 
   #later(ms: number, label: string, act: () => Promise<void>): void {
@@ -73,6 +100,9 @@ export class Client {
       ...(chance.isHit(plan.delays) ? { delay: chance.whole(1, 2_000) } : {}),
       ...(chance.isHit(plan.keys) ? { key: chance.pick(KEYS) } : {}),
       ...(chance.isHit(0.1) ? { priority: chance.whole(-5, 5) } : {}),
+      ...(plan.limits !== null && chance.isHit(GOVERNED_SHARE)
+        ? { queue: GOVERNED, lane: chance.pick(LANES) }
+        : {}),
     };
     if (name === "hear" || name === "order") this.#emitLater(input);
     try {

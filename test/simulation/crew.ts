@@ -14,7 +14,14 @@ import { FaultyEngine } from "./faulty-engine.ts";
 import type { History } from "./history.ts";
 import { Machine } from "./machine.ts";
 import type { Network } from "./network.ts";
-import { GRACE_MS, LEASE_MS, machineFaults, type MachineFault, type Plan } from "./plan.ts";
+import {
+  GOVERNED,
+  GRACE_MS,
+  LEASE_MS,
+  machineFaults,
+  type MachineFault,
+  type Plan,
+} from "./plan.ts";
 import { recordingStore } from "./recording-store.ts";
 import { tasksAt, type Place } from "./tasks.ts";
 import { nobody, type World } from "./world.ts";
@@ -95,6 +102,7 @@ export class Crew {
       post.worker = await post.holdfast.startWorker({
         name: "sim",
         tasks: Object.values(tasksAt(this.#place(machine, post))),
+        ...(plan.limits === null ? {} : { queues: ["default", GOVERNED] }),
         concurrency: plan.concurrency,
         lease: LEASE_MS,
         grace: GRACE_MS,

@@ -33,6 +33,7 @@ export interface Tables {
     outcome: string;
   }[];
   readonly job_key: { task: string; job_key: string; job_id: string }[];
+  readonly schedule_run: { tick: number; job_id: string | null }[];
 }
 
 export class Database {
@@ -149,6 +150,7 @@ export class Database {
         "select job_id, epoch, attempt, worker, outcome from holdfast_attempt order by job_id, epoch",
       ),
       job_key: this.#all("select task, job_key, job_id from holdfast_job_key order by job_id"),
+      schedule_run: this.#all("select tick, job_id from holdfast_schedule_run order by tick"),
     };
   }
 

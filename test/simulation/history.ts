@@ -24,7 +24,7 @@ interface Call {
 
 export interface EnqueueCall extends Call {
   readonly f: "enqueue";
-  readonly jobs: readonly { id: string; task: string; key: string | null }[];
+  readonly jobs: readonly { id: string; task: string; key: string | null; lane: string | null }[];
   told: readonly { id: string; added: boolean }[];
 }
 
@@ -120,4 +120,6 @@ export interface History {
   readonly calls: Recorded[];
   readonly notes: Note[];
   readonly charges: Map<string, Charge>;
+  /** The first tick of the schedule, the last that was handled, and when it was paused; null: it was not. */
+  ticks: { from: number; until: number | null; pausedAt: number } | null;
 }

@@ -45,6 +45,8 @@ const MAINTENANCE = "jobs/maintenance.ts";
 const ROWS = "jobs/rows.ts";
 const STEPS = "steps/store.ts";
 const CONTEXT = "steps/context.ts";
+const CLAIM = "limits/claim.ts";
+const GATES = "limits/gates.ts";
 
 export const mutants: readonly Mutant[] = [
   // ── The fence ────────────────────────────────────────────────────────────────────────────────
@@ -273,6 +275,64 @@ export const mutants: readonly Mutant[] = [
     file: CONTEXT,
     find: `const id = typeof told === "string" ? told : told.id;`,
     put: `const id = told === "" ? "" : calledId(this.#parts.newId());`,
+  }),
+
+  // ── Limits and schedules: the broken variants of the design ──────────────────────────────────
+  mutant("a lease under a limit has no lane, so that no limit counts it", {
+    file: CLAIM,
+    find: "return asRow({ ...row, ...counts, lane: laneOf(lane).name, ...lease });",
+    put: "return asRow({ ...row, ...counts, lane: null, ...lease });",
+  }),
+  mutant("a job comes back from a crash or a retry without its lane", {
+    file: ROWS,
+    find: 'lane: row.lane ?? "", ready_at: now',
+    put: 'lane: row.lane === null ? "" : "", ready_at: now',
+  }),
+  mutant("a rate goes by the clock of the worker", {
+    file: CLAIM,
+    find: 'const nowMs = Number(clock[0]?.["now"]);',
+    put: "const nowMs = clock.length === 0 ? 0 : engine.runtime.now();",
+  }),
+  mutant("a rate's instant is written in a transaction of its own, and gets lost", {
+    file: CLAIM,
+    find: "await tx.runAll(gates.changes());",
+    put: "if (engine.runtime.random() < 0.5) await tx.runAll(gates.changes());",
+  }),
+  mutant("a lease that has ended is not counted", {
+    file: GATES,
+    find: `         and lane is not null
+       group by task`,
+    put: "         and lane is not null and locked_until > ${this.#nowUs / 1_000} group by task",
+  }),
+  mutant("what runs is counted by its place before the next job", {
+    file: GATES,
+    find: `         and lane is not null
+       group by task`,
+    put:
+      "         and lane is not null" +
+      " and id < (select min(r.id) from holdfast.ready r where r.queue = ${this.#queue}) group by task",
+  }),
+  mutant(
+    "the next tick is counted from now",
+    {
+      file: "schedules/ticks.ts",
+      find: "...between(timing, Math.max(from, lateUntil), now, Number.POSITIVE_INFINITY),",
+      put: "...between(timing, Math.max(from, lateUntil), now, 0),",
+    },
+    {
+      file: "schedules/ticks.ts",
+      find: "next: timing.next(Math.max(last, sinceAt)) };",
+      put: "next: timing.next(Math.max(last, now)) };",
+    },
+  ),
+  mutant("the run of a tick is written in a transaction after that of its job", {
+    file: "schedules/runs.ts",
+    find: `  await tx.insert(
+    "schedule_run",`,
+    put: `  await tx.script("commit");
+  await tx.script("begin immediate");
+  await tx.insert(
+    "schedule_run",`,
   }),
 
   // ── Whoever waits goes on ────────────────────────────────────────────────────────────────────

@@ -92,7 +92,28 @@ export interface Plan {
   readonly timeoutMs: number;
   /** Whether everything is closed in the end. */
   readonly closes: boolean;
+  /** The limits of a queue in which most jobs are, and a schedule beside it; null: none of this in this seed. */
+  readonly limits: Limits | null;
 }
+
+export interface Limits {
+  readonly concurrency: number;
+  /** Of each lane. */
+  readonly laneConcurrency: number;
+  /** Null: jobs may start as fast as they can. */
+  readonly rate: {
+    readonly count: number;
+    readonly periodMs: number;
+    readonly burst: number;
+  } | null;
+}
+
+/** The queue that has limits, and its lanes. */
+export const GOVERNED = "governed";
+export const LANES = ["red", "green"] as const;
+
+/** The schedule: its name, its task and its interval. */
+export const TICKER = { name: "ticker", task: "tick", everyMs: 1_000 } as const;
 
 export const LEASE_MS = 2_000;
 export const GRACE_MS = 300;
@@ -101,6 +122,9 @@ export const LIVENESS_MS = 120_000;
 
 /** One seed in so many is of the kind whose faults never end. */
 const SAFETY_EVERY = 4;
+/** One seed in so many has limits. Not one of those in which mutants were found before. */
+const LIMITS_EVERY = 6;
+const LIMITS_AT = 2;
 const TASKS_PER_SEED = 4;
 const LATE_SHARE = 0.4;
 
@@ -154,5 +178,15 @@ export function planOf(seed: number): Plan {
     longWork: isLate ? chance.between(0.3, 0.7) : often(0.5, 0.05, 0.3),
     timeoutMs: chance.isHit(0.3) ? 1_500 : 0,
     closes: chance.isHit(0.1),
+    limits: seed % LIMITS_EVERY === LIMITS_AT ? limitsOf(chance) : null,
+  };
+}
+
+function limitsOf(chance: Chance): Limits {
+  const rate = { count: chance.whole(5, 10), periodMs: 1_000, burst: chance.whole(1, 3) };
+  return {
+    concurrency: chance.whole(2, 3),
+    laneConcurrency: chance.whole(1, 2),
+    rate: chance.isHit(0.5) ? rate : null,
   };
 }

@@ -80,7 +80,7 @@ class RecordingJobs extends SqlJobs {
   }
 
   override enqueue(news: readonly NewJob[]): Promise<Enqueued[]> {
-    const jobs = news.map(({ id, task, key }) => ({ id, task, key }));
+    const jobs = news.map(({ id, task, key, lane = null }) => ({ id, task, key, lane }));
     return record<EnqueueCall, Enqueued[]>(
       this.#recorder,
       { f: "enqueue", ...begun(this.#recorder), jobs, told: [] },

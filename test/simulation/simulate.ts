@@ -42,7 +42,7 @@ export async function simulate(
   const world = new World({ seed, trace, coverage });
   database.enter(world);
   const bank = new Bank({ chance: world.chance("bank"), coverage, faults: plan.failures });
-  const history: History = { calls: [], notes: [], charges: bank.charges };
+  const history: History = { calls: [], notes: [], charges: bank.charges, ticks: null };
   const network = new Network(world, plan, database);
   const parts: Parts = { world, plan, database, network, history, bank };
   const stage = new Stage(parts);
@@ -53,7 +53,12 @@ export async function simulate(
     changes,
     tables,
     history,
-    settings: { leaseMs: LEASE_MS, graceMs: GRACE_MS, crashesMax: plan.crashes },
+    settings: {
+      leaseMs: LEASE_MS,
+      graceMs: GRACE_MS,
+      crashesMax: plan.crashes,
+      limits: plan.limits,
+    },
     stuck: stage.stuck,
     coverage,
   });

@@ -39,6 +39,7 @@ const MUST_MEET = [
   "fault: slow",
   "fault: stop of a machine",
   "fault: the database is locked",
+  "limit: a queue is full",
   "move: cancel, pending → cancelled",
   "move: cancel, retry → cancelled",
   "move: cancel, scheduled → cancelled",

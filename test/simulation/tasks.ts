@@ -32,7 +32,7 @@ export interface Place {
   readonly token: (prefix: string) => string;
 }
 
-export type Tasks = Record<TaskName | "errand" | "killer", Task<Input>>;
+export type Tasks = Record<TaskName | "errand" | "killer" | "tick", Task<Input>>;
 
 /** The tasks as one machine has them. */
 export function tasksAt(place: Place): Tasks {
@@ -59,6 +59,7 @@ export function tasksAt(place: Place): Tasks {
     boss: task("boss", (input, ctx) => own.boss(input, ctx, errand)),
     order: task("order", (input, ctx) => own.order(input, ctx, errand)),
     killer: task("killer", (input, ctx) => own.killer(input, ctx)),
+    tick: task("tick", (input, ctx) => own.plain(input, ctx)),
   };
 }
 

@@ -42,12 +42,16 @@ export interface Change {
   /** The epoch and the worker of the lease that the job is under at this moment. */
   readonly lease_epoch: number | null;
   readonly lease_by: string | null;
+  readonly queue: string | null;
+  readonly lane: string | null;
+  /** Of a lease. */
+  readonly claimed_at: number | null;
 }
 
 const COLUMNS: readonly (keyof Change)[] = [
   ...(["tbl", "op", "id", "epoch", "attempts", "crashes", "attempts_max", "job_key"] as const),
   ...(["status", "worker", "until_at", "cancel_at", "name", "kind", "result"] as const),
-  ...(["lease_epoch", "lease_by"] as const),
+  ...(["lease_epoch", "lease_by", "queue", "lane", "claimed_at"] as const),
 ];
 
 type Values = Partial<Record<keyof Change, string>>;
@@ -59,6 +63,8 @@ const traveller: Values = {
   crashes: "row.crashes",
   attempts_max: "row.max_attempts",
   job_key: "row.job_key",
+  queue: "row.queue",
+  lane: "row.lane",
 };
 
 function underLease(job: string): Values {
@@ -79,6 +85,7 @@ const TABLES: Readonly<Record<Change["tbl"], Values>> = {
     worker: "row.locked_by",
     until_at: "row.locked_until",
     cancel_at: "row.cancel_requested_at",
+    claimed_at: "row.claimed_at",
   },
   finished: { ...traveller, status: "row.status", worker: "row.worker", result: "row.result" },
   attempt: {

@@ -7,6 +7,7 @@ import { checkAnswers, livesOf } from "./answers.ts";
 import { checkEffects } from "./effects.ts";
 import { Findings, type Evidence, type Violation } from "./evidence.ts";
 import { Lives, type Life } from "./life.ts";
+import { checkLimits, checkTicks } from "./limits.ts";
 import { checkSteps } from "./steps.ts";
 
 export type { Violation } from "./evidence.ts";
@@ -19,6 +20,8 @@ export function check(evidence: Evidence): readonly Violation[] {
   checkKeys(evidence, lives, findings);
   const steps = checkSteps(evidence, lives, findings);
   checkEffects(evidence, lives, steps, findings);
+  checkLimits(evidence, findings);
+  checkTicks(evidence, findings);
   if (evidence.stuck !== null) findings.add("I14 liveness", whyStuck(evidence.stuck, lives));
   return findings.violations;
 }

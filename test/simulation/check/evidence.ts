@@ -2,6 +2,7 @@
 import type { Coverage } from "../coverage.ts";
 import type { Tables } from "../database.ts";
 import type { History } from "../history.ts";
+import type { Limits } from "../plan.ts";
 import type { Change } from "../witness.ts";
 
 /** I1 … I14, as docs/evidence/simulation.md lists them. */
@@ -16,6 +17,8 @@ export type Invariant =
   | "I8 the moves"
   | "I9 the attempts' history"
   | "I11 steps"
+  | "I12 limits"
+  | "I13 ticks"
   | "I14 liveness";
 
 export interface Violation {
@@ -31,6 +34,7 @@ export interface Evidence {
     readonly leaseMs: number;
     readonly graceMs: number;
     readonly crashesMax: number;
+    readonly limits: Limits | null;
   };
   /** What did not come to an end in time; null: all did, or nobody waited for it. */
   readonly stuck: string | null;

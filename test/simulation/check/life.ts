@@ -86,6 +86,9 @@ export class Lives {
       revive: firstAsked(calls, (call) => (call.f === "revive" ? [call.id] : [])),
       resolve: firstAsked(calls, (call) => (call.f === "resolve" ? [call.job] : [])),
     };
+    // What a schedule enqueues, nobody asks for; checkTicks judges it.
+    for (const { job_id: id } of evidence.tables.schedule_run)
+      if (id !== null) this.#asked.enqueue.set(id, 0);
     this.#extensions = firstAsked(calls, (call) =>
       call.f === "extend"
         ? call.fences.map((fence) => fenceKey(fence.id, fence.worker, fence.epoch))

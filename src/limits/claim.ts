@@ -179,8 +179,8 @@ class GovernedClaim {
   async #takeFrom(lanes: readonly Lane[]): Promise<Lane[]> {
     const { gates } = this.#parts;
     const rules = await this.#laneRules(lanes);
-    const open = await gates.lockLanes(lanes, rules);
-    const asked = this.#shares(open, rules);
+    const passable = await gates.lockLanes(lanes, rules);
+    const asked = this.#shares(passable, rules);
     const found = await this.#lockJobs(asked);
     const more: Lane[] = [];
     const taken: PendingRow[] = [];
@@ -196,7 +196,7 @@ class GovernedClaim {
     await this.#remove(taken);
     // Lanes that got no share are asked if others did not use theirs.
     const isAsked = new Set(asked.map(({ lane }) => lane.text));
-    more.push(...open.filter((lane) => !isAsked.has(lane.text) && gates.roomOf(lane) > 0));
+    more.push(...passable.filter((lane) => !isAsked.has(lane.text) && gates.roomOf(lane) > 0));
     return more;
   }
 

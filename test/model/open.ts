@@ -33,10 +33,8 @@ export const engines: readonly ModelEngine[] = [
   { name: "MariaDB", skip: missing("mysql"), start: startMysql },
 ];
 
-const TABLES = [
-  ...["job", "ready", "waiting", "lease", "finished", "attempt", "job_key", "kept_key"],
-  ...["queue", "queue_rule", "gate"],
-];
+const JOB_TABLES = ["job", "ready", "waiting", "lease", "finished", "attempt"];
+const TABLES = [...JOB_TABLES, "job_key", "kept_key", "queue", "queue_rule", "gate"];
 
 async function startPostgres(): Promise<Opener> {
   const database = await scratchDatabase("postgres");

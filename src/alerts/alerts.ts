@@ -177,7 +177,7 @@ export class Alerts {
       return rule.find(view, raised);
     } catch (error) {
       const facts = { event: "alert:rule-failed", rule: rule.name, err: error };
-      this.#logger.error(facts, `the rule ${rule.name} failed`);
+      this.#logger.error(facts, `the alert rule ${rule.name} failed`);
       return null;
     }
   }
@@ -224,7 +224,7 @@ export class Alerts {
 
   #works(): void {
     if (this.#failures === 0) return;
-    this.#logger.info({ failures: this.#failures }, "alerts: works again");
+    this.#logger.info({ failures: this.#failures }, "alerts: working again");
     this.#failures = 0;
   }
 

@@ -139,7 +139,7 @@ const backlogGrowing = (settings: AlertSettings): AlertRule => {
         const ended = tally.done + tally.failed + tally.cancelled + tally.expired;
         const pending = depths?.find((depth) => depth.queue === queue)?.counts.pending ?? 0;
         if (arrived <= ended || pending <= kept(backlog, raised.has(queue))) return null;
-        const message = `Queue ${queue} is growing: ${arrived} arrived and ${ended} ended within ${last}; ${jobs(pending)} pending.`;
+        const message = `Queue ${queue} is growing: ${arrived} jobs arrived and ${ended} ended within ${last}; ${pending} are pending.`;
         return { subject: queue, message, facts: { arrived, ended, pending, windowMs } };
       });
     },
@@ -274,7 +274,7 @@ const singletonExceeded: AlertRule = {
   name: "singleton-exceeded",
   severity: "critical",
   holdMs: 0,
-  when: "more workers of a name are active than it has slots",
+  when: "more workers of a type are active than it has slots",
   find: ({ observation }) => byOffender(observation, CHECKS.tooMany),
 };
 
@@ -332,7 +332,7 @@ const otherFinding = ({ findingFor }: AlertSettings): AlertRule => ({
   name: OTHERS,
   severity: "warning",
   holdMs: findingFor,
-  when: `another check of the doctor has a finding for ${formatMs(findingFor)}; a critical finding, at once`,
+  when: `another check of the doctor has reported a finding for ${formatMs(findingFor)}; immediately if it is critical`,
   find: ({ observation }) =>
     troubles(findingsOf(observation), (finding) => {
       const { check, severity } = finding;
@@ -407,7 +407,7 @@ const lockContention = ({ lockWait }: AlertSettings): AlertRule => ({
     troubles(locks, ({ type, acquisitions, waitMs }) => {
       const limitMs = kept(lockWait, raised.has(type));
       if (waitMs === null || acquisitions < ACQUISITIONS_MIN || waitMs.p95 <= limitMs) return null;
-      const message = `Locks of type ${type} are contended: one acquisition in twenty waited for more than ${formatMs(waitMs.p95)}.`;
+      const message = `Locks of type ${type} are contended: one in twenty acquisitions waited for more than ${formatMs(waitMs.p95)}.`;
       return {
         subject: type,
         message,

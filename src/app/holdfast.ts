@@ -105,7 +105,7 @@ export async function openHoldfast(
   if (LEVELS.some((level) => typeof logger?.[level] !== "function")) {
     throw new InvalidArgumentError({
       field: "logger",
-      problem: "give one with debug, info, warn and error, such as a pino logger.",
+      problem: "must have debug, info, warn and error, such as a pino logger.",
     });
   }
   if (version !== undefined) checkName("version", version);
@@ -219,7 +219,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.#checkOpen();
     checkKnown(options, SUBSCRIBE_OPTIONS);
     if (typeof hear !== "function") {
-      throw new InvalidArgumentError({ field: "hear", problem: "give a function to call." });
+      throw new InvalidArgumentError({ field: "hear", problem: "pass a function to call." });
     }
     const pollMs = toMs("poll", options.poll ?? "10s", { min: 10 });
     const subscription = new Subscription(this, { queue: checkName("queue", queue), hear, pollMs });

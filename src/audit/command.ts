@@ -80,7 +80,9 @@ function listCommand(kit: Kit): Command {
 
 function verifyCommand(kit: Kit): Command {
   return new Command("verify")
-    .description("verify every line of operators and items; exit code 1 if one was tampered with")
+    .description(
+      "verify the audit lines of operators and items; exit code 1 if one was tampered with",
+    )
     .addOption(urlOption())
     .option("--witness <number:hash>", "the witness that an earlier run printed", witness)
     .addHelpText(
@@ -94,7 +96,7 @@ witness outside the database and pass it to the next run with --witness.`,
 
 function pruneCommand(kit: Kit): Command {
   return new Command("prune")
-    .description("delete old lines of operators; the audit log records it")
+    .description("delete old audit lines of operators; the audit log records this")
     .addOption(urlOption())
     .requiredOption("--keep <duration>", "keep lines younger than this, such as 400d", duration)
     .addOption(reasonOption())

@@ -53,7 +53,7 @@ export interface Pruned {
 export function checkWitness({ seq, hash }: Witness): void {
   checkWhole("witness.seq", seq, { least: 0, most: Number.MAX_SAFE_INTEGER });
   if (/^[0-9a-f]{64}$/.test(hash)) return;
-  const problem = "give the head of an earlier verification: a number and a hash.";
+  const problem = "pass the head of an earlier verification: a number and a hash.";
   throw new InvalidArgumentError({ field: "witness", problem });
 }
 

@@ -97,7 +97,7 @@ export class BulkActions {
     checkKnown(filter, LIST_OPTIONS);
     const { status, before, limit = PAGE_DEFAULT } = filter;
     if (status !== undefined && !bulkStatuses.includes(status)) {
-      const problem = `give one of ${bulkStatuses.join(", ")}.`;
+      const problem = `must be one of ${bulkStatuses.join(", ")}.`;
       throw new InvalidArgumentError({ field: "status", problem });
     }
     if (before !== undefined) checkText("before", before);

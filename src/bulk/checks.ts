@@ -10,8 +10,8 @@ export const bulkChecks: readonly Check[] = [
   {
     name: "bulk-stalled",
     severity: "warning",
-    problem: "Bulk actions stand still: no process carries them out.",
-    remedy: "Start a worker or a server, or carry them out here: holdfast bulk resume <id>.",
+    problem: "Bulk actions make no progress: no process carries them out.",
+    remedy: "Start a worker or a server, or run them here: holdfast bulk resume <id>.",
     cost: "quick",
     find: asking<{ id: string; action: string; at: number }>(
       (engine, { limit }) => sql`

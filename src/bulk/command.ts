@@ -64,7 +64,7 @@ function filterOptions(command: Command, { when }: { readonly when: string }): C
     .addOption(new Option("--status <status>", "only jobs with this status").choices(statuses))
     .option("--queue <name>", "only jobs of this queue")
     .option("--task <name>", "only jobs of this task")
-    .option("--tag <tag>", "only jobs with this tag; repeat it for several", repeated)
+    .option("--tag <tag>", "only jobs with this tag; can be repeated", repeated)
     .option(
       "--since <time>",
       `only jobs ${when} since this time: 1h (ago), or 2027-01-31T09:00:00Z`,
@@ -121,7 +121,7 @@ function splitWithIds<Options extends BulkCliOptions>(
   const isFilter = parts.filter !== null;
   if (isFilter === ids.length > 0 || ((parts.dryRun || parts.detach) && !isFilter)) {
     throw new BadUsageError(
-      "Give either job ids or a filter such as --task, --since or --all, but not both.",
+      "Pass either job ids or a filter such as --task, --since or --all, but not both.",
     );
   }
   return parts;
@@ -183,18 +183,18 @@ interface RetryOptions extends FilterCommandOptions {
 
 export function retryCommand(kit: Kit): Command {
   const command = new Command("retry")
-    .description("make failed or cancelled jobs pending again")
+    .description("make failed, cancelled or expired jobs pending again")
     .argument("[id...]", "job ids, or unambiguous prefixes")
     .option("--attempts <n>", "additional attempts for each job (default: 3)", wholeNumber)
-    .option("--with-called", "also retry the called jobs whose failure made them fail");
+    .option("--with-called", "also retry called jobs whose failure caused theirs");
   return filterOptions(command, { when: "finished" })
     .addHelpText(
       "after",
       `
-Without ids, it retries the failed jobs that match all given options; use
---status cancelled for cancelled jobs. Ctrl-C stops it between two chunks and
-reports how far it got; 'holdfast bulk resume' continues it. The audit log
-records each retry.`,
+Without ids, it retries the failed jobs that match all given options. Use
+--status cancelled or --status expired for other jobs. Ctrl-C stops it between
+two chunks and reports how far it got; 'holdfast bulk resume' continues it. The
+audit log records each retry.`,
     )
     .action((ids: string[], options: RetryOptions) => retry(kit, ids, options));
 }
@@ -309,7 +309,7 @@ async function startAlone(
 ): Promise<void> {
   const { filter, rest, ...how } = split(given);
   if (filter === null) {
-    throw new BadUsageError("Give a filter such as --task, --since or --all.");
+    throw new BadUsageError("Pass a filter such as --task, --since or --all.");
   }
   await using holdfast = await open(url);
   await start({ terminal, holdfast }, request(filter), { ...how, ...rest });
@@ -381,7 +381,7 @@ function sentence({ action, dryRun, matched, changed }: BulkRecord): string {
   if (dryRun) return `${counted(matched, "job")} would be ${DONE[action].toLowerCase()}.`;
   const others = matched - changed;
   const rest =
-    others === 0 ? "" : ` ${counted(others, "job")} could not be, or changed in the meantime.`;
+    others === 0 ? "" : ` ${counted(others, "job")} could not be, or had changed in the meantime.`;
   return `${DONE[action]} ${counted(changed, "job")}.${rest}`;
 }
 

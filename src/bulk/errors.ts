@@ -5,7 +5,7 @@ export class BulkNotFoundError extends HoldfastError {
   constructor(facts: { id: string }) {
     super(
       "BULK_NOT_FOUND",
-      `There is no bulk action ${facts.id}. It was never started here, or it ended long ago. To list them: holdfast bulk`,
+      `There is no bulk action ${facts.id}. It was never started here, or it ended long ago. To list actions: holdfast bulk`,
     );
   }
 }
@@ -15,7 +15,7 @@ export class BulkEndedError extends HoldfastError {
   constructor(facts: { id: string }) {
     super(
       "BULK_ENDED",
-      `Bulk action ${facts.id} is done. Start another with the same filter for jobs that match by now.`,
+      `Bulk action ${facts.id} is done. To change jobs that match now, start another with the same filter.`,
     );
   }
 }

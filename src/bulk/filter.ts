@@ -56,7 +56,7 @@ export interface StoredFilter extends Omit<BulkFilter, "since" | "until"> {
 export interface BulkTerms {
   /** Retry: additional attempts. */
   readonly attempts?: number;
-  /** Retry: whether to retry the called jobs whose failure failed a job, too. */
+  /** Retry: whether to also retry called jobs whose failure caused a job to fail. */
   readonly withCalled?: boolean;
   /** Move: the new queue. */
   readonly queue?: string;
@@ -146,7 +146,7 @@ export function checkRequest(request: BulkRequest): CheckedRequest {
 function checkAction(request: BulkRequest): BulkAction {
   const action = (request as Partial<BulkRequest> | null)?.action;
   if (action !== undefined && bulkActions.includes(action)) return action;
-  const problem = `give one of ${bulkActions.join(", ")}.`;
+  const problem = `must be one of ${bulkActions.join(", ")}.`;
   throw new InvalidArgumentError({ field: "action", problem });
 }
 
@@ -173,7 +173,7 @@ function checkFilter(filter: BulkFilter): StoredFilter {
   checkKnown(filter, new Set(FILTERS), { field: "filter", example: '{ task: "mail.send" }' });
   const { status, queue, task, tags, ids, since, until, error, code, all } = filter;
   if (status !== undefined && !statuses.includes(status)) {
-    const problem = `'${status as string}' is none. The statuses are: ${statuses.join(", ")}.`;
+    const problem = `'${status as string}' is not a status. The statuses are: ${statuses.join(", ")}.`;
     throw new InvalidArgumentError({ field: "status", problem });
   }
   if (queue !== undefined) checkName("queue", queue);
@@ -196,7 +196,7 @@ function checkFilter(filter: BulkFilter): StoredFilter {
   };
   const given = Object.entries(checked).filter(([, value]) => value !== undefined);
   if (given.every(([, value]) => value === false)) {
-    const problem = `name at least one of ${FILTERS.slice(0, -1).join(", ")}; or say all: true.`;
+    const problem = `name at least one of ${FILTERS.slice(0, -1).join(", ")}; or set all: true.`;
     throw new InvalidArgumentError({ field: "filter", problem });
   }
   return Object.fromEntries(given);
@@ -220,7 +220,7 @@ function checkIds(ids: readonly string[]): readonly string[] {
   const known = [...new Set(checkList("ids", ids))];
   const wrong = known.findIndex((id) => typeof id !== "string" || !isId(id));
   if (wrong >= 0) {
-    const problem = "is not the id of a job. Give whole ids.";
+    const problem = "is not the id of a job. Pass full ids.";
     throw new InvalidArgumentError({ field: `ids[${wrong}]`, problem });
   }
   if (known.length > IDS_MAX) {
@@ -233,7 +233,7 @@ function checkIds(ids: readonly string[]): readonly string[] {
 /** The walks of an action, one after the other. Throws if the action cannot change jobs of the wanted status. */
 export function walksOf(action: BulkAction, { status }: StoredFilter): readonly Walk[] {
   if (action === "delete" && status === undefined) {
-    const problem = `say which jobs to delete: ${finalStatuses.join(", ")}.`;
+    const problem = `is required to delete jobs. Use ${finalStatuses.join(", ")}.`;
     throw new InvalidArgumentError({ field: "status", problem });
   }
   const changeable = CHANGES[action];

@@ -17,7 +17,11 @@ const fields = {
   status: s.status.optional(),
   queue: s.name.optional(),
   task: s.name.optional(),
-  tags: z.array(s.tag).max(TAGS_MAX).optional().meta({ description: "The job has all of these." }),
+  tags: z
+    .array(s.tag)
+    .max(TAGS_MAX)
+    .optional()
+    .meta({ description: "Only jobs that have all of these tags." }),
   ids: z.array(s.id).max(IDS_MAX).optional().meta({ description: "One of these jobs." }),
   since: s.instant.optional().meta({
     description: "Only jobs that ended (or, if not ended, were enqueued) at or after this time.",
@@ -45,11 +49,11 @@ const body = z.strictObject({
     description: "Retry: additional attempts. Default: 3.",
   }),
   withCalled: z.boolean().optional().meta({
-    description: "Retry: whether to retry the called jobs whose failure failed a job, too.",
+    description: "Retry: whether to also retry called jobs whose failure caused a job to fail.",
   }),
   queue: s.name.optional().meta({ description: "Move: the new queue." }),
   priority: z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX).optional().meta({
-    description: "Priority: the new one.",
+    description: "Priority: the new priority.",
   }),
   reason: s.reason.optional(),
 });
@@ -84,7 +88,7 @@ const bulkSchema = z
   .meta({
     id: "BulkAction",
     description:
-      "A change of all jobs that match a filter. Workers and servers carry it out in the background; the counts are its progress.",
+      "An action on all jobs that match a filter. Workers and servers carry it out in the background; the counts show its progress.",
   });
 
 const audited = z.strictObject({ reason: s.reason.optional() });
@@ -97,7 +101,7 @@ export function bulkRoutes(bulk: BulkActions, onStart: () => void): Route[] {
       path: "/api/v1/bulk",
       name: "startBulk",
       tag: TAG,
-      summary: "Retry, cancel, delete, move or reprioritise the jobs that match a filter",
+      summary: "Retry, cancel, delete, move or reprioritize the jobs that match a filter",
       access: "operator",
       body,
       answers: { 201: { description: "The stored action.", schema: bulkSchema } },
@@ -163,7 +167,7 @@ function turnRoutes(bulk: BulkActions, onStart: () => void): Route[] {
       tag: TAG,
       summary:
         turn === "stop"
-          ? "Stop a bulk action; what it has changed stays changed"
+          ? "Stop a bulk action; jobs that it has changed stay changed"
           : "Resume a bulk action that was stopped or failed",
       access: "operator",
       params: { id: s.id },

@@ -40,7 +40,7 @@ export interface BulkRecord {
   readonly dryRun: boolean;
   readonly actor: string;
   readonly reason: string | null;
-  /** `running` until all jobs were looked at, an operator stops it, or an error that repeating would not mend. */
+  /** `running` until all jobs were looked at, an operator stops it, or an error that a repetition would not fix. */
   readonly status: BulkStatus;
   /** How many jobs were examined, how many of these match, and how many of these were changed or refused. */
   readonly looked: number;

@@ -59,7 +59,7 @@ export function enqueueCommand(kit: CommandKit<Holdfast>): Command {
     )
     .option(
       "--start-within <duration>",
-      "let the job expire if it has not started after this long",
+      "expire the job if it has not started after this long",
       duration,
     )
     .option("--lane <name>", "the customer or resource the job is for; lanes take turns")
@@ -80,7 +80,7 @@ export function enqueueCommand(kit: CommandKit<Holdfast>): Command {
         "what to do if the key is taken (default: return)",
       ).choices(conflicts),
     )
-    .option("--after <id>", "a job that must end first; repeat it for several", repeated)
+    .option("--after <id>", "a job that must end first; can be repeated", repeated)
     .addOption(
       new Option("--on-failed <what>", "what to do if one of these fails (default: fail)").choices(
         dependencyPolicies,
@@ -92,7 +92,7 @@ export function enqueueCommand(kit: CommandKit<Holdfast>): Command {
         "what to do if one of these is cancelled (default: cancel)",
       ).choices(dependencyPolicies),
     )
-    .option("--tag <tag>", "a tag of the job; repeat it for several", repeated)
+    .option("--tag <tag>", "a tag of the job; can be repeated", repeated)
     .option("--wait <duration>", "wait up to this long for the result", duration)
     .action((task: string, json: string, options: Options) => enqueue(kit, task, json, options));
   return withPacing(command);
@@ -104,14 +104,18 @@ function withPacing(command: Command): Command {
     .addOption(
       new Option(
         "--debounce <duration>",
-        "run the last job with this key, after so long without another",
+        "run only the last job with this key, this long after the last call",
       )
         .argParser(duration)
         .conflicts(["delay", "runAt", "keyFor", "onConflict", "throttle"]),
     )
-    .option("--max-wait <duration>", "with --debounce: the longest wait since the first", duration)
+    .option(
+      "--max-wait <duration>",
+      "with --debounce: the maximum wait after the first call",
+      duration,
+    )
     .addOption(
-      new Option("--throttle <duration>", "accept only the first job with this key for so long")
+      new Option("--throttle <duration>", "accept only the first job with this key in this period")
         .argParser(duration)
         .conflicts(["keyFor", "onConflict"]),
     );

@@ -161,7 +161,8 @@ function facts(
   const paint = statusPaint(colors, status);
   const lines: Record<string, string | null> = {
     status: paint(view.inDoubt === null ? status : `${status} (effect in doubt)`),
-    waits: view.runnable === false ? "for a worker: no live worker runs this task and queue" : null,
+    waits:
+      view.runnable === false ? "for a worker: no live worker runs this task in this queue" : null,
     progress:
       progress === null
         ? null

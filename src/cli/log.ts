@@ -134,7 +134,7 @@ class ProcessLog {
     if (belongsToAttempt()) return;
     this.#logger.error(
       { event: "process:uncaught", err: error, uncaught: true },
-      "uncaught error: the process ends",
+      "uncaught error: the process exits",
     );
     // oxlint-disable-next-line unicorn/no-process-exit -- as Node does it
     process.exit(1);

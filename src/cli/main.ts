@@ -21,7 +21,7 @@ Exit codes:
   1  failure: a failed job, check or verification, or an invalid setting
   2  invalid input or usage
   3  the database is unavailable, or its schema version does not match
-  4  job, worker, lock or item not found
+  4  job, worker, lock, schedule, flow or item not found
   5  refused, for example because another worker holds the slot
   130, 143  stopped by Ctrl-C or SIGTERM before it finished
 

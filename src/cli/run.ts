@@ -137,7 +137,7 @@ function sayStopping(logger: Logger, signal: string, { shutdown }: Settings): vo
 /** After the second signal. */
 function sayEnding(logger: Logger, signal: string, { tasks, settings }: Plan): void {
   const lease = formatMs(settings.lease);
-  const jobs = ` without waiting for running jobs; other workers run them again after their lease of ${lease} expires at the latest`;
+  const jobs = ` without waiting for running jobs; other workers retry them when their lease of ${lease} expires, or sooner`;
   logger.warn(
     { event: "service:ending", signal },
     `${signal} again: stopping immediately${tasks === null ? "" : jobs}`,

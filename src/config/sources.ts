@@ -109,7 +109,7 @@ async function readConfigFile(
   const [name, second] = found;
   if (name === undefined) return { value: null, problems: [] };
   if (second !== undefined) {
-    return refused(name, `${second} exists as well. Keep only one of them.`);
+    return refused(name, `${second} also exists. Keep only one of them.`);
   }
   return importFile(name, resolve(folder, name));
 }

@@ -286,7 +286,7 @@ async function liveWorkers(engine: Engine): Promise<string[]> {
   return rows.map(
     ({ id, hostname, pid, silentMs }) =>
       `Worker ${id} (process ${pid} on ${hostname}) sent a heartbeat ${seconds(silentMs)} ago; ` +
-      `it counts as dead ${seconds(SILENT_MS - silentMs)} from now.`,
+      `it counts as dead in ${seconds(SILENT_MS - silentMs)}.`,
   );
 }
 

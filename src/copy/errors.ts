@@ -40,7 +40,7 @@ export class CopyMismatchError extends HoldfastError {
   constructor(facts: { tables: readonly TableMismatch[] }) {
     const tables = facts.tables.map(({ table, sourceRows, targetRows }) =>
       sourceRows === targetRows
-        ? `${table} (${sourceRows} rows each, with other content)`
+        ? `${table} (${sourceRows} rows each, with different content)`
         : `${table} (${sourceRows} rows in the source, ${targetRows} in the target)`,
     );
     super(

@@ -109,7 +109,7 @@ function show(thrown: unknown): string {
       breakLength: Number.POSITIVE_INFINITY,
     });
   } catch {
-    return "(what was thrown cannot be shown)";
+    return "(the thrown value cannot be shown)";
   }
 }
 

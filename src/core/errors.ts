@@ -84,7 +84,7 @@ export class JobFailedError extends HoldfastError {
   constructor(facts: { id: string; task: string; attempts: number; error: { message: string } }) {
     super(
       "JOB_FAILED",
-      `Job ${facts.id} (${facts.task}) failed at attempt ${facts.attempts}: ${facts.error.message}`,
+      `Job ${facts.id} (${facts.task}) failed on attempt ${facts.attempts}: ${facts.error.message}`,
       facts.error,
     );
     this.id = facts.id;
@@ -104,7 +104,7 @@ export class JobCancelledError extends HoldfastError {
 }
 
 function waitsFor(effect: string): string {
-  return `effect '${effect}' is in doubt, and it waits for an operator to say whether it happened`;
+  return `effect '${effect}' is in doubt, and an operator must record whether it happened`;
 }
 
 /** The result did not arrive within the timeout. The job itself is not affected. */
@@ -161,8 +161,8 @@ export class LeaseLostError extends HoldfastError {
   constructor(facts: { id: string; worker: string; epoch: number }) {
     super(
       "LEASE_LOST",
-      `Worker ${facts.worker} no longer owns job ${facts.id} (epoch ${facts.epoch}): the lease ran out, or ` +
-        `it was settled already. Stop working on it; another worker owns or owned it since.`,
+      `Worker ${facts.worker} no longer owns job ${facts.id} (epoch ${facts.epoch}): the lease expired, or ` +
+        `the job was already settled. Stop working on it: another worker may own it now.`,
     );
     this.id = facts.id;
     this.worker = facts.worker;
@@ -173,7 +173,10 @@ export class LeaseLostError extends HoldfastError {
 /** The shutdown timeout of the worker is over: the job is handed back, and another worker runs it. */
 export class ShuttingDownError extends HoldfastError {
   constructor() {
-    super("SHUTTING_DOWN", "The worker is shutting down; the job is handed back, uncharged.");
+    super(
+      "SHUTTING_DOWN",
+      "The worker is shutting down; the job is handed back without using up an attempt.",
+    );
   }
 }
 
@@ -199,7 +202,7 @@ export class TaskCrashedError extends HoldfastError {
 }
 
 const MOVABLE = {
-  revive: "Only failed or cancelled jobs can be retried.",
+  revive: "Only failed, cancelled or expired jobs can be retried.",
   cancel: "Only jobs that have not ended can be cancelled.",
   rerun: "Only jobs that have ended can run again.",
 };
@@ -270,10 +273,10 @@ export class StoreGoneError extends StoreUnavailableError {
   readonly rescuePath: string;
 
   constructor(facts: { path: string; what: string; rescuePath: string }) {
-    const problem = `${facts.what} while this process uses it. Nothing is accepted any more, for it would be lost.`;
+    const problem = `${facts.what} while this process uses it. It accepts no more jobs, because they would be lost.`;
     const remedy =
       `Do not kill this process: it may have the last copy. Put the file back if it was moved; ` +
-      `otherwise stop the process with SIGTERM, and it writes what it has to ${facts.rescuePath}.`;
+      `otherwise stop the process with SIGTERM, and it writes its data to ${facts.rescuePath}.`;
     super({ problem, remedy }, undefined, "STORE_GONE");
     this.rescuePath = facts.rescuePath;
   }
@@ -287,8 +290,8 @@ export class OutcomeUnknownError extends HoldfastError {
   constructor(facts: { store: string; session: number | null }, cause?: unknown) {
     super(
       "OUTCOME_UNKNOWN",
-      `${facts.store} was lost before it said whether the write was committed. ` +
-        `Look before you repeat it; jobs enqueued with a key can be repeated safely.`,
+      `${facts.store} was lost before it confirmed the commit. ` +
+        `Check the result before you repeat the call; enqueueing with a key can be repeated safely.`,
       cause,
     );
     this.session = facts.session;
@@ -300,7 +303,7 @@ export class StoreFullError extends HoldfastError {
   constructor(facts: { store: string }, cause?: unknown) {
     super(
       "STORE_FULL",
-      `No room left to write to ${facts.store}. Nothing was accepted. Free disk space, then try again.`,
+      `The disk of ${facts.store} is full. Nothing was written. Free disk space, then try again.`,
       cause,
     );
   }
@@ -313,8 +316,8 @@ export class StoreBusyError extends HoldfastError {
   constructor(facts: { store: string; waitedMs: number }, cause?: unknown) {
     super(
       "STORE_BUSY",
-      `${facts.store} was locked by others for ${Math.round(facts.waitedMs)} ms. Nothing was written. ` +
-        `Look for a process that holds a long transaction open.`,
+      `${facts.store} was locked by other processes for ${Math.round(facts.waitedMs)} ms. Nothing was written. ` +
+        `Look for a process that keeps a transaction open for a long time.`,
       cause,
     );
     this.waitedMs = facts.waitedMs;
@@ -336,7 +339,7 @@ export class SchemaTooNewError extends HoldfastError {
   constructor(facts: { found: number; supported: number }) {
     super(
       "SCHEMA_TOO_NEW",
-      `The database has schema version ${facts.found}; this version of holdfast knows ${facts.supported}. ` +
+      `The database has schema version ${facts.found}; this version of holdfast supports ${facts.supported}. ` +
         `Upgrade holdfast in this process.`,
     );
     this.found = facts.found;
@@ -395,7 +398,7 @@ export class WorkerEvictedError extends HoldfastError {
   constructor(facts: { worker: string }) {
     super(
       "WORKER_EVICTED",
-      `Worker ${facts.worker} is not registered any more: it sent no heartbeat for too long, or its row was deleted.`,
+      `Worker ${facts.worker} is no longer registered: it sent no heartbeat for too long, or its row was deleted.`,
     );
     this.worker = facts.worker;
   }

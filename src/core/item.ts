@@ -84,5 +84,5 @@ export function patched(data: unknown, patch: unknown): Fields {
 
 export function checkFields(field: string, value: unknown): Fields {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Fields;
-  throw new InvalidArgumentError({ field, problem: "give an object with named fields." });
+  throw new InvalidArgumentError({ field, problem: "must be an object with named fields." });
 }

@@ -123,13 +123,13 @@ function flawOf(value: unknown, walk: Walk): Flaw | null {
 
 function flawOfNumber(value: number): Flaw | null {
   if (!Number.isFinite(value)) return flaw(`${value} has no JSON form.`);
-  if (Object.is(value, -0)) return flaw("-0 would come back as 0. Use 0.");
+  if (Object.is(value, -0)) return flaw("-0 would be read back as 0. Use 0.");
   return null;
 }
 
 function flawOfObject(value: object, walk: Walk): Flaw | null {
   const { ancestors } = walk;
-  if (ancestors.includes(value)) return flaw("refers back to an object around it.");
+  if (ancestors.includes(value)) return flaw("refers to an object that contains it.");
   if (ancestors.length === DEPTH_MAX) {
     return flaw(`is nested more than ${DEPTH_MAX} deep.`);
   }
@@ -147,7 +147,7 @@ function flawOfArray(array: readonly unknown[], walk: Walk): Flaw | null {
     if (found !== null) return within(`[${index}]`, found);
   }
   if (walk.bytesLeast <= walk.bytesStop && Object.keys(array).length !== array.length) {
-    return flaw("is an array with named properties, which JSON leaves out.");
+    return flaw("is an array with named properties, which JSON omits.");
   }
   return flawOfSymbols(array);
 }
@@ -176,13 +176,13 @@ function flawOfSymbols(value: object): Flaw | null {
 /** The flaw of an object that is not only its own properties. */
 function flawOfInstance(value: object): Flaw {
   if (value instanceof Date) {
-    return flaw("a Date comes back as a string. Convert it with toISOString().");
+    return flaw("a Date would be read back as a string. Convert it with toISOString().");
   }
   if (value instanceof Map || value instanceof Set) {
     return flaw(`a ${className(value)} has no JSON form. Convert it to an array.`);
   }
   if ("toJSON" in value) {
-    return flaw("has a toJSON(), whose result would come back instead. Use that result.");
+    return flaw("has a toJSON(), so its result would be stored instead. Pass that result.");
   }
   return flaw(`is an instance of ${className(value)}. Use a plain object.`);
 }

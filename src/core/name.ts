@@ -37,7 +37,7 @@ export function checkQueue(field: string, queue: string): string {
   if (!isReserved(checkName(field, queue))) return queue;
   throw new InvalidArgumentError({
     field,
-    problem: `'${queue}' is reserved: names that begin with '${RESERVED}' belong to Holdfast. Choose another.`,
+    problem: `'${queue}' is reserved: names that begin with '${RESERVED}' belong to Holdfast. Choose another name.`,
   });
 }
 
@@ -60,10 +60,10 @@ function problemOf(text: unknown, lengthMax: number): string | null {
   if (text.length > lengthMax) {
     return `has ${text.length} characters; at most ${lengthMax} are allowed.`;
   }
-  if (text.trim() !== text) return `${show(text)} must not begin or end with a blank.`;
+  if (text.trim() !== text) return `${show(text)} must not begin or end with white space.`;
   if (hasControl(text)) return `${show(text)} contains a control character.`;
   if (hasInvisible(text)) {
-    return `${show(text)} contains a character that has no width or turns the direction of a text.`;
+    return `${show(text)} contains a zero-width character or one that changes the text direction.`;
   }
   if (!text.isWellFormed()) return `${show(text)} contains half of a character (a lone surrogate).`;
   if (text.normalize("NFC") !== text) {
@@ -91,7 +91,7 @@ export function taskName(name: string, version: number | null): string {
   if (checkName("name", name).includes(AT)) {
     throw new InvalidArgumentError({
       field: "name",
-      problem: `'${name}' contains '@', which separates the version: give it as { version }.`,
+      problem: `'${name}' contains '@', which separates the version: pass the version as { version }.`,
     });
   }
   if (version === null) return name;

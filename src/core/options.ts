@@ -70,7 +70,7 @@ export function checkWords(field: string, value: string, most: number): string {
     throw new InvalidArgumentError({ field, problem: `at most ${most} characters are allowed.` });
   }
   if (value.isWellFormed() && !value.includes("\0")) return value;
-  const problem = "contains half of a character (a lone surrogate) or a zero.";
+  const problem = "contains half of a character (a lone surrogate) or a null character.";
   throw new InvalidArgumentError({ field, problem });
 }
 
@@ -84,7 +84,8 @@ export function checkSchema<Schema extends StandardSchemaV1 | null>(
   schema: Schema,
 ): Schema {
   if (schema === null || typeof schema?.["~standard"]?.validate === "function") return schema;
-  const problem = "this is not a Standard Schema. Use zod, valibot, arktype or another that is.";
+  const problem =
+    "this is not a Standard Schema. Use a schema of zod, valibot, arktype or a similar library.";
   throw new InvalidArgumentError({ field, problem });
 }
 

@@ -139,7 +139,7 @@ function countOf({ done, total }: { done: number; total: number }) {
     if (Number.isFinite(count) && count >= 0) continue;
     throw new InvalidArgumentError({
       field: `value.${name}`,
-      problem: `must be a number that is not negative, not ${shownNumber(count)}.`,
+      problem: `must be a number of at least 0, not ${shownNumber(count)}.`,
     });
   }
   // Totals are often estimates. More than the total counts as 1, and so does 0 of 0.

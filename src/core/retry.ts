@@ -137,7 +137,7 @@ export class SnoozeLimitError extends HoldfastError {
   constructor(facts: { maxSnoozes: number }, cause: unknown) {
     super(
       "SNOOZE_LIMIT",
-      `The job was snoozed ${facts.maxSnoozes} times already, as often as retry.maxSnoozes of its task allows.`,
+      `The job has already been snoozed ${facts.maxSnoozes} times, the limit that retry.maxSnoozes of its task sets.`,
       cause,
     );
   }

@@ -222,7 +222,7 @@ export function defineTask(
 
 function checkMatching(steps: StepMatching = "in order"): StepMatching {
   if (steps === "in order" || steps === "by name") return steps;
-  throw new InvalidArgumentError({ field: "steps", problem: 'give "in order" or "by name".' });
+  throw new InvalidArgumentError({ field: "steps", problem: 'must be "in order" or "by name".' });
 }
 
 function checkIsolation(options: IsolationOptions | undefined): Isolation | null {
@@ -231,7 +231,7 @@ function checkIsolation(options: IsolationOptions | undefined): Isolation | null
   checkKnown(options, ISOLATION_KNOWN, { field: "isolation", example });
   const { in: place, memory, maxJobs = DEFAULT_JOBS_PER_CHILD } = options;
   if (place !== "thread" && place !== "process") {
-    const problem = 'give "thread" or "process".';
+    const problem = 'must be "thread" or "process".';
     throw new InvalidArgumentError({ field: "isolation.in", problem });
   }
   return {
@@ -289,7 +289,7 @@ export function taskMap(tasks: readonly AnyTask[]): Map<string, Task> {
     if (typeof task?.run !== "function" || typeof task.retry?.maxAttempts !== "number") {
       throw new InvalidArgumentError({
         field: "tasks",
-        problem: "give tasks made with defineTask().",
+        problem: "pass tasks made with defineTask().",
       });
     }
     if (map.has(task.name)) {

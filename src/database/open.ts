@@ -25,7 +25,8 @@ export async function pushFor(engine: Engine, options: StoreOptions): Promise<Pu
   const { redis = process.env["HOLDFAST_REDIS_URL"], runtime = systemRuntime } = options;
   if (redis === undefined || redis === "" || engine.address?.engine !== "mysql") return null;
   if (!/^rediss?:\/\//.test(redis)) {
-    const problem = "a Redis URL reads redis://host:6379 or rediss://user:password@host:6379.";
+    const problem =
+      "a Redis URL has the form redis://host:6379 or rediss://user:password@host:6379.";
     throw new InvalidArgumentError({ field: "redis", problem });
   }
   const { RedisPush } = await import("./redis/notify.ts");
@@ -78,7 +79,7 @@ const FILE_NAME = /^(?:file:(?:\/\/)?)?([\w./ \\-]+\.(?:db3?|sqlite3?))$/;
 
 function unknownUrl(url: unknown): InvalidArgumentError {
   if (url === ":memory:") {
-    const problem = "for a database in memory write sqlite::memory:";
+    const problem = "for an in-memory database, write sqlite::memory:";
     return new InvalidArgumentError({ field: "url", problem });
   }
   const file = typeof url === "string" ? FILE_NAME.exec(url)?.[1] : undefined;
@@ -89,7 +90,7 @@ function unknownUrl(url: unknown): InvalidArgumentError {
   // The URL may hold a password, so at most its scheme is repeated.
   const [scheme = "", ...rest] = typeof url === "string" ? url.split(":") : [""];
   const what =
-    rest.length === 0 ? "this is not a URL" : `'${scheme.slice(0, 20)}:' is not known here`;
+    rest.length === 0 ? "this is not a URL" : `'${scheme.slice(0, 20)}:' is not a supported scheme`;
   return new InvalidArgumentError({
     field: "url",
     problem: `${what}. Use sqlite:shop.db, postgres://user:password@host/database or mysql://user:password@host/database.`,

@@ -35,7 +35,7 @@ async function carried<T>(
   let open = true;
   const refuseLate = (): void => {
     if (open) return;
-    throw new StoreRefusedError({ problem: "the transaction is over: nothing was done." });
+    throw new StoreRefusedError({ problem: "the transaction has ended: nothing was done." });
   };
   const guarded: UserTransaction = {
     get client() {

@@ -47,8 +47,8 @@ export function deadLettersCommand(kit: Kit): Command {
   return command.addHelpText(
     "after",
     `
-Many at once: 'holdfast retry --code E_BANK' revives, 'holdfast bulk delete
---status failed --until 7d' deletes. One: 'holdfast job <id>' shows all of it.`,
+For many jobs: 'holdfast retry --code E_BANK' retries them, 'holdfast bulk delete
+--status failed --until 7d' deletes them. 'holdfast job <id>' shows all details of one.`,
   );
 }
 
@@ -57,7 +57,7 @@ function listCommand(kit: Kit): Command {
     .description("list failed jobs, newest first")
     .option("--queue <name>", "only jobs of this queue")
     .option("--task <name>", "only jobs of this task")
-    .option("--tag <tag>", "only jobs with this tag; repeat it for several", repeated)
+    .option("--tag <tag>", "only jobs with this tag; can be repeated", repeated)
     .option("--limit <n>", "maximum number of jobs", wholeNumber, LIMIT_DEFAULT)
     .option("--before <id>", "only jobs older than this one (next page)")
     .addOption(urlOption())
@@ -67,18 +67,20 @@ function listCommand(kit: Kit): Command {
 function groupsCommand(kit: Kit): Command {
   return new Command("groups")
     .description("count failed jobs by task and cause")
-    .option("--limit <n>", "how many to look at, from the newest on", wholeNumber, GROUPED_DEFAULT)
+    .option("--limit <n>", "how many to examine, newest first", wholeNumber, GROUPED_DEFAULT)
     .addOption(urlOption())
     .action((options: DatabaseOptions & { limit: number }) => groups(kit, options));
 }
 
 function reviveCommand(kit: Kit): Command {
   return new Command("revive")
-    .description("make a failed or cancelled job pending again, if given with another input")
+    .description(
+      "make a failed, cancelled or expired job pending again, optionally with a new input",
+    )
     .argument("<id>", "the job's id, or an unambiguous prefix")
     .option("--input <json>", "the new input, or - to read it from stdin")
     .option("--attempts <n>", "additional attempts (default: 3)", wholeNumber)
-    .option("--with-called", "also revive the called jobs whose failure made it fail")
+    .option("--with-called", "also revive called jobs whose failure caused this one")
     .addOption(reasonOption())
     .addOption(urlOption())
     .action((id: string, options: ReviveOptions) => revive(kit, id, options));

@@ -24,7 +24,7 @@ const groupSchema = z
 
 const inputSchema = z
   .object({ revision: s.count, input: z.unknown(), changedAt: s.instant })
-  .meta({ id: "InputRevision", description: "An input that a job had before it was changed." });
+  .meta({ id: "InputRevision", description: "An earlier input of a job." });
 
 /** `tasks`: their schemas check a changed input. */
 export function deadLetterRoutes(
@@ -68,12 +68,12 @@ export function deadLetterRoutes(
       access: "viewer",
       query: {
         limit: z.int().min(1).max(GROUPED_MAX).optional().meta({
-          description: "How many to look at, from the newest on.",
+          description: "How many to examine, newest first.",
         }),
       },
       answers: {
         200: {
-          description: "`isAll` is false if there are more than were looked at.",
+          description: "`isAll` is false if there are more than were examined.",
           schema: z.object({
             looked: s.count,
             isAll: z.boolean(),
@@ -118,7 +118,7 @@ function oneRoutes(deadLetters: DeadLetters, tasks: ReadonlyMap<string, Task>): 
       path: "/api/v1/dead-letters/{id}/revive",
       name: "reviveDeadLetter",
       tag: TAG,
-      summary: "Retry a failed or cancelled job, if given with another input",
+      summary: "Retry a failed, cancelled or expired job, optionally with a new input",
       access: "operator",
       params: { id: s.id },
       body: z.strictObject({

@@ -20,7 +20,7 @@ export function oldTransaction({ openMsMax }: { readonly openMsMax: number }): C
     name: "old-transaction",
     severity: "warning",
     problem: "Transactions have been open for so long that old row versions cannot be purged.",
-    remedy: "See what they are doing, then end them: kill <session>.",
+    remedy: "Find out what they are doing, then end them: kill <session>.",
     cost: "quick",
     find: asking<{ id: number; user: string | null; state: string; at: number; openMs: number }>(
       (_engine, { limit }) => sql`

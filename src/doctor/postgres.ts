@@ -124,7 +124,7 @@ export function oldTransaction({ openMsMax }: { readonly openMsMax: number }): C
     name: "old-transaction",
     severity: "warning",
     problem: "Transactions have been open for so long that dead rows cannot be cleaned up.",
-    remedy: "See what they are doing, then end them: select pg_terminate_backend(<session>).",
+    remedy: "Find out what they are doing, then end them: select pg_terminate_backend(<session>).",
     cost: "quick",
     find: async (engine, look) => {
       const found = await ask(engine, look);

@@ -7,7 +7,8 @@ export const schemaChecks: readonly Check[] = [
   {
     name: "schema-missing",
     severity: "critical",
-    problem: "Parts of the schema are missing or disabled, so what they prevent can happen.",
+    problem:
+      "Parts of the schema are missing or disabled, so the database no longer prevents what they forbid.",
     remedy:
       "Create them again as the migrations do (database/migrations/<engine> in the package), or restore the schema from a backup.",
     cost: "full",

@@ -120,7 +120,7 @@ const NOTED_MAX = 100;
 function signing(engine: Engine, check: string, operator: OperatorEntry): Fixing["sign"] {
   return async (tx, subjects) => {
     if (subjects.length === 0) return;
-    const facts = { mended: subjects.length, subjects: subjects.slice(0, NOTED_MAX) };
+    const facts = { fixed: subjects.length, subjects: subjects.slice(0, NOTED_MAX) };
     const action = { action: "doctor.fix", subject: `check ${check}` };
     await noteAction(engine, tx, operator, { ...action, detail: JSON.stringify(facts) });
   };

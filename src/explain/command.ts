@@ -31,7 +31,7 @@ async function explain(
   { url, queue }: Options,
 ): Promise<void> {
   if ((typed === undefined) === (queue === undefined)) {
-    const problem = "give either the id of a job, or --queue with the name of a queue.";
+    const problem = "Pass either the id of a job, or --queue with the name of a queue.";
     throw new InvalidArgumentError({ field: "id", problem });
   }
   await using holdfast = await open(url);

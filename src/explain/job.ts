@@ -37,7 +37,7 @@ function claimed({ job, now }: JobFacts): Explanation {
   };
   if (facts.lockedUntil <= now) {
     const expired = `the lease of worker ${worker} expired ${ago(facts.lockedUntil, now)}`;
-    const sentence = `It was claimed, but ${expired}: the next worker that looks takes the job back.`;
+    const sentence = `It was claimed, but ${expired}: the next worker that runs maintenance reclaims the job.`;
     return { reason: "lease-expired", sentence, facts };
   }
   const since = lasting(facts.claimedAt, now);
@@ -77,7 +77,7 @@ function endSentence(
   if (status === "done") return `It is done: ${which} succeeded ${ago(finishedAt, now)}.`;
   const because = error === null ? "" : `: ${clause(error)}`;
   if (status === "cancelled") return `It was cancelled ${ago(finishedAt, now)}${because}.`;
-  const where = attempts === 0 ? "before it was started" : `in ${which}`;
+  const where = attempts === 0 ? "before it started" : `in ${which}`;
   return `It failed ${where}, ${ago(finishedAt, now)}${because}.`;
 }
 
@@ -86,7 +86,7 @@ function due(facts: JobFacts, dueAt: number): Explanation {
   const { now, fleet } = facts;
   const missing = missingWorker(subjectOf(facts), fleet);
   if (missing !== null) return missing;
-  const sentence = `It was due at ${moment(dueAt, now)}, and becomes pending when a worker next looks.`;
+  const sentence = `It was due at ${moment(dueAt, now)}, and becomes pending when a worker next runs maintenance.`;
   return { reason: "due", sentence, facts: { dueAt } };
 }
 
@@ -107,7 +107,7 @@ function backingOff(facts: JobFacts): Explanation {
   const failed = `Attempt ${attempt} of ${maxAttempts} failed${why}`;
   return {
     reason: "backing-off",
-    sentence: `${failed}, so it waits until ${moment(until, now)}, before the next attempt.`,
+    sentence: `${failed}; the next attempt starts at ${moment(until, now)}.`,
     facts: { until, attempt, maxAttempts, error },
   };
 }
@@ -120,14 +120,14 @@ function waiting(facts: JobFacts): Explanation {
   if (awaited !== null) return awaited;
   if (until === null) {
     const sentence =
-      "It waits, but for no time, event, job or effect that is known; run 'holdfast doctor' to find out more.";
+      "It waits, but no time, event, job or effect is recorded that it waits for; run 'holdfast doctor' to find out more.";
     return { reason: "stuck", sentence, facts: {} };
   }
   const why = lastError === null ? null : clause(lastError);
   const sentence =
     why === null
       ? `It sleeps until ${moment(until, now)}.`
-      : `It was put off until ${moment(until, now)}: ${why}.`;
+      : `It is postponed until ${moment(until, now)}: ${why}.`;
   return { reason: "sleeping", sentence, facts: { until, why } };
 }
 
@@ -200,6 +200,6 @@ function inLine(
   if (busy !== null) {
     return { reason: "workers-busy", sentence: `It is next, but ${full}.`, facts: busy };
   }
-  const sentence = "Nothing holds it back: the next worker that looks takes it.";
+  const sentence = "Nothing holds it back: the next worker that polls the queue claims it.";
   return { reason: "next", sentence, facts: { queue } };
 }

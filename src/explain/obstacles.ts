@@ -178,7 +178,7 @@ function nameOf({ queue, of, name }: Limited): string {
 function concurrencySentence(what: string, limit: LimitFacts, now: number): string {
   const { concurrency, running, longest } = limit;
   if (concurrency === 0 && running === 0) return `${what} has a limit of 0, so no job may start.`;
-  const most = `${what} runs at most ${concurrency} job${concurrency === 1 ? "" : "s"} at once`;
+  const most = `${what} runs at most ${concurrency} job${concurrency === 1 ? "" : "s"} at the same time`;
   const busy = `${running} ${running === 1 ? "is" : "are"} running`;
   if (longest === null) return `${most}, and ${busy}.`;
   const { job, worker, claimedAt } = longest;
@@ -201,7 +201,7 @@ export function busyClause({ workers, places }: Busy, could: string): string {
   const runs = `runs ${places} job${places === 1 ? "" : "s"}, as many as it may`;
   if (workers.length === 1) return `worker ${workers[0]}, the only one that ${could}, ${runs}`;
   const all = could.replace(/^serves /, "serve ");
-  return `all ${places} places of the ${workers.length} workers that ${all} are taken`;
+  return `the ${workers.length} workers that ${all} already run ${places} jobs, as many as they may`;
 }
 
 function isFull({ concurrency, leases }: FleetWorker): boolean {

@@ -5,7 +5,7 @@ import { type Engine, readNow } from "../database/engine.ts";
 import { sql, type Sql } from "../database/sql.ts";
 import type { JobHooks, MoveContext } from "../jobs/hooks.ts";
 import { moveWithHooks } from "../jobs/settle.ts";
-import { mend, releaseEnded } from "./release.ts";
+import { repair, releaseEnded } from "./release.ts";
 
 /** The end of a job releases the jobs that wait for it, or maintenance does within seconds. */
 const UNHEARD_MS = 60_000;
@@ -49,9 +49,9 @@ export function flowChecks(hooks: readonly JobHooks[]): readonly Check[] {
       name: "dependency-miscounted",
       severity: "critical",
       problem:
-        "Jobs wait for a number of jobs that is not the number of their dependencies: they wait forever, or start too early.",
+        "The number of jobs that a job waits for differs from its recorded dependencies: it waits forever, or starts too early.",
       remedy:
-        "Count again, and release those that wait for nothing (--fix). A worker does this, too.",
+        "Correct the numbers, and release jobs that wait for nothing (--fix). Workers do this too.",
       cost: "full",
       find: asking<CountRow>(
         (_engine, { limit }) => miscounted(limit),
@@ -66,8 +66,8 @@ export function flowChecks(hooks: readonly JobHooks[]): readonly Check[] {
     {
       name: "dependency-unheard",
       severity: "critical",
-      problem: "Jobs wait for jobs that have ended: nothing released them.",
-      remedy: "Release them (--fix). A worker does this within minutes; check that one runs.",
+      problem: "Jobs wait for jobs that have already ended: they were not released.",
+      remedy: "Release them (--fix). A worker does this within minutes; check that one is running.",
       cost: "full",
       find: asking<WaitRow & { at: number }>(
         (engine, { limit }) => unheard(engine, limit),
@@ -82,14 +82,14 @@ export function flowChecks(hooks: readonly JobHooks[]): readonly Check[] {
     {
       name: "dependency-orphaned",
       severity: "warning",
-      problem: "Rows say that jobs wait for other jobs, but these jobs do not wait.",
+      problem: "Dependency rows belong to jobs that are not waiting.",
       remedy: "Delete these rows (--fix).",
       cost: "full",
       find: asking<WaitRow>(
         (_engine, { limit }) => orphaned(limit),
         ({ id, on }) => ({
           subject: subjects.job(id),
-          detail: `does not wait for job ${on}, although a row says so`,
+          detail: `is not waiting but has a dependency row for job ${on}`,
           sinceAt: null,
         }),
       ),
@@ -106,8 +106,8 @@ export function flowChecks(hooks: readonly JobHooks[]): readonly Check[] {
 function countAgain(engine: Engine, { limit, sign }: Fixing): Promise<FixedRows> {
   return engine.transaction(async (tx) => {
     const ids = (await tx.all<CountRow>(miscounted(limit))).map(({ id }) => id);
-    const { mended, queues } = await mend(engine, tx, { ids, now: await readNow(engine, tx) });
-    const jobs = mended.map(subjects.job);
+    const { repaired, queues } = await repair(engine, tx, { ids, now: await readNow(engine, tx) });
+    const jobs = repaired.map(subjects.job);
     await sign(tx, jobs);
     return { subjects: jobs, queues };
   });

@@ -51,7 +51,7 @@ function listCommand(kit: Kit): Command {
     .description("list flows and batches, newest first")
     .addOption(urlOption())
     .option("--kind <kind>", "only flows (flow) or batches (batch)")
-    .option("--before <id>", "continue a list behind this id")
+    .option("--before <id>", "only flows older than this one (next page)")
     .option("--limit <n>", "maximum number of flows", wholeNumber, LIMIT_DEFAULT)
     .action((options: ListOptions) => list(kit, options));
 }
@@ -61,7 +61,7 @@ function showCommand(kit: Kit): Command {
     .description("show a flow or batch, and its jobs")
     .argument("<id>", "the flow's id")
     .addOption(urlOption())
-    .option("--after <id>", "continue the list of jobs behind this id")
+    .option("--after <id>", "only jobs after this one (next page)")
     .option("--limit <n>", "maximum number of jobs", wholeNumber, LIMIT_DEFAULT)
     .action((id: string, options: ShowOptions) => show(kit, id, options));
 }
@@ -92,7 +92,7 @@ function retryCommand(kit: Kit): Command {
     .argument("<id>", "the flow's id")
     .addOption(urlOption())
     .addOption(reasonOption())
-    .option("--attempts <n>", "additional attempts of each job", wholeNumber)
+    .option("--attempts <n>", "additional attempts for each job (default: 3)", wholeNumber)
     .action((id: string, options: DatabaseOptions & ReasonOptions & { attempts?: number }) =>
       retry(kit, id, options),
     );
@@ -191,7 +191,7 @@ async function enqueue(
     source,
   );
   if (!Array.isArray(given)) {
-    const problem = `${source} must have a list of { name, task, input, after, options }.`;
+    const problem = `${source} must contain a list of { name, task, input, after, options }.`;
     throw new InvalidArgumentError({ field: "file", problem });
   }
   const notes: string[] = [];

@@ -24,7 +24,7 @@ export class CircleError extends HoldfastError {
       "CIRCLE",
       waits === undefined
         ? `These jobs would wait for each other forever: ${[...jobs, jobs[0]].join(" → ")}. Nothing was enqueued.`
-        : `More than ${waits} jobs wait for each other here, too many to make sure that ${jobs[0]} closes no circle. Nothing was enqueued.`,
+        : `More than ${waits} jobs wait for each other here, too many to check that ${jobs[0]} closes no circle. Nothing was enqueued.`,
     );
     this.jobs = jobs;
   }
@@ -37,7 +37,7 @@ export class StartedError extends HoldfastError {
   constructor({ id }: { id: string }) {
     super(
       "ALREADY_STARTED",
-      `Job ${id} does not wait for other jobs any more, so nothing can be added before it. Nothing was enqueued.`,
+      `Job ${id} no longer waits for other jobs, so nothing can be added before it. Nothing was enqueued.`,
     );
     this.id = id;
   }

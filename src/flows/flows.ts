@@ -114,7 +114,7 @@ export class Flows {
   /** The ids of the jobs of the flow that the new ones name in `after`. */
   async #named(jobs: readonly FlowJobSpec[], flow?: string): Promise<Map<string, string>> {
     if (!Array.isArray(jobs)) {
-      const problem = "give a function that adds jobs, or a list of { name, task, input, after }.";
+      const problem = "pass a function that adds jobs, or a list of { name, task, input, after }.";
       throw new InvalidArgumentError({ field: "jobs", problem });
     }
     const own = new Set(jobs.map((spec: FlowJobSpec | undefined) => spec?.name));
@@ -192,7 +192,7 @@ export class Flows {
     checkKnown(options, LIST_OPTIONS);
     const { kind, before, limit = PAGE_DEFAULT } = options;
     if (kind !== undefined && !flowKinds.includes(kind)) {
-      throw new InvalidArgumentError({ field: "kind", problem: 'give "flow" or "batch".' });
+      throw new InvalidArgumentError({ field: "kind", problem: 'must be "flow" or "batch".' });
     }
     checkWhole("limit", limit, { least: 1, most: PAGE_MAX });
     if (before !== undefined) checkId("before", before);

@@ -28,7 +28,7 @@ export class FlowMaintenance {
   #seen = false;
   #walkedAt: number;
   #walk: string | null = null;
-  #mended: string | null = null;
+  #repaired: string | null = null;
 
   constructor(parts: FlowMaintenanceParts) {
     this.#parts = parts;
@@ -60,10 +60,10 @@ export class FlowMaintenance {
     this.#walkedAt = now;
     const walked = await store.flows.sweep({ after: this.#walk, limit: PAGE, all: true });
     this.#walk = walked.next;
-    const { mended, next } = await store.flows.mend({ after: this.#mended, limit: PAGE });
-    this.#mended = next;
-    if (walked.ended + mended === 0) return;
-    const facts = { event: "flow:mended", ended: walked.ended, miscounted: mended };
-    logger.warn(facts, "released jobs that waited for jobs that had ended");
+    const { repaired, next } = await store.flows.repair({ after: this.#repaired, limit: PAGE });
+    this.#repaired = next;
+    if (walked.ended + repaired === 0) return;
+    const facts = { event: "flow:repaired", ended: walked.ended, miscounted: repaired };
+    logger.warn(facts, "released jobs that were waiting for jobs that had already ended");
   }
 }

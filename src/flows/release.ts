@@ -256,11 +256,11 @@ export async function releaseEnded(
 }
 
 /** Sets `missing` of waiting jobs to the number of their rows in `dep`, and starts those that have none. */
-export async function mend(
+export async function repair(
   engine: Engine,
   tx: Transaction,
   { ids, now }: { ids: readonly string[]; now: number },
-): Promise<{ readonly mended: readonly string[]; readonly queues: readonly string[] }> {
+): Promise<{ readonly repaired: readonly string[]; readonly queues: readonly string[] }> {
   const rows = await lockWaiting(engine, tx, sorted(ids));
   const counts = await inGroups(
     rows.map(({ id }) => id),
@@ -278,5 +278,5 @@ export async function mend(
   }
   const free = wrong.filter((row) => !waits.has(row.id));
   const queues = await startAll(engine, tx, free, now);
-  return { mended: wrong.map(({ id }) => id), queues };
+  return { repaired: wrong.map(({ id }) => id), queues };
 }

@@ -70,7 +70,7 @@ export async function resultsOf<Input, Result>(
   task: Task<Input, Result>,
 ): Promise<Result[]> {
   if (typeof task?.run !== "function") {
-    const problem = "give the task whose results you want, made with defineTask().";
+    const problem = "pass the task whose results you want, made with defineTask().";
     throw new InvalidArgumentError({ field: "task", problem });
   }
   const results: Result[] = [];

@@ -22,7 +22,7 @@ const flowFields = {
   name: z.string(),
   callback: s.id
     .nullable()
-    .meta({ description: "The job of a batch that runs when all have ended." }),
+    .meta({ description: "The job that runs when all jobs of a batch have ended." }),
   createdAt: s.instant,
 };
 
@@ -187,7 +187,8 @@ function dependencyRoute({ flows }: FlowRouteParts): Route {
     query: { limit: s.pageLimit.optional() },
     answers: {
       200: {
-        description: "The first of both. `flow` is the flow of the job; null: it belongs to none.",
+        description:
+          "The first page of both lists. `flow` is the flow that the job belongs to, or null.",
         schema: z.object({
           flow: s.id.nullable(),
           dependencies: z.array(dependencySchema),
@@ -262,7 +263,7 @@ function batchRoute({ withIds, tasks }: FlowRouteParts): Route {
     }),
     answers: {
       201: {
-        description: "All jobs are stored durably. The callback is the last.",
+        description: "All jobs are stored durably. The callback is the last job in the list.",
         schema: enqueuedSchema,
       },
     },

@@ -10,7 +10,7 @@ import { hintPending } from "../jobs/rows.ts";
 import { moveWithHooks } from "../jobs/settle.ts";
 import type { DependencyPolicy, Enqueued, NewJob } from "../jobs/store.ts";
 import { FlowNotFoundError } from "./errors.ts";
-import { mend, releaseEnded } from "./release.ts";
+import { repair, releaseEnded } from "./release.ts";
 import { inGroups } from "./waits.ts";
 
 export const flowKinds = ["flow", "batch"] as const;
@@ -328,7 +328,7 @@ export class SqlFlows {
    * Corrects `missing` of waiting jobs that disagrees with their rows of `dep`, and releases those that wait for nothing. No
    * operation leaves such a job. Looks at one page of waiting jobs. Returns where the next begins; null: this was the last.
    */
-  async mend(page: { readonly after: string | null; readonly limit: number }) {
+  async repair(page: { readonly after: string | null; readonly limit: number }) {
     const { engine } = this.#context;
     const behind = page.after === null ? sql`` : sql`where id > ${page.after}`;
     const rows = await engine.all<{ id: string; missing: number; waits: number }>(sql`
@@ -336,14 +336,17 @@ export class SqlFlows {
         from (select id, missing from holdfast.waiting ${behind} order by id limit ${page.limit}) w`);
     const wrong = rows.filter(({ missing, waits }) => missing !== waits);
     const next = rows.length < page.limit ? null : (rows.at(-1)?.id ?? null);
-    if (wrong.length === 0) return { mended: 0, next };
+    if (wrong.length === 0) return { repaired: 0, next };
     const done = await engine.transaction(async (tx) => {
       const ids = wrong.map(({ id }) => id);
-      const { mended, queues } = await mend(engine, tx, { ids, now: await readNow(engine, tx) });
-      return { mended, hints: await hintPending(engine, tx, queues) };
+      const { repaired, queues } = await repair(engine, tx, {
+        ids,
+        now: await readNow(engine, tx),
+      });
+      return { repaired, hints: await hintPending(engine, tx, queues) };
     });
     for (const hint of done.hints) this.#db.announce(hint);
-    return { mended: done.mended.length, next };
+    return { repaired: done.repaired.length, next };
   }
 
   /** Its writes take effect if and when the user commits. */

@@ -19,7 +19,9 @@ export const id = z
 export const idPrefix = z
   .string()
   .regex(/^[0-9a-fA-F-]{1,36}$/)
-  .meta({ description: "The start of an id: hexadecimal digits and hyphens, in either case." });
+  .meta({
+    description: "The start of an id: hexadecimal digits and hyphens, in upper or lower case.",
+  });
 
 export const instant = z.int().meta({ description: "Milliseconds since the Unix epoch." });
 export const count = z.int().min(0);

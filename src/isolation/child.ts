@@ -61,7 +61,7 @@ async function call(task: Task, payload: string, ctx: IsolatedContext): Promise<
   if (result instanceof RetryIn || result instanceof Snooze) throw result;
   return encodeReturned(result, RESULT, () => ({
     what: `result of task '${task.name}'`,
-    consequence: "The work was done and is not repeated.",
+    consequence: "The work was done, so it is not repeated.",
   }));
 }
 
@@ -74,7 +74,7 @@ async function findTask(module: string, name: string): Promise<Task> {
   const names = tasks.slice(0, NAMED_MAX).map((task) => `'${task.name}'`);
   const has = names.length === 0 ? "It exports no task." : `It exports ${names.join(", ")}.`;
   throw new IsolationError(
-    `${file} exports no task '${name}'. ${has} An isolated task is found by its name among the exports of the module that ` +
+    `${file} exports no task '${name}'. ${has} Holdfast finds an isolated task by its name among the exports of the module that ` +
       `\`isolation.module\` names: export what defineTask() returns, at the top level of ${basename(file)}.`,
   );
 }

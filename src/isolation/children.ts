@@ -220,7 +220,7 @@ function processEnd({ code, signal, tail, memoryMb }: ProcessEnd): string {
   if (tail.includes("heap out of memory") || tail.includes("invalid table size"))
     return `${what} ran out of memory${limitText(memoryMb)}.`;
   if (signal === "SIGKILL")
-    return `${what} was killed with SIGKILL: by an operator, or by the system because memory ran out.`;
+    return `${what} was killed with SIGKILL, by an operator or by the system for lack of memory.`;
   if (signal !== null) return `${what} crashed with ${signal}.`;
   return `${what} ended with exit code ${code}: its code called process.exit().`;
 }

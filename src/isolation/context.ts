@@ -273,7 +273,7 @@ export class IsolatedContext implements Context {
   ): Promise<never> {
     const isStep = method !== "query" && method !== "results" && method !== "dependencies";
     if (isStep && inside.getStore() === this) {
-      const problem = `'${String(args[0])}' is inside another step: run one after the other.`;
+      const problem = `'${String(args[0])}' was started inside another step: run them one after the other.`;
       return Promise.reject(new InvalidArgumentError({ field: "name", problem }));
     }
     const functions = given.map((one) =>
@@ -342,7 +342,7 @@ function lastOf(given: readonly (number | OwnFunction | null)[]): Called | null 
 
 function checkFunction(field: string, body: unknown): void {
   if (typeof body === "function") return;
-  throw new InvalidArgumentError({ field, problem: "give a name and a function." });
+  throw new InvalidArgumentError({ field, problem: "pass a name and a function." });
 }
 
 function missing(what: string, remedy: string): InvalidArgumentError {

@@ -119,7 +119,7 @@ export class IsolatedRun {
     const { module } = this.#child.isolation;
     this.#fail(
       new IsolationError(
-        `${module} was not imported within ${START_MS_MAX} ms. A module of isolated tasks only defines them.`,
+        `${module} was not imported within ${START_MS_MAX} ms. A module of isolated tasks must only define them.`,
       ),
     );
     void this.#child.kill();

@@ -42,7 +42,7 @@ export function memberOf(options: AfterOptions): { member?: Member } {
       if (options[field] === undefined) continue;
       throw new InvalidArgumentError({
         field,
-        problem: "it is about jobs to wait for: give `after`.",
+        problem: "requires `after`.",
       });
     }
     return {};
@@ -65,7 +65,7 @@ export function dependenciesOf(
     const given = typeof one === "object" && one !== null && "job" in one ? one : { job: one };
     const id = typeof given.job === "string" ? given.job : given.job?.id;
     if (typeof id !== "string" || !isId(id)) {
-      const problem = "give a job or the id of one.";
+      const problem = "pass a job or the id of one.";
       throw new InvalidArgumentError({ field: `${field}[${index}]`, problem });
     }
     const { onFailed = policies.onFailed, onCancelled = policies.onCancelled } =
@@ -81,5 +81,5 @@ export function dependenciesOf(
 
 function checkPolicy(field: string, policy: DependencyPolicy): DependencyPolicy {
   if (dependencyPolicies.includes(policy)) return policy;
-  throw new InvalidArgumentError({ field, problem: 'give "fail", "cancel" or "ignore".' });
+  throw new InvalidArgumentError({ field, problem: 'must be "fail", "cancel" or "ignore".' });
 }

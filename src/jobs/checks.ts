@@ -45,7 +45,7 @@ export const placeChecks: readonly Check[] = [
     name: "job-nowhere",
     severity: "critical",
     problem: "Jobs have no state, so they never run.",
-    remedy: "Rows were deleted by hand. Enqueue the jobs again from their rows in `job`.",
+    remedy: "Rows were deleted manually. Enqueue the jobs again from their rows in `job`.",
     cost: "full",
     find: asking<{ id: string }>(
       ({ introspection }, { limit }) =>
@@ -57,7 +57,7 @@ export const placeChecks: readonly Check[] = [
     name: "state-without-job",
     severity: "critical",
     problem: "State rows belong to jobs that do not exist, so their task and input are unknown.",
-    remedy: "Rows of `job` were deleted by hand. Delete these state rows too.",
+    remedy: "Rows of `job` were deleted manually. Delete these state rows too.",
     cost: "full",
     find: asking<{ id: string; place: string }>(withoutJob, ({ id, place }) =>
       aboutJob(id, `has a row in ${place} but none in job`),
@@ -113,7 +113,7 @@ export const orphanChecks: readonly Check[] = [
     severity: "warning",
     problem: "Live jobs do not hold their keys: another job with the same key would be accepted.",
     remedy:
-      "Rows of `job_key` were deleted by hand. Insert them again: the task without its version, the key, the job.",
+      "Rows of `job_key` were deleted manually. Insert them again: the task without its version, the key, the job.",
     cost: "full",
     find: asking<KeyRow>(
       (_engine, { limit }) => sql`
@@ -156,7 +156,7 @@ export const orphanChecks: readonly Check[] = [
     name: "step-orphaned",
     severity: "warning",
     problem: "Steps belong to jobs that do not exist.",
-    remedy: "Rows of `job` were deleted by hand. See what the steps did, then delete them.",
+    remedy: "Rows of `job` were deleted manually. Find out what the steps did, then delete them.",
     cost: "full",
     find: asking<{ id: string; steps: number; at: number }>(
       (_engine, { limit }) => sql`
@@ -172,7 +172,7 @@ export const orphanChecks: readonly Check[] = [
     name: "history-orphaned",
     severity: "info",
     problem: "Attempts or reports belong to jobs that do not exist.",
-    remedy: "Rows of `job` were deleted by hand. Delete these rows too.",
+    remedy: "Rows of `job` were deleted manually. Delete these rows too.",
     cost: "full",
     find: asking<{ id: string; what: string }>(
       (_engine, { limit }) => sql`

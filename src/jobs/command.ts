@@ -59,7 +59,7 @@ export function jobsCommand(kit: Kit): Command {
     .option("--queue <name>", "only jobs of this queue")
     .option("--task <name>", "only jobs of this task")
     .option("--key <key>", "only jobs with this key")
-    .option("--tag <tag>", "only jobs with this tag; repeat it for several", repeated)
+    .option("--tag <tag>", "only jobs with this tag; can be repeated", repeated)
     .option("--limit <n>", "maximum number of jobs", wholeNumber, LIMIT_DEFAULT)
     .option("--before <id>", "only jobs older than this one (next page)")
     .action((options: Options) => list(kit, options));

@@ -201,7 +201,8 @@ class EnqueueBatch {
   /** It is written at once: the next job of the batch may have the same key. */
   async #acceptPaced(job: Paced): Promise<Enqueued> {
     if (job.member !== undefined) {
-      const problem = "it does not go with jobs that wait for others or belong to a flow or batch.";
+      const problem =
+        "is not available for jobs that wait for others or belong to a flow or batch.";
       throw new InvalidArgumentError({ field: job.pace.kind, problem });
     }
     const found = await paced(this.#context.engine, this.#tx, job, this.#now);

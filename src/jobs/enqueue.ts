@@ -119,7 +119,7 @@ export function callsOf(
   }
   return list.map((call, index) => {
     if (Array.isArray(call)) return { task: call[0], inputs: [call[1]], options: call[2] ?? {} };
-    const problem = "give a task and its input, such as [ship, { order: 7 }].";
+    const problem = "pass a task and its input, such as [ship, { order: 7 }].";
     throw new InvalidArgumentError({ field: `jobs[${index}]`, problem });
   });
 }
@@ -134,7 +134,7 @@ export function defaultsOf(task: Task): Defaults {
   if (typeof task?.run !== "function") {
     throw new InvalidArgumentError({
       field: "task",
-      problem: "give a task made with defineTask(), or the name of one.",
+      problem: "pass a task made with defineTask(), or the name of one.",
     });
   }
   return { name: task.name, queue: task.queue, maxAttempts: task.retry.maxAttempts };
@@ -186,7 +186,7 @@ export function checkEvent(event: EventType): void {
   if (typeof event?.name === "string" && "payload" in event) return;
   throw new InvalidArgumentError({
     field: "event",
-    problem: "give an event made with defineEvent().",
+    problem: "pass an event made with defineEvent().",
   });
 }
 
@@ -256,7 +256,7 @@ async function jobsOf(call: EnqueueCall, newId: () => string, trace?: TraceConte
 
 function listOf(inputs: Iterable<unknown>): unknown[] {
   if (typeof inputs?.[Symbol.iterator] === "function") return [...inputs];
-  throw new InvalidArgumentError({ field: "inputs", problem: "give a list of inputs." });
+  throw new InvalidArgumentError({ field: "inputs", problem: "must be a list of inputs." });
 }
 
 export const PRIORITY_MAX = 32_767;
@@ -369,7 +369,7 @@ function keyOf({
   if (key === undefined) {
     for (const [field, value] of Object.entries({ keyFor, onConflict })) {
       if (value === undefined) continue;
-      throw new InvalidArgumentError({ field, problem: "it is about a key: give one." });
+      throw new InvalidArgumentError({ field, problem: "requires `key`." });
     }
     return { key: null };
   }
@@ -384,13 +384,13 @@ function checkConflict(onConflict: OnConflict): OnConflict {
   if (conflicts.includes(onConflict)) return onConflict;
   throw new InvalidArgumentError({
     field: "onConflict",
-    problem: 'give "return", "replace" or "reject".',
+    problem: 'must be "return", "replace" or "reject".',
   });
 }
 
 function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {
   if (delay !== undefined && runAt !== undefined) {
-    throw new InvalidArgumentError({ field: "delay", problem: "give delay or runAt, not both." });
+    throw new InvalidArgumentError({ field: "delay", problem: "pass delay or runAt, not both." });
   }
   if (delay !== undefined) {
     const delayMs = toMs("delay", delay);
@@ -401,7 +401,7 @@ function startOf({ delay, runAt }: EnqueueOptions): NewJob["start"] {
 
 function startByOf({ startBy, startWithin }: EnqueueOptions): Pick<Terms, "startBy"> {
   if (startBy !== undefined && startWithin !== undefined) {
-    const problem = "give startBy or startWithin, not both.";
+    const problem = "pass startBy or startWithin, not both.";
     throw new InvalidArgumentError({ field: "startBy", problem });
   }
   if (startBy !== undefined) return { startBy: { at: checkInstant("startBy", startBy) } };

@@ -58,7 +58,7 @@ export const formatChecks: readonly Check[] = [
     severity: "warning",
     problem: "Audit lines carry traces of attempts that another worker made, or that do not exist.",
     remedy:
-      "They were written by hand, or with another attempt's trace. Run holdfast audit verify. With --since <date>, lines older than that date are skipped.",
+      "They were written manually, or with another attempt's trace. Run holdfast audit verify. With --since <date>, lines older than that date are skipped.",
     cost: "full",
     find: strangeTraces,
   },

@@ -217,7 +217,7 @@ export class Jobs {
     checkKnown(options, REPORT_OPTIONS);
     const { after = 0, limit = PAGE_DEFAULT, kind } = options;
     if (kind !== undefined && !reportKinds.includes(kind)) {
-      const problem = `'${kind}' is none. The kinds are: ${reportKinds.join(", ")}.`;
+      const problem = `'${kind}' is not a kind of report. The kinds are: ${reportKinds.join(", ")}.`;
       throw new InvalidArgumentError({ field: "kind", problem });
     }
     checkWhole("after", after, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -264,7 +264,7 @@ export class Jobs {
     if (status !== undefined && !statuses.includes(status)) {
       throw new InvalidArgumentError({
         field: "status",
-        problem: `'${status}' is none. The statuses are: ${statuses.join(", ")}.`,
+        problem: `'${status}' is not a status. The statuses are: ${statuses.join(", ")}.`,
       });
     }
     if (queue !== undefined) checkName("queue", queue);

@@ -71,7 +71,8 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
     name: "lease-expired",
     severity: "warning",
     problem: "Leases expired long ago and were not reclaimed: no worker is doing maintenance.",
-    remedy: "Start a worker: each does the maintenance for all. Or reclaim the jobs now (--fix).",
+    remedy:
+      "Start a worker: any worker does the maintenance for all. Or reclaim the jobs now (--fix).",
     cost: "quick",
     find: asking<LeaseRow>(
       (engine, { limit }) => sql`
@@ -92,7 +93,7 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
     severity: "warning",
     problem: "Leases are about to expire and were never renewed: the worker is stuck or dead.",
     remedy:
-      "See what that worker is doing (holdfast workers). Its jobs are retried when their leases expire.",
+      "Find out what that worker is doing (holdfast workers). Its jobs are retried when their leases expire.",
     cost: "quick",
     find: asking<LeaseRow & { forMs: number }>(
       (engine, { limit }) => sql`
@@ -112,7 +113,7 @@ const LEASE_CHECKS: readonly MovingCheck[] = [
     severity: "warning",
     problem: "Jobs are held by workers that are not registered, although their type is.",
     remedy:
-      "The workers' rows were deleted by hand. Their jobs are retried when their leases expire.",
+      "The workers' rows were deleted manually. Their jobs are retried when their leases expire.",
     cost: "quick",
     find: asking<LeaseRow>(
       // Programs that use the lease API choose any name; a name of a declared type belongs to a worker.
@@ -191,7 +192,7 @@ const OVERDUE_CHECKS: readonly MovingCheck[] = [
     severity: "warning",
     problem: "Due jobs were not promoted to pending: no worker is doing maintenance.",
     remedy:
-      "Start a worker: each does the maintenance for all. Or make the jobs pending now (--fix).",
+      "Start a worker: any worker does the maintenance for all. Or make the jobs pending now (--fix).",
     cost: "quick",
     find: asking<{ id: string; status: string; at: number }>(
       (engine, { limit }) => overdue(engine, limit),

@@ -239,7 +239,7 @@ export class Leases {
 
 function fenceOf(lease: Fence): Fence {
   if (typeof lease !== "object" || lease === null || !Number.isInteger(lease.epoch)) {
-    throw new InvalidArgumentError({ field: "lease", problem: "give what acquire() returned." });
+    throw new InvalidArgumentError({ field: "lease", problem: "pass what acquire() returned." });
   }
   const { id, worker, epoch } = lease;
   return { id: checkText("id", id), worker: checkText("worker", worker), epoch };

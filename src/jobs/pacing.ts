@@ -42,7 +42,7 @@ export function paceOf(options: PaceOptions): Pace {
   const { key, debounce, throttle, keyFor, onConflict, delay, runAt } = options;
   const field = debounce === undefined ? "throttle" : "debounce";
   if (key === undefined) {
-    throw new InvalidArgumentError({ field, problem: "it is about a key: give one." });
+    throw new InvalidArgumentError({ field, problem: "requires `key`." });
   }
   const conflicting = {
     ...(debounce === undefined ? {} : { throttle, delay, runAt }),
@@ -51,7 +51,7 @@ export function paceOf(options: PaceOptions): Pace {
   };
   for (const [name, value] of Object.entries(conflicting)) {
     if (value === undefined) continue;
-    throw new InvalidArgumentError({ field: name, problem: `it does not go with ${field}.` });
+    throw new InvalidArgumentError({ field: name, problem: `cannot be combined with ${field}.` });
   }
   const checked = checkKey("key", key);
   if (debounce === undefined) {

@@ -90,7 +90,7 @@ const summaryFields = {
   finishedAt: s.instant.nullable(),
   lastError: errorRecordSchema.nullable(),
   inDoubt: z.string().nullable().meta({
-    description: "The name of an effect in doubt: an operator must say whether it happened.",
+    description: "The name of an effect in doubt: an operator must record whether it happened.",
   }),
   tags: z.array(z.string()),
 };
@@ -339,7 +339,7 @@ const audited = { reason: s.reason.optional() };
 const rerunFrom = z
   .union([s.name, z.strictObject({ name: s.name, occurrence: z.int().min(1) })])
   .nullable()
-  .meta({ description: "The step to start from; null: from the beginning." });
+  .meta({ description: "The step to start from; null: the beginning." });
 
 const plannedStep = z.object({
   name: z.string(),
@@ -359,7 +359,7 @@ const rerunPlan = z
   .meta({
     id: "RerunPlan",
     description:
-      "Which steps would keep their results and which would run again. `confirm` names those that change something outside of the job.",
+      "Which steps would keep their results and which would run again. `confirm` names those that change something outside the job.",
   });
 
 /** Names of confirmed steps: a job has fewer steps. */
@@ -372,12 +372,18 @@ function rerunRoutes({ jobs }: JobRouteParts): Route[] {
       path: "/api/v1/jobs/{id}/rerun-plan",
       name: "planRerun",
       tag: TAG,
-      summary: "What would run again if an ended job ran again from a step",
+      summary: "Show what a rerun from a step would repeat",
       access: "viewer",
       params: { id: s.id },
       query: {
-        from: s.name.optional().meta({ description: "The step; without it, from the beginning." }),
-        occurrence: z.int().min(1).optional().meta({ description: "Which one of that name." }),
+        from: s.name
+          .optional()
+          .meta({ description: "The step to start from; if omitted, the beginning." }),
+        occurrence: z
+          .int()
+          .min(1)
+          .optional()
+          .meta({ description: "Which step, if several have this name." }),
       },
       answers: { 200: { description: "The plan; nothing is changed.", schema: rerunPlan } },
       run: async ({ params: { id }, query: { from, occurrence = 1 } }) => ({
@@ -453,14 +459,14 @@ function actionRoutes({ jobs }: JobRouteParts): Route[] {
       path: "/api/v1/jobs/{id}/retry",
       name: "retryJob",
       tag: TAG,
-      summary: "Retry a failed or cancelled job",
+      summary: "Retry a failed, cancelled or expired job",
       access: "operator",
       params: { id: s.id },
       body: z.strictObject({
         attempts: z.int().min(1).max(ATTEMPTS_MAX).optional(),
         withCalled: z.boolean().optional().meta({
           description:
-            "Whether to retry the called jobs whose failure failed this job too. If omitted, such a job is refused.",
+            "Whether to also retry called jobs whose failure caused this job to fail. If omitted, the retry of such a job is refused.",
         }),
         ...audited,
       }),

@@ -177,7 +177,7 @@ export function besideIn(error: string | null): string[] {
 
 /** The error of an attempt whose worker was ended by another job. */
 export function neighbourError(culprit: string): string {
-  const message = `Its worker was ended by job ${culprit}, which ended another one while it ran alone. So this counts neither as an attempt nor as a crash.`;
+  const message = `Job ${culprit} ended its worker, and ended another one while it ran alone. Therefore this counts neither as an attempt nor as a crash.`;
   return errorText({ name: "NeighbourCrashed", code: "NEIGHBOUR_CRASHED", message });
 }
 
@@ -199,7 +199,7 @@ function crashError(lease: LeaseRow, crashesMax: number, now: number): string {
     return errorText({ name: "LeaseExpired", code: "LEASE_EXPIRED", message });
   }
   // A lease that has not expired is taken only from a dead worker.
-  const message = `Its worker was killed or lost: ${worker} ended without a word, and the job was taken back from it.`;
+  const message = `The process of worker ${worker} ended without reporting an outcome, and another worker reclaimed the job.`;
   return errorText({ name: "WorkerGone", code: "WORKER_GONE", message });
 }
 
@@ -216,7 +216,7 @@ export function expiredRow(
   now: number,
 ): FinishedRow {
   const by = new Date(row.start_by).toISOString();
-  const message = `It had to start by ${by}, and no worker had started it.`;
+  const message = `It had to start by ${by}, but no worker started it in time.`;
   const error = errorText({ name: "Expired", code: "EXPIRED", message });
   const end = { worker: null, started_at: null, finished_at: now, result: null, error };
   return { ...jobColumns(row), status: "expired", ...end };

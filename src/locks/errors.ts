@@ -11,7 +11,7 @@ export class LockNotAcquiredError extends HoldfastError {
   constructor(facts: { key: string; waitedMs: number; owner: string | null }, cause?: unknown) {
     const { key, owner } = facts;
     const waitedMs = Math.round(facts.waitedMs);
-    const whose = owner === null ? "other processes want it, too" : `${owner} holds it`;
+    const whose = owner === null ? "other processes are waiting for it too" : `${owner} holds it`;
     super(
       "LOCK_NOT_ACQUIRED",
       cause instanceof Error
@@ -35,7 +35,7 @@ export class LockLostError extends HoldfastError {
     super(
       "LOCK_LOST",
       `The lock '${facts.key}' (token ${facts.token}) is lost: ${facts.problem} ` +
-        `Stop the work that it protects; another process may have it by now.`,
+        `Stop the work that it protects: another process may hold it now.`,
       cause,
     );
     this.key = facts.key;

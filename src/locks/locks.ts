@@ -116,7 +116,7 @@ export class Locks {
   ): Promise<T> {
     checkKnown(options, WITH_OPTIONS);
     if (typeof run !== "function") {
-      const problem = "give a function to run under the lock.";
+      const problem = "pass a function to run under the lock.";
       throw new InvalidArgumentError({ field: "run", problem });
     }
     const { longest = "10m", ...rest } = options;
@@ -268,7 +268,7 @@ export class Locks {
 
 function holdOf(lock: LockHold): LockHold {
   if (typeof lock !== "object" || lock === null || !Number.isInteger(lock.token)) {
-    throw new InvalidArgumentError({ field: "lock", problem: "give what acquire() returned." });
+    throw new InvalidArgumentError({ field: "lock", problem: "pass what acquire() returned." });
   }
   const { key, token } = lock;
   return { key: checkLockKey("key", key), token };
@@ -314,7 +314,7 @@ function modeOf(option: LockMode | undefined, redis: string): LockMode {
 function badUrl(url: string): InvalidArgumentError {
   const problem =
     url === ""
-      ? 'with locks: "redis", give the URL of a Redis, or set HOLDFAST_REDIS_URL.'
-      : "a Redis URL reads redis://host:6379 or rediss://user:password@host:6379.";
+      ? 'with locks: "redis", pass the URL of a Redis server, or set HOLDFAST_REDIS_URL.'
+      : "a Redis URL has the form redis://host:6379 or rediss://user:password@host:6379.";
   return new InvalidArgumentError({ field: "redis", problem });
 }

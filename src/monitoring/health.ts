@@ -208,7 +208,7 @@ export class Health {
       return [{ name: "push", status: "ok", detail: "notifications from other processes arrive" }];
     if (state !== "down") return [];
     const detail =
-      "push is down; jobs from other processes are found by polling, within 10 seconds";
+      "push is down; workers find jobs of other processes by polling, within 10 seconds";
     return [{ name: "push", status: "degraded", detail }];
   }
 

@@ -45,7 +45,7 @@ export const metrics = {
     "How long the most overdue tick of a schedule has waited; 0 while schedules run on time.",
   ),
   holdfast_schedule_missed_runs: gauge(
-    "Runs left out because they were missed, of all schedules that exist.",
+    "Missed runs that were skipped, for all existing schedules.",
   ),
 
   // The activity of this process.
@@ -66,7 +66,7 @@ export const metrics = {
   holdfast_leases_lost_total: counter("Leases lost to another worker while the job ran here."),
   holdfast_leases_recovered_total: counter("Expired leases of other workers that were reclaimed."),
   holdfast_stale_writes_refused_total: counter(
-    "Outcomes refused because the lease belonged to another worker by then.",
+    "Outcomes refused because another worker held the lease by then.",
   ),
   holdfast_moves_refused_total: counter("Refused moves of jobs and items, by error code.", "code"),
   holdfast_lock_acquisitions_total: counter("Acquired locks.", "type"),
@@ -80,7 +80,7 @@ export const metrics = {
   // The workers of this process.
   holdfast_worker_running_jobs: gauge("Jobs running now.", "worker"),
   holdfast_worker_buffered_jobs: gauge("Claimed jobs waiting for a free slot.", "worker"),
-  holdfast_worker_concurrency: gauge("Maximum number of jobs running at once.", "worker"),
+  holdfast_worker_concurrency: gauge("Maximum number of jobs running at the same time.", "worker"),
   holdfast_worker_heartbeat_age_seconds: gauge(
     "Time since the last heartbeat acknowledged by the database.",
     "worker",
@@ -103,7 +103,7 @@ export const metrics = {
     "build",
   ),
   holdfast_fleet_drift_builds: gauge(
-    "Number of builds running at once where there should be one.",
+    "Number of builds running at the same time where there should be one.",
     "worker",
   ),
   holdfast_enqueuing_builds_without_worker: gauge(

@@ -46,7 +46,7 @@ function listCommand(kit: Kit): Command {
 function actCommand(kit: Kit, action: "pause" | "resume"): Command {
   return new Command(action)
     .description(
-      action === "pause" ? "keep all workers from taking jobs of a queue" : "end a pause",
+      action === "pause" ? "pause a queue: workers claim none of its jobs" : "end a pause",
     )
     .argument("<queue>", "the queue's name")
     .addOption(urlOption())
@@ -61,7 +61,7 @@ function setCommand(kit: Kit): Command {
     .description("set limits of a queue; 'none' removes one")
     .argument("<queue>", "the queue's name")
     .addOption(urlOption())
-    .option("--concurrency <n>", "how many jobs may run at once, in all processes together")
+    .option("--concurrency <n>", "maximum number of running jobs, in all processes together")
     .option("--rate <n/duration>", "how many jobs may start in a period, such as 5/1s")
     .option("--each-lane", "set the limits of each lane instead of the whole queue")
     .option("--lane <name>", "set the limits of one lane")
@@ -151,7 +151,7 @@ function isSet({ concurrency, rate }: Limits): boolean {
 function limitWords(limit: Limits & { readonly weight?: number }): string {
   const { concurrency, rate, weight = 1 } = limit;
   return [
-    concurrency === null ? "" : `at most ${concurrency} at once`,
+    concurrency === null ? "" : `at most ${concurrency} running`,
     rate === null ? "" : `${rate.count} per ${span(rate.periodMs)}`,
     weight === 1 ? "" : `weight ${weight}`,
   ]
@@ -160,7 +160,7 @@ function limitWords(limit: Limits & { readonly weight?: number }): string {
 }
 
 const WORDS = {
-  pause: { changed: "is paused", same: "was paused already" },
+  pause: { changed: "is paused", same: "was already paused" },
   resume: { changed: "is resumed", same: "was not paused" },
 } as const;
 
@@ -195,10 +195,10 @@ type SetWords = Omit<SetOptions, "url" | "reason">;
 function settingsOf({ concurrency, rate, weight, ageing, ...of }: SetWords): QueueOptions {
   const { eachLane, lane, task } = of;
   if ([eachLane, lane, task].filter((one) => one !== undefined).length > 1) {
-    throw new BadUsageError("Give one of --each-lane, --lane and --task.");
+    throw new BadUsageError("Pass only one of --each-lane, --lane and --task.");
   }
   if (weight !== undefined && lane === undefined) {
-    throw new BadUsageError("--weight is for a lane: give --lane too.");
+    throw new BadUsageError("--weight requires --lane.");
   }
   const limit: LimitOptions = {
     ...(concurrency === undefined
@@ -224,5 +224,7 @@ function rateOrNone(text: string): { count: number; per: string } | null {
   if (text === "none") return null;
   const [, starts, per] = /^(\d{1,9})\/(\w[\w.]*)$/.exec(text) ?? [];
   if (starts !== undefined && per !== undefined) return { count: Number(starts), per };
-  throw new BadUsageError("--rate must be such as 5/1s or 100/1m, or 'none' to remove the limit.");
+  throw new BadUsageError(
+    "--rate must be a rate such as 5/1s or 100/1m, or 'none' to remove the limit.",
+  );
 }

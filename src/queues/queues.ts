@@ -107,7 +107,7 @@ export class Queues {
     return this.#explainer.queue(checkName("queue", queue));
   }
 
-  /** No worker takes a job from a paused queue. Jobs that run go on. Returns false if it was paused already. */
+  /** No worker takes a job from a paused queue. Jobs that run go on. Returns false if it was already paused. */
   pause(queue: string, options: OperatorOptions = {}): Promise<boolean> {
     checkKnown(options, AUDITED_OPTIONS);
     return this.#store.pause(checkQueue("queue", queue), anyOperator(options, this.#newId));
@@ -210,7 +210,7 @@ function rulesOf(options: QueueOptions, current: Queue): RuleChange[] {
     if (bareName(name) !== name) {
       throw new InvalidArgumentError({
         field,
-        problem: "a limit is for all versions: omit the version.",
+        problem: "a limit applies to all versions: omit the version.",
       });
     }
     const now = task === null ? undefined : current.tasks[name];

@@ -6,9 +6,9 @@ import type { QueueOptions, Queues } from "./queues.ts";
 
 const TAG = "queues";
 
-const rateSchema = z
-  .object({ count: z.int(), periodMs: z.int(), burst: z.int() })
-  .meta({ description: "At most `count` starts per period, and `burst` at once after a pause." });
+const rateSchema = z.object({ count: z.int(), periodMs: z.int(), burst: z.int() }).meta({
+  description: "At most `count` jobs start per period, and `burst` together after a quiet period.",
+});
 
 const limitsFields = {
   concurrency: z
@@ -60,7 +60,7 @@ const settingsInput = z
   })
   .meta({
     id: "QueueChange",
-    description: "An omitted field stays as it is; null removes the setting.",
+    description: "Omitted fields do not change; null removes a setting.",
   });
 
 const params = { name: s.name };
@@ -118,7 +118,7 @@ export function queueRoutes(queues: Queues): Route[] {
         tag: TAG,
         summary:
           action === "pause"
-            ? "Pause a queue: no worker takes a job from it"
+            ? "Pause a queue: workers claim none of its jobs"
             : "Resume a paused queue",
         access: "operator",
         params,

@@ -46,7 +46,7 @@ export class SqlQueues {
     this.#engine = db.engine;
   }
 
-  /** From now on no claim that begins takes a job from the queue. Returns false if it was paused already. */
+  /** From now on no claim that begins takes a job from the queue. Returns false if it was already paused. */
   pause(queue: string, operator: OperatorEntry): Promise<boolean> {
     return this.#act(queue, operator, "queue.pause", async (tx, now) => {
       const { actor, reason = null } = operator;

@@ -40,7 +40,7 @@ export class Enqueuer {
     try {
       await store.workers.noteEnqueuer(version);
     } catch (error) {
-      logger.debug({ err: error }, "could not note which version enqueues");
+      logger.debug({ err: error }, "could not record which build enqueues");
     }
   }
 }

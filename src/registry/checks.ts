@@ -193,7 +193,7 @@ export const unclaimableChecks: readonly Check[] = [
   {
     name: "job-unclaimable",
     severity: "warning",
-    problem: "Pending jobs cannot be run by any live worker.",
+    problem: "No live worker can run some pending jobs.",
     remedy: "Start a worker that serves the queue and knows the task in that version.",
     cost: "quick",
     find: async (engine, { limit }) => {

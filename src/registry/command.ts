@@ -190,7 +190,7 @@ function targetOf(
   const named = [id, type, all || undefined].filter((each) => each !== undefined);
   if (named.length !== 1) {
     throw new BadUsageError(
-      `Give exactly one of <id>, --type <name> or --all, such as 'holdfast workers ${order} --all'.`,
+      `Pass exactly one of <id>, --type <name> or --all, such as 'holdfast workers ${order} --all'.`,
     );
   }
   if (id !== undefined) return { id };

@@ -34,7 +34,7 @@ export class WorkerLimitInUseError extends HoldfastError {
     const { type, slots, workers } = facts;
     super(
       "WORKER_LIMIT_IN_USE",
-      `Cannot set the limit of type '${type}' to ${slotsText(slots)}: active workers do not fit into it: ${workers.join(", ")}. ` +
+      `Cannot set the limit of type '${type}' to ${slotsText(slots)}: these active workers do not fit: ${workers.join(", ")}. ` +
         "Stop them first (holdfast workers stop <id>). A worker that starts takes the lowest free slot.",
     );
     this.workerType = type;

@@ -45,7 +45,7 @@ const workerSchema = z
     hungMs: z.number(),
     liveness: z.enum(["alive", "stale", "hung", "stopped"]).meta({
       description:
-        "Based on the last heartbeat and the database's clock. Stale and hung workers s.count as dead.",
+        "Based on the last heartbeat and the database's clock. Stale and hung workers count as dead.",
     }),
     leases: s.count.meta({ description: "Jobs it holds now." }),
     stoppedAt: s.instant.nullable(),
@@ -67,7 +67,7 @@ const unregisteredSchema = z
     id: z.string(),
     kind: z.enum(["standby", "leases"]).meta({
       description:
-        "A standby worker, or a program that claims jobs over HTTP or with the lease commands.",
+        "A standby worker, or a program that claims jobs over HTTP or with the SQL functions.",
     }),
     type: z.string().nullable(),
     hostname: z.string().nullable(),

@@ -170,7 +170,7 @@ function targetOf(target: WorkerTarget): Command["target"] {
     if ("id" in target) return { worker: checkText("id", target.id) };
     if ("type" in target) return { type: checkName("type", target.type) };
   }
-  const problem = 'give { id } for one worker, { type } for all of a name, or "all".';
+  const problem = 'pass { id } for one worker, { type } for all of a name, or "all".';
   throw new InvalidArgumentError({ field: "target", problem });
 }
 

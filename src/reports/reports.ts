@@ -77,7 +77,7 @@ export class Watches {
     const { after = 0, signal } = options;
     checkWhole("after", after, { least: 0, most: Number.MAX_SAFE_INTEGER });
     if (signal !== undefined && !(signal instanceof AbortSignal)) {
-      throw new InvalidArgumentError({ field: "signal", problem: "give an AbortSignal." });
+      throw new InvalidArgumentError({ field: "signal", problem: "must be an AbortSignal." });
     }
     const { signal: closing } = this.#closing;
     const either = signal === undefined ? closing : AbortSignal.any([signal, closing]);

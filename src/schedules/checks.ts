@@ -16,7 +16,7 @@ export const scheduleChecks: readonly Check[] = [
     name: "schedule-overdue",
     severity: "warning",
     problem: "Ticks of schedules are overdue: no worker handles them.",
-    remedy: "Start a worker; any worker handles all schedules. If one runs, see its log.",
+    remedy: "Start a worker: any worker handles all schedules. If one is running, check its log.",
     cost: "quick",
     find: asking<Found>(
       (engine, { limit }) => sql`
@@ -57,7 +57,7 @@ export const scheduleChecks: readonly Check[] = [
   {
     name: "schedule-over",
     severity: "info",
-    problem: "Schedules never run again: no date matches any more.",
+    problem: "Schedules will never run again: no future date matches.",
     remedy: "Edit them, or delete them.",
     cost: "quick",
     find: asking<Found>(
@@ -78,7 +78,7 @@ export const scheduleChecks: readonly Check[] = [
     name: "schedule-run-orphaned",
     severity: "warning",
     problem: "Runs wait for the end of a job, but their schedule does not count them.",
-    remedy: "Count them again (--fix): they begin one after the other.",
+    remedy: "Correct the counts (--fix): the runs then start one after the other.",
     cost: "full",
     find: asking<Found>(
       (_engine, { limit }) => sql`

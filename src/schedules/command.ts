@@ -72,8 +72,10 @@ export function schedulesCommand(kit: Kit): Command {
   command.addCommand(nextCommand(kit.terminal));
   command.addCommand(createCommand(kit));
   command.addCommand(editCommand(kit));
-  command.addCommand(stateCommand(kit, "pause", "stop enqueueing until it is resumed"));
-  command.addCommand(stateCommand(kit, "resume", "enqueue again, from the next tick on"));
+  command.addCommand(
+    stateCommand(kit, "pause", "pause a schedule: it enqueues nothing until it is resumed"),
+  );
+  command.addCommand(stateCommand(kit, "resume", "resume enqueueing from the next tick on"));
   command.addCommand(runCommand(kit));
   command.addCommand(deleteCommand(kit));
   return command;
@@ -97,7 +99,7 @@ function showCommand(kit: Kit): Command {
 }
 
 function runsCommand(kit: Kit): Command {
-  return named("runs", "show what became of its ticks, newest first")
+  return named("runs", "show what happened at each tick, newest first")
     .addOption(urlOption())
     .option(
       "--before <tick>",
@@ -137,8 +139,12 @@ Example:
 }
 
 function editCommand(kit: Kit): Command {
-  return withChanges(named("edit", "change a schedule; what is not named stays"))
-    .option("--revision <n>", "refuse the change if the schedule has another revision", wholeNumber)
+  return withChanges(named("edit", "change a schedule; omitted options do not change"))
+    .option(
+      "--revision <n>",
+      "refuse the change if the schedule has a different revision",
+      wholeNumber,
+    )
     .addOption(urlOption())
     .addOption(reasonOption())
     .action((name: string, options: EditOptions) => edit(kit, name, options));
@@ -156,7 +162,7 @@ function stateCommand(kit: Kit, verb: "pause" | "resume", what: string): Command
 }
 
 function runCommand(kit: Kit): Command {
-  return named("run", "enqueue one job now, whatever the timing, a pause or an overlap")
+  return named("run", "enqueue one job now, even if the schedule is paused or a job is running")
     .addOption(urlOption())
     .addOption(reasonOption())
     .action(async (name: string, { url, ...reason }: DatabaseOptions & ReasonOptions) => {
@@ -168,8 +174,8 @@ function runCommand(kit: Kit): Command {
 }
 
 function deleteCommand(kit: Kit): Command {
-  return named("delete", "delete a schedule; its jobs stay")
-    .option("--force", "also if workers declare it in code: it may come back")
+  return named("delete", "delete a schedule, but not its jobs")
+    .option("--force", "delete it even if workers declare it in code; it may come back")
     .addOption(urlOption())
     .addOption(reasonOption())
     .action(async (name: string, { url, force = false, ...reason }: DeleteOptions) => {
@@ -194,12 +200,16 @@ function withChanges(command: Command): Command {
     .option("--queue <name>", "the queue of its jobs (default: 'default')")
     .option("--priority <n>", "the priority of its jobs; higher numbers run first", wholeNumber)
     .option("--max-attempts <n>", "maximum number of attempts of its jobs", wholeNumber)
-    .option("--key <key>", "the key of its jobs: only one of them is live at a time")
-    .option("--missed <what>", "if runs were missed: skip, once or all:<n> (default: once)", missed)
+    .option("--key <key>", "the key of its jobs: only one of them can be live at a time")
+    .option(
+      "--missed <what>",
+      "what to do about missed runs: skip, once or all:<n> (default: once)",
+      missed,
+    )
     .addOption(
       new Option(
         "--overlap <what>",
-        "a tick while the job before it has not ended (default: allow)",
+        "what to do at a tick if an earlier job has not ended (default: allow)",
       ).choices(overlaps),
     )
     .option("--description <text>", "what it is for");

@@ -82,13 +82,13 @@ export function parseCron(field: string, given: string): CronFields {
   }
   const trimmed = text.trim();
   if (trimmed.startsWith("@") && !NICKNAMES.has(trimmed)) {
-    return refuse(`knows no '${shown(trimmed)}'. Use ${[...NICKNAMES.keys()].join(", ")}.`);
+    return refuse(`has no nickname '${shown(trimmed)}'. Use ${[...NICKNAMES.keys()].join(", ")}.`);
   }
   const parts = (NICKNAMES.get(trimmed) ?? trimmed).split(/[ \t]+/);
   if (parts.length !== 5 && parts.length !== 6) {
     const found = trimmed === "" ? "is empty" : `has ${parts.length} fields`;
     return refuse(
-      `${found}. Write minute, hour, day, month and weekday, ${EXAMPLE}; six fields begin with seconds.`,
+      `${found}. Write minute, hour, day, month and weekday, ${EXAMPLE}; with six fields, the first is the second.`,
     );
   }
   const both = parts.at(-1)?.startsWith("+") === true;
@@ -180,7 +180,7 @@ function valueOf(name: FieldName, text: string, refuse: Refuse): number {
 function allowed(name: FieldName): string {
   const { least, most, names } = LIMITS[name];
   const words = names === undefined ? "" : `, or ${names[0]} to ${names.at(-1)}`;
-  return `It takes ${least} to ${most}${words}, with *, lists (1,2), ranges (1-5) and steps (*/2).`;
+  return `Allowed: ${least} to ${most}${words}, with *, lists (1,2), ranges (1-5) and steps (*/2).`;
 }
 
 function shown(text: string): string {

@@ -45,7 +45,7 @@ export class ScheduleChangedError extends HoldfastError {
   constructor(facts: { schedule: string; revision: number; expected: number }) {
     super(
       "SCHEDULE_CHANGED",
-      `Schedule '${facts.schedule}' has revision ${facts.revision}, not ${facts.expected}: it was changed meanwhile. ` +
+      `Schedule '${facts.schedule}' has revision ${facts.revision}, not ${facts.expected}: it was changed in the meantime. ` +
         `Read it again, and repeat the change if it still applies.`,
     );
     this.schedule = facts.schedule;
@@ -61,8 +61,8 @@ export class ScheduleDeclaredError extends HoldfastError {
   constructor(facts: { schedule: string; declaredBy: string }) {
     super(
       "SCHEDULE_DECLARED",
-      `Schedule '${facts.schedule}' is declared in the code of workers named '${facts.declaredBy}' and would come back. ` +
-        `Pause it, or remove it from the code. If those workers are gone for good, delete it with force.`,
+      `Schedule '${facts.schedule}' is declared in the code of workers named '${facts.declaredBy}' so the next start would create it again. ` +
+        `Pause it, or remove it from the code. If those workers no longer exist, delete it with force.`,
     );
     this.schedule = facts.schedule;
     this.declaredBy = facts.declaredBy;

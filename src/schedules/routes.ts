@@ -39,7 +39,9 @@ const interval = {
 
 const missed = z
   .union([z.enum(["skip", "once"]), z.strictObject({ all: z.int().min(1).max(MISSED_LIMIT_MAX) })])
-  .meta({ description: "What runs if ticks were missed: nothing, the newest, or up to so many." });
+  .meta({
+    description: "Which missed ticks run: none, the newest, or up to this many of the newest.",
+  });
 
 const jobOptions = {
   queue: s.name.optional(),
@@ -89,7 +91,7 @@ const facts = {
   revision: s.count,
   createdAt: s.instant,
   updatedAt: s.instant,
-  missedCount: s.count.meta({ description: "Ticks that were left out because they were missed." }),
+  missedCount: s.count.meta({ description: "Missed ticks that were skipped." }),
   queuedCount: s.count.meta({ description: "Runs that wait for the end of an earlier job." }),
   error: z.string().nullable().meta({ description: "Why its last tick could not be handled." }),
   errorAt: s.instant.nullable(),
@@ -107,14 +109,14 @@ const runSchema = z
   .object({
     schedule: z.string(),
     tick: s.instant.meta({
-      description: "When it was due; of a manual run, when it was asked for.",
+      description: "When it was due; for a manual run, when it was requested.",
     }),
     manual: z.boolean(),
     outcome: z.enum(runOutcomes),
     job: s.id.nullable(),
     at: s.instant,
   })
-  .meta({ id: "ScheduleRun", description: "What became of a tick." });
+  .meta({ id: "ScheduleRun", description: "What happened at a tick." });
 
 const reason = s.reason.optional();
 const named = { name: s.name };
@@ -171,7 +173,7 @@ function readRoutes(schedules: Schedules): Route[] {
       ...READ,
       path: "/api/v1/schedules/{name}/runs",
       name: "listScheduleRuns",
-      summary: "What became of the ticks of a schedule, newest first",
+      summary: "What happened at each tick of a schedule, newest first",
       params: named,
       query: {
         before: s.instant.optional().meta({ description: "The last tick of the previous page." }),
@@ -246,12 +248,12 @@ function changeRoutes(schedules: Schedules): Route[] {
       ...ACT,
       path: "/api/v1/schedules/{name}/edit",
       name: "editSchedule",
-      summary: "Change a schedule; what is not named stays",
+      summary: "Change a schedule; omitted fields do not change",
       params: named,
       body: z.strictObject({
         ...changes,
         revision: z.int().min(1).optional().meta({
-          description: "Refuse the change if the schedule has another revision.",
+          description: "Refuse the change if the schedule has a different revision.",
         }),
         reason,
       }),
@@ -312,7 +314,7 @@ function deleteRoute(schedules: Schedules): Route {
     ...ACT,
     path: "/api/v1/schedules/{name}/delete",
     name: "deleteSchedule",
-    summary: "Delete a schedule; its jobs stay",
+    summary: "Delete a schedule, but not its jobs",
     params: named,
     body: z.strictObject({
       force: z.boolean().optional().meta({

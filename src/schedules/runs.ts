@@ -25,7 +25,7 @@ export interface Fired {
   readonly schedule: string;
   readonly task: string;
   readonly runs: readonly FiredRun[];
-  /** Ticks that were left out because they were missed. */
+  /** Missed ticks that were skipped. */
   readonly missed: number;
   readonly hints: readonly Hint[];
 }

@@ -137,7 +137,8 @@ function jobOptionsOf(
   }
   const { queue, maxAttempts } = checkOptions(options, defaults);
   if ((options as EnqueueOptions).onConflict === "reject") {
-    const problem = 'a schedule has no caller to reject. Use "return" or "replace".';
+    const problem =
+      '"reject" needs a caller, which a schedule does not have. Use "return" or "replace".';
     throw new InvalidArgumentError({ field: "options.onConflict", problem });
   }
   const all = { ...options, queue, maxAttempts };
@@ -151,7 +152,7 @@ function missedOf(missed: MissedOption): Pick<Definition, "missed" | "missedLimi
     const range = { least: 1, most: MISSED_LIMIT_MAX };
     return { missed: "all", missedLimit: checkWhole("missed.all", missed.all, range) };
   }
-  const problem = 'give "skip", "once" or { all: 100 }, the most that run at once.';
+  const problem = 'must be "skip", "once" or { all: 100 }, the most that run.';
   throw new InvalidArgumentError({ field: "missed", problem });
 }
 
@@ -159,7 +160,7 @@ function checkOverlap(overlap: Overlap): Overlap {
   if (overlaps.includes(overlap)) return overlap;
   throw new InvalidArgumentError({
     field: "overlap",
-    problem: 'give "allow", "skip" or "queue".',
+    problem: 'must be "allow", "skip" or "queue".',
   });
 }
 
@@ -226,7 +227,7 @@ export interface ScheduleRecord extends Definition {
   readonly revision: number;
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Ticks that were left out because they were missed. */
+  /** Missed ticks that were skipped. */
   readonly missedCount: number;
   /** Runs that wait for the end of an earlier job. */
   readonly queuedCount: number;
@@ -237,7 +238,7 @@ export interface ScheduleRecord extends Definition {
 
 export interface RunRecord {
   readonly schedule: string;
-  /** When it was due; of a manual run, when it was asked for. */
+  /** When it was due; for a manual run, when it was requested. */
   readonly tick: number;
   /** An operator asked for it. */
   readonly manual: boolean;

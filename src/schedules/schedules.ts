@@ -67,7 +67,7 @@ export interface ScheduleView {
   readonly revision: number;
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Ticks that were left out because they were missed. */
+  /** Missed ticks that were skipped. */
   readonly missedCount: number;
   /** Runs that wait for the end of an earlier job. */
   readonly queuedCount: number;
@@ -287,7 +287,7 @@ export function checkSchedules(schedules: readonly Schedule[]): readonly Schedul
   const names = new Set<string>();
   for (const schedule of checkList("schedules", schedules)) {
     if (typeof schedule?.check !== "function" || typeof schedule.definition !== "object") {
-      const problem = "give schedules made with defineSchedule().";
+      const problem = "pass schedules made with defineSchedule().";
       throw new InvalidArgumentError({ field: "schedules", problem });
     }
     if (names.has(schedule.name)) {

@@ -54,7 +54,7 @@ export interface Timing {
 
 export function checkTiming({ cron, timeZone, every, offset }: TimingOptions): TimingRow {
   if ((cron === undefined) === (every === undefined)) {
-    const problem = 'give cron ("30 2 * * *") or every ("10m"), and not both.';
+    const problem = 'pass either cron ("30 2 * * *") or every ("10m"), but not both.';
     throw new InvalidArgumentError({ field: "cron", problem });
   }
   if (cron !== undefined) {
@@ -73,7 +73,7 @@ export function checkTiming({ cron, timeZone, every, offset }: TimingOptions): T
 }
 
 function belongsTo(field: string, other: string): InvalidArgumentError {
-  return new InvalidArgumentError({ field, problem: `belongs to ${other}, which is not given.` });
+  return new InvalidArgumentError({ field, problem: `requires ${other}.` });
 }
 
 function wholeSeconds(field: string, given: Duration, range: { min: number; max: number }): number {

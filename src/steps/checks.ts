@@ -124,7 +124,7 @@ export const stepChecks: readonly Check[] = [
     severity: "warning",
     problem: "Jobs are blocked by an effect in doubt: it may or may not have happened.",
     remedy:
-      "Check in the outside system whether it happened, then report it: holdfast effects resolve <job> <effect>.",
+      "Check in the external system whether it happened, then record it: holdfast effects resolve <job> <effect>.",
     cost: "quick",
     find: asking<StepRow>(
       (_engine, { limit }) => sql`
@@ -136,7 +136,7 @@ export const stepChecks: readonly Check[] = [
          limit ${limit}`,
       ({ id, name, at }) => ({
         subject: subjects.job(id),
-        detail: `waits for a decision whether '${name}' happened`,
+        detail: `waits for an operator to record whether '${name}' happened`,
         sinceAt: at,
       }),
     ),
@@ -146,7 +146,7 @@ export const stepChecks: readonly Check[] = [
     severity: "info",
     problem: "Jobs have ended with effects that may or may not have happened.",
     remedy:
-      "Check in the outside system whether they happened. An effect started by an attempt that died may have happened.",
+      "Check in the external system whether they happened. An effect started by an attempt that died may have happened.",
     cost: "full",
     find: asking<StepRow & { status: string; ended: string }>(
       (_engine, { limit }) => sql`
@@ -168,7 +168,7 @@ export const stepChecks: readonly Check[] = [
     severity: "warning",
     problem: "The number of recorded attempts differs from the number of claims.",
     remedy:
-      "Attempts were deleted, or states were written, by hand. The missing history cannot be restored.",
+      "Attempts were deleted, or states were written, manually. The missing history cannot be restored.",
     cost: "full",
     find: asking<{ id: string; epoch: number; recorded: number }>(
       // Every claim leaves a row when it ends; a running one has not ended.

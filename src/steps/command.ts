@@ -115,7 +115,7 @@ async function resolve(
   typed: { readonly job: string; readonly name: string },
   { url, done = false, notDone = false, result, occurrence, ...reason }: ResolveOptions,
 ): Promise<void> {
-  if (done === notDone) throw new BadUsageError("Give either --done or --not-done.");
+  if (done === notDone) throw new BadUsageError("Pass either --done or --not-done.");
   if (notDone && result !== undefined) throw new BadUsageError("--result requires --done.");
   const given = result === undefined ? {} : { result: parseJson(result, "--result") };
   await using holdfast = await open(url);
@@ -146,14 +146,14 @@ interface RerunOptions extends DatabaseOptions, ReasonOptions {
 
 export function rerunCommand(kit: Kit): Command {
   return new Command("rerun")
-    .description("run an ended job again from one of its steps")
+    .description("run a job that has ended again from one of its steps")
     .argument("<id>", "the job's id, or an unambiguous prefix")
     .addOption(new Option("--from <step>", "the step to start from").conflicts("fromStart"))
     .option("--from-start", "repeat all steps")
     .option("--occurrence <n>", "which one, if several steps have this name", wholeNumber, 1)
     .option(
       "--confirm <step>",
-      "an effect, commit or call that may happen again; repeat it",
+      "an effect, commit or call that may happen again; can be repeated",
       repeated,
     )
     .option("--input <json>", "the new input")
@@ -165,7 +165,7 @@ export function rerunCommand(kit: Kit): Command {
       "after",
       `
 Steps before it keep their results. Effects, commits and calls from there on
-happen again, so each must be named with --confirm. The audit log records it.`,
+happen again, so you must name each with --confirm. The audit log records the rerun.`,
     )
     .action((id: string, options: RerunOptions) => rerunJob(kit, id, options));
 }
@@ -176,7 +176,7 @@ async function rerunJob(
   { url, from: name, fromStart, occurrence, confirm, input, dryRun, ...rest }: RerunOptions,
 ): Promise<void> {
   if (name === undefined && fromStart !== true) {
-    throw new BadUsageError("Give --from <step> or --from-start.");
+    throw new BadUsageError("Pass --from <step> or --from-start.");
   }
   const from = name === undefined ? null : { name, occurrence };
   const given = input === undefined ? {} : { input: parseJson(input, "--input") };

@@ -271,11 +271,11 @@ export class Steps {
   /** Returns the stored result of a step, or runs it. */
   async #run<T>(name: string, kind: StepKind, make: (entered: Entered) => Promise<T>): Promise<T> {
     if (inside.getStore() === this) {
-      const problem = `'${name}' is inside another step: run one after the other.`;
+      const problem = `'${name}' was started inside another step: run them one after the other.`;
       throw misplaced("name", problem);
     }
     if (this.#isComplete) {
-      const problem = `'${name}' begins after the job was completed: run it before.`;
+      const problem = `'${name}' began after the job was completed: run it before ctx.complete().`;
       throw misplaced("name", problem);
     }
     // Before the first await, so that concurrent steps keep their order.
@@ -446,7 +446,7 @@ function misplaced(field: "name" | "complete", problem: string): InvalidArgument
 
 function checkBody(field: string, body: unknown): void {
   if (typeof body === "function") return;
-  throw new InvalidArgumentError({ field, problem: "give a name and a function." });
+  throw new InvalidArgumentError({ field, problem: "pass a name and a function." });
 }
 
 function checkEffect<Options extends { readonly verify?: unknown }>(
@@ -456,7 +456,7 @@ function checkEffect<Options extends { readonly verify?: unknown }>(
   checkBody("effect", act);
   checkKnown(options, EFFECT_OPTIONS);
   if (options.verify === undefined || typeof options.verify === "function") return options;
-  throw new InvalidArgumentError({ field: "verify", problem: "give a function." });
+  throw new InvalidArgumentError({ field: "verify", problem: "must be a function." });
 }
 
 function checkWait<Options extends object>(event: EventType, options: Options): Options {

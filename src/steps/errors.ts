@@ -28,7 +28,7 @@ export class RerunUnconfirmedError extends HoldfastError {
   constructor(facts: { id: string; unconfirmed: readonly string[] }) {
     super(
       "RERUN_UNCONFIRMED",
-      `Running job ${facts.id} again from there repeats what has happened already: ${facts.unconfirmed.join(", ")}. ` +
+      `Running job ${facts.id} again from there would repeat: ${facts.unconfirmed.join(", ")}. ` +
         `Confirm each of them by name, or start after them.`,
     );
     this.id = facts.id;
@@ -50,7 +50,7 @@ export class EventTimeoutError extends HoldfastError {
   constructor(facts: { event: string; key: string; timeoutMs: number }) {
     super(
       "EVENT_TIMEOUT",
-      `The event '${facts.event}' of '${facts.key}' was not emitted within ${facts.timeoutMs} ms.`,
+      `The event '${facts.event}' with the key '${facts.key}' was not emitted within ${facts.timeoutMs} ms.`,
     );
   }
 }
@@ -84,6 +84,6 @@ export class NotCommittedError extends HoldfastError {
 /** The reason of an aborted signal: the job frees its slot, and later starts again from its beginning. */
 export class SuspendedError extends HoldfastError {
   constructor() {
-    super("SUSPENDED", "The job is suspended, and resumes later after its completed steps.");
+    super("SUSPENDED", "The job is suspended. It resumes later, after its completed steps.");
   }
 }

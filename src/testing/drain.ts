@@ -70,8 +70,8 @@ export class DrainLimitError extends HoldfastError {
   constructor(facts: { attempts: number; task: string }) {
     super(
       "DRAIN_LIMIT",
-      `The drain ran ${facts.attempts} attempts and jobs are left, next one of '${facts.task}'. ` +
-        `Look for a task that enqueues itself, or drain more often.`,
+      `The drain ran ${facts.attempts} attempts, and jobs are left; the next is one of '${facts.task}'. ` +
+        `Look for a task that enqueues itself, or call drain() again.`,
     );
     this.attempts = facts.attempts;
   }
@@ -217,7 +217,7 @@ class Drain {
         stray: (_attempt, error) =>
           logger.warn({ job: job.id, err: error }, "a task threw after its attempt ended"),
         badBackoff: (_attempt, error) =>
-          logger.warn({ job: job.id, err: error }, "the back-off function of a task failed"),
+          logger.warn({ job: job.id, err: error }, "the backoff function of a task failed"),
         // The lease is never renewed.
         stopRenewing: () => Promise.resolve(),
         renewAgain: () => {},

@@ -64,7 +64,7 @@ export function checkTrace(field: string, given: GivenTrace): TraceContext {
   throw new InvalidArgumentError({
     field,
     problem:
-      "give { traceparent } as W3C's Trace Context writes it: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>.",
+      "pass { traceparent } in the format of W3C Trace Context: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>.",
   });
 }
 

@@ -49,13 +49,13 @@ export function verifyCommand({ terminal }: CommandKit<unknown>): Command {
     .description("stress-test a temporary database on your server and verify every promise")
     .option(
       "--url <url>",
-      "the server, or a SQLite file next to which to create one (default: a temporary file)",
+      "the server, or a SQLite file next to which it creates one (default: a temporary file)",
     )
     .option("--minutes <n>", "approximate duration", minutes, 1.25)
     .option("--seed <n>", "repeat the plan of an earlier run", wholeNumber)
     .option(
       "--restart <command>",
-      "a shell command that kills and restarts the server, run now and then",
+      "a shell command that kills and restarts the server, run at intervals",
     )
     .action((options: Options) => run(terminal, options));
 }
@@ -177,7 +177,7 @@ function reportTable({ columns, colors }: Terminal, report: Report): string[] {
   const statuses = Object.entries(byStatus).map(([status, n]) => `${count(n)} ${status}`);
   const note = (text: string): Cell => ({ text, paint: colors.dim });
   const rows: [string, string, Cell][] = [
-    ["jobs accepted", count(accepted.ok), note(`plus ${accepted.unknown} whose answer was lost`)],
+    ["jobs accepted", count(accepted.ok), note(`plus ${accepted.unknown} whose response was lost`)],
     ["jobs finished", count(report.jobs), note(statuses.join(", "))],
     ["attempts", count(report.attempts), note("")],
     ["under limits", count(governed.starts), note(limitsNote(governed))],

@@ -39,7 +39,7 @@ export function demoCommand({ terminal }: CommandKit<unknown>): Command {
     .description("kill workers at random, and prove that nothing is lost or done twice")
     .option(
       "--url <url>",
-      "the server, or a SQLite file next to which to create one (default: a temporary file)",
+      "the server, or a SQLite file next to which it creates one (default: a temporary file)",
     )
     .option("--orders <n>", "how many orders", wholeNumber, 1_000)
     .option("--workers <n>", "how many worker processes", wholeNumber, 4)

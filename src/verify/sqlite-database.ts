@@ -40,7 +40,7 @@ export class SqliteDatabase implements Database {
     if (url === undefined) return new SqliteDatabase(join(folder, "verify.db"));
     if (!url.startsWith("sqlite:") || url === "sqlite::memory:") {
       const problem =
-        "give sqlite:<file>, postgres://… or mysql://…; a database in memory has one process.";
+        "pass sqlite:<file>, postgres://… or mysql://…; an in-memory database belongs to a single process.";
       throw new InvalidArgumentError({ field: "url", problem });
     }
     return new SqliteDatabase(`${resolve(url.slice("sqlite:".length))}.verify-${process.pid}`);

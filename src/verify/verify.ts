@@ -90,7 +90,7 @@ const TRIES_MAX = 100;
 class KitFailedError extends HoldfastError {
   constructor({ errors }: Processes) {
     const output = errors.trim() === "" ? "" : ` Their last output:\n${errors.trim()}`;
-    super("KIT_FAILED", `The kit's processes keep ending by themselves.${output}`);
+    super("KIT_FAILED", `The processes of the test keep exiting by themselves.${output}`);
   }
 }
 

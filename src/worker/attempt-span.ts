@@ -29,7 +29,10 @@ export async function withTraces(
       return trace === undefined ? job : { ...job, trace };
     });
   } catch (error) {
-    logger.debug({ err: error }, "could not read the traces of jobs; they begin new ones");
+    logger.debug(
+      { err: error },
+      "could not read the traces of jobs; their attempts start new traces",
+    );
     return jobs;
   }
 }

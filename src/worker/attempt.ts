@@ -283,7 +283,7 @@ export class Attempt {
       if (isPutOff || this.#snoozed !== null) throw this.#snoozed ?? result;
       return {
         kind: "done",
-        result: this.#encoded(result, "The work was done and is not repeated."),
+        result: this.#encoded(result, "The work was done, so it is not repeated."),
       };
     } catch (thrown) {
       const error = this.#snoozed ?? thrown;

@@ -92,7 +92,7 @@ const NAMES: Readonly<Record<keyof WorkerEvents, true>> = {
 /** Refuses a name that does not exist: its listener would never be called. */
 export function checkListener(name: string, listener: unknown): void {
   if (typeof listener !== "function") {
-    throw new InvalidArgumentError({ field: "listener", problem: "give a function." });
+    throw new InvalidArgumentError({ field: "listener", problem: "must be a function." });
   }
   if (Object.hasOwn(NAMES, name)) return;
   const names = Object.keys(NAMES);

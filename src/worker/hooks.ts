@@ -22,10 +22,13 @@ class HookError extends HoldfastError {
 
 export function checkHooks(hooks: readonly RunHook[]): readonly RunHook[] {
   if (checkList("hooks", hooks).length > HOOKS_MAX) {
-    throw new InvalidArgumentError({ field: "hooks", problem: `give at most ${HOOKS_MAX}.` });
+    throw new InvalidArgumentError({
+      field: "hooks",
+      problem: `at most ${HOOKS_MAX} are allowed.`,
+    });
   }
   if (hooks.every((hook) => typeof hook === "function")) return [...hooks];
-  const problem = "give functions, such as async (ctx, next) => { await next(); }.";
+  const problem = "pass functions, such as async (ctx, next) => { await next(); }.";
   throw new InvalidArgumentError({ field: "hooks", problem });
 }
 

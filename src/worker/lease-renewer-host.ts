@@ -243,7 +243,7 @@ export function startLeaseRenewer(parts: HostParts): LeaseRenewerHost {
   }
   logger.info(
     { store: store.db.name },
-    "leases are renewed on the main thread: a task that blocks the event loop for a lease will lose its job",
+    "leases are renewed on the main thread: a task that blocks the event loop for longer than a lease loses its job",
   );
   return startLoop(parts);
 }

@@ -213,7 +213,10 @@ function checkRegistration(
 ): Pick<WorkerSettings, "slots" | "onConflict" | "heartbeatMs" | "staleMs" | "hungMs" | "version"> {
   const { slots, onConflict = "refuse" } = options;
   if (onConflict !== "refuse" && onConflict !== "standby") {
-    throw new InvalidArgumentError({ field: "onConflict", problem: 'give "refuse" or "standby".' });
+    throw new InvalidArgumentError({
+      field: "onConflict",
+      problem: 'must be "refuse" or "standby".',
+    });
   }
   const heartbeatMs = msOf(options, "heartbeat", LOOP_MS_MIN);
   const min = heartbeatMs * HEARTBEATS_PER_STALE;
@@ -300,7 +303,7 @@ function queuesFrom(texts: readonly string[]): NonNullable<WorkerOptions["queues
   if (parts.every((part) => part === null)) return texts;
   const lacking = texts.find((_text, index) => parts[index] === null);
   if (lacking !== undefined) {
-    const problem = `'${lacking}' has no number, and others have one. Write ${lacking}=10, or no number at all.`;
+    const problem = `'${lacking}' has no number, but others do. Write ${lacking}=10, or use no numbers at all.`;
     throw new InvalidArgumentError({ field: "queues", problem });
   }
   return Object.fromEntries(parts.map((part) => [part?.[1] ?? "", Number(part?.[2])]));
@@ -320,7 +323,7 @@ export const workerSettings = {
     kind: queueList(),
     initial: null,
     about:
-      "Comma-separated queues to work on, each with the number of its jobs at once if you like: " +
+      "Comma-separated queues to serve, optionally with the maximum number of running jobs of each: " +
       "mail=2,default=20 (default: the queues of the tasks).",
   }),
   concurrency: setting({
@@ -328,7 +331,7 @@ export const workerSettings = {
     kind: whole(CONCURRENCY.least, CONCURRENCY.most),
     initial: null,
     about:
-      "Maximum number of jobs that run at once in each process (default: 10, or the sum of the numbers of its queues).",
+      "Maximum number of jobs that run at the same time in each process (default: 10, or the sum of the numbers in the queue setting).",
   }),
   name: settled({
     ...named("HOLDFAST_WORKER_NAME", "--name <name>", "name"),

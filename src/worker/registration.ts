@@ -85,7 +85,7 @@ async function standBy(id: string, parts: RegistrationParts): Promise<Registered
       const registered = await tryOnce(id, parts, standsBy);
       if ("instance" in registered) return registered;
       const facts = { event: "worker:standby", worker: id, ...registered };
-      if (!standsBy) logger.info(facts, "worker stands by");
+      if (!standsBy) logger.info(facts, "worker is standing by");
       standsBy = true;
       if (runtime.monotonic() - notedAt >= NOTE_EVERY_MS) {
         notedAt = runtime.monotonic();

@@ -178,25 +178,25 @@ export class Reporter {
   badBackoff(attempt: Attempt, error: unknown): void {
     this.#parts.logger.warn(
       { ...this.#facts("task:bad-backoff", attempt), err: error },
-      "the back-off function of a task failed; the standard back-off is used",
+      "the backoff function of a task failed; the standard backoff is used",
     );
   }
 
   /** A lease was reclaimed. The named worker is the one that lost it. */
   recovered(
     { id, task, queue, worker, epoch, attempts, status, cleared }: Settled,
-    why: "lease ran out" | "its worker is gone" = "lease ran out",
+    why: "lease expired" | "its worker is gone" = "lease expired",
   ): void {
     this.#counters.recovered += 1;
     const facts = { job: id, task, queue, worker, epoch, attempt: attempts, status, why };
     if (status === "failed")
       this.#parts.logger.error({ event: "job:failed", ...facts }, "job failed");
-    else this.#parts.logger.warn({ event: "lease:recovered", ...facts }, "job taken back");
+    else this.#parts.logger.warn({ event: "lease:recovered", ...facts }, "job reclaimed");
     if (cleared !== undefined) {
       const about = { event: "job:culprit", job: id, task, queue, worker, cleared };
       this.#parts.logger.warn(
         about,
-        `a job ended its worker while it ran alone; ${cleared.length} jobs that ran beside it before are not charged`,
+        `a job ended its worker while it ran alone; ${cleared.length} jobs that ran with it before get their attempts back`,
       );
     }
     this.events.emit("lease:recovered", () => ({ id, task, queue, worker, epoch, status }));

@@ -296,7 +296,7 @@ export class WorkerSession {
       const last = state === "stopped" ? { vitals: this.#vitals() } : {};
       await store.workers.move(this.id, { state, reason, ...last });
     } catch (error) {
-      logger.warn({ worker: this.id, err: error }, `could not write that the worker is ${state}`);
+      logger.warn({ worker: this.id, err: error }, `could not record that the worker is ${state}`);
     }
   }
 

@@ -41,7 +41,7 @@ class PutOffError extends HoldfastError {
     super(
       "PUT_OFF",
       "Its last worker died, so this job has to run alone, and the other jobs of the worker took too long. " +
-        "It is tried again soon, uncharged.",
+        "It is tried again soon, without using up an attempt.",
     );
   }
 }

@@ -17,7 +17,7 @@ export const itemChecks: readonly Check[] = [
     severity: "critical",
     problem: "Items have children with a later change than their own: an update was lost.",
     remedy:
-      "Change the parent once more through the library: it takes over the time of the last change below it.",
+      "Change the parent once more through the library: the parent then gets the time of the last change below it.",
     cost: "full",
     find: asking<{ id: string; child: string; at: number }>(
       (_engine, { limit }) => sql`
@@ -70,7 +70,7 @@ export const itemChecks: readonly Check[] = [
     severity: "critical",
     problem:
       "Items have states or types that their workflows do not declare: no move leads out of them.",
-    remedy: "Declare the state or type again, move the items, then remove it.",
+    remedy: "Declare the state or type again, move the items, then remove the declaration.",
     cost: "full",
     find: asking<{ id: string; workflow: string; status: string; type: string; at: number }>(
       (_engine, { limit }) => sql`
@@ -142,7 +142,7 @@ export const itemChecks: readonly Check[] = [
     name: "item-waits-for-missing-job",
     severity: "warning",
     problem: "Items wait for jobs that do not exist, so they wait forever.",
-    remedy: "Move the items by hand (holdfast items show <id>).",
+    remedy: "Move the items manually (holdfast items show <id>).",
     cost: "full",
     find: asking<{ id: string; job: string }>(
       (_engine, { limit }) => sql`

@@ -48,7 +48,7 @@ export class MoveRefusedError extends HoldfastError {
 
   constructor(facts: { item: string; move: string; reason: string | null }) {
     const why = facts.reason ?? "The guard gave no reason.";
-    super("MOVE_REFUSED", `Item ${facts.item} may not '${facts.move}'. ${why}`);
+    super("MOVE_REFUSED", `Item ${facts.item} cannot make the move '${facts.move}'. ${why}`);
     this.item = facts.item;
     this.move = facts.move;
     this.reason = facts.reason;
@@ -67,7 +67,7 @@ export class ItemChangedError extends HoldfastError {
     const not = facts.expected === null ? "" : `, not ${facts.expected}`;
     super(
       "ITEM_CHANGED",
-      `Item ${facts.item} has revision ${facts.found}${not}: it was changed meanwhile. Read it again, then decide.`,
+      `Item ${facts.item} has revision ${facts.found}${not}: it was changed in the meantime. Read it again, then decide.`,
     );
     this.item = facts.item;
     this.expected = facts.expected;

@@ -154,7 +154,7 @@ export function filterOf(
   if (filter.status !== undefined) checkState(workflow, filter.status);
   for (const [field, id] of Object.entries({ parent: filter.parent, before: filter.before })) {
     if (id === undefined || isId(id)) continue;
-    throw new InvalidArgumentError({ field, problem: "give the id of an item." });
+    throw new InvalidArgumentError({ field, problem: "must be the id of an item." });
   }
   return Object.fromEntries(given);
 }
@@ -171,7 +171,7 @@ export function askedOf(
 ): Asked {
   const { move, patch, expect, since } = change;
   if (move === undefined && patch === undefined) {
-    throw new InvalidArgumentError({ field: "patch", problem: "give a move, a patch, or both." });
+    throw new InvalidArgumentError({ field: "patch", problem: "pass a move, a patch, or both." });
   }
   if (patch !== undefined) encode(checkFields("patch", patch), PATCH);
   const whole = { least: 0, most: Number.MAX_SAFE_INTEGER };

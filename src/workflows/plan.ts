@@ -276,7 +276,7 @@ export class ItemPlan {
     if (verdict === undefined || verdict === true) return undefined;
     if (verdict === false) return null;
     if (typeof verdict === "string") return verdict;
-    const problem = "a guard must return true, false, or a text that says why it refuses.";
+    const problem = "a guard must return true, false, or a string with its reason.";
     throw new InvalidArgumentError({ field: "guard", problem });
   }
 
@@ -444,6 +444,6 @@ class CallbackBudget {
 function tooSlow(field: string): InvalidArgumentError {
   const problem =
     `it took longer than ${CALLBACK_MS} ms while items were locked. ` +
-    `It must not wait, nor call Holdfast.`;
+    `It must not wait or call Holdfast.`;
   return new InvalidArgumentError({ field, problem });
 }

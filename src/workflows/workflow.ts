@@ -228,7 +228,7 @@ function stateOf(field: string, options: StateOptions<string, string, never, str
   checkKnown(options, STATE_OPTIONS, { field });
   const { final = false, limit, enter, whenJobsEnd } = options;
   if (typeof final !== "boolean") {
-    throw new InvalidArgumentError({ field: `${field}.final`, problem: "give true or false." });
+    throw new InvalidArgumentError({ field: `${field}.final`, problem: "must be true or false." });
   }
   return {
     isFinal: final,
@@ -296,12 +296,12 @@ function checkStates(
   for (const [name, { isFinal, limit, whenJobsEnd }] of states) {
     const out = [...moves].filter(([, { from }]) => from.includes(name)).map(([move]) => move);
     if (!isFinal && out.length === 0) {
-      const problem = "no move leads out of it. Declare one, or say final: true.";
+      const problem = "no move leads out of it. Declare one, or set final: true.";
       throw new InvalidArgumentError({ field: `states.${name}`, problem });
     }
     for (const move of [limit?.move, whenJobsEnd?.done, whenJobsEnd?.failed]) {
       if (move === undefined || move === null || out.includes(move)) continue;
-      const problem = `'${move}' is no move out of it. There are: ${out.join(", ") || "none"}.`;
+      const problem = `'${move}' is not a move from it. Moves: ${out.join(", ") || "none"}.`;
       throw new InvalidArgumentError({ field: `states.${name}`, problem });
     }
   }
@@ -327,18 +327,18 @@ function typesOf(types: readonly string[]): readonly string[] {
 
 function checkObject<T extends object>(field: string, value: T): T {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-  throw new InvalidArgumentError({ field, problem: "give an object." });
+  throw new InvalidArgumentError({ field, problem: "must be an object." });
 }
 
 function checkFunction<T>(field: string, value: T | undefined): T | null {
   if (value === undefined) return null;
   if (typeof value === "function") return value;
-  throw new InvalidArgumentError({ field, problem: "give a function." });
+  throw new InvalidArgumentError({ field, problem: "must be a function." });
 }
 
 function checkParent(parent: AnyWorkflow | null): AnyWorkflow | null {
   if (parent === null || parent?.states instanceof Map) return parent;
-  const problem = 'give a workflow made with defineWorkflow(), or "self".';
+  const problem = 'pass a workflow made with defineWorkflow(), or "self".';
   throw new InvalidArgumentError({ field: "parent", problem });
 }
 

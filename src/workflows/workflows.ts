@@ -336,7 +336,7 @@ export class Workflows {
 
 function checkWorkflow(workflow: AnyWorkflow): void {
   if (workflow?.states instanceof Map) return;
-  const problem = "give a workflow made with defineWorkflow().";
+  const problem = "pass a workflow made with defineWorkflow().";
   throw new InvalidArgumentError({ field: "workflow", problem });
 }
 

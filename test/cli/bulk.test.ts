@@ -98,8 +98,8 @@ suite("holdfast retry and cancel by filter", () => {
     assert.match(shown, /status +done[^]*filter +status=cancelled tags=\["t"\][^]*Deleted 1 job\./);
     const detached = await desk.holdfast(["bulk", "delete", "--status", "failed", "--detach"]);
     assert.match(detached.stdout, /^Started \S+\. Follow it with/);
-    assertRefused(await desk.holdfast(["bulk", "delete", "--all"]), 2, /which jobs to delete/);
-    assertRefused(await desk.holdfast(["bulk", "move", "--to", "x"]), 2, /Give a filter/);
+    assertRefused(await desk.holdfast(["bulk", "delete", "--all"]), 2, /required to delete jobs/);
+    assertRefused(await desk.holdfast(["bulk", "move", "--to", "x"]), 2, /Pass a filter/);
     assertRefused(await desk.holdfast(["bulk", "show", "0000"]), 4, /no bulk action/);
   });
 

@@ -343,7 +343,12 @@ suite("holdfast retry, cancel", () => {
   });
 
   test("a job that is done cannot be retried or cancelled, and says so", async () => {
-    assertRefused(await desk.holdfast(["retry", ids.done]), 1, /is done/, /failed or cancelled/);
+    assertRefused(
+      await desk.holdfast(["retry", ids.done]),
+      1,
+      /is done/,
+      /failed, cancelled or expired/,
+    );
     assertRefused(await desk.holdfast(["cancel", ids.done]), 1, /is done/);
   });
 

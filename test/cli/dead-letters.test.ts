@@ -51,7 +51,7 @@ suite("holdfast dead-letters and rerun", () => {
       planned,
       /keeps its result: no step\n +runs again: effect charge, step note\n +to confirm: charge\n/,
     );
-    assertRefused(await desk.holdfast(rerun), 1, /repeats what has happened already: charge/);
+    assertRefused(await desk.holdfast(rerun), 1, /would repeat: charge/);
     assertRefused(await desk.holdfast(["rerun", ids.done]), 2, /--from <step> or --from-start/);
     assertRefused(await desk.holdfast(["rerun", ids.done, "--from", "x"]), 4, /no step 'x'/);
     const note = await desk.json(["rerun", ids.done, "--from", "note"]);

@@ -25,11 +25,11 @@ suite("holdfast explain", () => {
   });
 
   test("takes a job or a queue, and a job that exists", async () => {
-    assertRefused(await desk.holdfast(["explain"]), 2, /give either the id of a job, or --queue/);
+    assertRefused(await desk.holdfast(["explain"]), 2, /Pass either the id of a job, or --queue/);
     assertRefused(
       await desk.holdfast(["explain", "0", "--queue", "mail"]),
       2,
-      /give either the id/,
+      /Pass either the id/,
     );
     const id = "01990000-0000-7000-8000-000000000000";
     assertRefused(await desk.holdfast(["explain", id]), 4, /There is no job/);

@@ -40,6 +40,10 @@ suite("holdfast flows", () => {
       /There is no flow or batch/,
     );
     writeFileSync(file, "{}");
-    assertRefused(await desk.holdfast(["flows", "enqueue", "x", file]), 2, /must have a list of/);
+    assertRefused(
+      await desk.holdfast(["flows", "enqueue", "x", file]),
+      2,
+      /must contain a list of/,
+    );
   });
 });

@@ -19,12 +19,12 @@ suite("holdfast queues", () => {
     ]);
     const paused = await queues("pause", "mail", "--reason", "the provider is down");
     assert.equal(paused.stdout, "Queue mail is paused\n");
-    assert.equal((await queues("pause", "mail")).stdout, "Queue mail was paused already\n");
+    assert.equal((await queues("pause", "mail")).stdout, "Queue mail was already paused\n");
     const set = await queues("set", "mail", "--each-lane", "--rate", "5/1s", "--concurrency", "2");
-    assert.match(set.stdout, /each lane: at most 2 at once, 5 per 1s/);
+    assert.match(set.stdout, /each lane: at most 2 running, 5 per 1s/);
     const { stdout } = await queues();
     assert.match(stdout, /^QUEUE +PENDING +RUNNING +FAILED +OLDEST +PAUSE AND LIMITS\n/);
-    assert.match(stdout, /^mail +1 +0 +0 .*paused by cli .*; each lane: at most 2 at once/m);
+    assert.match(stdout, /^mail +1 +0 +0 .*paused by cli .*; each lane: at most 2 running/m);
     const { queues: listed } = JSON.parse((await queues("--json")).stdout);
     const [mail] = listed;
     assert.deepEqual(
@@ -50,9 +50,9 @@ suite("holdfast queues", () => {
     await desk.holdfast(["migrate", "--url", "sqlite:shop.db"]);
     const set = (...args: string[]) =>
       desk.holdfast(["queues", "set", "mail", ...args, "--url", "sqlite:shop.db"]);
-    assertRefused(await set("--rate", "5 a second"), 2, /--rate must be such as 5\/1s/);
+    assertRefused(await set("--rate", "5 a second"), 2, /--rate must be a rate such as 5\/1s/);
     assertRefused(await set("--concurrency", "many"), 2, /--concurrency must be a whole number/);
-    assertRefused(await set("--weight", "2"), 2, /--weight is for a lane/);
+    assertRefused(await set("--weight", "2"), 2, /--weight requires --lane/);
     assertRefused(await set("--lane", "a", "--task", "b"), 2, /one of --each-lane, --lane/);
     assertRefused(await set("--task", "mail@2", "--concurrency", "1"), 2, /omit the version/);
   });

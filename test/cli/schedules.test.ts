@@ -41,7 +41,7 @@ suite("schedules on the command line", () => {
     assert.deepEqual([missing.code, missing.stdout], [4, ""]);
     assert.match(missing.stderr, /There is no schedule 'weekly'/);
     const wrong = await say("create", "x", "--task", "a.b", "--cron", "61 * * * *");
-    assert.match(wrong.stderr, /'61' is not valid in the minute field\. It takes 0 to 59/);
+    assert.match(wrong.stderr, /'61' is not valid in the minute field\. Allowed: 0 to 59/);
     const next = await desk.holdfast(["schedules", "next", "@daily", "--json"]);
     assert.equal((JSON.parse(next.stdout) as { words: string }).words, "At 00:00 every day (UTC)");
   });

@@ -22,7 +22,7 @@ suite("holdfast verify", () => {
 
   test("what cannot be tortured is refused", async () => {
     await using desk = new Desk();
-    assertRefused(await desk.holdfast(["verify", "--url", "sqlite::memory:"]), 2, /in memory/);
+    assertRefused(await desk.holdfast(["verify", "--url", "sqlite::memory:"]), 2, /in-memory/);
     assertRefused(await desk.holdfast(["verify", "--minutes", "0.1"]), 2, /0\.25 to 1440/);
     const nobody = ["verify", "--url", "postgres://nobody@127.0.0.1:1/none"];
     assertRefused(await desk.holdfast(nobody), 3, /create a scratch database/);

@@ -76,7 +76,7 @@ suite("holdfast work", () => {
     const worker = await work();
     const said = await desk.holdfast(["enqueue", "refuse", "--wait", "20s"]);
     assert.equal(said.code, 1);
-    assert.match(said.stderr, /failed at attempt 1.*not today/);
+    assert.match(said.stderr, /failed on attempt 1.*not today/);
     const machine = await desk.holdfast(["enqueue", "refuse", "--wait", "20s", "--json"]);
     assert.equal(JSON.parse(machine.stdout).status, "failed");
     assert.equal(JSON.parse(machine.stderr).error.code, "JOB_FAILED");

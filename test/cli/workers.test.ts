@@ -140,7 +140,7 @@ suite("holdfast workers", () => {
   test("refuses to guess who is meant, and says when nobody is there", async () => {
     assertRefused(await desk.holdfast(["workers", "stop"]), 2, /--type <name>/, /--all/);
     const { id } = await only();
-    assertRefused(await desk.holdfast(["workers", "stop", id, "--all"]), 2, /Give exactly one of/);
+    assertRefused(await desk.holdfast(["workers", "stop", id, "--all"]), 2, /Pass exactly one of/);
     assertRefused(await desk.holdfast(["workers", "stop", "nobody"]), 4, /Worker nobody not found/);
     assertRefused(await desk.holdfast(["workers", "drain", "--type", "x"]), 4, /'x'/);
     assertRefused(await desk.holdfast(["workers", "show", "nobody"]), 4, /Worker nobody not found/);

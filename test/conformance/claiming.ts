@@ -76,7 +76,7 @@ export const claiming: Group = (open) => {
     assert.deepEqual(await store.jobs.claim(one({ worker: "worker-b" })), []);
   });
 
-  test("a job whose lease ran out cannot be claimed before it is taken back", async () => {
+  test("a job whose lease expired cannot be claimed before it is taken back", async () => {
     const { store, clock } = await open();
     await startOne(store);
     clock.advance(LEASE_MS + HOUR_MS);

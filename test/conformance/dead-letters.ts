@@ -62,7 +62,7 @@ export const deadLetters: Group = (open) => {
     await settleOne(store, retry(started, { delayMs: 5_000 }));
     const { id } = started;
     const message = (due: string): string =>
-      `Job ${id} is waiting for its next attempt (2 of 7, ${due}). Only failed or cancelled jobs can be retried.`;
+      `Job ${id} is waiting for its next attempt (2 of 7, ${due}). Only failed, cancelled or expired jobs can be retried.`;
     await assert.rejects(store.jobs.revive(id, 1), { message: message("in 5s") });
     clock.advance(5_000);
     await assert.rejects(store.jobs.revive(id, 1), { message: message("now") });

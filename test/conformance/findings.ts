@@ -107,7 +107,7 @@ export const findings: Group = (open) => {
         [line?.actor, line?.action, line?.subject],
         ["ada", "doctor.fix", `check ${name}`],
       );
-      assert.deepEqual(JSON.parse(line?.detail ?? ""), { mended: 1, subjects: [subject] });
+      assert.deepEqual(JSON.parse(line?.detail ?? ""), { fixed: 1, subjects: [subject] });
       const lines = (await headOf(store)).seq;
       assert.deepEqual(await store.checks.fix(name, { ...by, id: nextId() }), []);
       assert.equal((await headOf(store)).seq, lines, "nothing was mended, so there is no line");

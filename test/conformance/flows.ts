@@ -522,8 +522,8 @@ export const flows: Group = (open) => {
     const { store, byHand } = bundle;
     const { ids } = await makeFlow(store, { a: [], b: ["a"], c: ["a"] });
     await byHand(sql`delete from holdfast.dep where job_id = ${ids.b}`);
-    assert.deepEqual(await store.flows.mend({ after: null, limit: 100 }), {
-      mended: 1,
+    assert.deepEqual(await store.flows.repair({ after: null, limit: 100 }), {
+      repaired: 1,
       next: null,
     });
     assert.equal((await mustFind(store, ids.b)).status, "pending");
@@ -555,8 +555,8 @@ export const flows: Group = (open) => {
     await store.jobs.enqueue([after]);
     const page = { after: calledId(nextId()), limit: 10, all: true };
     assert.deepEqual(await store.flows.sweep(page), { looked: 0, ended: 0, next: null });
-    assert.deepEqual(await store.flows.mend({ after: after.id, limit: 10 }), {
-      mended: 0,
+    assert.deepEqual(await store.flows.repair({ after: after.id, limit: 10 }), {
+      repaired: 0,
       next: null,
     });
     const [first, second] = await store.flows.jobs(one, { limit: 2 });

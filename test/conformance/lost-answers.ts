@@ -180,7 +180,7 @@ export const lostAnswers: Group = (open) => {
       assert.equal(await statusOf(store, claimed.id), "processing");
     });
 
-    test(`a job that ended because its lease ran out was not settled, also when the ${loss} is lost`, async () => {
+    test(`a job that ended because its lease expired was not settled, also when the ${loss} is lost`, async () => {
       const bundle = await open();
       const { store, losing } = await setUp(bundle, loss);
       const claimed = await startOne(store, { maxAttempts: 1 });

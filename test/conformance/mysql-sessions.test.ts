@@ -245,11 +245,11 @@ describe("a database that cannot be opened", limits, () => {
     },
     "because nobody listens": {
       url: () => changed((url) => void (url.port = "1")),
-      says: /Nothing listens at mysql:\/\/.*:1\/.*Start the server/,
+      says: /No server is listening at mysql:\/\/.*:1\/.*Start the server/,
     },
     "because the host has no name": {
       url: () => changed((url) => void (url.hostname = "nowhere.invalid")),
-      says: /host of mysql:\/\/nowhere\.invalid.* is not known/,
+      says: /host of mysql:\/\/nowhere\.invalid.* cannot be resolved/,
     },
   };
   for (const [why, { url, says }] of Object.entries(reasons)) {

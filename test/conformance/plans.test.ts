@@ -87,7 +87,7 @@ const verbs: Readonly<
       await store.flows.sweep({ after: null, limit: 100, all: false });
       const { next } = await store.flows.sweep({ after: null, limit: 100, all: true });
       await store.flows.sweep({ after: next, limit: 100, all: true });
-      await store.flows.mend({ after: null, limit: 100 });
+      await store.flows.repair({ after: null, limit: 100 });
     },
     reads: ["waiting"], // a page of it, in the order of the primary key
   },

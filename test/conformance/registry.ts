@@ -405,7 +405,7 @@ export const registry: Group = (open) => {
     const [attempt] = await store.jobs.attempts(lost.id);
     const { name, code, message } = JSON.parse(attempt?.error ?? "null") as ErrorRecord;
     assert.deepEqual([name, code], ["WorkerGone", "WORKER_GONE"]);
-    assert.match(message, /^Its worker was killed or lost: worker-gone /);
+    assert.match(message, /^The process of worker worker-gone /);
     assert.equal((await store.jobs.settle([done(kept)])).length, 1);
     assert.deepEqual(await store.jobs.reclaimFrom({ ...chore, workers: [] }), []);
   });

@@ -153,7 +153,7 @@ test(
     await using worker = new PythonWorker(desk.server.url);
     await assert.rejects(
       desk.holdfast.jobs.result(hopeless.id, { timeout: "30s" }),
-      /failed at attempt 1: py\.add needs a and b/,
+      /failed on attempt 1: py\.add needs a and b/,
     );
     await until("the other is retried", async () => {
       const job = await desk.holdfast.jobs.get(wrong.id);

@@ -67,7 +67,7 @@ suite("deliveries", { timeout: 60_000 }, () => {
     );
     assert.deepEqual(bodies[0].alert.facts, {
       detail: "it is not as it should be",
-      remedy: "Mend it.",
+      remedy: "Fix it.",
     });
     assert.equal(bodies[0].alert.id, bodies[1].alert.id);
   });

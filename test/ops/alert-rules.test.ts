@@ -184,7 +184,7 @@ suite("rules", () => {
         ["finding:two-states", "two-states", "critical", 0],
       ],
     );
-    assert.deepEqual(found[1]?.facts, { remedy: "Mend it.", offenders: ["j2"], more: false });
+    assert.deepEqual(found[1]?.facts, { remedy: "Fix it.", offenders: ["j2"], more: false });
   });
 
   test("a canary is late or lost by when it was picked up", () => {
@@ -298,7 +298,7 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     assert.match(logger.lines[0]?.message ?? "", /^alerts: StoreUnavailableError: /);
     isAway = false;
     await alerts.observe(seen(site));
-    assert.equal(logger.count(/^alerts: works again$/), 1);
+    assert.equal(logger.count(/^alerts: working again$/), 1);
     assert.equal(logger.count(/^alert raised: /), 1);
     await alerts.stop();
   });

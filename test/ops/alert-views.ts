@@ -12,7 +12,7 @@ export function finding(
   severity: Severity = "warning",
 ): Finding {
   const problem = "Something is wrong.";
-  return { check, severity, problem, remedy: "Mend it.", fixable: false, offenders, more: false };
+  return { check, severity, problem, remedy: "Fix it.", fixable: false, offenders, more: false };
 }
 
 export function offender(subject: string, sinceAt: number | null = null): Offender {

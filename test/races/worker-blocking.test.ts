@@ -57,7 +57,7 @@ async function idOf(child: WorkerProcess): Promise<unknown> {
 }
 
 suite("a task that blocks the event loop", { concurrency: true }, () => {
-  test("for three leases runs once, while another worker stands by", async () => {
+  test("for three leases runs once, while another worker is standing by", async () => {
     await blockOne({ ms: 3 * LEASE_MS }, async ({ holdfast, busy, idle, job }) => {
       const heartbeats = new Set<number>();
       await until("it is done", async () => {

@@ -103,7 +103,10 @@ suite("a job that kills its process", () => {
     await using survivor = new WorkerProcess(PROGRAM, { url, role: "worker 2", worker: settings });
     const { status, lastError } = await endOf(holdfast, id);
     assert.deepEqual([status, lastError?.code], ["failed", "WORKER_GONE"]);
-    assert.match(String(lastError?.message), /^Its worker was killed or lost: /);
+    assert.match(
+      String(lastError?.message),
+      /^The process of worker \S+ ended without reporting an outcome/,
+    );
     await until("it is logged", () =>
       survivor.of("log").some(({ message }) => message === "job failed"),
     );

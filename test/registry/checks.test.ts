@@ -102,7 +102,7 @@ describe("before a rollout", { concurrency: true }, () => {
           const first = start();
           await first.says("worker started");
           const standby = start({}, ["--standby"]);
-          await standby.says("worker stands by");
+          await standby.says("worker is standing by");
           let unregistered: UnregisteredWorker[] = [];
           await until("it is noted", async () => {
             ({ unregistered } = await desk.json(["workers", "--url", place.url]));
@@ -149,12 +149,12 @@ describe("before a rollout", { concurrency: true }, () => {
           const runs = async () => (await holdfast.jobs.get(job.id))?.status === "processing";
           await until("the job runs", runs);
           const standby = follower === "its standby" ? start({}, ["--standby"]) : null;
-          await standby?.says("worker stands by");
+          await standby?.says("worker is standing by");
           first.child.kill("SIGKILL");
           await first.ended;
           const second = standby ?? start();
           await second.says(/"ending":"gone".*"worker found dead"/);
-          await second.says(/"why":"its worker is gone".*"job taken back"/);
+          await second.says(/"why":"its worker is gone".*"job reclaimed"/);
           assert.equal(await job.result({ timeout: "30s" }), 2);
         });
       }

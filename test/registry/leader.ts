@@ -28,7 +28,7 @@ const wait = defineTask({
 const logger = {
   debug: () => {},
   info: (_facts: object, message: string) => {
-    if (message === "worker stands by") say({ said: "standing by" });
+    if (message === "worker is standing by") say({ said: "standing by" });
   },
   warn: () => {},
   error: () => {},

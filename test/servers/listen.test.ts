@@ -94,7 +94,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     const health = new Health({ holdfast: crew.holdfast });
     const { status, checks } = await health.health();
     assert.equal(status, "degraded");
-    assert.match(checks.find(({ name }) => name === "push")?.detail ?? "", /found by polling/);
+    assert.match(checks.find(({ name }) => name === "push")?.detail ?? "", /by polling/);
     const finding = await crew.holdfast.store.checks.examine("push-down", { limit: 1 });
     assert.equal(finding?.severity, "warning");
     proxy.ban(null);

@@ -36,7 +36,7 @@ export const ERROR = JSON.stringify({ name: "Error", message: "the mail server s
 export const EXPIRED = JSON.stringify({
   name: "Expired",
   code: "EXPIRED",
-  message: "It had to start by 1970-01-01T00:00:00.001Z, and no worker had started it.",
+  message: "It had to start by 1970-01-01T00:00:00.001Z, but no worker started it in time.",
 });
 
 export const sweep = { graceMs: GRACE_MS, crashesMax: CRASHES_MAX, limit: 100 };

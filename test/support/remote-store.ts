@@ -336,7 +336,7 @@ const VERBS = {
     "dependents",
     "waitsFor",
     "sweep",
-    "mend",
+    "repair",
   ],
   audit: ["note", "list", "head", "prune"],
   bulk: ["create", "find", "get", "list", "next", "look", "carry", "fail", "stop", "resume"],

@@ -256,7 +256,7 @@ suite("files", () => {
   test("two files are one too many", async () => {
     writeFileSync(join(folder, "holdfast.config.js"), "export default {};");
     const { problems } = await load();
-    assert.match(problems[0]!.problem, /holdfast\.config\.mjs exists/);
+    assert.match(problems[0]!.problem, /holdfast\.config\.mjs also exists/);
   });
 });
 

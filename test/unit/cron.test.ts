@@ -506,10 +506,10 @@ suite("hostile text", () => {
       [{ every: "1500ms" }, /whole seconds/],
       [{ every: "400d" }, /every/],
       [{ every: "1m", offset: "60s" }, /offset/],
-      [{ every: "1m", timeZone: "UTC" }, /timeZone: belongs to cron/],
-      [{ cron: "* * * * *", offset: "1s" }, /offset: belongs to every/],
+      [{ every: "1m", timeZone: "UTC" }, /timeZone: requires cron/],
+      [{ cron: "* * * * *", offset: "1s" }, /offset: requires every/],
       [{ cron: "* * * * *", every: "1m" }, /not both/],
-      [{}, /give cron/],
+      [{}, /pass either cron/],
     ] as const) {
       assert.throws(() => checkTiming(options), problem);
     }

@@ -107,7 +107,7 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
   [
     "lease-expired",
     job({ ...claimed, lockedUntil: NOW - 12_000 }),
-    "It was claimed, but the lease of worker w1 expired 12s ago: the next worker that looks takes the job back.",
+    "It was claimed, but the lease of worker w1 expired 12s ago: the next worker that runs maintenance reclaims the job.",
   ],
   [
     "ended",
@@ -122,7 +122,7 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
   [
     "ended",
     job({ status: "failed", finishedAt: NOW, error: "Job j0, which it waited for, failed." }),
-    "It failed before it was started, just now: Job j0, which it waited for, failed.",
+    "It failed before it started, just now: Job j0, which it waited for, failed.",
   ],
   ["ended", job({ status: "cancelled", finishedAt: NOW - MINUTE }), "It was cancelled 1m ago."],
   [
@@ -143,7 +143,7 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
   [
     "due",
     job({ status: "scheduled", dueAt: NOW - 2_000 }),
-    "It was due at 2027-01-31 09:00:05 UTC, 2s ago, and becomes pending when a worker next looks.",
+    "It was due at 2027-01-31 09:00:05 UTC, 2s ago, and becomes pending when a worker next runs maintenance.",
   ],
   [
     "no-worker",
@@ -156,7 +156,7 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
       { status: "retry", attempts: 2, maxAttempts: 5, dueAt: NOW + 30_000 },
       { lastError: "the mail server said no" },
     ),
-    'Attempt 2 of 5 failed with "the mail server said no", so it waits until 2027-01-31 09:00:37 UTC, in 30s, before the next attempt.',
+    'Attempt 2 of 5 failed with "the mail server said no"; the next attempt starts at 2027-01-31 09:00:37 UTC, in 30s.',
   ],
   [
     "waits-for-jobs",
@@ -209,7 +209,7 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
       { status: "waiting", dueAt: NOW + 5 * MINUTE },
       { ...waits({}), lastError: "the shop is closed" },
     ),
-    "It was put off until 2027-01-31 09:05:07 UTC, in 5m: the shop is closed.",
+    "It is postponed until 2027-01-31 09:05:07 UTC, in 5m: the shop is closed.",
   ],
   [
     "effect-in-doubt",
@@ -222,7 +222,7 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
   [
     "stuck",
     job({ status: "waiting" }, waits({})),
-    "It waits, but for no time, event, job or effect that is known; run 'holdfast doctor' to find out more.",
+    "It waits, but no time, event, job or effect is recorded that it waits for; run 'holdfast doctor' to find out more.",
   ],
   [
     "paused",
@@ -262,7 +262,7 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
   [
     "concurrency-limit",
     job({}, { limits: [limit({ concurrency: 5, running: 5, longest })] }),
-    "Its queue 'mail' runs at most 5 jobs at once, and 5 are running: the longest is job j0, which worker w2 has been running for 3m.",
+    "Its queue 'mail' runs at most 5 jobs at the same time, and 5 are running: the longest is job j0, which worker w2 has been running for 3m.",
   ],
   [
     "concurrency-limit",
@@ -270,7 +270,7 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
       { lane: "acme" },
       { limits: [limit({ of: "lane", name: "acme", concurrency: 1, running: 1, longest })] },
     ),
-    "Its lane 'acme' in the queue 'mail' runs at most 1 job at once, and 1 is running: job j0, which worker w2 has been running for 3m.",
+    "Its lane 'acme' in the queue 'mail' runs at most 1 job at the same time, and 1 is running: job j0, which worker w2 has been running for 3m.",
   ],
   [
     "concurrency-limit",
@@ -303,7 +303,7 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
   [
     "workers-busy",
     job({}, { fleet: [FULL, { ...FULL, id: "w2" }] }),
-    "It is next, but all 20 places of the 2 workers that could run it are taken.",
+    "It is next, but the 2 workers that could run it already run 20 jobs, as many as they may.",
   ],
   [
     "behind",
@@ -316,9 +316,9 @@ const JOBS: readonly [Explanation["reason"], JobFacts, string][] = [
       { lane: "acme" },
       { before: { count: 1_000, isMore: true }, fleet: [FULL, { ...FULL, id: "w2" }] },
     ),
-    "More than 1,000 jobs come before it in its lane 'acme' of the queue 'mail', and all 20 places of the 2 workers that could run it are taken.",
+    "More than 1,000 jobs come before it in its lane 'acme' of the queue 'mail', and the 2 workers that could run it already run 20 jobs, as many as they may.",
   ],
-  ["next", job(), "Nothing holds it back: the next worker that looks takes it."],
+  ["next", job(), "Nothing holds it back: the next worker that polls the queue claims it."],
 ];
 
 const queue = (facts: Partial<QueueFacts> = {}): QueueFacts => ({
@@ -359,7 +359,7 @@ const QUEUES: readonly [QueueExplanation["reason"], QueueFacts, string][] = [
   [
     "concurrency-limit",
     queue({ limits: [limit({ concurrency: 2, running: 2, longest })] }),
-    "The queue 'mail' runs at most 2 jobs at once, and 2 are running: the longest is job j0, which worker w2 has been running for 3m.",
+    "The queue 'mail' runs at most 2 jobs at the same time, and 2 are running: the longest is job j0, which worker w2 has been running for 3m.",
   ],
   [
     "rate-limit",
@@ -376,7 +376,7 @@ const QUEUES: readonly [QueueExplanation["reason"], QueueFacts, string][] = [
   [
     "workers-busy",
     queue({ fleet: [FULL, { ...FULL, id: "w2" }] }),
-    "12 jobs are pending in the queue 'mail', and all 20 places of the 2 workers that serve it are taken.",
+    "12 jobs are pending in the queue 'mail', and the 2 workers that serve it already run 20 jobs, as many as they may.",
   ],
   [
     "workers-busy",

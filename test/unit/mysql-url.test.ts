@@ -67,11 +67,11 @@ describe("a MySQL URL", () => {
   });
 
   const mistakes = {
-    "without a database": ["mysql://ada:s3cret@db", /names a database/],
-    "without a database's name": ["mysql://ada:s3cret@db/", /names a database/],
-    "without a host": ["mysql:ada:s3cret", /names a database/],
-    "with a slash in its password": ["mysql://ada:1/s3cret@db/shop", /percent-encoded/],
-    "with a stray percent sign": ["mysql://ada:s3cret%@db/shop", /percent-encoded/],
+    "without a database": ["mysql://ada:s3cret@db", /has the form/],
+    "without a database's name": ["mysql://ada:s3cret@db/", /has the form/],
+    "without a host": ["mysql:ada:s3cret", /has the form/],
+    "with a slash in its password": ["mysql://ada:1/s3cret@db/shop", /percent-encode special/],
+    "with a stray percent sign": ["mysql://ada:s3cret%@db/shop", /percent-encode special/],
     "with an unknown option": [
       "mysql://ada:s3cret@db/shop?charset=utf8",
       /no option 'charset'.*ssl-mode/,

@@ -101,7 +101,7 @@ suite("defineWorkflow", () => {
       "a limit with an unknown move",
       limit({ after: "1s", move: "end" }),
       "states.open",
-      /'end' is no move out/,
+      /'end' is not a move/,
     ],
     [
       "an unknown option of a limit",
@@ -109,7 +109,7 @@ suite("defineWorkflow", () => {
       "states.open.limit.to",
       /no such option/,
     ],
-    ["jobs that lead to no move", jobs({ done: "end" }), "states.open", /'end' is no move out/],
+    ["jobs that lead to no move", jobs({ done: "end" }), "states.open", /'end' is not a move/],
     [
       "failed jobs that lead to no move",
       jobs({ done: "finish", failed: "end" }),
@@ -126,7 +126,7 @@ suite("defineWorkflow", () => {
     ["types that are none", { types: "order" }, "types", /list/],
     ["no types", { types: [] }, "types", /from 1/],
     ["a type twice", { types: ["a", "a"] }, "types", /twice/],
-    ["a type without a name", { types: [" a"] }, "types", /blank/],
+    ["a type without a name", { types: [" a"] }, "types", /white space/],
     ["a parent that is none", { parent: { name: "x" } }, "parent", /defineWorkflow.*"self"/],
     ["a parent by name", { parent: "order" }, "parent", /defineWorkflow/],
     ["data that is no schema", { data: { cents: "number" } }, "data", /Standard Schema/],
@@ -148,12 +148,12 @@ suite("defineWorkflow", () => {
     assert.throws(() => defineWorkflow(undefined as never), refused("options", /object/));
   });
 
-  test("a final state may have no limit, for there is no move out of it", () => {
+  test("a final state may have no limit, for there is not a move of it", () => {
     const states = {
       ...plain.states,
       done: { final: true, limit: { after: "1s", move: "finish" } },
     };
-    assert.throws(() => define({ states }), refused("states.done", /There are: none/));
+    assert.throws(() => define({ states }), refused("states.done", /Moves: none/));
   });
 
   test("what is not said has a default", () => {

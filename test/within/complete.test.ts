@@ -353,8 +353,8 @@ for (const { name, skip, place: open } of engines) {
         /^INVALID_ARGUMENT: complete: it was called inside a step/,
         /^INVALID_ARGUMENT: complete: steps are in progress/,
         /^INVALID_ARGUMENT: complete: the job is already completed/,
-        /^INVALID_ARGUMENT: name: 'after' begins after/,
-        /^INVALID_ARGUMENT: name: 'after' begins after/,
+        /^INVALID_ARGUMENT: name: 'after' began after/,
+        /^INVALID_ARGUMENT: name: 'after' began after/,
       ];
       for (const [at, pattern] of expected.entries()) assert.match(told[at] ?? "", pattern);
       assert.equal(told.length, expected.length);

@@ -29,7 +29,7 @@ describe("another copy of SQLite", () => {
 
   const refuse = (tx: unknown): Promise<void> =>
     assert.rejects(holdfast.within(tx).enqueue(ship, 1), (error: Error) => {
-      assert.match(error.message, /copy of SQLite of its own.*`node:sqlite`/);
+      assert.match(error.message, /its own copy of SQLite.*`node:sqlite`/);
       return withCode("INVALID_ARGUMENT", "tx")(error);
     });
 

@@ -120,7 +120,7 @@ suite("a schema that takes longer than the job's timeout", () => {
 });
 
 suite("a job whose id is none of ours", () => {
-  test("is taken back when its lease ran out, and keeps no other from its turn", async () => {
+  test("is taken back when its lease expired, and keeps no other from its turn", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const echo = defineTask({ name: "echo", run: (value: unknown) => value });

@@ -141,10 +141,10 @@ suite("what a worker tells about a job", () => {
     const event = { id: job.id, task: "echo", queue: "default", ...lost };
     assert.deepEqual(heard[0], { name: "lease:recovered", event });
     assert.equal(worker.status().recovered, 1);
-    const [taken, ...more] = log.of("job taken back");
+    const [taken, ...more] = log.of("job reclaimed");
     assert.deepEqual(more, []);
     const { event: name, why, status } = taken?.facts ?? {};
-    assert.deepEqual([name, why, status], ["lease:recovered", "lease ran out", "retry"]);
+    assert.deepEqual([name, why, status], ["lease:recovered", "lease expired", "retry"]);
     assert.deepEqual(storyOf(heard.slice(1), job.id), ["job:started", "job:done"]);
     const stopped = worker.stop();
     await clock.advance("5s");

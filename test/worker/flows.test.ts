@@ -140,7 +140,7 @@ suite("a flow", () => {
       flows.enqueue("none", () => {}),
       /jobs: a flow needs at least one job/,
     );
-    await assert.rejects(flows.enqueue("odd", 7 as never), /jobs: give a function that adds jobs/);
+    await assert.rejects(flows.enqueue("odd", 7 as never), /jobs: pass a function that adds jobs/);
     await assert.rejects(
       flows.enqueue("", (jobs) => jobs.job(sum, null)),
       withCode("INVALID_ARGUMENT", "name"),
@@ -153,16 +153,16 @@ suite("a flow", () => {
     const stranger = [{ name: "a", task: "t", after: ["b"] }];
     await assert.rejects(flows.enqueue("x", stranger), /after: no job of the flow is called 'b'/);
     const wrong = (jobs: FlowBuilder) => jobs.job(sum, null, { after: ["7"] });
-    await assert.rejects(flows.enqueue("x", wrong), /after\[0\]: give a job or the id of one/);
+    await assert.rejects(flows.enqueue("x", wrong), /after\[0\]: pass a job or the id of one/);
     await assert.rejects(
       holdfast.enqueue(sum, null, { onFailed: "ignore" }),
-      /onFailed: it is about jobs to wait for: give `after`/,
+      /onFailed: requires `after`/,
     );
     const { id } = await holdfast.enqueue(sum, null);
     const explode = { after: [id], onFailed: "explode" as never };
     await assert.rejects(
       holdfast.enqueue(sum, null, explode),
-      /onFailed: give "fail", "cancel" or "ignore"/,
+      /onFailed: must be "fail", "cancel" or "ignore"/,
     );
     assert.deepEqual(await flows.list(), []);
     assert.equal(await flows.get("nothing"), null);
@@ -248,7 +248,7 @@ suite("jobs of different tasks", () => {
     await assert.rejects(holdfast.enqueueMany(wrong), withCode("INVALID_ARGUMENT", "priority"));
     await assert.rejects(
       holdfast.enqueueMany([double] as never),
-      /jobs\[0\]: give a task and its input/,
+      /jobs\[0\]: pass a task and its input/,
     );
     const many = Array.from({ length: 5_001 }, () => [sum, null] as const);
     await assert.rejects(holdfast.enqueueMany(many), /jobs: has 5001 jobs; at most 5000/);

@@ -177,7 +177,7 @@ suite("an isolated task", () => {
     const snoozed = await end("snooze");
     assert.deepEqual([snoozed.status, snoozed.code], ["failed", "SNOOZE_LIMIT"]);
     const nested = await end("nested");
-    assert.match(nested.message, /'inner' is inside another step/);
+    assert.match(nested.message, /'inner' was started inside another step/);
     const notDone = await run("not done");
     assert.equal(await notDone.result({ timeout: "30s" }), "done now");
   });

@@ -116,7 +116,7 @@ suite("an option that does not exist", () => {
     ],
     [
       "of an effect, that is no function",
-      "verify: give a function.",
+      "verify: must be a function.",
       (ctx) => ctx.effect("x", run, { verify: 1 as never }),
     ],
     [
@@ -203,7 +203,7 @@ suite("a number that came as text", () => {
     );
     assert.equal(
       await toldInTask(async (ctx) => ctx.progress({ done: given("1"), total: 2 })),
-      'value.done: must be a number that is not negative, not the text "1".',
+      'value.done: must be a number of at least 0, not the text "1".',
     );
   });
 });
@@ -248,7 +248,10 @@ suite("an event of a worker that does not exist", () => {
       saying("name: a worker has no event 'job:don'. Did you mean job:done?"),
     );
     assert.throws(on("colour"), saying(/^name: a worker has no event 'colour'\. There are: job:/));
-    assert.throws(() => worker.on("job:failed", given(null)), saying("listener: give a function."));
+    assert.throws(
+      () => worker.on("job:failed", given(null)),
+      saying("listener: must be a function."),
+    );
   });
 });
 
@@ -265,7 +268,7 @@ suite("something else where a task or an event belongs", () => {
   });
 
   test("is refused by ctx.event", async () => {
-    const message = "event: give an event made with defineEvent().";
+    const message = "event: pass an event made with defineEvent().";
     assert.equal(await toldInTask((ctx) => ctx.event("packed" as never, "1")), message);
     assert.equal(await toldInTask((ctx) => ctx.event(undefined as never, "1")), message);
   });
@@ -274,7 +277,7 @@ suite("something else where a task or an event belongs", () => {
 suite("a URL that is none", () => {
   test("is answered with the one that was meant, where that can be seen", async () => {
     const cases = {
-      ":memory:": "url: for a database in memory write sqlite::memory:",
+      ":memory:": "url: for an in-memory database, write sqlite::memory:",
       "shop.db": "url: 'shop.db' is a file: write sqlite:shop.db",
       "./data/shop.sqlite3":
         "url: './data/shop.sqlite3' is a file: write sqlite:./data/shop.sqlite3",
@@ -306,7 +309,7 @@ suite("a result that is not JSON", () => {
     [
       "a date",
       { at: new Date(0) },
-      "$.at: a Date comes back as a string. Convert it with toISOString().",
+      "$.at: a Date would be read back as a string. Convert it with toISOString().",
     ],
   ];
   for (const [what, value, words] of cases) {
@@ -325,7 +328,7 @@ suite("a result that is not JSON", () => {
       const { jobs } = await bench.drain([task], { skipTime: true });
       assert.equal(
         jobs[0]?.error?.message,
-        `The result of task 'ret' cannot be stored. ${words} The work was done and is not repeated.`,
+        `The result of task 'ret' cannot be stored. ${words} The work was done, so it is not repeated.`,
       );
       assert.equal(jobs[0].error.code, "NOT_SERIALIZABLE");
       assert.equal(runs, 1);
@@ -339,7 +342,7 @@ suite("a result that is not JSON", () => {
     const { jobs } = await bench.drain([task]);
     assert.match(
       jobs[0]?.error?.message ?? "",
-      /^The result of task 'ret' takes 300002 bytes; .* The work was done and is not repeated\.$/,
+      /^The result of task 'ret' takes 300002 bytes; .* The work was done, so it is not repeated\.$/,
     );
   });
 
@@ -375,7 +378,7 @@ suite("a job that failed", () => {
     await assert.rejects(
       job.result(),
       saying(
-        /^Job \S+ \(greet\) failed at attempt 1: The job it called, \S+ \(mail\.send\), failed: no such address$/,
+        /^Job \S+ \(greet\) failed on attempt 1: The job it called, \S+ \(mail\.send\), failed: no such address$/,
       ),
     );
   });
@@ -407,7 +410,7 @@ suite("one bad input of many", () => {
     );
     await assert.rejects(
       holdfast.enqueueMany(free, [1, { at: new Date(0) }]),
-      saying(/^inputs\[1\]\.at: a Date comes back as a string/),
+      saying(/^inputs\[1\]\.at: a Date would be read back as a string/),
     );
     await assert.rejects(
       holdfast.enqueueMany(free, ["a", "b", "x".repeat(300_000)]),

@@ -141,7 +141,7 @@ suite("while the database is away", () => {
     await clock.advance("10s");
     outage.down = false;
     await clock.advance("10s");
-    assert.equal(log.of("worker stands by").length, 1);
+    assert.equal(log.of("worker is standing by").length, 1);
     const stopped = active.stop();
     await clock.advance("10s");
     await stopped;

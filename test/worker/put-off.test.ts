@@ -112,7 +112,7 @@ suite("a job that chooses when it runs again", () => {
     // The standard back-off of six attempts lasts 63 s at most.
     await clock.advance("2m");
     assert.equal((await job.get()).status, "failed");
-    const message = "the back-off function of a task failed; the standard back-off is used";
+    const message = "the backoff function of a task failed; the standard backoff is used";
     assert.equal(log.of(message).length, 5);
     await worker.stop();
   });

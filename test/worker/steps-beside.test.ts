@@ -404,7 +404,7 @@ suite("a commit", () => {
     const job = await holdfast.enqueue(task, null);
     await until("it has failed", async () => (await job.get()).status === "failed");
     assert.deepEqual([runs, (await job.get()).lastError?.message], [1, "database is locked"]);
-    await assert.rejects(async () => kept?.query("select 1"), /the transaction is over/);
+    await assert.rejects(async () => kept?.query("select 1"), /the transaction has ended/);
   });
 
   test("that takes longer than its task may is rolled back, and holds nobody up", async () => {

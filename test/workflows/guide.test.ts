@@ -93,7 +93,7 @@ suite("a commit that returns items", () => {
     const { jobs } = await bench.drain([load]);
     assert.match(
       jobs[0]?.error?.message ?? "",
-      /^The result of step 'load' .* \$: has a toJSON\(\), .* Use that result\./,
+      /^The result of step 'load' .* \$: has a toJSON\(\), .* Pass that result\./,
     );
   });
 });

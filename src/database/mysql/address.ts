@@ -69,7 +69,7 @@ function decoded(part: string): string {
 
 function invalidUrl(): InvalidArgumentError {
   return wrong(
-    "a MySQL URL names a database: mysql://user:password@host:3306/database. Special characters are percent-encoded.",
+    "a MySQL URL has the form mysql://user:password@host:3306/database; percent-encode special characters.",
   );
 }
 

@@ -143,10 +143,10 @@ function whereItIs(code: string, words: string, store: string): Advice {
   switch (code) {
     case "ECONNREFUSED":
     case "ENOENT":
-      return [`Nothing listens at ${store}.`, "Start the server, or check host and port."];
+      return [`No server is listening at ${store}.`, "Start the server, or check host and port."];
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return [`The host of ${store} is not known.`, "Check its name and the network."];
+      return [`The host of ${store} cannot be resolved.`, "Check its name and the network."];
     case "ETIMEDOUT":
     case "EHOSTUNREACH":
     case "ENETUNREACH":
@@ -154,7 +154,7 @@ function whereItIs(code: string, words: string, store: string): Advice {
     case "NO_ANSWER":
       return [
         `${store} did not answer in time.`,
-        "Look for statements that run long there (SHOW PROCESSLIST), and for what they wait for.",
+        "Look for long-running statements there (SHOW PROCESSLIST), and what they are waiting for.",
       ];
     case "HANDSHAKE_NO_SSL_SUPPORT":
       return [
@@ -168,11 +168,11 @@ function whereItIs(code: string, words: string, store: string): Advice {
       ];
     case "AUTH_SWITCH_PLUGIN_ERROR":
       return [
-        `${store} wants to check the user in a way that the driver cannot (${words}).`,
-        "Give the user a password that mysql_native_password or caching_sha2_password checks.",
+        `${store} uses an authentication method that the driver does not support (${words}).`,
+        "Change the user's authentication to mysql_native_password or caching_sha2_password.",
       ];
     default:
-      return [`The connection to ${store} was lost (${words}).`, "It will be made again."];
+      return [`The connection to ${store} was lost (${words}).`, "Holdfast reconnects."];
   }
 }
 
@@ -186,13 +186,13 @@ function remedyOf(errno: number, words: string, store: string): Advice {
   }
   if (NOT_GRANTED.has(errno)) {
     return [
-      `The user may not do that at ${store} (${words}).`,
+      `The user does not have the required privilege at ${store} (${words}).`,
       "Grant it all privileges on this database; the first migration needs CREATE, TRIGGER and CREATE VIEW.",
     ];
   }
   if (BROKEN_TABLE.test(words)) {
     return [
-      `${store} cannot read the triggers of a table any more (${words}).`,
+      `${store} can no longer read the triggers of a table (${words}).`,
       "Run FLUSH TABLES there as an administrator: a session was killed while it opened the table.",
     ];
   }
@@ -218,11 +218,11 @@ function remedyOf(errno: number, words: string, store: string): Advice {
     case 1129:
     case 1130:
       return [
-        `${store} does not let this host in (${words}).`,
+        `${store} does not accept connections from this host (${words}).`,
         "Create the user for this host ('user'@'%', say), or run FLUSH HOSTS.",
       ];
     case 3159:
-      return [`${store} asks for encrypted connections.`, "Add ?ssl-mode=required to the URL."];
+      return [`${store} requires encrypted connections.`, "Add ?ssl-mode=required to the URL."];
     case 1146:
     case 1054:
       return [
@@ -231,7 +231,7 @@ function remedyOf(errno: number, words: string, store: string): Advice {
       ];
     case 1419:
       return [
-        `${store} does not let this user create triggers (${words}).`,
+        `${store} does not allow this user to create triggers (${words}).`,
         "Set log_bin_trust_function_creators = 1 on the server, or run 'holdfast migrate' once as an administrator.",
       ];
     case 1665:

@@ -80,7 +80,7 @@ export function checkSchemaName(schema: string): string {
   if (isName && !schema.startsWith("pg_") && schema !== "information_schema") return schema;
   throw new InvalidArgumentError({
     field: "schema",
-    problem: `'${schema.slice(0, 60)}' cannot be used. Small letters, digits and '_', at most 48, not beginning with a digit or pg_.`,
+    problem: `'${schema.slice(0, 60)}' is not a valid schema name. Use lower-case letters, digits and '_', at most 48 characters, not starting with a digit or pg_.`,
   });
 }
 
@@ -100,7 +100,7 @@ export function postgresAddress(url: string, schema?: string): PostgresAddress {
   const parsed = parse(url);
   for (const name of parsed.searchParams.keys()) {
     if (URL_OPTIONS.has(name)) continue;
-    const problem = `'${name}' is not known here. Known: ${[...URL_OPTIONS].join(", ")}.`;
+    const problem = `there is no option '${name}'. The options are: ${[...URL_OPTIONS].join(", ")}.`;
     throw new InvalidArgumentError({ field: "url", problem });
   }
   checkEncryption(parsed.searchParams.get("sslmode"));
@@ -130,7 +130,7 @@ function parse(url: string): URL {
   throw new InvalidArgumentError({
     field: "url",
     problem:
-      "a PostgreSQL URL reads postgres://user:password@host:5432/database; special characters are percent-encoded.",
+      "a PostgreSQL URL has the form postgres://user:password@host:5432/database; percent-encode special characters.",
   });
 }
 

@@ -86,22 +86,22 @@ export function translate(error: unknown, store: string): unknown {
 function noPlace(store: string, cause: unknown): StoreUnavailableError {
   return unavailable(
     `${store}: no connection became free in time.`,
-    "Something holds the pool's connections, or the server does not answer; look for transactions that stay open.",
+    "All connections of the pool are in use, or the server does not answer. Look for transactions that stay open.",
     cause,
   );
 }
 
 function whereItIs(code: string, words: string, store: string): [problem: string, remedy: string] {
   if (code === "ECONNREFUSED") {
-    return [`Nothing listens at ${store}.`, "Start the server, or check host and port."];
+    return [`No server is listening at ${store}.`, "Start the server, or check host and port."];
   }
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") {
-    return [`The host of ${store} is not known.`, "Check its name and the network."];
+    return [`The host of ${store} cannot be resolved.`, "Check its name and the network."];
   }
   if (code === "57P03") {
-    return [`${store} is starting up or shutting down.`, "It will be tried again."];
+    return [`${store} is starting up or shutting down.`, "Holdfast tries again."];
   }
-  return [`The connection to ${store} was lost (${words}).`, "It will be made again."];
+  return [`The connection to ${store} was lost (${words}).`, "Holdfast reconnects."];
 }
 
 /** Advice for an error that no retry will change. */
@@ -120,16 +120,13 @@ function remedyOf(code: string, words: string, store: string): [problem: string,
       ];
     case "42501":
       return [
-        `The user may not do that at ${store} (${words}).`,
+        `The user does not have the required privilege at ${store} (${words}).`,
         "Grant CREATE on the database for the first migration, and usage of the schema's tables.",
       ];
     case "25006":
       return readOnly(store);
     case "53300":
-      return [
-        `${store} has no free connection left.`,
-        "Raise max_connections, or put PgBouncer in between.",
-      ];
+      return [`${store} has no free connection left.`, "Raise max_connections, or use PgBouncer."];
     case "3F000":
     case "42P01":
       return [`${store} has no holdfast tables (${words}).`, "Run 'holdfast migrate'."];

@@ -146,7 +146,7 @@ export class Connection {
     if (this.#gate !== null && this.#inside.getStore() === this.#gate) {
       throw new StoreRefusedError({
         problem:
-          "this would wait for the transaction that it is called from. Use what that transaction was given.",
+          "this call would wait for the transaction that it is called from. Use the functions of that transaction instead.",
       });
     }
     for (let tries = 0; ; tries += 1) {
@@ -238,12 +238,12 @@ function rescue(db: DatabaseSync, guard: FileGuard): void {
     fill(db, rescuePath);
     bringToDisk(rescuePath);
     warn(
-      `${path} was deleted, moved or replaced while it was in use. What was in it is in ${rescuePath}.`,
+      `${path} was deleted, moved or replaced while it was in use. Its contents were saved to ${rescuePath}.`,
     );
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error);
     warn(
-      `${path} was deleted, moved or replaced while it was in use, and what was in it could not be saved: ${words}`,
+      `${path} was deleted, moved or replaced while it was in use, and its contents could not be saved: ${words}`,
     );
   }
 }

@@ -358,7 +358,7 @@ function checkLibrary(version: string): void {
   const first = LIBRARY_OLDEST.findIndex((oldest, index) => parts[index] !== oldest);
   if (first === -1 || (parts[first] ?? 0) > (LIBRARY_OLDEST[first] ?? 0)) return;
   throw new StoreUnavailableError({
-    problem: `This Node brings SQLite ${version}, which can damage a file that several connections write to.`,
+    problem: `This Node includes SQLite ${version}, which can damage a file that several connections write to.`,
     remedy: `Use a Node with SQLite ${LIBRARY_OLDEST.join(".")} or later (any current Node 24 or newer).`,
   });
 }

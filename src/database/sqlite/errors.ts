@@ -46,7 +46,7 @@ export function translate(error: unknown, path: string): unknown {
     case CONSTRAINT:
       return new StoreRefusedError({ problem: words }, error);
     case NOTADB:
-      return unavailable(`${path} is not an SQLite database.`, "Name another file.", error);
+      return unavailable(`${path} is not a SQLite database.`, "Name another file.", error);
     case CORRUPT:
       return unavailable(
         `${path} is damaged (${words}).`,

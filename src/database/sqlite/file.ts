@@ -10,7 +10,7 @@ export function sqlitePath(url: string): string {
     throw new InvalidArgumentError({
       field: "url",
       problem:
-        "an SQLite URL names a file (sqlite:shop.db, sqlite:/var/lib/shop.db) or sqlite::memory:.",
+        "a SQLite URL names a file (sqlite:shop.db, sqlite:/var/lib/shop.db) or sqlite::memory:.",
     });
   }
   return resolve(path);

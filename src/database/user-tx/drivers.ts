@@ -42,7 +42,9 @@ export function askConnection(library: string, wanted: Wanted, connect: () => un
       asked = connection;
     }
     if (ask === null) {
-      throw give(`the driver under ${library} is none that we know for ${NAMES[wanted.database]}.`);
+      throw give(
+        `Holdfast does not know the driver that ${library} uses for ${NAMES[wanted.database]}.`,
+      );
     }
     return ask(text, values);
   };
@@ -72,7 +74,7 @@ function askMysql2(tx: Shape, { library }: Wanted): Ask | null {
   if (!can(tx, "query")) return null;
   if (can(tx, "getConnection")) {
     throw give(
-      "a pool of `mysql2` sends a statement to whichever connection is free: give a connection (`await pool.getConnection()`), after `start transaction`.",
+      "a pool of `mysql2` uses any free connection for each statement: pass a connection (`await pool.getConnection()`), after `start transaction`.",
     );
   }
   const connection = can(tx, "promise") ? (call(tx, "promise") as Shape) : tx;
@@ -104,7 +106,7 @@ function askPg(tx: Shape, { reading, library }: Wanted): Ask | null {
   if (!can(tx, "query")) return null;
   if ("totalCount" in tx) {
     throw give(
-      "a pool of `pg` sends a statement to whichever connection is free: give a client (`await pool.connect()`), after `begin`.",
+      "a pool of `pg` uses any free connection for each statement: pass a client (`await pool.connect()`), after `begin`.",
     );
   }
   let known = false;
@@ -131,7 +133,7 @@ function askPostgresJs(tx: Shape, { library = "`postgres`" }: Wanted): Ask | nul
   if (!can(tx, "unsafe")) return null;
   if (!can(tx, "savepoint")) {
     throw give(
-      "give the `sql` that `sql.begin(async (sql) => …)` of `postgres` hands to its function.",
+      "pass the `sql` that `sql.begin(async (sql) => …)` of `postgres` gives to its function.",
     );
   }
   let known = false;
@@ -175,8 +177,8 @@ function arrayText(texts: readonly string[]): string {
  * library in one process write at the same time, and the one that closes first deletes the log of the other.
  */
 export const OTHER_COPY =
-  "it runs on a copy of SQLite of its own (as better-sqlite3 and sqlite3 bring it), and two copies in one process do not see each other's locks on a file: " +
-  "rows are lost. Give a DatabaseSync of `node:sqlite`, and let nothing else in this process open the file.";
+  "it uses its own copy of SQLite (as better-sqlite3 and sqlite3 do), and two copies in one process do not see each other's locks on a file: " +
+  "rows are lost. Pass a DatabaseSync of `node:sqlite`, and do not open the file with another library in this process.";
 
 /** Identifies a copy of the library. */
 export const FINGERPRINT = `

@@ -40,7 +40,7 @@ export function askOf(database: Database, tx: unknown, reading: object = {}): As
       if (ask !== null) return ask;
     }
   }
-  throw give(`give ${EXPECTED[database]}.`);
+  throw give(`pass ${EXPECTED[database]}.`);
 }
 
 const EXPECTED = {
@@ -63,7 +63,7 @@ function askKysely(tx: Shape, { database }: Wanted): Ask | null {
   if (!can(tx, "executeQuery", "withoutPlugins")) return null;
   if (tx["isTransaction"] !== true) {
     throw give(
-      "give the `trx` that `db.transaction().execute(async (trx) => …)` of Kysely hands to its function.",
+      "pass the `trx` that `db.transaction().execute(async (trx) => …)` of Kysely gives to its function.",
     );
   }
   const plain = call(tx, "withoutPlugins") as Shape; // a plugin may rename columns
@@ -113,7 +113,7 @@ function askDrizzle(tx: Shape, wanted: Wanted): Ask | null {
   if (!isShape(session) || !isShape(session["client"])) return null;
   if (!can(tx, "rollback")) {
     throw give(
-      "give the `tx` that `db.transaction(async (tx) => …)` of Drizzle hands to its function.",
+      "pass the `tx` that `db.transaction(async (tx) => …)` of Drizzle gives to its function.",
     );
   }
   // Drizzle has no other way to its connection, and no way to send a text with values.
@@ -127,7 +127,7 @@ function askKnex(tx: Shape, wanted: Wanted): Ask | null {
   const { client } = tx;
   if (!can(tx, "raw", "transaction") || !can(client, "acquireConnection")) return null;
   if (tx["isTransaction"] !== true) {
-    throw give("give the `trx` that `knex.transaction(async (trx) => …)` hands to its function.");
+    throw give("pass the `trx` that `knex.transaction(async (trx) => …)` gives to its function.");
   }
   return askConnection("Knex", wanted, () => {
     if (call(tx, "isCompleted") === true) throw over("Knex");
@@ -142,7 +142,7 @@ function askPrisma(tx: Shape, { database }: Wanted): Ask | null {
   // Only the client that begins transactions can connect.
   if (can(tx, "$connect")) {
     throw give(
-      "give the `tx` that `prisma.$transaction(async (tx) => …)` hands to its function; a list of queries is no place for it.",
+      "pass the `tx` that `prisma.$transaction(async (tx) => …)` gives to its function; a list of queries does not work.",
     );
   }
   return async (text, values) => {
@@ -205,6 +205,6 @@ function isRunner(tx: unknown): tx is Shape {
 
 function outside(): Error {
   return give(
-    "give the `manager` that `dataSource.transaction(async (manager) => …)` of TypeORM hands to its function, or a QueryRunner after `startTransaction()`.",
+    "pass the `manager` that `dataSource.transaction(async (manager) => …)` of TypeORM gives to its function, or a QueryRunner after `startTransaction()`.",
   );
 }

@@ -42,7 +42,7 @@ export function call(target: Shape, method: string, ...args: readonly unknown[])
 /** Most often, a call inside the transaction was not awaited. */
 export function over(library: string): InvalidArgumentError {
   return give(
-    `this transaction of ${library} is over. Await within(tx).enqueue(…) inside its function.`,
+    `this transaction of ${library} has ended. Await within(tx).enqueue(…) inside its function.`,
   );
 }
 

@@ -71,7 +71,7 @@ async function openPostgresJs(url: string): Promise<App> {
     onnotice: () => {},
   });
   return {
-    over: /is over/,
+    over: /has ended/,
     notTx: [[sql, /sql\.begin/]],
     order: async (tx, id) => void (await tx`insert into orders values (${id})`),
     transaction: (body, options) =>

@@ -14,7 +14,7 @@ const { drizzle: onMysql2 } = await load("/mysql2");
 
 function open(db: any, close: () => Promise<void>): App {
   return {
-    over: /this transaction of Drizzle is over\. Await within\(tx\)\.enqueue/,
+    over: /this transaction of Drizzle has ended\. Await within\(tx\)\.enqueue/,
     notTx: [[db, /db\.transaction/]],
     order: async (tx, id) => void (await tx.execute(sql`insert into orders values (${id})`)),
     transaction: (body, options) =>

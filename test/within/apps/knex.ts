@@ -6,7 +6,7 @@ import { readsBigInts, readsTexts } from "./drivers.ts";
 function open(client: string, connection: object): App {
   const db: Knex = knex({ client, connection, pool: { min: 0, max: 2 } });
   return {
-    over: /transaction of Knex is over/,
+    over: /transaction of Knex has ended/,
     notTx: [[db, /knex\.transaction/]],
     order: async (tx, id) => void (await tx("orders").insert({ id })),
     transaction: (body, options) =>

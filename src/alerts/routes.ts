@@ -7,7 +7,7 @@ import { alertStatuses } from "./alert.ts";
 import { listAlerts } from "./alerts.ts";
 import type { AlertsStore } from "./store.ts";
 
-const alertSchema = z
+export const alertSchema = z
   .object({
     id: s.id,
     rule: z.string(),

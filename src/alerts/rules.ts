@@ -6,7 +6,7 @@ import { formatMs } from "../core/duration.ts";
 import type { Finding } from "../core/finding.ts";
 import { LOCKS_OBSERVED_MS, type Observation } from "../monitoring/observation.ts";
 import type { Counts } from "../stats/counts.ts";
-import type { MinuteStats } from "../stats/minute-totals.ts";
+import type { MinuteStats } from "../stats/totals.ts";
 import type { AlertRule, AlertView, Trouble } from "./alert.ts";
 import { type AlertOptions, type AlertSettings, alertSettings } from "./options.ts";
 

@@ -1,5 +1,6 @@
 /** The API of a Holdfast: its whole table of routes, for the server and for the dashboard in an application. */
 import { z } from "zod";
+import { listAlerts } from "../alerts/alerts.ts";
 import { alertRoutes } from "../alerts/routes.ts";
 import { auditRoute } from "../audit/routes.ts";
 import { bulkRoutes } from "../bulk/routes.ts";
@@ -8,6 +9,8 @@ import type { Logger } from "../core/log.ts";
 import { Loop } from "../core/loop.ts";
 import type { Task } from "../core/task.ts";
 import { libraryVersion } from "../core/version.ts";
+import { Overview } from "../dashboard/overview.ts";
+import { dashboardRoutes } from "../dashboard/routes.ts";
 import { deadLetterRoutes } from "../dead-letters/routes.ts";
 import { explainRoutes } from "../explain/routes.ts";
 import { Batches } from "../flows/batches.ts";
@@ -28,6 +31,7 @@ import { prospectsOf } from "../registry/runnable.ts";
 import type { Workers } from "../registry/workers.ts";
 import { reportRoute } from "../reports/routes.ts";
 import { scheduleRoutes } from "../schedules/routes.ts";
+import { LatestCounts } from "../stats/latest.ts";
 import { statsRoutes } from "../stats/routes.ts";
 import { effectRoutes, emitRoute } from "../steps/routes.ts";
 import { type ServerFacts, sessionRoutes } from "../tokens/routes.ts";
@@ -37,6 +41,9 @@ import type { AnyWorkflow } from "../workflows/workflow.ts";
 import type { Holdfast } from "./holdfast.ts";
 
 const BULK_EVERY_MS = 30_000;
+
+/** Without a monitor, requests keep the counts about this fresh. */
+const COUNT_EVERY_MS = 30_000;
 
 /** How long the round trip to the database is cached, and how long it may take. */
 const CLOCK_FOR_MS = 5_000;
@@ -154,6 +161,13 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   const { holdfast, metrics, health, monitor } = parts;
   const { store, runtime, jobs, leases, workers, workflows } = holdfast;
   const tasks = byName(parts.tasks);
+  const latest = new LatestCounts({
+    runtime,
+    monitor,
+    stored: () => store.stats.counts(),
+    take: () => store.stats.takeCounts({ everyMs: COUNT_EVERY_MS }),
+    count: () => holdfast.stats(),
+  });
   const items = { items: store.items, workflows, known: byName(parts.workflows) };
   return [
     ...probeRoutes({ runtime, health, metrics }),
@@ -183,10 +197,13 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     ...leaseRoutes({ jobs: store.jobs, leases, runtime }),
     ...statsRoutes({
       runtime,
-      monitor,
-      count: () => holdfast.stats(),
+      latest,
+      minutes: () => monitor?.latest()?.minutes ?? [],
+      series: (wanted) => store.stats.series(wanted),
+      marks: (from) => store.dashboard.marks(from),
       unclaimable: (filter) => store.workers.unclaimable(filter),
     }),
+    ...dashboardRoutes({ runtime, overview: overviewOf(parts, latest), store: store.dashboard }),
     ...lockRoutes(holdfast.locks),
     ...queueRoutes(holdfast.queues),
     auditRoute(holdfast.audit),
@@ -198,6 +215,23 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),
     streamRoute(feed),
   ];
+}
+
+function overviewOf({ holdfast, monitor }: ApiParts, latest: LatestCounts): Overview {
+  const { store, runtime, jobs } = holdfast;
+  return new Overview({
+    runtime,
+    counts: () => latest.counts(),
+    series: (wanted) => store.stats.series(wanted),
+    minutes: (filter) => store.stats.minutes(filter),
+    running: () => store.dashboard.running(),
+    queues: () => store.queues.list(),
+    workers: (filter) => store.workers.list(filter),
+    alerts: (filter) => listAlerts(store.alerts, filter),
+    failed: ({ limit }) => jobs.list({ status: "failed", limit }),
+    errorKinds: async () => ({ open: 0, new: 0 }),
+    canaries: () => monitor?.latest()?.canaries ?? [],
+  });
 }
 
 function byName<T extends { readonly name: string }>(all: readonly T[] = []): Map<string, T> {

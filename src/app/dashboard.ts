@@ -16,10 +16,10 @@ import {
   type Principal,
   type Role,
   roles,
-  unauthorized,
 } from "../http/auth.ts";
 import { Once } from "../http/idempotency.ts";
 import { DEFAULT_LIMITS } from "../http/limits.ts";
+import { Problem } from "../http/problem.ts";
 import { Streams } from "../http/sse.ts";
 import type { AnyWorkflow } from "../workflows/workflow.ts";
 import { Api } from "./api.ts";
@@ -122,7 +122,8 @@ class ApplicationAuth implements Admission {
     if (rule === "public" || request === undefined) return null;
     const found = await this.#ask(request);
     if (found === null || found === undefined) {
-      throw unauthorized("The application did not say who sent this request. Sign in there.");
+      const detail = "The application did not say who sent this request. Sign in there.";
+      throw new Problem({ status: 401, code: "NO_PRINCIPAL", detail });
     }
     const principal = principalOf(found);
     if (rule === "operator" && principal.role !== "operator") throw forbidden(principal);

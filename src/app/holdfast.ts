@@ -31,6 +31,7 @@ import { Workers } from "../registry/workers.ts";
 import { Watches } from "../reports/reports.ts";
 import { Schedules } from "../schedules/schedules.ts";
 import { Stats } from "../stats/stats.ts";
+import { WorkerTimes } from "../stats/times.ts";
 import { checkWorkerOptions, type WorkerOptions } from "../worker/options.ts";
 import { leaveOnSignals } from "../worker/signals.ts";
 import { Worker } from "../worker/worker.ts";
@@ -162,6 +163,8 @@ export class Holdfast extends Sender implements AsyncDisposable {
   readonly #enqueuer: Enqueuer;
   readonly #subscriptions = new Set<Subscription>();
   readonly #started = new Set<Promise<Worker>>();
+  /** Writes that are left when workers have stopped. */
+  readonly #lastTimes = new Set<Promise<void>>();
   /** Its signal aborts when standby workers must stop waiting for a slot. */
   readonly #closing = new AbortController();
   /** A signal ends the process after close(), so waiting for results ends without an error. */
@@ -246,7 +249,10 @@ export class Holdfast extends Sender implements AsyncDisposable {
     this.#started.add(starting);
     try {
       const worker = await starting;
+      const times = this.#measure(worker);
       worker.on("worker:stopped", () => {
+        const last = times.stop().finally(() => this.#lastTimes.delete(last));
+        this.#lastTimes.add(last);
         this.#started.delete(starting);
         ignoreSignals();
       });
@@ -258,6 +264,15 @@ export class Holdfast extends Sender implements AsyncDisposable {
       if (this.#isLeaving) return new Promise(() => {});
       throw error;
     }
+  }
+
+  /** Charts show how long jobs wait, and what is usual for a task. */
+  #measure(worker: Worker): WorkerTimes {
+    const { store, runtime } = this;
+    const put = store.stats.putTimes.bind(store.stats);
+    const times = new WorkerTimes({ put, runtime, source: () => worker.id });
+    worker.measure(times);
+    return times;
   }
 
   readonly #leave = async (): Promise<void> => {
@@ -284,7 +299,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
       await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
       this.#watches.stop();
       await this.#results.stop({ isLeaving: this.#isLeaving });
-      await this.#enqueuer.stop();
+      await Promise.all([this.#enqueuer.stop(), ...this.#lastTimes]);
       await this.locks.close();
       await this.store.close();
     }

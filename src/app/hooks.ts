@@ -2,7 +2,9 @@
 import { bulkHooks } from "../bulk/store.ts";
 import { flowHooks } from "../flows/hooks.ts";
 import type { JobHooks } from "../jobs/hooks.ts";
+import { buildFold } from "../registry/marks.ts";
 import { reportHooks } from "../reports/store.ts";
+import type { MinuteFold } from "../stats/minute-totals.ts";
 import { eventHooks, wakeHooks } from "../steps/events.ts";
 import { itemHooks } from "../workflows/due.ts";
 
@@ -14,3 +16,6 @@ export const jobHooks: readonly JobHooks[] = [
   reportHooks,
   bulkHooks,
 ];
+
+/** What features count when a minute is over. */
+export const minuteFolds: readonly MinuteFold[] = [buildFold];

@@ -81,7 +81,7 @@ export type {
 } from "../registry/workers.ts";
 export type { EffectInDoubt, PlannedStep, RerunPlan, StepRecord } from "../core/task.ts";
 export type { AgedCounts, Counts, QueueDepth } from "../stats/counts.ts";
-export type { MinuteStats } from "../stats/minute-totals.ts";
+export type { MinuteStats } from "../stats/totals.ts";
 export type { MinutesOptions, Stats } from "../stats/stats.ts";
 export type { Emitted } from "../core/event.ts";
 export type { GivenTrace, TraceContext } from "../tracing/trace.ts";

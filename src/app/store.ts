@@ -6,6 +6,7 @@ import { type Database, EngineDatabase, type Push } from "../database/database.t
 import type { Engine, Migrated, MigrationPlan } from "../database/engine.ts";
 import { checkSchema, migrate, planMigration } from "../database/migrate.ts";
 import { onPool, openEngine, type Place, pushFor, type StoreOptions } from "../database/open.ts";
+import { type DashboardStore, SqlDashboard } from "../dashboard/store.ts";
 import { type DoctorStore, SqlChecks } from "../doctor/store.ts";
 import { type ExplainStore, SqlExplain } from "../explain/store.ts";
 import { type FlowsStore, SqlFlows } from "../flows/store.ts";
@@ -26,7 +27,7 @@ import { SqlTokens, type TokensStore } from "../tokens/store.ts";
 import { SqlTraces, type TracesStore } from "../tracing/store.ts";
 import { type ItemsStore, SqlItems } from "../workflows/store.ts";
 import { checkGroups } from "./checks.ts";
-import { jobHooks } from "./hooks.ts";
+import { jobHooks, minuteFolds } from "./hooks.ts";
 
 export async function openStore(place: Place, options: StoreOptions = {}): Promise<Store> {
   const engine = await (typeof place === "string"
@@ -65,7 +66,7 @@ export function composeStore(
     items: new SqlItems(db, jobHooks),
     locks: new SqlLocks(db),
     audit: new SqlAudit(db),
-    stats: new SqlStats(db),
+    stats: new SqlStats(db, minuteFolds),
     alerts: new SqlAlerts(db, jobHooks),
     schedules: new SqlSchedules(db, jobHooks),
     tokens: new SqlTokens(db),
@@ -74,6 +75,7 @@ export function composeStore(
     traces: new SqlTraces(db),
     checks: new SqlChecks(db, checkGroups),
     explain: new SqlExplain(engine, workers),
+    dashboard: new SqlDashboard(db),
     migrate: async () => {
       const migrated = await migrate(engine);
       await refuseIncomplete(engine);
@@ -110,6 +112,7 @@ export interface Store {
   readonly traces: TracesStore;
   readonly checks: DoctorStore;
   readonly explain: ExplainStore;
+  readonly dashboard: DashboardStore;
 
   /** Brings the tables up to this version, one process at a time. Safe to call from many at once. */
   migrate(): Promise<Migrated>;

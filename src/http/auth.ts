@@ -338,7 +338,7 @@ function counts({ revokedAt, expiresInMs }: TokenRecord): boolean {
   return revokedAt === null && (expiresInMs === null || expiresInMs > 0);
 }
 
-export function unauthorized(detail: string, error?: string): Problem {
+function unauthorized(detail: string, error?: string): Problem {
   const challenge = `Bearer realm="holdfast"${error === undefined ? "" : `, error="${error}"`}`;
   const headers = { "WWW-Authenticate": challenge };
   return new Problem({ status: 401, code: "UNAUTHORIZED", detail, headers });

@@ -373,7 +373,7 @@ export class Jobs {
   }
 }
 
-function summaryOf({ lastError, ...row }: JobRow): JobSummary {
+export function summaryOf({ lastError, ...row }: JobRow): JobSummary {
   if (lastError === null) return { ...row, lastError };
   const { name, message, code } = decodeError(lastError);
   return { ...row, lastError: { name, message, ...(code === undefined ? {} : { code }) } };

@@ -177,7 +177,8 @@ export function isOfTask(task: string, wanted: string): boolean {
   return task === wanted || (versions !== null && task > versions.after && task < versions.before);
 }
 
-async function summaries(engine: Engine, ids: readonly string[]): Promise<JobSummary[]> {
+/** The jobs with these ids, newest first. */
+export async function summaries(engine: Engine, ids: readonly string[]): Promise<JobSummary[]> {
   if (ids.length === 0) return [];
   const jobs = await engine.all<Omit<JobSummary, "tags">>(sql`
     select ${SUMMARY}

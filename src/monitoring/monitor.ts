@@ -11,7 +11,7 @@ import { checkKnown } from "../core/options.ts";
 import type { Locks } from "../locks/locks.ts";
 import type { LockStatistics } from "../locks/stats.ts";
 import type { Counts } from "../stats/counts.ts";
-import type { MinuteStats } from "../stats/minute-totals.ts";
+import type { MinuteStats } from "../stats/totals.ts";
 import { MINUTES_KEEP_MS } from "../stats/stats.ts";
 import type { StatsStore } from "../stats/store.ts";
 import { Canaries, type CanaryHost, type CanaryOptions } from "./canary.ts";

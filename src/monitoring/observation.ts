@@ -2,7 +2,7 @@
 import type { Finding } from "../core/finding.ts";
 import type { LockTimes } from "../locks/stats.ts";
 import type { Counts } from "../stats/counts.ts";
-import type { MinuteStats } from "../stats/minute-totals.ts";
+import type { MinuteStats } from "../stats/totals.ts";
 
 /** How far back lock statistics are read. */
 export const LOCKS_OBSERVED_MS = 5 * 60_000;

@@ -9,13 +9,18 @@ import { firstIdAt } from "../core/id.ts";
 import type { FinalStatus } from "../core/job.ts";
 import { isReserved, OTHER_QUEUES } from "../core/name.ts";
 import { writeOrLookUp } from "../database/database.ts";
-import type { Engine } from "../database/engine.ts";
+import type { Engine, Transaction } from "../database/engine.ts";
 import { nothing, sql } from "../database/sql.ts";
+import { keepSpans } from "./spans.ts";
+import { type FoldedMinute, mergedTimes, type MinuteStats, together } from "./totals.ts";
 
 const MINUTE_MS = 60_000;
 
-/** A minute is folded this long after its end, so that its transactions have committed. */
-export const FOLD_LAG_MS = 5_000;
+/** A minute is folded this long after its end, so that its transactions have committed and workers have written their times. */
+export const FOLD_LAG_MS = 10_000;
+
+/** A count that is older does not say how many jobs are pending now. */
+const PENDING_MS_MAX = 10 * MINUTE_MS;
 
 /** How far back to fold at the first start on a database that has jobs … */
 const FIRST_MS = 60 * MINUTE_MS;
@@ -30,27 +35,40 @@ export interface Standing {
   readonly begunAt: number;
   readonly tookMs: number;
   readonly foldedUntil: number;
+  readonly countedAt: number;
   readonly now: number;
+}
+
+/** What other features count in the same minutes: each minute once, because they are written with the fold. */
+export interface MinuteFold {
+  read(engine: Engine, from: number, until: number): Promise<(tx: Transaction) => Promise<void>>;
 }
 
 /** The one row, and the database's clock. */
 export async function standing(engine: Engine): Promise<Standing> {
   const [row] = await engine.all<Standing>(sql`
-    select begun_at as "begunAt", took_ms as "tookMs", folded_until as "foldedUntil", ${engine.now()} as now
+    select begun_at as "begunAt", took_ms as "tookMs", folded_until as "foldedUntil",
+           counted_at as "countedAt", ${engine.now()} as now
       from holdfast.counts
      where id = 1`);
   return row as Standing;
 }
 
-export async function foldMinutes(engine: Engine, { limit }: { limit: number }): Promise<number> {
-  const { foldedUntil, now } = await standing(engine);
+export async function foldMinutes(
+  engine: Engine,
+  { limit, also = [] }: { limit: number; also?: readonly MinuteFold[] },
+): Promise<number> {
+  const at = await standing(engine);
+  const { foldedUntil, now } = at;
   const from = firstMinute(foldedUntil, now);
   const until = Math.min(minuteOf(now - FOLD_LAG_MS), from + limit * MINUTE_MS);
   if (until <= from) return 0;
-  const rows = await statsBetween(engine, from, until);
+  const rows = await statsBetween(engine, { from, until, at });
+  const others: ((tx: Transaction) => Promise<void>)[] = [];
+  for (const fold of also) others.push(await fold.read(engine, from, until));
   const isOurs = await writeOrLookUp(
     engine,
-    () => keep(engine, { foldedUntil, from, until, rows }),
+    () => keep(engine, { foldedUntil, from, until, rows, others }),
     async () => (await standing(engine)).foldedUntil >= until,
   );
   return isOurs ? (until - from) / MINUTE_MS : 0;
@@ -61,17 +79,67 @@ export async function foldMinutes(engine: Engine, { limit }: { limit: number }):
  * the count, so that this time is part of the count's.
  */
 export async function countOpenMinutes(engine: Engine): Promise<void> {
-  const { foldedUntil, now } = await standing(engine);
+  const at = await standing(engine);
+  const { foldedUntil, now } = at;
   const from = Math.max(firstMinute(foldedUntil, now), minuteOf(now) - MINUTE_MS);
-  const rows = await statsBetween(engine, from, now + 1);
-  await keep(engine, { foldedUntil, from, until: foldedUntil, rows });
+  const rows = await statsBetween(engine, { from, until: now + 1, at });
+  await keep(engine, { foldedUntil, from, until: foldedUntil, rows, others: [] });
 }
 
-async function statsBetween(engine: Engine, from: number, until: number): Promise<MinuteStats[]> {
-  const rows: MinuteStats[] = [];
-  for (let minute = from; minute < until; minute += MINUTE_MS)
-    rows.push(...(await statsOf(engine, minute)));
+interface Minutes {
+  readonly from: number;
+  readonly until: number;
+  readonly at: Standing;
+}
+
+async function statsBetween(engine: Engine, { from, until, at }: Minutes): Promise<FoldedMinute[]> {
+  const rows: FoldedMinute[] = [];
+  const last = minuteOf(until - 1);
+  for (let minute = from; minute < until; minute += MINUTE_MS) {
+    const isKnown = minute === last && at.now - at.countedAt < PENDING_MS_MAX;
+    const pending = isKnown ? await pendingByQueue(engine) : null;
+    rows.push(...(await statsOf(engine, minute, pending)));
+  }
   return rows;
+}
+
+/** As of the last count. */
+async function pendingByQueue(engine: Engine): Promise<Map<string, number>> {
+  const rows = await engine.all<{ queue: string; jobs: number }>(
+    sql`select queue, jobs from holdfast.depth where status = 'pending'`,
+  );
+  return new Map(rows.map(({ queue, jobs }) => [queue, jobs]));
+}
+
+/** Attempts that ended in the minute and were not the last ones of their jobs. */
+function attemptsIn(engine: Engine, minute: number): Promise<AttemptTally[]> {
+  return engine.all<AttemptTally>(sql`
+    select j.queue, a.outcome, count(*) as n
+      from holdfast.attempt a
+      join holdfast.job j on j.id = a.job_id
+     where a.ended_at >= ${minute}
+       and a.ended_at < ${minute + MINUTE_MS}
+       and a.outcome in ('retry', 'crashed')
+     group by j.queue, a.outcome`);
+}
+
+interface AttemptTally {
+  readonly queue: string;
+  readonly outcome: string;
+  readonly n: number;
+}
+
+async function pickupsIn(engine: Engine, minute: number): Promise<Map<string, string>> {
+  const rows = await engine.all<{ queue: string; waits: string }>(
+    sql`select queue, waits from holdfast.pickup_stat where minute = ${minute}`,
+  );
+  const queues = Map.groupBy(rows, ({ queue }) => queue);
+  return new Map(
+    [...queues].map(([queue, some]) => [
+      queue,
+      mergedTimes(some.map(({ waits }) => waits)) ?? "{}",
+    ]),
+  );
 }
 
 /** Ignores the end that a clock far ahead of the time has written. */
@@ -99,7 +167,11 @@ const RUN_MS = sql`case when finished_at > started_at then finished_at - started
  * Both parts use an index: ended jobs by the time of their end, and new jobs by their ids, which begin with a time. The
  * database's clock decides in which minute a job arrived.
  */
-async function statsOf(engine: Engine, minute: number): Promise<MinuteStats[]> {
+async function statsOf(
+  engine: Engine,
+  minute: number,
+  pending: ReadonlyMap<string, number> | null,
+): Promise<FoldedMinute[]> {
   const end = minute + MINUTE_MS;
   const tallies = await engine.all<Tally>(sql`
     select queue, status as kind, count(*) as jobs, sum(${RUN_MS}) as "runMsSum", max(${RUN_MS}) as "runMsMax"
@@ -116,12 +188,30 @@ async function statsOf(engine: Engine, minute: number): Promise<MinuteStats[]> {
        and enqueued_at >= ${minute}
        and enqueued_at < ${end}
      group by queue`);
-  const counted = tallies.filter(({ queue }) => !isReserved(queue));
-  const queues = [...Map.groupBy(counted, ({ queue }) => queue)];
-  const rows = queues.map(([queue, some]) => ({ minute, queue, ...addedUp(some) }));
-  const weight = (row: MinuteStats): number =>
-    row.arrived + row.done + row.failed + row.cancelled + row.expired;
-  return capQueues(rows, { weight, add: together });
+  const attempts = await attemptsIn(engine, minute);
+  const pickups = await pickupsIn(engine, minute);
+  const named = [...tallies, ...attempts].map(({ queue }) => queue);
+  const queues = new Set([...named, ...pickups.keys(), ...(pending?.keys() ?? [])]);
+  const rows = [...queues]
+    .filter((queue) => !isReserved(queue))
+    .map((queue) => ({
+      minute,
+      queue,
+      ...addedUp(tallies.filter((tally) => tally.queue === queue)),
+      ...endedAttempts(attempts.filter((tally) => tally.queue === queue)),
+      pickups: pickups.get(queue) ?? null,
+      pending: pending === null ? null : (pending.get(queue) ?? 0),
+    }));
+  return capQueues(rows, { weight: minuteWeight, add: together });
+}
+
+function minuteWeight(row: FoldedMinute): number {
+  return row.arrived + row.done + row.failed + row.cancelled + row.expired;
+}
+
+function endedAttempts(tallies: readonly AttemptTally[]): { retried: number; crashed: number } {
+  const of = (outcome: string): number => tallies.find((one) => one.outcome === outcome)?.n ?? 0;
+  return { retried: of("retry"), crashed: of("crashed") };
 }
 
 function addedUp(tallies: readonly Tally[]): Omit<MinuteStats, "minute" | "queue"> {
@@ -134,30 +224,22 @@ function addedUp(tallies: readonly Tally[]): Omit<MinuteStats, "minute" | "queue
     cancelled: of("cancelled"),
     expired: of("expired"),
     runMsSum: tallies.reduce((sum, { runMsSum }) => sum + Number(runMsSum), 0),
-    runMsMax: Math.max(...tallies.map(({ runMsMax }) => Number(runMsMax))),
-  };
-}
-
-function together(a: MinuteStats, b: MinuteStats): MinuteStats {
-  return {
-    minute: a.minute,
-    queue: a.queue,
-    arrived: a.arrived + b.arrived,
-    done: a.done + b.done,
-    failed: a.failed + b.failed,
-    cancelled: a.cancelled + b.cancelled,
-    expired: a.expired + b.expired,
-    runMsSum: a.runMsSum + b.runMsSum,
-    runMsMax: Math.max(a.runMsMax, b.runMsMax),
+    runMsMax: Math.max(0, ...tallies.map(({ runMsMax }) => Number(runMsMax))),
   };
 }
 
 /** False: another process was faster. Replaces rows that a wrong clock has written. */
 function keep(
   engine: Engine,
-  folded: { foldedUntil: number; from: number; until: number; rows: readonly MinuteStats[] },
+  folded: {
+    foldedUntil: number;
+    from: number;
+    until: number;
+    rows: readonly FoldedMinute[];
+    others: readonly ((tx: Transaction) => Promise<void>)[];
+  },
 ): Promise<boolean> {
-  const { foldedUntil, from, until, rows } = folded;
+  const { foldedUntil, from, until, rows, others } = folded;
   return engine.transaction(async (tx) => {
     const ours = await tx.run(sql`
       update holdfast.counts
@@ -170,6 +252,8 @@ function keep(
       return { ...rest, run_ms_sum: runMsSum, run_ms_max: runMsMax };
     });
     await tx.insert("minute_total", written);
+    await keepSpans(tx, { foldedUntil, from, until, rows });
+    for (const write of others) await write(tx);
     return true;
   });
 }
@@ -183,6 +267,7 @@ export async function minutes(
       from holdfast.minute_total
      where minute > ${engine.now()} - ${forMs}
        and minute <= ${engine.now()}
+       and (arrived > 0 or done > 0 or failed > 0 or cancelled > 0 or expired > 0)
            ${queue === undefined ? nothing : sql`and queue = ${queue}`}
      order by minute desc, queue desc
      limit ${limit}`);
@@ -206,22 +291,6 @@ export interface MinuteFilter {
   readonly queue?: string;
   /** The oldest rows beyond this are left out. */
   readonly limit: number;
-}
-
-export interface MinuteStats {
-  /** The instant it began. */
-  readonly minute: number;
-  readonly queue: string;
-  /** Jobs that were enqueued in it … */
-  readonly arrived: number;
-  /** … and that ended in it. */
-  readonly done: number;
-  readonly failed: number;
-  readonly cancelled: number;
-  readonly expired: number;
-  /** How long the last attempts of the ended jobs took. */
-  readonly runMsSum: number;
-  readonly runMsMax: number;
 }
 
 /** An application may have a queue for every customer. */

@@ -1,16 +1,15 @@
 /** Routes of queues and statistics. */
 import { z } from "zod";
 import { Cached } from "../core/cached.ts";
-import { statuses } from "../core/job.ts";
+import { type Status, statuses } from "../core/job.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { notFound } from "../http/problem.ts";
 import { route, type Route } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
-import type { QueueStats, Unclaimable } from "../jobs/store.ts";
-import type { MinuteStats } from "./minute-totals.ts";
-
-/** Without a monitor, requests within this time share one count. */
-const COUNT_EVERY_MS = 2_000;
+import type { Unclaimable } from "../jobs/store.ts";
+import type { LatestCounts } from "./latest.ts";
+import { type Range, RANGES, type Series } from "./spans.ts";
+import type { MinuteStats } from "./totals.ts";
 
 /** The search for unclaimable jobs reads the head of every queue, so its result is cached. */
 const UNCLAIMABLE_FOR_MS = 10_000;
@@ -20,43 +19,23 @@ const UNCLAIMABLE_WAIT_MS = 5_000;
 /** Longest cached list of queues. */
 const QUEUES_MAX = 1_000;
 
-interface Counted {
-  readonly countedAt: number;
-  readonly queues: readonly QueueStats[];
-}
-
 interface StatsRouteParts {
   readonly runtime: Runtime;
-  /** The last counts of the monitor, if one runs. */
-  readonly monitor:
-    | { latest(): { counts: Counted | null; minutes: readonly MinuteStats[] } | null }
-    | undefined;
-  readonly count: () => Promise<readonly QueueStats[]>;
+  readonly latest: LatestCounts;
+  /** The last minutes that the monitor has seen, if one runs. */
+  readonly minutes: () => readonly MinuteStats[];
+  readonly series: (wanted: { range: Range; queue?: string }) => Promise<Series>;
+  readonly marks: (from: number) => Promise<readonly Mark[]>;
   readonly unclaimable: (filter?: { readonly queue: string }) => Promise<readonly Unclaimable[]>;
 }
 
-/** The monitor's last count, or a cached count of our own. */
-function counter({ runtime, monitor, count }: StatsRouteParts): () => Promise<Counted> {
-  let counting: Promise<Counted> | null = null;
-  let countedAt = Number.NEGATIVE_INFINITY;
-  const begin = async (): Promise<Counted> => {
-    const queues = await count();
-    countedAt = runtime.monotonic();
-    return { queues, countedAt: runtime.now() };
-  };
-  return () => {
-    const counts = monitor?.latest()?.counts ?? null;
-    if (counts !== null) {
-      const { queues, countedAt: at } = counts;
-      return Promise.resolve({ queues, countedAt: at });
-    }
-    // One count at a time, however long it takes.
-    if (counting !== null && runtime.monotonic() - countedAt < COUNT_EVERY_MS) return counting;
-    countedAt = Number.POSITIVE_INFINITY;
-    counting = begin();
-    counting.catch(() => void (counting = null));
-    return counting;
-  };
+/** What charts mark; see the registry. */
+interface Mark {
+  readonly at: number;
+  readonly kind: "deploy" | "crash";
+  readonly text: string;
+  readonly detail: string;
+  readonly worker: string | null;
 }
 
 type Found = Cached<readonly Unclaimable[]>;
@@ -77,10 +56,12 @@ function unclaimableBy({ runtime, unclaimable }: StatsRouteParts): (queue?: stri
   };
 }
 
+const countsSchema = z.object(Object.fromEntries(statuses.map((one) => [one, s.count])));
+
 const queueSchema = z
   .object({
     queue: z.string(),
-    counts: z.object(Object.fromEntries(statuses.map((one) => [one, s.count]))),
+    counts: countsSchema,
     oldestPendingAt: s.instant.nullable(),
   })
   .meta({ id: "Queue", description: "Job counts of a queue by status." });
@@ -99,6 +80,47 @@ const minuteSchema = z
   })
   .meta({ id: "Minute", description: "Totals of a queue for one minute." });
 
+export const markSchema = z
+  .object({
+    at: s.instant,
+    kind: z.enum(["deploy", "crash"]),
+    text: z.string(),
+    detail: z.string(),
+    worker: z.string().nullable(),
+  })
+  .meta({ id: "Mark", description: "When a build was first seen, or a worker was found dead." });
+
+const pointSchema = z
+  .object({
+    at: s.instant,
+    arrived: s.count,
+    done: s.count,
+    failed: s.count,
+    cancelled: s.count,
+    expired: s.count,
+    retried: s.count,
+    crashed: s.count,
+    runMsSum: z.number(),
+    runMsMax: z.number(),
+    pickupP50Ms: z.number().nullable(),
+    pickupP99Ms: z.number().nullable(),
+    pending: s.count.nullable(),
+  })
+  .meta({ id: "SeriesPoint", description: "One step of a chart." });
+
+const seriesSchema = z
+  .object({
+    from: s.instant,
+    to: s.instant,
+    stepMs: z.int(),
+    points: z.array(pointSchema),
+    marks: z.array(markSchema),
+  })
+  .meta({
+    id: "Series",
+    description: "Figures over time; a step that was never counted is missing.",
+  });
+
 const unclaimableSchema = z
   .object({ queue: z.string(), task: z.string(), jobs: s.count, waitedMs: z.number() })
   .meta({ id: "Unclaimable", description: "Pending jobs that no live worker can run." });
@@ -109,8 +131,7 @@ const unclaimableOrNull = z
   .meta({ description: "Found within the last few seconds. Null: the database took too long." });
 
 export function statsRoutes(parts: StatsRouteParts): Route[] {
-  const { monitor } = parts;
-  const count = counter(parts);
+  const { latest, minutes } = parts;
   const unclaimableIn = unclaimableBy(parts);
   const counted = { countedAt: s.instant };
   return [
@@ -127,7 +148,7 @@ export function statsRoutes(parts: StatsRouteParts): Route[] {
           schema: z.object({ ...counted, queues: z.array(queueSchema) }),
         },
       },
-      run: async () => ({ status: 200, json: await count() }),
+      run: async () => ({ status: 200, json: await latest.counts() }),
     }),
     route({
       method: "GET",
@@ -144,13 +165,15 @@ export function statsRoutes(parts: StatsRouteParts): Route[] {
         },
       },
       run: async ({ params: { name } }) => {
-        const { queues, countedAt } = await count();
+        const { queues, countedAt } = await latest.counts();
         const queue = queues.find((one) => one.queue === name);
         if (queue === undefined) throw notFound("queue of this name with jobs");
         const unclaimable = await unclaimableIn(name).get();
         return { status: 200, json: { countedAt, queue, unclaimable } };
       },
     }),
+    countsRoute(parts),
+    seriesRoute(parts),
     route({
       method: "GET",
       path: "/api/v1/stats",
@@ -170,10 +193,57 @@ export function statsRoutes(parts: StatsRouteParts): Route[] {
         },
       },
       run: async () => {
-        const minutes = monitor?.latest()?.minutes ?? [];
         const unclaimable = await unclaimableIn().get();
-        return { status: 200, json: { ...(await count()), minutes, unclaimable } };
+        const json = { ...(await latest.counts()), minutes: minutes(), unclaimable };
+        return { status: 200, json };
       },
     }),
   ];
+}
+
+function seriesRoute({ series, marks }: StatsRouteParts): Route {
+  return route({
+    method: "GET",
+    path: "/api/v1/series",
+    name: "getSeries",
+    tag: "queues",
+    summary: "Figures over time, with deploys and crashes",
+    access: "viewer",
+    query: {
+      range: z.enum(Object.keys(RANGES) as [Range, ...Range[]]).optional(),
+      queue: s.name.optional().meta({ description: "Of this queue; without it, of all." }),
+    },
+    answers: { 200: { description: "At most 120 points.", schema: seriesSchema } },
+    run: async ({ query: { range = "1h", queue } }) => {
+      const found = await series({ range, ...(queue === undefined ? {} : { queue }) });
+      return { status: 200, json: { ...found, marks: await marks(found.from) } };
+    },
+  });
+}
+
+function countsRoute({ latest }: StatsRouteParts): Route {
+  return route({
+    method: "GET",
+    path: "/api/v1/counts",
+    name: "countJobs",
+    tag: "queues",
+    summary: "How many jobs there are, by status",
+    access: "viewer",
+    query: { queue: s.name.optional() },
+    answers: {
+      200: {
+        description: "The last counts, added up. Ended jobs are those of the last 7 days.",
+        schema: z.object({ countedAt: s.instant, counts: countsSchema, total: s.count }),
+      },
+    },
+    run: async ({ query: { queue } }) => {
+      const { queues, countedAt } = await latest.counts();
+      const some = queues.filter((one) => queue === undefined || one.queue === queue);
+      const sum = (status: Status): number =>
+        some.reduce((all, one) => all + one.counts[status], 0);
+      const counts = Object.fromEntries(statuses.map((status) => [status, sum(status)]));
+      const total = Object.values(counts).reduce((all, n) => all + n, 0);
+      return { status: 200, json: { countedAt, counts, total } };
+    },
+  });
 }

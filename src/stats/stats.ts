@@ -3,7 +3,7 @@ import { type Duration, toMs } from "../core/duration.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown } from "../core/options.ts";
 import type { AgedCounts } from "./counts.ts";
-import type { MinuteStats } from "./minute-totals.ts";
+import type { MinuteStats } from "./totals.ts";
 import type { StatsStore } from "./store.ts";
 
 const MINUTE_MS = 60_000;

@@ -6,6 +6,7 @@ import { access } from "./access.ts";
 import { audit } from "./audit.ts";
 import { bulk } from "./bulk.ts";
 import { cancelling } from "./cancelling.ts";
+import { charts } from "./charts.ts";
 import { claiming } from "./claiming.ts";
 import { closing } from "./closing.ts";
 import { completing } from "./completing.ts";
@@ -42,6 +43,7 @@ import { reports } from "./reports.ts";
 import { reruns } from "./reruns.ts";
 import { retrying } from "./retrying.ts";
 import { schedules } from "./schedules.ts";
+import { searching } from "./searching.ts";
 import { settling } from "./settling.ts";
 import { steps } from "./steps.ts";
 import { tags } from "./tags.ts";
@@ -82,6 +84,8 @@ const groups: Record<string, Group> = {
   reports,
   locks,
   figures,
+  charts,
+  searching,
   traces,
   tags,
   views,
@@ -124,7 +128,7 @@ const HERE = new Set(["items", "item rules", "item upkeep", "findings", "load"])
 const WITH_PUSH = new Set(["findings"]);
 
 /** Features beside the jobs, which hardly depend on the engine: a sample tries them on SQLite and on one server. */
-const BESIDE = new Set(["access", "alerts", "figures"]);
+const BESIDE = new Set(["access", "alerts", "charts", "figures", "searching"]);
 
 export interface Wanted {
   readonly which?: "all" | "between";

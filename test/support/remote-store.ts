@@ -340,7 +340,16 @@ const VERBS = {
   ],
   audit: ["note", "list", "head", "prune"],
   bulk: ["create", "find", "get", "list", "next", "look", "carry", "fail", "stop", "resume"],
-  stats: ["takeCounts", "counts", "foldMinutes", "minutes", "pruneMinutes"],
+  stats: [
+    "takeCounts",
+    "counts",
+    "foldMinutes",
+    "minutes",
+    "pruneMinutes",
+    "series",
+    "putTimes",
+    "usual",
+  ],
   schedules: [
     "create",
     "edit",
@@ -368,6 +377,7 @@ const VERBS = {
   checks: ["list", "examine", "fix"],
   queues: ["pause", "resume", "change", "list", "find", "countLeases", "pruneGates"],
   explain: ["job", "queue"],
+  dashboard: ["running", "marks", "jobs", "search", "names", "find"],
 } as const;
 
 function remoteStore(remote: Remote, opened: Opened): Store {
@@ -384,6 +394,7 @@ function remoteStore(remote: Remote, opened: Opened): Store {
     items: { ...remote.part("items", VERBS.items), ...joins },
     queues: remote.part("queues", VERBS.queues),
     explain: remote.part("explain", VERBS.explain),
+    dashboard: remote.part("dashboard", VERBS.dashboard),
     locks: remote.part("locks", VERBS.locks),
     audit: remote.part("audit", VERBS.audit),
     stats: remote.part("stats", VERBS.stats),

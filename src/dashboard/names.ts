@@ -1,0 +1,185 @@
+/** Names that there are, and what a pasted text is: for the search box and its completion. */
+import { idRange } from "../core/id-prefix.ts";
+import { isId } from "../core/id.ts";
+import { isReserved } from "../core/name.ts";
+import type { Engine } from "../database/engine.ts";
+import { sql } from "../database/sql.ts";
+
+/** Of each kind. */
+const NAMES_MAX = 200;
+
+/** A shorter text is not looked up as the start of an id. */
+const PREFIX_LENGTH_MIN = 4;
+
+const HITS_MAX = 10;
+
+/** Jobs whose id begins with the text. */
+const PREFIX_HITS = 5;
+
+export interface Names {
+  readonly queues: readonly string[];
+  readonly tasks: readonly string[];
+  readonly tags: readonly string[];
+  readonly workers: readonly string[];
+  readonly builds: readonly string[];
+  readonly schedules: readonly string[];
+  readonly workflows: readonly string[];
+}
+
+export interface Hit {
+  readonly kind:
+    | "job"
+    | "item"
+    | "flow"
+    | "bulk"
+    | "key"
+    | "tag"
+    | "lock"
+    | "queue"
+    | "task"
+    | "worker"
+    | "build"
+    | "schedule"
+    | "workflow";
+  readonly id: string;
+  readonly text: string;
+}
+
+export async function names(engine: Engine): Promise<Names> {
+  const [queues, workers, known, tags, builds, schedules, workflows] = await Promise.all([
+    namesIn(
+      engine,
+      sql`select distinct queue as name from holdfast.depth order by queue limit ${NAMES_MAX}`,
+    ),
+    engine.all<{ id: string; tasks: string; queues: string }>(sql`
+      select id, tasks, queues from holdfast.worker where status <> 'stopped' order by id limit ${NAMES_MAX}`),
+    namesIn(engine, sql`select name from holdfast.task order by name limit ${NAMES_MAX}`),
+    tagsIn(engine),
+    namesIn(
+      engine,
+      sql`select version as name from holdfast.build order by first_at desc limit ${NAMES_MAX}`,
+    ),
+    namesIn(engine, sql`select name from holdfast.schedule order by name limit ${NAMES_MAX}`),
+    namesIn(engine, sql`select name from holdfast.workflow order by name limit ${NAMES_MAX}`),
+  ]);
+  return {
+    queues: some([...queues, ...listed(workers.map((worker) => worker.queues))]),
+    tasks: some([...known, ...listed(workers.map((worker) => worker.tasks))]),
+    tags,
+    workers: workers.map(({ id }) => id),
+    builds,
+    schedules,
+    workflows: some(workflows),
+  };
+}
+
+function listed(texts: readonly string[]): string[] {
+  return texts.flatMap((text) => JSON.parse(text) as string[]);
+}
+
+function some(all: readonly string[]): string[] {
+  const shown = [...new Set(all)].filter((name) => !isReserved(name));
+  return shown.toSorted().slice(0, NAMES_MAX);
+}
+
+async function namesIn(engine: Engine, query: Parameters<Engine["all"]>[0]): Promise<string[]> {
+  return (await engine.all<{ name: string }>(query)).map(({ name }) => name);
+}
+
+/** Goes from one tag to the next by the index: there may be a million jobs of one tag. */
+function tagsIn(engine: Engine): Promise<string[]> {
+  return namesIn(
+    engine,
+    sql`
+    with recursive t (name, n) as (
+      select min(tag), 1 from holdfast.job_tag
+       union all
+      select (select min(j.tag) from holdfast.job_tag j where j.tag > t.name), t.n + 1
+        from t
+       where t.name is not null
+         and t.n < ${NAMES_MAX}
+    )
+    select name from t where name is not null`,
+  );
+}
+
+/** What a text may be: ids first, then keys and tags, then names that contain it. */
+export async function find(engine: Engine, text: string, known: Names): Promise<Hit[]> {
+  const hits = [
+    ...(await byId(engine, text)),
+    ...(await byWord(engine, text)),
+    ...byName(text, known),
+  ];
+  const seen = new Set<string>();
+  const isFirst = ({ kind, id }: Hit): boolean => {
+    const name = `${kind} ${id}`;
+    return seen.has(name) ? false : seen.add(name) !== undefined;
+  };
+  return hits.filter(isFirst).slice(0, HITS_MAX);
+}
+
+/** Also finds the id within a trace id or an address. */
+const ID_WITHIN = /[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/gi;
+
+async function byId(engine: Engine, text: string): Promise<Hit[]> {
+  const id = text.match(ID_WITHIN)?.at(-1)?.toLowerCase();
+  if (id !== undefined && isId(id)) {
+    return engine.all<Hit>(sql`
+      select 'job' as kind, id, task as text from holdfast.job where id = ${id}
+       union all
+      select 'item', id, workflow from holdfast.item where id = ${id}
+       union all
+      select 'flow', id, name from holdfast.flow where id = ${id}
+       union all
+      select 'bulk', id, action from holdfast.bulk_action where id = ${id}`);
+  }
+  const range = text.length < PREFIX_LENGTH_MIN ? null : idRange(text);
+  if (range === null) return [];
+  return engine.all<Hit>(sql`
+    select 'job' as kind, id, task as text
+      from holdfast.job
+     where id >= ${range.from}
+       and id <= ${range.to}
+     order by id desc
+     limit ${PREFIX_HITS}`);
+}
+
+/** Exact keys, tags and locks, each by an index. */
+async function byWord(engine: Engine, text: string): Promise<Hit[]> {
+  const found = await Promise.all([
+    engine.all<Hit>(
+      sql`select 'key' as kind, job_key as id, task as text from holdfast.job where job_key = ${text} order by job_key desc, id desc limit 1`,
+    ),
+    engine.all<Hit>(
+      sql`select 'tag' as kind, tag as id, tag as text from holdfast.job_tag where tag = ${text} limit 1`,
+    ),
+    engine.all<Hit>(
+      sql`select 'lock' as kind, name as id, owner as text from holdfast.lock where name = ${text} and holder is not null`,
+    ),
+    engine.all<Hit>(
+      sql`select 'item' as kind, id, workflow as text from holdfast.item where identifier = ${text} limit 3`,
+    ),
+  ]);
+  return found.flat();
+}
+
+function byName(text: string, known: Names): Hit[] {
+  const wanted = text.toLowerCase();
+  const kinds = [
+    ["queue", known.queues],
+    ["task", known.tasks],
+    ["worker", known.workers],
+    ["schedule", known.schedules],
+    ["workflow", known.workflows],
+    ["tag", known.tags],
+    ["build", known.builds],
+  ] as const;
+  const all = kinds.flatMap(([kind, list]) =>
+    list
+      .filter((name) => name.toLowerCase().includes(wanted))
+      .map((name): Hit => ({ kind, id: name, text: name })),
+  );
+  const weight = ({ id }: Hit): number =>
+    id === text ? 0 : id.toLowerCase().startsWith(wanted) ? 1 : 2;
+  return all.toSorted((a, b) => weight(a) - weight(b));
+}

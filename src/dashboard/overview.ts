@@ -1,0 +1,288 @@
+/**
+ * The overview: how the service is, in one request that counts nothing.
+ *
+ * All viewers of a process share one look a second. What changes slowly is read less often.
+ */
+import type { Alert } from "../alerts/alert.ts";
+import { Cached } from "../core/cached.ts";
+import type { Status } from "../core/job.ts";
+import { statuses } from "../core/job.ts";
+import type { Runtime } from "../core/runtime.ts";
+import type { JobSummary } from "../jobs/jobs.ts";
+import type { QueueStats } from "../jobs/store.ts";
+import type { CanaryReport } from "../monitoring/observation.ts";
+import type { QueueRecord } from "../queues/store.ts";
+import type { WorkerRecord } from "../registry/worker-record.ts";
+import type { Range, Series, SeriesPoint } from "../stats/spans.ts";
+import type { MinuteStats } from "../stats/totals.ts";
+import type { Running } from "./store.ts";
+
+const MINUTE_MS = 60_000;
+const MINUTE_S = 60;
+const HOUR_MS = 3_600_000;
+
+/** How long each part is cached, and how long a request waits for it. */
+const NOW_MS = 1_000;
+const MINUTES_MS = 5_000;
+const DAY_MS = 60_000;
+const WAIT_MS = 5_000;
+
+/** Points of a sparkline: the last hour in steps of two minutes. */
+const SPARK_STEP_MS = 2 * MINUTE_MS;
+const SPARK_POINTS = HOUR_MS / SPARK_STEP_MS;
+
+const QUEUES_SHOWN_MAX = 200;
+const WORKERS_MAX = 200;
+const ALERTS_MAX = 20;
+const FAILED_MAX = 6;
+
+export interface OverviewParts {
+  readonly runtime: Runtime;
+  readonly counts: () => Promise<{
+    readonly countedAt: number;
+    readonly queues: readonly QueueStats[];
+  }>;
+  readonly series: (wanted: { range: Range }) => Promise<Series>;
+  /** The last hour by queue. */
+  readonly minutes: (filter: { forMs: number; limit: number }) => Promise<MinuteStats[]>;
+  readonly running: () => Promise<readonly Running[]>;
+  readonly queues: () => Promise<readonly QueueRecord[]>;
+  readonly workers: (filter: { alive: true; limit: number }) => Promise<readonly WorkerRecord[]>;
+  readonly alerts: (filter: { limit: number }) => Promise<readonly Alert[]>;
+  readonly failed: (filter: { limit: number }) => Promise<readonly JobSummary[]>;
+  readonly errorKinds: () => Promise<{ readonly open: number; readonly new: number }>;
+  readonly canaries: () => readonly CanaryReport[];
+}
+
+export interface OverviewQueue {
+  readonly queue: string;
+  readonly counts: Readonly<Record<Status, number>>;
+  readonly oldestPendingAt: number | null;
+  readonly paused: { at: number; by: string; reason: string | null } | null;
+  readonly running: number;
+  /** Of all live workers that serve it. */
+  readonly slots: number;
+  /** Its limit; null: none. */
+  readonly concurrency: number | null;
+  readonly inPerSecond: number;
+  readonly outPerSecond: number;
+  readonly failedHour: number;
+  /** Jobs that ended in every two minutes of the last hour, oldest first. */
+  readonly spark: readonly number[];
+}
+
+export class Overview {
+  readonly #parts: OverviewParts;
+  readonly #now: Cached<object>;
+  readonly #minutes: Cached<readonly MinuteStats[]>;
+  readonly #hour: Cached<Series>;
+  readonly #recent: Cached<Series>;
+  readonly #day: Cached<Series>;
+
+  constructor(parts: OverviewParts) {
+    this.#parts = parts;
+    const { runtime } = parts;
+    const cached = <T>(forMs: number, ask: () => Promise<T>): Cached<T> =>
+      new Cached({ runtime, forMs, waitMs: WAIT_MS, ask });
+    this.#now = cached(NOW_MS, () => this.#look());
+    this.#hour = cached(MINUTES_MS, () => parts.series({ range: "1h" }));
+    this.#recent = cached(MINUTES_MS, () => parts.series({ range: "4h" }));
+    this.#day = cached(DAY_MS, () => parts.series({ range: "24h" }));
+    const hour = { forMs: HOUR_MS + MINUTE_MS, limit: SPARK_POINTS * QUEUES_SHOWN_MAX * 2 };
+    this.#minutes = cached(MINUTES_MS, () => parts.minutes(hour));
+  }
+
+  /** Null: the database took too long. */
+  get(): Promise<object | null> {
+    return this.#now.get();
+  }
+
+  async #look(): Promise<object> {
+    const { runtime, ...ask } = this.#parts;
+    const [counted, running, settings, workers, alerts, failed, kinds] = await Promise.all([
+      ask.counts(),
+      ask.running(),
+      ask.queues(),
+      ask.workers({ alive: true, limit: WORKERS_MAX }),
+      ask.alerts({ limit: ALERTS_MAX }),
+      ask.failed({ limit: FAILED_MAX }),
+      ask.errorKinds(),
+    ]);
+    const minutes = (await this.#minutes.get()) ?? [];
+    const now = runtime.now();
+    const rows = queueRows({ queues: counted.queues, settings, running, workers, minutes, now });
+    const past = {
+      hour: await this.#hour.get(),
+      recent: await this.#recent.get(),
+      day: await this.#day.get(),
+    };
+    return {
+      at: now,
+      countedAt: counted.countedAt,
+      figures: {
+        ...speed(past),
+        ...workerFigures(workers),
+        pending: sum(counted.queues.map(({ counts }) => counts.pending)),
+        errorKinds: kinds.open,
+        errorKindsNew: kinds.new,
+      },
+      queues: rows.slice(0, QUEUES_SHOWN_MAX),
+      queuesLeftOut: Math.max(0, rows.length - QUEUES_SHOWN_MAX),
+      workers: workers.map(workerOf),
+      alerts,
+      canaries: ask.canaries(),
+      failed,
+      isEmpty: failed.length === 0 && counted.queues.every(({ counts }) => isNone(counts)),
+      pausedAll: rows.length > 0 && rows.every(({ paused }) => paused !== null),
+    };
+  }
+}
+
+function isNone(counts: Readonly<Record<Status, number>>): boolean {
+  return statuses.every((status) => counts[status] === 0);
+}
+
+function workerOf(worker: WorkerRecord): object {
+  const {
+    id,
+    type,
+    leases: running,
+    concurrency,
+    status,
+    desiredState,
+    liveness,
+    version,
+  } = worker;
+  return { id, type, running, concurrency, status, desiredState, liveness, version };
+}
+
+function workerFigures(workers: readonly WorkerRecord[]): object {
+  return {
+    running: sum(workers.map(({ leases }) => leases)),
+    slots: sum(workers.map(({ concurrency }) => concurrency)),
+    workers: workers.length,
+    builds: [...new Set(workers.map(({ version }) => version))].toSorted(),
+  };
+}
+
+function ended({
+  done,
+  failed,
+  cancelled,
+  expired,
+}: Omit<MinuteStats, "queue" | "minute">): number {
+  return done + failed + cancelled + expired;
+}
+
+/** The last minute, against what is usual: four of five quarters of an hour of the last day. */
+function speed({
+  hour: minutes,
+  recent,
+  day,
+}: Readonly<Record<"hour" | "recent" | "day", Series | null>>): object {
+  const last = minutes?.points.at(-1);
+  const perSecond = (day?.points ?? [])
+    .map((point) => ended(point) / ((day?.stepMs ?? MINUTE_MS) / 1_000))
+    .toSorted((a, b) => a - b);
+  const at = (part: number): number | null =>
+    perSecond.length < 4
+      ? null
+      : rounded(perSecond[Math.floor(part * (perSecond.length - 1))] ?? 0);
+  const to = recent?.to ?? 0;
+  const between = (fromMs: number, untilMs: number): SeriesPoint[] =>
+    (recent?.points ?? []).filter((point) => point.at >= to - fromMs && point.at < to - untilMs);
+  const hour = between(HOUR_MS, 0);
+  return {
+    endedPerSecond: last === undefined ? 0 : rounded(ended(last) / MINUTE_S),
+    usualLow: at(0.1),
+    usualHigh: at(0.9),
+    succeeded: share(hour),
+    succeededBefore: share(between(2 * HOUR_MS, HOUR_MS)),
+    pickupP50Ms: last?.pickupP50Ms ?? null,
+    pickupP99Ms: last?.pickupP99Ms ?? null,
+    failedHour: sum(hour.map(({ failed }) => failed)),
+  };
+}
+
+function share(points: readonly SeriesPoint[]): number | null {
+  const done = sum(points.map((point) => point.done));
+  const failed = sum(points.map((point) => point.failed));
+  return done + failed === 0 ? null : done / (done + failed);
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 100) / 100;
+}
+
+interface QueueParts {
+  readonly queues: readonly QueueStats[];
+  readonly settings: readonly QueueRecord[];
+  readonly running: readonly Running[];
+  readonly workers: readonly WorkerRecord[];
+  readonly minutes: readonly MinuteStats[];
+  readonly now: number;
+}
+
+/** Every queue that has jobs, settings or a worker; those with the most work first. */
+function queueRows({
+  queues,
+  settings,
+  running,
+  workers,
+  minutes,
+  now,
+}: QueueParts): OverviewQueue[] {
+  const counted = new Map(queues.map((queue) => [queue.queue, queue]));
+  const known = new Map(settings.map((queue) => [queue.name, queue]));
+  const byQueue = Map.groupBy(minutes, ({ queue }) => queue);
+  const names = new Set([
+    ...counted.keys(),
+    ...known.keys(),
+    ...workers.flatMap((one) => one.queues),
+  ]);
+  const minute = Math.floor(now / MINUTE_MS) * MINUTE_MS - MINUTE_MS;
+  const rows = [...names].map((queue): OverviewQueue => {
+    const theirs = byQueue.get(queue) ?? [];
+    const last = theirs.find((row) => row.minute === minute);
+    const setting = known.get(queue);
+    return {
+      queue,
+      counts: counted.get(queue)?.counts ?? NO_COUNTS,
+      oldestPendingAt: counted.get(queue)?.oldestPendingAt ?? null,
+      paused: pauseOf(setting),
+      running: sum(running.filter((one) => one.queue === queue).map(({ jobs }) => jobs)),
+      slots: sum(workers.filter((one) => one.queues.includes(queue)).map((one) => one.concurrency)),
+      concurrency: setting?.rules.find(({ kind }) => kind === "queue")?.concurrency ?? null,
+      inPerSecond: rounded((last?.arrived ?? 0) / MINUTE_S),
+      outPerSecond: last === undefined ? 0 : rounded(ended(last) / MINUTE_S),
+      failedHour: sum(theirs.map(({ failed }) => failed)),
+      spark: sparkOf(theirs, minute + MINUTE_MS),
+    };
+  });
+  const weight = ({ counts }: OverviewQueue): number =>
+    statuses.reduce((all, status) => all + counts[status], 0);
+  return rows.toSorted((a, b) => weight(b) - weight(a) || (a.queue < b.queue ? -1 : 1));
+}
+
+const NO_COUNTS = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<
+  Status,
+  number
+>;
+
+function pauseOf(queue: QueueRecord | undefined): OverviewQueue["paused"] {
+  if (queue?.pausedAt === null || queue === undefined) return null;
+  return { at: queue.pausedAt, by: queue.pausedBy ?? "", reason: queue.pauseReason };
+}
+
+function sparkOf(rows: readonly MinuteStats[], to: number): number[] {
+  const spark = Array.from({ length: SPARK_POINTS }, () => 0);
+  for (const row of rows) {
+    const at = Math.floor((row.minute - (to - HOUR_MS)) / SPARK_STEP_MS);
+    if (at >= 0 && at < SPARK_POINTS) spark[at] = (spark[at] ?? 0) + ended(row);
+  }
+  return spark;
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((all, number) => all + number, 0);
+}

@@ -1,0 +1,116 @@
+/** Routes for the pages of the dashboard: what a page shows, in one request. */
+import { z } from "zod";
+import { alertSchema } from "../alerts/routes.ts";
+import { statuses } from "../core/job.ts";
+import type { Runtime } from "../core/runtime.ts";
+import { Problem, retryAfter } from "../http/problem.ts";
+import { route, type Route } from "../http/route.ts";
+import * as s from "../http/schemas.ts";
+import { jobSummarySchema } from "../jobs/routes.ts";
+import type { Overview } from "./overview.ts";
+import { searchRoutes } from "./search-routes.ts";
+import type { DashboardStore } from "./store.ts";
+
+const TAG = "dashboard";
+
+const queueSchema = z
+  .object({
+    queue: z.string(),
+    counts: z.object(Object.fromEntries(statuses.map((status) => [status, s.count]))),
+    oldestPendingAt: s.instant.nullable(),
+    paused: z.object({ at: s.instant, by: z.string(), reason: z.string().nullable() }).nullable(),
+    running: s.count,
+    slots: s.count.meta({ description: "Of all live workers that serve the queue." }),
+    concurrency: s.count.nullable().meta({ description: "The limit of the queue; null: none." }),
+    inPerSecond: z.number(),
+    outPerSecond: z.number(),
+    failedHour: s.count,
+    spark: z.array(s.count).meta({
+      description: "Jobs that ended in every two minutes of the last hour, oldest first.",
+    }),
+  })
+  .meta({ id: "OverviewQueue", description: "A queue with its work and its workers." });
+
+const overviewSchema = z
+  .object({
+    at: s.instant,
+    countedAt: s.instant,
+    figures: z.object({
+      endedPerSecond: z.number().meta({ description: "In the last whole minute." }),
+      usualLow: z.number().nullable().meta({
+        description: "Four of five quarters of an hour of the last day are between these.",
+      }),
+      usualHigh: z.number().nullable(),
+      succeeded: z.number().nullable().meta({ description: "The share in the last hour, 0 to 1." }),
+      succeededBefore: z.number().nullable(),
+      pickupP50Ms: z.number().nullable(),
+      pickupP99Ms: z.number().nullable(),
+      pending: s.count,
+      running: s.count,
+      slots: s.count,
+      workers: s.count,
+      builds: z.array(z.string()),
+      failedHour: s.count,
+      errorKinds: s.count,
+      errorKindsNew: s.count,
+    }),
+    queues: z.array(queueSchema),
+    queuesLeftOut: s.count,
+    workers: z.array(
+      z.object({
+        id: z.string(),
+        type: z.string(),
+        running: s.count,
+        concurrency: s.count,
+        status: z.string(),
+        desiredState: z.string(),
+        liveness: z.string(),
+        version: z.string(),
+      }),
+    ),
+    alerts: z.array(alertSchema),
+    canaries: z.array(
+      z.object({
+        queue: z.string(),
+        sentAt: s.instant,
+        pickupMs: z.number().nullable(),
+        doneMs: z.number().nullable(),
+      }),
+    ),
+    failed: z.array(jobSummarySchema),
+    isEmpty: z.boolean(),
+    pausedAll: z.boolean(),
+  })
+  .meta({ id: "Overview", description: "How the service is." });
+
+interface DashboardRouteParts {
+  readonly runtime: Runtime;
+  readonly overview: Overview;
+  readonly store: DashboardStore;
+}
+
+export function dashboardRoutes(parts: DashboardRouteParts): Route[] {
+  const { overview } = parts;
+  return [
+    ...searchRoutes(parts),
+    route({
+      method: "GET",
+      path: "/api/v1/overview",
+      name: "getOverview",
+      tag: TAG,
+      summary: "How the service is: figures, queues, workers and alerts",
+      access: "viewer",
+      answers: { 200: { description: "At most a second old.", schema: overviewSchema } },
+      run: async () => {
+        const json = await overview.get();
+        if (json === null) throw tooSlow();
+        return { status: 200, json };
+      },
+    }),
+  ];
+}
+
+function tooSlow(): Problem {
+  const detail = "The database did not answer in time. Try again.";
+  return new Problem({ status: 503, code: "TOOK_TOO_LONG", detail, headers: retryAfter("2") });
+}

@@ -1,0 +1,89 @@
+/** What charts mark: when a build was first seen, and when a worker was found dead. */
+import type { Engine, Transaction } from "../database/engine.ts";
+import { sql } from "../database/sql.ts";
+
+/** Of each kind, newest first; a chart joins marks that are near to each other. */
+const MARKS_MAX = 100;
+
+/** Builds that are recorded in one minute. */
+const BUILDS_MAX = 100;
+
+export interface Mark {
+  readonly at: number;
+  readonly kind: "deploy" | "crash";
+  /** The build, or the word crash. */
+  readonly text: string;
+  readonly detail: string;
+  /** The worker that was found dead. */
+  readonly worker: string | null;
+}
+
+interface Seen {
+  readonly version: string;
+  readonly firstAt: number;
+  readonly lastAt: number;
+}
+
+/** Records the builds of the workers that were alive in the folded minutes: rows of workers are deleted after a week. */
+export const buildFold = {
+  async read(engine: Engine, from: number): Promise<(tx: Transaction) => Promise<void>> {
+    const seen = await engine.all<Seen>(sql`
+      select version, min(started_at) as "firstAt", max(heartbeat_at) as "lastAt"
+        from holdfast.worker
+       where heartbeat_at >= ${from}
+       group by version
+       order by max(heartbeat_at) desc
+       limit ${BUILDS_MAX}`);
+    return async (tx) => {
+      for (const { version, firstAt, lastAt } of seen) {
+        const known = await tx.run(sql`
+          update holdfast.build set last_at = ${lastAt} where version = ${version} and last_at < ${lastAt}`);
+        if (known > 0) continue;
+        await tx.run(
+          engine.insertOrIgnore(sql`
+            holdfast.build (version, first_at, last_at) values (${version}, ${firstAt}, ${lastAt})`),
+        );
+      }
+    };
+  },
+};
+
+/** The marks since an instant, oldest first. */
+export async function marksSince(engine: Engine, from: number): Promise<Mark[]> {
+  const builds = await engine.all<Seen>(sql`
+    select version, first_at as "firstAt", last_at as "lastAt"
+      from holdfast.build
+     where first_at >= ${from}
+     order by first_at desc
+     limit ${MARKS_MAX}`);
+  const dead = await engine.all<{
+    id: string;
+    type: string;
+    hostname: string;
+    at: number;
+    reason: string;
+  }>(sql`
+    select id, type, hostname, stopped_at as at, reason
+      from holdfast.worker
+     where status = 'stopped'
+       and stopped_at >= ${from}
+       and reason in ('gone', 'stale', 'hung')
+     order by stopped_at desc
+     limit ${MARKS_MAX}`);
+  const marks: Mark[] = [
+    ...builds.map(({ version, firstAt }) => {
+      return {
+        at: firstAt,
+        kind: "deploy" as const,
+        text: version,
+        detail: `build ${version}`,
+        worker: null,
+      };
+    }),
+    ...dead.map(({ id, type, hostname, at, reason }) => {
+      const detail = `${type} on ${hostname} was found dead (${reason})`;
+      return { at, kind: "crash" as const, text: "crash", detail, worker: id };
+    }),
+  ];
+  return marks.toSorted((a, b) => a.at - b.at);
+}

@@ -1,0 +1,122 @@
+/**
+ * How long jobs waited until a worker started them, by minute and queue, and how long they ran, by hour and task.
+ *
+ * Every worker writes what changed every five seconds, as whole rows of its own, so a write may be lost or repeated. The
+ * process that folds a minute adds up the rows of all workers.
+ */
+import { Histogram } from "../core/histogram.ts";
+import { isReserved, OTHER_QUEUES } from "../core/name.ts";
+import type { Runtime, Timer } from "../core/runtime.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
+/** Less than the lag of folding, so that a minute is complete when it is folded. */
+export const FLUSH_EVERY_MS = 5_000;
+
+/** Queues and tasks of one worker in a minute or an hour; all others count together. */
+const NAMES_MAX = 100;
+
+/** Beyond this, the oldest unwritten rows are dropped. */
+const UNWRITTEN_MAX = 500;
+
+/** `pickup`: `name` is a queue and `at` a minute. `run`: a task, and an hour. */
+export interface TimesRow {
+  readonly kind: "pickup" | "run";
+  readonly at: number;
+  readonly name: string;
+  /** The worker that wrote it. */
+  readonly source: string;
+  /** A histogram; see core/histogram.ts. */
+  readonly times: string;
+}
+
+interface Cell extends Omit<TimesRow, "times" | "source"> {
+  readonly histogram: Histogram;
+}
+
+interface TimesParts {
+  readonly put: (rows: readonly TimesRow[]) => Promise<void>;
+  readonly runtime: Runtime;
+  readonly source: () => string;
+}
+
+/** Measures one worker. */
+export class WorkerTimes {
+  readonly #parts: TimesParts;
+  readonly #cells = { pickup: new Map<string, Cell>(), run: new Map<string, Cell>() };
+  readonly #since = { pickup: 0, run: 0 };
+  readonly #unwritten = new Set<Cell>();
+  #timer: Timer | null = null;
+  #writing: Promise<void> = Promise.resolve();
+  #isStopped = false;
+
+  constructor(parts: TimesParts) {
+    this.#parts = parts;
+  }
+
+  claimed(): void {}
+
+  started({ queue }: { readonly queue: string }, waitedMs: number | null): void {
+    if (waitedMs === null || isReserved(queue)) return;
+    this.#cell("pickup", queue, MINUTE_MS).add(waitedMs);
+  }
+
+  /** Failed attempts end early, and suspended ones end somewhere: only those that end a job say how long it takes. */
+  ended(
+    { task, queue }: { readonly task: string; readonly queue: string },
+    outcome: string,
+    tookMs: number,
+  ): void {
+    if (outcome === "done" && !isReserved(queue)) this.#cell("run", task, HOUR_MS).add(tookMs);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#flush();
+  }
+
+  #cell(kind: TimesRow["kind"], given: string, stepMs: number): Histogram {
+    const at = Math.floor(this.#parts.runtime.now() / stepMs) * stepMs;
+    const cells = this.#cells[kind];
+    if (at !== this.#since[kind]) cells.clear();
+    this.#since[kind] = at;
+    const name = cells.has(given) || cells.size < NAMES_MAX ? given : OTHER_QUEUES;
+    const cell = cells.get(name) ?? { kind, at, name, histogram: new Histogram() };
+    cells.set(name, cell);
+    this.#note(cell);
+    return cell.histogram;
+  }
+
+  #note(cell: Cell): void {
+    this.#unwritten.add(cell);
+    const [oldest] = this.#unwritten;
+    if (this.#unwritten.size > UNWRITTEN_MAX && oldest !== undefined)
+      this.#unwritten.delete(oldest);
+    if (this.#isStopped) return;
+    const flush = (): void => void this.#flush();
+    this.#timer ??= this.#parts.runtime.timer(FLUSH_EVERY_MS, flush, "background");
+  }
+
+  #flush(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#writing = this.#writing.then(() => this.#write());
+    return this.#writing;
+  }
+
+  async #write(): Promise<void> {
+    const cells = [...this.#unwritten];
+    if (cells.length === 0) return;
+    this.#unwritten.clear();
+    const source = this.#parts.source();
+    try {
+      await this.#parts.put(
+        cells.map(({ histogram, ...cell }) => ({ ...cell, source, times: histogram.toText() })),
+      );
+    } catch {
+      // Statistics may be late.
+      for (const cell of cells) this.#note(cell);
+    }
+  }
+}

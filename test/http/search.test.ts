@@ -1,0 +1,58 @@
+/** The search over HTTP: chips, rows on a screen, and texts as people type them. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { Desk } from "./client.ts";
+
+test("inputs are found by what people see, also quotes and line breaks", async () => {
+  await using desk = await Desk.open();
+  const input = { note: 'she said "no"\nand left', cents: 1999, path: "a\\b" };
+  const { id } = await desk.post("/api/v1/jobs", { task: "t", input }, 201);
+  await desk.post("/api/v1/jobs", { task: "t", input: { note: "other" } }, 201);
+  const found = async (payload: string): Promise<string[]> => {
+    const { jobs } = await desk.get(`/api/v1/search?payload=${encodeURIComponent(payload)}`);
+    return jobs.map((job: { id: string }) => job.id);
+  };
+  assert.deepEqual(await found("and left"), [id]);
+  assert.deepEqual(await found('no\\"'), [id]);
+  assert.deepEqual(await found('"cents":1999'), [id]);
+  assert.deepEqual(await found("a\\b"), [id]);
+  assert.equal((await found("note")).length, 2);
+});
+
+test("a page has what a row shows, and rows on a screen are read by their ids", async () => {
+  await using desk = await Desk.open();
+  const { id } = await desk.post("/api/v1/jobs", { task: "t" }, 201);
+  const page = await desk.get("/api/v1/search?queue=default");
+  assert.deepEqual([page.isAll, page.next, page.looked], [true, null, 1]);
+  const [row] = page.jobs;
+  assert.deepEqual(
+    [row.id, row.worker, row.ranMs, row.changedAt],
+    [id, null, null, row.enqueuedAt],
+  );
+  const { jobs } = await desk.get(`/api/v1/search?ids=${id},018f2c5e-9b3a-700c-91f2-4c7d9be03a58`);
+  assert.deepEqual(jobs, [row]);
+  await desk.get("/api/v1/search?ids=nonsense", 400);
+  await desk.get("/api/v1/search?payload=", 400);
+  await desk.get("/api/v1/search?look=1000000", 400);
+  await desk.get("/api/v1/search?worker=w&colour=red", 400);
+});
+
+test("a pasted text leads to what it is", async () => {
+  await using desk = await Desk.open();
+  const options = { key: "order-42", tags: ["acme"], queue: "mail" };
+  const { id } = await desk.post("/api/v1/jobs", { task: "t", options }, 201);
+  const hits = async (text: string, kind = ""): Promise<string[]> => {
+    const found = await desk.get(`/api/v1/find?text=${encodeURIComponent(text)}${kind}`);
+    return found.hits.map((hit: { kind: string; id: string }) => `${hit.kind} ${hit.id}`);
+  };
+  assert.deepEqual(await hits(`  ${id} `), [`job ${id}`]);
+  assert.deepEqual(await hits("order-42"), ["key order-42"]);
+  assert.deepEqual(await hits("acme"), ["tag acme"]);
+  assert.deepEqual(await hits("acme", "&kind=key"), []);
+  assert.deepEqual(await hits(""), []);
+  const names = await desk.get("/api/v1/names");
+  assert.deepEqual(names.tags, ["acme"]);
+});
+
+after(assertNothingRuns);

@@ -153,10 +153,17 @@ async function claim(
   commits = true,
 ): Promise<ClaimedJob[]> {
   const lockedUntil = now + leaseMs;
+  // The clock was read before the rows were locked, and some may have become pending in between: none starts before that. A
+  // clock that was set back must not count, so not after the end of the lease either.
+  const claimedAt = picked.reduce(
+    (at, [, , , , , , , , , , readyAt]) => Math.max(at, readyAt),
+    now,
+  );
+  const startedAt = Math.min(claimedAt, lockedUntil);
   const ids = picked.map(([id]) => id).toSorted();
   const groups = [...inGroups(ids)].map(jsonList);
   for (const group of groups) {
-    const lease = [worker, lockedUntil, now, now, claimId];
+    const lease = [worker, lockedUntil, startedAt, startedAt, claimId];
     exchange.add(fill(statements.copyToLease, ...lease, group));
     exchange.add(fill(statements.deleteReady, group));
   }

@@ -20,7 +20,7 @@ const ORDER: readonly (readonly string[])[] = [
   ["audit"],
   ["jobs", "locks", "tokens"],
   ["steps", "flows", "reports", "registry", "stats", "bulk", "limits"],
-  ["workflows", "isolation", "dead-letters", "schedules", "queues"],
+  ["workflows", "isolation", "dead-letters", "error-kinds", "schedules", "queues"],
   ["worker", "explain"],
   ["monitoring", "doctor", "copy"],
   ["alerts"],

@@ -11,7 +11,10 @@ import type { Task } from "../core/task.ts";
 import { libraryVersion } from "../core/version.ts";
 import { Overview } from "../dashboard/overview.ts";
 import { dashboardRoutes } from "../dashboard/routes.ts";
+import { storyOf, type StoryParts } from "../dashboard/story.ts";
+import { tasksOf } from "../dashboard/tasks.ts";
 import { deadLetterRoutes } from "../dead-letters/routes.ts";
+import { errorRoutes } from "../error-kinds/routes.ts";
 import { explainRoutes } from "../explain/routes.ts";
 import { Batches } from "../flows/batches.ts";
 import { Flows } from "../flows/flows.ts";
@@ -41,6 +44,9 @@ import type { AnyWorkflow } from "../workflows/workflow.ts";
 import type { Holdfast } from "./holdfast.ts";
 
 const BULK_EVERY_MS = 30_000;
+
+/** Workers whose tasks are listed. */
+const WORKERS_MAX = 500;
 
 /** Without a monitor, requests keep the counts about this fresh. */
 const COUNT_EVERY_MS = 30_000;
@@ -203,7 +209,7 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
       marks: (from) => store.dashboard.marks(from),
       unclaimable: (filter) => store.workers.unclaimable(filter),
     }),
-    ...dashboardRoutes({ runtime, overview: overviewOf(parts, latest), store: store.dashboard }),
+    ...pageRoutes(parts, tasks, latest),
     ...lockRoutes(holdfast.locks),
     ...queueRoutes(holdfast.queues),
     auditRoute(holdfast.audit),
@@ -215,6 +221,49 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
     emitRoute((event, key, payload) => holdfast.emit(event, key, payload)),
     streamRoute(feed),
   ];
+}
+
+function pageRoutes(
+  parts: ApiParts,
+  tasks: ReadonlyMap<string, Task>,
+  latest: LatestCounts,
+): Route[] {
+  const { holdfast } = parts;
+  const { store, runtime } = holdfast;
+  return [
+    ...errorRoutes({ kinds: store.errorKinds, stackOf: (id) => stackOf(holdfast, id) }),
+    ...dashboardRoutes({
+      runtime,
+      overview: overviewOf(parts, latest),
+      store: store.dashboard,
+      story: (id) => storyOf(storyParts(holdfast), id),
+      tasks: async () =>
+        tasksOf({
+          own: tasks,
+          recorded: await store.dashboard.tasks(),
+          workers: await store.workers.list({ alive: true, limit: WORKERS_MAX }),
+        }),
+      queues: () => store.queues.list(),
+    }),
+  ];
+}
+
+function storyParts({ store, jobs, flows, audit }: Holdfast): StoryParts {
+  const { dashboard, stats } = store;
+  return {
+    jobs,
+    flows,
+    audit,
+    usual: (task) => stats.usual(task),
+    relations: (id) => dashboard.relations(id),
+    brief: (ids) => dashboard.brief(ids),
+    builds: (workers) => dashboard.builds(workers),
+  };
+}
+
+async function stackOf({ jobs }: Holdfast, id: string): Promise<string | null> {
+  const attempts = await jobs.attempts(id);
+  return attempts.findLast(({ error }) => error !== null)?.error?.stack ?? null;
 }
 
 function overviewOf({ holdfast, monitor }: ApiParts, latest: LatestCounts): Overview {
@@ -229,7 +278,7 @@ function overviewOf({ holdfast, monitor }: ApiParts, latest: LatestCounts): Over
     workers: (filter) => store.workers.list(filter),
     alerts: (filter) => listAlerts(store.alerts, filter),
     failed: ({ limit }) => jobs.list({ status: "failed", limit }),
-    errorKinds: async () => ({ open: 0, new: 0 }),
+    errorKinds: () => store.errorKinds.counts(),
     canaries: () => monitor?.latest()?.canaries ?? [],
   });
 }

@@ -9,6 +9,7 @@ import { guardedLogger, type Logger, silentLogger } from "../core/log.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown } from "../core/options.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
+import type { AnyTask } from "../core/task.ts";
 import { appVersion, checkNode } from "../core/version.ts";
 import type { Place } from "../database/open.ts";
 import { DeadLetters } from "../dead-letters/dead-letters.ts";
@@ -27,6 +28,7 @@ import type { LockMode } from "../locks/options.ts";
 import { SqlLock } from "../locks/store.ts";
 import { Queues } from "../queues/queues.ts";
 import { Enqueuer } from "../registry/builds.ts";
+import { inputSchemaOf } from "../registry/tasks.ts";
 import { Workers } from "../registry/workers.ts";
 import { Watches } from "../reports/reports.ts";
 import { Schedules } from "../schedules/schedules.ts";
@@ -250,6 +252,7 @@ export class Holdfast extends Sender implements AsyncDisposable {
     try {
       const worker = await starting;
       const times = this.#measure(worker);
+      this.#noteTasks(settings.tasks);
       worker.on("worker:stopped", () => {
         const last = times.stop().finally(() => this.#lastTimes.delete(last));
         this.#lastTimes.add(last);
@@ -264,6 +267,18 @@ export class Holdfast extends Sender implements AsyncDisposable {
       if (this.#isLeaving) return new Promise(() => {});
       throw error;
     }
+  }
+
+  /** For forms. No caller waits for it or fails with it. */
+  #noteTasks(tasks: ReadonlyMap<string, AnyTask>): void {
+    const records = [...tasks].map(([name, task]) => ({ name, inputSchema: inputSchemaOf(task) }));
+    const noting = this.store.dashboard
+      .noteTasks(records, this.version)
+      .catch((error: unknown) => {
+        this.logger.debug({ err: error }, "could not record the tasks of a worker");
+      })
+      .finally(() => this.#lastTimes.delete(noting));
+    this.#lastTimes.add(noting);
   }
 
   /** Charts show how long jobs wait, and what is usual for a task. */

@@ -1,5 +1,6 @@
 /** What features do when a job moves, in the order of their locks: the event of its end, items, flows, jobs that wait. */
 import { bulkHooks } from "../bulk/store.ts";
+import { errorFold } from "../error-kinds/store.ts";
 import { flowHooks } from "../flows/hooks.ts";
 import type { JobHooks } from "../jobs/hooks.ts";
 import { buildFold } from "../registry/marks.ts";
@@ -18,4 +19,4 @@ export const jobHooks: readonly JobHooks[] = [
 ];
 
 /** What features count when a minute is over. */
-export const minuteFolds: readonly MinuteFold[] = [buildFold];
+export const minuteFolds: readonly MinuteFold[] = [buildFold, errorFold];

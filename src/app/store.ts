@@ -8,6 +8,7 @@ import { checkSchema, migrate, planMigration } from "../database/migrate.ts";
 import { onPool, openEngine, type Place, pushFor, type StoreOptions } from "../database/open.ts";
 import { type DashboardStore, SqlDashboard } from "../dashboard/store.ts";
 import { type DoctorStore, SqlChecks } from "../doctor/store.ts";
+import { type ErrorKindsStore, SqlErrorKinds } from "../error-kinds/store.ts";
 import { type ExplainStore, SqlExplain } from "../explain/store.ts";
 import { type FlowsStore, SqlFlows } from "../flows/store.ts";
 import { type RequestsStore, SqlRequests } from "../http/idempotency.ts";
@@ -76,6 +77,7 @@ export function composeStore(
     checks: new SqlChecks(db, checkGroups),
     explain: new SqlExplain(engine, workers),
     dashboard: new SqlDashboard(db),
+    errorKinds: new SqlErrorKinds(db),
     migrate: async () => {
       const migrated = await migrate(engine);
       await refuseIncomplete(engine);
@@ -113,6 +115,7 @@ export interface Store {
   readonly checks: DoctorStore;
   readonly explain: ExplainStore;
   readonly dashboard: DashboardStore;
+  readonly errorKinds: ErrorKindsStore;
 
   /** Brings the tables up to this version, one process at a time. Safe to call from many at once. */
   migrate(): Promise<Migrated>;

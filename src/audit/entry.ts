@@ -59,6 +59,7 @@ export const subjects = {
   token: (name: string): string => `token ${name}`,
   bulk: (id: string): string => `bulk ${id}`,
   schedule: (name: string): string => `schedule ${name}`,
+  error: (id: string): string => `error ${id}`,
   audit: "audit",
   database: "database",
 } as const;

@@ -4,7 +4,7 @@ import { route, type Route } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
 import type { Audit, AuditFilter } from "./audit.ts";
 
-const auditLineSchema = z
+export const auditLineSchema = z
   .object({
     id: z.string(),
     seq: s.count,

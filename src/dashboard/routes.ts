@@ -7,9 +7,13 @@ import { Problem, retryAfter } from "../http/problem.ts";
 import { route, type Route } from "../http/route.ts";
 import * as s from "../http/schemas.ts";
 import { jobSummarySchema } from "../jobs/routes.ts";
+import type { QueueRecord } from "../queues/store.ts";
+import { jobPageRoutes } from "./job-routes.ts";
+import { limitsOf } from "./limits.ts";
 import type { Overview } from "./overview.ts";
 import { searchRoutes } from "./search-routes.ts";
 import type { DashboardStore } from "./store.ts";
+import type { TaskView } from "./tasks.ts";
 
 const TAG = "dashboard";
 
@@ -83,16 +87,34 @@ const overviewSchema = z
   })
   .meta({ id: "Overview", description: "How the service is." });
 
+const limitSchema = z
+  .object({
+    queue: z.string(),
+    kind: z.enum(["queue", "lanes", "lane", "task"]).meta({
+      description: "Of the queue, of each of its lanes, of one lane, or of one task in it.",
+    }),
+    name: z.string().nullable().meta({ description: "Of the lane or the task." }),
+    concurrency: s.count.nullable(),
+    rate: z.object({ count: s.count, periodMs: z.number(), burst: s.count }).nullable(),
+    inUse: s.count.meta({ description: "Of each lane: in the lane with the most." }),
+  })
+  .meta({ id: "LimitInUse", description: "A limit, and how many jobs run under it." });
+
 interface DashboardRouteParts {
   readonly runtime: Runtime;
   readonly overview: Overview;
   readonly store: DashboardStore;
+  readonly story: (id: string) => Promise<object>;
+  readonly tasks: () => Promise<TaskView[]>;
+  readonly queues: () => Promise<readonly QueueRecord[]>;
 }
 
 export function dashboardRoutes(parts: DashboardRouteParts): Route[] {
   const { overview } = parts;
   return [
     ...searchRoutes(parts),
+    ...jobPageRoutes(parts),
+    limitsRoute(parts),
     route({
       method: "GET",
       path: "/api/v1/overview",
@@ -108,6 +130,27 @@ export function dashboardRoutes(parts: DashboardRouteParts): Route[] {
       },
     }),
   ];
+}
+
+function limitsRoute({ store, queues }: DashboardRouteParts): Route {
+  return route({
+    method: "GET",
+    path: "/api/v1/limits",
+    name: "listLimits",
+    tag: TAG,
+    summary: "All limits of queues, and how much of each is in use",
+    access: "viewer",
+    answers: {
+      200: {
+        description: "Counted from the leases of this moment.",
+        schema: z.object({ limits: z.array(limitSchema) }),
+      },
+    },
+    run: async () => {
+      const [all, running] = await Promise.all([queues(), store.running()]);
+      return { status: 200, json: { limits: limitsOf(all, running) } };
+    },
+  });
 }
 
 function tooSlow(): Problem {

@@ -4,8 +4,13 @@ import type { Engine } from "../database/engine.ts";
 import { sql } from "../database/sql.ts";
 import { type JobSummary, summaryOf } from "../jobs/jobs.ts";
 import { summaries } from "../jobs/list.ts";
+import type { OperatorEntry } from "../audit/operator.ts";
+import type { Status } from "../core/job.ts";
 import { type Mark, marksSince } from "../registry/marks.ts";
+import { knownTasks, noteTasks, type TaskRecord } from "../registry/tasks.ts";
 import { find, type Hit, names, type Names } from "./names.ts";
+import { brief, buildsOf, type Related, type Relations, relationsOf } from "./relations.ts";
+import { runNow } from "./run-now.ts";
 import { search, type SearchFilter } from "./search.ts";
 
 /** Groups of running jobs; there are as many running jobs as slots. */
@@ -30,10 +35,44 @@ export interface SearchPage {
 export type DashboardStore = Pick<SqlDashboard, keyof SqlDashboard>;
 
 export class SqlDashboard {
+  readonly #db: Database;
   readonly #engine: Engine;
 
-  constructor({ engine }: Database) {
-    this.#engine = engine;
+  constructor(db: Database) {
+    this.#db = db;
+    this.#engine = db.engine;
+  }
+
+  /** Makes a job due that is scheduled or waits for its next attempt. Returns its status before. */
+  runNow(id: string, by: OperatorEntry): Promise<Status> {
+    return runNow(this.#db, id, by);
+  }
+
+  /** What a job belongs to. */
+  relations(id: string): Promise<Relations> {
+    return relationsOf(this.#engine, id);
+  }
+
+  /** Task and status of these jobs. */
+  brief(ids: readonly string[]): Promise<Related[]> {
+    return brief(
+      this.#engine,
+      ids.map((id) => ({ id })),
+    );
+  }
+
+  /** The builds of these workers, by id. */
+  builds(workers: readonly string[]): Promise<Record<string, string>> {
+    return buildsOf(this.#engine, workers);
+  }
+
+  /** Records the tasks of a worker. */
+  noteTasks(tasks: readonly TaskRecord[], version: string): Promise<void> {
+    return noteTasks(this.#engine, tasks, version);
+  }
+
+  tasks(): Promise<TaskRecord[]> {
+    return knownTasks(this.#engine);
   }
 
   /** Running jobs by queue, task and lane. */

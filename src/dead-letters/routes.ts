@@ -22,7 +22,7 @@ const groupSchema = z
   })
   .meta({ id: "DeadLetterGroup", description: "Dead letters with the same task and cause." });
 
-const inputSchema = z
+export const inputSchema = z
   .object({ revision: s.count, input: z.unknown(), changedAt: s.instant })
   .meta({ id: "InputRevision", description: "An earlier input of a job." });
 

@@ -11,6 +11,10 @@ const facts = z
   .looseObject({})
   .meta({ description: "The facts of the reason; instants are milliseconds since 1970." });
 
+export const explanationSchema = z
+  .object({ reason: z.enum(jobReasons), sentence, facts })
+  .meta({ id: "JobExplanation" });
+
 const jobSchema = z
   .object({ job: s.id, reason: z.enum(jobReasons), sentence, facts })
   .meta({ id: "Explanation", description: "Why a job does not run." });

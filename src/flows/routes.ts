@@ -54,7 +54,7 @@ const flowJobSchema = z
   })
   .meta({ id: "FlowJob", description: "A job of a flow." });
 
-const dependencySchema = z
+export const dependencySchema = z
   .object({
     id: s.id,
     name: z.string().nullable(),

@@ -33,6 +33,7 @@ const TAGS: Readonly<Record<string, string>> = {
   locks: "Held locks and lock statistics.",
   audit: "The audit log of operator actions.",
   operations: "Current and past alerts.",
+  errors: "Errors by kind.",
   dashboard: "What the pages of the dashboard show.",
   session: "Who sent a request; signing in and out.",
   stream: "Live events.",

@@ -1,6 +1,7 @@
 /** Routes to enqueue, inspect, cancel and retry jobs. */
 import { z } from "zod";
 import { JobNotFoundError } from "../core/errors.ts";
+import { calledId } from "../core/id.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { DEFAULT_QUEUE, stepKinds, stepStates, type Task } from "../core/task.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
@@ -244,7 +245,9 @@ async function accept(parts: JobRouteParts, { jobs, ids, headers }: Wanted): Pro
   const enqueued = await parts.enqueue(calls, () => unused.next().value as string);
   const accepted = enqueued.map(({ id }, index) => {
     const job = jobs[index] as NewJob;
-    return { id, task: job.task, added: id === ids[index] };
+    const ours = ids[index] ?? "";
+    // A job that waits for others has a mark in its id.
+    return { id, task: job.task, added: id === ours || id === calledId(ours) };
   });
   return withWarnings(parts, jobs, accepted);
 }

@@ -12,6 +12,7 @@ import { closing } from "./closing.ts";
 import { completing } from "./completing.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { enqueueing } from "./enqueueing.ts";
+import { errorsByKind } from "./errors-by-kind.ts";
 import { events } from "./events.ts";
 import { explanations } from "./explanations.ts";
 import { fencing } from "./fencing.ts";
@@ -86,6 +87,7 @@ const groups: Record<string, Group> = {
   figures,
   charts,
   searching,
+  "errors by kind": errorsByKind,
   traces,
   tags,
   views,
@@ -128,7 +130,7 @@ const HERE = new Set(["items", "item rules", "item upkeep", "findings", "load"])
 const WITH_PUSH = new Set(["findings"]);
 
 /** Features beside the jobs, which hardly depend on the engine: a sample tries them on SQLite and on one server. */
-const BESIDE = new Set(["access", "alerts", "charts", "figures", "searching"]);
+const BESIDE = new Set(["access", "alerts", "charts", "errors by kind", "figures", "searching"]);
 
 export interface Wanted {
   readonly which?: "all" | "between";

@@ -377,7 +377,21 @@ const VERBS = {
   checks: ["list", "examine", "fix"],
   queues: ["pause", "resume", "change", "list", "find", "countLeases", "pruneGates"],
   explain: ["job", "queue"],
-  dashboard: ["running", "marks", "jobs", "search", "names", "find"],
+  dashboard: [
+    "running",
+    "marks",
+    "jobs",
+    "search",
+    "names",
+    "find",
+    "runNow",
+    "relations",
+    "brief",
+    "builds",
+    "noteTasks",
+    "tasks",
+  ],
+  errorKinds: ["list", "find", "counts", "change"],
 } as const;
 
 function remoteStore(remote: Remote, opened: Opened): Store {
@@ -395,6 +409,7 @@ function remoteStore(remote: Remote, opened: Opened): Store {
     queues: remote.part("queues", VERBS.queues),
     explain: remote.part("explain", VERBS.explain),
     dashboard: remote.part("dashboard", VERBS.dashboard),
+    errorKinds: remote.part("errorKinds", VERBS.errorKinds),
     locks: remote.part("locks", VERBS.locks),
     audit: remote.part("audit", VERBS.audit),
     stats: remote.part("stats", VERBS.stats),

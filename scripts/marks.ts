@@ -20,7 +20,7 @@ const MARKS: Readonly<Record<string, number>> = {
   "walk: a move of an item": 14,
   "walk: POST /jobs": 10,
   "files in src/": 421,
-  "lines in src/": 74_121,
+  "lines in src/": 74_123,
   "lines of the core": 16_869,
   "lines of the page": 12_100,
   "lines of the longest file": 500,

@@ -72,6 +72,9 @@ const STUCK_MS = 60_000;
 
 const BACKOFF_MS_MAX = 200;
 
+/** After kill -9 of all workers, all start again, and the jobs that they held pause before their next attempt. */
+const ALL_KILLED_MS = 15_000;
+
 /** How late an overloaded machine may be. */
 const SLACK_MS = 15_000;
 
@@ -290,7 +293,9 @@ class Run {
     const { done = 0 } = (await this.#look(processes, nemesis)) ?? {};
     const backlogMs = (Math.max(0, jobs - done) / jobsPerSecondLeast) * 1_000;
     let best = { done, ms: 0 };
-    const limitMs = LEASE_MS + GRACE_MS + MAINTENANCE_MS + BACKOFF_MS_MAX + SLACK_MS + backlogMs;
+    const allKilledMs = nemesis.done["kill-all"] === undefined ? 0 : ALL_KILLED_MS;
+    const limitMs =
+      LEASE_MS + GRACE_MS + MAINTENANCE_MS + BACKOFF_MS_MAX + allKilledMs + SLACK_MS + backlogMs;
     for (;;) {
       const look = await this.#look(processes, nemesis);
       const ms = Math.round(systemRuntime.monotonic() - startedAt);

@@ -48,7 +48,7 @@ suite("holdfast audit", () => {
   });
   after(() => desk[Symbol.asyncDispose]());
 
-  test("lists what operators did, with who they were and why", async () => {
+  test("lists the actions of operators, with actor and reason", async () => {
     const { stdout } = await desk.holdfast(["audit"]);
     assert.match(stdout, /^LINE +WHEN +ACTOR +ACTION +SUBJECT +CHANGE +REASON\n/);
     const change = "pending → cancelled  not yet";
@@ -58,7 +58,7 @@ suite("holdfast audit", () => {
     assert.deepEqual([lines.length, lines[0].seq, lines[0].action], [1, 2, "job.retry"]);
   });
 
-  test("items are listed, by whatever they have, without what they carry", async () => {
+  test("items are listed and filtered, without their data", async () => {
     const { stdout } = await desk.holdfast(["items"]);
     assert.match(stdout, /^ID +STATUS +SINCE +WORKFLOW +IDENTIFIER +TENANT\n/);
     assert.match(stdout, new RegExp(`^${item}  shipped .* order +order-42 +default$`, "m"));
@@ -75,7 +75,7 @@ suite("holdfast audit", () => {
     assertRefused(await desk.holdfast(["items", "history", "nobody"]), 4, /no item nobody/);
   });
 
-  test("the history of an item shows the jobs, too, and what operators did to them", async () => {
+  test("the history of an item also shows its jobs, and the actions of operators on them", async () => {
     const { stdout } = await desk.holdfast(["items", "history", item]);
     const told = stdout.split("\n").slice(1);
     for (const [index, pattern] of [
@@ -98,7 +98,7 @@ suite("holdfast audit", () => {
     assert.equal(trail[4].line.traceId, trail[3].attempt.traceId);
   });
 
-  test("says that nothing was changed, and what to keep for the next time", async () => {
+  test("reports an unchanged log, and prints the witness for the next run", async () => {
     const { code, stdout } = await desk.holdfast(["audit", "verify"]);
     assert.equal(code, 0);
     assert.match(stdout, /^2 actions of operators, 4 lines of 2 items\nNo line was removed/);
@@ -108,7 +108,7 @@ suite("holdfast audit", () => {
     assertRefused(await desk.holdfast(["audit", "verify", "--witness", "2"]), 2, /--witness/);
   });
 
-  test("finds what was changed, and ends with exit code 1", async () => {
+  test("finds changed lines, and exits with code 1", async () => {
     const db = new DatabaseSync(desk.path("holdfast.db"));
     db.exec(`
       drop trigger holdfast_item_audit_stays;
@@ -124,7 +124,7 @@ suite("holdfast audit", () => {
     assert.equal(JSON.parse(inJson.stderr).error.code, "AUDIT_BROKEN");
   });
 
-  test("lets go of old lines, and says so", async () => {
+  test("prunes old lines, and says so", async () => {
     assert.equal(
       (await desk.holdfast(["audit", "prune", "--keep", "1d"])).stdout,
       "No line is that old.\n",
@@ -145,7 +145,7 @@ suite("holdfast audit", () => {
     );
   });
 
-  test("lines that went without a word are missed, though nobody changed another", async () => {
+  test("detects lines that were removed without a record, even if the others are unchanged", async () => {
     await using other = new Desk();
     await furnish(other);
     const { stdout } = await other.holdfast(["audit", "verify"]);

@@ -44,7 +44,7 @@ suite("holdfast retry and cancel by filter", () => {
     assert.equal((await desk.json(["jobs", "--status", "failed"])).jobs.length, 3);
   });
 
-  test("retries and cancels what fits, and says how many", async () => {
+  test("retries and cancels the matching jobs, and says how many", async () => {
     const retried = await desk.holdfast(["retry", "--queue", "mail", "--reason", "it is back"]);
     assert.deepEqual([retried.code, retried.stdout], [0, "Retried 3 jobs.\n"]);
     const { jobs } = await desk.json(["jobs", "--status", "pending"]);
@@ -58,7 +58,7 @@ suite("holdfast retry and cancel by filter", () => {
     assert.deepEqual([changed, matched, refusals], [3, 3, []]);
   });
 
-  test("ids or a filter are named, and not both; everything only with --all", async () => {
+  test("takes ids or a filter, not both; all jobs only with --all", async () => {
     for (const args of [
       ["retry"],
       ["cancel"],

@@ -52,7 +52,7 @@ suite("holdfast", () => {
     assert.match((await desk.holdfast(["work", "--help"])).stdout, levels);
   });
 
-  test("characters that a terminal obeys, or that turn a text around, are escaped in JSON", async () => {
+  test("control characters and bidirectional characters are escaped in JSON", async () => {
     const { id } = await desk.json(["enqueue", "x", JSON.stringify("\u009B31m\u202E\u200B")]);
     for (const args of [["job", id], ["jobs"], ["enqueue", "x", JSON.stringify("\u202E")]]) {
       const { stdout } = await desk.holdfast([...args, "--json"]);
@@ -70,7 +70,7 @@ suite("holdfast", () => {
     assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
   });
 
-  test("without a command it shows which there are, and that is a mistake", async () => {
+  test("without a command it lists the commands and exits with an error", async () => {
     const { code, stderr } = await desk.holdfast([]);
     assert.equal(code, 2);
     assert.match(stderr, /Usage: holdfast[^]*No command given\./);
@@ -153,7 +153,7 @@ suite("holdfast enqueue", () => {
     assert.equal((await desk.json(["jobs"], { env })).jobs.length, 1);
   });
 
-  test("a tasks module that leaves something open does not keep the command from ending", async () => {
+  test("a tasks module that keeps a handle open does not keep the command from exiting", async () => {
     const source = `setInterval(() => {}, 1_000); export const t = defineTask({ name: "t", run() {} });`;
     const tasks = desk.tasks("open.ts", source);
     assert.equal((await desk.json(["enqueue", "t", "--tasks", tasks])).task, "t");
@@ -165,7 +165,7 @@ suite("holdfast jobs, job, stats", () => {
   let ids: Awaited<ReturnType<typeof furnish>>;
   after(() => desk[Symbol.asyncDispose]());
 
-  test("jobs lists newest first, and never what a job carries", async () => {
+  test("jobs lists newest first, without inputs and results", async () => {
     ids = await furnish(desk);
     const human = await desk.holdfast(["jobs"]);
     assert.equal(human.code, 0);
@@ -198,7 +198,7 @@ suite("holdfast jobs, job, stats", () => {
     assert.deepEqual((await desk.json(["jobs", "--key", "K1"])).jobs, []);
   });
 
-  test("any prefix that only one id begins with stands for it, in either case", async () => {
+  test("accepts any unambiguous prefix of an id, in upper or lower case", async () => {
     const { failed } = ids;
     for (const typed of [
       failed.slice(0, 20),
@@ -231,7 +231,7 @@ suite("holdfast jobs, job, stats", () => {
     assertRefused(await desk.holdfast(["job", "mail.send"]), 4, /no job whose id begins with/);
   });
 
-  test("the end of a page says how to get the next, which goes on from there", async () => {
+  test("the end of a page says how to get the next one", async () => {
     const first = await desk.holdfast(["jobs", "--limit", "2"]);
     const before = /--before (\S+)/.exec(first.stdout)?.[1] ?? "";
     assert.equal(before, ids.later);
@@ -251,7 +251,7 @@ suite("holdfast jobs, job, stats", () => {
     );
   });
 
-  test("job tells everything about one job", async () => {
+  test("job shows all details of one job", async () => {
     const { stdout } = await desk.holdfast(["job", ids.failed]);
     assert.match(stdout, /status +failed\n/);
     assert.match(stdout, /attempts +2 of 2\n/);
@@ -274,7 +274,7 @@ suite("holdfast jobs, job, stats", () => {
     assert.deepEqual((await desk.json(["job", ids.done])).job.result, { pages: 12 });
   });
 
-  test("what a job carries cannot command the terminal", async () => {
+  test("the input of a job cannot control the terminal", async () => {
     await using holdfast = await openHoldfast(desk.url);
     const { id } = await holdfast.enqueue("x", "\u001B[2J\u009B31m");
     const { stdout } = await desk.holdfast(["job", id]);
@@ -291,7 +291,7 @@ suite("holdfast jobs, job, stats", () => {
     assert.deepEqual([reports.counts.done, reports.oldestPendingAt], [1, null]);
   });
 
-  test("stats tells what a monitor counted a moment ago, and counts when it is asked to", async () => {
+  test("stats shows the monitor's recent count, and counts anew with --exact", async () => {
     await using holdfast = await openHoldfast(desk.url);
     const counts = await holdfast.store.stats.takeCounts({ everyMs: 0 });
     const { id } = await holdfast.enqueue("x", null, { queue: "late" });
@@ -333,7 +333,7 @@ suite("holdfast retry, cancel", () => {
   let ids: Awaited<ReturnType<typeof furnish>>;
   after(() => desk[Symbol.asyncDispose]());
 
-  test("retry makes a failed job pending again, with as many more attempts as are asked for", async () => {
+  test("retry makes a failed job pending again, with the given number of additional attempts", async () => {
     ids = await furnish(desk);
     const short = ids.failed.slice(0, 30).toUpperCase();
     const { jobs } = await desk.json(["retry", short, ids.failed, "--attempts", "5"]);
@@ -362,7 +362,7 @@ suite("holdfast retry, cancel", () => {
     assert.deepEqual([again.code, again.stdout], [0, `Cancelled ${ids.soon}\n`]);
   });
 
-  test("a job that does not exist is not found, and the others are helped all the same", async () => {
+  test("an unknown job is reported, and the other jobs are still retried or cancelled", async () => {
     const none = "01890000-0000-7000-8000-000000000000";
     assertRefused(await desk.holdfast(["job", none]), 4, /no job 01890000-/);
     const said = await desk.holdfast(["retry", none, ids.soon, "--json"]);
@@ -402,7 +402,7 @@ suite("holdfast migrate", () => {
 });
 
 suite("output", () => {
-  test("a reader that has seen enough is no error", async () => {
+  test("a reader that closes the pipe early causes no error", async () => {
     await using desk = new Desk();
     await using holdfast = await openHoldfast(desk.url);
     const many = defineTask({ name: "one.of.many", run() {} });

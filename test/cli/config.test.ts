@@ -4,7 +4,7 @@ import { openHoldfast } from "../../src/index.ts";
 import { Desk } from "./command.ts";
 
 suite("holdfast config", () => {
-  test("shows what is in use and where it came from, without secrets, and what is wrong", async () => {
+  test("shows the settings with their sources, without secrets, and the errors", async () => {
     await using desk = new Desk();
     desk.file(".env", "DATABASE_URL=postgres://app:hunter2@db/shop\nMAX_CONCURRENT_JOBS=3\n");
     desk.file("holdfast.config.mjs", "export default { concurrency: 5, poll: '1m' };");
@@ -34,7 +34,7 @@ suite("holdfast config", () => {
     assert.match(wrong.stderr, /2 problems:\n {2}--port.*\n.*HOLDFAST_URLL.*HOLDFAST_URL\?/);
   });
 
-  test("says so where nothing was given", async () => {
+  test("says so if no setting was made", async () => {
     await using desk = new Desk();
     const { stdout } = await desk.holdfast(["config"]);
     assert.equal(stdout, "All settings have their defaults. To show them: holdfast config --all\n");
@@ -75,7 +75,7 @@ suite("holdfast config", () => {
     assert.equal(task, "numbers.add");
   });
 
-  test("a line of .env that sets nothing is refused by its number, without what it says", async () => {
+  test("a malformed line of .env is refused by its number, without its content", async () => {
     await using desk = new Desk();
     desk.file(".env", "PORT=0\nHOLDFAST_URL sqlite:hunter2.db\n");
     for (const args of [["serve"], ["config"], ["jobs"], ["enqueue", "x"]]) {
@@ -88,7 +88,7 @@ suite("holdfast config", () => {
     assert.equal(named.code, 0, "the database is named elsewhere");
   });
 
-  test("a mark at the beginning of .env is not a part of the first name", async () => {
+  test("a byte order mark at the beginning of .env is not part of the first name", async () => {
     await using desk = new Desk();
     desk.file(".env", "\uFEFFMAX_CONCURRENT_JOBS=3\n");
     const { settings } = await desk.json(["config"]);

@@ -52,7 +52,7 @@ suite("holdfast demo", () => {
     await until("the workers are gone", () => workersIn(desk.folder).length === 0);
   });
 
-  test("numbers that make no demo are refused", async () => {
+  test("invalid numbers are refused", async () => {
     await using desk = new Desk();
     assertRefused(await desk.holdfast(["demo", "--orders", "3"]), 2, /--orders.*20 to 100000/);
     assertRefused(await desk.holdfast(["demo", "--workers", "1"]), 2, /--workers.*2 to 16/);

@@ -31,7 +31,7 @@ suite("holdfast effects", () => {
   });
   after(() => desk[Symbol.asyncDispose]());
 
-  test("a worker says so when an effect is in doubt, with what to type", () => {
+  test("a worker logs an effect in doubt, with the command to run", () => {
     assert.deepEqual(
       told,
       ids.map((id) => [id, "charge"]),
@@ -49,7 +49,7 @@ suite("holdfast effects", () => {
     assert.match(lines[0]?.message ?? "", /^effect in doubt: .*holdfast effects resolve/);
   });
 
-  test("waiting for the result names the effect, and what to type", async () => {
+  test("waiting for the result names the effect, and the command to run", async () => {
     await using holdfast = await openHoldfast(desk.url);
     const [id = ""] = ids;
     await assert.rejects(holdfast.jobs.result(id, { timeout: 20 }), (error: Error) => {
@@ -103,7 +103,7 @@ suite("holdfast effects", () => {
     assert.equal((await desk.holdfast(nobody)).code, 4);
   });
 
-  test("has a job go on with what a person says, who is kept in the audit", async () => {
+  test("continues a job with an operator's decision, and records the operator", async () => {
     const [first = "", second = ""] = ids;
     const done = ["effects", "resolve", first, "charge", "--done", "--result", '"paid"'];
     assert.match((await desk.holdfast(done)).stdout, /continues: charge happened/);

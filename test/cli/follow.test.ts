@@ -5,7 +5,7 @@ import { assertRefused, Desk, until } from "./command.ts";
 
 const ESCAPE = "\u001B";
 
-suite("holdfast job, of what a job reports", () => {
+suite("holdfast job and reports", () => {
   let desk: Desk;
   let done: string;
   let failed: string;
@@ -88,7 +88,7 @@ suite("holdfast job, of what a job reports", () => {
     assert.deepEqual([entries.at(-1)?.kind, entries.at(-1)?.status], ["status", "done"]);
   });
 
-  test("--follow of a job that failed tells what it said, and fails", async () => {
+  test("--follow of a failed job prints its reports and exits with an error", async () => {
     const { code, stdout, stderr } = await desk.holdfast(["job", failed, "--follow"]);
     assert.equal(code, 1);
     assert.match(stdout, / {2}failed$/m);
@@ -100,7 +100,7 @@ suite("holdfast job, of what a job reports", () => {
     assertRefused(await desk.holdfast(nobody), 4, /no job/);
   });
 
-  test("--follow prints what is said while it looks, and Ctrl-C ends it and not the job", async () => {
+  test("--follow prints reports as they arrive, and Ctrl-C ends the command but not the job", async () => {
     const following = desk.start(["job", running, "--follow"]);
     await following.says("processing");
     contexts.get(running)?.log("said meanwhile");
@@ -113,7 +113,7 @@ suite("holdfast job, of what a job reports", () => {
     assert.equal((await holdfast.jobs.get(running))?.status, "processing");
   });
 
-  test("--follow ends when nobody reads it any more", async () => {
+  test("--follow ends when its output is closed", async () => {
     const following = desk.start(["job", running, "--follow"]);
     await following.says("processing");
     following.child.stdout.destroy();

@@ -70,7 +70,7 @@ suite("a list of jobs", () => {
     });
   }
 
-  test("leaves out what would be the same or empty for all, and an error that is over", () => {
+  test("omits columns that are equal or empty for all jobs, and the error of a job that recovered", () => {
     const done = job({ status: "done", lastError: { name: "Error", message: "over" } });
     assert.deepEqual(jobTable([done], null, { columns: 80, colors })[0]?.split(/ +/), [
       "ID",

@@ -12,7 +12,7 @@ function entriesOf({ stderr }: Said): any[] {
 suite("why a process of several failed", () => {
   const quiet = { LOG_LEVEL: "error", MONITOR_INTERVAL_MS: "0" };
 
-  test("is said as the error it is, whatever else is not logged", async () => {
+  test("is logged as an error, whatever the log level is", async () => {
     await using desk = new Desk();
     const tasks = desk.file("broken.ts", "export const a = 1;\nexport const = 2;\n");
     const args = ["work", "--tasks", tasks, "--processes", "2"];
@@ -24,7 +24,7 @@ suite("why a process of several failed", () => {
     assert.match(why.msg, /broken\.ts cannot be loaded \(line 2\)/);
   });
 
-  test("also when nobody caught it, with the stack", async () => {
+  test("an uncaught error is logged with its stack", async () => {
     await using desk = new Desk();
     const tasks = desk.tasks(
       "tasks.ts",
@@ -40,7 +40,7 @@ suite("why a process of several failed", () => {
     assert.match(why.err.stack, /soon/);
   });
 
-  test("what a task prints keeps how bad it is", async () => {
+  test("the output of a task keeps its level", async () => {
     await using desk = new Desk();
     const tasks = desk.tasks(
       "tasks.ts",
@@ -60,7 +60,7 @@ suite("why a process of several failed", () => {
 });
 
 suite("off a terminal", () => {
-  test("a service that cannot start says so in a line of the log, as all else", async () => {
+  test("a service that cannot start logs the reason as a line of the log", async () => {
     await using desk = new Desk();
     for (const [expected, ...args] of [
       [1, "work"],
@@ -79,7 +79,7 @@ suite("off a terminal", () => {
     }
   });
 
-  test("what is wrong with the settings is said in words of ours, which are left as they are", async () => {
+  test("errors in the settings are logged unchanged, in our own words", async () => {
     await using desk = new Desk();
     const env = { MYSQL_DB_HOST: "x", HOLDFAST_REDIS_URL: "postgres://u:hunter2@r" };
     const said = await desk.holdfast(["start"], { env });
@@ -89,7 +89,7 @@ suite("off a terminal", () => {
     assert.doesNotMatch(said.stderr, /hunter2|\*\*\*/);
   });
 
-  test("everything that a service lacks is named at once, its tasks too", async () => {
+  test("all missing settings are named together, including the tasks", async () => {
     await using desk = new Desk();
     const env = { NODE_ENV: "production", HOLDFAST_LEASE: "x" };
     for (const command of ["start", "work"]) {
@@ -103,7 +103,7 @@ suite("off a terminal", () => {
     assert.match(msg, /^HOLDFAST_TASKS: not set\. .*--tasks <file>/);
   });
 
-  test("any other command says it in a sentence", async () => {
+  test("any other command prints the error as text", async () => {
     await using desk = new Desk();
     const { stderr } = await desk.holdfast(["jobs"]);
     assert.match(stderr, /^No database at /);

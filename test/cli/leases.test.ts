@@ -4,7 +4,7 @@ import { openHoldfast } from "../../src/index.ts";
 import { Desk } from "./command.ts";
 
 suite("holdfast leases", () => {
-  test("lists who holds which job, and which leases have ended", async () => {
+  test("lists leased jobs with their workers, and expired leases", async () => {
     await using desk = new Desk();
     await using holdfast = await openHoldfast(desk.url);
     assert.match((await desk.holdfast(["leases"])).stdout, /No active leases\./);

@@ -45,7 +45,7 @@ suite("a server that cannot listen", () => {
     assert.deepEqual(await holdfast.workers.list({ all: true }), [], "no worker was started");
   });
 
-  test("is exit code 1 wherever the setting stands: it is not malformed", async () => {
+  test("exits with code 1 wherever the setting was made, because it is not malformed", async () => {
     await using desk = new Desk();
     for (const [args, env, code, words] of [
       [["--port", port], {}, "PORT_TAKEN", /^--port \d+ \(command line\) is in use/],
@@ -59,7 +59,7 @@ suite("a server that cannot listen", () => {
     }
   });
 
-  test("a host that is none is a wrong setting: 1, or 2 on the command line", async () => {
+  test("an invalid host is an invalid setting: exit code 1, or 2 on the command line", async () => {
     await using desk = new Desk();
     const typed = refusal(await desk.holdfast(["serve", "--host", "no host"]));
     assert.deepEqual([typed.exit, typed.code], [2, "CONFIG_INVALID"]);

@@ -24,7 +24,7 @@ suite("holdfast locks", () => {
     assert.equal(stdout, "No locks in the last 1h.\n");
   });
 
-  test("lists who has what, and every field as JSON", async () => {
+  test("lists locks with their owners, and every field as JSON", async () => {
     const lock = await holdfast.locks.acquire("order:42", { trace: "refund 7", ttl: "5m" });
     await holdfast.locks.acquire("invoice:1", { ttl: "5m" });
     const { stdout } = await desk.holdfast(["locks"]);
@@ -41,7 +41,7 @@ suite("holdfast locks", () => {
     assert.ok(expiresInMs > 0);
   });
 
-  test("takes a lock away, and the audit knows who did", async () => {
+  test("releases a lock by force, and the audit log records the actor", async () => {
     const lock = await holdfast.locks.acquire("order:43", { ttl: "5m" });
     const { stdout } = await desk.holdfast(["locks", "release", "order:43"]);
     assert.equal(stdout, `Released order:43, which was held by ${lock.owner}\n`);
@@ -59,7 +59,7 @@ suite("holdfast locks", () => {
     );
   });
 
-  test("tells how long others waited", async () => {
+  test("shows how long callers waited", async () => {
     await assert.rejects(holdfast.locks.acquire("order:42", { wait: 0 }), LockNotAcquiredError);
     await holdfast.locks.stats(); // which writes what was counted
     const { stdout } = await desk.holdfast(["locks", "stats", "--last", "10m"]);

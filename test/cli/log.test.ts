@@ -73,7 +73,7 @@ suite("for a person", () => {
     return written;
   }
 
-  test("a line is short: the task, what became of it, and an id that can be typed", () => {
+  test("a line is short: the task, its outcome, and an id that can be typed", () => {
     const done = {
       event: "job:done",
       msg: "job done",

@@ -42,12 +42,12 @@ suite("an input that cannot be used", () => {
     assert.doesNotMatch(piped.stderr, /shell/, "nobody typed it");
   });
 
-  test("an unknown task names those that are known", async () => {
+  test("an unknown task is refused with the known tasks", async () => {
     const said = await enqueue("mail.sned", "--tasks", EXAMPLE);
     assertRefused(said, 2, /'mail\.sned'/, /mail\.send/);
   });
 
-  test("a payload over the limit says what it takes and what is allowed", async () => {
+  test("a payload over the limit is refused with its size and the limit", async () => {
     const input = JSON.stringify("a".repeat(300_000));
     const said = await desk.holdfast(["enqueue", "x", "-"], { input });
     assertRefused(said, 2, /300002 bytes/, /262144/);
@@ -77,7 +77,7 @@ suite("an input that cannot be used", () => {
     assertRefused(said, 2, /--delay/, /--run-at/);
   });
 
-  test("nothing of what was refused is in the database", async () => {
+  test("refused jobs are not in the database", async () => {
     assert.deepEqual(await desk.json(["migrate"]).then(() => desk.json(["jobs"])), {
       jobs: [],
       next: null,
@@ -131,7 +131,7 @@ suite("a database that cannot be used", () => {
   const desk = new Desk();
   after(() => desk[Symbol.asyncDispose]());
 
-  test("whoever only looks does not create a missing database", async () => {
+  test("a command that only reads does not create a missing database", async () => {
     for (const args of LOOKING) {
       assertRefused(await desk.holdfast(args), 3, /No database at .*holdfast\.db/, /migrate/);
     }
@@ -171,7 +171,7 @@ suite("a database that cannot be used", () => {
     assert.match(readFileSync(path, "utf8"), /^these are my notes/);
   });
 
-  test("a folder that is missing, or stands in the file's place, is named", async () => {
+  test("a missing folder, or a folder in place of the file, is named", async () => {
     const missing = await desk.holdfast(["enqueue", "x", "--url", "sqlite:nowhere/shop.db"]);
     assertRefused(missing, 3, /folder .*nowhere does not exist/);
     const folder = await desk.holdfast(["enqueue", "x", "--url", `sqlite:${desk.folder}`]);
@@ -234,26 +234,30 @@ suite("a full disk", () => {
     return (await holdfast.jobs.list()).length;
   }
 
-  test("a job for which there is no room is refused whole", { skip: noTmpfs() }, async (t) => {
-    await using desk = new Desk();
-    const disk = desk.path("disk");
-    mkdirSync(disk);
-    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=700k", "tmpfs", disk]);
-    if (mounted.status !== 0) return t.skip("this system does not let us mount a small disk");
-    try {
-      const url = `sqlite:${disk}/shop.db`;
-      const { accepted, said } = await fill((input) =>
-        desk.holdfast(["enqueue", "x", "-", "--url", url], { input }),
-      );
-      assert.ok(accepted > 0);
-      assertRefused(said as never, 3, /disk of .* is full/, /Free disk space/);
-      assert.equal(await jobsIn(url), accepted);
-    } finally {
-      spawnSync("umount", [disk]);
-    }
-  });
+  test(
+    "a job that does not fit on the disk is refused entirely",
+    { skip: noTmpfs() },
+    async (t) => {
+      await using desk = new Desk();
+      const disk = desk.path("disk");
+      mkdirSync(disk);
+      const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=700k", "tmpfs", disk]);
+      if (mounted.status !== 0) return t.skip("this system does not let us mount a small disk");
+      try {
+        const url = `sqlite:${disk}/shop.db`;
+        const { accepted, said } = await fill((input) =>
+          desk.holdfast(["enqueue", "x", "-", "--url", url], { input }),
+        );
+        assert.ok(accepted > 0);
+        assertRefused(said as never, 3, /disk of .* is full/, /Free disk space/);
+        assert.equal(await jobsIn(url), accepted);
+      } finally {
+        spawnSync("umount", [disk]);
+      }
+    },
+  );
 
-  test("a file that may not grow any more keeps what it has", async () => {
+  test("a file that cannot grow keeps its content", async () => {
     await using desk = new Desk();
     await (await openHoldfast(desk.url)).close();
     const limited = `ulimit -f 500; exec '${process.execPath}' '${launcher}' enqueue x -`;

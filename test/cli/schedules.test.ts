@@ -4,7 +4,7 @@ import { suite, test } from "node:test";
 import { Desk, type Said } from "./command.ts";
 
 suite("schedules on the command line", () => {
-  test("are created, changed, run and deleted, and told in words", async () => {
+  test("are created, changed, run and deleted, and described in words", async () => {
     await using desk = new Desk();
     const say = (...args: string[]): Promise<Said> =>
       desk.holdfast(["schedules", ...args, "--url", "sqlite:shop.db"]);

@@ -83,7 +83,7 @@ suite("holdfast start", () => {
     assert.equal(jobs[1], jobs[0]);
   });
 
-  test("told to stop under load, it ends in time, and every job is done or pending", async () => {
+  test("stopped under load, it exits in time, and every job is done or pending", async () => {
     await using desk = new Desk();
     const tasks = desk.tasks("tasks.ts", SLOW);
     await using holdfast = await openHoldfast(desk.url);
@@ -104,7 +104,7 @@ suite("holdfast start", () => {
     assert.ok(pending > 0, "it did not wait for all of them");
   });
 
-  test("what does not finish within the limit is handed back", async () => {
+  test("jobs that do not finish within the limit are handed back", async () => {
     await using desk = new Desk();
     const tasks = desk.tasks("tasks.ts", SLOW);
     await using holdfast = await openHoldfast(desk.url);
@@ -119,7 +119,7 @@ suite("holdfast start", () => {
 });
 
 suite("holdfast serve", () => {
-  test("goes on without running jobs until it is told to stop", async () => {
+  test("serves without running jobs until it is stopped", async () => {
     await using desk = new Desk();
     await using holdfast = await openHoldfast(desk.url);
     await holdfast.enqueue("slow", 1);
@@ -136,7 +136,7 @@ suite("in production", () => {
   const production = { NODE_ENV: "production", HOLDFAST_URL: "sqlite:holdfast.db" };
   const SECRET = "hunter2-hunter2-hunter2";
 
-  test("every line is JSON, also warnings, errors that nobody caught and what tasks print", async () => {
+  test("every line is JSON, including warnings, uncaught errors and the output of tasks", async () => {
     await using desk = new Desk();
     const tasks = desk.tasks(
       "tasks.ts",
@@ -210,7 +210,7 @@ suite("in production", () => {
 });
 
 suite("several processes", () => {
-  test("share the work; one that is killed is started again; all stop together", async () => {
+  test("share the work; a killed process is restarted; all stop together", async () => {
     await using desk = new Desk();
     const tasks = desk.tasks("tasks.ts", SLOW);
     await using holdfast = await openHoldfast(desk.url);
@@ -265,7 +265,7 @@ suite("several processes", () => {
     assert.equal((await started.ended).code, 0);
   });
 
-  test("are what the health of the one that watches over them is about", async () => {
+  test("determine the health of their supervisor", async () => {
     await using desk = new Desk();
     const tasks = desk.tasks("tasks.ts", SLOW);
     await using holdfast = await openHoldfast(desk.url);
@@ -315,7 +315,7 @@ suite("several processes", () => {
     assert.match(said.stderr, /"process":1,"msg":"ouch"/);
   });
 
-  test("stop by themselves when who watches over them is gone", async () => {
+  test("stop by themselves when their supervisor is gone", async () => {
     await using desk = new Desk();
     const tasks = desk.tasks("tasks.ts", SLOW);
     await using holdfast = await openHoldfast(desk.url);
@@ -330,7 +330,7 @@ suite("several processes", () => {
 });
 
 suite("--watch", () => {
-  test("a change starts the worker anew, and a module that cannot be read is waited out", async () => {
+  test("a change restarts the worker, and a broken module is waited for", async () => {
     await using desk = new Desk();
     const version = (n: number) =>
       `export const which = defineTask({ name: "which", run: () => ${n} });`;

@@ -11,7 +11,7 @@ const columns = [
 ] as const;
 
 suite("table", () => {
-  test("columns stand under their titles", () => {
+  test("columns are aligned with their titles", () => {
     const rows = [
       ["a", "mail.send", "7"],
       ["bcd", "x", "1,000"],
@@ -23,7 +23,7 @@ suite("table", () => {
     ]);
   });
 
-  test("what is too wide gives way, with … where something is missing", () => {
+  test("text that is too wide is truncated with …", () => {
     const rows = [["0123456789", "a.task.with.a.long.name", "7"]];
     for (const width of [24, 30, 36]) {
       const lines = table({ columns, rows, width });
@@ -62,7 +62,7 @@ suite("table", () => {
 });
 
 suite("words", () => {
-  test("times are told by how far away they are", () => {
+  test("times are shown as a distance from now", () => {
     const now = 1_800_000_000_000;
     const told = [-400, 999, 1_000, 185_000, 90_000_000, -300_000].map((ms) =>
       relative(now - ms, now),

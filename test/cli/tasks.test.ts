@@ -26,7 +26,7 @@ async function said(lines: string): Promise<string> {
 const WAYS = /name the compiled file, or set NODE_OPTIONS="--import tsx"/;
 
 suite("a tasks module that imports as TypeScript projects do", () => {
-  test("is answered with the name that Node needs", async () => {
+  test("is refused with the file name that Node needs", async () => {
     writeFileSync(`${path}/util.ts`, "export const one = 1;");
     mkdirSync(`${path}/parts`);
     writeFileSync(`${path}/parts/index.ts`, "export const one = 1;");
@@ -42,14 +42,14 @@ suite("a tasks module that imports as TypeScript projects do", () => {
     }
   });
 
-  test("is told nothing of that where no such file is", async () => {
+  test("gets no such hint if the file does not exist", async () => {
     assert.doesNotMatch(await said('import "./nowhere.js";'), WAYS);
     assert.doesNotMatch(await said('import "no-such-package";'), WAYS);
   });
 });
 
-suite("a tasks module with syntax that types alone do not explain", () => {
-  test("is told so", async () => {
+suite("a tasks module with TypeScript syntax that Node does not support", () => {
+  test("gets a hint about the syntax", async () => {
     for (const lines of [
       "export enum Colour { Red }",
       "class A { constructor(readonly a: number) {} }\nvoid A;",

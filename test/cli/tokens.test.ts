@@ -11,7 +11,7 @@ suite("holdfast tokens", () => {
 
   const create = (...more: string[]) => ["tokens", "create", "--name", "ci", ...more];
 
-  test("makes a token: it alone is on stdout, and only its hash is kept", async () => {
+  test("creates a token: only the token is on stdout, and only its hash is stored", async () => {
     const said = await desk.holdfast(create("--role", "operator", "--expires", "90d"));
     assert.equal(said.code, 0, said.stderr);
     const token = said.stdout.trimEnd();
@@ -21,7 +21,7 @@ suite("holdfast tokens", () => {
     assert.equal((await holdfast.store.tokens.find(hashOf(token)))?.name, "ci");
   });
 
-  test("lists who has one, and for how long; never what it is", async () => {
+  test("lists tokens with their expiry, but never the token itself", async () => {
     const { stdout } = await desk.holdfast(["tokens"]);
     assert.match(stdout, /^NAME +ROLE +CREATED +USED +VALID\nci +operator .+ never +for 89d$/m);
     const { tokens } = await desk.json(["tokens", "list"]);
@@ -29,7 +29,7 @@ suite("holdfast tokens", () => {
     assert.equal(tokens[0].role, "operator");
   });
 
-  test("refuses a name that is taken, a role that is none, and to make one without either", async () => {
+  test("refuses a taken name, an unknown role, and a token without a name or a role", async () => {
     assertRefused(await desk.holdfast(create("--role", "viewer")), 2, /token 'ci' already exists/);
     assertRefused(await desk.holdfast(create("--role", "root")), 2, /viewer, operator/);
     const example = /'holdfast tokens create --name ci --role operator/;
@@ -39,7 +39,7 @@ suite("holdfast tokens", () => {
     assertRefused(wrong, 2, /'--rol'/, /'holdfast tokens create --help'/);
   });
 
-  test("revokes one, once; the audit knows who did", async () => {
+  test("revokes a token once, and the audit log records the actor", async () => {
     const { stdout } = await desk.holdfast(["tokens", "revoke", "ci", "--reason", "leaked"]);
     assert.equal(stdout, "Revoked token 'ci'.\n");
     assertRefused(await desk.holdfast(["tokens", "revoke", "ci"]), 4, /Token 'ci' does not exist/);

@@ -20,7 +20,7 @@ suite("holdfast verify", () => {
     assert.deepEqual(readdirSync(desk.folder), []);
   });
 
-  test("what cannot be tortured is refused", async () => {
+  test("a database that cannot be tested is refused", async () => {
     await using desk = new Desk();
     assertRefused(await desk.holdfast(["verify", "--url", "sqlite::memory:"]), 2, /in-memory/);
     assertRefused(await desk.holdfast(["verify", "--minutes", "0.1"]), 2, /0\.25 to 1440/);

@@ -72,7 +72,7 @@ suite("holdfast work", () => {
     assert.equal((await worker.ended).code, 0);
   });
 
-  test("a job that fails is exit code 1 for whoever waits for it, with its error", async () => {
+  test("a failed job gives exit code 1 to the command that waits for it, with its error", async () => {
     const worker = await work();
     const said = await desk.holdfast(["enqueue", "refuse", "--wait", "20s"]);
     assert.equal(said.code, 1);
@@ -95,7 +95,7 @@ suite("holdfast work", () => {
     assert.equal(JSON.parse(said.stdout).status, "pending");
   });
 
-  test("Ctrl-C while waiting tells which job goes on, with the code of a shell", async () => {
+  test("Ctrl-C while waiting names the job that continues, and exits with 130", async () => {
     const newest = async () => (await holdfast.jobs.list({ task: "nobody" })).at(0)?.id ?? "";
     for (const more of [[], ["--json"]]) {
       const other = await newest();

@@ -27,7 +27,7 @@ suite("holdfast workers", () => {
     return workers[0];
   }
 
-  test("lists who works, and every field as JSON", async () => {
+  test("lists the workers, and every field as JSON", async () => {
     const row = await only();
     const { stdout } = await desk.holdfast(["workers"]);
     assert.match(stdout, /^WORKER +STATUS +VERSION +SEEN +JOBS +DONE +HOST$/m);
@@ -63,7 +63,7 @@ suite("holdfast workers", () => {
     });
   });
 
-  test("who enqueues is told when nobody runs it; it is accepted all the same", async () => {
+  test("enqueue warns if no worker runs the task, and accepts the job anyway", async () => {
     for (const [args, words] of [
       [["ad"], /No live worker knows the task 'ad': the job waits .* Did you mean add\?/],
       [
@@ -137,7 +137,7 @@ suite("holdfast workers", () => {
     assert.equal((await desk.json(["workers", "resume", "mailer-"])).workers[0], id);
   });
 
-  test("refuses to guess who is meant, and says when nobody is there", async () => {
+  test("refuses an ambiguous target, and says when no worker matches", async () => {
     assertRefused(await desk.holdfast(["workers", "stop"]), 2, /--type <name>/, /--all/);
     const { id } = await only();
     assertRefused(await desk.holdfast(["workers", "stop", id, "--all"]), 2, /Pass exactly one of/);

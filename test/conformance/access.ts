@@ -78,7 +78,7 @@ export const access: Group = (open) => {
     );
   });
 
-  test("the database itself refuses a second token of a name, and a role that is none", async () => {
+  test("the database itself refuses a second token with the same name, and an unknown role", async () => {
     const { store, byHand } = await open();
     await store.tokens.create(token(), by("ada"));
     const insert = (name: string, role: string, hash: string): Promise<number> =>
@@ -91,14 +91,14 @@ export const access: Group = (open) => {
     assert.equal(await insert("other", "viewer", "b".repeat(64)), 1);
   });
 
-  test("tokens count as there also when none of them counts any more", async () => {
+  test("tokens still count as created after all of them were revoked", async () => {
     const { store } = await open();
     await store.tokens.create(token(), by("ada"));
     await store.tokens.revoke("ci", by("ada"));
     assert.equal(await store.tokens.any(), true);
   });
 
-  test("it is noted when a token was used", async () => {
+  test("the last use of a token is recorded", async () => {
     const { store, clock } = await open();
     const ours = token();
     await store.tokens.create(ours, by("ada"));
@@ -157,7 +157,7 @@ export const access: Group = (open) => {
     }
   });
 
-  test("of many who send the same request at once one is the first, for all of them", async () => {
+  test("when many clients send the same request at once, all agree on which was first", async () => {
     const { store, alone, another } = await open();
     const stores = alone === null ? [store, await another(), await another()] : [store];
     const sent = stores.flatMap((each) =>
@@ -178,7 +178,7 @@ export const access: Group = (open) => {
     assert.deepEqual([status, body, ageMs], [201, '{"id":"\\u0000"}', 0]);
   });
 
-  test("a request that came to nothing looks old", async () => {
+  test("a request that failed counts as abandoned", async () => {
     const { store } = await open();
     const name = request();
     await store.requests.begin(name);
@@ -187,7 +187,7 @@ export const access: Group = (open) => {
     assert.deepEqual([ageMs, seed], [ABANDONED_MS, name.seed]);
   });
 
-  test("of those who find a request abandoned one takes it over", async () => {
+  test("when several clients find an abandoned request, one takes it over", async () => {
     const { store, clock, alone, another } = await open();
     const name = request();
     await store.requests.begin(name);
@@ -207,7 +207,7 @@ export const access: Group = (open) => {
     assert.equal(await store.requests.takeOver(name, renewed.begunAt), false);
   });
 
-  test("a request that comes to nothing again and again keeps its ids", async () => {
+  test("a request that fails repeatedly keeps its ids", async () => {
     const { store } = await open();
     const name = request();
     for (let tries = 0; tries < 30; tries += 1) {
@@ -230,7 +230,7 @@ export const access: Group = (open) => {
     assert.equal((await store.requests.begin(request({ key: "4" }))).seed, young.seed);
   });
 
-  test("what is new is told in order, from where somebody was", async () => {
+  test("new jobs are listed in order, from a given position on", async () => {
     const { store, clock } = await open();
     const first = await enqueueOne(store);
     const second = await enqueueOne(store, { queue: "mail", task: "mail.send@2" });
@@ -243,7 +243,7 @@ export const access: Group = (open) => {
     assert.deepEqual(await store.jobs.after({ after: firstIdAt(0), limit: 1 }), all.slice(0, 1));
   });
 
-  test("what ended is told in order, from an instant on", async () => {
+  test("ended jobs are listed in order, from a given time on", async () => {
     const { store, clock } = await open();
     const failed = await jobIn(store, "failed");
     clock.advance(1);
@@ -266,7 +266,7 @@ export const access: Group = (open) => {
     assert.deepEqual(await store.jobs.endedSince({ at: 0, limit: 1 }), ended.slice(0, 1));
   });
 
-  test("workflows are told by their names", async () => {
+  test("workflows are listed by name", async () => {
     const { store } = await open();
     const none = { version: 1, parent: null, keepMs: null, types: ["t"], moves: [] };
     const states = [{ name: "open", isInitial: true, isFinal: true }];

@@ -59,7 +59,7 @@ async function together<T>(
 }
 
 export const alerts: Group = (open) => {
-  test("a condition is pending from first sight, and told with all that is known about it", async () => {
+  test("a condition is pending when it is first seen, and is listed with all its facts", async () => {
     const { store, clock } = await open();
     const first = sighting();
     assert.deepEqual(await store.alerts.note(first), { change: "pending", id: first.id });
@@ -117,7 +117,7 @@ export const alerts: Group = (open) => {
 
   // With targets, one who is late would be refused by what is to be told; without, by the status alone.
   for (const targets of [["hook", "chat"], []]) {
-    test(`of many who see it at once one raises it, and all of ${targets.length} targets are told once`, async () => {
+    test(`when many processes see it at once, one raises it, and each of ${targets.length} targets is notified once`, async () => {
       const bundle = await open();
       const { store, clock } = bundle;
       const note = (one: Store): Promise<Noted> => one.alerts.note(sighting({ targets }));
@@ -132,7 +132,7 @@ export const alerts: Group = (open) => {
     });
   }
 
-  test("of many who see at once what is raised at once one raises it", async () => {
+  test("when many processes see a condition without a duration at once, one raises it", async () => {
     const bundle = await open();
     const note = (one: Store): Promise<Noted> =>
       one.alerts.note(sighting({ holdMs: 0, targets: ["hook"] }));
@@ -156,7 +156,7 @@ export const alerts: Group = (open) => {
     assert.equal((await openOnes(store)).length, 1);
   });
 
-  test("a pending one whose condition went away is gone, and nobody is told", async () => {
+  test("a pending alert whose condition went away is deleted, and no target is notified", async () => {
     const { store, clock } = await open();
     await store.alerts.note(sighting({ targets: ["hook"] }));
     const [alert] = await openOnes(store);
@@ -167,7 +167,7 @@ export const alerts: Group = (open) => {
     assert.equal((await store.alerts.note(sighting())).change, "pending"); // it counts from anew
   });
 
-  test("a pending one that somebody saw meanwhile is left alone", async () => {
+  test("a pending alert that another process has seen meanwhile stays", async () => {
     const { store, clock } = await open();
     await store.alerts.note(sighting());
     const [alert] = await openOnes(store);
@@ -177,7 +177,7 @@ export const alerts: Group = (open) => {
     assert.equal((await openOnes(store)).length, 1);
   });
 
-  test("a raised one is resolved when nobody has seen it for a while", async () => {
+  test("a raised alert is resolved when no process has seen its condition for a while", async () => {
     const { store, clock } = await open();
     await raiseOne(store);
     clock.advance(QUIET_MS - 1);
@@ -193,7 +193,7 @@ export const alerts: Group = (open) => {
     assert.deepEqual([status, resolvedAt], ["resolved", clock.now()]);
   });
 
-  test("of many who find it gone one resolves it, and every target is told once", async () => {
+  test("when many processes find it gone, one resolves it, and each target is notified once", async () => {
     const bundle = await open();
     const { store, clock } = bundle;
     await raiseOne(store);
@@ -207,7 +207,7 @@ export const alerts: Group = (open) => {
     assert.deepEqual(await deliveries(store), ["resolved chat", "resolved hook"]);
   });
 
-  test("what comes back after it was resolved is another alert", async () => {
+  test("a condition that returns after it was resolved is a new alert", async () => {
     const { store, clock } = await open();
     const first = await raiseOne(store);
     clock.advance(QUIET_MS);
@@ -225,7 +225,7 @@ export const alerts: Group = (open) => {
     assert.equal((await openOnes(store)).length, 5);
   });
 
-  test("lists have those that were noticed last first, page by page", async () => {
+  test("alerts are listed newest first, page by page", async () => {
     const { store, clock } = await open();
     for (const subject of ["a", "b", "c", "d"]) await raiseOne(store, { subject });
     await store.alerts.note(sighting({ subject: "e" }));
@@ -247,7 +247,7 @@ export const alerts: Group = (open) => {
     assert.equal((await store.alerts.open(2)).alerts.length, 2);
   });
 
-  test("those resolved long ago are deleted, and what is still to be delivered about them is cancelled", async () => {
+  test("alerts resolved long ago are deleted, and their pending deliveries are cancelled", async () => {
     const { store, clock } = await open();
     for (const subject of ["a", "b", "c"]) {
       const id = await raiseOne(store, { subject, targets: [subject] });
@@ -298,7 +298,7 @@ export const alerts: Group = (open) => {
     );
   });
 
-  test("leases of one queue are taken back without those of others", async () => {
+  test("expired leases of one queue are reclaimed without those of others", async () => {
     const { store, clock } = await open();
     await raiseOne(store, { targets: ["hook"] });
     const other = await startOne(store);

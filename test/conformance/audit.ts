@@ -109,7 +109,7 @@ export const audit: Group = (open) => {
     assert.equal((await verify(store)).held, true);
   });
 
-  test("what a program does on its own account leaves no line, nor what changed nothing", async () => {
+  test("an action without an actor leaves no line, and neither does one that changed nothing", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
     await assert.rejects(store.jobs.revive(id, 1, by("ada")), IllegalMoveError);
@@ -125,7 +125,7 @@ export const audit: Group = (open) => {
     assert.deepEqual(await store.audit.list({ limit: 9 }), []);
   });
 
-  test("what is done again under the id of its line was done, whatever became of the job since", async () => {
+  test("an action that is repeated under the id of its line is not repeated, whatever happened to the job since", async () => {
     const { store } = await open();
     const id = await jobIn(store, "failed");
     const ada = by("ada");
@@ -149,7 +149,7 @@ export const audit: Group = (open) => {
     assert.equal((await verify(store)).held, true);
   });
 
-  test("of many who act at once none is left out, and no number is given twice", async () => {
+  test("when many operators act at once, each gets a line, and no number is used twice", async () => {
     const bundle = await open();
     const { store, alone } = bundle;
     const stores = alone === null ? [store, await bundle.another()] : [store];
@@ -177,7 +177,7 @@ export const audit: Group = (open) => {
     assert.deepEqual([line?.actor, line?.detail, line?.reason], ["ada", "worker-a", "it hung"]);
   });
 
-  test("lines are told a page at a time, by whom, and about whom", async () => {
+  test("lines are listed by page, by actor and by subject", async () => {
     const { store } = await open();
     const from = (await headOf(store)).seq;
     const jobs = [await enqueueOne(store), await enqueueOne(store), await enqueueOne(store)];
@@ -242,7 +242,7 @@ export const audit: Group = (open) => {
     assert.equal((await verify(store)).held, true);
   });
 
-  test("the oldest lines are let go when an operator says so, and the rest still holds", async () => {
+  test("an operator can prune the oldest lines, and the rest of the chain still verifies", async () => {
     const { store, clock, byHand } = await open();
     const { seq: from } = await headOf(store);
     for (let count = 0; count < 3; count += 1) {
@@ -272,7 +272,7 @@ export const audit: Group = (open) => {
     assert.deepEqual([held, pruned], [true, { upTo: from + 2, at: clock.now(), actor: "eve" }]);
   });
 
-  test("the oldest lines go with the line that says so, and with no other", async () => {
+  test("the oldest lines can be deleted only with the line that records it", async () => {
     const bundle = await open({ migrate: false });
     const { byHand } = bundle;
     const store = await plainStore(bundle);
@@ -320,7 +320,7 @@ export const audit: Group = (open) => {
     );
   });
 
-  test("a witness among the lines that went is covered by the line that says so, or is a break", async () => {
+  test("a witness among pruned lines is covered by the pruning line, or is a violation", async () => {
     const bundle = await open({ migrate: false });
     const store = await plainStore(bundle);
     await store.migrate();
@@ -340,7 +340,7 @@ export const audit: Group = (open) => {
     assert.deepEqual(await seen({ seq: 2, hash: NO_HASH }), ["witness 2"]);
   });
 
-  test("lines that somebody wiped who may do everything are missed, with a witness and without", async () => {
+  test("lines wiped by an account with all privileges are detected, with a witness and without", async () => {
     const bundle = await open({ migrate: false });
     const store = await plainStore(bundle);
     await store.migrate();
@@ -364,7 +364,7 @@ export const audit: Group = (open) => {
     ]);
   });
 
-  test("items are kept for another time only with a line that says so, whoever says it", async () => {
+  test("the retention of items changes only with an audit line, whoever changes it", async () => {
     const bundle = await open();
     const { store, byHand } = bundle;
     const forEver = defineWorkflow({ ...orderStates, name: "deed" });
@@ -407,7 +407,7 @@ export const audit: Group = (open) => {
     assert.equal((await verify(store)).held, true);
   });
 
-  test("whoever changes items while all is looked through does not disturb", async () => {
+  test("changes to items during a verification do not disturb it", async () => {
     const bundle = await open({ migrate: false });
     const store = await plainStore(bundle);
     await store.migrate();
@@ -442,7 +442,7 @@ export const audit: Group = (open) => {
     assert.equal((await store.items.lines({ ...range, after: behind })).length, 1);
   });
 
-  test("whatever somebody does to the record who may do everything is found", async () => {
+  test("every change to the items' audit log by an account with all privileges is found", async () => {
     const bundle = await open({ migrate: false });
     const store = await plainStore(bundle);
     await store.migrate();
@@ -481,7 +481,7 @@ export const audit: Group = (open) => {
     );
   });
 
-  test("whatever somebody does to what operators did is found", async () => {
+  test("every change to the operators' audit log is found", async () => {
     const bundle = await open({ migrate: false });
     const store = await plainStore(bundle);
     await store.migrate();
@@ -523,7 +523,7 @@ export const audit: Group = (open) => {
     ]);
   });
 
-  test("looking through it all can be watched, and ended", async () => {
+  test("a verification reports its progress, and can be aborted", async () => {
     const { store } = await open();
     await store.jobs.cancel((await enqueueOne(store)).id, by("ada"));
     const seen: number[] = [];

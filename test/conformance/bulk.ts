@@ -99,7 +99,7 @@ export const bulk: Group = (open) => {
     assert.deepEqual([line?.action, line?.subject], ["bulk.start", `bulk ${other.id}`]);
   });
 
-  test("jobs are retried, each with a line, and those that match no more are left out", async () => {
+  test("jobs are retried, each with a line, and those that no longer match are skipped", async () => {
     const { store } = await open();
     const a = await jobIn(store, "failed", { queue: "a" });
     const b = await jobIn(store, "failed", { queue: "b" });
@@ -136,7 +136,7 @@ export const bulk: Group = (open) => {
     assert.deepEqual(statuses, ["pending", "failed", "pending"]);
   });
 
-  test("jobs are cancelled wherever they stand, and those that have ended are left out", async () => {
+  test("jobs are cancelled in every state, and those that have ended are skipped", async () => {
     const { store } = await open();
     const ended = await jobIn(store, "done", { queue: "e" });
     const waiting = await jobIn(store, "scheduled", { queue: "w" });
@@ -223,7 +223,7 @@ export const bulk: Group = (open) => {
     );
   });
 
-  test("tags and ids limit what is looked at, alone, together and with other fields", async () => {
+  test("tags and ids limit which jobs are examined, alone, together and with other fields", async () => {
     const { store } = await open();
     const a = await enqueueOne(store, { tags: ["x"] });
     const b = await enqueueOne(store, { tags: ["x", "y"], task: "b" });
@@ -315,7 +315,7 @@ export const bulk: Group = (open) => {
     assert.deepEqual(jobs.toSorted(), ids.map((id) => `job ${id}`).toSorted());
   });
 
-  test("an action belongs to the process that carries it out, until that is silent for a while", async () => {
+  test("an action belongs to the process that carries it out, until that process is silent for a while", async () => {
     const { store, clock } = await open();
     await many(store, 501);
     const row = await startBulk(store, { action: "cancel", filter: { status: "pending" } });

@@ -28,7 +28,7 @@ const idle = moves.cancel.from.filter((status) => status !== "processing");
 
 export const cancelling: Group = (open) => {
   for (const status of idle) {
-    test(`a ${status} job is cancelled at once, and nobody works on it any more`, async () => {
+    test(`a ${status} job is cancelled at once, and no worker claims it`, async () => {
       const { store, clock } = await open();
       const id = await jobIn(store, status);
       clock.advance(10);
@@ -56,7 +56,7 @@ export const cancelling: Group = (open) => {
   }
 
   for (const status of finalStatuses) {
-    test(`a ${status} job stays what it is`, async () => {
+    test(`a ${status} job stays unchanged`, async () => {
       const { store, clock } = await open();
       const id = await jobIn(store, status);
       const before = await pictureOf(store, id);
@@ -113,7 +113,7 @@ export const cancelling: Group = (open) => {
     }
   });
 
-  test("a worker can ask which of its jobs somebody wants cancelled", async () => {
+  test("a worker can ask which of its jobs have a cancel request", async () => {
     const { store } = await open();
     assert.deepEqual(await store.jobs.cancelRequests("worker-a"), []);
     const [first, second] = [await startOne(store), await startOne(store)];
@@ -159,7 +159,7 @@ export const cancelling: Group = (open) => {
     assert.equal(await statusOf(store, claimed.id), "cancelled");
   });
 
-  test("a job that was cancelled while it ran tells the error its worker gave", async () => {
+  test("a job that was cancelled while it ran records the error its worker reported", async () => {
     const { store } = await open();
     const claimed = await startOne(store);
     await store.jobs.cancel(claimed.id);

@@ -147,7 +147,7 @@ export const charts: Group = (open) => {
     assert.ok(usual.lowMs < usual.highMs);
   });
 
-  test("the backlog is that of the last count, and unknown for minutes nobody counted in", async () => {
+  test("the backlog is that of the last count, and unknown for minutes without a count", async () => {
     const bundle = await openAtQuarter(open);
     const { store, clock, start } = bundle;
     await enqueueOne(store, { queue: "mail" });

@@ -76,7 +76,7 @@ export const claiming: Group = (open) => {
     assert.deepEqual(await store.jobs.claim(one({ worker: "worker-b" })), []);
   });
 
-  test("a job whose lease expired cannot be claimed before it is taken back", async () => {
+  test("a job whose lease expired cannot be claimed before it is reclaimed", async () => {
     const { store, clock } = await open();
     await startOne(store);
     clock.advance(LEASE_MS + HOUR_MS);
@@ -147,7 +147,7 @@ export const claiming: Group = (open) => {
     assert.deepEqual(idsOf(await store.jobs.claim(upTo(2))), [fresh.id, scheduled.id]);
   });
 
-  test("a released job stands behind those that were pending before", async () => {
+  test("a released job comes after jobs that were pending before", async () => {
     const { store, clock } = await open();
     const handedBack = await startOne(store);
     clock.advance(1);
@@ -185,7 +185,7 @@ export const claiming: Group = (open) => {
     assert.deepEqual(await store.jobs.claim(upTo(9, { queues: [] })), []);
   });
 
-  test("several queues are one line: priority first, then age", async () => {
+  test("several queues count as one: priority first, then age", async () => {
     const bundle = await open();
     const [a, b, c, d, e] = await enqueueInTurn(bundle, [
       { queue: "one" },
@@ -225,7 +225,7 @@ export const claiming: Group = (open) => {
     ]);
   });
 
-  test("tasks that nobody wants do not keep those behind them from being claimed", async () => {
+  test("jobs of tasks that no worker knows do not block the jobs behind them", async () => {
     const { store } = await open();
     const unwanted = Array.from({ length: 50 }, () => newJob({ task: "old", priority: 5 }));
     await store.jobs.enqueue(unwanted);
@@ -234,7 +234,7 @@ export const claiming: Group = (open) => {
     assert.deepEqual(idsOf(await store.jobs.claim(one({ tasks: ["new"] }))), [id]);
   });
 
-  test("a claim never charges a job that it does not take", async () => {
+  test("a claim never counts an attempt of a job that it does not take", async () => {
     const { store } = await open();
     const left = [
       await enqueueOne(store, { priority: -1 }),

@@ -43,7 +43,7 @@ export const closing: Group = (open) => {
     await store.close();
   });
 
-  test("what was accepted is there for the next who opens", async (t) => {
+  test("an accepted job is there for the next process that opens the store", async (t) => {
     const { store, alone, another } = await open();
     if (alone !== null) return t.skip(alone);
     const claimed = await startOne(store);

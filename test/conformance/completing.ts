@@ -67,7 +67,7 @@ export const completing: Group = (open) => {
     assert.deepEqual([status, result], ["done", null]);
   });
 
-  test("what is rolled back did not complete the job, and its outcome counts", async () => {
+  test("a rolled-back completion has no effect, and the outcome of the attempt counts", async () => {
     const store = await near(await open());
     const claimed = await startOne(store, { key: "42" });
     const before = await pictureOf(store, claimed.id);
@@ -82,7 +82,7 @@ export const completing: Group = (open) => {
     assert.equal((await store.jobs.attempts(claimed.id)).length, 1);
   });
 
-  test("a job that is somebody else's by then is not completed", async () => {
+  test("a job that another worker owns by then is not completed", async () => {
     const bundle = await open();
     const store = await near(bundle);
     const late = await startOne(store);
@@ -95,7 +95,7 @@ export const completing: Group = (open) => {
     await assert.rejects(complete(store, theirs), LeaseLostError);
   });
 
-  test("a job whose cancelling was asked for is not completed, and is cancelled", async () => {
+  test("a job with a cancel request is not completed, and is cancelled", async () => {
     const store = await near(await open());
     const claimed = await startOne(store);
     await store.jobs.cancel(claimed.id);
@@ -104,7 +104,7 @@ export const completing: Group = (open) => {
     assert.equal(settled?.status, "cancelled");
   });
 
-  test("a job that is completed lets go of its key, or keeps it for its time", async () => {
+  test("a completed job releases its key, or keeps it for its keyFor", async () => {
     const store = await near(await open());
     await complete(store, await startOne(store, { key: "free" }));
     await enqueueOne(store, { key: "free", queue: "other" });
@@ -117,7 +117,7 @@ export const completing: Group = (open) => {
 
   for (const commits of [true, false]) {
     const words = commits ? "goes on when it is completed" : "waits on when that is rolled back";
-    test(`whoever waits for the end of a job ${words}`, async () => {
+    test(`a job that waits for the end of another ${words}`, async () => {
       const store = await near(await open());
       const wait = { event: JOB_ENDED, key: calledId(nextId()) };
       const parent = await startOne(store, { queue: "parents" });

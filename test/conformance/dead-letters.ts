@@ -56,7 +56,7 @@ export const deadLetters: Group = (open) => {
     });
   }
 
-  test("of a job that will be tried again it is said when, and which attempt that is", async () => {
+  test("the refusal names the next attempt of a job that will be retried, and its time", async () => {
     const { store, clock } = await open();
     const started = await startOne(store, { maxAttempts: 7 });
     await settleOne(store, retry(started, { delayMs: 5_000 }));
@@ -96,7 +96,7 @@ export const deadLetters: Group = (open) => {
     assert.equal(await store.jobs.find(id), null);
   });
 
-  test("a job that used up its attempts gets as many more as the operator says", async () => {
+  test("a job that used up its attempts gets as many more as the operator gives it", async () => {
     const bundle = await open();
     const { store } = bundle;
     const first = await startOne(store, { maxAttempts: 1 });
@@ -112,7 +112,7 @@ export const deadLetters: Group = (open) => {
     assert.equal((await settleOne(store, retry(await claimOne(store)))).status, "failed");
   });
 
-  test("a revived job keeps its history, and its epoch goes on", async () => {
+  test("a revived job keeps its history, and its epoch keeps growing", async () => {
     const bundle = await open();
     const { store } = bundle;
     const first = await startOne(store, { maxAttempts: 2 });
@@ -153,7 +153,7 @@ export const deadLetters: Group = (open) => {
     assert.equal((await store.jobs.attempts(first.id)).length, 5);
   });
 
-  test("a revived job stands behind those that were pending before", async () => {
+  test("a revived job comes after jobs that were pending before", async () => {
     const { store, clock } = await open();
     const id = await jobIn(store, "failed");
     clock.advance(1);
@@ -164,7 +164,7 @@ export const deadLetters: Group = (open) => {
     assert.deepEqual(idsOf(await store.jobs.claim(upTo(2))), [fresh.id, id]);
   });
 
-  test("a job that was cancelled before anybody claimed it can be revived", async () => {
+  test("a job that was cancelled before it was claimed can be revived", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
     await store.jobs.cancel(id);
@@ -233,7 +233,7 @@ export const deadLetters: Group = (open) => {
     assert.equal(await statusOf(store, id), "pending");
   });
 
-  test("of several who revive a job at the same moment one does", async () => {
+  test("when several processes revive a job at the same moment, one does", async () => {
     const { store } = await open();
     const id = await jobIn(store, "failed");
 
@@ -247,7 +247,7 @@ export const deadLetters: Group = (open) => {
     assert.deepEqual(idsOf(await store.jobs.claim(upTo(9))), [id]);
   });
 
-  test("a failed job tells what went wrong", async () => {
+  test("a failed job records its error", async () => {
     const { store } = await open();
     const id = await jobIn(store, "failed");
     assert.deepEqual(await store.jobs.findFinished([id]), [

@@ -154,7 +154,7 @@ export const enqueueing: Group = (open) => {
     assert.equal(await statusOf(store, job.id), "done");
   });
 
-  test("an id that exists is left as it is, whatever else the call says", async () => {
+  test("a job with an existing id stays unchanged, whatever else the call contains", async () => {
     const { store } = await open();
     const job = await enqueueOne(store, { queue: "mail", payload: '"first"' });
     const before = await pictureOf(store, job.id);

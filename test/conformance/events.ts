@@ -44,7 +44,7 @@ async function caller({ store }: Bundle): Promise<{ parent: string; child: strin
 const claimChild = (bundle: Bundle) => claimOne(bundle.store, { queues: ["children"] });
 
 export const events: Group = (open) => {
-  test("a job that waits goes on when the event is said", async () => {
+  test("a waiting job continues when the event is emitted", async () => {
     const { store } = await open();
     const job = await startOne(store);
     const settled = await settleOne(store, waiting(job));
@@ -54,7 +54,7 @@ export const events: Group = (open) => {
     assert.equal((await claimOne(store)).id, job.id);
   });
 
-  test("a job that comes to wait for what was said already goes on at once", async () => {
+  test("a job that waits for an event that was already emitted continues at once", async () => {
     const { store } = await open();
     const job = await startOne(store);
     assert.deepEqual(await store.steps.emit(say), { first: true, woken: 0 });
@@ -62,7 +62,7 @@ export const events: Group = (open) => {
     assert.equal((await claimOne(store)).id, job.id);
   });
 
-  test("what was said first stands, whoever says it again", async () => {
+  test("the first payload stays, even if another process emits the event again", async () => {
     const { store, clock, byHand } = await open();
     const emittedAt = clock.now();
     await store.steps.emit(say);
@@ -72,7 +72,7 @@ export const events: Group = (open) => {
     await assert.rejects(byHand(sql`update holdfast.event set payload = '3'`), StoreRefusedError);
   });
 
-  test("names and keys are told apart, and all who wait for the same go on", async () => {
+  test("names and keys are distinguished, and all jobs that wait for the same event continue", async () => {
     const { store } = await open();
     const [first, second] = [await startOne(store), await startOne(store)];
     const third = await startOne(store);
@@ -84,7 +84,7 @@ export const events: Group = (open) => {
     assert.equal(await statusOf(store, third.id), "waiting");
   });
 
-  test("a wait that has a time ends with it, and the event then wakes nobody", async () => {
+  test("a wait with a timeout ends with it, and the event then wakes no job", async () => {
     const { store, clock } = await open();
     const job = await startOne(store);
     await settleOne(store, waiting(job, packed, 5_000));
@@ -105,7 +105,7 @@ export const events: Group = (open) => {
     assert.equal(await statusOf(store, job.id), "cancelled");
   });
 
-  test("a job that waits for several events goes on with the first, and waits for none of them then", async () => {
+  test("a job that waits for several events continues with the first, and no longer waits for the others", async () => {
     const { store } = await open();
     const job = await startOne(store);
     const other = { event: "lost", key: "order-42" };
@@ -117,7 +117,7 @@ export const events: Group = (open) => {
     assert.equal((await settleOne(store, { ...waiting(again), outcome })).status, "pending");
   });
 
-  test("whoever lost a job cannot send it to wait", async () => {
+  test("a worker that lost a job cannot suspend it", async () => {
     const bundle = await open();
     const { store } = bundle;
     const job = await startOne(store);
@@ -126,7 +126,7 @@ export const events: Group = (open) => {
     assert.deepEqual(await store.steps.emit(say), { first: true, woken: 0 });
   });
 
-  test("said while jobs come to wait, it is heard by all of them", async () => {
+  test("an event emitted while jobs begin to wait reaches all of them", async () => {
     const bundle = await open();
     const { store } = bundle;
     for (let round = 0; round < 10; round += 1) {
@@ -149,7 +149,7 @@ export const events: Group = (open) => {
     "is cancelled while it runs": (fence) => cancelled(fence),
   };
   for (const [how, end] of Object.entries(ends)) {
-    test(`a job that waits for another goes on when that one ${how}`, async () => {
+    test(`a job that waits for another continues when that one ${how}`, async () => {
       const bundle = await open();
       const { store } = bundle;
       const { parent } = await caller(bundle);
@@ -158,14 +158,14 @@ export const events: Group = (open) => {
     });
   }
 
-  test("a job that waits for another goes on when that one is cancelled before it runs", async () => {
+  test("a job that waits for another continues when that one is cancelled before it runs", async () => {
     const bundle = await open();
     const { parent, child } = await caller(bundle);
     assert.equal(await bundle.store.jobs.cancel(child), "cancelled");
     assert.equal(await statusOf(bundle.store, parent), "pending");
   });
 
-  test("a job that waits for another goes on when that one has crashed too often", async () => {
+  test("a job that waits for another continues when that one has crashed too often", async () => {
     const bundle = await open();
     const { store, clock } = bundle;
     const { parent, child } = await caller(bundle);
@@ -191,7 +191,7 @@ export const events: Group = (open) => {
     assert.equal(await statusOf(store, parent), "pending");
   });
 
-  test("an event is kept as long as finished jobs are, and the end of a called job until it was heard", async () => {
+  test("an event is kept as long as finished jobs, and the end of a called job until its caller has received it", async () => {
     const bundle = await open();
     const { store, clock } = bundle;
     const { child } = await caller(bundle);
@@ -238,7 +238,7 @@ export const events: Group = (open) => {
     assert.equal(await statusOf(store, parent), "waiting");
   });
 
-  test("a job that comes to wait for one that has ended goes on at once", async () => {
+  test("a job that waits for a job that has already ended continues at once", async () => {
     const { store } = await open();
     const parent = await startOne(store, { queue: "parents" });
     const child = calledId(nextId());

@@ -104,13 +104,13 @@ export const figures: Group = (open) => {
 };
 
 const counting: Group = (open) => {
-  test("nothing is told before somebody has counted", async () => {
+  test("there are no figures before the first count", async () => {
     const { store } = await open();
     assert.equal(await store.stats.counts(), null);
     assert.deepEqual(await store.stats.minutes(all), []);
   });
 
-  test("a count tells the jobs of every status of every queue, and the oldest that is pending", async () => {
+  test("a count has the jobs of every status of every queue, and the oldest pending job", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     const startedAt = clock.now();
@@ -154,7 +154,7 @@ const counting: Group = (open) => {
     assert.equal((await store.stats.counts())?.ageMs, 0);
   });
 
-  test("what has ended in this minute is counted with the count, and stays known when the job is not kept", async () => {
+  test("jobs that ended in this minute are counted, and stay counted when they are pruned", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     await run(bundle, done);
@@ -204,7 +204,7 @@ const counting: Group = (open) => {
     assert.deepEqual(new Set(seen), new Set([60]));
   });
 
-  test("of more queues than anybody can look at, the largest are told, and the others as one", async () => {
+  test("with too many queues, the largest are listed, and the others are combined", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     const queues = Array.from({ length: QUEUES_MAX + 4 }, (_, n) => `customer-${n}`);
@@ -227,7 +227,7 @@ const counting: Group = (open) => {
 };
 
 const turns: Group = (open) => {
-  test("of many who want to count one does, and nobody else until it is time again", async () => {
+  test("when many processes want to count, one does, and no other until the next interval", async () => {
     const { store, clock, alone, another } = await open();
     const stores = alone === null ? [store, await another(), await another()] : [store];
     const asked = (): Promise<(Counts | null)[]> =>
@@ -244,7 +244,7 @@ const turns: Group = (open) => {
     }
   });
 
-  test("for as long as counting took, nobody counts for a hundred times that", async () => {
+  test("after a count, no process counts for a hundred times as long as it took", async () => {
     const { store, clock, byHand } = await open();
     assert.notEqual(await store.stats.takeCounts(count), null);
     await byHand(sql`update holdfast.counts set took_ms = 2000 where id = 1`);
@@ -254,7 +254,7 @@ const turns: Group = (open) => {
     assert.notEqual(await store.stats.takeCounts(count), null);
   });
 
-  test("whoever began to count and died is replaced when it is time again", async () => {
+  test("a process that died while counting is replaced at the next interval", async () => {
     const { store, clock, byHand } = await open();
     await byHand(sql`update holdfast.counts set begun_at = ${clock.now()} where id = 1`);
     clock.advance(EVERY_MS - 1);
@@ -283,7 +283,7 @@ const turns: Group = (open) => {
     assert.notEqual(await store.stats.takeCounts(count), null);
   });
 
-  test("a clock that is set back does not keep anybody from counting", async () => {
+  test("a clock that is set back does not stop the counting", async () => {
     const { store, clock } = await open();
     assert.notEqual(await store.stats.takeCounts(count), null);
     clock.set(clock.now() - HOUR_MS);
@@ -293,7 +293,7 @@ const turns: Group = (open) => {
 };
 
 const folding: Group = (open) => {
-  test("every minute tells what came and what ended in it, by queue", async () => {
+  test("every minute has the jobs that arrived and ended in it, by queue", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     const first = nextMinute(bundle);
@@ -339,7 +339,7 @@ const folding: Group = (open) => {
     assert.equal(await store.stats.foldMinutes({ limit: 10 }), 0);
   });
 
-  test("of many who fold one does, and everything is counted once", async () => {
+  test("when many processes fold, one does, and every job is counted once", async () => {
     const bundle = await openFolded(open);
     const { store, clock, alone, another } = bundle;
     const stores = alone === null ? [store, await another(), await another()] : [store];
@@ -377,7 +377,7 @@ const folding: Group = (open) => {
     assert.deepEqual(await store.stats.minutes(all), told);
   });
 
-  test("old minutes are forgotten, as many as are asked for", async () => {
+  test("old minutes are deleted, as many as requested", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     for (let round = 0; round < 4; round += 1) {
@@ -412,7 +412,7 @@ const disorder: Group = (open) => {
     );
   });
 
-  test("after nobody folded for long, as many minutes are made up for at once as are asked for", async () => {
+  test("after a long time without folding, as many minutes are caught up as requested", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     const minute = nextMinute(bundle);
@@ -424,7 +424,7 @@ const disorder: Group = (open) => {
     assert.deepEqual(await store.stats.minutes(all), [figuresOf(minute, { arrived: 1 })]);
   });
 
-  test("what is older than minute totals are kept is not made up for", async () => {
+  test("minutes older than the retention of minute totals are not caught up", async () => {
     const bundle = await openFolded(open);
     const { store, clock } = bundle;
     nextMinute(bundle);

@@ -38,7 +38,7 @@ async function befall(bundle: Bundle, name: string): Promise<string> {
 }
 
 export const findings: Group = (open) => {
-  test("every check can be asked, and finds nothing where nobody did harm", async () => {
+  test("every check can run, and finds nothing in an undamaged store", async () => {
     const { store } = await open();
     for (const status of statuses.filter((each) => each !== "processing" && each !== "pending")) {
       await jobIn(store, status, { queue: status });
@@ -54,7 +54,7 @@ export const findings: Group = (open) => {
     }
   });
 
-  test("a check that does not exist, or that mends nothing, is refused", async () => {
+  test("an unknown check, or one without a fix, is refused", async () => {
     const { store } = await open();
     await assert.rejects(store.checks.examine("job-happy", { limit: 1 }), InvalidArgumentError);
     await assert.rejects(
@@ -63,7 +63,7 @@ export const findings: Group = (open) => {
     );
   });
 
-  test("no more offenders are told than were asked for, and that there are more", async () => {
+  test("at most the requested number of offenders is listed, and that there are more", async () => {
     const bundle = await open();
     const subject = await befall(bundle, "lease-never-renewed");
     const asked = { limit: 1 };
@@ -74,7 +74,7 @@ export const findings: Group = (open) => {
     assert.deepEqual([two?.more, two?.offenders.length], [true, 1]);
   });
 
-  test("what can be mended is known", async () => {
+  test("the fixable checks are known", async () => {
     const { store } = await open();
     const fixable = (await store.checks.list()).filter((check) => check.fixable);
     assert.deepEqual(fixable.map(({ name }) => name).toSorted(), MENDED.toSorted());
@@ -91,7 +91,7 @@ export const findings: Group = (open) => {
   });
 
   for (const name of MENDED) {
-    test(`${name} is found, mended, on record, and not found again`, async () => {
+    test(`${name} is found, fixed, recorded, and not found again`, async () => {
       const bundle = await open();
       const { store } = bundle;
       const subject = await befall(bundle, name);

@@ -214,7 +214,7 @@ export const flows: Group = (open) => {
     });
   }
 
-  test("a failure goes on through the jobs that follow, and leaves the others alone", async () => {
+  test("a failure propagates to the jobs that follow, and leaves the others alone", async () => {
     const bundle = await open();
     const { store } = bundle;
     const { ids, flow } = await makeFlow(store, {
@@ -258,7 +258,7 @@ export const flows: Group = (open) => {
     await assertSound(bundle);
   });
 
-  test("a worker that dies with the last attempt ends its job for those that wait, too", async () => {
+  test("the death of a worker in the last attempt also ends the job for the jobs that wait for it", async () => {
     const bundle = await open();
     const { store, clock } = bundle;
     const on = newJob({ ...member(), maxAttempts: 1 });
@@ -323,7 +323,7 @@ export const flows: Group = (open) => {
     await assertSound(bundle);
   });
 
-  test("a cancelled job waits for nothing any more, and its end counts for others", async () => {
+  test("a cancelled job no longer waits, and its end counts for others", async () => {
     const bundle = await open();
     const { store } = bundle;
     const { ids } = await makeFlow(store, { a: [], b: ["a"], c: ["b"] });

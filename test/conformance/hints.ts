@@ -46,7 +46,7 @@ async function claimedJobs(store: Store) {
 }
 
 export const hints: Group = (open) => {
-  test("whoever watches hears of a job that became pending", async () => {
+  test("a watcher is notified of a job that became pending", async () => {
     const { store } = await open();
     const hint = await untilHeard(store, ["pending", "unknown"], () =>
       enqueueOne(store, { queue: "mail" }),
@@ -54,19 +54,19 @@ export const hints: Group = (open) => {
     if (hint.kind === "pending") assert.equal(hint.queue, "mail");
   });
 
-  test("whoever watches hears of a job that ended", async () => {
+  test("a watcher is notified of a job that ended", async () => {
     const { store } = await open();
     const claimed = await claimedJobs(store);
     await untilHeard(store, ["finished", "unknown"], () => settleOne(store, done(claimed.pop()!)));
   });
 
-  test("whoever watches hears of a job that was handed back", async () => {
+  test("a watcher is notified of a job that was handed back", async () => {
     const { store } = await open();
     const claimed = await claimedJobs(store);
     await untilHeard(store, ["pending", "unknown"], () => store.jobs.release([claimed.pop()!]));
   });
 
-  test("whoever watches hears of a job that was promoted", async () => {
+  test("a watcher is notified of a job that was promoted", async () => {
     const { store, clock } = await open();
     const jobs = Array.from({ length: ROUNDS_MAX }, () => newJob({ start: { delayMs: 1 } }));
     await store.jobs.enqueue(jobs);
@@ -74,20 +74,20 @@ export const hints: Group = (open) => {
     await untilHeard(store, ["pending", "unknown"], () => store.jobs.promoteDue({ limit: 1 }));
   });
 
-  test("whoever watches hears that a running job is to be cancelled", async () => {
+  test("a watcher is notified of a cancel request for a running job", async () => {
     const { store } = await open();
     const claimed = await claimedJobs(store);
     await untilHeard(store, ["cancel", "unknown"], () => store.jobs.cancel(claimed.pop()!.id));
   });
 
-  test("whoever watches hears of a job that another opener enqueued", async (t) => {
+  test("a watcher is notified of a job that another process enqueued", async (t) => {
     const { store, alone, another } = await open();
     if (alone !== null) return t.skip(alone);
     const other = await another();
     await untilHeard(store, ["pending", "unknown"], () => enqueueOne(other));
   });
 
-  test("whoever watches hears of a job that another opener settled", async (t) => {
+  test("a watcher is notified of a job that another process settled", async (t) => {
     const { store, alone, another } = await open();
     if (alone !== null) return t.skip(alone);
     const other = await another();
@@ -95,7 +95,7 @@ export const hints: Group = (open) => {
     await untilHeard(store, ["finished", "unknown"], () => settleOne(other, done(claimed.pop()!)));
   });
 
-  test("everybody who watches hears, and whoever stopped hears nothing more", async () => {
+  test("every watcher is notified, and one that stopped is not", async () => {
     const { store } = await open();
     let heard = 0;
     const stop = store.db.watch(() => (heard += 1));

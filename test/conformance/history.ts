@@ -19,7 +19,7 @@ import {
 } from "../support/jobs.ts";
 
 export const history: Group = (open) => {
-  test("a job that nobody claimed has no attempts", async () => {
+  test("a job that was never claimed has no attempts", async () => {
     const { store } = await open();
     const { id } = await enqueueOne(store);
     assert.deepEqual(await store.jobs.attempts(id), []);
@@ -69,7 +69,7 @@ export const history: Group = (open) => {
     });
   }
 
-  test("every claim leaves one attempt, oldest first, and those that were given back repeat their number", async () => {
+  test("every claim leaves one attempt, oldest first, and released attempts repeat their number", async () => {
     const bundle = await open();
     const { store } = bundle;
     const first = await startOne(store, { maxAttempts: 9 }, { worker: "w1" });

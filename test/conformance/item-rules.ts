@@ -145,7 +145,7 @@ export const itemRules: Group = (open) => {
 };
 
 function arrivals(open: Open): void {
-  test("an item that somebody types is taken if it is legal, and the audit has a line about it", async () => {
+  test("an item inserted with SQL is accepted if it is legal, and gets an audit line", async () => {
     const store = await setUp(open);
     const row = anOrder();
     await insert(store, row);
@@ -241,7 +241,7 @@ function arrivals(open: Open): void {
 }
 
 function changes(open: Open): void {
-  test("a move that somebody types is made if it is legal, and so is a change of data", async () => {
+  test("a move made with SQL is accepted if it is legal, and so is a change of data", async () => {
     const store = await setUp(open);
     const item = await startItem(store);
     assert.equal(await update(store, item.id, patching(item)), 1);
@@ -336,7 +336,7 @@ function changes(open: Open): void {
 }
 
 function trees(open: Open): void {
-  test("an item that somebody types below another is counted there", async () => {
+  test("a child inserted with SQL is counted by its parent", async () => {
     const store = await setUp(open);
     const parent = await startItem(store);
     await insert(store, below(parent));
@@ -378,7 +378,7 @@ function trees(open: Open): void {
     assert.deepEqual(await store.items.progressOf(parent.id), []);
   });
 
-  test("an item below one that has ended is refused", async () => {
+  test("a child of an item that has ended is refused", async () => {
     const store = await setUp(open);
     const parent = await changeItem(store, await startItem(store), cancelled);
     await assert.rejects(insert(store, below(parent)), saying(words.ended));
@@ -433,7 +433,7 @@ function audits(open: Open): void {
     await store.db.engine.transaction((tx) => tx.run(query));
   }
 
-  test("what is in the audit is neither changed nor deleted, and nothing is added to it", async () => {
+  test("audit lines cannot be changed, deleted or added with SQL", async () => {
     const store = await setUp(open);
     const item = await changeItem(store, await startItem(store), pay);
     const before = await pictureOfItems(store, [item]);
@@ -482,7 +482,7 @@ function audits(open: Open): void {
     assert.notEqual(await store.items.find(item.id), null);
   });
 
-  test("an item is not deleted, and nobody can say that its time is over while it is not", async () => {
+  test("an item cannot be deleted before its retention is over, even with SQL", async () => {
     const store = await setUp(open);
     const [living, kept] = [await startItem(store), await startItem(store)];
     await changeItem(store, kept, cancelled);

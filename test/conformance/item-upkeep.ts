@@ -104,7 +104,7 @@ function limits(open: Open): void {
     );
   });
 
-  test("what cannot be done now is due later, unless it became due anew meanwhile", async () => {
+  test("a move that fails is due later, unless it became due again meanwhile", async () => {
     const { store, clock } = await setUp(open);
     const item = await startItem(store, { limitMs: 1 });
     clock.advance(1);
@@ -129,7 +129,7 @@ function jobs(open: Open): void {
     return { item, statuses };
   }
 
-  test("an item is looked at whenever one of its jobs has ended, however it did", async () => {
+  test("an item is due whenever one of its jobs has ended, in any way", async () => {
     const bundle = await setUp(open);
     const { store, clock } = bundle;
     const [first, second, third] = [calledJob(), calledJob(), calledJob({ queue: "other" })];
@@ -149,7 +149,7 @@ function jobs(open: Open): void {
     assert.deepEqual(await statuses(), ["done", "failed", "cancelled"]);
   });
 
-  test("an item that waits for no job is due at once, and one whose jobs tell nobody after a while", async () => {
+  test("an item that waits for no job is due at once, and one whose jobs did not report their end after a while", async () => {
     const { store, clock } = await setUp(open);
     const { item } = await waiting(store);
     assert.deepEqual(await dueOf(store), [item.id]);
@@ -161,7 +161,7 @@ function jobs(open: Open): void {
     assert.deepEqual(await dueOf(store), [other.id]);
   });
 
-  test("a job that is revived has not ended any more", async () => {
+  test("a revived job no longer counts as ended", async () => {
     const { store } = await setUp(open);
     const job = calledJob();
     const { statuses } = await waiting(store, job);
@@ -184,7 +184,7 @@ function jobs(open: Open): void {
     assert.deepEqual([await dueOf(store), await statuses()], [[], [null]]);
   });
 
-  test("a lease that runs out for good is an end too", async () => {
+  test("a lease that expires on the last attempt also ends the job", async () => {
     const { store, clock } = await setUp(open);
     const { item, statuses } = await waiting(store, calledJob({ maxAttempts: 1 }));
     const { lockedUntil } = await claimOne(store);
@@ -233,7 +233,7 @@ function retention(open: Open): void {
     assert.deepEqual(await dueOf(store), [living.id]);
   });
 
-  test("a workflow without a retention keeps its items for ever", async () => {
+  test("a workflow without a retention keeps its items forever", async () => {
     const { store, clock } = await setUp(open);
     const item = await changeItem(store, await startItem(store), cancelled);
     clock.advance(1_000 * HOUR_MS);
@@ -241,7 +241,7 @@ function retention(open: Open): void {
     assert.equal(await gone(store, item), false);
   });
 
-  test("a tree goes as a whole, and not while anybody in it lives", async () => {
+  test("a tree is deleted as a whole, and only when every item in it has ended", async () => {
     const { store, clock } = await keep(open, 0);
     const top = await startItem(store, { workflow: "folder" });
     const middle = await startItem(store, { workflow: "folder", parent: top });
@@ -263,7 +263,7 @@ function retention(open: Open): void {
     }
   });
 
-  test("what happens below keeps a tree from going", async () => {
+  test("a change in a child keeps a tree from being deleted", async () => {
     const { store, clock } = await keep(open, HOUR_MS);
     const parent = await startItem(store);
     const child = await startItem(store, { workflow: "line", parent });
@@ -300,7 +300,7 @@ function retention(open: Open): void {
     assert.equal(await gone(store, parent), true);
   });
 
-  test("no more trees go at once than asked for", async () => {
+  test("no more trees are deleted at once than requested", async () => {
     const { store, clock } = await keep(open, 0);
     for (const item of await startItems(store, [{}, {}, {}]))
       await changeItem(store, item, cancelled);

@@ -117,7 +117,7 @@ function single(open: Open): void {
     for (const { id } of jobs) assert.equal((await store.jobs.find(id))?.status, "pending");
   });
 
-  test("each line carries the hash of the one before and of all that it says itself", async () => {
+  test("each line carries the hash of the previous line and of its own content", async () => {
     const { store } = await setUp(open);
     const item = await startItem(store);
     const long = { actor: "ä".repeat(128), reason: "😀".repeat(500), traceId: "𝕋".repeat(500) };
@@ -135,7 +135,7 @@ function single(open: Open): void {
     assert.equal((await mustFindItem(store, item)).auditHash, before);
   });
 
-  test("the largest data that an item may have is stored and read as it is", async () => {
+  test("the largest data that an item may have is stored and read unchanged", async () => {
     const { store } = await setUp(open);
     const data = JSON.stringify({ text: "é".repeat(128 * 1024 - 10) });
     const item = await startItem(store, { data });
@@ -194,7 +194,7 @@ function trees(open: Open): void {
     assert.deepEqual(await store.items.progressOf("no id at all"), []);
   });
 
-  test("a change reaches all above, however deep, and nobody beside", async () => {
+  test("a change reaches all ancestors, however deep, and no sibling", async () => {
     const { store, clock } = await setUp(open);
     const top = await startItem(store, { workflow: "folder" });
     const middle = await startItem(store, { workflow: "folder", parent: top });
@@ -212,7 +212,7 @@ function trees(open: Open): void {
     assert.deepEqual([deep.root, deep.depth, middle.depth], [top.id, 2, 1]);
   });
 
-  test("whoever decides sees those it is about and all above them, as they are", async () => {
+  test("the deciding function sees the current items and all their ancestors", async () => {
     const { store } = await setUp(open);
     const top = await startItem(store, { workflow: "folder" });
     const middle = await startItem(store, { workflow: "folder", parent: top });
@@ -274,7 +274,7 @@ function repeated(open: Open): void {
       },
     });
 
-  test("a change that is made again under its id is not made twice, and tells how things are", async () => {
+  test("a change that is repeated under its id is not made twice, and returns the current state", async () => {
     const { store } = await setUp(open);
     const item = await startItem(store);
     const id = nextId();
@@ -307,7 +307,7 @@ async function bundleOf(another: Bundle["another"]): Promise<Bundle> {
 }
 
 function refusals(open: Open): void {
-  test("one bad item among several: none is written, nobody above is touched, no job is there", async () => {
+  test("one bad item among several: none is written, no ancestor changes, no job exists", async () => {
     const { store } = await setUp(open);
     const parent = await startItem(store);
     const children = await startItems(store, [
@@ -340,7 +340,7 @@ function refusals(open: Open): void {
     assert.deepEqual(await pictureOfItems(store, [item]), before);
   });
 
-  test("what whoever decides throws comes out as it is, is not tried again, and undoes everything", async () => {
+  test("an error of the deciding function is thrown unchanged, is not retried, and undoes everything", async () => {
     const { store } = await setUp(open);
     const item = await startItem(store);
     const before = await pictureOfItems(store, [item]);
@@ -408,7 +408,7 @@ function times(open: Open): void {
     );
   });
 
-  test("no two stays of an item in a state begin at the same time, also if the clock stands still", async () => {
+  test("no two stays of an item in a state begin at the same time, even if the clock does not advance", async () => {
     const { store } = await setUp(open);
     const item = await startItem(store);
     const paid = await changeItem(store, item, pay);

@@ -122,7 +122,7 @@ export const keptKeys: Group = (open) => {
     await enqueueOne(store, { ...kept, key: "order-43" });
   });
 
-  test("in a batch, those whose key is kept give way and the others are accepted", async () => {
+  test("in a batch, jobs whose key is kept are not added, and the others are accepted", async () => {
     const { store } = await open();
     const id = await jobIn(store, "done", kept);
     const jobs = [newJob(kept), newJob(), newJob({ key: "free" }), newJob({ key: kept.key })];
@@ -135,7 +135,7 @@ export const keptKeys: Group = (open) => {
     ]);
   });
 
-  test("a kept key that many enqueue at the same moment is nobody's, and one's when its time is over", async () => {
+  test("a kept key that many enqueue at once goes to none of them, and to one when its time is over", async () => {
     const { store, clock } = await open();
     const id = await jobIn(store, "done", kept);
     const enqueueMany = async () => {
@@ -152,7 +152,7 @@ export const keptKeys: Group = (open) => {
     assert.equal(new Set(idsOf(answers)).size, 1);
   });
 
-  test("a job that ends while its key is asked for is the holder all the same", async () => {
+  test("a job that ends while its key is requested still holds it", async () => {
     const { store } = await open();
     for (let round = 0; round < 10; round += 1) {
       const facts = { ...kept, key: `order-${round}` };

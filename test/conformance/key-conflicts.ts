@@ -117,7 +117,7 @@ export const keyConflicts: Group = (open) => {
     });
   }
 
-  test("a job that is being worked on is not replaced, and is not asked to stop", async () => {
+  test("a running job is not replaced, and is not asked to stop", async () => {
     const { store } = await open();
     const claimed = await startOne(store, { key });
     const before = await pictureOf(store, claimed.id);
@@ -128,7 +128,7 @@ export const keyConflicts: Group = (open) => {
   });
 
   for (const status of finalStatuses) {
-    test(`a ${status} job that keeps its key loses it to the job that replaces it, and stays as it is`, async () => {
+    test(`a ${status} job that keeps its key loses it to the job that replaces it, and stays unchanged`, async () => {
       const { store } = await open();
       const id = await jobIn(store, status, kept);
       const before = await pictureOf(store, id);
@@ -154,7 +154,7 @@ export const keyConflicts: Group = (open) => {
   });
 
   for (const onConflict of ["replace", "reject"] as const) {
-    test(`a key whose time is over is free for whoever says ${onConflict}, and kept anew`, async () => {
+    test(`a key whose time is over is free for ${onConflict}, and is kept anew`, async () => {
       const { store, clock } = await open();
       await jobIn(store, "done", kept);
       clock.advance(HOUR_MS);
@@ -165,7 +165,7 @@ export const keyConflicts: Group = (open) => {
     });
   }
 
-  test("a job that finds nobody to replace is accepted", async () => {
+  test("a job that finds no job to replace is accepted", async () => {
     const { store } = await open();
     const job = replacing();
     assert.deepEqual(await store.jobs.enqueue([job]), [{ id: job.id, added: true }]);
@@ -184,7 +184,7 @@ export const keyConflicts: Group = (open) => {
     await assertHolds(store, second.id);
   });
 
-  test("whoever waits for the end of a job goes on when it is replaced", async () => {
+  test("a job that waits for another continues when that one is replaced", async () => {
     const { store } = await open();
     const called = calledId(nextId());
     const wait = { event: JOB_ENDED, key: called };

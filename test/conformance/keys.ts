@@ -42,7 +42,7 @@ export const keys: Group = (open) => {
   }
 
   for (const status of finalStatuses) {
-    test(`a ${status} job has let go of its key`, async () => {
+    test(`a ${status} job has released its key`, async () => {
       const { store } = await open();
       await jobIn(store, status, { key: "order-42" });
       const next = await enqueueOne(store, { key: "order-42" });
@@ -53,7 +53,7 @@ export const keys: Group = (open) => {
   }
 
   for (const status of live.filter((candidate) => candidate !== "processing")) {
-    test(`a ${status} job that is cancelled lets go of its key`, async () => {
+    test(`a ${status} job that is cancelled releases its key`, async () => {
       const { store } = await open();
       const id = await jobIn(store, status, { key: "order-42" });
       assert.equal(await store.jobs.cancel(id), "cancelled");
@@ -61,7 +61,7 @@ export const keys: Group = (open) => {
     });
   }
 
-  test("a running job whose cancelling was asked for holds its key until it ends", async () => {
+  test("a running job with a cancel request holds its key until it ends", async () => {
     const { store } = await open();
     const claimed = await startOne(store, { key: "order-42" });
     await store.jobs.cancel(claimed.id);
@@ -73,14 +73,14 @@ export const keys: Group = (open) => {
     await enqueueOne(store, { key: "order-42" });
   });
 
-  test("a job that failed because no attempt was left has let go of its key", async () => {
+  test("a job that failed because no attempt was left has released its key", async () => {
     const { store } = await open();
     const claimed = await startOne(store, { key: "order-42", maxAttempts: 1 });
     assert.equal((await settleOne(store, retry(claimed))).status, "failed");
     await enqueueOne(store, { key: "order-42" });
   });
 
-  test("a job whose last worker died has let go of its key", async () => {
+  test("a job whose last worker died has released its key", async () => {
     const bundle = await open();
     const claimed = await startOne(bundle.store, { key: "order-42", maxAttempts: 1 });
     assert.equal((await crash(bundle, claimed)).status, "failed");
@@ -99,7 +99,7 @@ export const keys: Group = (open) => {
     await enqueueOne(store, { key: "order-42" });
   });
 
-  test("a job that was pruned has let go of its key", async () => {
+  test("a pruned job has released its key", async () => {
     const { store, clock } = await open();
     await jobIn(store, "done", { key: "order-42" });
     clock.advance(1);
@@ -135,7 +135,7 @@ export const keys: Group = (open) => {
     },
   };
   for (const [how, end] of Object.entries(ends)) {
-    test(`a job that ${how} lets go of its own key and no other`, async () => {
+    test(`a job that ${how} releases its own key and no other`, async () => {
       const bundle = await open();
       const { store } = bundle;
       const otherTask = await enqueueOne(store, { task: "a", key: "42", queue: "a" });
@@ -214,7 +214,7 @@ export const keys: Group = (open) => {
     assert.deepEqual([await pictureOf(store, job.id), await pictureOf(store, next.id)], before);
   });
 
-  test("an id that exists takes no key that it was not accepted with", async () => {
+  test("a job with an existing id gets no key that it was not accepted with", async () => {
     const { store } = await open();
     const job = await enqueueOne(store);
 

@@ -76,7 +76,7 @@ export const leases: Group = (open) => {
     assert.deepEqual(await store.jobs.extend([], LEASE_MS), []);
   });
 
-  test("a mixed batch extends exactly those that are still ours", async () => {
+  test("a mixed batch extends exactly the leases that the worker still holds", async () => {
     const { store, clock } = await open();
     await store.jobs.enqueue([newJob(), newJob(), newJob(), newJob()]);
     const [kept, settled, stolen, alsoKept] = await store.jobs.claim(upTo(4));
@@ -89,7 +89,7 @@ export const leases: Group = (open) => {
     assert.equal((await mustFind(store, stolen!.id)).lockedUntil, stolen!.lockedUntil);
   });
 
-  test("a lease that ran out is its worker's until it is taken back", async () => {
+  test("an expired lease belongs to its worker until it is reclaimed", async () => {
     const { store, clock } = await open();
     const extended = await startOne(store);
     const settled = await startOne(store);
@@ -99,7 +99,7 @@ export const leases: Group = (open) => {
     assert.deepEqual(idsOf(await store.jobs.settle([done(settled)])), [settled.id]);
   });
 
-  test("a lease that runs is not taken back", async () => {
+  test("an active lease is not reclaimed", async () => {
     const { store, clock } = await open();
     const claimed = await startOne(store);
     clock.set(claimed.lockedUntil);
@@ -108,7 +108,7 @@ export const leases: Group = (open) => {
     assert.equal(await statusOf(store, claimed.id), "processing");
   });
 
-  test("a lease that ran out is left alone for the time of grace", async () => {
+  test("an expired lease is left alone during the grace period", async () => {
     const { store, clock } = await open();
     const claimed = await startOne(store);
     clock.set(claimed.lockedUntil + GRACE_MS);
@@ -119,7 +119,7 @@ export const leases: Group = (open) => {
     assert.deepEqual(idsOf(await store.jobs.reclaimExpired(sweep)), [claimed.id]);
   });
 
-  test("a lease that was extended is not taken back at its first end", async () => {
+  test("an extended lease is not reclaimed at its first expiry", async () => {
     const { store, clock } = await open();
     const claimed = await startOne(store);
     clock.advance(LEASE_MS / 2);
@@ -131,7 +131,7 @@ export const leases: Group = (open) => {
     assert.deepEqual(idsOf(await store.jobs.reclaimExpired(sweep)), [claimed.id]);
   });
 
-  test("a job that was taken back will be retried, and its crash and attempt are counted", async () => {
+  test("a reclaimed job is retried, and its crash and attempt count", async () => {
     const bundle = await open();
     const { store, clock } = bundle;
     const claimed = await startOne(store);
@@ -285,7 +285,7 @@ export const leases: Group = (open) => {
     assert.equal(code, "LEASE_EXPIRED");
   });
 
-  test("a job whose cancelling was asked for is cancelled when its worker dies", async () => {
+  test("a job with a cancel request is cancelled when its worker dies", async () => {
     const bundle = await open();
     const { store } = bundle;
     const claimed = await startOne(store);
@@ -349,7 +349,7 @@ export const leases: Group = (open) => {
     }
   });
 
-  test("leases that run and leases that ran out are told apart", async () => {
+  test("active and expired leases are distinguished", async () => {
     const { store, clock } = await open();
     const short = await startOne(store, { queue: "mail" }, { worker: "worker-s", leaseMs: 1_000 });
     const long = await startOne(store, { queue: "mail" }, { worker: "worker-l", leaseMs: 5_000 });
@@ -402,7 +402,7 @@ export const leases: Group = (open) => {
     assert.deepEqual(await store.jobs.leases({ state: "active", after: nextId(), limit: 9 }), []);
   });
 
-  test("a lease is gone once its job was settled, released or taken back", async () => {
+  test("a lease is gone once its job was settled, released or reclaimed", async () => {
     const bundle = await open();
     const { store } = bundle;
     const settled = await startOne(store);
@@ -416,7 +416,7 @@ export const leases: Group = (open) => {
     assert.deepEqual(await store.jobs.leases({ state: "expired", limit: 9 }), []);
   });
 
-  test("a lease that is extended twice in one batch is told once", async () => {
+  test("a lease that is extended twice in one batch is returned once", async () => {
     const { store } = await open();
     const claimed = await startOne(store);
     const fences = [fenceOf(claimed), fenceOf(claimed), { ...fenceOf(claimed), epoch: 9 }];

@@ -65,7 +65,7 @@ const claim = (store: Store, count: number, facts: Partial<Wanted> = {}): Promis
 
 export const limits: Group = (open) => {
   suite("a pause", () => {
-    test("keeps every worker from the queue until it ends, and says who paused it and why", async () => {
+    test("keeps every worker from the queue until it ends, and records who paused it and why", async () => {
       const { store, clock } = await open();
       await enqueueOne(store);
       assert.equal(await store.queues.pause("default", ada()), true);
@@ -293,7 +293,7 @@ export const limits: Group = (open) => {
       assert.equal(await byHand(sql`delete from holdfast.gate`), 0);
     });
 
-    test("counts an expired lease until it is taken back, and never leaks", async () => {
+    test("counts an expired lease until it is reclaimed, and never leaks", async () => {
       const bundle = await open();
       const { store, clock } = bundle;
       await limit(store, { concurrency: 1 });
@@ -315,7 +315,7 @@ export const limits: Group = (open) => {
       assert.deepEqual(await claim(store, 1), []);
     });
 
-    test("keeps no gate of a lane that is not used any more", async () => {
+    test("deletes the gate of a lane that is no longer used", async () => {
       const { store, clock } = await open();
       await limit(store, { kind: "lanes", concurrency: 1 });
       await fill(store, { acme: 1, beta: 1 });

@@ -250,7 +250,7 @@ export const listing: Group = (open) => {
     assert.equal(await store.jobs.hasPending("pending"), false);
   });
 
-  test("what is no id is the id of no job", async () => {
+  test("an invalid id belongs to no job", async () => {
     const { store } = await open();
     const claimed = await startOne(store);
     for (const id of ["", "nope", "{}", `${claimed.id} `, claimed.id.toUpperCase()]) {

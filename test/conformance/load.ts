@@ -6,7 +6,7 @@ import { enqueueOne, newJob } from "../support/jobs.ts";
 import { until } from "../worker/observe.ts";
 
 export const load: Group = (open) => {
-  test("no connection of a pool is busy when nothing is asked", async () => {
+  test("no connection of a pool is busy when there are no queries", async () => {
     const { store } = await open();
     await enqueueOne(store);
     // The note to other processes is sent a moment after the commit.
@@ -25,7 +25,7 @@ export const load: Group = (open) => {
     assert.equal(store.db.load().transactions.repeated, before.repeated);
   });
 
-  test("what the database says of itself names tables of ours, if it says anything", async () => {
+  test("table statistics, if any, name Holdfast's tables", async () => {
     const { store } = await open();
     const condition = await store.db.condition();
     if (condition === null) return;

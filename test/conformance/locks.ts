@@ -28,7 +28,7 @@ async function take(store: Store, wanted: LockRequest = request()): Promise<numb
 }
 
 export const locks: Group = (open) => {
-  test("a lock that is free is taken, and told with all that is known about it", async () => {
+  test("a free lock is acquired, and is listed with all its details", async () => {
     const { store, clock } = await open();
     const token = await take(store, request({ trace: "refund 7", owner: "host-b-1" }));
     assert.deepEqual(await store.locks.find(KEY), {
@@ -43,7 +43,7 @@ export const locks: Group = (open) => {
     assert.equal(await store.locks.find("order:43"), null);
   });
 
-  test("of many who ask at once one gets it", async () => {
+  test("when many owners request it at once, one gets it", async () => {
     const { store, alone, another } = await open();
     const stores = alone === null ? [store, await another(), await another()] : [store];
     const asked = stores.flatMap((each) =>
@@ -54,7 +54,7 @@ export const locks: Group = (open) => {
     assert.equal((await store.locks.find(KEY))?.token, tokens[0]);
   });
 
-  test("nobody else gets it before its time is over", async () => {
+  test("no other owner gets it before it expires", async () => {
     const { store, clock } = await open();
     const first = await take(store);
     clock.advance(TTL_MS - 1);
@@ -64,7 +64,7 @@ export const locks: Group = (open) => {
     assert.ok((await take(store)) > first);
   });
 
-  test("whoever lost it cannot extend it, and releases nothing", async () => {
+  test("an owner that lost it cannot extend it, and releases nothing", async () => {
     const { store, clock } = await open();
     const lost = { key: KEY, token: await take(store) };
     clock.advance(TTL_MS);
@@ -84,7 +84,7 @@ export const locks: Group = (open) => {
     assert.equal((await store.locks.find(KEY))?.expiresInMs, TTL_MS);
   });
 
-  test("one that ran out and that nobody took is extended", async () => {
+  test("an expired lock that no other owner acquired can be extended", async () => {
     const { store, clock } = await open();
     const hold = { key: KEY, token: await take(store) };
     clock.advance(TTL_MS + 1);
@@ -92,7 +92,7 @@ export const locks: Group = (open) => {
     assert.equal(await store.locks.take(request()), null);
   });
 
-  test("one that was released is free at once, and is not extended any more", async () => {
+  test("a released lock is free at once, and can no longer be extended", async () => {
     const { store } = await open();
     const hold = { key: KEY, token: await take(store) };
     assert.equal(await store.locks.release(hold), true);
@@ -102,7 +102,7 @@ export const locks: Group = (open) => {
     assert.ok((await take(store)) > hold.token);
   });
 
-  test("whoever asks again has it again, under a token that is not smaller", async () => {
+  test("an owner that requests it again has it again, with a token that is not smaller", async () => {
     const { store, clock } = await open();
     const wanted = request();
     const first = await take(store, wanted);
@@ -112,7 +112,7 @@ export const locks: Group = (open) => {
     assert.equal(await store.locks.take(request()), null);
   });
 
-  test("what was got without hearing of it is given back, and nothing else", async () => {
+  test("a lock acquired by a call whose response was lost is released, and no other", async () => {
     const { store } = await open();
     const wanted = request();
     await take(store, wanted);
@@ -122,7 +122,7 @@ export const locks: Group = (open) => {
     await take(store);
   });
 
-  test("a lock is kept for whoever is noted, for a while", async () => {
+  test("a lock is reserved for the recorded next owner, for a while", async () => {
     const { store } = await open();
     const hold = { key: KEY, token: await take(store) };
     const [next, other] = [request(), request()];
@@ -140,7 +140,7 @@ export const locks: Group = (open) => {
     assert.equal((await store.locks.standing(KEY))?.next, null);
   });
 
-  test("a lock that is kept for somebody who does not come is anybody's", async () => {
+  test("a lock that is reserved for an owner that does not come is free again", async () => {
     const { store, clock } = await open();
     const hold = { key: KEY, token: await take(store) };
     await store.locks.noteNext(request(), NEXT_MS);
@@ -151,7 +151,7 @@ export const locks: Group = (open) => {
     await take(store);
   });
 
-  test("somebody else is noted when the one before has not come, and the same one again and again", async () => {
+  test("another owner is recorded as next when the previous one has not come, and the same one repeatedly", async () => {
     const { store, clock } = await open();
     await take(store);
     const [next, other] = [request(), request()];
@@ -162,7 +162,7 @@ export const locks: Group = (open) => {
     assert.equal((await store.locks.noteNext(other, NEXT_MS))?.next, other.contender);
   });
 
-  test("nobody is noted for a lock that nobody ever had", async () => {
+  test("no owner is recorded as next for a lock that was never held", async () => {
     const { store } = await open();
     assert.equal(await store.locks.noteNext(request(), NEXT_MS), null);
     assert.equal(await store.locks.standing(KEY), null);
@@ -186,7 +186,7 @@ export const locks: Group = (open) => {
     assert.ok((tokens[0] ?? 0) >= startAt && (tokens[2] ?? 0) >= startAt + 5);
   });
 
-  test("tokens go on growing when nobody remembers the lock", async () => {
+  test("tokens keep growing after the lock's row was deleted", async () => {
     const { store, clock } = await open();
     const first = await take(store);
     clock.advance(TTL_MS + HOUR_MS + 1);
@@ -195,7 +195,7 @@ export const locks: Group = (open) => {
     assert.ok((await take(store)) > first);
   });
 
-  test("locks that somebody has, or had a moment ago, are remembered", async () => {
+  test("locks that are held, or were held a moment ago, keep their rows", async () => {
     const { store, clock } = await open();
     const hold = { key: KEY, token: await take(store) };
     await take(store, request({ key: "released" }));
@@ -231,7 +231,7 @@ export const locks: Group = (open) => {
     assert.equal((await store.locks.list({ limit: 10 })).length, 5);
   });
 
-  test("what a process writes about a minute takes the place of what it wrote before", async () => {
+  test("the counts of a process for a minute replace its earlier counts", async () => {
     const { store, clock } = await open();
     const minute = Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
     const [here, there] = [nextId(), nextId()];
@@ -268,7 +268,7 @@ export const locks: Group = (open) => {
     assert.equal(await store.locks.pruneStats({ forMs: 2 * MINUTE_MS, limit: 9 }), 0);
   });
 
-  test("the locks that somebody has are listed, those that were taken first first", async () => {
+  test("held locks are listed, oldest first", async () => {
     const { store, clock } = await open();
     await take(store, request({ key: "gone", ttlMs: 1_000 }));
     const released = { key: "order:0", token: await take(store, request({ key: "order:0" })) };

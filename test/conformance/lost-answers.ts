@@ -146,7 +146,7 @@ export const lostAnswers: Group = (open) => {
       assert.deepEqual([status, epoch, attempts], ["processing", 1, 1]);
     });
 
-    test(`a claim whose ${loss} was lost is told as if it had not been`, async () => {
+    test(`a claim whose ${loss} was lost returns the same jobs`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       await enqueueOne(store, { priority: 3, maxAttempts: 7 });
       const known = (await losing.jobs.claim(upTo(5)))[0] ?? (await claimOne(store));
@@ -180,7 +180,7 @@ export const lostAnswers: Group = (open) => {
       assert.equal(await statusOf(store, claimed.id), "processing");
     });
 
-    test(`a job that ended because its lease expired was not settled, also when the ${loss} is lost`, async () => {
+    test(`a job that ended because its lease expired was not settled, even when the ${loss} is lost`, async () => {
       const bundle = await open();
       const { store, losing } = await setUp(bundle, loss);
       const claimed = await startOne(store, { maxAttempts: 1 });
@@ -285,7 +285,7 @@ export const lostAnswers: Group = (open) => {
       });
     });
 
-    test(`what was to be completed and was not is settled once when the ${loss} is lost`, async () => {
+    test(`a job whose completion failed is settled once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await startOne(store);
       const [settled] = await losing.jobs.settleCompleted([retry(job)]);
@@ -294,7 +294,7 @@ export const lostAnswers: Group = (open) => {
       assert.equal((await store.jobs.attempts(job.id)).length, 1);
     });
 
-    test(`an alert is raised and resolved once when the ${loss} is lost, by whoever did it`, async () => {
+    test(`an alert is raised and resolved once when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const first = sighting({ holdMs: 0, targets: ["hook"] });
       assert.deepEqual(await losing.alerts.note(first), { change: "raised", id: first.id });
@@ -337,7 +337,7 @@ export const lostAnswers: Group = (open) => {
       assert.equal(await statusOf(store, job.id), "pending");
     });
 
-    test(`what an operator does is done once, and has one line, when the ${loss} is lost`, async () => {
+    test(`an operator's action is done once, and has one line, when the ${loss} is lost`, async () => {
       const { store, losing } = await setUp(await open(), loss);
       const job = await enqueueOne(store);
       const { id: worker } = await start(store);

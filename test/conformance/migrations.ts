@@ -90,7 +90,7 @@ export const migrations: Group = (open) => {
     await settleOne(store, done(await startOne(store)));
   });
 
-  test("migrations that are asked for many times at once are applied once", async () => {
+  test("migrations that many processes request at once are applied once", async () => {
     const { store } = await open({ migrate: false });
     assertAppliedOnce(await Promise.all(Array.from({ length: 6 }, () => store.migrate())));
     await store.checkSchema();
@@ -156,7 +156,7 @@ export const migrations: Group = (open) => {
     await assert.rejects(store.migrate(), SchemaTooNewError);
   });
 
-  test("a newer schema that breaks nothing is accepted and left as it is", async () => {
+  test("a newer schema without breaking changes is accepted and left unchanged", async () => {
     const { store, pretendMigration } = await open();
     const { to } = await store.migrate();
     await pretendMigration(to + 1, { breaking: false });

@@ -49,20 +49,20 @@ describe("mysql with Redis", { skip, timeout: 60_000 }, () => {
     heard.length = 0;
   }
 
-  test("a job that another process enqueued is told with its queue", async () => {
+  test("a job that another process enqueued is announced with its queue", async () => {
     await enqueueOne(there, { queue: "mail:fast" });
     await until("the hint", () =>
       heard.some((hint) => hint.kind === "pending" && hint.queue === "mail:fast"),
     );
   });
 
-  test("a cancel that another process asked for is told", async () => {
+  test("a cancel request of another process is announced", async () => {
     const claimed = await startOne(here, { queue: "cancels" });
     await there.jobs.cancel(claimed.id);
     await until("the hint", () => heard.some(({ kind }) => kind === "cancel"));
   });
 
-  test("what this process did itself is told once", async () => {
+  test("changes of this process are announced once", async () => {
     heard.length = 0;
     await enqueueOne(here, { queue: "own" });
     await enqueueOne(there, { queue: "theirs" }); // by the time this is heard, an echo would have been
@@ -89,7 +89,7 @@ describe("mysql with Redis", { skip, timeout: 60_000 }, () => {
     assert.equal((await lonely.store.jobs.claim(one("lonely"))).length, 1);
   });
 
-  test("a URL that is none is refused without being repeated", async () => {
+  test("an invalid URL is refused without being repeated in the message", async () => {
     await assert.rejects(
       openStore(database.url, { redis: "http://secret@cache" }),
       (error: Error) => {

@@ -212,7 +212,7 @@ describe("the database itself", limits, () => {
     await assertRefused(() => insert("job_key", { ...row, job_key: "b" }), duplicate("by_job"));
   });
 
-  test("tells names and keys apart by every byte", async () => {
+  test("compares names and keys byte by byte", async () => {
     const { task } = validRow("job_key");
     for (const key of ["q", "Q", "q ", "e", "é", "ß", "ss"]) {
       await insert("job_key", { task: task ?? null, job_key: key, job_id: nextId() });
@@ -384,7 +384,7 @@ describe("the view holdfast_jobs", limits, () => {
     };
   };
   for (const status of statuses) {
-    test(`tells all about a ${status} job, with timestamps that people read`, async () => {
+    test(`shows all details of a ${status} job, with readable timestamps`, async () => {
       const [row] = await select("select * from holdfast_jobs where id = ?", [ids[status]]);
       assert.deepEqual(row, {
         id: ids[status],

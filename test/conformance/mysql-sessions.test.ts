@@ -106,7 +106,7 @@ describe("a hot statement", limits, () => {
     takeFinished: deletion("finished", ids),
   };
 
-  test("is among those that are looked at here, unless it only inserts", () => {
+  test("is among those that these tests check, unless it only inserts", () => {
     const taken = ["takeWaiting", "takeFinished"]; // by the shared transaction
     const others = Object.keys(statements).filter((name) => !name.startsWith("insert"));
     assert.deepEqual([...others, ...taken].toSorted(), Object.keys(examples).toSorted());
@@ -129,7 +129,7 @@ describe("a hot statement", limits, () => {
 });
 
 describe("a lease", limits, () => {
-  test("that somebody has locked for a moment is extended and not lost", async () => {
+  test("that another session locks for a moment is extended and not lost", async () => {
     const store = await open();
     const claimed = [await startOne(store), await startOne(store)];
     await admin.query("start transaction");
@@ -157,7 +157,7 @@ describe("a lease", limits, () => {
 });
 
 describe("a claim of several queues", limits, () => {
-  test("locks no job that it does not take", async () => {
+  test("does not lock a job that it does not claim", async () => {
     const store = await open();
     for (const queue of ["a", "a", "b", "b"]) await enqueueOne(store, { queue });
     const statementsHere = await statementsFor(store.db.engine);
@@ -175,7 +175,7 @@ describe("a claim of several queues", limits, () => {
 });
 
 describe("a session", limits, () => {
-  test("that was killed while nobody used it is replaced", async () => {
+  test("that was killed while idle is replaced", async () => {
     const store = await open();
     await Promise.all(Array.from({ length: 5 }, () => store.jobs.stats()));
     await enqueueOne(store);

@@ -37,7 +37,7 @@ async function outcomesOf({ store }: Bundle, id: string): Promise<string[]> {
 }
 
 export const outages: Group = (open) => {
-  test("an owner that reports first hands its job back uncharged", async () => {
+  test("an owner that reports first hands its job back without using up an attempt", async () => {
     const bundle = await open();
     const claimed = await startOne(bundle.store);
     const [settled] = await bundle.store.jobs.settleOutages([gaveUp(retry(claimed))]);
@@ -97,7 +97,7 @@ export const outages: Group = (open) => {
     assert.deepEqual(await countersOf(bundle, claimed.id), ["retry", 1, 1, 1]);
   });
 
-  test("a job that ended meanwhile stays as it is", async () => {
+  test("a job that ended meanwhile stays unchanged", async () => {
     const bundle = await open();
     const { store } = bundle;
     const claimed = await startOne(store, { maxAttempts: 1 });
@@ -154,7 +154,7 @@ export const outages: Group = (open) => {
     assert.equal(await statusOf(bundle.store, claimed.id), "cancelled");
   });
 
-  test(`a job that meets more than ${OUTAGES_MAX} outages is charged for the others`, async () => {
+  test(`outages of a job beyond ${OUTAGES_MAX} count as crashes`, async () => {
     const bundle = await open();
     const { store } = bundle;
     const { id } = await enqueueOne(store, { maxAttempts: 2 });

@@ -126,7 +126,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     test(`${what} is refused`, () => assert.rejects(enqueue(facts), message));
   }
 
-  test("what is rolled back was never enqueued", async () => {
+  test("a rolled-back job was never enqueued", async () => {
     await client.query("begin");
     const id = await enqueue(`'t', queue => 'f4'`);
     await client.query("rollback");
@@ -148,7 +148,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
     assert.equal(extended?.id, job.id);
   });
 
-  test("only whoever holds the lease extends it", async () => {
+  test("only the holder of the lease can extend it", async () => {
     const { id } = await startOne(store, { queue: "f6" });
     const extend = (worker: string, epoch: number): Promise<object[]> =>
       call(`extend_lease($1, $2, $3, '1 hour')`, [id, worker, epoch]);
@@ -218,7 +218,7 @@ describe("SQL functions", { skip: missing("postgres"), timeout: 60_000 }, () => 
   }
 
   for (const crashes of Array.from({ length: CRASHES_MAX }, (_, index) => index)) {
-    test(`reset_expired() takes back what the verb takes back, after ${crashes} crashes`, async () => {
+    test(`reset_expired() reclaims the same jobs as the library, after ${crashes} crashes`, async () => {
       const queue = `f8 ${crashes}`;
       const ids: string[] = [];
       for (const reset of [viaVerb, viaFunction]) {

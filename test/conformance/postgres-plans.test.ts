@@ -124,7 +124,7 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     });
   }
 
-  test("upkeep finds what is due and what ended by an index", async () => {
+  test("maintenance finds due and ended rows by an index", async () => {
     const listening = listenToTexts(Client.prototype);
     await store.jobs.promoteDue({ limit: 10 });
     await store.jobs.reclaimExpired({ graceMs: 0, crashesMax: 3, limit: 10 });
@@ -212,7 +212,7 @@ describe("plans of PostgreSQL", { skip: missing("postgres"), timeout: 120_000 },
     }
   });
 
-  test("figures are counted and folded by indexes, and never from what has finished or was asked as a whole", async () => {
+  test("statistics are counted and folded by indexes, and never by reading all finished jobs", async () => {
     const listening = listenToTexts(Client.prototype);
     await store.stats.takeCounts({ everyMs: 0 });
     await store.stats.foldMinutes({ limit: 1 });

@@ -79,13 +79,13 @@ async function openWeeks(url: string): Promise<Weeks> {
 }
 
 export function inWeeks(url: () => string): void {
-  test("a job stands in the table of its week", async () => {
+  test("a job is in the partition of its week", async () => {
     await using weeks = await openWeeks(url());
     assert.equal((await weeks.tables()).length, 4); // two weeks of two tables
     assert.match(await weeks.tableOf(await weeks.add()), /^job_2027/);
   });
 
-  test("a job of a clock that is far ahead is stored all the same", async () => {
+  test("a job from a clock that is far ahead is still stored", async () => {
     await using weeks = await openWeeks(url());
     weeks.runtime.clock.advance(10 * WEEK_MS);
     const id = await weeks.add(done);
@@ -176,7 +176,7 @@ export function inWeeks(url: () => string): void {
     });
   }
 
-  test("what is kept longer than the rest keeps its week", async () => {
+  test("a job with a longer retention keeps its week", async () => {
     await using weeks = await openWeeks(url());
     await weeks.add(done);
     const id = await weeks.add((fence) => failed(fence));

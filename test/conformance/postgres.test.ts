@@ -77,7 +77,7 @@ test("a session that is ended writes no more", { skip: limits.skip }, async () =
 });
 
 test(
-  "a lease that somebody is writing to is extended when they are done",
+  "a lease that another session is writing to is extended when that session is done",
   { skip: limits.skip },
   async () => {
     const where = await schemas.place(database.url, { migrate: true });
@@ -116,21 +116,25 @@ test(
   },
 );
 
-test("a job in a transaction of somebody's is told of in it", { skip: limits.skip }, async () => {
-  const where = await schemas.place(database.url, { migrate: true });
-  const store = await openStore(where.url);
-  const client = new Client({ connectionString: database.url });
-  await client.connect();
-  await client.query("begin");
-  const job = newJob();
-  await store.db.inUserTransaction(client, (joined) => store.jobs.in(joined).enqueue([job]));
-  assert.equal(await store.jobs.find(job.id), null);
-  await client.query("commit");
-  assert.equal((await store.jobs.find(job.id))?.status, "pending");
-  await client.end();
-  await store.close();
-  await where.free();
-});
+test(
+  "a job in a user's transaction is announced in that transaction",
+  { skip: limits.skip },
+  async () => {
+    const where = await schemas.place(database.url, { migrate: true });
+    const store = await openStore(where.url);
+    const client = new Client({ connectionString: database.url });
+    await client.connect();
+    await client.query("begin");
+    const job = newJob();
+    await store.db.inUserTransaction(client, (joined) => store.jobs.in(joined).enqueue([job]));
+    assert.equal(await store.jobs.find(job.id), null);
+    await client.query("commit");
+    assert.equal((await store.jobs.find(job.id))?.status, "pending");
+    await client.end();
+    await store.close();
+    await where.free();
+  },
+);
 
 test("every SQL text of the store was executed", { skip: shared.skip }, (context) => {
   const hole = ["$", "{}"].join("");

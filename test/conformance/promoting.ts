@@ -159,7 +159,7 @@ export const promoting: Group = (open) => {
     assert.deepEqual(sortedIds(await store.jobs.claim(upTo(99))), sortedIds(jobs));
   });
 
-  test("a look tells when the next job is due and when the next lease ends", async () => {
+  test("maintenance learns when the next job is due and when the next lease ends", async () => {
     const { store, clock } = await open();
     assert.deepEqual(await store.jobs.upcoming(), NOTHING_COMES);
     await startOne(store);
@@ -178,7 +178,7 @@ export const promoting: Group = (open) => {
     });
   });
 
-  test("what waits for no time is never due", async () => {
+  test("a job that waits for no time is never due", async () => {
     const { store } = await open();
     await settleOne(store, suspended(await startOne(store)));
     assert.deepEqual(await store.jobs.upcoming(), NOTHING_COMES);

@@ -69,7 +69,7 @@ export const registry: Group = (open) => {
     assert.equal((await store.workers.list({ type: "mailer", alive: true, limit: 9 })).length, 3);
   });
 
-  test("a second one of a singleton is refused, and told who is active", async () => {
+  test("a second worker of a singleton is refused, and the error names the active one", async () => {
     const { store } = await open();
     const first = await start(store);
     const refused = store.workers.register(newWorker());
@@ -97,7 +97,7 @@ export const registry: Group = (open) => {
     assert.deepEqual(next, { slot: 2, instance: 4, closed: [] });
   });
 
-  test("types do not stand in each other's way", async () => {
+  test("types do not affect each other", async () => {
     const { store } = await open();
     await start(store);
     assert.deepEqual(await store.workers.register(newWorker({ type: "printer" })), {
@@ -115,7 +115,7 @@ export const registry: Group = (open) => {
     assert.equal((await store.workers.register(newWorker())).instance, 2);
   });
 
-  test("a worker that is stopping has let go of its slot", async () => {
+  test("a worker that is stopping has freed its slot", async () => {
     const { store } = await open();
     const first = await start(store);
     assert.equal(await store.workers.move(first.id, { state: "stopping", reason: "asked" }), true);
@@ -124,7 +124,7 @@ export const registry: Group = (open) => {
     assert.notEqual(await beat(store, first.id), null); // and still gives signs of life
   });
 
-  test("a worker that declares another limit than its type has is refused, and told both", async () => {
+  test("a worker that declares a different limit than its type has is refused, with both numbers", async () => {
     const { store } = await open();
     const { id } = await start(store, { slots: 1 });
     for (const slots of [2, null]) {
@@ -178,7 +178,7 @@ export const registry: Group = (open) => {
     );
   });
 
-  test("a worker without a sign of life is stale, and not a millisecond before", async () => {
+  test("a worker without a heartbeat is stale after the timeout, and not a millisecond before", async () => {
     const { store, clock } = await open();
     const first = await start(store);
     clock.advance(STALE_MS);
@@ -199,7 +199,7 @@ export const registry: Group = (open) => {
     assert.deepEqual(next.closed, [{ id: first.id, type: "mailer", ending: "gone" }]);
   });
 
-  test("one that is stopping may take longer, as long as it gives signs of life", async () => {
+  test("a stopping worker may take longer, as long as it sends heartbeats", async () => {
     const { store, clock } = await open();
     const { id } = await start(store);
     await store.workers.move(id, { state: "stopping", reason: "asked" });
@@ -215,7 +215,7 @@ export const registry: Group = (open) => {
     assert.deepEqual(await store.workers.closeDead(silence), []);
   });
 
-  test("anybody closes who is dead, of any type", async () => {
+  test("any worker closes dead workers, of any type", async () => {
     const { store, clock } = await open();
     const [mute, gone] = [await start(store), await start(store, { type: "printer" })];
     const alive = await start(store, { type: "drummer" });
@@ -232,7 +232,7 @@ export const registry: Group = (open) => {
     assert.equal(await statusOf(store, alive.id), "running");
   });
 
-  test("a sign of life tells how the worker is, and learns what is wanted of it", async () => {
+  test("a heartbeat records the worker's state, and returns its desired state", async () => {
     const { store, clock } = await open();
     const { id } = await start(store);
     clock.advance(10_000);
@@ -250,7 +250,7 @@ export const registry: Group = (open) => {
     assert.deepEqual([row?.heartbeats, row?.gapMsMax], [2, 10_000]);
   });
 
-  test("with a sign of life comes news of the other workers", async () => {
+  test("a heartbeat returns news of the other workers", async () => {
     const { store, clock } = await open();
     const { id } = await start(store);
     assert.deepEqual(await beat(store, id), {
@@ -270,7 +270,7 @@ export const registry: Group = (open) => {
     assert.equal((await beat(store, id))?.others, 0);
   });
 
-  test("with a sign of life comes whether there are jobs in the worker's queues", async () => {
+  test("a heartbeat returns whether there are jobs in the worker's queues", async () => {
     const { store } = await open();
     const { id } = await start(store);
     await enqueueOne(store, { queue: "letters" });
@@ -280,7 +280,7 @@ export const registry: Group = (open) => {
     assert.equal((await beat(store, id))?.pending, true);
   });
 
-  test("one whose row is gone learns that it is nobody", async () => {
+  test("a worker whose row is gone learns that it is not registered", async () => {
     const { store, byHand } = await open();
     const { id } = await start(store);
     await byHand(sql`delete from holdfast.worker where id = ${id}`);
@@ -318,7 +318,7 @@ export const registry: Group = (open) => {
     );
   });
 
-  test("one that ends leaves its last figures, where it tells them", async () => {
+  test("a worker that ends leaves its last statistics, if it reports them", async () => {
     const { store } = await open();
     const { id } = await start(store);
     await beat(store, id);
@@ -362,7 +362,7 @@ export const registry: Group = (open) => {
     assert.deepEqual([ended?.liveness, ended?.leases], ["stopped", 2]);
   });
 
-  test("workers are listed, those that started last first", async () => {
+  test("workers are listed, most recently started first", async () => {
     const { store, clock } = await open();
     const ids: string[] = [];
     for (let count = 0; count < 3; count += 1) {
@@ -378,7 +378,7 @@ export const registry: Group = (open) => {
     assert.deepEqual(await list({ type: "printer" }), []);
   });
 
-  test("the row of a worker that stopped is let go after a while", async () => {
+  test("the row of a stopped worker is deleted after a while", async () => {
     const { store, clock } = await open();
     const { id } = await start(store);
     await store.workers.move(id, { state: "stopped", reason: "asked" });
@@ -389,7 +389,7 @@ export const registry: Group = (open) => {
     assert.equal(await store.workers.find(id), null);
   });
 
-  test("the jobs of a worker that is gone are taken back at once", async () => {
+  test("the jobs of a worker whose process is gone are reclaimed at once", async () => {
     const { store } = await open();
     const lost = await startOne(store, {}, { worker: "worker-gone" });
     const kept = await startOne(store, {}, { worker: "worker-here" });
@@ -425,7 +425,7 @@ export const registry: Group = (open) => {
     assert.equal((await store.jobs.claim(one({ worker: "worker-x" }))).length, 1);
   });
 
-  test("a guarded claim takes jobs for one that is", async () => {
+  test("a guarded claim takes jobs for a registered worker", async () => {
     const { store } = await open();
     const { id: worker } = await start(store);
     const { id } = await enqueueOne(store);

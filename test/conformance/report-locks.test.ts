@@ -81,7 +81,7 @@ for (const kind of ["postgres", "mysql"] as const) {
       ["is written when the job is not taken back after all", "rollback", true, 1],
     ] as const;
     for (const [what, end, isWritten, last] of ends) {
-      test(`waits for whoever is taking the lease, and ${what}`, async () => {
+      test(`waits for the session that is taking the lease, and ${what}`, async () => {
         const job = await startOne(store);
         await taker.run("begin");
         await taker.run(`delete from holdfast_lease where id = '${job.id}'`);

@@ -78,7 +78,7 @@ export const reports: Group = (open) => {
     }
   });
 
-  test("reports are kept as they were said, with when and by which attempt", async () => {
+  test("reports are stored unchanged, with their time and attempt", async () => {
     const { store, clock } = await open();
     const job = await startOne(store);
     const odd = '{"text":"it\'s \\"odd\\" \\\\ \\u0000 \\n 100 % ? $1 ü 🎉","data":{"big":1e21}}';
@@ -146,7 +146,7 @@ export const reports: Group = (open) => {
     });
   }
 
-  test("reports go on where the attempt before them ended, whatever ended it", async () => {
+  test("reports continue after those of the previous attempt, however it ended", async () => {
     const bundle = await open();
     const { store, clock } = bundle;
     const first = await startOne(store);
@@ -178,7 +178,7 @@ export const reports: Group = (open) => {
     );
   });
 
-  test("a batch that is written again by whoever wrote it changes nothing", async () => {
+  test("a batch that its writer writes again changes nothing", async () => {
     const bundle = await open();
     const { store } = bundle;
     const job = await startOne(store);
@@ -191,7 +191,7 @@ export const reports: Group = (open) => {
     assert.deepEqual(await seqs(store, job.id), [1, 2]);
   });
 
-  test("a report is written once, and nothing that is none is written", async () => {
+  test("a report is written once, and an invalid report is not written", async () => {
     const { store, byHand } = await open();
     const job = await startOne(store);
     await store.reports.put(job, lines(1, 1));
@@ -240,7 +240,7 @@ export const reports: Group = (open) => {
     assert.deepEqual(await seqs(store, other.id), [1]);
   });
 
-  test("it is told where a job stands, without what it carries", async () => {
+  test("the state of a job is returned without its input and result", async () => {
     const { store, clock } = await open();
     assert.equal(await store.reports.standing(nextId()), null);
     assert.equal(await store.reports.standing("no id at all"), null);

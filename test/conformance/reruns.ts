@@ -156,7 +156,7 @@ export const reruns: Group = (open) => {
     });
   }
 
-  test("what would happen again must be named, all of it, or nothing is changed", async () => {
+  test("every effect that would be repeated must be confirmed, or nothing changes", async () => {
     const { store } = await open();
     const { id } = await ended(store);
     for (const confirm of [[], ["charge"], ["quote", "book"]]) {
@@ -188,7 +188,7 @@ export const reruns: Group = (open) => {
     assert.equal((await store.jobs.revisions(id)).length, 1);
   });
 
-  test("steps beside each other are taken back by their time", async () => {
+  test("concurrent steps are repeated by their time", async () => {
     const { store, clock } = await open();
     const job = await startOne(store);
     await stepsDone(store, job, [["first", "step", 1]]);

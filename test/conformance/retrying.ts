@@ -22,7 +22,7 @@ import {
 const ROUNDS = 20;
 
 export const retrying: Group = (open) => {
-  test("an attempt is charged when the job is claimed", async () => {
+  test("an attempt counts when the job is claimed", async () => {
     const { store } = await open();
     const claimed = await startOne(store);
     assert.equal(claimed.attempt, 1);
@@ -78,7 +78,7 @@ export const retrying: Group = (open) => {
     assert.equal((await mustFind(store, first.id)).attempts, 2);
   });
 
-  test("a job may be released any number of times and is never charged for it", async () => {
+  test("a job may be released any number of times without using up attempts", async () => {
     const { store } = await open();
     let claimed = await startOne(store, { maxAttempts: 2 });
     for (let round = 1; round <= ROUNDS; round += 1) {
@@ -92,7 +92,7 @@ export const retrying: Group = (open) => {
     assert.equal((await settleOne(store, done(claimed))).status, "done");
   });
 
-  test("a job may be suspended any number of times and is never charged for it", async () => {
+  test("a job may be suspended any number of times without using up attempts", async () => {
     const bundle = await open();
     const { store } = bundle;
     let claimed = await startOne(store, { maxAttempts: 2 });

@@ -55,7 +55,7 @@ function declared(facts: Partial<ScheduleOptions> = {}, hash = "a"): Declared {
 }
 
 export const schedules: Group = (open) => {
-  test("a schedule is stored with all that it was given, and its first tick is in the future", async () => {
+  test("a schedule is stored with all its fields, and its first tick is in the future", async () => {
     const { store } = await open();
     const created = await createOne(store, {
       cron: "30 2 * * MON-FRI",
@@ -218,7 +218,7 @@ export const schedules: Group = (open) => {
     });
   }
 
-  test("an edit takes effect at once and keeps what it does not name", async () => {
+  test("an edit takes effect at once and keeps omitted fields", async () => {
     const { store, clock } = await open();
     await createOne(store, { every: "1h", input: 1 });
     const edited = await store.schedules.edit("nightly", { every: "5m", overlap: "skip" }, by());
@@ -387,7 +387,7 @@ export const schedules: Group = (open) => {
     assert.equal((await jobIds(store)).length, 1);
   });
 
-  test("what code declares is added, changed and deleted; an operator's edit and pause stay", async () => {
+  test("declared schedules are added, changed and deleted; an operator's edit and pause stay", async () => {
     const bundle = await open();
     const { store } = bundle;
     const all = [declared({ name: "a" }), declared({ name: "b" })];
@@ -462,7 +462,7 @@ export const schedules: Group = (open) => {
     );
   });
 
-  test("old runs are pruned, those of the last day and those that wait stay", async () => {
+  test("old runs are pruned, except those of the last day and waiting ones", async () => {
     const { store, clock, byHand } = await open();
     await createOne(store);
     const old = Array.from({ length: 1_005 }, (_, at) => START_AT + at * MINUTE_MS);

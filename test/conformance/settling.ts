@@ -28,7 +28,7 @@ import {
 } from "../support/jobs.ts";
 
 export const settling: Group = (open) => {
-  test("what is handed back in a turn, by whichever worker, is there for its claim", async () => {
+  test("a job that is handed back in a poll cycle can be claimed in the same cycle", async () => {
     const { store } = await open();
     const [mine, theirs] = [
       await startOne(store, {}, { worker: "w1" }),
@@ -192,7 +192,7 @@ export const settling: Group = (open) => {
     assert.deepEqual(await store.jobs.release([]), []);
   });
 
-  test("a mixed batch settles exactly those that are still ours", async () => {
+  test("a mixed batch settles exactly the jobs that the worker still owns", async () => {
     const { store } = await open();
     await store.jobs.enqueue(Array.from({ length: 8 }, () => newJob()));
     const mine = await store.jobs.claim(upTo(6, { worker: "worker-a" }));
@@ -214,7 +214,7 @@ export const settling: Group = (open) => {
     assert.equal(await statusOf(store, alsoTheirs!.id), "processing");
   });
 
-  test("a mixed batch hands back exactly those that are still ours", async () => {
+  test("a mixed batch hands back exactly the jobs that the worker still owns", async () => {
     const { store } = await open();
     await store.jobs.enqueue([newJob(), newJob(), newJob()]);
     const [kept, gone, stolen] = await store.jobs.claim(upTo(3));
@@ -288,7 +288,7 @@ export const settling: Group = (open) => {
   });
 
   for (const order of ["first", "last"]) {
-    test(`a stale settlement that comes ${order} in a batch does not stand for the current one`, async () => {
+    test(`a stale settlement that comes ${order} in a batch does not replace the current one`, async () => {
       const { store } = await open();
       const claimed = await startOne(store);
       const stale = failed({ ...claimed, epoch: claimed.epoch + 1 });

@@ -143,7 +143,7 @@ suite("a file in use", () => {
     assert.ok(jobsIn(rescued) >= 1);
   });
 
-  test("that is moved away and back goes on, and nothing is written beside it", async () => {
+  test("that is moved away and back continues, and no rescue file is written", async () => {
     const path = folder.file(".db");
     const store = await openAt(path);
     await put(store);
@@ -188,7 +188,7 @@ suite("a file in use", () => {
 });
 
 suite("a service whose file is deleted", () => {
-  test("says so once, is down and alive, runs nothing, and leaves what it has when it stops", async () => {
+  test("logs it once, is down and alive, runs nothing, and saves its data when it stops", async () => {
     const path = folder.file(".db");
     const log = keepLog();
     await using holdfast = await openHoldfast(`sqlite:${path}`, {

@@ -394,7 +394,7 @@ describe("the view holdfast_jobs", () => {
     };
   };
   for (const status of statuses) {
-    test(`tells all about a ${status} job, with timestamps that people read`, async () => {
+    test(`shows all details of a ${status} job, with readable timestamps`, async () => {
       const { db, ids } = await typedByHand();
       const row = db.prepare("select * from holdfast_jobs where id = ?").get(ids[status]);
       assert.deepEqual(

@@ -78,7 +78,7 @@ export const steps: Group = (open) => {
     );
   });
 
-  test("a step that is done stays as it is", async () => {
+  test("a step that is done stays unchanged", async () => {
     const { store, byHand } = await open();
     const job = await startOne(store);
     await store.steps.put(job, step());
@@ -91,7 +91,7 @@ export const steps: Group = (open) => {
     assert.equal((await store.steps.list(job.id))[0]?.result, step().result);
   });
 
-  test("whoever lost the job writes no step, ends none and takes none back", async () => {
+  test("a worker that lost the job cannot begin, end or take back a step", async () => {
     const bundle = await open();
     const { store } = bundle;
     const zombie = await startOne(store);
@@ -226,7 +226,7 @@ export const steps: Group = (open) => {
     );
   });
 
-  test("a job that is revived asks again for the end of a job that failed it", async () => {
+  test("a revived job waits again for the called job whose failure failed it", async () => {
     const { store } = await open();
     const job = await startOne(store);
     await store.steps.put(job, step({ name: "a" }));
@@ -245,7 +245,7 @@ export const steps: Group = (open) => {
     );
   });
 
-  test("nobody resolves a step that is not in doubt", async () => {
+  test("a step that is not in doubt cannot be resolved", async () => {
     const { store } = await open();
     const job = await startOne(store);
     await store.steps.put(job, step({ name: "charge" }));

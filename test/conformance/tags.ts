@@ -109,7 +109,7 @@ export const tags: Group = (open) => {
     assert.equal(await byHand(sql`delete from holdfast.job_tag`), 1);
   });
 
-  test("the database itself refuses a tag that is none, and the same tag twice", async () => {
+  test("the database itself refuses an invalid tag, and the same tag twice", async () => {
     const { store, byHand } = await open();
     const { id } = await enqueueOne(store, { tags: ["a"] });
     for (const tag of ["", "a"]) {

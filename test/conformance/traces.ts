@@ -50,7 +50,7 @@ export const traces: Group = (open) => {
     assert.deepEqual(await store.traces.list([]), []);
   });
 
-  test("a job that is not added leaves the trace of whoever is there alone", async () => {
+  test("a job that is not added leaves the trace of the existing job alone", async () => {
     const { store } = await open();
     const first = await enqueueOne(store, { key: "k", trace });
     const second = newJob({ key: "k", trace: stateless });
@@ -93,7 +93,7 @@ export const traces: Group = (open) => {
     assert.deepEqual(await store.traces.list([id, kept.id]), [{ id: kept.id, ...trace }]);
   });
 
-  test("the database itself refuses a trace that is none", async () => {
+  test("the database itself refuses an invalid trace", async () => {
     const { store, byHand } = await open();
     const { id } = await enqueueOne(store);
     const empty = sql`insert into holdfast.job_trace (job_id, traceparent) values (${id}, ${""})`;

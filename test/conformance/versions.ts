@@ -70,7 +70,7 @@ export const versions: Group = (open) => {
     assert.deepEqual(await listed("ship@1"), [ids["ship@1"]]);
   });
 
-  test("jobs that no live worker can run are told, with how long they have waited", async () => {
+  test("jobs that no live worker can run are listed, with how long they have waited", async () => {
     const { store, clock } = await open();
     await start(store, { type: "a", slots: null, queues: ["default", "slow"], tasks: ["ship@2"] });
     await start(store, { type: "b", slots: null, queues: ["slow"], tasks: ["print"] });
@@ -96,7 +96,7 @@ export const versions: Group = (open) => {
     );
   });
 
-  test("what nobody can run is found behind any number of queues", async () => {
+  test("unclaimable jobs are found behind any number of queues", async () => {
     const { store } = await open();
     const queues = Array.from({ length: 30 }, (_, index) => `queue-${index}`);
     await start(store, { slots: null, queues: queues.slice(1), tasks: ["mail.send"] });
@@ -110,7 +110,7 @@ export const versions: Group = (open) => {
     assert.deepEqual(await store.workers.unclaimable({ queue: "queue-1" }), []);
   });
 
-  test("a queue is worked on by whoever has a lease there and is in no registry, until it runs out", async () => {
+  test("a queue counts as served while an unregistered program has an unexpired lease in it", async () => {
     const { store, clock } = await open();
     await enqueueOne(store, { queue: "remote" });
     await enqueueOne(store, { queue: "remote" });

@@ -125,7 +125,7 @@ export const views: Group = (open) => {
     assert.ok(Number(late?.["remaining_ms"]) < 0 && Number(running?.["remaining_ms"]) > 0);
   });
 
-  test("workers are a view, with what each holds and how old its heartbeat is", async () => {
+  test("the view of workers has the leases of each and the age of its heartbeat", async () => {
     const bundle = await open();
     const { store, clock } = bundle;
     clock.set(Date.now() - 60_000);

@@ -84,7 +84,7 @@ export const workflows: Group = (open) => {
     assert.deepEqual(await store.items.findWorkflow("order"), before);
   });
 
-  test("an older version is left alone, and who has it may not do what the newer one lacks", async () => {
+  test("an older version may stay in use, but cannot do what the newer one lacks", async () => {
     const store = await near(await open());
     await store.items.declare(withoutPaid);
     await store.items.declare(orders());
@@ -203,7 +203,7 @@ export const workflows: Group = (open) => {
     assert.deepEqual((await store.items.findWorkflow("folder"))?.states, folders().states);
   });
 
-  test("a declaration waits for whoever is entering a state at this moment, and then minds it", async (t) => {
+  test("a declaration waits for a transaction that is entering a state, and then considers it", async (t) => {
     const bundle = await open();
     if (bundle.alone !== null) return t.skip(bundle.alone);
     const store = await near(bundle);
@@ -231,7 +231,7 @@ export const workflows: Group = (open) => {
     assert.equal((await store.items.find(item.id))?.status, "paid");
   });
 
-  test("whoever makes a move waits for a declaration that drops it, and is refused", async (t) => {
+  test("a move waits for a declaration that drops it, and is refused", async (t) => {
     const bundle = await open();
     if (bundle.alone !== null) return t.skip(bundle.alone);
     const store = await near(bundle);

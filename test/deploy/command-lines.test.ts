@@ -42,7 +42,7 @@ describe("the command lines of the documentation", () => {
     assert.ok(pages.size > 20, [...pages].join(", "));
   });
 
-  test("name commands and options that there are", () => {
+  test("name existing commands and options", () => {
     const wrong = lines.flatMap(({ file, line }) => {
       const problem = problemOf(wordsOf(line));
       return problem === null ? [] : [`${file}: holdfast ${line}: ${problem}`];
@@ -50,13 +50,13 @@ describe("the command lines of the documentation", () => {
     assert.deepEqual(wrong, []);
   });
 
-  test("of the README look at the database of its sample", () => {
+  test("of the README use the database of its sample", () => {
     const readme = readFileSync(join(ROOT, "README.md"), "utf8");
     const [, url = ""] = /openHoldfast\("([^"]+)"\)/.exec(readme) ?? [];
     assert.ok(commandLines(readme).includes(`jobs --url ${url}`), url);
   });
 
-  test("are refused if they name what there is not", () => {
+  test("are refused if they name unknown commands or options", () => {
     const wrong = [
       "helth",
       "serve --db sqlite:a.db",

@@ -75,7 +75,7 @@ describe("deploy/compose.yaml", () => {
     assert.equal(base.services["worker"]?.deploy?.replicas, 3);
   });
 
-  test("Swarm takes it: no key that it ignores or refuses, nothing published by accident", () => {
+  test("Swarm accepts it: no key that it ignores or refuses, no port published by accident", () => {
     for (const [name, service] of services) {
       const strange = Object.keys(service).filter((key) => !SWARM_KEYS.has(key));
       assert.deepEqual(strange, [], name);
@@ -114,7 +114,7 @@ describe("deploy/compose.yaml", () => {
     }
   });
 
-  test("nobody is killed before the shutdown limit is over", () => {
+  test("no process is killed before the shutdown limit is over", () => {
     for (const [name, { environment = {}, stop_grace_period: grace = "10s" }] of ours) {
       const limitMs = Number(environment["SHUTDOWN_TIMEOUT_MS"]);
       assert.ok(spanMs(grace) >= limitMs + AFTER_SHUTDOWN_MS, `${name}: ${grace}`);
@@ -149,7 +149,7 @@ describe("deploy/compose.yaml", () => {
     }
   });
 
-  test("the tasks lie where the worker looks for them", () => {
+  test("the tasks are where the worker looks for them", () => {
     const { configs = [], environment = {} } = base.services["worker"] ?? {};
     assert.equal(configs[0]?.target, environment["HOLDFAST_TASKS"]);
   });
@@ -214,7 +214,7 @@ describe("deploy/secrets.ts", () => {
     assert.ok(isBearer(token) && !isGuessable(token));
   });
 
-  test("leaves those alone that are there, and tells none", () => {
+  test("leaves existing secrets alone, and prints none", () => {
     const before = readFileSync(join(place, "holdfast.env"), "utf8");
     const { stdout } = make();
     assert.equal(readFileSync(join(place, "holdfast.env"), "utf8"), before);
@@ -231,7 +231,7 @@ describe("deploy/prometheus and deploy/grafana", () => {
     "prometheus/prometheus.yml",
   );
 
-  test("every service of ours that answers is asked where it answers, each container by itself", () => {
+  test("every service with metrics is scraped at its own port, each container separately", () => {
     const asked = prometheus.scrape_configs.flatMap(
       ({ metrics_path: path, dns_sd_configs: all }) => {
         assert.equal(path, METRICS_PATH);
@@ -245,7 +245,7 @@ describe("deploy/prometheus and deploy/grafana", () => {
     assert.equal(base.services["worker"]?.deploy?.endpoint_mode, "dnsrr");
   });
 
-  test("what they name is mounted where they look for it", () => {
+  test("the files they name are mounted where they look for them", () => {
     const targets = new Map(
       services.flatMap(([, { configs = [] }]) => configs.map((one) => [one.source, one.target])),
     );

@@ -43,7 +43,7 @@ describe("deploy/pm2.config.cjs", () => {
     for (const name of Object.keys(app.env)) assert.ok(SETTINGS.has(name), name);
   });
 
-  test("kills nobody before the shutdown limit is over, and lets those be that were told to end", () => {
+  test("kills no process before the shutdown limit is over, and does not restart a process that was stopped", () => {
     const limitMs = Number(app?.env["SHUTDOWN_TIMEOUT_MS"]);
     assert.equal(limitMs, DEFAULT_SHUTDOWN_MS);
     assert.ok((app?.kill_timeout ?? 0) >= limitMs + AFTER_SHUTDOWN_MS);
@@ -56,7 +56,7 @@ for (const name of ["holdfast.service", "holdfast@.service"]) {
     const file = join(ROOT, "deploy", name);
     const unit = readUnit(readFileSync(file, "utf8"));
 
-    test("starts a command that there is, with settings that there are, as somebody who is not root", () => {
+    test("starts an existing command, with existing settings, as a user other than root", () => {
       const [start = ""] = unit.get("ExecStart") ?? [];
       assert.match(start, /^\/usr\/bin\/node .*\/bin\/holdfast\.js \w+$/);
       assert.ok(commands().has(start.split(" ").at(-1) ?? ""));
@@ -67,7 +67,7 @@ for (const name of ["holdfast.service", "holdfast@.service"]) {
       assert.deepEqual(unit.get("User"), ["holdfast"]);
     });
 
-    test("tells the first process alone, and kills nobody before the shutdown limit is over", () => {
+    test("signals only the first process, and kills none before the shutdown limit is over", () => {
       assert.deepEqual(unit.get("KillSignal"), ["SIGTERM"]);
       assert.deepEqual(unit.get("KillMode"), ["mixed"]);
       const limitMs = Number(
@@ -77,7 +77,7 @@ for (const name of ["holdfast.service", "holdfast@.service"]) {
       assert.ok(spanMs(patience) >= limitMs + AFTER_SHUTDOWN_MS, patience);
     });
 
-    test("starts again after a crash, and not after it was told to end", () => {
+    test("restarts after a crash, and not after it was stopped", () => {
       assert.deepEqual(unit.get("Restart"), ["on-failure"]);
       assert.deepEqual(unit.get("RestartPreventExitStatus"), ["2 5"]);
     });

@@ -52,11 +52,11 @@ describe("deploy/Dockerfile", () => {
     }
   });
 
-  test("runs as somebody who is not root, by number", () => {
+  test("runs as a user other than root, by number", () => {
     assert.match(instruction(final, "USER").rest, /^[1-9]\d*:[1-9]\d*$/);
   });
 
-  test("is asked every 30 s, with 5 s for the answer, after 10 s, and given up after the third", () => {
+  test("is checked every 30 s with a timeout of 5 s, after 10 s, and fails after the third time", () => {
     const { flags, rest } = instruction(final, "HEALTHCHECK");
     assert.deepEqual(Object.fromEntries(flags), {
       interval: "30s",
@@ -67,7 +67,7 @@ describe("deploy/Dockerfile", () => {
     assert.deepEqual(execForm(rest.replace(/^CMD /, "")), ["node", "/app/health-check.ts"]);
   });
 
-  test("is told to end by SIGTERM, with no shell in between", () => {
+  test("is stopped by SIGTERM, with no shell in between", () => {
     assert.equal(instruction(final, "STOPSIGNAL").rest, "SIGTERM");
     assert.equal(execForm(instruction(final, "ENTRYPOINT").rest)[0], "node");
     assert.deepEqual(execForm(instruction(final, "CMD").rest), ["start"]);
@@ -154,7 +154,7 @@ describe("the image, carried out in a clean folder", { skip }, () => {
     );
   });
 
-  test("tasks with a package.json of their own are run by the copy in the image, which hears SIGTERM as the first process", async (t) => {
+  test("tasks with their own package.json use the copy in the image, which receives SIGTERM as the first process", async (t) => {
     const first = canBeFirst();
     if (!first) t.diagnostic("no namespace of processes here: it was not the first one");
     const tasks = writeTasks(image);
@@ -192,7 +192,7 @@ describe("the image, carried out in a clean folder", { skip }, () => {
     assert.equal(healthCheck(image, env).status, 1);
   });
 
-  test("the health check tells a process that is alive from one that is not", async () => {
+  test("the health check distinguishes a live process from a dead one", async () => {
     let status = 200;
     const paths: string[] = [];
     const server = createServer((request, response) => {
@@ -223,7 +223,7 @@ describe("the drivers of an image", () => {
     assert.equal(chosen.manifest.dependencies["pg"], manifest.devDependencies["pg"]);
   });
 
-  test("one that does not exist ends the build with a sentence", () => {
+  test("an unknown driver fails the build with a message", () => {
     const { status, stderr } = chooseDrivers(["pg", "postgres"]);
     assert.equal(status, 1);
     assert.match(stderr, /^No driver is called postgres\. There are: .*mysql2.*\n$/);

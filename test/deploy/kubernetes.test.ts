@@ -85,7 +85,7 @@ describe("deploy/kubernetes", () => {
     }
   });
 
-  test("what is applied exists, and no secret is among it", () => {
+  test("all applied files exist, and none is a secret", () => {
     for (const file of kustomization.resources) assert.ok(existsSync(join(FOLDER, file)), file);
     assert.deepEqual(
       applied.filter(({ kind }) => kind === "Secret"),
@@ -154,7 +154,7 @@ describe("deploy/kubernetes", () => {
     }
   });
 
-  test("nobody is killed before the shutdown limit is over", () => {
+  test("no pod is killed before the shutdown limit is over", () => {
     const limitMs = Number(config.data?.["SHUTDOWN_TIMEOUT_MS"]);
     for (const { name, spec } of pods.filter((pod) => pod.name !== "holdfast-migrate")) {
       const [, pauseSeconds = "0"] = spec.containers[0]?.lifecycle?.preStop.exec.command ?? [];
@@ -179,7 +179,7 @@ describe("deploy/kubernetes", () => {
     }
   });
 
-  test("Prometheus is told where to ask, and let in", () => {
+  test("Prometheus knows where to scrape, and is allowed to", () => {
     for (const { name, annotations } of pods.filter((pod) => pod.name !== "holdfast-migrate")) {
       assert.equal(annotations?.["prometheus.io/path"], METRICS_PATH, name);
       assert.equal(annotations?.["prometheus.io/port"], String(DEFAULT_PORT), name);

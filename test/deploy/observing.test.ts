@@ -73,7 +73,7 @@ suite("the dashboard", () => {
   const { panels } = dashboard;
   const queries = panels.flatMap(({ targets = [] }) => targets);
 
-  test("asks for metrics that there are, by labels that they have", () => {
+  test("queries existing metrics, by existing labels", () => {
     assert.ok(queries.length > 30);
     for (const { expr } of queries) assert.deepEqual(problemsOf(expr), [], expr);
     for (const { query } of dashboard.templating.list) {
@@ -91,7 +91,7 @@ suite("the dashboard", () => {
     }
   });
 
-  test("shows most of what there is, and says of each panel what for", () => {
+  test("shows most metrics, and describes each panel", () => {
     const asked = queries.map(({ expr }) => expr).join(" ");
     const shown = Object.keys(known).filter((name) => asked.includes(name));
     assert.ok(shown.length >= 35, `${shown.length} of ${Object.keys(known).length}`);
@@ -144,7 +144,7 @@ suite("the scaler", () => {
   const objects = documents.map((document) => document.toJS() as Scaled);
   const scaled = objects.filter(({ kind }) => kind === "ScaledObject");
 
-  test("is YAML, and asks for metrics that there are", () => {
+  test("is YAML, and queries existing metrics", () => {
     for (const { errors, warnings } of documents) assert.deepEqual([...errors, ...warnings], []);
     const triggers = scaled.flatMap(({ spec }) => spec.triggers);
     assert.deepEqual(
@@ -158,21 +158,21 @@ suite("the scaler", () => {
     }
   });
 
-  test("keeps one replica, because somebody has to count", () => {
+  test("keeps one replica, because one process has to count", () => {
     for (const { spec } of scaled) {
       assert.ok(spec.minReplicaCount >= 1);
       assert.equal(spec.scaleTargetRef.name, "holdfast-worker");
     }
   });
 
-  test("has one name whichever way it is used: two of them would fight for one Deployment", () => {
+  test("has one name in both files: two scalers would fight over one Deployment", () => {
     assert.deepEqual(
       scaled.map(({ metadata }) => metadata.name),
       ["holdfast-worker", "holdfast-worker"],
     );
   });
 
-  test("finds what it refers to", () => {
+  test("refers to existing objects", () => {
     const names = new Set(objects.map(({ metadata }) => metadata.name));
     for (const { authenticationRef } of scaled.flatMap(({ spec }) => spec.triggers)) {
       assert.ok(authenticationRef === undefined || names.has(authenticationRef.name));

@@ -27,7 +27,7 @@ interface Rule {
 const OF_COMPOSE = new Set(["HOLDFAST_IMAGE"]);
 
 describe("docs/guide/operating.md", () => {
-  test("names settings and metrics that there are", () => {
+  test("names existing settings and metrics", () => {
     for (const [name] of guide.matchAll(/\bHOLDFAST_[A-Z_]+\b/g)) {
       assert.ok(SETTINGS.has(name) || OF_COMPOSE.has(name), name);
     }
@@ -36,7 +36,7 @@ describe("docs/guide/operating.md", () => {
     }
   });
 
-  test("its links lead somewhere", () => {
+  test("its links work", () => {
     for (const [, path = "", anchor = ""] of guide.matchAll(/\]\(([^)#]*)(?:#([^)]+))?\)/g)) {
       const file = path === "" ? FILE : resolve(dirname(FILE), path);
       assert.ok(existsSync(file), path);
@@ -45,7 +45,7 @@ describe("docs/guide/operating.md", () => {
     }
   });
 
-  test("files of deploy/ that it names are there", () => {
+  test("names existing files of deploy/", () => {
     for (const [, file = ""] of guide.matchAll(/`(deploy\/[\w./@-]+\.\w+)`/g)) {
       assert.ok(existsSync(join(ROOT, file)), file);
     }
@@ -70,7 +70,7 @@ describe("docs/guide/operating.md", () => {
 describe("deploy/prometheus/rules.yml", () => {
   const all = rules.groups.flatMap((group) => group.rules);
 
-  test("asks for metrics that there are, and sends people to runbooks that there are", () => {
+  test("queries existing metrics, and links to existing runbooks", () => {
     assert.ok(all.length > 10);
     const anchors = anchorsOf(guide);
     for (const { alert, expr, labels, annotations } of all) {

@@ -111,7 +111,7 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       assert.equal((await holdfast.workflows.list(tally)).length, started.length);
     });
 
-    test("of many who find a request abandoned one makes it, and all get its answer", async () => {
+    test("when many clients find an abandoned request, one carries it out, and all get its response", async () => {
       await using desk = await Desk.open(scratch.url, { workflows: [tally] });
       const { store } = desk.holdfast;
       const id = await newItem(desk.holdfast);
@@ -134,7 +134,7 @@ for (const kind of ["sqlite", "postgres", "mysql"] as const) {
       assert.deepEqual([begun, await counted(desk.holdfast, id)], [1, 1]);
     });
 
-    test("a retry that was made is told to be, although the job failed again meanwhile", async () => {
+    test("a completed retry is reported as such, although the job has failed again meanwhile", async () => {
       await using desk = await Desk.open(scratch.url);
       const { store } = desk.holdfast;
       const id = await jobIn(store, "failed");

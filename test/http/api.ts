@@ -16,7 +16,7 @@ export function api(name: string, url: () => Promise<string>): void {
     });
     after(() => desk[Symbol.asyncDispose]());
 
-    test("a job that was accepted is there, with what it carries, and in lists without", async () => {
+    test("an accepted job is returned with its input, and listed without", async () => {
       const input = { order: "42", "\u0000": ["ü", "\u{1F600}", 1e21, null] };
       const options = { queue: "mail", priority: 7, maxAttempts: 2, key: "k-1", delay: "1h" };
       const { id, added } = await desk.post(
@@ -84,7 +84,7 @@ export function api(name: string, url: () => Promise<string>): void {
       for (const id of ids) await desk.post(`/api/v1/jobs/${id}/cancel`);
     });
 
-    test("what is wrong is said by the name of the field", async () => {
+    test("the problem names the invalid field", async () => {
       const wrong: [object, string][] = [
         [{}, "task"],
         [{ task: 1 }, "task"],
@@ -120,7 +120,7 @@ export function api(name: string, url: () => Promise<string>): void {
       assert.equal((await desk.post("/api/v1/jobs", body, 413)).code, "TOO_LARGE");
     });
 
-    test("a job is cancelled and tried again by somebody, which is on record", async () => {
+    test("a client cancels and retries a job, and the audit log records it", async () => {
       const { id } = await desk.post(
         "/api/v1/jobs",
         { task: "a.b", options: { queue: "acts" } },
@@ -186,7 +186,7 @@ export function api(name: string, url: () => Promise<string>): void {
       await desk.post("/api/v1/bulk", { action: "move", filter }, 422);
     });
 
-    test("what is not there is not found", async () => {
+    test("unknown ids and names are not found", async () => {
       for (const path of ["", "/events"]) await desk.get(`/api/v1/jobs/${MISSING}${path}`, 404);
       const short = await desk.get(`/api/v1/jobs/${MISSING.slice(0, 13)}`, 404);
       assert.match(short.detail, /no job with this id.*\?prefix=/);
@@ -247,7 +247,7 @@ export function api(name: string, url: () => Promise<string>): void {
       await desk.post(`/api/v1/leases/${id}/settle`, { ...fence, as: "done" }, 409);
     });
 
-    test("an attempt that failed is tried again while attempts remain, suspended and handed back uncharged", async () => {
+    test("a failed attempt is retried while attempts remain; suspending and releasing use up none", async () => {
       const options = { queue: "f", maxAttempts: 2 };
       const { id } = await desk.post("/api/v1/jobs", { task: "f.1", options }, 201);
       const take = async (): Promise<any> =>
@@ -271,7 +271,7 @@ export function api(name: string, url: () => Promise<string>): void {
       assert.equal(attempts.at(-1).outcome, "failed");
     });
 
-    test("leases that ran out are taken back, with what they were", async () => {
+    test("expired leases are reclaimed, and returned with their former status", async () => {
       const { id } = await desk.post("/api/v1/jobs", { task: "x.1", options: { queue: "x" } }, 201);
       const wanted = { worker: "py-9", queues: ["x"], lease: 100 };
       const { leases } = await desk.post("/api/v1/leases/acquire", wanted);
@@ -286,7 +286,7 @@ export function api(name: string, url: () => Promise<string>): void {
       await desk.post(`/api/v1/leases/${id}/settle`, late, 409);
     });
 
-    test("alerts are listed: those that are raised, or all there were", async () => {
+    test("alerts are listed: raised ones, or all", async () => {
       assert.deepEqual(await desk.get("/api/v1/alerts"), { alerts: [] });
       await desk.holdfast.store.alerts.note(sighting({ rule: "api.test", subject: "mail" }));
       const { alerts } = await desk.get("/api/v1/alerts?which=open&limit=5");
@@ -313,7 +313,7 @@ export function api(name: string, url: () => Promise<string>): void {
       assert.deepEqual((await desk.get(`/api/v1/jobs/${id}`)).steps[0].result, { paid: 5 });
     });
 
-    test("a worker is seen, told what is wanted of it, and its jobs tell what they did", async () => {
+    test("a worker is listed and controlled, and its jobs report what they did", async () => {
       const worker = await desk.holdfast.startWorker({ tasks: [ship], name: "shipper" });
       const { id } = await desk.post(
         "/api/v1/jobs",
@@ -608,7 +608,7 @@ export function api(name: string, url: () => Promise<string>): void {
       for (const problem of await Promise.all(problems)) assert.equal(problem.code, "ILLEGAL_MOVE");
     });
 
-    test("those who come at once with one key all get the one job", async () => {
+    test("clients that use one key at the same time all get the same job", async () => {
       const headers = { "idempotency-key": "at-once" };
       const body = { task: "once.2", options: { queue: "once-2" } };
       const replies = await Promise.all(
@@ -619,7 +619,7 @@ export function api(name: string, url: () => Promise<string>): void {
       assert.equal((await desk.get("/api/v1/jobs?queue=once-2")).jobs.length, 1);
     });
 
-    test("nothing that was asked here went wrong inside", () => {
+    test("no request of these tests caused an internal error", () => {
       assert.deepEqual(
         desk.log.filter((line) => line.startsWith("error")),
         [],

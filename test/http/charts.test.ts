@@ -44,7 +44,7 @@ test("the overview of an empty service, and of one that works", async () => {
   assert.equal(row("default").spark.length, 30);
 });
 
-test("many who look at once cost one look", async () => {
+test("many simultaneous requests cost one query", async () => {
   await using desk = await Desk.open();
   const { store } = desk.holdfast;
   const running = store.dashboard.running.bind(store.dashboard);

@@ -43,7 +43,7 @@ describe("a client that keeps its half of the connection open loses it", () => {
   }
 });
 
-test("a thousand half-open connections keep nobody out", async () => {
+test("a thousand half-open connections do not lock out other clients", async () => {
   await using desk = await Desk.open();
   const sockets: Socket[] = [];
   try {
@@ -60,7 +60,7 @@ test("a thousand half-open connections keep nobody out", async () => {
   }
 });
 
-test("an address with too many connections loses those that it used least, and no other address does", async () => {
+test("an address with too many connections loses its least recently used ones, and no other address does", async () => {
   await using desk = await Desk.open(undefined, { limits: { connectionsEach: 3 } });
   const neighbour = await dial(desk, "127.0.0.2");
   const sockets: Socket[] = [];
@@ -78,7 +78,7 @@ test("an address with too many connections loses those that it used least, and n
   for (const socket of [...sockets, fourth, neighbour]) socket.destroy();
 });
 
-test("connections with a request of somebody who was let in are not counted, and not cut off", async () => {
+test("connections that carry a request of an authorized client are not counted, and not closed", async () => {
   const limits = { connectionsEach: 2, connections: 6 };
   await using desk = await Desk.open(undefined, { limits });
   const ears = [];
@@ -143,7 +143,7 @@ test("all clients together may send so many requests ahead and no more", async (
   first.destroy();
 });
 
-test("what cannot be read behind a request is not answered in its place", async () => {
+test("unreadable bytes after a request do not replace its response", async () => {
   const health = { ...healthy(), health: () => new Promise<never>(() => {}) };
   await using desk = await Desk.open(undefined, { health });
   const asks = ["/health", "/api/v1/stream"].map(
@@ -171,7 +171,7 @@ test("a client that does not read an answer is cut off in time", async () => {
   assert.ok(await isCutOff(socket, GET_LIVE));
 });
 
-test("a client that has much to read is asked to read before it is answered again", async () => {
+test("a client with unread responses must read them before it gets another", async () => {
   await using desk = await large({ stallMs: 60_000 });
   const socket = await dial(desk);
   socket.write(GET_METRICS);
@@ -228,7 +228,7 @@ describe("a server in a process of its own", () => {
   });
 });
 
-test("the document is one text, however often it is asked for", async () => {
+test("the document is generated once, however often it is requested", async () => {
   await using desk = await Desk.open();
   const [one, two] = [
     await desk.ask("/api/v1/openapi.json"),

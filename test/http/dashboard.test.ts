@@ -183,7 +183,7 @@ describe("a person who signs in", () => {
       .then(({ status }) => assert.equal(status, 403));
   });
 
-  test("signs out, and the cookie is worth nothing any more", async () => {
+  test("signs out, and the cookie is no longer valid", async () => {
     await using desk = await open();
     const token = await desk.token("operator");
     const cookie = cookieOf(

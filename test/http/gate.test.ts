@@ -42,7 +42,7 @@ test("beyond the loopback interface any name will do, with a token", async () =>
   await desk.get("/api/v1/jobs", 200, { token, headers: { host: "jobs.example" } });
 });
 
-test("a page of another origin changes nothing, and looks at nothing", async () => {
+test("a page of another origin can neither change nor read anything", async () => {
   await using desk = await Desk.open();
   const host = `127.0.0.1:${desk.server.port}`;
   const foreign: Record<string, string>[] = [
@@ -67,7 +67,7 @@ test("a page of another origin changes nothing, and looks at nothing", async () 
   assert.equal(preflight.status, 405);
 });
 
-test("what a form can send is not taken", async () => {
+test("a body that an HTML form can send is refused", async () => {
   await using desk = await Desk.open();
   const types = [
     "text/plain",
@@ -130,7 +130,7 @@ test("a body that is nested too deep, or has too many keys, is refused before it
   assert.throws(() => checkShape(keys(6), { ...DEFAULT_LIMITS, jsonKeys: 5 }), /keys/);
 });
 
-test("what is no JSON, or no UTF-8, is said to be none", async () => {
+test("a body that is not JSON, or not UTF-8, is refused", async () => {
   await using desk = await Desk.open();
   for (const raw of ["{", "nul", '{"task":', "[1,]", '{"a":01}', "\u0000", '"\u0001"']) {
     assert.equal((await desk.ask("/api/v1/jobs", { raw })).status, 400, raw);
@@ -166,7 +166,7 @@ test("a client that sends its body too slowly is not waited for", async () => {
   await desk.get("/health");
 });
 
-test("what node itself cannot read is answered with the same headers", async () => {
+test("requests that Node itself refuses are answered with the same headers", async () => {
   await using desk = await Desk.open();
   const big = `X-Big: ${"x".repeat(20_000)}\r\n`;
   const cases: [string, number][] = [
@@ -222,7 +222,7 @@ test("dots, slashes and other ways out of a path lead nowhere", async () => {
   assert.match(absolute, /^HTTP\/1\.1 4\d\d /);
 });
 
-test("whoever asks too often is told when to ask again", async () => {
+test("a client that sends too many requests is told when to retry", async () => {
   await using desk = await Desk.open(undefined, { limits: { rateBurst: 3, ratePerSecond: 0.1 } });
   const replies = [];
   for (let count = 0; count < 4; count += 1) replies.push(await desk.ask("/api/v1/jobs"));
@@ -301,7 +301,7 @@ test("a server closes at once when nothing is under way, whatever connections ar
   await desk.holdfast.close();
 });
 
-test("an answer that does not come is not waited for for ever", async () => {
+test("the server does not wait forever for a response", async () => {
   const health = {
     health: () => new Promise<never>(() => {}),
     live: () => ({ status: "ok" }),
@@ -328,7 +328,7 @@ test("probes and metrics answer what they are given, and HEAD has no body", asyn
   assert.deepEqual([head.status, head.text], [200, ""]);
 });
 
-test("a database that is away is no secret, and nothing more is said", async () => {
+test("an unavailable database is reported, without further details", async () => {
   await using desk = await Desk.open();
   desk.holdfast.store.jobs.list = async () => {
     throw new Error("select secret from table at /srv/app/code.ts:1:1");

@@ -80,8 +80,8 @@ async function probedLive({ health, clock }: Ward): Promise<ProbeAnswer> {
   return health.live();
 }
 
-suite("a process that is well", () => {
-  test("says so, since when, by which clock and which build it is", async () => {
+suite("a healthy process", () => {
+  test("reports it, with its uptime, the time and its build", async () => {
     await using ward = await openWard();
     const { health, clock } = ward;
     const worker = await startIn(ward);
@@ -112,7 +112,7 @@ suite("a process that is well", () => {
     }
   });
 
-  test("asks the database once a second at most, however many probes there are", async () => {
+  test("queries the database at most once a second, however many probes there are", async () => {
     let looks = 0;
     await using ward = await openWard((store) =>
       wrapStore(store, (real) => ({
@@ -134,7 +134,7 @@ suite("a process that is well", () => {
   });
 });
 
-suite("a worker that somebody told something", () => {
+suite("a worker that an operator controls", () => {
   test("is alive and ready while it is paused", async () => {
     await using ward = await openWard();
     const { holdfast, health, clock } = ward;
@@ -169,7 +169,7 @@ suite("a worker that somebody told something", () => {
     assert.deepEqual((await health.ready()).reasons, [`worker ${worker.id} is stopped`]);
   });
 
-  test("is alive and not ready while it stands by", async () => {
+  test("is alive and not ready while it is a standby", async () => {
     await using ward = await openWard(undefined, { awaitsWorker: true });
     const { health } = ward;
     assert.equal((await health.live()).status, "ok");
@@ -183,7 +183,7 @@ suite("a worker that somebody told something", () => {
   });
 });
 
-suite("a worker that is wedged", () => {
+suite("a worker that is stuck", () => {
   /** A store of which one verb never answers, from a moment on. */
   function hanging(
     part: "jobs" | "workers",
@@ -224,7 +224,7 @@ suite("a worker that is wedged", () => {
     assert.equal((await health.health()).status, "down");
   });
 
-  test("whose keeper gives no sign of life is not alive", async () => {
+  test("whose lease renewer sends no heartbeat is not alive", async () => {
     const { over, hang } = hanging("workers", "beat");
     await using ward = await openWard(over);
     const { health, clock } = ward;
@@ -271,7 +271,7 @@ suite("a worker that is wedged", () => {
 });
 
 suite("a process without its database", () => {
-  test("that hangs says at once that it is alive, and is waited for once by whoever asks more", async () => {
+  test("that hangs does not delay /live, and delays only the first of the other probes", async () => {
     let hangs = false;
     await using ward = await openWard((store) =>
       wrapStore(store, (real) => ({
@@ -290,7 +290,7 @@ suite("a process without its database", () => {
     assert.equal((await within(REAL_MS, health.health()))?.status, "down");
   });
 
-  test("probed seldom is not called dead for what stood still while nobody looked", async () => {
+  test("that is rarely probed is not reported dead for the time between probes", async () => {
     await using ward = await openWithOutage();
     const { health, clock, database } = ward;
     await startIn(ward);

@@ -173,7 +173,7 @@ const modes: readonly Mode[] = [
 for (const mode of modes) {
   describe(mode.name, () => {
     for (const shown of mode.shown) {
-      test(`whoever shows ${shown === "none" ? "no token" : `a token: ${shown}`}`, async () => {
+      test(`a client with ${shown === "none" ? "no token" : `a token (${shown})`}`, async () => {
         const { host, token } = mode;
         const metrics = { text: async () => "up 1\n" };
         const given = { host, limits, metrics, ...(token === undefined ? {} : { token }) };

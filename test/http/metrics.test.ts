@@ -75,7 +75,7 @@ suite("metrics of a process that works", () => {
   ];
   for (const [what, skip, open] of places) {
     test(
-      `on ${what} tell what it did, and promtool accepts them`,
+      `on ${what} report what it did, and promtool accepts them`,
       { skip: skip === false ? noPromtool : skip },
       async () => {
         const [holdfast, drop] = await open();
@@ -202,22 +202,26 @@ suite("the time that a job waits for its worker", () => {
 });
 
 suite("metrics without a database", () => {
-  test("still tell what the process knows, and that it is gone", { skip: noPromtool }, async () => {
-    const outage = withOutage(await openStore("sqlite::memory:"));
-    await using holdfast = await openHoldfast(outage.store);
-    const metrics = new Metrics({
-      holdfast,
-      counts: () => outage.store.jobs.stats().then(() => countsOf(["default"])),
-    });
-    outage.down = true;
-    const text = await metrics.text();
-    outage.down = false;
-    metrics.stop();
-    assert.equal(sampleOf(text, "holdfast_up"), 0);
-    assert.equal(sampleOf(text, 'holdfast_queue_jobs{queue="default",status="pending"}'), null);
-    assert.ok(Number(sampleOf(text, "process_resident_memory_bytes")) > 1e6);
-    assert.deepEqual(complaintsAbout(text), []);
-  });
+  test(
+    "still report what the process knows, and that the database is gone",
+    { skip: noPromtool },
+    async () => {
+      const outage = withOutage(await openStore("sqlite::memory:"));
+      await using holdfast = await openHoldfast(outage.store);
+      const metrics = new Metrics({
+        holdfast,
+        counts: () => outage.store.jobs.stats().then(() => countsOf(["default"])),
+      });
+      outage.down = true;
+      const text = await metrics.text();
+      outage.down = false;
+      metrics.stop();
+      assert.equal(sampleOf(text, "holdfast_up"), 0);
+      assert.equal(sampleOf(text, 'holdfast_queue_jobs{queue="default",status="pending"}'), null);
+      assert.ok(Number(sampleOf(text, "process_resident_memory_bytes")) > 1e6);
+      assert.deepEqual(complaintsAbout(text), []);
+    },
+  );
 
   test("do not wait for an answer that never comes", { timeout: 10_000 }, async () => {
     await using kit = await openTestHoldfast();
@@ -246,7 +250,7 @@ suite("metrics without a database", () => {
   });
 });
 
-suite("names that nobody limits", () => {
+suite("unlimited names", () => {
   const jobOf = (queue: string, task: string): ClaimedJob => ({ queue, task }) as ClaimedJob;
 
   test("do not make more time series than the limit", { skip: noPromtool }, async () => {

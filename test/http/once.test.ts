@@ -64,7 +64,7 @@ test("many jobs at once are the same many, when the server dies after they were 
   );
 });
 
-test("a job that was made pending again, and whose server died then, is told to be", async () => {
+test("a retry whose server died afterwards is reported as done", async () => {
   const url = `sqlite:${folder.file(".db")}`;
   let id: string;
   {
@@ -83,7 +83,7 @@ test("a job that was made pending again, and whose server died then, is told to 
   assert.equal((await holdfast.audit.list()).length, 1);
 });
 
-test("what cannot be done twice is not begun while somebody may be at it", async () => {
+test("an operation that cannot run twice does not begin while another server may be processing it", async () => {
   await using desk = await Desk.open();
   const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201);
   await desk.post(`/api/v1/jobs/${id}/cancel`);
@@ -121,7 +121,7 @@ test("a request that failed inside is made when it is sent again", async () => {
   await desk.post(`/api/v1/jobs/${id}/retry`, {}, 200, { headers });
 });
 
-test("what was done is answered, also when the answer cannot be kept", async () => {
+test("a completed request is answered even if its response cannot be saved", async () => {
   await using desk = await Desk.open();
   const { store } = desk.holdfast;
   const answer = store.requests.answer.bind(store.requests);
@@ -135,7 +135,7 @@ test("what was done is answered, also when the answer cannot be kept", async () 
   assert.equal((await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { headers })).id, id);
 });
 
-test("a key that is none is refused", async () => {
+test("an invalid key is refused", async () => {
   await using desk = await Desk.open();
   for (const key of ["", "x".repeat(256), "a b", "ü"]) {
     const headers = { "idempotency-key": Buffer.from(key).toString("latin1") };

@@ -17,7 +17,7 @@ const FORWARDED: Readonly<Record<string, string>> = {
   via: "1.1 proxy",
 };
 
-test("what a proxy passed on needs a token, and the answer says why and what to do", async () => {
+test("a proxied request needs a token, and the response says why and what to do", async () => {
   await using desk = await Desk.open();
   for (const [name, value] of Object.entries(FORWARDED)) {
     const headers = { [name]: value };
@@ -32,7 +32,7 @@ test("what a proxy passed on needs a token, and the answer says why and what to 
   await desk.post("/api/v1/jobs", JOB, 201, { token, headers: FORWARDED });
 });
 
-test("a proxy that says nothing of itself is known by its HTTP/1.0", async () => {
+test("a proxy that adds no headers is recognized by HTTP/1.0", async () => {
   await using desk = await Desk.open();
   // As nginx' proxy_pass sends it, unless it is told otherwise.
   const host = `127.0.0.1:${desk.server.port}`;
@@ -59,7 +59,7 @@ test("in production every request needs a token", async () => {
   await desk.post("/api/v1/jobs", JOB, 201, { token });
 });
 
-test("every start without a token is warned of, and what that means", async () => {
+test("every start without a token logs a warning that explains the consequence", async () => {
   const openly = /^warn .*no API token.*any program on this machine.*holdfast tokens create/;
   const shut = /^warn .*no API token.*refuses every request.*holdfast tokens create/;
   await using open = await Desk.open();

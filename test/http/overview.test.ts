@@ -4,7 +4,7 @@ import { after, test } from "node:test";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { Desk } from "./client.ts";
 
-test("jobs that nobody can run are looked for once in a while, and in one queue where one is asked for", async () => {
+test("unclaimable jobs are looked up at intervals, and in one queue if one is named", async () => {
   await using desk = await Desk.open();
   for (const queue of ["a", "b"]) {
     await desk.post("/api/v1/jobs", { task: "t", options: { queue } }, 201);
@@ -29,7 +29,7 @@ test("jobs that nobody can run are looked for once in a while, and in one queue 
   assert.equal((await desk.get("/api/v1/stats")).unclaimable.length, 2);
 });
 
-test("what cannot be told is null, and the rest is told", async () => {
+test("unknown values are null, and the others are returned", async () => {
   await using desk = await Desk.open();
   await desk.post("/api/v1/jobs", { task: "t" }, 201);
   desk.holdfast.store.workers.unclaimable = () => Promise.reject(new Error("the disk is slow"));
@@ -37,7 +37,7 @@ test("what cannot be told is null, and the rest is told", async () => {
   assert.deepEqual([queues.length, unclaimable], [1, null]);
 });
 
-test("those who ask for figures at once share one count, and those who come while it runs", async () => {
+test("requests for statistics at the same time share one count, including those that arrive while it runs", async () => {
   await using desk = await Desk.open();
   const { holdfast } = desk;
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();
@@ -57,7 +57,7 @@ test("those who ask for figures at once share one count, and those who come whil
   assert.deepEqual([new Set(told.map(({ countedAt }) => countedAt)).size, counts], [1, 1]);
 });
 
-test("a count that failed is not kept: whoever asks next counts", async () => {
+test("a failed count is not cached: the next request counts", async () => {
   await using desk = await Desk.open();
   const { holdfast } = desk;
   const stats = holdfast.stats.bind(holdfast);

@@ -166,7 +166,7 @@ test(
   },
 );
 
-test("a token that is missing is said in a line", { skip: missingPython() }, async () => {
+test("a missing token is reported in one line", { skip: missingPython() }, async () => {
   await using desk = await Desk.open(`sqlite:${folder.file(".db")}`, { token: TOKEN });
   await using worker = new PythonWorker(desk.server.url, { HOLDFAST_TOKEN: "" });
   assert.equal(await worker.ended, 1);

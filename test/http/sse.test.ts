@@ -54,7 +54,7 @@ test("an event is written as the standard has it, on one line whatever its data"
   assert.equal(await read(), null);
 });
 
-test("whoever has no room for what is sent at once is cut off, and the source is told", async () => {
+test("a client whose buffer is full is disconnected, and the source is notified", async () => {
   const { alarms, stream, read } = setUp();
   for (const data of [1, 2]) stream.send({ event: "e", data });
   assert.equal(stream.signal.aborted, false);
@@ -67,7 +67,7 @@ test("whoever has no room for what is sent at once is cut off, and the source is
   stream.end();
 });
 
-test("what may wait is sent when there is room, in order", async () => {
+test("buffered events are sent in order when there is room", async () => {
   const { stream, read } = setUp();
   for (const data of [1, 2]) stream.send({ event: "e", data });
   const sending = stream.sendInTime({ event: "e", data: 3 });
@@ -77,7 +77,7 @@ test("what may wait is sent when there is room, in order", async () => {
   stream.end();
 });
 
-test("one that makes no room in time is cut off, and a source that waits goes on", async () => {
+test("a client that makes no room in time is disconnected, and a waiting source continues", async () => {
   const { alarms, stream, read } = setUp();
   for (const data of [1, 2]) stream.send({ event: "e", data });
   const sending = stream.sendInTime({ event: "e", data: 3 });
@@ -87,7 +87,7 @@ test("one that makes no room in time is cut off, and a source that waits goes on
   await assert.rejects(read(), /too slow/);
 });
 
-test("one that leaves while a source waits for room ends the wait", async () => {
+test("a client that leaves while a source waits for room ends the wait", async () => {
   const alarms = new Alarms();
   const stream = new EventStream(alarms.runtime, limits);
   for (const data of [1, 2]) stream.send({ event: "e", data });
@@ -97,7 +97,7 @@ test("one that leaves while a source waits for room ends the wait", async () => 
   assert.deepEqual([stream.signal.aborted, alarms.waiting], [true, []]);
 });
 
-test("a heartbeat is sent again and again, and not to one that is full", async () => {
+test("heartbeats are sent regularly, but not to a client whose buffer is full", async () => {
   const { alarms, stream, read } = setUp();
   await read();
   for (let beat = 0; beat < 2; beat += 1) {

@@ -27,7 +27,7 @@ const talker = defineTask({
   },
 });
 
-test("a client that is cut off again and again hears all that a job tells, each thing once", async () => {
+test("a client that is disconnected repeatedly gets all reports of a job, each once", async () => {
   await using desk = await Desk.open(`sqlite:${folder.file(".db")}`);
   await desk.holdfast.startWorker({ tasks: [talker] });
   const { id } = await desk.post("/api/v1/jobs", { task: "talker", input: { lines: 80 } }, 201);
@@ -61,7 +61,7 @@ test("a client that is cut off again and again hears all that a job tells, each 
   assert.equal((await desk.ask(`/api/v1/jobs/${id}/events`, { headers })).status, 204);
 });
 
-test("whoever looks on hears of every job that came and ended, however often they are cut off", async () => {
+test("a client of the stream gets every job that arrived and ended, however often it is disconnected", async () => {
   await using desk = await Desk.open(`sqlite:${folder.file(".db")}`);
   const quick = defineTask({ name: "quick", run: async () => null });
   await desk.holdfast.startWorker({ tasks: [quick] });
@@ -94,7 +94,7 @@ test("whoever looks on hears of every job that came and ended, however often the
   assert.equal(enqueued.size, 80);
 });
 
-test("live, each thing is told once, also what was committed late", async () => {
+test("live, each event is sent once, even if it was committed late", async () => {
   await using desk = await Desk.open(`sqlite:${folder.file(".db")}`);
   await using ear = await Ear.open(desk.server, "/api/v1/stream");
   await ear.until("hello");
@@ -110,7 +110,7 @@ test("live, each thing is told once, also what was committed late", async () => 
   assert.deepEqual(heard, [first.id, late.id, last.id]);
 });
 
-test("more at once than can be told is said to be more", async () => {
+test("too many events at once are replaced by a gap event", async () => {
   await using desk = await Desk.open(`sqlite:${folder.file(".db")}`);
   await using ear = await Ear.open(desk.server, "/api/v1/stream");
   const { id: cursor } = await ear.until("hello");
@@ -125,7 +125,7 @@ test("more at once than can be told is said to be more", async () => {
   assert.deepEqual((await lost.until("gap")).data, { of: "everything" });
 });
 
-test("workers and what was counted are told when they change", async () => {
+test("workers and counts are sent when they change", async () => {
   const byStatus = {
     pending: 1,
     scheduled: 0,
@@ -154,7 +154,7 @@ test("workers and what was counted are told when they change", async () => {
   assert.deepEqual([stats.countedAt, stats.queues], [5, counts.queues]);
 });
 
-test("a stream says that it is still there", async () => {
+test("a stream sends heartbeats", async () => {
   await using desk = await Desk.open(undefined, { limits: { heartbeatMs: 20 } });
   await using ear = await Ear.open(desk.server, "/api/v1/stream");
   await ear.until("hello");
@@ -200,7 +200,7 @@ test("more streams than there is room for are refused, and room is made when one
   await ears[1]?.[Symbol.asyncDispose]();
 });
 
-test("a stream that is asked for with HEAD takes no room", async () => {
+test("a HEAD request for a stream occupies no stream", async () => {
   await using desk = await Desk.open(undefined, { limits: { streams: 1 } });
   for (let count = 0; count < 3; count += 1) {
     assert.equal((await desk.ask("/api/v1/stream", { method: "HEAD" })).status, 200);

@@ -25,7 +25,7 @@ test("a token has 256 bits and is never the same; what is stored is its hash", a
   assert.equal(JSON.stringify(listed).includes(hashOf(one)), false);
 });
 
-test("hashes are compared in a time that tells nothing", async (context) => {
+test("hashes are compared in constant time", async (context) => {
   const compare = context.mock.method(crypto, "timingSafeEqual");
   syncBuiltinESMExports();
   try {
@@ -58,7 +58,7 @@ test("a token that was revoked or has expired counts no more, as soon as what is
   await eventually(async () => (await desk.ask("/api/v1/jobs", { token: brief })).status === 401);
 });
 
-test("from the first token on nobody comes without one", async () => {
+test("once a token exists, every request needs one", async () => {
   await using desk = await Desk.open(undefined, { limits: { tokenMs: 50 } });
   await desk.get("/api/v1/jobs");
   await desk.token("viewer");
@@ -68,7 +68,7 @@ test("from the first token on nobody comes without one", async () => {
   await desk.get("/api/v1/jobs", 401);
 });
 
-test("what somebody does is on record under the name of their token", async () => {
+test("the audit log records actions under the name of the token", async () => {
   await using desk = await Desk.open();
   const token = await desk.token("operator", "Ada of the night shift");
   const { id } = await desk.post("/api/v1/jobs", { task: "a.b" }, 201, { token });
@@ -118,7 +118,7 @@ test("tokens are in no log line and in no answer, right or wrong", async () => {
   );
 });
 
-test("whoever guesses is stopped, and nobody else", async () => {
+test("a client that guesses tokens is rate-limited, and no other client is", async () => {
   const limits = { failureBurst: 3, failuresPerSecond: 0.01, tokenMs: 10 };
   await using desk = await Desk.open(undefined, { limits });
   const token = await desk.token("viewer");
@@ -136,7 +136,7 @@ test("whoever guesses is stopped, and nobody else", async () => {
   await desk.get("/api/v1/jobs", 429, { token });
 });
 
-test("wrong tokens of an address do not keep out a right one that was not seen before", async () => {
+test("wrong tokens from an address do not lock out a valid one that was not seen before", async () => {
   const limits = { failureBurst: 3, failuresPerSecond: 0.01 };
   await using desk = await Desk.open(undefined, { limits });
   const token = await desk.token("viewer");
@@ -197,7 +197,7 @@ test("a stream that was opened without a token ends with the first token", async
   await ended(ear);
 });
 
-test("a stream goes on while the database does not say whether its token counts", async () => {
+test("a stream continues while the database cannot confirm its token", async () => {
   await using desk = await Desk.open(undefined, { limits: { tokenMs: 0, heartbeatMs: 20 } });
   const token = await desk.token("viewer");
   await using ear = await Ear.open(desk.server, "/api/v1/stream", {
@@ -217,7 +217,7 @@ test("a stream goes on while the database does not say whether its token counts"
   await ear.until("enqueued");
 });
 
-test("a name is one token's, a role is one of two, and what is not there cannot be revoked", async () => {
+test("names are unique, roles are checked, and an unknown token cannot be revoked", async () => {
   await using desk = await Desk.open();
   const tokens = new Tokens(desk.holdfast);
   await tokens.create({ name: "a", role: "viewer" });
@@ -234,7 +234,7 @@ test("a name is one token's, a role is one of two, and what is not there cannot 
   await assert.rejects(tokens.revoke("nobody"), TokenNotFoundError);
 });
 
-test("nobody passes for another in the audit by the name of a token", async () => {
+test("the name of a token cannot imitate another actor in the audit log", async () => {
   await using desk = await Desk.open(undefined, { token: SECRET });
   for (const name of ["cli root", "local", "api", "HOLDFAST_TOKEN", "b".repeat(122)]) {
     const token = await desk.token("operator", name);

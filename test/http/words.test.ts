@@ -82,7 +82,7 @@ const posts: [string, unknown, string, string][] = [
   ],
 ];
 
-test("a field of a body is named, with what it must be and what it was", async () => {
+test("an invalid field of a body is named, with the allowed and the given value", async () => {
   await using desk = await Desk.open();
   for (const [path, body, field, detail] of posts) {
     const problem = await desk.post(`/api/v1${path}`, body, 422);
@@ -110,7 +110,7 @@ test("a field of a query is, too", async () => {
   }
 });
 
-test("whoever has no token is told how one is made", async () => {
+test("a request without a token gets instructions for creating one", async () => {
   await using desk = await Desk.open(undefined, { token: "hft_configured_0123456789" });
   for (const headers of [{}, { authorization: "Bearer hft_wrong" }, { authorization: "Basic x" }]) {
     const { detail } = await desk.get("/api/v1/jobs", 401, { headers });
@@ -118,7 +118,7 @@ test("whoever has no token is told how one is made", async () => {
   }
 });
 
-test("a schema that nobody described is spoken of all the same", async () => {
+test("a schema without a description still gets a message", async () => {
   const { z } = await import("zod");
   const schema = z.strictObject({ when: z.string().regex(/^\d+$/), least: z.number().min(3) });
   const words = (given: unknown): string => {

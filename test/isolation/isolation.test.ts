@@ -63,15 +63,15 @@ function promises(): void {
   test("a job that is done while it is cancelled is what the cancel said", (t) =>
     holds(t, races.settleCancel));
 
-  test("an attempt is either settled or taken back", (t) => holds(t, races.settleReclaim));
+  test("an attempt is either settled or reclaimed", (t) => holds(t, races.settleReclaim));
 
-  test("an attempt that failed is either retried or taken back", (t) =>
+  test("an attempt that failed is either retried or reclaimed", (t) =>
     holds(t, races.retryReclaim));
 
-  test("a turn claims the next job even when the lease of the last was taken back", (t) =>
+  test("a poll cycle claims the next job even when the lease of the last was reclaimed", (t) =>
     holds(t, races.turnReclaim));
 
-  test("a lease that was extended is not taken back", (t) => holds(t, races.extendReclaim));
+  test("an extended lease is not reclaimed", (t) => holds(t, races.extendReclaim));
 
   test("an extension never keeps its owner from settling", (t) => holds(t, races.extendSettle));
 
@@ -106,7 +106,7 @@ function promises(): void {
   test("a job that is added while the one it waits for fails ends", (t) =>
     holds(t, races.failureAdd));
 
-  test("two workers that do the maintenance count an end once", (t) => holds(t, races.sweepSweep));
+  test("two workers that run maintenance count an end once", (t) => holds(t, races.sweepSweep));
 
   test("a waiting job that is cancelled does not start", (t) => holds(t, races.endCancel));
 
@@ -114,7 +114,7 @@ function promises(): void {
 
   test("two claims that make the gate of a lane keep its limit", (t) => holds(t, races.newGate));
 
-  test("the place of a job whose lease has ended is free when the lease is taken back", (t) =>
+  test("the concurrency slot of a job whose lease expired is free when the lease is reclaimed", (t) =>
     holds(t, races.gateReclaim));
 
   test("the place of a worker that is late with its heartbeat is not given away", (t) =>
@@ -135,7 +135,7 @@ function planted(): void {
       seen: /stands in no table/,
     }));
 
-  test("an expiry that is not asked again takes away an extended lease", (t) =>
+  test("an expiry that is not checked again takes away an extended lease", (t) =>
     breaks(t, races.extendReclaim, {
       bug: plants.expiryNotAskedAgain(),
       // Alone, the statement never gives a lease with this end: it took one that it had not looked at.

@@ -55,14 +55,14 @@ describe("locks", { concurrency: true }, () => {
         assert.equal(await there.locks.inspect(KEY), null);
       });
 
-      test("what a function throws comes out as it is, and the lock is free", async () => {
+      test("an error of the function is thrown unchanged, and the lock is released", async () => {
         const mistake = new Error("no stock");
         const running = here.locks.with(KEY, {}, () => Promise.reject(mistake));
         await assert.rejects(running, (error) => error === mistake);
         await there.locks.with(KEY, { wait: 0 }, () => {});
       });
 
-      test("those who want it in one process get it in the order in which they came", async () => {
+      test("callers in one process get it in the order in which they asked", async () => {
         const order: number[] = [];
         let inside = 0;
         const running = Array.from({ length: 8 }, (_, index) =>
@@ -78,7 +78,7 @@ describe("locks", { concurrency: true }, () => {
         assert.deepEqual(order, [0, 1, 2, 3, 4, 5, 6, 7]);
       });
 
-      test("whoever does not get it in time is told who has it", async () => {
+      test("a caller that times out learns who holds it", async () => {
         const lock = await there.locks.acquire(KEY);
         const startedAt = performance.now();
         const refusal = await here.locks
@@ -126,12 +126,12 @@ describe("locks", { concurrency: true }, () => {
         });
       });
 
-      test("it is kept for as long as was said, and then it is lost", async () => {
+      test("it is extended up to its longest time, and then it is lost", async () => {
         const reason = await here.locks.with(KEY, { ttl: 200, longest: 100 }, whenAborted);
         assert.ok(reason instanceof LockLostError);
       });
 
-      test("nobody keeps a lock that was acquired by itself", async () => {
+      test("acquire() does not extend the lock automatically", async () => {
         const lock = await here.locks.acquire(KEY, { ttl: 200 });
         assert.ok((await whenAborted(lock)) instanceof LockLostError);
         assert.equal(lock.held, false);
@@ -142,7 +142,7 @@ describe("locks", { concurrency: true }, () => {
         assert.ok(next.held);
       });
 
-      test("it is extended by whoever has it, also from another process", async () => {
+      test("its holder can extend it, even from another process", async () => {
         const lock = await here.locks.acquire(KEY, { ttl: 1_000 });
         await lock.extend({ ttl: "5m" });
         await there.locks.extend({ key: KEY, token: lock.token }, { ttl: "10m" });
@@ -188,7 +188,7 @@ describe("locks", { concurrency: true }, () => {
         assert.deepEqual(Object.keys(counts(orders.types)), ["order"]);
       });
 
-      test("after the end nothing is waited for, and what was held is not trusted", async () => {
+      test("after close() no call waits, and held locks are no longer trusted", async () => {
         const lock = await here.locks.acquire(KEY);
         const waiting = here.locks.acquire(KEY);
         const refused = assert.rejects(waiting, withCode("CLOSED"));

@@ -27,7 +27,7 @@ function levelOf(connection: DatabaseSync): unknown {
   return connection.prepare("pragma synchronous").get()?.["synchronous"];
 }
 
-test("on SQLite, what follows a lock waits for the disk again", async () => {
+test("on SQLite, commits after a lock wait for the disk again", async () => {
   await using site = await onFile({ locks: "sql" });
   const { locks, store } = await site.open();
   const { engine } = store.db;
@@ -58,7 +58,7 @@ test("on SQLite, a lock that finds the database locked changes nothing for other
 });
 
 describe("on PostgreSQL", { skip: missing("postgres"), timeout: 30_000 }, () => {
-  test("it is said in the statement, for its own transaction alone", async () => {
+  test("the setting is part of the statement, and applies only to its own transaction", async () => {
     await using database = await scratchDatabase("postgres");
     const admin = new Client({ connectionString: database.url });
     await admin.connect();

@@ -89,7 +89,7 @@ describe("locks between processes", { concurrency: true }, () => {
         return read(file);
       }
 
-      test("nobody is inside with another, and without the lock they are", async (t: TestContext) => {
+      test("processes never overlap with the lock, and do overlap without it", async (t: TestContext) => {
         const startedAt = performance.now();
         assert.equal(await count("count"), PROCESSES * TIMES);
         const eachMs = (performance.now() - startedAt) / (PROCESSES * TIMES);
@@ -101,7 +101,7 @@ describe("locks between processes", { concurrency: true }, () => {
         assert.ok(without < PROCESSES * TIMES, "nothing was lost without the lock");
       });
 
-      test("whoever waits gets it soon, also from one who asks again at once", async (t: TestContext) => {
+      test("a waiting process gets it soon, even from one that reacquires it at once", async (t: TestContext) => {
         const file = counter();
         const [hog] = contenders;
         hog?.go("hog", file);
@@ -120,7 +120,7 @@ describe("locks between processes", { concurrency: true }, () => {
         await hog?.hear("done");
       });
 
-      test("whoever stood still for too long is told, and has the smaller token", async () => {
+      test("a process that stalled for too long learns that it lost the lock, and has the smaller token", async () => {
         const sleeper = contenders[1] as Contender;
         sleeper.go("hold", counter());
         const { token } = await sleeper.hear("held");

@@ -57,7 +57,7 @@ describe("a place of locks", { concurrency: true }, () => {
         await site[Symbol.asyncDispose]();
       });
 
-      test("of many who ask at once one gets it, and the others hear who", async () => {
+      test("when many owners request it at once, one gets it, and the others learn which", async () => {
         const asked = [place, await open(), await open()].flatMap((each) =>
           Array.from({ length: 8 }, () => each.take(request(), false)),
         );
@@ -70,7 +70,7 @@ describe("a place of locks", { concurrency: true }, () => {
         assert.equal(late.taken ? "taken" : late.owner, "host-a-4711");
       });
 
-      test("whoever asks again has it again", async () => {
+      test("an owner that requests it again has it again", async () => {
         const wanted = request();
         const first = mustBeTaken(await place.take(wanted, false));
         assert.ok(mustBeTaken(await place.take(wanted, false)) >= first);
@@ -93,21 +93,21 @@ describe("a place of locks", { concurrency: true }, () => {
         assert.equal((await place.find(KEY))?.token, token);
       });
 
-      test("it lasts as long as it is extended, and is never made shorter", async () => {
+      test("it lasts as long as it is extended, and is never shortened", async () => {
         const hold = await take({ ttlMs: 5_000 });
         assert.equal(await place.extend(hold, TTL_MS), true);
         assert.equal(await place.extend(hold, SHORT_MS), true);
         assert.ok(((await place.find(KEY))?.expiresInMs ?? 0) > 5_000);
       });
 
-      test("one that was released is not extended any more", async () => {
+      test("a released lock can no longer be extended", async () => {
         const hold = await take();
         await place.release(hold);
         assert.equal(await place.extend(hold, TTL_MS), false);
         assert.equal(await place.find(KEY), null);
       });
 
-      test("what was got without hearing of it is given back, and nothing else", async () => {
+      test("a lock acquired by a call whose response was lost is released, and no other", async () => {
         const wanted = request();
         mustBeTaken(await place.take(wanted, false));
         await place.abandon(KEY, nextId());
@@ -116,7 +116,7 @@ describe("a place of locks", { concurrency: true }, () => {
         assert.equal(await place.find(KEY), null);
       });
 
-      test("a lock that becomes free is kept for whoever asked first", async () => {
+      test("a lock that becomes free is reserved for the owner that asked first", async () => {
         const hold = await take();
         const [next, other] = [request(), request()];
         const stands = (taken: boolean, isNext: boolean) => ({
@@ -134,7 +134,7 @@ describe("a place of locks", { concurrency: true }, () => {
         if (!refused.taken) mustBeTaken(await place.take(next, true));
       });
 
-      test("a lock that is kept for somebody who does not come is anybody's", async () => {
+      test("a lock that is reserved for an owner that does not come is free again", async () => {
         const hold = await take();
         await place.take(request(), false);
         await place.release(hold);
@@ -142,7 +142,7 @@ describe("a place of locks", { concurrency: true }, () => {
         await until("nobody has come for it", async () => (await place.take(late, true)).taken);
       });
 
-      test("it is told with all that is known about it", async () => {
+      test("it is listed with all its details", async () => {
         const hold = await take({ owner: "host-b-1", trace: "refund 7" });
         const record = await place.find(KEY);
         assert.ok(record !== null && record.acquiredAt > 0);
@@ -156,7 +156,7 @@ describe("a place of locks", { concurrency: true }, () => {
         assert.equal((await place.find("plain"))?.trace, null);
       });
 
-      test("the locks that somebody has are listed, those that were taken first first", async () => {
+      test("held locks are listed, oldest first", async () => {
         const keys = ["order:2", "order", "invoice:1", "orders:1", "örder:1", "order:1"];
         const tokens: LockHold[] = [];
         for (const key of keys) {

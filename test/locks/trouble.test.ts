@@ -61,7 +61,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
         here.locks.with(KEY, { wait: 500 }, () => true).catch(() => false),
       );
 
-    test("that is killed is missed in time; when it is back, tokens go on growing", async () => {
+    test("that is killed is noticed in time; when it is back, tokens keep growing", async () => {
       const lock = await here.locks.acquire(KEY, { ttl: 500 });
       const lost = lossOf(lock);
       await redis.kill();
@@ -74,7 +74,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
       await here.locks.with(KEY, {}, ({ token }) => assert.ok(token > lock.token));
     });
 
-    test("that stands still for longer than a lock lasts is missed in time, and nothing of it is left", async () => {
+    test("that stalls for longer than a lock lasts is noticed in time, and leaves nothing behind", async () => {
       const lost = await here.locks.with(KEY, { ttl: 500 }, async (lock) => {
         const loss = lossOf(lock);
         process.kill(redis.pid, "SIGSTOP");
@@ -93,7 +93,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
       assert.ok(performance.now() - startedAt < 10_000);
     });
 
-    test("that restarts and has forgotten a lock tells its owner with the next extension", async () => {
+    test("that restarts and has lost a lock reports it to the owner at the next extension", async () => {
       const lost = await here.locks.with(KEY, { ttl: 3_000 }, async (lock) => {
         const loss = lossOf(lock);
         await redis.restart();
@@ -111,7 +111,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
   });
 
   describe("a database", () => {
-    test("that others keep locked is missed in time, and goes on when they let go", async () => {
+    test("that others keep locked is noticed in time, and works again when they release it", async () => {
       await using site = await onFile({ locks: "sql" });
       const here = await site.open();
       await here.locks.with(KEY, {}, () => {});
@@ -144,7 +144,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
           await database.drop();
         });
 
-        test("that is silent for longer than a lock lasts is missed in time, and nothing of it is left", async () => {
+        test("that is silent for longer than a lock lasts is noticed in time, and leaves nothing behind", async () => {
           const lost = await here.locks.with(KEY, { ttl: 500 }, async (lock) => {
             const loss = lossOf(lock);
             proxy.hang();
@@ -157,7 +157,7 @@ describe("where locks are kept,", { concurrency: true, timeout: 60_000 }, () => 
           await until("it is free", async () => (await here.locks.inspect(KEY)) === null);
         });
 
-        test("that loses the answer leaves whoever asked with the lock, and others without", async () => {
+        test("that loses the response leaves the lock with the caller, and not with others", async () => {
           const fault = proxy.loseAnswer(/into "?holdfast"?[._]lock/);
           const acquiring = here.locks.acquire(KEY);
           await fault.answered;
@@ -198,7 +198,7 @@ describe("the choice of where locks are kept", () => {
     await assert.rejects(wrong, withCode("INVALID_ARGUMENT", "HOLDFAST_LOCKS"));
   });
 
-  test("with 'off', whoever asks for a lock has one all the same", async () => {
+  test("with 'off', a caller that requests a lock still gets one", async () => {
     await using site = await onFile({ locks: "off" });
     const [here, there] = [await site.open(), await site.open()];
     await here.locks.with(KEY, {}, async () => {
@@ -207,8 +207,8 @@ describe("the choice of where locks are kept", () => {
   });
 });
 
-describe("what cannot be a lock", () => {
-  test("is refused by the name of what is wrong", async () => {
+describe("an invalid lock", () => {
+  test("is refused with the name of the invalid field", async () => {
     await using site = await onFile({ locks: "sql" });
     const { locks } = await site.open();
     const run = (): void => {};

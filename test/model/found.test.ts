@@ -36,7 +36,7 @@ test("an enqueue that is repeated after its job has finished leaves the key free
   await store.close();
 });
 
-test("an enqueue that is repeated answers with its own job, whoever holds the key now", async () => {
+test("a repeated enqueue returns its own job, even if another job holds the key now", async () => {
   const store = await openSqlite(systemRuntime);
   await store.jobs.enqueue([first]);
   await finishAll(store);
@@ -45,7 +45,7 @@ test("an enqueue that is repeated answers with its own job, whoever holds the ke
   await store.close();
 });
 
-test("an id that exists is left as it is, whatever key comes with it", async () => {
+test("a job with an existing id stays unchanged, whatever key comes with it", async () => {
   const store = await openSqlite(systemRuntime);
   await store.jobs.enqueue([first]);
   deepEqual(await store.jobs.enqueue([{ ...first, key: "another" }]), [

@@ -45,7 +45,7 @@ suite("deliveries", { timeout: 60_000 }, () => {
       );
     });
 
-  test("two monitors tell a target once that an alert is raised, and once that it is resolved", async () => {
+  test("two monitors notify a target once that an alert is raised, and once that it is resolved", async () => {
     await open();
     for (let looks = 0; looks < 3; looks += 1) {
       await site.observe(trouble);
@@ -93,7 +93,7 @@ suite("deliveries", { timeout: 60_000 }, () => {
     assert.equal(await alerts.sendDue(), 0);
   });
 
-  test("where nobody listens, it is sent again until somebody does", async () => {
+  test("where no server listens, it is sent again until one does", async () => {
     hook = await Hook.open();
     const addresses = ["127.0.0.2", "127.0.0.1"]; // its port is open at the second alone
     const webhooks = {
@@ -136,7 +136,7 @@ suite("deliveries", { timeout: 60_000 }, () => {
     assert.equal(site.log.count(/giving up: it answered with 503/), 1);
   });
 
-  test("a process that ends leaves what it is sending to others", async () => {
+  test("a process that ends leaves its deliveries to others", async () => {
     const alerts = await open(() => {});
     await site.observe(trouble);
     await until("it is being sent", () => hook.got.length === 1);
@@ -168,7 +168,7 @@ suite("deliveries", { timeout: 60_000 }, () => {
     assert.deepEqual(events, ["raised", "raised", "raised", "resolved"]);
   });
 
-  test("what a process was sending when it died is sent by another", async () => {
+  test("the delivery of a process that died is sent by another", async () => {
     await open();
     const [store] = site.stores;
     const alert = await store!.alerts.note(sighting({ holdMs: 0, targets: targetsOf(hook) }));
@@ -200,7 +200,7 @@ suite("deliveries", { timeout: 60_000 }, () => {
     await settled(["raised 2 done"]);
   });
 
-  test("a job of another program in the queue is failed, and what is sent meanwhile is not disturbed", async () => {
+  test("a foreign job in the queue fails, and does not disturb deliveries", async () => {
     const alerts = await open();
     await site.store.jobs.enqueue(
       ["null", "[]", '{"alert":"x","event":"raised"}', '{"alert":1}'].map((payload) =>
@@ -212,7 +212,7 @@ suite("deliveries", { timeout: 60_000 }, () => {
     assert.equal(hook.got.length, 0);
   });
 
-  test("of an address nothing but its origin is told, anywhere", async () => {
+  test("only the origin of a webhook's URL is shown, everywhere", async () => {
     await open(500, 400);
     await site.observe(trouble);
     await settled(["raised 1 retry"]);

@@ -53,7 +53,7 @@ test("rules are about checks that there are, and that the monitor makes", () => 
 });
 
 suite("rules", () => {
-  test("those about figures cannot tell when nobody counts; those about checks, when none was run", () => {
+  test("rules about statistics cannot be evaluated without a count, and rules about checks not without a run", () => {
     for (const rule of [
       "pending-old",
       "no-worker",
@@ -129,7 +129,7 @@ suite("rules", () => {
     assert.deepEqual(subjects(ask(rule, { seen: cancelled })), ["mail"]);
   });
 
-  test("dead letters are told until none has come for a while", () => {
+  test("dead letters raise an alert until none has arrived for a while", () => {
     const failed = (count: number) => ({ minutes: minutes(NOW, [{ failed: count, done: 100 }]) });
     assert.deepEqual(ask("dead-letters", { seen: failed(9) }), []);
     assert.deepEqual(subjects(ask("dead-letters", { seen: failed(10) })), ["mail"]);
@@ -160,7 +160,7 @@ suite("rules", () => {
     assert.deepEqual(subjects(ask("no-worker", { seen, worked: ["sms"] })), ["fax"]);
   });
 
-  test("leases that are over for a moment are nobody's concern", () => {
+  test("leases that expired a moment ago raise no alert", () => {
     const over = (ms: number | null) => ({
       findings: [finding("lease-expired", [offender("j1", ms === null ? null : NOW - ms)])],
     });
@@ -169,7 +169,7 @@ suite("rules", () => {
     assert.deepEqual(subjects(ask("lease-expired", { seen: over(null) })), [""]);
   });
 
-  test("other findings are told under the name of their check, but for those that only inform", () => {
+  test("other findings raise alerts under the name of their check, except infos", () => {
     const findings = [
       finding("orphan-step", [offender("j1")]),
       finding("two-states", [offender("j2")], "critical"),
@@ -303,7 +303,7 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     await alerts.stop();
   });
 
-  test("one that stood still says nothing about now, and one that was stopped nothing at all", async () => {
+  test("an old observation raises nothing, and neither does a stopped monitor", async () => {
     await using site = await onFile(1);
     const [alerts] = site.monitors();
     const old = seen(site);
@@ -314,7 +314,7 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     assert.deepEqual(await site.raised(), []);
   });
 
-  test("knows by the registry which queues somebody works on", async () => {
+  test("knows from the registry which queues have a worker", async () => {
     await using site = await onFile(1);
     site.monitors();
     const pending = async () => {
@@ -333,7 +333,7 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     assert.deepEqual(await site.raised(), ["no-worker mail raised"]);
   });
 
-  test("what a rule cannot tell about stays, and is over after a day", async () => {
+  test("an alert whose rule cannot be evaluated stays, and is resolved after a day", async () => {
     await using site = await onFile(1);
     site.monitors();
     await site.observe(trouble);
@@ -346,7 +346,7 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     assert.deepEqual(await site.raised(), ["singleton-exceeded billing resolved"]);
   });
 
-  test("so is an alert of a rule that nobody knows any more", async () => {
+  test("so is an alert of a rule that no longer exists", async () => {
     await using site = await onFile(1);
     const [alerts] = site.monitors();
     await site.store.alerts.note({
@@ -372,7 +372,7 @@ suite("a monitor's loop", { timeout: 60_000 }, () => {
     assert.equal((await alerts!.list({ which: "all" })).length, 1);
   });
 
-  test("there are so many alerts of a rule and no more, and those that are open stay", async () => {
+  test("the number of open alerts of a rule is limited, and open alerts stay", async () => {
     await using site = await onFile(1);
     site.monitors();
     const many = (from: number) => ({

@@ -26,7 +26,7 @@ async function busyWorker({ holdfast, clock }: { holdfast: Holdfast; clock: Test
 }
 
 suite("a canary", () => {
-  test("that is done tells how long a job of its queue takes", async () => {
+  test("that is done shows how long a job of its queue takes", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     await holdfast.startWorker({ tasks: withCanary([echo]), queues: ["default", "mail"] });
@@ -132,7 +132,7 @@ suite("a canary", () => {
   });
 });
 
-test("the canary's task brings a worker no queue that its tasks do not name, and comes once", () => {
+test("the canary's task adds no queue to a worker, and is added once", () => {
   const mail = defineTask({ name: "mail", queue: "mail", run: () => null });
   const tasks = withCanary([mail]);
   assert.deepEqual(

@@ -28,7 +28,7 @@ async function pagesArrive(url: string, pages: number): Promise<void> {
 
 suite("holdfast copy", () => {
   test(
-    "killed in the middle, goes on when it is run again",
+    "killed in the middle, continues when it is run again",
     { skip: missing("mysql"), timeout: 120_000 },
     async () => {
       await using desk = new Desk();
@@ -64,7 +64,7 @@ suite("holdfast copy", () => {
     },
   );
 
-  test("says what it did, and what it refuses", async () => {
+  test("reports what it did, and why it refuses", async () => {
     await using desk = new Desk();
     {
       await using holdfast = await openHoldfast(desk.url);

@@ -110,7 +110,7 @@ suite("the tables of a copy", () => {
 });
 
 describe("a database in use", { timeout: 120_000 }, () => {
-  test("moves from engine to engine with all it holds, and its jobs go on there", async () => {
+  test("moves from engine to engine with all its data, and its jobs continue there", async () => {
     const places: Place[] = [];
     try {
       const { url: first, order: waiting } = await used();
@@ -198,7 +198,7 @@ suite("a copy that is interrupted", () => {
     { phase: "check", table: "step" },
   ];
   for (const { phase, table } of places) {
-    test(`goes on behind the ${phase} of ${table}, and comes to the same`, async () => {
+    test(`resumes after the ${phase} of ${table}, with the same result`, async () => {
       const { url } = await used();
       const target = file();
       const ending = new AbortController();
@@ -217,7 +217,7 @@ suite("a copy that is interrupted", () => {
     });
   }
 
-  test("that was complete is said to be so, and nothing is written again", async () => {
+  test("that was already complete is reported as such, and nothing is written again", async () => {
     const { url } = await used();
     const target = file();
     const { rows, tables } = await copy(url, target);
@@ -253,7 +253,7 @@ suite("a copy is refused", () => {
     );
   });
 
-  test("but not by a worker that died, whose expired lease is copied as it is", async () => {
+  test("but not by a dead worker, whose expired lease is copied unchanged", async () => {
     const [source, target] = [file(), file()];
     const worker = newWorker({ slots: null });
     let id: string;

@@ -37,7 +37,7 @@ suite("holdfast doctor", () => {
     assert.ok(stdout.split("\n").every((line) => line.length <= 80));
   });
 
-  test("lists what it looks for", async () => {
+  test("lists its checks", async () => {
     const { stdout } = await desk.holdfast(["doctor", "--list"]);
     assert.match(stdout, /^CHECK +ABOUT +SEVERITY +COST +FIX +WHAT IT FINDS\n/);
     assert.match(stdout, /^lease-expired +leases +warning +quick +yes +Leases expired/m);
@@ -45,7 +45,7 @@ suite("holdfast doctor", () => {
     assert.equal(checks.length, stdout.trimEnd().split("\n").length - 1);
   });
 
-  test("looks only for what it was asked for", async () => {
+  test("runs only the given checks", async () => {
     const { checks } = await desk.json(["doctor", "--check", "job-nowhere,wal-file"]);
     assert.deepEqual(
       checks.map(({ name, outcome }: { name: string; outcome: string }) => [name, outcome]),
@@ -66,7 +66,7 @@ suite("holdfast doctor", () => {
     assertRefused(await desk.holdfast(["doctor", "--since", "once"]), 2, /--since/);
   });
 
-  test("an info is told, and is nothing wrong", async () => {
+  test("an info is shown, and the exit code stays 0", async () => {
     byHand(desk, `insert into holdfast_job_trace values ('${GONE}', '00-1-1-01', null)`);
     const { code, stdout } = await desk.holdfast(["doctor"]);
     assert.equal(code, 0);
@@ -74,7 +74,7 @@ suite("holdfast doctor", () => {
     assert.match(stdout, /: 1 info, no problems\.\n$/);
   });
 
-  test("says what is wrong, with whom, and what to do; and ends with 1", async () => {
+  test("reports problems with their subjects and remedies, and exits with 1", async () => {
     byHand(desk, `insert into holdfast_job_key values ('mail.send', 'k', '${GONE}')`);
     const { code, stdout, stderr } = await desk.holdfast(["doctor"]);
     assert.equal(code, 1);
@@ -92,7 +92,7 @@ suite("holdfast doctor", () => {
     );
   });
 
-  test("mends what it can, leaves a line, and finds nothing afterwards", async () => {
+  test("--fix applies the safe fixes, leaves a line, and finds nothing afterwards", async () => {
     assertRefused(
       await desk.holdfast(["doctor", "--fix", "--check", "job-nowhere"]),
       2,

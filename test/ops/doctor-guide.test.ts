@@ -11,7 +11,7 @@ const guide = readFileSync(new URL("../../docs/guide/doctor.md", import.meta.url
   // As it is read: without what keeps a name in angle brackets from being taken for a tag.
   .replaceAll(String.raw`\<`, "<");
 
-test("the guide has every check, and no other, as it is", () => {
+test("the guide quotes every check, and no other", () => {
   const own = [...sqlite, ...postgres, ...mysql];
   const shared = checkGroups.flatMap((group) => group.checks);
   const checks = new Map([...shared, ...own].map((check) => [check.name, check]));

@@ -124,7 +124,7 @@ describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }
     );
   });
 
-  test("dead rows that nobody cleans up are found", async () => {
+  test("dead rows that are not cleaned up are found", async () => {
     assert.deepEqual(await found(store, deadRows({ most: 10 })), []);
     assert.equal(await store.checks.examine("dead-rows", { limit: 1 }), null);
     await store.jobs.enqueue(Array.from({ length: 50 }, () => newJob()));
@@ -161,14 +161,14 @@ describe("a PostgreSQL", { timeout: 120_000, skip: missingPrograms("postgres") }
     assert.equal(prepared?.subject, "prepared transaction left");
   });
 
-  test("a replication slot that nobody uses is found", async () => {
+  test("an unused replication slot is found", async () => {
     assert.equal(await store.checks.examine("replication-slot", { limit: 1 }), null);
     await other.query("select pg_create_logical_replication_slot('left', 'test_decoding')");
     await assertFound(store, "replication-slot", "slot left");
     await other.query("select pg_drop_replication_slot('left')");
   });
 
-  test("whoever may not see others' sessions is told so, and the rest is looked at", async () => {
+  test("a user that cannot see other sessions gets an info, and the other checks run", async () => {
     await other.query("alter system set autovacuum = on");
     await other.query("select pg_reload_conf()");
     await other.query("alter table holdfast.lock reset (autovacuum_enabled)");
@@ -221,7 +221,7 @@ describe("a MariaDB", { timeout: 120_000, skip: missing("mysql") }, () => {
     await other.end();
   });
 
-  test("whoever may not see others' transactions is told so, and the rest is looked at", async () => {
+  test("a user that cannot see other transactions gets an info, and the other checks run", async () => {
     const { pathname } = new URL(database.url);
     const other = await createConnection(database.url);
     await other.query(`create or replace user clerk@'%' identified by '${PASSWORD}'`);

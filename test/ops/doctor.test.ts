@@ -140,7 +140,7 @@ for (const engine of sampledEngines) {
     before(async () => void (bed = await Sickbed.make(engine)));
     after(() => bed[Symbol.asyncDispose]());
 
-    test("every check has a violation that it is tried with", async () => {
+    test("every check is tested with a violation", async () => {
       const known = (await bed.store.checks.list()).map(({ name }) => name);
       const planted = new Set(Object.keys(ailments).map(checkOf));
       const tried = [...planted, "schema-missing", ...(OF_SERVERS[bed.kind] ?? [])];
@@ -173,7 +173,7 @@ for (const engine of sampledEngines) {
       await assertFound(bed.store, "state-without-job", stray ?? "");
     });
 
-    test("what is older than a date is left alone where only its form is wrong", async () => {
+    test("format violations before a given date are ignored", async () => {
       await bed.recover();
       const look = { limit: 1, sinceAt: bed.clock.now() + 1 };
       for (const check of ["worker-id-format", "trace-of-another-owner"]) {
@@ -187,7 +187,7 @@ for (const engine of sampledEngines) {
 
 for (const engine of engines) {
   describe(`the schema on ${engine.name}`, { skip: engine.skip, timeout: 60_000 }, () => {
-    test("is read off the migrations as it is, and what is missing is found", async () => {
+    test("is read from the migrations, and missing parts are found", async () => {
       await using bed = await Sickbed.make(engine);
       const { store } = bed;
       const wanted = partsOf(store.db.engine.migrations);
@@ -209,7 +209,7 @@ for (const engine of engines) {
   });
 }
 
-describe("the schema that nobody has touched", { timeout: 60_000 }, () => {
+describe("an untouched schema", { timeout: 60_000 }, () => {
   for (const engine of engines) {
     test(`is whole on ${engine.name}`, { skip: engine.skip }, async () => {
       await using place = await engine.place();

@@ -100,7 +100,7 @@ suite("a monitor", () => {
     assert.equal(linesOf(log).length, 2); // and then as seldom as it is told to
   });
 
-  test("tells what stands where, what ended and how well", async () => {
+  test("reports the pending and running jobs, the ended jobs and the success rate", async () => {
     await using place = await site();
     const { holdfast, clock, log } = place;
     const gate = Promise.withResolvers<null>();
@@ -161,7 +161,7 @@ suite("a monitor", () => {
     );
   });
 
-  test("hands on what the checks found, and what it observed", async () => {
+  test("passes on the findings of the checks, and its observation", async () => {
     await using place = await site();
     const observed: Observation[] = [];
     place.watch({
@@ -176,7 +176,7 @@ suite("a monitor", () => {
     assert.deepEqual([observed[0].at, observed[0].canaries], [startedAt, []]);
   });
 
-  test("goes on when a check fails or nobody can hear it, and complains once about each", async () => {
+  test("continues when a check or a listener fails, and logs each failure once", async () => {
     await using place = await site();
     const { clock, log } = place;
     let broken = true;
@@ -204,7 +204,7 @@ suite("a monitor", () => {
     assert.equal(complaints().length, 4);
   });
 
-  test("logs an outage of the database once, and goes on when it is over", async () => {
+  test("logs an outage of the database once, and continues when it is over", async () => {
     await using place = await site();
     const { clock, log, outage } = place;
     place.watch({ canary: {} });
@@ -239,7 +239,7 @@ suite("a monitor", () => {
     assert.deepEqual(await holdfast.store.stats.minutes({ forMs: 1e12, limit: 10 }), []);
   });
 
-  test("looks no more when it is stopped", async () => {
+  test("does not observe after it is stopped", async () => {
     await using place = await site();
     const monitor = place.watch();
     await place.clock.advance("1m");

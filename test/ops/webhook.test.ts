@@ -51,8 +51,8 @@ function send(
   return webhooks.send(target!, { event: "raised", alert });
 }
 
-suite("what is sent", () => {
-  test("the alert as JSON, with a text for people, signed, under an id that says what of which", async () => {
+suite("a request", () => {
+  test("contains the alert as JSON, with a text for people, signed, under the id of the delivery", async () => {
     await using hook = await Hook.open();
     const runtime = testRuntime();
     const answer = await send({ urls: [hook.url], secret: SECRET, allowPrivate: true }, runtime);
@@ -83,14 +83,14 @@ suite("what is sent", () => {
     assert.equal(hook.got[0]?.headers["holdfast-signature"], undefined);
   });
 
-  test("user and password of an address go where they belong", async () => {
+  test("user and password of a URL are sent in the Authorization header", async () => {
     await using hook = await Hook.open();
     await send({ urls: [hook.url.replace("//", "//ada:p%40ss@")], allowPrivate: true });
     const basic = Buffer.from("ada:p@ss").toString("base64");
     assert.equal(hook.got[0]?.headers.authorization, `Basic ${basic}`);
   });
 
-  test("what chats take for commands is escaped in the text", () => {
+  test("characters that chat services interpret are escaped in the text", () => {
     const { text } = JSON.parse(
       bodyOf({ event: "raised", alert: { ...alert, subject: "<!channel> & co" } }),
     );
@@ -98,7 +98,7 @@ suite("what is sent", () => {
     assert.doesNotMatch(text, /[<>]/);
   });
 
-  test("that it is over is said with how long it took", () => {
+  test("a resolved alert says how long it lasted", () => {
     const resolved: Alert = { ...alert, status: "resolved", resolvedAt: alert.sinceAt + 90_000 };
     const { text } = JSON.parse(bodyOf({ event: "resolved", alert: resolved }));
     assert.match(text, /^\[resolved\] no-worker \(mail\) after 1m 30s: /);
@@ -113,7 +113,7 @@ suite("what is sent", () => {
     assert.equal(JSON.parse(body).alert.message, alert.message);
   });
 
-  test("the guide's example tells a right signature from wrong ones", async () => {
+  test("the guide's example distinguishes a valid signature from invalid ones", async () => {
     const guide = readFileSync(new URL("../../docs/guide/alerts.md", import.meta.url), "utf8");
     const [, code = ""] = /```js\n(import [\s\S]*?)```/.exec(guide) ?? [];
     const module = await import(`data:text/javascript,${encodeURIComponent(code)}`);
@@ -130,9 +130,9 @@ suite("what is sent", () => {
   });
 });
 
-suite("what is made of the answer", () => {
+suite("how a response is interpreted", () => {
   for (const status of [200, 201, 204]) {
-    test(`${status} is taken`, async () => {
+    test(`${status} counts as delivered`, async () => {
       await using hook = await Hook.open(status);
       const { ok, error } = await send({ urls: [hook.url], allowPrivate: true });
       assert.deepEqual([ok, error], [true, null]);
@@ -140,7 +140,7 @@ suite("what is made of the answer", () => {
   }
 
   for (const status of [408, 425, 429, 500, 502, 503, 599]) {
-    test(`${status} may be taken another time`, async () => {
+    test(`${status} is tried again later`, async () => {
       await using hook = await Hook.open(status);
       const answer = await send({ urls: [hook.url], allowPrivate: true });
       assert.deepEqual([answer.ok, answer.status, answer.mayRetry], [false, status, true]);
@@ -148,7 +148,7 @@ suite("what is made of the answer", () => {
   }
 
   for (const status of [400, 401, 404, 410, 422]) {
-    test(`${status} will not`, async () => {
+    test(`${status} is final`, async () => {
       await using hook = await Hook.open(status);
       const answer = await send({ urls: [hook.url], allowPrivate: true });
       assert.deepEqual([answer.ok, answer.status, answer.mayRetry], [false, status, false]);
@@ -168,7 +168,7 @@ suite("what is made of the answer", () => {
     });
   }
 
-  test("whoever does not answer is not waited for, and may another time", async () => {
+  test("a server that does not respond is not waited for, and is tried again later", async () => {
     await using hook = await Hook.open(() => {});
     const answer = await send({ urls: [hook.url], allowPrivate: true }, hurried);
     assert.deepEqual([answer.ok, answer.status, answer.mayRetry], [false, null, true]);
@@ -176,13 +176,13 @@ suite("what is made of the answer", () => {
     assert.equal(hook.got.length, 1);
   });
 
-  test("neither is a name that nobody resolves", async () => {
+  test("neither is a host name that cannot be resolved", async () => {
     const resolve = () => new Promise<string[]>(() => {});
     const answer = await send({ urls: ["https://example.com"], resolve }, hurried);
     assert.deepEqual([answer.error, answer.mayRetry], ["no answer within 10s", true]);
   });
 
-  test("an answer that never ends is read as far as anybody would", async () => {
+  test("an endless response is read only up to a limit", async () => {
     let isOpen = true;
     let written = 0;
     await using hook = await Hook.open((response) => {
@@ -199,13 +199,13 @@ suite("what is made of the answer", () => {
     assert.ok(written < IN_BUFFERS_MAX, `it went on reading: ${written} bytes`);
   });
 
-  test("one that stops in the middle is what its status says", async () => {
+  test("a response that stops in the middle counts by its status", async () => {
     await using hook = await Hook.open((response) => response.writeHead(200).write("half"));
     const { ok, text } = await send({ urls: [hook.url], allowPrivate: true }, hurried);
     assert.deepEqual([ok, text], [true, "half"]);
   });
 
-  test("where nobody listens, somebody may another time", async () => {
+  test("where no server listens, the request is tried again later", async () => {
     await using hook = await Hook.open();
     const urls = [`http://127.0.0.2:${hook.port}/`]; // its port is open at another address
     const answer = await send({ urls, allowPrivate: true });
@@ -213,7 +213,7 @@ suite("what is made of the answer", () => {
     assert.match(answer.error ?? "", /ECONNREFUSED/);
   });
 
-  test("who hangs up, or speaks something else, may another time", async () => {
+  test("a server that hangs up, or does not speak HTTP, is tried again later", async () => {
     await using hook = await Hook.open(
       (response) => response.socket?.destroy(),
       (response) => response.socket?.end("SSH-2.0-OpenSSH\r\n"),
@@ -352,7 +352,7 @@ const outside: readonly string[] = [
   "64:ff9b::808:808",
 ];
 
-suite("where it may go", () => {
+suite("allowed addresses", () => {
   test(`none of ${inside.length} spellings of an address that is not public`, () => {
     assert.ok(inside.length >= 40);
     for (const host of inside) {
@@ -396,7 +396,7 @@ suite("where it may go", () => {
     );
   });
 
-  test("a name is what it resolves to: localhost", async () => {
+  test("a host name counts as its addresses: localhost", async () => {
     await using hook = await Hook.open();
     for (const host of ["localhost", "LOCALHOST"]) {
       const answer = await send({ urls: [`https://${host}:${hook.port}/`] });
@@ -422,7 +422,7 @@ suite("where it may go", () => {
     assert.equal(hook.connections, 0);
   });
 
-  test("what was checked is what is connected to: the name is resolved once", async () => {
+  test("the connection uses the checked address: the name is resolved once", async () => {
     await using hook = await Hook.open();
     const answers = [["127.0.0.1"], ["192.0.2.1"]];
     let asked = 0;
@@ -477,7 +477,7 @@ suite("where it may go", () => {
     }
   });
 
-  test("what is wrong with an address is said without it", () => {
+  test("the error about a URL does not contain the URL", () => {
     const wrong: [urls: string[], words: RegExp][] = [
       [["https://[s3cret/"], /urls\[0\]: is not a URL/],
       [["https://8.8.8.8/", "s3cret"], /urls\[1\]: is not a URL/],
@@ -505,7 +505,7 @@ suite("where it may go", () => {
     );
   });
 
-  test("a target is called by its host, and told apart by nothing that could be used", () => {
+  test("a target is named by its host and a hash, and reveals nothing else", () => {
     const urls = ["a", "b"].map((path) => `https://ada:pass@hooks.example.com/${path}`);
     const webhooks = new Webhooks({ urls: [...urls, ...urls] }, patient);
     const [first, second, ...others] = webhooks.targets as [string, string];

@@ -106,7 +106,7 @@ describe("the published package", () => {
 
   after(() => rmSync(app, { recursive: true, force: true }));
 
-  test("has what it says it has (publint)", () => {
+  test("contains what it declares (publint)", () => {
     run(process.execPath, [join(ROOT, "node_modules/publint/src/cli.js"), "--strict"], ROOT);
   });
 
@@ -140,7 +140,7 @@ describe("the published package", () => {
     const says = EXPECTED[example];
     if (says === undefined) continue;
     const skip = notItsTurn("the examples", ["the examples", "the image"]);
-    test(`examples/${example} runs on it and says what it should`, { skip }, () => {
+    test(`examples/${example} runs on it and prints the expected output`, { skip }, () => {
       writeFileSync(join(app, example), source);
       assert.equal(run(process.execPath, [example], app), says);
     });

@@ -15,7 +15,7 @@ const PROGRAM = "worker-tasks-child.ts";
 const SOON_MS = 6_000;
 
 suite("a worker in another process", () => {
-  test("is woken by a new job, and its result wakes whoever waits here", async () => {
+  test("is woken by a new job, and its result wakes the caller that waits here", async () => {
     using folder = tempFolder();
     const url = `sqlite:${folder.file(".db")}`;
     await using holdfast = await openHoldfast(url);

@@ -92,7 +92,7 @@ suite("a job that kills its process", () => {
     );
   });
 
-  test("is taken back long before its lease runs out, and nobody says that it did", async () => {
+  test("is reclaimed long before its lease expires, and is not reported as expired", async () => {
     using folder = tempFolder();
     const url = `sqlite:${folder.file(".db")}`;
     await using holdfast = await openHoldfast(url);

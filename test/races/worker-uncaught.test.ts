@@ -25,7 +25,7 @@ async function play(role: string): Promise<WorkerProcess> {
   return child;
 }
 
-suite("an error that a task throws where nobody can catch it", () => {
+suite("an uncaught error of a task", () => {
   test("fails that job and nothing else, wherever it comes from", async () => {
     const child = await run("calm");
     assert.deepEqual(await child.ended, { code: 0, signal: null }, child.errors);

@@ -111,7 +111,7 @@ function checkFence(writes: readonly Write[]): void {
 }
 
 suite("a worker that was frozen for two leases", { concurrency: true, skip: noFreezing() }, () => {
-  test("can write nothing about its former jobs, and says once of each that it lost it", async () => {
+  test("cannot write to its former jobs, and logs once for each that it lost it", async () => {
     await awaken(null, async ({ holdfast, zombie, successor, ids, frozenMs, lateWrites }) => {
       assert.ok(frozenMs >= 2 * LEASE_MS);
       await zombie.until("aborted", TASKS.length);

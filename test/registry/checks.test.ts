@@ -97,7 +97,7 @@ describe("before a rollout", { concurrency: true }, () => {
 
       // What a signal does does not depend on the database.
       if (name === "SQLite") {
-        test("that stands by is seen, and says so when a signal ends it", async () => {
+        test("that is a standby is listed, and logs it when a signal ends it", async () => {
           desk = new Desk();
           const first = start();
           await first.says("worker started");
@@ -175,7 +175,7 @@ describe("before a rollout", { concurrency: true }, () => {
         assert.equal((await active()).length, 1);
       });
 
-      test("that is killed while it stops has let go of its slot, and is closed as hung", async () => {
+      test("that is killed while it stops has freed its slot, and is closed as hung", async () => {
         desk = new Desk();
         const first = start();
         await first.says("worker started");

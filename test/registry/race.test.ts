@@ -129,7 +129,7 @@ describe("many starts at once", { concurrency: true }, () => {
         assert.deepEqual(tally, oneEach(ROUNDS));
       });
 
-      test("have one winner also where nobody looks before", async () => {
+      test("have one winner even if none checks the registry first", async () => {
         assert.deepEqual(await track.race(ROUNDS_FEW, "careless"), oneEach(ROUNDS_FEW));
       });
 

@@ -96,7 +96,7 @@ class Site implements AsyncDisposable {
 }
 
 // The databases side by side: what they do hardly overlaps.
-describe("who follows", { concurrency: true }, () => {
+describe("the successor", { concurrency: true }, () => {
   for (const { name, skip, place: open } of drawnEngines("takeover")) {
     describe(
       `a singleton on ${name}`,
@@ -128,7 +128,7 @@ describe("who follows", { concurrency: true }, () => {
           return took.toSorted((a, b) => a - b);
         }
 
-        test("that was killed is followed by its standby as soon as it is stale", async (t) => {
+        test("that was killed is replaced by its standby as soon as it is stale", async (t) => {
           const took = await takeOvers(TAKEOVERS, "SIGKILL");
           t.diagnostic(`${TAKEOVERS} takeovers took ${took[0]} to ${took.at(-1)} ms`);
           assert.ok((took.at(-1) ?? 0) <= STALE_MS + UPKEEP_MS, `${took.join(" ")} ms`);

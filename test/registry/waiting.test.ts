@@ -14,7 +14,7 @@ const TOLD_MS_MAX = 2_000;
 describe("registering waits", { concurrency: true }, () => {
   for (const { name, skip, place: open } of drawnEngines("waiting")) {
     describe(`on ${name}`, { skip, timeout: 30_000, concurrency: 1 }, () => {
-      test("for others who register, but not for long", async () => {
+      test("for other workers that register, but not for long", async () => {
         await using place = await open();
         const [store, other] = [await openStore(place.url), await openStore(place.url)];
         await store.migrate();
@@ -40,7 +40,7 @@ describe("registering waits", { concurrency: true }, () => {
         await Promise.all([store.close(), other.close()]);
       });
 
-      test("and gives up what took too long in all", async () => {
+      test("and gives up if the registration takes too long in total", async () => {
         await using place = await open();
         const store = await openStore(place.url);
         await store.migrate();

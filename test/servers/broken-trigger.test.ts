@@ -58,7 +58,7 @@ function connect(url: string): Promise<Connection> {
 const limits = { skip: missingPrograms("mysql"), timeout: 60_000 };
 
 describe("MariaDB", limits, () => {
-  test("a table that broke when a session was killed is mended", async (t) => {
+  test("a table that broke when a session was killed is repaired", async (t) => {
     await using server = await startMariadb();
     const { url, adminUrl } = await newDatabase({ kind: "mysql" }, server);
     const store = await openStore(url);

@@ -124,7 +124,7 @@ for (const engine of engines) {
       assert.deepEqual(await crew.holdfast.jobs.list({ status: "retry" }), []);
     });
 
-    test("whoever waits too long for a connection is told so", async () => {
+    test("a caller that waits too long for a connection gets an error", async () => {
       await using admin = await adminOf(database.url);
       const store = await openStore(database.url, { runtime: hurried(HURRY) });
       const sleeping = Promise.allSettled(
@@ -156,7 +156,7 @@ describe(
       await database.drop();
     });
 
-    test("is a clear error to whoever asks, and nothing to a worker", async () => {
+    test("is a clear error to the caller, and does not affect a worker", async () => {
       const pool = new Pool({
         connectionString: database.url,
         max: 3,

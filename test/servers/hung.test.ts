@@ -30,7 +30,7 @@ for (const engine of engines) {
     before(async () => void (database = await scratchDatabase(engine.kind)));
     after(() => database.drop());
 
-    test("a silence shorter than the lease disturbs no handler, and everything goes on after it", async () => {
+    test("a silence shorter than the lease disturbs no task, and everything continues after it", async () => {
       await using proxy = await Proxy.before(database.url);
       await using crew = await Crew.start(proxy.url, { lease: "4s" });
       await using direct = await watching(database.url);
@@ -94,7 +94,7 @@ for (const engine of engines) {
     });
 
     test(
-      "connections that are silent for ever are given up, and new ones take their place",
+      "connections that stay silent are given up, and new ones take their place",
       long,
       async () => {
         await using proxy = await Proxy.before(database.url);

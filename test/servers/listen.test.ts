@@ -73,7 +73,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     }
   });
 
-  test("jobs of other processes start while nobody can listen, and push comes back after that", async () => {
+  test("jobs of other processes start while LISTEN is down, and push works again afterwards", async () => {
     await using proxy = await Proxy.before(database.url);
     // A poll of its own that comes too late to be what starts them.
     await using crew = await Crew.start(proxy.url, { poll: "10m" });

@@ -81,12 +81,12 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     });
   });
 
-  test("jobs of a state that an item enters are heard of with the commit", async () => {
+  test("jobs of a state that an item enters are announced with the commit", async () => {
     const jobs = [newJob({ queue: "entered" })];
     assert.ok(await isHeard("entered", () => startItem(quiet, { jobs })));
   });
 
-  test("of many changes at once, at least one is heard of with its commit", async () => {
+  test("of many changes at once, at least one is announced with its commit", async () => {
     const start = () => startItem(quiet, { jobs: [newJob({ queue: "many" })] });
     assert.ok(await isHeard("many", () => Promise.all(Array.from({ length: 8 }, start))));
     assert.ok(
@@ -94,7 +94,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     );
   });
 
-  test("a change that is rolled back tells nobody, and the next one is heard of", async () => {
+  test("a change that is rolled back sends no notification, and the next one does", async () => {
     const hints: Hint[] = [];
     const stop = listening.db.watch((hint) => void hints.push(hint));
     const jobs = (queue: string) => [newJob({ queue })];
@@ -105,7 +105,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     assert.ok(!hints.some((hint) => hint.kind === "pending" && hint.queue === "undone"));
   });
 
-  test("jobs that an event wakes are heard of with the commit", async () => {
+  test("jobs that an event wakes are announced with the commit", async () => {
     const waits = { event: "packed", key: "1" };
     await quiet.jobs.enqueue([newJob({ queue: "waits" })]);
     const job = await claimOne(quiet, { queues: ["waits"] });
@@ -114,7 +114,7 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     assert.ok(await isHeard("waits", () => quiet.steps.emit(event)));
   });
 
-  test("a job that is retried is heard of with the commit, alone and with others", async () => {
+  test("a retried job is announced with the commit, alone and with others", async () => {
     const one = await failedJob("again");
     assert.ok(await isHeard("again", () => quiet.jobs.revive(one, 1)));
     const other = await failedJob("all again");
@@ -122,12 +122,12 @@ describe("PostgreSQL", { skip: missing("postgres"), timeout: 60_000 }, () => {
     assert.ok(await isHeard("all again", () => runBulk(quiet, request)));
   });
 
-  test("a job that replaces another is heard of with the commit", async () => {
+  test("a job that replaces another is announced with the commit", async () => {
     const job = newJob({ queue: "instead", key: "k", onConflict: "replace" });
     assert.ok(await isHeard("instead", () => quiet.jobs.enqueue([job])));
   });
 
-  test("a job whose effect is no longer in doubt is heard of with the commit", async () => {
+  test("a job whose effect is no longer in doubt is announced with the commit", async () => {
     await quiet.jobs.enqueue([newJob({ queue: "doubt" })]);
     const job = await claimOne(quiet, { queues: ["doubt"] });
     const step = { name: "a", occurrence: 1, position: 1, kind: "effect", result: null } as const;

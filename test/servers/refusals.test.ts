@@ -188,7 +188,7 @@ for (const engine of engines) {
       checkNoSecret(error);
     });
 
-    test("when its tables are missing and nobody may make them", async () => {
+    test("when its tables are missing and must not be created", async () => {
       const { url } = await newDatabase(engine, server, SECRET);
       const words = [/no holdfast tables/, /holdfast migrate/];
       await refuses(url, { as: SchemaTooOldError, words, migrate: false });
@@ -196,7 +196,7 @@ for (const engine of engines) {
   });
 
   describe(`for ${engine.label} is refused`, () => {
-    test("a host that nobody knows", async () => {
+    test("a host that cannot be resolved", async () => {
       const words = [/The host of .* cannot be resolved/, /Check its name and the network/];
       const url = `${scheme}://ada:${PASSWORD}@nowhere.invalid/shop`;
       await refuses(url, { as: StoreUnavailableError, words });
@@ -244,7 +244,7 @@ for (const engine of engines) {
       });
     }
 
-    test("a word for encryption that is none", async () => {
+    test("an unknown encryption mode", async () => {
       const option = kind === "postgres" ? "sslmode" : "ssl-mode";
       const words = [new RegExp(`${option}=safe`), /verify/];
       await refuses(`${at(1)}?${option}=safe`, { as: InvalidArgumentError, words });
@@ -286,7 +286,7 @@ describe("for PostgreSQL is refused", { skip: engines[0]?.missingPrograms ?? fal
     });
   });
 
-  test("a pool whose password is wrong, without a word about it", async () => {
+  test("a pool whose password is wrong, without revealing it", async () => {
     await using server = await (engines[0] as (typeof engines)[number]).start();
     const pool = new Pool({ connectionString: withPassword(server.url) });
     try {

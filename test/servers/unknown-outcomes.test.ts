@@ -284,7 +284,7 @@ for (const engine of [...engines, ...pooled]) {
       });
     }
 
-    test("whoever cannot be told, because the database stays away, is told that", async () => {
+    test("a caller gets OUTCOME_UNKNOWN if the database stays unavailable", async () => {
       await using own = await Site.open(engine, url(), { runtime: hurried(HURRY) });
       const job = newJob({ queue: Site.newQueue() });
       const fault = own.proxy.loseAnswer(own.message({ message: "insert" }));
@@ -320,7 +320,7 @@ for (const engine of [...engines, ...pooled]) {
     // A session behind PgBouncer has no number that we could know.
     const underWay = { skip: isPooled };
     describe(
-      "a claim that was lost while the server was at it takes no job when it could go on",
+      "a claim whose connection broke while the server executed it takes no job afterwards",
       underWay,
       () => {
         test("as a rule", async () => {

@@ -3,8 +3,8 @@ import { suite, test } from "node:test";
 import { checkWords } from "../../src/core/options.ts";
 import { withCode } from "../worker/observe.ts";
 
-suite("what people write", () => {
-  test("is taken as it is, up to its length", () => {
+suite("free text", () => {
+  test("is accepted unchanged, up to its length", () => {
     for (const words of ["", " two  blanks ", "line\nline", "👍🏽 日本"]) {
       assert.equal(checkWords("reason", words, 20), words);
     }

@@ -64,13 +64,13 @@ suite("where settings come from", () => {
     assert.equal(origins.concurrency.unused.length, 3);
   });
 
-  test("of several names the first counts, and what it hides is not checked", () => {
+  test("of several names the first counts, and the others are not checked", () => {
     const config = resolved({ env: { PORT: "none", HOLDFAST_PORT: "9000" } });
     assert.deepEqual([config.settings.port, config.problems], [9_000, []]);
     assert.deepEqual(config.origins.port.unused, [{ name: "PORT", source: "environment" }]);
   });
 
-  test("a variable that is set to nothing is not set", () => {
+  test("an empty variable counts as not set", () => {
     const { settings, problems } = resolved({
       env: { HOLDFAST_URL: "", MAX_CONCURRENT_JOBS: " " },
     });
@@ -86,7 +86,7 @@ suite("where settings come from", () => {
   });
 });
 
-suite("which database is meant", () => {
+suite("the selected database", () => {
   const parts = {
     MYSQL_DB_HOST: "db",
     MYSQL_DB_USER: "a@b",
@@ -131,7 +131,7 @@ suite("which database is meant", () => {
   });
 });
 
-suite("what is wrong", () => {
+suite("an error", () => {
   test("settings that do not fit together are refused, unless one of them is wrong anyway", () => {
     const late = resolved({
       env: { HOLDFAST_HEARTBEAT: "20s", HOLDFAST_HEARTBEAT_TIMEOUT: "30s" },
@@ -163,7 +163,7 @@ suite("what is wrong", () => {
     ]);
   });
 
-  test("a token of an example, or of few different characters, is refused without being told", () => {
+  test("an example token, or one of few different characters, is refused without being shown", () => {
     const wrong = ["change-me-to-48-random-characters", "a".repeat(48), "abcabcabcabcabcabc"];
     for (const token of [...wrong, `${"0123456789abcdef".repeat(32)}x`]) {
       const config = resolved({ env: { HOLDFAST_TOKEN: token } });
@@ -176,7 +176,7 @@ suite("what is wrong", () => {
     }
   });
 
-  test("an unknown name is wrong, with the one that may have been meant", () => {
+  test("an unknown name is an error, with a suggestion", () => {
     const { problems } = resolved({ env: { HOLDFAST_CONCURENCY: "3", HOLDFAST_LEASES: "1s" } });
     const { message } = new ConfigInvalidError(problems);
     assert.match(message, /HOLDFAST_LEASES \(environment\).*Did you mean HOLDFAST_LEASE\?/);
@@ -198,12 +198,12 @@ suite("what is wrong", () => {
     assert.equal(resolved(inFile(inherited)).settings.port, 8_080);
   });
 
-  test("an unknown key in the file, also a nested one, and a branch that is none", () => {
+  test("an unknown key in the file, even a nested one, and a value in place of an object", () => {
     const config = resolved(inFile({ concurency: 1, retention: { doen: "1d" }, webhooks: "x" }));
     assert.deepEqual(namesOf(config), ["concurency", "retention.doen", "webhooks"]);
   });
 
-  test("what is wrong on the command line alone is bad usage", () => {
+  test("errors on the command line alone are bad usage", () => {
     const flags = new ConfigInvalidError(resolved({ flags: { port: "x" } }).problems);
     assert.equal(flags.isUsage, true);
     assert.equal(
@@ -296,7 +296,7 @@ suite("one schema", () => {
     assert.deepEqual([concurrency, poll, lease], [10, pollMs, leaseMs]);
   });
 
-  test("no name stands for two settings", () => {
+  test("no name belongs to two settings", () => {
     for (const list of [
       keys.flatMap((key) => settingOf(key).env),
       keys.flatMap((key) => settingOf(key).file ?? []),

@@ -6,8 +6,8 @@ import { StoreGoneError } from "../../src/core/errors.ts";
 
 const SECRET = "hunter2";
 
-suite("what a log line tells", () => {
-  test("no secret, wherever it stands", () => {
+suite("a log line", () => {
+  test("contains no secret, wherever it occurs", () => {
     const request = Object.assign(new Error(`GET https://u:${SECRET}@a.test/ failed`), {
       config: { headers: { Authorization: `Bearer ${SECRET}xyz`, cookie: SECRET } },
       code: "ECONNREFUSED",
@@ -37,7 +37,7 @@ suite("what a log line tells", () => {
     });
   });
 
-  test("what cannot be written costs nothing but itself", () => {
+  test("omits only a value that cannot be written", () => {
     const circle: { self?: unknown } = {};
     circle.self = circle;
     const facts = {
@@ -62,7 +62,7 @@ suite("what a log line tells", () => {
     assert.equal(({} as { polluted?: boolean }).polluted, undefined);
   });
 
-  test("characters that a terminal obeys are escaped, also those that JSON leaves alone", () => {
+  test("control characters are escaped, even those that JSON leaves alone", () => {
     const line = entryLine("info", { a: "\u009B31m\u202E" }, "x\u001B[2J\u2028\u007F");
     // oxlint-disable-next-line no-control-regex -- that is what is looked for
     assert.doesNotMatch(line, /[\u0000-\u001F\u007F-\u009F\u2028\u202E]/);

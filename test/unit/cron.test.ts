@@ -85,7 +85,7 @@ suite("cron expressions", () => {
     });
   }
 
-  test("what the specification refuses is refused, with a remedy", () => {
+  test("expressions that the specification refuses are refused, with a remedy", () => {
     for (const cron of REFUSED) {
       assert.throws(() => parseCron("cron", cron), InvalidArgumentError, cron);
     }
@@ -487,7 +487,7 @@ suite("hostile text", () => {
     fc.assert(property, { numRuns: sized(300, 20_000), seed: runSeed });
   });
 
-  test("a wrong time zone is refused, with the one that was meant", () => {
+  test("a wrong time zone is refused, with a suggestion", () => {
     assert.throws(
       () => checkTiming({ cron: "* * * * *", timeZone: "Europe/Berln" }),
       /Did you mean Europe\/Berlin\?/,

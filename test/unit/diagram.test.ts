@@ -11,7 +11,7 @@ function block(kind: string): string {
 }
 
 suite("the diagram of a workflow", () => {
-  test("stands in the guide as it is drawn from the declaration there", async () => {
+  test("is in the guide as drawn from the declaration there", async () => {
     const folder = mkdtempSync(join(import.meta.dirname, ".diagram-"));
     try {
       const file = join(folder, "order.ts");

@@ -134,7 +134,7 @@ suite("a duration for people", () => {
     assert.equal(formatMs(86_400_000 * 400), "400d");
   });
 
-  test("shows a span that is negative or no number as what it is", () => {
+  test("shows a negative or non-numeric duration unchanged", () => {
     assert.equal(formatMs(-90_000), "-1m 30s");
     assert.equal(formatMs(-0.5), "0ms");
     assert.equal(formatMs(Number.NaN), "NaN");

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { envFileFaults } from "../../src/config/sources.ts";
 
-suite("what Node's reader of .env leaves out", () => {
+suite("lines of .env that Node's parser skips", () => {
   for (const [text, ...faults] of [
     ["A=1\nB=2"],
     ["# a comment\n\n  # another\nexport A=1\r\nB =2\r\n"],
@@ -27,7 +27,7 @@ suite("what Node's reader of .env leaves out", () => {
     });
   }
 
-  test("the example has nothing of it", () => {
+  test("the example has none of these", () => {
     const example = readFileSync(`${import.meta.dirname}/../../.env.example`, "utf8");
     assert.deepEqual(envFileFaults(example), []);
   });

@@ -61,7 +61,7 @@ suite("floors", () => {
     refuses("doctor/doctor.ts", `import { a } from "../monitoring/canary.ts";`, 1, /floor 9/);
   });
 
-  test("a sub-folder stands on its parent's floor and is private to it", () => {
+  test("a sub-folder is on its parent's floor and is private to it", () => {
     refuses("database/sqlite/engine.ts", `import { a } from "../../jobs/rows.ts";`, 1, /floor 5/);
     refuses(
       "app/store.ts",
@@ -103,14 +103,14 @@ suite("floors", () => {
     refuses("doctor/a.ts", `process.getBuiltinModule("node:sqlite");`, 1, /driver node:sqlite/);
   });
 
-  test("the checker of the torture kit imports nothing of what it judges", () => {
+  test("the checker of the torture kit imports nothing from the product", () => {
     accepts("verify/check/verdict.ts", `import { judge } from "./jobs.ts";`);
     const sentence = /shares no code.*core\/job\.ts/;
     refuses("verify/check/verdict.ts", `import { job } from "../../core/job.ts";`, 1, sentence);
     refuses("verify/check/verdict.ts", `import { plan } from "../plan.ts";`, 1, /shares no code/);
   });
 
-  test("what decides and what shows writes no SQL", () => {
+  test("files that decide or display contain no SQL", () => {
     const source = `import { sql } from "../database/sql.ts";`;
     refuses("worker/claimer.ts", source, 1, /writes no SQL/);
     refuses("app/store.ts", source, 1, /writes no SQL/);
@@ -127,7 +127,7 @@ suite("floors", () => {
     accepts("core/commonmark.ts", "");
   });
 
-  test("a file stands on a floor, and barrels stand only at the entries", () => {
+  test("every file is on a floor, and barrels are only at the entries", () => {
     refuses("things/thing.ts", "", 1, /Only index\.ts/);
     refuses("thing.ts", "", 1, /Only index\.ts/);
     refuses("jobs/index.ts", "", 1, /barrels/);
@@ -159,7 +159,7 @@ suite("floors", () => {
     accepts("core/job.ts", "// oxlint-disable-next-line no-eval -- the console is for experiments");
   });
 
-  test("text that only looks like code is left alone", () => {
+  test("text that only looks like code is ignored", () => {
     const lookalike = `import { a } from "../jobs/store.ts"; new Date()`;
     accepts("core/job.ts", `// ${lookalike}`);
     accepts("core/job.ts", `/* \n ${lookalike} */`);

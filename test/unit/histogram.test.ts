@@ -16,7 +16,7 @@ function exact(spans: readonly number[], share: number): number {
 }
 
 suite("histogram", () => {
-  test("a span is told within a fifth of what it was, from a tenth of a millisecond to hours", () => {
+  test("a duration is accurate to within a fifth, from a tenth of a millisecond to hours", () => {
     for (let ms = 0.1; ms < 3 * 3_600_000; ms *= 1.01) {
       const told = of([ms]).quantile(0.5) ?? 0;
       assert.ok(Math.abs(told - ms) / ms <= 0.2, `${ms} is told as ${told}`);
@@ -33,7 +33,7 @@ suite("histogram", () => {
     }
   });
 
-  test("what two processes wrote adds up to what one would have", () => {
+  test("the counts of two processes add up to those of one", () => {
     const spans = Array.from({ length: 100 }, (_, index) => index * 3.7);
     const together = new Histogram();
     together.addText(of(spans.slice(0, 40)).toText());

@@ -21,7 +21,7 @@ suite("the range of a prefix", () => {
     assert.equal(typedPrefix("solo-01a1…"), "solo-01a1");
   });
 
-  test("is none where no id can begin so", () => {
+  test("is invalid if no id can begin with it", () => {
     for (const typed of ["", "-", "mail.send", "01a1g", `${ID}0`, "%", "01a1_"]) {
       assert.equal(idRange(typed), null, typed);
     }

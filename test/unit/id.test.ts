@@ -133,7 +133,7 @@ suite("ids", () => {
     assert.equal(makeIds(seeded)(), "01a3185c-5000-7000-9555-555555555555");
   });
 
-  test("are refused while the clock is beyond the year 10889, and go on when it is back", () => {
+  test("are refused while the clock is beyond the year 10889, and continue when it is back", () => {
     const { clock, next } = idsAt(NOW);
     const before = next();
     clock.now = MS_MAX + 1;
@@ -146,7 +146,7 @@ suite("ids", () => {
 });
 
 suite("an id", () => {
-  test("is told from everything else", () => {
+  test("is distinguished from everything else", () => {
     const id = "018f2c5e-9b3a-700c-91f2-4c7d9be03a58";
     assert.ok(isId(id));
     const others = [
@@ -163,7 +163,7 @@ suite("an id", () => {
     for (const other of others) assert.equal(isId(other), false, other);
   });
 
-  test("that is none has no time", () => {
+  test("that is invalid has no time", () => {
     assert.throws(() => idTime("42"), {
       code: "INVALID_ARGUMENT",
       message: `id: "42" is not an id (a UUIDv7 in lower case).`,

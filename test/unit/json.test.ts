@@ -160,7 +160,7 @@ suite("a value that would come back changed is refused:", () => {
     "a boxed boolean": [Reflect.construct(Boolean, [false]), /an instance of Boolean/],
   };
   for (const [which, [value, problem]] of Object.entries(cases)) {
-    test(`${which}, wherever it stands`, () => {
+    test(`${which}, wherever it occurs`, () => {
       refused(value, "$", problem);
       refused({ items: [0, 1, { price: value }] }, "$.items[2].price", problem);
       refused([value], "$[0]", problem);
@@ -295,7 +295,7 @@ suite("a result", () => {
   });
 });
 
-suite("what was thrown", () => {
+suite("a thrown value", () => {
   test("is recorded with its name, message, code, stack and causes", () => {
     const cause = new TypeError("no route");
     const error = Object.assign(new Error("could not send", { cause }), { code: "EMAIL" });
@@ -384,7 +384,7 @@ suite("what was thrown", () => {
     assert.deepEqual(messages, ["9", "8", "7", "6", "5"]);
   });
 
-  test("may be its own cause, which is told once", () => {
+  test("may be its own cause, which is recorded once", () => {
     const error = new Error("self");
     error.cause = error;
     assert.equal(describeError(error).cause, undefined);

@@ -41,7 +41,7 @@ suite("secrets in a text", () => {
     test(JSON.stringify(text.slice(0, 60)), () => assert.equal(redacted(text), shown));
   }
 
-  test("a text is masked before it is cut, wherever the cut falls", () => {
+  test("a text is redacted before it is truncated, wherever the cut falls", () => {
     const secret = "postgres://app:SuperSecretPassword123@db";
     for (let at = 8_100; at < 8_200; at += 1) {
       const text = redactedText(`${"x".repeat(at)} ${secret}`);
@@ -50,7 +50,7 @@ suite("secrets in a text", () => {
     }
   });
 
-  test("what is masked makes no room for half a secret further on", () => {
+  test("a redacted part makes no room for half a secret further on", () => {
     for (let filler = 0; filler < 200; filler += 1) {
       const pem = PEM.replace("MIIE", "M".repeat(16_300 - filler));
       assert.doesNotMatch(redactedText(`${pem} postgres://app:SuperSecretPassword@db`), /Super/);
@@ -61,7 +61,7 @@ suite("secrets in a text", () => {
 suite("secrets that are known", () => {
   afterEach(forgetSecrets);
 
-  test("are covered wherever they stand, whatever stands around them", () => {
+  test("are redacted wherever they occur, whatever surrounds them", () => {
     keepSecret("correct horse battery");
     keepSecret("ab");
     assert.equal(
@@ -84,7 +84,7 @@ suite("a URL that is printed", () => {
     });
   }
 
-  test("shows nothing of a password that ends up in another part", () => {
+  test("hides a password that ends up in another part", () => {
     const { print } = databaseUrl();
     for (const url of [
       "postgres://u:12/Secret@h/db",
@@ -129,7 +129,7 @@ function filled(piece: string, length: number): string {
   return piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
 }
 
-suite("what masking costs", () => {
+suite("the cost of redaction", () => {
   /** The same amount of text in four pieces or in one: a quadratic cost would be four times as much in one. */
   test("grows with the text, and not with its square, whatever the text is made of", () => {
     const pairs = PIECES.flatMap((one) => PIECES.map((other) => one + other));

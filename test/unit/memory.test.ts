@@ -8,12 +8,12 @@ import { memoryFolder } from "../../scripts/memory.ts";
 
 const NO_MEMORY = "/dev/shm is no memory here, or too small";
 
-test("what is no memory gives no folder, and neither does what is not there", () => {
+test("a folder that is not in memory, or does not exist, is not used", () => {
   assert.equal(memoryFolder("/proc"), null);
   assert.equal(memoryFolder(join(tmpdir(), "holdfast-missing")), null);
 });
 
-test("a folder in memory is for everybody, and what the dead left behind goes", (t) => {
+test("a folder in memory is shared, and leftovers of dead processes are removed", (t) => {
   const dead = spawnSync(process.execPath, ["--version"]).pid;
   const parent = existsSync("/dev/shm") ? mkdtempSync("/dev/shm/holdfast-unit-") : tmpdir();
   const [old, other] = [join(parent, `holdfast-tests-${dead}`), join(parent, "not-ours")];

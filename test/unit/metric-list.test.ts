@@ -6,7 +6,7 @@ import { metrics, type MetricFacts } from "../../src/monitoring/metric-list.ts";
 
 const page = readFileSync(new URL("../../docs/guide/metrics.md", import.meta.url), "utf8");
 
-test("the guide tells of every metric, in the words of the code, and of no other", () => {
+test("the guide lists every metric, in the words of the code, and no other", () => {
   const rows = page
     .split("\n")
     .filter((line) => /^\| `[a-z]+_[a-z0-9_]+` \| (?:counter|gauge|histogram) \|/.test(line));

@@ -239,7 +239,7 @@ const NAMES = [
 ] as const;
 
 for (const engine of ENGINES) {
-  suite(`what the migrations say on ${engine} and what the code says`, () => {
+  suite(`the literals of the migrations on ${engine} and the constants of the code`, () => {
     const differ = "add a migration that changes the schema, too";
 
     for (const [table, column, words] of WORDS) {

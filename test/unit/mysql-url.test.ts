@@ -53,7 +53,7 @@ describe("a MySQL URL", () => {
     });
   }
 
-  test("is told in log lines without user and password", () => {
+  test("is shown in log lines without user and password", () => {
     const places = [
       `mysql://${user}@db:3307/shop`,
       `mariadb://${user}@[::1]/shop`,
@@ -87,7 +87,7 @@ describe("a MySQL URL", () => {
     ],
   } as const;
   for (const [what, [url, problem]] of Object.entries(mistakes)) {
-    test(`${what} is refused, and nothing of the password is said`, () => {
+    test(`${what} is refused, and the password is not shown`, () => {
       assert.throws(
         () => mysqlAddress(url),
         (error) => {

@@ -80,7 +80,7 @@ suite("a name", () => {
     assert.throws(() => checkKey("key", "k".repeat(257)), InvalidArgumentError);
   });
 
-  test("of a queue of Holdfast itself is refused to tasks and to those who enqueue", () => {
+  test("of a reserved queue is refused to tasks and to callers", () => {
     const reserved = {
       name: "InvalidArgumentError",
       message: /^queue: 'holdfast\.\w+' is reserved/,

@@ -16,22 +16,22 @@ const HINTS: readonly Hint[] = [
 
 suite("a note", () => {
   for (const hint of HINTS) {
-    test(`says '${noteOf(hint)}' and is read as it was meant`, () => {
+    test(`is written as '${noteOf(hint)}' and read back unchanged`, () => {
       assert.deepEqual(readNote(`me:${noteOf(hint)}`).hint, hint);
     });
   }
 
-  test("of another version is understood as far as it goes", () => {
+  test("of another version is understood as far as possible", () => {
     assert.deepEqual(readNote("me:waiting:tomorrow").hint, { kind: "waiting" });
     assert.deepEqual(readNote("me:dawn:5").hint, { kind: "unknown" });
   });
 
-  test("about a time never says one that is too early", () => {
+  test("about a time is never too early", () => {
     assert.equal(noteOf({ kind: "waiting", inMs: 10.2 }), "waiting:11");
   });
 });
 
-suite("whoever has much to tell", () => {
+suite("a process with many notifications", () => {
   const told = async (hints: readonly Hint[]): Promise<string[][]> => {
     const clock = testClock();
     const sent: string[][] = [];
@@ -43,20 +43,20 @@ suite("whoever has much to tell", () => {
     return sent;
   };
 
-  test("says at once what is new, and the rest together", async () => {
+  test("sends the first hint at once, and the rest together", async () => {
     const pending: Hint = { kind: "pending", queue: "default" };
     const sent = await told([pending, pending, { kind: "cancel" }, pending]);
     assert.deepEqual(sent, [["me:pending:default"], ["me:pending:default", "me:cancel"]]);
   });
 
-  test("of several times says the first", async () => {
+  test("sends the earliest of several times", async () => {
     const times = [900, 40, 700].map((inMs): Hint => ({ kind: "waiting", inMs }));
     const sent = await told([{ kind: "waiting", inMs: 5_000 }, ...times]);
     // Five milliseconds later, as it is not said more often.
     assert.deepEqual(sent, [["me:waiting:5000"], ["me:waiting:35"]]);
   });
 
-  test("who could not say a time for long says what is left of it", async () => {
+  test("a delayed notification about a time contains what is left of it", async () => {
     const clock = testClock();
     const sent: string[][] = [];
     const send = (notes: readonly string[]): Promise<void> => {
@@ -75,7 +75,7 @@ suite("whoever has much to tell", () => {
     assert.deepEqual(sent, [["me:cancel"], ["me:waiting:3000"], ["me:waiting"]]);
   });
 
-  test("that somebody has to look counts as the first of all times", async () => {
+  test("a hint to look again counts as the earliest time", async () => {
     const sent = await told([
       { kind: "waiting", inMs: 9 },
       { kind: "waiting" },

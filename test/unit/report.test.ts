@@ -22,7 +22,7 @@ function heard(said: Said): Partial<Report> {
 }
 
 suite("a report", () => {
-  test("of progress is a share, with what it was counted from", () => {
+  test("of progress is a share, with the counts it was computed from", () => {
     const none = { done: null, total: null, text: null };
     assert.deepEqual(heard(sayProgress(0.25)), { kind: "progress", share: 0.25, ...none });
     assert.deepEqual(heard(sayProgress({ done: 1, total: 4 }, "reading")), {
@@ -62,7 +62,7 @@ suite("a report", () => {
     assert.deepEqual(heard(sayDropped(7)), { kind: "dropped", count: 7 });
   });
 
-  test("that somebody wrote by hand is read as far as it can be", () => {
+  test("that was written manually is read as far as possible", () => {
     const byHand = { name: null, data: "no JSON" };
     assert.deepEqual(heard({ ...byHand, kind: "log" }), {
       kind: "log",

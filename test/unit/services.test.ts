@@ -62,7 +62,7 @@ suite("the programs of servers are found", () => {
     assert.equal("programs" in found && found.programs["postgres"], `${root}/chosen/postgres`);
   });
 
-  test("one that is absent, or may not be run, is named", () => {
+  test("a program that is missing, or not executable, is named", () => {
     const folders = programFolders("", machineWith(debian.slice(2, 3)));
     assert.deepEqual(findPrograms("postgres", folders), { absent: "postgres" });
     const locked = programFolders("", machineWith(debian, 0o644));
@@ -70,7 +70,7 @@ suite("the programs of servers are found", () => {
   });
 });
 
-suite("a server that somebody named", () => {
+suite("a server named in the environment", () => {
   const env = { HOLDFAST_TEST_POSTGRES_URL: "postgres://db/x", HOLDFAST_TEST_REDIS_URL: "" };
 
   test("needs no program, unless tests start one of their own", () => {
@@ -79,13 +79,13 @@ suite("a server that somebody named", () => {
     assert.deepEqual(needPrograms({ shared, own: ["postgres"] }, env), ["redis", "postgres"]);
   });
 
-  test("is none when the name is empty", () => {
+  test("is not used when the name is empty", () => {
     assert.equal(named(env, "postgres"), "postgres://db/x");
     assert.equal(named(env, "redis"), null);
     assert.equal(named(env, "mysql"), null);
   });
 
-  test("is asked for before the tests are", async () => {
+  test("is checked before the tests start", async () => {
     const listener = createServer().listen(0, "127.0.0.1");
     await once(listener, "listening");
     const url = `redis://127.0.0.1:${(listener.address() as AddressInfo).port}`;
@@ -103,10 +103,10 @@ suite("a server that somebody named", () => {
   });
 });
 
-suite("what is not installed", () => {
+suite("a server that is not installed", () => {
   const packages = ["redis-server", "pgbouncer"];
 
-  test("is installed by root on Debian only; others are told why not, and what to do", () => {
+  test("is installed by root on Debian only; other users learn why not, and what to do", () => {
     assert.equal(whyNoInstall({ debian: true, root: true }, packages), null);
     assert.match(
       whyNoInstall({ debian: true, root: false }, packages) ?? "",
@@ -132,14 +132,14 @@ suite("what is not installed", () => {
   });
 });
 
-suite("what cannot be had", () => {
+suite("an unavailable server", () => {
   const gaps = [{ need: "mysql", reason: "mariadbd is not installed: no" }] as const;
 
-  test("is said with its reason", () => {
+  test("is reported with its reason", () => {
     assert.match(notTested(gaps), /NOT TESTED.*MariaDB[^]*mariadbd is not installed: no/);
   });
 
-  test("stops a build machine, and nobody else", () => {
+  test("fails on a CI machine, and nowhere else", () => {
     assert.ok(inCi({ CI: "true" }));
     assert.throws(() => refuseGaps(gaps, { CI: "true" }), /CI=true/);
     refuseGaps([], { CI: "true" });

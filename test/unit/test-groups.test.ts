@@ -55,7 +55,7 @@ suite("test groups", () => {
   });
 });
 
-test("what failed is told once more, from the end of the report", () => {
+test("failures are repeated, from the end of the report", () => {
   const report = "▶ a suite\n✔ one\nℹ fail 1\n\n✖ failing tests:\n\n✖ two\n  broken\n";
   assert.equal(failuresIn(report), "\n✖ failing tests:\n\n✖ two\n  broken\n");
   assert.equal(failuresIn("killed in the middle"), "killed in the middle");

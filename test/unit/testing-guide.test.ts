@@ -43,7 +43,7 @@ suite("a test of an application's own", () => {
     assert.equal((await holdfast.workflows.item(order, item.id)).status, "expired");
   });
 
-  test("sees what a transaction left, and what it did not", async () => {
+  test("sees committed jobs, and no rolled-back ones", async () => {
     const file = folder.file(".db");
     await using holdfast = await openHoldfast(`sqlite:${file}`, { runtime: testClock() });
     const db = new DatabaseSync(file, { timeout: 5_000 });

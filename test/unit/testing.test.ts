@@ -60,7 +60,7 @@ suite("an example: a shop tests its reminders", () => {
 });
 
 suite("a test clock", () => {
-  test("stands still until it is told to go on, and then shows exactly that much later", async () => {
+  test("does not advance until a test advances it, and then shows exactly that much later", async () => {
     const clock = testClock(1_000);
     await clock.settle();
     assert.equal(clock.now(), 1_000);
@@ -69,7 +69,7 @@ suite("a test clock", () => {
     assert.equal(clock.monotonic(), HOUR_MS);
   });
 
-  test("begins when it is told to", () => {
+  test("begins at the given time", () => {
     assert.equal(testClock(new Date("2030-01-01T00:00:00Z")).now(), Date.UTC(2030, 0));
     assert.ok(testClock().now() > Date.UTC(2026, 0));
   });
@@ -117,7 +117,7 @@ suite("a test clock", () => {
     await story;
   });
 
-  test("gives the same chances for the same seed, and others for another", () => {
+  test("gives the same random numbers for the same seed, and others for another", () => {
     const draws = (seed: number) => {
       const clock = testClock(0, { seed });
       const bytes = new Uint8Array(16);
@@ -143,7 +143,7 @@ const failing = defineTask({
 });
 
 suite("a drain", () => {
-  test("runs everything that is due and says what became of each job", async () => {
+  test("runs all due jobs and reports the outcome of each", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const hopeless = defineTask({
@@ -210,7 +210,7 @@ suite("a drain", () => {
     );
   });
 
-  test("that may skip time goes on until the last attempt has failed", async () => {
+  test("that may skip time continues until the last attempt has failed", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const startedAt = clock.now();
@@ -245,7 +245,7 @@ suite("a drain", () => {
     assert.equal(clock.now(), testClock().now(), "time was skipped for a job that cannot run");
   });
 
-  test("leaves jobs alone that are not due or that a worker holds, and reports them", async () => {
+  test("skips jobs that are not due or that a worker holds, and reports them", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const held = await holdfast.enqueue(double, 1);
@@ -319,7 +319,7 @@ suite("a drain", () => {
     assert.equal(jobs[0]?.error?.code, "JOB_TIMEOUT");
   });
 
-  test("that runs in circles is stopped at its limit, with the job given back", async () => {
+  test("that never ends is stopped at its limit, with the job handed back", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const again = defineTask({
@@ -369,7 +369,7 @@ suite("a drain", () => {
   });
 });
 
-suite("a result that nothing brings about", () => {
+suite("a result that no worker and no drain produces", () => {
   const stuck =
     (status: string) =>
     (error: unknown): boolean => {
@@ -382,7 +382,7 @@ suite("a result that nothing brings about", () => {
       return true;
     };
 
-  test("is refused with what to call: the clock stands still, and so does a timeout", async () => {
+  test("fails with advice on what to call: the clock does not advance, and neither does a timeout", async () => {
     await using kit = await openTestHoldfast();
     const job = await kit.holdfast.enqueue(double, 1);
     await assert.rejects(job.result({ timeout: "100ms" }), stuck("pending"));
@@ -403,7 +403,7 @@ suite("a result that nothing brings about", () => {
     await assert.rejects(job.result(), stuck("pending"));
   });
 
-  test("names an effect in doubt, and what to call", async () => {
+  test("names an effect in doubt, and the function to call", async () => {
     await using kit = await openTestHoldfast();
     const pay = defineTask({
       name: "pay",

@@ -58,14 +58,14 @@ suite("a request", () => {
     assert.equal(traceOf({ traceparent: "what?", tracestate: "a=1" }), null);
   });
 
-  test("goes on without a state that is too long or no header", () => {
+  test("is used without a state that is too long or not a header", () => {
     for (const tracestate of [`a=${"x".repeat(600)}`, "a=\u0000", "a=é", ""]) {
       assert.deepEqual(traceOf({ traceparent, tracestate }), { traceparent, tracestate: null });
     }
   });
 });
 
-test("what an application passes has to be right", () => {
+test("a trace that an application passes must be valid", () => {
   assert.deepEqual(checkTrace("trace", { traceparent }), { traceparent, tracestate: null });
   for (const given of [{ traceparent: "what?" }, {}, null, "text"]) {
     assert.throws(() => checkTrace("trace", given as never), {

@@ -156,7 +156,7 @@ suite("defineWorkflow", () => {
     assert.throws(() => define({ states }), refused("states.done", /Moves: none/));
   });
 
-  test("what is not said has a default", () => {
+  test("omitted fields have defaults", () => {
     const { version, types, parent, nests, data, whenChildrenEnd, keepMs } = define({});
     assert.deepEqual(
       [version, types, parent, nests, data, whenChildrenEnd, keepMs],
@@ -164,7 +164,7 @@ suite("defineWorkflow", () => {
     );
   });
 
-  test("what is stored is what the database can go by", () => {
+  test("the stored form contains what the database checks", () => {
     const above = define({ name: "cart" });
     const workflow = define({
       version: 3,

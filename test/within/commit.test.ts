@@ -28,7 +28,7 @@ for (const { name, skip, place: open } of engines) {
       await place?.[Symbol.asyncDispose]();
     });
 
-    test("what is committed is told at once, and what is rolled back never was", async () => {
+    test("committed jobs are announced at once, and rolled-back jobs never existed", async () => {
       const ship = defineTask({ name: "ship", run: (id: number) => id });
       const undone: string[] = [];
       const order = defineTask({
@@ -107,7 +107,7 @@ for (const { name, skip, place: open } of engines) {
       await worker.stop();
     });
 
-    test("a workflow that nobody declared yet is refused, with what to do", async () => {
+    test("a workflow that is not declared yet is refused, with what to do", async () => {
       const late = defineWorkflow({
         name: "late",
         initial: "new",

@@ -100,7 +100,7 @@ for (const { name, skip, place: open } of engines) {
       assert.equal((await holdfast.jobs.attempts(job.id)).length, 1);
     });
 
-    test("what the task said before is written with it, and what it says afterwards is not heard", async () => {
+    test("earlier reports of the task are written with it, and later ones are discarded", async () => {
       await using worker = await work(async (ctx) => {
         ctx.log("packed");
         ctx.progress(1);
@@ -121,7 +121,7 @@ for (const { name, skip, place: open } of engines) {
       );
     });
 
-    test("one that is refused can be tried again, and what is said in between is heard", async () => {
+    test("a refused completion can be tried again, and reports in between are kept", async () => {
       let waitedMs = 0;
       await using worker = await work(async (ctx) => {
         const saidAt = performance.now();
@@ -175,7 +175,7 @@ for (const { name, skip, place: open } of engines) {
       assert.equal(worker.status().staleWritesRefused, 0);
     });
 
-    test("a transaction may stay open for longer than the lease: nobody else takes the job", async (t) => {
+    test("a transaction may stay open for longer than the lease: no other worker takes the job", async (t) => {
       const begun = Promise.withResolvers<void>();
       const goOn = Promise.withResolvers<void>();
       t.after(() => goOn.resolve());
@@ -266,7 +266,7 @@ for (const { name, skip, place: open } of engines) {
       assert.equal(await job.result({ timeout: "20s" }), 2);
     });
 
-    test("what is thrown after the commit changes nothing, and is said", async () => {
+    test("an error after the commit changes nothing, and is logged", async () => {
       await using worker = await work(async (ctx) => {
         await book(ctx);
         await shop.run("commit");
@@ -282,7 +282,7 @@ for (const { name, skip, place: open } of engines) {
       assert.equal(worker.status().retried, 0);
     });
 
-    test("a job that somebody wants cancelled is not completed", async () => {
+    test("a job with a cancel request is not completed", async () => {
       const countBefore = await shop.count();
       const told: unknown[] = [];
       await using worker = await work(async (ctx) => {
@@ -320,7 +320,7 @@ for (const { name, skip, place: open } of engines) {
       await until("the first is told", () => worker.status().leasesLost === 1);
     });
 
-    test("it comes once, after all steps and in none, and needs a transaction", async () => {
+    test("complete() is allowed once, after all steps and outside them, and needs a transaction", async () => {
       const told: string[] = [];
       const refused = async (call: () => Promise<unknown>): Promise<void> => {
         await assert.rejects(call(), (error: Error) => {
@@ -378,7 +378,7 @@ for (const { name, skip, place: open } of engines) {
       assert.equal(worker.status().leasesLost, 0);
     });
 
-    test("drain() sees what was committed, and what was not", async () => {
+    test("drain() distinguishes committed and uncommitted completions", async () => {
       const task = defineTask({
         name: taskName(),
         retry: { backoff: { initial: "1h" } },

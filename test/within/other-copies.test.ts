@@ -48,7 +48,7 @@ describe("another copy of SQLite", () => {
     db.close();
   });
 
-  test("a database that looks like ours and is on another copy is refused", async () => {
+  test("a database that looks like node:sqlite but uses another copy is refused", async () => {
     const db = openOther();
     db.exec("begin immediate");
     await refuse(db);

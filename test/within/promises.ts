@@ -94,7 +94,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
         /** Keys of this library's own. */
         const named = (what: string): string => `${kind.name}: ${what}`;
 
-        test("what is committed is there as it was given, with the application's own rows", async () => {
+        test("committed jobs are there unchanged, with the application's own rows", async () => {
           const orders = await witness.orders();
           const [job, later] = await app.transaction(async (tx) => {
             await app.order(tx, 1);
@@ -112,7 +112,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
           assert.equal(await witness.orders(), orders + 1);
         });
 
-        test("what is rolled back never was", async () => {
+        test("rolled-back jobs never existed", async () => {
           const orders = await witness.orders();
           const ids: string[] = [];
           await rolledBack(() =>
@@ -139,7 +139,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
           await until("it has run", async () => (await holdfast.jobs.get(id))?.status === "done");
         });
 
-        test("nobody is told of what is rolled back", async (t) => {
+        test("no notification is sent for a rolled-back job", async (t) => {
           if (database !== "PostgreSQL") return t.skip("only there a commit says what it changed");
           const heard: string[] = [];
           const stop = holdfast.store.db.watch((hint) => {
@@ -157,7 +157,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
           assert.equal(heard.includes("undone"), false); // they are heard in the order of their commits
         });
 
-        test("what is rolled back to a savepoint is gone, and the rest is there", async (t) => {
+        test("jobs rolled back to a savepoint are gone, and the others are there", async (t) => {
           if (app.nested === undefined) return t.skip("its transactions do not nest");
           const ids: string[] = [];
           const enqueue = async (tx: unknown): Promise<void> => {
@@ -211,7 +211,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
           assert.equal((await job.get()).status, "cancelled");
         });
 
-        test("an event is heard by the job that waits for it", async () => {
+        test("an event reaches the job that waits for it", async () => {
           const job = await holdfast.enqueue(pack, named("event"));
           await until("it waits", async () => (await job.get()).status === "waiting");
           const emitted = await app.transaction((tx) =>
@@ -278,7 +278,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
           assert.equal(await holdfast.jobs.get(job), null);
         });
 
-        test("a key that somebody else takes at the same moment is refused as busy", async (t) => {
+        test("a key that another transaction takes at the same moment is refused as busy", async (t) => {
           if (database === "SQLite") return t.skip("one transaction at a time writes there");
           const key = named("raced");
           const theirs = await witness.takeKey("ship", key);
@@ -292,7 +292,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
           await refused;
         });
 
-        test("a transaction that is over takes nothing more", async () => {
+        test("a transaction that has ended is refused", async () => {
           const { over } = await app.transaction(async (tx) => {
             await app.order(tx, 5);
             return { over: tx }; // in an object: some are thenable
@@ -303,7 +303,7 @@ export async function promisesOf(database: Kind["database"]): Promise<void> {
           assert.equal((await holdfast.enqueue(ship, 1, { ...held, key })).added, true);
         });
 
-        test("what is no transaction is refused with what to give instead", async () => {
+        test("a value that is not a transaction is refused with what to pass instead", async () => {
           for (const [wrong, remedy] of app.notTx) {
             const enqueuing = holdfast.within(wrong).enqueue(ship, 1, held);
             await assert.rejects(enqueuing, (error: Error) => {

@@ -102,7 +102,7 @@ for (const { name, skip, place: open } of engines) {
     // Nobody else writes to an SQLite file meanwhile.
     const beside = { skip: name === "SQLite" };
     test(
-      "a job that went to wait since the transaction began hears what it says",
+      "a job that began to wait after the transaction began receives its event",
       beside,
       async () => {
         const pack = defineTask({
@@ -136,7 +136,7 @@ for (const { name, skip, place: open } of engines) {
     const pending = async (): Promise<number> =>
       (await holdfast.jobs.list({ status: "pending" })).length;
 
-    test("what is committed is there, with the application's own rows", async () => {
+    test("committed jobs are there, with the application's own rows", async () => {
       await shop.run("begin");
       await shop.run("insert into orders values (1)");
       const job = await holdfast.within(shop.tx).enqueue(ship, 1, { priority: 3, key: "order-1" });
@@ -148,7 +148,7 @@ for (const { name, skip, place: open } of engines) {
       await job.cancel();
     });
 
-    test("what is rolled back never was", async () => {
+    test("rolled-back jobs never existed", async () => {
       const countBefore = await shop.count();
       await shop.run("begin");
       await shop.run("insert into orders values (2)");
@@ -202,7 +202,7 @@ for (const { name, skip, place: open } of engines) {
       }
     });
 
-    test("of what is rejected nothing is written, and the transaction goes on", async () => {
+    test("a rejected call writes nothing, and the transaction can continue", async () => {
       const holder = await holdfast.enqueue(ship, 1, { key: "order-3x" });
       const countBefore = await shop.count();
       const free = { key: "order-3y", keyFor: "1h", onConflict: "reject" } as const;
@@ -265,7 +265,7 @@ for (const { name, skip, place: open } of engines) {
       assert.equal(await pending(), 0);
     });
 
-    test("a worker hears of it when it is committed, and of nothing that is rolled back", async () => {
+    test("workers are notified on commit, and not of rolled-back jobs", async () => {
       const started: number[] = [];
       const task = defineTask({ name: "ship", run: (id: number) => void started.push(id) });
       const worker = await holdfast.startWorker({ tasks: [task], poll: "1h", heartbeat: "1h" });
@@ -280,7 +280,7 @@ for (const { name, skip, place: open } of engines) {
       await worker.stop();
     });
 
-    test("a rollback that did not wait for it leaves nothing of it", async (t) => {
+    test("a rollback that did not wait for the call leaves nothing behind", async (t) => {
       if (name !== "SQLite") return t.skip("elsewhere statements stand in line");
       const db = shop.tx as DatabaseSync;
       const rows = (): unknown => ({ ...db.prepare(ROWS).get() });
@@ -296,7 +296,7 @@ for (const { name, skip, place: open } of engines) {
       }
     });
 
-    test("whatever is no transaction is refused with what it should be", async () => {
+    test("a value that is not a transaction is refused with what to pass instead", async () => {
       for (const wrong of [null, 42, "tx", shop.notTx]) {
         await assert.rejects(
           holdfast.within(wrong).enqueue(ship, 1),
@@ -305,12 +305,12 @@ for (const { name, skip, place: open } of engines) {
       }
     });
 
-    test("what is no list of inputs is refused", async () => {
+    test("inputs that are not a list are refused", async () => {
       const many = holdfast.within(shop.tx).enqueueMany(ship, 7 as unknown as number[]);
       await assert.rejects(many, withCode("INVALID_ARGUMENT", "inputs"));
     });
 
-    test("a bad input is refused before anything is said", async () => {
+    test("a bad input is refused before any statement is sent", async () => {
       await shop.run("begin");
       await assert.rejects(
         holdfast.within(shop.tx).enqueue(ship, Number.NaN),

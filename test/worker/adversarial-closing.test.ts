@@ -84,7 +84,7 @@ suite("a worker that is stopped twice", () => {
 });
 
 suite("stop", () => {
-  test("refuses an option it does not know, and the worker goes on", async () => {
+  test("refuses an unknown option, and the worker continues", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const worker = await holdfast.startWorker({ tasks: [echo] });
@@ -95,7 +95,7 @@ suite("stop", () => {
     assert.equal(await job.result(), "still here");
   });
 
-  test("refuses options that are none, and the worker goes on", async () => {
+  test("refuses invalid options, and the worker continues", async () => {
     await using kit = await openTestHoldfast();
     const worker = await kit.holdfast.startWorker({ tasks: [echo] });
     for (const odd of [null, 5, "1s"]) {
@@ -159,7 +159,7 @@ suite("closing", () => {
     assert.equal(worker.status().done, 1);
   });
 
-  test("answers everybody who waits for a result, whenever they asked", async () => {
+  test("answers every caller that waits for a result, whenever it asked", async () => {
     const answers: string[] = [];
     for (let ticks = 0; ticks < TICKS_MAX; ticks += 1) {
       const holdfast = await openHoldfast("sqlite::memory:");

@@ -71,7 +71,7 @@ suite("a logger that throws", () => {
   });
 });
 
-suite("something thrown that cannot be looked at", () => {
+suite("a thrown value that cannot be inspected", () => {
   test("by a task fails its own job and nothing else", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
@@ -90,7 +90,7 @@ suite("something thrown that cannot be looked at", () => {
     for (const job of jobs) assert.equal((await job.get()).status, "done");
   });
 
-  test("by a subscriber is logged, and it is told again later", async () => {
+  test("by a subscriber is logged, and the subscriber is called again later", async () => {
     const log = keepLog();
     await using kit = await openTestHoldfast({ logger: log.logger });
     const { holdfast, clock } = kit;
@@ -107,7 +107,7 @@ suite("something thrown that cannot be looked at", () => {
 });
 
 suite("a listener", () => {
-  test("that is added by another while an event is told hears of the next one", () => {
+  test("that is added by another while an event is emitted receives the next one", () => {
     const events = new Events<{ tick: number }>(() => {});
     const heard: string[] = [];
     let adding = 0;

@@ -61,7 +61,7 @@ suite("a schema that answers with a thenable", () => {
 });
 
 suite("enqueueMany", () => {
-  test("asks a callback for each job, also one that reuses a single options object", async () => {
+  test("calls a callback for each job, even one that reuses a single options object", async () => {
     await using kit = await openTestHoldfast();
     const options: { -readonly [Name in keyof EnqueueOptions]: EnqueueOptions[Name] } = {};
     const jobs = await kit.holdfast.enqueueMany(echo, ["a", "b", "c"], (input) => {
@@ -124,7 +124,7 @@ suite("a logger", () => {
   }
 });
 
-suite("what makes no sense is refused with its name", () => {
+suite("an invalid option is refused by its name", () => {
   const raw = { name: "raw", queue: "default", run: () => null, timeoutMs: null, input: null };
   const fence = { id: "x", worker: "w", epoch: 1 };
   type Call = (holdfast: Holdfast) => unknown;

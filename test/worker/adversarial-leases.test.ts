@@ -48,7 +48,7 @@ suite("a lease", () => {
     });
   }
 
-  test("that a task loses in every outage is charged in the end: its job comes to an end", async () => {
+  test("that a task loses in every outage counts in the end, so its job ends", async () => {
     const clock = testClock();
     const store = wrapStore(await openStore("sqlite::memory:", { runtime: clock }), () => ({
       jobs: {
@@ -119,8 +119,8 @@ suite("a schema that takes longer than the job's timeout", () => {
   });
 });
 
-suite("a job whose id is none of ours", () => {
-  test("is taken back when its lease expired, and keeps no other from its turn", async () => {
+suite("a job whose id Holdfast did not generate", () => {
+  test("is reclaimed when its lease expired, and delays no other job", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const echo = defineTask({ name: "echo", run: (value: unknown) => value });
@@ -204,7 +204,7 @@ function lockable(real: Store): Lockable {
 }
 
 suite("while the database is locked", () => {
-  test("a task is still told when its lease cannot be trusted any more", async () => {
+  test("a task's signal still aborts when its lease can no longer be trusted", async () => {
     const { store, lock, unlock } = lockable(await openStore("sqlite::memory:"));
     await using holdfast = await openHoldfast(store);
     // Longer than a job waits for its turn: those behind are handed back first, and get stuck.
@@ -220,7 +220,7 @@ suite("while the database is locked", () => {
   });
 });
 
-suite("a keeper whose thread dies", () => {
+suite("a lease renewer whose thread dies", () => {
   test("is replaced: also the jobs that wait for their turn are renewed", async () => {
     using folder = tempFolder();
     const log: KeptLog = keepLog();

@@ -11,7 +11,7 @@ const echo = defineTask({ name: "echo", run: (value: unknown) => value });
 const DAY_MS = 86_400_000;
 
 suite("the audit", () => {
-  test("knows what was done with an actor, and nothing of what was done without", async () => {
+  test("records actions with an actor, and none without", async () => {
     await using kit = await openTestHoldfast();
     const { jobs, audit } = kit.holdfast;
     const job = await kit.holdfast.enqueue(echo, 1);
@@ -47,7 +47,7 @@ suite("the audit", () => {
     assert.deepEqual([line?.actor, line?.traceId], [`job ${job.id}`, attempt?.traceId]);
   });
 
-  test("lets go of the oldest in batches, and of nothing that is younger", async () => {
+  test("prunes the oldest lines in batches, and no younger ones", async () => {
     await using kit = await openTestHoldfast();
     const { audit, store } = kit.holdfast;
     const note = { action: "lock.release", subject: "lock a" };
@@ -67,7 +67,7 @@ suite("the audit", () => {
     assert.deepEqual([held, head.seq], [true, 1_004]);
   });
 
-  test("refuses what it cannot keep, and names the field", async () => {
+  test("refuses invalid values, and names the field", async () => {
     await using kit = await openTestHoldfast();
     const { jobs, workers, audit, workflows } = kit.holdfast;
     const { id } = await kit.holdfast.enqueue(echo, 1);

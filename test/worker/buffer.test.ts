@@ -95,7 +95,7 @@ async function allDone({ holdfast, buffered }: Backlog, except?: string): Promis
 }
 
 suite("a job that waits in a worker for its turn", () => {
-  test("is handed back uncharged when the worker stops", async () => {
+  test("is handed back without using up an attempt when the worker stops", async () => {
     await using line = await backlog();
     const { holdfast, worker, slow, buffered, runs } = line;
     const stopped = worker.stop();
@@ -123,7 +123,7 @@ suite("a job that waits in a worker for its turn", () => {
     assert.deepEqual(new Set(buffered.map((id) => runs.get(id))), new Set([1]));
   });
 
-  test("is cancelled soon when somebody cancels it, and does not run", async () => {
+  test("is cancelled soon after the request, and does not run", async () => {
     await using line = await backlog();
     const { holdfast, buffered, runs } = line;
     const [cancelled = ""] = buffered;

@@ -72,7 +72,7 @@ suite("retrying many jobs", () => {
     assert.deepEqual(await ofPending({ task: delivery!.task }), [delivery!.id]);
   });
 
-  test("retries those that fit all that is named, newest first", async () => {
+  test("retries the jobs that match all fields, newest first", async () => {
     await using kit = await openTestHoldfast();
     const { jobs } = kit.holdfast;
     const ids = await failedJobs(kit);
@@ -134,7 +134,7 @@ suite("retrying many jobs", () => {
     assert.equal(await other!.result(), "paid");
   });
 
-  test("what cannot be meant is refused, and the error names the field", async () => {
+  test("contradictory requests are refused, and the error names the field", async () => {
     await using kit = await openTestHoldfast();
     const { bulk } = kit.holdfast;
     const refusals: [field: string, request: object][] = [
@@ -173,8 +173,8 @@ suite("retrying many jobs", () => {
   });
 });
 
-suite("who carries out an action", () => {
-  test("a worker does, without being asked", async () => {
+suite("carrying out an action", () => {
+  test("a worker carries it out by itself", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     await holdfast.enqueueMany(
       mail,

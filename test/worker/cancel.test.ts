@@ -109,7 +109,7 @@ suite("cancelling a job that does not run", () => {
     await assert.rejects(pending.result(), withCode("JOB_CANCELLED"));
   });
 
-  test("keeps one that waits for its next attempt from having it", async () => {
+  test("cancels a job that waits for its next attempt", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     let runs = 0;

@@ -17,7 +17,7 @@ after(assertNothingRuns);
 const echo = defineTask({ name: "echo", run: (value: unknown) => value });
 
 suite("a job that was enqueued", () => {
-  test("is what was asked for", async () => {
+  test("has the requested fields", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const mail = defineTask({
@@ -72,7 +72,7 @@ suite("a job that was enqueued", () => {
     assert.deepEqual(await job.result(), { got: { any: "thing" } });
   });
 
-  test("goes to the queue the caller names, and stays there for whoever works on it", async () => {
+  test("goes to the queue the caller names, and waits there for a worker", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const job = await holdfast.enqueue(echo, 1, { queue: "night" });
@@ -98,7 +98,7 @@ suite("a job that was enqueued", () => {
     assert.deepEqual(order, ["b", "e", "a", "d", "c"]);
   });
 
-  test("runs soon after: nobody waits for a poll", async () => {
+  test("runs soon after, without waiting for a poll", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     await holdfast.startWorker({ tasks: [echo], poll: "1h", maintenanceInterval: "1h" });
     await (await holdfast.enqueue(echo, "warm")).result();
@@ -191,7 +191,7 @@ suite("a key", () => {
     assert.notEqual(second.id, first.id);
   });
 
-  test("is kept for as long as it is asked for after the job's end", async () => {
+  test("is kept for the requested time after the job has ended", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const options = { key: "k", keyFor: "7d" } as const;
@@ -220,7 +220,7 @@ suite("a key", () => {
     assert.equal((await holdfast.jobs.list()).length, 1);
   });
 
-  test("goes to a job that replaces its holder, whose waiters hear that it was cancelled", async () => {
+  test("goes to a job that replaces its holder, whose callers learn that it was cancelled", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const first = await holdfast.enqueue(echo, 1, { key: "k" });
@@ -316,7 +316,7 @@ suite("many jobs at once", () => {
   });
 });
 
-suite("what cannot be enqueued", () => {
+suite("an invalid job", () => {
   const options: readonly (readonly [what: string, field: string, options: unknown])[] = [
     ["a misspelt option", "prioritiy", { prioritiy: 1 }],
     ["an option of another call", "timeout", { timeout: "1s" }],

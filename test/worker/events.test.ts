@@ -35,8 +35,8 @@ const patient = defineTask({
     }),
 });
 
-suite("what a worker tells about a job", () => {
-  test("is heard from its first job on, however long the database takes to let it in", async () => {
+suite("the events of a worker about a job", () => {
+  test("are emitted from its first job on, however long its registration takes", async () => {
     const slow = wrapStore(await openStore("sqlite::memory:"), (real) => ({
       workers: {
         async move(...args) {
@@ -53,7 +53,7 @@ suite("what a worker tells about a job", () => {
     assert.deepEqual(storyOf(heard, id), ["job:started", "job:done"]);
   });
 
-  test("names the job, its task and queue, the worker, the epoch, the attempt and the trace", async () => {
+  test("name the job, its task and queue, the worker, the epoch, the attempt and the trace", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const slow = defineTask({
@@ -74,7 +74,7 @@ suite("what a worker tells about a job", () => {
     ]);
   });
 
-  test("says of a failed attempt what follows from it", async () => {
+  test("say what follows a failed attempt", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const worker = await holdfast.startWorker({ tasks: [failing] });
@@ -97,7 +97,7 @@ suite("what a worker tells about a job", () => {
     assert.equal(failed.event.traceId, `${worker.id}-${job.id}-2`);
   });
 
-  test("is told once the database has it", async () => {
+  test("are emitted once the database has recorded the end", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const worker = await holdfast.startWorker({ tasks: [echo, hopeless] });
     const seen: Promise<unknown>[] = [];
@@ -113,7 +113,7 @@ suite("what a worker tells about a job", () => {
     assert.deepEqual(await Promise.all(seen), ["done", "failed"]);
   });
 
-  test("includes jobs that were cancelled and jobs that were handed back", async () => {
+  test("include jobs that were cancelled and jobs that were handed back", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const worker = await holdfast.startWorker({ tasks: [patient] });
     const heard = hear(worker);
@@ -127,7 +127,7 @@ suite("what a worker tells about a job", () => {
     assert.deepEqual(storyOf(heard, released.id), ["job:started", "job:released"]);
   });
 
-  test("includes leases that it took back from a worker that died", async () => {
+  test("include leases that it reclaimed from a dead worker", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const job = await holdfast.enqueue(echo, "again");
@@ -178,7 +178,7 @@ suite("a listener", () => {
     assert.match(String(told[0]?.facts["err"]), /a bad listener/);
   });
 
-  test("hears nothing more once it is taken off", async () => {
+  test("is not called once it is removed", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const worker = await holdfast.startWorker({ tasks: [echo] });
     let heard = 0;
@@ -192,7 +192,7 @@ suite("a listener", () => {
     assert.equal(heard, 1);
   });
 
-  test("hears of the worker itself: started, stopping, stopped", async () => {
+  test("receives the worker's own events: started, stopping, stopped", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const worker = await holdfast.startWorker({ tasks: [echo] });
     const told: string[] = [];

@@ -63,7 +63,7 @@ suite("a flow", () => {
     assert.deepEqual([view?.status, view?.total, view?.done], ["done", 5, 5]);
   });
 
-  test("goes on when the job that failed is retried", async () => {
+  test("continues when the failed job is retried", async () => {
     await using holdfast = await open();
     let isBroken = true;
     const repaired = defineTask({

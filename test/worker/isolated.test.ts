@@ -105,7 +105,7 @@ suite("an isolated task", () => {
     [riskyThread, loopingThread],
   ] as const) {
     const place = task.isolation?.in ?? "";
-    test(`that ends, fills or blocks its ${place} fails alone, and is dead-lettered`, async () => {
+    test(`that ends, fills or blocks its ${place} fails alone, and becomes a dead letter`, async () => {
       await using holdfast = await open();
       const slow = defineTask({
         name: "slow",

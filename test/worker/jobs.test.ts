@@ -195,7 +195,7 @@ suite("retrying a job", () => {
     );
   });
 
-  test("wakes the workers: nobody waits for a poll", async () => {
+  test("wakes the workers without waiting for a poll", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const job = await holdfast.enqueue(echo, "again");

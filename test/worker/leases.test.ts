@@ -38,7 +38,7 @@ suite("acquiring", () => {
     assert.deepEqual(await kit.holdfast.leases.acquire({ worker: "another" }), []);
   });
 
-  test("takes as many as asked for, of the queues and tasks asked for", async () => {
+  test("claims the requested number of jobs, of the given queues and tasks", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     await holdfast.enqueueMany(echo, [1, 2, 3]);
@@ -96,7 +96,7 @@ suite("extending", () => {
     assert.equal(lockedUntil, lease.lockedUntil);
   });
 
-  test("tells that somebody wants the job cancelled", async () => {
+  test("reports a cancel request", async () => {
     await using kit = await openTestHoldfast();
     const { job, lease } = await heldJob(kit);
     assert.equal(await job.cancel(), "processing");
@@ -116,7 +116,7 @@ suite("releasing", () => {
     assert.deepEqual(await job.result(), [1, 2]);
   });
 
-  test("as failed says that it will be retried, and when", async () => {
+  test("as failed returns when it will be retried", async () => {
     await using kit = await openTestHoldfast();
     const { job, lease } = await heldJob(kit);
     const released = await kit.holdfast.leases.release(lease, {
@@ -138,7 +138,7 @@ suite("releasing", () => {
     assert.ok(waitMs >= 0 && waitMs <= 1_000, `${waitMs} ms`);
   });
 
-  test("as failed says that it is dead when no attempt is left, or when it is final", async () => {
+  test("as failed returns failed when no attempt is left, or when it is final", async () => {
     await using kit = await openTestHoldfast();
     const last = await heldJob(kit, { maxAttempts: 1 });
     const dead = { status: "failed", attempts: 1, retryAt: null };
@@ -150,7 +150,7 @@ suite("releasing", () => {
     await assert.rejects(early.job.result(), withCode("JOB_FAILED"));
   });
 
-  test("as suspended lets it wait, uncharged", async () => {
+  test("as suspended lets it wait without using up an attempt", async () => {
     await using kit = await openTestHoldfast();
     const { job, lease } = await heldJob(kit);
     const released = await kit.holdfast.leases.release(lease, { as: "suspended", for: "1h" });
@@ -160,7 +160,7 @@ suite("releasing", () => {
     assert.deepEqual([jobs[0]?.status, jobs[0]?.attempts], ["done", 1]);
   });
 
-  test("as released makes it pending again at once, uncharged", async () => {
+  test("as released makes it pending again at once without using up an attempt", async () => {
     await using kit = await openTestHoldfast();
     const { job, lease } = await heldJob(kit, { maxAttempts: 1 });
     const released = await kit.holdfast.leases.release(lease, { as: "released" });
@@ -232,8 +232,8 @@ suite("a lease that was lost", () => {
   });
 });
 
-suite("leases that ran out", () => {
-  test("are listed apart from those that hold", async () => {
+suite("expired leases", () => {
+  test("are listed separately from active ones", async () => {
     await using kit = await openTestHoldfast();
     const { leases } = kit.holdfast;
     const { job } = await heldJob(kit);
@@ -252,7 +252,7 @@ suite("leases that ran out", () => {
     assert.equal((await leases.active({ worker: "long", limit: 1 })).length, 1);
   });
 
-  test("are taken back after the grace and not before: to be retried, with a trace", async () => {
+  test("are reclaimed after the grace period and not before: to be retried, with a trace", async () => {
     await using kit = await openTestHoldfast();
     const { leases, jobs } = kit.holdfast;
     const { job } = await heldJob(kit);
@@ -285,7 +285,7 @@ suite("leases that ran out", () => {
     assert.equal(other.crashes, 3);
   });
 
-  test("are taken back in batches of the size that was asked for", async () => {
+  test("are reclaimed in batches of the given size", async () => {
     await using kit = await openTestHoldfast();
     const { leases } = kit.holdfast;
     await kit.holdfast.enqueueMany(echo, [1, 2, 3]);

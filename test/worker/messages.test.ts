@@ -35,7 +35,7 @@ const run = (): null => null;
 const given = (value: unknown): never => value as never;
 
 suite("an option that is not as it should be", () => {
-  test("is named with the option around it, and with what may have been meant", () => {
+  test("is named with the option around it, and with a suggestion", () => {
     const define = (retry: unknown) => () =>
       defineTask({ name: "mail", retry: retry as RetryOptions, run });
     const such = "must be an object such as { maxAttempts: 5 }, not";
@@ -160,7 +160,7 @@ suite("an option that does not exist", () => {
 
 suite("a number that came as text", () => {
   const task = defineTask({ name: "mail", run });
-  test("is told from the number", async () => {
+  test("is distinguished from the number", async () => {
     await using bench = await openTestHoldfast();
     const { holdfast } = bench;
     const start = (options: object) => () => holdfast.startWorker({ tasks: [task], ...options });
@@ -195,7 +195,7 @@ suite("a number that came as text", () => {
     for (const [call, message] of cases) await assert.rejects(async () => call(), saying(message));
   });
 
-  test("is told so by ctx.progress", async () => {
+  test("gets an error from ctx.progress", async () => {
     const half = "For 25 of 100, pass { done: 25, total: 100 }.";
     assert.equal(
       await toldInTask(async (ctx) => ctx.progress(given("0.5"))),
@@ -211,7 +211,7 @@ suite("a number that came as text", () => {
 suite("tasks that are not a list", () => {
   const ship = defineTask({ name: "ship", run });
 
-  test("are refused by drain, with the call that was meant", async () => {
+  test("are refused by drain, with the correct call", async () => {
     await using bench = await openTestHoldfast();
     const message = "tasks: must be a list of tasks, such as [ship].";
     await assert.rejects(bench.drain(...([] as never[] as [never])), saying(message));
@@ -222,7 +222,7 @@ suite("tasks that are not a list", () => {
     );
   });
 
-  test("are refused by a worker, with the list that was meant", async () => {
+  test("are refused by a worker, with the correct list", async () => {
     await using bench = await openTestHoldfast();
     const start = (tasks: unknown) => bench.holdfast.startWorker({ tasks: given(tasks) });
     await assert.rejects(
@@ -238,7 +238,7 @@ suite("tasks that are not a list", () => {
 });
 
 suite("an event of a worker that does not exist", () => {
-  test("is refused, with the one that was meant", async () => {
+  test("is refused, with a suggestion", async () => {
     const task = defineTask({ name: "mail", run });
     await using bench = await openTestHoldfast();
     const worker = await bench.holdfast.startWorker({ tasks: [task] });
@@ -274,8 +274,8 @@ suite("something else where a task or an event belongs", () => {
   });
 });
 
-suite("a URL that is none", () => {
-  test("is answered with the one that was meant, where that can be seen", async () => {
+suite("an invalid URL", () => {
+  test("is refused with a suggestion, if there is one", async () => {
     const cases = {
       ":memory:": "url: for an in-memory database, write sqlite::memory:",
       "shop.db": "url: 'shop.db' is a file: write sqlite:shop.db",
@@ -288,7 +288,7 @@ suite("a URL that is none", () => {
     }
   });
 
-  test("and nothing of it is repeated where it may hold a password", async () => {
+  test("and is not repeated if it may contain a password", async () => {
     for (const url of ["user:secret@host/shop.db", "oracle://secret@host/shop.db", "secret"]) {
       await assert.rejects(openHoldfast(url), (error: Error) => {
         assert.doesNotMatch(error.message, /secret/);
@@ -313,7 +313,7 @@ suite("a result that is not JSON", () => {
     ],
   ];
   for (const [what, value, words] of cases) {
-    test(`is said to be the result, of which task, and that the work was done: ${what}`, async () => {
+    test(`is named as the result of its task, whose work was done: ${what}`, async () => {
       let runs = 0;
       const task = defineTask({
         name: "ret",
@@ -335,7 +335,7 @@ suite("a result that is not JSON", () => {
     });
   }
 
-  test("nor small enough: the same is said", async () => {
+  test("nor small enough: the message is the same", async () => {
     const task = defineTask({ name: "ret", run: () => "x".repeat(300_000) });
     await using bench = await openTestHoldfast();
     await bench.holdfast.enqueue(task, null);
@@ -363,7 +363,7 @@ suite("a result that is not JSON", () => {
 });
 
 suite("a job that failed", () => {
-  test("says at which attempt, and names the job that it called", async () => {
+  test("names the attempt, and the job that it called", async () => {
     const send = defineTask({
       name: "mail.send",
       retry: { maxAttempts: 1 },
@@ -419,14 +419,14 @@ suite("one bad input of many", () => {
     assert.deepEqual(await holdfast.jobs.list(), []);
   });
 
-  test("and one alone is called what it was", async () => {
+  test("and a single input is named without an index", async () => {
     await using bench = await openTestHoldfast();
     const wrong = { to: 7 } as unknown as { to: string };
     await assert.rejects(bench.holdfast.enqueue(task, wrong), saying(/ \$\.to: Invalid input/));
   });
 });
 
-suite("a queue that none of a worker's tasks goes to", () => {
+suite("a queue that none of a worker's tasks uses", () => {
   const email = defineTask({ name: "email", queue: "mail", run });
 
   async function warningsWith(queues: string[]): Promise<[string, string][]> {
@@ -438,7 +438,7 @@ suite("a queue that none of a worker's tasks goes to", () => {
       .map(({ level, message }) => [level, message]);
   }
 
-  test("is warned of when it looks like a slip", async () => {
+  test("logs a warning if it looks like a typing error", async () => {
     assert.deepEqual(await warningsWith(["mial"]), [
       ["warn", "queues: no task of this worker uses 'mial' by default. Did you mean mail?"],
     ]);

@@ -22,7 +22,7 @@ suite("opening", () => {
     });
   });
 
-  test("does not create tables or files it was told not to create", async () => {
+  test("does not create tables or files with migrate: false or create: false", async () => {
     using folder = tempFolder();
     const url = `sqlite:${folder.file(".db")}`;
     await assert.rejects(openHoldfast(url, { create: false }), withCode("STORE_UNAVAILABLE"));
@@ -61,7 +61,7 @@ suite("a worker", () => {
     });
   }
 
-  test("says once that it renews leases on the main thread, where a thread cannot", async () => {
+  test("logs once that it renews leases on the main thread, where a thread cannot", async () => {
     const log = keepLog();
     await using holdfast = await openHoldfast("sqlite::memory:", { logger: log.logger });
     await holdfast.startWorker({ tasks: [echo] });

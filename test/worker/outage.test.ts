@@ -129,7 +129,7 @@ suite("while the database is away", () => {
     }
   });
 
-  test("a standby goes on waiting, and takes over when it is back", async () => {
+  test("a standby keeps waiting, and takes over when the database is back", async () => {
     await using place = await site();
     const { holdfast, clock, outage, log } = place;
     const task = defineTask({ name: "idle", run: () => null });
@@ -149,7 +149,7 @@ suite("while the database is away", () => {
     assert.equal(next.status().instance, 2);
   });
 
-  test("a worker that was replaced meanwhile goes on trying, and says so once", async () => {
+  test("a worker that was replaced meanwhile keeps trying, and logs it once", async () => {
     await using place = await site();
     const { holdfast, clock, log } = place;
     const task = defineTask({ name: "idle", run: () => null });
@@ -232,7 +232,7 @@ suite("while the database is away", () => {
     assert.equal(worker.status().leasesLost, 1);
   });
 
-  test("nothing is accepted, and whoever enqueues is told", async () => {
+  test("nothing is accepted, and the caller gets an error", async () => {
     await using place = await site();
     const { holdfast, outage } = place;
     const task = defineTask({ name: "work", run: () => null });
@@ -259,7 +259,7 @@ suite("after the database was away", () => {
     assert.equal(await pending.result(), 3);
   });
 
-  test("whoever waits for a result gets it", async () => {
+  test("a caller that waits for a result gets it", async () => {
     await using place = await site();
     const { holdfast, clock, outage } = place;
     const task = defineTask({ name: "work", run: () => "at last" });

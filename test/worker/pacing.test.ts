@@ -43,7 +43,7 @@ test("a throttled task runs for the first call of a period", async () => {
   assert.deepEqual(seen, ["a", "c"]);
 });
 
-test("what does not go together is refused, and the error names the field", async () => {
+test("options that cannot be combined are refused, and the error names the field", async () => {
   await using kit = await openTestHoldfast();
   const key = "k";
   const refusals: [field: string, options: object][] = [

@@ -12,7 +12,7 @@ const FOREVER = Number.POSITIVE_INFINITY;
 
 suite("a job that chooses when it runs again", () => {
   for (const how of ["thrown", "returned"]) {
-    test(`RetryIn, ${how}: at that time and not before, and it is charged`, async () => {
+    test(`RetryIn, ${how}: at that time and not before, and the attempt counts`, async () => {
       await using kit = await openTestHoldfast();
       const { holdfast, clock } = kit;
       const triedAt: number[] = [];
@@ -43,7 +43,7 @@ suite("a job that chooses when it runs again", () => {
   }
 
   for (const how of ["thrown", "returned", "swallowed"]) {
-    test(`Snooze, ${how}: put off uncharged, so often and no more`, async () => {
+    test(`Snooze, ${how}: postponed without using up an attempt, up to a limit`, async () => {
       await using kit = await openTestHoldfast();
       const { holdfast, clock } = kit;
       let runs = 0;
@@ -83,7 +83,7 @@ suite("a job that chooses when it runs again", () => {
     });
   }
 
-  test("a task's own back-off is used, and one that fails is not", async () => {
+  test("a task's own backoff is used, unless it fails", async () => {
     const log = keepLog();
     await using kit = await openTestHoldfast({ logger: log.logger });
     const { holdfast, clock } = kit;
@@ -117,7 +117,7 @@ suite("a job that chooses when it runs again", () => {
     await worker.stop();
   });
 
-  test("is refused a delay that is none", () => {
+  test("refuses an invalid delay", () => {
     assert.throws(() => new RetryIn("soon"), withCode("INVALID_ARGUMENT", "delay"));
     assert.throws(() => new Snooze(FOREVER), withCode("INVALID_ARGUMENT", "delay"));
     assert.throws(() => new Snooze("9999d"), withCode("INVALID_ARGUMENT", "delay"));

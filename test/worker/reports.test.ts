@@ -47,8 +47,8 @@ async function words(holdfast: Holdfast, id: string): Promise<string[]> {
   return reports.map(word);
 }
 
-suite("what a task reports", () => {
-  test("is kept in order, with when it was said", async () => {
+suite("the reports of a task", () => {
+  test("are stored in order, with their time", async () => {
     await using kit = await openTestHoldfast();
     const task = saying((ctx) => {
       ctx.log("began", { rows: 2 });
@@ -88,7 +88,7 @@ suite("what a task reports", () => {
       throw new GiveUpError("hopeless");
     },
   })) {
-    test(`is there when a task that ${how} has ended`, async () => {
+    test(`are there when a task that ${how} has ended`, async () => {
       await using kit = await openTestHoldfast();
       const task = saying((ctx) => {
         ctx.log("last words");
@@ -101,7 +101,7 @@ suite("what a task reports", () => {
     });
   }
 
-  test("goes on with its numbers after a failure, and after a job gave its place back", async () => {
+  test("continue their numbers after a failure, and after a suspension", async () => {
     await using kit = await openTestHoldfast();
     const task = saying(async (ctx) => {
       ctx.log(`try ${ctx.fence.epoch}`);
@@ -119,7 +119,7 @@ suite("what a task reports", () => {
     );
   });
 
-  test("is not heard when its attempt has ended", async () => {
+  test("are discarded after the attempt has ended", async () => {
     await using kit = await openTestHoldfast();
     const contexts: Context[] = [];
     const silent = defineTask({ name: "silent", run: (_: null, ctx) => void contexts.push(ctx) });
@@ -191,7 +191,7 @@ async function openStage(): Promise<Stage> {
 }
 
 suite("reports are gathered", () => {
-  test("and written together, a moment after they were said", async () => {
+  test("and written together, a moment after they were made", async () => {
     await using stage = await openStage();
     const { id, ctx } = await stage.start();
     for (let n = 1; n <= 50; n += 1) ctx.log(`line ${n}`);
@@ -201,7 +201,7 @@ suite("reports are gathered", () => {
     assert.equal((await words(stage.holdfast, id)).at(-1), "line 50");
   });
 
-  test("each with the moment at which it was said, not the one at which it was written", async () => {
+  test("each with the time at which it was reported, not written", async () => {
     await using stage = await openStage();
     const { id, ctx } = await stage.start();
     ctx.log("first");
@@ -238,7 +238,7 @@ suite("reports are gathered", () => {
     assert.ok(!all.includes("50 %"));
   });
 
-  test("and what is too much for a second is dropped, which the stream says", async () => {
+  test("and reports beyond the rate limit are dropped, and the stream says so", async () => {
     await using stage = await openStage();
     const { id, ctx, end } = await stage.start();
     for (let n = 1; n <= REPORTS_PER_SECOND_MAX + 20; n += 1) ctx.log(`line ${n}`);
@@ -284,7 +284,7 @@ suite("reports are gathered", () => {
 });
 
 suite("a database that is away", () => {
-  test("fails no task that reports, and has all of it when it is back, once", async () => {
+  test("fails no task that reports, and gets all reports once when it is back", async () => {
     await using stage = await openOutage();
     const { holdfast, clock, outage, ctx, id } = stage;
     ctx().log("before");
@@ -369,7 +369,7 @@ async function openOutage({ only }: { only?: string } = {}) {
 }
 
 suite("a worker that lost its job", () => {
-  test("says nothing about it any more, while the one that has it does", async () => {
+  test("can no longer write reports, while the current owner can", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const contexts: Context[] = [];
     const gate = Promise.withResolvers<null>();

@@ -19,7 +19,7 @@ after(assertNothingRuns);
 const echo = defineTask({ name: "echo", run: (value: unknown) => value });
 
 suite("the result of a job", () => {
-  test("is what its task returned, whether it ended before or after it was asked for", async () => {
+  test("is what its task returned, whether it ended before or after the call", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const before = await holdfast.enqueue(echo, { deep: [1, null, "ü"] });
     const result = before.result();
@@ -63,7 +63,7 @@ suite("the result of a job", () => {
     });
   });
 
-  test("of a cancelled job is JobCancelledError, also for those who wait already", async () => {
+  test("of a cancelled job is JobCancelledError, even for callers that already wait", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const job = await holdfast.enqueue(echo, 1);
     const waiting = assert.rejects(job.result({ timeout: "10s" }), withCode("JOB_CANCELLED"));
@@ -72,7 +72,7 @@ suite("the result of a job", () => {
     await assert.rejects(job.result(), withCode("JOB_CANCELLED"));
   });
 
-  test("that does not come in time is ResultTimeoutError, and the job goes on", async () => {
+  test("that does not arrive in time is ResultTimeoutError, and the job continues", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const job = await holdfast.enqueue(echo, 1);
@@ -126,7 +126,7 @@ suite("the result of a job", () => {
   });
 });
 
-suite("many who wait", () => {
+suite("many waiting callers", () => {
   test("for one job all get its result, and share one query", async () => {
     let queries = 0;
     const store = wrapStore(await openStore("sqlite::memory:"), (real) => ({
@@ -157,7 +157,7 @@ suite("many who wait", () => {
     assert.deepEqual(await waiting, numbers);
   });
 
-  test("are told apart: one's timeout is not another's", async () => {
+  test("are independent: the timeout of one does not affect another", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const job = await holdfast.enqueue(echo, "late", { delay: "1m" });
@@ -171,7 +171,7 @@ suite("many who wait", () => {
     assert.deepEqual(await Promise.all([patient, endless]), ["late", "late"]);
   });
 
-  test("are told when the Holdfast is closed", async () => {
+  test("get an error when Holdfast is closed", async () => {
     const holdfast = await openHoldfast("sqlite::memory:");
     const job = await holdfast.enqueue(echo, 1);
     const waiting = [job.result(), job.result({ timeout: "1h" })].map((result) =>

@@ -15,7 +15,7 @@ async function outcomesOf(holdfast: Holdfast, id: string): Promise<string[]> {
 }
 
 suite("a job whose attempts fail", () => {
-  test("is tried again after each wait and not before, and is dead after the last", async () => {
+  test("is tried again after each wait and not before, and fails after the last", async () => {
     await using kit = await openTestHoldfast({ seed: 5 });
     const { holdfast, clock } = kit;
     const triedAt: number[] = [];
@@ -97,7 +97,7 @@ suite("a job whose attempts fail", () => {
     assert.deepEqual([runs, totals.failed], [2, 1]);
   });
 
-  test("keeps whatever was thrown, be it no error at all", async () => {
+  test("records whatever was thrown, even if it is not an error", async () => {
     await using kit = await openTestHoldfast();
     const odd = defineTask({
       name: "odd",
@@ -121,7 +121,7 @@ suite("a job whose attempts fail", () => {
 });
 
 suite("a job that cannot succeed", () => {
-  test("is dead at once when its task gives up", async () => {
+  test("fails at once when its task gives up", async () => {
     await using kit = await openTestHoldfast();
     let runs = 0;
     const hopeless = defineTask({
@@ -158,7 +158,7 @@ suite("a job that cannot succeed", () => {
     assert.deepEqual(await kit.holdfast.jobs.list(), []);
   });
 
-  test("is dead at once when the worker's schema refuses an input that was accepted", async () => {
+  test("fails at once when the worker's schema refuses an input that was accepted", async () => {
     await using kit = await openTestHoldfast();
     let runs = 0;
     const ship = defineTask({ name: "ship", input: order, run: () => void (runs += 1) });
@@ -170,7 +170,7 @@ suite("a job that cannot succeed", () => {
     assert.match(jobs[0]?.error?.message ?? "", /\$\.id.*\$\.cents/);
   });
 
-  test("is dead at once when an asynchronous schema refuses it", async () => {
+  test("fails at once when an asynchronous schema refuses it", async () => {
     await using kit = await openTestHoldfast();
     const known = z.string().refine(async (name) => name === "ada", "nobody of that name");
     const greet = defineTask({ name: "greet", input: known, run: (name) => `hello ${name}` });
@@ -186,7 +186,7 @@ suite("a job that cannot succeed", () => {
     ["is no JSON", "NOT_SERIALIZABLE", { when: new Date(0) }],
     ["is too large", "TOO_LARGE", "x".repeat(DEFAULT_PAYLOAD_BYTES_MAX + 1)],
   ] as const) {
-    test(`is dead and not repeated when its result ${what}: the work was done`, async () => {
+    test(`fails without a retry when its result ${what}: the work was done`, async () => {
       await using kit = await openTestHoldfast();
       let runs = 0;
       const work = defineTask({
@@ -205,7 +205,7 @@ suite("a job that cannot succeed", () => {
   }
 });
 
-suite("what a task gets", () => {
+suite("the input of a task", () => {
   test("is the schema's output, made anew from the stored input at every attempt", async () => {
     await using kit = await openTestHoldfast();
     const seen: unknown[] = [];

@@ -65,7 +65,7 @@ suite("schedules in a worker", () => {
     );
   });
 
-  test("one that is created, edited, paused and resumed takes effect without a restart", async () => {
+  test("a schedule that is created, edited, paused and resumed takes effect without a restart", async () => {
     await using opened = await kit();
     const { holdfast, clock } = opened;
     const at: number[] = [];
@@ -117,7 +117,7 @@ suite("schedules in a worker", () => {
     await clock.advance("1m");
   });
 
-  test("one that cannot enqueue is logged and kept, and the others go on", async () => {
+  test("a schedule that cannot enqueue is logged and kept, and the others continue", async () => {
     const log = keepLog();
     await using opened = await kit({ logger: log.logger });
     const { holdfast, clock } = opened;
@@ -156,7 +156,7 @@ suite("schedules in a worker", () => {
     assert.deepEqual(await holdfast.schedules.runs("hourly"), []);
   });
 
-  test("what is wrong with a schedule is said before anything is stored", async () => {
+  test("an invalid schedule is refused before anything is stored", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const { schedules } = holdfast;
     const task = defineTask({ name: "mail", input: z.object({ to: z.string() }), run: () => {} });

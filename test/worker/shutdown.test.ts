@@ -59,7 +59,7 @@ suite("a worker that is stopped", () => {
     assert.deepEqual([status, claimed, done, running], ["stopped", 2, 2, 0]);
   });
 
-  test("aborts with SHUTTING_DOWN when its patience is over, and hands back uncharged", async () => {
+  test("aborts with SHUTTING_DOWN after the shutdown limit, and hands the job back without using up an attempt", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const { task, reasons } = holdingTask();
@@ -85,7 +85,7 @@ suite("a worker that is stopped", () => {
     assert.deepEqual(await leasesOf(holdfast), []);
   });
 
-  test("hands back a job whose task does not hear the signal, and ignores what it does later", async () => {
+  test("hands back a job whose task ignores the signal, and ignores what it does later", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const { task, reasons, end } = holdingTask({ deaf: true });
@@ -141,7 +141,7 @@ suite("a worker that is stopped", () => {
     assert.deepEqual(seen, [1, 1]);
   });
 
-  test("stops once, however often it is asked", async () => {
+  test("stops once, however often stop() is called", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const { task } = holdingTask();
     const log: string[] = [];
@@ -203,7 +203,7 @@ suite("a worker that is stopped", () => {
     assert.equal(worker.status().running, 0);
   });
 
-  test("says so and stops all the same when the database is away", async () => {
+  test("logs it and still stops when the database is unavailable", async () => {
     const log = keepLog();
     const clock = testClock();
     const outage = withOutage(await openStore("sqlite::memory:", { runtime: clock }));

@@ -103,7 +103,7 @@ suite("a program whose worker listens for signals", () => {
     assert.deepEqual([status, attempts], ["pending", 0]);
   });
 
-  test("ends with 0 while it stands by for a slot", async () => {
+  test("exits with 0 while it is a standby", async () => {
     const url = `sqlite:${folder.file(".db")}`;
     await using holdfast = await openHoldfast(url);
     const task = defineTask({ name: "any", run: () => null });
@@ -122,7 +122,7 @@ suite("a library does not touch the signals of its program", () => {
   const listeners = (): number[] =>
     ["SIGTERM", "SIGINT"].map((signal) => process.listenerCount(signal));
 
-  test("unless it is asked to, and not any longer than a worker that asked runs", async () => {
+  test("unless signals is true, and no longer than such a worker runs", async () => {
     const before = listeners();
     await using holdfast = await openHoldfast("sqlite::memory:");
     await holdfast.startWorker({ tasks: [task] });
@@ -137,7 +137,7 @@ suite("a library does not touch the signals of its program", () => {
     assert.deepEqual(listeners(), before);
   });
 
-  test("not asked to, it ends as every program does", async () => {
+  test("without signals, it ends as every program does", async () => {
     const url = `sqlite:${folder.file(".db")}`;
     await using holdfast = await openHoldfast(url);
     await holdfast.enqueue("hold", null);
@@ -147,7 +147,7 @@ suite("a library does not touch the signals of its program", () => {
     assert.deepEqual(await program.ended, { code: null, signal: "SIGTERM" });
   });
 
-  test("and is asked with true or false", async () => {
+  test("and signals must be true or false", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const signals = "SIGTERM" as unknown as boolean;
     await assert.rejects(

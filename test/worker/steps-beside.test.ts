@@ -31,7 +31,7 @@ function taskOf(body: (ctx: Context) => Promise<unknown>, attempts = 5) {
 const all = { skipTime: true } as const;
 
 suite("steps side by side", () => {
-  test("of one name, that begin at their own pace, are refused: nobody could tell them apart", async () => {
+  test("of one name that begin independently are refused, because they cannot be distinguished", async () => {
     await using kit = await openTestHoldfast();
     const charged: string[] = [];
     const branch = async (ctx: Context, item: string, isTime: () => boolean): Promise<unknown> => {
@@ -64,7 +64,7 @@ suite("steps side by side", () => {
     assert.deepEqual(await job.result(), [30, 1, 10]);
   });
 
-  test("of several branches go on at any pace, and what comes after them is matched again", async () => {
+  test("of several branches proceed at any pace, and later steps are matched again", async () => {
     await using kit = await openTestHoldfast();
     const made: string[] = [];
     let runs = 0;
@@ -124,7 +124,7 @@ suite("steps side by side", () => {
     assert.equal(await third.result(), 7);
   });
 
-  test("a branch goes on as far as it can while another waits, also after its own sleep", async () => {
+  test("a branch proceeds as far as it can while another waits, even after its own sleep", async () => {
     await using kit = await openTestHoldfast();
     const made: string[] = [];
     const task = taskOf((ctx) =>
@@ -197,7 +197,7 @@ suite("steps side by side", () => {
     assert.equal(refunds, 0);
   });
 
-  test("a wait that nobody waits for does not keep a job from its end", async () => {
+  test("a wait that is not awaited does not keep a job from ending", async () => {
     await using kit = await openTestHoldfast();
     const task = taskOf(async (ctx) => {
       void ctx.event(said, "never");
@@ -209,7 +209,7 @@ suite("steps side by side", () => {
     assert.equal(await job.result(), "done");
   });
 
-  test("an event that says nothing is heard", async () => {
+  test("an event without a payload is received", async () => {
     await using kit = await openTestHoldfast();
     const task = taskOf(async (ctx) => (await ctx.event(said, "quiet")) ?? "nothing");
     const job = await kit.holdfast.enqueue(task, null);
@@ -228,7 +228,7 @@ suite("steps side by side", () => {
 });
 
 suite("a doubt", () => {
-  test("beside a wait is resolved, and nobody else is held up by it", async () => {
+  test("beside a wait is resolved, and delays no other step", async () => {
     await using kit = await openTestHoldfast();
     let acts = 0;
     const task = taskOf((ctx) =>
@@ -252,7 +252,7 @@ suite("a doubt", () => {
     assert.deepEqual(await job.result(), [2, 3]);
   });
 
-  test("of a job that was cancelled is nobody's business any more", async () => {
+  test("of a cancelled job is no longer listed", async () => {
     await using kit = await openTestHoldfast();
     const task = taskOf((ctx) =>
       ctx.effect("charge", () => {
@@ -277,7 +277,7 @@ suite("a called job", () => {
     },
   });
 
-  test("that failed stays failed for whoever saw it, until that one is revived too", async () => {
+  test("that failed stays failed for the job that saw it, until that job is revived too", async () => {
     await using kit = await openTestHoldfast();
     fails = true;
     const parent = taskOf((ctx) => ctx.call(child, null));
@@ -331,7 +331,7 @@ suite("a called job", () => {
     );
   });
 
-  test("that failed can be left as it is when its caller is retried", async () => {
+  test("that failed can stay failed when its caller is retried", async () => {
     await using kit = await openTestHoldfast();
     fails = true;
     const parent = taskOf((ctx) => ctx.call(child, null));
@@ -365,7 +365,7 @@ suite("a called job", () => {
     assert.equal(await job.result(), "refunded");
   });
 
-  test("that was deleted before its caller looked is not run again", async () => {
+  test("that was deleted before its caller resumed is not run again", async () => {
     await using kit = await openTestHoldfast();
     fails = false;
     const parent = taskOf((ctx) => ctx.call(child, null));
@@ -384,7 +384,7 @@ suite("a called job", () => {
 });
 
 suite("a commit", () => {
-  test("runs its function once, whatever that throws, and takes no orders afterwards", async () => {
+  test("runs its function once, whatever that throws, and refuses queries afterwards", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:", { version: "build-0" });
     let runs = 0;
     let kept: UserTransaction | null = null;
@@ -407,7 +407,7 @@ suite("a commit", () => {
     await assert.rejects(async () => kept?.query("select 1"), /the transaction has ended/);
   });
 
-  test("that takes longer than its task may is rolled back, and holds nobody up", async () => {
+  test("that takes longer than its task's timeout is rolled back, and delays no other job", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:", { version: "build-0" });
     const task = defineTask({
       name: "order",

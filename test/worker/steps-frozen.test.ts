@@ -70,8 +70,8 @@ async function runFrozen(
 
 const DONE_LATER = { thrown: ["LEASE_LOST"], status: "done", attempts: 2 };
 
-suite("a worker that stood still past its lease", () => {
-  test("does not make an effect that it was about to make", async () => {
+suite("a worker that was frozen past its lease", () => {
+  test("does not perform an effect that it was about to perform", async () => {
     const told = await runFrozen(
       (ctx, ran) => ctx.effect("charge", () => ran("act"), { verify: () => null }),
       (real, standStill) => ({
@@ -87,7 +87,7 @@ suite("a worker that stood still past its lease", () => {
     assert.deepEqual(told, { ran: ["act 2"], ...DONE_LATER });
   });
 
-  test("neither asks whether an effect was made nor makes it", async () => {
+  test("neither verifies nor performs an effect", async () => {
     let attempts = 0;
     const told = await runFrozen(
       (ctx, ran) => {

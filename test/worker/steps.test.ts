@@ -36,7 +36,7 @@ async function drained(kit: TestHoldfast, ...tasks: Parameters<TestHoldfast["dra
 }
 
 suite("a step", () => {
-  test("is run once, however often its job is tried, and gives what it gave", async () => {
+  test("runs once, however often its job is tried, and returns the saved result", async () => {
     await using kit = await openTestHoldfast();
     let bodies = 0;
     const task = failing(2, async (ctx) => {
@@ -171,7 +171,7 @@ suite("an effect", () => {
     }
   }
 
-  test("that may have happened is asked for, and not made again", async () => {
+  test("that may have happened is verified, and not repeated", async () => {
     await using kit = await openTestHoldfast();
     const bank = new Bank();
     const task = failing(0, (ctx) =>
@@ -205,7 +205,7 @@ suite("an effect", () => {
     assert.deepEqual(keys, [`${job.id}/charge/1`, `${job.id}/charge/1`]);
   });
 
-  test("that is done is neither made nor asked for again", async () => {
+  test("that is done is neither repeated nor verified again", async () => {
     await using kit = await openTestHoldfast();
     const [acts, looks] = [[] as number[], [] as number[]];
     const task = failing(2, (ctx) =>
@@ -235,7 +235,7 @@ suite("an effect", () => {
     ["it happened", { done: true, result: "by hand" }, "by hand", 1],
     ["it did not", { done: false }, 2, 2],
   ] as const) {
-    test(`of which nobody knows stops its job until a person says that ${said}`, async () => {
+    test(`in doubt stops its job until a person says that ${said}`, async () => {
       await using kit = await openTestHoldfast();
       let acted = 0;
       const task = failing(0, (ctx) =>
@@ -278,7 +278,7 @@ suite("a commit", () => {
     assert.equal(await job.result(), 1);
   });
 
-  test("of which the function throws leaves nothing, and its error comes out as it is", async () => {
+  test("whose function throws leaves nothing, and its error is thrown unchanged", async () => {
     await using kit = await openTestHoldfast();
     const seen: unknown[] = [];
     const task = failing(0, async (ctx) => {
@@ -299,7 +299,7 @@ suite("a commit", () => {
     assert.match(String(seen[0]), /no such table: nowhere/);
   });
 
-  test("that calls what would wait for it is told so", async () => {
+  test("that calls a function that would wait for it gets an error", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const task = defineTask({
@@ -367,7 +367,7 @@ suite("an event", () => {
   const ship = (timeout?: string) =>
     failing(1, (ctx) => ctx.event(packed, "42", timeout === undefined ? {} : { timeout }));
 
-  test("is heard, whether it is said before or after somebody waits for it", async () => {
+  test("is received, whether it is emitted before or after a job waits for it", async () => {
     for (const when of ["before", "after"]) {
       await using kit = await openTestHoldfast();
       const task = ship();
@@ -388,7 +388,7 @@ suite("an event", () => {
     }
   });
 
-  test("that is not said in time is an error, also for later attempts", async () => {
+  test("that is not emitted in time is an error, even for later attempts", async () => {
     await using kit = await openTestHoldfast();
     const task = failing(1, async (ctx) => {
       try {

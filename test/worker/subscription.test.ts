@@ -9,8 +9,8 @@ after(assertNothingRuns);
 
 const echo = defineTask({ name: "echo", run: (value: unknown) => value });
 
-suite("whoever subscribes to a queue", () => {
-  test("hears soon of jobs that are pending, and works on them by leases", async () => {
+suite("a subscriber of a queue", () => {
+  test("is called soon for pending jobs, and runs them with leases", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const done: unknown[] = [];
     const unsubscribe = holdfast.subscribe("default", async (queue) => {
@@ -28,7 +28,7 @@ suite("whoever subscribes to a queue", () => {
     await unsubscribe();
   });
 
-  test("hears of its own queue only", async () => {
+  test("is called for its own queue only", async () => {
     await using kit = await openTestHoldfast();
     const heard: string[] = [];
     kit.holdfast.subscribe("mail", (queue) => void heard.push(queue));
@@ -40,7 +40,7 @@ suite("whoever subscribes to a queue", () => {
     assert.deepEqual(heard, ["mail"]);
   });
 
-  test("hears again and again while jobs are left", async () => {
+  test("is called repeatedly while jobs are left", async () => {
     await using kit = await openTestHoldfast();
     let heard = 0;
     await kit.holdfast.enqueue(echo, 1);
@@ -49,7 +49,7 @@ suite("whoever subscribes to a queue", () => {
     assert.ok(heard >= 6 && heard <= 9, `${heard} times in a minute`);
   });
 
-  test("hears nothing once it has unsubscribed, and everybody else still does", async () => {
+  test("is not called once it has unsubscribed, and all others still are", async () => {
     await using kit = await openTestHoldfast();
     const heard: string[] = [];
     const off = kit.holdfast.subscribe("default", () => void heard.push("first"));
@@ -61,7 +61,7 @@ suite("whoever subscribes to a queue", () => {
     assert.deepEqual(heard, ["second"]);
   });
 
-  test("may throw: it is logged, and told again later", async () => {
+  test("may throw: the error is logged, and the subscriber is called again later", async () => {
     const log = keepLog();
     await using kit = await openTestHoldfast({ logger: log.logger });
     let calls = 0;

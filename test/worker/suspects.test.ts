@@ -86,7 +86,7 @@ suite("a job whose last worker died", () => {
     assert.ok(beside.every(({ from }) => from >= long.from + 30));
   });
 
-  test("is put off while a long job runs, uncharged, and runs beside it in the end", async () => {
+  test("is postponed while a long job runs, without using up an attempt, and runs beside it in the end", async () => {
     const load = { suspects: [1], others: [600, ...times(30, 1)] };
     const { runs, ended, history } = await runsOf(load, 5, { concurrency: 2 });
     const [suspect] = runs.filter(isSuspect) as [Run];
@@ -98,7 +98,7 @@ suite("a job whose last worker died", () => {
     assert.deepEqual(outcomes, ["crashed LEASE_EXPIRED", ...putOff, "done "]);
   });
 
-  test("runs with others at once, if the worker is told so", async () => {
+  test("runs with others at once if runSuspectsAlone is false", async () => {
     const load = { suspects: [1, 1], others: [1] };
     const { runs } = await runsOf(load, 1, { runSuspectsAlone: false });
     assert.ok(runs.every((a) => runs.some((b) => overlap(a, b))));

@@ -46,7 +46,7 @@ suite("an attempt that takes longer than its task allows", () => {
     assert.equal(attempt.endedAt! - attempt.startedAt, 10_000);
   });
 
-  test("is dead when it was the last", async () => {
+  test("fails the job when it was the last", async () => {
     await using kit = await openTestHoldfast();
     const slow = defineTask({
       name: "slow",
@@ -64,7 +64,7 @@ suite("an attempt that takes longer than its task allows", () => {
     await assert.rejects(job.result(), withCode("JOB_FAILED"));
   });
 
-  test("has failed even if the task returns a value when it is told to stop", async () => {
+  test("has failed even if the task returns a value when its signal aborts", async () => {
     await using kit = await openTestHoldfast();
     const stubborn = defineTask({
       name: "stubborn",

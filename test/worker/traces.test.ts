@@ -179,7 +179,7 @@ suite("traces", { timeout: 30_000 }, () => {
     });
   let holdfastOf: Holdfast;
 
-  test("go on with what a job enqueues, and with what it calls", async () => {
+  test("continue in jobs that a job enqueues or calls", async () => {
     register();
     await using holdfast = await openHoldfast("sqlite::memory:");
     holdfastOf = holdfast;
@@ -198,7 +198,7 @@ suite("traces", { timeout: 30_000 }, () => {
     for (const span of attempts) assert.equal(span.spanContext().traceId, traceId);
   });
 
-  test("go on with the jobs of a workflow's item", async () => {
+  test("continue in the jobs of a workflow item", async () => {
     register();
     const notify = defineTask({ name: "notify", run: () => null });
     const order = defineWorkflow({
@@ -219,7 +219,7 @@ suite("traces", { timeout: 30_000 }, () => {
     assert.equal(parentOf(attempt), idOf(await spanOf("ordering")));
   });
 
-  test("are one also where the application lets nobody know which span is active", async () => {
+  test("are one even if the application does not expose its active span", async () => {
     register({ contexts: false });
     await using holdfast = await openHoldfast("sqlite::memory:");
     const ship = shipTask();
@@ -232,7 +232,7 @@ suite("traces", { timeout: 30_000 }, () => {
     assert.equal(parentOf(await spanOf("step quote")), idOf(attempt));
   });
 
-  test("of a worker do not belong to whoever started it", async () => {
+  test("of a worker do not belong to the code that started it", async () => {
     await using holdfast = await openHoldfast("sqlite::memory:");
     const echo = defineTask({ name: "echo", run: (value: number) => value });
     // Enqueued before anybody traced.
@@ -336,7 +336,7 @@ suite("an application that does not trace", () => {
     assert.equal(await tracesIn(holdfast), 0);
   });
 
-  test("does not even load what it would trace with", () => {
+  test("does not even load the tracing API", () => {
     const program = `
       import { createRequire } from "node:module";
       import { defineTask, openHoldfast } from ${JSON.stringify(INDEX)};
@@ -355,7 +355,7 @@ suite("an application that does not trace", () => {
     assert.deepEqual({ stdout: stdout.trim(), stderr }, { stdout: "0", stderr: "" });
   });
 
-  test("still hands on the trace that it is given", async () => {
+  test("still passes on a given trace", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast } = kit;
     const job = await holdfast.enqueue("echo", 1, { trace: headers });

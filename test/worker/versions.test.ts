@@ -28,7 +28,7 @@ suite("versions of a task", () => {
     assert.deepEqual(results, ["ship", "ship@1", "ship@2", "ship@2"]);
   });
 
-  test("that a worker does not know wait for one that does, and are told meanwhile", async () => {
+  test("that no worker knows wait for one that does, and are listed meanwhile", async () => {
     await using kit = await openTestHoldfast();
     const { holdfast, clock } = kit;
     const job = await holdfast.enqueue(ship2, null);
@@ -50,7 +50,7 @@ suite("versions of a task", () => {
 });
 
 suite("builds that differ", () => {
-  test("are told: among workers of a name, and of those who enqueue", async () => {
+  test("are reported: among workers of a name, and of processes that enqueue", async () => {
     using folder = tempFolder();
     const url = `sqlite:${folder.file(".db")}`;
     await using site = await openHoldfast(url, { version: "web-1" });
@@ -79,7 +79,7 @@ suite("builds that differ", () => {
     assert.deepEqual(drift, { type: "worker", versions: ["app-2", "app-1"] });
   });
 
-  test("are noted by whoever enqueues about once a minute, and nobody waits for it", async () => {
+  test("are recorded by a process that enqueues about once a minute, without delaying it", async () => {
     const clock = testClock();
     await using holdfast = await openHoldfast("sqlite::memory:", {
       runtime: clock,

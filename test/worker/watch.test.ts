@@ -77,7 +77,7 @@ for (const { name, skip, place } of drawnEngines("watch")) {
     });
     const started = (id: string) => until("it runs", () => running.get(id));
 
-    test("what a job in another process says is seen while it runs, and then its end", async () => {
+    test("reports of a job in another process arrive while it runs, and then its end", async () => {
       const job = await watcher.enqueue(steered, null);
       const entries = job.watch();
       const seen: WatchEntry[] = [];
@@ -111,7 +111,7 @@ for (const { name, skip, place } of drawnEngines("watch")) {
       assert.equal(await job.result(), "over");
     });
 
-    test("a job that has ended shows all it said, and how it ended", async () => {
+    test("a job that has ended shows all its reports, and how it ended", async () => {
       const job = await worker.enqueue(chatty, 3);
       await job.result();
       assert.deepEqual(await words(watcher.jobs.watch(job.id)), [
@@ -124,7 +124,7 @@ for (const { name, skip, place } of drawnEngines("watch")) {
       assert.deepEqual(await words(watcher.jobs.watch(job.id, { after: 9 })), ["done"]);
     });
 
-    test("more than fits a page is seen once, in order", async () => {
+    test("more reports than fit on a page are seen once, in order", async () => {
       const job = await worker.enqueue(chatty, 100);
       await job.result();
       const seen = await all(watcher.jobs.watch(job.id));
@@ -136,8 +136,8 @@ for (const { name, skip, place } of drawnEngines("watch")) {
   });
 }
 
-suite("whoever watches a job", () => {
-  test("sees each attempt begin, what it says, and what became of it", async () => {
+suite("a watcher of a job", () => {
+  test("sees each attempt begin, its reports and its outcome", async () => {
     await using kit = await openTestHoldfast();
     const task = defineTask({
       name: "twice",
@@ -162,7 +162,7 @@ suite("whoever watches a job", () => {
     );
   });
 
-  test("is told when a job waits until when, and how often it was tried", async () => {
+  test("learns until when a job waits, and how often it was tried", async () => {
     await using kit = await openTestHoldfast();
     const job = await kit.holdfast.enqueue(chatty, 0, { delay: "1h" });
     const entries = job.watch();
@@ -204,7 +204,7 @@ suite("whoever watches a job", () => {
     assert.ok(limits.length >= 10 && Math.max(...limits) <= 100);
   });
 
-  test("ends by its signal, whether it waits or not, and lets go of the store", async () => {
+  test("ends by its signal, whether it waits or not, and releases the store", async () => {
     const real = await openStore("sqlite::memory:");
     let watchers = 0;
     const store = wrapStore(real, () => ({
@@ -233,14 +233,14 @@ suite("whoever watches a job", () => {
     assert.equal(watchers, 0);
   });
 
-  test("of a job that is not there is told so", async () => {
+  test("of a job that does not exist gets an error", async () => {
     await using kit = await openTestHoldfast();
     const nobody = "00000000-0000-7000-8000-000000000000";
     await assert.rejects(all(kit.holdfast.jobs.watch(nobody)), withCode("JOB_NOT_FOUND"));
     assert.deepEqual(await kit.holdfast.jobs.reports(nobody), []);
   });
 
-  test("is told when the Holdfast is closed meanwhile", async () => {
+  test("gets an error when Holdfast is closed meanwhile", async () => {
     const holdfast = await openHoldfast("sqlite::memory:");
     const job = await holdfast.enqueue(chatty, 1);
     const entries = job.watch();
@@ -251,7 +251,7 @@ suite("whoever watches a job", () => {
     await assert.rejects(all(job.watch()), withCode("CLOSED"));
   });
 
-  test("outlasts an outage, but is told at once when there is no database to begin with", async () => {
+  test("survives an outage, but fails at once if there is no database to begin with", async () => {
     const outage = withOutage(await openStore("sqlite::memory:"));
     await using holdfast = await openHoldfast(outage.store);
     const job = await holdfast.enqueue(chatty, 2);
@@ -284,7 +284,7 @@ suite("whoever watches a job", () => {
     });
   }
 
-  test("or reads a page with options that are none is refused by their names", async () => {
+  test("or reads a page with invalid options is refused by their names", async () => {
     await using kit = await openTestHoldfast();
     for (const [field, options] of [
       ["limit", { limit: 0 }],

@@ -142,24 +142,24 @@ async function overtaken(scene: Scene, careful: boolean): Promise<Done> {
 function storiesOf(engine: EngineUnderTest, mode: Mode): void {
   const scene = stageFor(engine, mode);
 
-  test("who was overtaken writes after whoever overtook it, and both are there", async () => {
+  test("an overtaken process writes after the one that overtook it, and both changes are there", async () => {
     const { result } = await overtaken(await scene(), false);
     assert.equal(result.outcome, "accepted", result.message);
   });
 
-  test("who was overtaken, and says what it has seen, is refused", async () => {
+  test("an overtaken process that passes the revision it has seen is refused", async () => {
     const { result } = await overtaken(await scene(), true);
     assert.equal(result.outcome, "ITEM_CHANGED", result.message);
   });
 
   // Whoever is in a transaction on SQLite has the whole file, with all locks in it: nobody else gets one meanwhile.
   if (engine.name !== "SQLite" || mode !== "sql") {
-    test("whoever overtakes somebody in a transaction waits for its end", async () => {
+    test("a process that overtakes another in a transaction waits for its end", async () => {
       await overtakenInTransaction(await scene());
     });
   }
 
-  test("a lock that somebody keeps is not waited for any longer than was said", async () => {
+  test("a held lock is not waited for longer than the wait limit", async () => {
     await keptWaiting(await scene());
   });
 }

@@ -81,7 +81,7 @@ suite("a commit that returns items", () => {
     ]);
   });
 
-  test("stays the exception: a step says how to return one", async () => {
+  test("is the exception: a step says how to return an item", async () => {
     await using bench = await openTestHoldfast();
     const { holdfast } = bench;
     const item = await holdfast.workflows.start(order, { data: {}, actor: "test" });

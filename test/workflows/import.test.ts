@@ -42,7 +42,7 @@ function tours() {
 }
 
 onEveryEngine("an imported item", (shop) => {
-  test("is in the state that it had, since when it had it, and goes on from there", async () => {
+  test("keeps its state and the time it entered it, and continues from there", async () => {
     const { workflows, audit, jobs, store } = shop().holdfast;
     const { tour, stop } = tours();
     const now = Date.now();
@@ -97,7 +97,7 @@ onEveryEngine("an imported item", (shop) => {
     assert.deepEqual(findings, []);
   });
 
-  test("enters its state if that is asked for: the jobs of the state are enqueued", async () => {
+  test("enters its state with enter: true: the jobs of the state are enqueued", async () => {
     const { workflows, jobs } = shop().holdfast;
     const { tour } = tours();
     await workflows.import(tour, [{ data: {}, status: "driving", enter: true }], ada);

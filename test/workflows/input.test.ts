@@ -149,7 +149,7 @@ describe("input about items", { timeout: 60_000 }, () => {
     });
   }
 
-  test("a patch of what JSON would change is refused", async () => {
+  test("a patch with values that JSON would change is refused", async () => {
     for (const patch of [new Map(), new Date(), { at: new Date() }, { n: Number.NaN }]) {
       await assert.rejects(change({ patch }), (error) => {
         assert.equal(codeOf(error), "NOT_SERIALIZABLE");
@@ -158,7 +158,7 @@ describe("input about items", { timeout: 60_000 }, () => {
     }
   });
 
-  test("nothing of all this changed anything", async () => {
+  test("none of these calls changed anything", async () => {
     const item = await holdfast.workflows.item(order, id);
     assert.deepEqual([item.revision, (await item.history()).length], [2, 1]);
     assert.equal((await holdfast.workflows.list(order)).length, 1);
@@ -194,7 +194,7 @@ describe("input about items", { timeout: 60_000 }, () => {
     ],
   };
   for (const [what, [field, enter]] of Object.entries(entries)) {
-    test(`a state that asks for its jobs with ${what} is not entered`, async () => {
+    test(`a state that enqueues its jobs with ${what} is not entered`, async () => {
       const { item, move } = await entering(({ enqueue }) => enter(enqueue));
       await assert.rejects(move, withCode("INVALID_ARGUMENT", field));
       assert.equal((await item.refresh()).status, "open");
@@ -202,7 +202,7 @@ describe("input about items", { timeout: 60_000 }, () => {
     });
   }
 
-  test("a state asks for its jobs while it is entered, and not later", async () => {
+  test("a state enqueues its jobs while it is entered, and not later", async () => {
     let late: (...args: never[]) => void = () => {};
     const { move } = await entering(({ enqueue }) => {
       late = enqueue;

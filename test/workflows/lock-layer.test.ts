@@ -51,7 +51,7 @@ test("a change waits for the lock of the whole tree, for as long as openHoldfast
   assert.ok((line.lockWaitMs ?? -1) >= 0, "how long the lock took is in the audit");
 });
 
-test('with locks: "off" nobody waits for a lock, and the audit says that there was none', async (t) => {
+test('with locks: "off" no change waits for a lock, and the audit log says that there was none', async (t) => {
   const { child, move } = await contested(t, { locks: "off" });
   await move();
   const [, line] = await child.history();

@@ -83,7 +83,7 @@ async function started({ holdfast }: Shop, lines: number, data: Record<string, u
 }
 
 onEveryEngine("moves of items", (shop) => {
-  test("a move that is not declared, or not from there, is refused with those that are", async () => {
+  test("a move that is not declared, or not from this state, is refused with the declared moves", async () => {
     const { holdfast } = shop();
     const workflow = guarded(() => true);
     const item = await holdfast.workflows.start(workflow, { data: {}, ...ada });
@@ -149,7 +149,7 @@ onEveryEngine("moves of items", (shop) => {
     for (const one of [item, other]) assert.equal((await one.refresh()).status, "open");
   });
 
-  test("a guard is told how everything is, and what is wanted", async () => {
+  test("a guard gets the current state and the requested change", async () => {
     const { holdfast } = shop();
     const seen: unknown[] = [];
     const order = guarded(() => true);
@@ -200,7 +200,7 @@ onEveryEngine("moves of items", (shop) => {
     await inner.catch(() => {}); // it waited for the item, and has it now
   });
 
-  test("whoever decided by another revision, or by another stay in the state, is refused", async () => {
+  test("a change based on another revision, or on another stay in the state, is refused", async () => {
     const { holdfast } = shop();
     const item = await holdfast.workflows.start(
       guarded(() => true),
@@ -219,7 +219,7 @@ onEveryEngine("moves of items", (shop) => {
     await item.move("finish", { ...ada, expect: 2, since: item.enteredAt });
   });
 
-  test("a patch replaces the named fields, takes out those that are undefined, and is checked", async () => {
+  test("a patch replaces the named fields, removes those that are undefined, and is validated", async () => {
     const { holdfast } = shop();
     const workflow = defineWorkflow({
       name: named("priced"),
@@ -321,7 +321,7 @@ onEveryEngine("moves of items", (shop) => {
     }
   });
 
-  test("what the caller changes in a parent that closes is signed by the caller", async () => {
+  test("the caller's change to a parent that closes is recorded under the caller", async () => {
     const { holdfast } = shop();
     const { line, parent, children } = await started(shop(), 1);
     const change = { actor: "bob", move: "pack", parent: { patch: { blocked: false } } } as const;
@@ -363,7 +363,7 @@ onEveryEngine("moves of items", (shop) => {
     );
   });
 
-  test("no more levels stand above one another than are allowed", async () => {
+  test("a tree has no more levels than are allowed", async () => {
     const { workflows } = shop().holdfast;
     const folder = defineWorkflow({
       name: named("folder"),

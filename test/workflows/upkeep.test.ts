@@ -62,7 +62,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     }
   });
 
-  test("one that enters its state anew by that move is moved once for each of its stays", async (t) => {
+  test("an item that enters its state again by that move is moved once for each stay", async (t) => {
     const { holdfast, url } = shop();
     const limitMs = 20;
     const workflow = defineWorkflow({
@@ -85,7 +85,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     }
   });
 
-  test("one that left its state in time is left alone, and so is one whose guard says no", async (t) => {
+  test("an item that left its state in time stays unchanged, and so does one whose guard refuses", async (t) => {
     const { holdfast, log } = shop();
     let asked = 0;
     const refused = hurried({ guard: () => (asked += 1) < 0 });
@@ -107,7 +107,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     assert.deepEqual(log.of("could not move an item that is due"), []);
   });
 
-  test("one that cannot be moved keeps no other waiting, and is told of", async (t) => {
+  test("an item that cannot be moved delays no other, and is reported", async (t) => {
     const { holdfast, log } = shop();
     const broken = hurried({
       guard: () => {
@@ -192,7 +192,7 @@ onEveryEngine("items that move by themselves", (shop) => {
     assert.deepEqual(await moves(c), [null, "break", "close"]);
   });
 
-  test("a worker lets go of what its workflow keeps no longer", async (t) => {
+  test("a worker deletes what its workflow no longer keeps", async (t) => {
     const { holdfast } = shop();
     const short = defineWorkflow({
       name: named("short"),

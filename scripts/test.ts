@@ -8,8 +8,8 @@
  * The long batteries run as samples with a fresh seed, which is printed and repeated with HOLDFAST_SEED. With --long they run
  * in full, and docs/evidence/long-run.md says what they counted.
  */
-import { globSync, rmSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { pathToFileURL } from "node:url";
 import { assemble } from "./build.ts";
@@ -51,6 +51,8 @@ interface Group {
   readonly alone?: boolean;
   /** It says how long something may take: it comes after the others. */
   readonly timed?: boolean;
+  /** With every seed, another nth of its files runs. A long run, and one of this group alone, has all. */
+  readonly share?: number;
   /** It looks for races: a failure that does not come again counts. Files of other groups that fail are run once more, alone. */
   readonly strict?: boolean;
 }
@@ -59,7 +61,7 @@ interface Group {
 const GROUPS: Readonly<Record<string, Group>> = {
   unit: { atOnce: 1, inOne: true },
   conformance: { atOnce: 2, needs: SERVERS, strict: true },
-  cli: { atOnce: 2 },
+  cli: { atOnce: 1, inOne: true },
   http: { atOnce: 1, needs: [...SERVERS, "promtool"], inOne: true },
   simulation: { atOnce: 1, beside: true, strict: true },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true, strict: true },
@@ -67,7 +69,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   package: { atOnce: 1 },
   ops: { atOnce: 1, needs: SERVERS, inOne: true },
   worker: { atOnce: 1, needs: SERVERS, inOne: true },
-  races: { atOnce: 2, needs: SERVERS, strict: true },
+  races: { atOnce: 2, needs: SERVERS, strict: true, share: 2 },
   within: { atOnce: 1, needs: SERVERS, inOne: true },
   model: { atOnce: 2, needs: SERVERS, strict: true },
   deploy: { atOnce: 1 },
@@ -128,6 +130,12 @@ function refuseStrays(root: string): void {
 
 function testFiles(root: string, group: string): string[] {
   return globSync(`test/${group}/**/*.test.ts`, { cwd: root }).toSorted();
+}
+
+/** The files of a group whose turn it is. */
+export function drawn({ group, files }: Planned, seed: number): readonly string[] {
+  const { share = 1 } = GROUPS[group] ?? {};
+  return files.filter((_, index) => (index + seed) % share === 0);
 }
 
 /** The servers that these groups need. A group without a file needs none. */
@@ -191,6 +199,18 @@ async function runAgain(runs: readonly GroupRun[]): Promise<GroupRun[]> {
   return runs.map((run) => (passed.has(run.group) ? { ...run, code: 0 } : run));
 }
 
+/**
+ * A program that loads all files of a group. Node's own way to run them in one process sets its hooks before
+ * quick-imports.ts can turn them off.
+ */
+function entryOf(group: string, files: readonly string[]): string {
+  const entry = resolve(`node_modules/.cache/holdfast-groups/${group}.js`);
+  mkdirSync(dirname(entry), { recursive: true });
+  const imports = files.map((file) => `await import(${JSON.stringify(pathToFileURL(file).href)});`);
+  writeFileSync(entry, `${imports.join("\n")}\n`);
+  return entry;
+}
+
 /** A lone group shows what it does; of several, each tells it when it is over. Null: it has no tests. */
 async function runGroup({ group, files }: Planned, alone: boolean): Promise<GroupRun | null> {
   if (files.length === 0) {
@@ -200,10 +220,11 @@ async function runGroup({ group, files }: Planned, alone: boolean): Promise<Grou
   const { atOnce, beside = false, inOne = false } = GROUPS[group] ?? { atOnce: 1 };
   const title = `\n${group}: ${files.length} files, ${atOnce} at once\n  ${files.join("\n  ")}`;
   console.log(alone ? title : `${group}: started`);
-  const flags = ["--test", "--test-reporter=spec", `--test-concurrency=${atOnce}`];
-  if (inOne) flags.push("--test-isolation=none");
   const kind = { output: alone ? "show" : "keep", beside } as const;
-  const { code, ms, output } = await runNode([...flags, ...files], kind);
+  const args = inOne
+    ? ["--test-reporter=spec", entryOf(group, files)]
+    : ["--test", "--test-reporter=spec", `--test-concurrency=${atOnce}`, ...files];
+  const { code, ms, output } = await runNode(args, kind);
   if (!alone) console.log(`${title}\n${output}`);
   console.log(`${group}: ${code === 0 ? "passed" : "FAILED"} in ${(ms / 1_000).toFixed(1)} s`);
   return { group, code, ms, output };
@@ -258,7 +279,10 @@ async function main(): Promise<void> {
   process.env["NODE_COMPILE_CACHE"] ??= resolve("node_modules/.cache/compiled");
   const imports = pathToFileURL(resolve("scripts/quick-imports.ts")).href;
   process.env["NODE_OPTIONS"] = `${process.env["NODE_OPTIONS"] ?? ""} --import=${imports}`;
-  const all = plan(".", process.argv.slice(2));
+  const planned = plan(".", process.argv.slice(2));
+  const isWhole = isLong || planned.length === 1;
+  const seed = Number(process.env["HOLDFAST_SEED"]);
+  const all = isWhole ? planned : planned.map((one) => ({ ...one, files: drawn(one, seed) }));
   const memory = memoryFolder();
   if (memory !== null) process.env["TMPDIR"] = memory;
   const removeMemory = (): void => {

@@ -144,8 +144,8 @@ export class Started {
 /** Those that end by themselves and leave nothing behind in their process. */
 const ERRANDS = new Set(
   (
-    "alerts audit cancel config doctor effects enqueue items job jobs leases locks migrate retry stats tokens workers " +
-    "workflows"
+    "alerts audit batches bulk cancel config dead-letters doctor effects enqueue explain flows items job jobs leases " +
+    "locks migrate queues rerun retry schedules stats tokens workers workflows"
   ).split(" "),
 );
 /** What makes a command wait, or takes modules and streams that are a process's own. */

@@ -21,7 +21,7 @@ import { TABLES } from "../support/tables.ts";
 import { carryOut, Ledger, NEXT_AT, orderTasks, RESULT, testClock, VICTIM_AT } from "./order.ts";
 
 const VICTIM_MS_MAX = 30_000;
-const SAMPLE_EVERY = 5;
+const SAMPLE_EVERY = 8;
 const CRASHES = { graceMs: 0, crashesMax: 100, limit: 10 };
 const VICTIM = join(import.meta.dirname, "order-victim.ts");
 let folder = "";

@@ -22,7 +22,7 @@ import { CRASH_AT, prepare, runtimeOn, verbs, type Clock, type Verb } from "./ve
 
 const AT_ONCE = 2;
 const VICTIM_MS_MAX = 20_000;
-const SAMPLE_EVERY = 4;
+const SAMPLE_EVERY = 8;
 
 const victim = join(import.meta.dirname, "victim.ts");
 let folder = "";

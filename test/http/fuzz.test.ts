@@ -11,7 +11,7 @@ import { isLong, runSeed, sized } from "../support/scale.ts";
 import { tempFolder } from "../support/folder.ts";
 import { ServerProcess } from "./child.ts";
 
-const REQUESTS = sized(1_500, 5_000);
+const REQUESTS = sized(800, 5_000);
 const WARM_UP = 500;
 /** A sample may meet few of the others. */
 const WANTED = isLong ? ["200", "201", "400", "404", "405", "415", "422"] : ["200", "400", "404"];

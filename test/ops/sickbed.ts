@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import { openStore, type Store } from "../../src/app/store.ts";
 import { sql } from "../../src/database/sql.ts";
-import { engines, type EngineUnderTest } from "../registry/places.ts";
+import { sampledEngines as engines, type EngineUnderTest } from "../registry/places.ts";
 import type { Patient } from "../support/ailments.ts";
 import { START_AT, testRuntime, type TestClock } from "../support/runtime.ts";
 import { emptyTables, GUARDED_TABLES, WORKFLOW_TABLES } from "../support/tables.ts";

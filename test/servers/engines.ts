@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { createConnection, type Connection, type RowDataPacket } from "mysql2/promise";
 import { Client } from "pg";
 import { createDatabase, withDatabase, type Sql } from "../../scripts/services/scratch.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
 import {
   missing,
   missingPrograms,
@@ -38,8 +39,8 @@ export const engines: readonly EngineUnderTest[] = [
   {
     kind: "postgres",
     label: "PostgreSQL",
-    missing: missing("postgres"),
-    missingPrograms: missingPrograms("postgres"),
+    missing: reasonOf(missing("postgres"), notItsTurn("postgres")),
+    missingPrograms: reasonOf(missingPrograms("postgres"), notItsTurn("postgres")),
     start: startPostgres,
     commit: COMMIT,
     alone: {
@@ -52,8 +53,8 @@ export const engines: readonly EngineUnderTest[] = [
   {
     kind: "mysql",
     label: "MariaDB",
-    missing: missing("mysql"),
-    missingPrograms: missingPrograms("mysql"),
+    missing: reasonOf(missing("mysql"), notItsTurn("mysql")),
+    missingPrograms: reasonOf(missingPrograms("mysql"), notItsTurn("mysql")),
     start: startMariadb,
     commit: COMMIT,
     alone: { insert: COMMIT, claim: COMMIT, settle: COMMIT, extend: COMMIT },

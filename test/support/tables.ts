@@ -1,6 +1,6 @@
 /** The tables of a database that is used again, and how they are emptied. */
 import type { Engine } from "../../src/database/engine.ts";
-import { sql } from "../../src/database/sql.ts";
+import { sql, Sql } from "../../src/database/sql.ts";
 import { NO_HASH } from "../../src/audit/entry.ts";
 
 export const TABLES = [
@@ -109,15 +109,27 @@ async function unguarded(engine: Engine): Promise<string> {
   ].join(";");
 }
 
+/** In the order in which they are emptied. */
+const FILLED = new Sql(
+  [
+    TABLES.map(
+      (table, at) =>
+        `select '${table}' as name, ${at} as at where exists (select 1 from holdfast.${table})`,
+    ).join(" union all ") + " order by at",
+  ],
+  [],
+);
+
 /** Nobody has counted yet. */
 export const FORGET =
   "update holdfast.counts set begun_at = 0, counted_at = 0, took_ms = 0, folded_until = 0";
 
-/** Deletes every row, as one script: a server is asked once and not for every table. */
+/** Deletes every row. To look which tables have one is much cheaper for a server than to delete from all of them. */
 export async function emptyTables(engine: Engine): Promise<void> {
-  const prefix = engine.address?.engine === "postgres" ? "holdfast." : "holdfast_";
-  const deletions = TABLES.map((table) => `delete from ${prefix}${table}`);
   await forgetActions(engine);
+  const filled = await engine.all<{ name: string }>(FILLED);
+  const prefix = engine.address?.engine === "postgres" ? "holdfast." : "holdfast_";
+  const deletions = filled.map(({ name }) => `delete from ${prefix}${name}`);
   const script = [FORGET.replaceAll("holdfast.", prefix), ...deletions].join(";");
   await engine.transaction((tx) => tx.script(script));
 }

@@ -9,13 +9,13 @@ import {
   type UserTransaction,
 } from "../../src/index.ts";
 import { defineWorkflow } from "../../src/workflows/index.ts";
-import { engines, type Place } from "../registry/places.ts";
+import { sampledEngines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { codeOf, until } from "../worker/observe.ts";
 
 const packed = defineEvent<number>({ name: "packed" });
 
-for (const { name, skip, place: open } of engines) {
+for (const { name, skip, place: open } of sampledEngines) {
   describe(`within a ctx.commit on ${name}`, { skip, timeout: 60_000 }, () => {
     let place: Place;
     let holdfast: Holdfast;

@@ -11,7 +11,7 @@ import {
   type Worker,
 } from "../../src/index.ts";
 import { drain } from "../../src/testing/drain.ts";
-import { engines, type Place } from "../registry/places.ts";
+import { sampledEngines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import {
   codeOf,
@@ -30,7 +30,7 @@ const LEASE_MS = 1_500;
 const WRITTEN_AFTER_MS = 200;
 const RESULT = { number: 7 };
 
-for (const { name, skip, place: open } of engines) {
+for (const { name, skip, place: open } of sampledEngines) {
   describe(`completing a job on ${name}`, { skip, timeout: 60_000 }, () => {
     let place: Place;
     let holdfast: Holdfast;

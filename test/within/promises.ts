@@ -9,7 +9,7 @@ import {
   type Worker,
 } from "../../src/index.ts";
 import { defineWorkflow } from "../../src/workflows/index.ts";
-import { engines, type EngineUnderTest, type Place } from "../registry/places.ts";
+import { sampledEngines, type EngineUnderTest, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { until, withCode } from "../worker/observe.ts";
 import { Rollback, rolledBack, type App, type Kind } from "./apps/app.ts";
@@ -62,7 +62,9 @@ const odd = String.raw`? ?? :name @name $1 $$ %s ${"`"}" ' '' \ \' \? {} returni
 /** On one database, with all that works there. */
 export async function promisesOf(database: Kind["database"]): Promise<void> {
   const kinds = await kindsOf(database);
-  const { skip, place: open } = engines.find(({ name }) => name === database) as EngineUnderTest;
+  const { skip, place: open } = sampledEngines.find(
+    ({ name }) => name === database,
+  ) as EngineUnderTest;
   describe(`within transactions on ${database}`, { skip, timeout: 60_000 }, () => {
     let place: Place;
     let holdfast: Holdfast;

@@ -12,7 +12,7 @@ import {
   type Holdfast,
   openHoldfast,
 } from "../../src/index.ts";
-import { engines, type Place } from "../registry/places.ts";
+import { sampledEngines, type Place } from "../registry/places.ts";
 import { assertNothingRuns } from "../support/nothing-runs.ts";
 import { codeOf, until, withCode } from "../worker/observe.ts";
 
@@ -82,7 +82,7 @@ const shops: Record<string, (url: string) => Promise<Shop>> = {
   },
 };
 
-for (const { name, skip, place: open } of engines) {
+for (const { name, skip, place: open } of sampledEngines) {
   describe(`within a transaction on ${name}`, { skip, timeout: 60_000 }, () => {
     let place: Place;
     let holdfast: Holdfast;

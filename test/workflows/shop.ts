@@ -1,7 +1,7 @@
 /** What the tests of workflows work with: one database for all tests of a file, and names that no other test uses. */
 import { after, before, describe } from "node:test";
 import { type Holdfast, openHoldfast } from "../../src/index.ts";
-import { engines, type Place } from "../registry/places.ts";
+import { sampledEngines, type Place } from "../registry/places.ts";
 import { keepLog, type KeptLog } from "../worker/observe.ts";
 
 export interface Shop {
@@ -23,7 +23,7 @@ export function named(what: string): string {
 
 /** The same promises on every engine. */
 export function onEveryEngine(title: string, promises: (shop: () => Shop) => void): void {
-  for (const { name, skip, place: open } of engines) {
+  for (const { name, skip, place: open } of sampledEngines) {
     describe(`${title} on ${name}`, { skip, timeout: 120_000 }, () => {
       let place: Place;
       let shop: Shop;

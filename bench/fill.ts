@@ -17,6 +17,8 @@ export type State = "pending" | "scheduled" | "finished";
 
 interface Rows {
   readonly state: State;
+  /** Of pending rows. */
+  readonly lane: string;
   /** The rows have the numbers from `first` to `last`. */
   readonly first: number;
   readonly last: number;
@@ -67,7 +69,7 @@ const DIALECTS: Readonly<Record<SqlEngine, Dialect>> = {
 };
 
 /** The statements that make rows of jobs, and of where they stand. */
-function statements(engine: SqlEngine, { state, first, last }: Rows, now: number): string[] {
+function statements(engine: SqlEngine, { state, lane, first, last }: Rows, now: number): string[] {
   const { prefix, rank, from, id, div } = DIALECTS[engine];
   const ms = `(${now} + ${div("i", ROWS_PER_MS)})`;
   const rows = from(first, last);
@@ -76,7 +78,7 @@ function statements(engine: SqlEngine, { state, first, last }: Rows, now: number
   const fresh = `${id(ms)}, 'default', 'noop', ${order}, null, 0, 0, 0, 3`;
   const ended = `${id(ms)}, 'default', 'noop', ${order}, null, 1, 1, 0, 3`;
   const standing: Readonly<Record<State, string>> = {
-    pending: `ready (${travels}, ready_at) select ${fresh}, ${ms}`,
+    pending: `ready (${travels}, lane, place, ready_at) select ${fresh}, '${lane}', ${ms}, ${ms}`,
     scheduled: `waiting (${travels}, status, due_at) select ${fresh}, 'scheduled', ${ms} + ${DAY_MS}`,
     finished: `finished (${travels}, status, worker, started_at, finished_at) select ${ended}, 'done', 'bench', ${ms}, ${ms}`,
   };
@@ -91,13 +93,13 @@ function statements(engine: SqlEngine, { state, first, last }: Rows, now: number
 export async function fill(
   engine: SqlEngine,
   place: Place,
-  { state, rows }: { state: State; rows: number },
+  { state, rows, lane = "" }: { state: State; rows: number; lane?: string },
 ): Promise<void> {
   const now = Date.now() - Math.ceil(rows / ROWS_PER_MS) - 1_000;
   await using line = await connect(engine, place);
   for (let first = 1; first <= rows; first += CHUNK) {
     const last = Math.min(rows, first + CHUNK - 1);
-    await line.run(["begin", ...statements(engine, { state, first, last }, now), "commit"]);
+    await line.run(["begin", ...statements(engine, { state, lane, first, last }, now), "commit"]);
   }
   await line.run(TIDY[engine]);
 }

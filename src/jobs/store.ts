@@ -77,7 +77,7 @@ export interface Wanted {
   /** Only jobs of these tasks; null: of any. */
   readonly tasks: readonly string[] | null;
   readonly limit: number;
-  /** How many of these are claimed ahead of a free slot. Queues with rules give none ahead. Default 0. */
+  /** How many of these are claimed ahead of a free slot. Queues with a slow rate give none ahead. Default 0. */
   readonly ahead?: number;
   readonly leaseMs: number;
   /** Claim only while the worker is registered and active: a worker that lost its slot must not take jobs. */

@@ -17,14 +17,17 @@ const VISITS_MAX = 2_000;
 /** Lanes that are looked at together. */
 const LANES_MAX = 256;
 
+/** Where a rate lets so many jobs start at once, the few milliseconds between a claim and a start do not matter. */
+const AHEAD_BURST = 50;
+
 /** Other claims, which held the gates of lanes, have ended by then. */
-const MET_LOOK_MS = 50;
+const MET_LOOK_MS = 10;
 
 export interface Turn {
   readonly claimed: ClaimedJob[];
   /** Where the next turn goes on; null: the queue has no rules any more. */
   readonly cursor: string | null;
-  /** When a rate allows the next start; null: no rate stands in the way. */
+  /** When to look again: at once if there may be more, or when a rate allows the next start. Null: as after any claim. */
   readonly lookInMs: number | null;
 }
 
@@ -49,6 +52,10 @@ export async function claimGoverned(
 interface Opened {
   readonly gates: Gates;
   readonly nowMs: number;
+  /** A job that waits in the worker would start later than its rate allowed it, so none is claimed ahead. */
+  readonly isPaced: boolean;
+  /** Some lanes have limits or weights of their own. */
+  readonly hasLaneRules: boolean;
 }
 
 /** Locks the gates of the queue and of tasks, then reads the rules: a claim must not use rules from before it waited. */
@@ -57,7 +64,7 @@ async function open(
   tx: Transaction,
   queue: string,
 ): Promise<Opened | "paused" | null> {
-  const [rows = [], settings = [], rules = [], clock = []] = await tx.allOf([
+  const [rows = [], settings = [], rules = [], ofLanes = [], clock = []] = await tx.allOf([
     sql`select kind, name, allowed_at
           from holdfast.gate ${engine.byPrimaryKey()}
          where queue = ${queue}
@@ -69,6 +76,13 @@ async function open(
           from holdfast.queue_rule
          where queue = ${queue}
            and kind in ('queue', 'lanes', 'task')`,
+    // One row is enough: of lanes with a rate, the one with the smallest burst.
+    sql`select rate_burst
+          from holdfast.queue_rule
+         where queue = ${queue}
+           and kind = 'lane'
+         order by case when rate_burst is null then 1 else 0 end, rate_burst
+         limit 1`,
     sql`select ${engine.now()} as now`,
   ]);
   const [setting] = settings;
@@ -78,7 +92,11 @@ async function open(
   const gates = new Gates(engine, tx, { queue, nowMs });
   const known = rules.map((row) => ruleOf(row as unknown as RuleRow));
   await gates.open(known, rows as unknown as GateRow[]);
-  return { gates, nowMs };
+  const [lane] = ofLanes;
+  const ofLane = lane?.["rate_burst"] ?? null;
+  const bursts = known.flatMap(({ rate }) => rate?.burst ?? []);
+  const smallest = Math.min(...bursts, ofLane === null ? Number.POSITIVE_INFINITY : Number(ofLane));
+  return { gates, nowMs, isPaced: smallest < AHEAD_BURST, hasLaneRules: lane !== undefined };
 }
 
 interface PendingRow {
@@ -109,17 +127,21 @@ interface ClaimParts extends Opened {
 class GovernedClaim {
   readonly #parts: ClaimParts;
   #cursor: string;
+  readonly #places: number;
   /** Places that are not filled yet. */
   #left: number;
   #hasMoved = false;
   /** Behind this one, the next turn finds a lane for which this one could not make a gate. */
   #behind: string | null = null;
   readonly #taken: PendingRow[] = [];
+  readonly #removed: Promise<unknown>[] = [];
 
   constructor(parts: ClaimParts) {
     this.#parts = parts;
     this.#cursor = parts.wanted.cursor;
-    this.#left = Math.min(parts.wanted.limit, parts.gates.roomOfQueue());
+    const { limit, ahead = 0 } = parts.wanted;
+    this.#places = parts.isPaced ? limit - ahead : limit;
+    this.#left = Math.min(this.#places, parts.gates.roomOfQueue());
   }
 
   async run(): Promise<Turn> {
@@ -131,10 +153,10 @@ class GovernedClaim {
   /** Soon, if the next turn finds what this one had to leave. */
   #lookInMs(): number | null {
     const { nextStartMs, hasMet } = this.#parts.gates;
-    if (this.#hasMoved || (this.#behind !== null && this.#left > 0)) return 0;
-    return hasMet && this.#left > 0
-      ? Math.min(nextStartMs ?? MET_LOOK_MS, MET_LOOK_MS)
-      : nextStartMs;
+    const isFull = this.#taken.length === this.#places;
+    if (this.#hasMoved || isFull || (this.#behind !== null && this.#left > 0)) return 0;
+    if (!hasMet || this.#left === 0) return nextStartMs;
+    return this.#taken.length > 0 ? 0 : Math.min(nextStartMs ?? MET_LOOK_MS, MET_LOOK_MS);
   }
 
   async #visitLanes(): Promise<void> {
@@ -193,7 +215,7 @@ class GovernedClaim {
       taken.push(...ours);
       if (rows.length >= places) more.push(lane);
     }
-    await this.#remove(taken);
+    this.#remove(taken);
     // Lanes that got no share are asked if others did not use theirs.
     const isAsked = new Set(asked.map(({ lane }) => lane.text));
     more.push(...passable.filter((lane) => !isAsked.has(lane.text) && gates.roomOf(lane) > 0));
@@ -217,9 +239,9 @@ class GovernedClaim {
   }
 
   async #laneRules(lanes: readonly Lane[]): Promise<Map<string, Rule>> {
-    const { engine, tx, wanted } = this.#parts;
+    const { engine, tx, wanted, hasLaneRules } = this.#parts;
     const names = [...new Set(lanes.map(({ name }) => name))].filter((name) => name !== "");
-    if (names.length === 0) return new Map();
+    if (names.length === 0 || !hasLaneRules) return new Map();
     const rows = await tx.all<RuleRow>(sql`
       select kind, name, concurrency, rate_count, rate_ms, rate_burst, weight
         from holdfast.queue_rule
@@ -268,12 +290,14 @@ class GovernedClaim {
     }
   }
 
-  /** At once: the next pass over a lane must not find them again. */
-  async #remove(rows: readonly PendingRow[]): Promise<void> {
+  /** Sent at once, so the next pass over a lane does not find them again; awaited with the leases. */
+  #remove(rows: readonly PendingRow[]): void {
     if (rows.length === 0) return;
     const { engine, tx } = this.#parts;
     const ids = rows.map(({ id }) => id);
-    await tx.take({ table: "ready", where: engine.among(sql`id`, ids), ids });
+    const removed = tx.take({ table: "ready", where: engine.among(sql`id`, ids), ids });
+    removed.catch(() => {}); // if another statement fails first
+    this.#removed.push(removed);
     this.#left -= rows.length;
     this.#taken.push(...rows);
   }
@@ -295,13 +319,16 @@ class GovernedClaim {
       const counts = { epoch: row.epoch + 1, attempts: row.attempts + 1 };
       return asRow({ ...row, ...counts, lane: laneOf(lane).name, ...lease });
     });
-    await tx.insert("lease", leases);
-    await tx.runAll(gates.changes());
     const ids = rows.map(({ id }) => id);
-    const jobs = await tx.all<JobRow>(sql`
-      select id, payload, enqueued_at as "enqueuedAt"
-        from holdfast.job
-       where ${engine.among(sql`id`, ids)}`);
+    const [jobs] = await Promise.all([
+      tx.all<JobRow>(sql`
+        select id, payload, enqueued_at as "enqueuedAt"
+          from holdfast.job
+         where ${engine.among(sql`id`, ids)}`),
+      tx.insert("lease", leases),
+      tx.runAll(gates.changes()),
+      ...this.#removed,
+    ]);
     const known = new Map(jobs.map((job) => [job.id, job]));
     return rows.flatMap((row) => {
       const job = known.get(row.id);

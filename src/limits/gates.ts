@@ -156,23 +156,28 @@ export class Gates {
     else for (const name of missing) this.withoutGate.add(name);
     const wanted = names.filter((name) => !closed.has(name) && !this.withoutGate.has(name));
     if (wanted.length === 0) return;
-    const locked = await this.#lockFree(wanted, mayWait);
-    this.#holdsLanes ||= locked.length > 0;
-    this.hasMet ||= locked.length < wanted.length;
-    const running = await this.#runningIn(locked.map(({ name }) => name));
-    for (const row of locked) this.#add(row, limitOf(row.name), running.get(row.name) ?? 0);
+    const isFree = await this.#lockAndCount(wanted, this.#engine.lockFreeRows(), limitOf);
+    // Other claims hold them all. Wait for one: nothing that they wait for is held here.
+    if (!isFree && mayWait) {
+      await this.#lockAndCount(wanted.slice(0, 1), this.#engine.lockRows(), limitOf);
+    }
   }
 
-  async #lockFree(names: readonly string[], mayWait: boolean): Promise<GateRow[]> {
-    const free = await this.#tx.all<GateRow>(
-      sql`select kind, name, allowed_at ${this.#rows(names)} order by name ${this.#engine.lockFreeRows()}`,
-    );
-    if (free.length > 0 || !mayWait) return free;
-    // Other claims hold them all. Wait for one: nothing that they wait for is held here.
-    const first = this.#rows(names.slice(0, 1));
-    return this.#tx.all<GateRow>(
-      sql`select kind, name, allowed_at ${first} ${this.#engine.lockRows()}`,
-    );
+  /** Sent together, and carried out one after the other: the count sees what earlier holders of the locks committed. */
+  async #lockAndCount(
+    names: readonly string[],
+    lock: Sql,
+    limitOf: (name: string) => Limit,
+  ): Promise<boolean> {
+    const locking = sql`select kind, name, allowed_at ${this.#rows(names)} order by name ${lock}`;
+    const [locked = [], counts = []] = await this.#tx.allOf([locking, this.#countIn(names)]);
+    const running = new Map(counts.map(({ lane, running: count }) => [lane, Number(count)]));
+    for (const row of locked as unknown as GateRow[]) {
+      this.#add(row, limitOf(row.name), running.get(row.name) ?? 0);
+    }
+    this.#holdsLanes ||= locked.length > 0;
+    this.hasMet ||= locked.length < names.length;
+    return locked.length > 0;
   }
 
   #rows(names: readonly string[]): Sql {
@@ -205,15 +210,12 @@ export class Gates {
     return running;
   }
 
-  /** After the gates are locked, in a statement of its own. */
-  async #runningIn(names: readonly string[]): Promise<Map<string, number>> {
-    if (names.length === 0) return new Map();
-    const rows = await this.#tx.all<{ lane: string; running: number }>(sql`
+  #countIn(names: readonly string[]): Sql {
+    return sql`
       select lane, count(*) as running
         from holdfast.lease
        where queue = ${this.#queue}
          and ${this.#engine.among(sql`lane`, names)}
-       group by lane`);
-    return new Map(rows.map(({ lane, running }) => [lane, running]));
+       group by lane`;
   }
 }

@@ -28,8 +28,10 @@ export class GovernedQueues implements ClaimRules {
       turn: {
         first: this.#turns % 2 === 0,
         claim: (tx, places) => {
-          const limit = Math.min(places, claiming.limit - (claiming.ahead ?? 0));
-          return this.#claim(tx, { ...claiming, queues, limit }, ruled.visits);
+          // Places that the other queues have filled were those of free slots.
+          const limit = Math.min(places, claiming.limit);
+          const ahead = Math.min(limit, claiming.ahead ?? 0);
+          return this.#claim(tx, { ...claiming, queues, limit, ahead }, ruled.visits);
         },
       },
     };
@@ -77,7 +79,14 @@ export class GovernedQueues implements ClaimRules {
       const limit = wanted.limit - claimed.length;
       if (limit <= 0) break;
       const cursor = this.#cursors.get(queue) ?? "";
-      const turn = await claimGoverned(this.#engine, tx, { ...wanted, queue, cursor, limit });
+      const ahead = Math.min(limit, wanted.ahead ?? 0);
+      const turn = await claimGoverned(this.#engine, tx, {
+        ...wanted,
+        queue,
+        cursor,
+        limit,
+        ahead,
+      });
       claimed.push(...turn.claimed);
       visits.set(queue, turn);
     }

@@ -164,12 +164,12 @@ export class PollCycle {
     this.#claimer.took(tookMs);
     if (limit > 0) this.#parts.reporter.answered(tookMs);
     this.onSettled(ended, settled);
-    if (limit > 0) this.ranShort = claimed.length < limit;
+    if (limit > 0) this.ranShort = claimed.length < limit && lookInMs !== 0;
     await this.#take({ jobs: await withTraces(claimed, this.#parts), sentAt });
     this.#runSuspect();
     if (isFull) this.#isNews = true;
     if (claimed.length > 0 && claimed.length === limit) return 0;
-    // A rate allows the next start sooner.
+    // Queues with limits may have more at once, or when a rate allows the next start.
     const restMs = Math.min(settings.pollMs, lookInMs ?? settings.pollMs);
     if (limit > 0) this.#lookAt = runtime.monotonic() + restMs;
     return restMs;

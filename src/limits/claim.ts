@@ -255,22 +255,12 @@ class GovernedClaim {
     if (asked.length === 0) return [];
     const { engine, tx, wanted, nowMs } = this.#parts;
     const { queue, tasks } = wanted;
-    const known = tasks === null ? sql`` : sql`and ${engine.among(sql`task`, tasks)}`;
-    const rows = await tx.allOf(
-      asked.map(
-        ({ lane, places }) => sql`
-          select id, queue, task, "rank", job_key, epoch, attempts, crashes, max_attempts, lane, ready_at
-            from holdfast.ready ${engine.byPrimaryKey()}
-           where queue = ${queue}
-             and lane = ${lane.text}
-             ${known}
-             and (start_by is null or start_by > ${engine.typed(nowMs)})
-           order by place, id
-           limit ${places}
-             ${engine.lockFreeRows()}`,
-      ),
-    );
-    return rows as unknown as PendingRow[][];
+    const inTime = sql`(start_by is null or start_by > ${engine.typed(nowMs)})`;
+    const where = tasks === null ? inTime : sql`${engine.among(sql`task`, tasks)} and ${inTime}`;
+    const lanes = asked.map(({ lane, places }) => ({ lane: lane.text, limit: places }));
+    const rows = await tx.allOf(engine.introspection.firstOfLanes({ queue, lanes, where }));
+    const found = Map.groupBy(rows.flat() as unknown as PendingRow[], ({ lane }) => lane);
+    return asked.map(({ lane }) => found.get(lane.text) ?? []);
   }
 
   /** Its task got a limit after the job was enqueued. */
@@ -295,7 +285,7 @@ class GovernedClaim {
     if (rows.length === 0) return;
     const { engine, tx } = this.#parts;
     const ids = rows.map(({ id }) => id);
-    const removed = tx.take({ table: "ready", where: engine.among(sql`id`, ids), ids });
+    const removed = tx.run(engine.introspection.removal("ready", ids));
     removed.catch(() => {}); // if another statement fails first
     this.#removed.push(removed);
     this.#left -= rows.length;

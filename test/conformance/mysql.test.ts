@@ -21,7 +21,7 @@ import {
 } from "../support/tables.ts";
 
 const PROCESSES = 3;
-const limits = { timeout: 240_000, skip: missing("mysql") };
+const limits = { timeout: 480_000, skip: missing("mysql") };
 
 const EMPTY = [
   FORGET.replaceAll("holdfast.", "holdfast_"),

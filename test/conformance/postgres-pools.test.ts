@@ -8,7 +8,7 @@ import { Schemas } from "../support/schemas.ts";
 import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
 import { inMode } from "./in-mode.ts";
 
-const limits = { timeout: 240_000, skip: missing("postgres") };
+const limits = { timeout: 480_000, skip: missing("postgres") };
 
 let database: ScratchDatabase;
 let schemas: Schemas;

@@ -18,7 +18,7 @@ import { inMode, type Mode } from "./in-mode.ts";
 import { inWeeks } from "./postgres-weeks.ts";
 
 const PROCESSES = 3;
-const limits = { timeout: 240_000, skip: missing("postgres") };
+const limits = { timeout: 480_000, skip: missing("postgres") };
 
 const drivers = listenToDrivers();
 let database: ScratchDatabase;

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { KeyTakenError } from "../../src/core/errors.ts";
+import { FOLD_LAG_MS } from "../../src/stats/minute-totals.ts";
 import type { Group } from "../support/bundle.ts";
 import {
   claimOne,
@@ -184,7 +185,7 @@ export const versions: Group = (open) => {
       await settleOne(store, done(job!));
     }
     await store.workers.move(id, { state: "stopped", reason: "asked" });
-    clock.advance(MINUTE_MS + 6_000);
+    clock.advance(MINUTE_MS + FOLD_LAG_MS + 1_000);
     assert.ok((await store.stats.foldMinutes({ limit: 100 })) > 0);
     assert.deepEqual(await store.workers.outsideQueues(), ["remote"]);
     clock.advance(3 * MINUTE_MS);

@@ -40,7 +40,7 @@ function measure(checkout: string): Figures {
       env: { ...env, ROUNDS: "1", PEER: "none" },
       stdio: ["ignore", "ignore", "ignore"],
     });
-    return figuresIn(JSON.parse(readFileSync(results, "utf8")));
+    return figuresIn(JSON.parse(readFileSync(results, "utf8")) as Results);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -54,7 +54,7 @@ interface Results {
 }
 
 function figuresIn({ systems }: Results): Figures {
-  const ours = systems.filter(({ system }) => /^holdfast on /.test(system));
+  const ours = systems.filter(({ system }) => system.startsWith("holdfast on "));
   return new Map(
     ours.flatMap(({ system, figures }) =>
       Object.entries(figures).map(([metric, [figure = Number.NaN]]) => [
@@ -68,7 +68,8 @@ function figuresIn({ systems }: Results): Figures {
 async function main(folder: string): Promise<void> {
   const machine = await lookAtMachine();
   sayHowQuiet(machine);
-  await using _servers = await getServers(wordsFrom("ENGINES", SQL_ENGINES));
+  await using servers = await getServers(wordsFrom("ENGINES", SQL_ENGINES));
+  for (const reason of servers.missing.values()) console.log(`LEFT OUT: ${reason}`);
   const rounds: { readonly new: Figures; readonly old: Figures }[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     // Each goes first in every other round.

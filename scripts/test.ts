@@ -66,6 +66,7 @@ const GROUPS: Readonly<Record<string, Group>> = {
   simulation: { atOnce: 1, beside: true, strict: true },
   isolation: { atOnce: 1, needs: ["postgres", "isolationtester"], beside: true, strict: true },
   servers: { atOnce: 3, needs: SERVERS, killsServers: true },
+  dashboard: { atOnce: 1, needs: [...SERVERS, "chromium"], inOne: true },
   package: { atOnce: 1 },
   ops: { atOnce: 1, needs: SERVERS, inOne: true },
   worker: { atOnce: 1, needs: SERVERS, inOne: true },

@@ -5,7 +5,7 @@ export const SERVERS = ["postgres", "mysql", "redis", "pgbouncer"] as const;
 export type ServerName = (typeof SERVERS)[number];
 
 /** Programs that tests run and that serve nobody. */
-export const TOOLS = ["isolationtester", "promtool"] as const;
+export const TOOLS = ["isolationtester", "promtool", "chromium"] as const;
 
 export type ToolName = (typeof TOOLS)[number];
 
@@ -68,6 +68,13 @@ export const KNOWN: Readonly<Record<Need, Known>> = {
     programs: ["promtool"],
     // Brings the server, too, which the policy of install.ts keeps from starting.
     packages: ["prometheus"],
+  },
+  chromium: {
+    label: "Chromium",
+    variable: "HOLDFAST_TEST_CHROMIUM",
+    missingVariable: "HOLDFAST_TEST_CHROMIUM_MISSING",
+    programs: ["chromium"],
+    packages: ["chromium"],
   },
 };
 

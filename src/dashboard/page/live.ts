@@ -13,6 +13,7 @@ import type { Session } from "./types.ts";
 const FRESH_MS = 1_000;
 const EVERY_MS = 5_000;
 const RETRY_MS = [1_000, 2_000, 4_000, 8_000];
+const STREAM_AGAIN_MS = 10_000;
 const TICK_MS = 1_000;
 const CACHED_MAX = 60;
 
@@ -253,6 +254,7 @@ let stream: EventSource | null = null;
 
 /** The events tell only that something happened: what it was is read from the API. */
 export function openStream(): void {
+  if (session.value === "out") return;
   if (stream !== null && stream.readyState !== EventSource.CLOSED) return;
   stream = new EventSource(apiUrl("stream"));
   for (const name of ["counts", "enqueued", "finished", "worker", "gap", "alert"]) {
@@ -262,9 +264,12 @@ export function openStream(): void {
     });
   }
   stream.addEventListener("tick", () => live.patch({ heardAt: Date.now() }));
-  // The browser connects again by itself; meanwhile the requests find out whether the server answers.
+  // The browser connects again by itself unless it was refused; the requests find out whether the server answers.
+  const opened = stream;
   stream.addEventListener("error", () => {
-    if (session.value !== "out") void readSession();
+    if (session.value === "out") return;
+    void readSession();
+    if (opened.readyState === EventSource.CLOSED) setTimeout(openStream, STREAM_AGAIN_MS);
   });
 }
 

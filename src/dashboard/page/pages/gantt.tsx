@@ -140,7 +140,7 @@ function AxisRow({
       <div class="g-b g-ax">
         <svg aria-hidden="true">
           {spaced.map(({ at, x }) => (
-            <text key={at} class="g-t" x={pct(x)} y="18">
+            <text key={at} class={x === 0 ? "g-t" : "g-t hide-sm"} x={pct(x)} y="18">
               {clock(at)}
             </text>
           ))}

@@ -85,7 +85,7 @@ export function LocksPage(): JSX.Element {
       />
       <div class="stack">
         {heat !== null && <HeatPanel heat={heat} />}
-        <div class="cols-2">
+        <div class="cols-2 wide-cols">
           <Panel title="Held now">
             <Shown from={held} rows={3}>
               {({ locks }) =>

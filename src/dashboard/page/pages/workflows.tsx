@@ -357,10 +357,7 @@ function StateBox({
   const { name, isFinal, isInitial } = one.node;
   const oldest = count?.oldestAt ?? null;
   return (
-    <a
-      href={to(["workflows", workflow], { status: name })}
-      aria-label={`${name}: ${count === undefined ? "" : f.plural(count.items, "item")}`}
-    >
+    <a href={to(["workflows", workflow], { status: name })}>
       <rect
         class={`n-box${isFinal ? " final" : ""}${here ? " here" : ""}`}
         x={x}

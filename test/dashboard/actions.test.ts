@@ -1,0 +1,207 @@
+/** What operators do on the page happens in the database, with who and why; viewers have no buttons. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { missing, scratchDatabase, type ScratchDatabase } from "../support/servers.ts";
+import { notItsTurn, reasonOf } from "../support/scale.ts";
+import { until } from "../worker/observe.ts";
+import { closeBrowser, Desk } from "./browser.ts";
+
+const ENGINES = ["sqlite", "postgres", "mysql"] as const;
+
+for (const engine of ENGINES) {
+  const skip = reasonOf(
+    missing("chromium"),
+    engine === "sqlite" ? false : missing(engine),
+    notItsTurn(engine, ENGINES),
+  );
+  describe(`actions on the page, with ${engine}`, { skip }, () => {
+    let desk: Desk;
+    let database: ScratchDatabase | null = null;
+    before(async () => {
+      database = engine === "sqlite" ? null : await scratchDatabase(engine);
+      desk = await Desk.open(database?.url);
+    });
+    after(async () => {
+      await desk[Symbol.asyncDispose]();
+      await database?.drop();
+      await closeBrowser();
+    });
+
+    /** The newest line of the audit log about something. */
+    const lineAbout = async (subject: string): Promise<any> => {
+      const lines = await desk.holdfast.audit.list({ subject, limit: 10 });
+      return lines.at(-1);
+    };
+    const statusOf = async (id: string): Promise<string | undefined> =>
+      (await desk.holdfast.jobs.get(id))?.status;
+
+    test("a failed job is retried, runs again, and its page says who did it", async () => {
+      const { failed } = desk.shop.ids;
+      const page = await desk.page(`jobs/${failed}`);
+      await page.getByRole("button", { name: /^Retry/ }).click();
+      await until(
+        "it has run again",
+        async () =>
+          (await desk.holdfast.jobs.get(failed))!.epoch > 3 &&
+          (await statusOf(failed)) === "failed",
+      );
+      assert.equal((await lineAbout(`job ${failed}`)).action, "job.retry");
+      await page.getByText("job.retry").waitFor();
+      await desk.closePages();
+    });
+
+    test("a failed job is edited: its payload is replaced, and it succeeds", async () => {
+      const { failed } = desk.shop.ids;
+      const page = await desk.page(`jobs/${failed}`);
+      await page.getByRole("button", { name: "Edit…" }).click();
+      await page
+        .getByLabel(/^Payload \(JSON\)/)
+        .fill('{ "id": "48211", "cents": 700, "carrier": "dhl" }');
+      await page.getByLabel("Why").fill("ups is on strike");
+      await page.getByRole("button", { name: "Retry with this payload" }).click();
+      await until("it is done", async () => (await statusOf(failed)) === "done");
+      assert.equal((await lineAbout(`job ${failed}`)).reason, "ups is on strike");
+      await desk.closePages();
+    });
+
+    test("a job that waits is cancelled after a question, with the reason in the audit log", async () => {
+      const { sleeping } = desk.shop.ids;
+      const page = await desk.page(`jobs/${sleeping}`);
+      await page.getByRole("button", { name: "Cancel…" }).click();
+      await page.getByLabel("Why").fill("ordered twice");
+      await page.getByRole("button", { name: "Cancel it" }).click();
+      await until("it is cancelled", async () => (await statusOf(sleeping)) === "cancelled");
+      assert.equal((await lineAbout(`job ${sleeping}`)).reason, "ordered twice");
+      await page.getByText("ordered twice").waitFor();
+      await desk.closePages();
+    });
+
+    test("jobs that are selected in the list are cancelled together", async () => {
+      const page = await desk.page("jobs?status=pending&queue=mail");
+      const boxes = page.getByRole("checkbox", { name: /^Select (?!all)/ });
+      await boxes.nth(0).check();
+      await boxes.nth(1).check();
+      await page.getByRole("button", { name: "Cancel 2…" }).click();
+      await page.getByRole("button", { name: "Cancel 2 jobs" }).click();
+      await page.getByText("2 jobs cancelled").waitFor();
+      const left = await desk.holdfast.jobs.list({ status: "cancelled", queue: "mail" });
+      assert.equal(left.length, 2);
+      await desk.closePages();
+    });
+
+    test("all that match are counted first, then carried out on a page of its own", async () => {
+      const page = await desk.page("jobs?status=pending&queue=mail");
+      await page.getByRole("checkbox", { name: /^Select all/ }).check();
+      await page.getByRole("button", { name: "All that match" }).click();
+      await page.getByRole("button", { name: "Priority…" }).click();
+      await page.getByLabel(/^Priority/).fill("7");
+      await page.getByRole("button", { name: /^Change \d+ jobs/ }).click();
+      await page.waitForURL(/\/bulk\//);
+      await page
+        .getByText(/^done$/)
+        .first()
+        .waitFor();
+      const jobs = await desk.holdfast.jobs.list({ status: "pending", queue: "mail" });
+      assert.ok(jobs.length > 0 && jobs.every(({ priority }) => priority === 7));
+      await desk.closePages();
+    });
+
+    test("a job is enqueued by the form", async () => {
+      const page = await desk.page("enqueue?task=mail.send&as=json");
+      await page.getByLabel(/^Payload/).fill('{ "to": "radia@example.com" }');
+      await page.getByLabel("Key").fill("from-the-form");
+      await page.getByRole("button", { name: "Enqueue" }).click();
+      await page.waitForURL(/\/jobs\/[0-9a-f-]{36}/);
+      const [job] = await desk.holdfast.jobs.list({ key: "from-the-form" });
+      assert.equal(job?.task, "mail.send");
+      await desk.closePages();
+    });
+
+    test("a paused queue is resumed from the overview, and its jobs run", async () => {
+      const page = await desk.page("");
+      await page.getByRole("button", { name: "Resume mail…" }).click();
+      await page.getByLabel("Why").fill("provider is back");
+      await page.getByRole("button", { name: "Resume mail" }).click();
+      await until(
+        "its jobs have run",
+        async () =>
+          (await desk.holdfast.jobs.list({ status: "pending", queue: "mail" })).length === 0,
+      );
+      assert.equal((await lineAbout("queue mail")).reason, "provider is back");
+      await desk.closePages();
+    });
+
+    test("a schedule is paused at once, and the undo takes it back", async () => {
+      const page = await desk.page("schedules");
+      await page
+        .getByRole("row", { name: /stock-sync/ })
+        .getByRole("button", { name: "Pause" })
+        .click();
+      await until(
+        "it is paused",
+        async () => (await desk.holdfast.schedules.get("stock-sync"))?.pausedAt !== null,
+      );
+      await page.getByRole("button", { name: "Undo" }).click();
+      await until(
+        "it runs again",
+        async () => (await desk.holdfast.schedules.get("stock-sync"))?.pausedAt === null,
+      );
+      await desk.closePages();
+    });
+
+    test("an item is moved by a button that is a legal move", async () => {
+      const page = await desk.page(`items/${desk.shop.ids.item}`);
+      await page.getByRole("button", { name: "ship → shipped…" }).click();
+      await page.getByRole("button", { name: "ship → shipped", exact: true }).click();
+      await page.getByText("paid → shipped").waitFor();
+      await page.getByRole("button", { name: "deliver → delivered…" }).waitFor();
+      await desk.closePages();
+    });
+
+    test("a held lock is released by force", async () => {
+      const lock = await desk.holdfast.locks.acquire("stock:7", { ttl: "1m", trace: "sync" });
+      const page = await desk.page("locks");
+      await page.getByRole("button", { name: "Release…" }).click();
+      await page.getByRole("button", { name: "Release it" }).click();
+      await page.getByText("No lock is held.").waitFor();
+      assert.equal(await lock.release(), false);
+      await desk.closePages();
+    });
+
+    test("a job's row changes in place, and new rows are counted until they are asked for", async () => {
+      const page = await desk.page("jobs");
+      const first = await page.locator("tbody tr").first().innerText();
+      await desk.holdfast.enqueue("nobody.runs.this", {}, { key: "brand-new" });
+      await page.getByRole("button", { name: /^1 new since/ }).waitFor();
+      assert.equal(
+        await page
+          .locator("tbody tr")
+          .first()
+          .innerText()
+          .then((text) => text.split("\n")[1]),
+        first.split("\n")[1],
+      );
+      await page.keyboard.press(".");
+      await page.getByText("brand-new").first().waitFor();
+      await desk.closePages();
+    });
+
+    test("a worker is paused and resumed, and sees it", async () => {
+      const { worker } = desk.shop;
+      const page = await desk.page(`workers/${worker.id}`);
+      for (const [button, state] of [
+        ["Pause", "pause"],
+        ["Resume", "run"],
+      ] as const) {
+        await page.getByRole("button", { name: new RegExp(`^${button}…`) }).click();
+        await page.getByRole("button", { name: new RegExp(`^${button} shop-worker`) }).click();
+        await until(
+          `the worker's state is ${state}`,
+          async () => (await desk.holdfast.workers.list({}))[0]?.desiredState === state,
+        );
+      }
+      await desk.closePages();
+      desk.assertNoComplaints();
+    });
+  });
+}

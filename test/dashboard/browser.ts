@@ -1,0 +1,102 @@
+/** A real browser, and a real server with a shop behind it. Anything that the browser complains about fails the test. */
+import assert from "node:assert/strict";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { startServer, type Server } from "../../src/app/server.ts";
+import { type Holdfast, openHoldfast } from "../../src/index.ts";
+import { urlOf } from "../support/servers.ts";
+import { openShop, orders, type Shop, shopTasks } from "./shop.ts";
+
+const STEP_LIMIT_MS = 8_000;
+
+let browser: Browser | null = null;
+
+export async function openBrowser(): Promise<Browser> {
+  browser ??= await chromium.launch({
+    executablePath: urlOf("chromium"),
+    // As root there is no sandbox; and the browser asks nobody for anything.
+    args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update"],
+  });
+  return browser;
+}
+
+export async function closeBrowser(): Promise<void> {
+  await browser?.close();
+  browser = null;
+}
+
+const SILENT = { debug() {}, info() {}, warn() {}, error() {}, fatal() {} };
+
+/** A shop, its server, and pages that look at it. */
+export class Desk implements AsyncDisposable {
+  readonly holdfast: Holdfast;
+  readonly shop: Shop;
+  #server: Server;
+  readonly #contexts: BrowserContext[] = [];
+  /** What browsers complained about. */
+  readonly complaints: string[] = [];
+
+  private constructor(holdfast: Holdfast, shop: Shop, server: Server) {
+    this.holdfast = holdfast;
+    this.shop = shop;
+    this.#server = server;
+  }
+
+  static async open(url = "sqlite::memory:"): Promise<Desk> {
+    const holdfast = await openHoldfast(url, { logger: SILENT });
+    const shop = await openShop(holdfast);
+    return new Desk(holdfast, shop, await serve(holdfast, 0));
+  }
+
+  get url(): string {
+    return `${this.#server.url}/`;
+  }
+
+  /** Opens an address of the dashboard. */
+  async page(path = "", options: Parameters<Browser["newContext"]>[0] = {}): Promise<Page> {
+    const context = await (
+      await openBrowser()
+    ).newContext({
+      viewport: { width: 1_440, height: 1_000 },
+      reducedMotion: "reduce",
+      ...options,
+    });
+    this.#contexts.push(context);
+    const page = await context.newPage();
+    page.setDefaultTimeout(STEP_LIMIT_MS);
+    page.on("pageerror", (error) => this.complaints.push(`${path}: ${error.message}`));
+    page.on("console", (message) => {
+      if (message.type() === "error") this.complaints.push(`${path}: ${message.text()}`);
+    });
+    await page.goto(this.url + path);
+    await page.locator("h1").first().waitFor();
+    return page;
+  }
+
+  /** The server ends, as in a deploy; jobs go on. */
+  async stopServer(): Promise<void> {
+    await this.#server.close();
+  }
+
+  async startServer(): Promise<void> {
+    this.#server = await serve(this.holdfast, this.#server.port);
+  }
+
+  async closePages(): Promise<void> {
+    for (const context of this.#contexts.splice(0)) await context.close();
+  }
+
+  assertNoComplaints(): void {
+    assert.deepEqual(this.complaints.splice(0), [], "the browser complained");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.closePages();
+    await this.#server.close();
+    await this.shop.worker.stop();
+    await this.holdfast.close();
+  }
+}
+
+function serve(holdfast: Holdfast, port: number): Promise<Server> {
+  return startServer({ holdfast, port, tasks: shopTasks, workflows: [orders], logger: SILENT });
+}

@@ -1,0 +1,86 @@
+/** Every page of the dashboard, in a real browser: it shows what it should, and all people can use it. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, describe, test } from "node:test";
+import type { Page } from "playwright-core";
+import { everyNth, isLong } from "../support/scale.ts";
+import { missing } from "../support/servers.ts";
+import { closeBrowser, Desk } from "./browser.ts";
+import { type View, viewsOf } from "./views.ts";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const THEMES = ["light", "dark"] as const;
+const WIDTHS = [1_440, 768, 375];
+
+async function see(page: Page, { shows }: View): Promise<void> {
+  await page.getByText(shows).first().waitFor({ state: "attached" });
+}
+
+/** What axe-core finds, in a line each. */
+async function findingsOn(page: Page): Promise<string[]> {
+  await page.evaluate(AXE);
+  const { violations } = (await page.evaluate(
+    `axe.run(document, { resultTypes: ["violations"] })`,
+  )) as {
+    violations: { id: string; nodes: { html: string }[] }[];
+  };
+  return violations.map(
+    ({ id, nodes }) =>
+      `${id}: ${nodes
+        .map(({ html }) => html.slice(0, 160))
+        .slice(0, 3)
+        .join(" | ")}`,
+  );
+}
+
+describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
+  let desk: Desk;
+  before(async () => {
+    desk = await Desk.open();
+  });
+  after(async () => {
+    await desk[Symbol.asyncDispose]();
+    await closeBrowser();
+  });
+
+  test("each shows what it is for, by its own address, and the browser has no complaint", async () => {
+    const page = await desk.page();
+    for (const view of viewsOf(desk.shop)) {
+      await page.goto(desk.url + view.path);
+      await see(page, view);
+      assert.match(await page.title(), /· Holdfast$/, view.name);
+    }
+    await desk.closePages();
+    desk.assertNoComplaints();
+  });
+
+  test("axe-core finds nothing, in light and dark, on wide and narrow screens", async () => {
+    const cases = THEMES.flatMap((theme) =>
+      WIDTHS.flatMap((width) => viewsOf(desk.shop).map((view) => ({ theme, width, view }))),
+    );
+    for (const { theme, width, view } of everyNth(12, cases, "axe")) {
+      const page = await desk.page(view.path, {
+        colorScheme: theme,
+        viewport: { width, height: 900 },
+        bypassCSP: true,
+      });
+      await see(page, view);
+      assert.deepEqual(await findingsOn(page), [], `${view.name}, ${theme}, ${width} px`);
+      await desk.closePages();
+    }
+  });
+
+  test("nothing is wider than a phone", async () => {
+    const views = viewsOf(desk.shop);
+    const page = await desk.page("", { viewport: { width: 375, height: 812 } });
+    for (const view of isLong ? views : everyNth(2, views, "phone")) {
+      await page.goto(desk.url + view.path);
+      await see(page, view);
+      const width = await page.evaluate("document.documentElement.scrollWidth");
+      assert.equal(width, 375, view.name);
+    }
+    await desk.closePages();
+  });
+});

@@ -1,0 +1,153 @@
+/** A visit: by keyboard alone, as a viewer, through a restart of the server, and among hostile texts. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { Tokens } from "../../src/tokens/tokens.ts";
+import { missing } from "../support/servers.ts";
+import { until } from "../worker/observe.ts";
+import { closeBrowser, Desk } from "./browser.ts";
+import { HOSTILE, hostileShop } from "./hostile.ts";
+import { viewsOf } from "./views.ts";
+
+/** What only a string that became HTML could have made. */
+const MADE = "script:not([src]), img, iframe, a[href^='javascript:'], body style";
+
+describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
+  let desk: Desk;
+  before(async () => {
+    desk = await Desk.open();
+  });
+  after(async () => {
+    await desk[Symbol.asyncDispose]();
+    await closeBrowser();
+  });
+
+  test("the keyboard alone retries a job and stops a worker", async () => {
+    const { failed } = desk.shop.ids;
+    const page = await desk.page("");
+    const press = async (...keys: readonly string[]): Promise<void> => {
+      for (const key of keys) await page.keyboard.press(key);
+    };
+    await press("g", "j");
+    await page.getByRole("heading", { name: "Jobs" }).waitFor();
+    await press("/");
+    await page.keyboard.type("key:order-48211");
+    await press("Enter");
+    await page.waitForURL(/key=order-48211/);
+    await page.getByText("1 found").waitFor();
+    await press("Escape", "j", "Enter");
+    await page.waitForURL(new RegExp(failed));
+    await page.getByRole("button", { name: /^Retry/ }).waitFor();
+    const { epoch } = (await desk.holdfast.jobs.get(failed))!;
+    await press("r");
+    await until("it runs again", async () => (await desk.holdfast.jobs.get(failed))!.epoch > epoch);
+    await press("g", "w");
+    await page.getByRole("heading", { name: "Workers" }).waitFor();
+    await page.getByText("1 of 20").first().waitFor();
+    await press("j", "s");
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.type("by keyboard");
+    await press("Enter");
+    await until(
+      "it is told to stop",
+      async () => (await desk.holdfast.workers.list({}))[0]?.desiredState === "stop",
+    );
+    assert.equal(
+      (await desk.holdfast.audit.list({ subject: `worker ${desk.shop.worker.id}`, limit: 5 })).at(
+        -1,
+      )?.reason,
+      "by keyboard",
+    );
+    await press("?");
+    await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
+    await desk.closePages();
+  });
+
+  test("going back restores the place, the filter and the selection", async () => {
+    const page = await desk.page("jobs?status=pending");
+    await page
+      .getByRole("checkbox", { name: /^Select (?!all)/ })
+      .nth(2)
+      .check();
+    await page.evaluate("scrollTo(0, 200)");
+    await page.locator("tbody a.name").nth(3).click();
+    await page.getByText("What happened").waitFor();
+    await page.goBack();
+    await page.getByText("1 selected").waitFor();
+    assert.match(page.url(), /status=pending/);
+    await until("it has scrolled back", async () => (await page.evaluate<number>("scrollY")) > 0);
+    await desk.closePages();
+  });
+
+  test("a restart of the server is told, and the page recovers by itself", async () => {
+    const page = await desk.page("");
+    await page.clock.install();
+    await desk.stopServer();
+    await page.clock.runFor(20_000);
+    await page.getByText(/No connection to Holdfast for/).waitFor();
+    assert.equal(await page.getByText("It is not known how things are right now.").count(), 1);
+    await desk.startServer();
+    await page.clock.runFor(9_000);
+    await page
+      .getByText(/The connection is back|is paused/)
+      .first()
+      .waitFor();
+    await until("the page is live", async () => {
+      await page.clock.runFor(500);
+      return (await page.getByText(/No connection to Holdfast for/).count()) === 0;
+    });
+    await desk.closePages();
+    desk.complaints.length = 0; // Requests failed, as they should.
+  });
+
+  test("hostile texts in every field stay text", async () => {
+    await hostileShop(desk.holdfast);
+    const jobs = await desk.holdfast.jobs.list({ limit: 200 });
+    const hostile = jobs.filter(({ tags }) => tags.includes("hostile"));
+    const paths = [
+      ...viewsOf(desk.shop).map(({ path }) => path),
+      ...hostile.map(({ id }) => `jobs/${id}`),
+      `jobs?task=${encodeURIComponent(HOSTILE[0] ?? "")}`,
+    ];
+    const page = await desk.page("");
+    for (const path of paths) {
+      await page.goto(desk.url + path);
+      await page.locator("h1").first().waitFor();
+      await page.waitForTimeout(30);
+      const harm = await page.evaluate(
+        `({ ran: "pwned" in globalThis, made: document.querySelectorAll("${MADE}").length })`,
+      );
+      assert.deepEqual(harm, { ran: false, made: 0 }, path);
+    }
+    await desk.closePages();
+    desk.assertNoComplaints();
+  });
+
+  test("with a token, a viewer signs in, sees everything, and has no button that changes anything", async () => {
+    const { store, runtime } = desk.holdfast;
+    const tokens = new Tokens({ store, runtime });
+    const viewer = await tokens.create({ name: "ada", role: "viewer" });
+    const page = await desk.page("");
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await page.getByLabel("Token").fill("hft_wrong-wrong-wrong-wrong-wrong-wrong-wrong-wro");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").waitFor();
+    await page.getByLabel("Token").fill(viewer);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("viewer", { exact: true }).waitFor();
+    for (const { path, shows, name } of viewsOf(desk.shop)) {
+      if (path === "enqueue" || path.startsWith("items/")) continue;
+      await page.goto(desk.url + path);
+      await page.getByText(shows).first().waitFor({ state: "attached" });
+      const buttons = await page
+        .getByRole("button", {
+          name: /Retry|Cancel|Pause|Resume|Stop|Drain|Delete|Release|Edit|Enqueue|New |Change|Run now/,
+        })
+        .allInnerTexts();
+      assert.deepEqual(buttons, [], name);
+    }
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await desk.closePages();
+    desk.complaints.length = 0; // 401 is logged by the browser.
+  });
+});

@@ -41,7 +41,7 @@ export async function hostileShop(holdfast: Holdfast): Promise<void> {
     const job = await holdfast.enqueue(
       task,
       { [text]: [text, { deep: text }] },
-      { key: text, tags: ["hostile", text.slice(0, 100)] },
+      { key: named(text), tags: ["hostile", named(text)] },
     );
     ids.push(job.id);
   }
@@ -55,7 +55,11 @@ export async function hostileShop(holdfast: Holdfast): Promise<void> {
   await worker.stop();
 }
 
-/** As hostile as a name may be. */
+/** As hostile as a name may be: what turns the direction of a text is refused anyway. */
+function named(text: string): string {
+  return text.replace("\u202E", "").slice(0, 60).trim();
+}
+
 function taskName(text: string, index: number): string {
-  return `${text.slice(0, 60)}${index}`;
+  return `${named(text)}${index}`;
 }

@@ -125,6 +125,7 @@ export async function openShop(holdfast: Holdfast): Promise<Shop> {
     workflows: [orders],
     tasks: shopTasks,
     concurrency: 20,
+    shutdown: "50ms",
     version: "9c41d07",
   });
   const done = await holdfast.enqueue(

@@ -41,8 +41,8 @@ export const live = new Store<Live>({
   backAt: null,
 });
 
-/** Null: not known yet. "out": a token is needed. */
-export const session = new Store<Session | "out" | null>(null);
+/** Null: not known yet. "out": a token is needed. "unnamed": the application around it did not say who this is. */
+export const session = new Store<Session | "out" | "unnamed" | null>(null);
 
 /** How far the server's clock is ahead of ours. */
 let skewMs = 0;
@@ -133,7 +133,7 @@ function failed(entry: Entry, error: unknown): void {
     return;
   }
   heard();
-  if (error instanceof Refused && error.status === 401) session.set("out");
+  if (error instanceof Refused && error.status === 401) signedOut(error);
   entry.error = error;
 }
 
@@ -232,6 +232,15 @@ export function tryNow(): void {
   void readSession();
 }
 
+function signedOut({ code }: Refused): void {
+  session.set(code === "NO_PRINCIPAL" ? "unnamed" : "out");
+  closeStream();
+}
+
+function isIn(who: Session | string | null): boolean {
+  return typeof who !== "string";
+}
+
 /** Who is signed in. It is also the request that finds out whether the server is back. */
 export async function readSession(): Promise<void> {
   const sentAt = Date.now();
@@ -244,7 +253,7 @@ export async function readSession(): Promise<void> {
     heard();
   } catch (error) {
     if (error instanceof Refused && error.status === 401) {
-      session.set("out");
+      signedOut(error);
       heard();
     } else unheard();
   }
@@ -254,7 +263,7 @@ let stream: EventSource | null = null;
 
 /** The events tell only that something happened: what it was is read from the API. */
 export function openStream(): void {
-  if (session.value === "out") return;
+  if (!isIn(session.value)) return;
   if (stream !== null && stream.readyState !== EventSource.CLOSED) return;
   stream = new EventSource(apiUrl("stream"));
   for (const name of ["counts", "enqueued", "finished", "worker", "gap", "alert"]) {
@@ -267,7 +276,7 @@ export function openStream(): void {
   // The browser connects again by itself unless it was refused; the requests find out whether the server answers.
   const opened = stream;
   stream.addEventListener("error", () => {
-    if (session.value === "out") return;
+    if (!isIn(session.value)) return;
     void readSession();
     if (opened.readyState === EventSource.CLOSED) setTimeout(openStream, STREAM_AGAIN_MS);
   });
@@ -295,6 +304,6 @@ export function isLost({ failingSince }: Live, now: number): boolean {
 export function useMay(): { readonly operator: boolean; readonly why: string | null } {
   const who = useStore(session);
   const failing = useStore(live, ({ failingSince }) => failingSince !== null);
-  const operator = who !== null && who !== "out" && who.principal.role === "operator";
+  const operator = who !== null && typeof who !== "string" && who.principal.role === "operator";
   return { operator, why: failing ? "No connection" : null };
 }

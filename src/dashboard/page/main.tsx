@@ -22,7 +22,7 @@ import { WorkerPage, WorkersPage } from "./pages/workers.tsx";
 import { WorkflowPage, WorkflowsPage } from "./pages/workflows.tsx";
 import { Btn, Empty } from "./parts.tsx";
 import { startRouter, to, usePlace } from "./router.ts";
-import { SignIn } from "./sign-in.tsx";
+import { SignIn, Unnamed } from "./sign-in.tsx";
 import { useStore } from "./store.ts";
 import { applyTheme } from "./theme.ts";
 
@@ -65,6 +65,7 @@ function App(): JSX.Element {
     document.title = `${page?.title ?? "Not found"}${id === undefined ? "" : ` ${id.slice(0, 40)}`} · Holdfast`;
   }, [page, id]);
   if (who === "out") return <SignIn />;
+  if (who === "unnamed") return <Unnamed />;
   if (who === null) return <p class="sr">Looking …</p>;
   return <Frame who={who}>{page === undefined ? <NotFound /> : page.view(id ?? "")}</Frame>;
 }
@@ -87,4 +88,4 @@ startRouter();
 startKeys();
 render(<App />, document.body);
 await readSession();
-if (session.value !== "out") openStream();
+openStream();

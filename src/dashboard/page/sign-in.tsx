@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { sentence, write } from "./api.ts";
 import { Mark } from "./icons.tsx";
 import { closeStream, openStream, readSession, session } from "./live.ts";
-import { Note } from "./parts.tsx";
+import { Btn, Note } from "./parts.tsx";
 import type { Session } from "./types.ts";
 
 export async function signOut(): Promise<void> {
@@ -71,6 +71,21 @@ export function SignIn(): JSX.Element {
           <code>holdfast tokens create --name you --role operator</code>
         </p>
       </form>
+    </main>
+  );
+}
+
+/** Mounted in an application: its login decides. */
+export function Unnamed(): JSX.Element {
+  return (
+    <main class="signin" id="main">
+      <section class="panel body stack">
+        <h1>Sign in to the application first</h1>
+        <p class="dim">
+          This dashboard stands behind the login of your application, which did not say who you are.
+        </p>
+        <Btn onClick={() => globalThis.location.reload()}>Try again</Btn>
+      </section>
     </main>
   );
 }

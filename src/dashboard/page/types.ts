@@ -273,8 +273,8 @@ export interface SeriesPoint {
   readonly pickupP50Ms: number | null;
   readonly pickupP99Ms: number | null;
   readonly pending: number | null;
-  readonly worst: { readonly queue: string; readonly pending: number } | null;
-  readonly topError: string | null;
+  readonly worst?: { readonly queue: string; readonly pending: number } | null;
+  readonly topError?: string | null;
 }
 
 export interface Mark {

@@ -274,7 +274,7 @@ function Charts({
   const failed = sum((point) => point.failed);
   const p99s = points.flatMap(({ pickupP99Ms }) => (pickupP99Ms === null ? [] : [pickupP99Ms]));
   const deepest = Math.max(0, ...points.map(({ pending }) => pending ?? 0));
-  const worst = points.findLast((point) => point.worst !== null)?.worst?.queue ?? null;
+  const worst = points.findLast(({ worst: one = null }) => one !== null)?.worst?.queue ?? null;
   const pendingLines = worst === null ? PENDING : [...PENDING, worstLine(worst)];
   const about = RANGES.find(([name]) => name === range)?.[2].toLowerCase() ?? "lately";
   return (
@@ -319,7 +319,7 @@ function Charts({
         scale={linear}
         write={f.count}
         empty="No job has failed in this time."
-        extra={({ topError }) => (topError === null ? null : `top: ${topError}`)}
+        extra={({ topError = null }) => (topError === null ? null : `top: ${topError}`)}
       />
     </section>
   );

@@ -128,6 +128,15 @@ export async function openShop(holdfast: Holdfast): Promise<Shop> {
     shutdown: "50ms",
     version: "9c41d07",
   });
+  const pending = await holdfast.enqueue(
+    mail,
+    { to: "ada@example.com" },
+    { key: "order-48236-paid" },
+  );
+  await holdfast.enqueueMany(
+    mail,
+    Array.from({ length: 11 }, (_, index) => ({ to: `customer-${index}@example.com` })),
+  );
   const done = await holdfast.enqueue(
     ship,
     { id: "48226", cents: 1_999 },
@@ -155,15 +164,6 @@ export async function openShop(holdfast: Holdfast): Promise<Shop> {
   await holdfast.enqueue(slowRetry, { id: "48180", cents: 900 }, { key: "order-48180-charge" });
   const running = await holdfast.enqueue(report, null, { key: "report-2026-11-16" });
   const sleeping = await holdfast.enqueue(cool, { cart: 7 }, { key: "cart-9021-reminder" });
-  const pending = await holdfast.enqueue(
-    mail,
-    { to: "ada@example.com" },
-    { key: "order-48236-paid" },
-  );
-  await holdfast.enqueueMany(
-    mail,
-    Array.from({ length: 11 }, (_, index) => ({ to: `customer-${index}@example.com` })),
-  );
   const scheduled = await holdfast.enqueue(
     mail,
     { to: "grace@example.com" },

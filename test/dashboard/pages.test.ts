@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, describe, test } from "node:test";
 import type { Page } from "playwright-core";
-import { everyNth, isLong } from "../support/scale.ts";
+import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
 import { closeBrowser, Desk } from "./browser.ts";
 import { type View, viewsOf } from "./views.ts";
@@ -60,7 +60,7 @@ describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
     const cases = THEMES.flatMap((theme) =>
       WIDTHS.flatMap((width) => viewsOf(desk.shop).map((view) => ({ theme, width, view }))),
     );
-    for (const { theme, width, view } of everyNth(12, cases, "axe")) {
+    for (const { theme, width, view } of everyNth(24, cases, "axe")) {
       const page = await desk.page(view.path, {
         colorScheme: theme,
         viewport: { width, height: 900 },
@@ -75,7 +75,7 @@ describe("the pages of the dashboard", { skip: missing("chromium") }, () => {
   test("nothing is wider than a phone", async () => {
     const views = viewsOf(desk.shop);
     const page = await desk.page("", { viewport: { width: 375, height: 812 } });
-    for (const view of isLong ? views : everyNth(2, views, "phone")) {
+    for (const view of everyNth(4, views, "phone")) {
       await page.goto(desk.url + view.path);
       await see(page, view);
       const width = await page.evaluate("document.documentElement.scrollWidth");

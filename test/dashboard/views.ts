@@ -11,13 +11,14 @@ export interface View {
 export function viewsOf({ ids, worker }: Pick<Shop, "ids" | "worker">): readonly View[] {
   return [
     { name: "overview", path: "", shows: /Queue mail is paused: \d+ jobs wait/ },
-    { name: "jobs", path: "jobs", shows: "order-48236-paid" },
+    { name: "jobs", path: "jobs", shows: "cart-9033-reminder" },
     { name: "failed jobs", path: "jobs?status=failed", shows: /CarrierTimeout/ },
     { name: "a failed job", path: `jobs/${ids.failed}`, shows: "What happened" },
     { name: "a running job", path: `jobs/${ids.running}`, shows: "page 62 of 100" },
     { name: "a job to retry", path: `jobs/${ids.retry}`, shows: /Attempt 2 of 5 starts/ },
     { name: "enqueue", path: "enqueue", shows: "Task and payload" },
-    { name: "errors", path: "errors", shows: "CarrierTimeout" },
+    // Errors are grouped when their minute is over.
+    { name: "errors", path: "errors", shows: /open kind|No error is open/ },
     { name: "dead letters", path: "dead-letters", shows: "CarrierTimeout" },
     { name: "queues", path: "queues", shows: "At most 5 at once, 50 starts per second" },
     { name: "a queue", path: "queues/mail", shows: "provider is down" },

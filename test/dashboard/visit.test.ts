@@ -63,7 +63,9 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
   });
 
   test("going back restores the place, the filter and the selection", async () => {
-    const page = await desk.page("jobs?status=pending");
+    const page = await desk.page("jobs?status=pending", {
+      viewport: { width: 1_440, height: 500 },
+    });
     await page
       .getByRole("checkbox", { name: /^Select (?!all)/ })
       .nth(2)

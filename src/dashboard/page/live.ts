@@ -126,7 +126,7 @@ async function ask(entry: Entry): Promise<void> {
 }
 
 function failed(entry: Entry, error: unknown): void {
-  if (error instanceof Unreachable || (error instanceof Refused && error.status === 503)) {
+  if (error instanceof Unreachable || isDown(error)) {
     unheard();
     // What was shown stays; the bar on top says how old it is.
     if (entry.at === 0) entry.error = error;
@@ -135,6 +135,11 @@ function failed(entry: Entry, error: unknown): void {
   heard();
   if (error instanceof Refused && error.status === 401) signedOut(error);
   entry.error = error;
+}
+
+/** The server or its database is away; a single request that took too long is no sign of that. */
+function isDown(error: unknown): boolean {
+  return error instanceof Refused && error.status === 503 && error.code !== "TOOK_TOO_LONG";
 }
 
 function plan(entry: Entry, inMs: number | null): void {

@@ -30,34 +30,33 @@ interface Group {
   readonly name: string;
   readonly message: string;
   readonly task: string;
-  readonly tasks: readonly string[];
+  readonly state: State;
   readonly failed: number;
-  readonly retrying: number;
+  /** Attempts that failed with it and were followed by another. */
+  readonly retried: number;
   readonly firstAt: number;
   readonly lastAt: number;
   readonly firstBuild: string | null;
   readonly builds: readonly string[];
-  readonly trend: readonly number[];
-  readonly isNew: boolean;
-  readonly cameBack: boolean;
-  readonly state: State;
-  readonly resolvedAt: number | null;
-  readonly resolvedBy: string | null;
+  readonly sample: { readonly job: string; readonly message: string };
+  readonly changedAt: number | null;
+  readonly changedBy: string | null;
   readonly resolvedIn: string | null;
-  readonly sample: {
-    readonly job: string;
-    readonly stack: string | null;
-    readonly at: number;
-  } | null;
+  readonly cameBackAt: number | null;
+  readonly isNew: boolean;
+  readonly trend: readonly number[];
 }
 
 type State = "open" | "resolved" | "muted";
 
 interface Errors {
-  readonly looked: number | null;
   readonly isAll: boolean;
   readonly counts: Readonly<Record<State, number>>;
   readonly groups: readonly Group[];
+}
+
+function cameBack({ cameBackAt, state }: Group): boolean {
+  return cameBackAt !== null && state === "open";
 }
 
 const STATES: readonly State[] = ["open", "resolved", "muted"];
@@ -102,7 +101,7 @@ export function ErrorsPage(): JSX.Element {
         <section class="panel">
           <Empty title={state === "open" ? "No error is open." : `None is ${state}.`}>
             {state === "open"
-              ? "When attempts fail, their errors are grouped here by kind, with the build in which each was first seen."
+              ? "When attempts fail, their errors are grouped here by kind once their minute is over, with the build in which each was first seen."
               : undefined}
           </Empty>
         </section>
@@ -119,7 +118,7 @@ export function ErrorsPage(): JSX.Element {
 function sayAbout({ groups }: Errors, state: State): string {
   if (state !== "open") return f.plural(groups.length, "kind");
   const fresh = groups.filter(({ isNew }) => isNew);
-  const back = groups.filter(({ cameBack }) => cameBack);
+  const back = groups.filter(cameBack);
   const build = fresh[0]?.firstBuild ?? null;
   const parts = [
     f.plural(groups.length, "open kind"),
@@ -155,7 +154,7 @@ function GroupTable({
             <th class="hide-md">Task</th>
             <th class="hide-sm">Last 24 h</th>
             <th class="num">Failed</th>
-            <th class="num hide-sm">Retrying</th>
+            <th class="num hide-sm">Retried</th>
             <th class="num hide-sm">Last</th>
             <th class="hide-md">Since</th>
           </tr>
@@ -180,7 +179,7 @@ function GroupTable({
                     {group.name}
                   </a>
                   {group.isNew && <Tag tone="bad">new</Tag>}
-                  {group.cameBack && <Tag tone="warn">came back</Tag>}
+                  {cameBack(group) && <Tag tone="warn">came back</Tag>}
                 </span>
                 <span class="under clip">{group.message}</span>
                 <span class="sub">
@@ -189,12 +188,12 @@ function GroupTable({
               </td>
               <td class="hide-md dim">{group.task}</td>
               <td class="hide-sm">
-                <Spark values={group.trend} bad={group.isNew || group.cameBack} />
+                <Spark values={group.trend} bad={group.isNew || cameBack(group)} />
               </td>
               <td class={group.failed === 0 ? "num faint" : "num strong"}>
                 {f.count(group.failed)}
               </td>
-              <td class="num dim hide-sm">{f.count(group.retrying)}</td>
+              <td class="num dim hide-sm">{f.count(group.retried)}</td>
               <td class="num hide-sm dim">
                 <Ago at={group.lastAt} />
               </td>
@@ -205,9 +204,9 @@ function GroupTable({
           ))}
         </tbody>
       </table>
-      {!data.isAll && data.looked !== null && (
+      {!data.isAll && (
         <footer>
-          <span>From the newest {f.count(data.looked)} failures.</span>
+          <span>The {f.count(groups.length)} that were seen last.</span>
         </footer>
       )}
     </section>
@@ -216,6 +215,8 @@ function GroupTable({
 
 function Detail({ group }: { readonly group: Group }): JSX.Element {
   const { sample } = group;
+  const { data } = useData<{ stack: string | null }>(`errors/${group.id}`, 15_000);
+  const stack = data?.stack ?? null;
   return (
     <div class="stack">
       <Panel
@@ -223,14 +224,14 @@ function Detail({ group }: { readonly group: Group }): JSX.Element {
         right={
           group.isNew ? (
             <Tag tone="bad">new</Tag>
-          ) : group.cameBack ? (
+          ) : cameBack(group) ? (
             <Tag tone="warn">came back</Tag>
           ) : undefined
         }
       >
         <div class="body stack tight">
           <p class="wraps">{group.message}</p>
-          <Spark wide values={group.trend} bad={group.isNew || group.cameBack} />
+          <Spark wide values={group.trend} bad={group.isNew || cameBack(group)} />
           <dl class="facts">
             <dt>First seen</dt>
             <dd>
@@ -265,14 +266,14 @@ function Detail({ group }: { readonly group: Group }): JSX.Element {
                 class="u"
                 href={to("jobs", { status: "retry", task: group.task, error: group.name })}
               >
-                {f.count(group.retrying)} in retry
+                in retry
               </a>
             </dd>
-            {group.resolvedAt !== null && (
+            {group.state !== "open" && group.changedAt !== null && (
               <>
-                <dt>Resolved</dt>
+                <dt>{group.state === "muted" ? "Muted" : "Resolved"}</dt>
                 <dd>
-                  <Moment at={group.resolvedAt} /> by {group.resolvedBy}
+                  <Moment at={group.changedAt} /> by {group.changedBy}
                   {group.resolvedIn !== null && (
                     <>
                       {" "}
@@ -286,24 +287,22 @@ function Detail({ group }: { readonly group: Group }): JSX.Element {
           <Buttons group={group} />
         </div>
       </Panel>
-      {sample !== null && (
-        <Panel
-          title="Newest stack"
-          right={
-            <Btn kind="quiet" push href={to(["jobs", sample.job])}>
-              Open the job
-            </Btn>
-          }
-        >
-          <Stack
-            error={{
-              name: group.name,
-              message: group.message,
-              ...(sample.stack === null ? {} : { stack: sample.stack }),
-            }}
-          />
-        </Panel>
-      )}
+      <Panel
+        title="Newest stack"
+        right={
+          <Btn kind="quiet" push href={to(["jobs", sample.job])}>
+            Open the job
+          </Btn>
+        }
+      >
+        <Stack
+          error={{
+            name: group.name,
+            message: sample.message,
+            ...(stack === null ? {} : { stack }),
+          }}
+        />
+      </Panel>
     </div>
   );
 }

@@ -29,7 +29,7 @@ import {
 import { setQuery, to, usePlace } from "../router.ts";
 import type { Job, JobRef, Report, Step, Story } from "../types.ts";
 import { canCancel, canRetry } from "./job-actions.tsx";
-import { JobButtons, resolveEffect, retryJob, askCancel } from "./job-buttons.tsx";
+import { JobButtons, resolveEffect, retryJob, runNow, askCancel } from "./job-buttons.tsx";
 import { ErrorPanel } from "./job-error.tsx";
 import { Gantt } from "./gantt.tsx";
 import { Related } from "./related.tsx";
@@ -71,6 +71,7 @@ function JobView({
     Y: () => copyText(globalThis.location.href).then(() => toast("Copied the link.")),
     "]": () => turn(1),
     "[": () => turn(-1),
+    ...(operator && story.canRunNow === true ? { r: () => void runNow(job) } : {}),
     ...(operator && canRetry(job) ? { r: () => void retryJob(job) } : {}),
     ...(operator && canCancel(job) ? { c: () => askCancel(job) } : {}),
   });

@@ -67,6 +67,32 @@ export class ItemReader {
   }
 }
 
+export interface CountFilter {
+  readonly workflow: string;
+  readonly states: readonly string[];
+  /** Of one state; beyond it nothing is counted. */
+  readonly limit: number;
+}
+
+/** How many items of a workflow are in each of these states. An index has them. */
+export async function countItems(
+  from: From,
+  { workflow, states, limit }: CountFilter,
+): Promise<{ readonly status: string; readonly items: number }[]> {
+  const counts = [];
+  for (const status of states) {
+    const [row] = await from.all<{ items: number }>(sql`
+      select count(*) as items
+        from (select 1 as one
+                from holdfast.item
+               where workflow = ${workflow}
+                 and status = ${status}
+               limit ${limit}) as some`);
+    counts.push({ status, items: row?.items ?? 0 });
+  }
+  return counts;
+}
+
 async function findItems(
   engine: Engine,
   from: From,

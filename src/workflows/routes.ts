@@ -16,6 +16,8 @@ const TAG = "workflows";
 const READ = { method: "GET", tag: TAG, access: "viewer" } as const;
 const WORKFLOWS_MAX = 200;
 const PAGE = 50;
+/** Items of one state that are counted; beyond that, the answer says that there are more. */
+const COUNTED_MAX = 10_000;
 
 const workflowSchema = z
   .object({
@@ -130,7 +132,47 @@ function declarationRoutes({ items, known }: WorkflowRouteParts): Route[] {
         return { status: 200, json: { workflow } };
       },
     }),
+    countsRoute(items),
   ];
+}
+
+function countsRoute(items: ItemsStore): Route {
+  return route({
+    ...READ,
+    path: "/api/v1/workflows/{name}/counts",
+    name: "countItems",
+    summary: "How many items of a workflow are in each state",
+    params: { name: s.name },
+    answers: {
+      200: {
+        description: "In the order of the declaration.",
+        schema: z.object({
+          states: z.array(
+            z.object({
+              name: z.string(),
+              items: s.count,
+              isMore: z.boolean().meta({ description: "There are more than were counted." }),
+            }),
+          ),
+        }),
+      },
+    },
+    run: async ({ params }) => {
+      const workflow = await items.findWorkflow(params.name);
+      if (workflow === null) throw notFound("such workflow");
+      const counts = await items.counts({
+        workflow: params.name,
+        states: workflow.states.map(({ name }) => name),
+        limit: COUNTED_MAX + 1,
+      });
+      const states = counts.map(({ status: name, items: found }) => ({
+        name,
+        items: Math.min(found, COUNTED_MAX),
+        isMore: found > COUNTED_MAX,
+      }));
+      return { status: 200, json: { states } };
+    },
+  });
 }
 
 function itemRoutes({ items, workflows }: WorkflowRouteParts): Route[] {

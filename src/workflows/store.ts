@@ -23,7 +23,15 @@ import type {
   StoredItem,
   StoredWorkflow,
 } from "./item-record.ts";
-import { ItemReader, itemLines, itemsAfter, itemsOfChange, pruneItems } from "./list.ts";
+import {
+  type CountFilter,
+  countItems,
+  ItemReader,
+  itemLines,
+  itemsAfter,
+  itemsOfChange,
+  pruneItems,
+} from "./list.ts";
 
 /** The public methods of the classes, for other implementations. */
 export type ItemsStore = Pick<SqlItems, keyof SqlItems>;
@@ -57,6 +65,11 @@ export class SqlItems extends ItemReader {
   }
 
   /** The names of the declared workflows, in order. */
+  /** How many items of a workflow are in each of these states. */
+  counts(filter: CountFilter): Promise<{ readonly status: string; readonly items: number }[]> {
+    return countItems(this.#engine, filter);
+  }
+
   async workflowNames({ limit }: { readonly limit: number }): Promise<string[]> {
     const rows = await this.#engine.all<{ name: string }>(
       sql`select name from holdfast.workflow order by name limit ${limit}`,

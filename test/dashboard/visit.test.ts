@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Tokens } from "../../src/tokens/tokens.ts";
+import { everyNth } from "../support/scale.ts";
 import { missing } from "../support/servers.ts";
 import { until } from "../worker/observe.ts";
 import { closeBrowser, Desk } from "./browser.ts";
@@ -111,7 +112,7 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
       `jobs?task=${encodeURIComponent(HOSTILE[0] ?? "")}`,
     ];
     const page = await desk.page("");
-    for (const path of paths) {
+    for (const path of everyNth(3, paths, "hostile")) {
       await page.goto(desk.url + path);
       await page.locator("h1").first().waitFor();
       await page.waitForTimeout(30);
@@ -125,10 +126,11 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
   });
 
   test("with a token, a viewer signs in, sees everything, and has no button that changes anything", async () => {
-    const { store, runtime } = desk.holdfast;
+    await using own = await Desk.open();
+    const { store, runtime } = own.holdfast;
     const tokens = new Tokens({ store, runtime });
     const viewer = await tokens.create({ name: "ada", role: "viewer" });
-    const page = await desk.page("");
+    const page = await own.page("");
     await page.getByRole("heading", { name: "Sign in" }).waitFor();
     await page.getByLabel("Token").fill("hft_wrong-wrong-wrong-wrong-wrong-wrong-wrong-wro");
     await page.getByRole("button", { name: "Sign in" }).click();
@@ -136,9 +138,9 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     await page.getByLabel("Token").fill(viewer);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByText("viewer", { exact: true }).waitFor();
-    for (const { path, shows, name } of viewsOf(desk.shop)) {
+    for (const { path, shows, name } of everyNth(4, viewsOf(own.shop), "viewer")) {
       if (path === "enqueue" || path.startsWith("items/")) continue;
-      await page.goto(desk.url + path);
+      await page.goto(own.url + path);
       await page.getByText(shows).first().waitFor({ state: "attached" });
       const buttons = await page
         .getByRole("button", {
@@ -149,7 +151,7 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
     }
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: "Sign in" }).waitFor();
-    await desk.closePages();
-    desk.complaints.length = 0; // 401 is logged by the browser.
+    await own.closePages();
+    own.complaints.length = 0; // 401 is logged by the browser.
   });
 });

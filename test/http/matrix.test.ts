@@ -102,6 +102,7 @@ const SAMPLES: Readonly<Record<string, object | null>> = {
   "POST /api/v1/worker-types/{type}/limit": { slots: 2 },
   "GET /api/v1/workflows": null,
   "GET /api/v1/workflows/{name}": null,
+  "GET /api/v1/workflows/{name}/counts": null,
   "GET /api/v1/items": null,
   "GET /api/v1/items/{id}": null,
   "GET /api/v1/items/{id}/history": null,

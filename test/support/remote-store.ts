@@ -300,6 +300,7 @@ const VERBS = {
     "find",
     "list",
     "progressOf",
+    "counts",
     "history",
     "after",
     "due",

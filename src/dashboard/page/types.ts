@@ -146,7 +146,7 @@ export interface Story {
   readonly dependencies?: readonly JobRef[];
   readonly dependents?: readonly JobRef[];
   readonly called?: readonly JobRef[];
-  readonly parent?: JobRef | null;
+  readonly callers?: readonly JobRef[];
   readonly schedule?: string | null;
   readonly item?: {
     readonly id: string;

@@ -3,24 +3,13 @@ import type { JSX } from "preact";
 import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { useData } from "../live.ts";
-import { Ago, Empty, Head, Lasting, Moment, Panel, Seg, Shown } from "../parts.tsx";
+import { Empty, Head, Lasting, Moment, Panel, Seg, Shown } from "../parts.tsx";
 import { to, usePlace } from "../router.ts";
 import type { Alert } from "../types.ts";
-
-interface Check {
-  readonly name: string;
-  readonly severity: string;
-  readonly title: string;
-  readonly ok: boolean;
-  readonly offenders: number;
-  readonly sample: readonly string[];
-  readonly remedy: string | null;
-}
 
 export function AlertsPage(): JSX.Element {
   const which = usePlace().query.get("which") === "all" ? "all" : "open";
   const alerts = useData<{ alerts: readonly Alert[] }>(`alerts?which=${which}&limit=100`);
-  const checks = useData<{ at: number | null; checks: readonly Check[] }>("invariants", 15_000);
   const open = (alerts.data?.alerts ?? []).filter(({ status }) => status === "raised").length;
   return (
     <>
@@ -62,9 +51,12 @@ export function AlertsPage(): JSX.Element {
             }
           </Shown>
         </Panel>
-        {checks.data !== undefined && (
-          <Invariants at={checks.data.at} checks={checks.data.checks} />
-        )}
+        <Panel title="Invariants">
+          <p class="body dim">
+            The monitor checks the cheap ones all the time and raises an alert for each that does
+            not hold. <code>holdfast doctor</code> checks all.
+          </p>
+        </Panel>
       </div>
     </>
   );
@@ -99,50 +91,5 @@ function OneAlert({ alert }: { readonly alert: Alert }): JSX.Element {
         )}
       </div>
     </li>
-  );
-}
-
-function Invariants({
-  at,
-  checks,
-}: {
-  readonly at: number | null;
-  readonly checks: readonly Check[];
-}): JSX.Element {
-  const broken = checks.filter(({ ok }) => !ok);
-  return (
-    <Panel
-      title="Invariants"
-      aside={
-        <>
-          {at !== null && (
-            <>
-              checked <Ago at={at} word=" ago" />,{" "}
-            </>
-          )}
-          {broken.length === 0
-            ? `${checks.length} hold`
-            : `${broken.length} of ${checks.length} do not hold`}
-        </>
-      }
-    >
-      <ul class="rows">
-        {[...broken, ...checks.filter(({ ok }) => ok)].map((check) => (
-          <li key={check.name}>
-            <span class={check.ok ? "done" : "failed"}>
-              <Icon name={check.ok ? "good" : "warning"} />
-            </span>
-            <div class="grow">
-              <strong>{check.name}</strong> <span class="dim">{check.title}</span>
-              {!check.ok && (
-                <p class="sm dim wraps">
-                  {f.plural(check.offenders, "finding")}: {f.listed(check.sample)}. {check.remedy}
-                </p>
-              )}
-            </div>
-          </li>
-        ))}
-      </ul>
-    </Panel>
   );
 }

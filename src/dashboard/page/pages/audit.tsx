@@ -5,19 +5,12 @@ import * as f from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { apiUrl } from "../api.ts";
 import { useData } from "../live.ts";
-import { Ago, Btn, Empty, Head, Moment, Note, Shown } from "../parts.tsx";
+import { Btn, Copy, Empty, Head, Info, Moment, Shown } from "../parts.tsx";
 import { go, to, usePlace } from "../router.ts";
 import { useRows } from "../rows.ts";
 import type { AuditLine } from "../types.ts";
 
 const PAGE = 50;
-
-interface Verified {
-  readonly lines: number;
-  readonly isWhole: boolean;
-  readonly brokenAt: number | null;
-  readonly verifiedAt: number;
-}
 
 export function AuditPage(): JSX.Element {
   const { query } = usePlace();
@@ -27,8 +20,6 @@ export function AuditPage(): JSX.Element {
     if (value !== null && value !== "") asked.set(name, value);
   }
   const from = useData<{ lines: readonly AuditLine[] }>(`audit?${asked}`);
-  const [verify, setVerify] = useState(false);
-  const verified = useData<Verified>(verify ? "audit/verify" : null, 30_000);
   const lines = (from.data?.lines ?? []).toReversed();
   const cursor = useRows(lines.length);
   const actors = new Set(lines.map(({ actor }) => actor)).size;
@@ -39,7 +30,6 @@ export function AuditPage(): JSX.Element {
         say={`${from.data === undefined ? "" : `${f.plural(lines.length, "action")} by ${f.plural(actors, "actor")} on this page. `}Lines cannot be edited, also not with SQL.`}
         acts={
           <>
-            <Btn onClick={() => setVerify(true)}>Verify now</Btn>
             <a class="btn hide-sm" href={apiUrl("audit?limit=1000")} download="audit.json">
               Export
             </a>
@@ -47,24 +37,6 @@ export function AuditPage(): JSX.Element {
         }
       />
       <div class="stack">
-        {verify && verified.data !== undefined && (
-          <Note {...(verified.data.isWhole ? {} : { tone: "bad" as const })}>
-            {verified.data.isWhole ? (
-              <>
-                {f.plural(verified.data.lines, "line")}: nothing was removed, added or changed.
-                Verified <Ago at={verified.data.verifiedAt} word=" ago" />.
-              </>
-            ) : (
-              <>
-                The chain is broken at line {verified.data.brokenAt}. Run holdfast audit verify for
-                the details.
-              </>
-            )}
-          </Note>
-        )}
-        {verify && verified.error !== null && (
-          <Note>Verify on a machine with the database: holdfast audit verify</Note>
-        )}
         <Filter query={query} />
         <Shown from={from}>
           {() =>
@@ -81,6 +53,13 @@ export function AuditPage(): JSX.Element {
           }
         </Shown>
         <Pager query={query} lines={lines} />
+        <div class="line sm dim">
+          <Info>
+            Each line holds the hash of the one before. To verify the whole chain:{" "}
+            <code>holdfast audit verify</code>
+          </Info>
+          <Copy tiny text="holdfast audit verify" label="Copy the command" />
+        </div>
       </div>
     </>
   );

@@ -20,7 +20,8 @@ export const FIELDS: readonly FilterField[] = [
   { name: "build", label: "build", hint: "run by a build" },
   { name: "error", label: "error has", hint: "part of the error", bulk: true },
   { name: "payload", label: "payload has", hint: "part of the payload" },
-  { name: "since", label: "changed in", hint: "since when", bulk: true },
+  { name: "since", label: "enqueued in", hint: "since when" },
+  { name: "prefix", label: "id begins with", hint: "the start of an id" },
 ];
 
 export const SPANS: readonly (readonly [string, string, number])[] = [
@@ -59,10 +60,10 @@ export const PAGE = 50;
 /** The request for a list, by the address. */
 export function searchPath(query: URLSearchParams): string {
   const asked = new URLSearchParams({ limit: String(PAGE) });
-  for (const name of ["status", "before", "look", ...FIELDS.map((field) => field.name)]) {
+  for (const name of ["status", "before", ...FIELDS.map((field) => field.name)]) {
     const value = query.get(name);
     if (value === null || value === "") continue;
-    if (name === "since") asked.set("changedSince", String(sinceOf(value)));
+    if (name === "since") asked.set("since", String(sinceOf(value)));
     else asked.set(name, value);
   }
   return `search?${asked}`;
@@ -78,7 +79,7 @@ export function bulkFilter(query: URLSearchParams): Record<string, unknown> | nu
     if (value === null || value === "") continue;
     if (!bulk) return null;
     if (name === "tag") filter["tags"] = [value];
-    else filter[name] = name === "since" ? sinceOf(value) : value;
+    else filter[name] = value;
   }
   return Object.keys(filter).length === 0 ? { all: true } : filter;
 }
@@ -89,6 +90,5 @@ export function withFilter(query: URLSearchParams, name: string, value: string |
   if (value === null) next.delete(name);
   else next.set(name, value);
   next.delete("before");
-  next.delete("look");
   return to("jobs", next);
 }

@@ -26,7 +26,7 @@ import { type Rows, type Selection, useRows, useSelection } from "../rows.ts";
 import { type Counts, type FoundJob, type Overview, statuses } from "../types.ts";
 import { actOn, askAct, askAll, canCancel, canDelete, canMove, canRetry } from "./job-actions.tsx";
 import { type Found, type JobList, useJobList } from "./job-list.ts";
-import { bulkFilter, chipsOf, searchPath, withFilter } from "./job-query.ts";
+import { bulkFilter, chipsOf, PAGE, searchPath, withFilter } from "./job-query.ts";
 import { errorLine } from "./overview-panels.tsx";
 import { QueryBox } from "./query-box.tsx";
 
@@ -133,23 +133,13 @@ function Told({
   readonly selecting: boolean;
 }): JSX.Element {
   const { found, rows } = list;
-  const looked = found?.looked ?? null;
   const further = new URLSearchParams(query);
-  further.set("look", String((looked ?? 0) * 10));
-  const count = rows?.length ?? 0;
-  const many = `${f.count(count)}${found?.next === null || found === undefined ? "" : "+"}`;
+  const next = found?.next ?? null;
+  if (next !== null) further.set("before", next);
   return (
     <p class="told">
-      {found === undefined
-        ? "Looking …"
-        : looked === null || found.isAll !== false
-          ? chipsOf(query).length === 0 && query.get("status") === null
-            ? "Newest first."
-            : `${many} found.`
-          : `${many} found in the newest ${f.count(looked)}${counted === undefined ? "" : ` of ${f.count(counted.total)}`} jobs.`}
-      {looked !== null && found?.isAll === false && (
-        <a href={to("jobs", further)}>Look further back</a>
-      )}
+      {toldText(found, rows?.length ?? 0, query, counted)}
+      {isUnfinished(found) && <a href={to("jobs", further)}>Look further back</a>}
       {found?.tookMs !== undefined && (
         <>
           <span class="faint hide-sm">·</span>
@@ -166,6 +156,28 @@ function Told({
       <span class="push hide-sm">{selecting ? "Frozen while you select. Newest first." : ""}</span>
     </p>
   );
+}
+
+/** The search ended before its page was full, and before the last job. */
+function isUnfinished(found: Found | undefined): boolean {
+  return found !== undefined && found.next !== null && found.jobs.length < PAGE;
+}
+
+function toldText(
+  found: Found | undefined,
+  count: number,
+  query: URLSearchParams,
+  counted: Counted | undefined,
+): string {
+  if (found === undefined) return "Looking …";
+  const looked = found.looked ?? null;
+  if (isUnfinished(found) && looked !== null) {
+    const of = counted === undefined ? "" : ` of ${f.count(counted.total)}`;
+    const where = query.get("before") === null ? "the newest" : "the next";
+    return `${f.count(count)} found in ${where} ${f.count(looked)}${of} jobs.`;
+  }
+  if (chipsOf(query).length === 0 && query.get("status") === null) return "Newest first.";
+  return `${f.count(count)}${found.next === null ? "" : "+"} found.`;
 }
 
 function List({
@@ -382,7 +394,7 @@ function NoJobs({
     return (
       <section class="panel">
         <Empty title="No job matches.">
-          {looked !== null && list.found?.isAll === false
+          {looked !== null && isUnfinished(list.found)
             ? `The newest ${f.count(looked)} were searched. `
             : ""}
           <a href={to("jobs", { status })}>Clear the search</a>

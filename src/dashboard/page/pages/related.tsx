@@ -21,15 +21,8 @@ function column(title: string, jobs: readonly JobRef[]): Column {
 }
 
 export function Related({ story }: { readonly story: Story }): JSX.Element | null {
-  const {
-    job,
-    dependencies = [],
-    dependents = [],
-    called = [],
-    parent = null,
-    flow = null,
-  } = story;
-  const before = column("waits for", [...(parent === null ? [] : [parent]), ...dependencies]);
+  const { job, dependencies = [], dependents = [], called = [], callers = [], flow = null } = story;
+  const before = column("waits for", [...callers, ...dependencies]);
   const after = column("then", [...called, ...dependents]);
   if (before.jobs.length === 0 && after.jobs.length === 0 && flow === null) return null;
   const here = { id: job.id, task: job.task, status: job.status };

@@ -33,8 +33,8 @@ export interface Move {
 interface StateCount {
   readonly name: string;
   readonly items: number;
-  readonly oldestAt: number | null;
-  readonly isBounded?: boolean;
+  readonly oldestAt?: number | null;
+  readonly isMore?: boolean;
 }
 
 export interface ItemSummary {
@@ -372,7 +372,7 @@ function StateBox({
       {count !== undefined && (
         <text class="n-c" x={x + 12} y={y + 45}>
           {f.count(count.items)}
-          {count.isBounded === true ? "+" : ""}
+          {count.isMore === true ? "+" : ""}
         </text>
       )}
       <text class="n-s" x={x + 12} y={y + 64}>

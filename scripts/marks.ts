@@ -20,7 +20,7 @@ const MARKS: Readonly<Record<string, number>> = {
   "walk: a move of an item": 14,
   "walk: POST /jobs": 10,
   "files in src/": 421,
-  "lines in src/": 74_240,
+  "lines in src/": 74_330,
   "lines of the core": 16_930,
   "lines of the page": 12_100,
   "lines of the longest file": 500,

@@ -6,7 +6,7 @@ import { type Holdfast, openHoldfast } from "../../src/index.ts";
 import { urlOf } from "../support/servers.ts";
 import { openShop, orders, type Shop, shopTasks } from "./shop.ts";
 
-const STEP_LIMIT_MS = 8_000;
+const STEP_LIMIT_MS = 15_000;
 
 let browser: Browser | null = null;
 

@@ -58,6 +58,7 @@ describe("a visit to the dashboard", { skip: missing("chromium") }, () => {
       )?.reason,
       "by keyboard",
     );
+    await page.getByRole("dialog").waitFor({ state: "detached" });
     await press("?");
     await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
     await desk.closePages();

@@ -58,6 +58,12 @@ const NAV: readonly (readonly NavItem[])[] = [
 
 const TABBAR = new Set(["", "jobs", "errors", "workers"]);
 
+const ENGINES: Readonly<Record<string, string>> = {
+  sqlite: "SQLite",
+  postgres: "PostgreSQL",
+  mysql: "MySQL or MariaDB",
+};
+
 function isAt({ path, also = [] }: NavItem, first: string): boolean {
   return path === first || also.includes(first);
 }
@@ -157,8 +163,10 @@ function Rail({
             <br />
           </>
         )}
-        {who.database}
-        {who.latencyMs !== null && `, ${f.span(who.latencyMs)}`}
+        <span title={who.database}>
+          {ENGINES[who.engine] ?? who.engine}
+          {who.latencyMs !== null && `, ${f.span(who.latencyMs)}`}
+        </span>
         <br />
         Holdfast {who.version}
       </p>

@@ -123,7 +123,9 @@ function AxisRow({
     .map(({ from, x }) => ({ at: from, x }));
   const clock = clockOf(line);
   const shown = [{ at: line.from, x: 0 }, ...starts].filter(
-    ({ x }, index, all) => index === 0 || (x - (all[0]?.x ?? 0) > 0.16 && x < 0.78),
+    ({ x }, index, all) =>
+      index === 0 ||
+      (x - (all[0]?.x ?? 0) > 0.16 && x < (line.to - line.from < 10_000 ? 0.66 : 0.76)),
   );
   const spaced = shown.filter(
     ({ x }, index) => index === 0 || x - (shown[index - 1]?.x ?? 0) > 0.14,

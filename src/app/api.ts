@@ -136,7 +136,7 @@ class Carrying {
   }
 }
 
-function factsOf({ store, runtime, version }: Holdfast): () => Promise<ServerFacts> {
+function factsOf({ store, runtime, version, redaction }: Holdfast): () => Promise<ServerFacts> {
   const clock = new Cached({
     runtime,
     forMs: CLOCK_FOR_MS,
@@ -158,7 +158,7 @@ function factsOf({ store, runtime, version }: Holdfast): () => Promise<ServerFac
       site: store.db.database,
       latencyMs,
       now: Math.round(runtime.now() + aheadMs),
-      redacts: false,
+      redacts: !redaction.isEmpty,
     };
   };
 }
@@ -178,9 +178,10 @@ function routesOf(parts: ApiParts, feed: Feed, onBulk: () => void): Route[] {
   return [
     ...probeRoutes({ runtime, health, metrics }),
     ...bulkRoutes(holdfast.bulk, onBulk),
-    ...deadLetterRoutes(holdfast.deadLetters, tasks),
+    ...deadLetterRoutes(holdfast.deadLetters, tasks, holdfast.redaction),
     ...jobRoutes({
       jobs,
+      redaction: holdfast.redaction,
       enqueue: (calls, newId) => holdfast.enqueueCalls(calls, newId),
       tasks,
       whyUnclaimable: (pending) => whyUnclaimable(workers, pending),
@@ -234,6 +235,7 @@ function pageRoutes(
     ...errorRoutes({ kinds: store.errorKinds, stackOf: (id) => stackOf(holdfast, id) }),
     ...dashboardRoutes({
       runtime,
+      redaction: holdfast.redaction,
       overview: overviewOf(parts, latest),
       store: store.dashboard,
       story: (id) => storyOf(storyParts(holdfast), id),

@@ -87,6 +87,7 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
     pages,
     basePath,
     port,
+    redaction: holdfast.redaction,
   });
   const handle = async (request: Request): Promise<Response> => app.hono.fetch(request, {});
   return Object.assign(handle, {

@@ -8,6 +8,7 @@ import { makeIds } from "../core/id.ts";
 import { guardedLogger, type Logger, silentLogger } from "../core/log.ts";
 import { checkName } from "../core/name.ts";
 import { checkKnown } from "../core/options.ts";
+import { Redaction } from "../core/redaction.ts";
 import { type Runtime, systemRuntime } from "../core/runtime.ts";
 import type { AnyTask } from "../core/task.ts";
 import { appVersion, checkNode } from "../core/version.ts";
@@ -50,6 +51,7 @@ interface HoldfastParts {
   readonly logger: Logger;
   /** The build of the application. */
   readonly version: string;
+  readonly redaction?: Redaction;
   /** Default: rows of the database. */
   readonly locks?: {
     readonly mode: LockMode;
@@ -78,13 +80,15 @@ export interface HoldfastOptions {
   readonly lockWait?: Duration;
   /** The build of the application. Default: the git commit, else BUILD_ID. */
   readonly version?: string;
+  /** Fields that the dashboard and the API hide: names (`password`), or paths (`card.number`, `customers.*.email`). */
+  readonly redact?: readonly string[];
   /** Time and randomness, for tests. */
   readonly runtime?: Runtime;
 }
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 const KNOWN = new Set(
-  "logger migrate create schema redis locks lockTtl lockWait version runtime".split(" "),
+  "logger migrate create schema redis locks lockTtl lockWait version redact runtime".split(" "),
 );
 
 /** Opens a URL (`sqlite:shop.db`, `postgres://…`, `mysql://…`) or a `pg` pool of your own. */
@@ -102,7 +106,8 @@ export async function openHoldfast(
 ): Promise<Holdfast> {
   checkNode();
   checkKnown(options, KNOWN);
-  const { logger = silentLogger, migrate = true, version, ...others } = options;
+  const { logger = silentLogger, migrate = true, version, redact, ...others } = options;
+  const redaction = new Redaction(redact);
   const { locks, lockTtl, lockWait, ...rest } = others;
   const { runtime = systemRuntime } = rest;
   if (LEVELS.some((level) => typeof logger?.[level] !== "function")) {
@@ -120,6 +125,7 @@ export async function openHoldfast(
       runtime,
       logger: guardedLogger(logger),
       version: version ?? appVersion(systemRuntime),
+      redaction,
       locks: {
         ...(await openLocks({ locks, redis: rest.redis }, { store, runtime })),
         ...(lockTtl === undefined ? {} : { ttl: lockTtl }),
@@ -142,6 +148,8 @@ export class Holdfast extends Sender implements AsyncDisposable {
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly version: string;
+  /** @internal */
+  readonly redaction: Redaction;
   readonly jobs: Jobs;
   /** Changes of all jobs that match a filter. */
   readonly bulk: BulkActions;
@@ -173,8 +181,9 @@ export class Holdfast extends Sender implements AsyncDisposable {
   #isLeaving = false;
 
   /** @internal Applications call openHoldfast(). */
-  constructor({ store, runtime, logger, version, locks }: HoldfastParts) {
+  constructor({ store, runtime, logger, version, redaction, locks }: HoldfastParts) {
     super();
+    this.redaction = redaction ?? new Redaction();
     this.store = store;
     this.runtime = runtime;
     this.logger = logger;

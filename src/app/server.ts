@@ -58,7 +58,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const connections = new Connections(runtime, limits);
   const { pages = new Assets() } = parts;
   const serving = { routes, auth, once, streams, connections, limits, runtime, logger };
-  const app = new App({ ...serving, hosts, pages, port: listening });
+  const { redaction } = holdfast;
+  const app = new App({ ...serving, hosts, pages, port: listening, redaction });
   const http = httpServer({ app, connections, limits, runtime });
   await listen(http, { host, port });
   const at = http.address() as AddressInfo;

@@ -1,6 +1,7 @@
 /** All settings: their name in each source, their type, and their default. */
 import { monitoringSettings } from "../alerts/options.ts";
 import {
+  list,
   oneOf,
   type Setting,
   setting,
@@ -15,6 +16,7 @@ import type { ConfigOf, OriginsOf, SettingsTable } from "../config/resolve.ts";
 import { fileSettings } from "../config/sources.ts";
 import { type Duration, formatMs } from "../core/duration.ts";
 import type { FinalStatus } from "../core/job.ts";
+import { isRule, RULE_ALLOWED, RULES_MAX } from "../core/redaction.ts";
 import { databaseOf, databaseSettings } from "../database/options.ts";
 import { serverSettings } from "../http/options.ts";
 import { lockSettings } from "../locks/options.ts";
@@ -54,6 +56,16 @@ const processSettings = {
     initial: null,
     about:
       "production: log JSON even on a terminal, and require the settings that otherwise have development defaults.",
+  }),
+  redact: setting<readonly string[]>({
+    group: "Process",
+    env: ["HOLDFAST_REDACT"],
+    flag: null,
+    file: "redact",
+    kind: list(text(RULE_ALLOWED, isRule), RULES_MAX),
+    initial: null,
+    about:
+      "Fields of inputs, results and other data that the dashboard, the API, the command line and logs hide.",
   }),
   debug: settled({
     group: "Process",
@@ -142,6 +154,8 @@ export interface HoldfastConfig extends Optional<WorkerConfig & ClientConfig> {
     | undefined;
   readonly logLevel?: LogLevel | undefined;
   readonly processes?: number | undefined;
+  /** Fields that the dashboard, the API, the command line and logs hide: names, or paths such as `card.number`. */
+  readonly redact?: readonly string[] | undefined;
 }
 
 /** Returns its argument; it exists for type checking in editors. */

@@ -36,11 +36,12 @@ export async function openForWork(
 
 /** The same, with all settings. */
 export function openForService(settings: Settings, logger: Logger): Promise<Holdfast> {
-  const { url, schema, redis, locks, lockTtl, lockWait } = settings;
+  const { url, schema, redis, locks, lockTtl, lockWait, redact } = settings;
   return openForWork(url, (line) => logger.info({ event: "schema:created" }, line), {
     logger,
     lockTtl,
     lockWait,
+    ...(redact === null ? {} : { redact }),
     ...(schema === null ? {} : { schema }),
     ...(redis === null ? {} : { redis }),
     ...(locks === null ? {} : { locks }),

@@ -6,6 +6,7 @@ import { conflicts } from "../jobs/enqueue.ts";
 import type { Job } from "../jobs/jobs.ts";
 import { dependencyPolicies, type DependencyPolicy, type OnConflict } from "../jobs/store.ts";
 import { prospectOf } from "../registry/runnable.ts";
+import { dataJson } from "../terminal/format.ts";
 import { duration, instant, parseJson, repeated, wholeNumber } from "../terminal/arguments.ts";
 import { BadUsageError, InterruptedError } from "../terminal/failure.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
@@ -207,7 +208,7 @@ async function sayResult(
     throw error;
   }
   if (terminal.json) terminal.printJson({ id, task, added, status: "done", result });
-  else terminal.print(printable(JSON.stringify(result ?? null, null, 2), { lines: true }));
+  else terminal.print(printable(dataJson(result ?? null, 2), { lines: true }));
 }
 
 async function interruption({ first }: Signals, id: string): Promise<never> {

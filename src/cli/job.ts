@@ -12,7 +12,14 @@ import { isGone } from "../registry/process-identity.ts";
 import { takes } from "../registry/runnable.ts";
 import { isRunnable } from "../registry/workers.ts";
 import { abortOnSignal } from "../terminal/failure.ts";
-import { applicationStack, count, moment, relative, statusPaint } from "../terminal/format.ts";
+import {
+  applicationStack,
+  count,
+  dataJson,
+  moment,
+  relative,
+  statusPaint,
+} from "../terminal/format.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
 import { type Cell, cut, printable, table, type TableOptions } from "../terminal/table.ts";
 import type { Colors, Terminal } from "../terminal/terminal.ts";
@@ -197,7 +204,7 @@ function logLines(terminal: Terminal, log: readonly LogReport[]): string[] {
 
 function block({ colors }: Terminal, title: string, value: unknown): string[] {
   if (value === undefined) return [];
-  const text = printable(JSON.stringify(value, null, 2), { lines: true });
+  const text = printable(dataJson(value, 2), { lines: true });
   return ["", colors.bold(title), ...indented(text)];
 }
 
@@ -234,7 +241,7 @@ function stepTable(
       step.kind,
       step.status === "doubt" ? { text: "in doubt", paint: colors.yellow } : step.status,
       relative(step.endedAt ?? step.begunAt, now),
-      step.status === "done" ? (JSON.stringify(step.result) ?? "") : "",
+      step.status === "done" ? dataJson(step.result) : "",
     ]),
   });
 }
@@ -298,7 +305,7 @@ async function follow(terminal: Terminal, { jobs }: Holdfast, id: string): Promi
   if (terminal.gone.aborted) return;
   const result = await jobs.result(id);
   if (terminal.json || result === null || result === undefined) return;
-  terminal.print(printable(JSON.stringify(result, null, 2), { lines: true }));
+  terminal.print(printable(dataJson(result, 2), { lines: true }));
 }
 
 /** `12:03:04  progress  42 %, 420 of 1,000, reading`, cut to the width of the terminal. */
@@ -346,5 +353,5 @@ function progressText({ share, done, total, text }: ProgressReport): string {
 }
 
 function dataText(data: unknown): string {
-  return data === undefined ? "" : `  ${JSON.stringify(data)}`;
+  return data === undefined ? "" : `  ${dataJson(data)}`;
 }

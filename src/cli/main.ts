@@ -115,6 +115,7 @@ const SOURCES: Readonly<Record<string, string>> = {
   "holdfast/workflows": `${ROOT}src/workflows/index.ts`,
   "holdfast/locks": `${ROOT}src/locks/index.ts`,
   "holdfast/ops": `${ROOT}src/app/ops.ts`,
+  "holdfast/dashboard": `${ROOT}src/app/dashboard.ts`,
   "holdfast/testing": `${ROOT}src/testing/index.ts`,
 };
 

@@ -11,6 +11,7 @@ import {
 } from "../app/settings.ts";
 import { COMMAND_LINE, ConfigInvalidError, type Problem, problemWith } from "../config/problem.ts";
 import { keepPasswordOf, keepSecret } from "../config/redact.ts";
+import { useRedaction } from "../core/redaction.ts";
 import { loadConfig, settingsOf } from "../config/resolve.ts";
 import { ENV_FILE, ENVIRONMENT, flagName, type Flags, readEnvFile } from "../config/sources.ts";
 import { names } from "../terminal/arguments.ts";
@@ -35,6 +36,7 @@ export async function readConfig(options: Readonly<Record<string, unknown>>): Pr
     flags: flagsFrom(options),
   });
   keepSecrets(config.settings);
+  useRedaction(config.settings.redact ?? []);
   return config;
 }
 
@@ -77,7 +79,16 @@ async function readUrl(): Promise<{ url: string; isDefault: boolean }> {
   const about = new Set(["HOLDFAST_URL", "DATABASE_URL", origins.url.name, ...inQuestion]);
   const ours = problems.filter(({ name }) => about.has(name) || name.startsWith("MYSQL_DB_"));
   if (ours.length > 0) throw new ConfigInvalidError(ours);
+  refuseWrongRules({ origins, problems });
   return { url: settings.url, isDefault: origins.url.source === null };
+}
+
+/** Without its rules, a command would show what it must hide. */
+function refuseWrongRules({ origins, problems }: Pick<Config, "origins" | "problems">): void {
+  const wrong = problems.filter(
+    ({ name }) => name === "HOLDFAST_REDACT" || name === "redact" || name === origins.redact.name,
+  );
+  if (wrong.length > 0) throw new ConfigInvalidError(wrong);
 }
 
 // The flags of a command that are settings. Their problems are reported together with all others.
@@ -136,7 +147,10 @@ export function usesDefaultUrl(): boolean {
 export async function completeUrl(command: Command): Promise<void> {
   isUnnamed = false;
   if (!command.options.some((option) => option instanceof UrlOption)) return;
-  if (command.getOptionValue("url") !== undefined) return;
+  if (command.getOptionValue("url") !== undefined) {
+    refuseWrongRules(await readConfig({}));
+    return;
+  }
   const { url, isDefault } = await readUrl();
   isUnnamed = isDefault;
   command.setOptionValue("url", url);

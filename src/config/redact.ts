@@ -5,6 +5,7 @@
  * anything that looks like one. When in doubt, text is redacted. The text may come from tasks or remote servers, so every rule
  * runs in linear time: no pattern restarts within text that it has already scanned.
  */
+import { HIDDEN, ownRedaction } from "../core/redaction.ts";
 
 export const REDACTED = "***";
 
@@ -252,6 +253,7 @@ function entriesOf(value: object, depth: number, above: Above): Record<string, u
 /** A number called token is the fencing token of a lock, not a secret. */
 function redactedValue(name: string, value: unknown, depth: number, above: Above): unknown {
   if (value === null || value === undefined || typeof value === "boolean") return value;
+  if (ownRedaction().hides(name)) return HIDDEN;
   if (!isSecretName(name)) return copy(value, depth, above);
   return typeof value === "number" && /token$/i.test(name) ? value : REDACTED;
 }

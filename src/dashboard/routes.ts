@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { alertSchema } from "../alerts/routes.ts";
 import { statuses } from "../core/job.ts";
+import type { Redaction } from "../core/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { Problem, retryAfter } from "../http/problem.ts";
 import { route, type Route } from "../http/route.ts";
@@ -102,6 +103,7 @@ const limitSchema = z
 
 interface DashboardRouteParts {
   readonly runtime: Runtime;
+  readonly redaction: Redaction;
   readonly overview: Overview;
   readonly store: DashboardStore;
   readonly story: (id: string) => Promise<object>;

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { Cached } from "../core/cached.ts";
 import { isId } from "../core/id.ts";
 import { type Status, statuses } from "../core/job.ts";
+import type { Redaction } from "../core/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { Problem } from "../http/problem.ts";
 import { route, type Route } from "../http/route.ts";
@@ -71,10 +72,12 @@ const kind = z.enum(KINDS as [Hit["kind"], ...Hit["kind"][]]);
 
 interface SearchParts {
   readonly runtime: Runtime;
+  readonly redaction: Redaction;
   readonly store: DashboardStore;
 }
 
-export function searchRoutes({ runtime, store }: SearchParts): Route[] {
+export function searchRoutes(parts: SearchParts): Route[] {
+  const { runtime, store } = parts;
   const cached = new Cached({
     runtime,
     forMs: NAMES_FOR_MS,
@@ -83,7 +86,7 @@ export function searchRoutes({ runtime, store }: SearchParts): Route[] {
   });
   const known = async (): Promise<Names> => (await cached.get()) ?? NO_NAMES;
   return [
-    searchRoute({ runtime, store }),
+    searchRoute(parts),
     route({
       method: "GET",
       path: "/api/v1/names",
@@ -133,7 +136,7 @@ const NO_NAMES: Names = {
   workflows: [],
 };
 
-function searchRoute({ runtime, store }: SearchParts): Route {
+function searchRoute({ runtime, store, redaction }: SearchParts): Route {
   return route({
     method: "GET",
     path: "/api/v1/search",
@@ -186,7 +189,8 @@ function searchRoute({ runtime, store }: SearchParts): Route {
       }
       const tags = tag === undefined ? {} : { tags: [tag] };
       const wanted = { ...rest, ...asStored(rest), ...tags, limit, look };
-      const { jobs, looked, next } = await store.search(wanted);
+      const { jobs: found, looked, next } = await store.search(wanted);
+      const jobs = await shownOf({ store, redaction }, found, wanted.payload);
       const json = { jobs: jobs.map(rowOf), next, looked, isAll: next === null, tookMs: tookMs() };
       return { status: 200, json };
     },
@@ -215,6 +219,20 @@ function asStored({
       : { payload: payload.includes('"') ? payload : escaped(payload) }),
     ...(error === undefined ? {} : { error: escaped(error) }),
   };
+}
+
+/** A search must not tell what the rules hide: the text must be in what is shown. */
+async function shownOf(
+  { store, redaction }: Pick<SearchParts, "store" | "redaction">,
+  jobs: readonly JobSummary[],
+  payload: string | undefined,
+): Promise<readonly JobSummary[]> {
+  if (payload === undefined || redaction.isEmpty) return jobs;
+  const payloads = await store.payloads(jobs.map(({ id }) => id));
+  return jobs.filter(({ id }) => {
+    const input = JSON.parse(payloads.get(id) ?? "null") as unknown;
+    return JSON.stringify(redaction.data(input)).includes(payload);
+  });
 }
 
 function idsIn(given: string): string[] {

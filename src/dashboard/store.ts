@@ -95,6 +95,15 @@ export class SqlDashboard {
     return { jobs: await this.jobs(ids), looked, next };
   }
 
+  /** The inputs of these jobs as they are stored, by id. */
+  async payloads(ids: readonly string[]): Promise<Map<string, string>> {
+    if (ids.length === 0) return new Map();
+    const rows = await this.#engine.all<{ id: string; payload: string }>(
+      sql`select id, payload from holdfast.job where ${this.#engine.among(sql`id`, ids)}`,
+    );
+    return new Map(rows.map(({ id, payload }) => [id, payload]));
+  }
+
   /** Queues, tasks, tags and other names, a few hundred of each. */
   names(): Promise<Names> {
     return names(this.#engine);

@@ -1,5 +1,6 @@
 /** Dead letters over HTTP. Bulk actions revive or delete many of them. */
 import { z } from "zod";
+import { type Redaction, restoredInput } from "../core/redaction.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import type { Task } from "../core/task.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
@@ -30,6 +31,7 @@ export const inputSchema = z
 export function deadLetterRoutes(
   deadLetters: DeadLetters,
   tasks: ReadonlyMap<string, Task>,
+  redaction: Redaction,
 ): Route[] {
   return [
     route({
@@ -86,11 +88,16 @@ export function deadLetterRoutes(
         json: await deadLetters.groups(withoutUndefined(query)),
       }),
     }),
-    ...oneRoutes(deadLetters, tasks),
+    ...oneRoutes(deadLetters, tasks, redaction),
   ];
 }
 
-function oneRoutes(deadLetters: DeadLetters, tasks: ReadonlyMap<string, Task>): Route[] {
+function oneRoutes(
+  deadLetters: DeadLetters,
+  tasks: ReadonlyMap<string, Task>,
+  redaction: Redaction,
+): Route[] {
+  const jobs = { get: async (id: string) => (await deadLetters.get(id)).job };
   return [
     route({
       method: "GET",
@@ -135,9 +142,11 @@ function oneRoutes(deadLetters: DeadLetters, tasks: ReadonlyMap<string, Task>): 
       },
       problems: [409, 413],
       repeatable: true,
+      restores: true,
       run: async (call) => {
         const { id } = call.params;
-        const { attempts, withCalled, input } = call.body;
+        const { attempts, withCalled } = call.body;
+        const input = await restoredInput({ jobs, redaction }, id, call.body.input);
         const definition = await definitionOf(deadLetters, tasks, id);
         const how = withoutUndefined({ attempts, withCalled, input, definition });
         const called = await deadLetters.revive(id, { ...auditedBy(call), ...how }, call.ids[0]);

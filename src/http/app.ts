@@ -8,6 +8,7 @@ import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import { makeIds } from "../core/id.ts";
 import type { Logger } from "../core/log.ts";
+import { hasHidden, HIDDEN, type Redaction } from "../core/redaction.ts";
 import type { Runtime } from "../core/runtime.ts";
 import { type Admission, type Credentials, type Principal, tooMany } from "./auth.ts";
 import { checkBodyHeaders, parseBody } from "./body.ts";
@@ -38,6 +39,7 @@ interface AppParts {
   readonly basePath?: string;
   /** Serves the pages. */
   readonly pages?: Pages;
+  readonly redaction: Redaction;
 }
 
 /** Serves what is not in the table of routes. */
@@ -170,6 +172,7 @@ export class App {
     const bytes = await this.#body(sender, route);
     const body =
       route.body === null ? undefined : route.readBody(parseBody(bytes, this.#parts.limits));
+    this.#refuseHidden(body, route);
     const call = {
       params,
       query,
@@ -278,7 +281,7 @@ export class App {
     const { status, body, replayed } = await this.#parts.once.answer(request, async (ids) => {
       const answer = await route.run({ ...call, ids });
       if (!("json" in answer)) throw new Error("only JSON responses can be saved");
-      return { status: answer.status, body: JSON.stringify(answer.json) };
+      return { status: answer.status, body: this.#text(answer.json, route) };
     });
     // A replayed problem carries the id of this request.
     const isProblem = status >= 400;
@@ -304,7 +307,19 @@ export class App {
     if (!("json" in answer)) return this.#response(null, { status: 204, type: null, requestId });
     const { status, json, headers: more } = answer;
     const headers = { ...placed(route, json), ...more };
-    return this.#response(JSON.stringify(json), { status, type: JSON_TYPE, requestId, headers });
+    const text = this.#text(json, route);
+    return this.#response(text, { status, type: JSON_TYPE, requestId, headers });
+  }
+
+  #text(json: unknown, { isWhole = false }: Route): string {
+    return JSON.stringify(isWhole ? json : this.#parts.redaction.answer(json));
+  }
+
+  /** A hidden value that comes back must not replace the value that it stands for. */
+  #refuseHidden(body: unknown, { restores = false }: Route): void {
+    if (this.#parts.redaction.isEmpty || restores || !hasHidden(body)) return;
+    const detail = `The body contains '${HIDDEN}', which stands for a value that a redaction rule hides. Send the value itself.`;
+    throw new Problem({ status: 422, code: "INVALID_ARGUMENT", detail });
   }
 
   #stream(source: EventSource, { principal, credentials, requestId }: Answered): Response {
@@ -315,6 +330,7 @@ export class App {
         logger.warn(facts, "event stream failed");
       },
       isAdmitted: () => auth.isStillAdmitted(credentials),
+      shown: (data) => this.#parts.redaction.answer(data),
     });
     const type = "text/event-stream; charset=utf-8";
     // A buffering proxy would hold events back.

@@ -91,6 +91,10 @@ interface RouteSpec<Params extends Shape, Query extends Shape, Body> {
   readonly problems?: readonly number[];
   /** A repeated request with the same Idempotency-Key runs again: the response is not saved. */
   readonly unsaved?: boolean;
+  /** Redaction rules do not apply to the answer: it is for a worker. */
+  readonly isWhole?: boolean;
+  /** Hidden values in the body are replaced by those that they stand for. */
+  readonly restores?: boolean;
   /** Idempotent given the same ids, so a retry need not wait for the first request to finish. */
   readonly repeatable?: boolean;
   /** The Location header. It is derived from the response body alone, so a replayed response has it too. */

@@ -26,6 +26,7 @@ export class EventStream {
   readonly #runtime: Runtime;
   readonly #limits: Limits;
   readonly #isAdmitted: () => Promise<boolean>;
+  readonly #shown: (data: unknown) => unknown;
   readonly #ended = new AbortController();
   readonly #encoder = new TextEncoder();
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
@@ -37,8 +38,12 @@ export class EventStream {
   constructor(
     runtime: Runtime,
     limits: Limits,
-    isAdmitted: () => Promise<boolean> = async () => true,
+    {
+      isAdmitted = async () => true,
+      shown = (data) => data,
+    }: Partial<Pick<StreamTerms, "isAdmitted" | "shown">> = {},
   ) {
+    this.#shown = shown;
     this.#runtime = runtime;
     this.#limits = limits;
     this.#isAdmitted = isAdmitted;
@@ -63,7 +68,7 @@ export class EventStream {
   send(event: ServerEvent): void {
     if (this.signal.aborted) return;
     if (this.#isFull) return this.#cutOff();
-    this.#put(textOf(event));
+    this.#put(textOf({ ...event, data: this.#shown(event.data) }));
   }
 
   /** Waits for room in the buffer, up to the stall limit. */
@@ -143,6 +148,8 @@ interface StreamTerms {
   readonly onError: (error: unknown) => void;
   /** Does not throw. */
   readonly isAdmitted: () => Promise<boolean>;
+  /** What of an event's data the client may see. */
+  readonly shown?: (data: unknown) => unknown;
 }
 
 /** The open streams. */
@@ -157,12 +164,16 @@ export class Streams {
   }
 
   /** Opens a stream for a principal and feeds it from the source. Throws 503 when too many are open. */
-  open(principal: string, source: EventSource, { onError, isAdmitted }: StreamTerms): EventStream {
+  open(principal: string, source: EventSource, terms: StreamTerms): EventStream {
+    const { onError, isAdmitted, shown } = terms;
     const theirs = [...this.#open.values()].filter((one) => one === principal).length;
     if (this.#open.size >= this.#limits.streams || theirs >= this.#limits.streamsEach) {
       throw full();
     }
-    const stream = new EventStream(this.#runtime, this.#limits, isAdmitted);
+    const stream = new EventStream(this.#runtime, this.#limits, {
+      isAdmitted,
+      ...(shown === undefined ? {} : { shown }),
+    });
     this.#open.set(stream, principal);
     stream.signal.addEventListener("abort", () => this.#open.delete(stream), { once: true });
     void source(stream)

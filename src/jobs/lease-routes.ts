@@ -116,6 +116,7 @@ function acquireRoute({ jobs, leases, runtime }: LeaseRouteParts): Route {
     method: "POST",
     path: "/api/v1/leases/acquire",
     name: "acquireLeases",
+    isWhole: true,
     tag: TAG,
     summary: "Claim pending jobs under exclusive leases",
     access: "operator",

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { JobNotFoundError } from "../core/errors.ts";
 import { calledId } from "../core/id.ts";
+import { type Redaction, restoredInput } from "../core/redaction.ts";
 import { ATTEMPTS_MAX } from "../core/retry.ts";
 import { DEFAULT_QUEUE, stepKinds, stepStates, type Task } from "../core/task.ts";
 import { auditedBy, route, type Route, withoutUndefined } from "../http/route.ts";
@@ -153,6 +154,7 @@ const enqueuedSchema = z
 
 interface JobRouteParts {
   readonly jobs: Jobs;
+  readonly redaction: Redaction;
   /** Enqueues as the library does: the same checks and defaults, all jobs or none. */
   readonly enqueue: (calls: readonly EnqueueCall[], newId: () => string) => Promise<Enqueued[]>;
   /** Tasks whose schemas check inputs, by name. */
@@ -368,7 +370,7 @@ const rerunPlan = z
 /** Names of confirmed steps: a job has fewer steps. */
 const CONFIRM_MAX = 10_000;
 
-function rerunRoutes({ jobs }: JobRouteParts): Route[] {
+function rerunRoutes({ jobs, redaction }: JobRouteParts): Route[] {
   return [
     route({
       method: "GET",
@@ -403,6 +405,7 @@ function rerunRoutes({ jobs }: JobRouteParts): Route[] {
       tag: TAG,
       summary: "Run an ended job again from a step",
       access: "operator",
+      restores: true,
       params: { id: s.id },
       body: z.strictObject({
         from: rerunFrom,
@@ -423,7 +426,8 @@ function rerunRoutes({ jobs }: JobRouteParts): Route[] {
       repeatable: true,
       run: async (call) => {
         const { id } = call.params;
-        const { from, confirm, input, attempts } = call.body;
+        const { from, confirm, attempts } = call.body;
+        const input = await restoredInput({ jobs, redaction }, id, call.body.input);
         const how = withoutUndefined({ confirm, input, attempts });
         await jobs.rerun(id, { ...auditedBy(call), from, ...how }, call.ids[0]);
         return { status: 200, json: { id, status: "pending" } };

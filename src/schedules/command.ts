@@ -9,7 +9,7 @@ import {
   type ReasonOptions,
   wholeNumber,
 } from "../terminal/arguments.ts";
-import { counted, moment, relative } from "../terminal/format.ts";
+import { counted, dataJson, moment, relative } from "../terminal/format.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
 import { type Cell, printable, table } from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
@@ -332,7 +332,7 @@ function facts(details: ScheduleDetails): string[] {
     ["When", details.words],
     ["Cron", details.cron],
     ["Task", details.task],
-    ["Input", JSON.stringify(details.input)],
+    ["Input", dataJson(details.input)],
     ["Options", JSON.stringify(details.options)],
     ["Missed", typeof policy === "string" ? policy : `all, at most ${policy.all}`],
     ["Overlap", details.overlap],

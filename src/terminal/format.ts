@@ -2,6 +2,7 @@
 import { formatMs } from "../core/duration.ts";
 import { packageCode } from "../core/files.ts";
 import type { Status } from "../core/job.ts";
+import { ownRedaction } from "../core/redaction.ts";
 import type { Colors } from "./terminal.ts";
 
 /** "3m ago", "in 5m", "now": only the largest unit. */
@@ -76,4 +77,9 @@ export function applicationStack(stack: string): string {
 
 function isForeign(frame: string): boolean {
   return /\bnode:/.test(frame) || INSTALLED.test(frame) || frame.includes(`${packageCode}/`);
+}
+
+/** Users' data as JSON, without what the redaction rules hide. */
+export function dataJson(data: unknown, indent?: number): string {
+  return JSON.stringify(ownRedaction().data(data), null, indent) ?? "";
 }

@@ -9,6 +9,7 @@ import type { WriteStream } from "node:tty";
 import { createColors } from "picocolors";
 import { visible } from "../core/characters.ts";
 import { HoldfastError } from "../core/errors.ts";
+import { ownRedaction } from "../core/redaction.ts";
 import { endBySignal, systemRuntime } from "../core/runtime.ts";
 
 export type Colors = ReturnType<typeof createColors>;
@@ -103,12 +104,13 @@ export class Terminal {
 
   /** One document, indented on a terminal. */
   printJson(value: unknown): void {
-    this.#printDocument(JSON.stringify(value, null, this.#stdout.isTTY === true ? 2 : undefined));
+    const shown = ownRedaction().answer(value);
+    this.#printDocument(JSON.stringify(shown, null, this.#stdout.isTTY === true ? 2 : undefined));
   }
 
   /** One of several documents, one per line. */
   printJsonLine(value: unknown): void {
-    this.#printDocument(JSON.stringify(value));
+    this.#printDocument(JSON.stringify(ownRedaction().answer(value)));
   }
 
   /** JSON does not escape all characters that control a terminal. */

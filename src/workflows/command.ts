@@ -10,7 +10,7 @@ import { checkWhole } from "../core/options.ts";
 import { systemRuntime } from "../core/runtime.ts";
 import { wholeId, wholeNumber } from "../terminal/arguments.ts";
 import { BadUsageError } from "../terminal/failure.ts";
-import { counted, moment, relative } from "../terminal/format.ts";
+import { counted, dataJson, moment, relative } from "../terminal/format.ts";
 import { type CommandKit, type DatabaseOptions, urlOption } from "../terminal/kit.ts";
 import { type Cell, printable, table } from "../terminal/table.ts";
 import type { Terminal } from "../terminal/terminal.ts";
@@ -215,7 +215,7 @@ function portrait({ colors }: Terminal, { item, data, children, jobs }: Portrait
     ),
     "",
     colors.bold("data"),
-    ...printable(JSON.stringify(data, null, 2), { lines: true })
+    ...printable(dataJson(data, 2), { lines: true })
       .split("\n")
       .map((line) => `  ${line}`),
   ];

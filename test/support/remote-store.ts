@@ -383,6 +383,7 @@ const VERBS = {
     "marks",
     "jobs",
     "search",
+    "payloads",
     "names",
     "find",
     "runNow",

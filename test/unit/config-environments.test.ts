@@ -89,6 +89,7 @@ const samples: Readonly<Record<Key, Samples>> = {
     right: [`https://hooks.test/${SECRET}`, `http://a/${SECRET}, https://b/${SECRET}`],
     wrong: [`ftp://a/${SECRET}`, `https://a/${SECRET},b/${SECRET}`, `//a/${SECRET}`],
   },
+  redact: { right: ["password", "card.number, customers.*.email"], wrong: ["a..b", "*", ".a"] },
   webhookSecret: secrets,
   webhookPrivate: answers,
   logLevel: { right: ["debug", "WARN", "silent"], wrong: ["loud", "3"] },

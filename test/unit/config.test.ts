@@ -331,6 +331,7 @@ suite("one schema", () => {
       heartbeatTimeout: "3s",
       stoppingTimeout: "3s",
       retention: { done: "1d", failed: "1d", cancelled: "1d", expired: "1d" },
+      redact: ["password"],
       host: "localhost",
       port: 1,
       token: "0123456789abcdef",

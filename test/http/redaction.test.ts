@@ -1,0 +1,103 @@
+/** Redaction rules, on every way that data leaves the server. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { openHoldfast } from "../../src/app/holdfast.ts";
+import { startServer } from "../../src/app/server.ts";
+import { HIDDEN } from "../../src/core/redaction.ts";
+import { defineTask } from "../../src/core/task.ts";
+import { assertNothingRuns } from "../support/nothing-runs.ts";
+import { send } from "./client.ts";
+
+const SECRET = "4419-0000-1111-2222";
+
+async function eventually(holds: () => Promise<boolean>): Promise<void> {
+  for (let looks = 0; looks < 200 && !(await holds()); looks += 1) await pause(50);
+  assert.ok(await holds());
+}
+
+test("inputs, results, steps, reports and earlier inputs are hidden in every answer, and workers get the whole", async () => {
+  const redact = ["card", "customer.email"];
+  await using holdfast = await openHoldfast("sqlite::memory:", { redact });
+  await using server = await startServer({ holdfast, port: 0 });
+  const texts: string[] = [];
+  const ask = async (path: string, body?: object): Promise<any> => {
+    const reply = await send(server, path, body === undefined ? {} : { method: "POST", body });
+    texts.push(reply.text);
+    return reply.json;
+  };
+  const seen: unknown[] = [];
+  const task = defineTask({
+    name: "charge",
+    retry: { maxAttempts: 1 },
+    run: async (input, ctx) => {
+      seen.push(input);
+      await ctx.step("quote", async () => ({ card: SECRET, fee: 1 }));
+      ctx.report("receipt", { card: SECRET });
+      ctx.log("charging", { card: SECRET });
+      if (seen.length === 1) throw new Error("declined");
+      return { card: SECRET, ok: true };
+    },
+  });
+  await using worker = await holdfast.startWorker({ tasks: [task], signals: false });
+  assert.ok(worker.id !== "");
+  const input = { card: SECRET, customer: { email: SECRET, name: "Ada" }, email: "public" };
+  const { id } = await ask("/api/v1/jobs", { task: "charge", input, options: { maxAttempts: 1 } });
+  const status = async (): Promise<string> => (await holdfast.jobs.get(id))?.status ?? "";
+  await eventually(async () => (await status()) === "failed");
+  assert.deepEqual(seen, [input]);
+  const { job } = await ask(`/api/v1/jobs/${id}`);
+  assert.deepEqual(job.input, {
+    card: HIDDEN,
+    customer: { email: HIDDEN, name: "Ada" },
+    email: "public",
+  });
+  // Edited as it was shown, with one change: what is hidden stays what it was.
+  const edited = { ...job.input, email: "other" };
+  await ask(`/api/v1/dead-letters/${id}/revive`, { input: edited });
+  await eventually(async () => (await status()) === "done");
+  assert.deepEqual(seen[1], { ...input, email: "other" });
+  const paths = ["", "/story", "/events", "/dependencies", "/explanation"].map(
+    (part) => `/api/v1/jobs/${id}${part}`,
+  );
+  for (const path of [
+    ...paths,
+    `/api/v1/dead-letters/${id}`,
+    "/api/v1/search?payload=Ada",
+    "/api/v1/jobs",
+  ]) {
+    await ask(path);
+  }
+  const events = await (
+    await fetch(`${server.url}/api/v1/jobs/${id}/events`, {
+      headers: { accept: "text/event-stream" },
+      signal: AbortSignal.timeout(5_000),
+    })
+  ).text();
+  assert.match(events, /hidden by redaction/);
+  for (const text of [...texts, events]) assert.ok(!text.includes(SECRET), text);
+  assert.equal((await ask("/api/v1/session")).redacts, true);
+  // A search must not tell what is hidden.
+  assert.deepEqual((await ask(`/api/v1/search?payload=${SECRET}`)).jobs, []);
+  assert.equal((await ask("/api/v1/search?payload=Ada")).jobs.length, 1);
+  // Where nothing can be restored, the marker is refused.
+  const refused = await send(server, "/api/v1/jobs", {
+    method: "POST",
+    body: { task: "charge", input: edited },
+  });
+  assert.equal(refused.status, 422);
+  const rerun = await send(server, `/api/v1/jobs/${id}/rerun`, {
+    method: "POST",
+    body: { from: null, confirm: ["quote"], input: { more: HIDDEN } },
+  });
+  assert.equal(rerun.status, 422, rerun.text);
+  // Workers of other languages get all of it.
+  await holdfast.enqueue("elsewhere", input, { queue: "http" });
+  const acquired = await send(server, "/api/v1/leases/acquire", {
+    method: "POST",
+    body: { worker: "w", queues: ["http"] },
+  });
+  assert.ok(acquired.text.includes(SECRET));
+});
+
+after(assertNothingRuns);
